@@ -1,0 +1,81 @@
+"""One spelling for NumPy and Dr.Jit, so that a formula is written once.
+
+    xp = namespace(x)
+    y = xp.where(x > 0, xp.sqrt(x), 0.0)
+
+Only names that physics functions really need are here; operators work on both kinds as they are.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+_NUMPY = SimpleNamespace(
+    name="numpy",
+    sqrt=np.sqrt,
+    exp=np.exp,
+    log=np.log,
+    sin=np.sin,
+    cos=np.cos,
+    tan=np.tan,
+    arcsin=np.arcsin,
+    arccos=np.arccos,
+    arctan2=np.arctan2,
+    abs=np.abs,
+    floor=np.floor,
+    minimum=np.minimum,
+    maximum=np.maximum,
+    where=np.where,
+    power=np.power,
+    clip=np.clip,
+    mul_hi=lambda a, b: ((np.asarray(a, np.uint64) * np.asarray(b, np.uint64)) >> np.uint64(32)).astype(np.uint32),
+    uint32=lambda a: np.asarray(a).astype(np.uint32),
+    float_of=lambda a: np.asarray(a).astype(np.float64),
+)
+
+_drjit: SimpleNamespace | None = None
+
+
+def _drjit_namespace(dr: ModuleType) -> SimpleNamespace:
+    return SimpleNamespace(
+        name="drjit",
+        sqrt=dr.sqrt,
+        exp=dr.exp,
+        log=dr.log,
+        sin=dr.sin,
+        cos=dr.cos,
+        tan=dr.tan,
+        arcsin=dr.asin,
+        arccos=dr.acos,
+        arctan2=dr.atan2,
+        abs=dr.abs,
+        floor=dr.floor,
+        minimum=dr.minimum,
+        maximum=dr.maximum,
+        where=dr.select,
+        power=dr.power,
+        clip=dr.clip,
+        mul_hi=dr.mul_hi,
+        uint32=lambda a: dr.uint32_array_t(a)(a),
+        float_of=lambda a: dr.float32_array_t(a)(a),
+    )
+
+
+def is_drjit(value: Any) -> bool:
+    """Whether `value` is a Dr.Jit array (Mitsuba's types are)."""
+    return type(value).__module__.startswith("drjit")
+
+
+def namespace(*values: Any) -> SimpleNamespace:
+    """The functions that fit these arrays: Dr.Jit's where any of them is a Dr.Jit array, else NumPy's."""
+    global _drjit
+    if not any(is_drjit(value) for value in values):
+        return _NUMPY
+    if _drjit is None:
+        import drjit
+
+        _drjit = _drjit_namespace(drjit)
+    return _drjit

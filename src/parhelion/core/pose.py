@@ -1,0 +1,202 @@
+"""Rigid poses. Frames are right-handed, x forward, y left, z up; quaternions are `xyzw`, as in ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.errors import ConfigError
+
+Floats = NDArray[np.float64]
+
+
+def quat_multiply(a: Floats, b: Floats) -> Floats:
+    """Hamilton product of `xyzw` quaternions, shapes (..., 4): rotation `b` first, then `a`."""
+    ax, ay, az, aw = np.moveaxis(a, -1, 0)
+    bx, by, bz, bw = np.moveaxis(b, -1, 0)
+    return np.stack(
+        [
+            aw * bx + ax * bw + ay * bz - az * by,
+            aw * by - ax * bz + ay * bw + az * bx,
+            aw * bz + ax * by - ay * bx + az * bw,
+            aw * bw - ax * bx - ay * by - az * bz,
+        ],
+        axis=-1,
+    )
+
+
+def quat_conjugate(q: Floats) -> Floats:
+    """The inverse rotation of unit quaternions `xyzw`, shapes (..., 4)."""
+    return q * np.array([-1.0, -1.0, -1.0, 1.0])
+
+
+def quat_rotate(q: Floats, v: Floats) -> Floats:
+    """Vectors (..., 3) turned by unit quaternions `xyzw` (..., 4); shapes broadcast."""
+    xyz, w = q[..., :3], q[..., 3:]
+    t = 2.0 * np.cross(xyz, v)
+    return v + w * t + np.cross(xyz, t)
+
+
+def quat_from_rpy(roll: ArrayLike, pitch: ArrayLike, yaw: ArrayLike) -> Floats:
+    """Quaternions `xyzw` from roll, pitch, yaw [rad], applied about fixed x, then y, then z (as ROS does)."""
+    r, p, y = (np.asarray(a, dtype=np.float64) / 2.0 for a in (roll, pitch, yaw))
+    cr, sr, cp, sp, cy, sy = np.cos(r), np.sin(r), np.cos(p), np.sin(p), np.cos(y), np.sin(y)
+    return np.stack(
+        [
+            sr * cp * cy - cr * sp * sy,
+            cr * sp * cy + sr * cp * sy,
+            cr * cp * sy - sr * sp * cy,
+            cr * cp * cy + sr * sp * sy,
+        ],
+        axis=-1,
+    )
+
+
+def quat_from_matrix(rotation: ArrayLike) -> Floats:
+    """Quaternion `xyzw` of one proper 3 x 3 rotation matrix."""
+    m = np.asarray(rotation, dtype=np.float64)
+    if m.shape != (3, 3) or not np.allclose(m @ m.T, np.eye(3), atol=1e-6) or np.linalg.det(m) < 0:
+        raise ConfigError("pose: the rotation part must be a proper 3 x 3 rotation matrix")
+    # The eigenvector of the largest eigenvalue is the quaternion, without a case for each sign of the trace.
+    k = np.array(
+        [
+            [m[0, 0] - m[1, 1] - m[2, 2], m[1, 0] + m[0, 1], m[2, 0] + m[0, 2], m[2, 1] - m[1, 2]],
+            [m[1, 0] + m[0, 1], m[1, 1] - m[0, 0] - m[2, 2], m[2, 1] + m[1, 2], m[0, 2] - m[2, 0]],
+            [m[2, 0] + m[0, 2], m[2, 1] + m[1, 2], m[2, 2] - m[0, 0] - m[1, 1], m[1, 0] - m[0, 1]],
+            [m[2, 1] - m[1, 2], m[0, 2] - m[2, 0], m[1, 0] - m[0, 1], m[0, 0] + m[1, 1] + m[2, 2]],
+        ]
+    )
+    q = np.linalg.eigh(k)[1][:, -1]
+    return q if q[3] >= 0 else -q
+
+
+def quat_slerp(a: Floats, b: Floats, fraction: Floats) -> Floats:
+    """Shortest-arc interpolation from `a` to `b`, shapes (n, 4), `fraction` (n,) in [0, 1]."""
+    dot = np.sum(a * b, axis=-1, keepdims=True)
+    b = np.where(dot < 0, -b, b)
+    angle = np.arccos(np.clip(np.abs(dot), 0.0, 1.0))
+    s = np.asarray(fraction, dtype=np.float64)[..., None]
+    near = angle < 1e-6  # sin(angle) vanishes; the straight line is exact to rounding there
+    denominator = np.where(near, 1.0, np.sin(angle))
+    wa = np.where(near, 1.0 - s, np.sin((1.0 - s) * angle) / denominator)
+    wb = np.where(near, s, np.sin(s * angle) / denominator)
+    q = wa * a + wb * b
+    return q / np.linalg.norm(q, axis=-1, keepdims=True)
+
+
+def _finite(name: str, value: ArrayLike, size: int) -> Floats:
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ConfigError(f"pose: {name} must be {size} numbers, got {value!r}") from None
+    if array.shape != (size,):
+        raise ConfigError(f"pose: {name} must be {size} numbers, got shape {array.shape}")
+    if not np.all(np.isfinite(array)):
+        raise ConfigError(f"pose: {name} must be finite, got {array.tolist()}")
+    array.setflags(write=False)
+    return array
+
+
+@dataclass(frozen=True, eq=False)
+class Pose:
+    """Where a frame sits in its parent frame: point_parent = rotate(quat_xyzw, point) + xyz."""
+
+    xyz: Floats = field(default_factory=lambda: np.zeros(3))
+    """Position [m] in the parent frame, shape (3,)."""
+
+    quat_xyzw: Floats = field(default_factory=lambda: np.array([0.0, 0.0, 0.0, 1.0]))
+    """Orientation as unit quaternion, shape (4,)."""
+
+    def __init__(
+        self,
+        xyz: ArrayLike = (0.0, 0.0, 0.0),
+        quat_xyzw: ArrayLike | None = None,
+        *,
+        rpy_deg: Sequence[float] | None = None,
+    ) -> None:
+        position = _finite("xyz", xyz, 3)
+        if quat_xyzw is not None and rpy_deg is not None:
+            raise ConfigError("pose: give quat_xyzw or rpy_deg, not both")
+        if rpy_deg is not None:
+            quat = quat_from_rpy(*np.radians(_finite("rpy_deg", rpy_deg, 3)))
+        else:
+            quat = _finite("quat_xyzw", (0.0, 0.0, 0.0, 1.0) if quat_xyzw is None else quat_xyzw, 4)
+        norm = float(np.linalg.norm(quat))
+        if norm < 1e-9:
+            raise ConfigError("pose: quat_xyzw must not be zero")
+        if abs(norm - 1.0) > 1e-12:
+            quat = quat / norm
+        quat = np.array(quat)
+        quat.setflags(write=False)
+        object.__setattr__(self, "xyz", position)
+        object.__setattr__(self, "quat_xyzw", quat)
+
+    @classmethod
+    def from_matrix(cls, matrix: ArrayLike) -> Pose:
+        """From a 4 x 4 homogeneous matrix (child to parent)."""
+        m = np.asarray(matrix, dtype=np.float64)
+        if m.shape != (4, 4) or not np.all(np.isfinite(m)):
+            raise ConfigError("pose: the matrix must be 4 x 4 and finite")
+        return cls(m[:3, 3], quat_from_matrix(m[:3, :3]))
+
+    @classmethod
+    def look_at(cls, origin: ArrayLike, target: ArrayLike) -> Pose:
+        """At `origin`, x axis towards `target`, y axis level."""
+        start = _finite("origin", origin, 3)
+        forward = _finite("target", target, 3) - start
+        if not np.linalg.norm(forward) > 0:
+            raise ConfigError("pose: look_at needs a target apart from the origin")
+        yaw = np.arctan2(forward[1], forward[0])
+        pitch = -np.arctan2(forward[2], np.hypot(forward[0], forward[1]))
+        return cls(start, quat_from_rpy(0.0, pitch, yaw))
+
+    @property
+    def rotation(self) -> Floats:
+        """The 3 x 3 rotation matrix, child to parent."""
+        return quat_rotate(self.quat_xyzw, np.eye(3)).T
+
+    @property
+    def matrix(self) -> Floats:
+        """The 4 x 4 homogeneous matrix, child to parent."""
+        m = np.eye(4)
+        m[:3, :3] = self.rotation
+        m[:3, 3] = self.xyz
+        return m
+
+    @property
+    def rpy_deg(self) -> Floats:
+        """Roll, pitch, yaw [deg] about fixed x, y, z."""
+        m = self.rotation
+        pitch = -np.arcsin(np.clip(m[2, 0], -1.0, 1.0))
+        return np.degrees([np.arctan2(m[2, 1], m[2, 2]), pitch, np.arctan2(m[1, 0], m[0, 0])])
+
+    def inverse(self) -> Pose:
+        """The parent frame as seen from this one."""
+        q = quat_conjugate(self.quat_xyzw)
+        return Pose(-quat_rotate(q, self.xyz), q)
+
+    def __matmul__(self, other: Pose) -> Pose:
+        """`a @ b`: the pose `b`, given in the frame `a`, expressed in the parent of `a`."""
+        return Pose(self.apply(other.xyz), quat_multiply(self.quat_xyzw, other.quat_xyzw))
+
+    def apply(self, points: ArrayLike) -> Floats:
+        """Points (..., 3) [m] of this frame, expressed in the parent frame."""
+        return quat_rotate(self.quat_xyzw, np.asarray(points, dtype=np.float64)) + self.xyz
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Pose)
+            and np.array_equal(self.xyz, other.xyz)
+            and np.array_equal(self.quat_xyzw, other.quat_xyzw)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.xyz.tobytes(), self.quat_xyzw.tobytes()))
+
+    def __repr__(self) -> str:
+        xyz = ", ".join(f"{v:g}" for v in self.xyz)
+        rpy = ", ".join(f"{v:g}" for v in np.round(self.rpy_deg, 9) + 0.0)
+        return f"Pose(xyz=({xyz}), rpy_deg=({rpy}))"

@@ -1,0 +1,110 @@
+"""Random numbers by counter: a draw is a pure function of (seed, stream name, frame, element, draw number).
+
+There is no generator state, so results do not depend on the number of threads, on how work is split into
+batches, or on what was drawn before. The function is Philox4x32 with ten rounds (Salmon et al., "Parallel random
+numbers: as easy as 1, 2, 3", SC'11), evaluated on NumPy or Dr.Jit arrays alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parhelion.core.arrays import namespace
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Pose
+
+_MULTIPLIER = (0xD2511F53, 0xCD9E8D57)
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+_MASK = 0xFFFFFFFF
+
+
+def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any]) -> tuple[Any, Any, Any, Any]:
+    """Four 32-bit words from four counter words and two key words, all uint32 arrays of one kind."""
+    xp = namespace(*counter, *key)
+    c0, c1, c2, c3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        high0, low0 = xp.mul_hi(c0, _word(c0, _MULTIPLIER[0])), c0 * _word(c0, _MULTIPLIER[0])
+        high1, low1 = xp.mul_hi(c2, _word(c2, _MULTIPLIER[1])), c2 * _word(c2, _MULTIPLIER[1])
+        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+        k0, k1 = k0 + _word(k0, _WEYL[0]), k1 + _word(k1, _WEYL[1])
+    return c0, c1, c2, c3
+
+
+def _word(like: Any, value: int) -> Any:
+    return np.uint32(value) if isinstance(like, (np.ndarray, np.generic)) else type(like)(value)
+
+
+def to_unit(word: Any) -> Any:
+    """Uniform numbers in the open interval (0, 1) from 32-bit words; never 0, so a logarithm is safe."""
+    xp = namespace(word)
+    # 23 bits and a half step: exact in float32, so both kinds of arrays give the same numbers.
+    return xp.float_of(word >> _word(word, 9)) * 2.0**-23 + 2.0**-24
+
+
+def to_normal(word_a: Any, word_b: Any) -> tuple[Any, Any]:
+    """Two independent standard normal numbers from two words (Box and Muller 1958)."""
+    xp = namespace(word_a, word_b)
+    radius = xp.sqrt(-2.0 * xp.log(to_unit(word_a)))
+    angle = (2.0 * np.pi) * to_unit(word_b)
+    return radius * xp.cos(angle), radius * xp.sin(angle)
+
+
+def frame_of(time: float, pose: Pose) -> int:
+    """A frame number for a measurement that was given none: 63 bits drawn from its time and pose.
+
+    Scans at other times or places then have independent noise, and a scan has the same noise alone or in a batch.
+    """
+    digest = hashlib.blake2b(
+        struct.pack("<8d", time, *pose.xyz, *pose.quat_xyzw), digest_size=8, person=b"frame"
+    ).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One named source of random numbers. Two streams never share a draw."""
+
+    seed: int
+    """Any whole number of at most 64 bits, chosen by the user."""
+    name: str
+    """What the numbers are for, such as 'lidar/range-noise'."""
+    frame: int = 0
+    """Which measurement they are for, at most 64 bits."""
+
+    def __post_init__(self) -> None:
+        for label, value in (("seed", self.seed), ("frame", self.frame)):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**64:
+                raise ConfigError(f"{label}: must be a whole number from 0 to 2**64 - 1, got {value!r}")
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """The two key words: seed, name and frame mixed, so that neighbouring seeds share nothing."""
+        packed = struct.pack("<QQ", int(self.seed), int(self.frame)) + self.name.encode()
+        digest = hashlib.blake2b(packed, digest_size=8, person=b"stream").digest()
+        low, high = struct.unpack("<II", digest)
+        return low, high
+
+    def words(self, element: Any, draw: int = 0) -> tuple[Any, Any, Any, Any]:
+        """Four random words for each element number (uint32 array); `draw` numbers further sets of four."""
+        return words(self.key, element, draw)
+
+    def generator(self) -> np.random.Generator:
+        """A NumPy generator seeded by this stream, for set-up work that needs NumPy's distributions."""
+        low, high = self.key
+        return np.random.Generator(np.random.Philox(key=low | (high << 32)))
+
+
+def words(key: tuple[Any, Any], element: Any, draw: int = 0) -> tuple[Any, Any, Any, Any]:
+    """As `Stream.words`, for a key given as two words or two arrays of words (a key a scan, in batches)."""
+    if isinstance(element, (int, list, range, np.ndarray, np.generic)):
+        element = np.asarray(element).astype(np.uint32)
+    zero = element * _word(element, 0)
+    k0, k1 = (zero + _word(element, k) if isinstance(k, int) else k for k in key)
+    with np.errstate(over="ignore"):
+        return philox((element, zero + _word(element, draw & _MASK), zero, zero), (k0, k1))

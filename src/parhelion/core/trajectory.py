@@ -1,0 +1,97 @@
+"""Motion as a function of time: one small interface, and the three forms that need no vehicle model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats, Pose, quat_multiply, quat_slerp
+
+
+@runtime_checkable
+class Trajectory(Protocol):
+    """Anything that knows its pose at any time. Vectorised: one call for many times."""
+
+    def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
+        """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
+        ...
+
+
+def pose_at(trajectory: Trajectory, time: float) -> Pose:
+    """The single pose of a trajectory at `time` [s]."""
+    xyz, quat = trajectory.sample(np.array([time], dtype=np.float64))
+    return Pose(xyz[0], quat[0])
+
+
+def velocity_at(trajectory: Trajectory, time: float, step: float = 1e-3) -> Floats:
+    """Velocity [m/s] of the frame's origin, by central difference over `step` [s], shape (3,)."""
+    xyz, _ = trajectory.sample(np.array([time - step / 2, time + step / 2]))
+    return (xyz[1] - xyz[0]) / step
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """Stays where it is."""
+
+    pose: Pose
+
+    def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
+        n = np.asarray(times).shape[0]
+        return np.tile(self.pose.xyz, (n, 1)), np.tile(self.pose.quat_xyzw, (n, 1))
+
+
+@dataclass(frozen=True)
+class ConstantTwist:
+    """Constant velocity in the parent frame and constant turn rate about the parent's axes."""
+
+    pose: Pose
+    """Pose at `start_time`."""
+    velocity: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Velocity of the origin [m/s], parent frame."""
+    angular_velocity: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Turn rate [rad/s], parent frame."""
+    start_time: float = 0.0
+    """Time [s] at which the pose holds."""
+
+    def __post_init__(self) -> None:
+        if not np.all(np.isfinite([*self.velocity, *self.angular_velocity, self.start_time])):
+            raise ConfigError("trajectory: velocity, angular_velocity and start_time must be finite")
+
+    def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
+        dt = np.asarray(times, dtype=np.float64) - self.start_time
+        xyz = self.pose.xyz + dt[:, None] * np.asarray(self.velocity)
+        rate = np.asarray(self.angular_velocity, dtype=np.float64)
+        speed = float(np.linalg.norm(rate))
+        axis = rate / speed if speed > 0 else rate
+        half = 0.5 * speed * dt
+        turn = np.concatenate([np.sin(half)[:, None] * axis, np.cos(half)[:, None]], axis=1)
+        return xyz, quat_multiply(turn, np.tile(self.pose.quat_xyzw, (len(dt), 1)))
+
+
+class Waypoints:
+    """Straight lines and shortest turns between timed poses; rests at the first and last outside their times."""
+
+    def __init__(self, times: Sequence[float], poses: Sequence[Pose]) -> None:
+        t = np.asarray(times, dtype=np.float64)
+        if len(poses) == 0 or t.shape != (len(poses),):
+            raise ConfigError(f"trajectory: {t.size} times for {len(poses)} poses; give one time a pose, at least one")
+        if not np.all(np.isfinite(t)) or np.any(np.diff(t) <= 0):
+            raise ConfigError("trajectory: times must be finite and strictly increasing")
+        self.times = t
+        self.xyz = np.stack([pose.xyz for pose in poses])
+        self.quat_xyzw = np.stack([pose.quat_xyzw for pose in poses])
+
+    def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
+        t = np.clip(np.asarray(times, dtype=np.float64), self.times[0], self.times[-1])
+        if len(self.times) == 1:
+            return np.tile(self.xyz[0], (len(t), 1)), np.tile(self.quat_xyzw[0], (len(t), 1))
+        after = np.clip(np.searchsorted(self.times, t, side="right"), 1, len(self.times) - 1)
+        before = after - 1
+        fraction = (t - self.times[before]) / (self.times[after] - self.times[before])
+        xyz = self.xyz[before] + fraction[:, None] * (self.xyz[after] - self.xyz[before])
+        return xyz, quat_slerp(self.quat_xyzw[before], self.quat_xyzw[after], fraction)

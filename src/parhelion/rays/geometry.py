@@ -1,0 +1,69 @@
+"""Triangles as the ray engine takes them: float64 in, with a part number on each triangle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.trajectory import Trajectory
+
+
+@dataclass(frozen=True, eq=False)
+class Triangles:
+    """A soup of triangles in one frame."""
+
+    vertices: NDArray[np.float64]
+    """Corner positions [m], shape (n, 3)."""
+    faces: NDArray[np.int32]
+    """Rows of `vertices`, shape (m, 3)."""
+    part: NDArray[np.uint32]
+    """Row of the world's table of parts (material, label, instance) for each triangle, shape (m,)."""
+    uv: NDArray[np.float32] | None = None
+    """Texture coordinates of each triangle's corners, shape (m, 3, 2), or None where nothing is textured."""
+
+    def __post_init__(self) -> None:
+        if self.vertices.ndim != 2 or self.vertices.shape[1] != 3 or self.faces.ndim != 2 or self.faces.shape[1] != 3:
+            raise ConfigError("triangles: vertices must be (n, 3) and faces (m, 3)")
+        if self.part.shape != (len(self.faces),):
+            raise ConfigError(f"triangles: {len(self.part)} part numbers for {len(self.faces)} triangles")
+
+    def __len__(self) -> int:
+        return len(self.faces)
+
+    @classmethod
+    def empty(cls) -> Triangles:
+        return cls(np.zeros((0, 3)), np.zeros((0, 3), np.int32), np.zeros(0, np.uint32))
+
+    def normals(self) -> NDArray[np.float64]:
+        """Unit normals (m, 3), by the right-hand rule; zero for triangles without area."""
+        a, b, c = (self.vertices[self.faces[:, k]] for k in range(3))
+        n = np.cross(b - a, c - a)
+        length = np.linalg.norm(n, axis=1, keepdims=True)
+        return np.divide(n, length, out=np.zeros_like(n), where=length > 0)
+
+
+@dataclass(frozen=True, eq=False)
+class MovingTriangles:
+    """A rigid body: triangles in its own frame, and the motion of that frame in the world."""
+
+    triangles: Triangles
+    trajectory: Trajectory
+
+
+@dataclass(frozen=True, eq=False)
+class SceneGeometry:
+    """All that a ray can meet."""
+
+    static: Triangles
+    actors: list[MovingTriangles] = field(default_factory=list)
+
+    @property
+    def bounds(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Lower and upper corner of the static triangles [m], or None where there are none."""
+        if len(self.static) == 0:
+            return None
+        return self.static.vertices.min(axis=0), self.static.vertices.max(axis=0)

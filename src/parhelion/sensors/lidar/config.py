@@ -1,0 +1,254 @@
+"""The data sheet of a lidar: what a preset file may say. Units are in the names; sources are required."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from parhelion.core.config import Config
+
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+ReturnMode = Literal["first", "strongest", "last", "dual", "all"]
+
+
+class Channels(Config):
+    """Lasers of a spinning sensor, one entry a laser, in firing order."""
+
+    elevation_deg: list[Annotated[float, Field(ge=-90, le=90)]] = Field(min_length=1)
+    azimuth_deg: list[float] | None = None
+    """Azimuth offset of each laser from the head's azimuth, positive counter-clockwise seen from above."""
+    origin_height_mm: list[float] | None = None
+    """Height of each laser's exit above the sensor's origin."""
+    fire_time_us: list[NonNegative] | None = None
+    """Firing time of each laser within a firing sequence."""
+    ring: list[Annotated[int, Field(ge=0)]] | None = None
+    """Ring number reported for each laser; by default the rank by elevation, lowest first."""
+
+    @model_validator(mode="after")
+    def _same_length(self) -> Channels:
+        n = len(self.elevation_deg)
+        for name in ("azimuth_deg", "origin_height_mm", "fire_time_us", "ring"):
+            values = getattr(self, name)
+            if values is not None and len(values) != n:
+                raise ValueError(f"{name} has {len(values)} entries for {n} channels")
+        return self
+
+
+class SpinningPattern(Config):
+    """A head that turns: every firing sequence fires all channels at the azimuth the head has then."""
+
+    kind: Literal["spinning"]
+    rate_hz: Positive
+    """Turns a second by default."""
+    rates_hz: list[Positive] = []
+    """Further rates the sensor offers."""
+    direction: Literal["clockwise", "counter-clockwise"]
+    """Sense of rotation seen from above."""
+    columns: Annotated[int, Field(ge=1)] | None = None
+    """Firing sequences a turn, where the sensor fires by angle."""
+    columns_offered: list[int] = []
+    firing_period_us: Positive | None = None
+    """Time between firing sequences, where the sensor fires by time."""
+    azimuth_start_deg: float = 0.0
+    """Azimuth of the head at the start of a scan, counter-clockwise from the x axis."""
+    field_of_view_deg: Annotated[float, Field(gt=0, le=360)] = 360.0
+    """Part of a turn in which the sensor fires, centred on x where it is less than a full turn."""
+    beam_offset_mm: float = 0.0
+    """Distance of the beam's exit from the axis of rotation, along the head's azimuth."""
+    channels: Channels
+
+    @model_validator(mode="after")
+    def _one_clock(self) -> SpinningPattern:
+        if (self.columns is None) == (self.firing_period_us is None):
+            raise ValueError("give either columns or firing_period_us")
+        return self
+
+
+class RasterPattern(Config):
+    """A mirror or flash array that covers a rectangle line by line."""
+
+    kind: Literal["raster"]
+    rate_hz: Positive
+    rates_hz: list[Positive] = []
+    azimuth_deg: tuple[float, float]
+    """First and last azimuth of a line."""
+    elevation_deg: tuple[float, float]
+    """First and last elevation."""
+    columns: Annotated[int, Field(ge=1)]
+    rows: Annotated[int, Field(ge=1)]
+    simultaneous_rows: bool = True
+    """Whether all rows of a column fire at once (flash columns), or row after row."""
+    flash: bool = False
+    """Whether the whole frame fires at one instant."""
+
+
+class RosettePattern(Config):
+    """Counter-rotating (Risley) prisms: deflections add as two turning vectors; never repeats within a frame."""
+
+    kind: Literal["rosette"]
+    rate_hz: Positive
+    rates_hz: list[Positive] = []
+    points_per_second: Positive
+    """Shots a second, all lines together."""
+    prism_hz: tuple[float, float]
+    """Turns a second of the two prisms; opposite signs turn against each other."""
+    prism_deg: tuple[Positive, Positive]
+    """Deflection of each prism; their sum is the half angle of the round field of view."""
+    lines: Annotated[int, Field(ge=1)] = 1
+    line_spacing_deg: NonNegative = 0.0
+    """Angle between simultaneous lines, across the field of view."""
+    stretch: tuple[Positive, Positive] = (1.0, 1.0)
+    """Factor on azimuth and elevation, for fields of view that are not round."""
+
+
+class NonRepetitivePattern(Config):
+    """A turning head whose lasers also nod: azimuth turns steadily, elevation sweeps at an incommensurate rate."""
+
+    kind: Literal["non-repetitive"]
+    rate_hz: Positive
+    rates_hz: list[Positive] = []
+    points_per_second: Positive
+    turns_hz: Positive
+    """Turns of the head a second."""
+    nod_hz: Positive
+    """Elevation sweeps a second."""
+    azimuth_deg: tuple[float, float] = (-180.0, 180.0)
+    elevation_deg: tuple[float, float]
+    lines: Annotated[int, Field(ge=1)] = 1
+
+
+class TablePattern(Config):
+    """Any list of directions with times, from a file of columns azimuth_deg, elevation_deg, time_s[, ring]."""
+
+    kind: Literal["table"]
+    rate_hz: Positive
+    rates_hz: list[Positive] = []
+    file: str
+    """CSV or NPY file, relative to the preset's own folder."""
+
+
+Pattern = Annotated[
+    SpinningPattern | RasterPattern | RosettePattern | NonRepetitivePattern | TablePattern,
+    Field(discriminator="kind"),
+]
+
+
+class Beam(Config):
+    """Footprint of one pulse."""
+
+    divergence_mrad: tuple[NonNegative, NonNegative]
+    """Full angle, horizontal and vertical, by `divergence_at`."""
+    divergence_at: Literal["1/e2", "fwhm", "edge"] = "1/e2"
+    """Where the full angle is measured: 1/e^2 of a Gaussian, its half maximum, or the edge of a uniform beam."""
+    exit_diameter_mm: NonNegative = 0.0
+    """Diameter of the beam as it leaves the sensor, by the same definition."""
+    shape: Literal["ellipse", "rectangle"] = "ellipse"
+    profile: Literal["gaussian", "uniform"] = "gaussian"
+    sub_rays: Annotated[int, Field(ge=1, le=1024)] = 25
+    """Rays that sample the footprint."""
+
+
+class RatedRange(Config):
+    """A range at which a Lambertian target of known reflectance is just detected."""
+
+    reflectance: Annotated[float, Field(gt=0, le=1)]
+    range_m: Positive
+
+
+class RangeLimits(Config):
+    """What the sensor reports, and how far it sees."""
+
+    min_m: NonNegative
+    max_m: Positive
+    """Longest range reported at all (range gate)."""
+    resolution_m: NonNegative = 0.0
+    """Step of the reported range; 0 is continuous."""
+    rated: list[RatedRange] = Field(min_length=1, max_length=2)
+    """One or two data-sheet ranges, which fix the system constant (and the extinction, where two)."""
+    overlap: list[tuple[NonNegative, Fraction]] = []
+    """Range [m] and overlap of emitter and receiver, for near fields that fall below 1/R^2; linear between."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> RangeLimits:
+        if self.max_m <= self.min_m:
+            raise ValueError(f"max_m ({self.max_m}) must be larger than min_m ({self.min_m})")
+        return self
+
+
+class Receiver(Config):
+    """From the summed signal to returns."""
+
+    returns: ReturnMode = "strongest"
+    """Which returns the sensor reports by default."""
+    returns_offered: list[ReturnMode] = []
+    max_returns: Annotated[int, Field(ge=1, le=8)] = 1
+    """Returns reported in mode `all`."""
+    merge_distance_m: Positive = 1.0
+    """Echoes closer than this merge into one at their power-weighted mean range."""
+    threshold_to_noise: Positive = 6.0
+    """Detection threshold over the standard deviation of the noise."""
+    pulse_length_ns: Positive = 5.0
+    """Half-power width of the pulse."""
+    saturation: Positive | None = None
+    """Signal, in units of the threshold, above which the receiver saturates."""
+
+
+class Noise(Config):
+    """Errors of one measurement. Zero by default: a preset says what its sensor has."""
+
+    range_sigma_m: NonNegative = 0.0
+    """Standard deviation of range at high signal."""
+    range_sigma_snr_m: NonNegative = 0.0
+    """sigma^2 = range_sigma_m^2 + (range_sigma_snr_m / SNR)^2."""
+    range_sigma_table: list[tuple[NonNegative, NonNegative]] = []
+    """Range [m] and standard deviation [m], linear between; replaces the two fields above."""
+    intensity_sigma: NonNegative = 0.0
+    """Relative standard deviation of intensity from shot to shot."""
+    azimuth_jitter_deg: NonNegative = 0.0
+    elevation_jitter_deg: NonNegative = 0.0
+    encoder_step_deg: NonNegative = 0.0
+    """Step of the reported azimuth."""
+    time_jitter_us: NonNegative = 0.0
+    channel_bias_m: list[float] = []
+    """Constant range error of each ring."""
+    false_alarm_rate_hz: NonNegative = 0.0
+    """False points a second of open receiver, over the whole range gate."""
+    background_klx: NonNegative = 0.0
+    """Sunlight under which the rated ranges hold."""
+
+
+class Intensity(Config):
+    """Which vendor's scale the `intensity` field has."""
+
+    scale: Literal["velodyne", "ouster", "livox", "hesai", "robosense", "echo", "reflectance", "power", "none"]
+    resolution: NonNegative = 0.0
+    """Step of the reported intensity; 0 is continuous."""
+
+
+class Source(Config):
+    """Where numbers of a preset come from."""
+
+    title: str
+    covers: list[str] = Field(min_length=1)
+    """Fields of this file that the source gives, by path, such as `pattern.channels`."""
+    note: str = ""
+
+
+class LidarConfig(Config):
+    """One lidar model."""
+
+    name: str
+    wavelength_nm: Annotated[float, Field(ge=350, le=2500)]
+    pattern: Pattern
+    beam: Beam
+    range: RangeLimits
+    receiver: Receiver = Receiver()
+    noise: Noise = Noise()
+    intensity: Intensity
+    sources: list[Source] = Field(min_length=1)
+    assumed: dict[str, str] = {}
+    """Fields that no source gives, and why this value was taken."""
