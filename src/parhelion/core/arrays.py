@@ -8,6 +8,7 @@ Only names that physics functions really need are here; operators work on both k
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -40,6 +41,14 @@ _drjit: SimpleNamespace | None = None
 
 
 def _drjit_namespace(dr: ModuleType) -> SimpleNamespace:
+    # dr.minimum and dr.maximum become LLVM's fminimum and fmaximum, which LLVM 14 and 15 cannot compile in some
+    # places ("Cannot select", and the process ends). A comparison and a select work everywhere.
+    def minimum(a: Any, b: Any) -> Any:
+        return dr.select(a < b, a, b)
+
+    def maximum(a: Any, b: Any) -> Any:
+        return dr.select(a > b, a, b)
+
     return SimpleNamespace(
         name="drjit",
         sqrt=dr.sqrt,
@@ -53,11 +62,11 @@ def _drjit_namespace(dr: ModuleType) -> SimpleNamespace:
         arctan2=dr.atan2,
         abs=dr.abs,
         floor=dr.floor,
-        minimum=dr.minimum,
-        maximum=dr.maximum,
+        minimum=minimum,
+        maximum=maximum,
         where=dr.select,
         power=dr.power,
-        clip=dr.clip,
+        clip=lambda a, low, high: minimum(maximum(a, low), high),
         mul_hi=dr.mul_hi,
         uint32=lambda a: dr.uint32_array_t(a)(a),
         float_of=lambda a: dr.float32_array_t(a)(a),
@@ -66,7 +75,9 @@ def _drjit_namespace(dr: ModuleType) -> SimpleNamespace:
 
 def is_drjit(value: Any) -> bool:
     """Whether `value` is a Dr.Jit array (Mitsuba's types are)."""
-    return type(value).__module__.startswith("drjit")
+    # Where Dr.Jit was never imported there can be none of its arrays, and no reason to import it now.
+    drjit = sys.modules.get("drjit")
+    return drjit is not None and bool(drjit.is_array_v(value))
 
 
 def namespace(*values: Any) -> SimpleNamespace:
