@@ -90,7 +90,7 @@ class Stream:
         low, high = struct.unpack("<II", digest)
         return low, high
 
-    def words(self, element: Any, draw: int = 0) -> tuple[Any, Any, Any, Any]:
+    def words(self, element: Any, draw: Any = 0) -> tuple[Any, Any, Any, Any]:
         """Four random words for each element number (uint32 array); `draw` numbers further sets of four."""
         return words(self.key, element, draw)
 
@@ -100,11 +100,15 @@ class Stream:
         return np.random.Generator(np.random.Philox(key=low | (high << 32)))
 
 
-def words(key: tuple[Any, Any], element: Any, draw: int = 0) -> tuple[Any, Any, Any, Any]:
-    """As `Stream.words`, for a key given as two words or two arrays of words (a key a scan, in batches)."""
+def words(key: tuple[Any, Any], element: Any, draw: Any = 0) -> tuple[Any, Any, Any, Any]:
+    """As `Stream.words`, for a key given as two words or two arrays of words (a key a scan, in batches).
+
+    `draw` is a number, or an array of numbers like `element`.
+    """
     if isinstance(element, (int, list, range, np.ndarray, np.generic)):
         element = np.asarray(element).astype(np.uint32)
     zero = element * _word(element, 0)
     k0, k1 = (zero + _word(element, k) if isinstance(k, int) else k for k in key)
     with np.errstate(over="ignore"):
-        return philox((element, zero + _word(element, draw & _MASK), zero, zero), (k0, k1))
+        number = _word(element, draw & _MASK) if isinstance(draw, int) else draw
+        return philox((element, zero + number, zero, zero), (k0, k1))

@@ -40,7 +40,7 @@ FIELDS: Mapping[str, FieldSpec] = MappingProxyType(
         "return_count": FieldSpec("uint8", "", "number of returns of the shot"),
         "material": FieldSpec("uint16", "", "index into names['material']"),
         "label": FieldSpec("uint16", "", "semantic class; names['label'] gives the words"),
-        "instance": FieldSpec("uint16", "", "number of the object within the world"),
+        "instance": FieldSpec("uint32", "", "number of the object within the world"),
         "velocity": FieldSpec("float32", "m/s", "velocity of the surface in the world frame", 3),
         "origin": FieldSpec("uint8", "", "what made the point; names['origin'] gives the words"),
         "shot": FieldSpec("uint32", "", "row of the shot in the scan's table of shots"),

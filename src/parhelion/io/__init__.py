@@ -1,0 +1,7 @@
+"""Point clouds as files: one file a format, one table of them."""
+
+from parhelion.io.atomic import atomic_write
+from parhelion.io.columns import FieldsDroppedWarning
+from parhelion.io.formats import FORMATS, Format, format_of, read_cloud, write_cloud
+
+__all__ = ["FORMATS", "FieldsDroppedWarning", "Format", "atomic_write", "format_of", "read_cloud", "write_cloud"]

@@ -1,0 +1,1 @@
+"""Surfaces: BRDFs, materials with their reflectance by wavelength, spectra and textures."""

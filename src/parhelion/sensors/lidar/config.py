@@ -16,13 +16,17 @@ ReturnMode = Literal["first", "strongest", "last", "dual", "all"]
 
 
 class Channels(Config):
-    """Lasers of a spinning sensor, one entry a laser, in firing order."""
+    """Lasers of a spinning sensor, one entry a laser, in the maker's channel order."""
 
     elevation_deg: list[Annotated[float, Field(ge=-90, le=90)]] = Field(min_length=1)
     azimuth_deg: list[float] | None = None
     """Azimuth offset of each laser from the head's azimuth, positive counter-clockwise seen from above."""
     origin_height_mm: list[float] | None = None
-    """Height of each laser's exit above the sensor's origin."""
+    """Height of each laser's exit above the head's optical centre."""
+    origin_forward_mm: list[float] | None = None
+    """Distance of each laser's exit from the axis, along the laser's own azimuth."""
+    origin_side_mm: list[float] | None = None
+    """Distance of each laser's exit from the axis, to the left of the laser's own azimuth."""
     fire_time_us: list[NonNegative] | None = None
     """Firing time of each laser within a firing sequence."""
     ring: list[Annotated[int, Field(ge=0)]] | None = None
@@ -31,7 +35,8 @@ class Channels(Config):
     @model_validator(mode="after")
     def _same_length(self) -> Channels:
         n = len(self.elevation_deg)
-        for name in ("azimuth_deg", "origin_height_mm", "fire_time_us", "ring"):
+        optional = ("azimuth_deg", "origin_height_mm", "origin_forward_mm", "origin_side_mm", "fire_time_us", "ring")
+        for name in optional:
             values = getattr(self, name)
             if values is not None and len(values) != n:
                 raise ValueError(f"{name} has {len(values)} entries for {n} channels")
@@ -44,13 +49,15 @@ class SpinningPattern(Config):
     kind: Literal["spinning"]
     rate_hz: Positive
     """Turns a second by default."""
-    rates_hz: list[Positive] = []
+    rates_hz: list[Positive] = Field(default_factory=list)
     """Further rates the sensor offers."""
     direction: Literal["clockwise", "counter-clockwise"]
     """Sense of rotation seen from above."""
     columns: Annotated[int, Field(ge=1)] | None = None
     """Firing sequences a turn, where the sensor fires by angle."""
-    columns_offered: list[int] = []
+    columns_offered: list[Annotated[int, Field(ge=1)]] = Field(default_factory=list)
+    modes: list[tuple[Annotated[int, Field(ge=1)], Positive]] = Field(default_factory=list)
+    """Columns and rates that the sensor offers together; where empty, any columns offered go with any rate offered."""
     firing_period_us: Positive | None = None
     """Time between firing sequences, where the sensor fires by time."""
     azimuth_start_deg: float = 0.0
@@ -59,12 +66,16 @@ class SpinningPattern(Config):
     """Part of a turn in which the sensor fires, centred on x where it is less than a full turn."""
     beam_offset_mm: float = 0.0
     """Distance of the beam's exit from the axis of rotation, along the head's azimuth."""
+    height_mm: float = 0.0
+    """Height of the head's optical centre above the sensor's origin, as the maker's driver places it."""
     channels: Channels
 
     @model_validator(mode="after")
     def _one_clock(self) -> SpinningPattern:
         if (self.columns is None) == (self.firing_period_us is None):
             raise ValueError("give either columns or firing_period_us")
+        if self.modes and (self.columns, self.rate_hz) not in self.modes:
+            raise ValueError(f"modes must hold the default, {self.columns} columns at {self.rate_hz} Hz")
         return self
 
 
@@ -73,7 +84,7 @@ class RasterPattern(Config):
 
     kind: Literal["raster"]
     rate_hz: Positive
-    rates_hz: list[Positive] = []
+    rates_hz: list[Positive] = Field(default_factory=list)
     azimuth_deg: tuple[float, float]
     """First and last azimuth of a line."""
     elevation_deg: tuple[float, float]
@@ -84,6 +95,8 @@ class RasterPattern(Config):
     """Whether all rows of a column fire at once (flash columns), or row after row."""
     flash: bool = False
     """Whether the whole frame fires at one instant."""
+    duty: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Part of the frame's time in which the lines are scanned, at its start; the mirror returns in the rest."""
 
 
 class RosettePattern(Config):
@@ -91,7 +104,7 @@ class RosettePattern(Config):
 
     kind: Literal["rosette"]
     rate_hz: Positive
-    rates_hz: list[Positive] = []
+    rates_hz: list[Positive] = Field(default_factory=list)
     points_per_second: Positive
     """Shots a second, all lines together."""
     prism_hz: tuple[float, float]
@@ -106,19 +119,31 @@ class RosettePattern(Config):
 
 
 class NonRepetitivePattern(Config):
-    """A turning head whose lasers also nod: azimuth turns steadily, elevation sweeps at an incommensurate rate."""
+    """A beam that turns steadily in azimuth and nods in elevation at a rate that shares no period with the turn."""
 
     kind: Literal["non-repetitive"]
     rate_hz: Positive
-    rates_hz: list[Positive] = []
+    rates_hz: list[Positive] = Field(default_factory=list)
     points_per_second: Positive
     turns_hz: Positive
-    """Turns of the head a second."""
+    """Sweeps from the first azimuth to the last a second."""
     nod_hz: Positive
-    """Elevation sweeps a second."""
+    """Elevation sweeps, up and down again, a second."""
     azimuth_deg: tuple[float, float] = (-180.0, 180.0)
+    """First and last azimuth of a sweep; they say its sense too."""
     elevation_deg: tuple[float, float]
+    """Lowest and highest elevation of any line."""
     lines: Annotated[int, Field(ge=1)] = 1
+    """Lines fired at once."""
+    line_spacing_deg: NonNegative = 0.0
+    """Angle between neighbouring lines; where azimuth goes full circle, the stack of lines rolls with the turn."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> NonRepetitivePattern:
+        low, high = self.elevation_deg
+        if high - low < (self.lines - 1) * self.line_spacing_deg:
+            raise ValueError(f"{self.lines} lines {self.line_spacing_deg} deg apart need more than {high - low} deg")
+        return self
 
 
 class TablePattern(Config):
@@ -126,7 +151,7 @@ class TablePattern(Config):
 
     kind: Literal["table"]
     rate_hz: Positive
-    rates_hz: list[Positive] = []
+    rates_hz: list[Positive] = Field(default_factory=list)
     file: str
     """CSV or NPY file, relative to the preset's own folder."""
 
@@ -169,7 +194,7 @@ class RangeLimits(Config):
     """Step of the reported range; 0 is continuous."""
     rated: list[RatedRange] = Field(min_length=1, max_length=2)
     """One or two data-sheet ranges, which fix the system constant (and the extinction, where two)."""
-    overlap: list[tuple[NonNegative, Fraction]] = []
+    overlap: list[tuple[NonNegative, Fraction]] = Field(default_factory=list)
     """Range [m] and overlap of emitter and receiver, for near fields that fall below 1/R^2; linear between."""
 
     @model_validator(mode="after")
@@ -184,7 +209,7 @@ class Receiver(Config):
 
     returns: ReturnMode = "strongest"
     """Which returns the sensor reports by default."""
-    returns_offered: list[ReturnMode] = []
+    returns_offered: list[ReturnMode] = Field(default_factory=list)
     max_returns: Annotated[int, Field(ge=1, le=8)] = 1
     """Returns reported in mode `all`."""
     merge_distance_m: Positive = 1.0
@@ -193,6 +218,8 @@ class Receiver(Config):
     """Detection threshold over the standard deviation of the noise."""
     pulse_length_ns: Positive = 5.0
     """Half-power width of the pulse."""
+    dead_time_ns: NonNegative = 0.0
+    """Time after a return during which the receiver is blind."""
     saturation: Positive | None = None
     """Signal, in units of the threshold, above which the receiver saturates."""
 
@@ -204,7 +231,7 @@ class Noise(Config):
     """Standard deviation of range at high signal."""
     range_sigma_snr_m: NonNegative = 0.0
     """sigma^2 = range_sigma_m^2 + (range_sigma_snr_m / SNR)^2."""
-    range_sigma_table: list[tuple[NonNegative, NonNegative]] = []
+    range_sigma_table: list[tuple[NonNegative, NonNegative]] = Field(default_factory=list)
     """Range [m] and standard deviation [m], linear between; replaces the two fields above."""
     intensity_sigma: NonNegative = 0.0
     """Relative standard deviation of intensity from shot to shot."""
@@ -213,7 +240,7 @@ class Noise(Config):
     encoder_step_deg: NonNegative = 0.0
     """Step of the reported azimuth."""
     time_jitter_us: NonNegative = 0.0
-    channel_bias_m: list[float] = []
+    channel_bias_m: list[float] = Field(default_factory=list)
     """Constant range error of each ring."""
     false_alarm_rate_hz: NonNegative = 0.0
     """False points a second of open receiver, over the whole range gate."""
@@ -236,6 +263,8 @@ class Source(Config):
     covers: list[str] = Field(min_length=1)
     """Fields of this file that the source gives, by path, such as `pattern.channels`."""
     note: str = ""
+    quoted: bool = False
+    """Second-hand: figures as others quote this source. Check them against the sheet of your own unit."""
 
 
 class LidarConfig(Config):
@@ -250,5 +279,5 @@ class LidarConfig(Config):
     noise: Noise = Noise()
     intensity: Intensity
     sources: list[Source] = Field(min_length=1)
-    assumed: dict[str, str] = {}
+    assumed: dict[str, str] = Field(default_factory=dict)
     """Fields that no source gives, and why this value was taken."""

@@ -103,17 +103,3 @@ def received_power(
     xp = namespace(range_m, brdf, cos_theta)
     share = weight * brdf * cos_theta * overlap / (range_m * range_m)
     return share * xp.exp(-2.0 * extinction_per_m * range_m) / threshold
-
-
-def overlap_table(curve: Sequence[tuple[float, float]], step_m: float = 0.05) -> tuple[NDArray[np.float32], float]:
-    """The overlap curve xi(R) on an even grid from 0, for lookup in kernels, and the grid's step [m].
-
-    Beyond the last point the overlap keeps the last value; without a curve it is 1 everywhere.
-    """
-    if not curve:
-        return np.ones(2, np.float32), 1.0
-    ranges, values = np.asarray(curve, dtype=np.float64).T
-    if np.any(np.diff(ranges) <= 0):
-        raise ConfigError("range.overlap: ranges must increase from point to point")
-    grid = np.arange(0.0, ranges[-1] + 2 * step_m, step_m)
-    return np.interp(grid, ranges, values).astype(np.float32), step_m

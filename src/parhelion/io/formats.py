@@ -1,0 +1,120 @@
+"""The one table of cloud formats, and the two functions that use it."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from parhelion.core.errors import ConfigError, FormatError, unknown_name
+from parhelion.core.records import PointCloud
+from parhelion.io import csv_table, kitti, las, npz, nuscenes, pcd, ply
+from parhelion.io.columns import FieldsDroppedWarning
+
+
+@dataclass(frozen=True)
+class Format:
+    """One file format of point clouds."""
+
+    name: str
+    """What `format=` calls it."""
+    endings: tuple[str, ...]
+    """File endings, lower case, with the dot."""
+    description: str
+    """One line for people."""
+    read: Callable[..., PointCloud]
+    """`read(path, **options)`."""
+    write: Callable[..., tuple[str, ...]]
+    """`write(cloud, path, **options)`; returns the names of the fields that it left out."""
+    fields: tuple[str, ...] | None = None
+    """Fields that it can hold besides xyz; None for every numeric field."""
+
+
+_ALL = (
+    Format("pcd", (".pcd",), "PCD of the Point Cloud Library: ascii, binary, binary_compressed", pcd.read, pcd.write),
+    Format("ply", (".ply",), "PLY (Stanford polygon format): ascii, binary", ply.read, ply.write),
+    Format("las", (".las",), "LAS 1.4 (ASPRS), coordinates to 0.1 mm", las.read, las.write_las),
+    Format("laz", (".laz",), "LAZ, compressed LAS 1.4", las.read, las.write_laz),
+    Format("kitti", (".bin",), "KITTI scan: x y z intensity", kitti.read, kitti.write, kitti.FIELDS_HELD),
+    Format(
+        "semantickitti",
+        (".label",),
+        "SemanticKITTI labels beside a KITTI scan",
+        kitti.read_label,
+        kitti.write_label,
+        kitti.LABEL_FIELDS_HELD,
+    ),
+    Format(
+        "nuscenes",
+        (".pcd.bin",),
+        "nuScenes scan: x y z intensity ring",
+        nuscenes.read,
+        nuscenes.write,
+        nuscenes.FIELDS_HELD,
+    ),
+    Format("csv", (".csv",), "comma-separated table with a header line", csv_table.read, csv_table.write),
+    Format("npz", (".npz",), "NumPy archive: everything, shots and motion too", npz.read, npz.write),
+)
+
+FORMATS: dict[str, Format] = {entry.name: entry for entry in _ALL}
+"""Every cloud format by name."""
+
+
+def format_of(path: str | PathLike[str], name: str | None = None) -> Format:
+    """The format called `name`, or the one that the file's ending means; the longest ending wins."""
+    if name is not None:
+        if name not in FORMATS:
+            raise unknown_name("cloud format", name, FORMATS)
+        return FORMATS[name]
+    file = Path(path).name.lower()
+    by_ending = {ending: entry for entry in _ALL for ending in entry.endings}
+    for ending in sorted(by_ending, key=len, reverse=True):
+        if file.endswith(ending):
+            return by_ending[ending]
+    raise FormatError(f"{path}: unknown file ending, known are {', '.join(sorted(by_ending))}; or name the format")
+
+
+def _check_options(function: Callable[..., Any], options: dict[str, Any], what: str) -> None:
+    parameters = inspect.signature(function).parameters.values()
+    known = [entry.name for entry in parameters if entry.kind is inspect.Parameter.KEYWORD_ONLY]
+    for name in options:
+        if not known:
+            raise ConfigError(f"{what} takes no options, got {name!r}")
+        if name not in known:
+            raise unknown_name(f"option of {what}", name, known)
+
+
+def read_cloud(path: str | PathLike[str], *, format: str | None = None, **options: Any) -> PointCloud:
+    """Read a point cloud file; the format follows from the file's ending unless named.
+
+    Options: `labels=PATH` for KITTI scans, `points=PATH` for SemanticKITTI labels.
+    Raises FormatError, which names the file and what is wrong with it.
+    """
+    file = Path(path)
+    kind = format_of(file, format)
+    _check_options(kind.read, options, f"reading {kind.name}")
+    try:
+        return kind.read(file, **options)
+    except MemoryError:
+        raise FormatError(f"{file}: too large for the memory of this machine") from None
+
+
+def write_cloud(cloud: PointCloud, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> None:
+    """Write a point cloud or scan; the format follows from the file's ending unless named.
+
+    An earlier file of that name is replaced only when the new one is whole. Fields that the format cannot hold are
+    left out with one `FieldsDroppedWarning` that names them.
+    Options: `encoding=` for PCD ('binary', 'binary_compressed', 'ascii') and PLY ('binary', 'ascii'), `scale_m=` for
+    LAS and LAZ, `labels=PATH` for KITTI, `describe=True` for CSV, `compress=True` for NPZ.
+    """
+    file = Path(path)
+    kind = format_of(file, format)
+    _check_options(kind.write, options, f"writing {kind.name}")
+    dropped = kind.write(cloud, file, **options)
+    if dropped:
+        message = f"{file}: {kind.name} cannot hold {', '.join(dropped)}; left out"
+        warnings.warn(message, FieldsDroppedWarning, stacklevel=2)

@@ -1,0 +1,182 @@
+"""NPZ, NumPy's archive: keeps everything, a scan's table of shots and its motion included.
+
+`numpy.load` reads the file as well: `xyz`, each field under its own name, `shots.direction` ..., `motion.times`
+[s], `motion.xyz` [m], `motion.quat_xyzw`, and `parhelion`, JSON text as bytes. No pickle, neither way. The same
+cloud gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import fields as dataclass_fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.pose import Pose
+from parhelion.core.records import PointCloud, Scan, Shots
+from parhelion.core.trajectory import Fixed, Waypoints
+from parhelion.io.atomic import atomic_write
+from parhelion.io.description import Description, from_json, to_json
+from parhelion.io.source import read_bytes
+
+Arrays = dict[str, NDArray[Any]]
+
+_SHOT_COLUMNS = tuple(entry.name for entry in dataclass_fields(Shots))
+_MOTION_COLUMNS = ("times", "xyz", "quat_xyzw")
+# Linear steps of 0.1 ms or less over a turn of 0.1 s: within 1e-8 m of any path below 1 g of acceleration.
+_MOTION_SAMPLES = 1024
+# Deflate cannot shrink further than 1032 to 1 (zlib's technical notes), so a larger claim is a lie.
+_LARGEST_RATIO = 1032
+_ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def write(cloud: PointCloud, path: Path, *, compress: bool = False) -> tuple[str, ...]:
+    """Write everything that the cloud or scan holds. `compress` makes a smaller file, more slowly.
+
+    A scan's motion is stored as poses at the times of its shots (at most 1024 evenly spaced ones for other than
+    `Waypoints`), and read back as `Waypoints`.
+    """
+    arrays, keys = _arrays(cloud)
+    for key, values in arrays.items():
+        if values.dtype.hasobject:
+            raise FormatError(f"{path}: the field {key!r} holds Python objects, which NPZ files here never do")
+    extras: dict[str, Any] = {"fields": keys}
+    if isinstance(cloud, Scan):
+        extras["start_time"] = float(cloud.start_time)
+    text = to_json(cloud, path, extras=extras)
+    arrays["parhelion"] = np.frombuffer(text.encode("ascii"), np.uint8)
+    method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    with atomic_write(path) as temporary, zipfile.ZipFile(temporary, "w", method) as archive:
+        for key, values in arrays.items():
+            # A fixed date, where NumPy's own writer puts the time of day.
+            member = zipfile.ZipInfo(f"{key}.npy", _ZIP_EPOCH)
+            member.compress_type = method
+            with archive.open(member, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.ascontiguousarray(values), allow_pickle=False)
+    return ()
+
+
+def _arrays(cloud: PointCloud) -> tuple[Arrays, dict[str, str]]:
+    """Every array of the cloud by its key in the file, and the key of each field."""
+    arrays: Arrays = {"xyz": cloud.xyz}
+    keys: dict[str, str] = {}
+    for i, (name, values) in enumerate(cloud.fields.items()):
+        usable = name.isidentifier() and name.isascii() and name not in ("xyz", "parhelion")
+        keys[name] = name if usable else f"field.{i}"
+        arrays[keys[name]] = values
+    if isinstance(cloud, Scan):
+        arrays |= {f"shots.{name}": np.asarray(getattr(cloud.shots, name)) for name in _SHOT_COLUMNS}
+        arrays |= {f"motion.{name}": values for name, values in zip(_MOTION_COLUMNS, _motion(cloud), strict=True)}
+    return arrays, keys
+
+
+def _motion(scan: Scan) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Times [s], positions [m] and quaternions that stand for the scan's motion while it lasts."""
+    seconds = np.asarray(scan.shots.time, np.float64)
+    first = scan.start_time + min(0.0, float(seconds.min(initial=0.0)))
+    last = scan.start_time + max(0.0, float(seconds.max(initial=0.0)))
+    if isinstance(scan.motion, Fixed) or last <= first:
+        times = np.array([first])
+    elif isinstance(scan.motion, Waypoints):
+        inside = (scan.motion.times > first) & (scan.motion.times < last)
+        times = np.concatenate([[first], scan.motion.times[inside], [last]])
+    else:
+        times = np.unique(np.concatenate([[first], scan.start_time + seconds, [last]]))
+        if len(times) > _MOTION_SAMPLES:
+            times = np.linspace(first, last, _MOTION_SAMPLES)
+    return (times, *scan.motion.sample(times))
+
+
+def read(path: Path) -> PointCloud:
+    """Read a cloud, or the scan where one was written. A foreign archive needs an array `xyz` of shape (n, 3)."""
+    arrays = _read_archive(read_bytes(path), path)
+    text = arrays.pop("parhelion", None)
+    description = Description() if text is None else from_json(text.tobytes().decode("latin-1"), path)
+    if "xyz" not in arrays:
+        raise FormatError(f"{path}: has no array 'xyz'; it has: {', '.join(arrays) or 'none'}")
+    xyz = arrays.pop("xyz")
+    if xyz.ndim != 2 or xyz.shape[1] != 3 or xyz.dtype.kind not in "fiu":
+        raise FormatError(f"{path}: 'xyz' must be numbers of shape (n, 3), got {xyz.dtype} {xyz.shape}")
+    try:
+        fields = _fields(arrays, len(xyz), description.extras, path)
+        common = (xyz, fields, description.frame, description.names, description.metadata)
+        if "start_time" not in description.extras:
+            return PointCloud(*common)
+        start_time = float(description.extras["start_time"])
+        return Scan(*common, shots=_read_shots(arrays), motion=_read_motion(arrays), start_time=start_time)
+    except KeyError as error:
+        raise FormatError(f"{path}: the array {error} is missing") from None
+    except (ConfigError, TypeError, ValueError) as error:
+        raise FormatError(f"{path}: {error}") from None
+
+
+def _fields(arrays: Arrays, points: int, extras: Mapping[str, Any], path: Path) -> Arrays:
+    if "fields" in extras:
+        keys = extras["fields"]
+        if not isinstance(keys, dict) or not all(isinstance(key, str) for key in keys.values()):
+            raise FormatError(f"{path}: the table of fields in it is damaged")
+        return {name: arrays[key] for name, key in keys.items()}
+    return {name: values for name, values in arrays.items() if values.ndim in (1, 2) and len(values) == points}
+
+
+def _read_shots(arrays: Arrays) -> Shots:
+    columns = {name: arrays[f"shots.{name}"] for name in _SHOT_COLUMNS}
+    count = len(columns["time"]) if columns["time"].ndim == 1 else -1
+    for name, values in columns.items():
+        shape = (count, 3) if name in ("direction", "origin") else (count,)
+        if values.shape != shape or values.dtype.kind not in "fiu":
+            raise ValueError(f"the array 'shots.{name}' has the wrong shape or type, {values.dtype} {values.shape}")
+    return Shots(**columns)
+
+
+def _read_motion(arrays: Arrays) -> Waypoints:
+    times, xyz, quats = (arrays[f"motion.{name}"] for name in _MOTION_COLUMNS)
+    if times.ndim != 1 or xyz.shape != (len(times), 3) or quats.shape != (len(times), 4):
+        raise ValueError("the arrays of the motion do not fit together")
+    return Waypoints(times.tolist(), [Pose(position, quat) for position, quat in zip(xyz, quats, strict=True)])
+
+
+def _read_archive(data: bytes, path: Path) -> Arrays:
+    if not data:
+        raise FormatError(f"{path}: the file is empty")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return {
+                member.filename.removesuffix(".npy"): _read_member(archive, member)
+                for member in archive.infolist()
+                if member.filename.endswith(".npy")
+            }
+    except zipfile.BadZipFile as error:
+        raise FormatError(f"{path}: this is not an NPZ file, or it is damaged ({error})") from None
+    except (ValueError, EOFError, OSError, zlib.error, NotImplementedError, RuntimeError, MemoryError) as error:
+        raise FormatError(f"{path}: the archive is damaged ({error})") from None
+
+
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    name = member.filename
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise ValueError(f"{name} is compressed in an unknown way")
+    ratio = 1 if member.compress_type == zipfile.ZIP_STORED else _LARGEST_RATIO
+    if member.file_size > ratio * member.compress_size:
+        raise ValueError(f"{name} claims {member.file_size} bytes in {member.compress_size}")
+    content = archive.read(member)  # checks the sum as well, so that flipped bits do not pass
+    buffer = io.BytesIO(content)
+    version = np.lib.format.read_magic(buffer)
+    header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(version)
+    if header is None:
+        raise ValueError(f"{name} has the unknown version {version}")
+    shape, fortran, dtype = header(buffer)
+    if dtype.hasobject or dtype.names is not None:
+        raise ValueError(f"{name} holds Python objects or records")
+    if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize > len(content) - buffer.tell():
+        raise ValueError(f"{name} claims the shape {shape}, more than is there")
+    values = np.frombuffer(content, dtype, math.prod(shape), buffer.tell())
+    return values.reshape(shape, order="F" if fortran else "C")

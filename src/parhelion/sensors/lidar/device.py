@@ -1,0 +1,234 @@
+"""A lidar's numbers on the device, and the order in which its kernels run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.random import Stream
+from parhelion.core.records import Scan, Waveform
+from parhelion.core.trajectory import Trajectory
+from parhelion.rays.device import Engine
+from parhelion.sensors.lidar.beam import Footprint
+from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.lidar.curve import Curve
+from parhelion.sensors.lidar.emit import Beams, ShotArrays, SubRays, aim, motion_knots
+from parhelion.sensors.lidar.illuminate import Echoes, Illumination, Optics
+from parhelion.sensors.lidar.link_budget import SystemConstant
+from parhelion.sensors.lidar.noise import background_noise_factor
+from parhelion.sensors.lidar.patterns import ShotTable
+from parhelion.sensors.lidar.receiver import Detector, detect
+from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S, Reporter, Row, report, scans_of
+from parhelion.sensors.lidar.specular import trace_specular
+from parhelion.sensors.lidar.target import Target
+
+# Sub-ray slots of one launch: enough to keep the device busy, few enough to keep memory flat (12 bytes a slot).
+_SLOTS_PER_LAUNCH = {"cpu": 4_000_000, "cuda": 32_000_000}
+
+
+class LidarOnDevice:
+    """Everything that stays the same from scan to scan."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: LidarConfig,
+        footprint: Footprint,
+        constant: SystemConstant,
+        *,
+        sampling: str,
+        noise: bool,
+        bounces: int,
+        sun_klx: float | None,
+    ) -> None:
+        self.engine, self.config, self.sampling, self.bounces, self.noisy = engine, config, sampling, bounces, noise
+        self.sub_rays = SubRays(engine, footprint)
+        limits, receiver = config.range, config.receiver
+        opaque = self._opaque
+        self.optics = Optics(
+            threshold=opaque(constant.threshold),
+            # The rated ranges hold in the air they were rated in, so its extinction belongs to clear air here.
+            extinction=opaque(constant.gamma_per_m),
+            min_range=opaque(limits.min_m),
+            max_range=opaque(limits.max_m),
+            overlap=Curve(engine, "range.overlap", limits.overlap) if limits.overlap else None,
+        )
+        self.noise_sigma = 1.0 / receiver.threshold_to_noise
+        if sun_klx is not None and config.noise.background_klx > 0:
+            self.noise_sigma *= background_noise_factor(sun_klx, config.noise.background_klx)
+        open_time = 2.0 * (limits.max_m - limits.min_m) / SPEED_OF_LIGHT_M_S
+        self.detector = Detector(
+            mode=receiver.returns,
+            max_returns=receiver.max_returns,
+            merge_distance=opaque(receiver.merge_distance_m),
+            dead_distance=opaque(receiver.dead_time_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0),
+            noise_sigma=opaque(self.noise_sigma),
+            noisy=noise,
+            false_alarm_chance=opaque(-np.expm1(-config.noise.false_alarm_rate_hz * open_time)),
+            min_range=self.optics.min_range,
+            max_range=self.optics.max_range,
+        )
+        self._table: ShotTable | None = None
+        self._shots: ShotArrays | None = None
+        self._reporter: Reporter | None = None
+
+    def _opaque(self, value: float) -> Any:
+        return self.engine.dr.opaque(self.engine.mi.Float, float(value))
+
+    def batches(self, target: Target, times: list[float], *, same_shots: bool) -> Iterator[tuple[int, int]]:
+        """First and last row of the scans that can share a launch.
+
+        Moving bodies, and patterns that never repeat, are prepared for one start time: there, scans of other times
+        need launches of their own.
+        """
+        shots = self._shots.count if self._shots is not None else 1
+        most = max(1, _SLOTS_PER_LAUNCH[self.engine.device] // max(1, shots * self.sub_rays.count))
+        one_time = target.scene.moving is not None or not same_shots
+        first = 0
+        while first < len(times):
+            last = first + 1
+            while last < len(times) and last - first < most and (not one_time or times[last] == times[first]):
+                last += 1
+            yield first, last
+            first = last
+
+    def _upload(self, table: ShotTable) -> tuple[ShotArrays, Reporter]:
+        if self._table is not table or self._shots is None or self._reporter is None:
+            self._table = table
+            self._shots = ShotArrays.upload(self.engine, table)
+            self._reporter = self._make_reporter(table)
+        return self._shots, self._reporter
+
+    def _make_reporter(self, table: ShotTable) -> Reporter:
+        mi, noise, config = self.engine.mi, self.config.noise, self.config
+        jitter_m = noise.time_jitter_us * 1e-6 * SPEED_OF_LIGHT_M_S / 2.0
+        bias = None
+        if noise.channel_bias_m:
+            if len(noise.channel_bias_m) <= int(table.ring.max(initial=0)):
+                raise ConfigError(
+                    f"{config.name}: noise.channel_bias_m has {len(noise.channel_bias_m)} entries "
+                    f"for {int(table.ring.max()) + 1} rings"
+                )
+            bias = mi.Float(np.asarray(noise.channel_bias_m, np.float32)[table.ring])
+
+        def optional(value: float | None) -> Any:
+            return self._opaque(value) if value else None
+
+        return Reporter(
+            noisy=self.noisy,
+            sigma_0=self._opaque(np.hypot(noise.range_sigma_m, jitter_m)),
+            sigma_1=self._opaque(noise.range_sigma_snr_m),
+            sigma_curve=Curve(self.engine, "noise.range_sigma_table", noise.range_sigma_table)
+            if noise.range_sigma_table
+            else None,
+            threshold_to_noise=self._opaque(1.0 / self.noise_sigma),
+            bias=bias,
+            resolution=optional(config.range.resolution_m),
+            saturation=optional(config.receiver.saturation),
+            intensity_sigma=optional(noise.intensity_sigma),
+            intensity_scale=config.intensity.scale,
+            intensity_resolution=optional(config.intensity.resolution),
+            threshold=self.optics.threshold,
+            extinction=self.optics.extinction,
+            direction=mi.Vector3f(_reported_direction(table, noise.encoder_step_deg).T.astype(np.float32)),
+            origin=mi.Vector3f(table.origin.T.astype(np.float32)),
+        )
+
+    def _emit(
+        self, target: Target, table: ShotTable, motions: list[Trajectory], times: list[float], streams: list[Stream]
+    ) -> tuple[Beams, tuple[Any, Any]]:
+        mi = self.engine.mi
+        shots, _ = self._upload(table)
+        duration = float(table.time.max(initial=0.0))
+        target.scene.set_window(times[0], duration)
+        knots, count = motion_knots(motions, times, duration, target.scene.origin)
+        if not np.all(np.isfinite(knots)):
+            raise ConfigError("pose: the sensor's motion is not finite during the scan")
+        words = np.array([stream.key for stream in streams], np.uint32)
+        keys = mi.UInt32(np.ascontiguousarray(words[:, 0])), mi.UInt32(np.ascontiguousarray(words[:, 1]))
+        return aim(self.engine, shots, knots, count, duration, keys, self.config.noise, noisy=self.noisy), keys
+
+    def scan(
+        self,
+        target: Target,
+        table: ShotTable,
+        motions: list[Trajectory],
+        times: list[float],
+        streams: list[Stream],
+        metadata: list[dict[str, Any]],
+    ) -> list[Scan]:
+        """Scans that share one launch: emit, cast, reflect, detect, record."""
+        if len(table) == 0:
+            raise ConfigError(f"{self.config.name}: the pattern has no shots")
+        beams, keys = self._emit(target, table, motions, times, streams)
+        light = Illumination(target, self.sub_rays, self.optics)
+        echoes = light.adaptive(beams) if self.sampling == "adaptive" else light.fixed(beams)
+        rows = self._receive(echoes, beams, None, keys)
+        if self.bounces and target.has_specular:
+            self._add_specular(light, echoes, beams, keys, rows)
+        for entry in metadata:
+            entry["casts_per_beam"] = echoes.casts / beams.count
+        return scans_of(rows, beams, table, target, motions, times, metadata)
+
+    def _receive(self, echoes: Echoes, beams: Beams, some: Any, keys: tuple[Any, Any]) -> list[Row]:
+        """Detect and report; `some` picks the beams that the rows of `echoes` belong to, all by default."""
+        beam = self.engine.dr.arange(self.engine.mi.UInt32, beams.count) if some is None else some
+        assert self._reporter is not None
+        found = detect(self.engine, self.detector, echoes, beams, beam, keys)
+        return report(self.engine, self._reporter, echoes, found, beams, beam, keys)
+
+    def _add_specular(
+        self, light: Illumination, echoes: Echoes, beams: Beams, keys: tuple[Any, Any], rows: list[Row]
+    ) -> None:
+        """Beams that met glass, water or a mirror are received again, with what lies behind and what they mirror."""
+        dr = self.engine.dr
+        extended, some = trace_specular(light, echoes, beams, self.bounces)
+        if extended is None:
+            return
+        echoes.casts += extended.casts
+        for row, better in zip(rows, self._receive(extended, beams, some, keys), strict=True):
+            for name in vars(row):
+                dr.scatter(getattr(row, name), getattr(better, name), some)
+            dr.eval(*vars(row).values())
+
+    def waveform(
+        self,
+        target: Target,
+        table: ShotTable,
+        motion: Trajectory,
+        start: float,
+        stream: Stream,
+        shots: NDArray[Any],
+        *,
+        bin_size_m: float,
+        window_m: tuple[float, float] | None,
+    ) -> Waveform:
+        """Signal over range of chosen shots."""
+        from parhelion.sensors.lidar.waveform import digitise
+
+        if shots.ndim != 1 or shots.size == 0 or shots.dtype.kind not in "iu":
+            raise ConfigError("shots: must be a list of row numbers, at least one")
+        if shots.min() < 0 or shots.max() >= len(table):
+            raise ConfigError(f"shots: row numbers must be from 0 to {len(table) - 1}")
+        beams, _ = self._emit(target, table, [motion], [start], [stream])
+        light = Illumination(target, self.sub_rays, self.optics)
+        echoes = light.fixed(beams)
+        window = window_m or (0.0, self.config.range.max_m)
+        pulse = self.config.receiver.pulse_length_ns * 1e-9
+        sigma = self.noise_sigma if self.noisy else 0.0
+        return digitise(self.engine, echoes, shots, window, bin_size_m, pulse, sigma, stream)
+
+
+def _reported_direction(table: ShotTable, encoder_step_deg: float) -> NDArray[np.float64]:
+    """Directions as the sensor reports them: azimuth in steps of the encoder."""
+    direction = table.direction.astype(np.float64)
+    if not encoder_step_deg:
+        return direction
+    step = np.radians(encoder_step_deg)
+    azimuth = np.round(np.arctan2(direction[:, 1], direction[:, 0]) / step) * step
+    level = np.hypot(direction[:, 0], direction[:, 1])
+    return np.stack([level * np.cos(azimuth), level * np.sin(azimuth), direction[:, 2]], axis=1)

@@ -1,0 +1,141 @@
+"""Emission: from the table of shots and the sensor's motion to beams, and from beams to sub-rays, in kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.random import to_normal, words
+from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.rays.device import Engine
+from parhelion.rays.moving import interpolate_knots, rotate
+from parhelion.sensors.lidar.beam import Footprint
+from parhelion.sensors.lidar.config import Noise
+from parhelion.sensors.lidar.patterns import ShotTable
+
+# The sensor's pose is sampled this often and interpolated in between: at 100 m/s^2 the error is 0.01 mm.
+KNOT_SPACING_S = 1e-3
+
+AIM_DRAW = 1000
+"""Number of the random draw that moves a beam's direction, apart from the receiver's draws."""
+
+
+@dataclass
+class ShotArrays:
+    """A table of shots on the device, in the sensor frame."""
+
+    count: int
+    axis: Any
+    left: Any
+    origin: Any
+    time: Any
+
+    @classmethod
+    def upload(cls, engine: Engine, table: ShotTable) -> ShotArrays:
+        """Copy a table, with the direction that is level and left of each beam beside its axis."""
+        mi = engine.mi
+        axis = table.direction.astype(np.float64)
+        left = np.stack([-axis[:, 1], axis[:, 0], np.zeros(len(axis))], axis=1)
+        length = np.linalg.norm(left, axis=1, keepdims=True)
+        left = np.where(length > 1e-6, left / np.maximum(length, 1e-12), [0.0, 1.0, 0.0])
+        arrays = cls(
+            len(axis), mi.Vector3f(axis.T.astype(np.float32)), mi.Vector3f(left.T.astype(np.float32)),
+            mi.Vector3f(table.origin.T.astype(np.float32)), mi.Float(table.time.astype(np.float32)),
+        )  # fmt: skip
+        engine.dr.eval(arrays.axis, arrays.left, arrays.origin, arrays.time)
+        return arrays
+
+
+@dataclass
+class Beams:
+    """Beams of one launch in the scene's local frame, as evaluated device arrays of one length."""
+
+    count: int
+    origin: Any
+    axis: Any
+    left: Any
+    time: Any
+    """Time after the window's start [s]."""
+    scan: Any
+    """Number of the scan within the launch."""
+    shot: Any
+    """Row in the table of shots."""
+
+
+def motion_knots(
+    motions: Sequence[Trajectory], starts: Sequence[float], duration: float, origin: NDArray[np.float64]
+) -> tuple[NDArray[np.float32], int]:
+    """Poses of each scan's sensor relative to `origin`, rows of 8, and the number of rows a scan."""
+    moving = any(not isinstance(motion, Fixed) for motion in motions)
+    count = max(2, int(np.ceil(duration / KNOT_SPACING_S)) + 1) if moving else 2
+    fractions = np.linspace(0.0, 1.0, count) * duration
+    rows = np.zeros((len(motions), count, 8), np.float32)
+    for row, motion, start in zip(rows, motions, starts, strict=True):
+        xyz, quat = motion.sample(start + fractions)
+        sign = np.cumprod(np.where(np.sum(quat[1:] * quat[:-1], axis=1) < 0, -1.0, 1.0))
+        row[:, :3] = xyz - origin
+        row[:, 4:] = np.concatenate([quat[:1], sign[:, None] * quat[1:]])
+    return rows, count
+
+
+def aim(
+    engine: Engine,
+    shots: ShotArrays,
+    knots: NDArray[np.float32],
+    knot_count: int,
+    duration: float,
+    keys: tuple[Any, Any],
+    noise: Noise,
+    *,
+    noisy: bool,
+) -> Beams:
+    """Point every shot of every scan: pose at the shot's own time, with jitter where the sensor has any."""
+    dr, mi = engine.dr, engine.mi
+    count = len(knots) * shots.count
+    index = dr.arange(mi.UInt32, count)
+    per_scan = dr.opaque(mi.UInt32, shots.count)
+    scan = index // per_scan
+    shot = index - scan * per_scan
+    axis, left, origin, time = (dr.gather(type(a), a, shot) for a in (shots.axis, shots.left, shots.origin, shots.time))
+    if noisy and (noise.azimuth_jitter_deg or noise.elevation_jitter_deg):
+        key = tuple(dr.gather(mi.UInt32, k, scan) for k in keys)
+        a, b, _, _ = words(key, shot, AIM_DRAW)  # type: ignore[arg-type]
+        sideways, upwards = to_normal(a, b)
+        sigma = [dr.opaque(mi.Float, np.radians(s)) for s in (noise.azimuth_jitter_deg, noise.elevation_jitter_deg)]
+        axis = dr.normalize(axis + sigma[0] * sideways * left + sigma[1] * upwards * dr.cross(axis, left))
+    device_knots = mi.Float(knots.ravel())
+    rate = dr.opaque(mi.Float, (knot_count - 1) / max(duration, 1e-9))
+    n = dr.opaque(mi.UInt32, knot_count)
+    position, turn = interpolate_knots(dr, mi, device_knots, scan * n, time * rate, n)
+    beams = Beams(
+        count, mi.Point3f(position + rotate(dr, mi, turn, origin)), rotate(dr, mi, turn, axis),
+        rotate(dr, mi, turn, left), time, scan, shot,
+    )  # fmt: skip
+    dr.eval(beams.origin, beams.axis, beams.left, beams.time, beams.scan, beams.shot)
+    return beams
+
+
+class SubRays:
+    """The footprint on the device: gives the ray of sub-ray k of beam b."""
+
+    def __init__(self, engine: Engine, footprint: Footprint) -> None:
+        self.engine, self.count = engine, len(footprint)
+        rows = np.concatenate([footprint.slope, footprint.offset], axis=1)
+        self._rows = engine.mi.Float(rows.astype(np.float32).ravel())
+        self.weight = float(footprint.weight[0])  # equal by construction
+        self.guards = engine.mi.UInt32(footprint.guards.ravel())
+        engine.dr.eval(self._rows, self.guards)
+
+    def ray(self, beams: Beams, beam: Any, sub_ray: Any) -> tuple[Any, Any]:
+        """Start point relative to the beam's exit, and unit direction, of sub-rays, as kernel variables."""
+        dr, mi = self.engine.dr, self.engine.mi
+        axis, left = dr.gather(mi.Vector3f, beams.axis, beam), dr.gather(mi.Vector3f, beams.left, beam)
+        if self.count == 1:
+            return mi.Vector3f(0.0), axis
+        up = dr.cross(axis, left)
+        bend = dr.gather(mi.Vector4f, self._rows, sub_ray)
+        return bend.z * left + bend.w * up, dr.normalize(axis + bend.x * left + bend.y * up)

@@ -1,0 +1,80 @@
+"""What a return's power becomes: reflectivity, and each vendor's own intensity scale. Arrays of either kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from parhelion.core.arrays import namespace
+
+
+def reflectivity(power: Any, range_m: Any, *, threshold: Any, extinction_per_m: Any = 0.0) -> Any:
+    """Range-corrected reflectance: that of a Lambertian target, facing the sensor, which returns this power.
+
+    `power` in units of P_min, `threshold` P_min / C [1/(m^2 sr)], `extinction_per_m` one way. 1 is a perfect white
+    diffuser; retro-reflectors exceed it by far.
+    """
+    xp = namespace(power, range_m)
+    return np.pi * power * threshold * range_m * range_m * xp.exp(2.0 * extinction_per_m * range_m)
+
+
+def velodyne(power: Any, reflectivity: Any) -> Any:
+    """Velodyne's calibrated reflectivity: 0-100 for diffuse targets of 0-100 %, 101-255 for retro-reflectors.
+
+    VLP-16 user manual 63-9243 section 6.1: 100 is a diffuse reflector of 100 %, 255 an ideal retro-reflector. The
+    manual gives no curve between; a logarithmic one over three decades of gain is assumed here.
+    """
+    xp = namespace(reflectivity)
+    above = 101.0 + 154.0 * xp.log(xp.maximum(reflectivity, 1.0)) / np.log(1000.0)
+    return xp.where(reflectivity <= 1.0, 100.0 * reflectivity, xp.minimum(above, 255.0))
+
+
+def ouster(power: Any, reflectivity: Any) -> Any:
+    """Ouster's signal channel: photons counted, not range-corrected, 16 bit.
+
+    The threshold is taken as 12 photons, the lowest SNR for which the OS1 data sheet states a precision.
+    """
+    return namespace(power).minimum(12.0 * power, 65535.0)
+
+
+def eight_bit_reflectance(power: Any, reflectivity: Any) -> Any:
+    """Reflectance in percent up to 100 and compressed beyond up to 255, as Livox, Hesai and RoboSense document it.
+
+    Livox user manuals: 0-150 for diffuse targets of 0-100 %, 151-255 for total reflection. Hesai and RoboSense map
+    0-255 likewise with other knees; their presets name their own scale.
+    """
+    xp = namespace(reflectivity)
+    above = 151.0 + 104.0 * xp.log(xp.maximum(reflectivity, 1.0)) / np.log(1000.0)
+    return xp.where(reflectivity <= 1.0, 150.0 * reflectivity, xp.minimum(above, 255.0))
+
+
+def hesai(power: Any, reflectivity: Any) -> Any:
+    """Hesai: one count a percent of reflectance, up to 255 (manuals: 0 to 255 %)."""
+    return namespace(reflectivity).minimum(100.0 * reflectivity, 255.0)
+
+
+def robosense(power: Any, reflectivity: Any) -> Any:
+    """RoboSense: 0-100 for diffuse targets, 101-255 for retro-reflectors, like Velodyne's scale."""
+    return velodyne(power, reflectivity)
+
+
+def echo(power: Any, reflectivity: Any) -> Any:
+    """2D scanners: echo amplitude, logarithmic in received power, 0 at the threshold and 255 at 100 000 times it."""
+    xp = namespace(power)
+    return xp.clip(255.0 * xp.log(xp.maximum(power, 1.0)) / np.log(1e5), 0.0, 255.0)
+
+
+SCALES: Mapping[str, Callable[[Any, Any], Any]] = {
+    "velodyne": velodyne,
+    "ouster": ouster,
+    "livox": eight_bit_reflectance,
+    "hesai": hesai,
+    "robosense": robosense,
+    "echo": echo,
+    "reflectance": lambda power, reflectivity: reflectivity,
+    "power": lambda power, reflectivity: power,
+    "none": lambda power, reflectivity: 0.0 * power,
+}
+"""Vendor scales by the name a preset gives."""

@@ -1,0 +1,248 @@
+"""The lidar: emit, cast, reflect, attenuate, detect, record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Pose, quat_multiply, quat_rotate
+from parhelion.core.random import Stream, frame_of
+from parhelion.core.records import Scan, Waveform
+from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.sensors.lidar.beam import footprint
+from parhelion.sensors.lidar.config import LidarConfig, ReturnMode
+from parhelion.sensors.lidar.device import LidarOnDevice
+from parhelion.sensors.lidar.link_budget import SystemConstant, system_constant
+from parhelion.sensors.lidar.patterns import ShotTable, repeats, shot_table
+from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.lidar.target import Target, target_for
+from parhelion.world.world import World
+
+Sampling = Literal["adaptive", "fixed"]
+
+
+class Lidar:
+    """A lidar by preset name, YAML file or configuration.
+
+        lidar = Lidar("ouster/os1-128")
+        scan = lidar.scan(world, pose=Pose(xyz=(0, 0, 2)), seed=7)
+
+    `rate_hz`, `columns`, `returns` and `max_returns` choose among what the sensor offers; `sub_rays` overrides the
+    sampling of the footprint (1 is a ray without width); `sampling` is 'adaptive' (trace further sub-rays only where
+    probes disagree) or 'fixed' (trace all); `noise=False` gives the noiseless measurement; `bounces` bounds the paths
+    over mirrors and through glass (0 ignores them); `sun_klx` is the sunlight, by default the rated one.
+    """
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | LidarConfig,
+        *,
+        rate_hz: float | None = None,
+        columns: int | None = None,
+        returns: ReturnMode | None = None,
+        max_returns: int | None = None,
+        sub_rays: int | None = None,
+        sampling: Sampling = "adaptive",
+        noise: bool = True,
+        bounces: int = 2,
+        sun_klx: float | None = None,
+    ) -> None:
+        folder: Path | None = None
+        if isinstance(model, LidarConfig):
+            config, self.model = model, model.name
+        else:
+            config, file = load_preset(model)
+            folder, self.model = file.parent, str(model)
+        self.config = _chosen(config, returns=returns, max_returns=max_returns, sub_rays=sub_rays)
+        if sampling not in ("adaptive", "fixed"):
+            raise ConfigError(f"sampling: must be 'adaptive' or 'fixed', got {sampling!r}")
+        if isinstance(bounces, bool) or not isinstance(bounces, int) or not 0 <= bounces <= 8:
+            raise ConfigError(f"bounces: must be a whole number from 0 to 8, got {bounces!r}")
+        if sun_klx is not None and not (np.isfinite(sun_klx) and sun_klx >= 0):
+            raise ConfigError(f"sun_klx: must be finite and not negative, got {sun_klx!r}")
+        self.sampling, self.noise, self.bounces, self.sun_klx = sampling, noise, bounces, sun_klx
+        self.rate_hz = float(rate_hz if rate_hz is not None else config.pattern.rate_hz)
+        self._pattern_options: dict[str, Any] = {"rate_hz": rate_hz, "columns": columns, "folder": folder}
+        self._repeats = repeats(config.pattern)
+        self._table: ShotTable | None = None
+        self._on_device: LidarOnDevice | None = None
+        self.shots(0.0)  # a wrong rate or table file is told now, not at the first scan
+
+    @property
+    def system_constant(self) -> SystemConstant:
+        """The constant that the data sheet's rated ranges fix."""
+        return system_constant(self.config.range.rated)
+
+    def max_range(self, reflectance: float = 0.9) -> float:
+        """Longest range [m] at which a Lambertian target facing the sensor is detected in clear air."""
+        return float(min(self.system_constant.max_range(reflectance), self.config.range.max_m))
+
+    def shots(self, time: float = 0.0) -> ShotTable:
+        """The table of shots of the scan that starts at `time` [s]."""
+        if self._table is None or not self._repeats:
+            start = 0.0 if self._repeats else float(time)
+            self._table = shot_table(self.config.pattern, frame_start_s=start, **self._pattern_options)
+        return self._table
+
+    def scan(
+        self,
+        world: World,
+        *,
+        pose: Pose | None = None,
+        trajectory: Trajectory | None = None,
+        mount: Pose | None = None,
+        time: float = 0.0,
+        seed: int = 0,
+        frame: int | None = None,
+    ) -> Scan:
+        """One scan from a standing (`pose`) or moving (`trajectory`) place; the world's viewpoint where none is given.
+
+        `mount` is the sensor's pose on the moving body. The scan starts at `time` [s] on the world's clock; every
+        shot, and every actor, is taken at its own time. `frame` numbers the measurement for the random streams; by
+        default it follows from time and pose.
+        """
+        motion = _motion(world, pose, trajectory, mount)
+        return self._measure(world, [motion], [_finite_time(time)], seed, None if frame is None else [frame])[0]
+
+    def scan_many(
+        self,
+        world: World,
+        poses: Iterable[Pose | Trajectory],
+        *,
+        time: float | Sequence[float] = 0.0,
+        seed: int = 0,
+        frames: Sequence[int] | None = None,
+    ) -> list[Scan]:
+        """Many scans in few launches: one for each pose (or trajectory), each the same as `scan` would give alone."""
+        motions: list[Trajectory] = [Fixed(p) if isinstance(p, Pose) else p for p in poses]
+        times = np.broadcast_to(np.asarray(time, dtype=np.float64), (len(motions),)).tolist()
+        if frames is not None and len(frames) != len(motions):
+            raise ConfigError(f"frames: {len(frames)} numbers for {len(motions)} scans")
+        return self._measure(world, motions, [_finite_time(t) for t in times], seed, frames)
+
+    def measure(self, world: World, motion: Trajectory, time: float, seed: int) -> Scan:
+        """The contract of every sensor: one measurement of a world from a motion."""
+        return self.scan(world, trajectory=motion, time=time, seed=seed)
+
+    def waveform(
+        self,
+        world: World,
+        shots: Sequence[int],
+        *,
+        pose: Pose | None = None,
+        trajectory: Trajectory | None = None,
+        mount: Pose | None = None,
+        time: float = 0.0,
+        seed: int = 0,
+        frame: int | None = None,
+        bin_size_m: float = 0.15,
+        range_m: tuple[float, float] | None = None,
+    ) -> Waveform:
+        """The digitised signal of chosen shots (rows of the table of shots), all sub-rays traced."""
+        motion = _motion(world, pose, trajectory, mount)
+        start = _finite_time(time)
+        target = self._target(world)
+        device = self._device(target)
+        stream = self._stream(seed, motion, start, frame)
+        return device.waveform(
+            target, self.shots(start), motion, start, stream, np.asarray(shots), bin_size_m=bin_size_m, window_m=range_m
+        )
+
+    def _measure(
+        self, world: World, motions: list[Trajectory], times: list[float], seed: int, frames: Sequence[int] | None
+    ) -> list[Scan]:
+        if not isinstance(world, World):
+            raise ConfigError(f"world: expected a parhelion World, got {type(world).__name__}")
+        target = self._target(world)
+        device = self._device(target)
+        scans: list[Scan] = []
+        streams = [
+            self._stream(seed, motion, start, None if frames is None else frames[i])
+            for i, (motion, start) in enumerate(zip(motions, times, strict=True))
+        ]
+        for batch in device.batches(target, times, same_shots=self._repeats):
+            rows = slice(*batch)
+            metadata = [
+                {
+                    "sensor": self.model, "seed": int(seed), "time": start, "rate_hz": self.rate_hz,
+                    "returns": self.config.receiver.returns, "sampling": self.sampling, "world": world.name,
+                }
+                for start in times[rows]
+            ]  # fmt: skip
+            table = self.shots(times[batch[0]])
+            scans += device.scan(target, table, motions[rows], times[rows], streams[rows], metadata)
+        return scans
+
+    def _target(self, world: World) -> Target:
+        return target_for(world, sensor=self.model, wavelength_nm=self.config.wavelength_nm)
+
+    def _device(self, target: Target) -> LidarOnDevice:
+        if self._on_device is None:
+            self._on_device = LidarOnDevice(
+                target.engine, self.config, footprint(self.config.beam), self.system_constant,
+                sampling=self.sampling, noise=self.noise, bounces=self.bounces, sun_klx=self.sun_klx,
+            )  # fmt: skip
+        return self._on_device
+
+    def _stream(self, seed: int, motion: Trajectory, start: float, frame: int | None) -> Stream:
+        if frame is None:
+            xyz, quat = motion.sample(np.array([start]))
+            frame = frame_of(start, Pose(xyz[0], quat[0]))
+        return Stream(seed, f"lidar/{self.model}", frame)
+
+    def __repr__(self) -> str:
+        return f"<Lidar {self.model}: {len(self.shots())} shots a scan at {self.rate_hz:g} Hz>"
+
+
+class Mounted:
+    """The motion of a sensor that is fixed to a moving body."""
+
+    def __init__(self, body: Trajectory, mount: Pose) -> None:
+        self.body, self.mount = body, mount
+
+    def sample(self, times: Any) -> tuple[Any, Any]:
+        xyz, quat = self.body.sample(times)
+        return xyz + quat_rotate(quat, self.mount.xyz), quat_multiply(quat, self.mount.quat_xyzw[None])
+
+
+def _motion(world: World, pose: Pose | None, trajectory: Trajectory | None, mount: Pose | None) -> Trajectory:
+    if pose is not None and trajectory is not None:
+        raise ConfigError("scan: give pose or trajectory, not both")
+    if pose is not None and not isinstance(pose, Pose):
+        raise ConfigError(f"pose: expected a parhelion Pose, got {type(pose).__name__}")
+    if trajectory is None:
+        place = world.viewpoint if pose is None else pose
+        return Fixed(place if mount is None else place @ mount)
+    if not isinstance(trajectory, Trajectory):
+        raise ConfigError(f"trajectory: expected an object with sample(times), got {type(trajectory).__name__}")
+    return trajectory if mount is None else Mounted(trajectory, mount)
+
+
+def _finite_time(time: float) -> float:
+    if not np.isfinite(time):
+        raise ConfigError(f"time: must be finite, got {time!r}")
+    return float(time)
+
+
+def _chosen(
+    config: LidarConfig, *, returns: ReturnMode | None, max_returns: int | None, sub_rays: int | None
+) -> LidarConfig:
+    """The data sheet with the user's choices in it, checked again."""
+    from parhelion.core.config import parse
+
+    receiver = {"returns": returns, "max_returns": max_returns}
+    changes = {
+        "receiver": {k: v for k, v in receiver.items() if v is not None},
+        "beam": {"sub_rays": sub_rays} if sub_rays is not None else {},
+    }
+    if not any(changes.values()):
+        return config
+    data = config.model_dump(mode="python")
+    for section, values in changes.items():
+        data[section].update(values)
+    return parse(LidarConfig, data, config.name)

@@ -1,0 +1,117 @@
+"""A world as a lidar of one wavelength sees it: the ray scene, and the tables that hits are looked up in."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.rays.scene import RayScene
+from parhelion.surfaces.material import material_table, monostatic_brdf, specular_split
+from parhelion.world.world import World
+
+_BRDF_COLUMNS = (
+    "diffuse", "sigma_rad", "phong_specular", "phong_exponent",
+    "ct_weight", "ct_roughness", "ct_f0", "retro_gain", "retro_width_rad",
+)  # fmt: skip
+_SPECULAR_COLUMNS = ("mirror", "pane_index", "transmits", "pane_transmittance")
+
+
+class Target:
+    """The scene and its surfaces on the device. Built once for a world, a sensor and a wavelength."""
+
+    def __init__(
+        self, world: World, *, sensor: str, wavelength_nm: float, scenes: dict[Any, Any] | None = None
+    ) -> None:
+        geometry = world.geometry(sensor)
+        # Sensors of different wavelengths see the same triangles: they share one acceleration structure.
+        scenes = {} if scenes is None else scenes
+        if ("scene", id(geometry)) not in scenes:
+            scenes["scene", id(geometry)] = RayScene(geometry)
+        self.scene: RayScene = scenes["scene", id(geometry)]
+        self.engine = self.scene.engine
+        self.parts = world.parts
+        self.material_names = dict(enumerate(material.name for material in world.materials))
+        self.label_names = dict(world.label_names)
+        table = material_table(world.materials, wavelength_nm)
+        rows = self.parts.material if len(self.parts) else np.zeros(0, np.uint16)
+        self._brdf = self._columns(table, _BRDF_COLUMNS, rows)
+        self._specular = self._columns(table, _SPECULAR_COLUMNS, rows)
+        split = table["mirror"][rows] + table["transmits"][rows] if len(rows) else np.zeros(0)
+        self.has_specular = bool(np.any(split > 0))
+        self._is_specular = self.engine.mi.UInt32((split > 0).astype(np.uint32)) if self.has_specular else None
+        self.brightest = float(np.max(monostatic_brdf(np.ones(len(rows)), {k: v[rows] for k, v in table.items()}), initial=0.0))
+        """Largest BRDF towards the sensor at normal incidence of any part [1/sr]."""
+        self._textures = self._load_textures(world) if np.any(self.parts.texture >= 0) else None
+
+    def _columns(
+        self, table: dict[str, NDArray[np.float32]], names: tuple[str, ...], rows: NDArray[Any]
+    ) -> tuple[dict[str, float], list[str], Any]:
+        """Columns that are the same for all parts as plain numbers, the others packed four to a row for one gather."""
+        constant = {name: float(table[name][rows[0]]) if len(rows) else 0.0 for name in names}
+        varying = [name for name in names if len(rows) and np.any(table[name][rows] != constant[name])]
+        width = 4 * ((len(varying) + 3) // 4)
+        packed = np.zeros((len(rows), width), np.float32)
+        for column, name in enumerate(varying):
+            packed[:, column] = table[name][rows]
+            del constant[name]
+        return constant, varying, self.engine.mi.Float(packed.ravel()) if varying else None
+
+    def _gathered(self, columns: tuple[dict[str, float], list[str], Any], part: Any, active: Any) -> dict[str, Any]:
+        dr, mi = self.engine.dr, self.engine.mi
+        constant, varying, packed = columns
+        values: dict[str, Any] = dict(constant)
+        groups = (len(varying) + 3) // 4
+        for group in range(groups):
+            row = dr.gather(mi.Vector4f, packed, part * groups + group, active)
+            for name, value in zip(varying[4 * group : 4 * group + 4], (row.x, row.y, row.z, row.w), strict=False):
+                values[name] = value
+        return values
+
+    def brdf(self, part: Any, cos_theta: Any, hit: Any, active: Any) -> Any:
+        """BRDF towards the sensor [1/sr] of the parts that were hit, textures included."""
+        columns = self._gathered(self._brdf, part, active)
+        if self._textures is None:
+            return monostatic_brdf(cos_theta, columns)
+        # Sub-rays that were filled in have no hit of their own, but are never on textured parts.
+        texture = 1.0 if hit is None else self._textures.factor(part, hit, active)
+        return monostatic_brdf(cos_theta, columns, texture=texture)
+
+    def is_specular(self, part: Any, active: Any) -> Any:
+        """Which of these parts mirror or transmit."""
+        if self._is_specular is None:
+            return self.engine.mi.Bool(False)
+        return self.engine.dr.gather(self.engine.mi.UInt32, self._is_specular, part, active) != 0
+
+    def specular(self, part: Any, cos_theta: Any, active: Any) -> tuple[Any, Any]:
+        """Power fractions of the mirrored and the transmitted path, both 0 for ordinary surfaces."""
+        return specular_split(cos_theta, self._gathered(self._specular, part, active))
+
+    def textured(self, part: Any, active: Any) -> Any:
+        """Which of these parts have a texture."""
+        if self._textures is None:
+            return self.engine.mi.Bool(False)
+        return self._textures.present(part, active)
+
+    def _load_textures(self, world: World) -> Any:
+        from parhelion.sensors.lidar.textures import PartTextures
+
+        return PartTextures(self.scene, world)
+
+
+_scenes: WeakKeyDictionary[World, dict[Any, Any]] = WeakKeyDictionary()
+
+
+def target_for(world: World, *, sensor: str, wavelength_nm: float) -> Target:
+    """The target of a world, built on first use and kept until the world changes."""
+    cache = _scenes.setdefault(world, {})
+    if cache.get("version") != world.version:
+        cache.clear()
+        cache["version"] = world.version
+    key = (id(world.geometry(sensor)), wavelength_nm)
+    if key not in cache:
+        cache[key] = Target(world, sensor=sensor, wavelength_nm=wavelength_nm, scenes=cache)
+    target: Target = cache[key]
+    return target

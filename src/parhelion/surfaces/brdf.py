@@ -1,0 +1,276 @@
+"""How surfaces scatter light: BRDFs [1/sr], written once for NumPy and Dr.Jit arrays.
+
+A lidar looks along its own beam, so the plain functions are monostatic: incident direction, reflected direction and
+half vector are one and the same, and a function of `cos_theta`, the cosine between the normal on the sensor's side
+and the direction to the sensor. The `*_bistatic` forms take all three directions; at `wi == wo` they give the
+monostatic value. No value here includes the cosine of the link budget. None of these BRDFs is sampled: the lidar
+only ever evaluates them.
+
+Sources: modified Phong, VANE (ERDC/GSL TR-20-32) eq. 2.7 after Lafortune and Willems 1994; Oren and Nayar 1994;
+Cook and Torrance 1982 with the distribution of Walter et al. 2007 (GGX), Schlick 1994's Fresnel term and the
+shadowing of Karis 2013; diffuse light under a coat after the coupling of Ashikhmin and Shirley 2000.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import namespace
+from parhelion.core.errors import ConfigError
+
+Array = Any
+"""A float, a NumPy array, or a Dr.Jit array; the arguments of one call broadcast."""
+
+GRAZING_COS = 0.01
+"""Cosine (89.4 degrees) below which Oren-Nayar's tangent stops growing: sin/cos has no limit there."""
+
+INV_PI = 1.0 / math.pi
+
+
+def lambert(*, reflectance: Array) -> Array:
+    """Lambertian BRDF [1/sr]: reflectance / pi at every angle."""
+    return reflectance * INV_PI
+
+
+def modified_phong(cos_theta: Array, *, diffuse: Array, specular: Array, exponent: Array) -> Array:
+    """Modified Phong BRDF, monostatic [1/sr].
+
+        f = kd / pi + ks (n + 2) / (2 pi) max(cos 2 theta, 0)^n
+
+    The mirror direction makes the angle 2 theta with the sensor's direction. Valid for kd, ks >= 0, kd + ks <= 1 and
+    n >= 1, where the albedo is at most kd + ks; other values raise ConfigError (NumPy input; kernels get checked
+    tables).
+    """
+    _check_phong(diffuse, specular, exponent)
+    return lambert(reflectance=diffuse) + phong_lobe(cos_theta, specular=specular, exponent=exponent)
+
+
+def phong_lobe(cos_theta: Array, *, specular: Array, exponent: Array) -> Array:
+    """The specular part of `modified_phong`, monostatic [1/sr], unchecked."""
+    return _phong_lobe(2.0 * cos_theta * cos_theta - 1.0, specular, exponent)
+
+
+def oren_nayar(cos_theta: Array, *, reflectance: Array, sigma_rad: Array) -> Array:
+    """Oren-Nayar BRDF of a surface of matt facets whose slope angle has deviation `sigma_rad`, monostatic [1/sr].
+
+        f = rho / pi (A + B sin theta tan theta),  A = 1 - 0.5 s / (s + 0.33),  B = 0.45 s / (s + 0.09),  s = sigma^2
+
+    (ApolloSim eq. 4.6.) The albedo of this form rises to rho (A + B / 2) at grazing incidence, up to 1.5 % above rho,
+    so `reflectance` is held at 1 / (A + B / 2) at most; below that nothing is changed. Light that bounces
+    between facets is left out, as in the source.
+    """
+    cos = namespace(cos_theta, reflectance).maximum(cos_theta, 0.0)
+    return _oren_nayar(1.0 - cos * cos, cos, reflectance, sigma_rad)
+
+
+def cook_torrance(cos_theta: Array, *, roughness: Array, f0: Array) -> Array:
+    """Cook-Torrance specular BRDF, monostatic [1/sr]: D G F / (4 cos^2) with half vector = direction to the sensor.
+
+        D = a^2 / (pi (cos^2 (a^2 - 1) + 1)^2),  a = roughness^2
+        G = (cos / (cos (1 - k) + k))^2,  k = (roughness + 1)^2 / 8
+        F = F0 at every angle, since the sensor looks straight at the facets that face it
+
+    So there is no rise at grazing incidence. `roughness` in (0, 1], `f0` in [0, 1].
+    """
+    xp = namespace(cos_theta, roughness, f0)
+    cos = xp.clip(cos_theta, 0.0, 1.0)
+    k = _shadowing_k(roughness)
+    visible = cos * (1.0 - k) + k  # G / cos^2 without the division by zero at grazing
+    return _ggx(cos, roughness) * f0 / (4.0 * visible * visible)
+
+
+def coated_diffuse(cos_theta: Array, *, reflectance: Array) -> Array:
+    """Diffuse light from below a smooth dielectric surface, monostatic [1/sr].
+
+        f = rho / pi * 21/20 (1 - (1 - cos)^5)^2
+
+    What the surface reflects does not reach the body, going in and coming out. The albedo is rho (1 - (1 - cos)^5):
+    rho at normal incidence, none at grazing. With rho <= 1 - F0 the sum with `cook_torrance` stays within 1 at
+    every angle, where plain Lambert weighted by 1 - F0 would reach 1.11.
+    """
+    xp = namespace(cos_theta, reflectance)
+    return lambert(reflectance=reflectance) * coat_factor(xp.clip(cos_theta, 0.0, 1.0))
+
+
+def coat_factor(cos_theta: Array) -> Array:
+    """What a smooth dielectric surface makes of the monostatic BRDF below it; the mean over directions is kept."""
+    enters = _enters(cos_theta)
+    return 1.05 * enters * enters
+
+
+def retro_lobe(cos_theta: Array, *, gain: Array, width_rad: Array, cos_observation: Array = 1.0) -> Array:
+    """Retro-reflector: a lobe around the direction to the source [1/sr].
+
+        f = gain cos^2 theta exp(-(1 - cos alpha) / width^2)
+
+    alpha is the observation angle between source and receiver (0 for a lidar, so that f = gain cos^2 theta);
+    near 0 the lobe is a Gaussian of deviation `width_rad`. The coefficient of retroreflection [cd/(lx m^2)] is
+    R_A = f cos^2 theta = gain cos^4 theta, 0.57 at 30 degrees of what it is at 4; ASTM D4956 asks 0.6 of type III
+    sheeting (250 and 150 cd/(lx m^2)). The albedo is at most 2 pi gain width^2.
+    """
+    cos = namespace(cos_theta, gain).maximum(cos_theta, 0.0)
+    return cos * cos * _retro(cos_observation, gain, width_rad)
+
+
+# Bistatic forms: `normal`, `wi` (towards the source) and `wo` (towards the receiver) are unit vectors (..., 3).
+
+
+def lambert_bistatic(normal: Array, wi: Array, wo: Array, *, reflectance: Array) -> NDArray[np.float64]:
+    """Lambertian BRDF [1/sr] for any pair of directions; 0 below the surface."""
+    cos_i, cos_o, _ = _cosines(normal, wi, wo)
+    return _above(cos_i, cos_o, lambert(reflectance=reflectance) * np.ones_like(cos_i))
+
+
+def modified_phong_bistatic(
+    normal: Array, wi: Array, wo: Array, *, diffuse: Array, specular: Array, exponent: Array
+) -> NDArray[np.float64]:
+    """Modified Phong BRDF [1/sr]: the lobe is around the mirror direction 2 (n.wi) n - wi."""
+    _check_phong(diffuse, specular, exponent)
+    cos_i, cos_o, cos_io = _cosines(normal, wi, wo)
+    lobe = _phong_lobe(2.0 * cos_i * cos_o - cos_io, specular, exponent)
+    return _above(cos_i, cos_o, lambert(reflectance=diffuse) + lobe)
+
+
+def oren_nayar_bistatic(
+    normal: Array, wi: Array, wo: Array, *, reflectance: Array, sigma_rad: Array
+) -> NDArray[np.float64]:
+    """Oren-Nayar BRDF [1/sr]: rho / pi (A + B max(0, cos dphi) sin alpha tan beta)."""
+    cos_i, cos_o, cos_io = _cosines(normal, wi, wo)
+    # sin i sin o cos dphi = wi.wo - cos i cos o, and tan beta divides it by the larger of the two cosines.
+    along = np.maximum(cos_io - cos_i * cos_o, 0.0)
+    return _above(cos_i, cos_o, _oren_nayar(along, np.maximum(cos_i, cos_o), reflectance, sigma_rad))
+
+
+def cook_torrance_bistatic(normal: Array, wi: Array, wo: Array, *, roughness: Array, f0: Array) -> NDArray[np.float64]:
+    """Cook-Torrance BRDF [1/sr] with the Fresnel term at the angle between direction and half vector."""
+    cos_i, cos_o, cos_io = _cosines(normal, wi, wo)
+    length = np.sqrt(np.maximum(2.0 + 2.0 * cos_io, 1e-300))  # |wi + wo|
+    cos_h = np.clip((cos_i + cos_o) / length, 0.0, 1.0)
+    k = _shadowing_k(roughness)
+    visible = (np.maximum(cos_i, 0.0) * (1.0 - k) + k) * (np.maximum(cos_o, 0.0) * (1.0 - k) + k)
+    fresnel = fresnel_schlick(0.5 * length, f0=f0)  # v.h is half the length of wi + wo
+    return _above(cos_i, cos_o, _ggx(cos_h, roughness) * fresnel / (4.0 * visible))
+
+
+def coated_diffuse_bistatic(normal: Array, wi: Array, wo: Array, *, reflectance: Array) -> NDArray[np.float64]:
+    """Diffuse light from below a smooth dielectric surface [1/sr], for any pair of directions."""
+    cos_i, cos_o, _ = _cosines(normal, wi, wo)
+    factor = 1.05 * _enters(np.clip(cos_i, 0.0, 1.0)) * _enters(np.clip(cos_o, 0.0, 1.0))
+    return _above(cos_i, cos_o, lambert(reflectance=reflectance) * factor)
+
+
+def retro_lobe_bistatic(normal: Array, wi: Array, wo: Array, *, gain: Array, width_rad: Array) -> NDArray[np.float64]:
+    """Retro-reflector's lobe [1/sr] for any pair of directions."""
+    cos_i, cos_o, cos_io = _cosines(normal, wi, wo)
+    return _above(cos_i, cos_o, cos_i * cos_o * _retro(cos_io, gain, width_rad))
+
+
+def normal_reflectance(*, index: Array) -> Array:
+    """Fresnel reflectance of a dielectric at normal incidence, F0 = ((n - 1) / (n + 1))^2; both parts are squared."""
+    ratio = (index - 1.0) / (index + 1.0)
+    return ratio * ratio
+
+
+def fresnel_schlick(cos_i: Array, *, f0: Array) -> Array:
+    """Schlick's Fresnel reflectance, F0 + (1 - F0) (1 - cos)^5."""
+    cos = namespace(cos_i, f0).clip(cos_i, 0.0, 1.0)
+    return f0 + (1.0 - f0) * (1.0 - _enters(cos))
+
+
+def fresnel_dielectric(cos_i: Array, *, index: Array) -> Array:
+    """Unpolarised Fresnel reflectance of a smooth dielectric of relative refractive index `index`.
+
+    Total reflection (index < 1) gives 1. The cosine is held at 1e-4 at least.
+    """
+    xp = namespace(cos_i, index)
+    cos = xp.clip(cos_i, 1e-4, 1.0)
+    inside = xp.sqrt(xp.maximum(index * index - 1.0 + cos * cos, 0.0))  # index * cosine of the refracted ray
+    across = (cos - inside) / (cos + inside)
+    along = (index * index * cos - inside) / (index * index * cos + inside)
+    return 0.5 * (across * across + along * along)
+
+
+def fresnel_conductor(*, index: Array, extinction: Array) -> Array:
+    """Fresnel reflectance of a metal of complex index n + ik at normal incidence."""
+    k2 = extinction * extinction
+    return ((index - 1.0) * (index - 1.0) + k2) / ((index + 1.0) * (index + 1.0) + k2)
+
+
+def thin_pane(cos_i: Array, *, index: Array, transmittance: Array) -> tuple[Array, Array]:
+    """Power fractions that a plane-parallel pane reflects and transmits: both faces, all bounces, incoherent.
+
+        R = F + F (1 - F)^2 t^2 / (1 - F^2 t^2),  T = (1 - F)^2 t / (1 - F^2 t^2)
+
+    `transmittance` is the internal one-way transmittance at normal incidence; the slant path has
+    t = transmittance^(1 / cos theta_t). Without absorption R = 2 F / (1 + F). With transmittance 0 it is the half
+    space: R = F, T = 0.
+    """
+    xp = namespace(cos_i, index, transmittance)
+    cos = xp.clip(cos_i, 1e-4, 1.0)
+    fresnel = fresnel_dielectric(cos, index=index)
+    cos_inside = xp.sqrt(xp.maximum(1.0 - (1.0 - cos * cos) / (index * index), 1e-8))
+    passed = xp.where(transmittance > 0.0, xp.power(xp.maximum(transmittance, 1e-30), 1.0 / cos_inside), 0.0)
+    once = (1.0 - fresnel) * (1.0 - fresnel) * passed / (1.0 - fresnel * fresnel * passed * passed)
+    return fresnel * (1.0 + once * passed), once
+
+
+def _phong_lobe(cos_mirror: Array, specular: Array, exponent: Array) -> Array:
+    xp = namespace(cos_mirror, specular, exponent)
+    # The floor keeps log(0) out of the kernels' power; 1e-30^1 is below any signal.
+    peak = xp.power(xp.maximum(cos_mirror, 1e-30), exponent)
+    return specular * (exponent + 2.0) * (0.5 * INV_PI) * peak
+
+
+def _oren_nayar(along: Array, cos_larger: Array, reflectance: Array, sigma_rad: Array) -> Array:
+    xp = namespace(along, reflectance, sigma_rad)
+    variance = sigma_rad * sigma_rad
+    a = 1.0 - 0.5 * variance / (variance + 0.33)
+    b = 0.45 * variance / (variance + 0.09)
+    kept = xp.minimum(reflectance, 1.0 / (a + 0.5 * b))
+    return kept * INV_PI * (a + b * along / xp.maximum(cos_larger, GRAZING_COS))
+
+
+def _ggx(cos_h: Array, roughness: Array) -> Array:
+    a2 = roughness * roughness * roughness * roughness
+    # cos^2 (a^2 - 1) + 1, written without the cancellation that float32 would suffer near cos = 1
+    spread = (1.0 - cos_h) * (1.0 + cos_h) + a2 * cos_h * cos_h
+    return a2 * INV_PI / (spread * spread)
+
+
+def _shadowing_k(roughness: Array) -> Array:
+    return (roughness + 1.0) * (roughness + 1.0) * 0.125
+
+
+def _enters(cos: Array) -> Array:
+    grazing = 1.0 - cos
+    square = grazing * grazing
+    return 1.0 - square * square * grazing
+
+
+def _retro(cos_observation: Array, gain: Array, width_rad: Array) -> Array:
+    xp = namespace(cos_observation, gain, width_rad)
+    return gain * xp.exp((cos_observation - 1.0) / (width_rad * width_rad))
+
+
+def _cosines(normal: Array, wi: Array, wo: Array) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    n, i, o = np.broadcast_arrays(*(np.asarray(vector, np.float64) for vector in (normal, wi, wo)))
+    return np.sum(n * i, axis=-1), np.sum(n * o, axis=-1), np.sum(i * o, axis=-1)
+
+
+def _above(cos_i: NDArray[Any], cos_o: NDArray[Any], value: Array) -> NDArray[np.float64]:
+    return np.asarray(np.where((cos_i > 0.0) & (cos_o > 0.0), value, 0.0), np.float64)
+
+
+def _check_phong(diffuse: Array, specular: Array, exponent: Array) -> None:
+    if namespace(diffuse, specular, exponent).name != "numpy":
+        return
+    kd, ks, n = (np.asarray(value, np.float64) for value in (diffuse, specular, exponent))
+    # `not all(...)` also refuses NaN; the margin lets float32 columns that sum to 1 through.
+    if not (np.all(kd >= 0) and np.all(ks >= 0) and np.all(kd + ks <= 1 + 1e-6)):
+        raise ConfigError("modified Phong: diffuse and specular must be >= 0 and their sum <= 1")
+    if not np.all(n >= 1):
+        raise ConfigError("modified Phong: exponent must be >= 1")

@@ -1,0 +1,162 @@
+"""Materials by name: the library's files, their other names, and grey targets `lambert-<percent>`."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from parhelion.core.config import load
+from parhelion.core.errors import unknown_name
+from parhelion.surfaces.material import Material, SpectrumTable
+
+FOLDER = Path(__file__).parent / "library"
+
+UNKNOWN_MATERIAL = "lambert-30"
+"""What `match_material` takes where nothing resembles the name."""
+
+ALIASES = {
+    "aluminum": "aluminium",
+    "bitumen": "asphalt",
+    "blacktop": "asphalt",
+    "board": "plywood",
+    "brickwork": "brick",
+    "building": "concrete",
+    "bush": "leaf",
+    "canvas": "fabric",
+    "car-paint": "car-paint-silver",
+    "carton": "cardboard",
+    "cement": "concrete",
+    "chrome": "stainless-steel",
+    "clay": "soil",
+    "cloth": "cotton",
+    "clothes": "cotton",
+    "clothing": "cotton",
+    "conifer": "needles",
+    "dirt": "soil",
+    "dry-grass": "grass-dry",
+    "earth": "soil",
+    "felt": "roofing-felt",
+    "foliage": "leaf",
+    "galvanised": "galvanised-steel",
+    "galvanized": "galvanised-steel",
+    "galvanized-steel": "galvanised-steel",
+    "gray": "lambert-50",
+    "grey": "lambert-50",
+    "hull": "white-paint",
+    "iron": "steel",
+    "lake": "water",
+    "lane-marking": "road-paint",
+    "lawn": "grass",
+    "leaves": "leaf",
+    "license-plate": "retro-sheeting",
+    "licence-plate": "retro-sheeting",
+    "lumber": "wood",
+    "marking": "road-paint",
+    "metal": "steel",
+    "mud": "soil",
+    "nylon": "fabric",
+    "ocean": "water",
+    "pavement": "concrete",
+    "person": "cotton",
+    "pine": "needles",
+    "plate": "steel",
+    "polystyrene": "foam",
+    "pvc": "plastic",
+    "quay": "granite",
+    "quay-stone": "granite",
+    "reflector": "retro-sheeting",
+    "retro-reflector": "retro-sheeting",
+    "road": "asphalt",
+    "road-marking": "road-paint",
+    "rock": "granite",
+    "roof": "roof-tile",
+    "roofing": "roof-tile",
+    "rust": "rusted-steel",
+    "sea": "water",
+    "sidewalk": "concrete",
+    "sign": "retro-sheeting",
+    "stainless": "stainless-steel",
+    "stone": "granite",
+    "styrofoam": "foam",
+    "tarmac": "asphalt",
+    "textile": "cotton",
+    "tile": "roof-tile",
+    "timber": "wood",
+    "tire": "rubber",
+    "traffic-sign": "retro-sheeting",
+    "tree": "leaf",
+    "trunk": "bark",
+    "tyre": "rubber",
+    "vegetation": "leaf",
+    "wall": "concrete",
+    "white-wall": "white-paint",
+    "window": "glass",
+    "windshield": "glass",
+    "zinc": "galvanised-steel",
+}
+"""Other words for materials of the library."""
+
+_GREY = re.compile(r"lambert-(\d{1,3})")
+
+
+@lru_cache(maxsize=1)
+def material_names() -> tuple[str, ...]:
+    """Names of the library's materials, sorted. `lambert-0` to `lambert-100` are names too."""
+    return tuple(sorted(file.stem for file in FOLDER.glob("*.yaml")))
+
+
+@lru_cache(maxsize=256)
+def material(name: str) -> Material:
+    """The material of this name: of the library, by one of its other names, or `lambert-<percent>`."""
+    grey = _GREY.fullmatch(name)
+    if grey and int(grey[1]) <= 100:
+        return _grey_target(int(grey[1]))
+    known = ALIASES.get(name, name)
+    if known != name and known not in material_names():
+        return material(known)
+    if known not in material_names():
+        hint = "(grey targets are 'lambert-0' to 'lambert-100')" if name.startswith("lambert") else ""
+        raise unknown_name("material", name, [*material_names(), *ALIASES], hint)
+    return load(Material, FOLDER / f"{known}.yaml")
+
+
+def match_material(name_from_file: str) -> tuple[Material, str | None]:
+    """The material that a name in a mesh file means, and a note for a warning where that is a guess.
+
+    In order: the name itself or an alias; the longest known name whose words are all in it (`CarPaint.White`,
+    `Asphalt_01`); a known name within its letters; the nearest in spelling; else a grey target.
+    """
+    words = _words(name_from_file)
+    plain = "-".join(words)
+    if _GREY.fullmatch(name_from_file.strip().lower()):
+        return material(name_from_file.strip().lower()), None
+    known = {*material_names(), *ALIASES}
+    if plain in known:
+        return material(plain), None
+    spoken = [option for option in known if set(option.split("-")) <= set(words)]
+    if spoken:
+        return material(max(spoken, key=lambda option: (option.count("-"), len(option), option))), None
+    letters = "".join(words)
+    within = [option for option in known if len(option) >= 4 and option.replace("-", "") in letters]
+    # Stricter than a suggestion to a person: `Material.001` resembles nothing.
+    near = difflib.get_close_matches(plain, sorted(known), n=1, cutoff=0.75)
+    guess = max(within, key=lambda option: (len(option), option)) if within else (near or [UNKNOWN_MATERIAL])[0]
+    chosen = material(guess)
+    return chosen, f"unknown material {name_from_file!r}: taken as {chosen.name!r}"
+
+
+def _words(name: str) -> list[str]:
+    """Lower-case words of a name: split at punctuation, digits and capitals that start a word."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", name)
+    return re.findall(r"[a-z]+", spaced.lower())
+
+
+def _grey_target(percent: int) -> Material:
+    return Material(
+        name=f"lambert-{percent}",
+        description=f"Lambertian target of {percent} % reflectance at every wavelength.",
+        sources=["by definition"],
+        spectrum=SpectrumTable(wavelength_um=[0.2, 20.0], reflectance=[percent / 100, percent / 100]),
+    )

@@ -1,0 +1,168 @@
+"""Reflectance spectra from text files: the ECOSTRESS / ASTER library format, and plain columns of two numbers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import FormatError
+
+LARGEST_SPECTRUM_BYTES = 64 * 1024 * 1024
+
+MISSING_BELOW = -1e30
+"""The USGS libraries write -1.23e34 for channels that were deleted."""
+
+_KEY = re.compile(r"^([A-Z][\w .,/()-]{0,40}?):\s*(.*)$")
+_SEPARATORS = re.compile(r"[,;\s]+")
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """One measured spectrum."""
+
+    wavelength_um: NDArray[np.float64]
+    """Wavelengths [um], ascending, shape (n,)."""
+    reflectance: NDArray[np.float64]
+    """Reflectance as a fraction, as measured: noise may leave 0 to 1, shape (n,)."""
+    header: dict[str, str]
+    """Header fields by name. `X Units` and `Y Units` are always there; '(by magnitude)' marks those not in the file."""
+    name: str
+    """The header's `Name`, or the file's name without its ending."""
+
+
+def read_spectrum(
+    path: str | PathLike[str],
+    *,
+    wavelength_unit: Literal["um", "nm"] | None = None,
+    percent: bool | None = None,
+) -> Spectrum:
+    """Read a spectrum; units come from the arguments, else the header, else the numbers' magnitude.
+
+    By magnitude: wavelengths whose largest is above 100 are nm, else um; reflectances whose largest is above 1.5 are
+    percent, else fractions. Rows may ascend or descend; rows of one wavelength are averaged; channels marked as
+    deleted are left out.
+    """
+    file = Path(path)
+    lines = _read_lines(file)
+    header, rows = _split(file, lines)
+    promised = header.get("Number of X Values", "")
+    if promised.isdigit() and len(rows) < int(promised):
+        raise FormatError(f"{file}: the header promises {promised} values, the file has {len(rows)}")
+    table = np.array(rows, np.float64).reshape(-1, 2)
+    table = table[table[:, 1] > MISSING_BELOW]
+    if len(table) < 2:
+        raise FormatError(f"{file}: holds {len(table)} rows of wavelength and reflectance, at least 2 are needed")
+    if not np.isfinite(table).all() or table[:, 0].min() <= 0:
+        raise FormatError(f"{file}: wavelengths must be positive, and all values finite")
+
+    x_scale, x_words = _wavelength_scale(file, header.get("X Units", ""), table[:, 0], wavelength_unit)
+    y_scale, y_words = _reflectance_scale(file, header.get("Y Units", ""), table[:, 1], percent)
+    wavelength, place = np.unique(table[:, 0] * x_scale, return_inverse=True)
+    reflectance = np.bincount(place, table[:, 1] * y_scale) / np.bincount(place)
+    if len(wavelength) < 2:
+        raise FormatError(f"{file}: all rows have the same wavelength")
+    header |= {"X Units": x_words, "Y Units": y_words}
+    return Spectrum(wavelength, reflectance, header, header.get("Name") or file.stem)
+
+
+def _read_lines(file: Path) -> list[str]:
+    try:
+        if file.stat().st_size > LARGEST_SPECTRUM_BYTES:
+            raise FormatError(f"{file}: larger than {LARGEST_SPECTRUM_BYTES >> 20} MiB, not a spectrum")
+        data = file.read_bytes()
+    except FileNotFoundError:
+        raise FormatError(f"{file}: no such file") from None
+    except OSError as error:
+        raise FormatError(f"{file}: cannot be read ({error.strerror})") from None
+    if b"\0" in data:
+        raise FormatError(f"{file}: is not a text file")
+    # Old library files carry degree signs and names in Latin-1; only their words are affected.
+    return data.decode("utf-8", errors="replace").lstrip("\ufeff").splitlines()
+
+
+def _split(file: Path, lines: list[str]) -> tuple[dict[str, str], list[tuple[float, float]]]:
+    """Header fields and rows of numbers. Header values may run over several lines."""
+    header: dict[str, str] = {}
+    rows: list[tuple[float, float]] = []
+    key = ""
+    for number, raw in enumerate(lines, start=1):
+        line = raw.strip()
+        if not line or line.startswith("#"):
+            continue
+        row = _row(line)
+        if row is not None:
+            rows.append(row)
+        elif rows:
+            raise FormatError(f"{file}: line {number} is not a wavelength and a reflectance: {line[:40]!r}")
+        elif match := _KEY.match(line):
+            key = match[1].strip()
+            header[key] = match[2].strip()
+        elif key:
+            header[key] = f"{header[key]} {line}".strip()
+        else:
+            header |= _column_titles(line)
+    if not rows:
+        raise FormatError(f"{file}: holds no rows of wavelength and reflectance")
+    return header, rows
+
+
+def _row(line: str) -> tuple[float, float] | None:
+    parts = [part for part in _SEPARATORS.split(line) if part]
+    try:
+        values = [float(part) for part in parts]
+    except ValueError:
+        return None
+    return (values[0], values[1]) if len(values) >= 2 else None
+
+
+def _column_titles(line: str) -> dict[str, str]:
+    """Units from a title line such as `wavelength_nm,reflectance`; empty where it says nothing of them."""
+    titles = [part.strip() for part in re.split(r"[,;\t]", line)]
+    if len(titles) < 2:
+        return {}
+    found = {}
+    if _unit_of(titles[0]):
+        found["X Units"] = titles[0]
+    if "%" in titles[1] or "percent" in titles[1].lower():
+        found["Y Units"] = titles[1]
+    return found
+
+
+def _unit_of(words: str) -> str:
+    text = words.lower()
+    if "nano" in text or re.search(r"(?<![a-z])nm(?![a-z])", text):
+        return "nm"
+    if "micro" in text or re.search(r"(?<![a-z])[uµμ]m(?![a-z])", text):
+        return "um"
+    return ""
+
+
+def _wavelength_scale(file: Path, words: str, values: NDArray[np.float64], asked: str | None) -> tuple[float, str]:
+    unit = asked or _unit_of(words)
+    if not unit and words:
+        raise FormatError(f"{file}: X Units must be micrometers or nanometers, got {words!r}")
+    note = ""
+    if not unit:
+        unit = "nm" if values.max() > 100 else "um"
+        note = " (by magnitude)"
+    return (1e-3, f"nanometers{note}") if unit == "nm" else (1.0, f"micrometers{note}")
+
+
+def _reflectance_scale(file: Path, words: str, values: NDArray[np.float64], percent: bool | None) -> tuple[float, str]:
+    text = words.lower()
+    if any(other in text for other in ("transmi", "emissiv", "radiance", "absor")):
+        raise FormatError(f"{file}: Y Units must be reflectance, got {words!r}")
+    note = ""
+    if percent is None:
+        if words:
+            percent = "percent" in text or "%" in text
+        else:
+            percent = bool(values.max() > 1.5)
+            note = " (by magnitude)"
+    return (1e-2, f"percent{note}") if percent else (1.0, f"fraction{note}")

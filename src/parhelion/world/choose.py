@@ -1,0 +1,91 @@
+"""Which material and which texture each part of a mesh gets."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError, nearest_name
+from parhelion.surfaces.library import match_material
+from parhelion.surfaces.material import Material
+from parhelion.surfaces.texture import load_texture
+from parhelion.world.loaders import LoadedMesh
+
+DEFAULT_MATERIAL = "concrete"
+"""What meshes are made of where nobody says."""
+
+MaterialLike = str | Material
+"""A material, or its name in the library or in the world."""
+
+TextureLike = str | PathLike[str] | NDArray[Any]
+"""An image file's path, or an image as array: (height, width), or (height, width, channels) of which red counts."""
+
+
+def choose_materials(
+    loaded: LoadedMesh,
+    material: MaterialLike | None,
+    materials: Mapping[str, MaterialLike] | None,
+    look_up: Callable[[MaterialLike], Material],
+    *,
+    from_file: bool,
+) -> list[Material]:
+    """One material for each part: by the mapping `materials` from the file's names, else `material`, else by name.
+
+    Names of the file that are no library names are matched with the nearest, and said so in one warning.
+    """
+    mapping = dict(materials or {})
+    _check_mapping(loaded, mapping)
+    chosen: list[Material] = []
+    notes: list[str] = []
+    for part in loaded.parts:
+        if part.material is not None and part.material in mapping:
+            chosen.append(look_up(mapping[part.material]))
+        elif material is not None:
+            chosen.append(look_up(material))
+        elif part.material is not None:
+            matched, note = match_material(part.material)
+            chosen.append(look_up(matched.name))  # by name: the world may have its own material of that name
+            if note:
+                notes.append(f"{part.material!r} -> {matched.name!r}")
+        else:
+            chosen.append(look_up(DEFAULT_MATERIAL))
+            if from_file:
+                notes.append(f"triangles without a material -> {DEFAULT_MATERIAL!r}")
+    if notes:
+        shown = ", ".join(notes[:20]) + (f" and {len(notes) - 20} more" if len(notes) > 20 else "")
+        advice = "pass material= or materials= to choose"
+        warnings.warn(f"{loaded.source}: materials guessed: {shown}; {advice}", stacklevel=4)
+    return chosen
+
+
+def _check_mapping(loaded: LoadedMesh, mapping: Mapping[str, MaterialLike]) -> None:
+    for name in mapping:
+        if name not in loaded.material_names:
+            nearest = nearest_name(str(name), loaded.material_names)
+            if nearest:
+                advice = f"did you mean {nearest!r}?"
+            elif loaded.material_names:
+                advice = f"it has: {', '.join(loaded.material_names[:12])}"
+            else:
+                advice = "it names no materials"
+            raise ConfigError(f"{loaded.source}: materials: no material {name!r} in it; {advice}")
+
+
+def texture_image(texture: TextureLike) -> NDArray[np.float32]:
+    """Factors on the reflectance in [0, 1], shape (height, width): the red channel of an image file or array."""
+    if isinstance(texture, (str, PathLike)):
+        return load_texture(texture)
+    array = np.asarray(texture)
+    if array.ndim == 3:
+        array = array[:, :, 0]
+    if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "buif":
+        raise ConfigError(f"texture: must be an image of shape (height, width), got {array.shape} of {array.dtype}")
+    image: NDArray[np.float32] = array.astype(np.float32) / np.float32(255.0 if array.dtype == np.uint8 else 1.0)
+    if not (image.min() >= 0.0 and image.max() <= 1.0):
+        raise ConfigError("texture: values must lie within 0 to 1 (or be 8-bit)")
+    return image

@@ -1,0 +1,233 @@
+"""World files: a world as YAML, read and written. `schema.py` says what they may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import yaml
+
+from parhelion.core import config
+from parhelion.core.errors import ConfigError, ParhelionError
+from parhelion.core.pose import Pose
+from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
+from parhelion.surfaces import library
+from parhelion.surfaces.material import Material
+from parhelion.world.meshfile import MeshFolder, write_whole
+from parhelion.world.parts import WorldObject, WorldPart
+from parhelion.world.schema import Thing, WorldFile
+
+if TYPE_CHECKING:
+    from parhelion.world.world import World
+
+
+@dataclass(frozen=True)
+class Base:
+    """The built-in world that a world was started from."""
+
+    name: str
+    seed: int
+    params: Mapping[str, Any]
+    objects: tuple[int, ...]
+    """`index` of each object that came with it."""
+    path: Trajectory | None = None
+    """The drive that came with it."""
+
+
+# ---- reading -----------------------------------------------------------------------------------------------------
+
+
+def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Mapping[str, Any] | None = None) -> World:
+    """Read a world file; `seed` and `params` take the place of the file's own for its built-in base."""
+    from parhelion.world.world import World
+
+    file = Path(path)
+    content = config.load(WorldFile, file)
+    if params and content.base is None:
+        raise ConfigError(f"{file}: parameters {', '.join(params)} given, but it has no built-in base to take them")
+    if content.base is None:
+        world = World(content.name)
+    else:
+        with _at(file, "base"):
+            if Path(content.base).suffix:
+                raise ConfigError(f"must be the name of a built-in world, got {content.base!r}")
+            chosen = content.seed if seed is None else seed
+            world = World.load(content.base, seed=chosen, **{**content.params, **(params or {})})
+        world.name = content.name or world.name
+    own = _own_materials(content, file)
+    for row, entry in enumerate(content.objects):
+        with _at(file, f"objects[{row}]"):
+            mesh, options = _thing(entry, file, own)
+            world.add(mesh, pose=entry.pose.pose(), **options)
+    for row, actor in enumerate(content.actors):
+        with _at(file, f"actors[{row}]"):
+            mesh, options = _thing(actor, file, own)
+            world.add_actor(mesh, trajectory=actor.trajectory.trajectory(), **options)
+    with _at(file, "viewpoint"):
+        if content.viewpoint is not None:
+            world.viewpoint = content.viewpoint.pose()
+    with _at(file, "path"):
+        if content.path is not None:
+            world.path = content.path.trajectory()
+    return world
+
+
+@contextmanager
+def _at(file: Path, field: str) -> Iterator[None]:
+    """Errors inside name the file and the field."""
+    try:
+        yield
+    except ParhelionError as error:
+        raise type(error)(f"{file}: {field}: {error}") from None
+
+
+def _own_materials(content: WorldFile, file: Path) -> dict[str, Material]:
+    own = {}
+    for name, entry in content.materials.items():
+        with _at(file, f"materials.{name}"):
+            own[name] = config.parse(Material, entry.fields(name, file), "material")
+    return own
+
+
+def _thing(entry: Thing, file: Path, own: Mapping[str, Material]) -> tuple[Any, dict[str, Any]]:
+    """The mesh, and the options of `World.add`, of one entry."""
+    options: dict[str, Any] = {
+        "material": own.get(entry.material, entry.material) if entry.material is not None else None,
+        "materials": {name: own.get(chosen, chosen) for name, chosen in entry.materials.items()},
+        "label": entry.label,
+        "name": entry.name,
+        "instance": entry.instance,
+        "hidden_from": entry.hidden_from,
+        "texture": None if entry.texture is None else file.parent / entry.texture,
+        "scale": entry.scale,
+        "up": entry.up,
+    }
+    if entry.shape is not None:
+        return entry.shape, options
+    assert entry.mesh is not None  # the schema's validator: mesh or shape
+    return file.parent / entry.mesh, options
+
+
+# ---- writing -----------------------------------------------------------------------------------------------------
+
+
+def save_world(world: World, path: str | PathLike[str]) -> None:
+    """Write a world file, and the meshes and textures that are in no file into a folder beside it."""
+    file = Path(path)
+    if file.suffix.lower() not in (".yaml", ".yml"):
+        raise ConfigError(f"{file}: a world file's name ends in .yaml")
+    folder = MeshFolder(file)
+    present = {item.index for item in world.objects}
+    base = world.base if isinstance(world.base, Base) and present.issuperset(world.base.objects) else None
+    written = [item for item in world.objects if base is None or item.index not in base.objects]
+    content: dict[str, Any] = {"name": world.name}
+    if base is not None:
+        content |= {"base": base.name, "seed": base.seed, "params": _plain(dict(base.params))}
+    content["materials"] = _foreign_materials(written)
+    content["objects"] = [row for item in written if not item.is_actor for row in _entries(world, item, folder)]
+    content["actors"] = [row for item in written if item.is_actor for row in _entries(world, item, folder)]
+    if world.has_own_viewpoint:
+        content["viewpoint"] = pose_fields(world.viewpoint)
+    if world.path is not None and (base is None or world.path is not base.path):
+        content["path"] = trajectory_fields(world.path, "path")
+    content = {name: value for name, value in content.items() if value not in ("", [], {})}
+    config.parse(WorldFile, content, file)  # what is written can be read again
+    text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
+    write_whole(file, text.encode("utf-8"))
+
+
+def _foreign_materials(objects: list[WorldObject]) -> dict[str, Any]:
+    """Materials that the library does not have, or has otherwise."""
+    used = {part.material.name: part.material for item in objects for part in item.parts}
+    foreign = {}
+    for name, material in used.items():
+        try:
+            known = library.material(name) == material
+        except ConfigError:
+            known = False
+        if not known:
+            foreign[name] = material.model_dump(mode="json", exclude={"name"}, exclude_defaults=True)
+    return foreign
+
+
+def _entries(world: World, item: WorldObject, folder: MeshFolder) -> list[dict[str, Any]]:
+    """One entry of the file for the object, or one for each part where the triangles are in no file."""
+    common: dict[str, Any] = {"name": item.name, "label": item.label, "instance": item.instance}
+    if item.hidden_from:
+        common["hidden_from"] = list(item.hidden_from)
+    if item.trajectory is not None:
+        common["trajectory"] = trajectory_fields(item.trajectory, f"actor {item.name!r}")
+    elif item.pose != Pose():
+        common["pose"] = pose_fields(item.pose)
+    scale = {} if item.origin.scale == 1.0 else {"scale": item.origin.scale}
+    if item.origin.shape is not None:
+        source = {"shape": item.origin.shape, **scale}
+        return [{**source, **common, **_surface(world, item.parts[0], folder)}]
+    if item.origin.file is not None:
+        up = {} if item.origin.up == "auto" else {"up": item.origin.up}
+        source = {"mesh": folder.relative(item.origin.file), **up, **scale}
+        named = {part.file_material: part.material.name for part in item.parts if part.file_material is not None}
+        unnamed = [part for part in item.parts if part.file_material is None]
+        surface = _surface(world, (unnamed or item.parts)[0], folder)
+        if named:
+            surface = {**surface, "materials": named}
+        return [{**source, **common, **surface}]
+    return [{"mesh": folder.mesh(part.mesh), **common, **_surface(world, part, folder)} for part in item.parts]
+
+
+def _surface(world: World, part: WorldPart, folder: MeshFolder) -> dict[str, Any]:
+    surface: dict[str, Any] = {"material": part.material.name}
+    if part.texture >= 0:
+        image = world.texture_files.get(part.texture)
+        found = folder.image(world.textures[part.texture]) if image is None else folder.relative(image)
+        surface["texture"] = found
+    return surface
+
+
+def pose_fields(pose: Pose) -> dict[str, Any]:
+    """A pose as a world file says it: by angles where they give back the very same pose, else by quaternion."""
+    fields: dict[str, Any] = {"xyz": pose.xyz.tolist()}
+    if np.array_equal(pose.quat_xyzw, Pose().quat_xyzw):
+        return fields
+    angles = (np.round(pose.rpy_deg, 9) + 0.0).tolist()
+    if Pose(pose.xyz, rpy_deg=angles) == pose:
+        return {**fields, "rpy_deg": angles}
+    return {**fields, "quat_xyzw": pose.quat_xyzw.tolist()}
+
+
+def trajectory_fields(trajectory: Trajectory, whose: str) -> dict[str, Any]:
+    """A trajectory as a world file says it; `whose` is for the message where it cannot be said."""
+    if isinstance(trajectory, Fixed):
+        return {"fixed": pose_fields(trajectory.pose)}
+    if isinstance(trajectory, Waypoints):
+        poses = [Pose(xyz, quat) for xyz, quat in zip(trajectory.xyz, trajectory.quat_xyzw, strict=True)]
+        times = trajectory.times.tolist()
+        rows = [{"time_s": time, **pose_fields(pose)} for time, pose in zip(times, poses, strict=True)]
+        return {"waypoints": rows}
+    if isinstance(trajectory, ConstantTwist) and not any(trajectory.angular_velocity[:2]):
+        return {
+            "constant": {
+                **pose_fields(trajectory.pose),
+                "velocity_m_s": [float(v) for v in trajectory.velocity],
+                "turn_rate_deg_s": float(np.degrees(trajectory.angular_velocity[2])),
+                "start_time_s": float(trajectory.start_time),
+            }
+        }
+    raise ConfigError(
+        f"{whose}: a world file cannot hold this {type(trajectory).__name__}; it holds fixed poses, waypoints, and "
+        "constant motion with a turn about z"
+    )
+
+
+def _plain(value: Any) -> Any:
+    """Parameters as YAML has them: NumPy's numbers and arrays, and tuples, as plain ones."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(entry) for name, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(entry) for entry in value]
+    return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value

@@ -1,0 +1,254 @@
+"""Mesh files, read through trimesh: triangles, texture coordinates and the names of materials.
+
+Files are data: nothing in them is run, nothing is fetched from a network, and files that they name are only
+looked for in their own folder and below.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path, PurePath, PureWindowsPath
+from typing import Any, Literal
+from urllib.parse import unquote
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError, ParhelionError
+from parhelion.core.pose import Floats
+from parhelion.world.mesh import Mesh
+
+MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".off", ".dae")
+"""Endings of the mesh files that can be read; `.dae` where the package pycollada is installed."""
+
+Up = Literal["auto", "y", "z"]
+
+_Y_UP_SUFFIXES = (".glb", ".gltf")
+_IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tga", ".tif", ".tiff", ".webp", ".ktx2", ".basis", ".dds", ".exr")
+_ONE_PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b55"
+    "0000000a49444154789c636000000002000148afa4710000000049454e44ae426082"
+)
+"""A PNG of one pixel: images that a mesh file names are not decoded, since they hold visible colours."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedPart:
+    """The triangles of one material."""
+
+    mesh: Mesh
+    material: str | None
+    """Name that the file gives the material, or None where it gives none."""
+
+
+@dataclass(frozen=True, eq=False)
+class LoadedMesh:
+    """All that one file holds, one part for each material, in the same order each time it is read."""
+
+    parts: tuple[LoadedPart, ...]
+    source: str
+    """What to call it in messages: the file's name, or what was given instead of a file."""
+
+    @property
+    def material_names(self) -> list[str]:
+        """Names of materials that the file gives."""
+        return [part.material for part in self.parts if part.material is not None]
+
+
+def load_mesh(path: str | PathLike[str], *, up: Up = "auto") -> LoadedMesh:
+    """Read a mesh file, node transforms applied, in metres with z up.
+
+    `up` says which axis of the file points up: 'y' turns (x, y, z) into (x, -z, y); 'auto' is 'y' for glTF
+    (.glb, .gltf), whose specification says so, and 'z' for all others.
+    """
+    file = Path(path)
+    suffix = file.suffix.lower()
+    if up not in ("auto", "y", "z"):
+        raise ConfigError(f"{file}: up must be 'auto', 'y' or 'z', got {up!r}")
+    if suffix not in MESH_SUFFIXES:
+        raise ConfigError(f"{file}: not a mesh file that can be read; endings known: {', '.join(MESH_SUFFIXES)}")
+    data = _read_bytes(file)
+    resolver = _Neighbours(file, data)
+    scene = _parse(file, suffix.lstrip("."), data, resolver)
+    turn = up == "y" or (up == "auto" and suffix in _Y_UP_SUFFIXES)
+    loaded = from_scene(scene, str(file), y_up=turn)
+    if resolver.missing:
+        warnings.warn(f"{file}: files that it names are missing: {', '.join(resolver.missing)}", stacklevel=2)
+    return loaded
+
+
+def from_trimesh(value: Any) -> LoadedMesh:
+    """The triangles of a `trimesh.Trimesh` or `trimesh.Scene`, axes as they are."""
+    import trimesh
+
+    if isinstance(value, trimesh.Trimesh):
+        return from_scene(trimesh.Scene(value), "trimesh mesh", y_up=False)
+    if isinstance(value, trimesh.Scene):
+        return from_scene(value, "trimesh scene", y_up=False)
+    raise ConfigError(f"world: a trimesh {type(value).__name__} has no triangles; give a Trimesh or a Scene")
+
+
+def from_scene(scene: Any, source: str, *, y_up: bool) -> LoadedMesh:
+    """Every placed mesh of a `trimesh.Scene`, gathered by material name."""
+    gathered: dict[str | None, list[Mesh]] = {}
+    dropped = 0
+    for matrix, geometry in _placements(scene):
+        for material, faces, uv in _by_material(geometry):
+            try:
+                vertices = _placed(np.asarray(geometry.vertices, dtype=np.float64), matrix, y_up)
+                # A transform that mirrors would turn the surface inside out.
+                order = faces[:, ::-1] if np.linalg.det(matrix[:3, :3]) < 0 else faces
+                uv = uv[:, ::-1] if uv is not None and order is not faces else uv
+                mesh, without_area = Mesh.cleaned(vertices, order, uv)
+            except ConfigError as error:
+                raise FormatError(f"{source}: {error}") from None
+            dropped += without_area
+            if mesh is not None:
+                gathered.setdefault(material, []).append(mesh)
+    if not gathered:
+        reason = "zero-area mesh, no triangle has an area" if dropped else "it holds no triangles, or is cut short"
+        raise FormatError(f"{source}: {reason}")
+    if dropped:
+        warnings.warn(f"{source}: dropped {dropped} triangle{'s' if dropped > 1 else ''} without area", stacklevel=3)
+    parts = [
+        LoadedPart(meshes[0] if len(meshes) == 1 else Mesh.merged(meshes), name) for name, meshes in gathered.items()
+    ]
+    return LoadedMesh(tuple(parts), source)
+
+
+def _placements(scene: Any) -> list[tuple[Floats, Any]]:
+    """Transform and mesh of each node, in an order that is the same on every run (trimesh's names are random)."""
+    rank = {name: row for row, name in enumerate(scene.geometry)}
+    placed = [scene.graph[node] for node in scene.graph.nodes_geometry]
+    placed.sort(key=lambda pair: (rank[pair[1]], tuple(np.ravel(pair[0]))))
+    # Points and lines have no faces.
+    return [(np.asarray(m, np.float64), scene.geometry[n]) for m, n in placed if hasattr(scene.geometry[n], "faces")]
+
+
+def _placed(vertices: Floats, matrix: Floats, y_up: bool) -> Floats:
+    if not np.all(np.isfinite(matrix)):
+        raise ConfigError("a node's transform is not finite")
+    placed = vertices if np.array_equal(matrix, np.eye(4)) else vertices @ matrix[:3, :3].T + matrix[:3, 3]
+    return np.stack([placed[:, 0], -placed[:, 2], placed[:, 1]], axis=1) if y_up else placed
+
+
+def _by_material(geometry: Any) -> list[tuple[str | None, NDArray[Any], NDArray[Any] | None]]:
+    """Material name, faces and corner UVs of each material of one trimesh mesh."""
+    faces = np.asarray(geometry.faces)
+    visual = geometry.visual
+    if getattr(visual, "kind", None) != "texture" or len(faces) == 0:
+        return [(None, faces, None)]
+    uv = _corner_uv(visual.uv, faces, len(geometry.vertices))
+    several = getattr(visual.material, "materials", None)
+    rows = getattr(visual, "face_materials", None)
+    if several and rows is not None and len(rows) == len(faces):
+        picked = [(_name(material), np.asarray(rows) == row) for row, material in enumerate(several)]
+        return [(name, faces[mask], None if uv is None else uv[mask]) for name, mask in picked if mask.any()]
+    return [(_name(visual.material), faces, uv)]
+
+
+def _corner_uv(uv: Any, faces: NDArray[Any], vertex_count: int) -> NDArray[np.float32] | None:
+    if uv is None or np.shape(uv) != (vertex_count, 2) or not np.isfinite(uv).all() or faces.max() >= vertex_count:
+        return None
+    corners: NDArray[np.float32] = np.asarray(uv, dtype=np.float32)[faces]
+    return corners
+
+
+def _name(material: Any) -> str | None:
+    name = getattr(material, "name", None)
+    return name.strip() or None if isinstance(name, str) else None
+
+
+def _read_bytes(file: Path) -> bytes:
+    try:
+        data = file.read_bytes()
+    except FileNotFoundError:
+        raise ConfigError(f"{file}: no such file") from None
+    except IsADirectoryError:
+        raise ConfigError(f"{file}: is a folder, not a file") from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a null character
+        raise ConfigError(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if not data:
+        raise FormatError(f"{file}: is empty")
+    return data
+
+
+def _parse(file: Path, kind: str, data: bytes, resolver: _Neighbours) -> Any:
+    import trimesh
+
+    if kind not in trimesh.available_formats():
+        raise MissingDependencyError(f"{file}: reading .{kind} needs the package pycollada: pip install pycollada")
+    if kind == "obj":
+        data = _with_material_library(data)
+    try:
+        with warnings.catch_warnings():
+            # What trimesh has to say of a file's oddities is checked again, in our words, by Mesh.
+            warnings.simplefilter("ignore")
+            return trimesh.load_scene(io.BytesIO(data), file_type=kind, resolver=resolver, process=False)
+    except ParhelionError:
+        raise
+    except (Exception, MemoryError) as error:  # a parser of many hands: any failure means the file is not whole
+        missing = f" (it needs {', '.join(resolver.missing)}, which is missing)" if resolver.missing else ""
+        reason = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
+        raise FormatError(f"{file}: not a whole .{kind} file{missing}: {reason}") from None
+
+
+def _with_material_library(data: bytes) -> bytes:
+    """An OBJ that names materials but no library of them, given one, so that the names are kept."""
+    if re.search(rb"^\s*usemtl\s", data, re.MULTILINE) and b"mtllib" not in data:
+        return b"mtllib materials.mtl\n" + data
+    return data
+
+
+class _Neighbours:
+    """Resolver (in trimesh's sense) of the files that a mesh file names: local ones, noting which are missing."""
+
+    def __init__(self, file: Path, data: bytes) -> None:
+        self.file_name = file.name
+        self.folder = file.resolve().parent
+        self.missing: list[str] = []
+        self.used_materials: list[str] = []
+        self.names_library = b"mtllib" in data
+        if file.suffix.lower() == ".obj":
+            names = re.findall(rb"^\s*usemtl[ \t]+([^\r\n]+)", data, re.MULTILINE)
+            self.used_materials = list(dict.fromkeys(name.decode("utf-8", "replace").strip() for name in names))
+
+    def get(self, name: str) -> bytes:
+        """Content of the file `name`; for an image one pixel, for a material library all materials in use."""
+        name = unquote(name.strip())
+        is_image = PurePath(name).suffix.lower() in _IMAGE_SUFFIXES
+        is_library = bool(self.used_materials) and not is_image
+        path = self._find(name)
+        if path is None:
+            if not is_library or self.names_library:
+                self.missing.append(name)
+            if not (is_image or is_library):
+                raise FileNotFoundError(f"{name} is missing")
+        if is_image:
+            return _ONE_PIXEL
+        content = b"" if path is None else path.read_bytes()
+        return _with_names(content, self.used_materials) if is_library else content
+
+    __getitem__ = get
+
+    def _find(self, name: str) -> Path | None:
+        """The file under the mesh's own folder: by its path, else by its bare name (exporters write foreign paths)."""
+        for candidate in (name.replace("\\", "/"), PureWindowsPath(name).name):
+            try:
+                path = (self.folder / candidate).resolve()
+                if path.is_relative_to(self.folder) and path.is_file():
+                    return path
+            except (OSError, ValueError):  # names too long, or with a null character
+                continue
+        return None
+
+
+def _with_names(library: bytes, used: list[str]) -> bytes:
+    """An MTL library that has at least the materials `used`: a missing library must not lose their names."""
+    known = {name.decode("utf-8", "replace").strip() for name in re.findall(rb"newmtl[ \t]+([^\r\n]+)", library)}
+    lacking = [name for name in used if name not in known]
+    return library + "".join(f"\nnewmtl {name}\nKd 0.5 0.5 0.5\n" for name in lacking).encode()

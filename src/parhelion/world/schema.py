@@ -1,0 +1,270 @@
+"""What a world file (YAML) may say. Units are in the names; lengths without a unit in their name are metres."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from parhelion.core.config import Config
+from parhelion.core.pose import Pose
+from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
+from parhelion.surfaces.material import Brdf, LambertModel, Material, Retro, SpectrumTable, Specular
+from parhelion.world import shapes
+from parhelion.world.mesh import LARGEST_COORDINATE_M, Mesh
+from parhelion.world.parts import DescribedShape
+
+Coordinate = Annotated[float, Field(ge=-LARGEST_COORDINATE_M, le=LARGEST_COORDINATE_M)]
+Xyz = tuple[Coordinate, Coordinate, Coordinate]
+Angles = tuple[float, float, float]
+Length = Annotated[float, Field(gt=0, le=1e6)]
+Segments = Annotated[int, Field(ge=3, le=4096)]
+
+
+class PoseEntry(Config):
+    """A pose: position and either roll, pitch, yaw or a quaternion."""
+
+    xyz: Xyz = (0.0, 0.0, 0.0)
+    rpy_deg: Angles | None = None
+    quat_xyzw: tuple[float, float, float, float] | None = None
+
+    @model_validator(mode="after")
+    def _one_rotation(self) -> PoseEntry:
+        if self.rpy_deg is not None and self.quat_xyzw is not None:
+            raise ValueError("give rpy_deg or quat_xyzw, not both")
+        return self
+
+    def pose(self) -> Pose:
+        """The pose itself."""
+        return Pose(self.xyz, self.quat_xyzw, rpy_deg=self.rpy_deg)
+
+
+class ShapeEntry(Config, DescribedShape):
+    """Base of the plain shapes."""
+
+    def description(self) -> dict[str, Any]:
+        """What a world file says of it."""
+        return self.model_dump(mode="json")
+
+
+class BoxShape(ShapeEntry):
+    """A box, centred."""
+
+    kind: Literal["box"]
+    size_m: tuple[Length, Length, Length]
+
+    def mesh(self) -> Mesh:
+        """Its triangles."""
+        return shapes.box(*self.size_m)
+
+
+class CylinderShape(ShapeEntry):
+    """An upright cylinder, centred."""
+
+    kind: Literal["cylinder"]
+    radius_m: Length
+    height_m: Length
+    segments: Segments = 48
+
+    def mesh(self) -> Mesh:
+        """Its triangles."""
+        return shapes.cylinder(self.radius_m, self.height_m, self.segments)
+
+
+class ConeShape(ShapeEntry):
+    """An upright cone, its tip half its height above the origin."""
+
+    kind: Literal["cone"]
+    radius_m: Length
+    height_m: Length
+    segments: Segments = 48
+
+    def mesh(self) -> Mesh:
+        """Its triangles."""
+        return shapes.cone(self.radius_m, self.height_m, self.segments)
+
+
+class SphereShape(ShapeEntry):
+    """A sphere of 20 x 4^subdivisions triangles, centred."""
+
+    kind: Literal["sphere"]
+    radius_m: Length
+    subdivisions: Annotated[int, Field(ge=0, le=7)] = 3
+
+    def mesh(self) -> Mesh:
+        """Its triangles."""
+        return shapes.sphere(self.radius_m, self.subdivisions)
+
+
+class PlaneShape(ShapeEntry):
+    """A level rectangle that faces up."""
+
+    kind: Literal["plane"]
+    size_m: tuple[Length, Length]
+    divisions: Annotated[int, Field(ge=1, le=1000)] = 1
+
+    def mesh(self) -> Mesh:
+        """Its triangles."""
+        return shapes.plane(*self.size_m, self.divisions)
+
+
+class BoardShape(ShapeEntry):
+    """An upright board whose faces look along x."""
+
+    kind: Literal["board"]
+    width_m: Length
+    height_m: Length
+    thickness_m: Length = 0.01
+
+    def mesh(self) -> Mesh:
+        """Its triangles."""
+        return shapes.board(self.width_m, self.height_m, self.thickness_m)
+
+
+Shape = Annotated[
+    BoxShape | CylinderShape | ConeShape | SphereShape | PlaneShape | BoardShape, Field(discriminator="kind")
+]
+
+
+class Thing(Config):
+    """What objects and actors have in common."""
+
+    mesh: str | None = None
+    """Mesh file, relative to the world file's folder."""
+    shape: Shape | None = None
+    name: str | None = None
+    material: str | None = None
+    """Library name, or one of this file's own materials."""
+    materials: dict[str, str] = Field(default_factory=dict)
+    """From the mesh file's material names to those of the library or of this file."""
+    label: str = "object"
+    scale: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    up: Literal["auto", "y", "z"] = "auto"
+    instance: Annotated[int, Field(ge=0, le=2**32 - 1)] | None = None
+    hidden_from: list[str] = Field(default_factory=list)
+    """Kinds or names of sensors that do not see it."""
+    texture: str | None = None
+    """Image file, relative to the world file's folder."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Thing:
+        if (self.mesh is None) == (self.shape is None):
+            raise ValueError("give either mesh or shape")
+        return self
+
+
+class ObjectEntry(Thing):
+    """Something that stands still."""
+
+    pose: PoseEntry = PoseEntry()
+
+
+class Waypoint(PoseEntry):
+    """A pose at a time."""
+
+    time_s: float
+
+
+class ConstantMotion(PoseEntry):
+    """A start pose, a constant velocity and a constant turn about the z axis."""
+
+    velocity_m_s: Angles = (0.0, 0.0, 0.0)
+    turn_rate_deg_s: float = 0.0
+    start_time_s: float = 0.0
+
+
+class TrajectoryEntry(Config):
+    """One of: timed poses, a constant motion, or a pose to stay at."""
+
+    waypoints: Annotated[list[Waypoint], Field(min_length=1)] | None = None
+    constant: ConstantMotion | None = None
+    fixed: PoseEntry | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> TrajectoryEntry:
+        if sum(form is not None for form in (self.waypoints, self.constant, self.fixed)) != 1:
+            raise ValueError("give one of waypoints, constant, fixed")
+        return self
+
+    def trajectory(self) -> Trajectory:
+        """The motion itself."""
+        if self.waypoints is not None:
+            return Waypoints([point.time_s for point in self.waypoints], [point.pose() for point in self.waypoints])
+        if self.constant is not None:
+            turn = self.constant.turn_rate_deg_s * (3.141592653589793 / 180.0)
+            motion = self.constant
+            return ConstantTwist(motion.pose(), motion.velocity_m_s, (0.0, 0.0, turn), motion.start_time_s)
+        assert self.fixed is not None  # the validator's last case
+        return Fixed(self.fixed.pose())
+
+
+class ActorEntry(Thing):
+    """Something that moves."""
+
+    trajectory: TrajectoryEntry
+
+
+class MaterialEntry(Config):
+    """A material of the file's own: one of reflectance, spectrum, spectrum_file, and how it scatters."""
+
+    reflectance: Annotated[float, Field(ge=0, le=1)] | None = None
+    """The same at all wavelengths."""
+    spectrum: SpectrumTable | None = None
+    spectrum_file: str | None = None
+    """Spectrum file, relative to the world file's folder."""
+    brdf: Brdf = LambertModel()
+    retro: Retro | None = None
+    specular: Specular | None = None
+    description: str = ""
+    sources: list[str] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _one_reflectance(self) -> MaterialEntry:
+        if sum(given is not None for given in (self.reflectance, self.spectrum, self.spectrum_file)) != 1:
+            raise ValueError("give one of reflectance, spectrum, spectrum_file")
+        return self
+
+    def fields(self, name: str, source: str | PathLike[str]) -> dict[str, Any]:
+        """The fields of `Material`; `source` is the world file."""
+        if self.spectrum_file is not None:
+            spectrum = Material.from_spectrum(Path(source).parent / self.spectrum_file, name=name).spectrum
+        elif self.spectrum is not None:
+            spectrum = self.spectrum
+        else:
+            # Over all wavelengths that a sensor may have.
+            spectrum = SpectrumTable(wavelength_um=[0.3, 20.0], reflectance=[self.reflectance or 0.0] * 2)
+        return {
+            "name": name,
+            "description": self.description,
+            "sources": self.sources or [f"world file {Path(source).name}"],
+            "spectrum": spectrum,
+            "brdf": self.brdf,
+            "retro": self.retro,
+            "specular": self.specular,
+        }
+
+
+class WorldFile(Config):
+    """A whole world file."""
+
+    name: str = ""
+    base: str | None = None
+    """Built-in world to start from."""
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
+    """Seed of the built-in world."""
+    params: dict[str, Any] = Field(default_factory=dict)
+    """Parameters of the built-in world."""
+    materials: dict[str, MaterialEntry] = Field(default_factory=dict)
+    objects: list[ObjectEntry] = Field(default_factory=list)
+    actors: list[ActorEntry] = Field(default_factory=list)
+    viewpoint: PoseEntry | None = None
+    path: TrajectoryEntry | None = None
+    """A drive through the world."""
+
+    @model_validator(mode="after")
+    def _params_of_something(self) -> WorldFile:
+        if self.params and self.base is None:
+            raise ValueError("params are those of a built-in world: give base, too")
+        return self

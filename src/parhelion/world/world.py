@@ -1,0 +1,399 @@
+"""A world: triangles with materials and labels, standing or moving, and what a sensor of it sees."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.pose import Floats, Pose
+from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.rays.geometry import SceneGeometry
+from parhelion.surfaces import library
+from parhelion.surfaces.material import Material
+from parhelion.world.assemble import assemble, default_viewpoint
+from parhelion.world.choose import MaterialLike, TextureLike, choose_materials, texture_image
+from parhelion.world.labels import LabelTable
+from parhelion.world.loaders import MESH_SUFFIXES, LoadedMesh, LoadedPart, Up, from_trimesh, load_mesh
+from parhelion.world.mesh import Mesh
+from parhelion.world.parts import DescribedShape, Origin, PartRows, PartTable, WorldObject, WorldPart, hidden_patterns
+
+if TYPE_CHECKING:
+    import trimesh
+
+MeshLike = Union[
+    str, PathLike[str], Mesh, DescribedShape, "tuple[ArrayLike, ArrayLike]", "trimesh.Trimesh", "trimesh.Scene"
+]
+"""A mesh file's path, a mesh, a described shape, vertices (n, 3) with faces (m, 3), or a trimesh mesh or scene."""
+
+LARGEST_INSTANCE = 2**32 - 1
+
+
+class World:
+    """Objects and actors with materials and labels. Frame: x east (or forward), y left, z up, metres."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self.weather: Any = None
+        """What the air holds; None is clear air."""
+        self.path: Trajectory | None = None
+        """A drive through the world, where it has one."""
+        self.materials: list[Material] = []
+        """Materials in order of first use; a material's row is its number."""
+        self.textures: list[NDArray[np.float32]] = []
+        """Textures in order of first use: factors on the reflectance in [0, 1], each of shape (height, width)."""
+        self.texture_files: dict[int, Path] = {}
+        """The image file of each texture that came from one, by row of `textures`."""
+        self.base: Any = None
+        """What the world was started from, where it came from a built-in one; see `parhelion.world.file`."""
+        self._version = 0
+        self._objects: dict[int, WorldObject] = {}
+        self._next_index = 0
+        self._rows = PartRows()
+        self._labels = LabelTable()
+        self._material_numbers: dict[str, int] = {}
+        self._instances_used: set[int] = {0}
+        self._next_instance = 1
+        self._viewpoint: Pose | None = None
+        self._loaded_files: dict[tuple[Any, ...], LoadedMesh] = {}
+        self._texture_rows: dict[tuple[Any, ...], tuple[int, Any]] = {}
+        self._cache: dict[Any, Any] = {}
+
+    # ---- making ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def load(
+        cls,
+        source: str | PathLike[str],
+        *,
+        seed: int | None = None,
+        materials: Mapping[str, MaterialLike] | None = None,
+        **params: Any,
+    ) -> World:
+        """A built-in world by name, a world file (.yaml), or a mesh file (.obj, .ply, .stl, .glb, ...).
+
+        `seed` and `params` go to built-in worlds (a world file's own are overridden); for a mesh file `params` are
+        those of `World.add`, and `materials` maps the file's material names to the library's.
+        """
+        if not isinstance(source, (str, PathLike)):
+            raise ConfigError(f"world: load takes a name or a path, got {type(source).__name__}")
+        suffix = Path(source).suffix.lower()
+        if suffix in (".yaml", ".yml"):
+            from parhelion.world.file import load_world
+
+            if materials is not None:
+                raise ConfigError(f"{source}: a world file maps materials itself, in each object's field materials")
+            return load_world(source, seed=seed, params=params)
+        if suffix in MESH_SUFFIXES:
+            return cls._from_mesh_file(source, materials, params)
+        return cls._from_builtin(str(source), seed, materials, params)
+
+    @classmethod
+    def _from_mesh_file(
+        cls, source: str | PathLike[str], materials: Mapping[str, MaterialLike] | None, params: dict[str, Any]
+    ) -> World:
+        known = ("material", "label", "pose", "instance", "hidden_from", "texture", "scale", "up")
+        for name in params:
+            if name not in known:
+                raise unknown_name(f"parameter for the mesh file {source}:", name, known)
+        world = cls(Path(source).stem)
+        world.add(source, materials=materials, **params)
+        return world
+
+    @classmethod
+    def _from_builtin(
+        cls, name: str, seed: int | None, materials: Mapping[str, MaterialLike] | None, params: dict[str, Any]
+    ) -> World:
+        from parhelion.world import builtin
+        from parhelion.world.file import Base
+
+        if name not in builtin.BUILTIN:
+            hint = f"(or give a path: a world file .yaml, or a mesh file {' '.join(MESH_SUFFIXES)})"
+            raise unknown_name("world", name, builtin.BUILTIN, hint)
+        if materials is not None:
+            raise ConfigError(f"world {name!r}: materials maps the names of a mesh file; a built-in world has its own")
+        world: World = builtin.build(name, seed=0 if seed is None else seed, **params)
+        world.base = Base(name, 0 if seed is None else seed, params, tuple(world._objects), world.path)
+        return world
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write a world file (.yaml); triangles that are in no file are written as PLY in a folder beside it."""
+        from parhelion.world.file import save_world
+
+        save_world(self, path)
+
+    # ---- changing ----------------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        mesh: MeshLike,
+        *,
+        material: MaterialLike | None = None,
+        label: str = "object",
+        pose: Pose = Pose(),
+        name: str | None = None,
+        materials: Mapping[str, MaterialLike] | None = None,
+        instance: int | None = None,
+        hidden_from: str | Collection[str] = (),
+        texture: TextureLike | None = None,
+        scale: float = 1.0,
+        up: Up = "auto",
+    ) -> WorldObject:
+        """Add something that stands still.
+
+        `material` is for the whole mesh. Without it a file's own material names are looked up in the library (one
+        warning names the guesses), and meshes without any are concrete. `materials` maps names of the file to names
+        of the library. `instance` is by default a number of the object's own; `hidden_from` holds kinds or names of
+        sensors that do not see it ('lidar', 'velodyne/vlp-16', '*'); `texture` needs a mesh with UVs; `scale` acts
+        before `pose`; `up` says which axis of a file points up ('auto': y for glTF, else z).
+        """
+        if not isinstance(pose, Pose):
+            raise ConfigError(f"world: pose must be a Pose, got {type(pose).__name__}")
+        return self._insert(
+            mesh, material, materials, label, pose, None, name, instance, hidden_from, texture, scale, up
+        )
+
+    def add_actor(
+        self,
+        mesh: MeshLike,
+        *,
+        trajectory: Trajectory | Pose,
+        material: MaterialLike | None = None,
+        label: str = "object",
+        name: str | None = None,
+        materials: Mapping[str, MaterialLike] | None = None,
+        instance: int | None = None,
+        hidden_from: str | Collection[str] = (),
+        texture: TextureLike | None = None,
+        scale: float = 1.0,
+        up: Up = "auto",
+    ) -> WorldObject:
+        """Add something that moves: its own frame follows `trajectory`. The rest is as in `add`."""
+        motion = Fixed(trajectory) if isinstance(trajectory, Pose) else trajectory
+        if not isinstance(motion, Trajectory):
+            raise ConfigError(f"world: trajectory must have sample(times), got {type(trajectory).__name__}")
+        return self._insert(
+            mesh, material, materials, label, Pose(), motion, name, instance, hidden_from, texture, scale, up
+        )
+
+    def remove(self, item: WorldObject) -> None:
+        """Take an object or actor out of the world. Numbers of the other parts stay as they are."""
+        if self._objects.get(item.index) is not item:
+            raise ConfigError(f"world: {item!r} is not in this world")
+        del self._objects[item.index]
+        self._changed()
+
+    def _insert(
+        self,
+        mesh: MeshLike,
+        material: MaterialLike | None,
+        materials: Mapping[str, MaterialLike] | None,
+        label: str,
+        pose: Pose,
+        trajectory: Trajectory | None,
+        name: str | None,
+        instance: int | None,
+        hidden_from: str | Collection[str],
+        texture: TextureLike | None,
+        scale: float,
+        up: Up,
+    ) -> WorldObject:
+        loaded, origin = self._triangles(mesh, up)
+        chosen = choose_materials(loaded, material, materials, self._material, from_file=origin.file is not None)
+        meshes = [part.mesh if scale == 1.0 else part.mesh.scaled(scale) for part in loaded.parts]
+        if texture is not None and any(m.uv is None for m in meshes):
+            raise ConfigError(f"{loaded.source}: a texture needs a mesh with UV coordinates, and this one has none")
+        hidden, number = hidden_patterns(hidden_from), self._instance(instance)
+        texture_row = -1 if texture is None else self._texture(texture)
+        index, label_id = self._next_index, self._labels.use(label)
+        parts = []
+        for part, placed, kind in zip(loaded.parts, meshes, chosen, strict=True):
+            row = self._rows.append(
+                material=self._material_numbers[kind.name],
+                label=label_id,
+                instance=number,
+                object_index=index,
+                texture=texture_row,
+            )
+            vertices = placed.vertices if trajectory is not None else _in_world(placed, pose)
+            parts.append(WorldPart(row, placed, vertices, kind, texture_row, part.material))
+        called = name or (origin.file.stem if origin.file else f"{label}-{index}")
+        source = Origin(origin.file, origin.up, origin.shape, scale)
+        item = WorldObject(index, called, label, label_id, number, pose, tuple(parts), trajectory, hidden, source)
+        self._objects[index] = item
+        self._next_index += 1
+        self._changed()
+        return item
+
+    def _triangles(self, mesh: MeshLike, up: Up) -> tuple[LoadedMesh, Origin]:
+        if isinstance(mesh, Mesh):
+            return LoadedMesh((LoadedPart(mesh, None),), "mesh"), Origin()
+        if isinstance(mesh, DescribedShape):
+            return LoadedMesh((LoadedPart(mesh.mesh(), None),), "shape"), Origin(shape=mesh.description())
+        if isinstance(mesh, (str, PathLike)):
+            return self._file(Path(mesh), up), Origin(Path(mesh), up)
+        if isinstance(mesh, (tuple, list)) and len(mesh) == 2:
+            return LoadedMesh((LoadedPart(Mesh(np.asarray(mesh[0]), np.asarray(mesh[1])), None),), "mesh"), Origin()
+        if type(mesh).__module__.partition(".")[0] == "trimesh":
+            return from_trimesh(mesh), Origin()
+        raise ConfigError(
+            f"world: a mesh must be a path, a Mesh, (vertices, faces) or a trimesh mesh, got {type(mesh).__name__}"
+        )
+
+    def _file(self, path: Path, up: Up) -> LoadedMesh:
+        """A mesh file, read once for all the objects that use it."""
+        key = _file_key(path, up)
+        if key not in self._loaded_files:
+            self._loaded_files[key] = load_mesh(path, up=up)
+        return self._loaded_files[key]
+
+    def _material(self, material: MaterialLike) -> Material:
+        """The material itself, entered in the table."""
+        if isinstance(material, str):
+            number = self._material_numbers.get(material)
+            found = library.material(material) if number is None else self.materials[number]
+        else:
+            found = material
+        if not isinstance(found, Material):
+            raise ConfigError(f"world: material must be a name or a Material, got {type(material).__name__}")
+        number = self._material_numbers.setdefault(found.name, len(self.materials))
+        if number == len(self.materials):
+            self.materials.append(found)
+        elif self.materials[number] is not found and self.materials[number] != found:
+            raise ConfigError(
+                f"world: it has another material named {found.name!r} already; give one of them a new name"
+            )
+        return self.materials[number]
+
+    def _texture(self, texture: TextureLike) -> int:
+        """Row of the texture in the world's list; one row for all the objects that use the same file or array."""
+        path = Path(texture) if isinstance(texture, (str, PathLike)) else None
+        key = (id(texture),) if path is None else _file_key(path)
+        if key not in self._texture_rows:
+            # The array is kept with its row: while it lives, its id can mean no other array.
+            image = texture_image(texture)
+            self._texture_rows[key] = (len(self.textures), texture)
+            self.textures.append(image)
+            if path is not None:
+                self.texture_files[len(self.textures) - 1] = path
+        return self._texture_rows[key][0]
+
+    def _instance(self, instance: int | None) -> int:
+        if instance is None:
+            while self._next_instance in self._instances_used:
+                self._next_instance += 1
+            instance = self._next_instance
+        elif isinstance(instance, bool) or not isinstance(instance, (int, np.integer)):
+            raise ConfigError(f"world: instance must be a whole number, got {instance!r}")
+        elif not 0 <= instance <= LARGEST_INSTANCE:
+            raise ConfigError(f"world: instance must be from 0 to {LARGEST_INSTANCE}, got {instance}")
+        self._instances_used.add(int(instance))
+        return int(instance)
+
+    def _changed(self) -> None:
+        self._version += 1
+        self._cache.clear()
+
+    # ---- asking ------------------------------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        """A number that grows with every change of objects; what was made from the world may be kept under it."""
+        return self._version
+
+    @property
+    def objects(self) -> list[WorldObject]:
+        """Everything in the world, actors included, in order of adding."""
+        return list(self._objects.values())
+
+    @property
+    def label_names(self) -> dict[int, str]:
+        """What each label number in use stands for."""
+        return self._labels.names
+
+    @property
+    def parts(self) -> PartTable:
+        """Material, label, instance and texture of each part; triangles carry its row numbers."""
+        if "parts" not in self._cache:
+            self._cache["parts"] = self._rows.table()
+        table: PartTable = self._cache["parts"]
+        return table
+
+    def geometry(self, *sensor: str) -> SceneGeometry:
+        """The triangles that a sensor can meet: `geometry("lidar")`, or with its own name too.
+
+        Objects hidden from any of the names are left out. Without names: as for "lidar". The same object is handed
+        out until the world changes.
+        """
+        names = sensor or ("lidar",)
+        hidden = frozenset(i for i, item in self._objects.items() if item.hidden_from and item.hides_from(names))
+        if hidden not in self._cache:
+            self._cache[hidden] = assemble(item for i, item in self._objects.items() if i not in hidden)
+        scene: SceneGeometry = self._cache[hidden]
+        return scene
+
+    @property
+    def triangle_count(self) -> int:
+        """Number of triangles, actors included."""
+        return sum(item.triangle_count for item in self._objects.values())
+
+    @property
+    def bounds(self) -> tuple[Floats, Floats] | None:
+        """Lower and upper corner [m] of everything, actors where they are at time 0; None for an empty world."""
+        if not self._objects:
+            return None
+        if "bounds" not in self._cache:
+            corners = [item.bounds() for item in self._objects.values()]
+            lower, upper = (np.array([corner[k] for corner in corners]) for k in range(2))
+            self._cache["bounds"] = lower.min(axis=0), upper.max(axis=0)
+        bounds: tuple[Floats, Floats] = self._cache["bounds"]
+        return bounds
+
+    @property
+    def viewpoint(self) -> Pose:
+        """A sensible pose for a sensor: the one that was set, else above the ground at the centre of the bounds."""
+        if self._viewpoint is not None:
+            return self._viewpoint
+        if "viewpoint" not in self._cache:
+            self._cache["viewpoint"] = default_viewpoint(self.geometry().static)
+        pose: Pose = self._cache["viewpoint"]
+        return pose
+
+    @viewpoint.setter
+    def viewpoint(self, pose: Pose | None) -> None:
+        if pose is not None and not isinstance(pose, Pose):
+            raise ConfigError(f"world: viewpoint must be a Pose, got {type(pose).__name__}")
+        self._viewpoint = pose
+
+    @property
+    def has_own_viewpoint(self) -> bool:
+        """Whether the viewpoint was set, and is not the default."""
+        return self._viewpoint is not None
+
+    def __repr__(self) -> str:
+        actors = sum(item.is_actor for item in self._objects.values())
+        return (
+            f"World({self.name!r}: {len(self._objects) - actors} objects, {actors} actors, "
+            f"{self.triangle_count} triangles, {len(self.materials)} materials)"
+        )
+
+
+def _in_world(mesh: Mesh, pose: Pose) -> Floats:
+    return mesh.vertices if pose == _ORIGIN else mesh.vertices @ pose.rotation.T + pose.xyz
+
+
+def _file_key(path: Path, *more: str) -> tuple[Any, ...]:
+    """Names a file's content: another one after the file was written anew. Missing files get a key, too."""
+    try:
+        state = path.stat()
+        return (str(path.absolute()), state.st_mtime_ns, state.st_size, *more)
+    except (OSError, ValueError):
+        return (str(path), *more)
+
+
+_ORIGIN = Pose()
