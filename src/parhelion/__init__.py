@@ -1,1 +1,76 @@
-"""Parhelion."""
+"""Parhelion simulates what a robot's sensors really see.
+
+    import parhelion as ph
+
+    world = ph.World.load("city")
+    lidar = ph.Lidar("ouster/os1-128")
+    scan = lidar.scan(world, pose=ph.Pose(xyz=(0, 0, 2)), seed=7)
+    scan.save("scan.pcd")
+
+Names are imported when they are first used, so that `import parhelion` is quick and touches nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "ConfigError": "core.errors",
+    "ConstantTwist": "core.trajectory",
+    "EngineError": "core.errors",
+    "Fixed": "core.trajectory",
+    "FormatError": "core.errors",
+    "Lidar": "sensors.lidar.lidar",
+    "Material": "surfaces.material",
+    "Mesh": "world.mesh",
+    "MissingDependencyError": "core.errors",
+    "ParhelionError": "core.errors",
+    "PointCloud": "core.records",
+    "Pose": "core.pose",
+    "Scan": "core.records",
+    "Trajectory": "core.trajectory",
+    "Waveform": "core.records",
+    "Waypoints": "core.trajectory",
+    "World": "world.world",
+}
+_MODULES = {"shapes": "world.shapes"}
+
+__all__ = [*_HOME, *_MODULES, "__version__"]
+
+if TYPE_CHECKING:
+    from parhelion.core.errors import ConfigError as ConfigError
+    from parhelion.core.errors import EngineError as EngineError
+    from parhelion.core.errors import FormatError as FormatError
+    from parhelion.core.errors import MissingDependencyError as MissingDependencyError
+    from parhelion.core.errors import ParhelionError as ParhelionError
+    from parhelion.core.pose import Pose as Pose
+    from parhelion.core.records import PointCloud as PointCloud
+    from parhelion.core.records import Scan as Scan
+    from parhelion.core.records import Waveform as Waveform
+    from parhelion.core.trajectory import ConstantTwist as ConstantTwist
+    from parhelion.core.trajectory import Fixed as Fixed
+    from parhelion.core.trajectory import Trajectory as Trajectory
+    from parhelion.core.trajectory import Waypoints as Waypoints
+    from parhelion.sensors.lidar.lidar import Lidar as Lidar
+    from parhelion.surfaces.material import Material as Material
+    from parhelion.world import shapes as shapes
+    from parhelion.world.mesh import Mesh as Mesh
+    from parhelion.world.world import World as World
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(f"parhelion.{_HOME[name]}"), name)
+    elif name in _MODULES:
+        value = import_module(f"parhelion.{_MODULES[name]}")
+    else:
+        raise AttributeError(f"module 'parhelion' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

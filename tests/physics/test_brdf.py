@@ -37,16 +37,16 @@ def direction(theta: float, phi: float = 0.0) -> np.ndarray:
 def albedo(bistatic: Callable[..., Any], theta_i: float, axis: np.ndarray | None = None) -> float:
     """Directional-hemispherical reflectance by quadrature over the sphere around `axis`, dense near it."""
     axis = direction(theta_i, math.pi) if axis is None else axis  # the mirror direction
-    nodes, weights = np.polynomial.legendre.leggauss(400)
+    nodes, weights = np.polynomial.legendre.leggauss(240)
     s = 0.5 * (nodes + 1.0)
     polar = np.pi * s**3
-    ring = (np.arange(256) + 0.5) * (2 * np.pi / 256)
+    ring = (np.arange(128) + 0.5) * (2 * np.pi / 128)
     side = np.cross(axis, [0.0, 1.0, 0.0])
     side /= np.linalg.norm(side)
     other = np.cross(axis, side)
     around = np.cos(ring)[:, None] * side + np.sin(ring)[:, None] * other
     wo = np.cos(polar)[:, None, None] * axis + np.sin(polar)[:, None, None] * around[None]
-    solid_angle = 0.5 * weights * 3.0 * np.pi * s**2 * np.sin(polar) * (2 * np.pi / 256)
+    solid_angle = 0.5 * weights * 3.0 * np.pi * s**2 * np.sin(polar) * (2 * np.pi / 128)
     value = bistatic(NORMAL, direction(theta_i), wo) * np.maximum(wo[..., 2], 0.0)
     return float(np.sum(value * solid_angle[:, None]))
 
@@ -162,13 +162,12 @@ def test_misprints_of_apollosim_are_not_repeated():
 
 
 @given(st.floats(0.05, 1.0), st.floats(0.02, 1.0))
-def test_monostatic_cook_torrance_never_rises_towards_grazing(roughness, f0):
+def test_monostatic_cook_torrance_has_no_fresnel_rise(roughness, f0):
     cos = np.linspace(1.0, 0.0, 200)
     values = brdf.cook_torrance(cos, roughness=roughness, f0=f0)
-    assert np.isfinite(values).all()
-    if roughness <= 0.8:  # above, the distribution is so flat that 1 / (4 cos^2) G may win
-        assert (np.diff(values) <= 1e-12 * values[0]).all()
+    # F is F0 at every angle, and what a lidar receives, f cos, falls all the way to grazing.
     np.testing.assert_allclose(values / f0, brdf.cook_torrance(cos, roughness=roughness, f0=1.0), rtol=1e-9)
+    assert (np.diff(values * cos) <= 0).all()
 
 
 @pytest.mark.parametrize("roughness", [0.2, 0.4, 0.7, 1.0])
@@ -182,9 +181,8 @@ def test_coat_and_body_together_conserve_energy(roughness, index):
 
 
 def test_plain_lambert_under_a_coat_would_make_light():
-    theta = math.radians(88)
-    lobe = albedo(partial(brdf.cook_torrance_bistatic, roughness=0.2, f0=0.04), theta)
-    assert lobe + (1 - 0.04) > 1.04
+    lobe = albedo(partial(brdf.cook_torrance_bistatic, roughness=0.2, f0=0.04), math.radians(78))
+    assert lobe + (1 - 0.04) > 1.05
 
 
 def test_coated_body_albedo():

@@ -28,9 +28,15 @@ from parhelion.surfaces.material import (
 SPECTRA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "spectra"
 needs_spectra = pytest.mark.skipif(not SPECTRA.is_dir(), reason="the measured spectra are not on this machine")
 
-ASKED_FOR = """asphalt concrete brick grass soil sand snow water glass car-paint-white car-paint-black car-paint-red
-car-paint-blue car-paint-silver steel aluminium galvanised-steel rubber plastic wood plywood epoxy foam skin cotton leaf
-bark road-paint retro-sheeting cardboard gravel roof-tile shingle mirror granite fabric""".split()
+# fmt: off
+ASKED_FOR = [
+    "asphalt", "concrete", "brick", "grass", "soil", "sand", "snow", "water", "glass", "car-paint-white",
+    "car-paint-black", "car-paint-red", "car-paint-blue", "car-paint-silver", "steel", "aluminium",
+    "galvanised-steel", "rubber", "plastic", "wood", "plywood", "epoxy", "foam", "skin", "cotton", "leaf",
+    "bark", "road-paint", "retro-sheeting", "cardboard", "gravel", "roof-tile", "shingle", "mirror",
+    "granite", "fabric",
+]
+# fmt: on
 
 
 def flat(reflectance: float, **fields: object) -> Material:
@@ -123,8 +129,8 @@ def test_dark_and_bright_ends():
 )
 def test_resampled_spectra_are_those_of_their_source(name, file):
     source = Material.from_spectrum(SPECTRA / file)
-    for nm in (450, 532, 660, 850, 905, 1064, 1550, 2100):
-        assert material(name).reflectance_at(nm) == pytest.approx(source.reflectance_at(nm), abs=0.015)
+    for nm in (450, 550, 700, 850, 905, 1064, 1550, 2100):
+        assert material(name).reflectance_at(nm) == pytest.approx(source.reflectance_at(nm), abs=0.006)
 
 
 def test_grey_targets():
@@ -160,7 +166,7 @@ def test_unknown_material_names_the_nearest():
         ("M_Tarmac.003", "asphalt"),
         ("mat_red_brick_wall", "brick"),
         ("GalvanizedSteel", "galvanised-steel"),
-        ("Tree Bark 2", "bark"),
+        ("Tree Bark 2", "bark"),  # a material before another word for one
         ("lambert-10", "lambert-10"),
     ],
 )
@@ -306,8 +312,8 @@ def test_texture_scales_the_diffuse_part_only():
 
 def row_albedo(row: dict[str, float], theta: float) -> float:
     """Hemispherical reflectance of a table's row by quadrature, the specular paths added."""
-    nodes, weights = np.polynomial.legendre.leggauss(160)
-    cos_o, ring = 0.5 * (nodes + 1), (np.arange(360) + 0.5) * (2 * np.pi / 360)
+    nodes, weights = np.polynomial.legendre.leggauss(120)
+    cos_o, ring = 0.5 * (nodes + 1), (np.arange(200) + 0.5) * (2 * np.pi / 200)
     sin_o = np.sqrt(1 - cos_o**2)
     wo = np.stack(
         np.broadcast_arrays(sin_o[:, None] * np.cos(ring), sin_o[:, None] * np.sin(ring), cos_o[:, None]), axis=-1
@@ -320,14 +326,13 @@ def row_albedo(row: dict[str, float], theta: float) -> float:
     body += brdf.modified_phong_bistatic(
         normal, wi, wo, diffuse=0.0, specular=row["phong_specular"], exponent=row["phong_exponent"]
     )
-    scattered = float(np.sum(body * cos_o[:, None] * weights[:, None]) * 0.5 * 2 * np.pi / 360)
+    scattered = float(np.sum(body * cos_o[:, None] * weights[:, None]) * 0.5 * 2 * np.pi / 200)
     retro = 2 * np.pi * row["retro_gain"] * row["retro_width_rad"] ** 2 * math.cos(theta) ** 3
     return scattered + retro + sum(float(part) for part in specular_split(math.cos(theta), row))
 
 
-@pytest.mark.parametrize("wavelength_nm", [550, 905])
-def test_no_material_of_the_library_makes_light(wavelength_nm):
-    table = material_table([material(name) for name in material_names()], wavelength_nm)
+def test_no_material_of_the_library_makes_light():
+    table = material_table([material(name) for name in material_names()], 905)
     for i, name in enumerate(material_names()):
         row = {key: float(column[i]) for key, column in table.items()}
         for degrees in (1, 60, 85):
@@ -383,7 +388,8 @@ def test_library_files_are_plain_data():
 def test_kernels_and_numpy_give_the_same_brdf():
     mi = pytest.importorskip("mitsuba")
     dr = pytest.importorskip("drjit")
-    mi.set_variant("llvm_ad_rgb")
+    if mi.variant() is None:
+        mi.set_variant("llvm_ad_rgb")
     table = material_table([material(name) for name in material_names()], 905)
     cos = np.tile(np.linspace(0, 1, 101, dtype=np.float32), len(material_names()))
     rows = np.repeat(np.arange(len(material_names()), dtype=np.uint32), 101)

@@ -145,7 +145,7 @@ def test_a_mapping_and_a_material_take_the_place_of_the_files(two_materials: Pat
 def test_unknown_material_names_are_said_in_one_warning(tmp_path: Path) -> None:
     scene = trimesh.Scene([textured_box("Qqq7"), textured_box("Asphalt"), textured_box("Zzz9")])
     scene.export(tmp_path / "odd.glb")
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(UserWarning, match="materials guessed") as caught:
         World.load(tmp_path / "odd.glb")
     assert len(caught) == 1
     message = str(caught[0].message)
@@ -313,9 +313,11 @@ def test_damaged_bytes_never_give_a_traceback(tmp_path: Path, suffix: str, damag
         try:
             loaded = load_mesh(file)
         except ParhelionError as error:
-            assert "damaged" in str(error)
+            complaint = str(error)
         else:
             assert all(np.isfinite(part.mesh.vertices).all() for part in loaded.parts)
+            return
+    assert complaint.startswith(str(file))
 
 
 @pytest.mark.parametrize("suffix", ["ply", "stl"])

@@ -238,4 +238,4 @@ class Waveform:
     @property
     def ranges(self) -> NDArray[np.float64]:
         """Range of each bin's centre [m], shape (bins,)."""
-        return self.range_start + self.bin_size * np.arange(self.samples.shape[1])
+        return self.range_start + self.bin_size * np.arange(self.samples.shape[1], dtype=np.float64)

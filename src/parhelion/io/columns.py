@@ -95,7 +95,7 @@ def as_float32(values: NDArray[Any], name: str, path: Path) -> NDArray[np.float3
 
 
 # Column names of other programs, and the field that they are here.
-_CONVENTIONS = {
+_CONVENTIONS: dict[str, tuple[tuple[str, ...], ...]] = {
     "normal": (("normal_x", "normal_y", "normal_z"), ("nx", "ny", "nz")),
     "rgb": (("red", "green", "blue"), ("r", "g", "b")),
 }

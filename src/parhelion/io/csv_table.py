@@ -59,14 +59,12 @@ def _parse_head(data: bytes, path: Path) -> tuple[list[str], list[str], bytes]:
     return comments, names, data[position:]
 
 
-def _parse_body(
-    body: bytes, names: list[str], description: Description | None, path: Path
-) -> list[NDArray[Any]]:
+def _parse_body(body: bytes, names: list[str], description: Description | None, path: Path) -> list[NDArray[Any]]:
     known = _USUAL_TYPES if description is None else _described_types(description)
     first = body.lstrip().split(b"\n", 1)[0].split(b",")
     whole = [re.fullmatch(rb"\s*[+-]?[0-9]{1,18}\s*", cell) is not None for cell in first]
     guess = dict(zip(names, ["int64" if yes else "float64" for yes in whole], strict=False))
-    guess |= {axis: "float64" for axis in "xyz"}
+    guess |= dict.fromkeys("xyz", "float64")
     types = [np.dtype(known.get(name, guess.get(name, "float64"))) for name in names]
     try:
         return parse_rows(body, types, None, path, ",")

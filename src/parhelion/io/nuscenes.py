@@ -6,8 +6,10 @@ Source: https://github.com/nutonomy/nuscenes-devkit (LidarPointCloud.from_file)
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError
 from parhelion.core.records import PointCloud
@@ -24,7 +26,7 @@ def read(path: Path) -> PointCloud:
     # NaN fails the first comparison, so nothing undefined reaches the cast.
     if not np.all((ring >= 0) & (ring <= 65535)) or np.any(ring % 1):
         raise FormatError(f"{path}: its rings are not whole numbers from 0 to 65535, so this is no nuScenes scan")
-    fields = {"intensity": np.ascontiguousarray(rows[:, 3]), "ring": ring.astype(np.uint16)}
+    fields: dict[str, NDArray[Any]] = {"intensity": np.ascontiguousarray(rows[:, 3]), "ring": ring.astype(np.uint16)}
     return PointCloud(np.ascontiguousarray(rows[:, :3]), fields)
 
 

@@ -27,7 +27,7 @@ from parhelion.io.text_table import format_rows, parse_rows
 
 ENCODINGS = ("binary", "binary_compressed", "ascii")
 
-_KEYWORDS = frozenset("VERSION FIELDS COLUMNS SIZE TYPE COUNT WIDTH HEIGHT VIEWPOINT POINTS DATA".split())
+_KEYWORDS = ("VERSION", "FIELDS", "COLUMNS", "SIZE", "TYPE", "COUNT", "WIDTH", "HEIGHT", "VIEWPOINT", "POINTS", "DATA")
 _TYPES = {(kind, size): f"<{kind.lower()}{size}" for kind in "IU" for size in (1, 2, 4, 8)}
 _TYPES |= {("F", 4): "<f4", ("F", 8): "<f8"}
 _NO_VIEWPOINT = [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0]

@@ -109,7 +109,7 @@ def _parse_header(data: bytes, path: Path) -> _Header:
         words = rest.split()
         if keyword == "end_header":
             break
-        elif keyword == "comment":
+        if keyword == "comment":
             comments.append(rest)
         elif keyword == "format" and words[:1] and words[0] in _BYTE_ORDER:
             order = _BYTE_ORDER[words[0]]
@@ -129,7 +129,7 @@ def _parse_property(words: list[str], order: str, path: Path) -> _Property:
     unknown = [word for word in types if word not in _TYPES]
     if unknown or len(types) != (2 if words[:1] == ["list"] else 1):
         raise FormatError(f"{path}: the property {' '.join(words)[:60]!r} is not valid PLY")
-    dtypes = [np.dtype(_TYPES[word]).newbyteorder(order or "=") for word in types]
+    dtypes = [np.dtype(order + _TYPES[word]) for word in types]
     if len(dtypes) == 1:
         return _Property(words[-1], dtypes[0])
     if dtypes[0].kind == "f":
@@ -201,8 +201,7 @@ def _after_ragged_rows(data: bytes, start: int, element: _Element, path: Path) -
                 field = data[position : position + entry.length.itemsize]
                 if len(field) < entry.length.itemsize:
                     raise _truncated(element, path)
-                order = "big" if entry.length.byteorder == ">" else "little"
-                count = int.from_bytes(field, order, signed=entry.length.kind == "i")
+                count = int(np.frombuffer(field, entry.length)[0])
                 position += entry.length.itemsize
             position += count * entry.dtype.itemsize
             if count < 0 or position > len(data):

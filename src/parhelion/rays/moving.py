@@ -132,7 +132,9 @@ class MovingScene:
 
         def step(travelled: Any, best: Any, triangle: Any, actor: Any, last: Any, u: Any, v: Any, going: Any) -> Any:
             start = dr.fma(direction, travelled, origin)
-            box = self.boxes.ray_intersect_preliminary(mi.Ray3f(start, direction, best - travelled, 0.0, []), False, going)
+            box = self.boxes.ray_intersect_preliminary(
+                mi.Ray3f(start, direction, best - travelled, 0.0, []), False, going
+            )
             going &= box.is_valid()
             candidate = box.prim_index // 12
             # A box is met when entered and when left; once is enough.
@@ -221,7 +223,7 @@ def _atlas(actors: list[MovingTriangles]) -> tuple[Triangles, NDArray[np.float64
     number = np.arange(len(actors))
     spacing = 2.5 * radius + 1.0
     offsets = np.stack([number % side, number // side, np.zeros_like(number)], axis=1) * spacing
-    offsets -= offsets.mean(axis=0)
+    offsets = (offsets - offsets.mean(axis=0)).astype(np.float64)
     vertices, faces, parts, first = [], [], [], 0
     for actor, offset in zip(actors, offsets, strict=True):
         vertices.append(actor.triangles.vertices + offset)

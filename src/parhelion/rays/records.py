@@ -25,9 +25,7 @@ class Rays:
     """Hits beyond this are not reported [m], shape (n,)."""
 
     @classmethod
-    def of(
-        cls, origin: ArrayLike, direction: ArrayLike, time: ArrayLike = 0.0, max_range: ArrayLike = np.inf
-    ) -> Rays:
+    def of(cls, origin: ArrayLike, direction: ArrayLike, time: ArrayLike = 0.0, max_range: ArrayLike = np.inf) -> Rays:
         """Broadcast, check and normalise."""
         o = np.asarray(origin, dtype=np.float64)
         d = np.asarray(direction, dtype=np.float64)

@@ -33,7 +33,7 @@ class Trace:
     triangle: Any
     """Triangle number, static ones first."""
     actor: Any
-    """Actor number, or NOTHING."""
+    """Actor number, or NOTHING; None where nothing in the world moves."""
     u: Any
     """Barycentric coordinate of the second corner."""
     v: Any
@@ -80,7 +80,7 @@ class RayScene:
         """Cast kernel rays: local origins (Point3f), unit directions, time [s] after the window's start, limit [m]."""
         dr, mi = self.engine.dr, self.engine.mi
         active = mi.Bool(active)
-        t, triangle, actor = mi.Float(limit), mi.UInt32(NOTHING), mi.UInt32(NOTHING)
+        t, triangle, actor = mi.Float(limit), mi.UInt32(NOTHING), None
         u, v = mi.Float(0.0), mi.Float(0.0)
         if self.static is not None:
             hit = self.static.ray_intersect_preliminary(mi.Ray3f(origin, direction, limit, 0.0, []), False, active)
@@ -93,7 +93,7 @@ class RayScene:
             nearer = body.actor != NOTHING
             t = body.t
             triangle = dr.select(nearer, body.triangle + len(self.geometry.static), triangle)
-            actor = dr.select(nearer, body.actor, actor)
+            actor = body.actor
             u, v = dr.select(nearer, body.u, u), dr.select(nearer, body.v, v)
         found = active & (triangle != NOTHING)
         row = dr.gather(mi.Vector4f, self.table, dr.select(found, triangle, 0), found)
@@ -118,7 +118,8 @@ class RayScene:
         direction = mi.Vector3f(rays.direction.T.astype(np.float32))
         limit = mi.Float(np.minimum(rays.max_range, 3e38).astype(np.float32))
         hit = self.trace(origin, direction, mi.Float((rays.time - start).astype(np.float32)), limit)
-        dr.eval(hit.found, hit.t, hit.triangle, hit.part, hit.actor, hit.normal)
+        actor = mi.UInt32(NOTHING) if hit.actor is None else hit.actor
+        dr.eval(hit.found, hit.t, hit.triangle, hit.part, actor, hit.normal)
         found = hit.found.numpy()
 
         def number(values: Any) -> NDArray[np.int64]:
@@ -127,4 +128,4 @@ class RayScene:
 
         normal = np.where(found[:, None], hit.normal.numpy().T.astype(np.float64), 0.0)
         distance = np.where(found, hit.t.numpy().astype(np.float64), np.inf)
-        return Hits(distance, number(hit.triangle), number(hit.part), number(hit.actor), normal)
+        return Hits(distance, number(hit.triangle), number(hit.part), number(actor), normal)

@@ -1,0 +1,1 @@
+"""Sensors: each one emits and receives; data sheets are data."""

@@ -74,7 +74,8 @@ def cook_torrance(cos_theta: Array, *, roughness: Array, f0: Array) -> Array:
         G = (cos / (cos (1 - k) + k))^2,  k = (roughness + 1)^2 / 8
         F = F0 at every angle, since the sensor looks straight at the facets that face it
 
-    So there is no rise at grazing incidence. `roughness` in (0, 1], `f0` in [0, 1].
+    So there is no Fresnel rise at grazing incidence, and f cos, which a lidar receives, falls all the way.
+    `roughness` in (0, 1], `f0` in [0, 1].
     """
     xp = namespace(cos_theta, roughness, f0)
     cos = xp.clip(cos_theta, 0.0, 1.0)

@@ -137,7 +137,9 @@ def match_material(name_from_file: str) -> tuple[Material, str | None]:
         return material(plain), None
     spoken = [option for option in known if set(option.split("-")) <= set(words)]
     if spoken:
-        return material(max(spoken, key=lambda option: (option.count("-"), len(option), option))), None
+        # A material's own name goes before another word for one: `Tree Bark` is bark, not leaf.
+        own = material_names()
+        return material(max(spoken, key=lambda word: (word.count("-"), word in own, len(word), word))), None
     letters = "".join(words)
     within = [option for option in known if len(option) >= 4 and option.replace("-", "") in letters]
     # Stricter than a suggestion to a person: `Material.001` resembles nothing.

@@ -55,7 +55,7 @@ def read_spectrum(
     if promised.isdigit() and len(rows) < int(promised):
         raise FormatError(f"{file}: the header promises {promised} values, the file has {len(rows)}")
     table = np.array(rows, np.float64).reshape(-1, 2)
-    table = table[table[:, 1] > MISSING_BELOW]
+    table = table[~(table[:, 1] < MISSING_BELOW)]  # keeps NaN, which is an error below
     if len(table) < 2:
         raise FormatError(f"{file}: holds {len(table)} rows of wavelength and reflectance, at least 2 are needed")
     if not np.isfinite(table).all() or table[:, 0].min() <= 0:

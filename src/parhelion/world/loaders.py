@@ -74,6 +74,8 @@ def load_mesh(path: str | PathLike[str], *, up: Up = "auto") -> LoadedMesh:
     data = _read_bytes(file)
     resolver = _Neighbours(file, data)
     scene = _parse(file, suffix.lstrip("."), data, resolver)
+    if suffix == ".off":
+        _check_off_is_whole(file, data, scene)
     turn = up == "y" or (up == "auto" and suffix in _Y_UP_SUFFIXES)
     loaded = from_scene(scene, str(file), y_up=turn)
     if resolver.missing:
@@ -195,6 +197,14 @@ def _parse(file: Path, kind: str, data: bytes, resolver: _Neighbours) -> Any:
         missing = f" (it needs {', '.join(resolver.missing)}, which is missing)" if resolver.missing else ""
         reason = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
         raise FormatError(f"{file}: not a whole .{kind} file{missing}: {reason}") from None
+
+
+def _check_off_is_whole(file: Path, data: bytes, scene: Any) -> None:
+    """Compare with the number of faces in the header: trimesh takes whatever faces are there."""
+    counts = re.search(rb"^\s*\w*OFF\s+(?:#[^\n]*\s+)*(\d+)\s+(\d+)", data)
+    found = sum(len(geometry.faces) for geometry in scene.geometry.values() if hasattr(geometry, "faces"))
+    if counts and found < int(counts[2]):
+        raise FormatError(f"{file}: not a whole .off file: {found} of {int(counts[2])} faces")
 
 
 def _with_material_library(data: bytes) -> bytes:

@@ -118,6 +118,9 @@ def triangulated(polygon: ArrayLike) -> NDArray[np.int32]:
     if abs(doubled_area) <= 1e-12 * float(np.ptp(points)) ** 2:
         raise ConfigError("polygon: it has no area")
     sign = 1.0 if doubled_area > 0 else -1.0
+    if _turns_one_way(points, sign):
+        middle = np.arange(1, len(points) - 1)
+        return np.stack([np.zeros_like(middle), middle, middle + 1], axis=1).astype(np.int32)
     rest = list(range(len(points)))
     faces = []
     while len(rest) > 3:
@@ -125,6 +128,15 @@ def triangulated(polygon: ArrayLike) -> NDArray[np.int32]:
         faces.append([rest[ear - 1], rest[ear], rest[(ear + 1) % len(rest)]])
         del rest[ear]
     return np.array([*faces, rest], dtype=np.int32)
+
+
+def _turns_one_way(points: Floats, sign: float) -> bool:
+    """Whether a polygon is strictly convex: every corner turns the same way, and all of them once around."""
+    step = np.concatenate([points[1:], points[:1]]) - points
+    x, y = step.T
+    before_x, before_y = np.concatenate([x[-1:], x[:-1]]), np.concatenate([y[-1:], y[:-1]])
+    turn = sign * np.arctan2(before_x * y - before_y * x, before_x * x + before_y * y)
+    return bool(turn.min() > 1e-6 and turn.sum() < 3.0 * np.pi)
 
 
 def _best_ear(points: Floats, sign: float) -> int:

@@ -15,6 +15,8 @@ _HALF_FWHM = np.sqrt(2.0 * np.log(2.0))
 
 PROBES = 5
 """Sub-rays that adaptive sampling always traces: the middle and four at the rim."""
+SECTORS = 4
+"""Sectors of the footprint, each between the middle probe and two neighbours at the rim."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +29,10 @@ class Footprint:
     """Shift of the start point from the beam's exit [m], horizontal and vertical, shape (s, 2)."""
     weight: NDArray[np.float32]
     """Share of the pulse's energy, sum 1, shape (s,)."""
-    guards: NDArray[np.uint32]
-    """For each sub-ray the probes whose triangle holds it, shape (s, 3)."""
+    sector: NDArray[np.uint32]
+    """Sector that each sub-ray lies in, shape (s,)."""
+    corners: NDArray[np.uint32]
+    """The two rim probes of each sector, shape (4, 2); all zero where there are no more sub-rays than probes."""
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -45,9 +49,7 @@ def footprint(beam: Beam) -> Footprint:
     slope = np.tan(divergence / 2.0) / scale * points
     offset = radius / scale * points
     weight = np.full(len(points), 1.0 / len(points))
-    return Footprint(
-        slope.astype(np.float32), offset.astype(np.float32), weight.astype(np.float32), guard_probes(points)
-    )
+    return Footprint(slope.astype(np.float32), offset.astype(np.float32), weight.astype(np.float32), *sectors(points))
 
 
 def _half_width_in_points(beam: Beam) -> float:
@@ -104,16 +106,13 @@ def probes_first(points: NDArray[np.float64]) -> NDArray[np.intp]:
     return np.concatenate([chosen, rest])
 
 
-def guard_probes(points: NDArray[np.float64]) -> NDArray[np.uint32]:
-    """The middle probe and the two rim probes on either side, by angle, for each point (probes guard themselves)."""
+def sectors(points: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """The sector of each point, by angle, and the rim probes on either side of each sector."""
     count = len(points)
-    guards = np.zeros((count, 3), np.uint32)
     if count <= PROBES:
-        return guards
+        return np.zeros(count, np.uint32), np.zeros((SECTORS, 2), np.uint32)
     angle = np.arctan2(points[:, 1], points[:, 0])
     rim = np.arange(1, PROBES)
     rim = rim[np.argsort(angle[rim])]
-    position = np.searchsorted(angle[rim], angle[PROBES:])
-    guards[PROBES:, 1] = rim[position % len(rim)]
-    guards[PROBES:, 2] = rim[position - 1]
-    return guards
+    sector = np.searchsorted(angle[rim], angle) % SECTORS
+    return sector.astype(np.uint32), np.stack([rim, np.roll(rim, 1)], axis=1).astype(np.uint32)

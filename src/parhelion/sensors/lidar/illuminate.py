@@ -10,13 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from parhelion.rays.device import Engine
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.lidar.beam import PROBES
+from parhelion.sensors.lidar.beam import PROBES, SECTORS
 from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.emit import Beams, SubRays
 from parhelion.sensors.lidar.link_budget import received_power
 from parhelion.sensors.lidar.target import Target
+
+DISAGREE = NOTHING - 1
+"""Part number that stands for probes on different surfaces, in kernels."""
 
 NO_ECHO = 1e30
 """Range that stands for no echo, in kernels."""
@@ -52,10 +54,15 @@ class Echoes:
     """Received power in units of P_min."""
     part: Any
     actor: Any
+    """Actor number, or None where nothing in the world moves."""
     ghost: Any
     """1 where the path was folded by a mirror; None where no slot is."""
     casts: int
     """Rays that were cast."""
+
+    def arrays(self) -> list[Any]:
+        """Range, power, part and, where there are moving bodies, actor."""
+        return [array for array in (self.range, self.power, self.part, self.actor) if array is not None]
 
 
 class Illumination:
@@ -92,8 +99,9 @@ class Illumination:
         index = dr.arange(mi.UInt32, beams.count * slots)
         beam = index // slots
         range_m, power, hit, _ = self._trace(beams, beam, index - beam * slots)
-        dr.eval(range_m, power, hit.part, hit.actor)
-        return Echoes(slots, range_m, power, hit.part, hit.actor, None, beams.count * slots)
+        echoes = Echoes(slots, range_m, power, hit.part, hit.actor, None, beams.count * slots)
+        dr.eval(*echoes.arrays())
+        return echoes
 
     def adaptive(self, beams: Beams) -> Echoes:
         """Trace the probes, fill in what they agree on, trace the rest."""
@@ -104,50 +112,72 @@ class Illumination:
         beam = probe_index // PROBES
         t, power, hit, point = self._trace(beams, beam, probe_index - beam * PROBES)
         probes = _Probes(t, power, hit.part, hit.actor, hit.normal, point)
-        dr.eval(t, power, hit.part, hit.actor, hit.normal, point)
+        dr.eval(*(value for value in vars(probes).values() if value is not None))
 
-        index = dr.arange(mi.UInt32, beams.count * slots)
-        beam = index // slots
-        sub_ray = index - beam * slots
-        echoes, open_question = self._fill(beams, beam, sub_ray, probes)
-        dr.eval(echoes.range, echoes.power, echoes.part, echoes.actor, open_question)
+        echoes, open_question = self._fill(beams, probes, self._sectors(beams, probes))
+        dr.eval(*echoes.arrays(), open_question)
         left_over = dr.compress(open_question)
         traced = len(left_over)
         if traced:
             beam = left_over // slots
             range_m, power, hit, _ = self._trace(beams, beam, left_over - beam * slots)
-            dr.scatter(echoes.range, range_m, left_over)
-            dr.scatter(echoes.power, power, left_over)
-            dr.scatter(echoes.part, hit.part, left_over)
-            dr.scatter(echoes.actor, hit.actor, left_over)
-            dr.eval(echoes.range, echoes.power, echoes.part, echoes.actor)
+            for array, values in zip(echoes.arrays(), (range_m, power, hit.part, hit.actor), strict=False):
+                dr.scatter(array, values, left_over)
+            dr.eval(*echoes.arrays())
         echoes.casts = beams.count * PROBES + traced
         return echoes
 
-    def _fill(self, beams: Beams, beam: Any, sub_ray: Any, probes: _Probes) -> tuple[Echoes, Any]:
-        """Slots of probes, slots that follow from them, and a mask of those that do not."""
+    def _sectors(self, beams: Beams, probes: _Probes) -> tuple[Any, Any, Any]:
+        """For each of the four sectors between rim probes: its plane (normal, distance from the beam's exit), the part
+        that it is on, NOTHING where all three probes met nothing and DISAGREE where they do not agree; and the actor.
+        """
         dr, mi = self.engine.dr, self.engine.mi
-        is_probe = sub_ray < PROBES
-        guards = [dr.gather(mi.UInt32, self.sub_rays.guards, sub_ray * 3 + k) for k in range(3)]
-        first, second, third = (probes.at(self.engine, beam * PROBES + guard) for guard in guards)
+        index = dr.arange(mi.UInt32, beams.count * SECTORS)
+        base = (index // SECTORS) * PROBES
+        sector = index & (SECTORS - 1)
+        corners = [dr.gather(mi.UInt32, self.sub_rays.corners, sector * 2 + k) for k in range(2)]
+        first, second, third = (probes.at(dr, base + corner) for corner in (0, *corners))
         agree = first.same_plane(dr, second) & first.same_plane(dr, third)
         nothing = (first.part == NOTHING) & (second.part == NOTHING) & (third.part == NOTHING)
-        offset, direction = self.sub_rays.ray(beams, beam, sub_ray)
-        slope = dr.dot(first.normal, direction)
-        t = dr.dot(first.normal, first.point - offset) / slope
-        filled = agree & (t > 0) & (t < self.optics.max_range) & ~is_probe & ~nothing
-        cosine = dr.abs(slope)
         # The reflectance of a textured part varies within its plane: only tracing finds it.
-        filled &= ~self.target.textured(first.part, filled)
-        power = self.power(dr.select(filled, first.part, 0), cosine, t, None, filled)
-        own = probes.at(self.engine, beam * PROBES + dr.select(is_probe, sub_ray, 0))
-        range_m = dr.select(is_probe, own.t, dr.select(filled, t, NO_ECHO))
-        echoes = Echoes(
-            self.sub_rays.count, range_m, dr.select(is_probe, own.power, power),
-            dr.select(is_probe, own.part, dr.select(filled, first.part, NOTHING)),
-            dr.select(is_probe, own.actor, dr.select(filled, first.actor, NOTHING)), None, 0,
-        )  # fmt: skip
-        return echoes, ~(is_probe | filled | nothing)
+        agree &= ~self.target.textured(dr.select(agree, first.part, 0), agree)
+        part = dr.select(nothing, NOTHING, dr.select(agree, first.part, DISAGREE))
+        n, distance = first.normal, dr.dot(first.normal, first.point)
+        plane = mi.Vector4f(n.x, n.y, n.z, distance)
+        dr.eval(plane, part)
+        packed = dr.ravel(plane)
+        if first.actor is not None:
+            dr.eval(first.actor)
+        return packed, part, first.actor
+
+    def _fill(self, beams: Beams, probes: _Probes, sectors: tuple[Any, Any, Any]) -> tuple[Echoes, Any]:
+        """Slots of probes, slots that follow from them, and a mask of those that do not."""
+        dr, mi, slots = self.engine.dr, self.engine.mi, self.sub_rays.count
+        planes, parts, actors = sectors
+        index = dr.arange(mi.UInt32, beams.count * slots)
+        beam = index // slots
+        sub_ray = index - beam * slots
+        is_probe = sub_ray < PROBES
+        sector = beam * SECTORS + dr.gather(mi.UInt32, self.sub_rays.sector, sub_ray)
+        part = dr.gather(mi.UInt32, parts, sector, ~is_probe)
+        on_plane = ~is_probe & (part < DISAGREE)
+        plane = dr.gather(mi.Vector4f, planes, sector, on_plane)
+        normal = mi.Vector3f(plane.x, plane.y, plane.z)
+        offset, direction = self.sub_rays.ray(beams, beam, sub_ray)
+        slope = dr.dot(normal, direction)
+        t = (plane.w - dr.dot(normal, offset)) / slope
+        filled = on_plane & (t > 0) & (t < self.optics.max_range)
+        power = self.power(dr.select(filled, part, 0), dr.abs(slope), t, None, filled)
+        own = beam * PROBES + dr.select(is_probe, sub_ray, 0)
+
+        def choose(probe: Any, fill: Any, empty: Any) -> Any:
+            return dr.select(is_probe, dr.gather(type(probe), probe, own, is_probe), dr.select(filled, fill, empty))
+
+        echoes = Echoes(slots, choose(probes.t, t, NO_ECHO), choose(probes.power, power, 0.0),
+                        choose(probes.part, part, NOTHING), None, None, 0)  # fmt: skip
+        if actors is not None:
+            echoes.actor = choose(probes.actor, dr.gather(mi.UInt32, actors, sector, filled), NOTHING)
+        return echoes, ~(is_probe | filled | (part == NOTHING))
 
 
 @dataclass
@@ -156,13 +186,13 @@ class _Probes:
     power: Any
     part: Any
     actor: Any
+    """None where nothing in the world moves."""
     normal: Any
     point: Any
     """Hit point relative to the beam's exit [m]."""
 
-    def at(self, engine: Engine, index: Any) -> _Probes:
-        values = (self.t, self.power, self.part, self.actor, self.normal, self.point)
-        return _Probes(*(engine.dr.gather(type(value), value, index) for value in values))
+    def at(self, dr: Any, index: Any) -> _Probes:
+        return _Probes(*(None if v is None else dr.gather(type(v), v, index) for v in vars(self).values()))
 
     def same_plane(self, dr: Any, other: _Probes) -> Any:
         """Whether the other probe hit the plane that this one hit, on the same part."""

@@ -80,7 +80,7 @@ class Lidar:
 
     def max_range(self, reflectance: float = 0.9) -> float:
         """Longest range [m] at which a Lambertian target facing the sensor is detected in clear air."""
-        return float(min(self.system_constant.max_range(reflectance), self.config.range.max_m))
+        return min(float(self.system_constant.max_range(reflectance)), self.config.range.max_m)
 
     def shots(self, time: float = 0.0) -> ShotTable:
         """The table of shots of the scan that starts at `time` [s]."""

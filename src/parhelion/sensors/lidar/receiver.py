@@ -57,7 +57,9 @@ class Return:
     """Slot of the echo that gave most of the power, or FALSE_ALARM."""
 
 
-def detect(engine: Engine, detector: Detector, echoes: Echoes, beams: Beams, beam: Any, keys: tuple[Any, Any]) -> list[Return]:
+def detect(
+    engine: Engine, detector: Detector, echoes: Echoes, beams: Beams, beam: Any, keys: tuple[Any, Any]
+) -> list[Return]:
     """Returns of each beam in order of range. `beam` numbers the rows of `echoes`; `keys` has two words a scan."""
     mi, dr = engine.mi, engine.dr
     shot = dr.gather(mi.UInt32, beams.shot, beam)
@@ -68,9 +70,9 @@ def detect(engine: Engine, detector: Detector, echoes: Echoes, beams: Beams, bea
     found = _search(engine, detector, echoes, shot, key)
     if detector.noisy:
         chance, place, size, _ = words(key, shot, _FALSE_ALARM_DRAW)
-        span = detector.max_range - detector.min_range
+        span, nearest = detector.max_range - detector.min_range, detector.min_range
         alarm = Return(
-            dr.select(to_unit(chance) < detector.false_alarm_chance, detector.min_range + span * to_unit(place), NO_ECHO),
+            dr.select(to_unit(chance) < detector.false_alarm_chance, nearest + span * to_unit(place), NO_ECHO),
             1.0 + detector.noise_sigma * to_unit(size), mi.UInt32(FALSE_ALARM),
         )  # fmt: skip
         found = _offer(engine, detector.mode, found, alarm)
@@ -87,13 +89,15 @@ def _search(engine: Engine, detector: Detector, echoes: Echoes, shot: Any, key: 
     n = len(_empty(mi, detector))
     base = dr.arange(mi.UInt32, dr.width(shot)) * echoes.slots
     slots = mi.UInt32(echoes.slots)
+    luck = 5.0 * detector.noise_sigma if detector.noisy else 0.0
 
     def step(cursor: Any, anchor: Any, number: Any, going: Any, *registers: Any) -> Any:
         start, total = _sweep(engine, echoes, base, slots, cursor, mi.Float(NO_ECHO), going)
-        going &= start < NO_ECHO
+        # All that is left together, with luck of five sigma, must be able to pass the threshold.
+        going &= (start < NO_ECHO) & (total.power + luck >= 1.0)
         # Echoes that all lie in one window are summed already; else a second sweep sums those in the window.
-        end = start + detector.merge_distance
-        spread = going & (total.farthest > end)
+        end, farthest = start + detector.merge_distance, total.farthest
+        spread = going & (farthest > end)
         _, window = _sweep(engine, echoes, base, slots, cursor, end, spread)
         total = _Sum(*(dr.select(spread, b, a) for a, b in zip(total.parts(), window.parts(), strict=True)))
         signal = total.power
@@ -109,6 +113,8 @@ def _search(engine: Engine, detector: Detector, echoes: Echoes, shot: Any, key: 
         echo = Return(dr.select(hit, mean, NO_ECHO), total.power, total.slot)
         kept = _offer(engine, detector.mode, _unflat(registers, n), echo)
         cursor = dr.select(hit, end + detector.dead_distance, dr.select(going, start, cursor))
+        # Where no echo lies behind the window, no later window can hold more power than this one did.
+        going &= farthest > dr.select(hit, cursor, end)
         return cursor, anchor, number, going, *_flat(kept)
 
     state = (mi.Float(0.0), mi.Float(-1e6), mi.UInt32(0), mi.Bool(True), *_flat(_empty(mi, detector)))
@@ -129,7 +135,9 @@ class _Sum:
         return self.power, self.moment, self.farthest, self.peak, self.slot
 
 
-def _sweep(engine: Engine, echoes: Echoes, base: Any, slots: Any, cursor: Any, end: Any, active: Any) -> tuple[Any, _Sum]:
+def _sweep(
+    engine: Engine, echoes: Echoes, base: Any, slots: Any, cursor: Any, end: Any, active: Any
+) -> tuple[Any, _Sum]:
     """Range of the nearest echo behind `cursor`, and sums over the echoes between `cursor` and `end`."""
     mi, dr = engine.mi, engine.dr
     xp = namespace(cursor)

@@ -69,7 +69,9 @@ class Row:
     origin: Any
 
 
-def report(engine: Engine, reporter: Reporter, echoes: Echoes, found: list[Return], beams: Beams, beam: Any, keys: Any) -> list[Row]:
+def report(
+    engine: Engine, reporter: Reporter, echoes: Echoes, found: list[Return], beams: Beams, beam: Any, keys: Any
+) -> list[Row]:
     """Noise, steps, scales and coordinates of each return."""
     mi, dr = engine.mi, engine.dr
     shot = dr.gather(mi.UInt32, beams.shot, beam)
@@ -98,7 +100,7 @@ def report(engine: Engine, reporter: Reporter, echoes: Echoes, found: list[Retur
         made = valid & (item.slot != FALSE_ALARM)
         slot = dr.select(made, item.slot, 0)
         part = dr.gather(mi.UInt32, echoes.part, slot, made)
-        actor = dr.gather(mi.UInt32, echoes.actor, slot, made)
+        actor = mi.UInt32(NOTHING) if echoes.actor is None else dr.gather(mi.UInt32, echoes.actor, slot, made)
         source = dr.select(made, mi.UInt32(_SURFACE), _NOISE)
         if echoes.ghost is not None:
             source = dr.select(made & (dr.gather(mi.UInt32, echoes.ghost, slot, made) != 0), _MULTIPATH, source)
@@ -146,7 +148,9 @@ def scans_of(
 ) -> list[Scan]:
     """One record a scan, points in order of shot and then of range."""
     count, n = len(motions), len(table.time)
-    stacked = {name: _stack(rows, name) for name in ("valid", "range", "power", "reflectivity", "intensity", "part", "origin")}
+    stacked = {
+        name: _stack(rows, name) for name in ("valid", "range", "power", "reflectivity", "intensity", "part", "origin")
+    }
     xyz = np.stack([np.moveaxis(row.xyz.numpy(), 0, -1) for row in rows], axis=1)
     actor = _stack(rows, "actor") if target.scene.moving is not None else None
     velocity = None if target.scene.moving is None else target.scene.moving.velocity.numpy().reshape(-1, 4)[:, :3]

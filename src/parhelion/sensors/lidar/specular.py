@@ -57,11 +57,9 @@ def trace_specular(light: Illumination, echoes: Echoes, beams: Beams, bounces: i
     for kind, path in enumerate((through, mirrored)):
         echo, steps = _follow(light, path, time, bounces)
         slot = row * wide + slots + kind * probes + number
-        for array, values in zip(
-            (extended.range, extended.power, extended.part, extended.actor, extended.ghost), echo, strict=True
-        ):
+        for array, values in zip((extended.ghost, *extended.arrays()), echo, strict=False):
             dr.scatter(array, values, slot)
-        dr.eval(extended.range, extended.power, extended.part, extended.actor, extended.ghost, steps)
+        dr.eval(extended.ghost, *extended.arrays(), steps)
         casts += int(dr.sum(steps)[0])
     extended.casts = casts
     return extended, some
@@ -106,7 +104,9 @@ def _go_on(light: Illumination, path: _Path, hit: Any, mirror: Any) -> _Path:
     # All sub-rays together, on the brightest material at this range already, against the threshold.
     best = share * light.sub_rays.weight * light.sub_rays.count * light.target.brightest
     worth = best > light.optics.threshold * length * length
-    return _Path(origin, direction, length, share, path.active & hit.found & (part_kept > 0) & worth, path.ghost | mirror)
+    return _Path(
+        origin, direction, length, share, path.active & hit.found & (part_kept > 0) & worth, path.ghost | mirror
+    )
 
 
 def _follow(light: Illumination, path: _Path, time: Any, bounces: int) -> tuple[tuple[Any, ...], Any]:
@@ -129,14 +129,15 @@ def _follow(light: Illumination, path: _Path, time: Any, bounces: int) -> tuple[
         returned = light.power(surface, cosine, length, hit, ends, path.share)
         range_m = dr.select(ends, length, range_m)
         power = dr.select(ends, returned, power)
-        part, actor = dr.select(ends, hit.part, part), dr.select(ends, hit.actor, actor)
+        part = dr.select(ends, hit.part, part)
+        actor = actor if hit.actor is None else dr.select(ends, hit.actor, actor)
         ghost = dr.select(ends & path.ghost, mi.UInt32(1), ghost)
         if bounce < bounces - 1:
             reflected, transmitted = light.target.specular(surface, cosine, hit.found)
             following = _go_on(light, path, hit, reflected > transmitted)
             following.active &= goes_on
             path = following
-    return (range_m, power, part, actor, ghost), casts
+    return (ghost, range_m, power, part, actor), casts
 
 
 def _copy_with_room(engine: Any, echoes: Echoes, some: Any, wide: int) -> Echoes:
@@ -153,8 +154,9 @@ def _copy_with_room(engine: Any, echoes: Echoes, some: Any, wide: int) -> Echoes
 
     extended = Echoes(
         wide, copy(echoes.range, NO_ECHO), copy(echoes.power, 0.0), copy(echoes.part, NOTHING),
-        copy(echoes.actor, NOTHING), dr.zeros(mi.UInt32, dr.width(some) * wide), 0,
+        None if echoes.actor is None else copy(echoes.actor, NOTHING),
+        dr.zeros(mi.UInt32, dr.width(some) * wide), 0,
     )  # fmt: skip
-    dr.eval(extended.range, extended.power, extended.part, extended.actor)
+    dr.eval(*extended.arrays())
     dr.make_opaque(extended.ghost)
     return extended

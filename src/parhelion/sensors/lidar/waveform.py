@@ -45,7 +45,9 @@ def digitise(
         raise ConfigError(f"waveform: the window {window_m} m and the bin size {bin_size_m} m make no bins")
     bins = int(np.floor((last - first) / bin_size_m)) + 1
     if bins * len(shots) > _MOST_SAMPLES:
-        raise ConfigError(f"waveform: {bins} bins for {len(shots)} shots are too many; choose fewer shots or larger bins")
+        raise ConfigError(
+            f"waveform: {bins} bins for {len(shots)} shots are too many; choose fewer shots or larger bins"
+        )
     dr, mi = engine.dr, engine.mi
     index = dr.arange(mi.UInt32, bins * len(shots))
     width = dr.opaque(mi.UInt32, bins)

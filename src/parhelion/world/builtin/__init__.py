@@ -1,0 +1,114 @@
+"""Worlds that come with the package, built by code from a seed: the same seed gives the same triangles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from parhelion.core.errors import unknown_name
+
+if TYPE_CHECKING:
+    from parhelion.world.world import World
+
+
+@dataclass(frozen=True)
+class BuiltinWorld:
+    """One entry of the table of built-in worlds."""
+
+    name: str
+    description: str
+    """One line for listings."""
+    module: str
+    """Module of this package whose `build(seed, **params)` makes the world."""
+    params: Mapping[str, str] = field(default_factory=dict)
+    """Parameters of `build`, each with its meaning and default."""
+
+
+_ENTRIES = (
+    BuiltinWorld(
+        "city",
+        "streets, sidewalks, buildings with windows, parked cars, trees, people; a 20 s drive (about 400 000 triangles)",
+        "city",
+        {
+            "blocks": "blocks along each side, 2, 4, 6 or 8 (4)",
+            "cars": "parked cars (48)",
+            "trees": "trees on sidewalks and lots (84)",
+            "people": "people on sidewalks (30)",
+            "target_triangles": "total number of triangles to reach with leaves (none: 1600 leaves a tree)",
+        },
+    ),
+    BuiltinWorld(
+        "harbour",
+        "a canal basin with quays, bridge, moored vessels, warehouses and cranes; a passage by boat",
+        "harbour",
+        {
+            "ripple_height": "standard deviation of the water's height in m, 0 for a mirror (0.012)",
+            "people": "people on the quays (16)",
+            "trees": "trees on the north quay (14)",
+        },
+    ),
+    BuiltinWorld(
+        "test-range",
+        "grey Lambertian boards of 10 to 90 % at 5 to 200 m, none of which hides another",
+        "board_range",
+        {
+            "distances": "horizontal distances of the boards in m (5 to 200, twelve of them)",
+            "reflectances_percent": "whole percents, a board of each at every distance (10, 30, 50, 70, 90)",
+            "board_size": "side of every board in m (none: 5 % of the distance, 0.5 m at least)",
+            "ground": "material of the level ground, or none (asphalt)",
+        },
+    ),
+    BuiltinWorld(
+        "boards-zigzag",
+        "three foam pads in a zigzag before a 2D lidar in a room (ApolloSim, first qualitative test)",
+        "boards_zigzag",
+        {"room": "whether the four walls, floor and ceiling are there (true)"},
+    ),
+    BuiltinWorld(
+        "boards-u",
+        "two foam boards and a wooden one in a U before a 2D lidar in a room (ApolloSim, second qualitative test)",
+        "boards_u",
+        {"room": "whether the four walls, floor and ceiling are there (true)"},
+    ),
+    BuiltinWorld(
+        "cylinders",
+        "sixteen nested cylinders, one for each ring of a 16-channel lidar at 2 m height (after Arce 2025)",
+        "cylinders",
+        {
+            "material": "material of all cylinders (lambert-50)",
+            "segments": "flats around each cylinder (720)",
+        },
+    ),
+    BuiltinWorld(
+        "mixed-objects",
+        "objects of distinct shape and surface in a ring around the sensor, with a house and vehicles (after Arce 2025)",
+        "mixed_objects",
+        {},
+    ),
+    BuiltinWorld(
+        "cuboids",
+        "a level field with cuboid obstacles, as for comparing lidar and radar returns (after VANE)",
+        "cuboids",
+        {"obstacles": "number of cuboids, 1 to 24 (9)"},
+    ),
+)
+
+BUILTIN: Mapping[str, BuiltinWorld] = MappingProxyType({entry.name: entry for entry in _ENTRIES})
+"""All built-in worlds by name."""
+
+
+def build(name: str, *, seed: int = 0, **params: Any) -> World:
+    """The built-in world `name`, from `seed`, with its own parameters (see `BUILTIN[name].params`)."""
+    if name not in BUILTIN:
+        raise unknown_name("world", name, BUILTIN)
+    entry = BUILTIN[name]
+    for param in params:
+        if param not in entry.params:
+            known = ", ".join(entry.params) or "none"
+            raise unknown_name(f"parameter of world {name!r}", param, entry.params, f"(it takes: {known})")
+    module = import_module(f"{__name__}.{entry.module}")
+    world: World = module.build(seed, **params)
+    return world

@@ -206,7 +206,7 @@ def _roof(rng: np.random.Generator, kind: str, length: float, width: float, heig
         units = boxes(np.column_stack([spot, height + 0.02 + size[:, 2] / 2]), size)
         return [
             Part("parapet", boxes(at, sizes), wall, "building"),
-            Part("roof", boxes([[0, 0, height]], (length - 0.02, width - 0.02, 0.04)), "gravel", "building"),
+            Part("roof", boxes([[0, 0, height]], (length - 0.02, width - 0.02, 0.04)), "roofing-felt", "building"),
             Part("units", units, "galvanised-steel", "building"),
         ]
     eaves = 0.45

@@ -42,6 +42,10 @@ from parhelion.world.builtin.trees import tree
 from parhelion.world.builtin.vehicles import CAR_SHAPES, PAINTS, bicycle, car
 from parhelion.world.world import World
 
+_TREE_KINDS = 10
+"""Different trees of each sort; every tree is one of them, turned."""
+_WOOD_TRIANGLES = 308
+"""Triangles of a tree's trunk and limbs, and of its pit."""
 _SHELTER_X = -34.0
 """Where the bus shelter stands along the main street [m]; trees keep away from it."""
 
@@ -51,7 +55,7 @@ def build(
     *,
     blocks: int = 4,
     cars: int = 48,
-    trees: int = 90,
+    trees: int = 84,
     people: int = 30,
     target_triangles: int | None = None,
 ) -> World:
@@ -157,8 +161,8 @@ def _furnish(world: World, seed: int, blocks: int, instances: count[int]) -> Non
     segments = _segments(blocks)
     things: list[tuple[str, list[Part], Floats, Floats]] = []
     outward = np.arctan2(segments[:, 5], segments[:, 4])
-    lamps, yaw = _spots(segments, np.array([14.0, 40.0, 66.0]), ROAD_HALF + 0.6)
-    things.append(("lamp", lamp_pole(), lamps.reshape(-1, 2), np.repeat(outward + np.pi, 3)))
+    lamps, yaw = _spots(segments, np.array([40.0]), ROAD_HALF + 0.6)
+    things.append(("lamp", lamp_pole(), lamps[:, 0], outward + np.pi))
     signs, _ = _spots(segments, np.array([PITCH - 12.5]), ROAD_HALF + 0.7)
     kinds = rng.integers(0, 4, len(segments))
     for k, kind in enumerate(("round", "triangle", "square", "stop")):
@@ -167,20 +171,20 @@ def _furnish(world: World, seed: int, blocks: int, instances: count[int]) -> Non
     some = near & (rng.uniform(size=len(segments)) < 0.6)
     benches, _ = _spots(segments[some], np.array([17.2]), ROAD_HALF + 3.3)
     things.append(("bench", bench(), benches[:, 0], outward[some] + np.pi))
-    bins, _ = _spots(segments[near], np.array([15.2, 41.0]), ROAD_HALF + 0.7)
-    things.append(("bin", bin_(), bins.reshape(-1, 2), np.repeat(outward[near], 2)))
+    bins, _ = _spots(segments[near], np.array([15.2]), ROAD_HALF + 0.7)
+    things.append(("bin", bin_(), bins[:, 0], outward[near]))
     plugs, _ = _spots(segments[some], np.array([45.0]), ROAD_HALF + 0.6)
     things.append(("hydrant", hydrant(), plugs[:, 0], outward[some]))
-    cycles = near & (rng.uniform(size=len(segments)) < 0.4)
-    racks, _ = _spots(segments[cycles], 36.0 + 0.7 * np.arange(4), ROAD_HALF + 3.2)
-    things.append(("bicycle", bicycle(), racks.reshape(-1, 2), np.repeat(outward[cycles], 4)))
+    cycles = near & (rng.uniform(size=len(segments)) < 0.3)
+    racks, _ = _spots(segments[cycles], 36.0 + 0.7 * np.arange(3), ROAD_HALF + 3.2)
+    things.append(("bicycle", bicycle(), racks.reshape(-1, 2), np.repeat(outward[cycles], 3)))
     lights = BLOCK_HALF - PITCH / 2  # the kerb line, counted from the main crossing
     corners = np.array([[lights - 0.7, lights - 2.6], [2.6 - lights, lights - 0.7], [0.7 - lights, 2.6 - lights], [lights - 2.6, 0.7 - lights]])
     things.append(("traffic-light", traffic_light(arm=3.2), corners, np.arange(4) * np.pi / 2))
     for name, parts, points, yaws in things:
         for number, (at, turn) in enumerate(zip(points, yaws, strict=True)):
-            moved = placed(parts, (at[0], at[1], KERB_HEIGHT), float(turn))
-            add_parts(world, moved, name=f"{name}-{number}", instance=next(instances))
+            pose = Pose((at[0], at[1], KERB_HEIGHT), rpy_deg=(0.0, 0.0, float(np.degrees(turn))))
+            add_parts(world, parts, pose=pose, name=f"{name}-{number}", instance=next(instances))
     stop = placed(shelter(), (_SHELTER_X, -ROAD_HALF - 2.7, KERB_HEIGHT), np.pi / 2)
     add_parts(world, stop, name="shelter", instance=next(instances))
 
@@ -224,13 +228,19 @@ def _plant(
     leaves = 1600
     if target_triangles is not None and len(chosen):
         present = sum(item.triangle_count for item in world.objects)
-        leaves = max(300, round((target_triangles - present) / len(chosen)) - 300)
+        leaves = max(300, round((target_triangles - present) / len(chosen)) - _WOOD_TRIANGLES)
     if on_street[chosen].any():
         add_parts(world, [tree_pits(points[chosen[on_street[chosen]]])], name="ground", instance=0)
+    street_trees = [
+        tree(rng, float(rng.uniform(6.0, 8.5)), float(rng.uniform(1.7, 2.2)), 2.5, leaves) for _ in range(_TREE_KINDS)
+    ]
+    lot_trees = [
+        tree(rng, float(rng.uniform(7.5, 12.0)), float(rng.uniform(2.4, 3.4)), 2.2, leaves, 0.3)
+        for _ in range(_TREE_KINDS)
+    ]
+    kind = rng.integers(0, _TREE_KINDS, len(chosen))
+    turn = rng.uniform(0.0, 360.0, len(chosen))
     for number, row in enumerate(chosen):
-        if on_street[row]:
-            parts = tree(rng, float(rng.uniform(6.0, 8.5)), float(rng.uniform(1.7, 2.2)), 2.5, leaves)
-        else:
-            parts = tree(rng, float(rng.uniform(7.5, 12.0)), float(rng.uniform(2.4, 3.4)), 2.2, leaves, 0.3)
-        pose = Pose((points[row, 0], points[row, 1], KERB_HEIGHT))
+        parts = (street_trees if on_street[row] else lot_trees)[kind[number]]
+        pose = Pose((points[row, 0], points[row, 1], KERB_HEIGHT), rpy_deg=(0.0, 0.0, float(turn[number])))
         add_parts(world, parts, pose=pose, name=f"tree-{number}", instance=next(instances))

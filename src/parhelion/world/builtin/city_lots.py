@@ -11,7 +11,7 @@ from parhelion.world.builtin.buildings import Band, building
 from parhelion.world.builtin.city_ground import KERB_HEIGHT, LOT_HALF, block_middles
 from parhelion.world.builtin.props import Part, bench, fence, grouped, placed
 
-_WALLS = ("brick", "concrete", "lambert-60", "granite", "brick", "lambert-40")
+_WALLS = ("brick", "plaster", "limestone", "concrete", "brick", "plaster", "granite")
 _QUARTERS = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
 
 

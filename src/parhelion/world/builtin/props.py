@@ -93,8 +93,7 @@ def lamp_pole(height: float = 7.0, arm: float = 1.6) -> list[Part]:
     lens = boxes([[arm + 0.28, 0, height - 0.045]], (0.5, 0.2, 0.03))
     return [
         Part("pole", Mesh.merged([pole, bracket, foot]), "galvanised-steel", "pole"),
-        Part("head", head, "aluminium", "pole"),
-        Part("lens", lens, "plastic", "pole"),
+        Part("head", Mesh.merged([head, lens]), "aluminium", "pole"),
     ]
 
 

@@ -8,7 +8,7 @@ from parhelion.core.pose import Floats
 from parhelion.world.builtin.many import struts
 from parhelion.world.builtin.props import Part
 from parhelion.world.mesh import Mesh
-from parhelion.world.shapes import pipe
+from parhelion.world.shapes import circle, loft
 
 _GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
 
@@ -61,7 +61,10 @@ def _trunk(rng: np.random.Generator, height: float, clear_trunk: float) -> tuple
     foot = 0.055 * height**0.55
     radius = foot * np.array([1.45, 1.0, 0.9, 0.8, 0.5, 0.12])
     points = np.column_stack([bend, z])
-    return pipe(points, radius, 9), points[-1]
+    rings = np.empty((6, 9, 3))
+    rings[..., :2] = radius[:, None, None] * circle(1.0, 9) + bend[:, None, :]
+    rings[..., 2] = z[:, None]
+    return loft(rings), points[-1]
 
 
 def _leaves(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from parhelion.world.builtin.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import loft, pipe
 
-PAINTS = ("car-paint-white", "car-paint-black", "car-paint-red", "car-paint-blue", "car-paint-silver")
+PAINTS = tuple(f"car-paint-{colour}" for colour in ("white", "black", "red", "blue", "silver", "grey", "green"))
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,12 @@ def car(shape: str = "saloon", paint: str = "car-paint-silver") -> list[Part]:
     """A parked car: body with wheel arches, glazed cabin with seats behind the glass, wheels, lights and plates."""
     if shape not in CAR_SHAPES:
         raise unknown_name("car shape", shape, CAR_SHAPES)
+    return [part._replace(material=paint) if part.name == "body" else part for part in _unpainted(shape)]
+
+
+@lru_cache(maxsize=None)
+def _unpainted(shape: str) -> tuple[Part, ...]:
+    """The parts of a car, made once a shape, since meshes never change."""
     s = CAR_SHAPES[shape]
     foot, head = _cabin_rings(s)
     front_axle, rear_axle = _axles(s)
@@ -59,15 +66,15 @@ def car(shape: str = "saloon", paint: str = "car-paint-silver") -> list[Part]:
     wheels = struts(hub - 0.1 * outward, hub + 0.1 * outward, s.wheel_radius, 24)
     rims = struts(hub + 0.09 * outward, hub + 0.106 * outward, 0.62 * s.wheel_radius, 16)
     body = Mesh.merged([_body(s), _roof(s, head), _pillars(foot, head), _mirrors(s, foot)])
-    return [
-        Part("body", body, paint, "car"),
+    return (
+        Part("body", body, PAINTS[0], "car"),
         Part("windows", _windows(foot, head), "glass", "car"),
         Part("tyres", wheels, "rubber", "car"),
         Part("rims", rims, "aluminium", "car"),
         Part("trim", _trim(s), "plastic", "car"),
         Part("plates", _plates(s), "retro-sheeting", "car"),
-        Part("seats", _seats(s), "cotton", "car"),
-    ]
+        Part("seats", _seats(s), "fabric", "car"),
+    )
 
 
 def _axles(s: CarShape) -> tuple[float, float]:
@@ -200,12 +207,12 @@ def lorry(paint: str = "car-paint-white") -> list[Part]:
 def bicycle() -> list[Part]:
     """A bicycle upright on its wheels."""
     turn = np.linspace(0, 2 * np.pi, 25)[:-1]
-    minor = np.linspace(0, 2 * np.pi, 7)[:-1]
+    minor = np.linspace(0, 2 * np.pi, 5)[:-1]
     radius = 0.33
     rings = np.stack(
         [
             (radius + 0.018 * np.cos(minor))[None, :] * np.cos(turn)[:, None],
-            np.broadcast_to(0.018 * np.sin(minor), (24, 6)),
+            np.broadcast_to(0.018 * np.sin(minor), (24, 4)),
             (radius + 0.018 * np.cos(minor))[None, :] * np.sin(turn)[:, None],
         ],
         axis=-1,
@@ -220,8 +227,7 @@ def bicycle() -> list[Part]:
     frame = struts(joints[[0, 0, 1, 2, 1, 0, 0]], joints[[1, 2, 2, 3, 3, 4, 5]], 0.016, 6)
     bar = pipe([[0.30, -0.28, 1.0], [0.38, -0.2, 1.03], [0.38, 0.2, 1.03], [0.30, 0.28, 1.0]], 0.013, 6)
     return [
-        Part("frame", Mesh.merged([frame, bar]), "steel", "bicycle"),
-        Part("spokes", spokes, "steel", "bicycle"),
+        Part("frame", Mesh.merged([frame, bar, spokes]), "steel", "bicycle"),
         Part("tyres", tyres, "rubber", "bicycle"),
         Part("saddle", boxes([[-0.16, 0, 0.94]], (0.26, 0.14, 0.06)), "plastic", "bicycle"),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -192,6 +193,7 @@ def containers(
     ]
 
 
+@lru_cache(maxsize=None)
 def _container() -> Mesh:
     """Walls pressed into trapezoidal ribs, drawn as one outline extruded upwards between floor and roof frames."""
     length, width, height, deep = 6.06, 2.44, 2.59, 0.04
@@ -200,7 +202,8 @@ def _container() -> Mesh:
     dent = np.tile([0.0, deep, deep, 0.0], ribs)
     side = np.column_stack([u, -width / 2 + 0.01 + np.append(dent, 0.0)])
     outline = np.vstack([side, -side])
-    skin = loft(np.stack([np.column_stack([outline, np.full(len(outline), z)]) for z in (0.06, height - 0.06)]))
+    rings = np.stack([np.column_stack([outline, np.full(len(outline), z)]) for z in (0.06, height - 0.06)])
+    skin = loft(rings, caps=False)  # its ends are inside the frames
     frames = boxes([[0, 0, 0.08], [0, 0, height - 0.06]], [[length, width, 0.16], [length, width, 0.12]])
     corners = boxes([[x * (length / 2 - 0.06), y * (width / 2 - 0.06), height / 2] for x in (-1, 1) for y in (-1, 1)], (0.12, 0.12, height))
     return Mesh.merged([skin, frames, corners])
