@@ -70,7 +70,7 @@ def draw_spectra(file: Path) -> None:
             "cotton",
         ],
     }
-    figure, axes = plt.subplots(1, 3, figsize=(14, 4.2), sharey=True)
+    figure, axes = plt.subplots(1, 3, figsize=(14, 4.8), sharey=True)
     for axis, (title, names) in zip(axes, groups.items(), strict=True):
         for name in names:
             spectrum = material(name).spectrum
@@ -78,7 +78,7 @@ def draw_spectra(file: Path) -> None:
         for wavelength in (0.905, 1.064, 1.55):
             axis.axvline(wavelength, color="0.7", linewidth=0.8, linestyle=":")
         axis.set(title=title, xlabel="wavelength [µm]", xlim=(0.35, 2.5), ylim=(0, 1))
-        axis.legend(fontsize=8, loc="best")
+        axis.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.14))
     axes[0].set_ylabel("reflectance")
     _finish(figure, file)
 

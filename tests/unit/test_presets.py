@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -291,7 +292,7 @@ def test_tables_from_files(tmp_path: Path) -> None:
         np.testing.assert_array_equal(table.column, [0, 0, 1])
         np.testing.assert_allclose(table.time, [0.0, 0.0, 0.02])
         c, s = math.cos(math.radians(10)), math.sin(math.radians(10))
-        np.testing.assert_allclose(table.direction, [[c, 0, s], [0, c, -s], [-1, 0, 0]], atol=1e-7)
+        np.testing.assert_allclose(table.direction, [[c, 0.0, s], [0.0, c, -s], [-1.0, 0.0, 0.0]], atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -340,9 +341,17 @@ def test_loading_by_name_path_and_nothing(tmp_path: Path) -> None:
         load_preset("velodyne/vlp16")
     with pytest.raises(ConfigError, match="no such file"):
         load_preset(tmp_path / "absent.yaml")
-    copy.write_text("name: x\nwavelength: 5\n")
-    with pytest.raises(ConfigError, match="did you mean 'wavelength_nm'"):
+    copy.write_text(file.read_text().replace("divergence_mrad", "divergence_rad"))
+    with pytest.raises(ConfigError, match=r"mine\.yaml: beam\.divergence_mrad: is required"):
         load_preset(copy)
+
+
+def test_the_page_of_sensors_is_up_to_date() -> None:
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    if not (docs / "sensors.md").exists():
+        pytest.skip("the documentation is not here")
+    page = runpy.run_path(str(docs / "figures" / "sensor_table.py"))["page"]
+    assert (docs / "sensors.md").read_text(encoding="utf-8") == page()
 
 
 def test_a_mode_that_lacks_the_default_is_refused() -> None:

@@ -32,12 +32,13 @@ from parhelion.core.records import FIELDS, PointCloud
 from parhelion.io.atomic import atomic_write
 from parhelion.io.columns import Columns, Table, join, split
 from parhelion.io.description import Description, FieldLayout, from_json, to_json
+from parhelion.io.laz_layout import check_layout
 from parhelion.io.source import read_bytes
 
 _USER_ID = "parhelion"
 _VLR_BYTES = 60000  # a record holds 65535 bytes at most
 _MOST_EXTRA = 340  # as many entries of 192 bytes as one record holds
-_POINTS_AT_ONCE = 1_000_000
+_BYTES_AT_ONCE = 1 << 26
 # Equal points pack to about 100 a byte in chunks of 50 000; larger chunks pack closer, but not to this.
 _MOST_POINTS_A_BYTE = 4096
 # Dimensions that are fields of the same name here, with the one type that they have in the file.
@@ -190,12 +191,15 @@ def read(path: Path) -> PointCloud:
     data = read_bytes(path)
     _check_sizes(data, path)
     header, points = _read_points(data, path)
+    if not np.all(np.isfinite([*header.scales, *header.offsets])):
+        raise FormatError(f"{path}: the scales and offsets of its coordinates are damaged")
     pieces = sorted((vlr.record_id, vlr.record_data) for vlr in header.vlrs if vlr.user_id == _USER_ID)
     description = None
     if pieces:
         description = from_json(b"".join(piece for _, piece in pieces).decode("latin-1"), path)
     try:
-        columns = _columns(points, description)
+        with np.errstate(over="ignore", invalid="ignore"):
+            columns = _columns(points, description)
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise FormatError(f"{path}: the points in it are damaged ({error})") from None
     return join(columns, path, description, frame="world")
@@ -227,10 +231,15 @@ def _read_points(data: bytes, path: Path) -> tuple[Any, Any]:
     import laspy
 
     try:
-        with laspy.open(io.BytesIO(data)) as reader:
-            # In pieces, so that memory grows with what is there and not with what is promised.
-            parts = [piece.array for piece in reader.chunk_iterator(_POINTS_AT_ONCE)]
+        # One thread: the parallel decompressor sets aside whole chunks of the size that the file claims.
+        with laspy.open(io.BytesIO(data), laz_backend=laspy.LazBackend.Lazrs) as reader:
             header = reader.header
+            row_size = header.point_format.size
+            if header.are_points_compressed:
+                record = header.vlrs[header.vlrs.index("LasZipVlr")].record_data
+                check_layout(data, header.offset_to_point_data, row_size, header.point_count, record)
+            # In pieces, so that memory grows with what is there and not with what is promised.
+            parts = [piece.array for piece in reader.chunk_iterator(max(1, _BYTES_AT_ONCE // row_size))]
         count = sum(len(part) for part in parts)
         if count != header.point_count:
             raise FormatError(f"{path}: truncated, {header.point_count} points are promised and {count} are there")

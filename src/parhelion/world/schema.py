@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -193,7 +194,7 @@ class TrajectoryEntry(Config):
         if self.waypoints is not None:
             return Waypoints([point.time_s for point in self.waypoints], [point.pose() for point in self.waypoints])
         if self.constant is not None:
-            turn = self.constant.turn_rate_deg_s * (3.141592653589793 / 180.0)
+            turn = math.radians(self.constant.turn_rate_deg_s)
             motion = self.constant
             return ConstantTwist(motion.pose(), motion.velocity_m_s, (0.0, 0.0, turn), motion.start_time_s)
         assert self.fixed is not None  # the validator's last case

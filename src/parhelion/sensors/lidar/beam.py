@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 
 from parhelion.sensors.lidar.config import Beam
 
-_GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
 # Half of the full width at half maximum of a Gaussian, in standard deviations.
 _HALF_FWHM = np.sqrt(2.0 * np.log(2.0))
 
 PROBES = 5
-"""Sub-rays that adaptive sampling always traces: the middle and four at the rim."""
-SECTORS = 4
-"""Sectors of the footprint, each between the middle probe and two neighbours at the rim."""
+"""Sub-rays that adaptive sampling always traces: the middle, and the four rim points left, above, right and below."""
+ALL_PROBES = 9
+"""With the four rim points between those, which are traced where the first five disagree."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +28,14 @@ class Footprint:
     """Shift of the start point from the beam's exit [m], horizontal and vertical, shape (s, 2)."""
     weight: NDArray[np.float32]
     """Share of the pulse's energy, sum 1, shape (s,)."""
-    sector: NDArray[np.uint32]
-    """Sector that each sub-ray lies in, shape (s,)."""
-    corners: NDArray[np.uint32]
-    """The two rim probes of each sector, shape (4, 2); all zero where there are no more sub-rays than probes."""
+    quarter: NDArray[np.uint32]
+    """Quarter of the footprint that each sub-ray lies in, shape (s,)."""
+    quarter_rim: NDArray[np.uint32]
+    """The two probes at the rim of each quarter, shape (4, 2)."""
+    eighth: NDArray[np.uint32]
+    """Eighth that each sub-ray lies in, shape (s,)."""
+    eighth_rim: NDArray[np.uint32]
+    """The two probes at the rim of each eighth, shape (8, 2)."""
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -49,7 +52,13 @@ def footprint(beam: Beam) -> Footprint:
     slope = np.tan(divergence / 2.0) / scale * points
     offset = radius / scale * points
     weight = np.full(len(points), 1.0 / len(points))
-    return Footprint(slope.astype(np.float32), offset.astype(np.float32), weight.astype(np.float32), *sectors(points))
+    return Footprint(
+        slope.astype(np.float32),
+        offset.astype(np.float32),
+        weight.astype(np.float32),
+        *sectors(points, np.arange(1, PROBES)),
+        *sectors(points, np.arange(1, ALL_PROBES)),
+    )
 
 
 def _half_width_in_points(beam: Beam) -> float:
@@ -60,59 +69,86 @@ def _half_width_in_points(beam: Beam) -> float:
 
 
 def unit_points(count: int, shape: str, profile: str) -> NDArray[np.float64]:
-    """A low-discrepancy set of points (count, 2): unit standard deviation (gaussian) or unit half width (uniform).
+    """An even set of points (count, 2): unit standard deviation (gaussian) or unit half width (uniform).
 
-    A sunflower spiral (Vogel 1979) with the radius mapped through the profile's distribution; rectangles take the
-    R2 sequence. Mean and second moments are then set to the exact ones, which makes the sampled footprint integral
-    exact for everything that is quadratic over the footprint.
+    Ellipses take a point in the middle and rings of 8, 16, 24 ... points, each ring at the radius that halves the
+    energy of its share of the beam; rectangles take the R2 sequence. Mean and second moments are then set to the
+    exact ones, which makes the sampled footprint integral exact for everything that is quadratic over the footprint.
     """
     if count == 1:
         return np.zeros((1, 2))
-    k = np.arange(count)
-    if shape == "rectangle":
-        plastic = 1.32471795724474602596  # root of x^3 = x + 1; its powers make the R2 sequence
-        unit = (0.5 + np.outer(k + 1, [1 / plastic, 1 / plastic**2])) % 1.0
-        if profile == "gaussian":
+    points = _square(count) if shape == "rectangle" else _rings(count)
+    if profile == "gaussian":
+        if shape == "rectangle":
             from scipy.special import ndtri
 
-            points = ndtri((unit * count + 0.5 / count).clip(0.5, count - 0.5) / count)
+            points = ndtri(0.5 + 0.5 * np.clip(points, -1.0 + 1.0 / count, 1.0 - 1.0 / count))
         else:
-            points = 2.0 * unit - 1.0
-    else:
-        share = (k + 0.5) / count
-        radius = np.sqrt(-2.0 * np.log1p(-share)) if profile == "gaussian" else np.sqrt(share)
-        angle = _GOLDEN_ANGLE * k
-        points = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1)
+            radius = np.linalg.norm(points, axis=1, keepdims=True)
+            stretched = np.sqrt(-2.0 * np.log1p(-(radius**2)))
+            points = np.where(radius > 0, points / np.maximum(radius, 1e-12) * stretched, 0.0)
     variance = 1.0 if profile == "gaussian" else 1.0 / 3.0 if shape == "rectangle" else 0.25
     points = points - points.mean(axis=0)
     if count >= 3:
-        covariance = points.T @ points / count
-        values, vectors = np.linalg.eigh(covariance)
+        values, vectors = np.linalg.eigh(points.T @ points / count)
         points = points @ (vectors @ np.diag(np.sqrt(variance / values)) @ vectors.T)
     return points
 
 
+def _rings(count: int) -> NDArray[np.float64]:
+    """Points in the unit disc, each for the same area."""
+    number = max(1, round((np.sqrt(count) - 1.0) / 2.0))
+    outer = np.cumsum(np.arange(1, number + 1))
+    edges = np.round(1 + (count - 1) * np.concatenate([[0], outer]) / outer[-1]).astype(int)
+    points = [np.zeros((1, 2))]
+    for first, last in zip(edges[:-1], edges[1:], strict=True):
+        size = last - first
+        # Ring area from share first / count to last / count; its middle halves that area.
+        radius = np.sqrt((first + last) / 2.0 / count)
+        # The outermost ring has a point on the horizontal axis; each ring inside is turned by half a step.
+        turn = 0.0 if last == count else np.pi / size
+        angle = turn + 2.0 * np.pi * np.arange(size) / size
+        points.append(radius * np.stack([np.cos(angle), np.sin(angle)], axis=1))
+    return np.concatenate(points)
+
+
+def _square(count: int) -> NDArray[np.float64]:
+    """Points in the square from -1 to 1, by the R2 sequence."""
+    plastic = 1.32471795724474602596  # root of x^3 = x + 1; its powers make the sequence
+    unit = (0.5 + np.outer(np.arange(1, count + 1), [1 / plastic, 1 / plastic**2])) % 1.0
+    return 2.0 * unit - 1.0
+
+
 def probes_first(points: NDArray[np.float64]) -> NDArray[np.intp]:
-    """An order of the points that begins with the one nearest the middle and the outermost in each quadrant."""
+    """An order of the points that begins with the middle one, four at the rim, and four at the rim between those.
+
+    The first four are taken along the axes: edges in man-made worlds mostly run level or upright, and such an edge
+    that cuts the rim passes one of them first.
+    """
     count = len(points)
-    if count <= PROBES:
+    if count <= ALL_PROBES:
         return np.arange(count)
     chosen = [int(np.argmin(np.sum(points**2, axis=1)))]
-    for direction in np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) / np.sqrt(2.0):
-        reach = points @ direction
+    for angle in np.radians([0, 90, 180, 270, 45, 135, 225, 315]):
+        reach = points @ np.array([np.cos(angle), np.sin(angle)])
         reach[chosen] = -np.inf
         chosen.append(int(np.argmax(reach)))
+    # The rim probes in order of angle are taken alternately, so that every sector of eight has one of each four.
+    middle, rim = chosen[0], np.array(chosen[1:])
+    rim = rim[np.argsort(np.arctan2(points[rim, 1], points[rim, 0]))]
+    start = int(np.flatnonzero(rim == chosen[1])[0])
+    rim = np.roll(rim, -start)
     rest = np.setdiff1d(np.arange(count), chosen)
-    return np.concatenate([chosen, rest])
+    return np.concatenate([[middle], rim[0::2], rim[1::2], rest])
 
 
-def sectors(points: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """The sector of each point, by angle, and the rim probes on either side of each sector."""
-    count = len(points)
-    if count <= PROBES:
-        return np.zeros(count, np.uint32), np.zeros((SECTORS, 2), np.uint32)
+def sectors(
+    points: NDArray[np.float64], rim: NDArray[np.int64]
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """The sector between neighbouring rim probes that each point lies in, by angle, and the probes of each sector."""
+    if len(points) <= ALL_PROBES:
+        return np.zeros(len(points), np.uint32), np.zeros((len(rim), 2), np.uint32)
     angle = np.arctan2(points[:, 1], points[:, 0])
-    rim = np.arange(1, PROBES)
     rim = rim[np.argsort(angle[rim])]
-    sector = np.searchsorted(angle[rim], angle) % SECTORS
+    sector = np.searchsorted(angle[rim], angle) % len(rim)
     return sector.astype(np.uint32), np.stack([rim, np.roll(rim, 1)], axis=1).astype(np.uint32)

@@ -13,6 +13,7 @@ from parhelion.core.random import Stream
 from parhelion.core.records import Scan, Waveform
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine
+from parhelion.sensors.lidar.adaptive import illuminate_adaptively
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.curve import Curve
@@ -166,7 +167,7 @@ class LidarOnDevice:
             raise ConfigError(f"{self.config.name}: the pattern has no shots")
         beams, keys = self._emit(target, table, motions, times, streams)
         light = Illumination(target, self.sub_rays, self.optics)
-        echoes = light.adaptive(beams) if self.sampling == "adaptive" else light.fixed(beams)
+        echoes = illuminate_adaptively(light, beams) if self.sampling == "adaptive" else light.fixed(beams)
         rows = self._receive(echoes, beams, None, keys)
         if self.bounces and target.has_specular:
             self._add_specular(light, echoes, beams, keys, rows)

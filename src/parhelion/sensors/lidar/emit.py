@@ -127,8 +127,11 @@ class SubRays:
         rows = np.concatenate([footprint.slope, footprint.offset], axis=1)
         self._rows = engine.mi.Float(rows.astype(np.float32).ravel())
         self.weight = float(footprint.weight[0])  # equal by construction
-        self.sector, self.corners = (engine.mi.UInt32(a.ravel()) for a in (footprint.sector, footprint.corners))
-        engine.dr.eval(self._rows, self.sector, self.corners)
+        self.quarter, self.quarter_rim, self.eighth, self.eighth_rim = (
+            engine.mi.UInt32(a.ravel())
+            for a in (footprint.quarter, footprint.quarter_rim, footprint.eighth, footprint.eighth_rim)
+        )
+        engine.dr.eval(self._rows)
 
     def ray(self, beams: Beams, beam: Any, sub_ray: Any) -> tuple[Any, Any]:
         """Start point relative to the beam's exit, and unit direction, of sub-rays, as kernel variables."""

@@ -25,7 +25,7 @@ class Target:
     def __init__(
         self, world: World, *, sensor: str, wavelength_nm: float, scenes: dict[Any, Any] | None = None
     ) -> None:
-        geometry = world.geometry(sensor)
+        geometry = world.geometry("lidar", sensor)
         # Sensors of different wavelengths see the same triangles: they share one acceleration structure.
         scenes = {} if scenes is None else scenes
         if ("scene", id(geometry)) not in scenes:
@@ -112,7 +112,7 @@ def target_for(world: World, *, sensor: str, wavelength_nm: float) -> Target:
     if cache.get("version") != world.version:
         cache.clear()
         cache["version"] = world.version
-    key = (id(world.geometry(sensor)), wavelength_nm)
+    key = (id(world.geometry("lidar", sensor)), wavelength_nm)
     if key not in cache:
         cache[key] = Target(world, sensor=sensor, wavelength_nm=wavelength_nm, scenes=cache)
     target: Target = cache[key]

@@ -30,11 +30,11 @@ class BuiltinWorld:
 _ENTRIES = (
     BuiltinWorld(
         "city",
-        "streets, sidewalks, buildings with windows, parked cars, trees, people; a 20 s drive (about 400 000 triangles)",
+        "streets, sidewalks, buildings with windows, parked cars, trees, people; a drive (over 400 000 triangles)",
         "city",
         {
             "blocks": "blocks along each side, 2, 4, 6 or 8 (4)",
-            "cars": "parked cars (48)",
+            "cars": "parked cars (52)",
             "trees": "trees on sidewalks and lots (84)",
             "people": "people on sidewalks (30)",
             "target_triangles": "total number of triangles to reach with leaves (none: 1600 leaves a tree)",
@@ -84,7 +84,7 @@ _ENTRIES = (
     ),
     BuiltinWorld(
         "mixed-objects",
-        "objects of distinct shape and surface in a ring around the sensor, with a house and vehicles (after Arce 2025)",
+        "objects of distinct shape and surface around the sensor, a house, vehicles (after Arce 2025)",
         "mixed_objects",
         {},
     ),

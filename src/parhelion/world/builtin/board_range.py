@@ -8,7 +8,7 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.world.builtin.many import struts
+from parhelion.world.builtin.many import moved, struts
 from parhelion.world.shapes import board, plane
 from parhelion.world.world import World
 
@@ -54,7 +54,9 @@ def build(
     return world
 
 
-def _checked(name: str, values: Sequence[float], low: float, high: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _checked(
+    name: str, values: Sequence[float], low: float, high: float
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -101,7 +103,7 @@ def _put_board(
     if posts and bottom > 0:
         feet = np.array([[THICKNESS, side * 0.4 * size, 0.0] for side in (-1, 1)])
         world.add(
-            struts(feet, feet + [0.0, 0.0, bottom + 0.8 * size], 0.02, 8),
+            struts(feet, moved(feet, 0.0, 0.0, bottom + 0.8 * size), 0.02, 8),
             material="galvanised-steel",
             label="pole",
             pose=Pose((centre[0], centre[1], 0.0), rpy_deg=(0.0, 0.0, turn)),

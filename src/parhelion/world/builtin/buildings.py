@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from parhelion.core.pose import Floats
-from parhelion.world.builtin.many import boxes, quads
+from parhelion.world.builtin.many import boxes, moved, quads
 from parhelion.world.builtin.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import split_quads
@@ -33,18 +33,6 @@ class Band:
         return self.bottom + self.storeys * self.storey_height
 
 
-@dataclass
-class _Skin:
-    """Quads (k, 4, 3) collected by what they are made of."""
-
-    wall: list[Floats] = field(default_factory=list)
-    glass: list[Floats] = field(default_factory=list)
-    bars: list[Floats] = field(default_factory=list)
-    curtains: list[Floats] = field(default_factory=list)
-    sill_at: list[Floats] = field(default_factory=list)
-    sill_size: list[Floats] = field(default_factory=list)
-
-
 def building(
     rng: np.random.Generator,
     length: float,
@@ -61,105 +49,109 @@ def building(
     `roof` is flat (parapet and roof units), hip or gable (tiles). Sides are numbered 0 front (-y), 1 right (+x),
     2 back (+y), 3 left (-x); `blind_sides` have no windows above the first band's pitch of 9 m.
     """
-    skin = _Skin()
+    wall_rows, opening_rows = [], []
     for side, run in enumerate((length, width, length, width)):
-        frame = _side_frame(side, length, width)
         for band in bands:
-            pitch = 9.0 if side in blind_sides else band.pitch
-            _facade(skin, rng, band, run, pitch, frame)
+            solid, opening = _facade(band, run, 9.0 if side in blind_sides else band.pitch)
+            wall_rows.append(np.column_stack([solid, np.full(len(solid), side)]))
+            opening_rows.append(np.column_stack([opening, np.full(len(opening), side)]))
+    planes = _Planes(length, width)
+    solid, opening = np.concatenate(wall_rows), np.concatenate(opening_rows)
+    pieces = _windows(rng, opening, planes)
+    walls = [planes.rectangles(solid[:, 4], solid, 0.0), pieces["reveals"]]
     height = bands[-1].top
-    stone = [_belts(bands, length, width), _door(length, width)]
-    if skin.sill_at:
-        stone.append(boxes(np.concatenate(skin.sill_at), np.concatenate(skin.sill_size)))
+    stone = Mesh.merged([_belts(bands, length, width), _door(width), _sills(opening, planes)])
     parts = [
-        Part("walls", quads(np.concatenate(skin.wall)), wall, "building"),
-        Part("stone", Mesh.merged(stone), "concrete", "building"),
+        Part("walls", quads(np.concatenate(walls)), wall, "building"),
+        Part("stone", stone, "concrete", "building"),
         Part("floors", _inside(bands, length, width), "concrete", "building"),
         Part("door", _door_leaf(width), "wood", "building"),
+        Part("windows", quads(pieces["glass"]), "glass", "building"),
+        Part("bars", quads(pieces["bars"]), "plastic", "building"),
         *_roof(rng, roof, length, width, height, wall),
     ]
-    for name, pieces, material in (
-        ("windows", skin.glass, "glass"),
-        ("bars", skin.bars, "plastic"),
-        ("curtains", skin.curtains, "cotton"),
-    ):
-        if pieces:
-            parts.append(Part(name, quads(np.concatenate(pieces)), material, "building"))
+    if len(pieces["curtains"]):
+        parts.append(Part("curtains", quads(pieces["curtains"]), "fabric", "building"))
     if balconies:
         parts += _balconies(bands, length, width)
     return parts
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """The plane of one wall: `point(u, v, w)` counts along the wall, up, and outwards from it."""
+class _Planes:
+    """The planes of the four walls: points count along the wall (u), up (v) and outwards (w) from a lower corner."""
 
-    corner: Floats
-    along: Floats
-    out: Floats
+    def __init__(self, length: float, width: float) -> None:
+        x, y = length / 2, width / 2
+        self.corner = np.array([[-x, -y, 0.0], [x, -y, 0.0], [x, y, 0.0], [-x, y, 0.0]])
+        self.along = np.array([[1.0, 0, 0], [0, 1.0, 0], [-1.0, 0, 0], [0, -1.0, 0]])
+        self.out = np.array([[0, -1.0, 0], [1.0, 0, 0], [0, 1.0, 0], [-1.0, 0, 0]])
 
-    def points(self, u: Floats, v: Floats, w: Floats | float) -> Floats:
-        depth = np.broadcast_to(np.asarray(w, dtype=np.float64), u.shape)
-        return self.corner + u[..., None] * self.along + v[..., None] * np.array([0.0, 0.0, 1.0]) + depth[..., None] * self.out
+    def points(self, side: Floats, u: Floats, v: Floats, w: Floats | float) -> Floats:
+        """Positions (k, ..., 3) [m] of wall coordinates (k, ...), row k on wall `side[k]`."""
+        k = side.astype(np.intp)
+        index = (slice(None), *(None,) * (u.ndim - 1))
+        depth = np.asarray(w, dtype=np.float64)[..., None]
+        flat = self.corner[k][index] + u[..., None] * self.along[k][index] + depth * self.out[k][index]
+        flat[..., 2] += v
+        return flat
+
+    def rectangles(self, side: Floats, edges: Floats, w: Floats | float) -> Floats:
+        """Quads (k, 4, 3) from rows u0, u1, v0, v1, counter-clockwise seen from outside."""
+        u0, u1, v0, v1 = edges[:, 0], edges[:, 1], edges[:, 2], edges[:, 3]
+        depth = w if isinstance(w, float) else w[:, None]
+        return self.points(side, np.stack([u0, u1, u1, u0], axis=1), np.stack([v0, v0, v1, v1], axis=1), depth)
 
 
-def _side_frame(side: int, length: float, width: float) -> _Frame:
-    x, y = length / 2, width / 2
-    corner, along = (((-x, -y), (1, 0)), ((x, -y), (0, 1)), ((x, y), (-1, 0)), ((-x, y), (0, -1)))[side]
-    return _Frame(np.array([*corner, 0.0]), np.array([*along, 0.0], dtype=np.float64), np.array([along[1], -along[0], 0.0], dtype=np.float64))
+def _facade(band: Band, run: float, pitch: float) -> tuple[Floats, Floats]:
+    """One wall of one band as a grid of rectangles, those in odd rows and columns open.
 
-
-def _rectangles(u0: Floats, u1: Floats, v0: Floats, v1: Floats) -> tuple[Floats, Floats]:
-    """Corner coordinates (k, 4) of rectangles, counter-clockwise seen from outside."""
-    return np.stack([u0, u1, u1, u0], axis=-1), np.stack([v0, v0, v1, v1], axis=-1)
-
-
-def _facade(skin: _Skin, rng: np.random.Generator, band: Band, run: float, pitch: float, frame: _Frame) -> None:
-    """One wall of one band: a grid of rectangles whose odd rows and columns are openings."""
+    Rows u0, u1, v0, v1 of the solid rectangles, and u0, u1, v0, v1, recess of the openings.
+    """
     columns = max(1, round((run - 1.0) / pitch))
     width = min(band.width, 0.8 * run / columns)
     middles = (np.arange(columns) + 0.5) * run / columns
-    u_edges = np.concatenate([[0.0], np.stack([middles - width / 2, middles + width / 2], axis=1).ravel(), [run]])
+    u = np.concatenate([[0.0], np.stack([middles - width / 2, middles + width / 2], axis=1).ravel(), [run]])
     sills = band.bottom + band.sill + np.arange(band.storeys) * band.storey_height
-    v_edges = np.concatenate([[band.bottom], np.stack([sills, sills + band.window_height], axis=1).ravel(), [band.top]])
-    row, column = np.meshgrid(np.arange(len(v_edges) - 1), np.arange(len(u_edges) - 1), indexing="ij")
-    opening = (row % 2 == 1) & (column % 2 == 1)
-    solid = ~opening
-    skin.wall.append(
-        frame.points(*_rectangles(u_edges[column[solid]], u_edges[column[solid] + 1], v_edges[row[solid]], v_edges[row[solid] + 1]), 0.0)
-    )
-    u0, u1 = u_edges[column[opening]], u_edges[column[opening] + 1]
-    v0, v1 = v_edges[row[opening]], v_edges[row[opening] + 1]
-    _windows(skin, rng, band.recess, u0, u1, v0, v1, frame)
+    v = np.concatenate([[band.bottom], np.stack([sills, sills + band.window_height], axis=1).ravel(), [band.top]])
+    row, column = (grid.ravel() for grid in np.meshgrid(np.arange(len(v) - 1), np.arange(len(u) - 1), indexing="ij"))
+    edges = np.column_stack([u[column], u[column + 1], v[row], v[row + 1]])
+    is_open = (row % 2 == 1) & (column % 2 == 1)
+    opening = edges[is_open]
+    return edges[~is_open], np.column_stack([opening, np.full(len(opening), band.recess)])
 
 
-def _windows(
-    skin: _Skin, rng: np.random.Generator, recess: float, u0: Floats, u1: Floats, v0: Floats, v1: Floats, frame: _Frame
-) -> None:
-    """Reveals, panes, bars, sills and some curtains of the openings with edges u0..u1, v0..v1, each (k,)."""
-    corner_u, corner_v = _rectangles(u0, u1, v0, v1)
+def _windows(rng: np.random.Generator, opening: Floats, planes: _Planes) -> dict[str, Floats]:
+    """Quads of the reveals, panes, bars and some curtains of the openings (k, 6): u0, u1, v0, v1, recess, side."""
+    u0, u1, v0, v1, recess, side = opening.T
+    corner_u, corner_v = np.stack([u0, u1, u1, u0], axis=1), np.stack([v0, v0, v1, v1], axis=1)
     following = np.roll(np.arange(4), -1)
     # Each edge of an opening, drawn inwards by the recess, gives a reveal that faces the middle of the opening.
-    edge_u = np.stack([corner_u, corner_u[:, following], corner_u[:, following], corner_u], axis=-1)
-    edge_v = np.stack([corner_v, corner_v[:, following], corner_v[:, following], corner_v], axis=-1)
-    depth = np.broadcast_to(np.array([0.0, 0.0, -recess, -recess]), edge_u.shape)
-    skin.wall.append(frame.points(edge_u, edge_v, depth).reshape(-1, 4, 3)[:, ::-1])
-    skin.glass.append(frame.points(corner_u, corner_v, -recess))
+    edge_u = np.stack([corner_u[:, following], corner_u, corner_u, corner_u[:, following]], axis=-1)
+    edge_v = np.stack([corner_v[:, following], corner_v, corner_v, corner_v[:, following]], axis=-1)
+    inwards = -recess[:, None, None] * np.array([1.0, 1.0, 0.0, 0.0])
     middle_u, middle_v = (u0 + u1) / 2, v0 + 0.68 * (v1 - v0)
-    for bar in (
-        _rectangles(middle_u - 0.035, middle_u + 0.035, v0, v1),
-        _rectangles(u0, u1, middle_v - 0.035, middle_v + 0.035),
-    ):
-        skin.bars.append(frame.points(*bar, -recess + 0.03))
+    bars = [
+        np.column_stack([middle_u - 0.035, middle_u + 0.035, v0, v1]),
+        np.column_stack([u0, u1, middle_v - 0.035, middle_v + 0.035]),
+    ]
     drawn = rng.uniform(size=len(u0)) < 0.35
-    if drawn.any():
-        low = v0 + rng.uniform(0.0, 0.6, len(u0)) * (v1 - v0)
-        blind = _rectangles(u0[drawn] - 0.1, u1[drawn] + 0.1, low[drawn], v1[drawn] + 0.1)
-        skin.curtains.append(frame.points(*blind, -recess - 0.12))
-    middle = frame.points((u0 + u1) / 2, v0 - 0.04, 0.01)
-    size = np.abs((u1 - u0 + 0.2)[:, None] * frame.along + 0.16 * frame.out) + [0.0, 0.0, 0.08]
-    skin.sill_at.append(middle)
-    skin.sill_size.append(size)
+    low = v0 + rng.uniform(0.0, 0.6, len(u0)) * (v1 - v0)
+    curtains = np.column_stack([u0 - 0.1, u1 + 0.1, low, v1 + 0.1])[drawn]
+    return {
+        "reveals": planes.points(side, edge_u, edge_v, inwards).reshape(-1, 4, 3),
+        "glass": planes.rectangles(side, opening, -recess),
+        "bars": np.concatenate([planes.rectangles(side, bar, 0.03 - recess) for bar in bars]),
+        "curtains": planes.rectangles(side[drawn], curtains, -recess[drawn] - 0.12),
+    }
+
+
+def _sills(opening: Floats, planes: _Planes) -> Mesh:
+    """A stone sill under each window."""
+    u0, u1, v0, _, _, side = opening.T
+    k = side.astype(np.intp)
+    size = np.abs((u1 - u0 + 0.2)[:, None] * planes.along[k] + 0.16 * planes.out[k])
+    size[:, 2] = 0.08
+    return boxes(planes.points(side, (u0 + u1) / 2, v0 - 0.04, 0.01), size)
 
 
 def _belts(bands: list[Band], length: float, width: float) -> Mesh:
@@ -172,7 +164,7 @@ def _belts(bands: list[Band], length: float, width: float) -> Mesh:
     return boxes(at, sizes)
 
 
-def _door(length: float, width: float) -> Mesh:
+def _door(width: float) -> Mesh:
     """Steps and a frame at the middle of the front."""
     y = -width / 2
     return boxes(
@@ -198,7 +190,9 @@ def _inside(bands: list[Band], length: float, width: float) -> Mesh:
 def _roof(rng: np.random.Generator, kind: str, length: float, width: float, height: float, wall: str) -> list[Part]:
     if kind == "flat":
         rim = 0.3
-        at = [[0, s * (width - rim) / 2, height + 0.4] for s in (-1, 1)] + [[s * (length - rim) / 2, 0, height + 0.4] for s in (-1, 1)]
+        at = [[0, s * (width - rim) / 2, height + 0.4] for s in (-1, 1)] + [
+            [s * (length - rim) / 2, 0, height + 0.4] for s in (-1, 1)
+        ]
         sizes = [[length, rim, 0.8]] * 2 + [[rim, width - 2 * rim, 0.8]] * 2
         count = 3
         spot = rng.uniform(-0.3, 0.3, (count, 2)) * [length, width]
@@ -214,7 +208,9 @@ def _roof(rng: np.random.Generator, kind: str, length: float, width: float, heig
     ridge_half = length / 2 + eaves if kind == "gable" else max(0.5, (length - width) / 2)
     chimney = boxes([[0.25 * length, 0.12 * width, height + 0.5 * rise + 0.9]], (0.9, 0.7, rise + 1.4))
     return [
-        Part("roof", ridge_roof(length / 2 + eaves, width / 2 + eaves, ridge_half, height, rise), "roof-tile", "building"),
+        Part(
+            "roof", ridge_roof(length / 2 + eaves, width / 2 + eaves, ridge_half, height, rise), "roof-tile", "building"
+        ),
         Part("chimney", chimney, "brick", "building"),
     ]
 
@@ -238,9 +234,9 @@ def _balconies(bands: list[Band], length: float, width: float) -> list[Part]:
     deep, wide, y = 1.1, 2.4, -width / 2
     at = np.array([[x, y - deep / 2, z + 0.1] for z in levels for x in ends])
     floor = boxes(at, (wide, deep, 0.16))
-    front = boxes(at + [0, -deep / 2 + 0.02, 0.6], (wide, 0.03, 0.9))
-    sides = [boxes(at + [s * (wide / 2 - 0.02), 0.02, 0.6], (0.03, deep - 0.04, 0.9)) for s in (-1, 1)]
-    rails = boxes(at + [0, -deep / 2 + 0.02, 1.08], (wide, 0.06, 0.05))
+    front = boxes(moved(at, 0, -deep / 2 + 0.02, 0.6), (wide, 0.03, 0.9))
+    sides = [boxes(moved(at, s * (wide / 2 - 0.02), 0.02, 0.6), (0.03, deep - 0.04, 0.9)) for s in (-1, 1)]
+    rails = boxes(moved(at, 0, -deep / 2 + 0.02, 1.08), (wide, 0.06, 0.05))
     return [
         Part("balconies", Mesh.merged([floor, rails]), "concrete", "building"),
         Part("balcony-panels", Mesh.merged([front, *sides]), "aluminium", "building"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import count
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
@@ -29,7 +30,7 @@ from parhelion.world.builtin.props import (
     Part,
     add_parts,
     bench,
-    bin_,
+    litter_bin,
     hydrant,
     lamp_pole,
     person,
@@ -54,7 +55,7 @@ def build(
     seed: int = 0,
     *,
     blocks: int = 4,
-    cars: int = 48,
+    cars: int = 52,
     trees: int = 84,
     people: int = 30,
     target_triangles: int | None = None,
@@ -76,9 +77,10 @@ def build(
     for part in [*ground(Stream(seed, "world/city/ground").generator(), blocks, lots.green), markings(blocks)]:
         add_parts(world, [part], name="ground", instance=next(instances))
     add_parts(world, [manholes(Stream(seed, "world/city/manholes").generator(), blocks)], name="ground", instance=0)
-    for name, things in (("building", lots.houses), ("yard", lots.furniture)):
-        for number, parts in enumerate(things):
-            add_parts(world, parts, name=f"{name}-{number}", instance=next(instances))
+    for number, (parts, pose) in enumerate(lots.houses):
+        add_parts(world, parts, pose=pose, name=f"building-{number}", instance=next(instances))
+    for number, parts in enumerate(lots.furniture):
+        add_parts(world, parts, name=f"yard-{number}", instance=next(instances))
     _furnish(world, seed, blocks, instances)
     _park_cars(world, Stream(seed, "world/city/cars").generator(), blocks, cars, instances)
     _put_people(world, Stream(seed, "world/city/people").generator(), blocks, people, instances)
@@ -129,9 +131,9 @@ def _spots(segments: Floats, along: Floats, offset: float) -> tuple[Floats, Floa
     return points, np.arctan2(direction[:, 1], direction[:, 0])
 
 
-def _near_first(rng: np.random.Generator, points: Floats, wanted: int) -> Floats:
-    """Rows of a random choice of points that favours those near the main crossing (scale 70 m)."""
-    key = rng.exponential(size=len(points)) * np.exp(np.hypot(points[:, 0], points[:, 1]) / 70.0)
+def _near_first(rng: np.random.Generator, points: Floats, wanted: int) -> NDArray[np.intp]:
+    """Rows of a random choice of points that favours those near the main crossing (scale 45 m)."""
+    key = rng.exponential(size=len(points)) * np.exp(np.hypot(points[:, 0], points[:, 1]) / 45.0)
     return np.argsort(key, kind="stable")[:wanted]
 
 
@@ -172,14 +174,21 @@ def _furnish(world: World, seed: int, blocks: int, instances: count[int]) -> Non
     benches, _ = _spots(segments[some], np.array([17.2]), ROAD_HALF + 3.3)
     things.append(("bench", bench(), benches[:, 0], outward[some] + np.pi))
     bins, _ = _spots(segments[near], np.array([15.2]), ROAD_HALF + 0.7)
-    things.append(("bin", bin_(), bins[:, 0], outward[near]))
+    things.append(("bin", litter_bin(), bins[:, 0], outward[near]))
     plugs, _ = _spots(segments[some], np.array([45.0]), ROAD_HALF + 0.6)
     things.append(("hydrant", hydrant(), plugs[:, 0], outward[some]))
     cycles = near & (rng.uniform(size=len(segments)) < 0.3)
-    racks, _ = _spots(segments[cycles], 36.0 + 0.7 * np.arange(3), ROAD_HALF + 3.2)
+    racks, _ = _spots(segments[cycles], np.array([36.0, 36.7, 37.4]), ROAD_HALF + 3.2)
     things.append(("bicycle", bicycle(), racks.reshape(-1, 2), np.repeat(outward[cycles], 3)))
     lights = BLOCK_HALF - PITCH / 2  # the kerb line, counted from the main crossing
-    corners = np.array([[lights - 0.7, lights - 2.6], [2.6 - lights, lights - 0.7], [0.7 - lights, 2.6 - lights], [lights - 2.6, 0.7 - lights]])
+    corners = np.array(
+        [
+            [lights - 0.7, lights - 2.6],
+            [2.6 - lights, lights - 0.7],
+            [0.7 - lights, 2.6 - lights],
+            [lights - 2.6, 0.7 - lights],
+        ]
+    )
     things.append(("traffic-light", traffic_light(arm=3.2), corners, np.arange(4) * np.pi / 2))
     for name, parts, points, yaws in things:
         for number, (at, turn) in enumerate(zip(points, yaws, strict=True)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats
 from parhelion.world.builtin.many import boxes, copies, quads
@@ -27,7 +28,7 @@ TERRAIN_WIDTH = 36.0
 
 def street_lines(blocks: int) -> Floats:
     """Positions of the streets' middles [m], the same along x and y."""
-    return (np.arange(blocks + 1) - blocks // 2) * PITCH
+    return np.asarray((np.arange(blocks + 1) - blocks // 2) * PITCH, dtype=np.float64)
 
 
 def block_middles(blocks: int) -> Floats:
@@ -38,7 +39,7 @@ def block_middles(blocks: int) -> Floats:
     return np.column_stack([x, y])[order]
 
 
-def ground(rng: np.random.Generator, blocks: int, green: Floats) -> list[Part]:
+def ground(rng: np.random.Generator, blocks: int, green: NDArray[np.bool_]) -> list[Part]:
     """Carriageway, kerbs, sidewalks, lots and terrain; `green` (blocks^2,) bool says which lots are grass."""
     edge = blocks * PITCH / 2 + ROAD_HALF
     middles = block_middles(blocks)
@@ -104,21 +105,17 @@ def _terrain(rng: np.random.Generator, edge: float) -> Mesh:
 def markings(blocks: int) -> Part:
     """Centre dashes, edge lines of the parking strips, zebra crossings and stop lines, as thin paint."""
     lines = street_lines(blocks)
-    along_x = [_segment_marks(), *([_crossing_arm()] if blocks else [])]
-    one_arm = np.concatenate(along_x)
-    pieces = []
-    for across in lines:
-        for start in lines[:-1]:
-            pieces.append(one_arm + [start, across, start, across])
-    rectangles = np.concatenate(pieces)
-    flipped = rectangles[:, [1, 0, 3, 2]]
-    both = np.concatenate([rectangles, flipped])
+    one_segment = np.concatenate([_segment_marks(), _crossing_marks()])
+    across, start = (grid.ravel() for grid in np.meshgrid(lines, lines[:-1]))
+    shifts = np.column_stack([start, across, start, across])
+    rectangles = (shifts[:, None, :] + one_segment).reshape(-1, 4)
+    # Streets along y are those along x turned by a right angle, which keeps traffic on its right.
+    turned = rectangles[:, [1, 0, 3, 2]] * np.array([-1.0, 1.0, -1.0, 1.0])
+    both = np.concatenate([rectangles, turned])
     x0, y0, x1, y1 = (both[:, k] for k in range(4))
     x0, x1, y0, y1 = np.minimum(x0, x1), np.maximum(x0, x1), np.minimum(y0, y1), np.maximum(y0, y1)
     z = np.full(len(both), MARK_HEIGHT)
-    corners = np.stack(
-        [np.stack([x, y, z], axis=1) for x, y in ((x0, y0), (x1, y0), (x1, y1), (x0, y1))], axis=1
-    )
+    corners = np.stack([np.stack([x, y, z], axis=1) for x, y in ((x0, y0), (x1, y0), (x1, y1), (x0, y1))], axis=1)
     return Part("markings", quads(corners), "road-paint", "lane-marking")
 
 
@@ -134,14 +131,14 @@ def _segment_marks() -> Floats:
     return np.concatenate([centre, *ticks, edges])
 
 
-def _crossing_arm() -> Floats:
+def _crossing_marks() -> Floats:
     """Zebra bars and stop lines at both ends of the same street."""
     bars = np.arange(-4.75, 5.0, 1.0)
     pieces = []
     for near, far, stop, side in ((7.0, 10.0, 11.0, 1.0), (PITCH - 10.0, PITCH - 7.0, PITCH - 11.5, -1.0)):
         ones = np.ones_like(bars)
         pieces.append(np.column_stack([near * ones, bars - 0.25, far * ones, bars + 0.25]))
-        # Traffic keeps right: who comes towards this end drives on the left of the segment's own direction, or right.
+        # Traffic keeps right, so those who wait at the start of the segment come along it on its left, at +y.
         low, high = sorted((side * 0.3, side * 3.3))
         pieces.append(np.array([[stop, low, stop + 0.5, high]]))
     return np.concatenate(pieces)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from parhelion.core.pose import Floats
+from parhelion.core.pose import Floats, Pose
 from parhelion.world.builtin.buildings import Band, building
 from parhelion.world.builtin.city_ground import KERB_HEIGHT, LOT_HALF, block_middles
 from parhelion.world.builtin.props import Part, bench, fence, grouped, placed
@@ -19,10 +20,10 @@ _QUARTERS = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
 class Lots:
     """The plan of all lots: who builds where."""
 
-    green: Floats
+    green: NDArray[np.bool_]
     """Which blocks are lawn inside, shape (blocks^2,) bool, in the order of `block_middles`."""
-    houses: list[list[Part]]
-    """Buildings, in world coordinates."""
+    houses: list[tuple[list[Part], Pose]]
+    """Buildings and where they stand."""
     trees: Floats
     """Places for trees that do not stand on a sidewalk, shape (k, 2) [m]."""
     furniture: list[list[Part]]
@@ -33,7 +34,7 @@ def plan_lots(rng: np.random.Generator, blocks: int) -> Lots:
     """Four buildings a block around the main crossing, but for one corner left open as a square; fewer outside."""
     middles = block_middles(blocks)
     green = np.zeros(len(middles), dtype=bool)
-    houses: list[list[Part]] = []
+    houses: list[tuple[list[Part], Pose]] = []
     trees: list[Floats] = []
     furniture: list[list[Part]] = []
     for number, middle in enumerate(middles):
@@ -66,7 +67,7 @@ def _footprint(rng: np.random.Generator) -> Floats:
 
 def _corner_house(
     rng: np.random.Generator, middle: Floats, quarter: Floats, size: Floats, *, high: bool
-) -> list[Part]:
+) -> tuple[list[Part], Pose]:
     """A building in the outer corner of its quarter of a block, its door on one of the two streets."""
     at = middle + quarter * (LOT_HALF - size / 2)
     faces_x = bool(rng.integers(0, 2))
@@ -93,7 +94,7 @@ def _corner_house(
         balconies=bool(rng.uniform() < 0.5),
         blind_sides=tuple(k for k in range(4) if k not in outward),
     )
-    return placed(parts, (at[0], at[1], KERB_HEIGHT), yaw)
+    return parts, Pose((at[0], at[1], KERB_HEIGHT), rpy_deg=(0.0, 0.0, float(np.degrees(yaw))))
 
 
 def _local_sides(yaw: float, quarter: Floats) -> set[int]:

@@ -15,9 +15,9 @@ from parhelion.core.pose import Floats, Pose
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Waypoints
 from parhelion.world.builtin.buildings import Band, building
-from parhelion.world.builtin.many import boxes, copies, quads, struts
+from parhelion.world.builtin.many import boxes, copies, moved, quads, struts
 from parhelion.world.builtin.paths import timed_path
-from parhelion.world.builtin.props import Part, add_parts, bench, bin_, lamp_pole, person, placed
+from parhelion.world.builtin.props import Part, add_parts, bench, litter_bin, lamp_pole, person, placed
 from parhelion.world.builtin.trees import tree
 from parhelion.world.builtin.vehicles import PAINTS, car, lorry
 from parhelion.world.builtin.waterfront import (
@@ -97,7 +97,12 @@ def _ground() -> list[Part]:
     near, far = HALF_WIDTH + WALL, HALF_WIDTH + LAND
     paved = HALF_WIDTH + 18.0
     end, outer = HALF_LENGTH + WALL, HALF_LENGTH + 40.0
-    strips = [(-outer, near, outer, paved), (-outer, -paved, outer, -near), (end, -near, outer, near), (-outer, -near, -end, near)]
+    strips = [
+        (-outer, near, outer, paved),
+        (-outer, -paved, outer, -near),
+        (end, -near, outer, near),
+        (-outer, -near, -end, near),
+    ]
     back = [(-outer, paved, outer, far), (-outer, -far, outer, -paved)]
     bed = plane(2 * HALF_LENGTH + 2, 2 * HALF_WIDTH + 2).transformed(Pose((0.0, 0.0, BED)))
     return [
@@ -120,7 +125,8 @@ def _quay_walls() -> list[Part]:
     height = QUAY - BED - 0.35
     wall = boxes(np.column_stack([sides, np.full(4, BED + height / 2)]), np.column_stack([runs, np.full(4, height)]))
     coping = boxes(
-        np.column_stack([sides, np.full(4, QUAY - 0.175)]), np.column_stack([runs + 0.12 * (runs < 1), np.full(4, 0.35)])
+        np.column_stack([sides, np.full(4, QUAY - 0.175)]),
+        np.column_stack([runs + 0.12 * (runs < 1), np.full(4, 0.35)]),
     )
     return [Part("walls", wall, "granite", "quay"), Part("coping", coping, "concrete", "quay")]
 
@@ -136,21 +142,29 @@ def _quay_gear() -> list[Part]:
     ladder_x = np.arange(-130.0, 131.0, 40.0)
     ladders = [_ladder(x, side) for x in ladder_x for side in (-1.0, 1.0)]
     rails = boxes([[0.0, -HALF_WIDTH - d, QUAY + 0.03] for d in (3.5, 12.5)], (2 * HALF_LENGTH - 40.0, 0.12, 0.1))
-    piles = np.array([[x + dx, y + dy, BED] for x, y in ((-95, 9), (-118, -11), (128, 8)) for dx, dy in ((0, 0), (0.7, 0), (0.35, 0.6))])
+    piles = np.array(
+        [
+            [x + dx, y + dy, BED]
+            for x, y in ((-95, 9), (-118, -11), (128, 8))
+            for dx, dy in ((0, 0), (0.7, 0), (0.35, 0.6))
+        ]
+    )
     return [
         Part("bollards", copies(bollard(), at), "steel", "quay"),
         Part("fender-strips", boxes(pads, (0.4, 0.2, 1.2)), "rubber", "quay"),
         Part("ladders", Mesh.merged(ladders), "galvanised-steel", "ladder"),
         Part("crane-rails", rails, "steel", "rail"),
-        Part("dolphins", struts(piles, piles + [0, 0, 5.2], 0.22, 12), "wood", "other-structure"),
+        Part("dolphins", struts(piles, moved(piles, 0, 0, 5.2), 0.22, 12), "wood", "other-structure"),
     ]
 
 
 def _ladder(x: float, side: float) -> Mesh:
     y = side * (HALF_WIDTH - 0.12)
     rungs = np.array([[x, y, z] for z in np.arange(-1.0, QUAY, 0.3)])
-    rails = struts([[x - 0.2, y, -1.2], [x + 0.2, y, -1.2]], [[x - 0.2, y, QUAY + 0.3], [x + 0.2, y, QUAY + 0.3]], 0.025, 6)
-    return Mesh.merged([rails, struts(rungs - [0.2, 0, 0], rungs + [0.2, 0, 0], 0.015, 5)])
+    rails = struts(
+        [[x - 0.2, y, -1.2], [x + 0.2, y, -1.2]], [[x - 0.2, y, QUAY + 0.3], [x + 0.2, y, QUAY + 0.3]], 0.025, 6
+    )
+    return Mesh.merged([rails, struts(moved(rungs, -0.2, 0, 0), moved(rungs, 0.2, 0, 0), 0.015, 5)])
 
 
 def _cross(world: World, instances: count[int]) -> None:
@@ -242,12 +256,12 @@ def _load(world: World, rng: np.random.Generator, instances: count[int]) -> None
         add_parts(world, placed(lorry(), (x, y, QUAY), yaw), name=f"lorry-{k}", instance=next(instances))
 
 
-def _people_and_trees(
-    world: World, rng: np.random.Generator, people: int, trees: int, instances: count[int]
-) -> None:
+def _people_and_trees(world: World, rng: np.random.Generator, people: int, trees: int, instances: count[int]) -> None:
     places = np.array([[x, side * (HALF_WIDTH + 4.5)] for side in (1.0, -1.0) for x in np.arange(-118.0, 122.0, 8.0)])
     places = places[np.abs(places[:, 0] - BRIDGE_X) > 7.0]
-    in_crane = (places[:, 1] < 0) & (np.abs(places[:, 0] + 46.0) < 6.0) | (places[:, 1] < 0) & (np.abs(places[:, 0] - 98.0) < 6.0)
+    in_crane = (places[:, 1] < 0) & (np.abs(places[:, 0] + 46.0) < 6.0) | (places[:, 1] < 0) & (
+        np.abs(places[:, 0] - 98.0) < 6.0
+    )
     places = places[~in_crane]
     key = rng.exponential(size=len(places)) * np.exp(np.abs(places[:, 0]) / 40.0)
     figures = [person(1.68, 0.2), person(1.75, 0.3), person(1.84, 0.05)]
@@ -258,7 +272,9 @@ def _people_and_trees(
     for number, x in enumerate((-24.0, 6.0, 40.0)):
         seat = placed(bench(), (x, HALF_WIDTH + 7.5, QUAY), -np.pi / 2)
         add_parts(world, seat, name=f"bench-{number}", instance=next(instances))
-        add_parts(world, placed(bin_(), (x + 1.6, HALF_WIDTH + 7.5, QUAY)), name=f"bin-{number}", instance=next(instances))
+        add_parts(
+            world, placed(litter_bin(), (x + 1.6, HALF_WIDTH + 7.5, QUAY)), name=f"bin-{number}", instance=next(instances)
+        )
     spots: Floats = np.array([-122.0, -104, -86, -68, -50, -32, -14, 2, 14, 28, 44, 92, 106, 120])
     spots = spots[np.argsort(np.abs(spots), kind="stable")[:trees]]
     for number, x in enumerate(spots):

@@ -16,6 +16,11 @@ def quads(corners: ArrayLike) -> Mesh:
     return Mesh(points.reshape(-1, 3), split_quads(np.arange(4 * len(points)).reshape(-1, 4)))
 
 
+def moved(points: ArrayLike, dx: float, dy: float, dz: float) -> Floats:
+    """Points (k, 3) [m] shifted by one offset."""
+    return np.asarray(points, dtype=np.float64) + np.array([dx, dy, dz])
+
+
 def boxes(centres: ArrayLike, sizes: ArrayLike, yaw: ArrayLike = 0.0) -> Mesh:
     """Boxes at `centres` (k, 3) [m] of side lengths `sizes` (k, 3) or (3,) [m], turned by `yaw` [rad] about z."""
     at = np.atleast_2d(np.asarray(centres, dtype=np.float64))
@@ -75,14 +80,3 @@ def _turned(points: Floats, yaw: Floats) -> Floats:
     x, y, z = points[..., 0], points[..., 1], points[..., 2]
     return np.stack([cos * x - sin * y, sin * x + cos * y, z], axis=-1)
 
-
-def stacked_rings(outline: ArrayLike, heights: ArrayLike, insets: ArrayLike = 0.0) -> Floats:
-    """Rings (k, m, 3) for `loft`: an outline (m, 2) about its own middle at each height, shrunk by `insets` [m]."""
-    shape = np.asarray(outline, dtype=np.float64)
-    z = np.asarray(heights, dtype=np.float64)
-    half = np.abs(shape).max(axis=0)
-    factor = 1.0 - np.broadcast_to(np.asarray(insets, dtype=np.float64), z.shape)[:, None] / half
-    rings = np.empty((len(z), len(shape), 3))
-    rings[..., :2] = shape[None] * factor[:, None, :]
-    rings[..., 2] = z[:, None]
-    return rings

@@ -61,7 +61,11 @@ def _solids() -> dict[str, list[Part]]:
         "cone": (raised(cone(0.9, 2.2, 64), 1.1), "car-paint-red", "cone"),
         "dark-board": (raised(board(1.6, 2.2, 0.05), 1.1), "lambert-10", "board"),
         "bright-board": (raised(board(1.6, 2.2, 0.05), 1.1), "lambert-90", "board"),
-        "cardboard-boxes": (boxes([[0, 0, 0.4], [0.05, 0.1, 1.1]], [[1.0, 1.2, 0.8], [0.7, 0.8, 0.6]]), "cardboard", "object"),
+        "cardboard-boxes": (
+            boxes([[0, 0, 0.4], [0.05, 0.1, 1.1]], [[1.0, 1.2, 0.8], [0.7, 0.8, 0.6]]),
+            "cardboard",
+            "object",
+        ),
         "wood-arch": (arch(1.4, 1.7, 2.3, 0.6, pier=0.4).transformed(Pose(rpy_deg=(0, 0, 90))), "wood", "object"),
     }
     return {name: [Part("solid", mesh, material, label)] for name, (mesh, material, label) in forms.items()}

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from parhelion.core.pose import Floats, Pose
-from parhelion.world.builtin.many import boxes, copies, quads, struts
+from parhelion.world.builtin.many import boxes, copies, moved, quads, struts
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import circle, loft, pipe, prism, sphere
 from parhelion.world.world import World
@@ -86,7 +87,7 @@ def person(height: float = 1.75, stride: float = 0.3, clothes: str = "cotton") -
 
 def lamp_pole(height: float = 7.0, arm: float = 1.6) -> list[Part]:
     """A street lamp: a tapered pole, an arm of length `arm` [m] along +x, and a lamp head."""
-    pole = pipe([[0, 0, 0], [0, 0, 1.0], [0, 0, height - 0.5]], [0.09, 0.075, 0.045], 12)
+    pole = pipe([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, height - 0.5]], [0.09, 0.075, 0.045], 12)
     bracket = pipe([[0, 0, height - 0.55], [0.15 * arm, 0, height - 0.1], [arm, 0, height]], 0.03, 8)
     foot = struts([[0, 0, 0.0]], [[0, 0, 0.35]], 0.12, 12)
     head = boxes([[arm + 0.25, 0, height + 0.02]], (0.7, 0.26, 0.10))
@@ -100,15 +101,15 @@ def lamp_pole(height: float = 7.0, arm: float = 1.6) -> list[Part]:
 def traffic_light(height: float = 3.4, arm: float = 0.0) -> list[Part]:
     """A traffic light that faces -x; with `arm` [m] a second head hangs from an arm along +y."""
     top = height + (2.0 if arm > 0 else 0.0)
-    pole = [pipe([[0, 0, 0], [0, 0, top]], 0.07, 12)]
+    pole = [pipe([[0.0, 0.0, 0.0], [0.0, 0.0, top]], 0.07, 12)]
     heads = [(0.0, height - 0.45)]
     if arm > 0:
         pole.append(pipe([[0, 0, top - 0.1], [0, arm, top]], 0.05, 8))
         heads.append((arm, top - 0.5))
     at = np.array([[-0.14, y, z] for y, z in heads])
-    lights = np.concatenate([at + [-0.11, 0.0, dz] for dz in (-0.3, 0.0, 0.3)])
-    lens = struts(lights, lights + [-0.02, 0, 0], 0.10, 12)
-    shades = boxes(lights + [-0.07, 0, 0.115], (0.16, 0.22, 0.012))
+    lights = np.concatenate([moved(at, -0.11, 0.0, dz) for dz in (-0.3, 0.0, 0.3)])
+    lens = struts(lights, moved(lights, -0.02, 0, 0), 0.10, 12)
+    shades = boxes(moved(lights, -0.07, 0, 0.115), (0.16, 0.22, 0.012))
     return [
         Part("pole", Mesh.merged(pole), "galvanised-steel", "pole"),
         Part("housing", Mesh.merged([boxes(at, (0.2, 0.3, 0.95)), shades]), "plastic", "traffic-light"),
@@ -149,14 +150,14 @@ def bench(length: float = 1.8) -> list[Part]:
     ]
 
 
-def bin_(height: float = 0.95) -> list[Part]:
+def litter_bin(height: float = 0.95) -> list[Part]:
     """A litter bin: a steel drum with a plastic lid."""
     drum = struts([[0, 0, 0.0]], [[0, 0, height - 0.1]], 0.22, 20)
     lid = struts([[0, 0, height - 0.1]], [[0, 0, height]], np.array([[0.24, 0.16]]), 20)
     return [Part("drum", drum, "steel", "other-object"), Part("lid", lid, "plastic", "other-object")]
 
 
-def fence(start: Sequence[float], end: Sequence[float], height: float = 1.2, base: float = 0.0) -> list[Part]:
+def fence(start: ArrayLike, end: ArrayLike, height: float = 1.2, base: float = 0.0) -> list[Part]:
     """A fence of vertical steel bars between two points (x, y) [m]: bars every 0.14 m, posts about every 2 m."""
     a, b = np.asarray(start, dtype=np.float64), np.asarray(end, dtype=np.float64)
     length = float(np.linalg.norm(b - a))
@@ -177,12 +178,20 @@ def shelter(length: float = 4.0) -> list[Part]:
     """A glazed bus shelter, open along +x, with a bench inside."""
     half, depth, height = length / 2, 1.4, 2.4
     posts = np.array([[x, y, 0.0] for x in (-depth / 2, depth / 2) for y in (-half, 0.0, half)])
-    corners = np.array([[depth / 2, -half], [-depth / 2, -half], [-depth / 2, 0.0], [-depth / 2, half], [depth / 2, half]])
+    corners = np.array(
+        [[depth / 2, -half], [-depth / 2, -half], [-depth / 2, 0.0], [-depth / 2, half], [depth / 2, half]]
+    )
     low, high = (np.column_stack([corners, np.full(5, z)]) for z in (0.3, 2.2))
     frame = Mesh.merged(
-        [struts(posts, posts + [0, 0, height], 0.04, 8), boxes([[0, 0, height + 0.05]], (depth + 0.4, length + 0.3, 0.1))]
+        [
+            struts(posts, moved(posts, 0, 0, height), 0.04, 8),
+            boxes([[0, 0, height + 0.05]], (depth + 0.4, length + 0.3, 0.1)),
+        ]
     )
-    seat = boxes([[-0.35, 0.0, 0.45], [-0.35, -half / 2, 0.22], [-0.35, half / 2, 0.22]], [[0.4, length * 0.7, 0.05], [0.06, 0.06, 0.44], [0.06, 0.06, 0.44]])
+    seat = boxes(
+        [[-0.35, 0.0, 0.45], [-0.35, -half / 2, 0.22], [-0.35, half / 2, 0.22]],
+        [[0.4, length * 0.7, 0.05], [0.06, 0.06, 0.44], [0.06, 0.06, 0.44]],
+    )
     return [
         Part("frame", frame, "aluminium", "other-object"),
         Part("panes", quads(np.stack([low[:-1], low[1:], high[1:], high[:-1]], axis=1)), "glass", "other-object"),

@@ -38,7 +38,12 @@ def tree(
     limbs = struts(limb_starts, limb_ends, np.tile([[thickness, 0.25 * thickness]], (12, 1)), 5)
     return [
         Part("trunk", Mesh.merged([trunk, limbs]), "bark", "trunk"),
-        Part("leaves", _leaves(rng, clumps * 0.72 * reach + [0.0, 0.0, middle], reach, middle, leaves, leaf_size), "leaf", "vegetation"),
+        Part(
+            "leaves",
+            _leaves(rng, clumps * 0.72 * reach + [0.0, 0.0, middle], reach, middle, leaves, leaf_size),
+            "leaf",
+            "vegetation",
+        ),
     ]
 
 
@@ -80,7 +85,8 @@ def _leaves(
     relative = (centre - [0.0, 0.0, middle]) / reach
     far = np.maximum(1.0, np.linalg.norm(relative, axis=1, keepdims=True))
     centre = relative / far * reach + [0.0, 0.0, middle]
-    normal = rng.normal(size=(count, 3)) + [0.0, 0.0, 0.8]
+    normal = rng.normal(size=(count, 3))
+    normal[:, 2] += 0.8
     along = np.cross(normal, rng.normal(size=(count, 3)))
     along /= np.linalg.norm(along, axis=1, keepdims=True)
     across = np.cross(normal, along)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
@@ -54,7 +54,7 @@ def car(shape: str = "saloon", paint: str = "car-paint-silver") -> list[Part]:
     return [part._replace(material=paint) if part.name == "body" else part for part in _unpainted(shape)]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _unpainted(shape: str) -> tuple[Part, ...]:
     """The parts of a car, made once a shape, since meshes never change."""
     s = CAR_SHAPES[shape]
@@ -165,7 +165,14 @@ def _trim(s: CarShape) -> Mesh:
         [-half + 0.03, -side - 0.02, 0.72],
         [-half + 0.02, 0.0, 0.40],
     ]
-    sizes = [[0.06, 0.8, 0.14], [0.12, 0.3, 0.12], [0.12, 0.3, 0.12], [0.12, 0.22, 0.16], [0.12, 0.22, 0.16], [0.06, 1.2, 0.1]]
+    sizes = [
+        [0.06, 0.8, 0.14],
+        [0.12, 0.3, 0.12],
+        [0.12, 0.3, 0.12],
+        [0.12, 0.22, 0.16],
+        [0.12, 0.22, 0.16],
+        [0.06, 1.2, 0.1],
+    ]
     return boxes(at, sizes)
 
 
@@ -223,7 +230,9 @@ def bicycle() -> list[Part]:
     tyres = Mesh.merged([Mesh(tyre.vertices + hub, tyre.faces) for hub in hubs])
     rim = 0.315 * np.column_stack([np.cos(turn[::2]), np.zeros(12), np.sin(turn[::2])])
     spokes = struts(np.repeat(hubs, 12, axis=0), np.vstack([rim + hubs[0], rim + hubs[1]]), 0.003, 3)
-    joints = np.array([[0.42, 0, 0.85], [-0.14, 0, 0.90], [-0.04, 0, 0.33], [-0.52, 0, 0.348], [0.52, 0, 0.348], [0.38, 0, 1.02]])
+    joints = np.array(
+        [[0.42, 0, 0.85], [-0.14, 0, 0.90], [-0.04, 0, 0.33], [-0.52, 0, 0.348], [0.52, 0, 0.348], [0.38, 0, 1.02]]
+    )
     frame = struts(joints[[0, 0, 1, 2, 1, 0, 0]], joints[[1, 2, 2, 3, 3, 4, 5]], 0.016, 6)
     bar = pipe([[0.30, -0.28, 1.0], [0.38, -0.2, 1.03], [0.38, 0.2, 1.03], [0.30, 0.28, 1.0]], 0.013, 6)
     return [

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 
 from parhelion.core.pose import Floats, Pose
-from parhelion.world.builtin.many import boxes, copies, quads, struts
+from parhelion.world.builtin.many import boxes, copies, moved, quads, struts
 from parhelion.world.builtin.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import arch, circle, loft, pipe, prism
@@ -56,14 +56,18 @@ def hull_mesh(hull: Hull, stations: int = 25) -> Mesh:
 def wheelhouse(length: float, width: float, wall: float, glass: float, base: float, x: float = 0.0) -> list[Part]:
     """A cabin: walls up to `wall` [m] over `base`, a band of glass all round, and a roof; `x` is its middle."""
     half_x, half_y, sill, head = length / 2, width / 2, base + wall, base + wall + glass
-    ring = np.array([[half_x, -half_y], [half_x, half_y], [-half_x, half_y], [-half_x, -half_y]]) + [x, 0.0]
-    low = np.column_stack([ring, np.full(4, sill)])
-    high = np.column_stack([(ring - [x, 0.0]) * 0.94 + [x, 0.0], np.full(4, head)])
+    ring = np.array([[half_x, -half_y], [half_x, half_y], [-half_x, half_y], [-half_x, -half_y]])
+    middle = np.array([x, 0.0])
+    low = np.column_stack([ring + middle, np.full(4, sill)])
+    high = np.column_stack([0.94 * ring + middle, np.full(4, head)])
     following = np.roll(np.arange(4), -1)
     middles = np.vstack([low, (low + low[following]) / 2])
     tops = np.vstack([high, (high + high[following]) / 2])
     walls = boxes([[x, 0.0, base + wall / 2 - 0.1]], (length, width, wall + 0.2))
-    inside = boxes([[x + 0.3 * length, 0.0, sill + 0.1], [x - 0.1 * length, 0.0, sill + 0.1]], [[0.3, 0.7 * width, 0.2], [0.4, 0.5, 0.5]])
+    inside = boxes(
+        [[x + 0.3 * length, 0.0, sill + 0.1], [x - 0.1 * length, 0.0, sill + 0.1]],
+        [[0.3, 0.7 * width, 0.2], [0.4, 0.5, 0.5]],
+    )
     return [
         Part("cabin", Mesh.merged([walls, struts(middles, tops, 0.05, 6)]), "car-paint-white", "vessel"),
         Part("cabin-windows", quads(np.stack([low, low[following], high[following], high], axis=1)), "glass", "vessel"),
@@ -78,8 +82,8 @@ def _rail(hull: Hull, height: float = 0.9, posts: int = 18) -> Mesh:
     half, deck = hull.half_beam(s) - 0.06, hull.deck(s)
     x = (s - 0.5) * hull.length
     sides = [np.column_stack([x, sign * half, deck]) for sign in (-1.0, 1.0)]
-    uprights = [struts(side, side + [0, 0, height], 0.018, 5) for side in sides]
-    bars = [pipe(side + [0, 0, z], 0.018, 5) for side in sides for z in (height, 0.5 * height)]
+    uprights = [struts(side, moved(side, 0, 0, height), 0.018, 5) for side in sides]
+    bars = [pipe(moved(side, 0, 0, z), 0.018, 5) for side in sides for z in (height, 0.5 * height)]
     return Mesh.merged([*uprights, *bars])
 
 
@@ -87,7 +91,7 @@ def _fenders(hull: Hull) -> Mesh:
     s = np.array([0.2, 0.4, 0.6])
     half, deck, x = hull.half_beam(s), hull.deck(s), (s - 0.5) * hull.length
     at = np.concatenate([np.column_stack([x, sign * (half + 0.12), deck - 0.35]) for sign in (-1.0, 1.0)])
-    return struts(at - [0, 0, 0.35], at + [0, 0, 0.35], 0.12, 10)
+    return struts(at - [0, 0, 0.35], moved(at, 0, 0, 0.35), 0.12, 10)
 
 
 def motor_boat(length: float = 8.0) -> list[Part]:
@@ -111,12 +115,23 @@ def sailing_yacht(length: float = 10.0) -> list[Part]:
         np.stack(
             [
                 np.column_stack([x + np.zeros(4), [w, w, -w, -w], [0.85, top, top, 0.85]])
-                for x, w, top in ((-0.15 * length, 0.09 * length, 1.5), (0.1 * length, 0.09 * length, 1.4), (0.25 * length, 0.05 * length, 1.05))
+                for x, w, top in (
+                    (-0.15 * length, 0.09 * length, 1.5),
+                    (0.1 * length, 0.09 * length, 1.4),
+                    (0.25 * length, 0.05 * length, 1.05),
+                )
             ]
         )
     )
     deck = float(hull.deck(np.array([0.5]))[0])
-    stays = np.array([[0.49 * length, 0, deck + 0.2], [-0.48 * length, 0, deck], [mast_x, 0.14 * length, deck], [mast_x, -0.14 * length, deck]])
+    stays = np.array(
+        [
+            [0.49 * length, 0, deck + 0.2],
+            [-0.48 * length, 0, deck],
+            [mast_x, 0.14 * length, deck],
+            [mast_x, -0.14 * length, deck],
+        ]
+    )
     boom = pipe([[mast_x, 0, 2.2], [-0.32 * length, 0, 2.3]], 0.06, 8)
     sail = pipe([[mast_x - 0.1, 0, 2.36], [-0.3 * length, 0, 2.42]], 0.16, 8)
     mast = pipe([[mast_x, 0, deck - 0.1], [mast_x, 0, mast_top]], [0.09, 0.06], 10)
@@ -177,9 +192,7 @@ def barge(rng: np.random.Generator, length: float = 42.0, cargo: str = "gravel")
     return [*parts, Part("cargo", heap_mesh, "gravel", "vessel")]
 
 
-def containers(
-    rng: np.random.Generator, xyz: Floats, yaw: Floats, levels: int, label: str = "container"
-) -> list[Part]:
+def containers(rng: np.random.Generator, xyz: Floats, yaw: Floats, levels: int, label: str = "container") -> list[Part]:
     """Stacks of 20-foot containers (6.06 x 2.44 x 2.59 m outside) with corrugated sides, in four paints."""
     paints = ("car-paint-red", "car-paint-blue", "car-paint-silver", "galvanised-steel")
     one = _container()
@@ -193,7 +206,7 @@ def containers(
     ]
 
 
-@lru_cache(maxsize=None)
+@cache
 def _container() -> Mesh:
     """Walls pressed into trapezoidal ribs, drawn as one outline extruded upwards between floor and roof frames."""
     length, width, height, deep = 6.06, 2.44, 2.59, 0.04
@@ -205,7 +218,10 @@ def _container() -> Mesh:
     rings = np.stack([np.column_stack([outline, np.full(len(outline), z)]) for z in (0.06, height - 0.06)])
     skin = loft(rings, caps=False)  # its ends are inside the frames
     frames = boxes([[0, 0, 0.08], [0, 0, height - 0.06]], [[length, width, 0.16], [length, width, 0.12]])
-    corners = boxes([[x * (length / 2 - 0.06), y * (width / 2 - 0.06), height / 2] for x in (-1, 1) for y in (-1, 1)], (0.12, 0.12, height))
+    corners = boxes(
+        [[x * (length / 2 - 0.06), y * (width / 2 - 0.06), height / 2] for x in (-1, 1) for y in (-1, 1)],
+        (0.12, 0.12, height),
+    )
     return Mesh.merged([skin, frames, corners])
 
 
@@ -226,14 +242,16 @@ def crane(reach: float = 24.0, lift_deg: float = 35.0) -> list[Part]:
     heads = legs * [0.6, 0.6, 0.0] + [0, 0, 9.0]
     portal = struts(legs, heads, 0.32, 10)
     braces = struts(heads[[0, 1, 3, 2]], heads[[1, 3, 2, 0]], 0.25, 8)
-    trucks = boxes(legs + [0, 0, 0.35], (1.6, 0.6, 0.7))
+    trucks = boxes(moved(legs, 0, 0, 0.35), (1.6, 0.6, 0.7))
     base = struts([[0, 0, 8.9], [0, 0, 9.3]], [[0, 0, 9.3], [0, 0, 10.4]], np.array([3.0, 1.5]), 24)
     jib_foot = np.array([1.6, 0.0, 11.2])
     angle = np.radians(lift_deg)
     tip = jib_foot + reach * np.array([np.cos(angle), 0.0, np.sin(angle)])
     mast_top = np.array([-1.2, 0.0, 18.0])
-    ropes = struts([mast_top, mast_top, tip], [tip, [-4.2, 0, 12.4], [tip[0], 0, 5.0]], 0.04, 5)
-    a_frame = struts([[1.2, 1.2, 12.5], [1.2, -1.2, 12.5], [-2.5, 1.2, 12.5], [-2.5, -1.2, 12.5]], np.tile(mast_top, (4, 1)), 0.12, 6)
+    ropes = struts(np.stack([mast_top, mast_top, tip]), np.stack([tip, [-4.2, 0.0, 12.4], [tip[0], 0.0, 5.0]]), 0.04, 5)
+    a_frame = struts(
+        [[1.2, 1.2, 12.5], [1.2, -1.2, 12.5], [-2.5, 1.2, 12.5], [-2.5, -1.2, 12.5]], np.tile(mast_top, (4, 1)), 0.12, 6
+    )
     house = boxes([[-1.2, 0, 11.6]], (5.6, 3.0, 2.4))
     weight = boxes([[-4.4, 0, 11.4]], (1.2, 3.2, 2.0))
     cab = [part._replace(label="crane") for part in wheelhouse(1.8, 1.6, 0.8, 1.2, 10.6)]
@@ -272,9 +290,16 @@ def bridge(span: float, deck_width: float, crown: float, quay_height: float, ram
     `ramp` [m] lead down to the quays at `quay_height` [m].
     """
     deck, foot, pier = crown + 1.1, 3.0, 3.0
-    body = arch(span - 2.0, crown + foot, deck + foot, deck_width, 40, pier=pier).transformed(Pose((0, 0, -foot), rpy_deg=(0, 0, 90)))
+    body = arch(span - 2.0, crown + foot, deck + foot, deck_width, 40, pier=pier).transformed(
+        Pose((0, 0, -foot), rpy_deg=(0, 0, 90))
+    )
     start = span / 2 - 1.0 + pier
-    profile = [[start, quay_height - 1.0], [start + ramp, quay_height - 1.0], [start + ramp, quay_height + 0.02], [start, deck]]
+    profile = [
+        [start, quay_height - 1.0],
+        [start + ramp, quay_height - 1.0],
+        [start + ramp, quay_height + 0.02],
+        [start, deck],
+    ]
     wedge = prism(profile, deck_width - 0.02)
     x, z, y = wedge.vertices.T
     forward = Mesh(np.column_stack([deck_width / 2 - 0.01 - y, x, z])[:, [0, 1, 2]], wedge.faces[:, ::-1])

@@ -1,0 +1,167 @@
+"""Writes docs/sensors.md from the preset files, so that page and data cannot drift apart."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from parhelion.sensors.lidar.config import LidarConfig, Source
+from parhelion.sensors.lidar.patterns import ShotTable, shot_table
+from parhelion.sensors.lidar.presets import load_preset, preset_names
+
+PAGE = Path(__file__).resolve().parents[1] / "sensors.md"
+
+HEAD = """# Sensors
+
+<!-- Written by docs/figures/sensor_table.py from the preset files: edit those, then run the script. -->
+
+A lidar is a data sheet: one YAML file in `src/parhelion/sensors/lidar/presets/<vendor>/<model>.yaml`. Name it
+(`"velodyne/vlp-16"`), or copy a file, change it and give its path. Every file lists its sources with the fields they
+cover; what no source gives is under `assumed`, with the reason.
+
+![Where some of the sensors shoot](images/patterns.png)
+
+## All presets
+
+Points are shots a second at the default rate. Divergence is the full angle, horizontal x vertical, by the definition
+the file names. Range: where a matt target of the given reflectance is just detected; in brackets the longest range
+reported.
+
+| sensor | channels | field of view [deg] | points/s | rates [Hz] | range | [nm] | divergence [mrad] | scatter |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |
+"""
+
+CONVENTIONS = """
+## Conventions
+
+- Sensor frame: x forward, y left, z up. Azimuth counts counter-clockwise from x, elevation up from the xy plane.
+- Velodyne and RoboSense: the maker's azimuth 0 is our x, as their ROS drivers have it; heads turn clockwise. Each
+  laser's height is where its beam crosses the axis, which is where the maker's formula puts it.
+- Ouster: points are in Ouster's *sensor* frame (x away from the connector, origin at the base, optical centre
+  `height_mm` up), the default of Ouster's drivers. Column 0 looks back to the connector and columns run clockwise.
+  Beams leave `beam_offset_mm` off the axis and our ranges start there; Ouster's range field counts from the axis and
+  is larger by that much. With a unit's own angles the rays are those of `ouster-sdk`'s `XYZLut` to 2e-7.
+- Hesai: the maker's y axis (azimuth 0) is our x.
+- Livox: x out of the window, as in Livox's own frame.
+- Shots come column by column: shot = column x channels + channel, channels in the maker's order. Ring 0 is the lowest.
+  Where lasers fire one after the other, the head turns in between, and each shot has its own time and azimuth.
+
+## Rated ranges
+
+One rated range fixes the system's constant; two fix an extinction as well. Several sheets give a pair that would make
+it negative (OS0, OS1, Mid-40), or that ends at the range gate instead of the detection limit (Mid-360). Those presets
+keep the darker target alone. OS1: 40 m at 10 % carries to 113 m at 80 % by 1/R^2, where the sheet says 120 m.
+
+## Real recordings
+
+`tests/contracts/test_real_recordings.py` compares presets with recordings. What it finds:
+
+| quantity | preset | recorded |
+| --- | --- | --- |
+| OS1-128 and OS0-128 column period at 1024x10 | 97.66 us | 97.61 to 97.73 us a turn; single steps within 5.3 % |
+| OS1-128 beams, largest difference from nominal | uniform, +-21.2 deg | 0.97 deg; spacing within 1 % |
+| OS0-128 beams, largest difference from nominal | uniform, +-45 deg | 1.26 deg; spacing within 2.5 % |
+| VLP-16 packet spacing (24 sequences) | 1327.10 us | 1327.10 us |
+| VLP-16 azimuth step of two sequences, 10 Hz | 0.3981 deg | 0.3977 deg, at 9.99 Hz |
+
+Uniform beams are the nominal ones: for a digital twin of one Ouster unit, put the angles of its metadata into a copy of
+the preset (azimuth with the sign turned).
+
+## Livox patterns
+
+Mid-40: two prisms whose deflections add as vectors, at the published speeds of 7294 and -4664 turns a minute.
+Mid-360: turn and nod rates read off the scan table that Livox publishes for its own simulator. Avia and HAP: their
+speeds are not published and are assumed here: field of view, point rate and number of lines are the maker's, the
+curves themselves are not.
+
+| part of the field's 0.5 deg cells that were hit | 0.1 s | 0.5 s | 1 s |
+| --- | --- | --- | --- |
+"""
+
+SOURCES_HEAD = """
+## Which numbers are whose
+
+**Read**: the source itself was read. *Quoted*: figures as others quote the sheet; check them against that of your own
+unit. Assumed: no source.
+"""
+LIVOX = ("livox/mid-40", "livox/avia", "livox/mid-360", "livox/hap")
+
+
+def table_row(name: str, config: LidarConfig, table: ShotTable) -> str:
+    pattern, limits, noise = config.pattern, config.range, config.noise
+    elevation, azimuth = np.degrees(table.elevation), np.degrees(table.azimuth)
+    if not getattr(pattern, "channels", None) and pattern.kind != "raster":
+        later = [shot_table(pattern, frame_start_s=k / pattern.rate_hz) for k in range(10)]
+        elevation = np.degrees(np.concatenate([frame.elevation for frame in later]))
+        azimuth = np.degrees(np.concatenate([frame.azimuth for frame in later]))
+    channels = int(table.ring.max()) + 1
+    across = "360" if np.ptp(azimuth) > 350 else f"{np.ptp(azimuth):.1f}".removesuffix(".0")
+    high, low = (f"{edge:+.1f}".removesuffix(".0") for edge in (elevation.max(), elevation.min()))
+    field = f"{across} x {high} to {low}" if np.ptp(elevation) > 0 else across
+    rates = sorted({pattern.rate_hz, *pattern.rates_hz})
+    rate_text = f"{rates[0]:g} to {rates[-1]:g}" if len(rates) > 4 else ", ".join(f"{rate:g}" for rate in rates)
+    rated = ", ".join(f"{rating.range_m:g} m at {100 * rating.reflectance:g} %" for rating in limits.rated)
+    divergence = " x ".join(f"{angle:g}" for angle in config.beam.divergence_mrad)
+    if noise.range_sigma_table:
+        scatter = f"{100 * noise.range_sigma_table[0][1]:g} to {100 * noise.range_sigma_table[-1][1]:g} cm"
+    else:
+        scatter = f"{100 * noise.range_sigma_m:g} cm"
+    points = f"{round(len(table) * pattern.rate_hz):,}".replace(",", " ")
+    return (
+        f"| `{name}` | {channels} | {field} | {points} | {rate_text} | {rated} ({limits.max_m:g} m) "
+        f"| {config.wavelength_nm:g} | {divergence} | {scatter} |\n"
+    )
+
+
+def coverage_row(name: str, cell_deg: float = 0.5) -> str:
+    """Share of the cells of the field's bounding box that are hit within a time; a round field fills 79 % of it."""
+    pattern = load_preset(name)[0].pattern
+    frames = [shot_table(pattern, frame_start_s=k / pattern.rate_hz) for k in range(10)]
+    angles = [np.degrees(np.stack([frame.azimuth, frame.elevation], axis=1)) for frame in frames]
+    low, high = np.min([a.min(axis=0) for a in angles], axis=0), np.max([a.max(axis=0) for a in angles], axis=0)
+    bins = np.ceil((high - low) / cell_deg).astype(int)
+    shares = []
+    for count in (1, 5, 10):
+        every = np.concatenate(angles[:count])
+        cells, _ = np.histogramdd(every, bins=list(bins), range=list(zip(low, high, strict=True)))
+        shares.append(f"{100 * np.count_nonzero(cells) / cells.size:.0f} %")
+    return f"| `{name}` | {' | '.join(shares)} |\n"
+
+
+def source_line(source: Source) -> str:
+    mark = f"*Quoted*: {source.title}" if source.quoted else f"**Read**: {source.title}"
+    note = f" {source.note}" if source.note else ""
+    return f"- {mark}: `{'`, `'.join(source.covers)}`.{note}\n"
+
+
+def sources_of(names: list[str], config: LidarConfig, common: dict[str, str]) -> str:
+    text = f"\n### `{'`, `'.join(names)}`\n\n" + "".join(source_line(source) for source in config.sources)
+    own = {field: reason for field, reason in config.assumed.items() if common.get(field) != reason}
+    reasons = "; ".join(f"`{field}` ({reason})" for field, reason in own.items())
+    return text + (f"- Assumed: {reasons}.\n" if reasons else "")
+
+
+def sources_section(configs: dict[str, LidarConfig]) -> str:
+    """Sources and reasons, sensors that share them together, reasons of most sensors once."""
+    counts = Counter(item for config in configs.values() for item in config.assumed.items())
+    common = {field: reason for (field, reason), count in counts.items() if count > len(configs) / 2}
+    text = SOURCES_HEAD + "Assumed of most sensors: "
+    text += "; ".join(f"`{field}` ({reason})" for field, reason in common.items()) + ".\n"
+    alike: dict[str, list[str]] = {}
+    for name, config in configs.items():
+        alike.setdefault(config.model_dump_json(include={"sources", "assumed"}), []).append(name)
+    return text + "".join(sources_of(names, configs[names[0]], common) for names in alike.values())
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    configs = {name: load_preset(name)[0] for name in preset_names()}
+    rows = "".join(table_row(name, config, shot_table(config.pattern)) for name, config in configs.items())
+    coverage = "".join(coverage_row(name) for name in LIVOX)
+    return HEAD + rows + CONVENTIONS + coverage + sources_section(configs)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
