@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,9 @@ def parse_rows(
     record = np.dtype([(str(i), dtype) for i, dtype in enumerate(exact)])
     text = io.StringIO(data.decode("latin-1"))
     try:
-        table = np.loadtxt(text, record, comments=None, delimiter=separator, max_rows=rows, ndmin=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that blank lines are no rows is just what is meant
+            table = np.loadtxt(text, record, comments=None, delimiter=separator, max_rows=rows, ndmin=1)
     except (ValueError, OverflowError) as error:
         raise FormatError(f"{path}: the table of points is damaged ({_first_line(error)})") from None
     if rows is not None and len(table) < rows:

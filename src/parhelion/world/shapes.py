@@ -121,6 +121,8 @@ def triangulated(polygon: ArrayLike) -> NDArray[np.int32]:
     if _turns_one_way(points, sign):
         middle = np.arange(1, len(points) - 1)
         return np.stack([np.zeros_like(middle), middle, middle + 1], axis=1).astype(np.int32)
+    if _crosses_itself(points):
+        raise ConfigError("polygon: its outline crosses itself")
     rest = list(range(len(points)))
     faces = []
     while len(rest) > 3:
@@ -137,6 +139,20 @@ def _turns_one_way(points: Floats, sign: float) -> bool:
     before_x, before_y = np.concatenate([x[-1:], x[:-1]]), np.concatenate([y[-1:], y[:-1]])
     turn = sign * np.arctan2(before_x * y - before_y * x, before_x * x + before_y * y)
     return bool(turn.min() > 1e-6 and turn.sum() < 3.0 * np.pi)
+
+
+def _crosses_itself(points: Floats) -> bool:
+    """Whether two edges of a polygon (m, 2) cross inside both of them."""
+    start, end = points, np.roll(points, -1, axis=0)
+    along = end - start
+
+    def side(of: Floats) -> Floats:
+        """Which side of each edge (rows) the points `of` (columns) are on, by sign."""
+        away = of[None] - start[:, None]
+        return along[:, None, 0] * away[..., 1] - along[:, None, 1] * away[..., 0]
+
+    parted = side(start) * side(end) < 0
+    return bool(np.any(parted & parted.T))
 
 
 def _best_ear(points: Floats, sign: float) -> int:
@@ -161,7 +177,7 @@ def _best_ear(points: Floats, sign: float) -> int:
     fatness = np.where((inside > 0).any(axis=1), -1.0, area / longest)
     best = int(np.argmax(fatness))
     if fatness[best] <= 0:
-        raise ConfigError("polygon: its outline crosses itself or doubles back")
+        raise ConfigError("polygon: its outline touches itself or doubles back")
     return best
 
 

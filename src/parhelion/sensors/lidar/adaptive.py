@@ -1,9 +1,10 @@
 """Adaptive sampling of the footprint: the answer of all sub-rays for a fraction of the rays.
 
-1. Five probes a beam are traced: the middle and four at the rim. They divide the footprint into quarters.
-2. Where the three probes of a quarter lie on one plane of one part, its sub-rays are on it too: their range and power
-   follow from the plane, which is what tracing would give. Where all three met nothing, so do they.
-3. In the other quarters the rim probe in their midst is traced, which divides them into eighths, judged likewise.
+1. Four probes a beam are traced, at the rim of the footprint.
+2. Where they lie on one plane of one part, so do all sub-rays: their range and power follow from the plane, which is
+   what tracing would give. Where all four met nothing, so do they all.
+3. In the other beams the middle and the four rim points between the first are traced. They divide the footprint into
+   eighths, which are judged likewise, each by the middle and its two rim points.
 4. What is still open is traced.
 """
 
@@ -13,12 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.lidar.beam import ALL_PROBES, PROBES
+from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES
 from parhelion.sensors.lidar.emit import Beams
 from parhelion.sensors.lidar.illuminate import NO_ECHO, Echoes, Illumination
 
 DISAGREE = NOTHING - 1
 """Part number that stands for probes on different surfaces, in kernels."""
+
+MORE_PROBES = ALL_PROBES - PROBES
 
 # Probes are on one plane if each lies on the others' plane to this distance: 0.2 mm, or the rounding of long rays.
 PLANE_TOLERANCE_M = 2e-4
@@ -34,33 +37,32 @@ def illuminate_adaptively(light: Illumination, beams: Beams) -> Echoes:
     dr, mi = light.engine.dr, light.engine.mi
     index = dr.arange(mi.UInt32, beams.count * PROBES)
     beam = index // PROBES
-    range_m, power, hit, point = light.trace(beams, beam, index - beam * PROBES)
-    probes = Probes(range_m, power, hit.part, hit.actor, hit.normal, point, PROBES)
-    dr.eval(*probes.arrays())
+    probes = _trace(light, beams, beam, index - beam * PROBES)
+    parts = _judge_beams(light, beams, probes)
+    echoes = _fill_beams(light, beams, probes, parts)
 
-    echoes, is_open = _fill_quarters(light, beams, probes)
-    dr.eval(*echoes.arrays(), is_open)
-    index = dr.arange(mi.UInt32, beams.count * slots)
-    sub_ray = index % slots
-    between = dr.compress(is_open & (sub_ray < ALL_PROBES))
-    if len(between) == 0:
+    mixed = dr.compress(parts == DISAGREE)
+    if len(mixed) == 0:
         echoes.casts = beams.count * PROBES
         return echoes
-    more = _trace_rim_between(light, beams, between, echoes, probes)
-    rest = dr.compress(is_open & (sub_ray >= ALL_PROBES))
-    still_open = _fill_eighths(light, beams, rest, echoes, probes, more)
-    last = dr.gather(mi.UInt32, rest, dr.compress(still_open))
-    if len(last):
-        beam = last // slots
-        range_m, power, hit, _ = light.trace(beams, beam, last - beam * slots)
-        echoes.put(dr, last, range_m, power, hit.part, hit.actor)
-    echoes.casts = beams.count * PROBES + len(between) + len(last)
+    more = _trace_more(light, beams, mixed, echoes)
+    rest = slots - ALL_PROBES
+    index = dr.arange(mi.UInt32, len(mixed) * rest)
+    row = index // rest
+    is_open = _fill_eighths(light, beams, mixed, row, ALL_PROBES + index - row * rest, echoes, probes, more)
+    left = dr.compress(is_open)
+    if len(left):
+        row = left // rest
+        beam, sub_ray = dr.gather(mi.UInt32, mixed, row), ALL_PROBES + left - row * rest
+        last = _trace(light, beams, beam, sub_ray)
+        echoes.put(dr, beam * slots + sub_ray, *last.echo())
+    echoes.casts = beams.count * PROBES + len(mixed) * MORE_PROBES + len(left)
     return echoes
 
 
 @dataclass
 class Probes:
-    """What probes met, `count` a beam, as device arrays."""
+    """What probes met, as device arrays of one row a probe."""
 
     range: Any
     power: Any
@@ -70,16 +72,14 @@ class Probes:
     normal: Any
     point: Any
     """Hit point relative to the beam's exit [m]."""
-    count: int
 
-    def arrays(self) -> list[Any]:
-        values = (self.range, self.power, self.part, self.actor, self.normal, self.point)
-        return [value for value in values if value is not None]
+    def echo(self) -> tuple[Any, ...]:
+        """Range, power, part and actor."""
+        return self.range, self.power, self.part, self.actor
 
-    def at(self, dr: Any, index: Any, active: Any = True) -> Probes:
+    def at(self, dr: Any, index: Any) -> Probes:
         """The rows with these numbers."""
-        values = (self.range, self.power, self.part, self.actor, self.normal, self.point)
-        return Probes(*(None if v is None else dr.gather(type(v), v, index, active) for v in values), count=1)
+        return Probes(*(None if v is None else dr.gather(type(v), v, index) for v in vars(self).values()))
 
     def same_plane(self, dr: Any, other: Probes) -> Any:
         """Whether the other probe hit the plane that this one hit, on the same part."""
@@ -89,101 +89,91 @@ class Probes:
         return (self.part != NOTHING) & (self.part == other.part) & close & aligned
 
 
-def _judge(light: Illumination, first: Probes, second: Probes, third: Probes) -> Any:
-    """The part that three probes agree on; NOTHING where none met anything; DISAGREE else."""
+def _trace(light: Illumination, beams: Beams, beam: Any, sub_ray: Any) -> Probes:
+    range_m, power, hit, point = light.trace(beams, beam, sub_ray)
+    probes = Probes(range_m, power, hit.part, hit.actor, hit.normal, point)
+    light.engine.dr.eval(*(value for value in vars(probes).values() if value is not None))
+    return probes
+
+
+def _judge(light: Illumination, first: Probes, *others: Probes) -> Any:
+    """The part that probes agree on; NOTHING where none met anything; DISAGREE else."""
     dr = light.engine.dr
-    agree = first.same_plane(dr, second) & first.same_plane(dr, third)
+    agree, nothing = first.part != NOTHING, first.part == NOTHING
+    for other in others:
+        agree &= first.same_plane(dr, other)
+        nothing &= other.part == NOTHING
     # The reflectance of a textured part varies within its plane: only tracing finds it.
     agree &= ~light.target.textured(dr.select(agree, first.part, 0), agree)
-    nothing = (first.part == NOTHING) & (second.part == NOTHING) & (third.part == NOTHING)
     return dr.select(nothing, NOTHING, dr.select(agree, first.part, DISAGREE))
 
 
-def _on_plane(
-    light: Illumination, beams: Beams, beam: Any, sub_ray: Any, part: Any, normal: Any, distance: Any
-) -> tuple[Any, Any, Any]:
-    """Which sub-rays meet the plane that their sector's probes agree on, and their range and power there."""
+def _judge_beams(light: Illumination, beams: Beams, probes: Probes) -> Any:
+    """What the four probes of each beam agree on."""
+    dr, mi = light.engine.dr, light.engine.mi
+    base = dr.arange(mi.UInt32, beams.count) * PROBES
+    parts = _judge(light, *(probes.at(dr, base + k) for k in range(PROBES)))
+    dr.eval(parts)
+    return parts
+
+
+def _on_plane(light: Illumination, beams: Beams, beam: Any, sub_ray: Any, part: Any, probe: Probes) -> tuple[Any, ...]:
+    """Which sub-rays meet the plane of a probe that their part says they are on, and their echo there."""
     dr = light.engine.dr
     offset, direction = light.sub_rays.ray(beams, beam, sub_ray)
-    slope = dr.dot(normal, direction)
-    range_m = (distance - dr.dot(normal, offset)) / slope
+    slope = dr.dot(probe.normal, direction)
+    range_m = dr.dot(probe.normal, probe.point - offset) / slope
     filled = (part < DISAGREE) & (range_m > 0) & (range_m < light.optics.max_range)
     power = light.power(dr.select(filled, part, 0), dr.abs(slope), range_m, None, filled)
-    return filled, dr.select(filled, range_m, NO_ECHO), dr.select(filled, power, 0.0)
+    actor = None if probe.actor is None else dr.select(filled, probe.actor, NOTHING)
+    return filled, dr.select(filled, range_m, NO_ECHO), power, dr.select(filled, part, NOTHING), actor
 
 
-def _fill_quarters(light: Illumination, beams: Beams, probes: Probes) -> tuple[Echoes, Any]:
-    """Slots of the probes, slots that follow from them, and a mask of those that do not."""
+def _fill_beams(light: Illumination, beams: Beams, probes: Probes, parts: Any) -> Echoes:
+    """Slots of the probes, and of all sub-rays of the beams whose probes agree."""
     dr, mi, slots = light.engine.dr, light.engine.mi, light.sub_rays.count
-    index = dr.arange(mi.UInt32, beams.count * 4)
-    base, quarter = (index // 4) * PROBES, index & 3
-    rim = [dr.gather(mi.UInt32, light.sub_rays.quarter_rim, quarter * 2 + k) for k in range(2)]
-    first, second, third = (probes.at(dr, base + number) for number in (0, *rim))
-    parts = _judge(light, first, second, third)
-    n = first.normal
-    planes = mi.Vector4f(n.x, n.y, n.z, dr.dot(n, first.point))
-    dr.eval(parts, planes)
-    planes = dr.ravel(planes)
-
     index = dr.arange(mi.UInt32, beams.count * slots)
     beam = index // slots
     sub_ray = index - beam * slots
     is_probe = sub_ray < PROBES
-    row = beam * 4 + dr.gather(mi.UInt32, light.sub_rays.quarter, sub_ray)
-    part = dr.select(is_probe, DISAGREE, dr.gather(mi.UInt32, parts, row, ~is_probe))
-    plane = dr.gather(mi.Vector4f, planes, row, part < DISAGREE)
-    normal = mi.Vector3f(plane.x, plane.y, plane.z)
-    filled, range_m, power = _on_plane(light, beams, beam, sub_ray, part, normal, plane.w)
-    own = beam * PROBES + dr.select(is_probe, sub_ray, 0)
-
-    def choose(probe: Any, other: Any) -> Any:
-        return dr.select(is_probe, dr.gather(type(probe), probe, own, is_probe), other)
-
+    # A probe's own slot takes its own echo; the others are judged by the first.
+    probe = probes.at(dr, beam * PROBES + dr.select(is_probe, sub_ray, 0))
+    part = dr.gather(mi.UInt32, parts, beam)
+    _, *filled = _on_plane(light, beams, beam, sub_ray, part, probe)
     echoes = Echoes(
-        slots, choose(probes.range, range_m), choose(probes.power, power),
-        choose(probes.part, dr.select(filled, part, NOTHING)), None, None, 0,
+        slots, *(None if a is None else dr.select(is_probe, b, a) for a, b in zip(filled, probe.echo(), strict=True)),
+        ghost=None, casts=0,
     )  # fmt: skip
-    if probes.actor is not None:
-        middle = dr.gather(mi.UInt32, probes.actor, beam * PROBES, filled)
-        echoes.actor = choose(probes.actor, dr.select(filled, middle, NOTHING))
-    return echoes, ~(is_probe | filled | (part == NOTHING))
+    dr.eval(*echoes.arrays())
+    return echoes
 
 
-def _trace_rim_between(light: Illumination, beams: Beams, between: Any, echoes: Echoes, probes: Probes) -> Probes:
-    """Trace the open rim probes between the first four; theirs are the rows beam * 4 + number of the result."""
-    dr, mi, slots = light.engine.dr, light.engine.mi, light.sub_rays.count
-    beam = between // slots
-    number = between - beam * slots
-    range_m, power, hit, point = light.trace(beams, beam, number)
-    traced = Probes(range_m, power, hit.part, hit.actor, hit.normal, point, 1)
-    dr.eval(*traced.arrays())
-    echoes.put(dr, between, range_m, power, hit.part, hit.actor)
-    row = beam * 4 + (number - PROBES)
-    size = beams.count * 4
-    more = Probes(*(None if v is None else dr.empty(type(v), size) for v in (
-        traced.range, None, traced.part, traced.actor, traced.normal, traced.point)), count=4)  # fmt: skip
-    for into, values in zip(more.arrays(), [a for a in traced.arrays() if a is not traced.power], strict=True):
-        dr.scatter(into, values, row)
-    dr.eval(*more.arrays())
+def _trace_more(light: Illumination, beams: Beams, mixed: Any, echoes: Echoes) -> Probes:
+    """The middle and the rim points between the first four, of mixed beams; MORE_PROBES rows a beam."""
+    dr, mi = light.engine.dr, light.engine.mi
+    index = dr.arange(mi.UInt32, len(mixed) * MORE_PROBES)
+    row = index // MORE_PROBES
+    beam, sub_ray = dr.gather(mi.UInt32, mixed, row), PROBES + index - row * MORE_PROBES
+    more = _trace(light, beams, beam, sub_ray)
+    echoes.put(dr, beam * light.sub_rays.count + sub_ray, *more.echo())
     return more
 
 
 def _fill_eighths(
-    light: Illumination, beams: Beams, rest: Any, echoes: Echoes, probes: Probes, more: Probes
+    light: Illumination, beams: Beams, mixed: Any, row: Any, sub_ray: Any, echoes: Echoes, probes: Probes, more: Probes
 ) -> Any:
-    """Fill the open sub-rays whose eighth agrees; a mask over `rest` of those that are still open."""
-    dr, mi, slots = light.engine.dr, light.engine.mi, light.sub_rays.count
-    beam = rest // slots
-    sub_ray = rest - beam * slots
-    eighth = dr.gather(mi.UInt32, light.sub_rays.eighth, sub_ray)
-    a, b = (dr.gather(mi.UInt32, light.sub_rays.eighth_rim, eighth * 2 + k) for k in range(2))
+    """Fill the sub-rays whose eighth agrees; a mask of those that are still open. `row` counts mixed beams."""
+    dr, mi = light.engine.dr, light.engine.mi
+    beam = dr.gather(mi.UInt32, mixed, row)
+    sector = dr.gather(mi.UInt32, light.sub_rays.sector, sub_ray)
+    a, b = (dr.gather(mi.UInt32, light.sub_rays.sector_rim, sector * 2 + k) for k in range(2))
     # One rim probe of an eighth is of the first four, the other of those between.
     early, late = dr.select(a < PROBES, a, b), dr.select(a < PROBES, b, a)
-    first = probes.at(dr, beam * PROBES)
-    part = _judge(light, first, probes.at(dr, beam * PROBES + early), more.at(dr, beam * 4 + (late - PROBES)))
-    distance = dr.dot(first.normal, first.point)
-    filled, range_m, power = _on_plane(light, beams, beam, sub_ray, part, first.normal, distance)
-    still_open = ~(filled | (part == NOTHING))
-    dr.eval(still_open, range_m, power)
-    echoes.put(dr, rest, range_m, power, dr.select(filled, part, NOTHING), first.actor)
-    return still_open
+    middle = more.at(dr, row * MORE_PROBES + (MIDDLE - PROBES))
+    others = probes.at(dr, beam * PROBES + early), more.at(dr, row * MORE_PROBES + (late - PROBES))
+    part = _judge(light, middle, *others)
+    filled, *echo = _on_plane(light, beams, beam, sub_ray, part, middle)
+    is_open = ~(filled | (part == NOTHING))
+    dr.eval(is_open)
+    echoes.put(dr, beam * light.sub_rays.count + sub_ray, *echo)
+    return is_open

@@ -12,10 +12,12 @@ from parhelion.sensors.lidar.config import Beam
 # Half of the full width at half maximum of a Gaussian, in standard deviations.
 _HALF_FWHM = np.sqrt(2.0 * np.log(2.0))
 
-PROBES = 5
-"""Sub-rays that adaptive sampling always traces: the middle, and the four rim points left, above, right and below."""
+PROBES = 4
+"""Sub-rays that adaptive sampling always traces: the rim points left, above, right and below."""
 ALL_PROBES = 9
-"""With the four rim points between those, which are traced where the first five disagree."""
+"""With the middle and the four rim points between those, which are traced where the first four disagree."""
+MIDDLE = 4
+"""Number of the sub-ray in the middle."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +30,9 @@ class Footprint:
     """Shift of the start point from the beam's exit [m], horizontal and vertical, shape (s, 2)."""
     weight: NDArray[np.float32]
     """Share of the pulse's energy, sum 1, shape (s,)."""
-    quarter: NDArray[np.uint32]
-    """Quarter of the footprint that each sub-ray lies in, shape (s,)."""
-    quarter_rim: NDArray[np.uint32]
-    """The two probes at the rim of each quarter, shape (4, 2)."""
-    eighth: NDArray[np.uint32]
-    """Eighth that each sub-ray lies in, shape (s,)."""
-    eighth_rim: NDArray[np.uint32]
+    sector: NDArray[np.uint32]
+    """Eighth of the footprint that each sub-ray lies in, shape (s,)."""
+    sector_rim: NDArray[np.uint32]
     """The two probes at the rim of each eighth, shape (8, 2)."""
 
     def __len__(self) -> int:
@@ -56,8 +54,7 @@ def footprint(beam: Beam) -> Footprint:
         slope.astype(np.float32),
         offset.astype(np.float32),
         weight.astype(np.float32),
-        *sectors(points, np.arange(1, PROBES)),
-        *sectors(points, np.arange(1, ALL_PROBES)),
+        *sectors(points),
     )
 
 
@@ -120,7 +117,7 @@ def _square(count: int) -> NDArray[np.float64]:
 
 
 def probes_first(points: NDArray[np.float64]) -> NDArray[np.intp]:
-    """An order of the points that begins with the middle one, four at the rim, and four at the rim between those.
+    """An order of the points that begins with four at the rim, the middle one, and four at the rim between those.
 
     The first four are taken along the axes: edges in man-made worlds mostly run level or upright, and such an edge
     that cuts the rim passes one of them first.
@@ -128,24 +125,23 @@ def probes_first(points: NDArray[np.float64]) -> NDArray[np.intp]:
     count = len(points)
     if count <= ALL_PROBES:
         return np.arange(count)
-    chosen = [int(np.argmin(np.sum(points**2, axis=1)))]
+    middle = int(np.argmin(np.sum(points**2, axis=1)))
+    chosen: list[int] = []
     for angle in np.radians([0, 90, 180, 270, 45, 135, 225, 315]):
         reach = points @ np.array([np.cos(angle), np.sin(angle)])
-        reach[chosen] = -np.inf
+        reach[[middle, *chosen]] = -np.inf
         chosen.append(int(np.argmax(reach)))
-    # The rim probes in order of angle are taken alternately, so that every sector of eight has one of each four.
-    middle, rim = chosen[0], np.array(chosen[1:])
+    # In order of angle they are taken alternately, so that every eighth has one of the first four.
+    rim = np.array(chosen)
     rim = rim[np.argsort(np.arctan2(points[rim, 1], points[rim, 0]))]
-    start = int(np.flatnonzero(rim == chosen[1])[0])
-    rim = np.roll(rim, -start)
-    rest = np.setdiff1d(np.arange(count), chosen)
-    return np.concatenate([[middle], rim[0::2], rim[1::2], rest])
+    rim = np.roll(rim, -int(np.flatnonzero(rim == chosen[0])[0]))
+    rest = np.setdiff1d(np.arange(count), [middle, *chosen])
+    return np.concatenate([rim[0::2], [middle], rim[1::2], rest])
 
 
-def sectors(
-    points: NDArray[np.float64], rim: NDArray[np.int64]
-) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
-    """The sector between neighbouring rim probes that each point lies in, by angle, and the probes of each sector."""
+def sectors(points: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    """The eighth between neighbouring rim probes that each point lies in, by angle, and the probes of each eighth."""
+    rim = np.array([k for k in range(ALL_PROBES) if k != MIDDLE])
     if len(points) <= ALL_PROBES:
         return np.zeros(len(points), np.uint32), np.zeros((len(rim), 2), np.uint32)
     angle = np.arctan2(points[:, 1], points[:, 0])

@@ -127,10 +127,7 @@ class SubRays:
         rows = np.concatenate([footprint.slope, footprint.offset], axis=1)
         self._rows = engine.mi.Float(rows.astype(np.float32).ravel())
         self.weight = float(footprint.weight[0])  # equal by construction
-        self.quarter, self.quarter_rim, self.eighth, self.eighth_rim = (
-            engine.mi.UInt32(a.ravel())
-            for a in (footprint.quarter, footprint.quarter_rim, footprint.eighth, footprint.eighth_rim)
-        )
+        self.sector, self.sector_rim = (engine.mi.UInt32(a.ravel()) for a in (footprint.sector, footprint.sector_rim))
         engine.dr.eval(self._rows)
 
     def ray(self, beams: Beams, beam: Any, sub_ray: Any) -> tuple[Any, Any]:

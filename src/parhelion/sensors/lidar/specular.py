@@ -3,7 +3,7 @@
 A surface that mirrors or transmits splits the pulse. Each probe of a beam that met one is followed twice more: straight
 through (with the pane's transmittance, out and back), and along the mirrored direction (with its reflectance, out and
 back) to a target that appears at the folded range, a ghost point. A path that could not reach the threshold even
-from the brightest material of the world is not traced.
+from the brightest surface of the world, retro-reflectors aside, is not traced.
 """
 
 from __future__ import annotations
@@ -49,11 +49,15 @@ def trace_specular(light: Illumination, echoes: Echoes, beams: Beams, bounces: i
     index = dr.arange(mi.UInt32, count * probes)
     row = index // probes
     number = index - row * probes
-    through, mirrored = _split(light, beams, dr.gather(mi.UInt32, some, row), number, slots / probes)
-    casts = count * probes
+    beam = dr.gather(mi.UInt32, some, row)
+    part = dr.gather(mi.UInt32, echoes.part, beam * slots + number)
+    met = part != NOTHING
+    met &= light.target.is_specular(dr.select(met, part, 0), met)
+    through, mirrored = _split(light, beams, beam, number, slots / probes, met)
+    casts = int(dr.sum(dr.select(met, mi.UInt32(1), 0))[0])
     wide = slots + 2 * probes
     extended = _copy_with_room(engine, echoes, some, wide)
-    time = dr.gather(mi.Float, beams.time, dr.gather(mi.UInt32, some, row))
+    time = dr.gather(mi.Float, beams.time, beam)
     for kind, path in enumerate((through, mirrored)):
         echo, steps = _follow(light, path, time, bounces)
         slot = row * wide + slots + kind * probes + number
@@ -79,13 +83,15 @@ def _beams_with_specular_hits(light: Illumination, echoes: Echoes, beams: Beams)
     return dr.compress(met)
 
 
-def _split(light: Illumination, beams: Beams, beam: Any, sub_ray: Any, weight: float) -> tuple[_Path, _Path]:
+def _split(
+    light: Illumination, beams: Beams, beam: Any, sub_ray: Any, weight: float, active: Any
+) -> tuple[_Path, _Path]:
     """The two paths behind the first surface. `weight` is what one probe stands for, in sub-rays."""
     dr, mi = light.engine.dr, light.engine.mi
     offset, direction = light.sub_rays.ray(beams, beam, sub_ray)
     origin = dr.gather(mi.Point3f, beams.origin, beam) + offset
     time = dr.gather(mi.Float, beams.time, beam)
-    hit = light.target.scene.trace(origin, direction, time, light.optics.max_range)
+    hit = light.target.scene.trace(origin, direction, time, light.optics.max_range, active)
     start = _Path(origin, direction, mi.Float(0.0), mi.Float(weight), hit.found, mi.Bool(False))
     return _go_on(light, start, hit, mirror=False), _go_on(light, start, hit, mirror=True)
 

@@ -42,10 +42,9 @@ class Target:
         split = table["mirror"][rows] + table["transmits"][rows] if len(rows) else np.zeros(0)
         self.has_specular = bool(np.any(split > 0))
         self._is_specular = self.engine.mi.UInt32((split > 0).astype(np.uint32)) if self.has_specular else None
-        self.brightest = float(
-            np.max(monostatic_brdf(np.ones(len(rows)), {k: v[rows] for k, v in table.items()}), initial=0.0)
-        )
-        """Largest BRDF towards the sensor at normal incidence of any part [1/sr]."""
+        facing = {name: column[rows] for name, column in table.items()} | {"retro_gain": np.float32(0.0)}
+        self.brightest = float(np.max(monostatic_brdf(np.ones(len(rows)), facing), initial=0.0))
+        """Largest BRDF towards the sensor at normal incidence of any part, retro-reflection aside [1/sr]."""
         self._textures = self._load_textures(world) if np.any(self.parts.texture >= 0) else None
 
     def _columns(

@@ -171,15 +171,15 @@ def _furnish(world: World, seed: int, blocks: int, instances: count[int]) -> Non
         things.append((f"sign-{kind}", traffic_sign(kind), signs[kinds == k, 0], yaw[kinds == k]))
     near = np.hypot(*(segments[:, :2] + 0.5 * PITCH * segments[:, 2:4]).T) < 100.0
     some = near & (rng.uniform(size=len(segments)) < 0.6)
-    benches, _ = _spots(segments[some], np.array([17.2]), ROAD_HALF + 3.3)
+    benches, _ = _spots(segments[some], np.array([17.2]), ROAD_HALF + 2.95)
     things.append(("bench", bench(), benches[:, 0], outward[some] + np.pi))
     bins, _ = _spots(segments[near], np.array([15.2]), ROAD_HALF + 0.7)
     things.append(("bin", litter_bin(), bins[:, 0], outward[near]))
     plugs, _ = _spots(segments[some], np.array([45.0]), ROAD_HALF + 0.6)
     things.append(("hydrant", hydrant(), plugs[:, 0], outward[some]))
     cycles = near & (rng.uniform(size=len(segments)) < 0.3)
-    racks, _ = _spots(segments[cycles], np.array([36.0, 36.7, 37.4]), ROAD_HALF + 3.2)
-    things.append(("bicycle", bicycle(), racks.reshape(-1, 2), np.repeat(outward[cycles], 3)))
+    racks, _ = _spots(segments[cycles], np.array([34.5, 36.5, 38.5]), ROAD_HALF + 3.1)
+    things.append(("bicycle", bicycle(), racks.reshape(-1, 2), np.repeat(yaw[cycles], 3)))
     lights = BLOCK_HALF - PITCH / 2  # the kerb line, counted from the main crossing
     corners = np.array(
         [
@@ -200,7 +200,7 @@ def _furnish(world: World, seed: int, blocks: int, instances: count[int]) -> Non
 
 def _put_people(world: World, rng: np.random.Generator, blocks: int, wanted: int, instances: count[int]) -> None:
     """Walkers on the sidewalks, between the trees at the kerb and the benches at the houses."""
-    points, yaw = _spots(_segments(blocks), np.arange(13.0, PITCH - 12.0, 1.9), ROAD_HALF + 2.2)
+    points, yaw = _spots(_segments(blocks), np.arange(13.0, PITCH - 12.0, 1.9), ROAD_HALF + 1.95)
     yaw = np.repeat(yaw, points.shape[1])
     points = points.reshape(-1, 2)
     clear = np.abs(points - [_SHELTER_X, -ROAD_HALF - 2.2]).max(axis=1) > 3.0
@@ -209,7 +209,7 @@ def _put_people(world: World, rng: np.random.Generator, blocks: int, wanted: int
     figures = [person(height, stride) for height, stride in ((1.62, 0.22), (1.70, 0.30), (1.78, 0.26), (1.86, 0.34))]
     figure = rng.integers(0, len(figures), len(chosen))
     back = rng.integers(0, 2, len(chosen)) * np.pi
-    side = rng.uniform(-0.45, 0.45, len(chosen))
+    side = rng.uniform(-0.3, 0.3, len(chosen))
     for number, row in enumerate(chosen):
         turn = float(yaw[row] + back[number])
         at = points[row] + side[number] * np.array([-np.sin(turn), np.cos(turn)])
@@ -228,7 +228,7 @@ def _plant(
 ) -> None:
     """Trees in both rows of sidewalk and on the lots, with leaves to fill up the count of triangles."""
     along = np.array([20.0, 25.0, 31.0, 49.0, 55.0, 61.0])
-    street, _ = _spots(_segments(blocks), along, ROAD_HALF + 1.1)
+    street, _ = _spots(_segments(blocks), along, ROAD_HALF + 0.95)
     street = street.reshape(-1, 2)
     street = street[np.abs(street - [_SHELTER_X, -ROAD_HALF - 1.1]).max(axis=1) > 4.5]
     points = np.concatenate([street, on_lots])

@@ -238,10 +238,9 @@ def _load(world: World, rng: np.random.Generator, instances: count[int]) -> None
         moved = placed(crane(24.0, lift), (x, -HALF_WIDTH - 8.0, QUAY), np.pi / 2)
         add_parts(world, moved, name=f"crane-{number}", instance=next(instances))
     rows = [(x, y) for y in (-46.5, -49.5, -56.0, -59.0) for x in np.arange(92.0, 136.0, 7.0) if rng.uniform() < 0.8]
-    stacks = np.array([[x, y, QUAY] for x, y in rows])
-    for level, chosen in enumerate(np.array_split(rng.permutation(len(stacks)), 3)):
-        yard = containers(rng, stacks[chosen], np.zeros(len(chosen)), level + 1)
-        add_parts(world, yard, name=f"container-yard-{level}", instance=next(instances))
+    for number, (x, y) in enumerate(rows):
+        stack = containers(rng, np.array([[x, y, QUAY]]), np.zeros(1), int(rng.integers(1, 4)))
+        add_parts(world, stack, name=f"containers-{number}", instance=next(instances))
     along = np.arange(-135.0, 136.0, 27.0)
     lamp = lamp_pole(6.5, 1.0)
     for number, (x, side) in enumerate((x, side) for side in (-1.0, 1.0) for x in along):

@@ -83,7 +83,11 @@ def _rail(hull: Hull, height: float = 0.9, posts: int = 18) -> Mesh:
     x = (s - 0.5) * hull.length
     sides = [np.column_stack([x, sign * half, deck]) for sign in (-1.0, 1.0)]
     uprights = [struts(side, moved(side, 0, 0, height), 0.018, 5) for side in sides]
-    bars = [pipe(moved(side, 0, 0, z), 0.018, 5) for side in sides for z in (height, 0.5 * height)]
+    bars = [
+        struts(moved(side[:-1], 0, 0, z), moved(side[1:], 0, 0, z), 0.018, 5)
+        for side in sides
+        for z in (height, 0.5 * height)
+    ]
     return Mesh.merged([*uprights, *bars])
 
 

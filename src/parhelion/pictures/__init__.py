@@ -1,0 +1,26 @@
+"""Pictures of scans, drives, worlds and materials, drawn without a screen.
+
+    from parhelion import pictures
+
+    pictures.draw_scan(scan, "scan.png")
+    pictures.draw_drive(scans, "drive.png")
+"""
+
+from parhelion.pictures.drive import Drive, draw_drive
+from parhelion.pictures.grids import birds_eye, field_image, intensity_image, is_organised, range_image
+from parhelion.pictures.scan import draw_scan
+from parhelion.pictures.spectrum import draw_spectrum
+from parhelion.pictures.top_view import draw_world
+
+__all__ = [
+    "Drive",
+    "birds_eye",
+    "draw_drive",
+    "draw_scan",
+    "draw_spectrum",
+    "draw_world",
+    "field_image",
+    "intensity_image",
+    "is_organised",
+    "range_image",
+]

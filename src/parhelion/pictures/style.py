@@ -1,0 +1,178 @@
+"""The look of all pictures: a dark sheet, quiet axes, one colour a label, and how a sheet becomes a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.io.atomic import atomic_write
+
+SHEET = "#0e1116"
+PANEL = "#151a21"
+INK = "#dfe5ec"
+MUTED = "#8d99a8"
+ACCENT = "#ffb454"
+
+RANGE_COLOURS = "viridis_r"
+INTENSITY_COLOURS = "inferno"
+HEIGHT_COLOURS = "cividis"
+
+DPI = 120
+PICTURE_ENDINGS = (".png", ".jpg", ".pdf", ".svg")
+
+# Hue says the kind of thing (ground grey, buildings sand, plants green, vehicles blue, people red); neighbours in a
+# scene differ in lightness too, so that they can be told apart without seeing hue.
+_LABEL_COLOURS = {
+    "road": "#6e7686",
+    "parking": "#7d7391",
+    "sidewalk": "#a79fb5",
+    "lane-marking": "#f4f1de",
+    "other-ground": "#8b7f76",
+    "ground": "#7c8088",
+    "floor": "#7c8088",
+    "terrain": "#9aa356",
+    "building": "#d9a566",
+    "wall": "#c79a72",
+    "roof": "#b5714f",
+    "ceiling": "#5f6672",
+    "window": "#8fd3e8",
+    "door": "#8a5a44",
+    "fence": "#b08968",
+    "railing": "#b08968",
+    "vegetation": "#4fae62",
+    "trunk": "#8c6239",
+    "car": "#4aa3ff",
+    "truck": "#2f6fdb",
+    "bus": "#2f6fdb",
+    "other-vehicle": "#6f8cff",
+    "vessel": "#4aa3ff",
+    "bicycle": "#45d6c8",
+    "motorcycle": "#45d6c8",
+    "person": "#ff5d5d",
+    "bicyclist": "#ff7ab6",
+    "pole": "#f2d64b",
+    "traffic-sign": "#ff9f1c",
+    "traffic-light": "#ffe066",
+    "other-object": "#c77dff",
+    "object": "#c77dff",
+    "water": "#2b6f9e",
+    "quay": "#a79f91",
+    "bridge": "#c3b091",
+    "crane": "#ff9f1c",
+    "container": "#e4572e",
+    "buoy": "#ff5d5d",
+    "board": "#e9c46a",
+    "cuboid": "#e9c46a",
+    "cylinder": "#e9c46a",
+    "target": "#e9c46a",
+    "unlabeled": "#777777",
+}
+# For words that are not in the table: Okabe and Ito's palette, which colour-blind people can tell apart.
+_FURTHER = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7")
+
+
+def label_colours(names: Mapping[int, str]) -> dict[int, NDArray[np.float64]]:
+    """Colour of each label number as red, green, blue in [0, 1]; moving classes look like their kind."""
+    from matplotlib.colors import to_rgb
+
+    unknown = iter(range(10**9))
+    chosen = {}
+    for number, name in sorted(names.items()):
+        colour = _LABEL_COLOURS.get(name.removeprefix("moving-"))
+        chosen[number] = np.array(to_rgb(colour or _FURTHER[next(unknown) % len(_FURTHER)]))
+    return chosen
+
+
+def colour_labels(label: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.float64]:
+    """Red, green, blue in [0, 1] of each point, shape (n, 3)."""
+    numbers = label.astype(np.intp)
+    table = np.full((max(int(numbers.max(initial=0)), *names, 0) + 1, 3), 0.5)
+    for number, colour in label_colours(names).items():
+        table[number] = colour
+    return table[numbers]
+
+
+def robust_limits(values: NDArray[Any], low: float = 1.0, high: float = 99.0) -> tuple[float, float]:
+    """Two percentiles of the finite values, so that a few extremes do not wash out a picture; never equal."""
+    finite = values[np.isfinite(values)]
+    if finite.size == 0:
+        return 0.0, 1.0
+    first, last = (float(limit) for limit in np.percentile(finite, [low, high]))
+    return (first, last) if last > first else (first, first + max(abs(first) * 1e-3, 1e-3))
+
+
+def sheet(width_in: float, height_in: float) -> Any:
+    """An empty dark figure, drawn in memory; no global state, no window."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width_in, height_in), dpi=DPI, facecolor=SHEET)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def quiet(axes: Any, title: str = "") -> None:
+    """Panel colours, thin ticks, and the title at the left."""
+    axes.set_facecolor(PANEL)
+    axes.tick_params(colors=MUTED, labelsize=8, length=3, width=0.6)
+    for side in axes.spines.values():
+        side.set_color("#2b323c")
+        side.set_linewidth(0.8)
+    axes.xaxis.label.set(color=MUTED, size=9)
+    axes.yaxis.label.set(color=MUTED, size=9)
+    if title:
+        axes.set_title(title, loc="left", color=INK, fontsize=10.5, pad=7)
+
+
+def colour_bar(figure: Any, image: Any, axes: Any, label: str) -> None:
+    """A slim bar of its own axes right of `axes`, with its unit."""
+    inset = axes.inset_axes([1.008, 0.0, 0.009, 1.0])
+    bar = figure.colorbar(image, cax=inset)
+    bar.set_label(label, color=MUTED, size=9)
+    bar.outline.set_visible(False)
+    bar.ax.tick_params(colors=MUTED, labelsize=8, length=2, width=0.6)
+
+
+def legend(axes: Any, entries: Sequence[tuple[str, Any]], **place: Any) -> None:
+    """Words with a swatch of their colour."""
+    from matplotlib.patches import Patch
+
+    if not entries:
+        return
+    swatches = [Patch(facecolor=colour, label=word) for word, colour in entries]
+    box = axes.legend(handles=swatches, fontsize=8, labelcolor=INK, handlelength=0.9, handleheight=0.9, **place)
+    box.get_frame().set(facecolor=SHEET, edgecolor="#2b323c", alpha=0.85)
+
+
+def label_shares(label: NDArray[Any], names: Mapping[int, str], most: int = 12) -> list[tuple[int, str, float]]:
+    """Number, word and share of the points of the commonest labels, the largest share first."""
+    if label.size == 0:
+        return []
+    counts = np.bincount(label.astype(np.intp))
+    order = np.argsort(-counts, kind="stable")
+    return [
+        (int(number), names.get(int(number), f"label {number}"), float(counts[number] / label.size))
+        for number in order[:most]
+        if counts[number]
+    ]
+
+
+def check_picture(path: str | PathLike[str]) -> Path:
+    """The path of a picture, its ending checked before any work is done."""
+    file = Path(path)
+    if file.suffix.lower() not in PICTURE_ENDINGS:
+        raise ConfigError(f"{file}: a picture's name must end in {', '.join(PICTURE_ENDINGS)}")
+    return file
+
+
+def save(figure: Any, path: str | PathLike[str]) -> None:
+    """Write the figure; an earlier file is replaced only by a whole one."""
+    file = check_picture(path)
+    with atomic_write(file) as temporary:
+        figure.savefig(temporary, format=file.suffix[1:].lower(), facecolor=figure.get_facecolor())
