@@ -112,7 +112,7 @@ def _surface(material: str, mi: Any) -> Any:
     return props
 
 
-def render(world: World, view: tuple[Any, Any, float], samples: int = 24) -> np.ndarray[Any, Any]:
+def render(world: World, view: tuple[Any, Any, float], samples: int = 40) -> np.ndarray[Any, Any]:
     """The picture (height, width, 3) uint8 under a clear sky with a low sun."""
     import mitsuba as mi
 

@@ -69,6 +69,9 @@ def test_places_that_are_no_files_are_refused(tmp_path: Path) -> None:
         pass
     with pytest.raises(FormatError, match="does not exist"), atomic_write(tmp_path / "no" / "a.bin"):
         pass
+    for name in ("a" * 300, "nul\0"):
+        with pytest.raises(FormatError, match="cannot be written"), atomic_write(tmp_path / name):
+            pass
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(FormatError, match="not a regular file"), atomic_write(tmp_path / "pipe"):
         pass

@@ -7,6 +7,7 @@ import inspect
 import time
 from functools import cache
 from importlib import import_module
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -148,7 +149,9 @@ def test_the_place_over_the_origin_and_the_viewpoint_are_clear_for_a_metre(name)
     world = world_of(name)
     triangles = triangles_of(world)
     for point in (np.array([0.0, 0.0, 2.0]), world.viewpoint.xyz):
-        near = np.abs(triangles - point).min(axis=1).max(axis=1) < 60.0
+        gap = np.maximum(0.0, np.maximum(triangles.min(axis=1) - point, point - triangles.max(axis=1)))
+        near = np.linalg.norm(gap, axis=1) < 5.0
+        assert near.any()
         assert distance_to(triangles[near], point).min() > 1.0
 
 
@@ -242,7 +245,7 @@ def test_city_size_follows_its_parameters():
     assert counts == {"car": 5, "trunk": 8, "person": 3}
     bare = builtin.build("city", blocks=2, cars=0, trees=0, people=0)
     assert not {"car", "trunk", "vegetation", "person"} & {item.label for item in bare.objects}
-    for target in (250_000, 600_000):
+    for target in (320_000, 600_000):
         world = builtin.build("city", blocks=2, target_triangles=target)
         assert sum(item.triangle_count for item in world.objects) == pytest.approx(target, rel=0.02)
 
@@ -260,8 +263,9 @@ def test_harbour_has_water_vessels_and_a_bridge_that_the_path_passes_under():
     assert height.std() == pytest.approx(0.012, rel=0.2)
     assert abs(height.mean()) < 0.003
     xyz, _ = world.path.sample(np.arange(0.0, world.path.times[-1], 0.5))
-    assert 2.0 <= np.linalg.norm(np.diff(xyz, axis=0), axis=1).min() / 0.5
-    assert np.linalg.norm(np.diff(xyz, axis=0), axis=1).max() / 0.5 <= 3.0
+    speed = np.linalg.norm(np.diff(xyz, axis=0), axis=1) / 0.5
+    assert speed.min() >= 2.0
+    assert speed.max() <= 3.0
     assert xyz[0, 0] < 72.0 < xyz[-1, 0]
     things = [item for item in world.objects if item.label != "water"]
     vertices = np.concatenate([part.placed for item in things for part in item.parts])
@@ -360,7 +364,7 @@ def test_cuboids_stand_apart_on_the_ground():
             azimuth = np.arctan2(vertices[:, 1], vertices[:, 0])
             spans.append((azimuth.min(), azimuth.max()))
         spans.sort()
-        assert all(a[1] < b[0] for a, b in zip(spans, spans[1:], strict=False))
+        assert all(a[1] < b[0] for a, b in pairwise(spans))
 
 
 def test_mixed_objects_stand_on_the_ground_and_apart():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError
 from parhelion.core.records import PointCloud
@@ -13,7 +15,7 @@ from parhelion.io import read_cloud, write_cloud
 
 
 def test_exact_text(tmp_path: Path) -> None:
-    fields = {
+    fields: dict[str, NDArray[Any]] = {
         "ring": np.array([3, 15], np.uint16),
         "velocity": np.array([[0.5, 0, -1], [np.nan, 1e-9, 2]], np.float32),
         "stamp": np.array([0.1, 1e22]),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError
 from parhelion.core.records import PointCloud
@@ -14,7 +16,7 @@ from parhelion.io import read_cloud, write_cloud
 
 def test_layout(tmp_path: Path) -> None:
     path = tmp_path / "a.pcd.bin"
-    fields = {"ring": np.array([31], np.uint16), "intensity": np.array([4], np.float32)}
+    fields: dict[str, NDArray[Any]] = {"ring": np.array([31], np.uint16), "intensity": np.array([4], np.float32)}
     write_cloud(PointCloud(np.array([[1, 2, 3]], np.float32), fields), path)
     assert np.fromfile(path, "<f4").tolist() == [1, 2, 3, 4, 31]
     cloud = read_cloud(path)

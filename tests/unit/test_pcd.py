@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError
 from parhelion.core.records import PointCloud
@@ -39,7 +41,7 @@ PLAIN = {
 TWO_POINTS = struct.pack("<6f", 1, 2, 3, 4, 5, 6)
 
 
-def pcd(tmp_path: Path, body: bytes = TWO_POINTS, line_end: str = "\n", **header: object) -> Path:
+def pcd(tmp_path: Path, body: bytes = TWO_POINTS, line_end: str = "\n", **header: Any) -> Path:
     path = tmp_path / "cloud.pcd"
     path.write_bytes(HEADER.format(**{**PLAIN, **header}).replace("\n", line_end).encode() + body)
     return path
@@ -132,7 +134,7 @@ def test_old_headers_without_count_points_or_viewpoint(tmp_path: Path) -> None:
 
 def test_written_bytes_are_the_documented_layout(tmp_path: Path) -> None:
     path = tmp_path / "cloud.pcd"
-    fields = {
+    fields: dict[str, NDArray[Any]] = {
         "intensity": np.array([0.25, 0.5], np.float32),
         "ring": np.array([3, 4], np.uint16),
         "velocity": np.array([[1, 2, 3], [4, 5, 6]], np.float32),
@@ -195,7 +197,7 @@ def test_ascii_keeps_every_bit(tmp_path: Path) -> None:
         ({"viewpoint": "0 0 zero"}, "VIEWPOINT"),
     ],
 )
-def test_absurd_headers_are_refused_at_once(tmp_path: Path, changes: dict[str, object], problem: str) -> None:
+def test_absurd_headers_are_refused_at_once(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
     path = pcd(tmp_path, **changes)
     start = time.perf_counter()
     with pytest.raises(FormatError, match=problem):

@@ -5,9 +5,11 @@ from __future__ import annotations
 import struct
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError
 from parhelion.core.records import PointCloud
@@ -59,7 +61,7 @@ def test_binary_faces_before_the_vertices_are_passed_over(tmp_path: Path, second
 def test_an_independent_reader_agrees(tmp_path: Path, encoding: str) -> None:
     plyfile = pytest.importorskip("plyfile")
     rng = np.random.default_rng(2)
-    fields = {
+    fields: dict[str, NDArray[Any]] = {
         "intensity": rng.random(50, np.float32),
         "ring": rng.integers(0, 128, 50).astype(np.uint16),
         "normal": rng.random((50, 3), np.float32),
@@ -90,7 +92,11 @@ def test_files_of_an_independent_writer_are_read(tmp_path: Path) -> None:
 
 
 def test_wide_integers_that_ply_cannot_hold_are_dropped_with_a_warning(tmp_path: Path) -> None:
-    fields = {"stamp": np.array([2**60 + 1]), "frame": np.array([12]), "big": np.array([2**40])}
+    fields: dict[str, NDArray[Any]] = {
+        "stamp": np.array([2**60 + 1]),
+        "frame": np.array([12]),
+        "big": np.array([2**40]),
+    }
     with pytest.warns(FieldsDroppedWarning, match="ply cannot hold stamp; left out"):
         write_cloud(PointCloud(np.zeros((1, 3)), fields), tmp_path / "a.ply")
     back = read_cloud(tmp_path / "a.ply")

@@ -35,7 +35,10 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
     file is removed and an earlier file at `path` stays as it was. An `OSError` of the file itself (full disk,
     folder without permission) becomes a `FormatError` that names `path`.
     """
-    target = _checked_target(path)
+    try:
+        target = _checked_target(path)
+    except (OSError, ValueError) as error:  # a folder that may not be looked into, a name that no file can have
+        raise FormatError(f"{path!s}: cannot be written ({getattr(error, 'strerror', None) or error})") from None
     temporary = target.with_name(f".parhelion-{secrets.token_hex(6)}-{target.name[-64:]}")
     try:
         # Reserves the name with the user's usual permissions, and finds an unwritable folder before any work.

@@ -101,13 +101,15 @@ def read_cloud(path: str | PathLike[str], *, format: str | None = None, **option
         return kind.read(file, **options)
     except MemoryError:
         raise FormatError(f"{file}: too large for the memory of this machine") from None
+    except OSError as error:
+        raise FormatError(f"{file}: cannot be read ({error.strerror or error})") from None
 
 
 def write_cloud(cloud: PointCloud, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> None:
     """Write a point cloud or scan; the format follows from the file's ending unless named.
 
     An earlier file of that name is replaced only when the new one is whole. Fields that the format cannot hold are
-    left out with one `FieldsDroppedWarning` that names them.
+    left out with one `FieldsDroppedWarning` that names them. Only NPZ keeps a scan's table of shots and its motion.
     Options: `encoding=` for PCD ('binary', 'binary_compressed', 'ascii') and PLY ('binary', 'ascii'), `scale_m=` for
     LAS and LAZ, `labels=PATH` for KITTI, `describe=True` for CSV, `compress=True` for NPZ.
     """

@@ -31,7 +31,7 @@ Arrays = dict[str, NDArray[Any]]
 
 _SHOT_COLUMNS = tuple(entry.name for entry in dataclass_fields(Shots))
 _MOTION_COLUMNS = ("times", "xyz", "quat_xyzw")
-# Linear steps of 0.1 ms or less over a turn of 0.1 s: within 1e-8 m of any path below 1 g of acceleration.
+# Steps of 0.1 ms over a turn of 0.1 s: within 2e-8 m at 10 m/s² and 2e-8 rad at 10 rad/s² (a dt² / 8).
 _MOTION_SAMPLES = 1024
 # Deflate cannot shrink further than 1032 to 1 (zlib's technical notes), so a larger claim is a lie.
 _LARGEST_RATIO = 1032

@@ -140,10 +140,10 @@ def _fill_beams(light: Illumination, beams: Beams, probes: Probes, parts: Any) -
     probe = probes.at(dr, beam * PROBES + dr.select(is_probe, sub_ray, 0))
     part = dr.gather(mi.UInt32, parts, beam)
     _, *filled = _on_plane(light, beams, beam, sub_ray, part, probe)
-    echoes = Echoes(
-        slots, *(None if a is None else dr.select(is_probe, b, a) for a, b in zip(filled, probe.echo(), strict=True)),
-        ghost=None, casts=0,
-    )  # fmt: skip
+    range_m, power, part, actor = (
+        None if a is None else dr.select(is_probe, b, a) for a, b in zip(filled, probe.echo(), strict=True)
+    )
+    echoes = Echoes(slots, range_m, power, part, actor, None, 0)
     dr.eval(*echoes.arrays())
     return echoes
 

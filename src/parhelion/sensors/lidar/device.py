@@ -23,7 +23,7 @@ from parhelion.sensors.lidar.link_budget import SystemConstant
 from parhelion.sensors.lidar.noise import background_noise_factor
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.receiver import Detector, detect
-from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S, Reporter, Row, report, scans_of
+from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S, Reporter, Row, collect, report, scans_of
 from parhelion.sensors.lidar.specular import trace_specular
 from parhelion.sensors.lidar.target import Target
 
@@ -69,7 +69,9 @@ class LidarOnDevice:
             dead_distance=opaque(receiver.dead_time_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0),
             noise_sigma=opaque(self.noise_sigma),
             noisy=noise,
-            false_alarm_chance=opaque(-np.expm1(-config.noise.false_alarm_rate_hz * open_time)),
+            false_alarm_chance=opaque(-np.expm1(-config.noise.false_alarm_rate_hz * open_time))
+            if config.noise.false_alarm_rate_hz
+            else None,
             min_range=self.optics.min_range,
             max_range=self.optics.max_range,
         )
@@ -173,7 +175,7 @@ class LidarOnDevice:
             self._add_specular(light, echoes, beams, keys, rows)
         for entry in metadata:
             entry["casts_per_beam"] = echoes.casts / beams.count
-        return scans_of(rows, beams, table, target, motions, times, metadata)
+        return scans_of(collect(target, rows, beams), table, target, motions, times, metadata)
 
     def _receive(self, echoes: Echoes, beams: Beams, some: Any, keys: tuple[Any, Any]) -> list[Row]:
         """Detect and report; `some` picks the beams that the rows of `echoes` belong to, all by default."""

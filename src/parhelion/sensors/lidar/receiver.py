@@ -36,7 +36,7 @@ class Detector:
     """Standard deviation of the signal's noise, in units of P_min."""
     noisy: bool
     false_alarm_chance: Any
-    """Chance of a false return in one shot."""
+    """Chance of a false return in one shot, or None."""
     min_range: Any
     max_range: Any
 
@@ -68,7 +68,7 @@ def detect(
         scan = dr.gather(mi.UInt32, beams.scan, beam)
         key = tuple(dr.gather(mi.UInt32, word, scan) for word in keys)
     found = _search(engine, detector, echoes, shot, key)
-    if detector.noisy:
+    if detector.noisy and detector.false_alarm_chance is not None:
         chance, place, size, _ = words(key, shot, _FALSE_ALARM_DRAW)
         span, nearest = detector.max_range - detector.min_range, detector.min_range
         alarm = Return(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.arrays import namespace
 from parhelion.core.random import to_normal, words
-from parhelion.core.records import ORIGINS, Scan, Shots
+from parhelion.core.records import FIELDS, ORIGINS, Scan, Shots
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine
 from parhelion.rays.scene import NOTHING
@@ -23,7 +23,7 @@ from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.receiver import FALSE_ALARM, Return
 from parhelion.sensors.lidar.target import Target
 
-_RANGE_DRAW, _INTENSITY_DRAW = 3000, 4000
+_NOISE_DRAW = 3000
 _SURFACE, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "multipath", "noise"))
 SPEED_OF_LIGHT_M_S = 299_792_458.0
 
@@ -87,12 +87,15 @@ def report(
         power = item.power
         if reporter.saturation is not None:
             power = namespace(power).minimum(power, reporter.saturation)
-        range_m = _measured_range(engine, reporter, item, power, shot, key, number, valid)
+        luck: tuple[Any, Any] = (0.0, 0.0)
+        if reporter.noisy:
+            a, b, _, _ = words(key, shot, _NOISE_DRAW + number)
+            luck = to_normal(a, b)
+        range_m = _measured_range(engine, reporter, item, power, shot, luck[0], valid)
         equal = reflectivity(power, item.range, threshold=reporter.threshold, extinction_per_m=reporter.extinction)
         seen = power
         if reporter.noisy and reporter.intensity_sigma is not None:
-            a, b, _, _ = words(key, shot, _INTENSITY_DRAW + number)
-            factor = namespace(power).maximum(1.0 + reporter.intensity_sigma * to_normal(a, b)[0], 0.0)
+            factor = namespace(power).maximum(1.0 + reporter.intensity_sigma * luck[1], 0.0)
             seen, equal = power * factor, equal * factor
         value = SCALES[reporter.intensity_scale](seen, equal)
         if reporter.intensity_resolution is not None:
@@ -118,8 +121,9 @@ def report(
 
 
 def _measured_range(
-    engine: Engine, reporter: Reporter, item: Return, power: Any, shot: Any, key: Any, number: int, valid: Any
+    engine: Engine, reporter: Reporter, item: Return, power: Any, shot: Any, luck: Any, valid: Any
 ) -> Any:
+    """Range with noise, channel bias and the sensor's step; `luck` is a standard normal number a beam."""
     mi, dr = engine.mi, engine.dr
     range_m = item.range
     if reporter.noisy:
@@ -128,8 +132,7 @@ def _measured_range(
         else:
             snr = namespace(power).maximum(power, 1e-6) * reporter.threshold_to_noise
             sigma = range_sigma(snr, sigma_0=reporter.sigma_0, sigma_1=reporter.sigma_1)
-        a, b, _, _ = words(key, shot, _RANGE_DRAW + number)
-        range_m = range_m + sigma * to_normal(a, b)[0]
+        range_m = range_m + sigma * luck
         if reporter.bias is not None:
             range_m = range_m + dr.gather(mi.Float, reporter.bias, shot)
     if reporter.resolution is not None:
@@ -137,73 +140,109 @@ def _measured_range(
     return range_m
 
 
+@dataclass
+class Points:
+    """The valid returns of a launch as NumPy arrays, in order of scan, shot and range."""
+
+    beam: NDArray[np.uint32]
+    fields: dict[str, NDArray[Any]]
+    xyz: NDArray[np.float32]
+    returns: NDArray[np.uint8]
+    """Number of returns of each beam, shape (beams,)."""
+
+
+def collect(target: Target, rows: list[Row], beams: Beams) -> Points:
+    """Drop what is not valid and look up what was hit: on the device, where it is done in parallel."""
+    engine = target.engine
+    dr, mi, n = engine.dr, engine.mi, len(rows)
+    valid = _joined(dr, rows, "valid")
+    index = dr.arange(mi.UInt32, beams.count * n)
+    beam = index // n
+    chosen = dr.compress(dr.gather(mi.Bool, valid, (index - beam * n) * beams.count + beam))
+    beam = chosen // n
+    register = chosen - beam * n
+    source = register * beams.count + beam
+    shot = dr.gather(mi.UInt32, beams.shot, beam)
+    before, total = mi.UInt32(0), mi.UInt32(0)
+    for k in range(n):
+        one = dr.select(dr.gather(mi.Bool, valid, k * beams.count + beam), mi.UInt32(1), 0)
+        before += dr.select(register > k, one, 0)
+        total += one
+    part = dr.gather(mi.UInt32, _joined(dr, rows, "part"), source)
+    values = {
+        "shot": shot, "return_index": before, "return_count": total,
+        "origin": dr.gather(mi.UInt32, _joined(dr, rows, "origin"), source),
+        **{name: dr.gather(mi.Float, _joined(dr, rows, name), source) for name in _MEASURED},
+        **target.looked_up(part),
+    }  # fmt: skip
+    xyz = dr.ravel(dr.gather(mi.Vector3f, _joined(dr, rows, "xyz"), source))
+    if target.scene.moving is not None:
+        actor = dr.gather(mi.UInt32, _joined(dr, rows, "actor"), source)
+        moved = actor != NOTHING
+        velocity = dr.gather(mi.Vector4f, target.scene.moving.velocity, dr.select(moved, actor, 0), moved)
+        values["velocity"] = dr.ravel(mi.Vector3f(velocity.x, velocity.y, velocity.z))
+    all_beams = dr.arange(mi.UInt32, beams.count)
+    returns = mi.UInt32(0)
+    for k in range(n):
+        returns += dr.select(dr.gather(mi.Bool, valid, k * beams.count + all_beams), mi.UInt32(1), 0)
+    dr.eval(xyz, beam, returns, *values.values())
+    fields = {name: _typed(name, value.numpy()) for name, value in values.items()}
+    count = len(fields["shot"])
+    if "velocity" not in fields:
+        fields["velocity"] = np.zeros((count, 3), np.float32)
+    return Points(beam.numpy(), fields, xyz.numpy().reshape(-1, 3), np.resize(returns.numpy(), beams.count).astype(np.uint8))
+
+
+_MEASURED = ("range", "intensity", "reflectivity", "power")
+
+
+def _joined(dr: Any, rows: list[Row], name: str) -> Any:
+    values = [getattr(row, name) for row in rows]
+    return values[0] if len(values) == 1 else dr.concat(values)
+
+
+def _typed(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    spec = FIELDS[name]
+    shaped = values.reshape(-1, spec.columns) if spec.columns > 1 else values
+    return shaped.astype(spec.dtype, copy=False)
+
+
 def scans_of(
-    rows: list[Row],
-    beams: Beams,
+    points: Points,
     table: ShotTable,
     target: Target,
     motions: list[Trajectory],
     starts: list[float],
     metadata: list[dict[str, Any]],
 ) -> list[Scan]:
-    """One record a scan, points in order of shot and then of range."""
-    count, n = len(motions), len(table.time)
-    stacked = {
-        name: _stack(rows, name) for name in ("valid", "range", "power", "reflectivity", "intensity", "part", "origin")
-    }
-    xyz = np.stack([np.moveaxis(row.xyz.numpy(), 0, -1) for row in rows], axis=1)
-    actor = _stack(rows, "actor") if target.scene.moving is not None else None
-    velocity = None if target.scene.moving is None else target.scene.moving.velocity.numpy().reshape(-1, 4)[:, :3]
+    """One record a scan."""
+    n = len(table)
     names = {
         "label": target.label_names,
         "material": target.material_names,
         "origin": dict(enumerate(ORIGINS)),
     }
+    time = table.time.astype(np.float32)
+    borders = np.searchsorted(points.beam, np.arange(len(motions) + 1) * n)
     scans = []
-    for i in range(count):
-        block = slice(i * n, (i + 1) * n)
-        valid = stacked["valid"][block]
-        shot, register = np.nonzero(valid)
-        returns = valid.sum(axis=1).astype(np.uint8)
-        # Registers of one shot are filled in order of range and without gaps at the front only for two of the modes;
-        # counting the valid ones before each gives the return's number in every mode.
-        order = (np.cumsum(valid, axis=1) - 1)[shot, register].astype(np.uint8)
-        part = stacked["part"][block][valid]
-        known = part != NOTHING
-        row = np.where(known, part, 0)
-        moving = np.zeros((len(shot), 3), np.float32)
-        if actor is not None and velocity is not None:
-            on = actor[block][valid]
-            moving[on != NOTHING] = velocity[on[on != NOTHING]]
-        fields: dict[str, NDArray[Any]] = {
-            **{name: stacked[name][block][valid] for name in ("range", "intensity", "reflectivity", "power")},
-            "ring": table.ring[shot],
-            "column": table.column[shot],
-            "time": table.time[shot].astype(np.float32),
-            "return_index": order,
-            "return_count": returns[shot],
-            "material": _looked_up(target.parts.material, row, known, np.uint16),
-            "label": _looked_up(target.parts.label, row, known, np.uint16),
-            "instance": _looked_up(target.parts.instance, row, known, np.uint32),
-            "velocity": moving,
-            "origin": stacked["origin"][block][valid].astype(np.uint8),
-            "shot": shot.astype(np.uint32),
-        }
-        shots = Shots(table.direction, table.origin, table.time.astype(np.float32), table.ring, table.column, returns)
+    for i, (motion, start) in enumerate(zip(motions, starts, strict=True)):
+        rows = slice(borders[i], borders[i + 1])
+        mine = {name: values[rows] for name, values in points.fields.items()}
+        shot = mine["shot"]
+        fields = {
+            **{name: mine[name] for name in _MEASURED},
+            "ring": table.ring[shot], "column": table.column[shot], "time": time[shot],
+            **{name: mine[name] for name in _LOOKED_UP},
+        }  # fmt: skip
+        returns = points.returns[i * n : (i + 1) * n]
+        shots = Shots(table.direction, table.origin, time, table.ring, table.column, returns)
         scans.append(
             Scan(
-                xyz[block][valid], fields, "sensor", names, metadata[i],
-                shots=shots, motion=motions[i], start_time=starts[i],
+                points.xyz[rows], fields, "sensor", names, metadata[i],
+                shots=shots, motion=motion, start_time=start,
             )
         )  # fmt: skip
     return scans
 
 
-def _stack(rows: list[Row], name: str) -> NDArray[Any]:
-    return np.stack([getattr(row, name).numpy() for row in rows], axis=1)
-
-
-def _looked_up(table: NDArray[Any], row: NDArray[Any], known: NDArray[Any], dtype: Any) -> NDArray[Any]:
-    if len(table) == 0:
-        return np.zeros(len(row), dtype)
-    return np.where(known, table[row], 0).astype(dtype)
+_LOOKED_UP = ("return_index", "return_count", "material", "label", "instance", "velocity", "origin", "shot")

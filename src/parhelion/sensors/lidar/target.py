@@ -35,6 +35,10 @@ class Target:
         self.parts = world.parts
         self.material_names = dict(enumerate(material.name for material in world.materials))
         self.label_names = dict(world.label_names)
+        names = np.zeros((len(self.parts) + 1, 4), np.uint32)
+        for column, values in enumerate((self.parts.material, self.parts.label, self.parts.instance)):
+            names[1:, column] = values
+        self._names = self.engine.mi.UInt32(names.ravel())
         table = material_table(world.materials, wavelength_nm)
         rows = self.parts.material if len(self.parts) else np.zeros(0, np.uint16)
         self._brdf = self._columns(table, _BRDF_COLUMNS, rows)
@@ -70,6 +74,13 @@ class Target:
             for name, value in zip(varying[4 * group : 4 * group + 4], (row.x, row.y, row.z, row.w), strict=False):
                 values[name] = value
         return values
+
+    def looked_up(self, part: Any) -> dict[str, Any]:
+        """Material, label and instance of parts; 0 where nothing was hit."""
+        dr, mi = self.engine.dr, self.engine.mi
+        # NOTHING + 1 wraps to row 0, which holds zeros.
+        row = dr.gather(mi.Vector4u, self._names, part + 1)
+        return {"material": row.x, "label": row.y, "instance": row.z}
 
     def brdf(self, part: Any, cos_theta: Any, hit: Any, active: Any) -> Any:
         """BRDF towards the sensor [1/sr] of the parts that were hit, textures included."""

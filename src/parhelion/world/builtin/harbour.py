@@ -272,7 +272,10 @@ def _people_and_trees(world: World, rng: np.random.Generator, people: int, trees
         seat = placed(bench(), (x, HALF_WIDTH + 7.5, QUAY), -np.pi / 2)
         add_parts(world, seat, name=f"bench-{number}", instance=next(instances))
         add_parts(
-            world, placed(litter_bin(), (x + 1.6, HALF_WIDTH + 7.5, QUAY)), name=f"bin-{number}", instance=next(instances)
+            world,
+            placed(litter_bin(), (x + 1.6, HALF_WIDTH + 7.5, QUAY)),
+            name=f"bin-{number}",
+            instance=next(instances),
         )
     spots: Floats = np.array([-122.0, -104, -86, -68, -50, -32, -14, 2, 14, 28, 44, 92, 106, 120])
     spots = spots[np.argsort(np.abs(spots), kind="stable")[:trees]]

@@ -79,4 +79,3 @@ def _turned(points: Floats, yaw: Floats) -> Floats:
     cos, sin = np.cos(yaw)[:, None], np.sin(yaw)[:, None]
     x, y, z = points[..., 0], points[..., 1], points[..., 2]
     return np.stack([cos * x - sin * y, sin * x + cos * y, z], axis=-1)
-
