@@ -124,7 +124,7 @@ def test_same_seed_same_bits(name):
 
 @pytest.mark.parametrize("name", SEEDED)
 def test_other_seed_other_bits(name):
-    assert digest(builtin.build(name, seed=1)) != digest(world_of(name))
+    assert digest(world_of(name, 1)) != digest(world_of(name))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -164,7 +164,7 @@ def test_building_is_quick(name, limit_s):
 
 
 @pytest.mark.parametrize("name", ["city", "harbour"])
-@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_things_do_not_interpenetrate(name, seed):
     world = world_of(name, seed)
     labels = {item.label for item in world.objects} - FLAT - {"fence", "vegetation", "bridge", "other-structure"}
@@ -219,7 +219,7 @@ def test_city_ground_has_no_holes():
     assert np.abs(up[..., :2]).max() == pytest.approx(half)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_city_drive_is_long_enough_and_hits_nothing(seed):
     world = world_of("city", seed)
     path = world.path

@@ -55,8 +55,10 @@ def parse_rows(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # that blank lines are no rows is just what is meant
+            # NumPy before 2 cuts the fraction off a number in a column of whole ones, and only warns of it.
+            warnings.simplefilter("error", DeprecationWarning)
             table = np.loadtxt(text, record, comments=None, delimiter=separator, max_rows=rows, ndmin=1)
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError, DeprecationWarning) as error:
         raise FormatError(f"{path}: the table of points is damaged ({_first_line(error)})") from None
     if rows is not None and len(table) < rows:
         raise FormatError(f"{path}: truncated, {rows} rows are promised and {len(table)} are there")

@@ -1,9 +1,9 @@
 """Pictures of scans, drives, worlds and materials, drawn without a screen.
 
-    from parhelion import pictures
+from parhelion import pictures
 
-    pictures.draw_scan(scan, "scan.png")
-    pictures.draw_drive(scans, "drive.png")
+pictures.draw_scan(scan, "scan.png")
+pictures.draw_drive(scans, "drive.png")
 """
 
 from parhelion.pictures.drive import Drive, draw_drive

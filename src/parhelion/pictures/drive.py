@@ -89,7 +89,7 @@ class Drive:
         names = dict(scan.names.get("label", {}))
         self._street(figure, points, names)
         self._map(figure, points, names)
-        sensor_panels(figure, scan, top=0.215, bottom=0.035)
+        sensor_panels(figure, scan, top=0.215, bottom=0.035, note=f" of the last scan, t = {scan.start_time:.1f} s")
         save(figure, path)
 
     def _facts(self) -> str:
@@ -106,17 +106,22 @@ class Drive:
         width, height = (int(side) for side in panels.panel_pixels(axes))
         first = self._places[0]
         forward = first.rotation[:, 0]
-        eye = -9.0 * forward + np.array([0.0, 0.0, 6.5])
-        camera = Camera(Pose.look_at(eye, 30.0 * forward + np.array([0.0, 0.0, 1.0])), width, height, 75.0)
+        near = self._last.fields["range"] if self._last is not None else np.zeros(0)
+        size = float(np.clip(np.median(near) / 8.0, 0.1, 1.0)) if near.size else 1.0  # rooms are smaller than streets
+        eye = size * (np.array([0.0, 0.0, 6.5]) - 9.0 * forward)
+        aim = size * (np.array([0.0, 0.0, 1.0]) + 30.0 * forward)
+        camera = Camera(Pose.look_at(eye, aim), width, height, 75.0)
         light = 0.35 + 0.75 * np.sqrt(np.clip(points["brightness"], 0.0, 1.0))
         colour = np.clip(colour_labels(points["label"], names) * light[:, None], 0.0, 1.0)
         image = render(
-            points["xyz"], colour, camera, background=to_rgb("#0a0c10"), point_size_m=0.06, fade_m=140.0
-        )  # fmt: skip
+            points["xyz"], colour, camera, background=to_rgb("#0a0c10"), point_size_m=0.06 * size, fade_m=140.0
+        )
         axes.imshow(image, interpolation="nearest", aspect="auto")
         quiet(axes)
         axes.set(xticks=[], yticks=[])
-        self._overlay(axes, "All points, from behind the sensor's first place; colour is the label, light is reflectance")
+        self._overlay(
+            axes, "All points, from behind the sensor's first place; colour is the label, light is reflectance"
+        )
 
     def _map(self, figure: Any, points: dict[str, NDArray[Any]], names: dict[int, str]) -> None:
         """The points from above in world coordinates, with the way."""

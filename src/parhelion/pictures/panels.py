@@ -34,30 +34,38 @@ _LOOK = {
 }
 
 
-def field_norm(name: str, values: NDArray[Any]) -> Any:
-    """How numbers of a field become colours: near ranges and weak signals are spread out, bright ones compressed."""
-    from matplotlib.colors import PowerNorm
+def field_norm(values: NDArray[Any]) -> Any:
+    """How ranges and signals become colours: by their logarithm, since both span decades within one scan."""
+    from matplotlib.colors import LogNorm, Normalize
 
-    low, high = robust_limits(values, 0.5, 99.0)
-    return PowerNorm(0.5, low, high, clip=True)
+    positive = values[values > 0.0]
+    low, high = robust_limits(positive, 0.5, 99.5)
+    return LogNorm(low, high, clip=True) if positive.size else Normalize(0.0, 1.0)
 
 
-def panorama_panel(figure: Any, axes: Any, scan: Scan, grid: Panorama, name: str, *, azimuth_labels: bool) -> None:
+def panorama_panel(
+    figure: Any, axes: Any, scan: Scan, grid: Panorama, name: str, note: str, *, azimuth_labels: bool
+) -> None:
     """A field as the sensor sees it all around; sky above, ground below, forward marked."""
     title, colours, unit = _LOOK[name]
     image = field_image(scan, name, grid)
     rows = grid.shape[0]
     left, right = grid.azimuth_deg
-    norm = field_norm(name, image)
+    norm = field_norm(image)
     drawn = axes.imshow(
         image, cmap=colours, norm=norm, extent=(left, right, rows, 0), aspect="auto", interpolation="nearest"
     )
-    quiet(axes, title)
+    quiet(axes, title + note)
     _azimuth_axis(axes, left, right, azimuth_labels)
     ticks = np.unique(np.linspace(0, rows - 1, min(rows, 5)).round().astype(int))
-    axes.set_yticks(ticks + 0.5, [f"{grid.elevation_deg[row]:+.0f}°" for row in ticks])
+    axes.set_yticks(ticks + 0.5, [_degrees(grid.elevation_deg[row]) for row in ticks])
     axes.set_ylabel("elevation")
     colour_bar(figure, drawn, axes, f"{name} [{unit}]")
+
+
+def _degrees(angle_deg: float) -> str:
+    whole = round(angle_deg)
+    return f"{whole:+d}°" if whole else "0°"
 
 
 def _azimuth_axis(axes: Any, left: float, right: float, labels: bool) -> None:
@@ -70,7 +78,7 @@ def _azimuth_axis(axes: Any, left: float, right: float, labels: bool) -> None:
         axes.plot([place], [1.0], marker="v", color=ACCENT, markersize=7, transform=axes.transAxes, clip_on=False)
 
 
-def scatter_panel(figure: Any, axes: Any, scan: Scan, name: str) -> None:
+def scatter_panel(figure: Any, axes: Any, scan: Scan, name: str, note: str) -> None:
     """A field over azimuth and elevation, for patterns without a grid."""
     title, colours, unit = _LOOK[name]
     azimuth, elevation = (np.degrees(angle) for angle in azimuth_elevation(scan))
@@ -80,9 +88,9 @@ def scatter_panel(figure: Any, axes: Any, scan: Scan, name: str) -> None:
     near_last = np.argsort(-scan.fields["range"], kind="stable")
     drawn = axes.scatter(
         azimuth[shot][near_last], elevation[shot][near_last], c=values[near_last],
-        s=_dot_size(len(azimuth)), cmap=colours, norm=field_norm(name, values), linewidths=0,
+        s=_dot_size(len(azimuth)), cmap=colours, norm=field_norm(values), linewidths=0,
     )  # fmt: skip
-    quiet(axes, title)
+    quiet(axes, title + note)
     axes.set(xlabel="azimuth [°], left to right", ylabel="elevation [°]")
     if np.ptp(azimuth) < 180:
         axes.set_aspect("equal", adjustable="box", anchor="W")
@@ -90,15 +98,15 @@ def scatter_panel(figure: Any, axes: Any, scan: Scan, name: str) -> None:
     colour_bar(figure, drawn, axes, f"{name} [{unit}]")
 
 
-def profile_panel(figure: Any, axes: Any, scan: Scan) -> None:
+def profile_panel(figure: Any, axes: Any, scan: Scan, note: str) -> None:
     """Range over azimuth, coloured by intensity, for sensors of one or two rings."""
     azimuth = np.degrees(azimuth_elevation(scan)[0])
     shot, values = scan.fields["shot"], scan.fields["intensity"]
     drawn = axes.scatter(
         azimuth[shot], scan.fields["range"], c=values, s=5, cmap=INTENSITY_COLOURS,
-        norm=field_norm("intensity", values), linewidths=0,
+        norm=field_norm(values), linewidths=0,
     )  # fmt: skip
-    quiet(axes, "Range over azimuth")
+    quiet(axes, "Range over azimuth" + note)
     axes.set(xlabel="azimuth [°], left to right", ylabel="range [m]")
     axes.set_ylim(bottom=0.0)
     axes.invert_xaxis()
@@ -137,9 +145,10 @@ def lit_by_height(colour: NDArray[Any], height: NDArray[Any]) -> NDArray[np.floa
     return np.clip(colour * light[:, None], 0.0, 1.0)
 
 
-def map_panel(axes: Any, xyz: NDArray[Any], colour: NDArray[Any], extent: Extent, *, dot_pixels: float = 1.5) -> None:
+def map_panel(axes: Any, xyz: NDArray[Any], colour: NDArray[Any], extent: Extent) -> None:
     """Points from above in given colours (n, 3), one dot a cell, the highest point on top; equal axes in metres."""
     width, _ = panel_pixels(axes)
+    dot_pixels = np.interp(len(xyz), [2_000, 20_000, 100_000], [4.0, 2.2, 1.5])  # few points need larger dots
     cell = (extent[1] - extent[0]) / (width / dot_pixels)
     image = birds_eye(xyz, colour, extent=extent, cell_m=cell)
     opaque = np.isfinite(image[..., :1]).astype(np.float32)
@@ -157,13 +166,16 @@ def scalar_map_panel(
     """Points from above, coloured by a number, with its colour bar."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
+    from matplotlib.colors import ListedColormap, Normalize
 
-    norm = Normalize(*robust_limits(values, 1.0, 98.0), clip=True)
-    rgb = colormaps[colours](norm(values))[:, :3]
+    low, high = robust_limits(values, 1.0, 98.0)
+    norm = Normalize(low, max(high, low + 0.1), clip=True)
+    # The darkest quarter of a colour map is lost on a dark sheet.
+    visible = ListedColormap(colormaps[colours](np.linspace(0.25, 1.0, 256)))
+    rgb = visible(norm(values))[:, :3]
     map_panel(axes, xyz, np.asarray(rgb), extent)
     inset = axes.inset_axes([0.02, 0.045, 0.3, 0.022])
-    bar = figure.colorbar(ScalarMappable(norm, colours), cax=inset, orientation="horizontal")
+    bar = figure.colorbar(ScalarMappable(norm, visible), cax=inset, orientation="horizontal")
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=INK, labelsize=7.5, length=2, width=0.6, pad=2)
     bar.ax.xaxis.set_ticks_position("top")

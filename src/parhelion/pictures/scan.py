@@ -6,6 +6,7 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.records import Scan
@@ -14,6 +15,7 @@ from parhelion.pictures.grids import is_organised, panorama
 from parhelion.pictures.style import HEIGHT_COLOURS, check_picture, quiet, save, sheet
 
 _WIDTH_IN, _HEIGHT_IN = 15.0, 10.6
+_FLAT_M = 0.05
 
 
 def draw_scan(scan: Scan, path: str | PathLike[str], title: str | None = None) -> None:
@@ -49,46 +51,52 @@ def scan_facts(scan: Scan) -> str:
     return "   |   ".join(facts).replace(",", " ")
 
 
-def sensor_panels(figure: Any, scan: Scan, *, top: float, bottom: float) -> None:
-    """Range and intensity from the sensor's own place, between two heights of the sheet."""
+def sensor_panels(figure: Any, scan: Scan, *, top: float, bottom: float, note: str = "") -> None:
+    """Range and intensity from the sensor's own place, between two heights of the sheet; `note` follows the titles."""
     if not is_organised(scan):
         grid = figure.add_gridspec(1, 2, left=0.045, right=0.94, top=top, bottom=bottom, wspace=0.17)
         for column, name in enumerate(("range", "intensity")):
-            panels.scatter_panel(figure, figure.add_subplot(grid[0, column]), scan, name)
+            panels.scatter_panel(figure, figure.add_subplot(grid[0, column]), scan, name, note)
         return
     layout = panorama(scan)
     if layout.shape[0] <= 2:
         grid = figure.add_gridspec(1, 1, left=0.045, right=0.94, top=top, bottom=bottom)
-        panels.profile_panel(figure, figure.add_subplot(grid[0, 0]), scan)
+        panels.profile_panel(figure, figure.add_subplot(grid[0, 0]), scan, note)
         return
     grid = figure.add_gridspec(2, 1, left=0.045, right=0.94, top=top, bottom=bottom, hspace=0.24)
     for row, name in enumerate(("range", "intensity")):
         axes = figure.add_subplot(grid[row, 0])
-        panels.panorama_panel(figure, axes, scan, layout, name, azimuth_labels=row == 1)
+        panels.panorama_panel(figure, axes, scan, layout, name, note, azimuth_labels=row == 1)
 
 
 def _from_above(figure: Any, scan: Scan) -> None:
     points = scan.deskewed() if scan.frame == "sensor" else scan
     xyz = np.asarray(points.xyz, np.float64)
-    half = _half_side(xyz)
     grid = figure.add_gridspec(1, 2, left=0.045, right=0.985, top=0.475, bottom=0.055, wspace=0.1)
-    by_label, by_height = (figure.add_subplot(grid[0, column]) for column in range(2))
-    extent = panels.fitted_extent(by_label, np.zeros(2), half, half)
+    by_label, beside = (figure.add_subplot(grid[0, column]) for column in range(2))
+    middle, half = _reach(xyz)
+    extent = panels.fitted_extent(by_label, middle, *half)
     names = scan.names.get("label", {})
     quiet(by_label, "From above, by label")
-    quiet(by_height, "From above, by height")
     if "label" in points.fields:
         label = points.fields["label"]
         panels.map_panel(by_label, xyz, panels.label_rgb(label, names, xyz[:, 2]), extent)
         panels.label_legend(by_label, label, names, loc="upper left")
-    panels.scalar_map_panel(figure, by_height, xyz, xyz[:, 2], extent, HEIGHT_COLOURS, "height above the sensor [m]")
-    for axes in (by_label, by_height):
+    if len(xyz) and np.ptp(xyz[:, 2]) > _FLAT_M:
+        quiet(beside, "From above, by height")
+        panels.scalar_map_panel(figure, beside, xyz, xyz[:, 2], extent, HEIGHT_COLOURS, "height above the sensor [m]")
+    else:
+        quiet(beside, "From above, by range")
+        distance = points.fields["range"]
+        panels.scalar_map_panel(figure, beside, xyz, distance, extent, HEIGHT_COLOURS, "range [m]")
+    for axes in (by_label, beside):
         panels.sensor_mark(axes, 0.0, 0.0, 0.0, 0.09 * (extent[1] - extent[0]) / 2)
 
 
-def _half_side(xyz: Any) -> float:
-    """Half side of a square [m] that holds nearly all points."""
+def _reach(xyz: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Middle and half sides [m] of a rectangle that holds the sensor and nearly all points."""
     if len(xyz) == 0:
-        return 1.0
-    reach = np.nanpercentile(np.abs(xyz[:, :2]).max(axis=1), 97.0)
-    return float(max(1.05 * reach, 0.5))
+        return np.zeros(2), np.ones(2)
+    low, high = np.percentile(xyz[:, :2], [1.5, 98.5], axis=0)
+    low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+    return (low + high) / 2, np.maximum(1.06 * (high - low) / 2, 0.5)

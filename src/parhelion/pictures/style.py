@@ -21,7 +21,7 @@ ACCENT = "#ffb454"
 
 RANGE_COLOURS = "viridis_r"
 INTENSITY_COLOURS = "inferno"
-HEIGHT_COLOURS = "cividis"
+HEIGHT_COLOURS = "viridis"
 
 DPI = 120
 PICTURE_ENDINGS = (".png", ".jpg", ".pdf", ".svg")
@@ -132,8 +132,18 @@ def quiet(axes: Any, title: str = "") -> None:
 
 def colour_bar(figure: Any, image: Any, axes: Any, label: str) -> None:
     """A slim bar of its own axes right of `axes`, with its unit."""
-    inset = axes.inset_axes([1.008, 0.0, 0.009, 1.0])
+    from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
+
+    figure_width = figure.get_size_inches()[0]
+    inch = 1.0 / (axes.get_position().width * figure_width)
+    inset = axes.inset_axes([1.0 + 0.11 * inch, 0.0, 0.13 * inch, 1.0])
     bar = figure.colorbar(image, cax=inset)
+    low, high = image.norm.vmin, image.norm.vmax
+    if low > 0.0:
+        digits = (1.0, 2.0, 5.0) if high / low < 200.0 else (1.0,)
+        bar.ax.yaxis.set_major_locator(LogLocator(subs=digits, numticks=20))
+        bar.ax.yaxis.set_minor_locator(NullLocator())
+        bar.ax.yaxis.set_major_formatter(ScalarFormatter())
     bar.set_label(label, color=MUTED, size=9)
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=MUTED, labelsize=8, length=2, width=0.6)

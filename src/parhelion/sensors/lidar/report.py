@@ -150,6 +150,12 @@ class Points:
     returns: NDArray[np.uint8]
     """Number of returns of each beam, shape (beams,)."""
 
+    @classmethod
+    def none(cls, beams: int) -> Points:
+        """No returns at all."""
+        fields = {name: _typed(name, np.zeros(0)) for name in (*_MEASURED, *_LOOKED_UP)}
+        return cls(np.zeros(0, np.uint32), fields, np.zeros((0, 3), np.float32), np.zeros(beams, np.uint8))
+
 
 def collect(target: Target, rows: list[Row], beams: Beams) -> Points:
     """Drop what is not valid and look up what was hit: on the device, where it is done in parallel."""
@@ -159,6 +165,8 @@ def collect(target: Target, rows: list[Row], beams: Beams) -> Points:
     index = dr.arange(mi.UInt32, beams.count * n)
     beam = index // n
     chosen = dr.compress(dr.gather(mi.Bool, valid, (index - beam * n) * beams.count + beam))
+    if len(chosen) == 0:
+        return Points.none(beams.count)
     beam = chosen // n
     register = chosen - beam * n
     source = register * beams.count + beam
@@ -198,7 +206,11 @@ _MEASURED = ("range", "intensity", "reflectivity", "power")
 
 def _joined(dr: Any, rows: list[Row], name: str) -> Any:
     values = [getattr(row, name) for row in rows]
-    return values[0] if len(values) == 1 else dr.concat(values)
+    if len(values) == 1:
+        return values[0]
+    if values[0].ndim == 1:
+        return dr.concat(values)
+    return type(values[0])(*(dr.concat([value[k] for value in values]) for k in range(3)))
 
 
 def _typed(name: str, values: NDArray[Any]) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from parhelion.core.trajectory import Waypoints
 from parhelion.world.builtin.buildings import Band, building
 from parhelion.world.builtin.many import boxes, copies, moved, quads, struts
 from parhelion.world.builtin.paths import timed_path
-from parhelion.world.builtin.props import Part, add_parts, bench, litter_bin, lamp_pole, person, placed
+from parhelion.world.builtin.props import Part, add_parts, bench, lamp_pole, litter_bin, person, placed
 from parhelion.world.builtin.trees import tree
 from parhelion.world.builtin.vehicles import PAINTS, car, lorry
 from parhelion.world.builtin.waterfront import (

@@ -1,0 +1,69 @@
+"""What the figures were measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from datetime import datetime, timezone
+from importlib import metadata
+
+_PACKAGES = ("parhelion", "mitsuba", "drjit", "numpy", "embreex", "open3d", "warp-lang")
+
+
+def description() -> list[str]:
+    """Lines that name the date, the hardware, how busy it was, and the versions of everything measured."""
+    from parhelion.rays.device import engine
+
+    running = engine()
+    lines = [
+        f"date: {datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",
+        f"CPU: {_cpu_model()}, {len(os.sched_getaffinity(0))} cores; load before the run {os.getloadavg()[0]:.1f}",
+        f"memory: {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
+        f"engine: {running.device}, {running.dr.thread_count()} CPU threads",
+        f"Python {platform.python_version()}, " + ", ".join(_versions()),
+    ]
+    gpu = _gpu_names()
+    if gpu:
+        lines.insert(2, f"GPU: {gpu}")
+    return lines
+
+
+def _cpu_model() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            for line in file:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _gpu_names() -> str:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ""
+    command = [program, "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return "; ".join(answer.stdout.strip().splitlines()) if answer.returncode == 0 else ""
+
+
+def _versions() -> list[str]:
+    found = []
+    for name in _PACKAGES:
+        try:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def memory_bytes(field: str) -> int:
+    """A field of /proc/self/status in bytes: VmRSS, resident now, or VmHWM, the most there was."""
+    with open("/proc/self/status", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) * 1024
+    raise OSError(f"/proc/self/status has no field {field}")

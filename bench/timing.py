@@ -1,0 +1,76 @@
+"""Fair timing on a noisy machine: contenders take turns, and the best of several rounds counts."""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Times:
+    """Wall times of one contender, one a round [s]."""
+
+    seconds: tuple[float, ...]
+
+    @property
+    def best(self) -> float:
+        """The shortest [s]: what the work costs when nothing else disturbs it."""
+        return min(self.seconds)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """How much longer one contender takes than another."""
+
+    best: float
+    """Ratio of the best times."""
+    low: float
+    """Lower quartile of the ratios of single rounds: how far noise reaches."""
+    high: float
+    """Upper quartile."""
+
+    def __str__(self) -> str:
+        return f"{self.best:.2f} ({self.low:.2f}–{self.high:.2f})"
+
+    def inverse(self) -> Ratio:
+        """The same comparison seen from the other side."""
+        return Ratio(1.0 / self.best, 1.0 / self.high, 1.0 / self.low)
+
+
+def ratio(longer: Times, shorter: Times) -> Ratio:
+    """How many times longer the first takes, from times that were taken in turns."""
+    pairs = [a / b for a, b in zip(longer.seconds, shorter.seconds, strict=True)]
+    low, _, high = statistics.quantiles(pairs, n=4) if len(pairs) > 1 else (pairs[0],) * 3
+    return Ratio(longer.best / shorter.best, low, high)
+
+
+def take_turns(
+    contenders: Mapping[str, Callable[[], object]], *, rounds: int, most_seconds: float = 30.0
+) -> dict[str, Times]:
+    """Run all contenders in turn, `rounds` times or until `most_seconds` [s] are over (three rounds at least).
+
+    Each is run once before, unmeasured, so that kernels are compiled and caches are filled. Who goes first changes
+    from round to round. Garbage collection is held back during a round.
+    """
+    for run in contenders.values():
+        run()
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    names = list(contenders)
+    end = time.perf_counter() + most_seconds
+    for number in range(rounds):
+        if number >= 3 and time.perf_counter() > end:
+            break
+        first = number % len(names)
+        gc.collect()
+        gc.disable()
+        try:
+            for name in names[first:] + names[:first]:
+                start = time.perf_counter()
+                contenders[name]()
+                seconds[name].append(time.perf_counter() - start)
+        finally:
+            gc.enable()
+    return {name: Times(tuple(values)) for name, values in seconds.items()}

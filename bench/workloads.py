@@ -1,0 +1,120 @@
+"""What is measured: worlds, rays and sensors that several tables share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import parhelion as ph
+from parhelion.rays.device import Engine
+from parhelion.rays.scene import RayScene
+
+OS1 = "ouster/os1-128"
+VLP = "velodyne/vlp-16"
+NO_LIMIT_M = 1e6
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How much to measure."""
+
+    quick: bool
+
+    def rounds(self, most: int) -> int:
+        """Rounds of a measurement: `most`, or four in a quick run."""
+        return min(most, 4) if self.quick else most
+
+    @property
+    def most_seconds(self) -> float:
+        """Time that one measurement may take [s]."""
+        return 2.5 if self.quick else 8.0
+
+
+@lru_cache(maxsize=1)
+def city() -> ph.World:
+    """The built-in city, standing still; built once."""
+    return ph.World.load("city")
+
+
+@lru_cache(maxsize=1)
+def city_scene() -> RayScene:
+    """The ray scene of the city."""
+    return RayScene(city().geometry("lidar"))
+
+
+def scan_rays(world: ph.World, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """`count` rays of an OS1-128 at the world's viewpoint, in order of firing: origins and directions, (n, 3) each.
+
+    Beyond one scan the scan is repeated, each time turned by a golden section of a column, as one of a higher
+    resolution would be.
+    """
+    shots = ph.Lidar(OS1).shots()
+    scans = -(-count // len(shots))
+    turns = 2.0 * np.pi / 1024.0 * ((np.arange(scans) * 0.6180339887) % 1.0)
+    c, s, zero = np.cos(turns), np.sin(turns), np.zeros(scans)
+    turn = np.stack([c, -s, zero, s, c, zero, zero, zero, zero + 1.0], axis=1).reshape(-1, 3, 3)
+    origin = np.einsum("kij,nj->kni", turn, shots.origin).reshape(-1, 3)[:count] + world.viewpoint.xyz
+    direction = np.einsum("kij,nj->kni", turn, shots.direction).reshape(-1, 3)[:count]
+    return origin.astype(np.float32), direction.astype(np.float32)
+
+
+def device_rays(scene: RayScene, origin: NDArray[Any], direction: NDArray[Any]) -> tuple[Any, Any]:
+    """Rays on the device, in the scene's local frame."""
+    mi, dr = scene.engine.mi, scene.engine.dr
+    local = mi.Point3f((origin - scene.origin).T.astype(np.float32))
+    towards = mi.Vector3f(np.ascontiguousarray(direction.T))
+    dr.eval(local, towards)
+    dr.sync_thread()
+    return local, towards
+
+
+def bare_cast(scene: RayScene, origin: Any, direction: Any, limit_m: float = NO_LIMIT_M) -> Callable[[], Any]:
+    """A cast of device rays into the static triangles that finds distance, triangle and place in it, and no more."""
+    engine = scene.engine
+    mi = engine.mi
+    limit = engine.dr.opaque(mi.Float, limit_m)
+
+    def run() -> Any:
+        assert scene.static is not None
+        hit = scene.static.ray_intersect_preliminary(mi.Ray3f(origin, direction, limit, 0.0, []), False)
+        finish(engine, hit.t, hit.prim_index, hit.prim_uv)
+        return hit
+
+    return run
+
+
+def finish(engine: Engine, *values: Any) -> None:
+    """Evaluate kernel variables and wait for them."""
+    engine.dr.eval(*values)
+    engine.dr.sync_thread()
+
+
+def sub_rays_of_scan(lidar: ph.Lidar, world: ph.World, seed: int) -> tuple[RayScene, Any, Any]:
+    """Every sub-ray that `lidar.scan(world, seed=seed)` traces first, as evaluated device rays."""
+    from parhelion.core.trajectory import Fixed
+
+    target = lidar._target(world)
+    device = lidar._device(target)
+    motion = Fixed(world.viewpoint)
+    stream = lidar._stream(seed, motion, 0.0, None)
+    beams, _ = device._emit(target, lidar.shots(), [motion], [0.0], [stream])
+    engine = target.engine
+    dr, mi = engine.dr, engine.mi
+    index = dr.arange(mi.UInt32, beams.count * device.sub_rays.count)
+    beam = index // device.sub_rays.count
+    offset, direction = device.sub_rays.ray(beams, beam, index - beam * device.sub_rays.count)
+    origin = dr.gather(mi.Point3f, beams.origin, beam) + offset
+    finish(engine, origin, direction)
+    return target.scene, origin, direction
+
+
+def poses_along(world: ph.World, count: int) -> list[ph.Pose]:
+    """Poses spread evenly in time over the world's drive."""
+    path: Any = world.path
+    xyz, quat = path.sample(np.linspace(path.times[0], path.times[-1], count + 2)[1:-1])
+    return [ph.Pose(x, q) for x, q in zip(xyz, quat, strict=True)]

@@ -1,0 +1,64 @@
+"""Small sensors and worlds whose answers are known in closed form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import parhelion as ph
+from parhelion.core.config import parse
+from parhelion.sensors.lidar.config import LidarConfig
+
+
+def sheet(**sections: Any) -> LidarConfig:
+    """A data sheet of a plain lidar: 21 x 5 beams within a few degrees, no noise terms; sections override."""
+    data: dict[str, Any] = {
+        "name": "rig",
+        "wavelength_nm": 905,
+        "pattern": {
+            "kind": "raster", "rate_hz": 10, "azimuth_deg": (-5, 5), "elevation_deg": (-1, 1), "columns": 21, "rows": 5,
+        },
+        "beam": {"divergence_mrad": (0, 0), "sub_rays": 1},
+        "range": {"min_m": 0.1, "max_m": 300, "rated": [{"reflectance": 0.9, "range_m": 100}]},
+        "receiver": {"returns": "strongest", "merge_distance_m": 1.0, "threshold_to_noise": 6},
+        "noise": {},
+        "intensity": {"scale": "reflectance"},
+        "sources": [{"title": "made for tests", "covers": ["pattern"]}],
+    }  # fmt: skip
+    for name, values in sections.items():
+        data[name] = {**data[name], **values} if isinstance(data.get(name), dict) and "kind" not in values else values
+    return parse(LidarConfig, data, "rig")
+
+
+def one_beam(**sections: Any) -> LidarConfig:
+    """The same with a single beam along x."""
+    pattern = {
+        "kind": "raster", "rate_hz": 10, "azimuth_deg": (0, 0), "elevation_deg": (0, 0), "columns": 1, "rows": 1,
+    }  # fmt: skip
+    return sheet(**{"pattern": pattern, **sections})
+
+
+def many_beams(count: int, **sections: Any) -> LidarConfig:
+    """`count` beams along x, all the same: for statistics."""
+    pattern = {
+        "kind": "raster", "rate_hz": 10, "azimuth_deg": (0, 1e-9), "elevation_deg": (0, 0), "columns": count, "rows": 1,
+    }  # fmt: skip
+    return sheet(**{"pattern": pattern, **sections})
+
+
+def wall(distance: float, material: str = "lambert-50", *, size: float = 50.0, turn_deg: float = 0.0) -> ph.World:
+    """A board that faces the origin, its near face at `distance` on the x axis, turned about the vertical."""
+    world = ph.World()
+    add_wall(world, distance, material, size=size, turn_deg=turn_deg)
+    return world
+
+
+def add_wall(
+    world: ph.World, distance: float, material: str, *, size: float = 50.0, turn_deg: float = 0.0, y: float = 0.0
+) -> None:
+    """One more such board."""
+    vertices, faces = ph.shapes.plane(size, size).vertices, ph.shapes.plane(size, size).faces
+    # The level plane faces up; pitched by -90 degrees it faces -x.
+    world.add(
+        (vertices, faces), material=material, label="board",
+        pose=ph.Pose((distance, y, 0), rpy_deg=(0, 0, turn_deg)) @ ph.Pose(rpy_deg=(0, -90, 0)),
+    )  # fmt: skip
