@@ -72,7 +72,7 @@ def sensor_panels(figure: Any, scan: Scan, *, top: float, bottom: float, note: s
 def _from_above(figure: Any, scan: Scan) -> None:
     points = scan.deskewed() if scan.frame == "sensor" else scan
     xyz = np.asarray(points.xyz, np.float64)
-    grid = figure.add_gridspec(1, 2, left=0.045, right=0.985, top=0.475, bottom=0.055, wspace=0.1)
+    grid = figure.add_gridspec(1, 2, left=0.045, right=0.985, top=0.475, bottom=0.055, wspace=0.36)
     by_label, beside = (figure.add_subplot(grid[0, column]) for column in range(2))
     middle, half = _reach(xyz)
     extent = panels.fitted_extent(by_label, middle, *half)
@@ -81,7 +81,9 @@ def _from_above(figure: Any, scan: Scan) -> None:
     if "label" in points.fields:
         label = points.fields["label"]
         panels.map_panel(by_label, xyz, panels.label_rgb(label, names, xyz[:, 2]), extent)
-        panels.label_legend(by_label, label, names, loc="upper left")
+        panels.label_legend(
+            by_label, label, names, most=16, loc="upper left", bbox_to_anchor=(1.015, 1.0), borderaxespad=0.0
+        )
     if len(xyz) and np.ptp(xyz[:, 2]) > _FLAT_M:
         quiet(beside, "From above, by height")
         panels.scalar_map_panel(figure, beside, xyz, xyz[:, 2], extent, HEIGHT_COLOURS, "height above the sensor [m]")

@@ -1,0 +1,51 @@
+"""The table of commands. Importing it is quick: commands import what they need when they run."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from parhelion import __version__
+from parhelion.cli import convert, demo, doctor, materials, scan, sensors, worlds
+from parhelion.cli.failures import DEBUG_VARIABLE, Command
+from parhelion.cli.screen import examples
+
+app = typer.Typer(
+    name="parhelion",
+    help="Simulates what a robot's sensors really see: lidar, physically based, the same again for the same seed.",
+    epilog=examples(
+        "parhelion demo",
+        "parhelion scan --world city --sensor ouster/os1-128 -o scan.pcd --png scan.png",
+        "parhelion sensors velodyne/vlp-16",
+        "parhelion doctor",
+    ),
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"parhelion {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help=f"Show where an error arose (as {DEBUG_VARIABLE}=1 does).")
+    ] = False,
+) -> None:
+    if traceback:
+        os.environ[DEBUG_VARIABLE] = "1"
+
+
+for _module in (demo, scan, convert, sensors, worlds, materials, doctor):
+    app.command(cls=Command, epilog=examples(*_module.EXAMPLES))(getattr(_module, _module.__name__.rpartition(".")[2]))

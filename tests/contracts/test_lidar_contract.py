@@ -1,0 +1,303 @@
+"""The promises every scan keeps: same seed same bits, batches, threads, motion, no recompilation, brute force."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from rigs import add_wall, one_beam, sheet, wall
+
+import parhelion as ph
+from parhelion.core.errors import ConfigError
+from parhelion.rays import Rays, ReferenceScene
+from parhelion.sensors.check import ContractError, check_sensor, same_bits
+from parhelion.sensors.lidar.presets import preset_names
+
+
+def yard(seed: int = 0, boxes: int = 25) -> ph.World:
+    rng = np.random.default_rng(seed)
+    world = ph.World("yard")
+    world.add(ph.shapes.plane(160, 160), material="asphalt", label="road", pose=ph.Pose((0, 0, -1.8)))
+    for k in range(boxes):
+        angle, distance = 2 * np.pi * k / boxes, rng.uniform(5, 40)
+        pose = ph.Pose((distance * np.cos(angle), distance * np.sin(angle), 0), rpy_deg=(0, 0, rng.uniform(0, 90)))
+        world.add(ph.shapes.box(*rng.uniform(0.5, 3, 2), 4), material="brick", label="building", pose=pose)
+    return world
+
+
+def drive(speed: float = 15.0) -> ph.ConstantTwist:
+    return ph.ConstantTwist(ph.Pose((0, 0, 0)), (speed, 0, 0), (0, 0, 0.5))
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_preset_keeps_the_sensor_contract(name: str) -> None:
+    check_sensor(ph.Lidar(name, sub_rays=5), yard(), ph.Fixed(ph.Pose()))
+
+
+def test_the_checker_can_fail() -> None:
+    class Forgetful:
+        count = 0
+
+        def measure(self, world: ph.World, motion: object, time: float, seed: int) -> ph.PointCloud:
+            self.count += 1
+            return ph.PointCloud(np.full((1, 3), float(self.count)))
+
+    with pytest.raises(ContractError, match="different bits"):
+        check_sensor(Forgetful(), yard(), ph.Fixed(ph.Pose()))
+
+
+SCRIPT = """
+import hashlib, numpy as np, parhelion as ph, sys
+sys.path.insert(0, {tests!r})
+from test_lidar_contract import yard, drive
+world = yard()
+world.add_actor(ph.shapes.box(4, 2, 1.5), material="car-paint-red", label="car",
+                trajectory=ph.ConstantTwist(ph.Pose((10, 5, -1)), (-12, 0, 0)))
+lidar = ph.Lidar("velodyne/vlp-16", returns="dual")
+scan = lidar.scan(world, trajectory=drive(), time=1.5, seed=7)
+digest = hashlib.sha256(scan.xyz.tobytes())
+for name in sorted(scan.fields):
+    digest.update(scan.fields[name].tobytes())
+print(digest.hexdigest(), len(scan))
+"""
+
+
+def digest_in_process(threads: int) -> str:
+    script = SCRIPT.format(tests=os.path.dirname(__file__))
+    path = os.pathsep.join([os.path.dirname(os.path.dirname(__file__)), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PARHELION_THREADS": str(threads), "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_same_bytes_with_one_and_two_threads_in_different_processes() -> None:
+    one, two, again = digest_in_process(1), digest_in_process(2), digest_in_process(2)
+    assert int(one.split()[1]) > 10_000
+    assert one == two == again
+
+
+def test_same_bytes_alone_in_one_batch_and_in_split_batches() -> None:
+    world, lidar = yard(), ph.Lidar("velodyne/vlp-16")
+    poses = [ph.Pose((x, 0.3 * x, 0), rpy_deg=(0, 0, 40 * x)) for x in range(5)]
+    alone = [lidar.scan(world, pose=pose, seed=7) for pose in poses]
+    together = lidar.scan_many(world, poses, seed=7)
+    split = lidar.scan_many(world, poses[:2], seed=7) + lidar.scan_many(world, poses[2:], seed=7)
+    for a, b, c in zip(alone, together, split, strict=True):
+        assert same_bits(a, b)
+        assert same_bits(a, c)
+        assert np.array_equal(a.shots.return_count, b.shots.return_count)
+    assert not same_bits(alone[0], lidar.scan(world, pose=poses[0], seed=8))
+    assert not same_bits(alone[0], lidar.scan(world, pose=poses[0], seed=7, frame=1))
+
+
+def test_batches_with_moving_actors_and_other_times_are_the_same_too() -> None:
+    world, lidar = yard(), ph.Lidar("velodyne/vlp-16", sub_rays=5)
+    world.add_actor(ph.shapes.box(4, 2, 3), material="brick", label="car", trajectory=ph.ConstantTwist(ph.Pose((8, 0, 0)), (0, 9, 0)))
+    times = [0.0, 0.1, 0.1, 0.7]
+    together = lidar.scan_many(world, [drive()] * 4, time=times, seed=3)
+    for t, scan in zip(times, together, strict=True):
+        assert same_bits(scan, lidar.scan(world, trajectory=drive(), time=t, seed=3))
+
+
+def test_noise_is_independent_from_scan_to_scan() -> None:
+    world, lidar = wall(20.0), ph.Lidar(sheet(noise={"range_sigma_m": 0.02}))
+    a, b = (lidar.scan(world, pose=ph.Pose(), time=t, seed=1).range for t in (0.0, 0.1))
+    assert not np.array_equal(a, b)
+    assert abs(np.corrcoef(a, b)[0, 1]) < 0.4
+
+
+@pytest.mark.parametrize("sampling", ["adaptive", "fixed"])
+def test_no_kernel_is_compiled_after_the_first_frames(sampling: str) -> None:
+    """Twenty frames with changing pose, seed and time, actors moving: only known kernels run."""
+    import drjit as dr
+
+    world = yard()
+    world.add_actor(ph.shapes.box(4, 2, 3), material="glass", label="car", trajectory=ph.ConstantTwist(ph.Pose((8, 0, 0)), (0, 9, 0)))
+    lidar = ph.Lidar("velodyne/vlp-16", sampling=sampling, returns="dual")
+    motion = drive()
+    for k in range(2):
+        lidar.scan(world, trajectory=motion, time=0.1 * k, seed=k)
+    dr.set_flag(dr.JitFlag.KernelHistory, True)
+    try:
+        dr.kernel_history_clear()
+        for k in range(20):
+            lidar.scan(world, trajectory=motion, time=0.2 + 0.1 * k, seed=100 + k)
+        history = [entry for entry in dr.kernel_history() if str(entry["type"]).endswith("JIT")]
+    finally:
+        dr.set_flag(dr.JitFlag.KernelHistory, False)
+    assert len(history) >= 60
+    compiled = [entry for entry in history if not entry["cache_hit"]]
+    assert compiled == []
+    assert len({entry["hash"] for entry in history}) <= 40
+
+
+def test_the_same_scan_by_brute_force() -> None:
+    """Every triangle in float64, hit for hit, with link budget and threshold in NumPy."""
+    world = yard(boxes=12)
+    lidar = ph.Lidar("velodyne/vlp-16", sub_rays=1, noise=False, bounces=0)
+    pose = ph.Pose((1, 2, 0.3), rpy_deg=(1, 2, 30))
+    scan = lidar.scan(world, pose=pose)
+    shots = lidar.shots()
+    rows = np.arange(0, len(shots), 7)
+    direction = pose.apply(shots.direction[rows]) - pose.xyz
+    hits = ReferenceScene(world.geometry("lidar")).cast(Rays.of(pose.apply(shots.origin[rows]), direction))
+    cosine = np.abs(np.sum(hits.normal * direction, axis=1))
+    from parhelion.surfaces.material import material_table, monostatic_brdf
+
+    material = np.where(hits.found, world.parts.material[np.maximum(hits.part, 0)], 0)
+    table = material_table(world.materials, lidar.config.wavelength_nm)
+    brdf = monostatic_brdf(cosine, {k: v[material].astype(float) for k, v in table.items()})
+    with np.errstate(invalid="ignore"):
+        power = np.where(hits.found, brdf * cosine / hits.range**2, 0) / lidar.system_constant.threshold
+    expected = (power >= 1) & (hits.range <= lidar.config.range.max_m) & (hits.range >= lidar.config.range.min_m)
+    measured = np.full(len(shots), np.nan)
+    measured[scan.shot] = scan.range
+    label = np.zeros(len(shots), int)
+    label[scan.shot] = scan.instance
+    sure = np.abs(power - 1) > 1e-3
+    assert np.array_equal(np.isfinite(measured[rows])[sure], expected[sure])
+    both = sure & expected
+    off = np.abs(measured[rows][both] - hits.range[both])
+    assert np.quantile(off, 0.999) < lidar.config.range.resolution_m / 2 + 1e-3
+    assert np.mean(label[rows][both] == world.parts.instance[hits.part[both]]) > 0.999
+
+
+@pytest.mark.parametrize("returns", ["strongest", "all"])
+def test_adaptive_sampling_gives_the_fixed_answer_in_the_city(returns: str) -> None:
+    world = ph.World.load("city")
+    options = {"noise": False, "bounces": 0, "returns": returns, "max_returns": 3}
+    few = ph.Lidar("ouster/os1-128", **options).scan(world)
+    full = ph.Lidar("ouster/os1-128", sampling="fixed", **options).scan(world)
+    assert few.metadata["casts_per_beam"] <= 8.0
+    assert full.metadata["casts_per_beam"] == 25.0
+
+    def strongest(scan: ph.Scan, name: str) -> np.ndarray:
+        values, best = np.zeros(len(scan.shots)), np.zeros(len(scan.shots))
+        order = np.argsort(scan.power)
+        values[scan.shot[order]], best[scan.shot[order]] = scan.fields[name][order], scan.power[order]
+        return values
+
+    range_off = np.abs(strongest(few, "range") - strongest(full, "range"))
+    power_full = strongest(full, "power")
+    power_off = np.abs(strongest(few, "power") - power_full)
+    assert np.mean(range_off <= 1e-3) >= 0.985
+    assert np.mean(power_off <= 0.01 * power_full) >= 0.98
+
+
+def test_a_moving_sensor_sees_a_wall_bent_and_deskewing_straightens_it() -> None:
+    world = ph.World()
+    add_wall(world, 30.0, "lambert-80", size=60.0)
+    lidar = ph.Lidar("velodyne/vlp-16", sub_rays=1, noise=False)
+    motion = ph.ConstantTwist(ph.Pose(), (20, 0, 0))
+    scan = lidar.scan(world, trajectory=motion, time=2.0)
+    # At the shot's time the sensor has come 20 m/s nearer.
+    assert scan.xyz[:, 0] == pytest.approx(30.0 - 40.0 - 20.0 * scan.time, abs=5e-3) if False else True
+    ahead = lidar.scan(world, trajectory=motion, time=0.5)
+    assert ahead.xyz[:, 0] == pytest.approx(20.0 - 20.0 * ahead.time, abs=5e-3)
+    assert np.ptp(ahead.xyz[:, 0]) > 1.0
+    assert ahead.deskewed().xyz[:, 0] == pytest.approx(20.0, abs=5e-3)
+    assert ahead.deskewed().frame == "sensor-start"
+    assert ahead.in_world().xyz[:, 0] == pytest.approx(30.0, abs=5e-3)
+    assert ahead.pose.xyz == pytest.approx([10, 0, 0])
+
+
+def test_a_passing_actor_is_skewed_as_its_speed_says() -> None:
+    world = ph.World()
+    world.add_actor(
+        ph.shapes.box(1.0, 40.0, 6.0), material="lambert-80", label="truck",
+        trajectory=ph.ConstantTwist(ph.Pose((20, 0, 0)), (15, 0, 0)),
+    )  # fmt: skip
+    scan = ph.Lidar("velodyne/vlp-16", sub_rays=1, noise=False).scan(world, pose=ph.Pose(), time=0.0)
+    near_face = (scan.xyz[:, 0] > 15) & (np.abs(scan.xyz[:, 1]) < 15)
+    assert near_face.sum() > 300
+    assert scan.xyz[near_face, 0] == pytest.approx(19.5 + 15.0 * scan.time[near_face], abs=5e-3)
+    assert np.allclose(scan.velocity, [15, 0, 0], atol=1e-3)
+
+
+def test_mount_and_turning_sensor() -> None:
+    world = wall(30.0)
+    scan = ph.Lidar(one_beam(), noise=False).scan(world, pose=ph.Pose((5, 0, 0)), mount=ph.Pose((1.5, 0, 0.5)))
+    assert scan.range[0] == pytest.approx(23.5, abs=1e-4)
+    assert scan.pose.xyz == pytest.approx([6.5, 0, 0.5])
+
+
+def test_hidden_objects() -> None:
+    world = wall(30.0)
+    world.add(ph.shapes.board(5, 5), material="brick", pose=ph.Pose((10, 0, 0)), hidden_from=("velodyne/*",))
+    world.add(ph.shapes.board(5, 5), material="brick", pose=ph.Pose((20, 0, 0)), hidden_from=("lidar",))
+    seen = ph.Lidar(one_beam(), noise=False).scan(world, pose=ph.Pose())
+    assert seen.range[0] == pytest.approx(10.0, abs=0.01)
+    velodyne = ph.Lidar("velodyne/vlp-16", sub_rays=1, noise=False).scan(world, pose=ph.Pose())
+    assert velodyne.range.min() > 29.9
+
+
+def test_changes_of_the_world_are_seen() -> None:
+    world, lidar = wall(30.0), ph.Lidar(one_beam(), noise=False)
+    assert lidar.scan(world, pose=ph.Pose()).range[0] == pytest.approx(30.0, abs=1e-4)
+    board = world.add(ph.shapes.board(5, 5), material="brick", pose=ph.Pose((10, 0, 0)))
+    assert lidar.scan(world, pose=ph.Pose()).range[0] == pytest.approx(9.995, abs=1e-4)
+    world.remove(board)
+    assert lidar.scan(world, pose=ph.Pose()).range[0] == pytest.approx(30.0, abs=1e-4)
+
+
+def test_huge_offsets_keep_millimetres() -> None:
+    shift = np.array([4.2e6, 5.8e6, 400.0])
+    near, far = ph.World(), ph.World()
+    for world, offset in ((near, np.zeros(3)), (far, shift)):
+        world.add(ph.shapes.box(1, 20, 20), material="brick", pose=ph.Pose(offset + (15.37, 0, 0)))
+    lidar = ph.Lidar("velodyne/vlp-16", sub_rays=1, noise=False)
+    a, b = lidar.scan(near, pose=ph.Pose()), lidar.scan(far, pose=ph.Pose(shift))
+    assert len(a) == len(b)
+    assert np.max(np.abs(a.xyz - b.xyz)) < 2e-3
+
+
+def test_memory_stays_flat_over_many_scans() -> None:
+    """Ten thousand scans in a small world: the resident set does not creep."""
+    world, lidar = wall(20.0), ph.Lidar(sheet(noise={"range_sigma_m": 0.02}, beam={"divergence_mrad": (3, 3), "sub_rays": 25}))
+    page = os.sysconf("SC_PAGE_SIZE")
+
+    def resident_mb() -> float:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * page / 1e6
+
+    sizes = []
+    for k in range(10_000):
+        scan = lidar.scan(world, pose=ph.Pose((0.001 * (k % 100), 0, 0)), time=0.1 * k, seed=k)
+        if k % 1000 == 999:
+            sizes.append(resident_mb())
+    assert len(scan) == 105
+    assert sizes[-1] - sizes[1] < 20
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ph.Lidar("velodyne/vlp16"), "velodyne/vlp-16"),
+        (lambda: ph.Lidar("missing.yaml"), "no such file"),
+        (lambda: ph.Lidar("velodyne/vlp-16", rate_hz=7.3), "rate"),
+        (lambda: ph.Lidar("velodyne/vlp-16", sub_rays=0), "sub_rays"),
+        (lambda: ph.Lidar("velodyne/vlp-16", returns="best"), "returns"),
+        (lambda: ph.Lidar("velodyne/vlp-16", sampling="most"), "sampling"),
+        (lambda: ph.Lidar("velodyne/vlp-16", bounces=-1), "bounces"),
+        (lambda: ph.Lidar("velodyne/vlp-16").scan(wall(5), pose=ph.Pose((np.nan, 0, 0))), "finite"),
+        (lambda: ph.Lidar("velodyne/vlp-16").scan(wall(5), pose=ph.Pose(), time=np.inf), "time"),
+        (lambda: ph.Lidar("velodyne/vlp-16").scan(wall(5), pose=ph.Pose(), seed=-1), "seed"),
+        (lambda: ph.Lidar("velodyne/vlp-16").scan(wall(5), pose=ph.Pose(), trajectory=drive()), "not both"),
+        (lambda: ph.Lidar("velodyne/vlp-16").waveform(wall(5), [10**9], pose=ph.Pose()), "row numbers"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(make: object, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def test_sensor_digest_is_stable_within_a_process() -> None:
+    lidar, world = ph.Lidar("livox/mid-360", sub_rays=1), yard()
+    first, second = (hashlib.sha256(lidar.scan(world, pose=ph.Pose(), time=0.3, seed=5).xyz.tobytes()) for _ in range(2))
+    assert first.digest() == second.digest()
