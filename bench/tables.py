@@ -75,8 +75,10 @@ def show(table: Table) -> None:
     for row in table.cells():
         drawn.add_row(*row)
     console = Console(highlight=False)
-    # Into a file or pipe there is no width to keep to, and a cut cell would lose its figure.
-    console.print(drawn, width=None if console.is_terminal else 160, markup=False)
+    if not console.is_terminal:
+        # Into a file or pipe there is no width to keep to, and a cut cell would lose its figure.
+        console = Console(highlight=False, width=200)
+    console.print(drawn)
     for note in table.notes:
         console.print(f"  {note}", style="dim", markup=False, soft_wrap=True)
     console.print()
@@ -87,7 +89,9 @@ def plain(table: Table) -> str:
     lines = [table.columns, *table.cells()]
     widths = [max(len(line[k]) for line in lines) for k in range(len(table.columns))]
     text = [
-        "  ".join(cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(line, widths, strict=True)))
+        "  ".join(
+            cell.ljust(w) if k == 0 else cell.rjust(w) for k, (cell, w) in enumerate(zip(line, widths, strict=True))
+        )
         for line in lines
     ]
     text.insert(1, "-" * len(text[0]))

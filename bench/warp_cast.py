@@ -1,10 +1,17 @@
 """The ray query of Warp, alone in a module, since Warp compiles whole modules and reads annotations as they stand."""
 
+# mypy: disable-error-code="no-untyped-def, no-untyped-call, valid-type, untyped-decorator, misc, attr-defined, var-annotated"
+
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import warp as wp
+
+# Greetings and compile messages would stand between the tables; older versions know `quiet`, newer ones `log_level`.
+wp.config.quiet = True
+wp.config.log_level = 40
+wp.config.optimization_level = 3
 
 
 @wp.kernel
@@ -26,7 +33,6 @@ def caster(
     vertices: Any, faces: Any, origin: Any, direction: Any, limit_m: float
 ) -> tuple[Callable[[], None], Callable[[], Any]]:
     """A launch over rays that are in Warp's arrays already, and a read-out of the distances [m]."""
-    wp.config.quiet = True
     mesh = wp.Mesh(
         points=wp.array(vertices.astype(np.float32), dtype=wp.vec3, device="cpu"),
         indices=wp.array(faces.astype(np.int32).ravel(), dtype=int, device="cpu"),

@@ -9,13 +9,13 @@ import sys
 
 import numpy as np
 import pytest
-from rigs import add_wall, one_beam, sheet, wall
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.rays import Rays, ReferenceScene
 from parhelion.sensors.check import ContractError, check_sensor, same_bits
 from parhelion.sensors.lidar.presets import preset_names
+from rigs import add_wall, one_beam, sheet, wall
 
 
 def yard(seed: int = 0, boxes: int = 25) -> ph.World:
@@ -97,7 +97,12 @@ def test_same_bytes_alone_in_one_batch_and_in_split_batches() -> None:
 
 def test_batches_with_moving_actors_and_other_times_are_the_same_too() -> None:
     world, lidar = yard(), ph.Lidar("velodyne/vlp-16", sub_rays=5)
-    world.add_actor(ph.shapes.box(4, 2, 3), material="brick", label="car", trajectory=ph.ConstantTwist(ph.Pose((8, 0, 0)), (0, 9, 0)))
+    world.add_actor(
+        ph.shapes.box(4, 2, 3),
+        material="brick",
+        label="car",
+        trajectory=ph.ConstantTwist(ph.Pose((8, 0, 0)), (0, 9, 0)),
+    )
     times = [0.0, 0.1, 0.1, 0.7]
     together = lidar.scan_many(world, [drive()] * 4, time=times, seed=3)
     for t, scan in zip(times, together, strict=True):
@@ -106,7 +111,8 @@ def test_batches_with_moving_actors_and_other_times_are_the_same_too() -> None:
 
 def test_noise_is_independent_from_scan_to_scan() -> None:
     world, lidar = wall(20.0), ph.Lidar(sheet(noise={"range_sigma_m": 0.02}))
-    a, b = (lidar.scan(world, pose=ph.Pose(), time=t, seed=1).range for t in (0.0, 0.1))
+    truth = ph.Lidar(sheet(), noise=False).scan(world, pose=ph.Pose()).range
+    a, b = (lidar.scan(world, pose=ph.Pose(), time=t, seed=1).range - truth for t in (0.0, 0.1))
     assert not np.array_equal(a, b)
     assert abs(np.corrcoef(a, b)[0, 1]) < 0.4
 
@@ -117,23 +123,29 @@ def test_no_kernel_is_compiled_after_the_first_frames(sampling: str) -> None:
     import drjit as dr
 
     world = yard()
-    world.add_actor(ph.shapes.box(4, 2, 3), material="glass", label="car", trajectory=ph.ConstantTwist(ph.Pose((8, 0, 0)), (0, 9, 0)))
+    world.add_actor(
+        ph.shapes.box(4, 2, 3),
+        material="glass",
+        label="car",
+        trajectory=ph.ConstantTwist(ph.Pose((8, 0, 0)), (0, 9, 0)),
+    )
     lidar = ph.Lidar("velodyne/vlp-16", sampling=sampling, returns="dual")
     motion = drive()
     for k in range(2):
         lidar.scan(world, trajectory=motion, time=0.1 * k, seed=k)
     dr.set_flag(dr.JitFlag.KernelHistory, True)
     try:
-        dr.kernel_history_clear()
+        frames = []
         for k in range(20):
-            lidar.scan(world, trajectory=motion, time=0.2 + 0.1 * k, seed=100 + k)
-        history = [entry for entry in dr.kernel_history() if str(entry["type"]).endswith("JIT")]
+            dr.kernel_history_clear()
+            lidar.scan(world, trajectory=motion, time=0.2 + 0.02 * k, seed=100 + k)
+            frames.append([entry for entry in dr.kernel_history() if str(entry["type"]).endswith("JIT")])
     finally:
         dr.set_flag(dr.JitFlag.KernelHistory, False)
-    assert len(history) >= 60
-    compiled = [entry for entry in history if not entry["cache_hit"]]
-    assert compiled == []
-    assert len({entry["hash"] for entry in history}) <= 40
+    assert all(len(frame) >= 5 for frame in frames)
+    assert [entry["hash"] for frame in frames for entry in frame if not entry["cache_hit"]] == []
+    # Not even a known kernel in another form: every frame runs the same ones.
+    assert len({tuple(sorted(entry["hash"] for entry in frame)) for frame in frames}) == 1
 
 
 def test_the_same_scan_by_brute_force() -> None:
@@ -195,8 +207,8 @@ def test_a_moving_sensor_sees_a_wall_bent_and_deskewing_straightens_it() -> None
     lidar = ph.Lidar("velodyne/vlp-16", sub_rays=1, noise=False)
     motion = ph.ConstantTwist(ph.Pose(), (20, 0, 0))
     scan = lidar.scan(world, trajectory=motion, time=2.0)
-    # At the shot's time the sensor has come 20 m/s nearer.
-    assert scan.xyz[:, 0] == pytest.approx(30.0 - 40.0 - 20.0 * scan.time, abs=5e-3) if False else True
+    assert np.all(scan.xyz[:, 0] < -10)  # passed two seconds ago
+    # Before that, the sensor comes 20 m/s nearer from shot to shot.
     ahead = lidar.scan(world, trajectory=motion, time=0.5)
     assert ahead.xyz[:, 0] == pytest.approx(20.0 - 20.0 * ahead.time, abs=5e-3)
     assert np.ptp(ahead.xyz[:, 0]) > 1.0
@@ -249,7 +261,7 @@ def test_huge_offsets_keep_millimetres() -> None:
     shift = np.array([4.2e6, 5.8e6, 400.0])
     near, far = ph.World(), ph.World()
     for world, offset in ((near, np.zeros(3)), (far, shift)):
-        world.add(ph.shapes.box(1, 20, 20), material="brick", pose=ph.Pose(offset + (15.37, 0, 0)))
+        world.add(ph.shapes.box(1, 20, 20), material="brick", pose=ph.Pose(offset + np.array([15.37, 0, 0])))
     lidar = ph.Lidar("velodyne/vlp-16", sub_rays=1, noise=False)
     a, b = lidar.scan(near, pose=ph.Pose()), lidar.scan(far, pose=ph.Pose(shift))
     assert len(a) == len(b)
@@ -258,7 +270,10 @@ def test_huge_offsets_keep_millimetres() -> None:
 
 def test_memory_stays_flat_over_many_scans() -> None:
     """Ten thousand scans in a small world: the resident set does not creep."""
-    world, lidar = wall(20.0), ph.Lidar(sheet(noise={"range_sigma_m": 0.02}, beam={"divergence_mrad": (3, 3), "sub_rays": 25}))
+    world, lidar = (
+        wall(20.0),
+        ph.Lidar(sheet(noise={"range_sigma_m": 0.02}, beam={"divergence_mrad": (3, 3), "sub_rays": 25})),
+    )
     page = os.sysconf("SC_PAGE_SIZE")
 
     def resident_mb() -> float:
@@ -299,5 +314,7 @@ def test_bad_input_is_one_clear_sentence(make: object, words: str) -> None:
 
 def test_sensor_digest_is_stable_within_a_process() -> None:
     lidar, world = ph.Lidar("livox/mid-360", sub_rays=1), yard()
-    first, second = (hashlib.sha256(lidar.scan(world, pose=ph.Pose(), time=0.3, seed=5).xyz.tobytes()) for _ in range(2))
+    first, second = (
+        hashlib.sha256(lidar.scan(world, pose=ph.Pose(), time=0.3, seed=5).xyz.tobytes()) for _ in range(2)
+    )
     assert first.digest() == second.digest()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist
-from parhelion.rays import MovingTriangles, RayScene, Rays, ReferenceScene, SceneGeometry, Triangles
+from parhelion.rays import MovingTriangles, Rays, RayScene, ReferenceScene, SceneGeometry, Triangles
 
 BOX = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=float)
 BOX_FACES = np.array(

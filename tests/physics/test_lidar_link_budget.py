@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rigs import one_beam, sheet, wall
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
@@ -19,6 +18,7 @@ from parhelion.sensors.lidar.link_budget import (
     received_power,
     two_targets,
 )
+from rigs import one_beam, sheet, wall
 
 
 def longest_range(material: str, config: object, low: float, high: float) -> float:
@@ -130,7 +130,9 @@ def test_flat_wall_with_divergence_is_the_footprint_integral(turn_deg: float, sa
 
 
 def test_a_target_smaller_than_the_beam_returns_its_share() -> None:
-    config = one_beam(beam={"divergence_mrad": (20, 20), "profile": "uniform", "sub_rays": 900, "divergence_at": "edge"})
+    config = one_beam(
+        beam={"divergence_mrad": (20, 20), "profile": "uniform", "sub_rays": 900, "divergence_at": "edge"}
+    )
     world = ph.World()
     world.add(ph.shapes.board(0.2, 0.2, 0.001), material="lambert-90", pose=ph.Pose((20, 0, 0)))
     scan = ph.Lidar(config, noise=False, sampling="fixed").scan(world, pose=ph.Pose())

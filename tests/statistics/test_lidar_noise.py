@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rigs import many_beams, wall
 from scipy import stats
 
 import parhelion as ph
@@ -16,6 +15,7 @@ from parhelion.sensors.lidar.noise import (
     fit_range_sigma,
     range_sigma,
 )
+from rigs import many_beams, sheet, wall
 
 N = 20_000
 
@@ -57,9 +57,7 @@ def test_numpy_and_kernels_draw_the_same_words() -> None:
 
     e = engine()
     stream = Stream(12345, "lidar", 99)
-    for x, y in zip(
-        stream.words(np.arange(1000), 5), stream.words(e.dr.arange(e.mi.UInt32, 1000), 5), strict=True
-    ):
+    for x, y in zip(stream.words(np.arange(1000), 5), stream.words(e.dr.arange(e.mi.UInt32, 1000), 5), strict=True):
         assert np.array_equal(x, y.numpy())
 
 
@@ -99,7 +97,10 @@ def test_sub_rays_do_not_give_a_weak_echo_more_chances() -> None:
     config = many_beams(N, beam={"divergence_mrad": (3, 3), "sub_rays": 25})
     distance = 100 * np.sqrt(0.5 / 0.9 / 0.9)
     scan = ph.Lidar(config).scan(wall(distance, turn_deg=40.0), pose=ph.Pose(), seed=15)
-    power = ph.Lidar(config, noise=False).scan(wall(20.0, turn_deg=40.0), pose=ph.Pose()).power.mean() * (20 / distance) ** 2
+    power = (
+        ph.Lidar(config, noise=False).scan(wall(20.0, turn_deg=40.0), pose=ph.Pose()).power.mean()
+        * (20 / distance) ** 2
+    )
     assert stats.binomtest(len(scan), N, float(detection_probability(power, threshold_to_noise=6.0))).pvalue > 1e-3
 
 
@@ -115,14 +116,15 @@ def test_false_alarms_are_poisson_and_even_over_range() -> None:
 
 def test_channel_bias_and_jitter() -> None:
     pattern = {
-        "kind": "raster", "rate_hz": 10, "azimuth_deg": (0, 1e-9), "elevation_deg": (0, 1e-9), "columns": N // 2, "rows": 2,
+        "kind": "raster", "rate_hz": 10, "azimuth_deg": (0, 1e-9), "elevation_deg": (0, 1e-9),
+        "columns": N // 2, "rows": 2,
     }  # fmt: skip
-    from rigs import sheet
-
     bias = ph.Lidar(sheet(pattern=pattern, noise={"channel_bias_m": [0.1, -0.2]})).scan(wall(20.0), pose=ph.Pose())
     assert bias.range[bias.ring == 0] == pytest.approx(20.1, abs=1e-4)
     assert bias.range[bias.ring == 1] == pytest.approx(19.8, abs=1e-4)
-    shaken = ph.Lidar(many_beams(N, noise={"azimuth_jitter_deg": 0.5})).scan(wall(20.0, turn_deg=45.0), pose=ph.Pose(), seed=17)
+    shaken = ph.Lidar(many_beams(N, noise={"azimuth_jitter_deg": 0.5})).scan(
+        wall(20.0, turn_deg=45.0), pose=ph.Pose(), seed=17
+    )
     # On a wall at 45 degrees, range moves with azimuth as R tan(45 deg) dphi.
     assert np.std(shaken.range) == pytest.approx(20 * np.radians(0.5), rel=0.03)
     # The direction reported is the one that was meant.
@@ -152,5 +154,7 @@ def test_false_alarm_rate_and_background_light() -> None:
 def test_sunlight_shortens_the_range() -> None:
     config = many_beams(N, noise={"background_klx": 100.0})
     distance = 100 * np.sqrt(0.5 / 0.9 / 1.1)
-    seen = [len(ph.Lidar(config, sun_klx=sun).scan(wall(distance), pose=ph.Pose(), seed=19)) for sun in (0.0, 100.0, 400.0)]
+    seen = [
+        len(ph.Lidar(config, sun_klx=sun).scan(wall(distance), pose=ph.Pose(), seed=19)) for sun in (0.0, 100.0, 400.0)
+    ]
     assert seen[0] > seen[1] > seen[2]

@@ -9,11 +9,12 @@ import typer
 
 from parhelion import __version__
 from parhelion.cli import convert, demo, doctor, materials, scan, sensors, worlds
-from parhelion.cli.failures import DEBUG_VARIABLE, Command
+from parhelion.cli.failures import DEBUG_VARIABLE, Command, Group
 from parhelion.cli.screen import examples
 
 app = typer.Typer(
     name="parhelion",
+    cls=Group,
     help="Simulates what a robot's sensors really see: lidar, physically based, the same again for the same seed.",
     epilog=examples(
         "parhelion demo",

@@ -25,7 +25,11 @@ def start_engine() -> Engine:
 def _native_messages_only_on_success() -> Iterator[None]:
     """What native code prints on stderr in the block is passed on at its end, or left out where the block fails."""
     sys.stderr.flush()
-    kept = os.dup(2)
+    try:
+        kept = os.dup(2)
+    except OSError:  # stderr is closed, so there is nothing to hold back
+        yield
+        return
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), 2)
         try:

@@ -9,19 +9,36 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
+from parhelion.cli.interrupt import remembered_interrupts, was_interrupted
 from parhelion.core.errors import ParhelionError
 
 DEBUG_VARIABLE = "PARHELION_DEBUG"
 FAILED, INTERRUPTED = 1, 130
 
 
-class Command(TyperCommand):
+class _WithExamples:
+    """Help pages whose epilog keeps its lines, whichever way typer would wrap them."""
+
+    epilog: str | None
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        lines, self.epilog = self.epilog, None
+        super().format_help(ctx, formatter)  # type: ignore[misc]
+        self.epilog = lines
+        formatter.write(f"{lines}\n")
+
+
+class Group(_WithExamples, TyperGroup):
+    """The table of commands."""
+
+
+class Command(_WithExamples, TyperCommand):
     """A command whose failures are told in one line."""
 
     def invoke(self, ctx: Any) -> Any:
-        with one_line_warnings(), one_line_errors():
+        with remembered_interrupts(), one_line_warnings(), one_line_errors():
             return super().invoke(ctx)
 
 
@@ -37,12 +54,12 @@ def one_line_errors() -> Iterator[None]:
         yield
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
-    except KeyboardInterrupt:
-        typer.echo("stopped", err=True)
-        raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         raise  # the reader of a pipe has seen enough; typer ends quietly
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) or was_interrupted():
+            typer.echo("stopped", err=True)
+            raise typer.Exit(INTERRUPTED) from None
         if debugging():
             raise
         typer.echo(f"error: {sentence(error)}", err=True)

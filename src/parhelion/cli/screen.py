@@ -1,4 +1,4 @@
-"""Tables, progress bars and sentences on the terminal. File names and labels are printed as they are, never as markup."""
+"""Tables, progress bars and sentences on the terminal. File names are printed as they are, never as markup."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import typer
+
+from parhelion.cli.interrupt import stop_if_interrupted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,7 +28,7 @@ def console(*, stderr: bool = False) -> Console:
 
 def examples(*lines: str) -> str:
     """The epilog of a help page: worked examples, one a line."""
-    return "\n\n".join(["Examples:", *(f"  {line}" for line in lines)])
+    return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Sequence[str] = ()) -> None:
@@ -73,7 +75,12 @@ def progress(task: str, total: int) -> Iterator[Callable[[], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal) as bar:
         number = bar.add_task(task, total=total)
-        yield lambda: bar.advance(number)
+
+        def advance() -> None:
+            bar.advance(number)
+            stop_if_interrupted()
+
+        yield advance
 
 
 def count(number: int) -> str:

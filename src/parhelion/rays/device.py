@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -29,6 +32,25 @@ class Engine:
     """The module `drjit`."""
     device: str
     """'cpu' or 'cuda'."""
+
+    def table(self, values: NDArray[Any]) -> Any:
+        """A copy of a NumPy array for kernels to read, flattened: float32 or uint32, aligned to 64 bytes.
+
+        On the CPU Dr.Jit borrows NumPy's memory, and picks the gather instruction by its alignment: with memory as
+        NumPy's allocator happens to give it, the same kernel would be compiled again in another form now and then.
+        """
+        flat = np.ascontiguousarray(values).ravel()
+        floats = flat.dtype.kind == "f"
+        aligned = _aligned(flat.size, np.float32 if floats else np.uint32)
+        aligned[:] = flat
+        return self.mi.Float(aligned) if floats else self.mi.UInt32(aligned)
+
+
+def _aligned(size: int, dtype: Any) -> NDArray[Any]:
+    """An empty array of 4-byte elements whose memory starts at a multiple of 64."""
+    room = np.empty(4 * size + 64, np.uint8)
+    start = -room.__array_interface__["data"][0] % 64
+    return room[start : start + 4 * size].view(dtype)
 
 
 def requested_device() -> str:

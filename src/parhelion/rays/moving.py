@@ -47,7 +47,7 @@ class MovingScene:
 
     def __init__(self, engine: Engine, actors: list[MovingTriangles], origin: NDArray[np.float64]) -> None:
         self.engine, self.actors, self.origin = engine, actors, origin
-        dr, mi = engine.dr, engine.mi
+        mi = engine.mi
         self.triangles, offsets = _atlas(actors)
         self.corners = np.stack([_corners(actor.triangles.vertices) for actor in actors])
         self.first_triangle = np.concatenate([[0], np.cumsum([len(a.triangles) for a in actors])])
@@ -55,7 +55,7 @@ class MovingScene:
         # Three rows a body: the corners of its bounds, and where it lies in the atlas.
         margin = 1e-3 + 1e-5 * np.abs(self.corners).max()
         cells = np.stack([self.corners[:, 0] - margin, self.corners[:, 7] + margin, offsets], axis=1)
-        self.cells = mi.Float(np.pad(cells, ((0, 0), (0, 0), (0, 1))).astype(np.float32).ravel())
+        self.cells = engine.table(np.pad(cells, ((0, 0), (0, 0), (0, 1))))
         boxes = np.tile(_corners(np.array([[-1.0] * 3, [1.0] * 3])), (len(actors), 1))
         faces = (_BOX_FACES[None] + 8 * np.arange(len(actors))[:, None, None]).reshape(-1, 3)
         self.boxes = triangle_scene(engine, Triangles(boxes, faces.astype(np.int32), np.zeros(len(faces), np.uint32)))
@@ -65,7 +65,6 @@ class MovingScene:
         self.velocity: Any = None
         self.knots_per_second: Any = None
         self.step_back: Any = None
-        dr.eval(self.cells)
 
     def set_window(self, start: float, duration: float) -> None:
         """Prepare for rays with times in [start, start + duration] [s]."""
@@ -88,14 +87,12 @@ class MovingScene:
             velocity[index, :3] = (xyz[-1] - xyz[0]) / (times[-1] - times[0])
             swept = quat_rotate(quat[:, None, :], self.corners[index][None]) + local[:, None, :]
             corners[index] = _corners(swept.reshape(-1, 3), pad=0.02 + 0.1 * _largest_step(swept))
-        self._box_parameters["shape.vertex_positions"] = mi.Float(corners.astype(np.float32).ravel())
+        self._box_parameters["shape.vertex_positions"] = self.engine.table(corners)
         self._box_parameters.update()
         diagonal = float(np.linalg.norm(corners[:, 7] - corners[:, 0], axis=1).max())
         self.step_back = dr.opaque(mi.Float, 1.001 * diagonal)
-        self.knots = mi.Float(table.ravel())
-        self.velocity = mi.Float(velocity.ravel())
+        self.knots, self.velocity = self.engine.table(table), self.engine.table(velocity)
         self.knots_per_second = dr.opaque(mi.Float, (KNOTS - 1) / max(duration, 1e-9))
-        dr.eval(self.knots, self.velocity)
         self._window = (start, duration)
 
     def pose_at(self, actor: Any, time: Any) -> tuple[Any, Any]:
@@ -199,8 +196,8 @@ def triangle_scene(engine: Engine, triangles: Triangles) -> Any:
     mi = engine.mi
     mesh = mi.Mesh("shape", len(triangles.vertices), len(triangles.faces))
     parameters = mi.traverse(mesh)
-    parameters["vertex_positions"] = mi.Float(triangles.vertices.astype(np.float32).ravel())
-    parameters["faces"] = mi.UInt32(triangles.faces.astype(np.uint32).ravel())
+    parameters["vertex_positions"] = engine.table(triangles.vertices)
+    parameters["faces"] = engine.table(triangles.faces)
     parameters.update()
     return mi.load_dict({"type": "scene", "shape": mesh})
 

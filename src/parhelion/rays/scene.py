@@ -49,7 +49,6 @@ class RayScene:
 
     def __init__(self, geometry: SceneGeometry) -> None:
         self.engine = engine()
-        mi = self.engine.mi
         self.geometry = geometry
         bounds = geometry.bounds
         self.origin: NDArray[np.float64] = np.zeros(3) if bounds is None else np.round((bounds[0] + bounds[1]) / 2)
@@ -68,8 +67,7 @@ class RayScene:
             table[rows, :3] = triangles.normals()
             table[rows, 3] = triangles.part.astype(np.uint32).view(np.float32)
             first += len(triangles)
-        self.table = mi.Float(table.ravel())
-        self.engine.dr.eval(self.table)
+        self.table = self.engine.table(table)
 
     def set_window(self, start: float, duration: float) -> None:
         """Tell the moving bodies which times [s] the next launch covers. Static scenes need no telling."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,7 +99,7 @@ def _rings(count: int) -> NDArray[np.float64]:
     outer = np.cumsum(np.arange(1, number + 1))
     edges = np.round(1 + (count - 1) * np.concatenate([[0], outer]) / outer[-1]).astype(int)
     points = [np.zeros((1, 2))]
-    for first, last in zip(edges[:-1], edges[1:], strict=True):
+    for first, last in pairwise(edges.tolist()):
         size = last - first
         # Ring area from share first / count to last / count; its middle halves that area.
         radius = np.sqrt((first + last) / 2.0 / count)

@@ -24,9 +24,8 @@ class Curve:
         # An even grid needs no search in the kernel; corners between its points are rounded by half a step at most.
         grid = np.linspace(0.0, max(float(ranges[-1]), 1e-3), _STEPS + 1)
         self._engine = engine
-        self._values = engine.mi.Float(np.interp(grid, ranges, values).astype(np.float32))
+        self._values = engine.table(np.interp(grid, ranges, values))
         self._steps_per_m = engine.dr.opaque(engine.mi.Float, _STEPS / grid[-1])
-        engine.dr.eval(self._values)
 
     def __call__(self, range_m: Any, active: Any = True) -> Any:
         """Values at kernel ranges [m]."""

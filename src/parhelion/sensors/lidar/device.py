@@ -82,6 +82,9 @@ class LidarOnDevice:
     def _opaque(self, value: float) -> Any:
         return self.engine.dr.opaque(self.engine.mi.Float, float(value))
 
+    def _vectors(self, values: NDArray[Any]) -> Any:
+        return self.engine.mi.Vector3f(*(self.engine.table(column) for column in values.T))
+
     def batches(self, target: Target, times: list[float], *, same_shots: bool) -> Iterator[tuple[int, int]]:
         """First and last row of the scans that can share a launch.
 
@@ -107,7 +110,7 @@ class LidarOnDevice:
         return self._shots, self._reporter
 
     def _make_reporter(self, table: ShotTable) -> Reporter:
-        mi, noise, config = self.engine.mi, self.config.noise, self.config
+        noise, config = self.config.noise, self.config
         jitter_m = noise.time_jitter_us * 1e-6 * SPEED_OF_LIGHT_M_S / 2.0
         bias = None
         if noise.channel_bias_m:
@@ -116,7 +119,7 @@ class LidarOnDevice:
                     f"{config.name}: noise.channel_bias_m has {len(noise.channel_bias_m)} entries "
                     f"for {int(table.ring.max()) + 1} rings"
                 )
-            bias = mi.Float(np.asarray(noise.channel_bias_m, np.float32)[table.ring])
+            bias = self.engine.table(np.asarray(noise.channel_bias_m)[table.ring])
 
         def optional(value: float | None) -> Any:
             return self._opaque(value) if value else None
@@ -137,14 +140,13 @@ class LidarOnDevice:
             intensity_resolution=optional(config.intensity.resolution),
             threshold=self.optics.threshold,
             extinction=self.optics.extinction,
-            direction=mi.Vector3f(_reported_direction(table, noise.encoder_step_deg).T.astype(np.float32)),
-            origin=mi.Vector3f(table.origin.T.astype(np.float32)),
+            direction=self._vectors(_reported_direction(table, noise.encoder_step_deg)),
+            origin=self._vectors(table.origin),
         )
 
     def _emit(
         self, target: Target, table: ShotTable, motions: list[Trajectory], times: list[float], streams: list[Stream]
     ) -> tuple[Beams, tuple[Any, Any]]:
-        mi = self.engine.mi
         shots, _ = self._upload(table)
         duration = float(table.time.max(initial=0.0))
         target.scene.set_window(times[0], duration)
@@ -152,7 +154,7 @@ class LidarOnDevice:
         if not np.all(np.isfinite(knots)):
             raise ConfigError("pose: the sensor's motion is not finite during the scan")
         words = np.array([stream.key for stream in streams], np.uint32)
-        keys = mi.UInt32(np.ascontiguousarray(words[:, 0])), mi.UInt32(np.ascontiguousarray(words[:, 1]))
+        keys = self.engine.table(words[:, 0]), self.engine.table(words[:, 1])
         return aim(self.engine, shots, knots, count, duration, keys, self.config.noise, noisy=self.noisy), keys
 
     def scan(

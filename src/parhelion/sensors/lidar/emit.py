@@ -42,12 +42,11 @@ class ShotArrays:
         left = np.stack([-axis[:, 1], axis[:, 0], np.zeros(len(axis))], axis=1)
         length = np.linalg.norm(left, axis=1, keepdims=True)
         left = np.where(length > 1e-6, left / np.maximum(length, 1e-12), [0.0, 1.0, 0.0])
-        arrays = cls(
-            len(axis), mi.Vector3f(axis.T.astype(np.float32)), mi.Vector3f(left.T.astype(np.float32)),
-            mi.Vector3f(table.origin.T.astype(np.float32)), mi.Float(table.time.astype(np.float32)),
-        )  # fmt: skip
-        engine.dr.eval(arrays.axis, arrays.left, arrays.origin, arrays.time)
-        return arrays
+
+        def vectors(values: NDArray[Any]) -> Any:
+            return mi.Vector3f(*(engine.table(column) for column in values.T))
+
+        return cls(len(axis), vectors(axis), vectors(left), vectors(table.origin), engine.table(table.time))
 
 
 @dataclass
@@ -107,7 +106,7 @@ def aim(
         sideways, upwards = to_normal(a, b)
         sigma = [dr.opaque(mi.Float, np.radians(s)) for s in (noise.azimuth_jitter_deg, noise.elevation_jitter_deg)]
         axis = dr.normalize(axis + sigma[0] * sideways * left + sigma[1] * upwards * dr.cross(axis, left))
-    device_knots = mi.Float(knots.ravel())
+    device_knots = engine.table(knots)
     rate = dr.opaque(mi.Float, (knot_count - 1) / max(duration, 1e-9))
     n = dr.opaque(mi.UInt32, knot_count)
     position, turn = interpolate_knots(dr, mi, device_knots, scan * n, time * rate, n)
@@ -125,10 +124,9 @@ class SubRays:
     def __init__(self, engine: Engine, footprint: Footprint) -> None:
         self.engine, self.count = engine, len(footprint)
         rows = np.concatenate([footprint.slope, footprint.offset], axis=1)
-        self._rows = engine.mi.Float(rows.astype(np.float32).ravel())
+        self._rows = engine.table(rows)
         self.weight = float(footprint.weight[0])  # equal by construction
-        self.sector, self.sector_rim = (engine.mi.UInt32(a.ravel()) for a in (footprint.sector, footprint.sector_rim))
-        engine.dr.eval(self._rows)
+        self.sector, self.sector_rim = (engine.table(a) for a in (footprint.sector, footprint.sector_rim))
 
     def ray(self, beams: Beams, beam: Any, sub_ray: Any) -> tuple[Any, Any]:
         """Start point relative to the beam's exit, and unit direction, of sub-rays, as kernel variables."""

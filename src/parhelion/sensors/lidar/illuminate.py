@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.emit import Beams, SubRays
 from parhelion.sensors.lidar.link_budget import received_power

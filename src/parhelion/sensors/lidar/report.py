@@ -198,7 +198,9 @@ def collect(target: Target, rows: list[Row], beams: Beams) -> Points:
     count = len(fields["shot"])
     if "velocity" not in fields:
         fields["velocity"] = np.zeros((count, 3), np.float32)
-    return Points(beam.numpy(), fields, xyz.numpy().reshape(-1, 3), np.resize(returns.numpy(), beams.count).astype(np.uint8))
+    return Points(
+        beam.numpy(), fields, xyz.numpy().reshape(-1, 3), np.resize(returns.numpy(), beams.count).astype(np.uint8)
+    )
 
 
 _MEASURED = ("range", "intensity", "reflectivity", "power")

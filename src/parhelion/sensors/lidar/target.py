@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.rays.scene import RayScene
-from parhelion.surfaces.material import material_table, monostatic_brdf, specular_split
+from parhelion.surfaces.material import COLUMNS, material_table, monostatic_brdf, specular_split
 from parhelion.world.world import World
 
 _BRDF_COLUMNS = (
@@ -38,14 +38,14 @@ class Target:
         names = np.zeros((len(self.parts) + 1, 4), np.uint32)
         for column, values in enumerate((self.parts.material, self.parts.label, self.parts.instance)):
             names[1:, column] = values
-        self._names = self.engine.mi.UInt32(names.ravel())
+        self._names = self.engine.table(names)
         table = material_table(world.materials, wavelength_nm)
         rows = self.parts.material if len(self.parts) else np.zeros(0, np.uint16)
         self._brdf = self._columns(table, _BRDF_COLUMNS, rows)
         self._specular = self._columns(table, _SPECULAR_COLUMNS, rows)
         split = table["mirror"][rows] + table["transmits"][rows] if len(rows) else np.zeros(0)
         self.has_specular = bool(np.any(split > 0))
-        self._is_specular = self.engine.mi.UInt32((split > 0).astype(np.uint32)) if self.has_specular else None
+        self._is_specular = self.engine.table(split > 0) if self.has_specular else None
         facing = {name: column[rows] for name, column in table.items()} | {"retro_gain": np.float32(0.0)}
         self.brightest = float(np.max(monostatic_brdf(np.ones(len(rows)), facing), initial=0.0))
         """Largest BRDF towards the sensor at normal incidence of any part, retro-reflection aside [1/sr]."""
@@ -55,14 +55,14 @@ class Target:
         self, table: dict[str, NDArray[np.float32]], names: tuple[str, ...], rows: NDArray[Any]
     ) -> tuple[dict[str, float], list[str], Any]:
         """Columns that are the same for all parts as plain numbers, the others packed four to a row for one gather."""
-        constant = {name: float(table[name][rows[0]]) if len(rows) else 0.0 for name in names}
+        constant = {name: float(table[name][rows[0]]) if len(rows) else COLUMNS[name] for name in names}
         varying = [name for name in names if len(rows) and np.any(table[name][rows] != constant[name])]
         width = 4 * ((len(varying) + 3) // 4)
         packed = np.zeros((len(rows), width), np.float32)
         for column, name in enumerate(varying):
             packed[:, column] = table[name][rows]
             del constant[name]
-        return constant, varying, self.engine.mi.Float(packed.ravel()) if varying else None
+        return constant, varying, self.engine.table(packed) if varying else None
 
     def _gathered(self, columns: tuple[dict[str, float], list[str], Any], part: Any, active: Any) -> dict[str, Any]:
         dr, mi = self.engine.dr, self.engine.mi

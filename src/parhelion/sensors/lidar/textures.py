@@ -16,18 +16,18 @@ class PartTextures:
 
     def __init__(self, scene: RayScene, world: World) -> None:
         self.engine = scene.engine
-        mi = self.engine.mi
+        table = self.engine.table
         atlas = TextureAtlas.pack(world.textures)
         # Row 0 of the atlas is white, so parts without a texture (-1) keep their reflectance.
-        self._row = mi.UInt32((world.parts.texture + 1).astype(np.uint32))
-        self._texels = mi.Float(atlas.texels)
-        self._offset, self._width, self._height = (mi.UInt32(a) for a in (atlas.offset, atlas.width, atlas.height))
+        self._row = table(world.parts.texture + 1)
+        self._texels = table(atlas.texels)
+        self._offset, self._width, self._height = (table(a) for a in (atlas.offset, atlas.width, atlas.height))
         geometry = scene.geometry
         corners = []
         for triangles in (geometry.static, *(actor.triangles for actor in geometry.actors)):
             uv = np.zeros((len(triangles), 3, 2), np.float32) if triangles.uv is None else triangles.uv
             corners.append(uv.reshape(-1, 6))
-        self._uv = mi.Float(np.concatenate(corners).ravel())
+        self._uv = table(np.concatenate(corners))
 
     def present(self, part: Any, active: Any) -> Any:
         """Which of these parts have a texture."""

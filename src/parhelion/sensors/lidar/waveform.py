@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.arrays import namespace
 from parhelion.core.errors import ConfigError
-from parhelion.core.random import Stream, to_normal
+from parhelion.core.random import Stream, to_normal, words
 from parhelion.core.records import Waveform
 from parhelion.rays.device import Engine
 from parhelion.sensors.lidar.illuminate import Echoes
@@ -53,7 +53,7 @@ def digitise(
     width = dr.opaque(mi.UInt32, bins)
     row = index // width
     place = dr.opaque(mi.Float, first) + mi.Float(index - row * width) * dr.opaque(mi.Float, bin_size_m)
-    shot = dr.gather(mi.UInt32, mi.UInt32(shots.astype(np.uint32)), row)
+    shot = dr.gather(mi.UInt32, engine.table(shots), row)
     length = dr.opaque(mi.Float, SPEED_OF_LIGHT_M_S * pulse_length_s)
     base = shot * echoes.slots
 
@@ -67,8 +67,6 @@ def digitise(
         own = Stream(stream.seed, stream.name + "/waveform", stream.frame)
         # The element is the bin within the window of its shot, the draw the shot: any choice of shots gives the same.
         low, high = (dr.opaque(mi.UInt32, word) for word in own.key)
-        from parhelion.core.random import words
-
         a, b, _, _ = words((low, high), index - row * width, shot)
         signal = signal + dr.opaque(mi.Float, noise_sigma) * to_normal(a, b)[0]
     samples = signal.numpy().reshape(len(shots), bins)

@@ -1,0 +1,52 @@
+# One-word commands for people and for CI. Each sets up what it needs; nothing has to be installed by hand
+# but Python 3.10 or later.
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test bench lint docs clean
+
+demo: $(VENV)/.installed llvm
+	$(BIN)/parhelion demo
+
+test: $(VENV)/.installed-dev llvm
+	$(BIN)/python -m pytest
+
+bench: $(VENV)/.installed-bench llvm
+	$(BIN)/python bench/run.py
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check src tests bench docs
+	$(BIN)/ruff check src tests bench docs
+	$(BIN)/mypy
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+# The LLVM shared library compiles the CPU kernels. No Python package carries it.
+.PHONY: llvm
+llvm:
+	@sh tools/ensure-llvm.sh $(BIN)/python
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	touch $@
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-bench: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
+	touch $@
+
+$(VENV)/.installed-docs: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $@

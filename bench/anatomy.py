@@ -1,0 +1,77 @@
+"""Where a scan's time goes: in kernels, in making them, and in the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, TypeVar
+
+from scans import scanner
+from tables import Table
+from workloads import OS1, VLP, Settings, city
+
+import parhelion as ph
+from parhelion.rays.device import engine
+
+Result = TypeVar("Result")
+
+_WAYS: tuple[tuple[str, Literal["fixed", "adaptive"], int], ...] = (
+    (VLP, "fixed", 0),
+    (VLP, "fixed", 2),
+    (VLP, "adaptive", 2),
+    (OS1, "fixed", 2),
+    (OS1, "adaptive", 2),
+)
+
+
+def watch(run: Callable[[], Result]) -> tuple[Result, float, list[dict[str, Any]]]:
+    """The result of a run, its wall time [s], and Dr.Jit's record of every launch in it."""
+    dr = engine().dr
+    dr.kernel_history_clear()
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+        start = time.perf_counter()
+        result = run()
+        dr.sync_thread()
+        seconds = time.perf_counter() - start
+        launches: list[dict[str, Any]] = dr.kernel_history()
+    return result, seconds, launches
+
+
+def tables(settings: Settings) -> Iterator[Table]:
+    """One row a sensor and way of sampling."""
+    table = Table(
+        "anatomy",
+        "Where a scan's time goes, in the city at 25 sub-rays",
+        ["sensor", "sampling", "bounces", "ms a scan", "ms in kernels", "longest kernels ms", "kernels",
+         "compiled anew", "other launches", "ms other", "ms elsewhere"],
+        notes=[
+            "The quickest of several scans. Other launches: sums, compactions and copies. Elsewhere: tracing in "
+            "Python, looking kernels up, and NumPy records. Kernels compiled anew must be 0 from the second scan on."
+        ],
+    )  # fmt: skip
+    world = city()
+    for sensor, sampling, bounces in _WAYS[2:3] if settings.quick else _WAYS:
+        run = scanner(ph.Lidar(sensor, sub_rays=25, sampling=sampling, bounces=bounces), world)
+        for _ in range(2):
+            run()
+        watched = [watch(run)[1:] for _ in range(settings.rounds(9))]
+        seconds, launches = min(watched, key=lambda item: item[0])
+        table.add({"sensor": sensor, "sampling": sampling, "bounces": bounces, **_row(1e3 * seconds, launches)})
+    yield table
+
+
+def _row(milliseconds: float, launches: list[dict[str, Any]]) -> dict[str, Any]:
+    kernel = engine().dr.KernelType.JIT
+    compiled = [launch for launch in launches if launch["type"] == kernel]
+    spent = sorted((launch["execution_time"] for launch in compiled), reverse=True)
+    other = [launch["execution_time"] for launch in launches if launch["type"] != kernel]
+    return {
+        "ms a scan": milliseconds,
+        "ms in kernels": sum(spent),
+        "longest kernels ms": ", ".join(f"{value:.1f}" for value in spent[:4]),
+        "kernels": len(compiled),
+        "compiled anew": sum(not launch["cache_hit"] for launch in compiled),
+        "other launches": len(other),
+        "ms other": sum(other),
+        "ms elsewhere": milliseconds - sum(spent) - sum(other),
+    }

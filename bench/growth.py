@@ -1,0 +1,115 @@
+"""Growth: time and memory as triangles go from ten thousand to ten million, and time as rays do."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from machine import memory_bytes
+from numpy.typing import NDArray
+from tables import Table
+from timing import ratio, take_turns
+from workloads import OS1, Settings, bare_cast, city, city_scene, device_rays, scan_rays
+
+import parhelion as ph
+from parhelion.rays.geometry import SceneGeometry, Triangles
+from parhelion.rays.scene import RayScene
+
+_SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
+_SIDE_M = 400.0
+
+
+def tables(settings: Settings) -> Iterator[Table]:
+    """Triangles first, then rays."""
+    sizes = _SIZES[:3] if settings.quick else _SIZES
+    yield _by_triangles(settings, sizes)
+    yield _by_rays(settings, sizes)
+
+
+def terrain(count: int) -> Triangles:
+    """Hills of 400 m by 400 m in about `count` triangles: the same hills however finely they are cut."""
+    cells = max(1, round(np.sqrt(count / 2)))
+    axis = np.linspace(-_SIDE_M / 2, _SIDE_M / 2, cells + 1)
+    x, y = np.meshgrid(axis, axis, indexing="ij")
+    # Waves of ever shorter length and height, turned against each other; flat in the middle, where the sensor is.
+    turns, lengths = np.radians(37.0 * np.arange(8)), 160.0 / 1.9 ** np.arange(8)
+    z = np.zeros_like(x)
+    for turn, length in zip(turns, lengths, strict=True):
+        z += 0.04 * length * np.sin(2 * np.pi / length * (x * np.cos(turn) + y * np.sin(turn)))
+    z *= 1.0 - np.exp(-(x * x + y * y) / 15.0**2)
+    corner = (np.arange(cells)[:, None] * (cells + 1) + np.arange(cells)).ravel().astype(np.int32)
+    right, up, both = corner + cells + 1, corner + 1, corner + cells + 2
+    faces = np.stack([corner, right, both, corner, both, up], axis=1).reshape(-1, 3)
+    vertices = np.stack([x.ravel(), y.ravel(), z.ravel()], axis=1)
+    return Triangles(vertices, faces, np.zeros(len(faces), np.uint32))
+
+
+def _by_triangles(settings: Settings, sizes: tuple[int, ...]) -> Table:
+    table = Table(
+        "growth",
+        "Growth with triangles: one OS1-128 scan's rays over hills",
+        ["triangles", "build s", "build s a million", "memory MiB", "bytes a triangle", "M rays/s", "cast time"],
+        notes=[
+            "Build: from triangles in NumPy to a scene ready to cast. Memory: what stays resident for the scene, the "
+            "NumPy triangles it was built from aside. Cast time: against the fewest triangles."
+        ],
+    )
+    shots = ph.Lidar(OS1).shots()
+    origin = (shots.origin + np.array([0.0, 0.0, 2.0])).astype(np.float32)
+    scenes: dict[int, RayScene] = {}
+    builds: dict[int, tuple[float, int]] = {}
+    for size in sizes:
+        triangles = terrain(size)
+        gc.collect()
+        before, start = memory_bytes("VmRSS"), time.perf_counter()
+        scenes[size] = RayScene(SceneGeometry(triangles))
+        scenes[size].engine.dr.sync_thread()
+        builds[size] = time.perf_counter() - start, 0
+        gc.collect()
+        builds[size] = builds[size][0], max(0, memory_bytes("VmRSS") - before)
+    runs = {str(size): _cast(scene, origin, shots.direction) for size, scene in scenes.items()}
+    times = take_turns(runs, rounds=settings.rounds(15), most_seconds=settings.most_seconds)
+    for size, (seconds, held) in builds.items():
+        count = len(scenes[size].geometry.static)
+        table.add(
+            {
+                "triangles": count,
+                "build s": seconds,
+                "build s a million": seconds / count * 1e6,
+                "memory MiB": held / 2**20,
+                "bytes a triangle": held / count,
+                "M rays/s": len(shots) / times[str(size)].best / 1e6,
+                "cast time": ratio(times[str(size)], times[str(sizes[0])]),
+            }
+        )
+    return table
+
+
+def _cast(scene: RayScene, origin: NDArray[Any], direction: NDArray[Any]) -> Callable[[], Any]:
+    return bare_cast(scene, *device_rays(scene, origin, direction))
+
+
+def _by_rays(settings: Settings, counts: tuple[int, ...]) -> Table:
+    table = Table(
+        "growth",
+        "Growth with rays: casts of an OS1-128 in the city",
+        ["rays", "ms", "M rays/s", "time a ray"],
+        notes=["Time a ray: against the most rays."],
+    )
+    runs = {str(count): _cast(city_scene(), *scan_rays(city(), count)) for count in counts}
+    times = take_turns(runs, rounds=settings.rounds(12), most_seconds=settings.most_seconds)
+    most = counts[-1]
+    for count in counts:
+        share = ratio(times[str(count)], times[str(most)])
+        table.add(
+            {
+                "rays": count,
+                "ms": 1e3 * times[str(count)].best,
+                "M rays/s": count / times[str(count)].best / 1e6,
+                "time a ray": type(share)(*(value * most / count for value in (share.best, share.low, share.high))),
+            }
+        )
+    return table

@@ -1,0 +1,154 @@
+"""`parhelion doctor`: what is here, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+import time as clock
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from parhelion.cli import screen
+from parhelion.cli.engine import start_engine
+
+if TYPE_CHECKING:
+    from parhelion.rays.device import Engine
+
+EXAMPLES = ("parhelion doctor", "PARHELION_DEVICE=cpu parhelion doctor")
+
+_GIB = 2.0**30
+
+
+def doctor() -> None:
+    """Check this machine: packages, LLVM library, GPU, memory, a tiny scan. Exits 1 where a needed thing is missing."""
+    problems: list[str] = []
+    screen.facts("machine", _machine())
+    _packages(problems)
+    running = _engine(problems)
+    if running is not None:
+        _tiny_scan(problems)
+    if problems:
+        screen.say("")
+        for problem in problems:
+            screen.say(f"missing: {problem}")
+        raise typer.Exit(1)
+    screen.say("\nall that is needed is here")
+
+
+def _machine() -> list[tuple[str, str]]:
+    free = shutil.disk_usage(Path.cwd()).free / _GIB
+    return [
+        ("system", f"{platform.system()} {platform.release()}, {platform.machine()}"),
+        ("python", f"{platform.python_version()}  {sys.executable}"),
+        ("processors", str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())),
+        ("memory", _memory()),
+        ("disk", f"{free:.1f} GiB free in {Path.cwd()}"),
+    ]
+
+
+def _memory() -> str:
+    """Memory that a new process can still take, from the kernel's own table."""
+    try:
+        table = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        available, total = (int(table[key].split()[0]) * 1024 / _GIB for key in ("MemAvailable", "MemTotal"))
+    except (OSError, KeyError, ValueError):
+        return "unknown"
+    return f"{available:.1f} GiB available of {total:.1f} GiB"
+
+
+def _packages(problems: list[str]) -> None:
+    """Versions of what the package needs, and of what it can use."""
+    try:
+        wanted = metadata.requires("parhelion") or []
+    except metadata.PackageNotFoundError:
+        problems.append("parhelion is not installed as a package: run 'pip install .' in its folder")
+        return
+    needed, optional = [], []
+    for line in wanted:
+        name = re.split(r"[^A-Za-z0-9_.-]", line, maxsplit=1)[0]
+        extra = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
+        if name == "parhelion" or (extra and extra[1] in ("dev", "docs", "bench", "all")):
+            continue
+        have = _version(name)
+        least = re.search(r">=\s*([\d.]+)", line)
+        if extra:
+            optional.append((name, have or f"-  pip install 'parhelion[{extra[1]}]'"))
+            continue
+        needed.append((name, have or "MISSING"))
+        if have is None:
+            problems.append(f"the package {name}: run 'pip install {name}'")
+        elif least and _numbers(have) < _numbers(least[1]):
+            problems.append(f"{name} {least[1]} or later, {have} is here: run 'pip install -U {name}'")
+    screen.facts("\nneeded packages", [("parhelion", _version("parhelion")), *needed])
+    screen.facts("\noptional packages", optional)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:3])
+
+
+def _engine(problems: list[str]) -> Engine | None:
+    """Start the ray engine, and say on what."""
+    from parhelion.core.errors import ParhelionError
+
+    try:
+        running = start_engine()
+    except ParhelionError as error:
+        problems.append(str(error))
+        screen.facts("\nray engine", [("engine", "does not start")])
+        return None
+    rows = [("device", "NVIDIA GPU (CUDA)" if running.device == "cuda" else "processor (LLVM)")]
+    if running.device == "cpu":
+        rows.append(("LLVM library", _llvm_file(running)))
+        rows.append(("threads", str(running.dr.thread_count())))
+        rows.append(("CUDA", "no NVIDIA GPU and driver found" if not _has_nvidia() else "not chosen"))
+    screen.facts("\nray engine", rows)
+    return running
+
+
+def _has_nvidia() -> bool:
+    return shutil.which("nvidia-smi") is not None or os.path.exists("/dev/nvidiactl")
+
+
+def _llvm_file(running: Engine) -> str:
+    """Path of the library that was loaded, from the table of mapped files."""
+    running.dr.eval(running.mi.Float(1.0) + running.mi.Float(2.0))
+    try:
+        mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libLLVM" in line}
+    except OSError:
+        mapped = set()
+    return ", ".join(sorted(mapped)) or os.environ.get("DRJIT_LIBLLVM_PATH") or "loaded"
+
+
+def _tiny_scan(problems: list[str]) -> None:
+    """Whether a scan works at all, and how long it takes."""
+    from parhelion import Lidar, World
+    from parhelion.cli.failures import sentence
+
+    try:
+        world, lidar = World.load("cuboids"), Lidar("velodyne/vlp-16")
+        times = []
+        for number in range(2):
+            before = clock.perf_counter()
+            scan = lidar.scan(world, time=0.1 * number)
+            times.append(clock.perf_counter() - before)
+    except Exception as error:  # whatever it is, the doctor's task is to say so
+        problems.append(f"a working scan: {sentence(error)}")
+        return
+    text = f"{screen.count(len(scan))} points; first {times[0]:.2f} s with set-up, then {1e3 * times[1]:.0f} ms"
+    screen.facts("", [("test scan", text)])
+    if len(scan) == 0:
+        problems.append("a working scan: the test scan of the world 'cuboids' has no points")
