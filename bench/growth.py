@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -51,41 +54,69 @@ def _by_triangles(settings: Settings, sizes: tuple[int, ...]) -> Table:
     table = Table(
         "growth",
         "Growth with triangles: one OS1-128 scan's rays over hills",
-        ["triangles", "build s", "build s a million", "memory MiB", "bytes a triangle", "M rays/s", "cast time"],
+        [
+            "triangles",
+            "build s",
+            "build s a million",
+            "memory MiB",
+            "bytes a triangle",
+            "peak MiB",
+            "M rays/s",
+            "cast time",
+        ],
         notes=[
             "Build: from triangles in NumPy to a scene ready to cast. Memory: what stays resident for the scene, the "
-            "NumPy triangles it was built from aside. Cast time: against the fewest triangles."
+            "NumPy triangles it was built from aside. Peak: of the whole process, libraries included. Cast time: "
+            "against the fewest triangles."
         ],
     )
     shots = ph.Lidar(OS1).shots()
     origin = (shots.origin + np.array([0.0, 0.0, 2.0])).astype(np.float32)
-    scenes: dict[int, RayScene] = {}
-    builds: dict[int, tuple[float, int]] = {}
-    for size in sizes:
-        triangles = terrain(size)
-        gc.collect()
-        before, start = memory_bytes("VmRSS"), time.perf_counter()
-        scenes[size] = RayScene(SceneGeometry(triangles))
-        scenes[size].engine.dr.sync_thread()
-        builds[size] = time.perf_counter() - start, 0
-        gc.collect()
-        builds[size] = builds[size][0], max(0, memory_bytes("VmRSS") - before)
-    runs = {str(size): _cast(scene, origin, shots.direction) for size, scene in scenes.items()}
+    builds = {size: _in_own_process(size) for size in sizes}
+    scenes = {str(size): RayScene(SceneGeometry(terrain(size))) for size in sizes}
+    runs = {name: _cast(scene, origin, shots.direction) for name, scene in scenes.items()}
     times = take_turns(runs, rounds=settings.rounds(15), most_seconds=settings.most_seconds)
-    for size, (seconds, held) in builds.items():
-        count = len(scenes[size].geometry.static)
+    for size, build in builds.items():
+        count = len(scenes[str(size)].geometry.static)
         table.add(
             {
                 "triangles": count,
-                "build s": seconds,
-                "build s a million": seconds / count * 1e6,
-                "memory MiB": held / 2**20,
-                "bytes a triangle": held / count,
+                "build s": build["seconds"],
+                "build s a million": build["seconds"] / count * 1e6,
+                "memory MiB": build["held_bytes"] / 2**20,
+                "bytes a triangle": build["held_bytes"] / count,
+                "peak MiB": build["peak_bytes"] / 2**20,
                 "M rays/s": len(shots) / times[str(size)].best / 1e6,
                 "cast time": ratio(times[str(size)], times[str(sizes[0])]),
             }
         )
     return table
+
+
+def _in_own_process(size: int) -> dict[str, float]:
+    """Time and memory of one build. Another process, since this one's freed memory would be used again, unseen."""
+    command = [sys.executable, __file__, str(size)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    if answer.returncode != 0:
+        raise RuntimeError(f"building {size} triangles failed:\n{answer.stderr}")
+    measured: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
+    return measured
+
+
+def measure_build(size: int) -> dict[str, float]:
+    """Seconds to build a scene, what it holds of memory, and the most that the process held [bytes]."""
+    # A first scene starts the engine and fills its pools, which belong to no scene.
+    first = RayScene(SceneGeometry(terrain(1000)))
+    triangles = terrain(size)
+    gc.collect()
+    before, start = memory_bytes("VmRSS"), time.perf_counter()
+    scene = RayScene(SceneGeometry(triangles))
+    scene.engine.dr.sync_thread()
+    seconds = time.perf_counter() - start
+    gc.collect()
+    held = memory_bytes("VmRSS") - before
+    del first
+    return {"seconds": seconds, "held_bytes": held, "peak_bytes": memory_bytes("VmHWM")}
 
 
 def _cast(scene: RayScene, origin: NDArray[Any], direction: NDArray[Any]) -> Callable[[], Any]:
@@ -113,3 +144,7 @@ def _by_rays(settings: Settings, counts: tuple[int, ...]) -> Table:
             }
         )
     return table
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure_build(int(sys.argv[1]))))

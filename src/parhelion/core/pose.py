@@ -87,10 +87,15 @@ def quat_slerp(a: Floats, b: Floats, fraction: Floats) -> Floats:
     return q / np.linalg.norm(q, axis=-1, keepdims=True)
 
 
+def _half_turn(angle: float) -> float:
+    """The same angle [rad] within -pi to pi, for angles within -2 pi to 2 pi."""
+    return angle - 2.0 * np.pi * np.sign(angle) if abs(angle) > np.pi else angle
+
+
 def _finite(name: str, value: ArrayLike, size: int) -> Floats:
     try:
         array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ConfigError(f"pose: {name} must be {size} numbers, got {value!r}") from None
     if array.shape != (size,):
         raise ConfigError(f"pose: {name} must be {size} numbers, got shape {array.shape}")
@@ -124,9 +129,12 @@ class Pose:
             quat = quat_from_rpy(*np.radians(_finite("rpy_deg", rpy_deg, 3)))
         else:
             quat = _finite("quat_xyzw", (0.0, 0.0, 0.0, 1.0) if quat_xyzw is None else quat_xyzw, 4)
-        norm = float(np.linalg.norm(quat))
+        with np.errstate(over="ignore"):
+            norm = float(np.linalg.norm(quat))
         if norm < 1e-9:
             raise ConfigError("pose: quat_xyzw must not be zero")
+        if not np.isfinite(norm):
+            raise ConfigError(f"pose: quat_xyzw is too long to be made a unit quaternion, got {quat.tolist()}")
         if abs(norm - 1.0) > 1e-12:
             quat = quat / norm
         quat = np.array(quat)
@@ -137,9 +145,14 @@ class Pose:
     @classmethod
     def from_matrix(cls, matrix: ArrayLike) -> Pose:
         """From a 4 x 4 homogeneous matrix (child to parent)."""
-        m = np.asarray(matrix, dtype=np.float64)
+        try:
+            m = np.asarray(matrix, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise ConfigError("pose: the matrix must be 4 x 4 and finite") from None
         if m.shape != (4, 4) or not np.all(np.isfinite(m)):
             raise ConfigError("pose: the matrix must be 4 x 4 and finite")
+        if not np.allclose(m[3], [0.0, 0.0, 0.0, 1.0], rtol=0.0, atol=1e-9):
+            raise ConfigError(f"pose: the matrix must have the last row 0 0 0 1, got {m[3].tolist()}")
         return cls(m[:3, 3], quat_from_matrix(m[:3, :3]))
 
     @classmethod
@@ -168,10 +181,18 @@ class Pose:
 
     @property
     def rpy_deg(self) -> Floats:
-        """Roll, pitch, yaw [deg] about fixed x, y, z."""
-        m = self.rotation
-        pitch = -np.arcsin(np.clip(m[2, 0], -1.0, 1.0))
-        return np.degrees([np.arctan2(m[2, 1], m[2, 2]), pitch, np.arctan2(m[1, 0], m[0, 0])])
+        """Roll, pitch, yaw [deg] about fixed x, y, z; roll is 0 where the x axis points straight up or down."""
+        x, y, z, w = self.quat_xyzw
+        # Half of roll + yaw and half of roll - yaw come straight from the quaternion, without loss near +-90 deg pitch.
+        size_sum, size_difference = np.hypot(x + z, w - y), np.hypot(x - z, w + y)
+        half_sum, half_difference = np.arctan2(x + z, w - y), np.arctan2(x - z, w + y)
+        if size_sum < 1e-15:
+            half_sum = -half_difference
+        elif size_difference < 1e-15:
+            half_difference = -half_sum
+        pitch = np.pi / 2.0 - 2.0 * np.arctan2(size_sum, size_difference)
+        roll, yaw = half_sum + half_difference, half_sum - half_difference
+        return np.degrees([_half_turn(roll), pitch, _half_turn(yaw)])
 
     def inverse(self) -> Pose:
         """The parent frame as seen from this one."""
@@ -194,7 +215,8 @@ class Pose:
         )
 
     def __hash__(self) -> int:
-        return hash((self.xyz.tobytes(), self.quat_xyzw.tobytes()))
+        # Adding 0 makes -0 and 0, which are equal, the same bytes.
+        return hash(((self.xyz + 0.0).tobytes(), (self.quat_xyzw + 0.0).tobytes()))
 
     def __repr__(self) -> str:
         xyz = ", ".join(f"{v:g}" for v in self.xyz)

@@ -106,8 +106,16 @@ class PointCloud:
             fields = self.__dict__.get("fields", {})
             if name in fields:
                 return fields[name]
-            raise AttributeError(f"this cloud has no field {name!r}; it has: xyz, {', '.join(fields)}")
+            raise AttributeError(f"this cloud has no field {name!r}; it has: {', '.join(['xyz', *fields])}")
         raise AttributeError(name)
+
+    # Read-only views cannot be copied or sent to another process as they are.
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in self.__dict__.items()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
 
     def select(self, rows: NDArray[Any] | slice) -> PointCloud:
         """The points that a boolean mask, an index array or a slice picks, with all their fields."""

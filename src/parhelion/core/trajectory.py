@@ -59,6 +59,8 @@ class ConstantTwist:
     """Time [s] at which the pose holds."""
 
     def __post_init__(self) -> None:
+        if not len(self.velocity) == len(self.angular_velocity) == 3:
+            raise ConfigError("trajectory: velocity and angular_velocity must be 3 numbers each")
         if not np.all(np.isfinite([*self.velocity, *self.angular_velocity, self.start_time])):
             raise ConfigError("trajectory: velocity, angular_velocity and start_time must be finite")
 

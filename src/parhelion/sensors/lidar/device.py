@@ -177,7 +177,7 @@ class LidarOnDevice:
             self._add_specular(light, echoes, beams, keys, rows)
         for entry in metadata:
             entry["casts_per_beam"] = echoes.casts / beams.count
-        return scans_of(collect(target, rows, beams), table, target, motions, times, metadata)
+        return scans_of(collect(target, rows, beams, self._upload(table)[0]), table, target, motions, times, metadata)
 
     def _receive(self, echoes: Echoes, beams: Beams, some: Any, keys: tuple[Any, Any]) -> list[Row]:
         """Detect and report; `some` picks the beams that the rows of `echoes` belong to, all by default."""

@@ -33,6 +33,8 @@ class ShotArrays:
     left: Any
     origin: Any
     time: Any
+    ring_column: Any
+    """Ring in the lower, column in the upper 16 bits."""
 
     @classmethod
     def upload(cls, engine: Engine, table: ShotTable) -> ShotArrays:
@@ -46,7 +48,11 @@ class ShotArrays:
         def vectors(values: NDArray[Any]) -> Any:
             return mi.Vector3f(*(engine.table(column) for column in values.T))
 
-        return cls(len(axis), vectors(axis), vectors(left), vectors(table.origin), engine.table(table.time))
+        ring_column = table.ring.astype(np.uint32) | (table.column.astype(np.uint32) << 16)
+        return cls(
+            len(axis), vectors(axis), vectors(left), vectors(table.origin), engine.table(table.time),
+            engine.table(ring_column),
+        )  # fmt: skip
 
 
 @dataclass

@@ -27,7 +27,7 @@ def velodyne(power: Any, reflectivity: Any) -> Any:
     manual gives no curve between; a logarithmic one over three decades of gain is assumed here.
     """
     xp = namespace(reflectivity)
-    above = 101.0 + 154.0 * xp.log(xp.maximum(reflectivity, 1.0)) / np.log(1000.0)
+    above = 100.0 + 155.0 * xp.log(xp.maximum(reflectivity, 1.0)) / np.log(1000.0)
     return xp.where(reflectivity <= 1.0, 100.0 * reflectivity, xp.minimum(above, 255.0))
 
 
@@ -46,7 +46,7 @@ def eight_bit_reflectance(power: Any, reflectivity: Any) -> Any:
     0-255 likewise with other knees; their presets name their own scale.
     """
     xp = namespace(reflectivity)
-    above = 151.0 + 104.0 * xp.log(xp.maximum(reflectivity, 1.0)) / np.log(1000.0)
+    above = 150.0 + 105.0 * xp.log(xp.maximum(reflectivity, 1.0)) / np.log(1000.0)
     return xp.where(reflectivity <= 1.0, 150.0 * reflectivity, xp.minimum(above, 255.0))
 
 

@@ -15,7 +15,7 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.curve import Curve
-from parhelion.sensors.lidar.emit import Beams
+from parhelion.sensors.lidar.emit import Beams, ShotArrays
 from parhelion.sensors.lidar.illuminate import NO_ECHO, Echoes
 from parhelion.sensors.lidar.intensity import SCALES, reflectivity
 from parhelion.sensors.lidar.noise import range_sigma
@@ -144,66 +144,76 @@ def _measured_range(
 class Points:
     """The valid returns of a launch as NumPy arrays, in order of scan, shot and range."""
 
-    beam: NDArray[np.uint32]
     fields: dict[str, NDArray[Any]]
     xyz: NDArray[np.float32]
     returns: NDArray[np.uint8]
     """Number of returns of each beam, shape (beams,)."""
 
-    @classmethod
-    def none(cls, beams: int) -> Points:
-        """No returns at all."""
-        fields = {name: _typed(name, np.zeros(0)) for name in (*_MEASURED, *_LOOKED_UP)}
-        return cls(np.zeros(0, np.uint32), fields, np.zeros((0, 3), np.float32), np.zeros(beams, np.uint8))
+
+_MEASURED = ("range", "intensity", "reflectivity", "power")
+_ORDER = (
+    *_MEASURED, "ring", "column", "time", "return_index", "return_count",
+    "material", "label", "instance", "velocity", "origin", "shot",
+)  # fmt: skip
 
 
-def collect(target: Target, rows: list[Row], beams: Beams) -> Points:
-    """Drop what is not valid and look up what was hit: on the device, where it is done in parallel."""
+def collect(target: Target, rows: list[Row], beams: Beams, shots: ShotArrays) -> Points:
+    """Drop what is not valid and look up what was hit: on the device, where it is done in parallel.
+
+    Small whole numbers travel two or four to a word, so that less is copied.
+    """
     engine = target.engine
     dr, mi, n = engine.dr, engine.mi, len(rows)
     valid = _joined(dr, rows, "valid")
     index = dr.arange(mi.UInt32, beams.count * n)
     beam = index // n
     chosen = dr.compress(dr.gather(mi.Bool, valid, (index - beam * n) * beams.count + beam))
+    counts = _counts(engine, valid, dr.arange(mi.UInt32, beams.count), n, mi.UInt32(n))
+    dr.eval(counts)
+    returns = np.resize(counts.numpy(), beams.count).astype(np.uint8)
     if len(chosen) == 0:
-        return Points.none(beams.count)
+        none = {name: _typed(name, np.zeros(0)) for name in _ORDER}
+        return Points(none, np.zeros((0, 3), np.float32), returns)
     beam = chosen // n
     register = chosen - beam * n
     source = register * beams.count + beam
     shot = dr.gather(mi.UInt32, beams.shot, beam)
-    before, total = mi.UInt32(0), mi.UInt32(0)
-    for k in range(n):
-        one = dr.select(dr.gather(mi.Bool, valid, k * beams.count + beam), mi.UInt32(1), 0)
-        before += dr.select(register > k, one, 0)
-        total += one
-    part = dr.gather(mi.UInt32, _joined(dr, rows, "part"), source)
+    number, total = _counts(engine, valid, beam, n, register), dr.gather(mi.UInt32, counts, beam)
+    origin = dr.gather(mi.UInt32, _joined(dr, rows, "origin"), source)
+    names = target.looked_up(dr.gather(mi.UInt32, _joined(dr, rows, "part"), source))
     values = {
-        "shot": shot, "return_index": before, "return_count": total,
-        "origin": dr.gather(mi.UInt32, _joined(dr, rows, "origin"), source),
         **{name: dr.gather(mi.Float, _joined(dr, rows, name), source) for name in _MEASURED},
-        **target.looked_up(part),
-    }  # fmt: skip
+        "time": dr.gather(mi.Float, shots.time, shot),
+        "shot": shot,
+        "instance": names["instance"],
+        "ring column": dr.gather(mi.UInt32, shots.ring_column, shot),
+        "material label": names["material"] | (names["label"] << 16),
+        "return_index return_count origin": number | (total << 8) | (origin << 16),
+    }
     xyz = dr.ravel(dr.gather(mi.Vector3f, _joined(dr, rows, "xyz"), source))
     if target.scene.moving is not None:
         actor = dr.gather(mi.UInt32, _joined(dr, rows, "actor"), source)
         moved = actor != NOTHING
         velocity = dr.gather(mi.Vector4f, target.scene.moving.velocity, dr.select(moved, actor, 0), moved)
         values["velocity"] = dr.ravel(mi.Vector3f(velocity.x, velocity.y, velocity.z))
-    all_beams = dr.arange(mi.UInt32, beams.count)
-    returns = mi.UInt32(0)
-    for k in range(n):
-        returns += dr.select(dr.gather(mi.Bool, valid, k * beams.count + all_beams), mi.UInt32(1), 0)
-    dr.eval(xyz, beam, returns, *values.values())
-    fields = {name: _typed(name, value.numpy()) for name, value in values.items()}
-    count = len(fields["shot"])
+    dr.eval(xyz, *values.values())
+    fields: dict[str, NDArray[Any]] = {}
+    for key, value in values.items():
+        fields |= _unpacked(key.split(), value.numpy())
     if "velocity" not in fields:
-        fields["velocity"] = np.zeros((count, 3), np.float32)
-    return Points(
-        beam.numpy(), fields, xyz.numpy().reshape(-1, 3), np.resize(returns.numpy(), beams.count).astype(np.uint8)
-    )
+        fields["velocity"] = np.zeros((len(fields["shot"]), 3), np.float32)
+    return Points({name: fields[name] for name in _ORDER}, xyz.numpy().reshape(-1, 3), returns)
 
 
-_MEASURED = ("range", "intensity", "reflectivity", "power")
+def _counts(engine: Engine, valid: Any, beam: Any, registers: int, below: Any) -> Any:
+    """How many of a beam's registers with numbers under `below` are valid."""
+    dr, mi = engine.dr, engine.mi
+    count = dr.width(valid) // registers
+    total = dr.zeros(mi.UInt32, dr.width(beam))
+    for k in range(registers):
+        use = dr.gather(mi.Bool, valid, k * count + beam) & (below > k)
+        total += dr.select(use, mi.UInt32(1), 0)
+    return total
 
 
 def _joined(dr: Any, rows: list[Row], name: str) -> Any:
@@ -213,6 +223,14 @@ def _joined(dr: Any, rows: list[Row], name: str) -> Any:
     if values[0].ndim == 1:
         return dr.concat(values)
     return type(values[0])(*(dr.concat([value[k] for value in values]) for k in range(3)))
+
+
+def _unpacked(names: list[str], words: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """The fields that travelled in one array of words, lowest bits first."""
+    if len(names) == 1:
+        return {names[0]: _typed(names[0], words)}
+    lanes = words.view(np.uint16 if len(names) == 2 else np.uint8).reshape(len(words), -1)
+    return {name: _typed(name, np.ascontiguousarray(lanes[:, k])) for k, name in enumerate(names)}
 
 
 def _typed(name: str, values: NDArray[Any]) -> NDArray[Any]:
@@ -237,26 +255,16 @@ def scans_of(
         "origin": dict(enumerate(ORIGINS)),
     }
     time = table.time.astype(np.float32)
-    borders = np.searchsorted(points.beam, np.arange(len(motions) + 1) * n)
+    per_scan = points.returns.reshape(-1, n)
+    borders = np.concatenate([[0], np.cumsum(per_scan.sum(axis=1, dtype=np.int64))])
     scans = []
     for i, (motion, start) in enumerate(zip(motions, starts, strict=True)):
         rows = slice(borders[i], borders[i + 1])
-        mine = {name: values[rows] for name, values in points.fields.items()}
-        shot = mine["shot"]
-        fields = {
-            **{name: mine[name] for name in _MEASURED},
-            "ring": table.ring[shot], "column": table.column[shot], "time": time[shot],
-            **{name: mine[name] for name in _LOOKED_UP},
-        }  # fmt: skip
-        returns = points.returns[i * n : (i + 1) * n]
-        shots = Shots(table.direction, table.origin, time, table.ring, table.column, returns)
+        shots = Shots(table.direction, table.origin, time, table.ring, table.column, per_scan[i])
         scans.append(
             Scan(
-                points.xyz[rows], fields, "sensor", names, metadata[i],
-                shots=shots, motion=motion, start_time=start,
+                points.xyz[rows], {name: values[rows] for name, values in points.fields.items()},
+                "sensor", names, metadata[i], shots=shots, motion=motion, start_time=start,
             )
         )  # fmt: skip
     return scans
-
-
-_LOOKED_UP = ("return_index", "return_count", "material", "label", "instance", "velocity", "origin", "shot")

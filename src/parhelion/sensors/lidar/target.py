@@ -35,9 +35,9 @@ class Target:
         self.parts = world.parts
         self.material_names = dict(enumerate(material.name for material in world.materials))
         self.label_names = dict(world.label_names)
-        names = np.zeros((len(self.parts) + 1, 4), np.uint32)
-        for column, values in enumerate((self.parts.material, self.parts.label, self.parts.instance)):
-            names[1:, column] = values
+        parts = self.parts
+        columns = [column.astype(np.uint32) for column in (parts.material, parts.label, parts.instance)]
+        names = np.pad(np.stack([*columns, np.zeros_like(columns[0])], axis=1), ((1, 0), (0, 0)))
         self._names = self.engine.table(names)
         table = material_table(world.materials, wavelength_nm)
         rows = self.parts.material if len(self.parts) else np.zeros(0, np.uint16)

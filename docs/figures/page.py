@@ -1,0 +1,85 @@
+"""What the pictures of the model pages share: a light sheet, plain rigs, and where the files go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+import parhelion as ph
+from parhelion.core.config import parse
+from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.lidar.presets import load_preset
+
+IMAGES = Path(__file__).resolve().parents[1] / "images"
+BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#1f6fb4", "#e07b00", "#2a8f4d", "#c43131", "#7a4fb0", "#6b7280"
+MOST_BYTES = 200_000
+
+
+def sheet(width_in: float, height_in: float, columns: int, **grid: Any) -> tuple[Figure, list[Any]]:
+    """A white figure with panels side by side, drawn in memory."""
+    figure = Figure(figsize=(width_in, height_in), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, columns, squeeze=False, **grid)[0]
+    return figure, list(panels)
+
+
+def finish(figure: Figure, name: str) -> None:
+    """Thin grids, small ticks, and the file `docs/images/<name>.png`."""
+    for axes in figure.axes:
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.tick_params(labelsize=8)
+        axes.xaxis.label.set_size(9)
+        axes.yaxis.label.set_size(9)
+        axes.title.set_size(10)
+    IMAGES.mkdir(exist_ok=True)
+    file = IMAGES / f"{name}.png"
+    figure.savefig(file)
+    size = file.stat().st_size
+    print(f"{file}: {size / 1e3:.0f} kB")
+    if size > MOST_BYTES:
+        raise SystemExit(f"{file}: larger than {MOST_BYTES / 1e3:.0f} kB")
+
+
+def raster(
+    azimuth_deg: tuple[float, float] = (0.0, 0.0),
+    columns: int = 1,
+    elevation_deg: tuple[float, float] = (0.0, 0.0),
+    rows: int = 1,
+) -> dict[str, Any]:
+    """A pattern of a few beams around the x axis; one along it by default."""
+    return {
+        "kind": "raster", "rate_hz": 10.0, "azimuth_deg": azimuth_deg, "elevation_deg": elevation_deg,
+        "columns": columns, "rows": rows,
+    }  # fmt: skip
+
+
+def changed(preset: str, **sections: dict[str, Any]) -> LidarConfig:
+    """A preset with some of its fields replaced, section by section; a pattern is replaced as a whole."""
+    config, _ = load_preset(preset)
+    data = config.model_dump(mode="python")
+    for name, values in sections.items():
+        data[name] = values if name == "pattern" else {**data[name], **values}
+    return parse(LidarConfig, data, preset)
+
+
+def add_wall(
+    world: ph.World, distance_m: float, material: str, *, size_m: float = 60.0, turn_deg: float = 0.0, y_m: float = 0.0
+) -> None:
+    """A thin wall across the x axis that faces the origin, turned about the vertical."""
+    upright = ph.Pose(rpy_deg=(0, -90, 0))
+    world.add(
+        ph.shapes.plane(size_m, size_m),
+        material=material,
+        label="board",
+        pose=ph.Pose((distance_m, y_m, 0), rpy_deg=(0, 0, turn_deg)) @ upright,
+    )
+
+
+def wall(distance_m: float, material: str, **options: float) -> ph.World:
+    """A world of one such wall."""
+    world = ph.World()
+    add_wall(world, distance_m, material, **options)
+    return world
