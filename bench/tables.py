@@ -98,7 +98,7 @@ def plain(table: Table) -> str:
     return "\n".join([table.title, *text, *(f"  {note}" for note in table.notes), ""])
 
 
-def markdown(table: Table, level: int = 2) -> str:
+def markdown(table: Table, level: int = 3) -> str:
     """The table as a section of a Markdown page."""
     head = [f"{'#' * level} {table.title}", "", "| " + " | ".join(table.columns) + " |"]
     head.append("| " + " | ".join("---" if k == 0 else "---:" for k in range(len(table.columns))) + " |")

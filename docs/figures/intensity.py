@@ -9,6 +9,7 @@ from page import BLUE, GREEN, GREY, ORANGE, PURPLE, finish, sheet
 
 import parhelion as ph
 from parhelion.sensors.lidar.intensity import SCALES
+from parhelion.world import label_id
 
 
 def draw_scales(axes: Any) -> None:
@@ -26,15 +27,16 @@ def draw_scales(axes: Any) -> None:
 def draw_boards(axes: Any) -> None:
     """Median reported intensity of the boards of the test range, sensor by sensor."""
     world = ph.World.load("test-range")
-    boards = {item.instance: item.name for item in world.objects if item.name.startswith("board-")}
+    boards = {item.instance: item.name for item in world.objects if item.name.startswith("board-") and "/" not in item.name}
     sensors = (("velodyne/vlp-16", BLUE, "o"), ("ouster/os1-128", PURPLE, "s"))
     for sensor, colour, mark in sensors:
         scan = ph.Lidar(sensor).scan(world, seed=1)
+        on_board = scan.label == label_id("board")  # a board's posts share its instance
         for percent, style in ((10, "none"), (90, "full")):
             found = []
             for instance, name in boards.items():
                 _, grey, distance = name.split("-")
-                values = scan.intensity[scan.instance == instance]
+                values = scan.intensity[on_board & (scan.instance == instance)]
                 if int(grey) == percent and len(values) >= 5:
                     found.append((float(distance.removesuffix("m")), float(np.median(values))))
             label = f"{sensor}, {percent} %"

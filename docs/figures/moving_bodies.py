@@ -10,7 +10,6 @@ from page import BLUE, GREY, ORANGE, finish, sheet
 import parhelion as ph
 
 SPEED_M_S, TRUCK_M_S, TURN_RAD_S = 20.0, -25.0, 0.6
-SCAN_S = 0.1
 
 
 def street() -> ph.World:
@@ -53,7 +52,7 @@ if __name__ == "__main__":
     scene = street()
     drive = ph.ConstantTwist(ph.Pose((0.0, 0.0, 1.8)), (SPEED_M_S, 0.0, 0.0), (0.0, 0.0, TURN_RAD_S))
     scan = ph.Lidar("velodyne/vlp-16").scan(scene, trajectory=drive, time=0.0, seed=1)
-    figure, (left, right) = sheet(11.0, 3.2, 2)
+    figure, (left, right) = sheet(11.0, 2.85, 2)
     draw(left, scene, scan, "As recorded: sensor at 20 m/s, turning; truck at 25 m/s")
     draw(right, scene, scan.deskewed(), "Deskewed: houses fit their plan, the truck does not")
     finish(figure, "moving-bodies")

@@ -31,7 +31,11 @@ def draw_scatter(axes: Any) -> None:
         axes.plot([signal], [100 * np.std(scan.range - range_m)], "o", color=ORANGE, markersize=5)
     axes.plot([], [], "o", color=ORANGE, markersize=5, label=f"{SHOTS} simulated shots each")
     axes.plot([250, 100, 12], [1.5, 3.0, 10.0], "s", color=RED, fillstyle="none", label="OS1 data sheet (2019)")
-    axes.set(xlabel="signal-to-noise ratio", ylabel="scatter of range [cm]", title=f"{OS1}")
+    axes.set(xlabel="signal-to-noise ratio", ylabel="scatter of range [cm]", title=f"{OS1}: a flat wall")
+    ticks = [1, 2, 3, 5, 10, 20]
+    axes.set_yticks(ticks, [str(tick) for tick in ticks])
+    axes.set_yticks([], minor=True)
+    axes.set_ylim(1.0, 30.0)
     axes.legend(fontsize=8)
 
 

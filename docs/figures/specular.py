@@ -49,16 +49,17 @@ def draw_room(axes: Any) -> None:
     axes.text(0.1, 2.45, "mirror", color=ORANGE, fontsize=8, ha="center")
     axes.text(4.85, -2.6, "pane", color=GREEN, fontsize=8, ha="right")
     axes.set(xlabel="x [m]", ylabel="y [m]", title="Points of a 2D lidar (triangle) in a room", aspect="equal", xlim=(-5, 8), ylim=(-4, 9.5))
-    axes.legend(fontsize=8, loc="upper right", markerscale=2)
+    axes.legend(fontsize=8, loc="center right", bbox_to_anchor=(1.0, 0.64), markerscale=2)
 
 
 def draw_glass_power(axes: Any) -> None:
     """What is left of a wall behind a pane, over the angle of the pane."""
     lidar = ph.Lidar(changed("velodyne/vlp-16", pattern=raster(), range={"resolution_m": 0.0}), noise=False, returns="last")
-    clear = lidar.scan(wall(20.0, "lambert-80"), pose=ph.Pose()).power[0]
+    # The wall is small, so that the pane's mirrored path misses it.
+    clear = lidar.scan(wall(20.0, "lambert-80", size_m=3.0), pose=ph.Pose()).power[0]
     angles, left = np.arange(0.0, 81.0, 5.0), []
     for angle in angles:
-        world = wall(20.0, "lambert-80")
+        world = wall(20.0, "lambert-80", size_m=3.0)
         add_wall(world, 10.0, "glass", size_m=15.0, turn_deg=float(angle))
         scan = lidar.scan(world, pose=ph.Pose())
         left.append(scan.power[-1] / clear if len(scan) and scan.range[-1] > 19 else np.nan)

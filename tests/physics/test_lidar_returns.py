@@ -225,3 +225,16 @@ def test_waveform_noise_floor_is_as_stated() -> None:
     assert wave.noise_floor == pytest.approx(1 / 8)
     assert wave.samples.std() == pytest.approx(1 / 8, rel=0.03)
     assert abs(wave.samples.mean()) < 4 * wave.noise_floor / np.sqrt(wave.samples.size)
+
+
+def test_ouster_reports_the_ambient_light_of_what_it_hit() -> None:
+    world = wall(10.0, "lambert-80", size=2.0)
+    add_wall(world, 15.0, "lambert-20", size=100.0)
+    scan = ph.Lidar("ouster/os1-32", sub_rays=1, noise=False, sun_klx=50.0).scan(world, pose=ph.Pose())
+    near = scan.range < 12
+    assert near.any()
+    assert np.allclose(scan.near_ir[near], 10 * 50 * 0.8)
+    assert np.allclose(scan.near_ir[~near], 10 * 50 * 0.2)
+    dark = ph.Lidar("ouster/os1-32", sub_rays=1, noise=False, sun_klx=0.0).scan(world, pose=ph.Pose())
+    assert np.all(dark.near_ir == 0)
+    assert "near_ir" not in ph.Lidar("velodyne/vlp-16", sub_rays=1).scan(world, pose=ph.Pose()).fields

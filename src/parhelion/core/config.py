@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -12,6 +13,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from parhelion.core.errors import ConfigError, nearest_name
 
 LARGEST_CONFIG_BYTES = 64 * 1024 * 1024
+DEEPEST_NESTING = 100
+
+# The C parser is several times faster on presets with long channel tables.
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Config(BaseModel):
@@ -26,10 +31,28 @@ Model = TypeVar("Model", bound=BaseModel)
 def read_yaml(path: str | PathLike[str]) -> Any:
     """The data of a YAML file (safe subset: data only, no code)."""
     file = Path(path)
+    text = _text(file)
     try:
-        if file.stat().st_size > LARGEST_CONFIG_BYTES:
+        _check_nesting(file, text)
+        return yaml.load(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or "not valid YAML"
+        raise ConfigError(f"{file}:{where} {problem}") from None
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+        # What PyYAML lets through for values that are none of their type, such as the date 2020-99-99.
+        why = f" ({_shortened(str(error))})" if isinstance(error, ValueError) else ""
+        raise ConfigError(f"{file}: holds a value that is not valid for its YAML type{why}") from None
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(LARGEST_CONFIG_BYTES + 1)
+        if len(content) > LARGEST_CONFIG_BYTES:
             raise ConfigError(f"{file}: larger than {LARGEST_CONFIG_BYTES >> 20} MiB, not a configuration file")
-        text = file.read_text(encoding="utf-8")
+        return content.decode("utf-8")
     except FileNotFoundError:
         raise ConfigError(f"{file}: no such file") from None
     except IsADirectoryError:
@@ -38,16 +61,21 @@ def read_yaml(path: str | PathLike[str]) -> Any:
         raise ConfigError(f"{file}: is not a text file") from None
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read ({error.strerror})") from None
-    try:
-        # The C parser is several times faster on presets with long channel tables.
-        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or "not valid YAML"
-        raise ConfigError(f"{file}:{where} {problem}") from None
-    except RecursionError:
-        raise ConfigError(f"{file}: nested too deeply") from None
+    except ValueError:
+        raise ConfigError(f"{str(file)!r}: is no name of a file") from None
+
+
+def _check_nesting(file: Path, text: str) -> None:
+    # The C loader builds nested values by recursion without a limit: deep nesting would end the process.
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > DEEPEST_NESTING:
+                where = f" line {event.start_mark.line + 1}" if event.start_mark else ""
+                raise ConfigError(f"{file}:{where} is nested deeper than {DEEPEST_NESTING} levels")
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
 
 
 def parse(model: type[Model], data: Any, source: str | PathLike[str]) -> Model:
@@ -65,24 +93,6 @@ def load(model: type[Model], path: str | PathLike[str]) -> Model:
     return parse(model, read_yaml(path), path)
 
 
-def _path(location: tuple[int | str, ...]) -> str:
-    text = ""
-    for part in location:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
-    return text or "(top level)"
-
-
-def _fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """Field names of the model that holds the field at `location`, for a nearest-name hint."""
-    current: Any = model
-    for part in location[:-1]:
-        if isinstance(part, int) or not (isinstance(current, type) and issubclass(current, BaseModel)):
-            return []
-        info = current.model_fields.get(part)
-        current = info.annotation if info else None
-    return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
-
-
 def _sentence(model: type[BaseModel], error: ValidationError, source: str) -> str:
     lines = []
     for problem in error.errors(include_url=False):
@@ -92,11 +102,64 @@ def _sentence(model: type[BaseModel], error: ValidationError, source: str) -> st
             text = "unknown field" + (f"; did you mean {nearest!r}?" if nearest else "")
         elif problem["type"] == "missing":
             text = "is required"
+        elif problem["type"] == "union_tag_not_found":
+            text = f"its field {problem['ctx']['discriminator']} is required"
         else:
             text = problem["msg"][0].lower() + problem["msg"][1:]
             text = text.removeprefix("value error, ")
             value = problem.get("input")
             if isinstance(value, (str, int, float, bool)) or value is None:
-                text += f", got {value!r}"
+                text += f", got {_shown(value)}"
         lines.append(f"{_path(location)}: {text}")
     return f"{source}: " + "; ".join(lines[:5]) + (f"; and {len(lines) - 5} more" if len(lines) > 5 else "")
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text or "(top level)"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 80 else text[:60] + " ..."
+
+
+def _shown(value: str | int | float | bool | None) -> str:
+    if isinstance(value, int) and abs(value) >= 10**30:
+        return "a number of more than 30 digits"  # Python refuses to print the longest ones
+    return _shortened(repr(value[:100] if isinstance(value, str) else value))
+
+
+def _fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
+    """Field names of the model that holds the field at `location`, for a nearest-name hint."""
+    types: list[Any] = [model]
+    for part in location[:-1]:
+        if len(types) > 1:  # of several types, pydantic's location names the one it tried
+            types = [one for one in types if _is_meant(one, part)]
+        elif types and _is_model(types[0]):
+            types = _types(types[0].model_fields[part].annotation) if part in types[0].model_fields else []
+        else:
+            types = [one for inner in map(get_args, types) if inner for one in _types(inner[-1])]
+    return [name for one in types if _is_model(one) for name in one.model_fields]
+
+
+def _types(annotation: Any) -> list[Any]:
+    """The types that an annotation allows, None aside."""
+    if get_origin(annotation) is Annotated:
+        return _types(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return [one for member in get_args(annotation) for one in _types(member)]
+    return [] if annotation is NoneType else [annotation]
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _is_meant(annotation: Any, word: int | str) -> bool:
+    """Whether pydantic's `word` for a member of a union stands for this type."""
+    if _is_model(annotation):
+        tags = (tag for field in annotation.model_fields.values() for tag in get_args(field.annotation))
+        return word == annotation.__name__ or word in tags
+    return bool(word == getattr(annotation, "__name__", "") or word == str(annotation).replace("typing.", ""))

@@ -169,7 +169,14 @@ class Pose:
     @property
     def rotation(self) -> Floats:
         """The 3 x 3 rotation matrix, child to parent."""
-        return quat_rotate(self.quat_xyzw, np.eye(3)).T
+        x, y, z, w = self.quat_xyzw.tolist()
+        return np.array(
+            [
+                [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - z * w), 2.0 * (x * z + y * w)],
+                [2.0 * (x * y + z * w), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - x * w)],
+                [2.0 * (x * z - y * w), 2.0 * (y * z + x * w), 1.0 - 2.0 * (x * x + y * y)],
+            ]
+        )
 
     @property
     def matrix(self) -> Floats:
@@ -205,7 +212,7 @@ class Pose:
 
     def apply(self, points: ArrayLike) -> Floats:
         """Points (..., 3) [m] of this frame, expressed in the parent frame."""
-        return quat_rotate(self.quat_xyzw, np.asarray(points, dtype=np.float64)) + self.xyz
+        return np.asarray(points, dtype=np.float64) @ self.rotation.T + self.xyz
 
     def __eq__(self, other: object) -> bool:
         return (

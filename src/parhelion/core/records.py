@@ -33,6 +33,7 @@ FIELDS: Mapping[str, FieldSpec] = MappingProxyType(
         "intensity": FieldSpec("float32", "vendor scale", "intensity as the vendor's driver reports it"),
         "reflectivity": FieldSpec("float32", "1", "range-corrected reflectance of an equal Lambertian target"),
         "power": FieldSpec("float32", "P_min", "received signal in units of the detection threshold"),
+        "near_ir": FieldSpec("float32", "counts", "sunlight that the surface sends back at the lidar's wavelength"),
         "ring": FieldSpec("uint16", "", "channel number, 0 is the lowest elevation"),
         "column": FieldSpec("uint16", "", "firing number within the scan"),
         "time": FieldSpec("float32", "s", "time of the shot after the start of the scan"),

@@ -95,7 +95,8 @@ class Drive:
     def _facts(self) -> str:
         path = np.array([place.xyz for place in self._places])
         length = float(np.linalg.norm(np.diff(path, axis=0), axis=1).sum())
-        facts = f"{self.scan_count} scans   |   {self.point_count:,} points   |   {length:.1f} m driven"
+        way = f"{length:.1f} m driven" if length > 0.01 else "standing"
+        facts = f"{self.scan_count} scans   |   {self.point_count:,} points   |   {way}"
         return facts.replace(",", " ")
 
     def _street(self, figure: Any, points: dict[str, NDArray[Any]], names: dict[int, str]) -> None:
@@ -109,7 +110,7 @@ class Drive:
         near = self._last.fields["range"] if self._last is not None else np.zeros(0)
         size = float(np.clip(np.median(near) / 8.0, 0.1, 1.0)) if near.size else 1.0  # rooms are smaller than streets
         eye = size * (np.array([0.0, 0.0, 6.5]) - 9.0 * forward)
-        aim = size * (np.array([0.0, 0.0, 1.0]) + 30.0 * forward)
+        aim = size * 26.0 * forward
         camera = Camera(Pose.look_at(eye, aim), width, height, 75.0)
         light = 0.35 + 0.75 * np.sqrt(np.clip(points["brightness"], 0.0, 1.0))
         colour = np.clip(colour_labels(points["label"], names) * light[:, None], 0.0, 1.0)
@@ -129,8 +130,10 @@ class Drive:
         way = np.array([place.xyz for place in self._places])
         xyz = points["xyz"].astype(np.float64) + self._origin
         middle = (way.min(axis=0) + way.max(axis=0)) / 2
-        reach = np.percentile(np.abs(xyz[:, :2] - middle[:2]), 96.0, axis=0) if len(xyz) else np.ones(2)
-        extent = panels.fitted_extent(axes, middle, max(float(reach[0]), 1.0), 0.75 * max(float(reach[1]), 1.0))
+        away = np.abs(xyz[:, :2] - middle[:2]) if len(xyz) else np.ones((1, 2))
+        # Less of the sides than of the way ahead: the panel is wide, and streets are long.
+        half = [max(1.05 * float(np.percentile(away[:, axis], share)), 1.0) for axis, share in ((0, 96.0), (1, 88.0))]
+        extent = panels.fitted_extent(axes, middle, *half)
         panels.map_panel(axes, xyz, panels.label_rgb(points["label"], names, xyz[:, 2]), extent)
         quiet(axes)
         axes.set(xlabel="x [m]", ylabel="y [m]")

@@ -70,8 +70,8 @@ def unit_points(count: int, shape: str, profile: str) -> NDArray[np.float64]:
     """An even set of points (count, 2): unit standard deviation (gaussian) or unit half width (uniform).
 
     Ellipses take a point in the middle and rings of 8, 16, 24 ... points, each ring at the radius that halves the
-    energy of its share of the beam; rectangles take the R2 sequence. Mean and second moments are then set to the
-    exact ones, which makes the sampled footprint integral exact for everything that is quadratic over the footprint.
+    energy of its share of the beam; rectangles take the R2 sequence. Mean and second moments (of three points or
+    more) are then set to the exact ones, which makes the sampled footprint integral exact for everything that is quadratic over the footprint.
     """
     if count == 1:
         return np.zeros((1, 2))
@@ -95,6 +95,9 @@ def unit_points(count: int, shape: str, profile: str) -> NDArray[np.float64]:
 
 def _rings(count: int) -> NDArray[np.float64]:
     """Points in the unit disc, each for the same area."""
+    if count == 3:  # a middle point and a ring of two would lie on one line
+        angle = 2.0 * np.pi * np.arange(3) / 3.0
+        return np.sqrt(0.5) * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     number = max(1, round((np.sqrt(count) - 1.0) / 2.0))
     outer = np.cumsum(np.arange(1, number + 1))
     edges = np.round(1 + (count - 1) * np.concatenate([[0], outer]) / outer[-1]).astype(int)

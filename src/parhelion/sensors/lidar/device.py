@@ -61,6 +61,9 @@ class LidarOnDevice:
         self.noise_sigma = 1.0 / receiver.threshold_to_noise
         if sun_klx is not None and config.noise.background_klx > 0:
             self.noise_sigma *= background_noise_factor(sun_klx, config.noise.background_klx)
+        # Of the makers here, Ouster reports the ambient light beside the signal.
+        sun = config.noise.background_klx if sun_klx is None else sun_klx
+        self.sun_klx = opaque(sun) if config.intensity.scale == "ouster" else None
         open_time = 2.0 * (limits.max_m - limits.min_m) / SPEED_OF_LIGHT_M_S
         self.detector = Detector(
             mode=receiver.returns,
@@ -177,7 +180,9 @@ class LidarOnDevice:
             self._add_specular(light, echoes, beams, keys, rows)
         for entry in metadata:
             entry["casts_per_beam"] = echoes.casts / beams.count
-        return scans_of(collect(target, rows, beams, self._upload(table)[0]), table, target, motions, times, metadata)
+        return scans_of(
+            collect(target, rows, beams, self._upload(table)[0], self.sun_klx), table, target, motions, times, metadata
+        )
 
     def _receive(self, echoes: Echoes, beams: Beams, some: Any, keys: tuple[Any, Any]) -> list[Row]:
         """Detect and report; `some` picks the beams that the rows of `echoes` belong to, all by default."""

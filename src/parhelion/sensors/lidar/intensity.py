@@ -66,6 +66,15 @@ def echo(power: Any, reflectivity: Any) -> Any:
     return xp.clip(255.0 * xp.log(xp.maximum(power, 1.0)) / np.log(1e5), 0.0, 255.0)
 
 
+def near_infrared(reflectance: Any, *, sun_klx: Any) -> Any:
+    """Ouster's near-infrared channel: ambient light at the lidar's wavelength, in counts.
+
+    A Lambertian surface under even light of `sun_klx`, ten counts a klx for a perfect white one, 16 bit. The light
+    comes from everywhere: neither shadows nor the sun's direction are modelled. The gain is assumed; Ouster gives none.
+    """
+    return namespace(reflectance).minimum(10.0 * sun_klx * reflectance, 65535.0)
+
+
 SCALES: Mapping[str, Callable[[Any, Any], Any]] = {
     "velodyne": velodyne,
     "ouster": ouster,

@@ -17,7 +17,7 @@ from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.emit import Beams, ShotArrays
 from parhelion.sensors.lidar.illuminate import NO_ECHO, Echoes
-from parhelion.sensors.lidar.intensity import SCALES, reflectivity
+from parhelion.sensors.lidar.intensity import SCALES, near_infrared, reflectivity
 from parhelion.sensors.lidar.noise import range_sigma
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.receiver import FALSE_ALARM, Return
@@ -157,10 +157,11 @@ _ORDER = (
 )  # fmt: skip
 
 
-def collect(target: Target, rows: list[Row], beams: Beams, shots: ShotArrays) -> Points:
+def collect(target: Target, rows: list[Row], beams: Beams, shots: ShotArrays, sun_klx: Any = None) -> Points:
     """Drop what is not valid and look up what was hit: on the device, where it is done in parallel.
 
-    Small whole numbers travel two or four to a word, so that less is copied.
+    Small whole numbers travel two or four to a word, so that less is copied. `sun_klx` is the sunlight, for sensors
+    that measure it too.
     """
     engine = target.engine
     dr, mi, n = engine.dr, engine.mi, len(rows)
@@ -172,7 +173,8 @@ def collect(target: Target, rows: list[Row], beams: Beams, shots: ShotArrays) ->
     dr.eval(counts)
     returns = np.resize(counts.numpy(), beams.count).astype(np.uint8)
     if len(chosen) == 0:
-        none = {name: _typed(name, np.zeros(0)) for name in _ORDER}
+        held = _ORDER if sun_klx is None else (*_ORDER, "near_ir")
+        none = {name: _typed(name, np.zeros(0)) for name in held}
         return Points(none, np.zeros((0, 3), np.float32), returns)
     beam = chosen // n
     register = chosen - beam * n
@@ -180,7 +182,8 @@ def collect(target: Target, rows: list[Row], beams: Beams, shots: ShotArrays) ->
     shot = dr.gather(mi.UInt32, beams.shot, beam)
     number, total = _counts(engine, valid, beam, n, register), dr.gather(mi.UInt32, counts, beam)
     origin = dr.gather(mi.UInt32, _joined(dr, rows, "origin"), source)
-    names = target.looked_up(dr.gather(mi.UInt32, _joined(dr, rows, "part"), source))
+    part = dr.gather(mi.UInt32, _joined(dr, rows, "part"), source)
+    names = target.looked_up(part)
     values = {
         **{name: dr.gather(mi.Float, _joined(dr, rows, name), source) for name in _MEASURED},
         "time": dr.gather(mi.Float, shots.time, shot),
@@ -190,6 +193,8 @@ def collect(target: Target, rows: list[Row], beams: Beams, shots: ShotArrays) ->
         "material label": names["material"] | (names["label"] << 16),
         "return_index return_count origin": number | (total << 8) | (origin << 16),
     }
+    if sun_klx is not None:
+        values["near_ir"] = near_infrared(target.reflectance(part), sun_klx=sun_klx)
     xyz = dr.ravel(dr.gather(mi.Vector3f, _joined(dr, rows, "xyz"), source))
     if target.scene.moving is not None:
         actor = dr.gather(mi.UInt32, _joined(dr, rows, "actor"), source)
@@ -202,7 +207,8 @@ def collect(target: Target, rows: list[Row], beams: Beams, shots: ShotArrays) ->
         fields |= _unpacked(key.split(), value.numpy())
     if "velocity" not in fields:
         fields["velocity"] = np.zeros((len(fields["shot"]), 3), np.float32)
-    return Points({name: fields[name] for name in _ORDER}, xyz.numpy().reshape(-1, 3), returns)
+    order = [name for name in (*_MEASURED, "near_ir", *_ORDER[len(_MEASURED) :]) if name in fields]
+    return Points({name: fields[name] for name in order}, xyz.numpy().reshape(-1, 3), returns)
 
 
 def _counts(engine: Engine, valid: Any, beam: Any, registers: int, below: Any) -> Any:

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.rays.scene import RayScene
+from parhelion.rays.scene import NOTHING, RayScene
 from parhelion.surfaces.material import COLUMNS, material_table, monostatic_brdf, specular_split
 from parhelion.world.world import World
 
@@ -81,6 +81,12 @@ class Target:
         # NOTHING + 1 wraps to row 0, which holds zeros.
         row = dr.gather(mi.Vector4u, self._names, part + 1)
         return {"material": row.x, "label": row.y, "instance": row.z}
+
+    def reflectance(self, part: Any) -> Any:
+        """Diffuse reflectance of parts at the wavelength; 0 where nothing was hit."""
+        dr, hit = self.engine.dr, part != NOTHING
+        value = self._gathered(self._brdf, dr.select(hit, part, 0), hit)["diffuse"]
+        return dr.select(hit, value, 0.0)
 
     def brdf(self, part: Any, cos_theta: Any, hit: Any, active: Any) -> Any:
         """BRDF towards the sensor [1/sr] of the parts that were hit, textures included."""
