@@ -75,7 +75,7 @@ def _compare(settings: Settings, count: int) -> Table:
                 "finds": contender.finds,
                 "M rays/s": count / times[name].best / 1e6,
                 "time against ours": against,
-                "goal": contender.goal.verdict(against.best) if contender.goal else None,
+                "goal": contender.goal.verdict(against) if contender.goal else None,
                 "rays that differ": _differing(contender.distance(), reference),
             }
         )

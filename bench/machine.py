@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
+import time
 from datetime import datetime, timezone
 from importlib import metadata
 
@@ -28,6 +29,33 @@ def description() -> list[str]:
     if gpu:
         lines.insert(2, f"GPU: {gpu}")
     return lines
+
+
+class OtherPrograms:
+    """Counts the processor time that programs other than this one and its children take, from its making on."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+        self._all, self._own = _busy_seconds(), _own_seconds()
+
+    def __str__(self) -> str:
+        wall = max(1e-9, time.perf_counter() - self._start)
+        others = (_busy_seconds() - self._all) - (_own_seconds() - self._own)
+        return f"other programs took {max(0.0, others) / wall:.1f} of {os.cpu_count()} cores during the run"
+
+
+def _busy_seconds() -> float:
+    """Processor time of all programs since the machine started [s], time stolen by other machines included."""
+    with open("/proc/stat", encoding="utf-8") as file:
+        user, nice, system, _idle, _waiting, interrupts, soft_interrupts, stolen = map(
+            int, file.readline().split()[1:9]
+        )
+    return (user + nice + system + interrupts + soft_interrupts + stolen) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_seconds() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
 
 
 def _cpu_model() -> str:

@@ -45,7 +45,7 @@ def main() -> None:
         if path is not None and not path.absolute().parent.is_dir():
             parser.error(f"{path}: there is no folder {path.parent}")
 
-    start = time.perf_counter()
+    start, others = time.perf_counter(), machine.OtherPrograms()
     header = machine.description()
     print("\n".join(header), end="\n\n", flush=True)
     measured: list[Table] = []
@@ -55,7 +55,7 @@ def main() -> None:
         for table in tables(Settings(quick=options.quick)):
             show(table)
             measured.append(table)
-    header.append(f"the run took {time.perf_counter() - start:.0f} s")
+    header.append(f"the run took {time.perf_counter() - start:.0f} s; {others}")
     print(header[-1])
     if options.json is not None:
         record = {"machine": header, "tables": [table.record() for table in measured]}

@@ -78,6 +78,6 @@ def _measure(settings: Settings, table: Table, sensor: str, sub_rays: int) -> No
                 "M beams/s": speed,
                 "goal for speed": speed_goal.verdict(speed) if speed_goal else None,
                 "time against bare casts": against,
-                "goal for cost": cost_goal.verdict(against.best) if cost_goal else None,
+                "goal for cost": cost_goal.verdict(against) if cost_goal else None,
             }
         )

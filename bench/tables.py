@@ -25,10 +25,12 @@ class Goal:
         """Whether a measured figure reaches the goal."""
         return measured >= self.value if self.bound == "at least" else measured <= self.value
 
-    def verdict(self, measured: float) -> str:
-        """The goal in words, and whether it was met."""
-        sign = "≥" if self.bound == "at least" else "≤"
-        return f"{sign} {self.value:g}{self.unit}: {'met' if self.met(measured) else 'MISSED'}"
+    def verdict(self, measured: float | Ratio) -> str:
+        """The goal in words, and whether it was met; of ratios, 'unclear' where noise reaches across the goal."""
+        figures = (measured.best, measured.low, measured.high) if isinstance(measured, Ratio) else (measured,)
+        answers = {self.met(figure) for figure in figures}
+        word = "unclear" if len(answers) > 1 else "met" if answers.pop() else "MISSED"
+        return f"{'≥' if self.bound == 'at least' else '≤'} {self.value:g}{self.unit}: {word}"
 
 
 @dataclass

@@ -9,7 +9,7 @@ found() {
 }
 
 found && exit 0
-advice='The LLVM shared library is missing. Run: sudo apt-get install libllvm14   (any later libllvm will do)'
+advice='The LLVM shared library is missing. Run: sudo apt-get install libllvm15   (any later libllvm will do)'
 command -v apt-get >/dev/null || { echo "$advice" >&2; exit 1; }
 if [ "$(id -u)" = 0 ]; then as_root=
 elif sudo -n true 2>/dev/null; then as_root='sudo -n'
@@ -17,7 +17,7 @@ else echo "$advice" >&2; exit 1
 fi
 echo 'Installing the LLVM shared library ...'
 $as_root apt-get -qq update || true
-for version in 19 18 17 16 15 14; do
+for version in 19 18 17 16 15; do
     $as_root apt-get -qq install -y "libllvm$version" >/dev/null 2>&1 && found && exit 0
 done
 echo "$advice" >&2

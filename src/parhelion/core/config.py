@@ -158,8 +158,8 @@ def _is_model(annotation: Any) -> bool:
 
 
 def _is_meant(annotation: Any, word: int | str) -> bool:
-    """Whether pydantic's `word` for a member of a union stands for this type."""
-    if _is_model(annotation):
-        tags = (tag for field in annotation.model_fields.values() for tag in get_args(field.annotation))
-        return word == annotation.__name__ or word in tags
-    return bool(word == getattr(annotation, "__name__", "") or word == str(annotation).replace("typing.", ""))
+    """Whether `word`, pydantic's name for a member of a union, stands for this model: its class or its tag."""
+    if not _is_model(annotation):
+        return False
+    tags = (tag for field in annotation.model_fields.values() for tag in get_args(field.annotation))
+    return word == annotation.__name__ or word in tags

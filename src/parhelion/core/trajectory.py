@@ -79,7 +79,10 @@ class Waypoints:
     """Straight lines and shortest turns between timed poses; rests at the first and last outside their times."""
 
     def __init__(self, times: Sequence[float], poses: Sequence[Pose]) -> None:
-        t = np.asarray(times, dtype=np.float64)
+        try:
+            t = np.asarray(times, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ConfigError("trajectory: times must be numbers [s], one a pose") from None
         if len(poses) == 0 or t.shape != (len(poses),):
             raise ConfigError(f"trajectory: {t.size} times for {len(poses)} poses; give one time a pose, at least one")
         if not np.all(np.isfinite(t)) or np.any(np.diff(t) <= 0):

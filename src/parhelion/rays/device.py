@@ -17,8 +17,8 @@ DEVICES = ("auto", "cpu", "cuda")
 _VARIANT = {"cpu": "llvm_ad_rgb", "cuda": "cuda_ad_rgb"}
 
 LLVM_ADVICE = (
-    "the LLVM shared library, which the CPU engine compiles with, was not found: run "
-    "'sudo apt-get install libllvm14' (or any later libllvm), or name the file in DRJIT_LIBLLVM_PATH"
+    "no LLVM shared library of version 15 or later, which the CPU engine compiles with, was found: run "
+    "'sudo apt-get install libllvm15' (or a later one), or name the file in DRJIT_LIBLLVM_PATH"
 )
 
 
