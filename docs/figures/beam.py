@@ -59,12 +59,20 @@ def draw_agreement(axes: Any) -> None:
     off_m = np.abs(by_shot(few, "range") - by_shot(full, "range"))
     off_power = np.abs(by_shot(few, "power") / by_shot(full, "power") - 1.0)
     seen = np.isfinite(by_shot(few, "range")) | np.isfinite(by_shot(full, "range"))
-    for values, unit, limit, colour in ((1e3 * off_m, "range [mm]", 1.0, BLUE), (100 * off_power, "power [%]", 1.0, GREEN)):
+    for values, unit, limit, colour in (
+        (1e3 * off_m, "range [mm]", 1.0, BLUE),
+        (100 * off_power, "power [%]", 1.0, GREEN),
+    ):
         # A return in one scan only counts as different by any amount.
         off = np.sort(np.where(np.isfinite(values[seen]), values[seen], np.inf))
         share = 100.0 * (1.0 - np.arange(1, len(off) + 1) / len(off))
         within = 100.0 * np.mean(off <= limit)
-        axes.loglog(np.maximum(off, 1e-4), np.maximum(share, 1e-3), color=colour, label=f"{unit}: {within:.2f} % within {limit:g}")
+        axes.loglog(
+            np.maximum(off, 1e-4),
+            np.maximum(share, 1e-3),
+            color=colour,
+            label=f"{unit}: {within:.2f} % within {limit:g}",
+        )
         print(f"{unit}: {within:.3f} % within {limit:g}")
     axes.axvline(1.0, color=GREY, linewidth=0.8, linestyle=":")
     axes.set(

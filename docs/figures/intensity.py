@@ -1,4 +1,4 @@
-"""Vendor scales over reflectivity, and what they make of grey boards at many ranges: docs/images/lidar-intensity.png."""
+"""Vendor scales, and what they make of grey boards at many ranges: docs/images/lidar-intensity.png."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ def draw_scales(axes: Any) -> None:
         axes.semilogx(reflectivity, SCALES[name](np.ones_like(reflectivity), reflectivity), color=colour, label=label)
     axes.axvline(1.0, color=GREY, linewidth=0.8, linestyle=":")
     axes.text(1.15, 4, "retro-reflectors →", color=GREY, fontsize=8)
-    axes.set(xlabel="reflectivity (1: white matt board)", ylabel="intensity", title="Scales by reflectivity", ylim=(0, 265))
+    axes.set(
+        xlabel="reflectivity (1: white matt board)", ylabel="intensity", title="Scales by reflectivity", ylim=(0, 265)
+    )
     axes.legend(fontsize=8)
 
 
 def draw_boards(axes: Any) -> None:
     """Median reported intensity of the boards of the test range, sensor by sensor."""
     world = ph.World.load("test-range")
-    boards = {item.instance: item.name for item in world.objects if item.name.startswith("board-") and "/" not in item.name}
+    boards = {
+        item.instance: item.name for item in world.objects if item.name.startswith("board-") and "/" not in item.name
+    }
     sensors = (("velodyne/vlp-16", BLUE, "o"), ("ouster/os1-128", PURPLE, "s"))
     for sensor, colour, mark in sensors:
         scan = ph.Lidar(sensor).scan(world, seed=1)
@@ -40,7 +44,15 @@ def draw_boards(axes: Any) -> None:
                 if int(grey) == percent and len(values) >= 5:
                     found.append((float(distance.removesuffix("m")), float(np.median(values))))
             label = f"{sensor}, {percent} %"
-            axes.loglog(*np.array(sorted(found)).T, mark + "-", color=colour, fillstyle=style, markersize=5, linewidth=0.8, label=label)
+            axes.loglog(
+                *np.array(sorted(found)).T,
+                mark + "-",
+                color=colour,
+                fillstyle=style,
+                markersize=5,
+                linewidth=0.8,
+                label=label,
+            )
     axes.set(xlabel="range [m]", ylabel="intensity as reported", title="Boards of the world test-range")
     axes.legend(fontsize=8)
 

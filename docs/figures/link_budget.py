@@ -12,6 +12,7 @@ from parhelion.sensors.lidar.link_budget import one_target, received_power, two_
 
 OS1 = "ouster/os1-128"
 RANGES_M = np.geomspace(3, 190, 200)
+HUANG = [(0.8, 120.0), (0.1, 50.0)]
 TARGETS = ((10, BLUE), (30, GREEN), (80, ORANGE))
 
 
@@ -33,7 +34,9 @@ def draw_power(axes: Any) -> None:
         axes.axvline(float(constant.max_range(percent / 100)), color=colour, linewidth=0.7, linestyle=":")
     axes.axhline(1.0, color=GREY, linewidth=1)
     axes.text(3.1, 1.1, "detection threshold", color=GREY, fontsize=8)
-    axes.set(xlabel="range [m]", ylabel="received power [P_min]", title=f"{OS1}: walls of three greys", ylim=(0.08, None))
+    axes.set(
+        xlabel="range [m]", ylabel="received power [P_min]", title=f"{OS1}: walls of three greys", ylim=(0.08, None)
+    )
     axes.legend(fontsize=8)
 
 
@@ -42,7 +45,7 @@ def draw_longest_ranges(axes: Any) -> None:
     reflectance = np.linspace(0.02, 1.0, 200)
     cases = (
         ("VLP-16: 100 m at 90 %", one_target(0.9, 100.0), [(0.9, 100.0)], BLUE),
-        ("VLP-16 after Huang: γ = 0.0023 /m", two_targets((0.8, 0.1), (120.0, 50.0)), [(0.8, 120.0), (0.1, 50.0)], ORANGE),
+        ("VLP-16 after Huang: γ = 0.0023 /m", two_targets((0.8, 0.1), (120.0, 50.0)), HUANG, ORANGE),
         ("OS1: 40 m at 10 %", one_target(0.1, 40.0), [(0.1, 40.0)], PURPLE),
     )  # fmt: skip
     for label, constant, rated, colour in cases:
@@ -51,7 +54,9 @@ def draw_longest_ranges(axes: Any) -> None:
         axes.plot(100 * rho, range_m, "o", color=colour, markersize=5)
     # Huang's second target happens to be the same pair, so this mark goes around its dot.
     axes.plot([80.0], [120.0], "s", color=PURPLE, markersize=11, fillstyle="none", label="OS1 sheet: 120 m at 80 %")
-    axes.set(xlabel="reflectance [%]", ylabel="longest range [m]", title="Rated ranges (dots) fix the curve", ylim=(0, None))
+    axes.set(
+        xlabel="reflectance [%]", ylabel="longest range [m]", title="Rated ranges (dots) fix the curve", ylim=(0, None)
+    )
     axes.legend(fontsize=8, loc="lower right")
 
 

@@ -51,7 +51,9 @@ def draw_detection(axes: Any) -> None:
             scan = lidar.scan(wall(40.0 / np.sqrt(level), "lambert-10"), pose=ph.Pose(), seed=2)
             axes.plot([level], [len(scan) / SHOTS], "o", color=colour, markersize=4)
     axes.axvline(1.0, color=GREY, linewidth=0.8, linestyle=":")
-    axes.set(xlabel="received power [P_min]", ylabel="share of shots with a return", title="Detection near the threshold")
+    axes.set(
+        xlabel="received power [P_min]", ylabel="share of shots with a return", title="Detection near the threshold"
+    )
     axes.legend(fontsize=8, title="sunlight", title_fontsize=8)
 
 

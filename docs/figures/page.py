@@ -31,9 +31,9 @@ def finish(figure: Figure, name: str) -> None:
     for axes in figure.axes:
         axes.grid(alpha=0.25, linewidth=0.6)
         axes.tick_params(labelsize=8)
-        axes.xaxis.label.set_size(9)
-        axes.yaxis.label.set_size(9)
-        axes.title.set_size(10)
+        axes.xaxis.label.set_fontsize(9)
+        axes.yaxis.label.set_fontsize(9)
+        axes.title.set_fontsize(10)
     IMAGES.mkdir(exist_ok=True)
     file = IMAGES / f"{name}.png"
     figure.savefig(file)

@@ -63,7 +63,9 @@ def main() -> None:
     scan = ph.Lidar(SENSOR, columns=COLUMNS).scan(world, trajectory=world.path, time=TIME_S, seed=SEED)
     figure = sheet(WIDTH_IN, HEIGHT_IN)
     facts = f"{len(scan):,} points of {len(scan.shots):,} shots".replace(",", " ")
-    figure.text(0.012, 0.969, f"{SENSOR} in the built-in {WORLD}: one scan", color=INK, fontsize=19, weight="bold", va="center")
+    figure.text(
+        0.012, 0.969, f"{SENSOR} in the built-in {WORLD}: one scan", color=INK, fontsize=19, weight="bold", va="center"
+    )
     figure.text(0.988, 0.969, facts, color=MUTED, fontsize=16, va="center", ha="right")
     seen_from_above(figure, scan)
     strip(figure, scan, "range", 0.195, "range, all around", "viridis_r")

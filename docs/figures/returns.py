@@ -8,6 +8,7 @@ import numpy as np
 from page import BLUE, GREEN, GREY, ORANGE, RED, add_wall, changed, finish, raster, sheet, wall
 
 import parhelion as ph
+from parhelion.sensors.lidar.config import ReturnMode
 
 SENSOR = "velodyne/vlp-16"
 NEAR_M, STEP_M = 10.0, 0.6
@@ -24,8 +25,13 @@ def edge() -> ph.World:
 def draw_edge(axes: Any) -> None:
     """A fine fan of beams across the edge, with and without width."""
     fan = raster(azimuth_deg=(-1.0, 1.0), columns=161)
-    for sub_rays, colour, size, label in ((100, ORANGE, 12, "beam of 3.0 x 1.2 mrad"), (1, BLUE, 5, "ray without width")):
-        lidar = ph.Lidar(changed(SENSOR, pattern=fan, range={"resolution_m": 0.0}, noise=NO_STEPS), sub_rays=sub_rays, noise=False)
+    for sub_rays, colour, size, label in (
+        (100, ORANGE, 12, "beam of 3.0 x 1.2 mrad"),
+        (1, BLUE, 5, "ray without width"),
+    ):
+        lidar = ph.Lidar(
+            changed(SENSOR, pattern=fan, range={"resolution_m": 0.0}, noise=NO_STEPS), sub_rays=sub_rays, noise=False
+        )
         scan = lidar.scan(edge(), pose=ph.Pose())
         axes.scatter(100 * scan.xyz[:, 1], scan.xyz[:, 0], s=size, color=colour, label=label, linewidths=0)
     axes.axvline(0.0, color=GREY, linewidth=0.8, linestyle=":")
@@ -50,13 +56,19 @@ def draw_waveform(axes: Any) -> None:
     axes.axhline(1.0, color=GREY, linewidth=0.8, linestyle="--")
     axes.text(6.2, 1.05, "threshold", color=GREY, fontsize=8)
     height = float(signal.samples.max())
-    modes = (("first", BLUE), ("strongest", RED), ("last", GREEN), ("all", ORANGE))
+    modes: tuple[tuple[ReturnMode, str], ...] = (("first", BLUE), ("strongest", RED), ("last", GREEN), ("all", ORANGE))
     for row, (mode, colour) in enumerate(modes):
         scan = ph.Lidar(config, returns=mode, max_returns=4, noise=False).scan(world, pose=ph.Pose())
         level = height * (1.12 + 0.11 * row)
         axes.plot(scan.range, np.full(len(scan), level), "v", color=colour, markersize=7)
         axes.text(6.2, level, mode, color=colour, fontsize=8, va="center")
-    axes.set(xlabel="range [m]", ylabel="signal [P_min]", title="One beam on three surfaces", xlim=(6, 22), ylim=(-0.4, 1.6 * height))
+    axes.set(
+        xlabel="range [m]",
+        ylabel="signal [P_min]",
+        title="One beam on three surfaces",
+        xlim=(6, 22),
+        ylim=(-0.4, 1.6 * height),
+    )
 
 
 if __name__ == "__main__":

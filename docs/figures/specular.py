@@ -44,17 +44,31 @@ def draw_room(axes: Any) -> None:
         axes.scatter(*points.xyz[rows, :2].T, s=4, color=colour, label=label, linewidths=0, zorder=3)
     colours = {"plaster": GREY, "glass": GREEN, "mirror": ORANGE}
     for material, start, end in plan:
-        axes.plot(*np.array([start, end]).T, color=colours[material], linewidth=1.0 if material == "plaster" else 3.0, alpha=0.7)
+        axes.plot(
+            *np.array([start, end]).T,
+            color=colours[material],
+            linewidth=1.0 if material == "plaster" else 3.0,
+            alpha=0.7,
+        )
     axes.plot([0], [0], "^", color="black", markersize=6)
     axes.text(0.1, 2.45, "mirror", color=ORANGE, fontsize=8, ha="center")
     axes.text(4.85, -2.6, "pane", color=GREEN, fontsize=8, ha="right")
-    axes.set(xlabel="x [m]", ylabel="y [m]", title="Points of a 2D lidar (triangle) in a room", aspect="equal", xlim=(-5, 8), ylim=(-4, 9.5))
+    axes.set(
+        xlabel="x [m]",
+        ylabel="y [m]",
+        title="Points of a 2D lidar (triangle) in a room",
+        aspect="equal",
+        xlim=(-5, 8),
+        ylim=(-4, 9.5),
+    )
     axes.legend(fontsize=8, loc="center right", bbox_to_anchor=(1.0, 0.64), markerscale=2)
 
 
 def draw_glass_power(axes: Any) -> None:
     """What is left of a wall behind a pane, over the angle of the pane."""
-    lidar = ph.Lidar(changed("velodyne/vlp-16", pattern=raster(), range={"resolution_m": 0.0}), noise=False, returns="last")
+    lidar = ph.Lidar(
+        changed("velodyne/vlp-16", pattern=raster(), range={"resolution_m": 0.0}), noise=False, returns="last"
+    )
     # The wall is small, so that the pane's mirrored path misses it.
     clear = lidar.scan(wall(20.0, "lambert-80", size_m=3.0), pose=ph.Pose()).power[0]
     angles, left = np.arange(0.0, 81.0, 5.0), []
@@ -66,7 +80,9 @@ def draw_glass_power(axes: Any) -> None:
     axes.plot(angles, left, "o", color=BLUE, markersize=5, label="scans")
     fine = np.linspace(0.0, 85.0, 200)
     axes.plot(fine, transmitted(fine) ** 2, color=ORANGE, label="T² of the pane")
-    axes.set(xlabel="incidence on the pane [°]", ylabel="power against open air", title="A wall behind a pane", ylim=(0, 1))
+    axes.set(
+        xlabel="incidence on the pane [°]", ylabel="power against open air", title="A wall behind a pane", ylim=(0, 1)
+    )
     axes.legend(fontsize=8)
 
 

@@ -374,3 +374,18 @@ def test_mixed_objects_stand_on_the_ground_and_apart():
     assert len(names) >= 20
     np.testing.assert_allclose(boxes[:, 0, 2], 0.0, atol=0.02)
     assert overlaps(*instance_boxes(world, labels, below=2.2)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("city", {"target_triangles": {}}),
+        ("harbour", {"ripple_height": "x"}),
+        ("test-range", {"board_size": "x"}),
+        ("test-range", {"distances": "far"}),
+        ("boards-u", {"room": "maybe"}),
+    ],
+)
+def test_parameters_of_the_wrong_kind_are_refused(name: str, params: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(params))):
+        build(name, **params)

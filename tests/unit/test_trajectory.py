@@ -97,7 +97,7 @@ def test_waypoints_are_met_and_rested_at() -> None:
         assert pose_at(motion, time).xyz == pytest.approx(pose.xyz, abs=1e-14)
         assert pose_at(motion, time).rotation == pytest.approx(pose.rotation, abs=1e-12)
     xyz, quat = motion.sample([-100.0, 100.0])
-    assert np.array_equal(xyz, [poses[0].xyz, poses[3].xyz])
+    assert xyz == pytest.approx(np.stack([poses[0].xyz, poses[3].xyz]), abs=1e-14)
     assert np.abs(np.sum(quat * [poses[0].quat_xyzw, poses[3].quat_xyzw], axis=1)) == pytest.approx([1, 1])
     assert velocity_at(motion, 50.0) == pytest.approx([0, 0, 0])
     assert velocity_at(motion, 0.5) == pytest.approx(poses[1].xyz - poses[0].xyz)

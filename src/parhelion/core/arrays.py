@@ -24,7 +24,6 @@ _NUMPY = SimpleNamespace(
     tan=np.tan,
     arcsin=np.arcsin,
     arccos=np.arccos,
-    arctan2=np.arctan2,
     abs=np.abs,
     floor=np.floor,
     minimum=np.minimum,
@@ -42,7 +41,8 @@ _drjit: SimpleNamespace | None = None
 
 def _drjit_namespace(dr: ModuleType) -> SimpleNamespace:
     # dr.minimum and dr.maximum become LLVM's fminimum and fmaximum, which LLVM 14 and 15 cannot compile in some
-    # places ("Cannot select", and the process ends). A comparison and a select work everywhere.
+    # places ("Cannot select", and the process ends). A comparison and a select work everywhere. dr.atan2 has the same
+    # trouble, which is why there is no arctan2 here.
     def minimum(a: Any, b: Any) -> Any:
         return dr.select(a < b, a, b)
 
@@ -59,7 +59,6 @@ def _drjit_namespace(dr: ModuleType) -> SimpleNamespace:
         tan=dr.tan,
         arcsin=dr.asin,
         arccos=dr.acos,
-        arctan2=dr.atan2,
         abs=dr.abs,
         floor=dr.floor,
         minimum=minimum,

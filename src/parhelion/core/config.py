@@ -117,7 +117,8 @@ def _sentence(model: type[BaseModel], error: ValidationError, source: str) -> st
 def _path(location: tuple[int | str, ...]) -> str:
     text = ""
     for part in location:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+        word = _shortened(str(part) if str(part).isprintable() else repr(part))
+        text += f"[{part}]" if isinstance(part, int) else f".{word}" if text else word
     return text or "(top level)"
 
 

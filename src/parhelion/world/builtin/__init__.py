@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
-from parhelion.core.errors import unknown_name
+from parhelion.core.errors import ConfigError, unknown_name
 
 if TYPE_CHECKING:
     from parhelion.world.world import World
@@ -110,5 +110,19 @@ def build(name: str, *, seed: int = 0, **params: Any) -> World:
             known = ", ".join(entry.params) or "none"
             raise unknown_name(f"parameter of world {name!r}", param, entry.params, f"(it takes: {known})")
     module = import_module(f"{__name__}.{entry.module}")
+    _check_types(entry, module.build, params)
     world: World = module.build(seed, **params)
     return world
+
+
+def _check_types(entry: BuiltinWorld, builder: Callable[..., World], params: Mapping[str, Any]) -> None:
+    """Refuse values of the wrong kind; ranges are checked by the builders themselves."""
+    from pydantic import TypeAdapter, ValidationError
+
+    hints = get_type_hints(builder)
+    for param, value in params.items():
+        try:
+            TypeAdapter(hints[param]).validate_python(value, strict=not isinstance(value, (list, tuple)))
+        except ValidationError as error:
+            problem = error.errors(include_url=False)[0]["msg"]
+            raise ConfigError(f"world {entry.name!r}: parameter {param!r}: {problem}, got {value!r}") from None

@@ -1,0 +1,179 @@
+"""The documentation holds: its code runs, its links lead somewhere, and what it names is there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.main import get_command
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")])
+RUNNABLE = [ROOT / "README.md", DOCS / "getting-started.md"]
+
+_FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def python_blocks(page: Path) -> list[str]:
+    """Python code of a page, but for blocks whose fence says `python no-run`."""
+    return [code for info, code in _FENCE.findall(text_of(page)) if info.strip() == "python"]
+
+
+@pytest.mark.parametrize("page", RUNNABLE, ids=name)
+def test_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
+    blocks = python_blocks(page)
+    assert blocks
+    script = tmp_path / "page.py"
+    script.write_text("\n".join(blocks), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", str(script)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def links() -> Iterator[tuple[Path, str]]:
+    for page in PAGES:
+        prose = _FENCE.sub("", text_of(page))
+        for target in _LINK.findall(prose):
+            if not re.match(r"[a-z]+:", target):
+                yield page, target
+
+
+def slugs(page: Path) -> set[str]:
+    """Anchors that headings get, as Python-Markdown makes them."""
+    prose = _FENCE.sub("", text_of(page))
+    words = (re.sub(r"[^\w\s-]", "", line).strip().lower() for line in re.findall(r"^#+ (.*)$", prose, re.MULTILINE))
+    return {re.sub(r"[-\s]+", "-", word) for word in words}
+
+
+def test_links_and_pictures_lead_somewhere() -> None:
+    found = list(links())
+    assert len(found) > 30
+    broken = []
+    for page, target in found:
+        file, _, anchor = target.partition("#")
+        place = (page.parent / file).resolve() if file else page
+        if not place.is_file() or (anchor and anchor not in slugs(place)):
+            broken.append(f"{name(page)}: {target}")
+    assert broken == []
+
+
+def test_the_site_builds_without_warnings_and_fetches_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="the extra 'docs' is not installed")
+    pytest.importorskip("material", reason="the extra 'docs' is not installed")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    built = list((tmp_path / "site").rglob("*.html"))
+    assert len(built) > 15
+    # Links to elsewhere are for people to follow; scripts, styles and pictures would be fetched.
+    fetched = re.compile(r"""(?:src=|<link[^>]*href=|url\()["']?(?:https?:)?//""")
+    assert [file.name for file in built if fetched.search(text_of(file))] == []
+
+
+def nav_files(entry: object) -> Iterator[str]:
+    if isinstance(entry, str):
+        yield entry
+    elif isinstance(entry, dict):
+        for value in entry.values():
+            yield from nav_files(value)
+    elif isinstance(entry, list):
+        for value in entry:
+            yield from nav_files(value)
+
+
+def test_every_page_is_in_the_navigation_and_there() -> None:
+    config = yaml.safe_load(text_of(ROOT / "mkdocs.yml"))
+    listed = sorted(nav_files(config["nav"]))
+    assert listed == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+def test_table_of_fields_is_the_one_in_the_code() -> None:
+    spec = spec_from_file_location("field_table", DOCS / "figures" / "field_table.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = text_of(DOCS / "point-fields.md")
+    shown = page.partition(module.BEGIN)[2].partition(module.END)[0].strip()
+    assert shown == module.table(), "run python docs/figures/field_table.py"
+
+
+def commands_shown(page: Path) -> Iterator[list[str]]:
+    """Words of each line of a page that calls the program, comments cut off."""
+    for line in re.findall(r"^\s*parhelion ([^\n]*)$", text_of(page), re.MULTILINE):
+        yield line.partition("#")[0].split()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_commands_and_options_shown_exist(page: Path) -> None:
+    from parhelion.cli.app import app
+
+    program = get_command(app)
+    known = getattr(program, "commands", {})
+    shown = [words for words in commands_shown(page) if words and not words[0].startswith("-")]
+    assert shown or page.name not in ("README.md", "cli.md")
+    for command, *words in shown:
+        assert command in known, f"{name(page)}: parhelion {command}"
+        options = {
+            option for parameter in known[command].params for option in (*parameter.opts, *parameter.secondary_opts)
+        }
+        for word in words:
+            assert not word.startswith("-") or word in options, f"{name(page)}: parhelion {command} {word}"
+
+
+def test_tests_named_by_pages_exist() -> None:
+    """`tests/a.py::test_b`, and bare `test_c` below a named file, are where the page says."""
+    named = 0
+    for page in PAGES:
+        files = re.findall(r"`(tests/[\w/]+\.py)", text_of(page))
+        for file in files:
+            assert (ROOT / file).is_file(), f"{name(page)}: {file}"
+        for file, test in re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", text_of(page)):
+            assert f"def {test}(" in text_of(ROOT / file), f"{name(page)}: {file}::{test}"
+            named += 1
+        sources = "".join(text_of(ROOT / file) for file in set(files))
+        for test in re.findall(r"`(test_\w+)`", text_of(page)):
+            assert f"def {test}(" in sources, f"{name(page)}: {test}"
+            named += 1
+    assert named > 40
+
+
+def test_scripts_named_by_pages_exist() -> None:
+    scripts = {match for page in PAGES for match in re.findall(r"`(docs/figures/\w+\.py)`", text_of(page))}
+    assert len(scripts) > 5
+    assert [script for script in sorted(scripts) if not (ROOT / script).is_file()] == []
+
+
+def test_counts_in_the_readme_are_true() -> None:
+    from parhelion.io import FORMATS
+    from parhelion.sensors.lidar.presets import preset_names
+    from parhelion.surfaces.library import material_names
+    from parhelion.world.builtin import BUILTIN
+
+    readme = text_of(ROOT / "README.md")
+    counts = {
+        "sensors": len(preset_names()),
+        "materials": len(material_names()),
+        "worlds": len(BUILTIN),
+        "file formats": len(FORMATS),
+    }
+    for what, count in counts.items():
+        assert f"**{count} {what}**" in readme, f"README.md: there are {count} {what}"
