@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -31,7 +31,6 @@ PRESETS = [
     "livox/mid-40",
     "livox/mid-360",
     "hesai/xt32",
-    "hesai/at128",
     "robosense/rs-16",
     "slamtec/rplidar-a1",
     "sick/lms-111",
@@ -111,6 +110,7 @@ def test_kernels_give_the_same_scale(name: str) -> None:
         assert kernel == pytest.approx(scaled(name, e.astype(float), p.astype(float)), rel=3e-6, abs=1e-4)
 
 
+@settings(deadline=None)
 @given(st.floats(0.01, 1.0), st.floats(0.5, 300.0), st.floats(0.0, 0.01), st.floats(1e-7, 1e-3))
 def test_reflectivity_inverts_the_link_budget(rho: float, range_m: float, gamma: float, threshold: float) -> None:
     power = rho / np.pi * np.exp(-2 * gamma * range_m) / range_m**2 / threshold
@@ -129,7 +129,7 @@ def test_a_lambertian_wall_has_its_reflectance_times_the_cosine_at_any_range(nam
     )
     cosine = scan.shots.direction[scan.shot, 0].astype(float)
     assert len(scan) > 30
-    assert scan.reflectivity == pytest.approx(0.5 * cosine, rel=1e-3)
+    assert np.max(np.abs(scan.reflectivity / (0.5 * cosine) - 1)) < 1e-3
     assert np.ptp(cosine) > 0.001
 
 
@@ -139,7 +139,7 @@ def test_the_same_with_the_whole_footprint(name: str) -> None:
     inside = np.all(np.abs(scan.xyz[:, 1:]) < 5.8, axis=1)  # beams that are on the wall in full
     cosine = scan.shots.direction[scan.shot, 0].astype(float)
     assert inside.sum() > 300
-    assert scan.reflectivity[inside] == pytest.approx(0.5 * cosine[inside], rel=5e-3)
+    assert np.max(np.abs(scan.reflectivity / (0.5 * cosine) - 1)[inside]) < 5e-3
 
 
 def test_two_rated_ranges_and_their_extinction_are_corrected_too() -> None:

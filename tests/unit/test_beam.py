@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -33,6 +33,7 @@ def beam(**fields: Any) -> Footprint:
 # ---- moments -------------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.integers(3, 1024), st.sampled_from(SHAPES), st.sampled_from(PROFILES))
 def test_mean_and_second_moments_are_exact(count: int, shape: str, profile: str) -> None:
     points = unit_points(count, shape, profile)
@@ -42,6 +43,7 @@ def test_mean_and_second_moments_are_exact(count: int, shape: str, profile: str)
     assert points.T @ points / count == pytest.approx(VARIANCE[shape, profile] * np.eye(2), abs=1e-12)
 
 
+@settings(deadline=None)
 @given(st.integers(4, 400), st.sampled_from(SHAPES), st.sampled_from(PROFILES))
 def test_points_are_apart_and_within_the_beam(count: int, shape: str, profile: str) -> None:
     points = unit_points(count, shape, profile)
@@ -77,6 +79,7 @@ def test_two_points_are_opposite(shape: str, profile: str) -> None:
     assert 0.3 < np.linalg.norm(points[0]) < 1.5
 
 
+@settings(deadline=None)
 @given(st.integers(1, 1024), st.sampled_from(SHAPES), st.sampled_from(PROFILES))
 def test_weights_are_equal_and_sum_to_one(count: int, shape: str, profile: str) -> None:
     made = beam(sub_rays=count, shape=shape, profile=profile)
@@ -160,6 +163,7 @@ def test_the_first_four_probes_are_the_rim_along_the_axes(count: int, profile: s
     assert np.linalg.norm(slope[MIDDLE + 1 : ALL_PROBES], axis=1) == pytest.approx([rim] * 4, rel=1e-5)
 
 
+@settings(deadline=None)
 @given(st.integers(ALL_PROBES + 1, 400), st.sampled_from(SHAPES), st.sampled_from(PROFILES))
 def test_every_eighth_lies_between_one_early_and_one_late_probe(count: int, shape: str, profile: str) -> None:
     made = beam(sub_rays=count, shape=shape, profile=profile)
@@ -184,6 +188,7 @@ def angle_sum(rim: Array, angle: Array) -> float:
     return float(np.sum((angle[rim[:, 0]] - angle[rim[:, 1]]) % (2 * np.pi)))
 
 
+@settings(deadline=None)
 @given(st.integers(2, 400), st.sampled_from(SHAPES))
 def test_ordering_changes_no_point(count: int, shape: str) -> None:
     made = beam(sub_rays=count, shape=shape, divergence_mrad=(2.0, 2.0))

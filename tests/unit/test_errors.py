@@ -5,7 +5,7 @@ from __future__ import annotations
 import string
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import parhelion.core.errors as errors
@@ -36,6 +36,7 @@ def test_the_spelling_that_is_known_comes_back() -> None:
     assert nearest_name("concrete", []) is None
 
 
+@settings(deadline=None)
 @given(st.text(string.ascii_lowercase, min_size=5), st.integers(0, 100))
 def test_one_wrong_letter_is_forgiven(name: str, place: int) -> None:
     place %= len(name)
@@ -43,6 +44,7 @@ def test_one_wrong_letter_is_forgiven(name: str, place: int) -> None:
     assert nearest_name(wrong, [name, "#" * 40]) == name
 
 
+@settings(deadline=None)
 @given(st.text(), st.lists(st.text(), max_size=5))
 def test_the_answer_is_always_one_of_the_names(name: str, known: list[str]) -> None:
     assert nearest_name(name, known) in (*known, None)

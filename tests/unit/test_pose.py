@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -60,6 +60,7 @@ def test_the_default_is_the_identity() -> None:
     assert np.array_equal(Pose().matrix, np.eye(4))
 
 
+@settings(deadline=None)
 @given(quats, points)
 def test_rotation_is_scipys(quat: Array, point: Array) -> None:
     theirs = Rotation.from_quat(quat)
@@ -68,12 +69,14 @@ def test_rotation_is_scipys(quat: Array, point: Array) -> None:
     assert close(quat_rotate(quat_conjugate(quat), point), theirs.inv().apply(point), 1e-9)
 
 
+@settings(deadline=None)
 @given(quats, quats)
 def test_product_turns_by_the_right_factor_first(a: Array, b: Array) -> None:
     ours = quat_multiply(a, b)
     assert same_turn(ours, (Rotation.from_quat(a) * Rotation.from_quat(b)).as_quat())
 
 
+@settings(deadline=None)
 @given(angles, angles, angles)
 def test_roll_pitch_yaw_are_about_fixed_axes_in_that_order(roll: float, pitch: float, yaw: float) -> None:
     # SciPy's lower-case letters are fixed axes, applied from left to right; ROS documents the same for its rpy.
@@ -104,12 +107,14 @@ def test_functions_take_many_at_once() -> None:
 # ---- composition ---------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None, max_examples=40)
 @given(poses, poses, points)
 def test_composition_is_one_after_the_other(a: Pose, b: Pose, point: Array) -> None:
     assert close((a @ b).apply(point), a.apply(b.apply(point)), 1e-8)
     assert close((a @ b).matrix, a.matrix @ b.matrix, 1e-8)
 
 
+@settings(deadline=None, max_examples=40)
 @given(poses, points)
 def test_the_inverse_undoes(pose: Pose, point: Array) -> None:
     assert close(pose.inverse().apply(pose.apply(point)), point, 1e-8)
@@ -117,6 +122,7 @@ def test_the_inverse_undoes(pose: Pose, point: Array) -> None:
     assert close(pose.inverse().matrix, np.linalg.inv(pose.matrix), 1e-8)
 
 
+@settings(deadline=None, max_examples=40)
 @given(poses, poses, poses)
 def test_composition_is_associative(a: Pose, b: Pose, c: Pose) -> None:
     left, right = (a @ b) @ c, a @ (b @ c)
@@ -134,6 +140,7 @@ def test_long_chains_stay_unit() -> None:
 # ---- angles and matrices -------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(angles, angles, angles)
 def test_angles_give_the_same_rotation_back(roll: float, pitch: float, yaw: float) -> None:
     pose = Pose((1, 2, 3), rpy_deg=(roll, pitch, yaw))
@@ -142,6 +149,7 @@ def test_angles_give_the_same_rotation_back(roll: float, pitch: float, yaw: floa
     assert same_turn(Pose(pose.xyz, rpy_deg=again.tolist()).quat_xyzw, pose.quat_xyzw)
 
 
+@settings(deadline=None)
 @given(angles, st.floats(-89.9, 89.9), angles)
 def test_angles_within_their_own_range_come_back_themselves(roll: float, pitch: float, yaw: float) -> None:
     back = Pose(rpy_deg=(roll, pitch, yaw)).rpy_deg - np.array([roll, pitch, yaw])
@@ -162,6 +170,7 @@ def test_only_yaw_is_told_where_roll_and_yaw_are_one() -> None:
     assert close(Pose(rpy_deg=(20, -90, 50)).rpy_deg, np.array([0, -90, 70]))
 
 
+@settings(deadline=None, max_examples=40)
 @given(poses)
 def test_matrix_round_trip(pose: Pose) -> None:
     again = Pose.from_matrix(pose.matrix)
@@ -170,6 +179,7 @@ def test_matrix_round_trip(pose: Pose) -> None:
     assert again.quat_xyzw[3] >= 0
 
 
+@settings(deadline=None)
 @given(arrays(np.float64, 3, elements=st.floats(-1, 1)).filter(lambda v: np.linalg.norm(v) > 1e-2))
 def test_half_turns_about_any_axis_survive_the_matrix(axis: Array) -> None:
     axis = axis / np.linalg.norm(axis)
@@ -187,6 +197,7 @@ def test_half_turns_about_the_axes(axis: int) -> None:
     assert same_turn(Pose.from_matrix(matrix).quat_xyzw, expected, 1e-12)
 
 
+@settings(deadline=None)
 @given(points, points.filter(lambda v: np.linalg.norm(v) > 1e-3))
 def test_look_at_points_x_at_the_target_with_y_level(origin: Array, forward: Array) -> None:
     pose = Pose.look_at(origin, origin + forward)
@@ -205,6 +216,7 @@ def test_look_at_straight_up_and_down() -> None:
 # ---- shortest turns ------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(quats, quats, st.floats(0, 1))
 def test_slerp_turns_evenly_and_the_short_way(a: Array, b: Array, fraction: float) -> None:
     between = quat_slerp(a[None], b[None], np.array([fraction]))[0]

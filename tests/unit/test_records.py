@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
@@ -111,6 +111,7 @@ def test_shapes_are_checked(xyz: Any, fields: dict[str, Any], words: str) -> Non
 # ---- making others of it -------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.integers(0, 30), st.integers(0, 1000))
 def test_selecting_keeps_rows_together(count: int, seed: int) -> None:
     c = cloud(count)

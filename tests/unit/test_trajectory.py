@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation, Slerp
 
@@ -48,6 +48,7 @@ def test_fixed_stays() -> None:
 # ---- constant twist ------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.tuples(*[st.floats(-40, 40)] * 3), st.tuples(*[st.floats(-6, 6)] * 3), st.floats(-5, 5), st.floats(-10, 10))
 def test_constant_twist_is_its_closed_form(
     velocity: tuple[float, float, float], rate: tuple[float, float, float], start: float, time: float
@@ -78,6 +79,7 @@ def test_no_turn_keeps_the_very_quaternion() -> None:
 # ---- waypoints -----------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(st.integers(2, 8), st.integers(0, 1000))
 def test_waypoints_are_straight_lines_and_slerp(count: int, seed: int) -> None:
     poses = random_poses(count, seed)

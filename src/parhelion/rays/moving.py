@@ -117,7 +117,9 @@ class MovingScene:
         ray = mi.Ray3f(mi.Point3f(start), local_direction, far - near, 0.0, [])
         return near, self.atlas.ray_intersect_preliminary(ray, False, active & (near <= far))
 
-    def intersect(self, origin: Any, direction: Any, time: Any, limit: Any, active: Any) -> MovingHit:
+    def intersect(
+        self, origin: Any, direction: Any, time: Any, limit: Any, active: Any, *, coherent: bool = False
+    ) -> MovingHit:
         """The nearest body each ray meets before `limit` [m]; `t` stays at `limit` where there is none."""
         dr, mi = self.engine.dr, self.engine.mi
         none = mi.UInt32(0xFFFFFFFF)
@@ -130,7 +132,7 @@ class MovingScene:
         def step(travelled: Any, best: Any, triangle: Any, actor: Any, last: Any, u: Any, v: Any, going: Any) -> Any:
             start = dr.fma(direction, travelled, origin)
             box = self.boxes.ray_intersect_preliminary(
-                mi.Ray3f(start, direction, best - travelled, 0.0, []), False, going
+                mi.Ray3f(start, direction, best - travelled, 0.0, []), coherent, going
             )
             going &= box.is_valid()
             candidate = box.prim_index // 12

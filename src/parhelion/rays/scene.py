@@ -74,20 +74,26 @@ class RayScene:
         if self.moving is not None:
             self.moving.set_window(start, duration)
 
-    def trace(self, origin: Any, direction: Any, time: Any, limit: Any, active: Any = True) -> Trace:
-        """Cast kernel rays: local origins (Point3f), unit directions, time [s] after the window's start, limit [m]."""
+    def trace(
+        self, origin: Any, direction: Any, time: Any, limit: Any, active: Any = True, *, coherent: bool = False
+    ) -> Trace:
+        """Cast kernel rays: local origins (Point3f), unit directions, time [s] after the window's start, limit [m].
+
+        `coherent` says that neighbouring rays are alike; on the CPU they are then traced in packets, which is two to
+        three times as fast for rays that are, and slower for rays that are not.
+        """
         dr, mi = self.engine.dr, self.engine.mi
         active = mi.Bool(active)
         t, triangle, actor = mi.Float(limit), mi.UInt32(NOTHING), None
         u, v = mi.Float(0.0), mi.Float(0.0)
         if self.static is not None:
-            hit = self.static.ray_intersect_preliminary(mi.Ray3f(origin, direction, limit, 0.0, []), False, active)
+            hit = self.static.ray_intersect_preliminary(mi.Ray3f(origin, direction, limit, 0.0, []), coherent, active)
             valid = hit.is_valid()
             t = dr.select(valid, hit.t, t)
             triangle = dr.select(valid, hit.prim_index, triangle)
             u, v = dr.select(valid, hit.prim_uv.x, u), dr.select(valid, hit.prim_uv.y, v)
         if self.moving is not None:
-            body = self.moving.intersect(origin, direction, time, t, active)
+            body = self.moving.intersect(origin, direction, time, t, active, coherent=coherent)
             nearer = body.actor != NOTHING
             t = body.t
             triangle = dr.select(nearer, body.triangle + len(self.geometry.static), triangle)

@@ -2,7 +2,8 @@
 
 1. Four probes a beam are traced, at the rim of the footprint.
 2. Where they lie on one plane of one part, so do all sub-rays: their range and power follow from the plane, which is
-   what tracing would give. Where all four met nothing, so do they all.
+   what tracing would give. If they are also closer together than the receiver can tell apart, their sum is one echo,
+   and the beam is narrow. Where all four met nothing, so do all.
 3. In the other beams the middle and the four rim points between the first are traced. They divide the footprint into
    eighths, which are judged likewise, each by the middle and its two rim points.
 4. What is still open is traced.
@@ -13,10 +14,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from parhelion.core.arrays import namespace
+from parhelion.rays.device import Engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES
-from parhelion.sensors.lidar.emit import Beams
-from parhelion.sensors.lidar.illuminate import NO_ECHO, Echoes, Illumination
+from parhelion.sensors.lidar.echoes import NO_ECHO, Echo, Echoes, EchoRows, choose
+from parhelion.sensors.lidar.emit import BeamFrame, Beams
+from parhelion.sensors.lidar.illuminate import Illumination
 
 DISAGREE = NOTHING - 1
 """Part number that stands for probes on different surfaces, in kernels."""
@@ -29,151 +33,186 @@ PLANE_TOLERANCE_PER_M = 4e-6
 NORMAL_TOLERANCE = 1e-6
 
 
-def illuminate_adaptively(light: Illumination, beams: Beams) -> Echoes:
-    """Echoes of every sub-ray of every beam."""
+def illuminate_adaptively(light: Illumination, beams: Beams, merge_distance: Any) -> Echoes:
+    """Echoes of all beams; those closer than `merge_distance` [m] may be summed."""
     slots = light.sub_rays.count
     if slots <= ALL_PROBES:
         return light.fixed(beams)
     dr, mi = light.engine.dr, light.engine.mi
     index = dr.arange(mi.UInt32, beams.count * PROBES)
     beam = index // PROBES
-    probes = _trace(light, beams, beam, index - beam * PROBES)
-    parts = _judge_beams(light, beams, probes)
-    echoes = _fill_beams(light, beams, probes, parts)
+    probes = ProbeRows(light.engine, *light.trace(beams.frame(light.engine, beam), index - beam * PROBES))
 
-    mixed = dr.compress(parts == DISAGREE)
-    if len(mixed) == 0:
-        echoes.casts = beams.count * PROBES
-        return echoes
-    more = _trace_more(light, beams, mixed, echoes)
-    rest = slots - ALL_PROBES
-    index = dr.arange(mi.UInt32, len(mixed) * rest)
-    row = index // rest
-    is_open = _fill_eighths(light, beams, mixed, row, ALL_PROBES + index - row * rest, echoes, probes, more)
-    left = dr.compress(is_open)
-    if len(left):
-        row = left // rest
-        beam, sub_ray = dr.gather(mi.UInt32, mixed, row), ALL_PROBES + left - row * rest
-        last = _trace(light, beams, beam, sub_ray)
-        echoes.put(dr, beam * slots + sub_ray, *last.echo())
-    echoes.casts = beams.count * PROBES + len(mixed) * MORE_PROBES + len(left)
-    return echoes
+    narrow, part, wide = _sum_flat_beams(light, beams, probes, merge_distance)
+    casts = beams.count * PROBES
+    wide_beams = dr.compress(wide)
+    if len(wide_beams) == 0:
+        return Echoes(slots, None, wide_beams, narrow, None, casts)
+    place = dr.full(mi.UInt32, NOTHING, beams.count)
+    dr.scatter(place, dr.arange(mi.UInt32, len(wide_beams)), wide_beams)
+    dr.eval(place)
+    rows, casts_more = _wide_rows(light, beams, wide_beams, part, probes)
+    return Echoes(slots, rows, wide_beams, narrow, place, casts + casts_more)
 
 
 @dataclass
-class Probes:
-    """What probes met, as device arrays of one row a probe."""
+class Probe:
+    """What a probe met, as kernel variables."""
 
-    range: Any
-    power: Any
-    part: Any
-    actor: Any
-    """None where nothing in the world moves."""
+    echo: Echo
     normal: Any
     point: Any
     """Hit point relative to the beam's exit [m]."""
 
-    def echo(self) -> tuple[Any, ...]:
-        """Range, power, part and actor."""
-        return self.range, self.power, self.part, self.actor
-
-    def at(self, dr: Any, index: Any) -> Probes:
-        """The rows with these numbers."""
-        return Probes(*(None if v is None else dr.gather(type(v), v, index) for v in vars(self).values()))
-
-    def same_plane(self, dr: Any, other: Probes) -> Any:
+    def same_plane(self, dr: Any, other: Probe) -> Any:
         """Whether the other probe hit the plane that this one hit, on the same part."""
         apart = dr.abs(dr.dot(self.normal, other.point - self.point))
-        close = apart < PLANE_TOLERANCE_M + PLANE_TOLERANCE_PER_M * self.range
+        close = apart < PLANE_TOLERANCE_M + PLANE_TOLERANCE_PER_M * self.echo.range
         aligned = dr.abs(dr.dot(self.normal, other.normal)) > 1.0 - NORMAL_TOLERANCE
-        return (self.part != NOTHING) & (self.part == other.part) & close & aligned
+        return (self.echo.part != NOTHING) & (self.echo.part == other.echo.part) & close & aligned
 
 
-def _trace(light: Illumination, beams: Beams, beam: Any, sub_ray: Any) -> Probes:
-    range_m, power, hit, point = light.trace(beams, beam, sub_ray)
-    probes = Probes(range_m, power, hit.part, hit.actor, hit.normal, point)
-    light.engine.dr.eval(*(value for value in vars(probes).values() if value is not None))
-    return probes
+class ProbeRows:
+    """Probes in device memory."""
+
+    def __init__(self, engine: Engine, echo: Echo, normal: Any, point: Any) -> None:
+        dr, mi = engine.dr, engine.mi
+        self._engine = engine
+        self._normals, self._points = (dr.ravel(mi.Vector4f(v.x, v.y, v.z, 0.0)) for v in (normal, point))
+        self.echoes = EchoRows(engine, echo, self._normals, self._points)
+
+    def at(self, row: Any) -> Probe:
+        """Rows by number."""
+        dr, mi = self._engine.dr, self._engine.mi
+        n, p = (dr.gather(mi.Vector4f, rows, row) for rows in (self._normals, self._points))
+        return Probe(self.echoes.at(row), mi.Vector3f(n.x, n.y, n.z), mi.Vector3f(p.x, p.y, p.z))
 
 
-def _judge(light: Illumination, first: Probes, *others: Probes) -> Any:
+def _judge(light: Illumination, first: Probe, *others: Probe) -> Any:
     """The part that probes agree on; NOTHING where none met anything; DISAGREE else."""
     dr = light.engine.dr
-    agree, nothing = first.part != NOTHING, first.part == NOTHING
+    part = first.echo.part
+    agree, nothing = part != NOTHING, part == NOTHING
     for other in others:
         agree &= first.same_plane(dr, other)
-        nothing &= other.part == NOTHING
+        nothing &= other.echo.part == NOTHING
     # The reflectance of a textured part varies within its plane: only tracing finds it.
-    agree &= ~light.target.textured(dr.select(agree, first.part, 0), agree)
-    return dr.select(nothing, NOTHING, dr.select(agree, first.part, DISAGREE))
+    agree &= ~light.target.textured(dr.select(agree, part, 0), agree)
+    return dr.select(nothing, NOTHING, dr.select(agree, part, DISAGREE))
 
 
-def _judge_beams(light: Illumination, beams: Beams, probes: Probes) -> Any:
-    """What the four probes of each beam agree on."""
-    dr, mi = light.engine.dr, light.engine.mi
-    base = dr.arange(mi.UInt32, beams.count) * PROBES
-    parts = _judge(light, *(probes.at(dr, base + k) for k in range(PROBES)))
-    dr.eval(parts)
-    return parts
-
-
-def _on_plane(light: Illumination, beams: Beams, beam: Any, sub_ray: Any, part: Any, probe: Probes) -> tuple[Any, ...]:
+def _on_plane(
+    light: Illumination,
+    frame: BeamFrame,
+    sub_ray: Any,
+    part: Any,
+    probe: Probe,
+    surface: dict[str, Any] | None = None,
+) -> tuple[Any, Echo]:
     """Which sub-rays meet the plane of a probe that their part says they are on, and their echo there."""
     dr = light.engine.dr
-    offset, direction = light.sub_rays.ray(beams, beam, sub_ray)
+    offset, direction = light.sub_rays.ray(frame, sub_ray)
     slope = dr.dot(probe.normal, direction)
     range_m = dr.dot(probe.normal, probe.point - offset) / slope
-    filled = (part < DISAGREE) & (range_m > 0) & (range_m < light.optics.max_range)
-    power = light.power(dr.select(filled, part, 0), dr.abs(slope), range_m, None, filled)
-    actor = None if probe.actor is None else dr.select(filled, probe.actor, NOTHING)
-    return filled, dr.select(filled, range_m, NO_ECHO), power, dr.select(filled, part, NOTHING), actor
+    met = (part < DISAGREE) & (range_m > 0) & (range_m < light.optics.max_range)
+    power = light.power(dr.select(met, part, 0), dr.abs(slope), range_m, None, met, surface=surface)
+    there = Echo(range_m, power, part, probe.echo.actor)
+    return met, choose(dr, met, there, Echo.none(light.engine))
 
 
-def _fill_beams(light: Illumination, beams: Beams, probes: Probes, parts: Any) -> Echoes:
-    """Slots of the probes, and of all sub-rays of the beams whose probes agree."""
-    dr, mi, slots = light.engine.dr, light.engine.mi, light.sub_rays.count
-    index = dr.arange(mi.UInt32, beams.count * slots)
-    beam = index // slots
-    sub_ray = index - beam * slots
+def _sum_flat_beams(
+    light: Illumination, beams: Beams, probes: ProbeRows, merge_distance: Any
+) -> tuple[EchoRows, Any, Any]:
+    """The one echo of each beam whose probes agree; the part each beam is on; and which beams need all their slots."""
+    engine = light.engine
+    dr, mi = engine.dr, engine.mi
+    xp = namespace(merge_distance)
+    beam = dr.arange(mi.UInt32, beams.count)
+    first, *others = (probes.at(beam * PROBES + k) for k in range(PROBES))
+    part = _judge(light, first, *others)
+    flat = part < DISAGREE
+    frame = beams.frame(engine, beam)
+    surface = light.target.surface(dr.select(flat, part, 0), flat)
+    middle = first.echo.range  # ranges are summed relative to this one, to keep float32's last digits
+
+    def step(k: Any, power: Any, moment: Any, nearest: Any, farthest: Any) -> Any:
+        met, echo = _on_plane(light, frame, k, part, first, surface)
+        returned = met & (echo.power > 0)
+        off = echo.range - middle
+        power = power + echo.power
+        moment = moment + dr.select(returned, echo.power * off, 0.0)
+        nearest = dr.select(returned, xp.minimum(nearest, off), nearest)
+        farthest = dr.select(returned, xp.maximum(farthest, off), farthest)
+        return k + 1, power, moment, nearest, farthest
+
+    state = (mi.UInt32(0), mi.Float(0.0), mi.Float(0.0), mi.Float(NO_ECHO), mi.Float(-NO_ECHO))
+    final = dr.while_loop(state, lambda *s: flat & (s[0] < light.sub_rays.count), step)
+    _, power, moment, nearest, farthest = final
+    spread = flat & (farthest - nearest > merge_distance)
+    one = flat & ~spread & (power > 0)
+    mean = Echo(middle + moment / dr.select(one, power, 1.0), power, part, first.echo.actor)
+    wide = (part == DISAGREE) | spread
+    return EchoRows(engine, choose(dr, one, mean, Echo.none(engine)), part, wide), part, wide
+
+
+def _wide_rows(
+    light: Illumination, beams: Beams, wide_beams: Any, part: Any, probes: ProbeRows
+) -> tuple[EchoRows, int]:
+    """All slots of the wide beams, and how many rays that took."""
+    engine = light.engine
+    dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
+    index = dr.arange(mi.UInt32, len(wide_beams) * slots)
+    row = index // slots
+    sub_ray = index - row * slots
+    beam = dr.gather(mi.UInt32, wide_beams, row)
     is_probe = sub_ray < PROBES
-    # A probe's own slot takes its own echo; the others are judged by the first.
-    probe = probes.at(dr, beam * PROBES + dr.select(is_probe, sub_ray, 0))
-    part = dr.gather(mi.UInt32, parts, beam)
-    _, *filled = _on_plane(light, beams, beam, sub_ray, part, probe)
-    range_m, power, part, actor = (
-        None if a is None else dr.select(is_probe, b, a) for a, b in zip(filled, probe.echo(), strict=True)
-    )
-    echoes = Echoes(slots, range_m, power, part, actor, None, 0)
-    dr.eval(*echoes.arrays())
-    return echoes
+    probe = probes.at(beam * PROBES + dr.select(is_probe, sub_ray, 0))
+    on = dr.gather(mi.UInt32, part, beam)
+    _, flat = _on_plane(light, beams.frame(engine, beam), sub_ray, on, probe)
+    rows = EchoRows(engine, choose(dr, is_probe, probe.echo, flat))
 
-
-def _trace_more(light: Illumination, beams: Beams, mixed: Any, echoes: Echoes) -> Probes:
-    """The middle and the rim points between the first four, of mixed beams; MORE_PROBES rows a beam."""
-    dr, mi = light.engine.dr, light.engine.mi
+    mixed = dr.compress(dr.gather(mi.UInt32, part, wide_beams) == DISAGREE)
+    if len(mixed) == 0:
+        return rows, 0
+    # `mixed` numbers wide beams: those that are wide because their probes disagree.
     index = dr.arange(mi.UInt32, len(mixed) * MORE_PROBES)
-    row = index // MORE_PROBES
-    beam, sub_ray = dr.gather(mi.UInt32, mixed, row), PROBES + index - row * MORE_PROBES
-    more = _trace(light, beams, beam, sub_ray)
-    echoes.put(dr, beam * light.sub_rays.count + sub_ray, *more.echo())
-    return more
+    number = index // MORE_PROBES
+    row = dr.gather(mi.UInt32, mixed, number)
+    frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
+    sub_ray = PROBES + index - number * MORE_PROBES
+    more = ProbeRows(engine, *light.trace(frame, sub_ray))
+    rows.put(row * slots + sub_ray, more.echoes.at(index))
+
+    left = _fill_eighths(light, beams, wide_beams, mixed, rows, probes, more)
+    if len(left):
+        row = left // slots
+        frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
+        echo, _, _ = light.trace(frame, left - row * slots)
+        rows.put(left, echo)
+    return rows, len(mixed) * MORE_PROBES + len(left)
 
 
 def _fill_eighths(
-    light: Illumination, beams: Beams, mixed: Any, row: Any, sub_ray: Any, echoes: Echoes, probes: Probes, more: Probes
+    light: Illumination, beams: Beams, wide_beams: Any, mixed: Any, rows: EchoRows, probes: ProbeRows, more: ProbeRows
 ) -> Any:
-    """Fill the sub-rays whose eighth agrees; a mask of those that are still open. `row` counts mixed beams."""
-    dr, mi = light.engine.dr, light.engine.mi
-    beam = dr.gather(mi.UInt32, mixed, row)
+    """Fill the sub-rays of mixed beams whose eighth agrees; the slots that are still open."""
+    engine = light.engine
+    dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
+    rest = slots - ALL_PROBES
+    index = dr.arange(mi.UInt32, len(mixed) * rest)
+    number = index // rest
+    sub_ray = ALL_PROBES + index - number * rest
+    row = dr.gather(mi.UInt32, mixed, number)
+    beam = dr.gather(mi.UInt32, wide_beams, row)
     sector = dr.gather(mi.UInt32, light.sub_rays.sector, sub_ray)
-    a, b = (dr.gather(mi.UInt32, light.sub_rays.sector_rim, sector * 2 + k) for k in range(2))
+    rim = dr.gather(mi.Vector2u, light.sub_rays.sector_rim, sector)
     # One rim probe of an eighth is of the first four, the other of those between.
-    early, late = dr.select(a < PROBES, a, b), dr.select(a < PROBES, b, a)
-    middle = more.at(dr, row * MORE_PROBES + (MIDDLE - PROBES))
-    others = probes.at(dr, beam * PROBES + early), more.at(dr, row * MORE_PROBES + (late - PROBES))
+    early, late = dr.select(rim.x < PROBES, rim.x, rim.y), dr.select(rim.x < PROBES, rim.y, rim.x)
+    middle = more.at(number * MORE_PROBES + (MIDDLE - PROBES))
+    others = probes.at(beam * PROBES + early), more.at(number * MORE_PROBES + (late - PROBES))
     part = _judge(light, middle, *others)
-    filled, *echo = _on_plane(light, beams, beam, sub_ray, part, middle)
-    is_open = ~(filled | (part == NOTHING))
-    dr.eval(is_open)
-    echoes.put(dr, beam * light.sub_rays.count + sub_ray, *echo)
-    return is_open
+    met, echo = _on_plane(light, beams.frame(engine, beam), sub_ray, part, middle)
+    is_open = ~(met | (part == NOTHING))
+    slot = row * slots + sub_ray
+    rows.put(slot, echo, is_open, slot)
+    return dr.gather(mi.UInt32, slot, dr.compress(is_open))

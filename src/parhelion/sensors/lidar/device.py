@@ -17,8 +17,9 @@ from parhelion.sensors.lidar.adaptive import illuminate_adaptively
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.curve import Curve
+from parhelion.sensors.lidar.echoes import Echoes, EchoRows
 from parhelion.sensors.lidar.emit import Beams, ShotArrays, SubRays, aim, motion_knots
-from parhelion.sensors.lidar.illuminate import Echoes, Illumination, Optics
+from parhelion.sensors.lidar.illuminate import Illumination, Optics
 from parhelion.sensors.lidar.link_budget import SystemConstant
 from parhelion.sensors.lidar.noise import background_noise_factor
 from parhelion.sensors.lidar.patterns import ShotTable
@@ -174,35 +175,44 @@ class LidarOnDevice:
             raise ConfigError(f"{self.config.name}: the pattern has no shots")
         beams, keys = self._emit(target, table, motions, times, streams)
         light = Illumination(target, self.sub_rays, self.optics)
-        echoes = illuminate_adaptively(light, beams) if self.sampling == "adaptive" else light.fixed(beams)
-        rows = self._receive(echoes, beams, None, keys)
+        if self.sampling == "adaptive":
+            echoes = illuminate_adaptively(light, beams, self.detector.merge_distance)
+        else:
+            echoes = light.fixed(beams)
+        rows = self._receive_all(echoes, beams, keys)
         if self.bounces and target.has_specular:
-            self._add_specular(light, echoes, beams, keys, rows)
+            extended, slots, some, casts = trace_specular(light, echoes, beams, self.bounces)
+            echoes.casts += casts
+            if extended is not None:
+                self._overwrite(rows, some, self._receive(extended, slots, beams, some, keys))
         for entry in metadata:
             entry["casts_per_beam"] = echoes.casts / beams.count
-        return scans_of(
-            collect(target, rows, beams, self._upload(table)[0], self.sun_klx), table, target, motions, times, metadata
-        )
+        points = collect(target, rows, beams, self._upload(table)[0], self.sun_klx)
+        return scans_of(points, table, target, motions, times, metadata)
 
-    def _receive(self, echoes: Echoes, beams: Beams, some: Any, keys: tuple[Any, Any]) -> list[Row]:
-        """Detect and report; `some` picks the beams that the rows of `echoes` belong to, all by default."""
-        beam = self.engine.dr.arange(self.engine.mi.UInt32, beams.count) if some is None else some
+    def _receive_all(self, echoes: Echoes, beams: Beams, keys: tuple[Any, Any]) -> list[Row]:
+        """Returns of all beams: of the narrow ones from their one echo, of the wide ones from all their slots."""
+        everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)
+        if echoes.narrow is None:
+            assert echoes.wide is not None
+            return self._receive(echoes.wide, echoes.slots, beams, everyone, keys)
+        rows = self._receive(echoes.narrow, 1, beams, everyone, keys)
+        if echoes.wide is not None:
+            better = self._receive(echoes.wide, echoes.slots, beams, echoes.wide_beams, keys)
+            self._overwrite(rows, echoes.wide_beams, better)
+        return rows
+
+    def _receive(self, rows: EchoRows, slots: int, beams: Beams, beam: Any, keys: tuple[Any, Any]) -> list[Row]:
+        """Detect and report the beams with these numbers."""
         assert self._reporter is not None
-        found = detect(self.engine, self.detector, echoes, beams, beam, keys)
-        return report(self.engine, self._reporter, echoes, found, beams, beam, keys)
+        found = detect(self.engine, self.detector, rows, slots, beams, beam, keys)
+        return report(self.engine, self._reporter, rows, found, beams, beam, keys)
 
-    def _add_specular(
-        self, light: Illumination, echoes: Echoes, beams: Beams, keys: tuple[Any, Any], rows: list[Row]
-    ) -> None:
-        """Beams that met glass, water or a mirror are received again, with what lies behind and what they mirror."""
+    def _overwrite(self, rows: list[Row], beam: Any, better: list[Row]) -> None:
         dr = self.engine.dr
-        extended, some = trace_specular(light, echoes, beams, self.bounces)
-        if extended is None:
-            return
-        echoes.casts += extended.casts
-        for row, better in zip(rows, self._receive(extended, beams, some, keys), strict=True):
+        for row, new in zip(rows, better, strict=True):
             for name in vars(row):
-                dr.scatter(getattr(row, name), getattr(better, name), some)
+                dr.scatter(getattr(row, name), getattr(new, name), beam)
             dr.eval(*vars(row).values())
 
     def waveform(
@@ -230,7 +240,11 @@ class LidarOnDevice:
         window = window_m or (0.0, self.config.range.max_m)
         pulse = self.config.receiver.pulse_length_ns * 1e-9
         sigma = self.noise_sigma if self.noisy else 0.0
-        return digitise(self.engine, echoes, shots, window, bin_size_m, pulse, sigma, stream)
+        assert echoes.wide is not None
+        shot_arrays = self._upload(table)[0]
+        return digitise(
+            self.engine, echoes.wide, echoes.slots, shot_arrays, shots, window, bin_size_m, pulse, sigma, stream
+        )
 
 
 def _reported_direction(table: ShotTable, encoder_step_deg: float) -> NDArray[np.float64]:

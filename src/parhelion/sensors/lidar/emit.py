@@ -35,6 +35,10 @@ class ShotArrays:
     time: Any
     ring_column: Any
     """Ring in the lower, column in the upper 16 bits."""
+    order: Any
+    """Shots in the order in which they are traced: ring by ring, so that neighbouring rays are alike."""
+    place: Any
+    """The inverse: where in that order each shot is."""
 
     @classmethod
     def upload(cls, engine: Engine, table: ShotTable) -> ShotArrays:
@@ -48,27 +52,45 @@ class ShotArrays:
         def vectors(values: NDArray[Any]) -> Any:
             return mi.Vector3f(*(engine.table(column) for column in values.T))
 
+        order = np.lexsort((table.time, table.ring))
         ring_column = table.ring.astype(np.uint32) | (table.column.astype(np.uint32) << 16)
         return cls(
             len(axis), vectors(axis), vectors(left), vectors(table.origin), engine.table(table.time),
-            engine.table(ring_column),
+            engine.table(ring_column), engine.table(order), engine.table(np.argsort(order)),
         )  # fmt: skip
 
 
 @dataclass
-class Beams:
-    """Beams of one launch in the scene's local frame, as evaluated device arrays of one length."""
+class BeamFrame:
+    """Where a beam leaves and where it points, in the scene's local frame, as kernel variables."""
 
-    count: int
-    origin: Any
     axis: Any
     left: Any
+    origin: Any
     time: Any
     """Time after the window's start [s]."""
+
+
+@dataclass
+class Beams:
+    """Beams of one launch, as evaluated device arrays of one length."""
+
+    count: int
     scan: Any
     """Number of the scan within the launch."""
     shot: Any
     """Row in the table of shots."""
+    rows: tuple[Any, Any, Any]
+    """Axis and time, left, and origin: four numbers a beam each, so that one access fetches them."""
+
+    def frame(self, engine: Engine, beam: Any) -> BeamFrame:
+        """Beams by number."""
+        dr, mi = engine.dr, engine.mi
+        axis, left, origin = (dr.gather(mi.Vector4f, rows, beam) for rows in self.rows)
+        return BeamFrame(
+            mi.Vector3f(axis.x, axis.y, axis.z), mi.Vector3f(left.x, left.y, left.z),
+            mi.Point3f(origin.x, origin.y, origin.z), axis.w,
+        )  # fmt: skip
 
 
 def motion_knots(
@@ -104,7 +126,7 @@ def aim(
     index = dr.arange(mi.UInt32, count)
     per_scan = dr.opaque(mi.UInt32, shots.count)
     scan = index // per_scan
-    shot = index - scan * per_scan
+    shot = dr.gather(mi.UInt32, shots.order, index - scan * per_scan)
     axis, left, origin, time = (dr.gather(type(a), a, shot) for a in (shots.axis, shots.left, shots.origin, shots.time))
     if noisy and (noise.azimuth_jitter_deg or noise.elevation_jitter_deg):
         key = tuple(dr.gather(mi.UInt32, k, scan) for k in keys)
@@ -116,12 +138,13 @@ def aim(
     rate = dr.opaque(mi.Float, (knot_count - 1) / max(duration, 1e-9))
     n = dr.opaque(mi.UInt32, knot_count)
     position, turn = interpolate_knots(dr, mi, device_knots, scan * n, time * rate, n)
-    beams = Beams(
-        count, mi.Point3f(position + rotate(dr, mi, turn, origin)), rotate(dr, mi, turn, axis),
-        rotate(dr, mi, turn, left), time, scan, shot,
-    )  # fmt: skip
-    dr.eval(beams.origin, beams.axis, beams.left, beams.time, beams.scan, beams.shot)
-    return beams
+    start = position + rotate(dr, mi, turn, origin)
+    world_axis, world_left = rotate(dr, mi, turn, axis), rotate(dr, mi, turn, left)
+    rows = tuple(
+        dr.ravel(mi.Vector4f(v.x, v.y, v.z, last)) for v, last in ((world_axis, time), (world_left, 0.0), (start, 0.0))
+    )
+    dr.eval(scan, shot, *rows)
+    return Beams(count, scan, shot, rows)  # type: ignore[arg-type]
 
 
 class SubRays:
@@ -134,12 +157,11 @@ class SubRays:
         self.weight = float(footprint.weight[0])  # equal by construction
         self.sector, self.sector_rim = (engine.table(a) for a in (footprint.sector, footprint.sector_rim))
 
-    def ray(self, beams: Beams, beam: Any, sub_ray: Any) -> tuple[Any, Any]:
+    def ray(self, frame: BeamFrame, sub_ray: Any) -> tuple[Any, Any]:
         """Start point relative to the beam's exit, and unit direction, of sub-rays, as kernel variables."""
         dr, mi = self.engine.dr, self.engine.mi
-        axis, left = dr.gather(mi.Vector3f, beams.axis, beam), dr.gather(mi.Vector3f, beams.left, beam)
         if self.count == 1:
-            return mi.Vector3f(0.0), axis
-        up = dr.cross(axis, left)
+            return mi.Vector3f(0.0), frame.axis
+        up = dr.cross(frame.axis, frame.left)
         bend = dr.gather(mi.Vector4f, self._rows, sub_ray)
-        return bend.z * left + bend.w * up, dr.normalize(axis + bend.x * left + bend.y * up)
+        return bend.z * frame.left + bend.w * up, dr.normalize(frame.axis + bend.x * frame.left + bend.y * up)

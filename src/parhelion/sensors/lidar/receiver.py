@@ -15,8 +15,8 @@ from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.config import ReturnMode
+from parhelion.sensors.lidar.echoes import NO_ECHO, EchoRows
 from parhelion.sensors.lidar.emit import Beams
-from parhelion.sensors.lidar.illuminate import NO_ECHO, Echoes
 
 FALSE_ALARM = NOTHING - 1
 """Slot number of a return that no echo made."""
@@ -58,16 +58,19 @@ class Return:
 
 
 def detect(
-    engine: Engine, detector: Detector, echoes: Echoes, beams: Beams, beam: Any, keys: tuple[Any, Any]
+    engine: Engine, detector: Detector, rows: EchoRows, slots: int, beams: Beams, beam: Any, keys: tuple[Any, Any]
 ) -> list[Return]:
-    """Returns of each beam in order of range. `beam` numbers the rows of `echoes`; `keys` has two words a scan."""
+    """Returns of beams in order of range.
+
+    `beam` has the number of each beam, `rows` its echoes in blocks of `slots`, `keys` two words a scan.
+    """
     mi, dr = engine.mi, engine.dr
     shot = dr.gather(mi.UInt32, beams.shot, beam)
     key: Any = ()
     if detector.noisy:
         scan = dr.gather(mi.UInt32, beams.scan, beam)
         key = tuple(dr.gather(mi.UInt32, word, scan) for word in keys)
-    found = _search(engine, detector, echoes, shot, key)
+    found = _search(engine, detector, rows, slots, shot, key)
     if detector.noisy and detector.false_alarm_chance is not None:
         chance, place, size, _ = words(key, shot, _FALSE_ALARM_DRAW)
         span, nearest = detector.max_range - detector.min_range, detector.min_range
@@ -84,83 +87,126 @@ def detect(
     return found
 
 
-def _search(engine: Engine, detector: Detector, echoes: Echoes, shot: Any, key: Any) -> list[Return]:
+def _search(engine: Engine, detector: Detector, rows: EchoRows, slots: int, shot: Any, key: Any) -> list[Return]:
     mi, dr = engine.mi, engine.dr
     n = len(_empty(mi, detector))
-    base = dr.arange(mi.UInt32, dr.width(shot)) * echoes.slots
-    slots = mi.UInt32(echoes.slots)
+    base = dr.arange(mi.UInt32, dr.width(shot)) * slots
+    block = _Block(engine, rows, base, mi.UInt32(slots), detector.dead_distance)
     luck = 5.0 * detector.noise_sigma if detector.noisy else 0.0
+    everything = block.sum(mi.Float(0.0), mi.Float(NO_ECHO), mi.Bool(True))
+    nearest, farthest = everything.nearest, everything.farthest
+    # All together, with luck of five sigma, must be able to pass the threshold.
+    hope = (nearest < NO_ECHO) & (everything.power + luck >= 1.0)
 
-    def step(cursor: Any, anchor: Any, number: Any, going: Any, *registers: Any) -> Any:
-        start, total = _sweep(engine, echoes, base, slots, cursor, mi.Float(NO_ECHO), going)
-        # All that is left together, with luck of five sigma, must be able to pass the threshold.
-        going &= (start < NO_ECHO) & (total.power + luck >= 1.0)
-        # Echoes that all lie in one window are summed already; else a second sweep sums those in the window.
-        end, farthest = start + detector.merge_distance, total.farthest
-        spread = going & (farthest > end)
-        _, window = _sweep(engine, echoes, base, slots, cursor, end, spread)
-        total = _Sum(*(dr.select(spread, b, a) for a, b in zip(total.parts(), window.parts(), strict=True)))
-        signal = total.power
+    def step(start: Any, anchor: Any, number: Any, going: Any, *registers: Any) -> Any:
+        end = start + detector.merge_distance
+        # Echoes that all lie in the first window are summed already.
+        again = going & ((start > nearest) | (farthest > end))
+        window = choose_sum(dr, again, block.sum(start, end, again), everything)
+        signal = window.power
         if detector.noisy:
             # Overlapping windows share their noise: a weak echo must not get a new chance with every sub-ray.
-            fresh = start > anchor + detector.merge_distance
-            anchor = dr.select(going & fresh, start, anchor)
-            number = dr.select(going & fresh, number + 1, number)
+            fresh = going & (start > anchor + detector.merge_distance)
+            anchor = dr.select(fresh, start, anchor)
+            number = dr.select(fresh, number + 1, number)
             a, b, _, _ = words(key, shot, number)
             signal = signal + detector.noise_sigma * to_normal(a, b)[0]
         hit = going & (signal >= 1.0)
-        mean = start + total.moment / total.power
-        echo = Return(dr.select(hit, mean, NO_ECHO), total.power, total.slot)
+        echo = Return(dr.select(hit, start + window.moment / window.power, NO_ECHO), window.power, window.slot)
         kept = _offer(engine, detector.mode, _unflat(registers, n), echo)
-        cursor = dr.select(hit, end + detector.dead_distance, dr.select(going, start, cursor))
         # Where no echo lies behind the window, no later window can hold more power than this one did.
-        going &= farthest > dr.select(hit, cursor, end)
-        return cursor, anchor, number, going, *_flat(kept)
+        going &= again & (farthest > end)
+        start = dr.select(going, dr.select(hit, window.after, window.following), start)
+        going &= start < NO_ECHO
+        return start, anchor, number, going, *_flat(kept)
 
-    state = (mi.Float(0.0), mi.Float(-1e6), mi.UInt32(0), mi.Bool(True), *_flat(_empty(mi, detector)))
+    state = (mi.Float(nearest), mi.Float(-1e6), mi.UInt32(0), mi.Bool(hope), *_flat(_empty(mi, detector)))
     final = dr.while_loop(state, lambda *s: s[3], step)
     return _unflat(final[4:], n)
 
 
 @dataclass
 class _Sum:
+    """Echoes of a beam within a window, as kernel variables."""
+
+    nearest: Any
     power: Any
     moment: Any
-    """Power times range behind the window's start."""
+    """Power times range behind the nearest."""
     farthest: Any
     peak: Any
     slot: Any
+    """Of the strongest."""
+    following: Any
+    """Range of the first echo behind the window's start, NO_ECHO where there is none."""
+    after: Any
+    """Range of the first echo behind the window's end and the dead time."""
 
-    def parts(self) -> tuple[Any, ...]:
-        return self.power, self.moment, self.farthest, self.peak, self.slot
+
+def choose_sum(dr: Any, mask: Any, a: _Sum, b: _Sum) -> _Sum:
+    """`a` where the mask is set, else `b`."""
+    return _Sum(*(dr.select(mask, x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True)))
 
 
-def _sweep(
-    engine: Engine, echoes: Echoes, base: Any, slots: Any, cursor: Any, end: Any, active: Any
-) -> tuple[Any, _Sum]:
-    """Range of the nearest echo behind `cursor`, and sums over the echoes between `cursor` and `end`."""
-    mi, dr = engine.mi, engine.dr
-    xp = namespace(cursor)
+@dataclass
+class _Block:
+    """The echoes of each beam in memory."""
 
-    def step(k: Any, nearest: Any, power: Any, moment: Any, farthest: Any, peak: Any, slot: Any) -> Any:
-        index = base + k
-        p = dr.gather(mi.Float, echoes.power, index, active)
-        r = dr.gather(mi.Float, echoes.range, index, active)
-        use = (r > cursor) & (r <= end) & (p > 0.0)
-        # The moment is kept relative to the nearest echo so far, so that float32 keeps tenths of a millimetre.
-        before = nearest
-        nearest = dr.select(use & (r < nearest), r, nearest)
-        moment = moment + dr.select(use & (before < NO_ECHO), power * (before - nearest), 0.0)
-        power = power + dr.select(use, p, 0.0)
-        moment = moment + dr.select(use, p * (r - nearest), 0.0)
-        farthest = dr.select(use, xp.maximum(farthest, r), farthest)
-        stronger = use & (p > peak)
-        return k + 1, nearest, power, moment, farthest, dr.select(stronger, p, peak), dr.select(stronger, index, slot)
+    engine: Engine
+    rows: EchoRows
+    base: Any
+    slots: Any
+    dead_distance: Any
 
-    zero = mi.Float(0.0)
-    state = (mi.UInt32(0), mi.Float(NO_ECHO), zero, mi.Float(zero), mi.Float(zero), mi.Float(zero), mi.UInt32(NOTHING))
-    final = dr.while_loop(state, lambda *s: active & (s[0] < slots), step)
-    return final[1], _Sum(*final[2:])
+    def sum(self, start: Any, end: Any, active: Any) -> _Sum:
+        """One pass over a beam's echoes: sums over those from `start` to `end`, and where to go on."""
+        mi, dr = self.engine.mi, self.engine.dr
+        xp = namespace(start)
+        blind = end + self.dead_distance
+
+        def step(
+            k: Any,
+            nearest: Any,
+            power: Any,
+            moment: Any,
+            farthest: Any,
+            peak: Any,
+            slot: Any,
+            following: Any,
+            after: Any,
+        ) -> Any:
+            index = self.base + k
+            echo = self.rows.at(index, active)
+            p, r = echo.power, echo.range
+            real = p > 0.0
+            use = real & (r >= start) & (r <= end)
+            # The moment is kept relative to the nearest echo so far, so that float32 keeps tenths of a millimetre.
+            before = nearest
+            nearest = dr.select(use & (r < nearest), r, nearest)
+            moment = moment + dr.select(use & (before < NO_ECHO), power * (before - nearest), 0.0)
+            power = power + dr.select(use, p, 0.0)
+            moment = moment + dr.select(use, p * (r - nearest), 0.0)
+            farthest = dr.select(use, xp.maximum(farthest, r), farthest)
+            stronger = use & (p > peak)
+            peak, slot = dr.select(stronger, p, peak), dr.select(stronger, index, slot)
+            following = dr.select(real & (r > start) & (r < following), r, following)
+            after = dr.select(real & (r > blind) & (r < after), r, after)
+            return k + 1, nearest, power, moment, farthest, peak, slot, following, after
+
+        far, zero, none = mi.Float(NO_ECHO), mi.Float(0.0), mi.UInt32(NOTHING)
+        state = (
+            mi.UInt32(0),
+            far,
+            zero,
+            mi.Float(zero),
+            mi.Float(zero),
+            mi.Float(zero),
+            none,
+            mi.Float(far),
+            mi.Float(far),
+        )
+        final = dr.while_loop(state, lambda *s: active & (s[0] < self.slots), step)
+        return _Sum(*final[1:])
 
 
 def _empty(mi: Any, detector: Detector) -> list[Return]:

@@ -15,8 +15,8 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.curve import Curve
+from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, EchoRows
 from parhelion.sensors.lidar.emit import Beams, ShotArrays
-from parhelion.sensors.lidar.illuminate import NO_ECHO, Echoes
 from parhelion.sensors.lidar.intensity import SCALES, near_infrared, reflectivity
 from parhelion.sensors.lidar.noise import range_sigma
 from parhelion.sensors.lidar.patterns import ShotTable
@@ -70,7 +70,7 @@ class Row:
 
 
 def report(
-    engine: Engine, reporter: Reporter, echoes: Echoes, found: list[Return], beams: Beams, beam: Any, keys: Any
+    engine: Engine, reporter: Reporter, echoes: EchoRows, found: list[Return], beams: Beams, beam: Any, keys: Any
 ) -> list[Row]:
     """Noise, steps, scales and coordinates of each return."""
     mi, dr = engine.mi, engine.dr
@@ -102,15 +102,15 @@ def report(
             value = dr.round(value / reporter.intensity_resolution) * reporter.intensity_resolution
         made = valid & (item.slot != FALSE_ALARM)
         slot = dr.select(made, item.slot, 0)
-        part = dr.gather(mi.UInt32, echoes.part, slot, made)
-        actor = mi.UInt32(NOTHING) if echoes.actor is None else dr.gather(mi.UInt32, echoes.actor, slot, made)
-        source = dr.select(made, mi.UInt32(_SURFACE), _NOISE)
-        if echoes.ghost is not None:
-            source = dr.select(made & (dr.gather(mi.UInt32, echoes.ghost, slot, made) != 0), _MULTIPATH, source)
+        echo = echoes.at(slot, made)
+        ghost = made & ((echo.actor & GHOST_BIT) != 0)
+        source = dr.select(made, dr.select(ghost, mi.UInt32(_MULTIPATH), _SURFACE), _NOISE)
+        actor = echo.actor & NO_ACTOR
+        actor = dr.select(made & (actor != NO_ACTOR), actor, NOTHING)
         rows.append(
             Row(
                 valid, origin + range_m * direction, range_m, seen, equal, value,
-                dr.select(made, part, NOTHING), dr.select(made, actor, NOTHING), source,
+                dr.select(made, echo.part, NOTHING), actor, source,
             )
         )  # fmt: skip
     for row in rows:
@@ -166,21 +166,28 @@ def collect(target: Target, rows: list[Row], beams: Beams, shots: ShotArrays, su
     engine = target.engine
     dr, mi, n = engine.dr, engine.mi, len(rows)
     valid = _joined(dr, rows, "valid")
-    index = dr.arange(mi.UInt32, beams.count * n)
-    beam = index // n
-    chosen = dr.compress(dr.gather(mi.Bool, valid, (index - beam * n) * beams.count + beam))
-    counts = _counts(engine, valid, dr.arange(mi.UInt32, beams.count), n, mi.UInt32(n))
-    dr.eval(counts)
+    # Beams were traced ring by ring; records go shot by shot.
+    place = dr.arange(mi.UInt32, beams.count)
+    per_scan = dr.opaque(mi.UInt32, shots.count)
+    first = (place // per_scan) * per_scan
+    beam = first + dr.gather(mi.UInt32, shots.place, place - first)
+    counts = _counts(engine, valid, beam, n, mi.UInt32(n))
+    dr.eval(counts, beam)
     returns = np.resize(counts.numpy(), beams.count).astype(np.uint8)
+    index = dr.arange(mi.UInt32, beams.count * n)
+    row = index // n
+    mask = dr.gather(mi.Bool, valid, (index - row * n) * beams.count + dr.gather(mi.UInt32, beam, row))
+    chosen = dr.compress(mask)
     if len(chosen) == 0:
         held = _ORDER if sun_klx is None else (*_ORDER, "near_ir")
         none = {name: _typed(name, np.zeros(0)) for name in held}
         return Points(none, np.zeros((0, 3), np.float32), returns)
-    beam = chosen // n
-    register = chosen - beam * n
+    row = chosen // n
+    register = chosen - row * n
+    beam, total = dr.gather(mi.UInt32, beam, row), dr.gather(mi.UInt32, counts, row)
     source = register * beams.count + beam
     shot = dr.gather(mi.UInt32, beams.shot, beam)
-    number, total = _counts(engine, valid, beam, n, register), dr.gather(mi.UInt32, counts, beam)
+    number = _counts(engine, valid, beam, n, register)
     origin = dr.gather(mi.UInt32, _joined(dr, rows, "origin"), source)
     part = dr.gather(mi.UInt32, _joined(dr, rows, "part"), source)
     names = target.looked_up(part)

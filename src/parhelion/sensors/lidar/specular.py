@@ -14,8 +14,9 @@ from typing import Any
 from parhelion.core.arrays import namespace
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.beam import PROBES
-from parhelion.sensors.lidar.emit import Beams
-from parhelion.sensors.lidar.illuminate import NO_ECHO, Echoes, Illumination
+from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, Echo, Echoes, EchoRows, choose, echo_bits
+from parhelion.sensors.lidar.emit import BeamFrame, Beams
+from parhelion.sensors.lidar.illuminate import Illumination
 
 # Rays go on from a surface by this much, so that they do not meet it again.
 _STEP_OFF_M = 1e-4
@@ -37,61 +38,63 @@ class _Path:
     """Whether a mirror folded it."""
 
 
-def trace_specular(light: Illumination, echoes: Echoes, beams: Beams, bounces: int) -> tuple[Echoes | None, Any]:
-    """Echoes of the beams that met a specular surface, with 2 x PROBES slots more, and the numbers of those beams."""
+def trace_specular(
+    light: Illumination, echoes: Echoes, beams: Beams, bounces: int
+) -> tuple[EchoRows | None, int, Any, int]:
+    """Echoes of the beams that met a specular surface, with what they see through and in it.
+
+    The rows, how many each beam has, the numbers of those beams, and how many rays it took.
+    """
     engine = light.engine
-    dr, mi, slots = engine.dr, engine.mi, echoes.slots
+    dr, mi = engine.dr, engine.mi
     some = _beams_with_specular_hits(light, echoes, beams)
-    count = dr.width(some)
-    if count == 0:
-        return None, some
+    count = len(some)
     probes = min(PROBES, light.sub_rays.count)
+    wide = echoes.slots + 2 * probes
+    if count == 0:
+        return None, wide, some, 0
+    rows = _copy_with_room(light, echoes, some, wide)
     index = dr.arange(mi.UInt32, count * probes)
     row = index // probes
     number = index - row * probes
     beam = dr.gather(mi.UInt32, some, row)
-    part = dr.gather(mi.UInt32, echoes.part, beam * slots + number)
+    # A narrow beam is on one part with all its probes.
+    own = dr.select(echoes.rows_of(engine, beam) > 1, number, 0)
+    part = echoes.at(engine, beam, own).part
     met = part != NOTHING
     met &= light.target.is_specular(dr.select(met, part, 0), met)
-    through, mirrored = _split(light, beams, beam, number, slots / probes, met)
-    casts = int(dr.sum(dr.select(met, mi.UInt32(1), 0))[0])
-    wide = slots + 2 * probes
-    extended = _copy_with_room(engine, echoes, some, wide)
-    time = dr.gather(mi.Float, beams.time, beam)
+    frame = beams.frame(engine, beam)
+    through, mirrored = _split(light, frame, number, echoes.slots / probes, met)
+    casts = dr.select(met, mi.UInt32(1), 0)
     for kind, path in enumerate((through, mirrored)):
-        echo, steps = _follow(light, path, time, bounces)
-        slot = row * wide + slots + kind * probes + number
-        for array, values in zip((extended.ghost, *extended.arrays()), echo, strict=False):
-            dr.scatter(array, values, slot)
-        dr.eval(extended.ghost, *extended.arrays(), steps)
-        casts += int(dr.sum(steps)[0])
-    extended.casts = casts
-    return extended, some
+        echo, steps = _follow(light, path, frame.time, bounces)
+        dr.scatter(rows.words, echo_bits(engine, echo), row * wide + echoes.slots + kind * probes + number)
+        casts += steps
+    dr.eval(rows.words, casts)
+    return rows, wide, some, int(dr.sum(casts)[0])
 
 
 def _beams_with_specular_hits(light: Illumination, echoes: Echoes, beams: Beams) -> Any:
-    dr, mi = light.engine.dr, light.engine.mi
-    base = dr.arange(mi.UInt32, beams.count) * echoes.slots
-    slots = mi.UInt32(echoes.slots)
+    engine = light.engine
+    dr, mi = engine.dr, engine.mi
+    beam = dr.arange(mi.UInt32, beams.count)
+    count = echoes.rows_of(engine, beam)
 
     def step(k: Any, met: Any) -> Any:
-        part = dr.gather(mi.UInt32, echoes.part, base + k)
+        part = echoes.at(engine, beam, k).part
         hit = part != NOTHING
         return k + 1, met | (hit & light.target.is_specular(dr.select(hit, part, 0), hit))
 
-    _, met = dr.while_loop((mi.UInt32(0), mi.Bool(False)), lambda k, met: ~met & (k < slots), step)
+    _, met = dr.while_loop((mi.UInt32(0), mi.Bool(False)), lambda k, met: ~met & (k < count), step)
     return dr.compress(met)
 
 
-def _split(
-    light: Illumination, beams: Beams, beam: Any, sub_ray: Any, weight: float, active: Any
-) -> tuple[_Path, _Path]:
+def _split(light: Illumination, frame: BeamFrame, sub_ray: Any, weight: float, active: Any) -> tuple[_Path, _Path]:
     """The two paths behind the first surface. `weight` is what one probe stands for, in sub-rays."""
-    dr, mi = light.engine.dr, light.engine.mi
-    offset, direction = light.sub_rays.ray(beams, beam, sub_ray)
-    origin = dr.gather(mi.Point3f, beams.origin, beam) + offset
-    time = dr.gather(mi.Float, beams.time, beam)
-    hit = light.target.scene.trace(origin, direction, time, light.optics.max_range, active)
+    mi = light.engine.mi
+    offset, direction = light.sub_rays.ray(frame, sub_ray)
+    origin = frame.origin + offset
+    hit = light.target.scene.trace(origin, direction, frame.time, light.optics.max_range, active, coherent=True)
     start = _Path(origin, direction, mi.Float(0.0), mi.Float(weight), hit.found, mi.Bool(False))
     return _go_on(light, start, hit, mirror=False), _go_on(light, start, hit, mirror=True)
 
@@ -115,11 +118,10 @@ def _go_on(light: Illumination, path: _Path, hit: Any, mirror: Any) -> _Path:
     )
 
 
-def _follow(light: Illumination, path: _Path, time: Any, bounces: int) -> tuple[tuple[Any, ...], Any]:
+def _follow(light: Illumination, path: _Path, time: Any, bounces: int) -> tuple[Echo, Any]:
     """The echo at the end of a path, and how many rays it took."""
     dr, mi = light.engine.dr, light.engine.mi
-    range_m, power = mi.Float(NO_ECHO), mi.Float(0.0)
-    part, actor, ghost = mi.UInt32(NOTHING), mi.UInt32(NOTHING), mi.UInt32(0)
+    echo = Echo.none(light.engine)
     casts = mi.UInt32(0)
     for bounce in range(bounces):
         casts += dr.select(path.active, mi.UInt32(1), 0)
@@ -132,37 +134,25 @@ def _follow(light: Illumination, path: _Path, time: Any, bounces: int) -> tuple[
         ends = hit.found & ~goes_on
         length = path.length + hit.t
         cosine = dr.abs(dr.dot(hit.normal, path.direction))
-        returned = light.power(surface, cosine, length, hit, ends, path.share)
-        range_m = dr.select(ends, length, range_m)
-        power = dr.select(ends, returned, power)
-        part = dr.select(ends, hit.part, part)
-        actor = actor if hit.actor is None else dr.select(ends, hit.actor, actor)
-        ghost = dr.select(ends & path.ghost, mi.UInt32(1), ghost)
+        actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
+        actor |= dr.select(path.ghost, mi.UInt32(GHOST_BIT), 0)
+        last = Echo(length, light.power(surface, cosine, length, hit, ends, share=path.share), hit.part, actor)
+        echo = choose(dr, ends, last, echo)
         if bounce < bounces - 1:
             reflected, transmitted = light.target.specular(surface, cosine, hit.found)
             following = _go_on(light, path, hit, reflected > transmitted)
             following.active &= goes_on
             path = following
-    return (ghost, range_m, power, part, actor), casts
+    return echo, casts
 
 
-def _copy_with_room(engine: Any, echoes: Echoes, some: Any, wide: int) -> Echoes:
-    """The slots of some beams, each row widened by empty ones."""
+def _copy_with_room(light: Illumination, echoes: Echoes, some: Any, wide: int) -> EchoRows:
+    """The echoes of some beams, `wide` rows each, with empty ones behind."""
+    engine = light.engine
     dr, mi = engine.dr, engine.mi
-    index = dr.arange(mi.UInt32, dr.width(some) * wide)
+    index = dr.arange(mi.UInt32, len(some) * wide)
     row = index // wide
     k = index - row * wide
-    old = k < echoes.slots
-    source = dr.gather(mi.UInt32, some, row) * echoes.slots + dr.select(old, k, 0)
-
-    def copy(values: Any, empty: Any) -> Any:
-        return dr.select(old, dr.gather(type(values), values, source, old), empty)
-
-    extended = Echoes(
-        wide, copy(echoes.range, NO_ECHO), copy(echoes.power, 0.0), copy(echoes.part, NOTHING),
-        None if echoes.actor is None else copy(echoes.actor, NOTHING),
-        dr.zeros(mi.UInt32, dr.width(some) * wide), 0,
-    )  # fmt: skip
-    dr.eval(*extended.arrays())
-    dr.make_opaque(extended.ghost)
-    return extended
+    beam = dr.gather(mi.UInt32, some, row)
+    held = k < echoes.rows_of(engine, beam)
+    return EchoRows(engine, choose(dr, held, echoes.at(engine, beam, dr.select(held, k, 0), held), Echo.none(engine)))

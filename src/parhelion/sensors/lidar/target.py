@@ -88,14 +88,18 @@ class Target:
         value = self._gathered(self._brdf, dr.select(hit, part, 0), hit)["diffuse"]
         return dr.select(hit, value, 0.0)
 
-    def brdf(self, part: Any, cos_theta: Any, hit: Any, active: Any) -> Any:
-        """BRDF towards the sensor [1/sr] of the parts that were hit, textures included."""
-        columns = self._gathered(self._brdf, part, active)
-        if self._textures is None:
-            return monostatic_brdf(cos_theta, columns)
-        # Sub-rays that were filled in have no hit of their own, but are never on textured parts.
-        texture = 1.0 if hit is None else self._textures.factor(part, hit, active)
-        return monostatic_brdf(cos_theta, columns, texture=texture)
+    def surface(self, part: Any, active: Any) -> dict[str, Any]:
+        """What a BRDF needs to know of parts."""
+        return self._gathered(self._brdf, part, active)
+
+    def brdf(self, surface: dict[str, Any], part: Any, cos_theta: Any, hit: Any, active: Any) -> Any:
+        """BRDF towards the sensor [1/sr], textures included.
+
+        Sub-rays that were filled in have no hit of their own (None), but are never on textured parts.
+        """
+        if self._textures is None or hit is None:
+            return monostatic_brdf(cos_theta, surface)
+        return monostatic_brdf(cos_theta, surface, texture=self._textures.factor(part, hit, active))
 
     def is_specular(self, part: Any, active: Any) -> Any:
         """Which of these parts mirror or transmit."""

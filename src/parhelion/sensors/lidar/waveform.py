@@ -12,7 +12,8 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream, to_normal, words
 from parhelion.core.records import Waveform
 from parhelion.rays.device import Engine
-from parhelion.sensors.lidar.illuminate import Echoes
+from parhelion.sensors.lidar.echoes import EchoRows
+from parhelion.sensors.lidar.emit import ShotArrays
 from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S
 
 _MOST_SAMPLES = 200_000_000
@@ -31,7 +32,9 @@ def pulse_shape(offset_m: Any, *, length_m: Any) -> Any:
 
 def digitise(
     engine: Engine,
-    echoes: Echoes,
+    rows: EchoRows,
+    slots: int,
+    table: ShotArrays,
     shots: NDArray[Any],
     window_m: tuple[float, float],
     bin_size_m: float,
@@ -55,14 +58,15 @@ def digitise(
     place = dr.opaque(mi.Float, first) + mi.Float(index - row * width) * dr.opaque(mi.Float, bin_size_m)
     shot = dr.gather(mi.UInt32, engine.table(shots), row)
     length = dr.opaque(mi.Float, SPEED_OF_LIGHT_M_S * pulse_length_s)
-    base = shot * echoes.slots
+    base = dr.gather(mi.UInt32, table.place, shot) * slots
 
     def step(k: Any, total: Any) -> Any:
-        r = dr.gather(mi.Float, echoes.range, base + k)
-        p = dr.gather(mi.Float, echoes.power, base + k)
-        return k + 1, total + dr.select(p > 0.0, p * pulse_shape(place - r, length_m=length), 0.0)
+        echo = rows.at(base + k)
+        return k + 1, total + dr.select(
+            echo.power > 0.0, echo.power * pulse_shape(place - echo.range, length_m=length), 0.0
+        )
 
-    _, signal = dr.while_loop((mi.UInt32(0), mi.Float(0.0)), lambda k, total: k < echoes.slots, step)
+    _, signal = dr.while_loop((mi.UInt32(0), mi.Float(0.0)), lambda k, total: k < slots, step)
     if noise_sigma > 0:
         own = Stream(stream.seed, stream.name + "/waveform", stream.frame)
         # The element is the bin within the window of its shot, the draw the shot: any choice of shots gives the same.

@@ -1,0 +1,118 @@
+"""Echoes in device memory.
+
+Four numbers a row, because rows of four are read and written at once, while lone gathers are slow on many processors
+(the mitigations of the Downfall flaw made them so).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from parhelion.rays.device import Engine
+from parhelion.rays.scene import NOTHING
+
+NO_ECHO = 1e30
+"""Range that stands for no echo, in kernels."""
+
+
+GHOST_BIT = 0x40000000
+"""In the actor number: the path was folded by a mirror. Actor numbers stay far below it."""
+NO_ACTOR = 0x3FFFFFFF
+"""The lower bits of an actor number that stands for none."""
+
+
+@dataclass
+class Echo:
+    """What sub-rays bring back, as kernel variables."""
+
+    range: Any
+    """Range [m], NO_ECHO where nothing comes back."""
+    power: Any
+    """Received power in units of P_min."""
+    part: Any
+    """Part number, or NOTHING."""
+    actor: Any
+    """Actor number, or NO_ACTOR; with GHOST_BIT where a mirror folded the path."""
+
+    @classmethod
+    def none(cls, engine: Engine) -> Echo:
+        mi = engine.mi
+        return cls(mi.Float(NO_ECHO), mi.Float(0.0), mi.UInt32(NOTHING), mi.UInt32(NO_ACTOR))
+
+
+class EchoRows:
+    """Rows of echoes, evaluated."""
+
+    def __init__(self, engine: Engine, echo: Echo, *also: Any) -> None:
+        """Evaluate echoes, and with them in the same kernel the variables `also`, which share their rays."""
+        self.engine = engine
+        self.words = engine.dr.ravel(echo_bits(engine, echo))
+        engine.dr.eval(self.words, *also)
+
+    def at(self, row: Any, active: Any = True) -> Echo:
+        """Rows by number; zeros where not active."""
+        mi, dr = self.engine.mi, self.engine.dr
+        words = dr.gather(mi.Vector4u, self.words, row, active)
+        return Echo(dr.reinterpret_array(mi.Float, words.x), dr.reinterpret_array(mi.Float, words.y), words.z, words.w)
+
+    def put(self, row: Any, echo: Echo, *also: Any) -> None:
+        """Overwrite rows, and evaluate the variables `also` in the same kernel."""
+        dr = self.engine.dr
+        dr.scatter(self.words, echo_bits(self.engine, echo), row)
+        dr.eval(self.words, *also)
+
+
+def echo_bits(engine: Engine, echo: Echo) -> Any:
+    """An echo as four words."""
+    mi, dr = engine.mi, engine.dr
+    return mi.Vector4u(
+        dr.reinterpret_array(mi.UInt32, mi.Float(echo.range)), dr.reinterpret_array(mi.UInt32, mi.Float(echo.power)),
+        mi.UInt32(echo.part), mi.UInt32(echo.actor),
+    )  # fmt: skip
+
+
+@dataclass
+class Echoes:
+    """All echoes of a launch: one row for beams that see one surface, a block of `slots` rows for the others."""
+
+    slots: int
+    """Rows of a wide beam."""
+    wide: EchoRows | None
+    """Row = number of the wide beam * slots + sub-ray."""
+    wide_beams: Any
+    """Beam numbers of the wide beams, or None where all beams are wide, in order."""
+    narrow: EchoRows | None
+    """One row a beam, without power for wide beams; None where all beams are wide."""
+    wide_place: Any
+    """Number of each beam among the wide ones, or NOTHING; None where all beams are wide."""
+    casts: int
+    """Rays that were cast."""
+
+    def rows_of(self, engine: Engine, beam: Any) -> Any:
+        """How many rows beams have."""
+        dr, mi = engine.dr, engine.mi
+        if self.narrow is None:
+            return mi.UInt32(self.slots)
+        if self.wide is None:
+            return mi.UInt32(1)
+        return dr.select(dr.gather(mi.UInt32, self.wide_place, beam) == NOTHING, mi.UInt32(1), self.slots)
+
+    def at(self, engine: Engine, beam: Any, sub_ray: Any, active: Any = True) -> Echo:
+        """Echo of a sub-ray of a beam; a narrow beam has all of it in sub-ray 0."""
+        dr, mi = engine.dr, engine.mi
+        if self.narrow is None:
+            assert self.wide is not None
+            return self.wide.at(beam * self.slots + sub_ray, active)
+        one = self.narrow.at(beam, active & (sub_ray == 0))
+        if self.wide is None:
+            return one
+        place = dr.gather(mi.UInt32, self.wide_place, beam, active)
+        is_wide = active & (place != NOTHING)
+        many = self.wide.at(dr.select(is_wide, place, 0) * self.slots + sub_ray, is_wide)
+        return choose(dr, is_wide, many, one)
+
+
+def choose(dr: Any, mask: Any, a: Echo, b: Echo) -> Echo:
+    """`a` where the mask is set, else `b`."""
+    return Echo(*(dr.select(mask, x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True)))
