@@ -50,6 +50,13 @@ class EchoRows:
         self.words = engine.dr.ravel(echo_bits(engine, echo))
         engine.dr.eval(self.words, *also)
 
+    @classmethod
+    def of_words(cls, engine: Engine, words: Any) -> EchoRows:
+        """Rows whose words are evaluated already."""
+        rows = cls.__new__(cls)
+        rows.engine, rows.words = engine, words
+        return rows
+
     def at(self, row: Any, active: Any = True) -> Echo:
         """Rows by number; zeros where not active."""
         mi, dr = self.engine.mi, self.engine.dr

@@ -53,7 +53,6 @@ def trace_specular(
     wide = echoes.slots + 2 * probes
     if count == 0:
         return None, wide, some, 0
-    rows = _copy_with_room(light, echoes, some, wide)
     index = dr.arange(mi.UInt32, count * probes)
     row = index // probes
     number = index - row * probes
@@ -65,12 +64,14 @@ def trace_specular(
     met &= light.target.is_specular(dr.select(met, part, 0), met)
     frame = beams.frame(engine, beam)
     through, mirrored = _split(light, frame, number, echoes.slots / probes, met)
-    casts = dr.select(met, mi.UInt32(1), 0)
-    for kind, path in enumerate((through, mirrored)):
-        echo, steps = _follow(light, path, frame.time, bounces)
-        dr.scatter(rows.words, echo_bits(engine, echo), row * wide + echoes.slots + kind * probes + number)
-        casts += steps
-    dr.eval(rows.words, casts)
+    behind, steps = _follow(light, through, frame.time, bounces)
+    ghost, more_steps = _follow(light, mirrored, frame.time, bounces)
+    casts = dr.select(met, mi.UInt32(1), 0) + steps + more_steps
+    ghost_words = dr.ravel(echo_bits(engine, ghost))
+    # Both paths begin with the same ray: one kernel traces it once.
+    seen_behind = EchoRows(engine, behind, ghost_words, casts)
+    ghosts = EchoRows.of_words(engine, ghost_words)
+    rows = _joined(light, echoes, some, seen_behind, ghosts, probes)
     return rows, wide, some, int(dr.sum(casts)[0])
 
 
@@ -146,13 +147,22 @@ def _follow(light: Illumination, path: _Path, time: Any, bounces: int) -> tuple[
     return echo, casts
 
 
-def _copy_with_room(light: Illumination, echoes: Echoes, some: Any, wide: int) -> EchoRows:
-    """The echoes of some beams, `wide` rows each, with empty ones behind."""
+def _joined(
+    light: Illumination, echoes: Echoes, some: Any, behind: EchoRows, ghosts: EchoRows, probes: int
+) -> EchoRows:
+    """The echoes of some beams: their own, then those seen behind, then the ghosts."""
     engine = light.engine
     dr, mi = engine.dr, engine.mi
+    wide = echoes.slots + 2 * probes
     index = dr.arange(mi.UInt32, len(some) * wide)
     row = index // wide
     k = index - row * wide
     beam = dr.gather(mi.UInt32, some, row)
-    held = k < echoes.rows_of(engine, beam)
-    return EchoRows(engine, choose(dr, held, echoes.at(engine, beam, dr.select(held, k, 0), held), Echo.none(engine)))
+    own = k < echoes.rows_of(engine, beam)
+    extra = k - echoes.slots
+    is_behind = (k >= echoes.slots) & (extra < probes)
+    is_ghost = k >= echoes.slots + probes
+    echo = choose(dr, own, echoes.at(engine, beam, dr.select(own, k, 0), own), Echo.none(engine))
+    echo = choose(dr, is_behind, behind.at(row * probes + dr.select(is_behind, extra, 0), is_behind), echo)
+    last = row * probes + dr.select(is_ghost, extra - probes, 0)
+    return EchoRows(engine, choose(dr, is_ghost, ghosts.at(last, is_ghost), echo))
