@@ -38,6 +38,17 @@ class Triangles:
     def empty(cls) -> Triangles:
         return cls(np.zeros((0, 3)), np.zeros((0, 3), np.int32), np.zeros(0, np.uint32))
 
+    def solid(self) -> tuple[Triangles, NDArray[np.int64]]:
+        """The triangles that have an area, and their numbers here: an edge alone reflects nothing."""
+        a, b, c = (self.vertices[self.faces[:, k]] for k in range(3))
+        twice_area = np.linalg.norm(np.cross(b - a, c - a), axis=1)
+        longest = np.maximum(np.sum((b - a) ** 2, axis=1), np.sum((c - a) ** 2, axis=1))
+        rows = np.flatnonzero(twice_area > 1e-9 * longest)
+        if len(rows) == len(self):
+            return self, rows
+        uv = None if self.uv is None else self.uv[rows]
+        return Triangles(self.vertices, self.faces[rows], self.part[rows], uv), rows
+
     def normals(self) -> NDArray[np.float64]:
         """Unit normals (m, 3), by the right-hand rule; zero for triangles without area."""
         a, b, c = (self.vertices[self.faces[:, k]] for k in range(3))

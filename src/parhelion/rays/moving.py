@@ -201,7 +201,8 @@ def triangle_scene(engine: Engine, triangles: Triangles) -> Any:
     parameters["vertex_positions"] = engine.table(triangles.vertices)
     parameters["faces"] = engine.table(triangles.faces)
     parameters.update()
-    return mi.load_dict({"type": "scene", "shape": mesh})
+    # Without its robust mode Embree lets rays slip through edges, and rays of one plane through whole walls.
+    return mi.load_dict({"type": "scene", "embree_use_robust_intersections": True, "shape": mesh})
 
 
 def _corners(points: NDArray[np.float64], pad: float = 0.0) -> NDArray[np.float64]:

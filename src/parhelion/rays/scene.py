@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import engine
-from parhelion.rays.geometry import SceneGeometry, Triangles
+from parhelion.rays.geometry import MovingTriangles, SceneGeometry, Triangles
 from parhelion.rays.moving import MovingScene, rotate, triangle_scene
 from parhelion.rays.records import Hits, Rays
 
@@ -49,16 +49,21 @@ class RayScene:
 
     def __init__(self, geometry: SceneGeometry) -> None:
         self.engine = engine()
-        self.geometry = geometry
-        bounds = geometry.bounds
+        static, solid_rows = geometry.static.solid()
+        actors = [MovingTriangles(actor.triangles.solid()[0], actor.trajectory) for actor in geometry.actors]
+        for number, actor in enumerate(actors):
+            if not len(actor.triangles):
+                raise ConfigError(f"scene: actor {number} has no triangle with an area")
+        self.geometry = SceneGeometry(static, actors)
+        self._number = _numbers(geometry, solid_rows)
+        bounds = self.geometry.bounds
         self.origin: NDArray[np.float64] = np.zeros(3) if bounds is None else np.round((bounds[0] + bounds[1]) / 2)
         if bounds is not None and not np.all(np.isfinite(bounds)):
             raise ConfigError("scene: vertices must be finite")
-        static = geometry.static
         local = Triangles(static.vertices - self.origin, static.faces, static.part)
         self.static = triangle_scene(self.engine, local) if len(static) else None
-        self.moving = MovingScene(self.engine, geometry.actors, self.origin) if geometry.actors else None
-        everything = [static] + [actor.triangles for actor in geometry.actors]
+        self.moving = MovingScene(self.engine, self.geometry.actors, self.origin) if self.geometry.actors else None
+        everything = [static] + [actor.triangles for actor in self.geometry.actors]
         # One row a triangle: normal, and the bits of its part number. A single gather fetches all four.
         table = np.zeros((max(1, sum(len(t) for t in everything)), 4), np.float32)
         first = 0
@@ -84,6 +89,8 @@ class RayScene:
         """
         dr, mi = self.engine.dr, self.engine.mi
         active = mi.Bool(active)
+        # Packets with a ray exactly along a coordinate plane miss what they should hit; 1e-7 rad off, they do not.
+        direction = dr.select(dr.abs(direction) < 1e-7, 1e-7, direction)
         t, triangle, actor = mi.Float(limit), mi.UInt32(NOTHING), None
         u, v = mi.Float(0.0), mi.Float(0.0)
         if self.static is not None:
@@ -109,8 +116,8 @@ class RayScene:
         part = dr.select(found, dr.reinterpret_array(mi.UInt32, row.w), NOTHING)
         return Trace(found, t, normal, part, triangle, actor, u, v)
 
-    def cast(self, rays: Rays) -> Hits:
-        """The nearest triangle each ray meets, within its range."""
+    def cast(self, rays: Rays, *, coherent: bool = False) -> Hits:
+        """The nearest triangle each ray meets, within its range; `coherent` as for `trace`."""
         n = len(rays)
         if n == 0:
             empty = np.zeros(0, np.int64)
@@ -121,7 +128,8 @@ class RayScene:
         origin = mi.Point3f((rays.origin - self.origin).T.astype(np.float32))
         direction = mi.Vector3f(rays.direction.T.astype(np.float32))
         limit = mi.Float(np.minimum(rays.max_range, 3e38).astype(np.float32))
-        hit = self.trace(origin, direction, mi.Float((rays.time - start).astype(np.float32)), limit)
+        time = mi.Float((rays.time - start).astype(np.float32))
+        hit = self.trace(origin, direction, time, limit, coherent=coherent)
         actor = mi.UInt32(NOTHING) if hit.actor is None else hit.actor
         dr.eval(hit.found, hit.t, hit.triangle, hit.part, actor, hit.normal)
         found = hit.found.numpy()
@@ -132,4 +140,17 @@ class RayScene:
 
         normal = np.where(found[:, None], hit.normal.numpy().T.astype(np.float64), 0.0)
         distance = np.where(found, hit.t.numpy().astype(np.float64), np.inf)
-        return Hits(distance, number(hit.triangle), number(hit.part), number(actor), normal)
+        triangle = number(hit.triangle)
+        triangle = np.where(triangle >= 0, self._number[np.maximum(triangle, 0)], -1)
+        return Hits(distance, triangle, number(hit.part), number(actor), normal)
+
+
+def _numbers(geometry: SceneGeometry, static_rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number in `geometry` of each triangle that has an area, static ones first; at least one entry."""
+    rows = [static_rows]
+    first = len(geometry.static)
+    for actor in geometry.actors:
+        rows.append(first + actor.triangles.solid()[1])
+        first += len(actor.triangles)
+    numbers = np.concatenate(rows)
+    return numbers if len(numbers) else np.zeros(1, np.int64)
