@@ -100,7 +100,7 @@ def _ours(scene: RayScene, origin: Floats, direction: Floats) -> dict[str, Conte
     time = dr.opaque(mi.Float, 0.0)
 
     def trace() -> Any:
-        hit = scene.trace(local, towards, time, limit)
+        hit = scene.trace(local, towards, time, limit, coherent=True)
         finish(engine, hit.found, hit.t, hit.normal, hit.part, hit.triangle)
         return hit
 
@@ -109,7 +109,10 @@ def _ours(scene: RayScene, origin: Floats, direction: Floats) -> dict[str, Conte
         OURS: Contender(bare, lambda: _distances(bare()), threads, "distance, triangle, place in it"),
         "Parhelion, trace": Contender(trace, lambda: _distances(trace()), threads, "and normal, part"),
         "Parhelion, cast": Contender(
-            lambda: scene.cast(rays), lambda: scene.cast(rays).range, threads, "as trace; NumPy in and out, float64"
+            lambda: scene.cast(rays, coherent=True),
+            lambda: scene.cast(rays, coherent=True).range,
+            threads,
+            "as trace; NumPy in and out, float64",
         ),
     }
 

@@ -48,18 +48,21 @@ def city_scene() -> RayScene:
 
 
 def scan_rays(world: ph.World, count: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """`count` rays of an OS1-128 at the world's viewpoint, in order of firing: origins and directions, (n, 3) each.
+    """`count` rays of an OS1-128 at the world's viewpoint, ring by ring: origins and directions, (n, 3) each.
+
+    Ring by ring is the order in which our scans trace, and the best for every engine that can use it.
 
     Beyond one scan the scan is repeated, each time turned by a golden section of a column, as one of a higher
     resolution would be.
     """
     shots = ph.Lidar(OS1).shots()
+    order = np.lexsort((shots.time, shots.ring))
     scans = -(-count // len(shots))
     turns = 2.0 * np.pi / 1024.0 * ((np.arange(scans) * 0.6180339887) % 1.0)
     c, s, zero = np.cos(turns), np.sin(turns), np.zeros(scans)
     turn = np.stack([c, -s, zero, s, c, zero, zero, zero, zero + 1.0], axis=1).reshape(-1, 3, 3)
-    origin = np.einsum("kij,nj->kni", turn, shots.origin).reshape(-1, 3)[:count] + world.viewpoint.xyz
-    direction = np.einsum("kij,nj->kni", turn, shots.direction).reshape(-1, 3)[:count]
+    origin = np.einsum("kij,nj->kni", turn, shots.origin[order]).reshape(-1, 3)[:count] + world.viewpoint.xyz
+    direction = np.einsum("kij,nj->kni", turn, shots.direction[order]).reshape(-1, 3)[:count]
     return origin.astype(np.float32), direction.astype(np.float32)
 
 
@@ -74,14 +77,17 @@ def device_rays(scene: RayScene, origin: NDArray[Any], direction: NDArray[Any]) 
 
 
 def bare_cast(scene: RayScene, origin: Any, direction: Any, limit_m: float = NO_LIMIT_M) -> Callable[[], Any]:
-    """A cast of device rays into the static triangles that finds distance, triangle and place in it, and no more."""
+    """A cast of device rays into the static triangles that finds distance, triangle and place in it, and no more.
+
+    Neighbouring rays are alike, so they are cast in packets, as our scans do.
+    """
     engine = scene.engine
     mi = engine.mi
     limit = engine.dr.opaque(mi.Float, limit_m)
 
     def run() -> Any:
         assert scene.static is not None
-        hit = scene.static.ray_intersect_preliminary(mi.Ray3f(origin, direction, limit, 0.0, []), False)
+        hit = scene.static.ray_intersect_preliminary(mi.Ray3f(origin, direction, limit, 0.0, []), True)
         finish(engine, hit.t, hit.prim_index, hit.prim_uv)
         return hit
 
@@ -107,8 +113,9 @@ def sub_rays_of_scan(lidar: ph.Lidar, world: ph.World, seed: int) -> tuple[RaySc
     dr, mi = engine.dr, engine.mi
     index = dr.arange(mi.UInt32, beams.count * device.sub_rays.count)
     beam = index // device.sub_rays.count
-    offset, direction = device.sub_rays.ray(beams, beam, index - beam * device.sub_rays.count)
-    origin = dr.gather(mi.Point3f, beams.origin, beam) + offset
+    frame = beams.frame(engine, beam)
+    offset, direction = device.sub_rays.ray(frame, index - beam * device.sub_rays.count)
+    origin = frame.origin + offset
     finish(engine, origin, direction)
     return target.scene, origin, direction
 

@@ -179,14 +179,14 @@ def test_a_gpu_that_is_not_there_is_told_in_one_sentence() -> None:
 
 def test_no_thread_at_all_is_refused() -> None:
     assert chosen(PARHELION_DEVICE="cpu", PARHELION_THREADS="0") == (
-        "ConfigError PARHELION_THREADS: must be a whole number of at least 1, got '0'"
+        "ConfigError PARHELION_THREADS: must be a whole number from 1 to 4096, got '0'"
     )
 
 
-@pytest.mark.parametrize("threads", ["-1", "two", "1.5", ""])
+@pytest.mark.parametrize("threads", ["-1", "two", "1.5", "", "²", "99999999999"])
 def test_a_number_of_threads_that_is_none_is_refused(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARHELION_THREADS", threads)
-    with pytest.raises(ConfigError, match="PARHELION_THREADS: must be a whole number of at least 1"):
+    with pytest.raises(ConfigError, match="PARHELION_THREADS: must be a whole number from 1 to 4096"):
         engine.__wrapped__()  # a fresh start, past the engine that is running
 
 

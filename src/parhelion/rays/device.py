@@ -84,8 +84,8 @@ def engine() -> Engine:
         mi.set_variant(_VARIANT[device])
     threads = os.environ.get("PARHELION_THREADS")
     if threads is not None:
-        if not threads.isdigit() or int(threads) < 1:
-            raise ConfigError(f"PARHELION_THREADS: must be a whole number of at least 1, got {threads!r}")
+        if not (threads.isdecimal() and 1 <= int(threads) <= 4096):
+            raise ConfigError(f"PARHELION_THREADS: must be a whole number from 1 to 4096, got {threads!r}")
         dr.set_thread_count(int(threads))
     return Engine(mi, dr, device)
 

@@ -71,7 +71,8 @@ def unit_points(count: int, shape: str, profile: str) -> NDArray[np.float64]:
 
     Ellipses take a point in the middle and rings of 8, 16, 24 ... points, each ring at the radius that halves the
     energy of its share of the beam; rectangles take the R2 sequence. Mean and second moments (of three points or
-    more) are then set to the exact ones, which makes the sampled footprint integral exact for everything that is quadratic over the footprint.
+    more) are then set to the exact ones, which makes the sampled footprint integral exact for everything that is
+    quadratic over the footprint.
     """
     if count == 1:
         return np.zeros((1, 2))

@@ -239,7 +239,8 @@ class Noise(Config):
     elevation_jitter_deg: NonNegative = 0.0
     encoder_step_deg: NonNegative = 0.0
     """Step of the reported azimuth."""
-    time_jitter_us: NonNegative = 0.0
+    time_jitter_ns: NonNegative = 0.0
+    """Standard deviation of the clock that times the echo; 1 ns is 15 cm of range."""
     channel_bias_m: list[float] = Field(default_factory=list)
     """Constant range error of each ring."""
     false_alarm_rate_hz: NonNegative = 0.0

@@ -115,7 +115,7 @@ class LidarOnDevice:
 
     def _make_reporter(self, table: ShotTable) -> Reporter:
         noise, config = self.config.noise, self.config
-        jitter_m = noise.time_jitter_us * 1e-6 * SPEED_OF_LIGHT_M_S / 2.0
+        jitter_m = noise.time_jitter_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0
         bias = None
         if noise.channel_bias_m:
             if len(noise.channel_bias_m) <= int(table.ring.max(initial=0)):

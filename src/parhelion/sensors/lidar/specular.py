@@ -122,29 +122,31 @@ def _go_on(light: Illumination, path: _Path, hit: Any, mirror: Any) -> _Path:
 def _follow(light: Illumination, path: _Path, time: Any, bounces: int) -> tuple[Echo, Any]:
     """The echo at the end of a path, and how many rays it took."""
     dr, mi = light.engine.dr, light.engine.mi
-    echo = Echo.none(light.engine)
-    casts = mi.UInt32(0)
-    for bounce in range(bounces):
-        casts += dr.select(path.active, mi.UInt32(1), 0)
-        room = namespace(path.length).maximum(light.optics.max_range - path.length, 0.0)
-        hit = light.target.scene.trace(path.origin, path.direction, time, room, path.active)
+    width = len(vars(path))
+
+    def step(casts: Any, *state: Any) -> Any:
+        now, echo = _Path(*state[:width]), Echo(*state[width:])
+        room = namespace(now.length).maximum(light.optics.max_range - now.length, 0.0)
+        hit = light.target.scene.trace(now.origin, now.direction, time, room, now.active)
         surface = dr.select(hit.found, hit.part, 0)
-        goes_on = hit.found & light.target.is_specular(surface, hit.found)
-        if bounce == bounces - 1:
-            goes_on = mi.Bool(False)
+        casts = casts + 1
+        goes_on = hit.found & light.target.is_specular(surface, hit.found) & (casts < bounces)
         ends = hit.found & ~goes_on
-        length = path.length + hit.t
-        cosine = dr.abs(dr.dot(hit.normal, path.direction))
+        length = now.length + hit.t
+        cosine = dr.abs(dr.dot(hit.normal, now.direction))
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
-        actor |= dr.select(path.ghost, mi.UInt32(GHOST_BIT), 0)
-        last = Echo(length, light.power(surface, cosine, length, hit, ends, share=path.share), hit.part, actor)
+        actor |= dr.select(now.ghost, mi.UInt32(GHOST_BIT), 0)
+        last = Echo(length, light.power(surface, cosine, length, hit, ends, share=now.share), hit.part, actor)
         echo = choose(dr, ends, last, echo)
-        if bounce < bounces - 1:
-            reflected, transmitted = light.target.specular(surface, cosine, hit.found)
-            following = _go_on(light, path, hit, reflected > transmitted)
-            following.active &= goes_on
-            path = following
-    return echo, casts
+        reflected, transmitted = light.target.specular(surface, cosine, hit.found)
+        following = _go_on(light, now, hit, reflected > transmitted)
+        following.active &= goes_on
+        return casts, *vars(following).values(), *vars(echo).values()
+
+    start = (mi.UInt32(0), *vars(path).values(), *vars(Echo.none(light.engine)).values())
+    place = 1 + list(vars(path)).index("active")
+    casts, *state = dr.while_loop(start, lambda *s: s[place], step)
+    return Echo(*state[width:]), casts
 
 
 def _joined(
