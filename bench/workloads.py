@@ -76,10 +76,13 @@ def device_rays(scene: RayScene, origin: NDArray[Any], direction: NDArray[Any]) 
     return local, towards
 
 
-def bare_cast(scene: RayScene, origin: Any, direction: Any, limit_m: float = NO_LIMIT_M) -> Callable[[], Any]:
+def bare_cast(
+    scene: RayScene, origin: Any, direction: Any, limit_m: float = NO_LIMIT_M, *, packets: bool = True
+) -> Callable[[], Any]:
     """A cast of device rays into the static triangles that finds distance, triangle and place in it, and no more.
 
-    Neighbouring rays are alike, so they are cast in packets, as our scans do.
+    Neighbouring rays are alike, so they may be cast in packets, as our scans do; else each finds its own way, which
+    is Mitsuba's default.
     """
     engine = scene.engine
     mi = engine.mi
@@ -87,7 +90,7 @@ def bare_cast(scene: RayScene, origin: Any, direction: Any, limit_m: float = NO_
 
     def run() -> Any:
         assert scene.static is not None
-        hit = scene.static.ray_intersect_preliminary(mi.Ray3f(origin, direction, limit, 0.0, []), True)
+        hit = scene.static.ray_intersect_preliminary(mi.Ray3f(origin, direction, limit, 0.0, []), packets)
         finish(engine, hit.t, hit.prim_index, hit.prim_uv)
         return hit
 

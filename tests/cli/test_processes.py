@@ -58,7 +58,7 @@ def test_errors_are_one_line_on_stderr() -> None:
 def test_missing_llvm_library_is_one_sentence(library: str) -> None:
     done = start(*SCAN, DRJIT_LIBLLVM_PATH=library, PARHELION_DEVICE="cpu")
     assert done.returncode == 1
-    assert done.stderr.startswith("error: the LLVM shared library")
+    assert done.stderr.startswith("error: no LLVM shared library")
     assert "apt-get install" in done.stderr
     assert done.stderr.count("\n") == 1
 
@@ -66,7 +66,7 @@ def test_missing_llvm_library_is_one_sentence(library: str) -> None:
 def test_doctor_without_llvm_says_how_to_get_it() -> None:
     done = start("doctor", DRJIT_LIBLLVM_PATH="/nonexistent/libLLVM.so", PARHELION_DEVICE="cpu")
     assert done.returncode == 1
-    assert "missing: the LLVM shared library" in done.stdout
+    assert "missing: no LLVM shared library" in done.stdout
     assert "apt-get install" in done.stdout
     assert done.stderr == ""
 

@@ -105,7 +105,7 @@ def test_unknown_names_and_parameters_are_answered_with_the_nearest():
         ("cylinders", {"segments": 3}, "segments must be a whole number from 16"),
         ("test-range", {"distances": [0.5]}, "distances must be numbers from 1.5"),
         ("test-range", {"distances": [5, 5]}, "distances must not repeat"),
-        ("test-range", {"reflectances_percent": [12.5]}, "whole percents"),
+        ("test-range", {"reflectances_percent": [12.5]}, "valid integer"),
         ("test-range", {"board_size": 8.0}, "take fewer or smaller boards"),
     ],
 )
@@ -388,4 +388,4 @@ def test_mixed_objects_stand_on_the_ground_and_apart():
 )
 def test_parameters_of_the_wrong_kind_are_refused(name: str, params: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(params))):
-        build(name, **params)
+        builtin.build(name, **params)

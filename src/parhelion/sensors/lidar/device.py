@@ -180,14 +180,16 @@ class LidarOnDevice:
         else:
             echoes = light.fixed(beams)
         rows = self._receive_all(echoes, beams, keys)
+        more_casts = None
         if self.bounces and target.has_specular:
-            extended, slots, some, casts = trace_specular(light, echoes, beams, self.bounces)
-            echoes.casts += casts
+            extended, slots, some, more_casts = trace_specular(light, echoes, beams, self.bounces)
             if extended is not None:
                 self._overwrite(rows, some, self._receive(extended, slots, beams, some, keys))
-        for entry in metadata:
-            entry["casts_per_beam"] = echoes.casts / beams.count
         points = collect(target, rows, beams, self._upload(table)[0], self.sun_klx)
+        # Read only now: to ask the device earlier would be to wait for it.
+        casts = echoes.casts + (0 if more_casts is None else int(self.engine.dr.sum(more_casts)[0]))
+        for entry in metadata:
+            entry["casts_per_beam"] = casts / beams.count
         return scans_of(points, table, target, motions, times, metadata)
 
     def _receive_all(self, echoes: Echoes, beams: Beams, keys: tuple[Any, Any]) -> list[Row]:

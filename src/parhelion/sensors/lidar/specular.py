@@ -3,7 +3,8 @@
 A surface that mirrors or transmits splits the pulse. Each probe of a beam that met one is followed twice more: straight
 through (with the pane's transmittance, out and back), and along the mirrored direction (with its reflectance, out and
 back) to a target that appears at the folded range, a ghost point. A path that could not reach the threshold even
-from the brightest surface of the world, retro-reflectors aside, is not traced.
+from a surface twice as bright as the whitest of the world is not traced; glints and retro-reflectors at its end are
+lost.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ class _Path:
 
 def trace_specular(
     light: Illumination, echoes: Echoes, beams: Beams, bounces: int
-) -> tuple[EchoRows | None, int, Any, int]:
+) -> tuple[EchoRows | None, int, Any, Any]:
     """Echoes of the beams that met a specular surface, with what they see through and in it.
 
-    The rows, how many each beam has, the numbers of those beams, and how many rays it took.
+    The rows, how many each beam has, the numbers of those beams, and how many rays each probe took (on the device).
     """
     engine = light.engine
     dr, mi = engine.dr, engine.mi
@@ -52,7 +53,7 @@ def trace_specular(
     probes = min(PROBES, light.sub_rays.count)
     wide = echoes.slots + 2 * probes
     if count == 0:
-        return None, wide, some, 0
+        return None, wide, some, None
     index = dr.arange(mi.UInt32, count * probes)
     row = index // probes
     number = index - row * probes
@@ -72,7 +73,7 @@ def trace_specular(
     seen_behind = EchoRows(engine, behind, ghost_words, casts)
     ghosts = EchoRows.of_words(engine, ghost_words)
     rows = _joined(light, echoes, some, seen_behind, ghosts, probes)
-    return rows, wide, some, int(dr.sum(casts)[0])
+    return rows, wide, some, casts
 
 
 def _beams_with_specular_hits(light: Illumination, echoes: Echoes, beams: Beams) -> Any:

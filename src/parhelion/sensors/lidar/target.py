@@ -46,9 +46,9 @@ class Target:
         split = table["mirror"][rows] + table["transmits"][rows] if len(rows) else np.zeros(0)
         self.has_specular = bool(np.any(split > 0))
         self._is_specular = self.engine.table(split > 0) if self.has_specular else None
-        facing = {name: column[rows] for name, column in table.items()} | {"retro_gain": np.float32(0.0)}
-        self.brightest = float(np.max(monostatic_brdf(np.ones(len(rows)), facing), initial=0.0))
-        """Largest BRDF towards the sensor at normal incidence of any part, retro-reflection aside [1/sr]."""
+        albedo = table["diffuse"] + table["phong_specular"] + table["ct_f0"]
+        self.brightest = 2.0 * float(np.max(albedo[rows], initial=0.0)) / np.pi
+        """Twice the BRDF of the whitest part, were it Lambertian [1/sr]; only glints and retro-reflectors exceed it."""
         self._textures = self._load_textures(world) if np.any(self.parts.texture >= 0) else None
 
     def _columns(
