@@ -1,8 +1,10 @@
 """Rigid bodies that move while rays are cast, each ray at its own time, without rebuilding anything.
 
-All bodies rest side by side in one scene of their own, the atlas. A ray that may meet a body is carried into that
-body's frame at the ray's time and cast there. Which bodies a ray may meet is found with a second, tiny scene: one
-box a body that holds everything the body sweeps during the time window. Only those boxes change from frame to frame.
+All bodies rest side by side in the atlas. A ray that may meet a body is carried into that body's frame at the ray's
+time and cast there. On the CPU, which bodies a ray may meet is found with a second, tiny scene: one box a body that
+holds everything the body sweeps during the time window; only those boxes change from frame to frame. On a GPU a
+kernel may use one scene only, so the atlas lies in the static scene, far aside, and each ray is held against the
+bounds of all bodies, which is quick there.
 """
 
 from __future__ import annotations
@@ -42,24 +44,55 @@ class MovingHit:
     v: Any
 
 
+@dataclass
+class Atlas:
+    """All bodies in one set of triangles, set apart on a square grid."""
+
+    triangles: Triangles
+    offsets: NDArray[np.float64]
+    """Shift of each body from its own frame [m], shape (bodies, 3)."""
+
+    @classmethod
+    def of(cls, actors: list[MovingTriangles], aside: NDArray[np.float64]) -> Atlas:
+        """Lay the bodies out around the point `aside` [m]."""
+        radius = max(float(np.abs(actor.triangles.vertices).max()) for actor in actors)
+        side = int(np.ceil(np.sqrt(len(actors))))
+        number = np.arange(len(actors))
+        offsets = np.stack([number % side, number // side, np.zeros_like(number)], axis=1) * (2.5 * radius + 1.0)
+        offsets = offsets - offsets.mean(axis=0) + aside
+        vertices, faces, parts, first = [], [], [], 0
+        for actor, offset in zip(actors, offsets, strict=True):
+            vertices.append(actor.triangles.vertices + offset)
+            faces.append(actor.triangles.faces + first)
+            parts.append(actor.triangles.part)
+            first += len(actor.triangles.vertices)
+        return cls(Triangles(np.concatenate(vertices), np.concatenate(faces), np.concatenate(parts)), offsets)
+
+
 class MovingScene:
     """The moving bodies of a world, ready to be cast at. `set_window` must be called before each launch."""
 
-    def __init__(self, engine: Engine, actors: list[MovingTriangles], origin: NDArray[np.float64]) -> None:
-        self.engine, self.actors, self.origin = engine, actors, origin
-        mi = engine.mi
-        self.triangles, offsets = _atlas(actors)
+    def __init__(
+        self,
+        engine: Engine,
+        actors: list[MovingTriangles],
+        origin: NDArray[np.float64],
+        atlas: Atlas,
+        atlas_scene: Any,
+    ) -> None:
+        self.engine, self.actors, self.origin, self.atlas = engine, actors, origin, atlas_scene
         self.corners = np.stack([_corners(actor.triangles.vertices) for actor in actors])
-        self.first_triangle = np.concatenate([[0], np.cumsum([len(a.triangles) for a in actors])])
-        self.atlas = triangle_scene(engine, self.triangles)
         # Three rows a body: the corners of its bounds, and where it lies in the atlas.
         margin = 1e-3 + 1e-5 * np.abs(self.corners).max()
-        cells = np.stack([self.corners[:, 0] - margin, self.corners[:, 7] + margin, offsets], axis=1)
+        cells = np.stack([self.corners[:, 0] - margin, self.corners[:, 7] + margin, atlas.offsets], axis=1)
         self.cells = engine.table(np.pad(cells, ((0, 0), (0, 0), (0, 1))))
-        boxes = np.tile(_corners(np.array([[-1.0] * 3, [1.0] * 3])), (len(actors), 1))
-        faces = (_BOX_FACES[None] + 8 * np.arange(len(actors))[:, None, None]).reshape(-1, 3)
-        self.boxes = triangle_scene(engine, Triangles(boxes, faces.astype(np.int32), np.zeros(len(faces), np.uint32)))
-        self._box_parameters = mi.traverse(self.boxes)
+        self.boxes: Any = None
+        if engine.device == "cpu":
+            boxes = np.tile(_corners(np.array([[-1.0] * 3, [1.0] * 3])), (len(actors), 1))
+            faces = (_BOX_FACES[None] + 8 * np.arange(len(actors))[:, None, None]).reshape(-1, 3)
+            triangles = Triangles(boxes, faces.astype(np.int32), np.zeros(len(faces), np.uint32))
+            self.boxes = triangle_scene(engine, triangles)
+            self._box_parameters = engine.mi.traverse(self.boxes)
         self._window: tuple[float, float] | None = None
         self.knots: Any = None
         self.velocity: Any = None
@@ -87,8 +120,9 @@ class MovingScene:
             velocity[index, :3] = (xyz[-1] - xyz[0]) / (times[-1] - times[0])
             swept = quat_rotate(quat[:, None, :], self.corners[index][None]) + local[:, None, :]
             corners[index] = _corners(swept.reshape(-1, 3), pad=0.02 + 0.1 * _largest_step(swept))
-        self._box_parameters["shape.vertex_positions"] = self.engine.table(corners)
-        self._box_parameters.update()
+        if self.boxes is not None:
+            self._box_parameters["shape0.vertex_positions"] = self.engine.table(corners)
+            self._box_parameters.update()
         diagonal = float(np.linalg.norm(corners[:, 7] - corners[:, 0], axis=1).max())
         self.step_back = dr.opaque(mi.Float, 1.001 * diagonal)
         self.knots, self.velocity = self.engine.table(table), self.engine.table(velocity)
@@ -121,40 +155,57 @@ class MovingScene:
         self, origin: Any, direction: Any, time: Any, limit: Any, active: Any, *, coherent: bool = False
     ) -> MovingHit:
         """The nearest body each ray meets before `limit` [m]; `t` stays at `limit` where there is none."""
-        dr, mi = self.engine.dr, self.engine.mi
+        mi = self.engine.mi
         none = mi.UInt32(0xFFFFFFFF)
-        # A ray may start inside a box. From one box diagonal further back it is seen to enter it.
-        state = (
-            -self.step_back, mi.Float(limit), mi.UInt32(none), mi.UInt32(none), mi.UInt32(none),
-            mi.Float(0.0), mi.Float(0.0), mi.Bool(active),
-        )  # fmt: skip
+        best = (mi.Float(limit), mi.UInt32(none), mi.UInt32(none), mi.Float(0.0), mi.Float(0.0))
+        if self.boxes is None:
+            found = self._among_all(origin, direction, time, best, active)
+        else:
+            found = self._through_boxes(origin, direction, time, best, active, coherent)
+        t, triangle, actor, u, v = found
+        return MovingHit(t=t, triangle=triangle, actor=actor, u=u, v=v)
 
-        def step(travelled: Any, best: Any, triangle: Any, actor: Any, last: Any, u: Any, v: Any, going: Any) -> Any:
+    def _try(
+        self, body: Any, origin: Any, direction: Any, time: Any, best: tuple[Any, ...], active: Any
+    ) -> tuple[Any, ...]:
+        """The best hit so far, or the one on this body where that is nearer."""
+        dr = self.engine.dr
+        near, hit = self._cast_at_body(dr.select(active, body, 0), origin, direction, time, best[0], active)
+        found = active & hit.is_valid() & (near + hit.t < best[0])
+        new = (near + hit.t, hit.prim_index, body, hit.prim_uv.x, hit.prim_uv.y)
+        return tuple(dr.select(found, a, b) for a, b in zip(new, best, strict=True))
+
+    def _among_all(self, origin: Any, direction: Any, time: Any, best: tuple[Any, ...], active: Any) -> Any:
+        dr, mi = self.engine.dr, self.engine.mi
+        active = mi.Bool(active)
+
+        def step(body: Any, *best: Any) -> Any:
+            return body + 1, *self._try(body, origin, direction, time, best, active)
+
+        count = dr.opaque(mi.UInt32, len(self.actors))
+        return dr.while_loop((mi.UInt32(0), *best), lambda body, *_: active & (body < count), step)[1:]
+
+    def _through_boxes(
+        self, origin: Any, direction: Any, time: Any, best: tuple[Any, ...], active: Any, coherent: bool
+    ) -> Any:
+        dr, mi = self.engine.dr, self.engine.mi
+
+        def step(travelled: Any, last: Any, going: Any, *best: Any) -> Any:
             start = dr.fma(direction, travelled, origin)
-            box = self.boxes.ray_intersect_preliminary(
-                mi.Ray3f(start, direction, best - travelled, 0.0, []), coherent, going
-            )
+            ray = mi.Ray3f(start, direction, best[0] - travelled, 0.0, [])
+            box = self.boxes.ray_intersect_preliminary(ray, coherent, going)
             going &= box.is_valid()
             candidate = box.prim_index // 12
             # A box is met when entered and when left; once is enough.
-            fresh = going & (candidate != last)
-            near, hit = self._cast_at_body(dr.select(fresh, candidate, 0), origin, direction, time, best, fresh)
-            found = fresh & hit.is_valid() & (near + hit.t < best)
-            best = dr.select(found, near + hit.t, best)
-            triangle = dr.select(found, hit.prim_index, triangle)
-            actor = dr.select(found, candidate, actor)
-            u = dr.select(found, hit.prim_uv.x, u)
-            v = dr.select(found, hit.prim_uv.y, v)
+            best = self._try(candidate, origin, direction, time, best, going & (candidate != last))
             last = dr.select(going, candidate, last)
             travelled = dr.select(going, travelled + box.t + 1e-3, travelled)
-            going &= travelled < best
-            return travelled, best, triangle, actor, last, u, v, going
+            going &= travelled < best[0]
+            return travelled, last, going, *best
 
-        final = dr.while_loop(
-            state, lambda *s: s[-1], step,
-            labels=("travelled", "best", "triangle", "actor", "last", "u", "v", "going"),
-        )  # fmt: skip
-        return MovingHit(t=final[1], triangle=final[2], actor=final[3], u=final[5], v=final[6])
+        # A ray may start inside a box. From one box diagonal further back it is seen to enter it.
+        state = (-self.step_back, mi.UInt32(0xFFFFFFFF), mi.Bool(active), *best)
+        return dr.while_loop(state, lambda *s: s[2], step)[3:]
 
 
 def _slab(dr: Any, low: Any, high: Any, origin: Any, direction: Any) -> tuple[Any, Any]:
@@ -193,16 +244,19 @@ def rotate_back(dr: Any, mi: Any, q: Any, v: Any) -> Any:
     return rotate(dr, mi, mi.Vector4f(-q.x, -q.y, -q.z, q.w), v)
 
 
-def triangle_scene(engine: Engine, triangles: Triangles) -> Any:
-    """A Mitsuba scene of one mesh: triangle numbers are then our own, and no dispatch over shapes is needed."""
+def triangle_scene(engine: Engine, *meshes: Triangles) -> Any:
+    """A Mitsuba scene of one mesh for each set of triangles: triangle numbers are then our own."""
     mi = engine.mi
-    mesh = mi.Mesh("shape", len(triangles.vertices), len(triangles.faces))
-    parameters = mi.traverse(mesh)
-    parameters["vertex_positions"] = engine.table(triangles.vertices)
-    parameters["faces"] = engine.table(triangles.faces)
-    parameters.update()
     # Without its robust mode Embree lets rays slip through edges, and rays of one plane through whole walls.
-    return mi.load_dict({"type": "scene", "embree_use_robust_intersections": True, "shape": mesh})
+    parts: dict[str, Any] = {"type": "scene", "embree_use_robust_intersections": True}
+    for number, triangles in enumerate(meshes):
+        mesh = mi.Mesh(f"shape{number}", len(triangles.vertices), len(triangles.faces))
+        parameters = mi.traverse(mesh)
+        parameters["vertex_positions"] = engine.table(triangles.vertices)
+        parameters["faces"] = engine.table(triangles.faces)
+        parameters.update()
+        parts[f"shape{number}"] = mesh
+    return mi.load_dict(parts)
 
 
 def _corners(points: NDArray[np.float64], pad: float = 0.0) -> NDArray[np.float64]:
@@ -214,20 +268,3 @@ def _corners(points: NDArray[np.float64], pad: float = 0.0) -> NDArray[np.float6
 def _largest_step(swept: NDArray[np.float64]) -> float:
     """Longest way a corner goes between knots [m]: between knots it may leave the box of the knots by a part of it."""
     return float(np.linalg.norm(np.diff(swept, axis=0), axis=2).max()) if len(swept) > 1 else 0.0
-
-
-def _atlas(actors: list[MovingTriangles]) -> tuple[Triangles, NDArray[np.float64]]:
-    """All bodies in one set of triangles, set apart on a square grid, and the shift given to each."""
-    radius = max(float(np.abs(actor.triangles.vertices).max()) for actor in actors)
-    side = int(np.ceil(np.sqrt(len(actors))))
-    number = np.arange(len(actors))
-    spacing = 2.5 * radius + 1.0
-    offsets = np.stack([number % side, number // side, np.zeros_like(number)], axis=1) * spacing
-    offsets = (offsets - offsets.mean(axis=0)).astype(np.float64)
-    vertices, faces, parts, first = [], [], [], 0
-    for actor, offset in zip(actors, offsets, strict=True):
-        vertices.append(actor.triangles.vertices + offset)
-        faces.append(actor.triangles.faces + first)
-        parts.append(actor.triangles.part)
-        first += len(actor.triangles.vertices)
-    return Triangles(np.concatenate(vertices), np.concatenate(faces), np.concatenate(parts)), offsets

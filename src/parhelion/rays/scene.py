@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import namespace
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import engine
 from parhelion.rays.geometry import MovingTriangles, SceneGeometry, Triangles
-from parhelion.rays.moving import MovingScene, rotate, triangle_scene
+from parhelion.rays.moving import Atlas, MovingScene, rotate, triangle_scene
 from parhelion.rays.records import Hits, Rays
 
 NOTHING = 0xFFFFFFFF
 """Triangle, part or actor number that stands for none, in kernels."""
+ATLAS_DISTANCE_M = 4000.0
+"""On a GPU: how far aside of a static world its moving bodies rest. Rays reach half as far in such a world, and float32
+places a body's triangles to 0.3 mm there."""
 
 
 @dataclass
@@ -61,8 +65,7 @@ class RayScene:
         if bounds is not None and not np.all(np.isfinite(bounds)):
             raise ConfigError("scene: vertices must be finite")
         local = Triangles(static.vertices - self.origin, static.faces, static.part)
-        self.static = triangle_scene(self.engine, local) if len(static) else None
-        self.moving = MovingScene(self.engine, self.geometry.actors, self.origin) if self.geometry.actors else None
+        self._build(local, actors)
         everything = [static] + [actor.triangles for actor in self.geometry.actors]
         # One row a triangle: normal, and the bits of its part number. A single gather fetches all four.
         table = np.zeros((max(1, sum(len(t) for t in everything)), 4), np.float32)
@@ -73,6 +76,26 @@ class RayScene:
             table[rows, 3] = triangles.part.astype(np.uint32).view(np.float32)
             first += len(triangles)
         self.table = self.engine.table(table)
+
+    def _build(self, local: Triangles, actors: list[MovingTriangles]) -> None:
+        """The acceleration structures: static triangles, and moving bodies where there are any."""
+        self.moving: MovingScene | None = None
+        self.static: Any = None
+        self.farthest: float = 3e38
+        if not actors:
+            self.static = triangle_scene(self.engine, local) if len(local) else None
+            return
+        joint = self.engine.device == "cuda" and len(local) > 0
+        # In a joint scene the atlas lies farther away than any ray of a sensor reaches.
+        aside = np.array([0.0, 0.0, np.abs(local.vertices).max() + ATLAS_DISTANCE_M if joint else 0.0])
+        atlas = Atlas.of(actors, aside)
+        if joint:
+            self.farthest = ATLAS_DISTANCE_M / 2.0
+            self.static = atlas_scene = triangle_scene(self.engine, local, atlas.triangles)
+        else:
+            self.static = triangle_scene(self.engine, local) if len(local) else None
+            atlas_scene = triangle_scene(self.engine, atlas.triangles)
+        self.moving = MovingScene(self.engine, actors, self.origin, atlas, atlas_scene)
 
     def set_window(self, start: float, duration: float) -> None:
         """Tell the moving bodies which times [s] the next launch covers. Static scenes need no telling."""
@@ -91,6 +114,7 @@ class RayScene:
         active = mi.Bool(active)
         # Packets with a ray exactly along a coordinate plane miss what they should hit; 1e-7 rad off, they do not.
         direction = dr.select(dr.abs(direction) < 1e-7, 1e-7, direction)
+        limit = namespace(direction).minimum(mi.Float(limit), self.farthest)
         t, triangle, actor = mi.Float(limit), mi.UInt32(NOTHING), None
         u, v = mi.Float(0.0), mi.Float(0.0)
         if self.static is not None:
