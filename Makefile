@@ -13,8 +13,9 @@ demo: $(VENV)/.installed llvm
 test: $(VENV)/.installed-dev llvm
 	$(BIN)/python -m pytest
 
-bench: $(VENV)/.installed-bench llvm
-	$(BIN)/python bench/run.py
+# The engines that ours is compared with pin other packages than the test extras do, so they get their own environment.
+bench: $(VENV)-bench/.installed llvm-bench
+	$(VENV)-bench/bin/python bench/run.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check src tests bench docs
@@ -25,12 +26,14 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-bench site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # The LLVM shared library compiles the CPU kernels. No Python package carries it.
-.PHONY: llvm
+.PHONY: llvm llvm-bench
 llvm:
 	@sh tools/ensure-llvm.sh $(BIN)/python
+llvm-bench:
+	@sh tools/ensure-llvm.sh $(VENV)-bench/bin/python
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -43,8 +46,9 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
 	touch $@ $(VENV)/.installed
 
-$(VENV)/.installed-bench: $(VENV)/.installed
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
+$(VENV)-bench/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-bench
+	$(VENV)-bench/bin/pip install --quiet --disable-pip-version-check -e '.[bench]'
 	touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed
