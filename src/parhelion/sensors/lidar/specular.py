@@ -128,7 +128,7 @@ def _follow(light: Illumination, path: _Path, time: Any, bounces: int) -> tuple[
     def step(casts: Any, *state: Any) -> Any:
         now, echo = _Path(*state[:width]), Echo(*state[width:])
         room = namespace(now.length).maximum(light.optics.max_range - now.length, 0.0)
-        hit = light.target.scene.trace(now.origin, now.direction, time, room, now.active)
+        hit = light.target.scene.trace(now.origin, now.direction, time, room, now.active, coherent=True)
         surface = dr.select(hit.found, hit.part, 0)
         casts = casts + 1
         goes_on = hit.found & light.target.is_specular(surface, hit.found) & (casts < bounces)
