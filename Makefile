@@ -7,14 +7,14 @@ BIN    := $(VENV)/bin
 
 .PHONY: demo test bench lint docs clean
 
-demo: $(VENV)/.installed llvm
+demo: $(VENV)/.installed engine
 	$(BIN)/parhelion demo
 
-test: $(VENV)/.installed-dev llvm
+test: $(VENV)/.installed-dev engine
 	$(BIN)/python -m pytest
 
 # The engines that ours is compared with pin other packages than the test extras do, so they get their own environment.
-bench: $(VENV)-bench/.installed llvm-bench
+bench: $(VENV)-bench/.installed engine-bench
 	$(VENV)-bench/bin/python bench/run.py
 
 lint: $(VENV)/.installed-dev
@@ -28,12 +28,12 @@ docs: $(VENV)/.installed-docs
 clean:
 	rm -rf $(VENV) $(VENV)-bench site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-# The LLVM shared library compiles the CPU kernels. No Python package carries it.
-.PHONY: llvm llvm-bench
-llvm:
-	@sh tools/ensure-llvm.sh $(BIN)/python
-llvm-bench:
-	@sh tools/ensure-llvm.sh $(VENV)-bench/bin/python
+# System libraries that no Python package carries: LLVM compiles the CPU kernels.
+.PHONY: engine engine-bench
+engine:
+	@sh tools/ensure-engine.sh $(BIN)/python
+engine-bench:
+	@sh tools/ensure-engine.sh $(VENV)-bench/bin/python
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

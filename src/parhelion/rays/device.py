@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from functools import lru_cache
@@ -68,10 +69,8 @@ def engine() -> Engine:
     try:
         import drjit as dr
         import mitsuba as mi
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"the ray engine needs the packages mitsuba and drjit ({error}): run 'pip install mitsuba drjit'"
-        ) from None
+    except (ImportError, NameError) as error:  # Dr.Jit turns a missing system library into a NameError
+        raise _missing(error) from None
     device = wanted
     if wanted == "auto":
         device = "cuda" if _has_cuda(dr) else "cpu"
@@ -88,6 +87,22 @@ def engine() -> Engine:
             raise ConfigError(f"PARHELION_THREADS: must be a whole number from 1 to 4096, got {threads!r}")
         dr.set_thread_count(int(threads))
     return Engine(mi, dr, device)
+
+
+def _missing(error: BaseException) -> MissingDependencyError:
+    """Why the engine cannot be imported: a system library or the packages themselves."""
+    reason: BaseException | None = error
+    while reason is not None:
+        library = re.search(r"(lib[\w.+-]*\.so[\w.]*): cannot open shared object file", str(reason))
+        if library:
+            package = {"libatomic.so.1": "libatomic1"}.get(library[1], "the package that holds it")
+            return MissingDependencyError(
+                f"the ray engine needs the system library {library[1]}: run 'sudo apt-get install {package}'"
+            )
+        reason = reason.__cause__ or reason.__context__
+    return MissingDependencyError(
+        f"the ray engine needs the packages mitsuba and drjit ({error}): run 'pip install mitsuba drjit'"
+    )
 
 
 def _has_cuda(dr: Any) -> bool:
