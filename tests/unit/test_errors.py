@@ -67,12 +67,9 @@ def test_every_error_of_ours_has_one_base() -> None:
 def test_a_missing_system_library_of_the_engine_is_named() -> None:
     from parhelion.rays.device import _missing
 
-    with pytest.raises(NameError) as caught:
-        try:
-            raise ImportError("libatomic.so.1: cannot open shared object file: No such file or directory")
-        except ImportError:
-            raise NameError("name '_drjit_ext' is not defined")  # noqa: B904
-    assert str(_missing(caught.value)) == (
+    outer = NameError("name '_drjit_ext' is not defined")
+    outer.__context__ = ImportError("libatomic.so.1: cannot open shared object file: No such file or directory")
+    assert str(_missing(outer)) == (
         "the ray engine needs the system library libatomic.so.1: run 'sudo apt-get install libatomic1'"
     )
     assert "pip install mitsuba drjit" in str(_missing(ImportError("No module named 'drjit'")))

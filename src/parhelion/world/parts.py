@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +18,17 @@ from parhelion.surfaces.material import Material
 from parhelion.world.mesh import Mesh
 
 
-class DescribedShape:
+@runtime_checkable
+class DescribedShape(Protocol):
     """A plain shape as a world file describes it (`schema.py`); `World.add` takes one in place of a mesh."""
 
     def mesh(self) -> Mesh:
         """Its triangles."""
-        raise NotImplementedError
+        ...
 
     def description(self) -> dict[str, Any]:
         """What a world file says of it."""
-        raise NotImplementedError
+        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,6 @@ from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoint
 from parhelion.surfaces.material import Brdf, LambertModel, Material, Retro, SpectrumTable, Specular
 from parhelion.world import shapes
 from parhelion.world.mesh import LARGEST_COORDINATE_M, Mesh
-from parhelion.world.parts import DescribedShape
 
 Coordinate = Annotated[float, Field(ge=-LARGEST_COORDINATE_M, le=LARGEST_COORDINATE_M)]
 Xyz = tuple[Coordinate, Coordinate, Coordinate]
@@ -42,7 +41,7 @@ class PoseEntry(Config):
         return Pose(self.xyz, self.quat_xyzw, rpy_deg=self.rpy_deg)
 
 
-class ShapeEntry(Config, DescribedShape):
+class ShapeEntry(Config):
     """Base of the plain shapes."""
 
     def description(self) -> dict[str, Any]:
