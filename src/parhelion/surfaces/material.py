@@ -24,6 +24,7 @@ from parhelion.surfaces.brdf import (
     retro_lobe,
     thin_pane,
 )
+from parhelion.surfaces.curves import SAMPLES, MitsubaModel, TabulatedModel, monostatic_curve
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 RefractiveIndex = Annotated[float, Field(gt=1, le=4)]
@@ -78,7 +79,10 @@ class CookTorranceModel(Config):
     """Of the coat; None is a metal, whose facets mirror the whole of the spectrum's reflectance."""
 
 
-Brdf = Annotated[LambertModel | OrenNayarModel | PhongModel | CookTorranceModel, Field(discriminator="model")]
+Brdf = Annotated[
+    LambertModel | OrenNayarModel | PhongModel | CookTorranceModel | TabulatedModel | MitsubaModel,
+    Field(discriminator="model"),
+]
 
 
 class Retro(Config):
@@ -205,6 +209,7 @@ COLUMNS: Mapping[str, float] = {
     "ct_f0": 0.0,
     "retro_gain": 0.0,
     "retro_width_rad": 1.0,
+    "curve_level": 0.0,
     "mirror": 0.0,
     "pane_index": 1.0,
     "transmits": 0.0,
@@ -219,7 +224,8 @@ def material_table(materials: Sequence[Material], wavelength_nm: float) -> dict[
     `diffuse` [1] reflectance of the diffuse part; `sigma_rad` its Oren-Nayar roughness (0: Lambert); `phong_specular`,
     `phong_exponent` the Phong lobe; `ct_weight` 1 where a smooth surface covers the diffuse body (the Cook-Torrance
     lobe and the specular paths do), with `ct_roughness` and `ct_f0` of the lobe; `retro_gain` [1/sr] and
-    `retro_width_rad`; `mirror` share of the power on the mirrored path at normal incidence; `pane_index` refractive
+    `retro_width_rad`; `curve_level` reflectance of BRDFs that are curves;
+    `mirror` share of the power on the mirrored path at normal incidence; `pane_index` refractive
     index of a glass pane or water (1: neither); `transmits` 1 where rays pass through; `pane_transmittance` internal.
     """
     rows = [_columns_of(material, wavelength_nm) for material in materials]
@@ -241,6 +247,18 @@ def monostatic_brdf(cos_theta: Array, columns: Mapping[str, Array], *, texture: 
         + covered * cook_torrance(cos, roughness=columns["ct_roughness"], f0=columns["ct_f0"])
         + retro_lobe(cos, gain=columns["retro_gain"], width_rad=columns["retro_width_rad"])
     )
+
+
+def material_curves(materials: Sequence[Material]) -> NDArray[np.float32]:
+    """One row a material: the shape of BRDFs that are curves [1/sr], zeros for all others, shape (n, SAMPLES).
+
+    Their BRDF is `curve_level` of the table times `curves.curve_value`, on top of `monostatic_brdf`.
+    """
+    rows = np.zeros((len(materials), SAMPLES), np.float32)
+    for row, material in zip(rows, materials, strict=True):
+        if isinstance(material.brdf, (TabulatedModel, MitsubaModel)):
+            row[:] = monostatic_curve(material.brdf)
+    return rows
 
 
 def specular_split(cos_theta: Array, columns: Mapping[str, Array]) -> tuple[Array, Array]:
@@ -272,6 +290,8 @@ def _columns_of(material: Material, wavelength_nm: float) -> dict[str, float]:
 def _brdf_columns(brdf: Config, reflectance: float) -> dict[str, float]:
     if isinstance(brdf, OrenNayarModel):
         return {"diffuse": reflectance, "sigma_rad": math.radians(brdf.roughness_deg)}
+    if isinstance(brdf, (TabulatedModel, MitsubaModel)):
+        return {"curve_level": reflectance}
     if isinstance(brdf, PhongModel):
         specular = reflectance * brdf.specular_share
         return {"diffuse": reflectance - specular, "phong_specular": specular, "phong_exponent": brdf.exponent}

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.rays.scene import NOTHING, RayScene
-from parhelion.surfaces.material import COLUMNS, material_table, monostatic_brdf, specular_split
+from parhelion.surfaces.curves import curve_value
+from parhelion.surfaces.material import COLUMNS, material_curves, material_table, monostatic_brdf, specular_split
 from parhelion.world.world import World
 
 _BRDF_COLUMNS = (
     "diffuse", "sigma_rad", "phong_specular", "phong_exponent",
-    "ct_weight", "ct_roughness", "ct_f0", "retro_gain", "retro_width_rad",
+    "ct_weight", "ct_roughness", "ct_f0", "retro_gain", "retro_width_rad", "curve_level",
 )  # fmt: skip
 _SPECULAR_COLUMNS = ("mirror", "pane_index", "transmits", "pane_transmittance")
 
@@ -42,11 +43,15 @@ class Target:
         table = material_table(world.materials, wavelength_nm)
         rows = self.parts.material if len(self.parts) else np.zeros(0, np.uint16)
         self._brdf = self._columns(table, _BRDF_COLUMNS, rows)
+        self._curves = self._material = None
+        if np.any(table["curve_level"][rows] > 0):
+            self._curves = self.engine.table(material_curves(world.materials))
+            self._material = self.engine.table(rows)
         self._specular = self._columns(table, _SPECULAR_COLUMNS, rows)
         split = table["mirror"][rows] + table["transmits"][rows] if len(rows) else np.zeros(0)
         self.has_specular = bool(np.any(split > 0))
         self._is_specular = self.engine.table(split > 0) if self.has_specular else None
-        albedo = table["diffuse"] + table["phong_specular"] + table["ct_f0"]
+        albedo = table["diffuse"] + table["phong_specular"] + table["ct_f0"] + table["curve_level"]
         self.brightest = 2.0 * float(np.max(albedo[rows], initial=0.0)) / np.pi
         """Twice the BRDF of the whitest part, were it Lambertian [1/sr]; only glints and retro-reflectors exceed it."""
         self._textures = self._load_textures(world) if np.any(self.parts.texture >= 0) else None
@@ -85,7 +90,8 @@ class Target:
     def reflectance(self, part: Any) -> Any:
         """Diffuse reflectance of parts at the wavelength; 0 where nothing was hit."""
         dr, hit = self.engine.dr, part != NOTHING
-        value = self._gathered(self._brdf, dr.select(hit, part, 0), hit)["diffuse"]
+        columns = self._gathered(self._brdf, dr.select(hit, part, 0), hit)
+        value = columns["diffuse"] + columns["curve_level"]
         return dr.select(hit, value, 0.0)
 
     def surface(self, part: Any, active: Any) -> dict[str, Any]:
@@ -97,9 +103,14 @@ class Target:
 
         Sub-rays that were filled in have no hit of their own (None), but are never on textured parts.
         """
-        if self._textures is None or hit is None:
-            return monostatic_brdf(cos_theta, surface)
-        return monostatic_brdf(cos_theta, surface, texture=self._textures.factor(part, hit, active))
+        texture: Any = 1.0
+        if self._textures is not None and hit is not None:
+            texture = self._textures.factor(part, hit, active)
+        value = monostatic_brdf(cos_theta, surface, texture=texture)
+        if self._curves is None:
+            return value
+        row = self.engine.dr.gather(self.engine.mi.UInt32, self._material, part, active)
+        return value + texture * surface["curve_level"] * curve_value(cos_theta, row, self._curves)
 
     def is_specular(self, part: Any, active: Any) -> Any:
         """Which of these parts mirror or transmit."""
