@@ -26,7 +26,17 @@ def tables(settings: Settings) -> Iterator[Table]:
     table = Table(
         "adaptive",
         "Adaptive against fixed sampling at 25 sub-rays, in the city, without noise",
-        ["sensor", "bounces", "time fixed / adaptive", "casts a beam", "goal", "range ≤ 1 mm", "power ≤ 1 %", "both"],
+        [
+            "sensor",
+            "bounces",
+            "time fixed / adaptive",
+            "casts a beam",
+            "over glass",
+            "goal for the rest",
+            "range ≤ 1 mm",
+            "power ≤ 1 %",
+            "both",
+        ],
         notes=[
             "Time at the viewpoint; casts and agreement over the viewpoint and poses along the drive. Shares are of "
             "the beams that either way gives a return for; ranges are compared before they are rounded to the steps "
@@ -47,11 +57,12 @@ def _measure(settings: Settings, table: Table, sensor: str, bounces: int) -> Non
         rounds=settings.rounds(9),
         most_seconds=settings.most_seconds,
     )
-    casts, agreed, beams = 0.0, np.zeros(3), 0
+    casts, specular, agreed, beams = 0.0, 0.0, np.zeros(3), 0
     poses = [world.viewpoint, *poses_along(world, 2 if settings.quick else 6)]
     for pose in poses:
         expected, found = (lidar.scan(world, pose=pose, seed=1) for lidar in (fixed, adaptive))
         casts += found.metadata["casts_per_beam"] / len(poses)
+        specular += found.metadata["specular_casts_per_beam"] / len(poses)
         matches = _matches(expected, found, len(fixed.shots()))
         agreed += matches.sum(axis=1)
         beams += matches.shape[1]
@@ -62,7 +73,8 @@ def _measure(settings: Settings, table: Table, sensor: str, bounces: int) -> Non
             "bounces": bounces,
             "time fixed / adaptive": ratio(times["fixed"], times["adaptive"]),
             "casts a beam": casts,
-            "goal": _CASTS_GOAL.verdict(casts),
+            "over glass": specular,
+            "goal for the rest": _CASTS_GOAL.verdict(casts - specular),
             **dict(zip(("range ≤ 1 mm", "power ≤ 1 %", "both"), shares, strict=True)),
         }
     )

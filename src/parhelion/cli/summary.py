@@ -23,6 +23,7 @@ class Tally:
         self.scans = self.points = self.shots = self.lost = 0
         self.seconds: list[float] = []
         self.casts_per_beam: list[float] = []
+        self.specular_casts_per_beam: list[float] = []
         self.names: dict[int, str] = {}
         self._label_counts = np.zeros(0, np.int64)
         self._range_counts = np.zeros(0, np.int64)
@@ -37,6 +38,7 @@ class Tally:
         self.seconds.append(seconds)
         if "casts_per_beam" in scan.metadata:
             self.casts_per_beam.append(float(scan.metadata["casts_per_beam"]))
+            self.specular_casts_per_beam.append(float(scan.metadata.get("specular_casts_per_beam", 0.0)))
         self.names.update(scan.names.get("label", {}))
         if len(scan):
             distance = scan.fields["range"]
@@ -74,7 +76,9 @@ class Tally:
             rows.append(("range", "min {:.2f}, median {:.2f}, max {:.2f} m".format(*self.range_m)))
         rows.append(("time", self.time_taken()))
         if self.casts_per_beam:
-            rows.append(("casts per beam", f"{np.mean(self.casts_per_beam):.2f}"))
+            total, specular = np.mean(self.casts_per_beam), np.mean(self.specular_casts_per_beam)
+            over = f", {specular:.2f} of them over glass, mirrors or water" if specular > 0 else ""
+            rows.append(("casts per beam", f"{total:.2f}{over}"))
         return rows
 
     def time_taken(self) -> str:

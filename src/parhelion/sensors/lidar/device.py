@@ -187,9 +187,10 @@ class LidarOnDevice:
                 self._overwrite(rows, some, self._receive(extended, slots, beams, some, keys))
         points = collect(target, rows, beams, self._upload(table)[0], self.sun_klx)
         # Read only now: to ask the device earlier would be to wait for it.
-        casts = echoes.casts + (0 if more_casts is None else int(self.engine.dr.sum(more_casts)[0]))
+        specular = 0 if more_casts is None else int(self.engine.dr.sum(more_casts)[0])
         for entry in metadata:
-            entry["casts_per_beam"] = casts / beams.count
+            entry["casts_per_beam"] = (echoes.casts + specular) / beams.count
+            entry["specular_casts_per_beam"] = specular / beams.count
         return scans_of(points, table, target, motions, times, metadata)
 
     def _receive_all(self, echoes: Echoes, beams: Beams, keys: tuple[Any, Any]) -> list[Row]:
