@@ -86,7 +86,7 @@ def _show(name: str) -> None:
     )
     screen.say("\nsources")
     for source in config.sources:
-        quoted = " (as quoted by others)" if source.quoted else ""
+        quoted = " (as commonly quoted, not checked against it)" if source.quoted else ""
         screen.say(f"  - {source.title}{quoted}: {', '.join(source.covers)}")
         if source.note:
             screen.say(f"    {' '.join(source.note.split())}")

@@ -265,7 +265,8 @@ class Source(Config):
     """Fields of this file that the source gives, by path, such as `pattern.channels`."""
     note: str = ""
     quoted: bool = False
-    """Second-hand: figures as others quote this source. Check them against the sheet of your own unit."""
+    """Figures as commonly quoted from this source, which was not at hand: not checked against it. Compare them with the
+    sheet of your own unit."""
 
 
 class LidarConfig(Config):
