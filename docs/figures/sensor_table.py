@@ -83,9 +83,8 @@ curves themselves are not.
 SOURCES_HEAD = """
 ## Which numbers are whose
 
-**Read**: the source itself was read. *Quoted*: figures as commonly quoted from the sheet, which was not at hand; they are
-not checked against it, so compare them with that of your own
-unit. Assumed: no source.
+**Read**: the source itself was read. *Quoted*: figures as commonly quoted from the sheet, which was not at hand; they
+are not checked against it, so compare them with that of your own unit. Assumed: no source.
 """
 LIVOX = ("livox/mid-40", "livox/avia", "livox/mid-360", "livox/hap")
 
