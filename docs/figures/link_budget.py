@@ -22,7 +22,7 @@ def draw_power(axes: Any) -> None:
     constant = lidar.system_constant
     for percent, colour in TARGETS:
         power = received_power(
-            weight=1.0, brdf=percent / 100 / np.pi, cos_theta=1.0, range_m=RANGES_M,
+            weight=1.0, reflected=percent / 100 / np.pi, range_m=RANGES_M,
             extinction_per_m=constant.gamma_per_m, threshold=constant.threshold,
         )  # fmt: skip
         axes.loglog(RANGES_M, power, color=colour, linewidth=1.2, label=f"{percent} % target")

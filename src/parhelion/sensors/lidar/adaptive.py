@@ -43,16 +43,16 @@ def illuminate_adaptively(light: Illumination, beams: Beams, merge_distance: Any
     beam = index // PROBES
     probes = ProbeRows(light.engine, *light.trace(beams.frame(light.engine, beam), index - beam * PROBES))
 
-    narrow, part, wide = _sum_flat_beams(light, beams, probes, merge_distance)
+    narrow, part, wide, specular = _sum_flat_beams(light, beams, probes, merge_distance)
     casts = beams.count * PROBES
     wide_beams = dr.compress(wide)
     if len(wide_beams) == 0:
-        return Echoes(slots, None, wide_beams, narrow, None, casts)
+        return Echoes(slots, None, wide_beams, narrow, None, casts, probes, specular)
     place = dr.full(mi.UInt32, NOTHING, beams.count)
     dr.scatter(place, dr.arange(mi.UInt32, len(wide_beams)), wide_beams)
     dr.eval(place)
     rows, casts_more = _wide_rows(light, beams, wide_beams, part, probes)
-    return Echoes(slots, rows, wide_beams, narrow, place, casts + casts_more)
+    return Echoes(slots, rows, wide_beams, narrow, place, casts + casts_more, probes, specular)
 
 
 @dataclass
@@ -107,7 +107,7 @@ def _on_plane(
     sub_ray: Any,
     part: Any,
     probe: Probe,
-    surface: dict[str, Any] | None = None,
+    material: Any = None,
 ) -> tuple[Any, Echo]:
     """Which sub-rays meet the plane of a probe that their part says they are on, and their echo there."""
     dr = light.engine.dr
@@ -115,15 +115,18 @@ def _on_plane(
     slope = dr.dot(probe.normal, direction)
     range_m = dr.dot(probe.normal, probe.point - offset) / slope
     met = (part < DISAGREE) & (range_m > 0) & (range_m < light.optics.max_range)
-    power = light.power(dr.select(met, part, 0), dr.abs(slope), range_m, None, met, surface=surface)
+    power = light.power(dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material)
     there = Echo(range_m, power, part, probe.echo.actor)
     return met, choose(dr, met, there, Echo.none(light.engine))
 
 
 def _sum_flat_beams(
     light: Illumination, beams: Beams, probes: ProbeRows, merge_distance: Any
-) -> tuple[EchoRows, Any, Any]:
-    """The one echo of each beam whose probes agree; the part each beam is on; and which beams need all their slots."""
+) -> tuple[EchoRows, Any, Any, Any]:
+    """The one echo of each beam whose probes agree, the part each beam is on, and two masks.
+
+    The masks say which beams need all their slots, and which have a probe on a specular surface.
+    """
     engine = light.engine
     dr, mi = engine.dr, engine.mi
     xp = namespace(merge_distance)
@@ -132,11 +135,11 @@ def _sum_flat_beams(
     part = _judge(light, first, *others)
     flat = part < DISAGREE
     frame = beams.frame(engine, beam)
-    surface = light.target.surface(dr.select(flat, part, 0), flat)
+    material = light.target.material(dr.select(flat, part, 0), flat)
     middle = first.echo.range  # ranges are summed relative to this one, to keep float32's last digits
 
     def step(k: Any, power: Any, moment: Any, nearest: Any, farthest: Any) -> Any:
-        met, echo = _on_plane(light, frame, k, part, first, surface)
+        met, echo = _on_plane(light, frame, k, part, first, material)
         returned = met & (echo.power > 0)
         off = echo.range - middle
         power = power + echo.power
@@ -152,7 +155,13 @@ def _sum_flat_beams(
     one = flat & ~spread & (power > 0)
     mean = Echo(middle + moment / dr.select(one, power, 1.0), power, part, first.echo.actor)
     wide = (part == DISAGREE) | spread
-    return EchoRows(engine, choose(dr, one, mean, Echo.none(engine)), part, wide), part, wide
+    specular = mi.Bool(False)
+    for probe in (first, *others):
+        met = probe.echo.part != NOTHING
+        specular |= met & light.target.is_specular(dr.select(met, probe.echo.part, 0), met)
+    # A world without such surfaces gives a single False, which is no array to evaluate with the others.
+    also = (part, wide, specular) if light.target.has_specular else (part, wide)
+    return EchoRows(engine, choose(dr, one, mean, Echo.none(engine)), *also), part, wide, specular
 
 
 def _wide_rows(

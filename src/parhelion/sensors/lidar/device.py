@@ -17,7 +17,7 @@ from parhelion.sensors.lidar.adaptive import illuminate_adaptively
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.curve import Curve
-from parhelion.sensors.lidar.echoes import Echoes, EchoRows
+from parhelion.sensors.lidar.echoes import Block, Echoes
 from parhelion.sensors.lidar.emit import Beams, ShotArrays, SubRays, aim, motion_knots
 from parhelion.sensors.lidar.illuminate import Illumination, Optics
 from parhelion.sensors.lidar.link_budget import SystemConstant
@@ -25,6 +25,7 @@ from parhelion.sensors.lidar.noise import background_noise_factor
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.receiver import Detector, detect
 from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S, Reporter, Row, collect, report, scans_of
+from parhelion.sensors.lidar.specular import ROWS as SPECULAR_ROWS
 from parhelion.sensors.lidar.specular import trace_specular
 from parhelion.sensors.lidar.target import Target
 
@@ -182,9 +183,11 @@ class LidarOnDevice:
         rows = self._receive_all(echoes, beams, keys)
         more_casts = None
         if self.bounces and target.has_specular:
-            extended, slots, some, more_casts = trace_specular(light, echoes, beams, self.bounces)
-            if extended is not None:
-                self._overwrite(rows, some, self._receive(extended, slots, beams, some, keys))
+            behind, some, more_casts = trace_specular(light, echoes, beams, self.bounces)
+            if behind is not None:
+                own = self.engine.dr.arange(self.engine.mi.UInt32, len(some)) * SPECULAR_ROWS
+                blocks = [*echoes.blocks(self.engine, some), Block(behind, own, self.engine.mi.UInt32(SPECULAR_ROWS))]
+                self._overwrite(rows, some, self._receive(blocks, beams, some, keys))
         points = collect(target, rows, beams, self._upload(table)[0], self.sun_klx)
         # Read only now: to ask the device earlier would be to wait for it.
         specular = 0 if more_casts is None else int(self.engine.dr.sum(more_casts)[0])
@@ -195,21 +198,22 @@ class LidarOnDevice:
 
     def _receive_all(self, echoes: Echoes, beams: Beams, keys: tuple[Any, Any]) -> list[Row]:
         """Returns of all beams: of the narrow ones from their one echo, of the wide ones from all their slots."""
-        everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)
+        dr, mi = self.engine.dr, self.engine.mi
+        everyone = dr.arange(mi.UInt32, beams.count)
         if echoes.narrow is None:
-            assert echoes.wide is not None
-            return self._receive(echoes.wide, echoes.slots, beams, everyone, keys)
-        rows = self._receive(echoes.narrow, 1, beams, everyone, keys)
+            return self._receive(echoes.blocks(self.engine, everyone), beams, everyone, keys)
+        rows = self._receive([Block(echoes.narrow, everyone, mi.UInt32(1))], beams, everyone, keys)
         if echoes.wide is not None:
-            better = self._receive(echoes.wide, echoes.slots, beams, echoes.wide_beams, keys)
-            self._overwrite(rows, echoes.wide_beams, better)
+            first = dr.arange(mi.UInt32, len(echoes.wide_beams)) * echoes.slots
+            blocks = [Block(echoes.wide, first, mi.UInt32(echoes.slots))]
+            self._overwrite(rows, echoes.wide_beams, self._receive(blocks, beams, echoes.wide_beams, keys))
         return rows
 
-    def _receive(self, rows: EchoRows, slots: int, beams: Beams, beam: Any, keys: tuple[Any, Any]) -> list[Row]:
+    def _receive(self, blocks: list[Block], beams: Beams, beam: Any, keys: tuple[Any, Any]) -> list[Row]:
         """Detect and report the beams with these numbers."""
         assert self._reporter is not None
-        found = detect(self.engine, self.detector, rows, slots, beams, beam, keys)
-        return report(self.engine, self._reporter, rows, found, beams, beam, keys)
+        found = detect(self.engine, self.detector, blocks, beams, beam, keys)
+        return report(self.engine, self._reporter, blocks, found, beams, beam, keys)
 
     def _overwrite(self, rows: list[Row], beam: Any, better: list[Row]) -> None:
         dr = self.engine.dr

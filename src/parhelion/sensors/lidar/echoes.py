@@ -80,8 +80,19 @@ def echo_bits(engine: Engine, echo: Echo) -> Any:
 
 
 @dataclass
+class Block:
+    """Some of the echoes of each beam: rows that follow one another in memory."""
+
+    rows: EchoRows
+    first: Any
+    """Row of each beam's first echo."""
+    count: Any
+    """How many rows each beam has."""
+
+
+@dataclass
 class Echoes:
-    """All echoes of a launch: one row for beams that see one surface, a block of `slots` rows for the others."""
+    """What the surfaces of a launch send back: one row for beams that see one surface, `slots` rows for the others."""
 
     slots: int
     """Rows of a wide beam."""
@@ -95,29 +106,24 @@ class Echoes:
     """Number of each beam among the wide ones, or NOTHING; None where all beams are wide."""
     casts: int
     """Rays that were cast."""
+    probes: Any = None
+    """What the first four sub-rays of every beam met, as `adaptive.ProbeRows`, where adaptive sampling traced them."""
+    specular: Any = None
+    """Which beams have a probe on glass, water or a mirror; None where it was not asked yet."""
 
-    def rows_of(self, engine: Engine, beam: Any) -> Any:
-        """How many rows beams have."""
-        dr, mi = engine.dr, engine.mi
-        if self.narrow is None:
-            return mi.UInt32(self.slots)
-        if self.wide is None:
-            return mi.UInt32(1)
-        return dr.select(dr.gather(mi.UInt32, self.wide_place, beam) == NOTHING, mi.UInt32(1), self.slots)
-
-    def at(self, engine: Engine, beam: Any, sub_ray: Any, active: Any = True) -> Echo:
-        """Echo of a sub-ray of a beam; a narrow beam has all of it in sub-ray 0."""
+    def blocks(self, engine: Engine, beam: Any) -> list[Block]:
+        """The echoes of beams by number."""
         dr, mi = engine.dr, engine.mi
         if self.narrow is None:
             assert self.wide is not None
-            return self.wide.at(beam * self.slots + sub_ray, active)
-        one = self.narrow.at(beam, active & (sub_ray == 0))
+            return [Block(self.wide, beam * self.slots, mi.UInt32(self.slots))]
+        one = Block(self.narrow, beam, mi.UInt32(1))
         if self.wide is None:
-            return one
-        place = dr.gather(mi.UInt32, self.wide_place, beam, active)
-        is_wide = active & (place != NOTHING)
-        many = self.wide.at(dr.select(is_wide, place, 0) * self.slots + sub_ray, is_wide)
-        return choose(dr, is_wide, many, one)
+            return [one]
+        place = dr.gather(mi.UInt32, self.wide_place, beam)
+        is_wide = place != NOTHING
+        first = dr.select(is_wide, place, 0) * self.slots
+        return [one, Block(self.wide, first, dr.select(is_wide, mi.UInt32(self.slots), 0))]
 
 
 def choose(dr: Any, mask: Any, a: Echo, b: Echo) -> Echo:

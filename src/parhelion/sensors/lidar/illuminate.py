@@ -42,19 +42,18 @@ class Illumination:
         active: Any,
         *,
         share: Any = 1.0,
-        surface: dict[str, Any] | None = None,
+        material: Any = None,
     ) -> Any:
         """Received power of one sub-ray in units of P_min; nothing from nearer than the sensor's least range.
 
-        `surface` is what `Target.surface` said of the part, where it was asked before.
+        `material` is that of the part, where it was looked up before.
         """
         dr, optics = self.engine.dr, self.optics
         overlap = 1.0 if optics.overlap is None else optics.overlap(range_m, active)
-        surface = self.target.surface(part, active) if surface is None else surface
+        material = self.target.material(part, active) if material is None else material
         power = received_power(
-            weight=share * self.sub_rays.weight, brdf=self.target.brdf(surface, part, cosine, hit, active),
-            cos_theta=cosine, range_m=range_m, extinction_per_m=optics.extinction, threshold=optics.threshold,
-            overlap=overlap,
+            weight=share * self.sub_rays.weight, reflected=self.target.reflected(part, material, cosine, hit, active),
+            range_m=range_m, extinction_per_m=optics.extinction, threshold=optics.threshold, overlap=overlap,
         )  # fmt: skip
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
 

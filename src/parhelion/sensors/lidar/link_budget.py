@@ -93,13 +93,13 @@ def system_constant(rated: Sequence[RatedRange]) -> SystemConstant:
 
 
 def received_power(
-    *, weight: Any, brdf: Any, cos_theta: Any, range_m: Any, extinction_per_m: Any, threshold: Any, overlap: Any = 1.0
+    *, weight: Any, reflected: Any, range_m: Any, extinction_per_m: Any, threshold: Any, overlap: Any = 1.0
 ) -> Any:
     """Received power of a sub-ray in units of P_min; arrays of either kind.
 
-    `brdf` [1/sr] without the cosine, `extinction_per_m` one way and uniform, `threshold` P_min / C [1/(m^2 sr)].
+    `reflected` is f cos(theta) [1/sr], `extinction_per_m` one way and uniform, `threshold` P_min / C [1/(m^2 sr)].
     Valid for a target larger than the sub-ray's share of the footprint, at any range above 0.
     """
-    xp = namespace(range_m, brdf, cos_theta)
-    share = weight * brdf * cos_theta * overlap / (range_m * range_m)
+    xp = namespace(range_m, reflected)
+    share = weight * reflected * overlap / (range_m * range_m)
     return share * xp.exp(-2.0 * extinction_per_m * range_m) / threshold

@@ -15,11 +15,13 @@ from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.config import ReturnMode
-from parhelion.sensors.lidar.echoes import NO_ECHO, EchoRows
+from parhelion.sensors.lidar.echoes import NO_ECHO, Block, Echo, choose
 from parhelion.sensors.lidar.emit import Beams
 
 FALSE_ALARM = NOTHING - 1
 """Slot number of a return that no echo made."""
+_BLOCK_SHIFT = 30
+"""A slot number holds the number of the block above this bit, and the row below."""
 _FALSE_ALARM_DRAW = 2000
 
 
@@ -54,15 +56,26 @@ class Return:
     """Range before noise [m], NO_ECHO where there is none."""
     power: Any
     slot: Any
-    """Slot of the echo that gave most of the power, or FALSE_ALARM."""
+    """Where the echo that gave most of the power lies (see `echo_of`), or FALSE_ALARM."""
+
+
+def echo_of(engine: Engine, blocks: list[Block], slot: Any, active: Any) -> Echo:
+    """The echo that a slot number stands for."""
+    dr = engine.dr
+    number, row = slot >> _BLOCK_SHIFT, slot & ((1 << _BLOCK_SHIFT) - 1)
+    found = Echo.none(engine)
+    for k, block in enumerate(blocks):
+        here = active & (number == k)
+        found = choose(dr, here, block.rows.at(dr.select(here, row, 0), here), found)
+    return found
 
 
 def detect(
-    engine: Engine, detector: Detector, rows: EchoRows, slots: int, beams: Beams, beam: Any, keys: tuple[Any, Any]
+    engine: Engine, detector: Detector, blocks: list[Block], beams: Beams, beam: Any, keys: tuple[Any, Any]
 ) -> list[Return]:
     """Returns of beams in order of range.
 
-    `beam` has the number of each beam, `rows` its echoes in blocks of `slots`, `keys` two words a scan.
+    `beam` has the number of each beam, `blocks` its echoes (four blocks at most), `keys` two words a scan.
     """
     mi, dr = engine.mi, engine.dr
     shot = dr.gather(mi.UInt32, beams.shot, beam)
@@ -70,7 +83,7 @@ def detect(
     if detector.noisy:
         scan = dr.gather(mi.UInt32, beams.scan, beam)
         key = tuple(dr.gather(mi.UInt32, word, scan) for word in keys)
-    found = _search(engine, detector, rows, slots, shot, key)
+    found = _search(engine, detector, blocks, shot, key)
     if detector.noisy and detector.false_alarm_chance is not None:
         chance, place, size, _ = words(key, shot, _FALSE_ALARM_DRAW)
         span, nearest = detector.max_range - detector.min_range, detector.min_range
@@ -87,11 +100,10 @@ def detect(
     return found
 
 
-def _search(engine: Engine, detector: Detector, rows: EchoRows, slots: int, shot: Any, key: Any) -> list[Return]:
+def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Any, key: Any) -> list[Return]:
     mi, dr = engine.mi, engine.dr
     n = len(_empty(mi, detector))
-    base = dr.arange(mi.UInt32, dr.width(shot)) * slots
-    block = _Block(engine, rows, base, mi.UInt32(slots), detector.dead_distance)
+    block = _Summer(engine, blocks, detector.dead_distance)
     luck = 5.0 * detector.noise_sigma if detector.noisy else 0.0
     everything = block.sum(mi.Float(0.0), mi.Float(NO_ECHO), mi.Bool(True))
     nearest, farthest = everything.nearest, everything.farthest
@@ -149,13 +161,11 @@ def choose_sum(dr: Any, mask: Any, a: _Sum, b: _Sum) -> _Sum:
 
 
 @dataclass
-class _Block:
-    """The echoes of each beam in memory."""
+class _Summer:
+    """Sums over the echoes of each beam in memory."""
 
     engine: Engine
-    rows: EchoRows
-    base: Any
-    slots: Any
+    blocks: list[Block]
     dead_distance: Any
 
     def sum(self, start: Any, end: Any, active: Any) -> _Sum:
@@ -164,49 +174,38 @@ class _Block:
         xp = namespace(start)
         blind = end + self.dead_distance
 
-        def step(
-            k: Any,
-            nearest: Any,
-            power: Any,
-            moment: Any,
-            farthest: Any,
-            peak: Any,
-            slot: Any,
-            following: Any,
-            after: Any,
-        ) -> Any:
-            index = self.base + k
-            echo = self.rows.at(index, active)
-            p, r = echo.power, echo.range
-            real = p > 0.0
-            use = real & (r >= start) & (r <= end)
-            # The moment is kept relative to the nearest echo so far, so that float32 keeps tenths of a millimetre.
-            before = nearest
-            nearest = dr.select(use & (r < nearest), r, nearest)
-            moment = moment + dr.select(use & (before < NO_ECHO), power * (before - nearest), 0.0)
-            power = power + dr.select(use, p, 0.0)
-            moment = moment + dr.select(use, p * (r - nearest), 0.0)
-            farthest = dr.select(use, xp.maximum(farthest, r), farthest)
-            stronger = use & (p > peak)
-            peak, slot = dr.select(stronger, p, peak), dr.select(stronger, index, slot)
-            following = dr.select(real & (r > start) & (r < following), r, following)
-            after = dr.select(real & (r > blind) & (r < after), r, after)
-            return k + 1, nearest, power, moment, farthest, peak, slot, following, after
+        def pass_over(number: int, block: Block, totals: tuple[Any, ...]) -> tuple[Any, ...]:
+            def step(k: Any, *totals: Any) -> Any:
+                nearest, power, moment, farthest, peak, slot, following, after = totals
+                row = block.first + k
+                echo = block.rows.at(row, active)
+                p, r = echo.power, echo.range
+                real = p > 0.0
+                use = real & (r >= start) & (r <= end)
+                # The moment is kept relative to the nearest echo so far, so that float32 keeps tenths of a millimetre.
+                before = nearest
+                nearest = dr.select(use & (r < nearest), r, nearest)
+                moment = moment + dr.select(use & (before < NO_ECHO), power * (before - nearest), 0.0)
+                power = power + dr.select(use, p, 0.0)
+                moment = moment + dr.select(use, p * (r - nearest), 0.0)
+                farthest = dr.select(use, xp.maximum(farthest, r), farthest)
+                stronger = use & (p > peak)
+                peak = dr.select(stronger, p, peak)
+                slot = dr.select(stronger, row | (number << _BLOCK_SHIFT), slot)
+                following = dr.select(real & (r > start) & (r < following), r, following)
+                after = dr.select(real & (r > blind) & (r < after), r, after)
+                return k + 1, nearest, power, moment, farthest, peak, slot, following, after
+
+            final = dr.while_loop((mi.UInt32(0), *totals), lambda *s: active & (s[0] < block.count), step)
+            return final[1:]
 
         far, zero, none = mi.Float(NO_ECHO), mi.Float(0.0), mi.UInt32(NOTHING)
-        state = (
-            mi.UInt32(0),
-            far,
-            zero,
-            mi.Float(zero),
-            mi.Float(zero),
-            mi.Float(zero),
-            none,
-            mi.Float(far),
-            mi.Float(far),
-        )
-        final = dr.while_loop(state, lambda *s: active & (s[0] < self.slots), step)
-        return _Sum(*final[1:])
+        totals: tuple[Any, ...] = (
+            far, zero, mi.Float(zero), mi.Float(zero), mi.Float(zero), none, mi.Float(far), mi.Float(far)
+        )  # fmt: skip
+        for number, block in enumerate(self.blocks):
+            totals = pass_over(number, block, totals)
+        return _Sum(*totals)
 
 
 def _empty(mi: Any, detector: Detector) -> list[Return]:

@@ -15,12 +15,12 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.curve import Curve
-from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, EchoRows
+from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, Block
 from parhelion.sensors.lidar.emit import Beams, ShotArrays
 from parhelion.sensors.lidar.intensity import SCALES, near_infrared, reflectivity
 from parhelion.sensors.lidar.noise import range_sigma
 from parhelion.sensors.lidar.patterns import ShotTable
-from parhelion.sensors.lidar.receiver import FALSE_ALARM, Return
+from parhelion.sensors.lidar.receiver import FALSE_ALARM, Return, echo_of
 from parhelion.sensors.lidar.target import Target
 
 _NOISE_DRAW = 3000
@@ -70,7 +70,7 @@ class Row:
 
 
 def report(
-    engine: Engine, reporter: Reporter, echoes: EchoRows, found: list[Return], beams: Beams, beam: Any, keys: Any
+    engine: Engine, reporter: Reporter, blocks: list[Block], found: list[Return], beams: Beams, beam: Any, keys: Any
 ) -> list[Row]:
     """Noise, steps, scales and coordinates of each return."""
     mi, dr = engine.mi, engine.dr
@@ -101,8 +101,7 @@ def report(
         if reporter.intensity_resolution is not None:
             value = dr.round(value / reporter.intensity_resolution) * reporter.intensity_resolution
         made = valid & (item.slot != FALSE_ALARM)
-        slot = dr.select(made, item.slot, 0)
-        echo = echoes.at(slot, made)
+        echo = echo_of(engine, blocks, item.slot, made)
         ghost = made & ((echo.actor & GHOST_BIT) != 0)
         source = dr.select(made, dr.select(ghost, mi.UInt32(_MULTIPATH), _SURFACE), _NOISE)
         actor = echo.actor & NO_ACTOR

@@ -1,10 +1,10 @@
 """Glass, water and mirrors: what a beam sees behind them and in them, along paths of bounded length.
 
-A surface that mirrors or transmits splits the pulse. Each probe of a beam that met one is followed twice more: straight
-through (with the pane's transmittance, out and back), and along the mirrored direction (with its reflectance, out and
-back) to a target that appears at the folded range, a ghost point. A path that could not reach the threshold even
-from a surface twice as bright as the whitest of the world is not traced; glints and retro-reflectors at its end are
-lost.
+A surface that mirrors or transmits splits the pulse. Two probes of each beam that met one (the first and the last of
+those that did) are followed on: straight through (with the pane's transmittance, out and back), and along the mirrored
+direction (with its reflectance, out and back) to a target that appears at the folded range, a ghost point. A path that
+could not reach the threshold even from a surface twice as bright as the whitest of the world is not traced; glints and
+retro-reflectors at its end are lost.
 """
 
 from __future__ import annotations
@@ -19,9 +19,24 @@ from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, Echo, Echoes, Ec
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
 from parhelion.sensors.lidar.illuminate import Illumination
 
+FOLLOWED = 2
+"""Probes of a beam that are followed behind a specular surface."""
+ROWS = 2 * FOLLOWED
+"""Echoes that a beam gets from there: what is seen behind, then the ghosts."""
+
 # Rays go on from a surface by this much, so that they do not meet it again.
 _STEP_OFF_M = 1e-4
 _STEP_OFF_PER_M = 1e-5
+
+
+@dataclass
+class _Surface:
+    """What a ray met, as kernel variables."""
+
+    found: Any
+    t: Any
+    normal: Any
+    part: Any
 
 
 @dataclass
@@ -39,66 +54,89 @@ class _Path:
     """Whether a mirror folded it."""
 
 
-def trace_specular(
-    light: Illumination, echoes: Echoes, beams: Beams, bounces: int
-) -> tuple[EchoRows | None, int, Any, Any]:
-    """Echoes of the beams that met a specular surface, with what they see through and in it.
+def trace_specular(light: Illumination, echoes: Echoes, beams: Beams, bounces: int) -> tuple[EchoRows | None, Any, Any]:
+    """What the beams that met a specular surface see through and in it.
 
-    The rows, how many each beam has, the numbers of those beams, and how many rays each probe took (on the device).
+    ROWS rows for each of those beams, the numbers of the beams, and how many rays each path took (on the device).
     """
     engine = light.engine
     dr, mi = engine.dr, engine.mi
-    some = _beams_with_specular_hits(light, echoes, beams)
-    count = len(some)
-    probes = min(PROBES, light.sub_rays.count)
-    wide = echoes.slots + 2 * probes
-    if count == 0:
-        return None, wide, some, None
-    index = dr.arange(mi.UInt32, count * probes)
-    row = index // probes
-    number = index - row * probes
+    some = dr.compress(specular_beams(light, echoes, beams) if echoes.specular is None else echoes.specular)
+    if len(some) == 0:
+        return None, some, None
+    index = dr.arange(mi.UInt32, len(some) * FOLLOWED)
+    row = index // FOLLOWED
     beam = dr.gather(mi.UInt32, some, row)
-    # A narrow beam is on one part with all its probes.
-    own = dr.select(echoes.rows_of(engine, beam) > 1, number, 0)
-    part = echoes.at(engine, beam, own).part
-    met = part != NOTHING
-    met &= light.target.is_specular(dr.select(met, part, 0), met)
+    probe, weight, met = _chosen_probe(light, echoes, beam, is_last=(index - row * FOLLOWED) == 1)
     frame = beams.frame(engine, beam)
-    through, mirrored = _split(light, frame, number, echoes.slots / probes, met)
-    behind, steps = _follow(light, through, frame.time, bounces)
-    ghost, more_steps = _follow(light, mirrored, frame.time, bounces)
-    casts = dr.select(met, mi.UInt32(1), 0) + steps + more_steps
-    ghost_words = dr.ravel(echo_bits(engine, ghost))
-    # Both paths begin with the same ray: one kernel traces it once.
-    seen_behind = EchoRows(engine, behind, ghost_words, casts)
-    ghosts = EchoRows.of_words(engine, ghost_words)
-    rows = _joined(light, echoes, some, seen_behind, ghosts, probes)
-    return rows, wide, some, casts
+    offset, direction = light.sub_rays.ray(frame, probe)
+    surface, casts = _first_surface(light, echoes, frame, beam, probe, offset, direction, met)
+    start = _Path(frame.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False))
+    behind, steps = _follow(light, _go_on(light, start, surface, mirror=False), frame.time, bounces)
+    ghost, more_steps = _follow(light, _go_on(light, start, surface, mirror=True), frame.time, bounces)
+    casts = casts + steps + more_steps
+    # One word buffer for both: a beam's rows lie together.
+    words = dr.zeros(mi.UInt32, 4 * ROWS * len(some))
+    place = row * ROWS + (index - row * FOLLOWED)
+    dr.scatter(words, echo_bits(engine, behind), place)
+    dr.scatter(words, echo_bits(engine, ghost), place + FOLLOWED)
+    dr.eval(words, casts)
+    return EchoRows.of_words(engine, words), some, casts
 
 
-def _beams_with_specular_hits(light: Illumination, echoes: Echoes, beams: Beams) -> Any:
-    engine = light.engine
-    dr, mi = engine.dr, engine.mi
+def specular_beams(light: Illumination, echoes: Echoes, beams: Beams) -> Any:
+    """Which beams have a probe on a specular surface."""
+    dr, mi = light.engine.dr, light.engine.mi
     beam = dr.arange(mi.UInt32, beams.count)
-    count = echoes.rows_of(engine, beam)
-
-    def step(k: Any, met: Any) -> Any:
-        part = echoes.at(engine, beam, k).part
-        hit = part != NOTHING
-        return k + 1, met | (hit & light.target.is_specular(dr.select(hit, part, 0), hit))
-
-    _, met = dr.while_loop((mi.UInt32(0), mi.Bool(False)), lambda k, met: ~met & (k < count), step)
-    return dr.compress(met)
+    found = mi.Bool(False)
+    for part in _probe_parts(light, echoes, beam):
+        found |= is_specular(light, part)
+    return found
 
 
-def _split(light: Illumination, frame: BeamFrame, sub_ray: Any, weight: float, active: Any) -> tuple[_Path, _Path]:
-    """The two paths behind the first surface. `weight` is what one probe stands for, in sub-rays."""
-    mi = light.engine.mi
-    offset, direction = light.sub_rays.ray(frame, sub_ray)
-    origin = frame.origin + offset
-    hit = light.target.scene.trace(origin, direction, frame.time, light.optics.max_range, active, coherent=True)
-    start = _Path(origin, direction, mi.Float(0.0), mi.Float(weight), hit.found, mi.Bool(False))
-    return _go_on(light, start, hit, mirror=False), _go_on(light, start, hit, mirror=True)
+def is_specular(light: Illumination, part: Any) -> Any:
+    """Which parts mirror or transmit; NOTHING does not."""
+    met = part != NOTHING
+    return met & light.target.is_specular(light.engine.dr.select(met, part, 0), met)
+
+
+def _probe_parts(light: Illumination, echoes: Echoes, beam: Any) -> list[Any]:
+    """What each probe of a beam met."""
+    if echoes.probes is not None:
+        return [echoes.probes.echoes.at(beam * PROBES + k).part for k in range(PROBES)]
+    assert echoes.wide is not None
+    return [echoes.wide.at(beam * echoes.slots + k).part for k in range(min(PROBES, echoes.slots))]
+
+
+def _chosen_probe(light: Illumination, echoes: Echoes, beam: Any, *, is_last: Any) -> tuple[Any, Any, Any]:
+    """The first or last probe of a beam on a specular surface, what it stands for in sub-rays, and if there is one."""
+    dr, mi = light.engine.dr, light.engine.mi
+    none = mi.UInt32(NOTHING)
+    first, last, count = none, none, mi.UInt32(0)
+    parts = _probe_parts(light, echoes, beam)
+    for k, part in enumerate(parts):
+        met = is_specular(light, part)
+        first = dr.select(met & (first == NOTHING), k, first)
+        last = dr.select(met, k, last)
+        count += dr.select(met, mi.UInt32(1), 0)
+    one = first == last
+    active = (first != NOTHING) & ~(is_last & one)
+    weight = mi.Float(count) * dr.select(one, 1.0, 1.0 / FOLLOWED) * (echoes.slots / len(parts))
+    return dr.select(active, dr.select(is_last, last, first), 0), weight, active
+
+
+def _first_surface(
+    light: Illumination, echoes: Echoes, frame: BeamFrame, beam: Any, probe: Any, offset: Any, direction: Any, met: Any
+) -> tuple[_Surface, Any]:
+    """The surface that a probe met: remembered where adaptive sampling traced it, else traced again."""
+    mi, dr = light.engine.mi, light.engine.dr
+    if echoes.probes is not None:
+        seen = echoes.probes.at(beam * PROBES + probe)
+        return _Surface(met, seen.echo.range, seen.normal, seen.echo.part), mi.UInt32(0)
+    hit = light.target.scene.trace(
+        frame.origin + offset, direction, frame.time, light.optics.max_range, met, coherent=True
+    )
+    return _Surface(hit.found, hit.t, hit.normal, hit.part), dr.select(met, mi.UInt32(1), 0)
 
 
 def _go_on(light: Illumination, path: _Path, hit: Any, mirror: Any) -> _Path:
@@ -148,24 +186,3 @@ def _follow(light: Illumination, path: _Path, time: Any, bounces: int) -> tuple[
     place = 1 + list(vars(path)).index("active")
     casts, *state = dr.while_loop(start, lambda *s: s[place], step)
     return Echo(*state[width:]), casts
-
-
-def _joined(
-    light: Illumination, echoes: Echoes, some: Any, behind: EchoRows, ghosts: EchoRows, probes: int
-) -> EchoRows:
-    """The echoes of some beams: their own, then those seen behind, then the ghosts."""
-    engine = light.engine
-    dr, mi = engine.dr, engine.mi
-    wide = echoes.slots + 2 * probes
-    index = dr.arange(mi.UInt32, len(some) * wide)
-    row = index // wide
-    k = index - row * wide
-    beam = dr.gather(mi.UInt32, some, row)
-    own = k < echoes.rows_of(engine, beam)
-    extra = k - echoes.slots
-    is_behind = (k >= echoes.slots) & (extra < probes)
-    is_ghost = k >= echoes.slots + probes
-    echo = choose(dr, own, echoes.at(engine, beam, dr.select(own, k, 0), own), Echo.none(engine))
-    echo = choose(dr, is_behind, behind.at(row * probes + dr.select(is_behind, extra, 0), is_behind), echo)
-    last = row * probes + dr.select(is_ghost, extra - probes, 0)
-    return EchoRows(engine, choose(dr, is_ghost, ghosts.at(last, is_ghost), echo))

@@ -9,14 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.rays.scene import NOTHING, RayScene
-from parhelion.surfaces.curves import curve_value
-from parhelion.surfaces.material import COLUMNS, material_curves, material_table, monostatic_brdf, specular_split
+from parhelion.surfaces.material import COLUMNS, material_table, specular_split
+from parhelion.surfaces.reflection import reflected, reflection_table
 from parhelion.world.world import World
 
-_BRDF_COLUMNS = (
-    "diffuse", "sigma_rad", "phong_specular", "phong_exponent",
-    "ct_weight", "ct_roughness", "ct_f0", "retro_gain", "retro_width_rad", "curve_level",
-)  # fmt: skip
 _SPECULAR_COLUMNS = ("mirror", "pane_index", "transmits", "pane_transmittance")
 
 
@@ -42,11 +38,16 @@ class Target:
         self._names = self.engine.table(names)
         table = material_table(world.materials, wavelength_nm)
         rows = self.parts.material if len(self.parts) else np.zeros(0, np.uint16)
-        self._brdf = self._columns(table, _BRDF_COLUMNS, rows)
-        self._curves = self._material = None
-        if np.any(table["curve_level"][rows] > 0):
-            self._curves = self.engine.table(material_curves(world.materials))
-            self._material = self.engine.table(rows)
+        self._textures = self._load_textures(world) if np.any(self.parts.texture >= 0) else None
+        # Kernels cannot read from empty arrays, not even with all reading switched off: hence one row at least.
+        self._reflection = self.engine.table(
+            reflection_table(world.materials, wavelength_nm, textured=self._textures is not None)
+            if world.materials
+            else np.zeros(2, np.float32)
+        )
+        self._material = self.engine.table(rows if len(rows) else np.zeros(1, np.uint16))
+        diffuse = (table["diffuse"] + table["curve_level"])[rows]
+        self._reflectance = self.engine.table(diffuse if len(rows) else np.zeros(1, np.float32))
         self._specular = self._columns(table, _SPECULAR_COLUMNS, rows)
         split = table["mirror"][rows] + table["transmits"][rows] if len(rows) else np.zeros(0)
         self.has_specular = bool(np.any(split > 0))
@@ -54,7 +55,6 @@ class Target:
         albedo = table["diffuse"] + table["phong_specular"] + table["ct_f0"] + table["curve_level"]
         self.brightest = 2.0 * float(np.max(albedo[rows], initial=0.0)) / np.pi
         """Twice the BRDF of the whitest part, were it Lambertian [1/sr]; only glints and retro-reflectors exceed it."""
-        self._textures = self._load_textures(world) if np.any(self.parts.texture >= 0) else None
 
     def _columns(
         self, table: dict[str, NDArray[np.float32]], names: tuple[str, ...], rows: NDArray[Any]
@@ -89,28 +89,22 @@ class Target:
 
     def reflectance(self, part: Any) -> Any:
         """Diffuse reflectance of parts at the wavelength; 0 where nothing was hit."""
-        dr, hit = self.engine.dr, part != NOTHING
-        columns = self._gathered(self._brdf, dr.select(hit, part, 0), hit)
-        value = columns["diffuse"] + columns["curve_level"]
-        return dr.select(hit, value, 0.0)
+        dr, mi, hit = self.engine.dr, self.engine.mi, part != NOTHING
+        return dr.gather(mi.Float, self._reflectance, dr.select(hit, part, 0), hit)
 
-    def surface(self, part: Any, active: Any) -> dict[str, Any]:
-        """What a BRDF needs to know of parts."""
-        return self._gathered(self._brdf, part, active)
+    def material(self, part: Any, active: Any) -> Any:
+        """Material numbers of parts."""
+        return self.engine.dr.gather(self.engine.mi.UInt32, self._material, part, active)
 
-    def brdf(self, surface: dict[str, Any], part: Any, cos_theta: Any, hit: Any, active: Any) -> Any:
-        """BRDF towards the sensor [1/sr], textures included.
+    def reflected(self, part: Any, material: Any, cos_theta: Any, hit: Any, active: Any) -> Any:
+        """BRDF towards the sensor times the cosine of incidence [1/sr], textures included.
 
         Sub-rays that were filled in have no hit of their own (None), but are never on textured parts.
         """
-        texture: Any = 1.0
-        if self._textures is not None and hit is not None:
-            texture = self._textures.factor(part, hit, active)
-        value = monostatic_brdf(cos_theta, surface, texture=texture)
-        if self._curves is None:
-            return value
-        row = self.engine.dr.gather(self.engine.mi.UInt32, self._material, part, active)
-        return value + texture * surface["curve_level"] * curve_value(cos_theta, row, self._curves)
+        if self._textures is None:
+            return reflected(cos_theta, material, self._reflection, active=active)
+        texture = 1.0 if hit is None else self._textures.factor(part, hit, active)
+        return reflected(cos_theta, material, self._reflection, texture=texture, active=active)
 
     def is_specular(self, part: Any, active: Any) -> Any:
         """Which of these parts mirror or transmit."""
