@@ -23,7 +23,7 @@ def draw_power(axes: Any) -> None:
     for percent, colour in TARGETS:
         power = received_power(
             weight=1.0, reflected=percent / 100 / np.pi, range_m=RANGES_M,
-            extinction_per_m=constant.gamma_per_m, threshold=constant.threshold,
+            optical_depth=constant.gamma_per_m * RANGES_M, threshold=constant.threshold,
         )  # fmt: skip
         axes.loglog(RANGES_M, power, color=colour, linewidth=1.2, label=f"{percent} % target")
         scans = [

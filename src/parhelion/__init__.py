@@ -20,8 +20,11 @@ __version__ = "0.1.0"
 _HOME = {
     "ConfigError": "core.errors",
     "ConstantTwist": "core.trajectory",
+    "DustCloud": "weather.config",
+    "DustTrail": "weather.config",
     "EngineError": "core.errors",
     "Fixed": "core.trajectory",
+    "Fog": "weather.config",
     "FormatError": "core.errors",
     "Lidar": "sensors.lidar.lidar",
     "Material": "surfaces.material",
@@ -30,10 +33,14 @@ _HOME = {
     "ParhelionError": "core.errors",
     "PointCloud": "core.records",
     "Pose": "core.pose",
+    "Rain": "weather.config",
     "Scan": "core.records",
+    "Snow": "weather.config",
     "Trajectory": "core.trajectory",
+    "Uneven": "weather.config",
     "Waveform": "core.records",
     "Waypoints": "core.trajectory",
+    "Weather": "weather.weather",
     "World": "world.world",
 }
 _MODULES = {"shapes": "world.shapes"}
@@ -56,6 +63,13 @@ if TYPE_CHECKING:
     from parhelion.core.trajectory import Waypoints as Waypoints
     from parhelion.sensors.lidar.lidar import Lidar as Lidar
     from parhelion.surfaces.material import Material as Material
+    from parhelion.weather.config import DustCloud as DustCloud
+    from parhelion.weather.config import DustTrail as DustTrail
+    from parhelion.weather.config import Fog as Fog
+    from parhelion.weather.config import Rain as Rain
+    from parhelion.weather.config import Snow as Snow
+    from parhelion.weather.config import Uneven as Uneven
+    from parhelion.weather.weather import Weather as Weather
     from parhelion.world import shapes as shapes
     from parhelion.world.mesh import Mesh as Mesh
     from parhelion.world.world import World as World

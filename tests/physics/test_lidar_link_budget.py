@@ -143,7 +143,7 @@ def test_a_target_smaller_than_the_beam_returns_its_share() -> None:
 def test_extinction_dims_two_ways_and_energy_never_grows() -> None:
     r = np.linspace(1, 200, 50)
     keep = {"weight": 1.0, "reflected": 0.3, "range_m": r, "threshold": 1e-5}
-    clear, hazy = (received_power(**keep, extinction_per_m=a) for a in (0.0, 0.01))
+    clear, hazy = (received_power(**keep, optical_depth=a * r) for a in (0.0, 0.01))
     assert hazy / clear == pytest.approx(np.exp(-0.02 * r))
     assert np.all(np.diff(clear) < 0)
 

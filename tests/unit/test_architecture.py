@@ -26,16 +26,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "core": set(),
     "rays": {"core"},
     "surfaces": {"core"},
+    "weather": {"core"},
     "io": {"core"},
-    "world": {"core", "rays", "surfaces"},
-    "sensors": {"core", "rays", "surfaces", "world"},
-    "pictures": {"core", "rays", "surfaces", "io", "world"},
-    "cli": {"core", "rays", "surfaces", "io", "world", "sensors", "pictures", "(public names)"},
+    "world": {"core", "rays", "surfaces", "weather"},
+    "sensors": {"core", "rays", "surfaces", "weather", "world"},
+    "pictures": {"core", "rays", "surfaces", "weather", "io", "world"},
+    "cli": {"core", "rays", "surfaces", "weather", "io", "world", "sensors", "pictures", "(public names)"},
 }
 # A cloud reads and writes itself: two methods open the door to the formats, when they are called.
 DOORS = {("core/records.py", "load", "io"), ("core/records.py", "save", "io")}
 
-HEAVY = {"mitsuba", "drjit", "trimesh", "scipy", "matplotlib", "PIL", "laspy", "plyfile", "lazrs"}
+HEAVY = {"mitsuba", "drjit", "trimesh", "scipy", "matplotlib", "PIL", "laspy", "plyfile", "lazrs", "miepython"}
 
 
 def name_of(module: Path) -> str:
@@ -179,7 +180,7 @@ def test_importing_loads_nothing_but_the_standard_library() -> None:
 
 def test_modules_of_the_base_load_no_heavy_package() -> None:
     script = (
-        "import sys, parhelion as ph; ph.World, ph.Lidar, ph.Scan, ph.shapes, ph.Material; "
+        "import sys, parhelion as ph; ph.World, ph.Lidar, ph.Scan, ph.shapes, ph.Material, ph.Weather; "
         f"print(*({HEAVY!r} & set(sys.modules)))"
     )
     assert run(sys.executable, "-c", script).stdout.strip() == ""

@@ -19,6 +19,7 @@ from parhelion.core.errors import ConfigError, ParhelionError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Waypoints, pose_at
 from parhelion.surfaces.material import LambertModel, Material, SpectrumTable
+from parhelion.weather import DustTrail, Fog, Rain, Uneven, Weather
 from parhelion.world import World, shapes
 from parhelion.world.file import Base
 
@@ -61,6 +62,12 @@ YARD: dict[str, Any] = {
     ],
     "viewpoint": {"xyz": [0, 0, 1.8]},
     "path": {"waypoints": [{"time_s": 0, "xyz": [0, 0, 2]}, {"time_s": 9, "xyz": [9, 0, 2], "rpy_deg": [0, 0, 45]}]},
+    "weather": {
+        "rain": {"rate_mm_h": [[0, 0], [60, 25]], "model": "vane", "cells": {"contrast": 0.8}},
+        "visibility_m": 800,
+        "dust": [{"kind": "trail", "path": [[0, 0, 0, 0], [5, 30, 0, 0]]}],
+        "wind_m_s": [3, 0, 0],
+    },
 }
 
 
@@ -114,6 +121,12 @@ def test_a_world_file_gives_what_it_says(yard_folder: Path) -> None:
     np.testing.assert_allclose(world.viewpoint.xyz, [0, 0, 1.8])
     assert world.path is not None
     np.testing.assert_allclose(pose_at(world.path, 9.0).rpy_deg[2], 45)
+    assert world.weather == Weather(
+        rain=Rain(rate_mm_h=[[0, 0], [60, 25]], model="vane", cells=Uneven(scale_m=300, contrast=0.8)),
+        fog=Fog(visibility_m=800),
+        dust=[DustTrail(path=[[0, 0, 0, 0], [5, 30, 0, 0]])],
+        wind_m_s=(3, 0, 0),
+    )
 
 
 def test_saving_and_loading_gives_the_same_world(yard_folder: Path, tmp_path: Path) -> None:
@@ -123,6 +136,7 @@ def test_saving_and_loading_gives_the_same_world(yard_folder: Path, tmp_path: Pa
     assert again.name == "my-yard"
     assert [item.name for item in again.objects] == [item.name for item in world.objects]
     assert_same_scene(world, again)
+    assert again.weather == world.weather is not None
     times = np.linspace(-1.0, 4.0, 11)
     for a, b in zip(world.geometry().actors, again.geometry().actors, strict=True):
         np.testing.assert_allclose(a.trajectory.sample(times)[0], b.trajectory.sample(times)[0], atol=1e-12)
@@ -256,6 +270,12 @@ def test_a_built_in_base_is_saved_by_name(tmp_path: Path) -> None:
         ("materials: {m: {}}\n", "give one of reflectance, spectrum, spectrum_file"),
         ("materials: {m: {spectrum_file: no.csv}}\n", r"materials\.m: .*no\.csv"),
         ("viewpoint: {xyz: [0, 0, 0], quat_xyzw: [0, 0, 0, 0]}\n", "viewpoint: pose: quat_xyzw must not be zero"),
+        ("weather: {rain_rate: 5}\n", "weather: rain_rate: unknown field; did you mean 'rain_rate_mm_h'"),
+        ("weather: {rain: {rate_mm_h: -5}}\n", r"weather: rain\.rate_mm_h: must be from 0 to 500 mm/h, got -5"),
+        ("weather: {fog: {visibility_m: 100, model: kimm}}\n", r"weather: fog\.model: .*did you mean 'kim'"),
+        ("weather: {1: 2}\n", r"weather"),
+        ("weather: 25\n", "weather: give the fields of a weather, or the name of a weather file, got 25"),
+        ("weather: storm.yaml\n", r"weather: .*storm\.yaml: no such file"),
         ("- 1\n", "expected a mapping"),
         ("a: [\n", "line"),
     ],

@@ -18,6 +18,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
 from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
+from parhelion.weather.weather import Weather
 from parhelion.world.meshfile import MeshFolder, write_whole
 from parhelion.world.parts import WorldObject, WorldPart
 from parhelion.world.schema import Thing, WorldFile
@@ -74,6 +75,11 @@ def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Ma
     with _at(file, "path"):
         if content.path is not None:
             world.path = content.path.trajectory()
+    if isinstance(content.weather, dict):
+        world.weather = Weather.from_mapping(content.weather, f"{file}: weather")
+    elif content.weather is not None:
+        with _at(file, "weather"):
+            world.weather = Weather.load(file.parent / content.weather)
     return world
 
 
@@ -136,6 +142,8 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
     if world.path is not None and (base is None or world.path is not base.path):
         content["path"] = trajectory_fields(world.path, "path")
     content = {name: value for name, value in content.items() if value not in ("", [], {})}
+    if world.weather is not None:
+        content["weather"] = world.weather.to_mapping()
     config.parse(WorldFile, content, file)  # what is written can be read again
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
     write_whole(file, text.encode("utf-8"))

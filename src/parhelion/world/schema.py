@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from parhelion.core.config import Config
 from parhelion.core.pose import Pose
@@ -262,6 +262,15 @@ class WorldFile(Config):
     viewpoint: PoseEntry | None = None
     path: TrajectoryEntry | None = None
     """A drive through the world."""
+    weather: dict[str, Any] | str | None = None
+    """What a weather file says, or the name of one, relative to the world file's folder."""
+
+    @field_validator("weather", mode="before")
+    @classmethod
+    def _fields_or_file(cls, value: Any) -> Any:
+        if value is not None and not isinstance(value, (dict, str)):
+            raise ValueError("give the fields of a weather, or the name of a weather file")
+        return value
 
     @model_validator(mode="after")
     def _params_of_something(self) -> WorldFile:

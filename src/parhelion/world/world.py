@@ -16,6 +16,7 @@ from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.geometry import SceneGeometry
 from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
+from parhelion.weather.weather import Weather
 from parhelion.world.assemble import assemble, default_viewpoint
 from parhelion.world.choose import MaterialLike, TextureLike, choose_materials, texture_image
 from parhelion.world.labels import LabelTable
@@ -39,8 +40,6 @@ class World:
 
     def __init__(self, name: str = "") -> None:
         self.name = name
-        self.weather: Any = None
-        """What the air holds; None is clear air."""
         self.path: Trajectory | None = None
         """A drive through the world, where it has one."""
         self.materials: list[Material] = []
@@ -60,6 +59,7 @@ class World:
         self._instances_used: set[int] = {0}
         self._next_instance = 1
         self._viewpoint: Pose | None = None
+        self._weather: Weather | None = None
         self._loaded_files: dict[tuple[Any, ...], LoadedMesh] = {}
         self._texture_rows: dict[tuple[Any, ...], tuple[int, Any]] = {}
         self._cache: dict[Any, Any] = {}
@@ -374,6 +374,17 @@ class World:
     def has_own_viewpoint(self) -> bool:
         """Whether the viewpoint was set, and is not the default."""
         return self._viewpoint is not None
+
+    @property
+    def weather(self) -> Weather | None:
+        """What the air holds; None is clear air."""
+        return self._weather
+
+    @weather.setter
+    def weather(self, weather: Weather | None) -> None:
+        if weather is not None and not isinstance(weather, Weather):
+            raise ConfigError(f"world: weather must be a Weather, or None for clear air, got {type(weather).__name__}")
+        self._weather = weather
 
     def __repr__(self) -> str:
         actors = sum(item.is_actor for item in self._objects.values())

@@ -115,7 +115,7 @@ def _on_plane(
     slope = dr.dot(probe.normal, direction)
     range_m = dr.dot(probe.normal, probe.point - offset) / slope
     met = (part < DISAGREE) & (range_m > 0) & (range_m < light.optics.max_range)
-    power = light.power(dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material)
+    power = light.power(frame, dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material)
     there = Echo(range_m, power, part, probe.echo.actor)
     return met, choose(dr, met, there, Echo.none(light.engine))
 
@@ -152,8 +152,9 @@ def _sum_flat_beams(
     final = dr.while_loop(state, lambda *s: flat & (s[0] < light.sub_rays.count), step)
     _, power, moment, nearest, farthest = final
     spread = flat & (farthest - nearest > merge_distance)
-    one = flat & ~spread & (power > 0)
-    mean = Echo(middle + moment / dr.select(one, power, 1.0), power, part, first.echo.actor)
+    # A surface too dark or too near to send anything back is a surface still: it hides what lies behind it.
+    one = flat & ~spread
+    mean = Echo(middle + moment / dr.select(power > 0, power, 1.0), power, part, first.echo.actor)
     wide = (part == DISAGREE) | spread
     specular = mi.Bool(False)
     for probe in (first, *others):

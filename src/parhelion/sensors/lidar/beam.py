@@ -59,6 +59,17 @@ def footprint(beam: Beam) -> Footprint:
     )
 
 
+def cross_section(beam: Beam, range_m: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Area of the beam [m^2] at ranges [m]: within 1/e^2 of a Gaussian, within the edge of a uniform one."""
+    widen = 2.0 / float(_HALF_FWHM) if beam.profile == "gaussian" and beam.divergence_at == "fwhm" else 1.0
+    half = [
+        widen * (0.5e-3 * beam.exit_diameter_mm + np.asarray(range_m) * np.tan(0.5e-3 * angle))
+        for angle in beam.divergence_mrad
+    ]
+    area = (4.0 if beam.shape == "rectangle" else np.pi) * half[0] * half[1]
+    return np.maximum(area, 1e-12)
+
+
 def _half_width_in_points(beam: Beam) -> float:
     """Half the stated width in units of `unit_points`: standard deviations for a Gaussian, half widths else."""
     if beam.profile == "uniform":

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from parhelion.core.records import Scan, Waveform
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine
 from parhelion.sensors.lidar.adaptive import illuminate_adaptively
+from parhelion.sensors.lidar.air import Air, group_size
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.curve import Curve
@@ -25,9 +27,13 @@ from parhelion.sensors.lidar.noise import background_noise_factor
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.receiver import Detector, detect
 from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S, Reporter, Row, collect, report, scans_of
+from parhelion.sensors.lidar.scatterers import ScattererRows, draw_scatterers
 from parhelion.sensors.lidar.specular import ROWS as SPECULAR_ROWS
 from parhelion.sensors.lidar.specular import trace_specular
 from parhelion.sensors.lidar.target import Target
+from parhelion.sensors.lidar.weathered import LaunchWeather, WeatherOnDevice
+from parhelion.weather.medium import medium
+from parhelion.weather.weather import Weather
 
 # Sub-ray slots of one launch: enough to keep the device busy, few enough to keep memory flat (12 bytes a slot).
 _SLOTS_PER_LAUNCH = {"cpu": 4_000_000, "cuda": 32_000_000}
@@ -80,6 +86,8 @@ class LidarOnDevice:
             min_range=self.optics.min_range,
             max_range=self.optics.max_range,
         )
+        self.weather = WeatherOnDevice(engine, config, constant, self.noise_sigma if noise else 0.0)
+        self._group: int | None = None
         self._table: ShotTable | None = None
         self._shots: ShotArrays | None = None
         self._reporter: Reporter | None = None
@@ -109,7 +117,7 @@ class LidarOnDevice:
 
     def _upload(self, table: ShotTable) -> tuple[ShotArrays, Reporter]:
         if self._table is not table or self._shots is None or self._reporter is None:
-            self._table = table
+            self._table, self._group = table, None
             self._shots = ShotArrays.upload(self.engine, table)
             self._reporter = self._make_reporter(table)
         return self._shots, self._reporter
@@ -150,7 +158,14 @@ class LidarOnDevice:
         )
 
     def _emit(
-        self, target: Target, table: ShotTable, motions: list[Trajectory], times: list[float], streams: list[Stream]
+        self,
+        target: Target,
+        table: ShotTable,
+        motions: list[Trajectory],
+        times: list[float],
+        streams: list[Stream],
+        *,
+        lucky: bool = False,
     ) -> tuple[Beams, tuple[Any, Any]]:
         shots, _ = self._upload(table)
         duration = float(table.time.max(initial=0.0))
@@ -160,7 +175,23 @@ class LidarOnDevice:
             raise ConfigError("pose: the sensor's motion is not finite during the scan")
         words = np.array([stream.key for stream in streams], np.uint32)
         keys = self.engine.table(words[:, 0]), self.engine.table(words[:, 1])
-        return aim(self.engine, shots, knots, count, duration, keys, self.config.noise, noisy=self.noisy), keys
+        noise = self.config.noise
+        beams = aim(self.engine, shots, knots, count, duration, keys, noise, noisy=self.noisy, lucky=lucky)
+        return beams, keys
+
+    def _launch_weather(
+        self, target: Target, weather: Weather | None, time: float, beams: Beams
+    ) -> LaunchWeather | None:
+        """The weather of a launch, or None in clear air."""
+        if weather is None:
+            return None
+        air = medium(weather, time, self.config.wavelength_nm)
+        if air.is_clear:
+            return None
+        assert self._table is not None
+        if self._group is None:
+            self._group = group_size(self._table)
+        return self.weather.prepare(weather, air, beams, self._group, target.scene.origin)
 
     def scan(
         self,
@@ -170,24 +201,33 @@ class LidarOnDevice:
         times: list[float],
         streams: list[Stream],
         metadata: list[dict[str, Any]],
+        weather: Weather | None = None,
     ) -> list[Scan]:
-        """Scans that share one launch: emit, cast, reflect, detect, record."""
+        """Scans that share one launch: emit, cast, reflect, attenuate, detect, record."""
         if len(table) == 0:
             raise ConfigError(f"{self.config.name}: the pattern has no shots")
-        beams, keys = self._emit(target, table, motions, times, streams)
-        light = Illumination(target, self.sub_rays, self.optics)
+        beams, keys = self._emit(target, table, motions, times, streams, lucky=WeatherOnDevice.lucky(weather))
+        launch = self._launch_weather(target, weather, times[0], beams)
+        air = Air(self.optics.extinction) if launch is None else launch.air
+        light = Illumination(target, self.sub_rays, self.optics, air)
         if self.sampling == "adaptive":
             echoes = illuminate_adaptively(light, beams, self.detector.merge_distance)
         else:
             echoes = light.fixed(beams)
-        rows = self._receive_all(echoes, beams, keys)
+        in_air = None
+        if launch is not None and launch.scatterers is not None:
+            in_air = draw_scatterers(self.engine, launch.scatterers, echoes, beams, keys, air)
+        receive = partial(
+            self._receive, beams=beams, keys=keys, in_air=in_air, displaced=None if launch is None else launch.displaced
+        )
+        rows = self._receive_all(echoes, beams, receive)
         more_casts = None
         if self.bounces and target.has_specular:
             behind, some, more_casts = trace_specular(light, echoes, beams, self.bounces)
             if behind is not None:
                 own = self.engine.dr.arange(self.engine.mi.UInt32, len(some)) * SPECULAR_ROWS
                 blocks = [*echoes.blocks(self.engine, some), Block(behind, own, self.engine.mi.UInt32(SPECULAR_ROWS))]
-                self._overwrite(rows, some, self._receive(blocks, beams, some, keys))
+                self._overwrite(rows, some, receive(blocks, some))
         points = collect(target, rows, beams, self._upload(table)[0], self.sun_klx)
         # Read only now: to ask the device earlier would be to wait for it.
         specular = 0 if more_casts is None else int(self.engine.dr.sum(more_casts)[0])
@@ -196,24 +236,35 @@ class LidarOnDevice:
             entry["specular_casts_per_beam"] = specular / beams.count
         return scans_of(points, table, target, motions, times, metadata)
 
-    def _receive_all(self, echoes: Echoes, beams: Beams, keys: tuple[Any, Any]) -> list[Row]:
+    def _receive_all(self, echoes: Echoes, beams: Beams, receive: Callable[[list[Block], Any], list[Row]]) -> list[Row]:
         """Returns of all beams: of the narrow ones from their one echo, of the wide ones from all their slots."""
         dr, mi = self.engine.dr, self.engine.mi
         everyone = dr.arange(mi.UInt32, beams.count)
         if echoes.narrow is None:
-            return self._receive(echoes.blocks(self.engine, everyone), beams, everyone, keys)
-        rows = self._receive([Block(echoes.narrow, everyone, mi.UInt32(1))], beams, everyone, keys)
+            return receive(echoes.blocks(self.engine, everyone), everyone)
+        rows = receive([Block(echoes.narrow, everyone, mi.UInt32(1))], everyone)
         if echoes.wide is not None:
             first = dr.arange(mi.UInt32, len(echoes.wide_beams)) * echoes.slots
             blocks = [Block(echoes.wide, first, mi.UInt32(echoes.slots))]
-            self._overwrite(rows, echoes.wide_beams, self._receive(blocks, beams, echoes.wide_beams, keys))
+            self._overwrite(rows, echoes.wide_beams, receive(blocks, echoes.wide_beams))
         return rows
 
-    def _receive(self, blocks: list[Block], beams: Beams, beam: Any, keys: tuple[Any, Any]) -> list[Row]:
-        """Detect and report the beams with these numbers."""
+    def _receive(
+        self,
+        blocks: list[Block],
+        beam: Any,
+        *,
+        beams: Beams,
+        keys: tuple[Any, Any],
+        in_air: ScattererRows | None,
+        displaced: Any,
+    ) -> list[Row]:
+        """Detect and report the beams with these numbers, from their surfaces' echoes and those of the air."""
         assert self._reporter is not None
+        if in_air is not None:
+            blocks = in_air.join(self.engine, blocks, beam)
         found = detect(self.engine, self.detector, blocks, beams, beam, keys)
-        return report(self.engine, self._reporter, blocks, found, beams, beam, keys)
+        return report(self.engine, self._reporter, blocks, found, beams, beam, keys, displaced)
 
     def _overwrite(self, rows: list[Row], beam: Any, better: list[Row]) -> None:
         dr = self.engine.dr
@@ -242,7 +293,7 @@ class LidarOnDevice:
         if shots.min() < 0 or shots.max() >= len(table):
             raise ConfigError(f"shots: row numbers must be from 0 to {len(table) - 1}")
         beams, _ = self._emit(target, table, [motion], [start], [stream])
-        light = Illumination(target, self.sub_rays, self.optics)
+        light = Illumination(target, self.sub_rays, self.optics, Air(self.optics.extinction))
         echoes = light.fixed(beams)
         window = window_m or (0.0, self.config.range.max_m)
         pulse = self.config.receiver.pulse_length_ns * 1e-9

@@ -20,6 +20,8 @@ GHOST_BIT = 0x40000000
 """In the actor number: the path was folded by a mirror. Actor numbers stay far below it."""
 NO_ACTOR = 0x3FFFFFFF
 """The lower bits of an actor number that stands for none."""
+SCATTERER_BIT = 0x80000000
+"""In the actor number: the echo comes from the air, and the lower bits are the number of its origin."""
 
 
 @dataclass
@@ -88,6 +90,8 @@ class Block:
     """Row of each beam's first echo."""
     count: Any
     """How many rows each beam has."""
+    scale: Any = None
+    """Factor on the power of each beam's rows, or None."""
 
 
 @dataclass
@@ -110,6 +114,25 @@ class Echoes:
     """What the first four sub-rays of every beam met, as `adaptive.ProbeRows`, where adaptive sampling traced them."""
     specular: Any = None
     """Which beams have a probe on glass, water or a mirror; None where it was not asked yet."""
+
+    def reach(self, engine: Engine, beam: Any, active: Any) -> Any:
+        """Range of the farthest surface that beams meet [m], NO_ECHO where some of the beam meets none."""
+        dr, mi = engine.dr, engine.mi
+        one = mi.Float(0.0) if self.narrow is None else self.narrow.at(beam, active).range
+        if self.wide is None:
+            return one
+        place = beam if self.wide_place is None else dr.gather(mi.UInt32, self.wide_place, beam, active)
+        is_wide = active & (place != NOTHING)
+        first = dr.select(is_wide, place, 0) * self.slots
+        rows = self.wide
+
+        def step(k: Any, farthest: Any) -> Any:
+            range_m = rows.at(first + k, is_wide).range
+            return k + 1, dr.select(range_m > farthest, range_m, farthest)
+
+        state = (mi.UInt32(0), mi.Float(0.0))
+        _, farthest = dr.while_loop(state, lambda k, farthest: is_wide & (k < self.slots), step)
+        return dr.select(is_wide, farthest, one)
 
     def blocks(self, engine: Engine, beam: Any) -> list[Block]:
         """The echoes of beams by number."""

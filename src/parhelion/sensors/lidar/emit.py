@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.random import to_normal, words
+from parhelion.core.random import to_normal, to_unit, words
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.device import Engine
 from parhelion.rays.moving import interpolate_knots, rotate
@@ -22,6 +22,8 @@ KNOT_SPACING_S = 1e-3
 
 AIM_DRAW = 1000
 """Number of the random draw that moves a beam's direction, apart from the receiver's draws."""
+LUCK_DRAW = 1001
+"""Number of the draw that gives each pulse its luck with the weather."""
 
 
 @dataclass
@@ -69,6 +71,10 @@ class BeamFrame:
     origin: Any
     time: Any
     """Time after the window's start [s]."""
+    luck: Any
+    """Random number of the pulse in (0, 1), where the weather needs one; else 0."""
+    beam: Any
+    """Number of the beam."""
 
 
 @dataclass
@@ -81,7 +87,7 @@ class Beams:
     shot: Any
     """Row in the table of shots."""
     rows: tuple[Any, Any, Any]
-    """Axis and time, left, and origin: four numbers a beam each, so that one access fetches them."""
+    """Axis and time, left and luck, and origin: four numbers a beam each, so that one access fetches them."""
 
     def frame(self, engine: Engine, beam: Any) -> BeamFrame:
         """Beams by number."""
@@ -89,7 +95,7 @@ class Beams:
         axis, left, origin = (dr.gather(mi.Vector4f, rows, beam) for rows in self.rows)
         return BeamFrame(
             mi.Vector3f(axis.x, axis.y, axis.z), mi.Vector3f(left.x, left.y, left.z),
-            mi.Point3f(origin.x, origin.y, origin.z), axis.w,
+            mi.Point3f(origin.x, origin.y, origin.z), axis.w, left.w, beam,
         )  # fmt: skip
 
 
@@ -119,8 +125,12 @@ def aim(
     noise: Noise,
     *,
     noisy: bool,
+    lucky: bool = False,
 ) -> Beams:
-    """Point every shot of every scan: pose at the shot's own time, with jitter where the sensor has any."""
+    """Point every shot of every scan: pose at the shot's own time, with jitter where the sensor has any.
+
+    `lucky` gives each pulse a random number of its own.
+    """
     dr, mi = engine.dr, engine.mi
     count = len(knots) * shots.count
     index = dr.arange(mi.UInt32, count)
@@ -128,6 +138,10 @@ def aim(
     scan = index // per_scan
     shot = dr.gather(mi.UInt32, shots.order, index - scan * per_scan)
     axis, left, origin, time = (dr.gather(type(a), a, shot) for a in (shots.axis, shots.left, shots.origin, shots.time))
+    luck: Any = 0.0
+    if lucky:
+        key = tuple(dr.gather(mi.UInt32, k, scan) for k in keys)
+        luck = to_unit(words(key, shot, LUCK_DRAW)[0])  # type: ignore[arg-type]
     if noisy and (noise.azimuth_jitter_deg or noise.elevation_jitter_deg):
         key = tuple(dr.gather(mi.UInt32, k, scan) for k in keys)
         a, b, _, _ = words(key, shot, AIM_DRAW)  # type: ignore[arg-type]
@@ -141,7 +155,7 @@ def aim(
     start = position + rotate(dr, mi, turn, origin)
     world_axis, world_left = rotate(dr, mi, turn, axis), rotate(dr, mi, turn, left)
     rows = tuple(
-        dr.ravel(mi.Vector4f(v.x, v.y, v.z, last)) for v, last in ((world_axis, time), (world_left, 0.0), (start, 0.0))
+        dr.ravel(mi.Vector4f(v.x, v.y, v.z, last)) for v, last in ((world_axis, time), (world_left, luck), (start, 0.0))
     )
     dr.eval(scan, shot, *rows)
     return Beams(count, scan, shot, rows)  # type: ignore[arg-type]

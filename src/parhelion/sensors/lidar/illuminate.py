@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from parhelion.sensors.lidar.air import Air
 from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.echoes import NO_ACTOR, NO_ECHO, Echo, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import BeamFrame, Beams, SubRays
@@ -29,12 +30,13 @@ class Optics:
 class Illumination:
     """Traces the sub-rays of a sensor in one target."""
 
-    def __init__(self, target: Target, sub_rays: SubRays, optics: Optics) -> None:
-        self.target, self.sub_rays, self.optics = target, sub_rays, optics
+    def __init__(self, target: Target, sub_rays: SubRays, optics: Optics, air: Air) -> None:
+        self.target, self.sub_rays, self.optics, self.air = target, sub_rays, optics, air
         self.engine = target.engine
 
     def power(
         self,
+        frame: BeamFrame,
         part: Any,
         cosine: Any,
         range_m: Any,
@@ -53,7 +55,7 @@ class Illumination:
         material = self.target.material(part, active) if material is None else material
         power = received_power(
             weight=share * self.sub_rays.weight, reflected=self.target.reflected(part, material, cosine, hit, active),
-            range_m=range_m, extinction_per_m=optics.extinction, threshold=optics.threshold, overlap=overlap,
+            range_m=range_m, optical_depth=self.air.depth(frame, range_m), threshold=optics.threshold, overlap=overlap,
         )  # fmt: skip
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
 
@@ -65,7 +67,7 @@ class Illumination:
             frame.origin + offset, direction, frame.time, self.optics.max_range, coherent=coherent
         )
         cosine = dr.abs(dr.dot(hit.normal, direction))
-        power = self.power(dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)
+        power = self.power(frame, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         echo = Echo(dr.select(hit.found, hit.t, NO_ECHO), power, hit.part, actor)
         return echo, hit.normal, dr.fma(direction, hit.t, offset)

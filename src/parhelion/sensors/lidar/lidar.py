@@ -165,7 +165,10 @@ class Lidar:
             self._stream(seed, motion, start, None if frames is None else frames[i])
             for i, (motion, start) in enumerate(zip(motions, times, strict=True))
         ]
-        for batch in device.batches(target, times, same_shots=self._repeats):
+        weather = world.weather
+        # Weather is prepared for one time, too, where it changes.
+        same_air = weather is None or weather.is_still
+        for batch in device.batches(target, times, same_shots=self._repeats and same_air):
             rows = slice(*batch)
             metadata = [
                 {
@@ -175,7 +178,7 @@ class Lidar:
                 for start in times[rows]
             ]  # fmt: skip
             table = self.shots(times[batch[0]])
-            scans += device.scan(target, table, motions[rows], times[rows], streams[rows], metadata)
+            scans += device.scan(target, table, motions[rows], times[rows], streams[rows], metadata, weather)
         return scans
 
     def _target(self, world: World) -> Target:

@@ -93,13 +93,13 @@ def system_constant(rated: Sequence[RatedRange]) -> SystemConstant:
 
 
 def received_power(
-    *, weight: Any, reflected: Any, range_m: Any, extinction_per_m: Any, threshold: Any, overlap: Any = 1.0
+    *, weight: Any, reflected: Any, range_m: Any, optical_depth: Any, threshold: Any, overlap: Any = 1.0
 ) -> Any:
     """Received power of a sub-ray in units of P_min; arrays of either kind.
 
-    `reflected` is f cos(theta) [1/sr], `extinction_per_m` one way and uniform, `threshold` P_min / C [1/(m^2 sr)].
+    `reflected` is f cos(theta) [1/sr], `optical_depth` that of the air one way, `threshold` P_min / C [1/(m^2 sr)].
     Valid for a target larger than the sub-ray's share of the footprint, at any range above 0.
     """
-    xp = namespace(range_m, reflected)
+    xp = namespace(range_m, reflected, optical_depth)
     share = weight * reflected * overlap / (range_m * range_m)
-    return share * xp.exp(-2.0 * extinction_per_m * range_m) / threshold
+    return share * xp.exp(-2.0 * optical_depth) / threshold

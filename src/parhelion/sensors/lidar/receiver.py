@@ -180,6 +180,8 @@ class _Summer:
                 row = block.first + k
                 echo = block.rows.at(row, active)
                 p, r = echo.power, echo.range
+                if block.scale is not None:
+                    p = p * block.scale
                 real = p > 0.0
                 use = real & (r >= start) & (r <= end)
                 # The moment is kept relative to the nearest echo so far, so that float32 keeps tenths of a millimetre.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.curve import Curve
-from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, Block
+from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block
 from parhelion.sensors.lidar.emit import Beams, ShotArrays
 from parhelion.sensors.lidar.intensity import SCALES, near_infrared, reflectivity
 from parhelion.sensors.lidar.noise import range_sigma
@@ -70,13 +71,23 @@ class Row:
 
 
 def report(
-    engine: Engine, reporter: Reporter, blocks: list[Block], found: list[Return], beams: Beams, beam: Any, keys: Any
+    engine: Engine,
+    reporter: Reporter,
+    blocks: list[Block],
+    found: list[Return],
+    beams: Beams,
+    beam: Any,
+    keys: Any,
+    displaced: Callable[[Any, Any, Any], Any] | None = None,
 ) -> list[Row]:
-    """Noise, steps, scales and coordinates of each return."""
+    """Noise, steps, scales and coordinates of each return.
+
+    `displaced` is the range of a surface's return as the weather lets it appear, of range, shot and key.
+    """
     mi, dr = engine.mi, engine.dr
     shot = dr.gather(mi.UInt32, beams.shot, beam)
     key: Any = ()
-    if reporter.noisy:
+    if reporter.noisy or displaced is not None:
         scan = dr.gather(mi.UInt32, beams.scan, beam)
         key = tuple(dr.gather(mi.UInt32, word, scan) for word in keys)
     direction = dr.gather(mi.Vector3f, reporter.direction, shot)
@@ -91,7 +102,13 @@ def report(
         if reporter.noisy:
             a, b, _, _ = words(key, shot, _NOISE_DRAW + number)
             luck = to_normal(a, b)
-        range_m = _measured_range(engine, reporter, item, power, shot, luck[0], valid)
+        made = valid & (item.slot != FALSE_ALARM)
+        echo = echo_of(engine, blocks, item.slot, made)
+        in_air = made & ((echo.actor & SCATTERER_BIT) != 0)
+        true_range = item.range
+        if displaced is not None:
+            true_range = dr.select(made & ~in_air, displaced(true_range, shot, key), true_range)
+        range_m = _measured_range(engine, reporter, true_range, power, shot, luck[0], valid)
         equal = reflectivity(power, item.range, threshold=reporter.threshold, extinction_per_m=reporter.extinction)
         seen = power
         if reporter.noisy and reporter.intensity_sigma is not None:
@@ -100,12 +117,11 @@ def report(
         value = SCALES[reporter.intensity_scale](seen, equal)
         if reporter.intensity_resolution is not None:
             value = dr.round(value / reporter.intensity_resolution) * reporter.intensity_resolution
-        made = valid & (item.slot != FALSE_ALARM)
-        echo = echo_of(engine, blocks, item.slot, made)
         ghost = made & ((echo.actor & GHOST_BIT) != 0)
         source = dr.select(made, dr.select(ghost, mi.UInt32(_MULTIPATH), _SURFACE), _NOISE)
         actor = echo.actor & NO_ACTOR
-        actor = dr.select(made & (actor != NO_ACTOR), actor, NOTHING)
+        source = dr.select(in_air, actor, source)
+        actor = dr.select(made & ~in_air & (actor != NO_ACTOR), actor, NOTHING)
         rows.append(
             Row(
                 valid, origin + range_m * direction, range_m, seen, equal, value,
@@ -120,14 +136,14 @@ def report(
 
 
 def _measured_range(
-    engine: Engine, reporter: Reporter, item: Return, power: Any, shot: Any, luck: Any, valid: Any
+    engine: Engine, reporter: Reporter, true_range: Any, power: Any, shot: Any, luck: Any, valid: Any
 ) -> Any:
     """Range with noise, channel bias and the sensor's step; `luck` is a standard normal number a beam."""
     mi, dr = engine.mi, engine.dr
-    range_m = item.range
+    range_m = true_range
     if reporter.noisy:
         if reporter.sigma_curve is not None:
-            sigma = reporter.sigma_curve(dr.select(valid, item.range, 0.0), valid)
+            sigma = reporter.sigma_curve(dr.select(valid, true_range, 0.0), valid)
         else:
             snr = namespace(power).maximum(power, 1e-6) * reporter.threshold_to_noise
             sigma = range_sigma(snr, sigma_0=reporter.sigma_0, sigma_1=reporter.sigma_1)

@@ -72,8 +72,8 @@ def trace_specular(light: Illumination, echoes: Echoes, beams: Beams, bounces: i
     offset, direction = light.sub_rays.ray(frame, probe)
     surface, casts = _first_surface(light, echoes, frame, beam, probe, offset, direction, met)
     start = _Path(frame.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False))
-    behind, steps = _follow(light, _go_on(light, start, surface, mirror=False), frame.time, bounces)
-    ghost, more_steps = _follow(light, _go_on(light, start, surface, mirror=True), frame.time, bounces)
+    behind, steps = _follow(light, _go_on(light, start, surface, mirror=False), frame, bounces)
+    ghost, more_steps = _follow(light, _go_on(light, start, surface, mirror=True), frame, bounces)
     casts = casts + steps + more_steps
     # One word buffer for both: a beam's rows lie together.
     words = dr.zeros(mi.UInt32, 4 * ROWS * len(some))
@@ -158,7 +158,7 @@ def _go_on(light: Illumination, path: _Path, hit: Any, mirror: Any) -> _Path:
     )
 
 
-def _follow(light: Illumination, path: _Path, time: Any, bounces: int) -> tuple[Echo, Any]:
+def _follow(light: Illumination, path: _Path, frame: BeamFrame, bounces: int) -> tuple[Echo, Any]:
     """The echo at the end of a path, and how many rays it took."""
     dr, mi = light.engine.dr, light.engine.mi
     width = len(vars(path))
@@ -166,7 +166,7 @@ def _follow(light: Illumination, path: _Path, time: Any, bounces: int) -> tuple[
     def step(casts: Any, *state: Any) -> Any:
         now, echo = _Path(*state[:width]), Echo(*state[width:])
         room = namespace(now.length).maximum(light.optics.max_range - now.length, 0.0)
-        hit = light.target.scene.trace(now.origin, now.direction, time, room, now.active, coherent=True)
+        hit = light.target.scene.trace(now.origin, now.direction, frame.time, room, now.active, coherent=True)
         surface = dr.select(hit.found, hit.part, 0)
         casts = casts + 1
         goes_on = hit.found & light.target.is_specular(surface, hit.found) & (casts < bounces)
@@ -175,7 +175,7 @@ def _follow(light: Illumination, path: _Path, time: Any, bounces: int) -> tuple[
         cosine = dr.abs(dr.dot(hit.normal, now.direction))
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         actor |= dr.select(now.ghost, mi.UInt32(GHOST_BIT), 0)
-        last = Echo(length, light.power(surface, cosine, length, hit, ends, share=now.share), hit.part, actor)
+        last = Echo(length, light.power(frame, surface, cosine, length, hit, ends, share=now.share), hit.part, actor)
         echo = choose(dr, ends, last, echo)
         reflected, transmitted = light.target.specular(surface, cosine, hit.found)
         following = _go_on(light, now, hit, reflected > transmitted)

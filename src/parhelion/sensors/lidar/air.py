@@ -1,0 +1,243 @@
+"""The air between sensor and target: how much of the light is lost on the way, in kernels.
+
+Where the weather is the same everywhere, optical depth is extinction times range. Where it is not, the field is
+integrated once for each small group of neighbouring beams, along the middle one, and sub-rays look their own range up:
+fields vary over metres, while the beams of a group run within a metre or so of each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import namespace
+from parhelion.rays.device import Engine
+from parhelion.sensors.lidar.emit import BeamFrame, Beams
+from parhelion.sensors.lidar.patterns import ShotTable
+from parhelion.weather.dust_grid import DustGrid
+from parhelion.weather.fields import CELLS, DensityField, factor
+from parhelion.weather.medium import Component, Medium
+from parhelion.weather.rain import vane_pulse_extinction
+
+STEPS = 32
+"""Steps of the integral: their ends are even in the root of range, so that they are short near the sensor."""
+_GROUP_DEG = 1.6
+"""Beams of a group span at most about this angle."""
+_LARGEST_GROUP = 16
+
+
+def group_size(table: ShotTable) -> int:
+    """How many neighbouring beams share an integral: a divisor of the number of shots of every ring."""
+    order = np.lexsort((table.time, table.ring))
+    axis = table.direction[order].astype(np.float64)
+    if len(axis) < 2:
+        return 1
+    step = np.degrees(2.0 * np.arcsin(np.clip(np.linalg.norm(np.diff(axis, axis=0), axis=1) / 2.0, 0.0, 1.0)))
+    most = int(np.clip(_GROUP_DEG / max(float(np.median(step)), 1e-6), 1, _LARGEST_GROUP))
+    shared = int(np.gcd.reduce(np.unique(table.ring, return_counts=True)[1]))
+    return max(size for size in range(1, most + 1) if shared % size == 0)
+
+
+@dataclass
+class Air:
+    """What dims the light, for the beams of one launch."""
+
+    extinction: Any
+    """One way, the same everywhere [1/m]; clear air's own included."""
+    lucky_extinction: Any = None
+    """Extinction of rain of which every pulse meets a share by its own luck [1/m] (`vane`), or None."""
+    tables: list[DepthTable] = field(default_factory=list)
+    """Integrals of what is not the same everywhere."""
+    near: tuple[Any, Any] | None = None
+    """Optical depth of the drops that are drawn one by one, which dim the beam on their own, and the inverse of the
+    range within which they lie [1/m]; None where none are drawn."""
+
+    def depth(self, frame: BeamFrame, range_m: Any) -> Any:
+        """Optical depth from the sensor to a range, one way."""
+        depth = self.extinction * range_m
+        if self.lucky_extinction is not None:
+            depth = depth + vane_pulse_extinction(self.lucky_extinction, frame.luck) * range_m
+        for table in self.tables:
+            depth = depth + table.at(frame, range_m)
+        if self.near is not None:
+            drawn, per_m = self.near
+            depth = depth - drawn * namespace(range_m).minimum(range_m * per_m, 1.0)
+        return depth
+
+
+class DepthTable:
+    """Optical depth along groups of beams, at the ends of STEPS steps."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        beams: Beams,
+        group: int,
+        fields: list[FieldOnDevice],
+        max_range: Any,
+        *,
+        lucky: bool = False,
+        watched: FieldOnDevice | None = None,
+        other_extinction: Any = None,
+    ) -> None:
+        """Integrate fields up to a range [m].
+
+        `lucky`: the depth counts with each pulse's luck. `watched`: a field whose densest echo is wanted; what else
+        dims it besides these fields is `other_extinction` [1/m].
+        """
+        self.engine, self.group, self.max_range, self.lucky = engine, group, max_range, lucky
+        self.count = beams.count // group
+        self.densest: tuple[Any, Any] | None = None
+        """Largest density factor times T^2 / range^2 along each group, and the range where it is."""
+        self._integrate(beams, fields, watched, other_extinction)
+
+    def _integrate(self, beams: Beams, fields: list[FieldOnDevice], watched: Any, other: Any) -> None:
+        dr, mi = self.engine.dr, self.engine.mi
+        group = dr.arange(mi.UInt32, self.count)
+        frame = beams.frame(self.engine, group * self.group + self.group // 2)
+        rows = dr.zeros(mi.Float, 2 * STEPS * self.count)
+        scale = self.max_range / STEPS**2
+
+        def step(k: Any, depth: Any, best: Any, where: Any) -> Any:
+            number = mi.Float(k)
+            middle, length = scale * (number * (number + 1.0) + 0.5), scale * (2.0 * number + 1.0)
+            passed = mi.Float(0.0)
+            for one in fields:
+                passed += one.extinction(frame, middle) * length
+            dr.scatter(rows, mi.Vector2f(depth, passed), group * STEPS + k)
+            if watched is not None:
+                dimmed = dr.exp(-2.0 * (depth + 0.5 * passed + other * middle)) / (middle * middle)
+                value = watched.factor(frame, middle) * dimmed
+                # Within the nearest metres the pulse is longer than the range: its echo there has a form of its own.
+                better = (middle > _NEAR_M) & (value > best)
+                best, where = dr.select(better, value, best), dr.select(better, middle, where)
+            return k + 1, depth + passed, best, where
+
+        state = (mi.UInt32(0), mi.Float(0.0), mi.Float(0.0), mi.Float(0.0))
+        _, _, best, where = dr.while_loop(state, lambda *s: s[0] < STEPS, step)
+        if watched is not None:
+            self.densest = (best, where)
+            dr.eval(best, where)
+        dr.eval(rows)
+        self.rows = rows
+
+    def at(self, frame: BeamFrame, range_m: Any) -> Any:
+        """Optical depth to a range along beams."""
+        dr, mi = self.engine.dr, self.engine.mi
+        xp = namespace(range_m)
+        place = xp.minimum(dr.sqrt(range_m / self.max_range) * STEPS, STEPS - 1e-3)
+        step = mi.UInt32(place)
+        row = dr.gather(mi.Vector2f, self.rows, (frame.beam // self.group) * STEPS + step)
+        below = mi.Float(step)
+        depth = row.x + row.y * ((place - below) * (place + below) / (2.0 * below + 1.0))
+        return vane_pulse_extinction(depth, frame.luck) if self.lucky else depth
+
+    def range_at(self, frame: BeamFrame, depth: Any, reach: Any) -> tuple[Any, Any]:
+        """The range at which beams have passed an optical depth, and whether that is nearer than `reach` [m]."""
+        dr, mi = self.engine.dr, self.engine.mi
+        first = (frame.beam // self.group) * STEPS
+        step, _ = dr.while_loop(
+            (mi.UInt32(0), mi.Bool(True)),
+            lambda k, going: going & (k < STEPS),
+            lambda k, going: _next_step(dr, mi, self.rows, first, k, depth),
+        )
+        inside = step < STEPS
+        row = dr.gather(mi.Vector2f, self.rows, first + dr.select(inside, step, 0), inside)
+        below = mi.Float(step)
+        share = (depth - row.x) / dr.select(row.y > 0, row.y, 1.0)
+        # Range is quadratic in the place, and depth linear in range within a step.
+        range_m = (below * below + share * (2.0 * below + 1.0)) * self.max_range / STEPS**2
+        return range_m, inside & (range_m < reach)
+
+
+_NEAR_M = 3.0
+
+
+def _next_step(dr: Any, mi: Any, rows: Any, first: Any, k: Any, depth: Any) -> tuple[Any, Any]:
+    row = dr.gather(mi.Vector2f, rows, first + k)
+    short = row.x + row.y < depth
+    return dr.select(short, k + 1, k), short
+
+
+class FieldOnDevice:
+    """Uneven rain, fog or snow."""
+
+    def __init__(self, engine: Engine, part: Component, medium: Medium, local_origin: NDArray[np.float64]) -> None:
+        assert part.field is not None
+        self.engine, self.field = engine, part.field
+        dr, mi = engine.dr, engine.mi
+        self.mean = dr.opaque(mi.Float, part.extinction_per_m)
+        self.table = uploaded(engine, part.field)
+        cell = part.field.cell_m
+        self.per_m = dr.opaque(mi.Float, 1.0 / cell)
+        # In float64 and within one period, so that worlds far from zero lose nothing.
+        start = np.mod((local_origin - medium.drift_m) / cell, CELLS)
+        self.start = [dr.opaque(mi.Float, float(v)) for v in start]
+        self.wind = [dr.opaque(mi.Float, float(v) / cell) for v in medium.wind_m_s]
+
+    def factor(self, frame: BeamFrame, range_m: Any) -> Any:
+        """Factor on density at a range along beams."""
+        places = [
+            start + self.per_m * (o + range_m * d) - wind * frame.time
+            for start, wind, o, d in zip(self.start, self.wind, frame.origin, frame.axis, strict=True)
+        ]
+        if self.field.flat:
+            places[2] = 0.0 * places[2]
+        return factor(self.table, *places)
+
+    def extinction(self, frame: BeamFrame, range_m: Any) -> Any:
+        """Extinction at a range along beams [1/m]."""
+        return self.mean * self.factor(frame, range_m)
+
+
+_uploaded: dict[int, tuple[DensityField, Any]] = {}
+
+
+def uploaded(engine: Engine, density: DensityField) -> Any:
+    """The table of a field on the device, copied once."""
+    key = id(density.table)
+    if key not in _uploaded or _uploaded[key][0].table is not density.table:
+        if len(_uploaded) >= 8:
+            _uploaded.clear()
+        _uploaded[key] = (density, engine.table(density.table))
+    return _uploaded[key][1]
+
+
+class DustOnDevice:
+    """A grid of dust."""
+
+    def __init__(self, engine: Engine, grid: DustGrid, per_mass: float, local_origin: NDArray[np.float64]) -> None:
+        self.engine = engine
+        dr, mi = engine.dr, engine.mi
+        # A row of nodes more on every side, all empty: outside is where the nearest node is one of these.
+        padded = np.pad(grid.extinction(per_mass), 1)
+        self.table = engine.table(padded)
+        self.size = [dr.opaque(mi.UInt32, n) for n in padded.shape]
+        self.per_m = dr.opaque(mi.Float, 1.0 / grid.cell_m)
+        start = (local_origin - grid.origin_m) / grid.cell_m + 1.0
+        self.start = [dr.opaque(mi.Float, float(v)) for v in start]
+
+    def extinction(self, frame: BeamFrame, range_m: Any) -> Any:
+        """Extinction at a range along beams [1/m], linear between nodes."""
+        dr, mi = self.engine.dr, self.engine.mi
+        xp = namespace(range_m)
+        index, share = [], []
+        inside = mi.Bool(True)
+        for start, size, o, d in zip(self.start, self.size, frame.origin, frame.axis, strict=True):
+            place = start + self.per_m * (o + range_m * d)
+            inside &= (place >= 0.0) & (place < mi.Float(size) - 1.0)
+            place = xp.clip(place, 0.0, mi.Float(size) - 1.001)
+            index.append(mi.UInt32(place))
+            share.append(place - mi.Float(index[-1]))
+        total = mi.Float(0.0)
+        for corner in np.ndindex(2, 2, 2):
+            row = mi.UInt32(0)
+            weight = mi.Float(1.0)
+            for at, size, i, s in zip(corner, self.size, index, share, strict=True):
+                row = row * size + i + at
+                weight *= s if at else 1.0 - s
+            total += weight * dr.gather(mi.Float, self.table, row, inside)
+        return total

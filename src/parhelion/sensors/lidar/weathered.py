@@ -1,0 +1,234 @@
+"""A weather as one lidar meets it: how its air dims, which of its drops are detected, what its fog sends back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.random import to_normal, to_unit, words
+from parhelion.rays.device import Engine
+from parhelion.sensors.lidar.air import Air, DepthTable, DustOnDevice, FieldOnDevice
+from parhelion.sensors.lidar.beam import cross_section
+from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.lidar.emit import Beams
+from parhelion.sensors.lidar.link_budget import SystemConstant
+from parhelion.sensors.lidar.scatterers import (
+    DUST_LIDAR_RATIO_SR,
+    RAIN,
+    SNOW,
+    SOFT_DEVIATION,
+    Falling,
+    Scatterers,
+    SoftEcho,
+)
+from parhelion.weather.detectable import detectable
+from parhelion.weather.drop_sizes import drop_sizes
+from parhelion.weather.fog import near_overlap, soft_echo
+from parhelion.weather.medium import Medium
+from parhelion.weather.rain import drop_backscatter, goodin2019_range_sigma, rain_range_shift, vane_range
+from parhelion.weather.snow import flake_backscatter
+from parhelion.weather.weather import Weather
+
+SPEED_OF_LIGHT_M_S = 299_792_458.0
+_SOFT_STEPS = 128
+_LEAST_FLOOR = 0.15
+_RANGE_ERROR_DRAW = 4000
+_DENSEST_FACTOR = 5.0
+"""Uneven fog is hardly anywhere denser than this many times its mean."""
+
+
+@dataclass
+class LaunchWeather:
+    """What the kernels of one launch need to know of the weather."""
+
+    air: Air
+    scatterers: Scatterers | None
+    displaced: Callable[[Any, Any, Any], Any] | None
+    """Range of a surface's return as the rain lets it appear, of range [m], shot and key; None where it is the true."""
+
+
+class WeatherOnDevice:
+    """The tables of a sensor for weathers, made when first needed."""
+
+    def __init__(self, engine: Engine, config: LidarConfig, constant: SystemConstant, noise_sigma: float) -> None:
+        self.engine, self.config, self.constant = engine, config, constant
+        # Echoes below the threshold may pass it with the receiver's noise: those are drawn, too.
+        self.floor = max(1.0 - 5.0 * noise_sigma, _LEAST_FLOOR)
+        self.pulse_length_m = SPEED_OF_LIGHT_M_S * config.receiver.pulse_length_ns * 1e-9
+        self._falling: dict[tuple[Any, ...], Falling | None] = {}
+        self._soft: dict[tuple[float, float], tuple[float, float, Any]] = {}
+
+    @staticmethod
+    def lucky(weather: Weather | None) -> bool:
+        """Whether extinction varies from pulse to pulse."""
+        return weather is not None and weather.rain is not None and weather.rain.model == "vane"
+
+    def prepare(
+        self, weather: Weather, medium: Medium, beams: Beams, group: int, local_origin: NDArray[np.float64]
+    ) -> LaunchWeather:
+        """Everything for the beams of a launch."""
+        engine, dr, mi = self.engine, self.engine.dr, self.engine.mi
+        lucky = self.lucky(weather)
+        uniform = self.constant.gamma_per_m
+        lucky_extinction: Any = None
+        common: list[FieldOnDevice] = []
+        own: list[FieldOnDevice] = []
+        fields: dict[str, FieldOnDevice] = {}
+        for part in medium.components:
+            with_luck = lucky and part.kind == "rain"
+            if part.field is not None:
+                fields[part.kind] = FieldOnDevice(engine, part, medium, local_origin)
+                (own if with_luck else common).append(fields[part.kind])
+            elif with_luck:
+                lucky_extinction = dr.opaque(mi.Float, part.extinction_per_m)
+            else:
+                uniform += part.extinction_per_m
+        mean = self.constant.gamma_per_m + sum(part.extinction_per_m for part in medium.components)
+        extinction = dr.opaque(mi.Float, uniform)
+        reach = dr.opaque(mi.Float, self.config.range.max_m)
+        soft = self._soft_echo(medium, fields.get("fog"), mean)
+        air = Air(extinction, lucky_extinction)
+        if common:
+            watched = fields.get("fog") if soft is not None else None
+            table = DepthTable(engine, beams, group, common, reach, watched=watched, other_extinction=extinction)
+            air.tables.append(table)
+            if soft is not None and watched is not None:
+                soft.table = table
+        if own:
+            air.tables.append(DepthTable(engine, beams, group, own, reach, lucky=True))
+        dust = None
+        if medium.dust:
+            grids = [DustOnDevice(engine, grid, per_mass, local_origin) for grid, per_mass in medium.dust]
+            # Grids have what fields have: extinction along a beam.
+            dust = DepthTable(engine, beams, group, grids, reach), grids  # type: ignore[arg-type]
+            air.tables.append(dust[0])
+        falling = self._all_falling(weather, medium, mean, fields)
+        if falling:
+            depth = sum(kind.depth for kind, _ in falling)
+            zone = max(kind.farthest_m for kind, _ in falling)
+            air.near = dr.opaque(mi.Float, depth), dr.opaque(mi.Float, 1.0 / zone)
+        scatterers = None
+        if falling or soft is not None or dust is not None:
+            gain = 0.5 * self.pulse_length_m / (DUST_LIDAR_RATIO_SR * self.constant.threshold)
+            scatterers = Scatterers(falling, soft, dust, dr.opaque(mi.Float, gain))
+        return LaunchWeather(air, scatterers, self._displaced(weather, medium))
+
+    # ---- drops and flakes --------------------------------------------------------------------------------------
+
+    def _all_falling(
+        self, weather: Weather, medium: Medium, extinction: float, fields: dict[str, FieldOnDevice]
+    ) -> list[tuple[Falling, FieldOnDevice | None]]:
+        wanted: list[tuple[int, str, float, str]] = []
+        if weather.rain is not None and medium.rain_rate_mm_h > 0.0:
+            wanted.append((RAIN, weather.rain.drop_sizes, medium.rain_rate_mm_h, "rain"))
+        if weather.snow is not None and medium.snow_rate_mm_h > 0.0:
+            wanted.append((SNOW, "gunn-marshall", medium.snow_rate_mm_h, "snow"))
+        found = []
+        for origin, sizes, rate, kind in wanted:
+            key = (origin, sizes, rate, round(extinction, 6))
+            if key not in self._falling:
+                if len(self._falling) >= 64:  # rates that change with time: the oldest are not asked for again
+                    self._falling.pop(next(iter(self._falling)))
+                self._falling[key] = self._make_falling(origin, sizes, rate, extinction)
+            drops = self._falling[key]
+            if drops is not None:
+                found.append((drops, fields.get(kind)))
+        return found
+
+    def _make_falling(self, origin: int, sizes_name: str, rate: float, extinction: float) -> Falling | None:
+        sizes = drop_sizes(sizes_name, rate)
+        limits, threshold = self.config.range, self.constant.threshold
+
+        def backscatter(diameter_mm: NDArray[Any]) -> NDArray[Any]:
+            if origin == SNOW:
+                return flake_backscatter(diameter_mm)
+            return drop_backscatter(diameter_mm, self.config.wavelength_nm)
+
+        def area(range_m: NDArray[Any]) -> NDArray[Any]:
+            return cross_section(self.config.beam, range_m)
+
+        table = detectable(
+            sizes, backscatter, area=area, overlap=self.overlap, extinction_per_m=extinction, threshold=threshold,
+            floor=self.floor, least_range_m=limits.min_m, largest_range_m=limits.max_m,
+        )  # fmt: skip
+        if not table.mean > 1e-9:
+            return None
+
+        def geometry(range_m: NDArray[Any]) -> NDArray[Any]:
+            dimmed = self.overlap(range_m) * np.exp(-2.0 * extinction * range_m)
+            return dimmed / (area(range_m) * range_m**2 * threshold)
+
+        return Falling(self.engine, origin, table, backscatter=backscatter, geometry=geometry, area=area)
+
+    def overlap(self, range_m: NDArray[Any]) -> NDArray[Any]:
+        """Overlap of emitter and receiver: the sensor's own, or the one that Hahner et al. 2021 take."""
+        points = self.config.range.overlap
+        if points:
+            at, value = np.asarray(points, dtype=np.float64).T
+            return np.interp(range_m, at, value)
+        return np.asarray(near_overlap(np.asarray(range_m, dtype=np.float64)))
+
+    # ---- fog ---------------------------------------------------------------------------------------------------
+
+    def _soft_echo(self, medium: Medium, field: FieldOnDevice | None, extinction: float) -> SoftEcho | None:
+        if medium.backscatter_per_m_sr <= 0.0:
+            return None
+        dr, mi = self.engine.dr, self.engine.mi
+        key = (round(medium.backscatter_per_m_sr, 9), round(extinction, 6))
+        if key not in self._soft:
+            if len(self._soft) >= 64:
+                self._soft.pop(next(iter(self._soft)))
+            self._soft[key] = self._soft_curve(medium.backscatter_per_m_sr, extinction)
+        peak_m, power, ranges = self._soft[key]
+        if power * (1.0 + 5.0 * SOFT_DEVIATION) * (1.0 if field is None else _DENSEST_FACTOR) < self.floor:
+            return None
+        far_gain = medium.backscatter_per_m_sr * 0.5 * self.pulse_length_m / self.constant.threshold
+        return SoftEcho(
+            peak_m, dr.opaque(mi.Float, power), self.engine.table(ranges), _SOFT_STEPS,
+            dr.opaque(mi.Float, far_gain), field, None,
+        )  # fmt: skip
+
+    def _soft_curve(self, backscatter: float, extinction: float) -> tuple[float, float, NDArray[np.float64]]:
+        """Range and power of the echo's peak, and ranges at even steps of probability.
+
+        Where the fluctuating signal is highest: with a gamma law of shape m in each stretch of fog, that is near a
+        place with a chance that falls like the mean signal to the power m.
+        """
+        limits = self.config.range
+        grid = np.geomspace(max(limits.min_m, 0.05), min(limits.max_m, 200.0), 800)
+        signal = soft_echo(
+            grid, extinction_per_m=extinction, backscatter_per_m_sr=backscatter, pulse_length_m=self.pulse_length_m,
+            overlap=self.overlap,
+        ) / self.constant.threshold  # fmt: skip
+        peak = int(np.argmax(signal))
+        if not signal[peak] > 0.0:
+            return float(grid[0]), 0.0, np.full(_SOFT_STEPS + 1, grid[0])
+        weight = (signal / signal[peak]) ** (1.0 / SOFT_DEVIATION**2)
+        likely = weight > 1e-4  # beyond, rounding would leave a long tail at the last step
+        chance = np.cumsum((weight * np.gradient(grid))[likely])
+        even = np.linspace(0.0, 1.0, _SOFT_STEPS + 1)
+        return float(grid[peak]), float(signal[peak]), np.interp(even, chance / chance[-1], grid[likely])
+
+    # ---- range -------------------------------------------------------------------------------------------------
+
+    def _displaced(self, weather: Weather, medium: Medium) -> Callable[[Any, Any, Any], Any] | None:
+        part = medium.component("rain")
+        if weather.rain is None or part is None:
+            return None
+        dr, mi = self.engine.dr, self.engine.mi
+        model = weather.rain.model
+        rate, extinction = (dr.opaque(mi.Float, v) for v in (medium.rain_rate_mm_h, part.extinction_per_m))
+
+        def displaced(range_m: Any, shot: Any, key: Any) -> Any:
+            if model == "vane":
+                return vane_range(range_m, to_unit(words(key, shot, _RANGE_ERROR_DRAW)[0]))
+            if model == "goodin2019":
+                a, b, _, _ = words(key, shot, _RANGE_ERROR_DRAW)
+                return range_m + goodin2019_range_sigma(range_m, rate) * to_normal(a, b)[0]
+            return range_m + rain_range_shift(extinction * range_m)
+
+        return displaced
