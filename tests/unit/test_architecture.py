@@ -34,7 +34,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": {"core", "rays", "surfaces", "weather", "io", "world", "sensors", "pictures", "(public names)"},
 }
 # A cloud reads and writes itself: two methods open the door to the formats, when they are called.
-DOORS = {("core/records.py", "load", "io"), ("core/records.py", "save", "io")}
+# Likewise a weather that is applied to a cloud opens the door to the sensor that recorded it.
+DOORS = {
+    ("core/records.py", "load", "io"),
+    ("core/records.py", "save", "io"),
+    ("weather/weather.py", "apply", "sensors"),
+}
 
 HEAVY = {"mitsuba", "drjit", "trimesh", "scipy", "matplotlib", "PIL", "laspy", "plyfile", "lazrs", "miepython"}
 

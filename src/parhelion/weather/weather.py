@@ -14,6 +14,8 @@ import yaml
 
 from parhelion.core import config
 from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Pose
+from parhelion.core.records import PointCloud
 from parhelion.weather.config import (
     DustCloud,
     DustTrail,
@@ -179,6 +181,33 @@ class Weather:
             elif short in given and kind not in given:
                 values[kind] = None
         return Weather(**values)
+
+    def apply(
+        self,
+        cloud: PointCloud,
+        *,
+        sensor: Any,
+        seed: int = 0,
+        frame: int = 0,
+        time: float = 0.0,
+        pose: Pose | None = None,
+        reflectance: float | None = None,
+        no_returns: str = "auto",
+    ) -> PointCloud:
+        """A recorded cloud as it would have been in this weather.
+
+        `sensor` is the `Lidar` that recorded it, or its name; `seed` and `frame` choose the drops; `time` [s] is where
+        in its changes the weather is. `pose` is where the sensor stood, which only uneven weather and dust ask for.
+        `reflectance` stands for intensity where the cloud has none. `no_returns`: 'auto' takes shots without a return
+        from the cloud, or finds them by the sensor's pattern where the cloud has ring and time; 'none' leaves them out.
+        What could not be done is said in `metadata['weather_notes']`.
+        """
+        from parhelion.sensors.lidar.recorded import lidar_of, weathered  # the door to the sensor's physics
+
+        return weathered(
+            cloud, self, lidar_of(sensor), seed=seed, frame=frame, time=time, pose=pose, reflectance=reflectance,
+            no_returns=no_returns,
+        )  # fmt: skip
 
     # ---- files -------------------------------------------------------------------------------------------------
 

@@ -75,6 +75,27 @@ def near_infrared(reflectance: Any, *, sun_klx: Any) -> Any:
     return namespace(reflectance).minimum(10.0 * sun_klx * reflectance, 65535.0)
 
 
+def reflectivity_of(scale: str, value: Any) -> Any:
+    """The reflectivity that a vendor's intensity stands for, where its scale is one of reflectivity; else None."""
+    xp = namespace(value)
+    if scale in ("velodyne", "robosense"):
+        return xp.where(value <= 100.0, 0.01 * value, xp.exp((value - 100.0) * (np.log(1000.0) / 155.0)))
+    if scale == "livox":
+        return xp.where(value <= 150.0, value / 150.0, xp.exp((value - 150.0) * (np.log(1000.0) / 105.0)))
+    if scale == "hesai":
+        return 0.01 * value
+    return value if scale == "reflectance" else None
+
+
+def power_of(scale: str, value: Any) -> Any:
+    """The power in units of P_min that a vendor's intensity stands for, where its scale is one of power; else None."""
+    if scale == "ouster":
+        return value / 12.0
+    if scale == "echo":
+        return namespace(value).exp(value * (np.log(1e5) / 255.0))
+    return value if scale == "power" else None
+
+
 SCALES: Mapping[str, Callable[[Any, Any], Any]] = {
     "velodyne": velodyne,
     "ouster": ouster,

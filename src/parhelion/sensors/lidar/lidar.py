@@ -71,6 +71,8 @@ class Lidar:
         self._repeats = repeats(config.pattern)
         self._table: ShotTable | None = None
         self._on_device: LidarOnDevice | None = None
+        self.recorded_weather: Any = None
+        """Tables for weather on recorded clouds, made when first needed."""
         self.shots(0.0)  # a wrong rate or table file is told now, not at the first scan
 
     @property

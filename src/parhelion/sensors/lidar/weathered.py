@@ -68,12 +68,20 @@ class WeatherOnDevice:
         return weather is not None and weather.rain is not None and weather.rain.model == "vane"
 
     def prepare(
-        self, weather: Weather, medium: Medium, beams: Beams, group: int, local_origin: NDArray[np.float64]
+        self,
+        weather: Weather,
+        medium: Medium,
+        beams: Beams,
+        group: int,
+        local_origin: NDArray[np.float64],
+        *,
+        clear_per_m: float | None = None,
     ) -> LaunchWeather:
-        """Everything for the beams of a launch."""
+        """Everything for the beams of a launch; `clear_per_m` is the extinction of air without weather [1/m]."""
+        clear_air = self.constant.gamma_per_m if clear_per_m is None else clear_per_m
         engine, dr, mi = self.engine, self.engine.dr, self.engine.mi
         lucky = self.lucky(weather)
-        uniform = self.constant.gamma_per_m
+        uniform = clear_air
         lucky_extinction: Any = None
         common: list[FieldOnDevice] = []
         own: list[FieldOnDevice] = []
@@ -87,7 +95,7 @@ class WeatherOnDevice:
                 lucky_extinction = dr.opaque(mi.Float, part.extinction_per_m)
             else:
                 uniform += part.extinction_per_m
-        mean = self.constant.gamma_per_m + sum(part.extinction_per_m for part in medium.components)
+        mean = clear_air + sum(part.extinction_per_m for part in medium.components)
         extinction = dr.opaque(mi.Float, uniform)
         reach = dr.opaque(mi.Float, self.config.range.max_m)
         soft = self._soft_echo(medium, fields.get("fog"), mean)

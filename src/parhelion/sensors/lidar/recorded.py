@@ -1,0 +1,350 @@
+"""Weather on recorded clouds: what a sensor would have written down, had it rained.
+
+A recording keeps of each shot where it went, how far and how bright. That is all that weather needs: the echo is
+dimmed, the air's own echoes are drawn, and both go through the sensor's receiver once more. The sensor's own noise is
+in the recording already, so none is added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import namespace
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Pose
+from parhelion.core.random import Stream
+from parhelion.core.records import FIELDS, ORIGINS, PointCloud, Scan
+from parhelion.rays.device import engine
+from parhelion.rays.scene import NOTHING
+from parhelion.sensors.lidar.air import Air
+from parhelion.sensors.lidar.echoes import NO_ECHO, SCATTERER_BIT, Block, Echo, Echoes, EchoRows
+from parhelion.sensors.lidar.emit import Beams
+from parhelion.sensors.lidar.intensity import SCALES, power_of, reflectivity, reflectivity_of
+from parhelion.sensors.lidar.lidar import Lidar
+from parhelion.sensors.lidar.receiver import Detector, detect, echo_of
+from parhelion.sensors.lidar.recorded_shots import RecordedShots, recorded_shots
+from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S
+from parhelion.sensors.lidar.scatterers import draw_scatterers
+from parhelion.sensors.lidar.weathered import WeatherOnDevice
+from parhelion.weather.medium import Medium, medium
+from parhelion.weather.weather import Weather
+
+
+def lidar_of(sensor: Any) -> Lidar:
+    """A lidar, or the one that a name or file stands for."""
+    return sensor if isinstance(sensor, Lidar) else _named(str(sensor))
+
+
+@lru_cache(maxsize=8)
+def _named(name: str) -> Lidar:
+    return Lidar(name)
+
+
+def weathered(
+    cloud: PointCloud,
+    weather: Weather,
+    lidar: Lidar,
+    *,
+    seed: int = 0,
+    frame: int = 0,
+    time: float = 0.0,
+    pose: Pose | None = None,
+    reflectance: float | None = None,
+    no_returns: str = "auto",
+) -> PointCloud:
+    """A cloud as it would have been in this weather.
+
+    `lidar` is the sensor that recorded it. `pose` is where it stood in the world, which only uneven weather and dust
+    ask for. `reflectance` stands for intensity where the cloud has none. `no_returns` says where shots without a
+    return come from: 'auto' (from the cloud, else from the sensor's pattern where the cloud has ring and time), 'none'.
+    What could not be done is said in `metadata['weather_notes']`.
+    """
+    if not isinstance(cloud, PointCloud):
+        raise ConfigError(f"weather: expected a parhelion PointCloud, got {type(cloud).__name__}")
+    if reflectance is not None and not (np.isfinite(reflectance) and 0.0 < reflectance <= 1.0):
+        raise ConfigError(f"reflectance: must be above 0 and at most 1, got {reflectance!r}")
+    air = medium(weather, time, lidar.config.wavelength_nm)
+    if air.is_clear:
+        return cloud
+    shots = recorded_shots(cloud, lidar, no_returns)
+    if shots.count == 0:
+        return cloud
+    launch = _Launch(lidar, weather, air, Stream(seed, f"recorded/{lidar.model}", frame))
+    found = launch.run(cloud, shots, reflectance, pose or Pose())
+    return _assembled(cloud, shots, found)
+
+
+@dataclass
+class _Found:
+    """The returns after weather, as NumPy arrays in order of shot and range."""
+
+    xyz: NDArray[np.float32]
+    range_m: NDArray[np.float32]
+    power: NDArray[np.float32]
+    reflectivity: NDArray[np.float32]
+    intensity: NDArray[np.float32]
+    shot: NDArray[np.uint32]
+    source: NDArray[np.uint32]
+    """Row of the cloud that the point was, or NOTHING."""
+    origin: NDArray[np.uint32]
+
+
+class _Launch:
+    """One cloud on the device."""
+
+    def __init__(self, lidar: Lidar, weather: Weather, air: Medium, stream: Stream) -> None:
+        self.engine = engine()
+        self.lidar, self.config, self.constant = lidar, lidar.config, lidar.system_constant
+        self.weather, self.air, self.stream = weather, air, stream
+
+    def run(self, cloud: PointCloud, shots: RecordedShots, reflectance: float | None, pose: Pose) -> _Found:
+        """Dim, draw, detect."""
+        dr, mi = self.engine.dr, self.engine.mi
+        direction, length = self._directions(shots)
+        key = tuple(self.engine.table(np.array([word], np.uint32)) for word in self.stream.key)
+        beams = self._beams(shots, direction, pose)
+        device = _device(self.lidar, self.engine)
+        launch = device.prepare(self.weather, self.air, beams, 1, pose.xyz, clear_per_m=0.0)
+        echoes = self._surfaces(cloud, shots, length, reflectance, beams, launch.air)
+        beam = dr.arange(mi.UInt32, shots.count)
+        blocks = echoes.blocks(self.engine, beam)
+        if launch.scatterers is not None:
+            in_air = draw_scatterers(self.engine, launch.scatterers, echoes, beams, key, launch.air)  # type: ignore[arg-type]
+            if in_air is not None:
+                blocks = in_air.join(self.engine, blocks, beam)
+        returns = detect(self.engine, self._detector(), blocks, beams, beam, key)  # type: ignore[arg-type]
+        word = tuple(dr.gather(mi.UInt32, k, beams.scan) for k in key)
+        parts = []
+        for item in returns:
+            valid = item.range < NO_ECHO
+            echo = echo_of(self.engine, blocks, item.slot, valid)
+            in_the_air = (echo.actor & SCATTERER_BIT) != 0
+            range_m = item.range
+            if launch.displaced is not None:
+                range_m = dr.select(in_the_air, range_m, launch.displaced(range_m, beams.shot, word))
+            parts.append(self._outcome(blocks, item, valid, echo, in_the_air, range_m, direction, length, shots))
+        return self._collected(parts, shots)
+
+    def _directions(self, shots: RecordedShots) -> tuple[Any, Any]:
+        """Unit directions from the beam's exit in the sensor frame, and the range of the first return."""
+        dr, mi = self.engine.dr, self.engine.mi
+        v = mi.Vector3f(*(self.engine.table(column) for column in shots.vectors.T))
+        length = dr.norm(v)
+        direction = v / dr.select(length > 0, length, 1.0)
+        dr.eval(direction, length)
+        return direction, length
+
+    def _beams(self, shots: RecordedShots, direction: Any, pose: Pose) -> Beams:
+        dr, mi = self.engine.dr, self.engine.mi
+        axis = direction
+        if not self.air.is_uniform:
+            turn = (pose.apply(np.eye(3)) - pose.xyz).T
+            axis = mi.Vector3f(*(sum(float(turn[i, j]) * direction[j] for j in range(3)) for i in range(3)))  # type: ignore[misc]
+        index = dr.arange(mi.UInt32, shots.count)
+        luck: Any = 0.0
+        if WeatherOnDevice.lucky(self.weather):
+            from parhelion.core.random import to_unit, words
+            from parhelion.sensors.lidar.emit import LUCK_DRAW
+
+            low, high = (dr.opaque(mi.UInt32, word) for word in self.stream.key)
+            luck = to_unit(words((low, high), index, LUCK_DRAW)[0])
+        zero = dr.zeros(mi.Float, shots.count)
+        rows = tuple(
+            dr.ravel(mi.Vector4f(v.x, v.y, v.z, last))
+            for v, last in ((axis, zero), (mi.Vector3f(zero), luck), (mi.Vector3f(zero), zero))
+        )
+        scan = dr.zeros(mi.UInt32, shots.count)
+        dr.eval(scan, index, *rows)
+        return Beams(shots.count, scan, index, rows)  # type: ignore[arg-type]
+
+    def _surfaces(
+        self,
+        cloud: PointCloud,
+        shots: RecordedShots,
+        length: Any,
+        reflectance: float | None,
+        beams: Beams,
+        air: Air,
+    ) -> Echoes:
+        """The recorded returns, dimmed by the weather."""
+        dr, mi = self.engine.dr, self.engine.mi
+        slots = shots.slots
+        index = dr.arange(mi.UInt32, shots.count * slots)
+        beam = index // slots
+        source = (
+            index
+            if shots.rows is None
+            else self.engine.dr.gather(mi.UInt32, self.engine.table(shots.rows.ravel().astype(np.uint32)), index)
+        )
+        here = source < shots.points if shots.rows is None else source != NOTHING
+        if slots == 1:
+            range_m = length
+        else:
+            range_m = self.engine.table(shots.ranges.ravel())
+        range_m = dr.select(here, range_m, 1.0)
+        power = self._recorded_power(cloud, shots, dr.select(here, source, 0), range_m, here, reflectance)
+        # A recorded point was detected, so its power was the threshold at least.
+        power = namespace(power).maximum(power, 1.0)
+        depth = air.depth(beams.frame(self.engine, beam), range_m)
+        echo = Echo(
+            dr.select(here, range_m, NO_ECHO), dr.select(here, power * dr.exp(-2.0 * depth), 0.0),
+            dr.select(here, source, NOTHING), mi.UInt32(0),
+        )  # fmt: skip
+        return Echoes(slots, EchoRows(self.engine, echo), None, None, None, 0)
+
+    def _recorded_power(
+        self, cloud: PointCloud, shots: RecordedShots, source: Any, range_m: Any, here: Any, reflectance: float | None
+    ) -> Any:
+        dr, mi = self.engine.dr, self.engine.mi
+        threshold, gamma = self.constant.threshold, self.constant.gamma_per_m
+        if shots.intensity is None:
+            if reflectance is None:
+                raise ConfigError(
+                    "weather: the cloud has no field intensity; give a reflectance to be taken for all of its points"
+                )
+            equal = mi.Float(float(reflectance))
+        else:
+            value = dr.gather(mi.Float, self.engine.table(shots.intensity), source, here)
+            scale = self.config.intensity.scale
+            power = power_of(scale, value)
+            if power is not None:
+                return power
+            equal = reflectivity_of(scale, value)
+            if equal is None:
+                raise ConfigError(f"weather: {self.config.name} reports no intensity that a reflectance follows from")
+        return equal * dr.exp(-2.0 * gamma * range_m) / (np.pi * threshold * range_m * range_m)
+
+    def _detector(self) -> Detector:
+        receiver, limits = self.config.receiver, self.config.range
+
+        def opaque(value: float) -> Any:
+            return self.engine.dr.opaque(self.engine.mi.Float, float(value))
+
+        return Detector(
+            mode=receiver.returns, max_returns=receiver.max_returns, merge_distance=opaque(receiver.merge_distance_m),
+            dead_distance=opaque(receiver.dead_time_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0), noise_sigma=opaque(0.0),
+            noisy=False, false_alarm_chance=None, min_range=opaque(limits.min_m), max_range=opaque(limits.max_m),
+        )  # fmt: skip
+
+    def _outcome(
+        self,
+        blocks: list[Block],
+        item: Any,
+        valid: Any,
+        echo: Echo,
+        in_the_air: Any,
+        range_m: Any,
+        direction: Any,
+        length: Any,
+        shots: RecordedShots,
+    ) -> dict[str, Any]:
+        """What is written down of one return of every shot."""
+        dr, mi = self.engine.dr, self.engine.mi
+        resolution = self.config.range.resolution_m
+        range_m = dr.select(valid, range_m, 0.0)
+        if resolution:
+            range_m = dr.select(in_the_air, dr.round(range_m / resolution) * resolution, range_m)
+        equal = reflectivity(
+            item.power, range_m, threshold=self.constant.threshold, extinction_per_m=self.constant.gamma_per_m
+        )
+        value = SCALES[self.config.intensity.scale](item.power, equal)
+        if self.config.intensity.resolution:
+            value = dr.round(value / self.config.intensity.resolution) * self.config.intensity.resolution
+        at = range_m * direction
+        return {
+            "valid": valid, "x": at.x, "y": at.y, "z": at.z, "range": range_m, "power": item.power,
+            "reflectivity": equal, "intensity": value * shots.intensity_unit,
+            "source": dr.select(valid & ~in_the_air, echo.part, NOTHING),
+            "origin": dr.select(in_the_air, echo.actor & 0xFF, mi.UInt32(0)),
+        }  # fmt: skip
+
+    def _collected(self, parts: list[dict[str, Any]], shots: RecordedShots) -> _Found:
+        """The valid returns of all registers, in order of shot."""
+        dr, mi = self.engine.dr, self.engine.mi
+        n = len(parts)
+        for part in parts:
+            dr.schedule(*part.values())
+        dr.eval()
+        joined = {name: parts[0][name] if n == 1 else dr.concat([part[name] for part in parts]) for name in parts[0]}
+        index = dr.arange(mi.UInt32, shots.count * n)
+        row = index // n
+        place = (index - row * n) * shots.count + row
+        chosen = dr.compress(dr.gather(mi.Bool, joined.pop("valid"), place))
+        if len(chosen) == 0:
+            empty, none = np.zeros(0, np.float32), np.zeros(0, np.uint32)
+            return _Found(np.zeros((0, 3), np.float32), empty, empty, empty, empty, none, none, none)
+        where = dr.gather(mi.UInt32, place, chosen)
+        shot = chosen // n
+        xyz = dr.ravel(mi.Vector3f(*(dr.gather(mi.Float, joined[axis], where) for axis in "xyz")))
+        floats = {
+            name: dr.gather(mi.Float, joined[name], where) for name in ("range", "power", "reflectivity", "intensity")
+        }
+        words = {name: dr.gather(mi.UInt32, joined[name], where) for name in ("source", "origin")}
+        dr.eval(xyz, shot, *floats.values(), *words.values())
+        return _Found(
+            xyz=xyz.numpy().reshape(-1, 3), range_m=floats["range"].numpy(), power=floats["power"].numpy(),
+            reflectivity=floats["reflectivity"].numpy(), intensity=floats["intensity"].numpy(), shot=shot.numpy(),
+            source=words["source"].numpy(), origin=words["origin"].numpy(),
+        )  # fmt: skip
+
+
+def _device(lidar: Lidar, machine: Any) -> WeatherOnDevice:
+    """The sensor's tables, kept with it."""
+    if lidar.recorded_weather is None:
+        lidar.recorded_weather = WeatherOnDevice(machine, lidar.config, lidar.system_constant, 0.0)
+    return lidar.recorded_weather
+
+
+def _assembled(cloud: PointCloud, shots: RecordedShots, found: _Found) -> PointCloud:
+    """The cloud with its points dimmed, moved, dropped and joined by those of the air."""
+    new = found.source == NOTHING
+    source = np.where(new, 0, found.source).astype(np.int64)
+    # New points take ring, column and time of a point of the same shot, or of the shot itself.
+    alike = source.copy()
+    alike[new] = shots.row_like(found.shot[new])
+    lost = found.shot >= shots.points_shots
+    exit_m = shots.exits(found.shot)
+    xyz = found.xyz if exit_m is None else found.xyz + exit_m
+    if not len(cloud):
+        source, alike = np.zeros(0, np.int64), np.zeros(0, np.int64)
+    measured = {
+        "range": found.range_m, "power": found.power, "reflectivity": found.reflectivity, "intensity": found.intensity,
+        "origin": np.where(new, found.origin, 0),
+    }  # fmt: skip
+    fields: dict[str, NDArray[Any]] = {}
+    for name, values in cloud.fields.items():
+        if name in measured:
+            fields[name] = measured[name].astype(values.dtype)
+            if name == "origin":
+                fields[name] = np.where(new, found.origin, values[source]).astype(values.dtype)
+        elif name in ("ring", "column", "time", "shot", "direction"):
+            fields[name] = shots.of_shot(name, values, alike, lost, found.shot)
+        else:
+            taken = values[source]
+            taken[new] = 0
+            fields[name] = taken
+    if "origin" not in fields:
+        fields["origin"] = measured["origin"].astype(FIELDS["origin"].dtype)
+    if "return_count" in fields:
+        counts = np.bincount(found.shot, minlength=shots.count)
+        fields["return_count"] = counts[found.shot].astype(fields["return_count"].dtype)
+        if "return_index" in fields:
+            first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+            fields["return_index"] = (np.arange(len(found.shot)) - first[found.shot]).astype(
+                fields["return_index"].dtype
+            )
+    names = {**cloud.names, "origin": dict(enumerate(ORIGINS))}
+    metadata = {**cloud.metadata, "weather_notes": shots.notes}
+    if isinstance(cloud, Scan):
+        counts = np.bincount(found.shot, minlength=shots.count)[shots.table_places()]
+        kept = replace(cloud.shots, return_count=counts.astype(np.uint8))
+        return Scan(
+            xyz, fields, cloud.frame, names, metadata, shots=kept, motion=cloud.motion, start_time=cloud.start_time
+        )
+    out = PointCloud(xyz.astype(cloud.xyz.dtype, copy=False), fields, cloud.frame, names, metadata)
+    return shots.with_lost_rows(cloud, out, found.shot)

@@ -1,0 +1,290 @@
+"""The shots behind a recorded cloud: which points belong together, and which shots met nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.records import PointCloud, Scan
+from parhelion.rays.scene import NOTHING
+from parhelion.sensors.lidar.lidar import Lidar
+from parhelion.sensors.lidar.patterns import ShotTable
+
+_MOST_RETURNS = 8
+_SAME_WAY = np.cos(np.radians(2.0))
+"""A point lies along the shot of the pattern that it is said to be, if within two degrees."""
+_BYTE_SCALES = ("velodyne", "robosense", "hesai", "livox")
+
+
+@dataclass
+class RecordedShots:
+    """Shots with returns first, in the order of the cloud, then those without."""
+
+    vectors: NDArray[np.float32]
+    """From the beam's exit to the first return [m], and the unit direction of shots without one, shape (count, 3)."""
+    points_shots: int
+    """Number of shots with returns."""
+    rows: NDArray[np.uint32] | None
+    """Rows of the cloud of each shot's returns, NOTHING where there are fewer, shape (count, slots); None where every
+    row of the cloud is a shot of its own."""
+    ranges: NDArray[np.float32]
+    """Ranges of those returns [m]; empty where a shot has one return at most."""
+    intensity: NDArray[np.float32] | None
+    """Intensity of each row of the cloud on the sensor's own scale."""
+    intensity_unit: float = 1.0
+    """What one step of the sensor's scale is in the cloud."""
+    exit_m: NDArray[np.float32] | None = None
+    """Where each shot leaves, sensor frame, shape (count, 3); None where that is the sensor's centre."""
+    lost: dict[str, NDArray[Any]] = field(default_factory=dict)
+    """Ring, column, time, shot and direction of the shots without returns, where known."""
+    keeps_lost_rows: bool = False
+    """Whether the cloud has rows without coordinates for shots without returns."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return len(self.vectors)
+
+    @property
+    def slots(self) -> int:
+        return 1 if self.rows is None else self.rows.shape[1]
+
+    @property
+    def points(self) -> int:
+        """Number of the cloud's rows, where each is a shot."""
+        return self.points_shots
+
+    def row_like(self, shot: NDArray[Any]) -> NDArray[np.int64]:
+        """A row of the cloud from the same shot; 0 for shots without."""
+        has = shot < self.points_shots
+        if self.rows is None:
+            return np.where(has, shot, 0).astype(np.int64)
+        return np.where(has, self.rows[np.where(has, shot, 0), 0], 0).astype(np.int64)
+
+    def of_shot(
+        self, name: str, values: NDArray[Any], alike: NDArray[Any], lost: NDArray[Any], shot: NDArray[Any]
+    ) -> NDArray[Any]:
+        """A field that belongs to shots rather than to returns."""
+        taken = values[alike]
+        if np.any(lost):
+            taken[lost] = self.lost[name][shot[lost] - self.points_shots] if name in self.lost else 0
+        return taken
+
+    def exits(self, shot: NDArray[Any]) -> NDArray[np.float32] | None:
+        """Where shots leave, or None where all leave from the centre."""
+        return None if self.exit_m is None else self.exit_m[shot]
+
+    def table_places(self) -> NDArray[np.int64]:
+        """For each row of a scan's own table of shots, its number here."""
+        assert self.rows is not None
+        place = np.zeros(self.count, np.int64)
+        place[np.concatenate([self.lost["returned"], self.lost["shot"]])] = np.arange(self.count)
+        return place
+
+    def with_lost_rows(self, cloud: PointCloud, out: PointCloud, shot: NDArray[Any]) -> PointCloud:
+        """The cloud with a row for every shot without a return, where the recording had such rows."""
+        if not self.keeps_lost_rows:
+            return out
+        seen = np.zeros(self.count, bool)
+        seen[shot] = True
+        missing = np.flatnonzero(~seen)
+        like = self.row_like(missing)
+        is_lost = missing >= self.points_shots
+        fields: dict[str, NDArray[Any]] = {}
+        for name, values in out.fields.items():
+            tail = np.zeros((len(missing), *values.shape[1:]), values.dtype)
+            if name in ("ring", "column", "time", "shot", "direction") and name in cloud.fields:
+                tail = self.of_shot(name, cloud.fields[name], like, is_lost, missing)
+            fields[name] = np.concatenate([values, tail])
+        empty = np.full((len(missing), 3), np.nan, out.xyz.dtype)
+        return PointCloud(np.concatenate([out.xyz, empty]), fields, out.frame, out.names, out.metadata)
+
+
+def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> RecordedShots:
+    """The shots of a cloud, in the sensor frame."""
+    if no_returns not in ("auto", "none"):
+        raise ConfigError(f"no_returns: must be 'auto' or 'none', got {no_returns!r}")
+    if cloud.frame == "world":
+        raise ConfigError(
+            "weather: the cloud is in the world frame and does not say where the sensor stood; "
+            "give it in the sensor frame"
+        )
+    finite = np.isfinite(cloud.xyz).all(axis=1)
+    notes: list[str] = []
+    intensity, unit = _intensity(cloud, lidar, finite, notes)
+    if isinstance(cloud, Scan):
+        return _of_scan(cloud, intensity, unit, no_returns, notes)
+    xyz = cloud.xyz.astype(np.float32, copy=False)
+    rows: NDArray[np.int64] | None = None
+    keeps_lost = not bool(finite.all())
+    if keeps_lost:
+        rows = np.flatnonzero(finite)
+    grouped, ranges = _grouped(cloud, xyz, rows)
+    first = grouped[:, 0] if grouped is not None else rows
+    vectors = xyz if first is None else xyz[first]
+    lost, directions = _lost_shots(cloud, lidar, finite, vectors, first, no_returns, notes)
+    if grouped is None and rows is not None:
+        grouped = rows[:, None]
+    table = None
+    if grouped is not None:
+        table = np.concatenate([grouped, np.full((len(directions), grouped.shape[1]), -1)]).astype(np.uint32)
+        ranges = np.concatenate([ranges, np.zeros((len(directions), ranges.shape[1]), np.float32)])
+    return RecordedShots(
+        np.concatenate([vectors, directions]) if len(directions) else vectors, len(vectors), table, ranges,
+        intensity, unit, lost=lost, keeps_lost_rows=keeps_lost, notes=notes,
+    )  # fmt: skip
+
+
+def _intensity(
+    cloud: PointCloud, lidar: Lidar, finite: NDArray[np.bool_], notes: list[str]
+) -> tuple[NDArray[np.float32] | None, float]:
+    values = cloud.fields.get("intensity")
+    if values is None:
+        return None, 1.0
+    value = values.astype(np.float32)
+    known = value[finite]
+    if not np.isfinite(known).all():
+        raise ConfigError("weather: the cloud's field intensity holds numbers that are not finite")
+    if len(known) and known.max() <= 1.0 and known.max() > 0.0 and lidar.config.intensity.scale in _BYTE_SCALES:
+        notes.append("intensities from 0 to 1 were taken as shares of 255")
+        return np.nan_to_num(value) * np.float32(255.0), 1.0 / 255.0
+    return np.nan_to_num(value), 1.0
+
+
+def _of_scan(
+    scan: Scan, intensity: NDArray[np.float32] | None, unit: float, no_returns: str, notes: list[str]
+) -> RecordedShots:
+    """Shots of a simulated scan, which has them all."""
+    shot = scan.fields["shot"].astype(np.int64)
+    returned, table, ranges = _blocks(shot, scan.fields["range"].astype(np.float32))
+    lost = _others(len(scan.shots), returned)
+    if no_returns == "none":
+        notes.append("shots without a return were left out, as asked")
+    order = np.concatenate([returned, lost])
+    first = table[:, 0]
+    vectors = scan.xyz[first] - scan.shots.origin[returned]
+    rows = np.concatenate([table, np.full((len(lost), table.shape[1]), -1)]).astype(np.uint32)
+    ranges = np.concatenate([ranges, np.zeros((len(lost), ranges.shape[1]), np.float32)])
+    direction = scan.shots.direction[lost] if no_returns != "none" else np.zeros((len(lost), 3), np.float32)
+    known: dict[str, NDArray[Any]] = {
+        "ring": scan.shots.ring[lost], "column": scan.shots.column[lost], "time": scan.shots.time[lost],
+        "shot": lost, "returned": returned,
+    }  # fmt: skip
+    return RecordedShots(
+        np.concatenate([vectors, direction]).astype(np.float32), len(returned), rows, ranges, intensity, unit,
+        exit_m=scan.shots.origin[order], lost=known, notes=notes,
+    )  # fmt: skip
+
+
+def _others(count: int, rows: NDArray[Any]) -> NDArray[np.int64]:
+    """The numbers below `count` that are not among the rows."""
+    left = np.ones(count, bool)
+    left[rows] = False
+    return np.flatnonzero(left)
+
+
+def _blocks(
+    key: NDArray[np.int64], range_m: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    """Distinct keys in order, rows of each (-1 where there are fewer than of the fullest), and their ranges."""
+    order = np.argsort(key, kind="stable")
+    distinct, start, count = np.unique(key[order], return_index=True, return_counts=True)
+    slots = int(min(count.max(initial=1), _MOST_RETURNS))
+    place = start[:, None] + np.arange(slots)
+    has = np.arange(slots) < count[:, None]
+    rows = np.where(has, order[np.minimum(place, len(order) - 1)] if len(order) else -1, -1)
+    ranges = np.where(has, range_m[np.maximum(rows, 0)] if len(range_m) else 0.0, 0.0)
+    return distinct, rows, ranges.astype(np.float32)
+
+
+def _grouped(
+    cloud: PointCloud, xyz: NDArray[np.float32], rows: NDArray[np.int64] | None
+) -> tuple[NDArray[np.int64] | None, NDArray[np.float32]]:
+    """Rows of each shot with several returns, or None where every point is a shot of its own."""
+    none = np.zeros((0, 1), np.float32)
+    counts = cloud.fields.get("return_count")
+    chosen = np.arange(len(xyz)) if rows is None else rows
+    if counts is None or not np.any(counts[chosen] > 1):
+        return None, none if rows is None else np.zeros((len(rows), 1), np.float32)
+    if "shot" in cloud.fields:
+        key = cloud.fields["shot"][chosen].astype(np.int64)
+    elif "ring" in cloud.fields and ("column" in cloud.fields or "time" in cloud.fields):
+        when = cloud.fields["column" if "column" in cloud.fields else "time"][chosen]
+        number = np.unique(when, return_inverse=True)[1]
+        key = number * 65536 + cloud.fields["ring"][chosen].astype(np.int64)
+    else:
+        return None, none if rows is None else np.zeros((len(rows), 1), np.float32)
+    distance = np.linalg.norm(xyz[chosen], axis=1).astype(np.float32)
+    _, table, ranges = _blocks(key, distance)
+    return np.where(table >= 0, chosen[np.maximum(table, 0)], -1), ranges
+
+
+def _lost_shots(
+    cloud: PointCloud,
+    lidar: Lidar,
+    finite: NDArray[np.bool_],
+    vectors: NDArray[np.float32],
+    first: NDArray[np.int64] | None,
+    no_returns: str,
+    notes: list[str],
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
+    """What is known of the shots without a return, and their directions."""
+    nowhere = np.zeros((0, 3), np.float32)
+    if no_returns == "none":
+        notes.append("shots without a return were left out, as asked")
+        return {}, nowhere
+    fields = cloud.fields
+    if not finite.all():
+        missing = np.flatnonzero(~finite)
+        known = {name: fields[name][missing] for name in ("ring", "column", "time", "shot") if name in fields}
+        if "direction" in fields:
+            return {**known, "direction": fields["direction"][missing]}, fields["direction"][missing].astype(np.float32)
+        notes.append(f"{len(missing)} rows without coordinates have no direction: nothing was drawn along them")
+        return known, np.zeros((len(missing), 3), np.float32)
+    if "ring" not in fields or not ("column" in fields or "time" in fields):
+        notes.append(
+            "the cloud has no rows for shots without a return, nor ring and time to find them by: "
+            "points of the air were drawn only along shots that met something"
+        )
+        return {}, nowhere
+    table = lidar.shots(0.0)
+    shot = _shots_of_pattern(cloud, table, first)
+    along = np.sum(vectors * table.direction[shot], axis=1) / np.maximum(np.linalg.norm(vectors, axis=1), 1e-9)
+    agree = float(np.mean(along > _SAME_WAY)) if len(along) else 0.0
+    if agree < 0.9:
+        notes.append(
+            f"only {agree:.0%} of the points lie along the shots of {lidar.model}: its pattern is not that of the "
+            "recording, and shots without a return were not found"
+        )
+        return {}, nowhere
+    lost = _others(len(table), shot)
+    known = {"ring": table.ring[lost], "column": table.column[lost], "time": table.time[lost], "shot": lost}
+    notes.append(f"{len(lost)} shots without a return were found by the pattern of {lidar.model}")
+    return known, table.direction[lost].astype(np.float32)
+
+
+def _shots_of_pattern(cloud: PointCloud, table: ShotTable, first: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """The row of the sensor's table of shots that each shot of the cloud is, by ring and column, or ring and time."""
+    rows = slice(None) if first is None else first
+    ring = cloud.fields["ring"][rows].astype(np.int64)
+    key: NDArray[Any]
+    wanted: NDArray[Any]
+    if "column" in cloud.fields:
+        key = table.ring.astype(np.int64) * 65536 + table.column
+        wanted = ring * 65536 + cloud.fields["column"][rows].astype(np.int64)
+    else:
+        time = cloud.fields["time"][rows].astype(np.float64)
+        span = float(table.time.max(initial=0.0)) + 1.0
+        key, wanted = table.ring * span + table.time, ring * span + (time - time.min(initial=0.0))
+    order = np.argsort(key)
+    ordered = key[order]
+    above = np.clip(np.searchsorted(ordered, wanted), 1, max(len(ordered) - 1, 1))
+    nearer = np.where(np.abs(ordered[above - 1] - wanted) <= np.abs(ordered[above] - wanted), above - 1, above)
+    return order[nearer]
+
+
+assert NOTHING == 0xFFFFFFFF  # what -1 is as a row number
