@@ -29,6 +29,7 @@ _TABLES: Mapping[str, tuple[str, str]] = {
     "actors": ("actors", "tables"),
     "batch": ("batch", "tables"),
     "anatomy": ("anatomy", "tables"),
+    "weather": ("weather", "tables"),
     "growth": ("growth", "tables"),
 }
 

@@ -284,6 +284,7 @@ class LidarOnDevice:
         *,
         bin_size_m: float,
         window_m: tuple[float, float] | None,
+        weather: Weather | None = None,
     ) -> Waveform:
         """Signal over range of chosen shots."""
         from parhelion.sensors.lidar.waveform import digitise
@@ -292,17 +293,25 @@ class LidarOnDevice:
             raise ConfigError("shots: must be a list of row numbers, at least one")
         if shots.min() < 0 or shots.max() >= len(table):
             raise ConfigError(f"shots: row numbers must be from 0 to {len(table) - 1}")
-        beams, _ = self._emit(target, table, [motion], [start], [stream])
-        light = Illumination(target, self.sub_rays, self.optics, Air(self.optics.extinction))
-        echoes = light.fixed(beams)
+        lucky = WeatherOnDevice.lucky(weather)
+        beams, keys = self._emit(target, table, [motion], [start], [stream], lucky=lucky)
+        launch = self._launch_weather(target, weather, start, beams)
+        air = Air(self.optics.extinction) if launch is None else launch.air
+        echoes = Illumination(target, self.sub_rays, self.optics, air).fixed(beams)
+        blocks = echoes.blocks(self.engine, self.engine.dr.arange(self.engine.mi.UInt32, beams.count))
+        background = None
+        if launch is not None and launch.scatterers is not None:
+            # A digitised signal has room for all of the fog's echo, where a return keeps its peak alone.
+            background, launch.scatterers.soft = launch.fog_signal, None
+            in_air = draw_scatterers(self.engine, launch.scatterers, echoes, beams, keys, air)
+            if in_air is not None:
+                everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)
+                blocks = in_air.join(self.engine, blocks, everyone)
         window = window_m or (0.0, self.config.range.max_m)
         pulse = self.config.receiver.pulse_length_ns * 1e-9
         sigma = self.noise_sigma if self.noisy else 0.0
-        assert echoes.wide is not None
         shot_arrays = self._upload(table)[0]
-        return digitise(
-            self.engine, echoes.wide, echoes.slots, shot_arrays, shots, window, bin_size_m, pulse, sigma, stream
-        )
+        return digitise(self.engine, blocks, shot_arrays, shots, window, bin_size_m, pulse, sigma, stream, background)
 
 
 def _reported_direction(table: ShotTable, encoder_step_deg: float) -> NDArray[np.float64]:

@@ -152,8 +152,9 @@ class Lidar:
         device = self._device(target)
         stream = self._stream(seed, motion, start, frame)
         return device.waveform(
-            target, self.shots(start), motion, start, stream, np.asarray(shots), bin_size_m=bin_size_m, window_m=range_m
-        )
+            target, self.shots(start), motion, start, stream, np.asarray(shots),
+            bin_size_m=bin_size_m, window_m=range_m, weather=world.weather,
+        )  # fmt: skip
 
     def _measure(
         self, world: World, motions: list[Trajectory], times: list[float], seed: int, frames: Sequence[int] | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ class LaunchWeather:
 
     air: Air
     scatterers: Scatterers | None
+    fog_signal: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None
+    """Signal of fog of mean density in units of P_min, by range [m]; None where there is no fog."""
     displaced: Callable[[Any, Any, Any], Any] | None
     """Range of a surface's return as the rain lets it appear, of range [m], shot and key; None where it is the true."""
 
@@ -123,7 +126,8 @@ class WeatherOnDevice:
         if falling or soft is not None or dust is not None:
             gain = 0.5 * self.pulse_length_m / (DUST_LIDAR_RATIO_SR * self.constant.threshold)
             scatterers = Scatterers(falling, soft, dust, dr.opaque(mi.Float, gain))
-        return LaunchWeather(air, scatterers, self._displaced(weather, medium))
+        signal = partial(self._fog_signal, medium.backscatter_per_m_sr, mean) if medium.backscatter_per_m_sr else None
+        return LaunchWeather(air, scatterers, signal, self._displaced(weather, medium))
 
     # ---- drops and flakes --------------------------------------------------------------------------------------
 
@@ -200,6 +204,15 @@ class WeatherOnDevice:
             dr.opaque(mi.Float, far_gain), field, None,
         )  # fmt: skip
 
+    def _fog_signal(self, backscatter: float, extinction: float, range_m: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Signal of even fog in units of P_min at ranges [m]."""
+        near = np.maximum(range_m, 1e-3)
+        signal = soft_echo(
+            near, extinction_per_m=extinction, backscatter_per_m_sr=backscatter, pulse_length_m=self.pulse_length_m,
+            overlap=self.overlap,
+        )  # fmt: skip
+        return signal / self.constant.threshold
+
     def _soft_curve(self, backscatter: float, extinction: float) -> tuple[float, float, NDArray[np.float64]]:
         """Range and power of the echo's peak, and ranges at even steps of probability.
 
@@ -208,10 +221,7 @@ class WeatherOnDevice:
         """
         limits = self.config.range
         grid = np.geomspace(max(limits.min_m, 0.05), min(limits.max_m, 200.0), 800)
-        signal = soft_echo(
-            grid, extinction_per_m=extinction, backscatter_per_m_sr=backscatter, pulse_length_m=self.pulse_length_m,
-            overlap=self.overlap,
-        ) / self.constant.threshold  # fmt: skip
+        signal = self._fog_signal(backscatter, extinction, grid)
         peak = int(np.argmax(signal))
         if not signal[peak] > 0.0:
             return float(grid[0]), 0.0, np.full(_SOFT_STEPS + 1, grid[0])
