@@ -278,6 +278,8 @@ class Snow(Part):
     """Snow rate [mm/h] as melted water, 0 to 50."""
     cells: Cells | None = None
     """Cells of stronger and weaker snow; the same everywhere where None."""
+    covers: tuple[str, ...] = ()
+    """Labels of what snow lies on, such as road and ground: they have the reflectance of snow."""
 
 
 class DustPart(Part):

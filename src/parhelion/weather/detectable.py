@@ -21,7 +21,9 @@ from parhelion.core.errors import ConfigError
 from parhelion.weather.drop_sizes import DropSizes
 
 STEPS = 1024
-"""Points of each table, at even steps."""
+"""Points of the tables over range, at even steps of the distribution function."""
+TAIL_STEPS = 4096
+"""Points of the table over diameter, at even steps of ln tail."""
 
 _COARSE, _FINE = 4096, 16384
 _NEAREST_M = 1e-3
@@ -124,8 +126,11 @@ def detectable(
     range_m = _inverse(cumulative / mean, z)
     log_tail = np.log(np.interp(range_m, z, number))
     top, bottom = float(np.log(above[0])), float(log_tail.min()) - _DEEPEST
-    log_tail_steps = np.linspace(bottom, top, STEPS)
-    descending = np.interp(np.exp(log_tail_steps), above[::-1], diameter[::-1])
+    log_tail_steps = np.linspace(bottom, top, TAIL_STEPS)
+    # Where small drops are rare the tail hardly falls at first; the last point steps in by a quarter, as at the ends
+    # of range, or a line would lead from the drops that are there to the least of all.
+    at = np.minimum(log_tail_steps, top - 0.25 * (log_tail_steps[1] - log_tail_steps[0]))
+    descending = np.interp(np.exp(at), above[::-1], diameter[::-1])
     return Detectable(mean, range_m, log_tail, log_tail_steps, descending)
 
 
@@ -188,5 +193,9 @@ def _inverse(cumulative: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray
 def _nothing(near: float, far: float) -> Detectable:
     """Tables that hold numbers everywhere, for a mean of 0."""
     return Detectable(
-        0.0, np.linspace(near, far, STEPS), np.zeros(STEPS), np.linspace(-_DEEPEST, 0.0, STEPS), np.ones(STEPS)
+        0.0,
+        np.linspace(near, far, STEPS),
+        np.zeros(STEPS),
+        np.linspace(-_DEEPEST, 0.0, TAIL_STEPS),
+        np.ones(TAIL_STEPS),
     )

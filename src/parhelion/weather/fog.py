@@ -17,7 +17,7 @@ USUAL_BACKSCATTER = 0.046
 """Backscatter times optical range [1/sr]; radiation fog 0.023 to 0.092 (Hahner et al. 2021)."""
 
 _NEAREST_M = 0.05
-_PANELS, _NODES = 128, 4
+_PANELS, _NODES = 256, 3
 
 
 class FogModel(NamedTuple):

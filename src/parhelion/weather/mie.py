@@ -30,8 +30,8 @@ USUAL_ACCEPTANCE_MRAD = 10.0
 _TABLE_SIZES = 48
 _MEAN_OVER = np.array([1.0, 2.0, 3.0, 2.0, 1.0])
 """Weights of the mean over sizes, by steps of the table (11.9 % in D)."""
-_ANGLES = 48
-_MOST_SIZES, _FEWEST_SIZES = 200, 24
+_ANGLES = 32
+_MOST_SIZES, _FEWEST_SIZES = 128, 16
 _OPAQUE = 10.0
 """Above this k x nothing of the light inside comes out again: twice through, exp(-8 k x) is left."""
 _BLOCKS = (128, 1024)

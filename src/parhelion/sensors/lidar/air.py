@@ -49,7 +49,7 @@ class Air:
     """One way, the same everywhere [1/m]; clear air's own included."""
     lucky_extinction: Any = None
     """Extinction of rain of which every pulse meets a share by its own luck [1/m] (`vane`), or None."""
-    tables: list[DepthTable] = field(default_factory=list)
+    tables: list[DepthTable | DustTable] = field(default_factory=list)
     """Integrals of what is not the same everywhere."""
     near: tuple[Any, Any] | None = None
     """Optical depth of the drops that are drawn one by one, which dim the beam on their own, and the inverse of the
@@ -135,31 +135,8 @@ class DepthTable:
         depth = row.x + row.y * ((place - below) * (place + below) / (2.0 * below + 1.0))
         return vane_pulse_extinction(depth, frame.luck) if self.lucky else depth
 
-    def range_at(self, frame: BeamFrame, depth: Any, reach: Any) -> tuple[Any, Any]:
-        """The range at which beams have passed an optical depth, and whether that is nearer than `reach` [m]."""
-        dr, mi = self.engine.dr, self.engine.mi
-        first = (frame.beam // self.group) * STEPS
-        step, _ = dr.while_loop(
-            (mi.UInt32(0), mi.Bool(True)),
-            lambda k, going: going & (k < STEPS),
-            lambda k, going: _next_step(dr, mi, self.rows, first, k, depth),
-        )
-        inside = step < STEPS
-        row = dr.gather(mi.Vector2f, self.rows, first + dr.select(inside, step, 0), inside)
-        below = mi.Float(step)
-        share = (depth - row.x) / dr.select(row.y > 0, row.y, 1.0)
-        # Range is quadratic in the place, and depth linear in range within a step.
-        range_m = (below * below + share * (2.0 * below + 1.0)) * self.max_range / STEPS**2
-        return range_m, inside & (range_m < reach)
-
 
 _NEAR_M = 3.0
-
-
-def _next_step(dr: Any, mi: Any, rows: Any, first: Any, k: Any, depth: Any) -> tuple[Any, Any]:
-    row = dr.gather(mi.Vector2f, rows, first + k)
-    short = row.x + row.y < depth
-    return dr.select(short, k + 1, k), short
 
 
 class FieldOnDevice:
@@ -216,9 +193,23 @@ class DustOnDevice:
         padded = np.pad(grid.extinction(per_mass), 1)
         self.table = engine.table(padded)
         self.size = [dr.opaque(mi.UInt32, n) for n in padded.shape]
+        self.cell_m = dr.opaque(mi.Float, grid.cell_m)
         self.per_m = dr.opaque(mi.Float, 1.0 / grid.cell_m)
         start = (local_origin - grid.origin_m) / grid.cell_m + 1.0
         self.start = [dr.opaque(mi.Float, float(v)) for v in start]
+
+    def stretch(self, frame: BeamFrame, max_range: Any) -> tuple[Any, Any]:
+        """Ranges between which beams run within the grid [m]; the first is not below the second where they miss it."""
+        dr, mi = self.engine.dr, self.engine.mi
+        xp = namespace(max_range)
+        enter, leave = mi.Float(0.0), mi.Float(max_range)
+        for start, size, o, d in zip(self.start, self.size, frame.origin, frame.axis, strict=True):
+            # A beam along a side of the grid is taken as leaning a little, which keeps infinities away.
+            slope = self.per_m * dr.select(dr.abs(d) > 1e-9, d, 1e-9)
+            first = -(start + self.per_m * o) / slope
+            last = first + (mi.Float(size) - 1.0) / slope
+            enter, leave = xp.maximum(enter, xp.minimum(first, last)), xp.minimum(leave, xp.maximum(first, last))
+        return enter, leave
 
     def extinction(self, frame: BeamFrame, range_m: Any) -> Any:
         """Extinction at a range along beams [1/m], linear between nodes."""
@@ -241,3 +232,69 @@ class DustOnDevice:
                 weight *= s if at else 1.0 - s
             total += weight * dr.gather(mi.Float, self.table, row, inside)
         return total
+
+
+class DustTable:
+    """Optical depth of one grid of dust along groups of beams, at the ends of STEPS even steps through the grid.
+
+    Clouds may be small and far away, where steps over the whole range would step over them.
+    """
+
+    def __init__(self, engine: Engine, beams: Beams, group: int, grid: DustOnDevice, max_range: Any) -> None:
+        self.engine, self.group, self.grid = engine, group, grid
+        dr, mi = engine.dr, engine.mi
+        number = dr.arange(mi.UInt32, beams.count // group)
+        frame = beams.frame(engine, number * group + group // 2)
+        enter, leave = grid.stretch(frame, max_range)
+        met = enter < leave
+        length = dr.select(met, leave - enter, 0.0) / STEPS
+        # As the grid itself reads it: at the middles of parts of half a cell at most.
+        parts = mi.UInt32(dr.ceil(2.0 * length / grid.cell_m))
+        part_m = length / namespace(length).maximum(mi.Float(parts), 1.0)
+        rows = dr.zeros(mi.Float, 2 * STEPS * (beams.count // group))
+
+        def step(k: Any, depth: Any) -> Any:
+            start = enter + mi.Float(k) * length
+            _, passed = dr.while_loop(
+                (mi.UInt32(0), mi.Float(0.0)),
+                lambda j, passed: j < parts,
+                lambda j, passed: (
+                    j + 1,
+                    passed + part_m * grid.extinction(frame, start + (mi.Float(j) + 0.5) * part_m),
+                ),
+            )
+            dr.scatter(rows, mi.Vector2f(depth, passed), number * STEPS + k)
+            return k + 1, depth + passed
+
+        dr.while_loop((mi.UInt32(0), mi.Float(0.0)), lambda k, depth: met & (k < STEPS), step)
+        spans = dr.ravel(mi.Vector2f(enter, dr.select(met, 1.0 / length, 0.0)))
+        dr.eval(rows, spans)
+        self.rows, self.spans = rows, spans
+
+    def at(self, frame: BeamFrame, range_m: Any) -> Any:
+        """Optical depth to a range along beams."""
+        dr, mi = self.engine.dr, self.engine.mi
+        xp = namespace(range_m)
+        group = frame.beam // self.group
+        span = dr.gather(mi.Vector2f, self.spans, group)
+        place = xp.clip((range_m - span.x) * span.y, 0.0, float(STEPS))
+        step = mi.UInt32(xp.minimum(place, STEPS - 0.5))
+        row = dr.gather(mi.Vector2f, self.rows, group * STEPS + step)
+        return row.x + row.y * (place - mi.Float(step))
+
+
+_HALVINGS = 18
+
+
+def range_of_depth(engine: Engine, tables: list[DustTable], frame: BeamFrame, depth: Any, reach: Any) -> Any:
+    """The range [m] before `reach` at which beams have passed an optical depth, found by halving."""
+    dr, mi = engine.dr, engine.mi
+
+    def halve(k: Any, low: Any, high: Any) -> Any:
+        middle = 0.5 * (low + high)
+        short = sum((table.at(frame, middle) for table in tables), start=mi.Float(0.0)) < depth
+        return k + 1, dr.select(short, middle, low), dr.select(short, high, middle)
+
+    state = (mi.UInt32(0), mi.Float(0.0), mi.Float(reach))
+    _, _, high = dr.while_loop(state, lambda k, low, high: k < _HALVINGS, halve)
+    return high

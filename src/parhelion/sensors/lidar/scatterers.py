@@ -18,7 +18,7 @@ from parhelion.core.random import to_normal, to_unit, words
 from parhelion.core.records import ORIGINS
 from parhelion.rays.device import Engine
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.lidar.air import Air, DepthTable, DustOnDevice, FieldOnDevice
+from parhelion.sensors.lidar.air import Air, DepthTable, DustTable, FieldOnDevice, range_of_depth
 from parhelion.sensors.lidar.echoes import SCATTERER_BIT, Block, Echo, Echoes, EchoRows, echo_bits
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
 from parhelion.weather.detectable import Detectable, obscured, sample
@@ -130,9 +130,11 @@ class Scatterers:
 
     falling: list[tuple[Falling, FieldOnDevice | None]]
     soft: SoftEcho | None
-    dust: tuple[DepthTable, list[DustOnDevice]] | None
+    dust: list[DustTable]
     dust_gain: Any = None
     """Power of dust's echo per extinction times T^2 / range^2."""
+    max_range: Any = None
+    """How far dust is looked for [m]."""
 
 
 @dataclass
@@ -169,7 +171,7 @@ def draw_scatterers(
     shot, scan = beams.shot, beams.scan
     key = tuple(dr.gather(mi.UInt32, word, scan) for word in keys)
     frame = beams.frame(engine, beam)
-    fixed = int(scatterers.soft is not None) + int(scatterers.dust is not None)
+    fixed = int(scatterers.soft is not None) + int(bool(scatterers.dust))
     counts = []
     for falling, field in scatterers.falling:
         u = to_unit(words(key, shot, _COUNT_DRAW[falling.origin])[0])  # type: ignore[arg-type]
@@ -192,7 +194,7 @@ def draw_scatterers(
     if scatterers.soft is not None:
         store.put(row, *_soft_echo(engine, scatterers.soft, frame, shot, key), FOG, reach)
         row = row + 1
-    if scatterers.dust is not None:
+    if scatterers.dust:
         store.put(row, *_dust_echo(engine, scatterers, frame, shot, key, reach, air), DUST, reach)
         row = row + 1
     clear = mi.Float(1.0)
@@ -267,13 +269,13 @@ def _dust_echo(
     Dust of optical depth mu before the surface returns with chance min(1, mu / DUST_DEPTH): that is where the depth
     passed reaches a uniform share of DUST_DEPTH, if it does.
     """
-    dr = engine.dr
-    assert scatterers.dust is not None
-    table, grids = scatterers.dust
+    dr, mi = engine.dr, engine.mi
+    xp = namespace(reach)
     u, _, _, _ = words(key, shot, _DUST_DRAW)
-    range_m, met = table.range_at(frame, DUST_DEPTH * to_unit(u), reach)
-    range_m = dr.select(met, range_m, 1.0)
-    extinction = sum((grid.extinction(frame, range_m) for grid in grids), start=engine.mi.Float(0.0))
+    wanted, reach = DUST_DEPTH * to_unit(u), xp.minimum(reach, scatterers.max_range)
+    met = sum((table.at(frame, reach) for table in scatterers.dust), start=mi.Float(0.0)) > wanted
+    range_m = dr.select(met, range_of_depth(engine, scatterers.dust, frame, wanted, reach), 1.0)
+    extinction = sum((table.grid.extinction(frame, range_m) for table in scatterers.dust), start=mi.Float(0.0))
     dimmed = dr.exp(-2.0 * air.depth(frame, range_m)) / (range_m * range_m)
-    power = namespace(range_m).maximum(scatterers.dust_gain * extinction * dimmed, _DUST_LEAST_POWER)
+    power = xp.maximum(scatterers.dust_gain * extinction * dimmed, _DUST_LEAST_POWER)
     return range_m, dr.select(met, power, 0.0)

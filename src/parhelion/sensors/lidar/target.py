@@ -8,7 +8,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.errors import unknown_name
 from parhelion.rays.scene import NOTHING, RayScene
+from parhelion.surfaces import library
 from parhelion.surfaces.material import COLUMNS, material_table, specular_split
 from parhelion.surfaces.reflection import reflected, reflection_table
 from parhelion.world.world import World
@@ -20,8 +22,15 @@ class Target:
     """The scene and its surfaces on the device. Built once for a world, a sensor and a wavelength."""
 
     def __init__(
-        self, world: World, *, sensor: str, wavelength_nm: float, scenes: dict[Any, Any] | None = None
+        self,
+        world: World,
+        *,
+        sensor: str,
+        wavelength_nm: float,
+        snowed: tuple[str, ...] = (),
+        scenes: dict[Any, Any] | None = None,
     ) -> None:
+        """`snowed` are the labels of what snow lies on."""
         geometry = world.geometry("lidar", sensor)
         # Sensors of different wavelengths see the same triangles: they share one acceleration structure.
         scenes = {} if scenes is None else scenes
@@ -30,19 +39,20 @@ class Target:
         self.scene: RayScene = scenes["scene", id(geometry)]
         self.engine = self.scene.engine
         self.parts = world.parts
-        self.material_names = dict(enumerate(material.name for material in world.materials))
+        materials = [*world.materials, library.material("snow")] if snowed else world.materials
+        self.material_names = dict(enumerate(material.name for material in materials))
         self.label_names = dict(world.label_names)
         parts = self.parts
-        columns = [column.astype(np.uint32) for column in (parts.material, parts.label, parts.instance)]
+        rows = _under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
+        columns = [column.astype(np.uint32) for column in (rows, parts.label, parts.instance)]
         names = np.pad(np.stack([*columns, np.zeros_like(columns[0])], axis=1), ((1, 0), (0, 0)))
         self._names = self.engine.table(names)
-        table = material_table(world.materials, wavelength_nm)
-        rows = self.parts.material if len(self.parts) else np.zeros(0, np.uint16)
+        table = material_table(materials, wavelength_nm)
         self._textures = self._load_textures(world) if np.any(self.parts.texture >= 0) else None
         # Kernels cannot read from empty arrays, not even with all reading switched off: hence one row at least.
         self._reflection = self.engine.table(
-            reflection_table(world.materials, wavelength_nm, textured=self._textures is not None)
-            if world.materials
+            reflection_table(materials, wavelength_nm, textured=self._textures is not None)
+            if materials
             else np.zeros(2, np.float32)
         )
         self._material = self.engine.table(rows if len(rows) else np.zeros(1, np.uint16))
@@ -131,14 +141,29 @@ class Target:
 _scenes: WeakKeyDictionary[World, dict[Any, Any]] = WeakKeyDictionary()
 
 
+def _under_snow(world: World, labels: tuple[str, ...]) -> NDArray[np.uint16]:
+    """Material of each part, with the number after the world's last for what snow lies on."""
+    parts = world.parts
+    if not labels:
+        return parts.material
+    numbers = {name: number for number, name in world.label_names.items()}
+    for label in labels:
+        if label not in numbers:
+            raise unknown_name("label in snow.covers", label, numbers)
+    covered = np.isin(parts.label, [numbers[label] for label in labels])
+    return np.where(covered, len(world.materials), parts.material).astype(np.uint16)
+
+
 def target_for(world: World, *, sensor: str, wavelength_nm: float) -> Target:
     """The target of a world, built on first use and kept until the world changes."""
     cache = _scenes.setdefault(world, {})
     if cache.get("version") != world.version:
         cache.clear()
         cache["version"] = world.version
-    key = (id(world.geometry("lidar", sensor)), wavelength_nm)
+    snow = None if world.weather is None else world.weather.snow
+    snowed = () if snow is None else snow.covers
+    key = (id(world.geometry("lidar", sensor)), wavelength_nm, snowed)
     if key not in cache:
-        cache[key] = Target(world, sensor=sensor, wavelength_nm=wavelength_nm, scenes=cache)
+        cache[key] = Target(world, sensor=sensor, wavelength_nm=wavelength_nm, snowed=snowed, scenes=cache)
     target: Target = cache[key]
     return target

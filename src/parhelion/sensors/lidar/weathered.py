@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine
-from parhelion.sensors.lidar.air import Air, DepthTable, DustOnDevice, FieldOnDevice
+from parhelion.sensors.lidar.air import Air, DepthTable, DustOnDevice, DustTable, FieldOnDevice
 from parhelion.sensors.lidar.beam import cross_section
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.emit import Beams
@@ -111,21 +111,20 @@ class WeatherOnDevice:
                 soft.table = table
         if own:
             air.tables.append(DepthTable(engine, beams, group, own, reach, lucky=True))
-        dust = None
-        if medium.dust:
-            grids = [DustOnDevice(engine, grid, per_mass, local_origin) for grid, per_mass in medium.dust]
-            # Grids have what fields have: extinction along a beam.
-            dust = DepthTable(engine, beams, group, grids, reach), grids  # type: ignore[arg-type]
-            air.tables.append(dust[0])
+        dust = [
+            DustTable(engine, beams, group, DustOnDevice(engine, grid, per_mass, local_origin), reach)
+            for grid, per_mass in medium.dust
+        ]
+        air.tables += dust
         falling = self._all_falling(weather, medium, mean, fields)
         if falling:
             depth = sum(kind.depth for kind, _ in falling)
             zone = max(kind.farthest_m for kind, _ in falling)
             air.near = dr.opaque(mi.Float, depth), dr.opaque(mi.Float, 1.0 / zone)
         scatterers = None
-        if falling or soft is not None or dust is not None:
+        if falling or soft is not None or dust:
             gain = 0.5 * self.pulse_length_m / (DUST_LIDAR_RATIO_SR * self.constant.threshold)
-            scatterers = Scatterers(falling, soft, dust, dr.opaque(mi.Float, gain))
+            scatterers = Scatterers(falling, soft, dust, dr.opaque(mi.Float, gain), reach)
         signal = partial(self._fog_signal, medium.backscatter_per_m_sr, mean) if medium.backscatter_per_m_sr else None
         return LaunchWeather(air, scatterers, signal, self._displaced(weather, medium))
 
