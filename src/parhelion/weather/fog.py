@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.arrays import is_drjit, namespace
 from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.pulse import pulse_shape
 from parhelion.weather.mie import checked_wavelength
 
 LN_20 = float(np.log(20.0))
@@ -37,8 +38,8 @@ def kim_extinction(visibility_m: Any, wavelength_nm: float) -> Any:
     """Kim's form, in which dense fog takes all wavelengths alike; arrays of either kind.
 
     (3.91 / V) (lambda / 550 nm)^-q with q = 1.6 (V > 50 km), 1.3 (6 to 50), 0.16 V + 0.34 (1 to 6), V - 0.5 (0.5 to 1)
-    and 0 below. For the step at 1 to 6 km Huang et al. (2023) print 9.27 as a factor where it is 6.60. Valid for 0.4
-    to 1.6 um.
+    and 0 below. For 1 to 6 km Huang et al. (2023) print a factor of 9.27 where their own equations give 6.60. Made for
+    785 to 1550 nm.
     """
     xp = namespace(visibility_m)
     km = visibility_m * 1e-3
@@ -143,7 +144,7 @@ def soft_echo(
     span = np.log(high / low)[..., None]
     r = low[..., None] * np.exp(span * share)
     offset = centre[..., None] - r
-    pulse = np.where(np.abs(offset) < 0.5 * length, np.cos(np.pi * offset / length) ** 2, 0.0)
+    pulse = pulse_shape(offset, length_m=length)
     # dr = r d(ln r), which takes one of the two r below the line.
     density = pulse * np.exp(-2.0 * alpha * r) * np.asarray(overlap(r)) / r
     return np.asarray(beta * np.sum(density * weights, axis=-1) * span[..., 0])

@@ -13,12 +13,10 @@ from parhelion.weather import dust_trail
 from parhelion.weather.config import DustCloud, Uneven
 from parhelion.weather.dust_grid import DustGrid, ellipsoid_cloud
 from parhelion.weather.fields import DensityField, density_field
-from parhelion.weather.fog import fog_extinction
+from parhelion.weather.fog import fog_backscatter, fog_extinction
 from parhelion.weather.rain import rain_extinction
 from parhelion.weather.snow import snow_extinction
 from parhelion.weather.weather import Weather
-
-LN_20 = float(np.log(20.0))
 
 Kind = Literal["rain", "fog", "snow"]
 
@@ -91,7 +89,7 @@ def medium(weather: Weather, time: float, wavelength_nm: float) -> Medium:
     if weather.fog is not None:
         extinction = float(fog_extinction(now.visibility_m, model=weather.fog.model, wavelength_nm=wavelength_nm))
         put("fog", extinction, weather.fog.uneven)
-        backscatter = weather.fog.backscatter * extinction / LN_20  # factor / MOR with MOR = ln 20 / extinction
+        backscatter = float(fog_backscatter(extinction, weather.fog.backscatter))
     if weather.snow is not None and now.snow_rate_mm_h > 0.0:
         put("snow", _snow(now.snow_rate_mm_h, wavelength_nm), weather.snow.cells)
     wind = np.array(weather.wind_m_s)

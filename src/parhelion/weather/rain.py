@@ -69,7 +69,7 @@ def goodin2019_extinction(rate_mm_h: Any) -> Any:
 def goodin2019_range_sigma(range_m: Any, rate_mm_h: Any) -> Any:
     """Standard deviation of range [m] in rain: 0.02 d (1 - exp(-R))^2; arrays of either kind.
 
-    It reaches 2 % of the range at a few mm/h, ten times what Filgueira et al. (2017) measured.
+    It reaches 2 % of the range at a few mm/h, where Filgueira et al. (2017) measured shifts below 20 cm.
     """
     rise = 1.0 - namespace(rate_mm_h, range_m).exp(-rate_mm_h)
     return 0.02 * range_m * rise * rise
@@ -123,7 +123,7 @@ def rain_extinction(
     if model not in RAIN_MODELS:
         raise unknown_name("rain model", model, RAIN_MODELS)
     rate = checked_rate(rate_mm_h)
-    # Whatever the rate, a wrong name or wavelength is told.
+    # At rate 0 too, so that a wrong name or wavelength is told.
     extinction = RAIN_MODELS[model].extinction(rate, drop_sizes, wavelength_nm)
     return extinction if rate > 0.0 else 0.0
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
 from parhelion.core.errors import ConfigError
+from parhelion.core.pulse import pulse_shape
 from parhelion.core.random import Stream, to_normal, words
 from parhelion.core.records import Waveform
 from parhelion.rays.device import Engine
@@ -18,17 +18,6 @@ from parhelion.sensors.lidar.emit import ShotArrays
 from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S
 
 _MOST_SAMPLES = 200_000_000
-
-
-def pulse_shape(offset_m: Any, *, length_m: Any) -> Any:
-    """The pulse over range, peak 1 at 0: cos^2(pi x / L) for |x| < L / 2, L = c tau_H.
-
-    It is the emitted sin^2(pi t / 2 tau_H) on [0, 2 tau_H] with x = c t / 2 measured from its peak; the half-power
-    width is tau_H in time and L / 2 in range. Arrays of either kind.
-    """
-    xp = namespace(offset_m)
-    wave = xp.cos(np.pi * offset_m / length_m)
-    return xp.where(xp.abs(offset_m) < 0.5 * length_m, wave * wave, 0.0 * wave)
 
 
 def digitise(
@@ -67,7 +56,7 @@ def digitise(
     for block in blocks:
         signal = signal + _summed(engine, block, beam, place, length)
     if background is not None:
-        levels = engine.table(background(first + bin_size_m * np.arange(bins)))
+        levels = engine.table(background(first + bin_size_m * np.arange(bins, dtype=np.float64)))
         signal = signal + dr.gather(mi.Float, levels, index - row * width)
     if noise_sigma > 0:
         own = Stream(stream.seed, stream.name + "/waveform", stream.frame)
