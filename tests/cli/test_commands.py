@@ -224,7 +224,7 @@ def test_doctor_fails_where_a_package_is_missing(run, monkeypatch: pytest.Monkey
 
 def test_version_and_help(run) -> None:
     assert run("--version").stdout.strip() == f"parhelion {ph.__version__}"
-    for command in ("demo", "scan", "convert", "sensors", "worlds", "materials", "doctor"):
+    for command in ("demo", "scan", "weather", "convert", "sensors", "worlds", "materials", "doctor"):
         result = run(command, "--help")
         assert result.exit_code == 0
         assert "Examples:" in result.stdout

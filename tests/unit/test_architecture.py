@@ -233,7 +233,7 @@ def test_public_names_are_the_same_for_type_checkers() -> None:
 def test_help_is_quick_and_names_the_commands() -> None:
     command = (sys.executable, "-m", "parhelion", "--help")
     text = run(*command, COLUMNS="120", NO_COLOR="1").stdout
-    for name in ("demo", "scan", "convert", "sensors", "worlds", "materials", "doctor"):
+    for name in ("demo", "scan", "weather", "convert", "sensors", "worlds", "materials", "doctor"):
         assert name in text
     assert seconds(*command, tries=3) < 1.0
 

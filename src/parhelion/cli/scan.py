@@ -13,16 +13,36 @@ import typer
 from parhelion.cli import screen
 from parhelion.cli.clouds import CloudFiles, check_file
 from parhelion.cli.engine import start_engine
+from parhelion.cli.weather_options import (
+    IN_THE_AIR,
+    DustOption,
+    FogModelOption,
+    RainModelOption,
+    RainOption,
+    SnowOption,
+    UnevenFogOption,
+    VisibilityOption,
+    WeatherFileOption,
+    WeatherOptions,
+    WindOption,
+    add_counts,
+    air_counts,
+    in_words,
+    lost_words,
+    shares,
+)
 
 if TYPE_CHECKING:
     from parhelion import Lidar, PointCloud, Pose, Scan, World
     from parhelion.cli.summary import Tally
+    from parhelion.pictures.weather import Changes
 
 EXAMPLES = (
     "parhelion scan --world city --sensor ouster/os1-128 -o scan.pcd --png scan.png",
     "parhelion scan --world harbour --sensor velodyne/vlp-16 --pose 0,0,3,0,0,90 --returns dual -o scan.ply",
     "parhelion scan --world city --sensor livox/mid-360 --scans 50 --frame world -o drive/ --format laz",
     "parhelion scan --world hall.obj --material concrete --sensor my-lidar.yaml --no-noise -o hall.npz",
+    "parhelion scan --world city --sensor velodyne/vlp-16 --rain 25 --visibility 800 --png rain.png",
 )
 
 
@@ -76,7 +96,19 @@ def scan(
         Path | None, typer.Option("--output", "-o", help="File (.pcd .ply .las .laz .bin .csv .npz) or folder.")
     ] = None,
     format: Annotated[str | None, typer.Option(help="Format, where the file's ending does not say it.")] = None,
-    png: Annotated[Path | None, typer.Option(help="Picture: range, intensity and the view from above.")] = None,
+    png: Annotated[
+        Path | None,
+        typer.Option(help="Picture: range, intensity, from above; with weather a second one, NAME-weather.png."),
+    ] = None,
+    rain: RainOption = None,
+    visibility: VisibilityOption = None,
+    snow: SnowOption = None,
+    dust: DustOption = None,
+    wind: WindOption = None,
+    rain_model: RainModelOption = None,
+    fog_model: FogModelOption = None,
+    uneven_fog: UnevenFogOption = False,
+    weather: WeatherFileOption = None,
 ) -> None:
     """Scan a world with a lidar, write the points, and print what was measured."""
     if keep_lost and frame is not Frame.sensor:
@@ -89,18 +121,23 @@ def scan(
         from parhelion.pictures.style import check_picture
 
         check_file(check_picture(png))
-    scene, lidar = _prepare(world, material, sensor, returns, sub_rays, sampling, noise, rate, columns)
+    options = WeatherOptions(rain, visibility, snow, dust, wind, rain_model, fog_model, uneven_fog, weather)
+    scene, lidar = _prepare(world, material, options, sensor, returns, sub_rays, sampling, noise, rate, columns)
     tally = Tally()
     view = _View(png, several=scans > 1)
+    in_air: dict[str, int] = {}
     with screen.progress("scanning", scans) as advance:
         for number, (shot, seconds) in enumerate(measure(lidar, scene, place, time, scans, seed)):
             tally.add(shot, seconds)
+            add_counts(in_air, air_counts(shot))
             if files is not None:
                 files.write(_as_asked(shot, frame, keep_lost), number)
             view.add(shot)
             advance()
     view.draw()
-    _print(scene, lidar, tally, files, png)
+    changes = view.draw_weather(scene, lidar, seed)
+    _print(scene, lidar, tally, in_air, changes, several=scans > 1)
+    _print_files(files, view.written)
 
 
 def parse_pose(text: str | None) -> Pose | None:
@@ -149,6 +186,7 @@ def measure(
 def _prepare(
     world: str,
     material: str | None,
+    options: WeatherOptions,
     sensor: str,
     returns: Returns | None,
     sub_rays: int | None,
@@ -169,6 +207,7 @@ def _prepare(
         noise=noise,
     )
     scene = load_world(world, material)
+    scene.weather = options.weather(scene.weather)
     start_engine()
     return scene, lidar
 
@@ -182,22 +221,23 @@ def _as_asked(scan: Scan, frame: Frame, keep_lost: bool) -> PointCloud:
 
 
 class _View:
-    """The picture that --png asks for: of the one scan, or of all of them."""
+    """The pictures that --png asks for: of the one scan or of all of them, and of what weather did to the last."""
 
     def __init__(self, path: Path | None, *, several: bool) -> None:
         self.path, self.several = path, several
+        self.written: list[Path] = []
         self._scan: Scan | None = None
         self._drive: Any = None
 
     def add(self, scan: Scan) -> None:
         if self.path is None:
             return
+        self._scan = _air_named(scan)
         if self.several:
             from parhelion.pictures import Drive
 
             self._drive = self._drive or Drive()
-            self._drive.add(scan)
-        self._scan = scan
+            self._drive.add(self._scan)
 
     def draw(self) -> None:
         if self.path is None or self._scan is None:
@@ -208,19 +248,55 @@ class _View:
             self._drive.draw(self.path)
         else:
             draw_scan(self._scan, self.path)
+        self.written.append(self.path)
+
+    def draw_weather(self, world: World, lidar: Lidar, seed: int) -> Changes | None:
+        """Compare the last scan with the same one in clear air."""
+        weather, scan = world.weather, self._scan
+        if self.path is None or scan is None or weather is None or weather.is_clear():
+            return None
+        from parhelion.pictures.scan import scan_title
+        from parhelion.pictures.weather import draw_weather
+
+        world.weather = None
+        clear = lidar.scan(world, trajectory=scan.motion, time=scan.start_time, seed=seed)
+        world.weather = weather
+        file = self.path.with_name(f"{self.path.stem}-weather{self.path.suffix}")
+        changes = draw_weather(clear, scan, file, f"{scan_title(scan)}  ·  {in_words(weather)}")
+        self.written.append(file)
+        return changes
 
 
-def _print(world: World, lidar: Lidar, tally: Tally, files: CloudFiles | None, png: Path | None) -> None:
+def _air_named(scan: Scan) -> Scan:
+    """A scan whose echoes of the air, which belong to no labelled thing, have a word for their label."""
+    from dataclasses import replace
+
+    labels = {0: IN_THE_AIR, **scan.names.get("label", {})}
+    return replace(scan, names={**scan.names, "label": labels}) if air_counts(scan) else scan
+
+
+def _print(
+    world: World, lidar: Lidar, tally: Tally, in_air: dict[str, int], changes: Changes | None, several: bool
+) -> None:
     title = f"{lidar.config.name} in {world.name or 'the world'}"
-    screen.facts(title, tally.rows())
+    rows = tally.rows()
+    if world.weather is not None:
+        rows += [("weather", in_words(world.weather)), ("from the air", shares(in_air, tally.points))]
+        tally.names.setdefault(0, IN_THE_AIR)
+    if changes is not None:
+        rows.append(("lost to it", lost_words(changes) + (", in the last scan" if several else "")))
+    screen.facts(title, rows)
     if tally.points:
-        rows = [(word, screen.count(points), screen.percent(share)) for word, points, share in tally.label_shares]
-        screen.table("", ("label", "points", "share"), rows, numbers=("points", "share"))
+        labels = [(word, screen.count(points), screen.percent(share)) for word, points, share in tally.label_shares]
+        screen.table("", ("label", "points", "share"), labels, numbers=("points", "share"))
     else:
         screen.say("no shot came back: nothing is within the sensor's range and view from there")
+
+
+def _print_files(files: CloudFiles | None, pictures: list[Path]) -> None:
     if files is not None:
         files.finish()
         number = f" ({len(files.written)} files)" if files.numbered else ""
         screen.say(f"wrote {files.path}{number}")
-    if png is not None:
-        screen.say(f"wrote {png}")
+    for file in pictures:
+        screen.say(f"wrote {file}")

@@ -4,6 +4,7 @@ from parhelion import pictures
 
 pictures.draw_scan(scan, "scan.png")
 pictures.draw_drive(scans, "drive.png")
+pictures.draw_weather(clear, wet, "weather.png")
 """
 
 from parhelion.pictures.drive import Drive, draw_drive
@@ -11,16 +12,21 @@ from parhelion.pictures.grids import birds_eye, field_image, intensity_image, is
 from parhelion.pictures.scan import draw_scan
 from parhelion.pictures.spectrum import draw_spectrum
 from parhelion.pictures.top_view import draw_world
+from parhelion.pictures.weather import Changes, draw_weather, weather_changes, weather_picture
 
 __all__ = [
+    "Changes",
     "Drive",
     "birds_eye",
     "draw_drive",
     "draw_scan",
     "draw_spectrum",
+    "draw_weather",
     "draw_world",
     "field_image",
     "intensity_image",
     "is_organised",
     "range_image",
+    "weather_changes",
+    "weather_picture",
 ]

@@ -1,0 +1,325 @@
+"""`parhelion weather`: recorded clouds as they would have been in rain, fog, snow or dust."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parhelion.cli import screen
+from parhelion.cli.clouds import check_file, make_folder, tell_drops, write_noting_drops
+from parhelion.cli.engine import start_engine
+from parhelion.cli.failures import warn
+from parhelion.cli.scan import parse_pose
+from parhelion.cli.weather_options import (
+    DustOption,
+    FogModelOption,
+    RainModelOption,
+    RainOption,
+    SnowOption,
+    UnevenFogOption,
+    VisibilityOption,
+    WeatherFileOption,
+    WeatherOptions,
+    WindOption,
+    add_counts,
+    air_counts,
+    in_words,
+    shares,
+)
+
+if TYPE_CHECKING:
+    from parhelion import Lidar, PointCloud, Pose, Weather
+
+EXAMPLES = (
+    "parhelion weather recorded.pcd -o wet.pcd --rain 25 --sensor velodyne/vlp-16 --png wet.png",
+    "parhelion weather clouds/ -o clouds-fog/ --visibility 100 --uneven-fog --sensor velodyne/hdl-64e",
+    "parhelion weather sequence/velodyne -o sequence/snow --snow 2 --sensor velodyne/hdl-64e --format npz",
+    "parhelion weather drive/ -o dusty/ --weather weather.yaml --wind 3,0 --sensor ouster/os1-128 --seed 7",
+)
+
+
+class NoReturns(str, Enum):
+    """Where shots without a return come from."""
+
+    auto = "auto"
+    none = "none"
+
+
+def weather(
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A cloud file, or a folder of them.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The new file, or a folder.")],
+    sensor: Annotated[
+        str | None,
+        typer.Option(
+            "--sensor", "-s", help="What recorded it: a preset or a YAML file; else what the cloud itself says."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of drops, flakes and fluctuations.")] = 0,
+    time: Annotated[float, typer.Option(help="Time of the first cloud in the weather's changes, in s.")] = 0.0,
+    pose: Annotated[
+        str | None,
+        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Where the sensor stood, for dust and uneven weather."),
+    ] = None,
+    reflectance: Annotated[
+        float | None, typer.Option(help="Taken for all points, where a cloud has no intensity; 0 to 1.")
+    ] = None,
+    no_returns: Annotated[
+        NoReturns, typer.Option(help="Shots without a return: from the cloud or the sensor's pattern, or none.")
+    ] = NoReturns.auto,
+    format: Annotated[
+        str | None, typer.Option(help="Format to write, where OUT's ending does not say it; in folders as it was.")
+    ] = None,
+    read_as: Annotated[str | None, typer.Option("--from", help="Format to read, where the ending misleads.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there already.")] = False,
+    png: Annotated[
+        Path | None, typer.Option(help="Picture of what the weather did; of a folder, to its first cloud.")
+    ] = None,
+    rain: RainOption = None,
+    visibility: VisibilityOption = None,
+    snow: SnowOption = None,
+    dust: DustOption = None,
+    wind: WindOption = None,
+    rain_model: RainModelOption = None,
+    fog_model: FogModelOption = None,
+    uneven_fog: UnevenFogOption = False,
+    weather: WeatherFileOption = None,
+) -> None:
+    """Put weather on recorded clouds: points are dimmed, lost, moved, and joined by echoes of the air.
+
+    A folder is done with all folders in it; its finished files are skipped, so an interrupted run can go on.
+    """
+    from parhelion.core.errors import FormatError
+
+    options = WeatherOptions(rain, visibility, snow, dust, wind, rain_model, fog_model, uneven_fog, weather)
+    meant = options.weather()
+    if meant is None:
+        raise typer.BadParameter("say which weather: --rain, --visibility, --snow, --dust or --weather FILE")
+    place = parse_pose(pose)
+    if png is not None:
+        from parhelion.pictures.style import check_picture
+
+        check_file(check_picture(png))
+    if not source.exists():
+        raise FormatError(f"{source}: no such file or folder")
+    run = _Run(meant, _Sensors(sensor), seed, time, place, reflectance, no_returns.value, png)
+    as_folder = source.is_dir()
+    jobs = list(_folder_jobs(source, output, format, read_as)) if as_folder else [_file_job(source, output, format)]
+    waiting = [job for job in jobs if overwrite or not job.target.exists()]
+    if not as_folder and not waiting:
+        raise FormatError(f"{jobs[0].target}: is there already; --overwrite replaces it")
+    if waiting:
+        start_engine()
+    with screen.progress("weathering", len(waiting)) as advance:
+        for job in waiting:
+            run.do(job, read_as, as_folder=as_folder)
+            advance()
+    run.tell(source, output, skipped=len(jobs) - len(waiting))
+
+
+@dataclass(frozen=True)
+class _Job:
+    """One cloud to do."""
+
+    number: int
+    """Place among all clouds of the folder, whether or not others are done already."""
+    source: Path
+    target: Path
+    format: str
+
+
+class _Sensors:
+    """The lidar that was named, or else the one that each cloud itself names, each made once."""
+
+    def __init__(self, name: str | None) -> None:
+        from parhelion import Lidar
+
+        self.named = None if name is None else Lidar(name)
+        self._made: dict[str, Lidar] = {}
+
+    def of(self, cloud: PointCloud) -> Lidar:
+        from parhelion import Lidar
+        from parhelion.core.errors import ConfigError
+
+        if self.named is not None:
+            return self.named
+        name = cloud.metadata.get("sensor")
+        if not isinstance(name, str):
+            raise ConfigError("the cloud does not say which sensor recorded it; name it with --sensor")
+        if name not in self._made:
+            self._made[name] = Lidar(name)
+        return self._made[name]
+
+
+@dataclass
+class _Run:
+    """The weather, and what came of the clouds so far."""
+
+    weather: Weather
+    sensors: _Sensors
+    seed: int
+    start_s: float
+    pose: Pose | None
+    reflectance: float | None
+    no_returns: str
+    png: Path | None
+    done: int = 0
+    points_in: int = 0
+    points_out: int = 0
+    lost: int = 0
+    invented: dict[str, int] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    """What could not be done, by its words without numbers."""
+    failed: dict[str, list[Path]] = field(default_factory=dict)
+    """Clouds of a folder that could not be done, by the reason."""
+    drawn: bool = False
+
+    def do(self, job: _Job, read_as: str | None, *, as_folder: bool) -> None:
+        """One cloud; of a folder, a bad one is remembered and does not stop the others."""
+        from parhelion.core.errors import ConfigError, FormatError
+        from parhelion.io import read_cloud
+
+        try:
+            cloud = read_cloud(job.source, format=read_as)
+            wet = self._weathered(cloud, job.number)
+        except (ConfigError, FormatError) as error:
+            reason = str(error).removeprefix(f"{job.source}: ")
+            if not as_folder:
+                raise type(error)(f"{job.source}: {reason}") from None
+            self.failed.setdefault(reason, []).append(job.source)
+            return
+        make_folder(job.target.parent)
+        add_counts(self.dropped, dict.fromkeys(write_noting_drops(wet, job.target, job.format), 1))
+        self._count(cloud, wet)
+        if self.png is not None and not self.drawn:
+            from parhelion.pictures.weather import draw_weather
+
+            draw_weather(cloud, wet, self.png, f"{job.source.name}  ·  {in_words(self.weather)}")
+            self.drawn = True
+
+    def _weathered(self, cloud: PointCloud, number: int) -> PointCloud:
+        lidar = self.sensors.of(cloud)
+        return self.weather.apply(
+            cloud, sensor=lidar, seed=self.seed, frame=number, time=self.start_s + number / lidar.rate_hz,
+            pose=self.pose, reflectance=self.reflectance, no_returns=self.no_returns,
+        )  # fmt: skip
+
+    def _count(self, before: PointCloud, after: PointCloud) -> None:
+        old, new = air_counts(before), air_counts(after)
+        invented = {word: count - old.get(word, 0) for word, count in new.items() if count > old.get(word, 0)}
+        points_in, points_out = _points(before), _points(after)
+        self.done += 1
+        self.points_in += points_in
+        self.points_out += points_out
+        self.lost += points_in - (points_out - sum(invented.values()))
+        add_counts(self.invented, invented)
+        for note in after.metadata.get("weather_notes", []):
+            self.notes.setdefault(re.sub(r"\d+", "#", note), []).append(note)
+
+    def tell(self, source: Path, output: Path, *, skipped: int) -> None:
+        """Print the counts, what could not be done, and what failed."""
+        from parhelion.core.errors import FormatError
+
+        tell_drops(self.dropped)
+        if self.done:
+            share = screen.percent(self.lost / max(self.points_in, 1))
+            rows = [("clouds", screen.count(self.done))] if self.done > 1 else []
+            rows += [
+                ("points in", screen.count(self.points_in)),
+                ("points out", screen.count(self.points_out)),
+                ("lost", f"{screen.count(self.lost)} ({share})"),
+                ("from the air", shares(self.invented, self.points_out)),
+            ]
+            screen.facts(in_words(self.weather), rows)
+        for notes in self.notes.values():
+            screen.say(f"note: {notes[0]}" + (f" (alike in {len(notes)} clouds)" if len(notes) > 1 else ""))
+        word = "file" if self.done == 1 else "files"
+        done = f"{self.done} {word} to {output}" if source.is_dir() else str(output)
+        there = f", skipped {skipped} that were there already (--overwrite replaces them)" if skipped else ""
+        screen.say(f"wrote {done}{there}")
+        if self.png is not None:
+            screen.say(f"wrote {self.png}" if self.drawn else f"{self.png}: not drawn, since no cloud was done")
+        failed = sum(map(len, self.failed.values()))
+        for reason, files in self.failed.items():
+            more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+            warn(f"{files[0]}{more}: {reason}")
+        if failed:
+            raise FormatError(f"{source}: {failed} of {failed + self.done} files could not be done, see the warnings")
+
+
+def _points(cloud: PointCloud) -> int:
+    """Number of rows with coordinates."""
+    import numpy as np
+
+    return int(np.isfinite(cloud.xyz[:, 0]).sum())
+
+
+def _file_job(source: Path, output: Path, format: str | None) -> _Job:
+    """One file; where OUT is a folder, the file keeps its name there."""
+    from parhelion.io import format_of
+
+    if output.is_dir():
+        kind = format_of(source, format)
+        output = output / f"{_stem(source)}{kind.endings[0]}"
+    else:
+        kind = format_of(output, format)
+        check_file(output)
+    _not_itself(source, output)
+    return _Job(0, source, output, kind.name)
+
+
+def _folder_jobs(source: Path, output: Path, format: str | None, read_as: str | None) -> Iterator[_Job]:
+    """Every cloud below a folder, in order of path, and the file that it becomes."""
+    from parhelion.core.errors import FormatError
+    from parhelion.io import format_of
+
+    endings = _readable_endings(read_as)
+    if output.exists() and source.samefile(output):
+        raise FormatError(f"{source}: IN and OUT are the same folder")
+    found = [file for file in sorted(source.rglob("*")) if _is_cloud(file, source, endings)]
+    if output.resolve().is_relative_to(source.resolve()):  # what an earlier run wrote is no input
+        found = [file for file in found if not file.resolve().is_relative_to(output.resolve())]
+    if not found:
+        raise FormatError(f"{source}: no clouds in this folder ({', '.join(endings)})")
+    make_folder(output)
+    taken: set[Path] = set()
+    for number, file in enumerate(found):
+        kind = format_of(file, format or read_as)
+        target = output / file.parent.relative_to(source) / f"{_stem(file)}{kind.endings[0]}"
+        if target in taken:
+            raise FormatError(f"{source}: several files would become {target}; do them one by one")
+        taken.add(target)
+        _not_itself(file, target)
+        yield _Job(number, file, target, kind.name)
+
+
+def _readable_endings(read_as: str | None) -> tuple[str, ...]:
+    from parhelion.io import FORMATS, format_of
+
+    kinds: Iterable[str] = FORMATS if read_as is None else (read_as,)
+    # Label files belong to scans and hold no points of their own.
+    return tuple(ending for name in kinds if name != "semantickitti" for ending in format_of("", name).endings)
+
+
+def _is_cloud(file: Path, folder: Path, endings: tuple[str, ...]) -> bool:
+    hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
+    return not hidden and file.name.lower().endswith(endings) and file.is_file()
+
+
+def _stem(file: Path) -> str:
+    """The name without its ending; nuScenes' `.pcd.bin` is one ending."""
+    name = file.name
+    return name[: -len(".pcd.bin")] if name.lower().endswith(".pcd.bin") else file.stem
+
+
+def _not_itself(source: Path, target: Path) -> None:
+    from parhelion.core.errors import FormatError
+
+    if target.exists() and source.samefile(target):
+        raise FormatError(f"{source}: would be replaced by itself in weather; choose another OUT")

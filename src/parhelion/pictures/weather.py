@@ -1,0 +1,400 @@
+"""What weather did to a cloud: which points it dimmed, moved, lost and invented, as numbers and as a picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.records import ORIGINS, PointCloud, Scan
+from parhelion.pictures import panels
+from parhelion.pictures.style import INK, check_picture, legend, quiet, save, sheet
+
+AIR = ("rain", "fog", "snow", "dust")
+"""Origins of points that are echoes of the air itself."""
+MOVED_M = 0.05
+"""A point that is farther than this from where it was in clear air counts as displaced."""
+UNTOLD = "unknown"
+"""Origin of new points in clouds without the field `origin`."""
+
+KEPT, MOVED, LOST = "#596372", "#f2d64b", "#ff4646"
+ORIGIN_COLOURS = {
+    "rain": "#3f9dff",
+    "fog": "#b79cff",
+    "snow": "#f4f8ff",
+    "dust": "#e08a3c",
+    "surface": "#3ddc84",
+    "multipath": "#ff7ab6",
+    "noise": "#45d6c8",
+    UNTOLD: "#45d6c8",
+}
+_SIGNAL_COLOURS, _SIGNAL_LINE = "viridis", "#35b779"
+
+_AIR_NUMBERS = [ORIGINS.index(word) for word in AIR]
+_WIDTH_IN, _HEIGHT_IN = 15.0, 12.2
+_MOST_RETURNS = 16  # more points of one shot mean that a cloud holds several scans
+_SAME_RAY_RAD, _SAME_PLACE_M = 0.001, 0.5
+_FARTHEST_MOVE_M = 3.0
+_RANGE_BINS = 36
+
+
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """Points of a cloud in clear air and in weather, matched. Rows are those of the two clouds."""
+
+    kept_before: NDArray[np.intp]
+    """Rows in clear air of the points that stay."""
+    kept_after: NDArray[np.intp]
+    """Rows in weather of the same points."""
+    lost: NDArray[np.intp]
+    """Rows in clear air of the points that are gone."""
+    new: NDArray[np.intp]
+    """Rows in weather of the points that were not there."""
+    new_origin: NDArray[np.str_]
+    """What made each new point: a word of `ORIGINS`, or 'unknown'."""
+    moved_m: NDArray[np.float64]
+    """How far each point that stays is from its place in clear air [m]."""
+    signal: str | None
+    """The field that says how strong points are in both clouds: 'power' or 'intensity'; None where neither does."""
+    signal_left: NDArray[np.float64] | None
+    """That field over its value in clear air, of each point that stays."""
+    outshone: int | None
+    """Lost points whose shot brought an echo of the air instead; None where the clouds name no shots."""
+
+    @property
+    def moved(self) -> NDArray[np.bool_]:
+        """Which of the points that stay are displaced by more than `MOVED_M`."""
+        return self.moved_m > MOVED_M
+
+    @property
+    def invented(self) -> dict[str, int]:
+        """Number of new points of each origin, in the order of `ORIGINS`."""
+        counts = {word: int(np.count_nonzero(self.new_origin == word)) for word in (*ORIGINS, UNTOLD)}
+        return {word: count for word, count in counts.items() if count}
+
+
+def weather_changes(before: PointCloud, after: PointCloud) -> Changes:
+    """What became of each point of `before`, and which points of `after` are new.
+
+    Clouds with the field `shot` are matched shot by shot: points from surfaces with each other, the nearest of several
+    returns first. Others are matched by direction and range (in the world frame by place), each point with the one
+    that is nearest both ways. Rows without coordinates, and those at the sensor itself, are no points.
+    """
+    for cloud in (before, after):
+        if not isinstance(cloud, PointCloud):
+            raise ConfigError(f"weather_changes: expected two point clouds, got {type(cloud).__name__}")
+    here_before, here_after = _points(before), _points(after)
+    first, second = before.select(here_before), after.select(here_after)
+    by_shot = _name_shots(first, second)
+    old, new = _matched_by_shot(first, second) if by_shot else _matched_by_place(first, second)
+    gone, fresh = np.ones(len(first), np.bool_), np.ones(len(second), np.bool_)
+    gone[old], fresh[new] = False, False
+    step = second.xyz[new].astype(np.float64) - first.xyz[old].astype(np.float64)
+    signal = next((name for name in ("power", "intensity") if name in before.fields and name in after.fields), None)
+    left = None
+    if signal is not None:
+        clear = first.fields[signal][old].astype(np.float64)
+        left = second.fields[signal][new] / np.where(clear > 0.0, clear, np.nan)
+    outshone = None
+    if by_shot:
+        echoes = second.fields["shot"][fresh & (_kind(second) > 0)]
+        outshone = int(np.isin(first.fields["shot"][gone], echoes).sum())
+    return Changes(
+        here_before[old], here_after[new], here_before[gone], here_after[fresh],
+        np.array([*ORIGINS, UNTOLD])[_origin(second)[fresh]], np.linalg.norm(step, axis=1), signal, left, outshone,
+    )  # fmt: skip
+
+
+def _points(cloud: PointCloud) -> NDArray[np.intp]:
+    """Rows that are points: recordings keep shots without return as NaN or as zeros."""
+    return np.flatnonzero(np.all(np.isfinite(cloud.xyz), axis=1) & np.any(cloud.xyz != 0.0, axis=1))
+
+
+def _origin(cloud: PointCloud) -> NDArray[np.intp]:
+    """Number of each point's origin, one above the last of `ORIGINS` where it is not known."""
+    known = cloud.fields.get("origin", np.full(len(cloud), len(ORIGINS)))
+    return np.minimum(known.astype(np.intp), len(ORIGINS))
+
+
+def _kind(cloud: PointCloud) -> NDArray[np.intp]:
+    """The origin of echoes of the air, 0 of all others: only points of one kind can be the same point."""
+    return np.where(np.isin(_origin(cloud), _AIR_NUMBERS), _origin(cloud), 0)
+
+
+def _name_shots(first: PointCloud, second: PointCloud) -> bool:
+    """Whether both clouds say the shot of each point, and hold one scan."""
+    if not ("shot" in first.fields and "shot" in second.fields):
+        return False
+    most = [int(np.unique(cloud.fields["shot"], return_counts=True)[1].max(initial=0)) for cloud in (first, second)]
+    return max(most) <= _MOST_RETURNS
+
+
+def _matched_by_shot(first: PointCloud, second: PointCloud) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows of the same points in both, in order of the first."""
+    # One number for shot and kind, so that one sorted search finds all candidates.
+    key, other = (cloud.fields["shot"].astype(np.int64) * len(ORIGINS) + _kind(cloud) for cloud in (first, second))
+    order = np.argsort(other, kind="stable")
+    start, end = (np.searchsorted(other[order], key, side) for side in ("left", "right"))
+    count = end - start
+    old = np.repeat(np.arange(len(first)), count)
+    within = np.arange(len(old)) - np.repeat(np.cumsum(count) - count, count)
+    new = order[np.repeat(start, count) + within]
+    gap = np.abs(_range(first)[old] - _range(second)[new])
+    both = _nearest_of_each(old, gap) & _nearest_of_each(new, gap)
+    return old[both], new[both]
+
+
+def _nearest_of_each(row: NDArray[np.intp], gap: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which candidate pair has the smallest gap among those of its row."""
+    order = np.lexsort((gap, row))
+    nearest = np.zeros(len(row), np.bool_)
+    nearest[order[np.unique(row[order], return_index=True)[1]]] = True
+    return nearest
+
+
+def _matched_by_place(first: PointCloud, second: PointCloud) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows of the same points in both, in order of the first."""
+    kinds = _kind(first), _kind(second)
+    pairs = [
+        _neighbours(first, second, *(np.flatnonzero(kind == number) for kind in kinds)) for number in (0, *_AIR_NUMBERS)
+    ]
+    old, new = (np.concatenate(rows) for rows in zip(*pairs, strict=True))
+    order = np.argsort(old)
+    return old[order], new[order]
+
+
+def _neighbours(
+    first: PointCloud, second: PointCloud, old: NDArray[np.intp], new: NDArray[np.intp]
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Of some rows of each cloud, those that are nearest to each other."""
+    from scipy.spatial import cKDTree
+
+    if len(old) == 0 or len(new) == 0:
+        return old[:0], new[:0]
+    places = [_comparable(cloud, rows) for cloud, rows in ((first, old), (second, new))]
+    there = cKDTree(places[1]).query(places[0], distance_upper_bound=1.0)[1]
+    back = cKDTree(places[0]).query(places[1], distance_upper_bound=1.0)[1]
+    found = np.flatnonzero(there < len(new))
+    found = found[back[there[found]] == found]
+    return old[found], new[there[found]]
+
+
+def _comparable(cloud: PointCloud, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Coordinates in which points less than 1 apart may be the same one: weather moves points along their ray."""
+    xyz = cloud.xyz[rows].astype(np.float64)
+    if cloud.frame == "world":  # where the rays begin is not known
+        return xyz / _SAME_PLACE_M
+    distance = np.linalg.norm(xyz, axis=1, keepdims=True)
+    return np.hstack([xyz / distance / _SAME_RAY_RAD, distance / _FARTHEST_MOVE_M])
+
+
+def _range(cloud: PointCloud) -> NDArray[np.float64]:
+    if cloud.frame == "world" and "range" in cloud.fields:
+        return cloud.fields["range"].astype(np.float64)
+    return np.asarray(np.linalg.norm(cloud.xyz.astype(np.float64), axis=1))
+
+
+# ---- the picture ---------------------------------------------------------------------------------------------------
+
+
+def draw_weather(before: PointCloud, after: PointCloud, path: str | PathLike[str], title: str | None = None) -> Changes:
+    """Write the picture of `weather_picture`; gives what it shows as numbers."""
+    check_picture(path)
+    changes = weather_changes(before, after)
+    save(_picture(before, after, changes, title), path)
+    return changes
+
+
+def weather_picture(before: PointCloud, after: PointCloud, title: str | None = None) -> Any:
+    """A matplotlib figure of what weather did: `before` in clear air, `after` in weather, matched point by point.
+
+    From above: points that stay, moved, were lost (where they were in clear air) and were invented (by what made them),
+    the signal that is left, a closer look at the invented ones; and over range: numbers, and shares that stay.
+    """
+    return _picture(before, after, weather_changes(before, after), title)
+
+
+def _picture(before: PointCloud, after: PointCloud, changes: Changes, title: str | None) -> Any:
+    view = _View(before, after, changes)
+    figure = sheet(_WIDTH_IN, _HEIGHT_IN)
+    panels.heading(figure, title or "Clear air and weather", _facts(changes))
+    maps = figure.add_gridspec(1, 2, left=0.045, right=0.985, top=0.905, bottom=0.42, wspace=0.11)
+    below = figure.add_gridspec(
+        1, 3, left=0.045, right=0.985, top=0.35, bottom=0.055, wspace=0.18, width_ratios=(1.0, 1.25, 1.25)
+    )
+    _fate_panel(figure.add_subplot(maps[0, 0]), view)
+    _signal_panel(figure, figure.add_subplot(maps[0, 1]), view)
+    _near_panel(figure.add_subplot(below[0, 0]), view)
+    _range_panel(figure.add_subplot(below[0, 1]), view)
+    _share_panel(figure.add_subplot(below[0, 2]), view)
+    return figure
+
+
+class _View:
+    """The two clouds in one frame, and the fate of each point."""
+
+    def __init__(self, before: PointCloud, after: PointCloud, changes: Changes) -> None:
+        self.changes = changes
+        old, new = (_still(cloud) for cloud in (before, after))
+        self.kept, self.lost, self.new = new[changes.kept_after], old[changes.lost], new[changes.new]
+        self.range_before = _range(before)[np.concatenate([changes.kept_before, changes.lost])]
+        self.range_kept, self.range_new = _range(after)[changes.kept_after], _range(after)[changes.new]
+        self.xyz = np.concatenate([self.kept, self.lost, self.new])
+        self.world = after.frame == "world"
+
+    def colours(self) -> tuple[NDArray[Any], NDArray[np.float64]]:
+        """Points whose heights put what is new above what moved above all others, and their colours (n, 3)."""
+        from matplotlib.colors import to_rgb
+
+        moved = self.changes.moved
+        colour = np.empty((len(self.xyz), 3))
+        stay, gone, new = np.split(colour, np.cumsum([len(self.kept), len(self.lost)]))
+        stay[:], stay[moved], gone[:] = to_rgb(KEPT), to_rgb(MOVED), to_rgb(LOST)
+        for word in self.changes.invented:
+            new[self.changes.new_origin == word] = to_rgb(ORIGIN_COLOURS[word])
+        layer = np.concatenate([moved * 1.0, np.zeros(len(self.lost)), np.full(len(self.new), 2.0)])
+        lifted = self.xyz.copy()
+        lifted[:, 2] += 1e6 * layer
+        return lifted, colour
+
+    def reach(self) -> tuple[NDArray[np.float64], float, float]:
+        """Middle and half sides [m] of a rectangle that holds the sensor and nearly all points."""
+        if len(self.xyz) == 0:
+            return np.zeros(2), 1.0, 1.0
+        low, high = np.percentile(self.xyz[:, :2], [1.0, 99.0], axis=0)
+        if not self.world:
+            low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+        half = np.maximum(1.06 * (high - low) / 2, 0.5)
+        return (low + high) / 2, float(half[0]), float(half[1])
+
+
+def _still(cloud: PointCloud) -> NDArray[np.float64]:
+    """Coordinates with the motion during the scan removed, where it is known."""
+    still = cloud.deskewed() if isinstance(cloud, Scan) and cloud.frame == "sensor" else cloud
+    return np.asarray(still.xyz, np.float64)
+
+
+def _facts(changes: Changes) -> str:
+    kept, lost = len(changes.kept_before), len(changes.lost)
+    gone = f"{_count(lost)} lost ({100 * lost / max(kept + lost, 1):.1f} %)"
+    if changes.outshone:
+        gone += f", {_count(changes.outshone)} of them with an echo of the air instead"
+    facts = [f"{_count(kept + lost)} points in clear air", f"{_count(kept)} stay", gone]
+    facts += [f"{_count(count)} from {word}" for word, count in changes.invented.items() if word in AIR]
+    facts.append(f"{_count(changes.moved.sum())} displaced by more than {100 * MOVED_M:.0f} cm")
+    return "   |   ".join(facts)
+
+
+def _count(number: int) -> str:
+    return f"{int(number):,}".replace(",", " ")
+
+
+def _fate_panel(axes: Any, view: _View) -> None:
+    extent = panels.fitted_extent(axes, *view.reach())
+    quiet(axes, "What became of each point, from above")
+    panels.map_panel(axes, *view.colours(), extent)
+    stay, moved, lost = len(view.kept), int(view.changes.moved.sum()), len(view.lost)
+    entries = [("stay", stay - moved, KEPT), ("displaced", moved, MOVED), ("lost", lost, LOST)]
+    for word, count in view.changes.invented.items():
+        entries.append((f"invented by {word}" if word in AIR else f"new, {word}", count, ORIGIN_COLOURS[word]))
+    legend(axes, [(f"{word}  {_count(count)}", colour) for word, count, colour in entries], loc="upper right")
+    _mark(axes, view, extent)
+
+
+def _mark(axes: Any, view: _View, extent: panels.Extent) -> None:
+    if not view.world:
+        panels.sensor_mark(axes, 0.0, 0.0, 0.0, 0.09 * (extent[1] - extent[0]) / 2)
+
+
+def _signal_panel(figure: Any, axes: Any, view: _View) -> None:
+    extent = panels.fitted_extent(axes, *view.reach())
+    left = view.changes.signal_left
+    if left is None:
+        quiet(axes, "How far the points that stay have moved")
+        values, unit = 100.0 * view.changes.moved_m, "moved [cm]"
+    else:
+        quiet(axes, f"Signal left of the points that stay, by {view.changes.signal}")
+        values, unit = 100.0 * left, "signal left [% of that in clear air]"
+    known = np.isfinite(values)
+    panels.scalar_map_panel(figure, axes, view.kept[known], values[known], extent, _SIGNAL_COLOURS, unit)
+    _mark(axes, view, extent)
+
+
+def _near_panel(axes: Any, view: _View) -> None:
+    """Around the sensor as far as the invented points go."""
+    quiet(axes, "Around the sensor" if not view.world else "The invented points")
+    widest = max(view.reach()[1:])
+    centre, half = np.zeros(2), min(10.0, widest)
+    if len(view.new):
+        centre = np.median(view.new[:, :2], axis=0) if view.world else centre
+        off = np.abs(view.new[:, :2] - centre).max(axis=1)
+        half = float(np.clip(1.15 * np.percentile(off, 98.0), 1.5, widest))
+    extent = panels.fitted_extent(axes, centre, half, half)
+    lifted, colour = view.colours()
+    inside = np.all(np.abs(view.xyz[:, :2] - centre) < 2.0 * half, axis=1)
+    panels.map_panel(axes, lifted[inside], colour[inside], extent)
+    _mark(axes, view, extent)
+
+
+def _bins(view: _View) -> NDArray[np.float64]:
+    distances = np.concatenate([view.range_before, view.range_kept, view.range_new])
+    low, high = (distances.min(), distances.max()) if len(distances) else (1.0, 100.0)
+    return np.geomspace(max(0.95 * low, 0.1), max(1.05 * high, 1.0), _RANGE_BINS + 1)
+
+
+def _range_panel(axes: Any, view: _View) -> None:
+    """Numbers of points over range: in clear air as a line, in weather by origin."""
+    edges = _bins(view)
+    found = view.changes.invented
+    axes.hist(view.range_kept, bins=edges, histtype="stepfilled", color=KEPT, linewidth=0)
+    for word in found:
+        distance = view.range_new[view.changes.new_origin == word]
+        axes.hist(distance, bins=edges, histtype="stepfilled", color=ORIGIN_COLOURS[word], linewidth=0, alpha=0.75)
+    axes.hist(view.range_before, bins=edges, histtype="step", color=INK, linewidth=1.1)
+    quiet(axes, "Points over range")
+    _range_axis(axes, edges)
+    axes.set_yscale("symlog", linthresh=10.0)
+    axes.set_ylim(0.0, 8.0 * max(axes.get_ylim()[1], 10.0))  # room for the words
+    axes.set_ylabel("points in a bin")
+    words = [("in clear air", INK), ("stay", KEPT), *((word, ORIGIN_COLOURS[word]) for word in found)]
+    legend(axes, words, loc="upper right", ncols=3)
+
+
+def _share_panel(axes: Any, view: _View) -> None:
+    edges = _bins(view)
+    stay = len(view.changes.kept_before)
+    total = np.histogram(view.range_before, edges)[0]
+    kept = np.histogram(view.range_before[:stay], edges)[0]
+    enough = total >= 10
+    middle = np.sqrt(edges[1:] * edges[:-1])
+    axes.plot(middle[enough], 100.0 * kept[enough] / total[enough], color=INK, linewidth=1.6)
+    left = view.changes.signal_left
+    if left is not None:
+        place = np.digitize(view.range_before[:stay], edges) - 1
+        medians = [_median(left[place == number]) for number in range(_RANGE_BINS)]
+        axes.plot(middle, 100.0 * np.array(medians), color=_SIGNAL_LINE, linewidth=1.6)
+    quiet(axes, "What is left over range")
+    _range_axis(axes, edges)
+    axes.set_ylim(0.0, 105.0)
+    axes.set_ylabel("% of clear air")
+    words = [("points that stay", INK), ("their signal, median", _SIGNAL_LINE)]
+    legend(axes, words[: 1 if left is None else 2], loc="lower left")
+
+
+def _median(values: NDArray[np.float64]) -> float:
+    finite = values[np.isfinite(values)]
+    return float(np.median(finite)) if len(finite) >= 10 else np.nan
+
+
+def _range_axis(axes: Any, edges: NDArray[np.float64]) -> None:
+    axes.set_xscale("log")
+    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500) if edges[0] <= tick <= edges[-1]]
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xticks([], minor=True)
+    axes.set(xlim=(edges[0], edges[-1]), xlabel="range [m]")
+    axes.grid(color="#2b323c", linewidth=0.6)
+    axes.set_axisbelow(True)
