@@ -100,7 +100,7 @@ def test_scan_of_a_mesh_file_with_a_material(run, tmp_path: Path) -> None:
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     cloud = ph.PointCloud.load(file)
-    assert set(cloud.names["material"].values()) == {"brick"}
+    assert set(cloud.names["material"].values()) == {"brick", "none"}
     assert np.allclose(cloud.xyz[:, 0], 5.0, atol=2e-3 + 1e-3)
 
 

@@ -29,7 +29,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "weather": {"core"},
     "io": {"core"},
     "world": {"core", "rays", "surfaces", "weather"},
-    "sensors": {"core", "rays", "surfaces", "weather", "world"},
+    "motion": {"core", "io", "world"},
+    "sensors": {"motion", "core", "rays", "surfaces", "weather", "world"},
     "pictures": {"core", "rays", "surfaces", "weather", "io", "world"},
     "cli": {"core", "rays", "surfaces", "weather", "io", "world", "sensors", "pictures", "(public names)"},
 }

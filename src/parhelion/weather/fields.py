@@ -46,7 +46,7 @@ class DensityField:
 
 def density_field(uneven: Uneven, *, seed: int, name: str, flat: bool = False) -> DensityField:
     """The field of fog (`name` 'fog'), or of cells of rain or snow, that a seed gives."""
-    table = _table(uneven.octaves, uneven.roughness, uneven.contrast, seed, name)
+    table = _table(uneven.octaves, uneven.roughness, uneven.contrast, seed, name, flat)
     return DensityField(table, uneven.scale_m * EDDIES / CELLS, flat)
 
 
@@ -88,12 +88,15 @@ def _face(xp: Any, table: Any, row: Any, a: Any, b: Any) -> Any:
 
 
 @lru_cache(maxsize=16)
-def _table(octaves: int, roughness: float, contrast: float, seed: int, name: str) -> NDArray[np.float32]:
+def _table(octaves: int, roughness: float, contrast: float, seed: int, name: str, flat: bool) -> NDArray[np.float32]:
     total = np.zeros((CELLS, CELLS, CELLS))
     for octave in range(octaves):
         # The finest octave that the lattice can hold has eddies of two cells.
         eddies = min(EDDIES << octave, CELLS // 2)
         total += roughness**octave * _gradient_noise(eddies, Stream(seed, f"weather/{name}/{octave}"))
+    if flat:
+        # Mean and deviation must be those of the one level that is read.
+        total = np.repeat(total[:, :, :1], CELLS, axis=2)
     spread = total.std()
     normal = (total - total.mean()) / spread if spread > 0 else total
     sigma = np.sqrt(np.log1p(contrast**2))

@@ -30,6 +30,7 @@ from parhelion.sensors.lidar.receiver import Detector, detect, echo_of
 from parhelion.sensors.lidar.recorded_shots import RecordedShots, recorded_shots
 from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S
 from parhelion.sensors.lidar.scatterers import draw_scatterers
+from parhelion.sensors.lidar.target import NO_MATERIAL
 from parhelion.sensors.lidar.weathered import WeatherOnDevice
 from parhelion.weather.medium import Medium, medium
 from parhelion.weather.weather import Weather
@@ -121,7 +122,8 @@ class _Launch:
         word = tuple(dr.gather(mi.UInt32, k, beams.scan) for k in key)
         parts = []
         for item in returns:
-            valid = item.range < NO_ECHO
+            # Nothing comes along shots whose direction is not known.
+            valid = (item.range < NO_ECHO) & (length > 0.0)
             echo = echo_of(self.engine, blocks, item.slot, valid)
             in_the_air = (echo.actor & SCATTERER_BIT) != 0
             range_m = item.range
@@ -143,8 +145,9 @@ class _Launch:
         dr, mi = self.engine.dr, self.engine.mi
         axis = direction
         if not self.air.is_uniform:
-            turn = (pose.apply(np.eye(3)) - pose.xyz).T
-            axis = mi.Vector3f(*(sum(float(turn[i, j]) * direction[j] for j in range(3)) for i in range(3)))  # type: ignore[misc]
+            # Opaque like all numbers that change from cloud to cloud: each cloud would compile kernels of its own.
+            turn = [[dr.opaque(mi.Float, float(v)) for v in row] for row in (pose.apply(np.eye(3)) - pose.xyz).T]
+            axis = mi.Vector3f(*(sum(row[j] * direction[j] for j in range(3)) for row in turn))  # type: ignore[misc]
         index = dr.arange(mi.UInt32, shots.count)
         luck: Any = 0.0
         if WeatherOnDevice.lucky(self.weather):
@@ -181,7 +184,7 @@ class _Launch:
             if shots.rows is None
             else self.engine.dr.gather(mi.UInt32, self.engine.table(shots.rows.ravel().astype(np.uint32)), index)
         )
-        here = source < shots.points if shots.rows is None else source != NOTHING
+        here = source < dr.opaque(mi.UInt32, shots.points) if shots.rows is None else source != NOTHING
         if slots == 1:
             range_m = length
         else:
@@ -207,7 +210,7 @@ class _Launch:
                 raise ConfigError(
                     "weather: the cloud has no field intensity; give a reflectance to be taken for all of its points"
                 )
-            equal = mi.Float(float(reflectance))
+            equal = dr.opaque(mi.Float, float(reflectance))
         else:
             value = dr.gather(mi.Float, self.engine.table(shots.intensity), source, here)
             scale = self.config.intensity.scale
@@ -250,8 +253,9 @@ class _Launch:
         if resolution:
             range_m = dr.select(in_the_air, dr.round(range_m / resolution) * resolution, range_m)
         equal = reflectivity(
-            item.power, range_m, threshold=self.constant.threshold, extinction_per_m=self.constant.gamma_per_m
-        )
+            item.power, dr.select(valid, item.range, 0.0), threshold=self.constant.threshold,
+            extinction_per_m=self.constant.gamma_per_m,
+        )  # fmt: skip
         value = SCALES[self.config.intensity.scale](item.power, equal)
         if self.config.intensity.resolution:
             value = dr.round(value / self.config.intensity.resolution) * self.config.intensity.resolution
@@ -273,7 +277,7 @@ class _Launch:
         joined = {name: parts[0][name] if n == 1 else dr.concat([part[name] for part in parts]) for name in parts[0]}
         index = dr.arange(mi.UInt32, shots.count * n)
         row = index // n
-        place = (index - row * n) * shots.count + row
+        place = (index - row * n) * dr.opaque(mi.UInt32, shots.count) + row
         chosen = dr.compress(dr.gather(mi.Bool, joined.pop("valid"), place))
         if len(chosen) == 0:
             empty, none = np.zeros(0, np.float32), np.zeros(0, np.uint32)
@@ -326,7 +330,7 @@ def _assembled(cloud: PointCloud, shots: RecordedShots, found: _Found) -> PointC
             fields[name] = shots.of_shot(name, values, alike, lost, found.shot)
         else:
             taken = values[source]
-            taken[new] = 0
+            taken[new] = NO_MATERIAL if name == "material" and taken.dtype == np.uint16 else 0
             fields[name] = taken
     if "origin" not in fields:
         fields["origin"] = measured["origin"].astype(FIELDS["origin"].dtype)

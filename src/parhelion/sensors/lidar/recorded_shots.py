@@ -41,8 +41,8 @@ class RecordedShots:
     """Where each shot leaves, sensor frame, shape (count, 3); None where that is the sensor's centre."""
     lost: dict[str, NDArray[Any]] = field(default_factory=dict)
     """Ring, column, time, shot and direction of the shots without returns, where known."""
-    keeps_lost_rows: bool = False
-    """Whether the cloud has rows without coordinates for shots without returns."""
+    lost_xyz: float | None = None
+    """What the cloud has as coordinates of shots without returns, NaN or 0; None where it has no rows for them."""
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -87,7 +87,7 @@ class RecordedShots:
 
     def with_lost_rows(self, cloud: PointCloud, out: PointCloud, shot: NDArray[Any]) -> PointCloud:
         """The cloud with a row for every shot without a return, where the recording had such rows."""
-        if not self.keeps_lost_rows:
+        if self.lost_xyz is None:
             return out
         seen = np.zeros(self.count, bool)
         seen[shot] = True
@@ -100,7 +100,7 @@ class RecordedShots:
             if name in ("ring", "column", "time", "shot", "direction") and name in cloud.fields:
                 tail = self.of_shot(name, cloud.fields[name], like, is_lost, missing)
             fields[name] = np.concatenate([values, tail])
-        empty = np.full((len(missing), 3), np.nan, out.xyz.dtype)
+        empty = np.full((len(missing), 3), self.lost_xyz, out.xyz.dtype)
         return PointCloud(np.concatenate([out.xyz, empty]), fields, out.frame, out.names, out.metadata)
 
 
@@ -113,16 +113,18 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
             "weather: the cloud is in the world frame and does not say where the sensor stood; "
             "give it in the sensor frame"
         )
-    finite = np.isfinite(cloud.xyz).all(axis=1)
+    # Drivers write a shot without a return as NaN, or as zeros.
+    finite = np.isfinite(cloud.xyz).all(axis=1) & np.any(cloud.xyz != 0.0, axis=1)
     notes: list[str] = []
     intensity, unit = _intensity(cloud, lidar, finite, notes)
     if isinstance(cloud, Scan):
         return _of_scan(cloud, intensity, unit, no_returns, notes)
     xyz = cloud.xyz.astype(np.float32, copy=False)
     rows: NDArray[np.int64] | None = None
-    keeps_lost = not bool(finite.all())
-    if keeps_lost:
+    lost_xyz: float | None = None
+    if not finite.all():
         rows = np.flatnonzero(finite)
+        lost_xyz = float(np.where(np.any(xyz[~finite] != 0.0), np.nan, 0.0))
     grouped, ranges = _grouped(cloud, xyz, rows)
     first = grouped[:, 0] if grouped is not None else rows
     vectors = xyz if first is None else xyz[first]
@@ -135,7 +137,7 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
         ranges = np.concatenate([ranges, np.zeros((len(directions), ranges.shape[1]), np.float32)])
     return RecordedShots(
         np.concatenate([vectors, directions]) if len(directions) else vectors, len(vectors), table, ranges,
-        intensity, unit, lost=lost, keeps_lost_rows=keeps_lost, notes=notes,
+        intensity, unit, lost=lost, lost_xyz=lost_xyz, notes=notes,
     )  # fmt: skip
 
 
@@ -238,33 +240,51 @@ def _lost_shots(
         notes.append("shots without a return were left out, as asked")
         return {}, nowhere
     fields = cloud.fields
+    has_pattern = "ring" in fields and ("column" in fields or "time" in fields)
     if not finite.all():
         missing = np.flatnonzero(~finite)
         known = {name: fields[name][missing] for name in ("ring", "column", "time", "shot") if name in fields}
         if "direction" in fields:
             return {**known, "direction": fields["direction"][missing]}, fields["direction"][missing].astype(np.float32)
+        table = lidar.shots(0.0)
+        if has_pattern and _follows(cloud, table, vectors, first, lidar.model, notes):
+            notes.append(f"directions of {len(missing)} shots without a return are those of {lidar.model}")
+            return known, table.direction[_shots_of_pattern(cloud, table, missing)].astype(np.float32)
         notes.append(f"{len(missing)} rows without coordinates have no direction: nothing was drawn along them")
         return known, np.zeros((len(missing), 3), np.float32)
-    if "ring" not in fields or not ("column" in fields or "time" in fields):
+    if not has_pattern:
         notes.append(
             "the cloud has no rows for shots without a return, nor ring and time to find them by: "
             "points of the air were drawn only along shots that met something"
         )
         return {}, nowhere
     table = lidar.shots(0.0)
+    if not _follows(cloud, table, vectors, first, lidar.model, notes):
+        return {}, nowhere
+    lost = _others(len(table), _shots_of_pattern(cloud, table, first))
+    known = {"ring": table.ring[lost], "column": table.column[lost], "time": table.time[lost], "shot": lost}
+    notes.append(f"{len(lost)} shots without a return were found by the pattern of {lidar.model}")
+    return known, table.direction[lost].astype(np.float32)
+
+
+def _follows(
+    cloud: PointCloud,
+    table: ShotTable,
+    vectors: NDArray[np.float32],
+    first: NDArray[np.int64] | None,
+    model: str,
+    notes: list[str],
+) -> bool:
+    """Whether the points lie along the shots that they say they are."""
     shot = _shots_of_pattern(cloud, table, first)
     along = np.sum(vectors * table.direction[shot], axis=1) / np.maximum(np.linalg.norm(vectors, axis=1), 1e-9)
     agree = float(np.mean(along > _SAME_WAY)) if len(along) else 0.0
     if agree < 0.9:
         notes.append(
-            f"only {agree:.0%} of the points lie along the shots of {lidar.model}: its pattern is not that of the "
+            f"only {agree:.0%} of the points lie along the shots of {model}: its pattern is not that of the "
             "recording, and shots without a return were not found"
         )
-        return {}, nowhere
-    lost = _others(len(table), shot)
-    known = {"ring": table.ring[lost], "column": table.column[lost], "time": table.time[lost], "shot": lost}
-    notes.append(f"{len(lost)} shots without a return were found by the pattern of {lidar.model}")
-    return known, table.direction[lost].astype(np.float32)
+    return agree >= 0.9
 
 
 def _shots_of_pattern(cloud: PointCloud, table: ShotTable, first: NDArray[np.int64] | None) -> NDArray[np.int64]:
@@ -277,9 +297,12 @@ def _shots_of_pattern(cloud: PointCloud, table: ShotTable, first: NDArray[np.int
         key = table.ring.astype(np.int64) * 65536 + table.column
         wanted = ring * 65536 + cloud.fields["column"][rows].astype(np.int64)
     else:
-        time = cloud.fields["time"][rows].astype(np.float64)
-        span = float(table.time.max(initial=0.0)) + 1.0
-        key, wanted = table.ring * span + table.time, ring * span + (time - time.min(initial=0.0))
+        time, last = cloud.fields["time"].astype(np.float64), float(table.time.max(initial=0.0))
+        # Times within a scan count from its start; others, such as those of a clock, from the first point.
+        if len(time) and not (time.min() >= 0.0 and time.max() <= 1.001 * last):
+            time = time - time.min()
+        span = last + 1.0
+        key, wanted = table.ring * span + table.time, ring * span + time[rows]
     order = np.argsort(key)
     ordered = key[order]
     above = np.clip(np.searchsorted(ordered, wanted), 1, max(len(ordered) - 1, 1))

@@ -110,7 +110,8 @@ class Falling:
 class SoftEcho:
     """The fog's echo near the sensor, in fog of mean density."""
 
-    peak_m: float
+    peak_m: Any
+    """Where it is highest [m]."""
     power: Any
     """At the peak, in units of P_min."""
     ranges: Any
@@ -250,7 +251,7 @@ def _soft_echo(engine: Engine, soft: SoftEcho, frame: BeamFrame, shot: Any, key:
     low, high = (dr.gather(mi.Float, soft.ranges, step + k) for k in (0, 1))
     range_m, power = low + (place - mi.Float(step)) * (high - low), mi.Float(soft.power)
     if soft.field is not None:
-        power = power * soft.field.factor(frame, mi.Float(soft.peak_m))
+        power = power * soft.field.factor(frame, soft.peak_m)
     if soft.table is not None and soft.table.densest is not None:
         group = frame.beam // soft.table.group
         best, where = (dr.gather(mi.Float, values, group) for values in soft.table.densest)

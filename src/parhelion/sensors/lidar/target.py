@@ -18,6 +18,10 @@ from parhelion.world.world import World
 _SPECULAR_COLUMNS = ("mirror", "pane_index", "transmits", "pane_transmittance")
 
 
+NO_MATERIAL = 0xFFFF
+"""Material number of points that no surface made."""
+
+
 class Target:
     """The scene and its surfaces on the device. Built once for a world, a sensor and a wavelength."""
 
@@ -40,12 +44,13 @@ class Target:
         self.engine = self.scene.engine
         self.parts = world.parts
         materials = [*world.materials, library.material("snow")] if snowed else world.materials
-        self.material_names = dict(enumerate(material.name for material in materials))
+        self.material_names = {**dict(enumerate(material.name for material in materials)), NO_MATERIAL: "none"}
         self.label_names = dict(world.label_names)
         parts = self.parts
         rows = _under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
         columns = [column.astype(np.uint32) for column in (rows, parts.label, parts.instance)]
         names = np.pad(np.stack([*columns, np.zeros_like(columns[0])], axis=1), ((1, 0), (0, 0)))
+        names[0, 0] = NO_MATERIAL
         self._names = self.engine.table(names)
         table = material_table(materials, wavelength_nm)
         self._textures = self._load_textures(world) if np.any(self.parts.texture >= 0) else None
@@ -91,9 +96,9 @@ class Target:
         return values
 
     def looked_up(self, part: Any) -> dict[str, Any]:
-        """Material, label and instance of parts; 0 where nothing was hit."""
+        """Material, label and instance of parts; NO_MATERIAL, 0 and 0 where nothing was hit."""
         dr, mi = self.engine.dr, self.engine.mi
-        # NOTHING + 1 wraps to row 0, which holds zeros.
+        # NOTHING + 1 wraps to row 0, which stands for none.
         row = dr.gather(mi.Vector4u, self._names, part + 1)
         return {"material": row.x, "label": row.y, "instance": row.z}
 

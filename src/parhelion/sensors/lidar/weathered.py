@@ -139,8 +139,10 @@ class WeatherOnDevice:
         if weather.snow is not None and medium.snow_rate_mm_h > 0.0:
             wanted.append((SNOW, "gunn-marshall", medium.snow_rate_mm_h, "snow"))
         found = []
+        # Made of the rounded number by which they are kept: tables of earlier scans are those of a new sensor.
+        extinction = round(extinction, 6)
         for origin, sizes, rate, kind in wanted:
-            key = (origin, sizes, rate, round(extinction, 6))
+            key = (origin, sizes, rate, extinction)
             if key not in self._falling:
                 if len(self._falling) >= 64:  # rates that change with time: the oldest are not asked for again
                     self._falling.pop(next(iter(self._falling)))
@@ -189,17 +191,17 @@ class WeatherOnDevice:
         if medium.backscatter_per_m_sr <= 0.0:
             return None
         dr, mi = self.engine.dr, self.engine.mi
-        key = (round(medium.backscatter_per_m_sr, 9), round(extinction, 6))
+        key = (round(medium.backscatter_per_m_sr, 9), round(extinction, 6))  # and made of these, as above
         if key not in self._soft:
             if len(self._soft) >= 64:
                 self._soft.pop(next(iter(self._soft)))
-            self._soft[key] = self._soft_curve(medium.backscatter_per_m_sr, extinction)
+            self._soft[key] = self._soft_curve(*key)
         peak_m, power, ranges = self._soft[key]
         if power * (1.0 + 5.0 * SOFT_DEVIATION) * (1.0 if field is None else _DENSEST_FACTOR) < self.floor:
             return None
         far_gain = medium.backscatter_per_m_sr * 0.5 * self.pulse_length_m / self.constant.threshold
         return SoftEcho(
-            peak_m, dr.opaque(mi.Float, power), self.engine.table(ranges), _SOFT_STEPS,
+            dr.opaque(mi.Float, peak_m), dr.opaque(mi.Float, power), self.engine.table(ranges), _SOFT_STEPS,
             dr.opaque(mi.Float, far_gain), field, None,
         )  # fmt: skip
 
