@@ -1,0 +1,124 @@
+"""What inertial and other small sensors measure, as frozen records: one row a sample, unit and frame on every field.
+
+`units(record)` gives units and frames as data, for whoever writes them to a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats
+
+
+def _column(unit: str, frame: str, *shape: str | int, dtype: str = "float64") -> dict[str, Any]:
+    """What a field holds. In `shape`, n is the number of samples and w the number of wheels."""
+    return {"unit": unit, "frame": frame, "shape": shape, "dtype": dtype}
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """Samples of one sensor in the order of time. Arrays are finite and read-only."""
+
+    time: Floats = field(metadata=_column("s", "", "n"))
+    """Time of each sample [s] on the world's clock, shape (n,)."""
+
+    def __post_init__(self) -> None:
+        sizes = {"n": int(np.size(self.time)), "w": len(getattr(self, "wheels", ()))}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if "shape" not in one.metadata or value is None:
+                continue
+            array = np.asarray(value, dtype=one.metadata["dtype"]).view()
+            expected = tuple(sizes.get(size, size) for size in one.metadata["shape"])
+            if array.shape != expected:
+                raise ConfigError(
+                    f"{type(self).__name__}: {one.name} must have shape {expected}, got shape {array.shape}"
+                )
+            if not np.all(np.isfinite(array)):
+                raise ConfigError(f"{type(self).__name__}: {one.name} must be finite")
+            array.setflags(write=False)
+            object.__setattr__(self, one.name, array)
+
+    def __len__(self) -> int:
+        return int(self.time.shape[0])
+
+
+def units(record: Samples | type[Samples]) -> dict[str, tuple[str, str]]:
+    """Unit and frame of every array of a record, by field name; the frame is '' where none applies."""
+    return {one.name: (one.metadata["unit"], one.metadata["frame"]) for one in fields(record) if "unit" in one.metadata}
+
+
+@dataclass(frozen=True, eq=False)
+class ImuData(Samples):
+    """Samples of an inertial measurement unit."""
+
+    specific_force: Floats = field(metadata=_column("m/s^2", "sensor", "n", 3))
+    """Acceleration less gravity [m/s²] in the sensor frame, shape (n, 3); 9.80665 upward at rest."""
+    angular_rate: Floats = field(metadata=_column("rad/s", "sensor", "n", 3))
+    """Turn rate [rad/s] in the sensor frame, shape (n, 3)."""
+    specific_force_covariance: Floats = field(metadata=_column("m^2/s^4", "sensor", 3, 3))
+    """Covariance [m²/s⁴] of one sample's white noise and rounding, shape (3, 3); bias is not part of it."""
+    angular_rate_covariance: Floats = field(metadata=_column("rad^2/s^2", "sensor", 3, 3))
+    """Covariance [rad²/s²] of one sample's white noise and rounding, shape (3, 3); bias is not part of it."""
+    orientation: Floats | None = field(default=None, metadata=_column("1", "sensor to world", "n", 4))
+    """Estimated orientation, unit quaternions `xyzw` sensor to world, shape (n, 4); None where the unit gives none."""
+    orientation_covariance: Floats | None = field(default=None, metadata=_column("rad^2", "world", 3, 3))
+    """Covariance [rad²] of small turns about the world's axes, shape (3, 3); None where the unit gives none."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Plain values that came with the samples: sensor, seed, rate."""
+
+
+@dataclass(frozen=True, eq=False)
+class OdometryData(Samples):
+    """Wheels, and the pose that follows from them. A row tells of the time since the row before it."""
+
+    wheels: tuple[str, ...]
+    """Names of the w wheels, in the order of the columns."""
+    ticks: NDArray[np.int64] = field(metadata=_column("ticks", "wheel", "n", "w", dtype="int64"))
+    """Counters of the encoders, shape (n, w)."""
+    wheel_speed: Floats = field(metadata=_column("rad/s", "wheel", "n", "w"))
+    """Mean turn rate of each wheel [rad/s] since the sample before, forward positive, shape (n, w)."""
+    xyz: Floats = field(metadata=_column("m", "odometry", "n", 3))
+    """Dead-reckoned position [m] in the frame that the sensor had at the start of the run, shape (n, 3)."""
+    quat_xyzw: Floats = field(metadata=_column("1", "sensor to odometry", "n", 4))
+    """Dead-reckoned orientation, unit quaternions sensor to the frame of `xyz`, shape (n, 4)."""
+    velocity: Floats = field(metadata=_column("m/s", "sensor", "n", 3))
+    """Mean velocity [m/s] since the sample before, in the sensor frame, shape (n, 3)."""
+    angular_velocity: Floats = field(metadata=_column("rad/s", "sensor", "n", 3))
+    """Mean turn rate [rad/s] since the sample before, in the sensor frame, shape (n, 3)."""
+    steering_angle: Floats | None = field(default=None, metadata=_column("rad", "sensor", "n"))
+    """Steering angle [rad] of the middle front wheel, left positive, shape (n,); None without steering."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Plain values that came with the samples: sensor, seed, rate."""
+
+
+@dataclass(frozen=True, eq=False)
+class BarometerData(Samples):
+    """Samples of a barometer."""
+
+    pressure: Floats = field(metadata=_column("Pa", "", "n"))
+    """Static air pressure [Pa], shape (n,)."""
+    altitude: Floats = field(metadata=_column("m", "above mean sea level", "n"))
+    """Altitude [m] at which the standard atmosphere has that pressure, shape (n,)."""
+    pressure_variance: float
+    """Variance [Pa²] of one sample's noise and rounding; offset and drift are not part of it."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Plain values that came with the samples: sensor, seed, rate."""
+
+
+@dataclass(frozen=True, eq=False)
+class MagnetometerData(Samples):
+    """Samples of a magnetometer."""
+
+    magnetic_field: Floats = field(metadata=_column("T", "sensor", "n", 3))
+    """Magnetic flux density [T] in the sensor frame, shape (n, 3)."""
+    magnetic_field_covariance: Floats = field(metadata=_column("T^2", "sensor", 3, 3))
+    """Covariance [T²] of one sample's noise and rounding, shape (3, 3); iron is not part of it."""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """Plain values that came with the samples: sensor, seed, rate."""

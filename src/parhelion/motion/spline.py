@@ -1,0 +1,218 @@
+"""Motion along a smooth line through waypoints, by given times or within limits of speed and acceleration."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats
+from parhelion.motion.curves import (
+    aligned,
+    angle,
+    chain,
+    jet_of,
+    product,
+    quat_product,
+    quotient,
+    root,
+    rotation_curve,
+    turn_about,
+    turn_rates,
+)
+from parhelion.motion.path import Path
+from parhelion.motion.state import BodyState, checked_rows, checked_times, checked_unit_quats
+from parhelion.motion.time_law import MotionLimits, TimeLaw, law_through, law_within
+
+STANDARD_GRAVITY_M_S2 = 9.80665
+
+
+class SplineMotion:
+    """Through waypoints on a smooth line.
+
+        SplineMotion(points, times=[0, 4, 9])                              # there at these times
+        SplineMotion(points, limits=MotionLimits(10.0, 2.0, 3.0))          # as fast as the limits allow
+        SplineMotion(points, limits=limits, closed=True)                   # round and round, for ever
+
+    Position, velocity and acceleration are continuous (C2) for all times, where the motion starts and stops at rest
+    or repeats; so are orientation, turn rate and its change. `state` gives exact derivatives of what `sample` gives.
+    Outside of its times an open motion rests at its first or last pose; where it does not start or stop at rest, its
+    velocity jumps there.
+    """
+
+    def __init__(
+        self,
+        waypoints: ArrayLike,
+        *,
+        times: ArrayLike | None = None,
+        limits: MotionLimits | None = None,
+        facing: Literal["forward"] | ArrayLike = "forward",
+        follow_slope: bool = False,
+        bank: bool = False,
+        closed: bool = False,
+        start_at_rest: bool | None = None,
+        stop_at_rest: bool | None = None,
+        start_time: float = 0.0,
+    ) -> None:
+        """Give `times` or `limits`.
+
+        waypoints: positions (n, 3) [m]. `closed` adds the way back to the first one.
+        times: one rising time [s] a waypoint, and with `closed` one more, for the return to the first. Equal waypoints
+        in a row are a wait there.
+        limits: of speed and acceleration; the motion then begins at `start_time` [s].
+        facing: "forward", x axis along the line, level; or one quaternion `xyzw` (4,) for all the way, or one a
+        waypoint (n, 4).
+        follow_slope: when facing forward, pitch with the slope of the line.
+        bank: when facing forward, lean into bends by atan(v ω / g), as a coordinated turn does.
+        start_at_rest, stop_at_rest: True unless `closed`; a closed motion that does not rest repeats for ever.
+        """
+        points = checked_rows("spline", "waypoints", waypoints, 3)
+        if (times is None) == (limits is None):
+            raise ConfigError("spline: give either times or limits")
+        self._start_at_rest = not closed if start_at_rest is None else bool(start_at_rest)
+        self._stop_at_rest = not closed if stop_at_rest is None else bool(stop_at_rest)
+        if closed and self._start_at_rest != self._stop_at_rest:
+            raise ConfigError("spline: a closed motion either starts and stops at rest or does neither")
+        self._closed = closed
+        self._repeats = closed and not self._start_at_rest
+        self._slope, self._bank = follow_slope, bank
+
+        clock = None if times is None else _clock(times, len(points) + closed)
+        if clock is not None and start_time != 0.0:
+            raise ConfigError(f"spline: start_time is for limits; with times it must be left out, got {start_time}")
+        if not np.isfinite(start_time):
+            raise ConfigError(f"spline: start_time must be finite, got {start_time}")
+        path, place = _path(points, closed, may_wait=clock is not None)
+        self._path = path
+        if clock is None:
+            assert limits is not None
+            path.require_no_turning_back()
+            self.start_time = float(start_time)
+            self._law = law_within(
+                path,
+                limits,
+                start_at_rest=self._start_at_rest,
+                stop_at_rest=self._stop_at_rest,
+                repeats=self._repeats,
+            )
+        else:
+            self.start_time = float(clock[0])
+            self._law = self._law_through(clock - clock[0], place)
+        self.end_time = self.start_time + self._law.duration_s
+        """Time [s] at which the last waypoint is reached, or the first one again."""
+        self.length_m = path.length_m
+        """Length [m] of the line."""
+
+        self._turns: Any = None
+        self._turn_law: TimeLaw | None = None
+        if isinstance(facing, str):
+            if facing != "forward":
+                raise ConfigError(f"spline: facing must be 'forward' or quaternions, got {facing!r}")
+            path.require_no_turning_back()
+            path.require_horizontal_direction()
+        elif follow_slope or bank:
+            raise ConfigError("spline: follow_slope and bank are for facing 'forward', not for given quaternions")
+        else:
+            self._face(facing, len(points), clock, place)
+
+    def _law_through(self, clock: Floats, way: Floats) -> TimeLaw:
+        return law_through(
+            clock, way, start_at_rest=self._start_at_rest, stop_at_rest=self._stop_at_rest, repeats=self._repeats
+        )
+
+    def _face(self, facing: ArrayLike, count: int, clock: Floats | None, place: Floats) -> None:
+        """Keep the curve of given orientations and, with given times, its own law of time."""
+        try:
+            rows = np.asarray(facing, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ConfigError("spline: facing must be 'forward', one quaternion xyzw, or one a waypoint") from None
+        quats = checked_unit_quats("spline", "facing", np.tile(rows, (count, 1)) if rows.ndim == 1 else rows)
+        if len(quats) != count:
+            raise ConfigError(f"spline: facing must be one quaternion or one a waypoint ({count}), got {len(quats)}")
+        if self._closed:
+            quats = np.concatenate([quats, quats[:1]])
+        quats = aligned(quats)
+        turned = 2.0 * np.arcsin(np.minimum(0.5 * np.linalg.norm(np.diff(quats, axis=0), axis=1), 1.0))
+        if np.all(turned < 1e-9):
+            self._turns = quats[0]
+        elif clock is None:
+            self._turns = rotation_curve(place, quats, closed=self._closed)
+        else:
+            # Along its own way, the angle turned, so that a body may also turn on the spot or wait.
+            moved = np.concatenate([[True], turned >= 1e-9])
+            way = np.concatenate([[0.0], np.cumsum(np.where(moved[1:], turned, 0.0))])
+            knots, kept = way[moved], quats[moved]
+            kept[-1] = quats[-1]
+            self._turns = rotation_curve(knots, kept, closed=self._closed)
+            self._turn_law = self._law_through(clock - clock[0], way)
+
+    def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
+        """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
+        state = self.state(times)
+        return state.xyz.copy(), state.quat_xyzw.copy()
+
+    def state(self, times: ArrayLike) -> BodyState:
+        """Pose, velocities and accelerations at `times` (n,) [s]."""
+        asked = checked_times(times)
+        since = asked - self.start_time
+        way = self._law.jet(since, 3)
+        line = self._path.jet(way[0], 4)
+        xyz, velocity, acceleration = chain(line[:3], way)
+        if self._turns is None:
+            turning = self._forward(chain(line[1:], way), way)
+        elif self._turn_law is not None:
+            angle_way = self._turn_law.jet(since, 2)
+            turning = chain(jet_of(self._turns, angle_way[0], 2), angle_way)
+        elif isinstance(self._turns, np.ndarray):
+            turning = np.stack([np.tile(self._turns, (len(asked), 1)), *np.zeros((2, len(asked), 4))])
+        else:
+            turning = chain(jet_of(self._turns, way[0], 2), way)
+        quat, omega, alpha = turn_rates(turning)
+        return BodyState(asked, xyz, quat, velocity, omega, acceleration, alpha)
+
+    def _forward(self, tangent: Floats, way: Floats) -> Floats:
+        """Jet of quaternions that point along the line, from the jet of its tangent in time (4, n, 3)."""
+        x, y, z = np.moveaxis(tangent, -1, 0)
+        level = root(product(x[:3], x[:3]) + product(y[:3], y[:3]))
+        turning = turn_about(2, angle(y[:3], x[:3]))
+        if self._slope:
+            turning = quat_product(turning, turn_about(1, -angle(z[:3], level)))
+        if self._bank:
+            yaw_rate = quotient(product(x[:3], y[1:]) - product(y[:3], x[1:]), product(level, level))
+            pull = product(product(level, way[1:]), yaw_rate)
+            gravity = np.zeros_like(pull)
+            gravity[0] = STANDARD_GRAVITY_M_S2
+            # Positive roll puts the left side up, and a left turn leans to the left.
+            turning = quat_product(turning, turn_about(0, -angle(pull, gravity)))
+        return turning
+
+
+def _clock(times: ArrayLike, count: int) -> Floats:
+    clock = checked_times(times)
+    if len(clock) != count:
+        raise ConfigError(f"spline: times must be {count} numbers for these waypoints, got {len(clock)}")
+    if np.any(np.diff(clock) <= 0.0):
+        first = int(np.argmax(np.diff(clock) <= 0.0))
+        raise ConfigError(f"spline: times must be rising, got {clock[first]} and then {clock[first + 1]}")
+    return clock
+
+
+def _path(points: Floats, closed: bool, *, may_wait: bool) -> tuple[Path, Floats]:
+    """The line through the points, and the arc length [m] of each; with `closed` of the first again, at the end."""
+    if len(points) and closed and np.array_equal(points[0], points[-1]):
+        raise ConfigError("spline: a closed motion returns to its first waypoint by itself; leave the repeated one out")
+    moved = np.concatenate([[True], np.any(np.diff(points, axis=0) != 0.0, axis=1)])
+    if not may_wait and not np.all(moved):
+        raise ConfigError(
+            f"spline: waypoint {int(np.argmin(moved))} repeats the one before it; only with times a wait is possible"
+        )
+    fewest = 3 if closed else 2
+    if np.count_nonzero(moved) < fewest:
+        raise ConfigError(
+            f"spline: waypoints must be at least {fewest} different points, got {np.count_nonzero(moved)}"
+        )
+    path = Path(points[moved], closed=closed)
+    place = path.waypoint_arc[np.cumsum(moved) - 1]
+    return path, np.concatenate([place, [path.length_m]]) if closed else place

@@ -1,0 +1,140 @@
+"""What a moving body does at given times: pose, velocities and accelerations, also at a point mounted on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, quat_rotate
+from parhelion.core.trajectory import Trajectory
+from parhelion.motion.numeric import pose_derivatives
+
+_COLUMNS = {"time": 0, "quat_xyzw": 4}
+
+
+@dataclass(frozen=True, eq=False)
+class BodyState:
+    """The state of one body at n times. Arrays are float64, finite and read-only."""
+
+    time: Floats
+    """Times [s], shape (n,)."""
+    xyz: Floats
+    """Position [m] of the body frame's origin in the world, shape (n, 3)."""
+    quat_xyzw: Floats
+    """Orientation, unit quaternions body to world, shape (n, 4)."""
+    velocity: Floats
+    """Velocity [m/s] of the origin in the world, shape (n, 3)."""
+    angular_velocity: Floats
+    """Turn rate [rad/s] in the body frame, shape (n, 3)."""
+    acceleration: Floats
+    """Acceleration [m/s²] of the origin in the world, shape (n, 3); gravity is not part of it, rest is 0."""
+    angular_acceleration: Floats
+    """Change of the turn rate [rad/s²] in the body frame, shape (n, 3)."""
+
+    def __post_init__(self) -> None:
+        count = np.size(self.time)
+        for name in (field.name for field in fields(self)):
+            columns = _COLUMNS.get(name, 3)
+            # A view: the caller's own array stays writable.
+            array = np.asarray(getattr(self, name), dtype=np.float64).view()
+            expected = (count, columns) if columns else (count,)
+            if array.shape != expected:
+                raise ConfigError(f"body state: {name} must have shape {expected}, got {array.shape}")
+            if not np.all(np.isfinite(array)):
+                raise ConfigError(f"body state: {name} must be finite, got {array[~np.isfinite(array)][0]}")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        norm = np.linalg.norm(self.quat_xyzw, axis=1)
+        if np.any(np.abs(norm - 1.0) > 1e-6):
+            worst = norm[np.argmax(np.abs(norm - 1.0))]
+            raise ConfigError(f"body state: quat_xyzw must be unit quaternions, got one of length {worst:g}")
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+@runtime_checkable
+class Motion(Protocol):
+    """A trajectory that also knows its velocities and accelerations."""
+
+    def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
+        """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
+        ...
+
+    def state(self, times: ArrayLike) -> BodyState:
+        """The whole state at `times` (n,) [s]."""
+        ...
+
+
+def checked_times(times: ArrayLike) -> Floats:
+    """Times [s] as a float64 array of shape (n,), all finite."""
+    try:
+        array = np.asarray(times, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ConfigError(f"motion: times must be numbers [s], got {times!r}") from None
+    if array.ndim != 1:
+        raise ConfigError(f"motion: times must be a list of numbers [s], got shape {array.shape}")
+    if not np.all(np.isfinite(array)):
+        raise ConfigError(f"motion: times must be finite, got {array[~np.isfinite(array)][0]}")
+    return array
+
+
+def checked_rows(what: str, name: str, values: ArrayLike, columns: int) -> Floats:
+    """Finite numbers as a float64 array of shape (n, `columns`), n at least 1; `what` and `name` are for the error."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{what}: {name} must be rows of {columns} numbers") from None
+    if array.ndim != 2 or array.shape[1] != columns or len(array) == 0:
+        raise ConfigError(f"{what}: {name} must be rows of {columns} numbers, got shape {array.shape}")
+    if not np.all(np.isfinite(array)):
+        row = int(np.argmin(np.all(np.isfinite(array), axis=1)))
+        raise ConfigError(f"{what}: {name} must be finite, got {array[row].tolist()} in row {row}")
+    return array
+
+
+def checked_unit_quats(what: str, name: str, values: ArrayLike) -> Floats:
+    """Quaternions `xyzw` (n, 4) made unit ones; those within 1e-12 of it keep their bits, beyond 1e-2 is refused."""
+    quats = checked_rows(what, name, values, 4)
+    norm = np.linalg.norm(quats, axis=1)
+    off = np.abs(norm - 1.0)
+    if np.any(off > 1e-2):
+        row = int(np.argmax(off > 1e-2))
+        raise ConfigError(f"{what}: {name} must be unit quaternions xyzw, got one of length {norm[row]:g} in row {row}")
+    return np.where((off > 1e-12)[:, None], quats / norm[:, None], quats)
+
+
+def at_mount(state: BodyState, mount: Pose) -> BodyState:
+    """State of a frame fixed to the body at `mount` (its pose in the body frame).
+
+    Rigid body with lever arm r: velocity v + ω × r, acceleration a + α × r + ω × (ω × r). Exact.
+    """
+    lever, omega = mount.xyz, state.angular_velocity
+    speed = np.cross(omega, lever)
+    pull = np.cross(state.angular_acceleration, lever) + np.cross(omega, speed)
+    to_mount = quat_conjugate(mount.quat_xyzw)
+    return BodyState(
+        time=state.time,
+        xyz=state.xyz + quat_rotate(state.quat_xyzw, lever),
+        quat_xyzw=quat_multiply(state.quat_xyzw, mount.quat_xyzw),
+        velocity=state.velocity + quat_rotate(state.quat_xyzw, speed),
+        angular_velocity=quat_rotate(to_mount, omega),
+        acceleration=state.acceleration + quat_rotate(state.quat_xyzw, pull),
+        angular_acceleration=quat_rotate(to_mount, state.angular_acceleration),
+    )
+
+
+def state_of(trajectory: Trajectory, times: ArrayLike) -> BodyState:
+    """State of any trajectory: its own where it is a `Motion`, else by numeric derivatives of its poses.
+
+    The numeric way and its error are those of `parhelion.motion.numeric.pose_derivatives`.
+    """
+    if isinstance(trajectory, Motion):
+        return trajectory.state(times)
+    asked = checked_times(times)
+    xyz, quat, velocity, omega, acceleration, alpha = pose_derivatives(trajectory, asked)
+    return BodyState(asked, xyz, quat, velocity, omega, acceleration, alpha)

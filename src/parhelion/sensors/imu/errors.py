@@ -1,0 +1,153 @@
+"""What a sensor does to the truth, sample by sample: bias, noise, saturation and rounding.
+
+Samples lie on a clock that starts at world time 0: sample k is taken at k / rate, whatever run it is part of. Every
+random number is a function of the seed, the sensor's name and k, so a run that is split in two gives the same bits as
+the whole. The small sensors beside the inertial unit use the same functions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats
+from parhelion.core.random import Stream, to_normal, words
+from parhelion.core.trajectory import Trajectory
+
+MOST_SAMPLES = 100_000_000
+_MASK = np.int64(0xFFFFFFFF)
+# Values that are this many correlation times apart share less than rounding does (e^-37 = 2^-53).
+_UNRELATED_TIMES = 37.0
+
+
+def sample_number(time: float, rate_hz: float) -> int:
+    """Number of the first sample at or after `time` [s]."""
+    if not math.isfinite(time):
+        raise ConfigError(f"time: must be finite, got {time!r}")
+    exact = time * rate_hz
+    if abs(exact) >= 2.0**52:
+        raise ConfigError(f"time: {time:g} s is too far from 0 for samples at {rate_hz:g} Hz to be told apart")
+    # A time meant to be k / rate may come out a rounding step above it.
+    return math.ceil(exact - max(1e-6, 4.0 * math.ulp(exact)))
+
+
+def sample_span(start: float, duration: float, rate_hz: float) -> tuple[int, int]:
+    """Number of the first sample at or after `start` [s], and how many follow before `start + duration` [s]."""
+    if not (math.isfinite(duration) and duration > 0):
+        raise ConfigError(f"duration: must be finite and above 0 s, got {duration!r}")
+    if duration * rate_hz > MOST_SAMPLES:
+        raise ConfigError(f"duration: {duration:g} s at {rate_hz:g} Hz is more than {MOST_SAMPLES} samples; split it")
+    first = sample_number(start, rate_hz)
+    return first, sample_number(start + duration, rate_hz) - first
+
+
+def chosen_rate(rate_hz: float | None, default_hz: float, max_rate_hz: float) -> float:
+    """The rate a sensor runs at: the user's where given, the sheet's otherwise."""
+    if rate_hz is None:
+        return default_hz
+    if not (math.isfinite(rate_hz) and 0 < rate_hz <= max_rate_hz):
+        raise ConfigError(f"rate_hz: must be above 0 and at most {max_rate_hz:g} Hz, got {rate_hz!r}")
+    return float(rate_hz)
+
+
+def checked_motion(motion: object) -> Trajectory:
+    """The motion itself, where it is one."""
+    if not isinstance(motion, Trajectory):
+        raise ConfigError(f"motion: expected an object with sample(times), got {type(motion).__name__}")
+    return motion
+
+
+def normals(stream: Stream, numbers: NDArray[np.int64]) -> Floats:
+    """Four independent standard normal numbers for each whole number, of up to 64 bits and either sign: (n, 4)."""
+    low, high = ((numbers >> shift & _MASK).astype(np.uint32) for shift in (np.int64(0), np.int64(32)))
+    a, b, c, d = words(stream.key, low, high)
+    return np.stack([*to_normal(a, b), *to_normal(c, d)], axis=1)
+
+
+def gauss_markov(seed: int, name: str, first: int, count: int, correlation_samples: float) -> Floats:
+    """Four independent first-order Gauss-Markov processes of variance 1 at `count` samples from `first`: (count, 4).
+
+    Exact at the samples: stationary, with correlation exp(-|i - j| / correlation_samples). A recursion from sample to
+    sample would need a beginning. Here each value hangs between two neighbours instead: samples far enough apart to
+    be unrelated are drawn alone, then the middle between each two is drawn from its law given both,
+
+        E = (left + right) / (2 cosh x),  variance = tanh x,  x = half the distance / correlation_samples,
+
+    and so on down to single samples. Any sample, at any time, takes a few dozen draws, and its bits do not depend on
+    which others are asked for.
+    """
+    levels = max(0, math.ceil(math.log2(_UNRELATED_TIMES * correlation_samples)))
+    last = first + count - 1
+
+    def needed(level: int) -> NDArray[np.int64]:
+        return np.arange(first >> level, (last >> level) + 2, dtype=np.int64)
+
+    numbers = needed(levels)
+    values = normals(Stream(seed, f"{name}/{levels}"), numbers)
+    for level in range(levels - 1, -1, -1):
+        parents, numbers = numbers, needed(level)
+        left = (numbers >> 1) - parents[0]
+        finer = values[left]
+        middle = np.flatnonzero(numbers & 1)
+        x = 2.0**level / correlation_samples
+        hung = (values[left[middle]] + values[left[middle] + 1]) * (0.5 / math.cosh(x))
+        fresh = normals(Stream(seed, f"{name}/{level}"), numbers[middle])
+        finer[middle] = hung + fresh * math.sqrt(math.tanh(x))
+        values = finer
+    return values[:count]
+
+
+def white(seed: int, name: str, first: int, count: int) -> Floats:
+    """Four independent standard normal numbers for each of `count` samples from `first`: (count, 4)."""
+    return normals(Stream(seed, name), np.arange(first, first + count, dtype=np.int64))
+
+
+def transformed(matrix: Floats, vectors: Floats) -> Floats:
+    """`matrix @ v` for each row v of `vectors` (n, 3).
+
+    Written out: a matrix product's rounding may depend on how many rows it is given, and split runs would differ.
+    """
+    return vectors[:, 0:1] * matrix[:, 0] + vectors[:, 1:2] * matrix[:, 1] + vectors[:, 2:3] * matrix[:, 2]
+
+
+def digitised(values: Floats, limit: float, step: float) -> Floats:
+    """Values cut to ±`limit` and rounded to whole steps (0 is continuous); rounding never leaves the limits."""
+    cut = np.clip(values, -limit, limit)
+    if step <= 0:
+        return cut
+    most = math.floor(limit / step * (1.0 + 1e-12))
+    return np.asarray(np.clip(np.rint(cut / step), -most, most) * step)
+
+
+@dataclass(frozen=True, eq=False)
+class AxesErrors:
+    """Errors of three axes that stay the same while a unit is on: measured = matrix @ true + bias."""
+
+    matrix: Floats
+    """Scale factors on the diagonal, misalignments [rad] off it, shape (3, 3)."""
+    bias: Floats
+    """Constant bias in the unit of the measurement, shape (3,)."""
+
+    def __post_init__(self) -> None:
+        for name, shape in (("matrix", (3, 3)), ("bias", (3,))):
+            array = np.array(getattr(self, name), dtype=np.float64)
+            if array.shape != shape or not np.all(np.isfinite(array)):
+                raise ConfigError(f"unit errors: {name} must be {shape} finite numbers, got {array.tolist()}")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+
+def drawn_axes(seed: int, name: str, *, scale: float, misalignment_rad: float, bias: float) -> AxesErrors:
+    """The errors of one unit, drawn from the standard deviations of its model (scale as a fraction)."""
+    draws = normals(Stream(seed, name), np.arange(3, dtype=np.int64))
+    spread = np.where(np.eye(3, dtype=bool), scale, misalignment_rad)
+    return AxesErrors(np.eye(3) + spread * draws[:, :3], bias * draws[:, 3])
+
+
+def rounding_variance(step: float) -> float:
+    """Variance of the error that rounding to whole steps makes, for noise wider than a step: step² / 12."""
+    return step * step / 12.0

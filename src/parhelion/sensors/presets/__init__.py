@@ -1,0 +1,49 @@
+"""Data sheets of small sensors, `<kind>/<vendor>-<model>.yaml`, and the one way to read any such sheet."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from os import PathLike
+from pathlib import Path
+from typing import TypeVar, cast
+
+from pydantic import BaseModel
+
+from parhelion.core import config
+from parhelion.core.errors import ConfigError, unknown_name
+
+FOLDER = Path(__file__).resolve().parent
+YAML_SUFFIXES = (".yaml", ".yml")
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def sheet_names(folder: Path) -> list[str]:
+    """Names of all sheets below a folder, such as `bosch/bmi160`, sorted."""
+    return sorted(file.relative_to(folder).with_suffix("").as_posix() for file in folder.rglob("*.yaml"))
+
+
+def load_sheet(model: type[Model], kind: str, folder: Path, name_or_path: str | PathLike[str]) -> Model:
+    """A checked sheet by its name in `folder` (any case) or by the path of a YAML file.
+
+    `kind` is the word for the sensor in errors. The result is kept until the file changes.
+    """
+    text = str(name_or_path)
+    names = sheet_names(folder)
+    if text.lower() in names:
+        file = folder / f"{text.lower()}.yaml"
+    else:
+        file = Path(name_or_path)
+        if file.suffix.lower() not in YAML_SUFFIXES:
+            raise unknown_name(kind, text, names, "(or give the path of a YAML file)")
+    try:
+        state = file.stat()
+    except OSError:
+        raise ConfigError(f"{file}: no such file") from None
+    return cast(Model, _load(model, file, state.st_mtime_ns, state.st_size))
+
+
+@lru_cache(maxsize=256)
+def _load(model: type[BaseModel], file: Path, modified_ns: int, size: int) -> BaseModel:
+    """`modified_ns` and `size` are part of the key only, so that an edited file is read again."""
+    return config.load(model, file)
