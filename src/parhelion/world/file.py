@@ -63,11 +63,11 @@ def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Ma
     own = _own_materials(content, file)
     for row, entry in enumerate(content.objects):
         with _at(file, f"objects[{row}]"):
-            mesh, options = _thing(entry, file, own)
+            mesh, options = thing_of(entry, file, own)
             world.add(mesh, pose=entry.pose.pose(), **options)
     for row, actor in enumerate(content.actors):
         with _at(file, f"actors[{row}]"):
-            mesh, options = _thing(actor, file, own)
+            mesh, options = thing_of(actor, file, own)
             world.add_actor(mesh, trajectory=actor.trajectory.trajectory(), **options)
     with _at(file, "viewpoint"):
         if content.viewpoint is not None:
@@ -100,7 +100,7 @@ def _own_materials(content: WorldFile, file: Path) -> dict[str, Material]:
     return own
 
 
-def _thing(entry: Thing, file: Path, own: Mapping[str, Material]) -> tuple[Any, dict[str, Any]]:
+def thing_of(entry: Thing, file: Path, own: Mapping[str, Material]) -> tuple[Any, dict[str, Any]]:
     """The mesh, and the options of `World.add`, of one entry."""
     options: dict[str, Any] = {
         "material": own.get(entry.material, entry.material) if entry.material is not None else None,

@@ -35,7 +35,8 @@ class Lidar:
     `rate_hz`, `columns`, `returns` and `max_returns` choose among what the sensor offers; `sub_rays` overrides the
     sampling of the footprint (1 is a ray without width); `sampling` is 'adaptive' (trace further sub-rays only where
     probes disagree) or 'fixed' (trace all); `noise=False` gives the noiseless measurement; `bounces` bounds the paths
-    over mirrors and through glass (0 ignores them); `sun_klx` is the sunlight, by default the rated one.
+    over mirrors and through glass (0 ignores them); `sun_klx` is the sunlight, by default the rated one; `name` tells
+    this one from others of its model: objects may be hidden from it, and it has noise of its own.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Lidar:
         noise: bool = True,
         bounces: int = 2,
         sun_klx: float | None = None,
+        name: str = "",
     ) -> None:
         folder: Path | None = None
         if isinstance(model, LidarConfig):
@@ -65,7 +67,7 @@ class Lidar:
             raise ConfigError(f"bounces: must be a whole number from 0 to 8, got {bounces!r}")
         if sun_klx is not None and not (np.isfinite(sun_klx) and sun_klx >= 0):
             raise ConfigError(f"sun_klx: must be finite and not negative, got {sun_klx!r}")
-        self.sampling, self.noise, self.bounces, self.sun_klx = sampling, noise, bounces, sun_klx
+        self.sampling, self.noise, self.bounces, self.sun_klx, self.name = sampling, noise, bounces, sun_klx, name
         self.rate_hz = float(rate_hz if rate_hz is not None else config.pattern.rate_hz)
         self._pattern_options: dict[str, Any] = {"rate_hz": rate_hz, "columns": columns, "folder": folder}
         self._repeats = repeats(config.pattern)
@@ -185,7 +187,8 @@ class Lidar:
         return scans
 
     def _target(self, world: World) -> Target:
-        return target_for(world, sensor=self.model, wavelength_nm=self.config.wavelength_nm)
+        names = (self.model, self.name) if self.name else (self.model,)
+        return target_for(world, names=names, wavelength_nm=self.config.wavelength_nm)
 
     def _device(self, target: Target) -> LidarOnDevice:
         if self._on_device is None:
@@ -199,7 +202,7 @@ class Lidar:
         if frame is None:
             xyz, quat = motion.sample(np.array([start]))
             frame = frame_of(start, Pose(xyz[0], quat[0]))
-        return Stream(seed, f"lidar/{self.model}", frame)
+        return Stream(seed, f"lidar/{self.model}" + (f"/{self.name}" if self.name else ""), frame)
 
     def __repr__(self) -> str:
         return f"<Lidar {self.model}: {len(self.shots())} shots a scan at {self.rate_hz:g} Hz>"

@@ -2,7 +2,7 @@
 
 A recording keeps of each shot where it went, how far and how bright. That is all that weather needs: the echo is
 dimmed, the air's own echoes are drawn, and both go through the sensor's receiver once more. The sensor's own noise is
-in the recording already, so none is added.
+in the recorded ranges already, so none is added there; it does decide, as in a scan, which weak echoes are seen.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import namespace
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.core.random import Stream
+from parhelion.core.random import Stream, to_unit, words
 from parhelion.core.records import FIELDS, ORIGINS, PointCloud, Scan
 from parhelion.rays.device import engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.air import Air
 from parhelion.sensors.lidar.echoes import NO_ECHO, SCATTERER_BIT, Block, Echo, Echoes, EchoRows
-from parhelion.sensors.lidar.emit import Beams
+from parhelion.sensors.lidar.emit import LUCK_DRAW, Beams
 from parhelion.sensors.lidar.intensity import SCALES, power_of, reflectivity, reflectivity_of
 from parhelion.sensors.lidar.lidar import Lidar
+from parhelion.sensors.lidar.noise import background_noise_factor
 from parhelion.sensors.lidar.receiver import Detector, detect, echo_of
 from parhelion.sensors.lidar.recorded_shots import RecordedShots, recorded_shots
 from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S
@@ -95,11 +96,17 @@ class _Found:
     origin: NDArray[np.uint32]
 
 
+_MOST_LUCK = 3.0
+"""Standard deviations of the noise by which a recorded point may have been below the threshold, and by which one that
+is sure to be seen is set above it."""
+
+
 class _Launch:
     """One cloud on the device."""
 
     def __init__(self, lidar: Lidar, weather: Weather, air: Medium, stream: Stream) -> None:
         self.engine = engine()
+        self.sigma = _noise_sigma(lidar)
         self.lidar, self.config, self.constant = lidar, lidar.config, lidar.system_constant
         self.weather, self.air, self.stream = weather, air, stream
 
@@ -109,7 +116,7 @@ class _Launch:
         direction, length = self._directions(shots)
         key = tuple(self.engine.table(np.array([word], np.uint32)) for word in self.stream.key)
         beams = self._beams(shots, direction, pose)
-        device = _device(self.lidar, self.engine)
+        device = _device(self.lidar, self.engine, self.sigma)
         launch = device.prepare(self.weather, self.air, beams, 1, pose.xyz, clear_per_m=0.0)
         echoes = self._surfaces(cloud, shots, length, reflectance, beams, launch.air)
         beam = dr.arange(mi.UInt32, shots.count)
@@ -118,7 +125,7 @@ class _Launch:
             in_air = draw_scatterers(self.engine, launch.scatterers, echoes, beams, key, launch.air)  # type: ignore[arg-type]
             if in_air is not None:
                 blocks = in_air.join(self.engine, blocks, beam)
-        returns = detect(self.engine, self._detector(), blocks, beams, beam, key)  # type: ignore[arg-type]
+        returns = detect(self.engine, self._detector(shots), blocks, beams, beam, key)  # type: ignore[arg-type]
         word = tuple(dr.gather(mi.UInt32, k, beams.scan) for k in key)
         parts = []
         for item in returns:
@@ -126,6 +133,8 @@ class _Launch:
             valid = (item.range < NO_ECHO) & (length > 0.0)
             echo = echo_of(self.engine, blocks, item.slot, valid)
             in_the_air = (echo.actor & SCATTERER_BIT) != 0
+            true_share = dr.reinterpret_array(mi.Float, echo.actor) / echo.power
+            item = replace(item, power=dr.select(valid & ~in_the_air, item.power * true_share, item.power))
             range_m = item.range
             if launch.displaced is not None:
                 range_m = dr.select(in_the_air, range_m, launch.displaced(range_m, beams.shot, word))
@@ -151,9 +160,6 @@ class _Launch:
         index = dr.arange(mi.UInt32, shots.count)
         luck: Any = 0.0
         if WeatherOnDevice.lucky(self.weather):
-            from parhelion.core.random import to_unit, words
-            from parhelion.sensors.lidar.emit import LUCK_DRAW
-
             low, high = (dr.opaque(mi.UInt32, word) for word in self.stream.key)
             luck = to_unit(words((low, high), index, LUCK_DRAW)[0])
         zero = dr.zeros(mi.Float, shots.count)
@@ -174,31 +180,49 @@ class _Launch:
         beams: Beams,
         air: Air,
     ) -> Echoes:
-        """The recorded returns, dimmed by the weather."""
+        """The recorded returns, dimmed by the weather.
+
+        Their power is the one that the receiver decides by; the true one is kept as bits in place of an actor's number,
+        which a recording has not, and which has the bit of scatterers unset since no power is negative.
+        """
         dr, mi = self.engine.dr, self.engine.mi
         slots = shots.slots
         index = dr.arange(mi.UInt32, shots.count * slots)
         beam = index // slots
-        source = (
-            index
-            if shots.rows is None
-            else self.engine.dr.gather(mi.UInt32, self.engine.table(shots.rows.ravel().astype(np.uint32)), index)
-        )
-        here = source < dr.opaque(mi.UInt32, shots.points) if shots.rows is None else source != NOTHING
-        if slots == 1:
-            range_m = length
+        if shots.rows is None:
+            source, here = index, index < dr.opaque(mi.UInt32, shots.points)
         else:
-            range_m = self.engine.table(shots.ranges.ravel())
-        range_m = dr.select(here, range_m, 1.0)
+            source = self.engine.table(shots.rows.ravel().astype(np.uint32))
+            here = source != NOTHING
+        range_m = dr.select(here, length if slots == 1 else self.engine.table(shots.ranges.ravel()), 1.0)
         power = self._recorded_power(cloud, shots, dr.select(here, source, 0), range_m, here, reflectance)
-        # A recorded point was detected, so its power was the threshold at least.
-        power = namespace(power).maximum(power, 1.0)
+        # A recorded point was detected, so its power was the threshold at least, or nearly so with luck.
+        power = namespace(power).maximum(power, dr.opaque(mi.Float, 1.0 - _MOST_LUCK * self.sigma))
         depth = air.depth(beams.frame(self.engine, beam), range_m)
+        dimmed = power * dr.exp(-2.0 * depth)
         echo = Echo(
-            dr.select(here, range_m, NO_ECHO), dr.select(here, power * dr.exp(-2.0 * depth), 0.0),
-            dr.select(here, source, NOTHING), mi.UInt32(0),
+            dr.select(here, range_m, NO_ECHO), dr.select(here, self._with_old_luck(dimmed, power), 0.0),
+            dr.select(here, source, NOTHING), dr.reinterpret_array(mi.UInt32, dimmed),
         )  # fmt: skip
         return Echoes(slots, EchoRows(self.engine, echo), None, None, None, 0)
+
+    def _with_old_luck(self, dimmed: Any, clear: Any) -> Any:
+        """Power of recorded points, raised to where the receiver's noise lets them pass as often as it should.
+
+        They were seen in clear air with the luck that they had, and are seen still if that is luck enough: the chance
+        is that of the dimmed power over that of the clear one, and 1 without weather.
+        """
+        if self.sigma == 0.0:
+            return dimmed
+        dr, mi = self.engine.dr, self.engine.mi
+        sigma, most = (dr.opaque(mi.Float, factor * self.sigma) for factor in (np.sqrt(2.0), _MOST_LUCK))
+
+        def chance(power: Any) -> Any:
+            return 0.5 + 0.5 * dr.erf((power - 1.0) / sigma)
+
+        xp = namespace(dimmed)
+        still = xp.clip(2.0 * chance(dimmed) / chance(clear) - 1.0, -0.9999, 0.9999)
+        return xp.maximum(dimmed, 1.0 + xp.minimum(sigma * dr.erfinv(still), most))
 
     def _recorded_power(
         self, cloud: PointCloud, shots: RecordedShots, source: Any, range_m: Any, here: Any, reflectance: float | None
@@ -212,7 +236,11 @@ class _Launch:
                 )
             equal = dr.opaque(mi.Float, float(reflectance))
         else:
-            value = dr.gather(mi.Float, self.engine.table(shots.intensity), source, here)
+            # Kernels cannot read from empty arrays, not even with all reading switched off.
+            known = shots.intensity if len(shots.intensity) else np.zeros(1, np.float32)
+            value = dr.gather(mi.Float, self.engine.table(known), source, here)
+            # A 0 stands for all that rounds to it, of which the middle is taken: it may be a strong echo from near.
+            value = namespace(value).maximum(value, 0.25 * self.config.intensity.resolution)
             scale = self.config.intensity.scale
             power = power_of(scale, value)
             if power is not None:
@@ -222,16 +250,22 @@ class _Launch:
                 raise ConfigError(f"weather: {self.config.name} reports no intensity that a reflectance follows from")
         return equal * dr.exp(-2.0 * gamma * range_m) / (np.pi * threshold * range_m * range_m)
 
-    def _detector(self) -> Detector:
+    def _detector(self, shots: RecordedShots) -> Detector:
         receiver, limits = self.config.receiver, self.config.range
 
         def opaque(value: float) -> Any:
             return self.engine.dr.opaque(self.engine.mi.Float, float(value))
 
+        merge = opaque(receiver.merge_distance_m)
+        gap = shots.least_gap()
+        if gap is not None:
+            # Returns that the sensor told apart are not merged again.
+            merge = self.engine.table(np.minimum(receiver.merge_distance_m, 0.99 * gap))
         return Detector(
-            mode=receiver.returns, max_returns=receiver.max_returns, merge_distance=opaque(receiver.merge_distance_m),
-            dead_distance=opaque(receiver.dead_time_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0), noise_sigma=opaque(0.0),
-            noisy=False, false_alarm_chance=None, min_range=opaque(limits.min_m), max_range=opaque(limits.max_m),
+            mode=receiver.returns, max_returns=receiver.max_returns, merge_distance=merge,
+            dead_distance=opaque(receiver.dead_time_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0),
+            noise_sigma=opaque(self.sigma), noisy=self.sigma > 0.0, false_alarm_chance=None,
+            min_range=opaque(limits.min_m), max_range=opaque(limits.max_m),
         )  # fmt: skip
 
     def _outcome(
@@ -274,33 +308,45 @@ class _Launch:
         for part in parts:
             dr.schedule(*part.values())
         dr.eval()
-        joined = {name: parts[0][name] if n == 1 else dr.concat([part[name] for part in parts]) for name in parts[0]}
-        index = dr.arange(mi.UInt32, shots.count * n)
-        row = index // n
-        place = (index - row * n) * dr.opaque(mi.UInt32, shots.count) + row
-        chosen = dr.compress(dr.gather(mi.Bool, joined.pop("valid"), place))
+
+        def of(name: str, index: Any) -> Any:
+            """Values by shot and register; joining the registers would write the number of shots into the kernel."""
+            row = index // n
+            value = dr.gather(type(parts[0][name]), parts[0][name], row)
+            for k in range(1, n):
+                value = dr.select(index - row * n == k, dr.gather(type(value), parts[k][name], row), value)
+            return value
+
+        chosen = dr.compress(of("valid", dr.arange(mi.UInt32, shots.count * n)))
         if len(chosen) == 0:
             empty, none = np.zeros(0, np.float32), np.zeros(0, np.uint32)
             return _Found(np.zeros((0, 3), np.float32), empty, empty, empty, empty, none, none, none)
-        where = dr.gather(mi.UInt32, place, chosen)
         shot = chosen // n
-        xyz = dr.ravel(mi.Vector3f(*(dr.gather(mi.Float, joined[axis], where) for axis in "xyz")))
-        floats = {
-            name: dr.gather(mi.Float, joined[name], where) for name in ("range", "power", "reflectivity", "intensity")
-        }
-        words = {name: dr.gather(mi.UInt32, joined[name], where) for name in ("source", "origin")}
-        dr.eval(xyz, shot, *floats.values(), *words.values())
+        xyz = dr.ravel(mi.Vector3f(*(of(axis, chosen) for axis in "xyz")))
+        floats = {name: of(name, chosen) for name in ("range", "power", "reflectivity", "intensity")}
+        whole = {name: of(name, chosen) for name in ("source", "origin")}
+        dr.eval(xyz, shot, *floats.values(), *whole.values())
         return _Found(
             xyz=xyz.numpy().reshape(-1, 3), range_m=floats["range"].numpy(), power=floats["power"].numpy(),
             reflectivity=floats["reflectivity"].numpy(), intensity=floats["intensity"].numpy(), shot=shot.numpy(),
-            source=words["source"].numpy(), origin=words["origin"].numpy(),
+            source=whole["source"].numpy(), origin=whole["origin"].numpy(),
         )  # fmt: skip
 
 
-def _device(lidar: Lidar, machine: Any) -> WeatherOnDevice:
+def _noise_sigma(lidar: Lidar) -> float:
+    """Standard deviation of the receiver's noise in units of P_min, 0 where the sensor is taken without noise."""
+    if not lidar.noise:
+        return 0.0
+    sigma, rated_klx = 1.0 / lidar.config.receiver.threshold_to_noise, lidar.config.noise.background_klx
+    if lidar.sun_klx is None or rated_klx <= 0.0:
+        return sigma
+    return sigma * background_noise_factor(lidar.sun_klx, rated_klx)
+
+
+def _device(lidar: Lidar, machine: Any, noise_sigma: float) -> WeatherOnDevice:
     """The sensor's tables, kept with it."""
     if lidar.recorded_weather is None:
-        lidar.recorded_weather = WeatherOnDevice(machine, lidar.config, lidar.system_constant, 0.0)
+        lidar.recorded_weather = WeatherOnDevice(machine, lidar.config, lidar.system_constant, noise_sigma)
     return lidar.recorded_weather
 
 
@@ -314,14 +360,14 @@ def _assembled(cloud: PointCloud, shots: RecordedShots, found: _Found) -> PointC
     lost = found.shot >= shots.points_shots
     exit_m = shots.exits(found.shot)
     xyz = found.xyz if exit_m is None else found.xyz + exit_m
-    if not len(cloud):
-        source, alike = np.zeros(0, np.int64), np.zeros(0, np.int64)
     measured = {
         "range": found.range_m, "power": found.power, "reflectivity": found.reflectivity, "intensity": found.intensity,
         "origin": np.where(new, found.origin, 0),
     }  # fmt: skip
     fields: dict[str, NDArray[Any]] = {}
-    for name, values in cloud.fields.items():
+    for name, held in cloud.fields.items():
+        # Of a cloud without points every field is taken as that of one with a point of zeros, which none is alike.
+        values = held if len(cloud) else np.zeros((1, *held.shape[1:]), held.dtype)
         if name in measured:
             fields[name] = measured[name].astype(values.dtype)
             if name == "origin":

@@ -58,6 +58,14 @@ class RecordedShots:
         """Number of the cloud's rows, where each is a shot."""
         return self.points_shots
 
+    def least_gap(self) -> NDArray[np.float32] | None:
+        """Least distance between two returns of each shot [m], infinite where it has one; None where all have."""
+        if self.rows is None or self.slots == 1:
+            return None
+        ranges = np.sort(np.where(self.rows == NOTHING, np.float32(3e38), self.ranges), axis=1)
+        gap = np.diff(ranges, axis=1)
+        return np.where(ranges[:, 1:] < 1e38, gap, np.float32(np.inf)).min(axis=1).astype(np.float32)
+
     def row_like(self, shot: NDArray[Any]) -> NDArray[np.int64]:
         """A row of the cloud from the same shot; 0 for shots without."""
         has = shot < self.points_shots
@@ -236,22 +244,26 @@ def _lost_shots(
 ) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
     """What is known of the shots without a return, and their directions."""
     nowhere = np.zeros((0, 3), np.float32)
-    if no_returns == "none":
-        notes.append("shots without a return were left out, as asked")
-        return {}, nowhere
     fields = cloud.fields
     has_pattern = "ring" in fields and ("column" in fields or "time" in fields)
+    if no_returns == "none":
+        notes.append("shots without a return were left out, as asked")
     if not finite.all():
         missing = np.flatnonzero(~finite)
-        known = {name: fields[name][missing] for name in ("ring", "column", "time", "shot") if name in fields}
+        of_shots = ("ring", "column", "time", "shot", "direction")
+        known = {name: fields[name][missing] for name in of_shots if name in fields}
+        if no_returns == "none":
+            return known, np.zeros((len(missing), 3), np.float32)
         if "direction" in fields:
-            return {**known, "direction": fields["direction"][missing]}, fields["direction"][missing].astype(np.float32)
+            return known, fields["direction"][missing].astype(np.float32)
         table = lidar.shots(0.0)
         if has_pattern and _follows(cloud, table, vectors, first, lidar.model, notes):
             notes.append(f"directions of {len(missing)} shots without a return are those of {lidar.model}")
             return known, table.direction[_shots_of_pattern(cloud, table, missing)].astype(np.float32)
         notes.append(f"{len(missing)} rows without coordinates have no direction: nothing was drawn along them")
         return known, np.zeros((len(missing), 3), np.float32)
+    if no_returns == "none":
+        return {}, nowhere
     if not has_pattern:
         notes.append(
             "the cloud has no rows for shots without a return, nor ring and time to find them by: "

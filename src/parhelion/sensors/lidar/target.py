@@ -29,13 +29,13 @@ class Target:
         self,
         world: World,
         *,
-        sensor: str,
+        names: tuple[str, ...],
         wavelength_nm: float,
         snowed: tuple[str, ...] = (),
         scenes: dict[Any, Any] | None = None,
     ) -> None:
-        """`snowed` are the labels of what snow lies on."""
-        geometry = world.geometry("lidar", sensor)
+        """`names` are those of the sensor, which objects may be hidden from; `snowed` labels of what snow lies on."""
+        geometry = world.geometry("lidar", *names)
         # Sensors of different wavelengths see the same triangles: they share one acceleration structure.
         scenes = {} if scenes is None else scenes
         if ("scene", id(geometry)) not in scenes:
@@ -49,9 +49,9 @@ class Target:
         parts = self.parts
         rows = _under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
         columns = [column.astype(np.uint32) for column in (rows, parts.label, parts.instance)]
-        names = np.pad(np.stack([*columns, np.zeros_like(columns[0])], axis=1), ((1, 0), (0, 0)))
-        names[0, 0] = NO_MATERIAL
-        self._names = self.engine.table(names)
+        looked_up = np.pad(np.stack([*columns, np.zeros_like(columns[0])], axis=1), ((1, 0), (0, 0)))
+        looked_up[0, 0] = NO_MATERIAL
+        self._names = self.engine.table(looked_up)
         table = material_table(materials, wavelength_nm)
         self._textures = self._load_textures(world) if np.any(self.parts.texture >= 0) else None
         # Kernels cannot read from empty arrays, not even with all reading switched off: hence one row at least.
@@ -159,7 +159,7 @@ def _under_snow(world: World, labels: tuple[str, ...]) -> NDArray[np.uint16]:
     return np.where(covered, len(world.materials), parts.material).astype(np.uint16)
 
 
-def target_for(world: World, *, sensor: str, wavelength_nm: float) -> Target:
+def target_for(world: World, *, names: tuple[str, ...], wavelength_nm: float) -> Target:
     """The target of a world, built on first use and kept until the world changes."""
     cache = _scenes.setdefault(world, {})
     if cache.get("version") != world.version:
@@ -167,8 +167,8 @@ def target_for(world: World, *, sensor: str, wavelength_nm: float) -> Target:
         cache["version"] = world.version
     snow = None if world.weather is None else world.weather.snow
     snowed = () if snow is None else snow.covers
-    key = (id(world.geometry("lidar", sensor)), wavelength_nm, snowed)
+    key = (id(world.geometry("lidar", *names)), wavelength_nm, snowed)
     if key not in cache:
-        cache[key] = Target(world, sensor=sensor, wavelength_nm=wavelength_nm, snowed=snowed, scenes=cache)
+        cache[key] = Target(world, names=names, wavelength_nm=wavelength_nm, snowed=snowed, scenes=cache)
     target: Target = cache[key]
     return target

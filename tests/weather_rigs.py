@@ -1,0 +1,85 @@
+"""Sensors and questions that the tests of weather in scans share."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+import parhelion as ph
+from parhelion.core.records import ORIGINS
+from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.weather.medium import medium
+
+NM = 905.0
+BEAM = {"divergence_mrad": (3.0, 1.2), "exit_diameter_mm": 9.5, "sub_rays": 25}
+RECEIVER = {"pulse_length_ns": 6.0, "merge_distance_m": 1.0}
+STRONG = {"min_m": 0.5, "max_m": 150, "rated": [{"reflectance": 0.9, "range_m": 1000}]}
+"""A laser so strong that dimmed surfaces stay above the threshold."""
+SURFACE, RAIN, FOG, SNOW, DUST = (ORIGINS.index(name) for name in ("surface", "rain", "fog", "snow", "dust"))
+
+
+def seen(weather: ph.Weather | None, world: ph.World, config: LidarConfig, **options: Any) -> ph.Scan:
+    world.weather = weather
+    keys = {"pose", "trajectory", "time", "seed"} & options.keys()
+    place = {name: options.pop(name) for name in keys}
+    if "trajectory" not in place:
+        place = {"pose": ph.Pose(), **place}
+    return ph.Lidar(config, noise=False, **options).scan(world, **place)
+
+
+def surface_power(scan: ph.Scan) -> np.ndarray:
+    """Power by shot, of surfaces alone; NaN where there is none."""
+    power = np.full(len(scan.shots), np.nan)
+    chosen = scan.origin == SURFACE
+    power[scan.shot[chosen]] = scan.power[chosen]
+    return power
+
+
+def depth(weather: ph.Weather, world: ph.World, config: LidarConfig, **options: Any) -> np.ndarray:
+    """One-way optical depth to the surface that each shot meets, from its power with and without the weather."""
+    clear, dimmed = (surface_power(seen(air, world, config, returns="last", **options)) for air in (None, weather))
+    assert np.all(np.isfinite(dimmed))
+    return -0.5 * np.log(dimmed / clear)
+
+
+def integral(weather: ph.Weather, start: Any, direction: Any, length: Any, time: Any = 0.0) -> np.ndarray:
+    """Optical depth along rays in NumPy, by 1000 steps; still but for the wind, which carries the field to `time`."""
+    way, reach = np.asarray(direction, dtype=float), np.asarray(length, dtype=float)
+    share = (np.arange(1000) + 0.5) / 1000
+    drift = np.asarray(time, dtype=float)[..., None] * np.array(weather.wind_m_s)
+    at = (np.asarray(start) - drift)[..., None, :] + (reach[..., None] * share)[..., None] * way[:, None, :]
+    return medium(weather, 0.0, NM).extinction(at.reshape(-1, 3)).reshape(at.shape[:-1]).mean(axis=-1) * reach
+
+
+def fan(columns: int = 40, rows: int = 4, width_deg: float = 30.0) -> dict[str, Any]:
+    return {
+        "kind": "raster", "rate_hz": 10, "azimuth_deg": (-width_deg, width_deg), "elevation_deg": (-4, 4),
+        "columns": columns, "rows": rows,
+    }  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def yard() -> ph.World:
+    """Ground, walls on two sides, poles; open elsewhere."""
+    world = ph.World("yard")
+    world.add(ph.shapes.plane(60, 60), material="asphalt", label="road", pose=ph.Pose((0, 0, -1.8)))
+    for turn in (90, 180):
+        pose = ph.Pose(rpy_deg=(0, 0, turn)) @ ph.Pose((20, 0, 0))
+        world.add(ph.shapes.box(1, 40, 8), material="lambert-50", label="building", pose=pose)
+    for k in range(6):
+        world.add(ph.shapes.cylinder(0.1, 5), material="wood", label="pole", pose=ph.Pose((5.0 + k, 3.0 * k - 8, 0)))
+    return world
+
+
+def of_origin(cloud: ph.PointCloud, *origins: int) -> np.ndarray:
+    return np.isin(cloud.fields["origin"], origins) & np.isfinite(cloud.xyz).all(axis=1)
+
+
+BLOWN = ph.Weather(
+    rain=ph.Rain(rate_mm_h=30, cells=ph.Uneven(scale_m=40)), fog=ph.Fog(visibility_m=200, uneven=ph.Uneven(scale_m=20)),
+    snow_rate_mm_h=1, dust=[ph.DustCloud(centre_m=(8, 3, 0), half_size_m=(3, 3, 2), density_kg_m3=5e-5)],
+    wind_m_s=(3, 0, 0),
+)  # fmt: skip
+"""All kinds, uneven where they can be, in the wind."""
