@@ -17,6 +17,8 @@ from parhelion.sensors.lidar.patterns import ShotTable
 _MOST_RETURNS = 8
 _SAME_WAY = np.cos(np.radians(2.0))
 """A point lies along the shot of the pattern that it is said to be, if within two degrees."""
+_LOOKED_AT = 2000
+"""Points that are looked at to see whether a cloud follows a pattern."""
 _BYTE_SCALES = ("velodyne", "robosense", "hesai", "livox")
 
 
@@ -122,7 +124,8 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
             "give it in the sensor frame"
         )
     # Drivers write a shot without a return as NaN, or as zeros.
-    finite = np.isfinite(cloud.xyz).all(axis=1) & np.any(cloud.xyz != 0.0, axis=1)
+    x, y, z = cloud.xyz.T
+    finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & ((x != 0.0) | (y != 0.0) | (z != 0.0))
     notes: list[str] = []
     intensity, unit = _intensity(cloud, lidar, finite, notes)
     if isinstance(cloud, Scan):
@@ -155,14 +158,13 @@ def _intensity(
     values = cloud.fields.get("intensity")
     if values is None:
         return None, 1.0
-    value = values.astype(np.float32)
-    known = value[finite]
-    if not np.isfinite(known).all():
+    value = np.where(finite, values, 0).astype(np.float32) if not finite.all() else values.astype(np.float32)
+    if not np.isfinite(value).all():
         raise ConfigError("weather: the cloud's field intensity holds numbers that are not finite")
-    if len(known) and known.max() <= 1.0 and known.max() > 0.0 and lidar.config.intensity.scale in _BYTE_SCALES:
+    if 0.0 < value.max(initial=0.0) <= 1.0 and lidar.config.intensity.scale in _BYTE_SCALES:
         notes.append("intensities from 0 to 1 were taken as shares of 255")
-        return np.nan_to_num(value) * np.float32(255.0), 1.0 / 255.0
-    return np.nan_to_num(value), 1.0
+        return value * np.float32(255.0), 1.0 / 255.0
+    return value, 1.0
 
 
 def _of_scan(
@@ -257,7 +259,7 @@ def _lost_shots(
         if "direction" in fields:
             return known, fields["direction"][missing].astype(np.float32)
         table = lidar.shots(0.0)
-        if has_pattern and _follows(cloud, table, vectors, first, lidar.model, notes):
+        if has_pattern and _along_pattern(cloud, table, vectors, first, lidar.model, notes) is not None:
             notes.append(f"directions of {len(missing)} shots without a return are those of {lidar.model}")
             return known, table.direction[_shots_of_pattern(cloud, table, missing)].astype(np.float32)
         notes.append(f"{len(missing)} rows without coordinates have no direction: nothing was drawn along them")
@@ -271,55 +273,72 @@ def _lost_shots(
         )
         return {}, nowhere
     table = lidar.shots(0.0)
-    if not _follows(cloud, table, vectors, first, lidar.model, notes):
+    shot = _along_pattern(cloud, table, vectors, first, lidar.model, notes)
+    if shot is None:
         return {}, nowhere
-    lost = _others(len(table), _shots_of_pattern(cloud, table, first))
+    lost = _others(len(table), shot)
     known = {"ring": table.ring[lost], "column": table.column[lost], "time": table.time[lost], "shot": lost}
     notes.append(f"{len(lost)} shots without a return were found by the pattern of {lidar.model}")
     return known, table.direction[lost].astype(np.float32)
 
 
-def _follows(
+def _along_pattern(
     cloud: PointCloud,
     table: ShotTable,
     vectors: NDArray[np.float32],
     first: NDArray[np.int64] | None,
     model: str,
     notes: list[str],
-) -> bool:
-    """Whether the points lie along the shots that they say they are."""
+) -> NDArray[np.int64] | None:
+    """The shots of the pattern that points say they are, or None where they do not lie along them."""
     shot = _shots_of_pattern(cloud, table, first)
-    along = np.sum(vectors * table.direction[shot], axis=1) / np.maximum(np.linalg.norm(vectors, axis=1), 1e-9)
+    some = slice(None, None, max(1, len(shot) // _LOOKED_AT))
+    seen, said = vectors[some], table.direction[shot[some]]
+    along = np.sum(seen * said, axis=1) / np.maximum(np.linalg.norm(seen, axis=1), 1e-9)
     agree = float(np.mean(along > _SAME_WAY)) if len(along) else 0.0
     if agree < 0.9:
         notes.append(
             f"only {agree:.0%} of the points lie along the shots of {model}: its pattern is not that of the "
             "recording, and shots without a return were not found"
         )
-    return agree >= 0.9
+        return None
+    return shot
 
 
 def _shots_of_pattern(cloud: PointCloud, table: ShotTable, first: NDArray[np.int64] | None) -> NDArray[np.int64]:
     """The row of the sensor's table of shots that each shot of the cloud is, by ring and column, or ring and time."""
     rows = slice(None) if first is None else first
     ring = cloud.fields["ring"][rows].astype(np.int64)
-    key: NDArray[Any]
     wanted: NDArray[Any]
     if "column" in cloud.fields:
-        key = table.ring.astype(np.int64) * 65536 + table.column
         wanted = ring * 65536 + cloud.fields["column"][rows].astype(np.int64)
     else:
         time, last = cloud.fields["time"].astype(np.float64), float(table.time.max(initial=0.0))
         # Times within a scan count from its start; others, such as those of a clock, from the first point.
         if len(time) and not (time.min() >= 0.0 and time.max() <= 1.001 * last):
             time = time - time.min()
-        span = last + 1.0
-        key, wanted = table.ring * span + table.time, ring * span + time[rows]
-    order = np.argsort(key)
-    ordered = key[order]
+        wanted = ring * (last + 1.0) + time[rows]
+    order, ordered = _ordered(table, "column" in cloud.fields)
     above = np.clip(np.searchsorted(ordered, wanted), 1, max(len(ordered) - 1, 1))
     nearer = np.where(np.abs(ordered[above - 1] - wanted) <= np.abs(ordered[above] - wanted), above - 1, above)
     return order[nearer]
+
+
+_orders: dict[tuple[int, bool], tuple[ShotTable, NDArray[np.int64], NDArray[Any]]] = {}
+
+
+def _ordered(table: ShotTable, by_column: bool) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Rows of a table of shots by ring and column, or ring and time, and the keys in that order; kept for streams."""
+    key = (id(table), by_column)
+    if key not in _orders or _orders[key][0] is not table:
+        if len(_orders) > 16:
+            _orders.clear()
+        ring = table.ring.astype(np.int64)
+        span = float(table.time.max(initial=0.0)) + 1.0
+        values = ring * 65536 + table.column if by_column else ring * span + table.time
+        order = np.argsort(values)
+        _orders[key] = table, order, values[order]
+    return _orders[key][1:]
 
 
 assert NOTHING == 0xFFFFFFFF  # what -1 is as a row number
