@@ -1,0 +1,198 @@
+"""The data sheet of a vehicle: what a preset file may say. Units are in the names; sources are required."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from parhelion.core.config import Config
+
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Three = tuple[Positive, Positive, Positive]
+Six = tuple[NonNegative, NonNegative, NonNegative, NonNegative, NonNegative, NonNegative]
+
+
+class Source(Config):
+    """Where numbers of a preset come from."""
+
+    title: str
+    covers: list[str] = Field(min_length=1)
+    """Fields of this file that the source gives, by path, such as `hull.length_m`."""
+    note: str = ""
+    quoted: bool = False
+    """Figures as commonly quoted from this source, which was not at hand: not checked against it."""
+
+
+class Sheet(Config):
+    """What every vehicle's sheet has."""
+
+    name: str
+    mass_kg: Positive
+    """Ready to move, without payload."""
+    size_m: Three
+    """Length, width, height over all."""
+    sources: list[Source] = Field(min_length=1)
+    assumed: dict[str, str] = Field(default_factory=dict)
+    """Fields that no source gives, and why this value was taken."""
+
+
+class DifferentialConfig(Sheet):
+    """A robot with a driven side left and right."""
+
+    kind: Literal["differential"]
+    wheel_radius_m: Positive
+    track_m: Positive
+    """Distance of the left from the right wheels' middle."""
+    effective_track_m: Positive | None = None
+    """Track of an ideal robot that turns alike; wider than the real one where wheels skid in turns."""
+    max_speed_m_s: Positive
+    max_yaw_rate_rad_s: Positive
+    max_acceleration_m_s2: Positive
+    max_yaw_acceleration_rad_s2: Positive
+    max_wheel_speed_m_s: Positive | None = None
+    """Of the wheel's rim; limits turning while driving fast."""
+    forward_slip: Fraction = 0.0
+    """Share of the wheels' way that is lost."""
+    turn_slip: Fraction = 0.0
+    """Share of the wheels' turning that is lost."""
+
+    @property
+    def effective_track(self) -> float:
+        return self.track_m if self.effective_track_m is None else self.effective_track_m
+
+
+class CarConfig(Sheet):
+    """A car as a dynamic bicycle."""
+
+    kind: Literal["car"]
+    yaw_inertia_kg_m2: Positive
+    front_axle_m: Positive
+    """Centre of mass to front axle."""
+    rear_axle_m: Positive
+    centre_of_mass_height_m: NonNegative
+    friction: Positive
+    """Largest tyre force over its load."""
+    front_stiffness_1_rad: Positive
+    """Lateral force of the front tyres over friction, load and slip angle, for small angles."""
+    rear_stiffness_1_rad: Positive
+    drive_front_share: Annotated[float, Field(ge=0, le=1)]
+    """Share of the driving force on the front axle; brakes act on both by their load."""
+    max_speed_m_s: Positive
+    max_reverse_speed_m_s: Positive
+    max_acceleration_m_s2: Positive
+    max_braking_m_s2: Positive
+    full_power_speed_m_s: Positive
+    """Speed above which engine power limits the acceleration, to max_acceleration * this / speed."""
+    max_steering_rad: Annotated[float, Field(gt=0, lt=1.5)]
+    max_steering_rate_rad_s: Positive
+    steering_lag_s: Annotated[float, Field(ge=0.02)]
+    speed_lag_s: Annotated[float, Field(ge=0.05)]
+    """Time constant of the speed control."""
+
+
+class Rotor(Config):
+    """One rotor, its axis upward."""
+
+    x_m: float
+    y_m: float
+    spin: Literal[-1, 1]
+    """1 for counter-clockwise seen from above."""
+
+
+class FlightControl(Config):
+    """Loops from position to torque: each is a gain or bandwidth."""
+
+    position_1_s: Positive
+    """Speed asked for over distance."""
+    velocity_1_s: Positive
+    """Acceleration asked for over missing speed."""
+    attitude_rad_s: Positive
+    """Bandwidth of roll and pitch, critically damped."""
+    yaw_rad_s: Positive
+    max_speed_m_s: Positive
+    max_climb_m_s: Positive
+    max_tilt_rad: Annotated[float, Field(gt=0, lt=1.2)]
+
+
+class MultirotorConfig(Sheet):
+    """A rigid body with rotors; its frame is at the centre of mass."""
+
+    kind: Literal["multirotor"]
+    inertia_kg_m2: Three
+    rotors: list[Rotor] = Field(min_length=4)
+    thrust_n_s2: Positive
+    """Thrust of a rotor over the square of its speed."""
+    torque_to_thrust_m: Positive
+    rotor_drag_n_s2_m: NonNegative
+    """Drag across a rotor's axis over rotor speed and air speed."""
+    body_drag_n_s2_m2: NonNegative = 0.0
+    """Drag of the body over the square of the air speed."""
+    max_rotor_speed_rad_s: Positive
+    spin_up_s: Positive
+    """Time constant of a rotor that speeds up."""
+    spin_down_s: Positive
+    control: FlightControl
+
+    @model_validator(mode="after")
+    def _can_hover(self) -> MultirotorConfig:
+        most = len(self.rotors) * self.thrust_n_s2 * self.max_rotor_speed_rad_s**2
+        if most <= 9.80665 * self.mass_kg:
+            raise ValueError(f"the rotors lift {most:.3g} N, less than the weight of {9.80665 * self.mass_kg:.3g} N")
+        return self
+
+
+class HullConfig(Config):
+    """The outside of a hull: a box, or a boat with a pointed bow and a V-shaped bottom."""
+
+    shape: Literal["box", "boat"]
+    length_m: Positive
+    beam_m: Positive
+    height_m: Positive
+    """Keel to deck."""
+    bow_share: Fraction = 0.0
+    """Share of the length over which the bow narrows (boat)."""
+    bow_rise_m: NonNegative = 0.0
+    """Rise of the keel at the stem (boat)."""
+    deadrise_deg: Annotated[float, Field(ge=0, le=60)] = 0.0
+    """Angle of the bottom to the horizontal (boat)."""
+
+
+class Thruster(Config):
+    """A propeller that pushes along the body's x axis, or aside where it is steered."""
+
+    x_m: float
+    """From the centre of mass."""
+    y_m: float
+    height_m: float
+    """Above the keel, below 0 for a propeller under it."""
+    max_forward_n: Positive
+    max_reverse_n: Positive
+    lag_s: Annotated[float, Field(ge=0)]
+
+
+class VesselConfig(Sheet):
+    """A floating rigid body; its frame is at the centre of mass, which lies over the centre of buoyancy at rest."""
+
+    kind: Literal["vessel"]
+    hull: HullConfig
+    centre_of_mass_height_m: Positive
+    """Above the keel."""
+    gyration_m: Three
+    """Radii of gyration about x, y, z."""
+    added_mass: Six
+    """Added mass along x, y, z over the mass, and added inertia about x, y, z over the inertia."""
+    linear_drag: Six
+    """N s/m along x, y, z and N m s about x, y, z."""
+    quadratic_drag: Six
+    """N s^2/m^2 along x, y, z and N m s^2 about x, y, z."""
+    port: Thruster
+    starboard: Thruster
+    max_steering_rad: Annotated[float, Field(ge=0, lt=1.5)] = 0.0
+    """How far the thrusters turn about the vertical, both alike; 0 where they are fixed."""
+    steering_lag_s: NonNegative = 0.0
+
+
+VehicleConfig = DifferentialConfig | CarConfig | MultirotorConfig | VesselConfig

@@ -1,0 +1,78 @@
+"""The vehicles that come with Parhelion: one data sheet a file, `<maker>/<model>.yaml`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from os import PathLike
+from pathlib import Path
+
+from parhelion.core import config as files
+from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.motion.vehicles.base import Vehicle
+from parhelion.motion.vehicles.car import Car
+from parhelion.motion.vehicles.config import (
+    CarConfig,
+    DifferentialConfig,
+    MultirotorConfig,
+    VehicleConfig,
+    VesselConfig,
+)
+from parhelion.motion.vehicles.differential import DifferentialDrive
+from parhelion.motion.vehicles.multirotor import Multirotor
+from parhelion.motion.vehicles.vessel import Vessel
+from parhelion.motion.water import Water
+
+FOLDER = Path(__file__).resolve().parents[1] / "presets"
+YAML_SUFFIXES = (".yaml", ".yml")
+
+
+KINDS: dict[str, type[VehicleConfig]] = {
+    "differential": DifferentialConfig,
+    "car": CarConfig,
+    "multirotor": MultirotorConfig,
+    "vessel": VesselConfig,
+}
+
+
+def vehicle_names() -> list[str]:
+    """Names of all presets, such as `clearpath/husky`, sorted."""
+    return sorted(f"{file.parent.name}/{file.stem}" for file in FOLDER.glob("*/*.yaml"))
+
+
+def vehicle_sheet(name_or_path: str | PathLike[str]) -> VehicleConfig:
+    """A checked data sheet, by preset name (any case) or by path of a YAML file; kept until the file changes."""
+    text, names = str(name_or_path), vehicle_names()
+    file = FOLDER / f"{text.lower()}.yaml" if text.lower() in names else Path(name_or_path)
+    if file.suffix.lower() not in YAML_SUFFIXES:
+        raise unknown_name("vehicle", text, names, "(or give the path of a YAML file)")
+    try:
+        state = file.stat()
+    except OSError:
+        raise ConfigError(f"{file}: no such file") from None
+    return _load(file, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=64)
+def _load(file: Path, modified_ns: int, size: int) -> VehicleConfig:
+    """`modified_ns` and `size` are part of the key only, so that an edited file is read again."""
+    data = files.read_yaml(file)
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ConfigError(f"{file}: kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    return files.parse(KINDS[kind], data, file)
+
+
+def vehicle(model: str | PathLike[str] | VehicleConfig, *, water: Water | None = None) -> Vehicle:
+    """A vehicle by preset name, path of a YAML file, or data sheet; a vessel floats on `water`, calm by default."""
+    sheet = vehicle_sheet(model) if isinstance(model, (str, PathLike)) else model
+    if isinstance(sheet, VesselConfig):
+        return Vessel(sheet, water)
+    if water is not None:
+        raise ConfigError(f"{sheet.name}: water is for vessels, this is a {sheet.kind}")
+    if isinstance(sheet, DifferentialConfig):
+        return DifferentialDrive(sheet)
+    if isinstance(sheet, CarConfig):
+        return Car(sheet)
+    if isinstance(sheet, MultirotorConfig):
+        return Multirotor(sheet)
+    raise ConfigError(f"vehicle: must be a name, a path or a data sheet, got {type(sheet).__name__}")

@@ -1,0 +1,224 @@
+"""A multirotor: a rigid body, rotors that lag behind their command, and loops from position to torque."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Pose
+from parhelion.motion.checks import finite, vector, within
+from parhelion.motion.vehicles import rotation
+from parhelion.motion.vehicles.base import Row, Vehicle
+from parhelion.motion.vehicles.commands import MotorsOff, PositionCommand, VelocityCommand
+from parhelion.motion.vehicles.config import MultirotorConfig
+from parhelion.motion.vehicles.rotation import Matrix, Quaternion, Vector, cross, to_body, to_world
+from parhelion.motion.waves import GRAVITY_M_S2
+
+_Body = tuple[Vector, Vector, Quaternion, Vector]
+"""Place and velocity in the world, orientation, turn rate in the body frame."""
+_Rates = tuple[Vector, Vector, Quaternion, Vector]
+_Push = tuple[float, Vector, float]
+"""Thrust [N], torque [N m] in the body frame, sum of the rotors' speeds [rad/s]."""
+
+Asked = PositionCommand | VelocityCommand | MotorsOff
+
+
+class Multirotor(Vehicle):
+    """Rotors push along the body's z axis with k w^2 and turn the body by their arms and their drag.
+
+    A rotor's speed follows its command with a first-order lag. Air slows the body by a drag across the rotors, linear
+    in rotor and air speed (Martin and Salaun 2010), and a quadratic one of the body; the air is at rest. Control:
+    position to velocity to acceleration to thrust and attitude (Lee et al. 2010), at the rate of the inner steps.
+    Nothing stops it from flying into the ground.
+    """
+
+    accepts: ClassVar[tuple[type, ...]] = (PositionCommand, VelocityCommand, MotorsOff)
+    longest_part_s: ClassVar[float] = 0.005
+
+    def __init__(self, config: MultirotorConfig) -> None:
+        super().__init__(config.name)
+        self.config = config
+        arms = np.array([[1.0, r.y_m, -r.x_m, -r.spin * config.torque_to_thrust_m] for r in config.rotors]).T
+        if np.linalg.matrix_rank(arms) < 4:
+            raise ConfigError(f"{config.name}: rotors must be placed and spin so that they can roll, pitch and yaw")
+        self._effect = [[float(value) for value in row] for row in arms]
+        self._mix = [[float(value) for value in row] for row in np.linalg.pinv(arms)]
+        self.hover_speed_rad_s = math.sqrt(config.mass_kg * GRAVITY_M_S2 / (len(arms.T) * config.thrust_n_s2))
+        self.reset()
+
+    def reset(
+        self,
+        pose: Pose = Pose(),
+        *,
+        time: float = 0.0,
+        velocity_m_s: Sequence[float] = (0.0, 0.0, 0.0),
+        rotor_speed_rad_s: float | None = None,
+    ) -> None:
+        """At `pose` with the velocity given, in the world; rotors turn as in hover, or as given."""
+        self.time = finite(f"{self.name}: time", time)
+        most = self.config.max_rotor_speed_rad_s
+        speed = self.hover_speed_rad_s if rotor_speed_rad_s is None else rotor_speed_rad_s
+        self._rotors = [within(f"{self.name}: rotor_speed_rad_s", speed, 0.0, most)] * len(self.config.rotors)
+        x, y, z = pose.xyz.tolist()
+        qx, qy, qz, qw = pose.quat_xyzw.tolist()
+        u, v, w = vector(f"{self.name}: velocity_m_s", velocity_m_s, 3)
+        self._body: _Body = ((x, y, z), (u, v, w), (qx, qy, qz, qw), (0.0, 0.0, 0.0))
+        self._yaw = rotation.heading(self._body[2])
+
+    @property
+    def xyz(self) -> Vector:
+        return self._body[0]
+
+    @property
+    def quat_xyzw(self) -> Quaternion:
+        return self._body[2]
+
+    @property
+    def velocity_m_s(self) -> Vector:
+        """In the world."""
+        return self._body[1]
+
+    @property
+    def speed_m_s(self) -> float:
+        return to_body(rotation.matrix(self._body[2]), self._body[1])[0]
+
+    @property
+    def rotor_speeds_rad_s(self) -> tuple[float, ...]:
+        return tuple(self._rotors)
+
+    def _target(self, command: Asked) -> Asked:
+        if isinstance(command, (PositionCommand, VelocityCommand)) and command.yaw_rad is not None:
+            self._yaw = command.yaw_rad
+        return command
+
+    # ---- physics -----------------------------------------------------------------------------------------------
+
+    def _advance(self, target: Asked, dt: float) -> None:
+        asked = [0.0] * len(self._rotors) if isinstance(target, MotorsOff) else self._control(target)
+        start = self._push(self._rotors)
+        middle = self._push(self._lagged(asked, 0.5 * dt))
+        self._rotors = self._lagged(asked, dt)
+        end = self._push(self._rotors)
+        body = self._body
+        k1 = self._rates(body, start)
+        k2 = self._rates(_moved(body, k1, 0.5 * dt), middle)
+        k3 = self._rates(_moved(body, k2, 0.5 * dt), middle)
+        k4 = self._rates(_moved(body, k3, dt), end)
+        xyz, velocity, quat, turn = (
+            tuple([n + dt / 6.0 * (a + 2.0 * (b + c) + d) for n, a, b, c, d in zip(*parts, strict=True)])
+            for parts in zip(body, k1, k2, k3, k4, strict=True)
+        )
+        self._body = (xyz, velocity, rotation.normalised(quat), turn)  # type: ignore[assignment,arg-type]
+
+    def _lagged(self, asked: Sequence[float], dt: float) -> list[float]:
+        """Rotor speeds after `dt`: the lag's own solution, so that no step is too long for it."""
+        up, down = math.exp(-dt / self.config.spin_up_s), math.exp(-dt / self.config.spin_down_s)
+        return [to + (now - to) * (up if to > now else down) for now, to in zip(self._rotors, asked, strict=True)]
+
+    def _push(self, rotors: Sequence[float]) -> _Push:
+        lift = [self.config.thrust_n_s2 * speed * speed for speed in rotors]
+        thrust, roll, pitch, yaw = (sum(map(float.__mul__, row, lift)) for row in self._effect)
+        return thrust, (roll, pitch, yaw), sum(rotors)
+
+    def _rates(self, body: _Body, push: _Push) -> _Rates:
+        _, velocity, quat, turn = body
+        thrust, torque, spinning = push
+        sheet, r = self.config, rotation.matrix(quat)
+        drag = self._drag(r, velocity, spinning)
+        force = (drag[0] + r[2] * thrust, drag[1] + r[5] * thrust, drag[2] + r[8] * thrust)
+        ix, iy, iz = sheet.inertia_kg_m2
+        gx, gy, gz = cross(turn, (ix * turn[0], iy * turn[1], iz * turn[2]))
+        mass = sheet.mass_kg
+        acceleration = (force[0] / mass, force[1] / mass, force[2] / mass - GRAVITY_M_S2)
+        spin = ((torque[0] - gx) / ix, (torque[1] - gy) / iy, (torque[2] - gz) / iz)
+        return velocity, acceleration, rotation.spin(quat, turn), spin
+
+    def _drag(self, r: Matrix, velocity: Vector, spinning: float) -> Vector:
+        """Force [N] of the air, in the world."""
+        u, v, w = to_body(r, velocity)
+        blade = self.config.rotor_drag_n_s2_m * spinning
+        air = self.config.body_drag_n_s2_m2 * math.sqrt(u * u + v * v + w * w)
+        return to_world(r, (-(blade + air) * u, -(blade + air) * v, -air * w))
+
+    def row(self) -> Row:
+        xyz, velocity, quat, turn = self._body
+        _, acceleration, _, spin = self._rates(self._body, self._push(self._rotors))
+        return (self.time, *xyz, *quat, *velocity, *turn, *acceleration, *spin)
+
+    # ---- control -----------------------------------------------------------------------------------------------
+
+    def _control(self, target: PositionCommand | VelocityCommand) -> list[float]:
+        """Rotor speeds [rad/s] to ask for."""
+        r = rotation.matrix(self._body[2])
+        asked = self._acceleration(self._velocity(target), r)
+        pull = (asked[0], asked[1], asked[2] + GRAVITY_M_S2)
+        # Thrust as far as the body already points where it should.
+        thrust = self.config.mass_kg * max(pull[0] * r[2] + pull[1] * r[5] + pull[2] * r[8], 0.0)
+        roll, pitch, yaw = self._torque(r, pull)
+        most = self.config.max_rotor_speed_rad_s
+        speeds = []
+        for share in self._mix:
+            lift = share[0] * thrust + share[1] * roll + share[2] * pitch + share[3] * yaw
+            speeds.append(min(math.sqrt(max(lift, 0.0) / self.config.thrust_n_s2), most))
+        return speeds
+
+    def _velocity(self, target: PositionCommand | VelocityCommand) -> Vector:
+        gains = self.config.control
+        most = gains.max_speed_m_s
+        if isinstance(target, VelocityCommand):
+            u, v, w = target.velocity_m_s
+        else:
+            here, k = self._body[0], gains.position_1_s
+            u, v, w = (k * (to - at) for to, at in zip(target.xyz_m, here, strict=True))
+            most = most if target.speed_m_s is None else min(most, abs(target.speed_m_s))
+        level = math.hypot(u, v)
+        scale = min(1.0, most / level) if level > 0.0 else 1.0
+        climb = min(gains.max_climb_m_s, most)
+        return (scale * u, scale * v, min(max(w, -climb), climb))
+
+    def _acceleration(self, asked: Vector, r: Matrix) -> Vector:
+        gains, velocity = self.config.control, self._body[1]
+        # The drag it knows of is made up for, so that the speed asked for is reached (Faessler et al. 2018).
+        drag = self._drag(r, velocity, sum(self._rotors))
+        x, y, z = (
+            gains.velocity_1_s * (to - at) - pull / self.config.mass_kg
+            for to, at, pull in zip(asked, velocity, drag, strict=True)
+        )
+        most, level = GRAVITY_M_S2 * math.tan(gains.max_tilt_rad), math.hypot(x, y)
+        if level > most:
+            x, y = x * most / level, y * most / level
+        return (x, y, min(max(z, -0.7 * GRAVITY_M_S2), 0.7 * GRAVITY_M_S2))
+
+    def _torque(self, r: Matrix, pull: Vector) -> Vector:
+        """Torque [N m] that turns the body's z axis along `pull` and its x axis to the heading asked for."""
+        size = math.sqrt(pull[0] * pull[0] + pull[1] * pull[1] + pull[2] * pull[2])
+        up = (pull[0] / size, pull[1] / size, pull[2] / size)
+        left = cross(up, (math.cos(self._yaw), math.sin(self._yaw), 0.0))
+        scale = 1.0 / math.sqrt(left[0] * left[0] + left[1] * left[1] + left[2] * left[2])
+        left = (left[0] * scale, left[1] * scale, left[2] * scale)
+        forward = cross(left, up)
+        # Columns of the wanted matrix seen from the body; half the skew part is the sine of the missing turn.
+        f, s, u = to_body(r, forward), to_body(r, left), to_body(r, up)
+        turn, (ix, iy, iz) = self._body[3], self.config.inertia_kg_m2
+        fast, slow = self.config.control.attitude_rad_s, self.config.control.yaw_rad_s
+        gyro = cross(turn, (ix * turn[0], iy * turn[1], iz * turn[2]))
+        return (
+            ix * fast * (0.5 * fast * (s[2] - u[1]) - 2.0 * turn[0]) + gyro[0],
+            iy * fast * (0.5 * fast * (u[0] - f[2]) - 2.0 * turn[1]) + gyro[1],
+            iz * slow * (0.5 * slow * (f[1] - s[0]) - 2.0 * turn[2]) + gyro[2],
+        )
+
+
+def _moved(body: _Body, k: _Rates, dt: float) -> _Body:
+    (x, y, z), (u, v, w), (a, b, c, d), (p, q, r) = body
+    (dx, dy, dz), (du, dv, dw), (da, db, dc, dd), (dp, dq, dr) = k
+    return (
+        (x + dt * dx, y + dt * dy, z + dt * dz),
+        (u + dt * du, v + dt * dv, w + dt * dw),
+        (a + dt * da, b + dt * db, c + dt * dc, d + dt * dd),
+        (p + dt * dp, q + dt * dq, r + dt * dr),
+    )

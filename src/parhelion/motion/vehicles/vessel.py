@@ -1,0 +1,371 @@
+"""A vessel: a floating rigid body with six degrees of freedom, held up by the water under each part of its hull."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from parhelion.core.pose import Floats, Pose
+from parhelion.motion.checks import finite, vector
+from parhelion.motion.vehicles import rotation
+from parhelion.motion.vehicles.base import Row, Vehicle
+from parhelion.motion.vehicles.commands import ThrustCommand
+from parhelion.motion.vehicles.config import Thruster, VesselConfig
+from parhelion.motion.vehicles.hull import Hull, hull_of
+from parhelion.motion.vehicles.rotation import Matrix, Quaternion, Vector, cross, to_body, to_world
+from parhelion.motion.water import CalmWater, Water
+from parhelion.motion.waves import GRAVITY_M_S2
+
+_Body = tuple[Vector, Quaternion, Vector, Vector]
+"""Place in the world, orientation, velocity and turn rate in the body frame."""
+
+_Thrust = tuple[float, float, float]
+"""Of port and starboard [N], and the angle of both [rad]."""
+
+PROBES = (9, 5)
+"""Places along and across the hull at which the water's surface is taken; between them it is linear."""
+
+
+class Vessel(Vehicle):
+    """Weight, buoyancy, drag and two thrusters act on mass and added mass:
+
+        (m + A) dv/dt = F - m w x v,   (I + A) dw/dt = T - w x (I w)
+
+    Buoyancy is rho (g + a) times the wetted length of each hull column, normal to the water's surface above it, where
+    a is the water's own acceleration upward: the pressure of water at rest and of long waves (Froude and Krylov). Drag
+    is linear and quadratic in the velocity relative to the water's mean motion under the hull, and grows with the
+    wetted volume; added mass acts on the acceleration relative to that motion. Added mass is constant; its Coriolis
+    forces, whose Munk moment a real hull's lift balances, are left out. So is what the vessel does to the waves. Valid
+    afloat and to about 60 degrees of heel. Waves shorter than twice the distance of the probes (an eighth of the
+    hull's length) do not move it.
+
+    The body frame is at the centre of mass, x forward, z up; at rest the deck is level.
+    """
+
+    accepts: ClassVar[tuple[type, ...]] = (ThrustCommand,)
+    longest_part_s: ClassVar[float] = 0.01
+
+    def __init__(self, config: VesselConfig, water: Water | None = None, hull: Hull | None = None) -> None:
+        super().__init__(config.name)
+        self.config = config
+        self.water = CalmWater() if water is None else water
+        self.hull = hull_of(config.hull) if hull is None else hull
+        mass = config.mass_kg
+        self.draught_m = self.hull.draught(mass / self.water.density_kg_m3)
+        """Depth of the keel at rest."""
+        self._middle, self._buoyancy_height = self.hull.centre_of_buoyancy(self.draught_m)
+        self.inertia_kg_m2: Vector = tuple(mass * radius**2 for radius in config.gyration_m)  # type: ignore[assignment]
+        heavy = (mass, mass, mass, *self.inertia_kg_m2)
+        self._heavy = tuple(own * (1.0 + added) for own, added in zip(heavy, config.added_mass, strict=True))
+        """Mass and inertia with what is added to them."""
+        self._added = tuple(own * added for own, added in zip(heavy, config.added_mass, strict=True))
+        self._prepare_columns()
+        self.reset()
+
+    def _prepare_columns(self) -> None:
+        hull = self.hull
+        x, z = hull.x - self._middle, hull.bottom - self.config.centre_of_mass_height_m
+        self._bottoms = np.stack([x, hull.y, z], axis=1)
+        self._arms = np.stack([np.ones_like(x), x, hull.y, z], axis=1)
+        self._lengths = hull.top - hull.bottom
+        ends = [(float(side.min()), float(side.max())) for side in (x, hull.y)]
+        self._corner = (ends[0][0], ends[1][0])
+        self._steps = tuple((high - low) / (count - 1) for (low, high), count in zip(ends, PROBES, strict=True))
+        along, across = (
+            _linear_weights((place - low) / max(step, 1e-12), count)
+            for place, (low, _), step, count in zip((x, hull.y), ends, self._steps, PROBES, strict=True)
+        )
+        # One matrix takes what is known at the probes to the columns.
+        self._spread = (along[:, :, None] * across[:, None, :]).reshape(len(x), -1)
+        share = hull.area / np.sum(hull.area)
+        middle = float(np.sum(share * x))
+        roll = share * hull.y / max(np.sum(share * hull.y**2), 1e-12)
+        pitch = -share * (x - middle) / max(np.sum(share * (x - middle) ** 2), 1e-12)
+        self._fit = np.stack([share, roll, pitch])
+
+    def reset(
+        self,
+        pose: Pose = Pose(),
+        *,
+        time: float = 0.0,
+        afloat: bool = True,
+        velocity_m_s: Sequence[float] = (0.0, 0.0, 0.0),
+        turn_rate_rad_s: Sequence[float] = (0.0, 0.0, 0.0),
+    ) -> None:
+        """At `pose`; where `afloat`, at the height of rest over the mean level and level, with only the pose's heading.
+
+        Velocity and turn rate are in the body frame.
+        """
+        self.time = finite(f"{self.name}: time", time)
+        x, y, z = pose.xyz.tolist()
+        a, b, c, d = pose.quat_xyzw.tolist()
+        quat: Quaternion = (a, b, c, d)
+        if afloat:
+            half = 0.5 * rotation.heading(quat)
+            quat = (0.0, 0.0, math.sin(half), math.cos(half))
+            z = self.water.level_m + self.config.centre_of_mass_height_m - self.draught_m
+        u, v, w = vector(f"{self.name}: velocity_m_s", velocity_m_s, 3)
+        p, q, r = vector(f"{self.name}: turn_rate_rad_s", turn_rate_rad_s, 3)
+        self._body: _Body = ((x, y, z), quat, (u, v, w), (p, q, r))
+        self._thrust: _Thrust = (0.0, 0.0, 0.0)
+        self._look(self.time, 0.0)
+
+    @property
+    def xyz(self) -> Vector:
+        return self._body[0]
+
+    @property
+    def quat_xyzw(self) -> Quaternion:
+        return self._body[1]
+
+    @property
+    def speed_m_s(self) -> float:
+        return self._body[2][0]
+
+    @property
+    def course_rad(self) -> float:
+        """Direction in which it moves over ground; the heading while it is slower than 0.2 m/s forward."""
+        if self._body[2][0] < 0.2:
+            return self.yaw_rad
+        x, y, _ = to_world(rotation.matrix(self._body[1]), self._body[2])
+        return math.atan2(y, x)
+
+    @property
+    def yaw_rate_rad_s(self) -> float:
+        return self._body[3][2]
+
+    @property
+    def thrust_n(self) -> tuple[float, float]:
+        """Of port and starboard, as the thrusters give it now."""
+        return self._thrust[:2]
+
+    @property
+    def steering_rad(self) -> float:
+        """Angle of the thrusters now."""
+        return self._thrust[2]
+
+    @property
+    def moving_mass_kg(self) -> float:
+        """Mass and added mass along x."""
+        return self._heavy[0]
+
+    @property
+    def turning_inertia_kg_m2(self) -> float:
+        """Inertia and added inertia about z."""
+        return self._heavy[5]
+
+    def resistance_n(self, speed_m_s: float) -> float:
+        """Drag along x at a speed through the water."""
+        return (self.config.linear_drag[0] + self.config.quadratic_drag[0] * abs(speed_m_s)) * speed_m_s
+
+    @property
+    def metacentric_height_m(self) -> float:
+        """GM at rest: KB + I/V - KG. Below 0 the vessel does not stay upright."""
+        _, moment, _ = self.hull.waterplane(self.draught_m)
+        volume = self.config.mass_kg / self.water.density_kg_m3
+        return self._buoyancy_height + moment / volume - self.config.centre_of_mass_height_m
+
+    @property
+    def roll_period_s(self) -> float:
+        """Of small undamped rolls: 2 pi sqrt((I + A) / (m g GM)); infinite where it does not stay upright."""
+        if self.metacentric_height_m <= 0.0:
+            return math.inf
+        return (
+            2.0 * math.pi * math.sqrt(self._heavy[3] / (self.config.mass_kg * GRAVITY_M_S2 * self.metacentric_height_m))
+        )
+
+    def _target(self, command: ThrustCommand) -> _Thrust:
+        most = self.config.max_steering_rad
+        port, starboard = (
+            _limited(self.config.port, command.port_n),
+            _limited(self.config.starboard, command.starboard_n),
+        )
+        return (port, starboard, min(max(command.steering_rad, -most), most))
+
+    # ---- water -------------------------------------------------------------------------------------------------
+
+    def _look(self, time: float, ahead: float) -> None:
+        """Take the surface at `time` over the hull where it will be `ahead` [s] from now; it changes linearly."""
+        (x, y, _), quat, velocity, turn = self._body
+        r = rotation.matrix(quat)
+        along, across, _ = to_world(r, velocity)
+        if isinstance(self.water, CalmWater):
+            self._height: Any = self.water.level_m
+            self._climb: Any = 0.0
+            self._up: Any = _CALM_UP
+            u, v = self.water.current_m_s
+            self._stream: tuple[float, ...] = (*to_body(r, (u, v, 0.0)), 0.0, 0.0, 0.0)
+            self._surge: tuple[float, ...] = (0.0,) * 6
+            return
+        if ahead > 0.0:
+            rate = rotation.spin(quat, turn)
+            a, b, c, d = (one + ahead * change for one, change in zip(quat, rate, strict=True))
+            r = rotation.matrix(rotation.normalised((a, b, c, d)))
+            x, y = x + ahead * along, y + ahead * across
+        (ax, ay), (dx, dy) = self._corner, self._steps
+        deep = -self.config.centre_of_mass_height_m + 0.5 * self.draught_m
+        corner = (x + r[0] * ax + r[1] * ay + r[2] * deep, y + r[3] * ax + r[4] * ay + r[5] * deep)
+        seen = self.water.lattice(
+            corner, (r[0] * dx, r[3] * dx), (r[1] * dy, r[4] * dy), PROBES, time, 2.0 * max(dx, dy)
+        )
+        fields = (seen.height, seen.slope_x, seen.slope_y, seen.rate, seen.velocity_x, seen.velocity_y)
+        columns = self._spread @ np.stack([*fields, seen.acceleration_z], axis=-1).reshape(-1, 7)
+        self._climb = columns[:, 3] + columns[:, 1] * along + columns[:, 2] * across
+        self._height = columns[:, 0] - ahead * self._climb
+        # Weight of the water as it falls and rises with the waves, over that at rest.
+        self._up = np.empty((len(columns), 3))
+        self._up[:, 2] = 1.0 + columns[:, 6] / GRAVITY_M_S2
+        self._up[:, :2] = -columns[:, 1:3] * self._up[:, 2:]
+        self._stream = self._water_motion(r, columns[:, 4:6], columns[:, 3])
+        self._surge = self._water_motion(r, GRAVITY_M_S2 * self._up[:, :2], columns[:, 6])
+
+    def _water_motion(self, r: Matrix, level: Floats, up: Floats) -> tuple[float, ...]:
+        """The rigid motion nearest to that of the water under the columns: along and about the body's axes."""
+        (x, y), (z, roll, pitch) = (self._fit[0] @ level).tolist(), (self._fit @ up).tolist()
+        return (*to_body(r, (x, y, z)), roll, pitch, 0.0)
+
+    def _wetted(self, z: float, r: Matrix, later: float) -> Floats:
+        """Wetted length [m] of each column, `later` [s] after the step's beginning."""
+        level = self._height + later * self._climb - z
+        wet = (level - self._bottoms @ np.array(r[6:9])) / max(r[8], 0.05)
+        return np.minimum(np.maximum(wet, 0.0), self._lengths)
+
+    def _buoyancy(self, z: float, r: Matrix, later: float) -> tuple[Vector, Vector, float]:
+        """Force [N] and torque [N m] of the water's pressure, body frame, and the wetted volume over that at rest."""
+        wet = self._wetted(z, r, later)
+        volume = self.hull.area * wet
+        arms = self._arms.copy()
+        arms[:, 3] += 0.5 * wet
+        # Row k, column l: sum over columns of volume, force direction k (world), and 1 or arm l (body).
+        sums = (self._up * volume[:, None]).T @ arms
+        body = np.array(((r[0], r[3], r[6]), (r[1], r[4], r[7]), (r[2], r[5], r[8]))) @ sums
+        body *= self.water.density_kg_m3 * GRAVITY_M_S2
+        (fx, _, xy, xz), (fy, yx, _, yz), (fz, zx, zy, _) = body.tolist()
+        share = float(np.add.reduce(volume)) * self.water.density_kg_m3 / self.config.mass_kg
+        return (fx, fy, fz), (zy - yz, xz - zx, yx - xy), share
+
+    # ---- motion ------------------------------------------------------------------------------------------------
+
+    def _advance(self, target: _Thrust, dt: float) -> None:
+        # Taken in the middle of the step, what is held during it is right to second order.
+        self._look(self.time + 0.5 * dt, 0.5 * dt)
+        start = self._thrust
+        middle, end = self._lagged(target, 0.5 * dt), self._lagged(target, dt)
+        body = self._body
+        k1 = self._rates(body, start, 0.0)
+        k2 = self._rates(_moved(body, k1, 0.5 * dt), middle, 0.5 * dt)
+        k3 = self._rates(_moved(body, k2, 0.5 * dt), middle, 0.5 * dt)
+        k4 = self._rates(_moved(body, k3, dt), end, dt)
+        xyz, quat, velocity, turn = (
+            tuple([n + dt / 6.0 * (a + 2.0 * (b + c) + d) for n, a, b, c, d in zip(*parts, strict=True)])
+            for parts in zip(body, k1, k2, k3, k4, strict=True)
+        )
+        self._body = (xyz, rotation.normalised(quat), velocity, turn)  # type: ignore[assignment,arg-type]
+        self._thrust = end
+
+    def _lagged(self, target: _Thrust, dt: float) -> _Thrust:
+        """Thrust and steering after `dt`: the lags' own solution."""
+        lags = (self.config.port.lag_s, self.config.starboard.lag_s, self.config.steering_lag_s)
+        port, starboard, steering = (
+            to + (now - to) * (math.exp(-dt / lag) if lag > 0.0 else 0.0)
+            for now, to, lag in zip(self._thrust, target, lags, strict=True)
+        )
+        return port, starboard, steering
+
+    def _rates(self, body: _Body, thrust: _Thrust, later: float) -> _Body:
+        (_, _, z), quat, velocity, turn = body
+        r = rotation.matrix(quat)
+        force, torque, wet = self._buoyancy(z, r, later)
+        down = -self.config.mass_kg * GRAVITY_M_S2
+        flow = self._flow(velocity, turn, wet)
+        pull, push, twist = self._push(thrust)
+        mass, (ix, iy, iz) = self.config.mass_kg, self.inertia_kg_m2
+        swing = cross(turn, velocity)
+        gyro = cross(turn, (ix * turn[0], iy * turn[1], iz * turn[2]))
+        heavy = self._heavy
+        acceleration = (
+            (force[0] + down * r[6] + flow[0] + pull - mass * swing[0]) / heavy[0],
+            (force[1] + down * r[7] + flow[1] + push - mass * swing[1]) / heavy[1],
+            (force[2] + down * r[8] + flow[2] - mass * swing[2]) / heavy[2],
+        )
+        spin = (
+            (torque[0] + flow[3] + twist[0] - gyro[0]) / heavy[3],
+            (torque[1] + flow[4] + twist[1] - gyro[1]) / heavy[4],
+            (torque[2] + flow[5] + twist[2] - gyro[2]) / heavy[5],
+        )
+        return to_world(r, velocity), rotation.spin(quat, turn), acceleration, spin
+
+    def _flow(self, velocity: Vector, turn: Vector, wet: float) -> list[float]:
+        """Forces [N] and torques [N m] of the water that moves past: drag, by what is wet, and moving added mass."""
+        sheet = self.config
+        return [
+            added * surge - wet * (linear + square * abs(speed - stream)) * (speed - stream)
+            for added, surge, linear, square, speed, stream in zip(
+                self._added,
+                self._surge,
+                sheet.linear_drag,
+                sheet.quadratic_drag,
+                velocity + turn,
+                self._stream,
+                strict=True,
+            )
+        ]
+
+    def _push(self, thrust: _Thrust) -> tuple[float, float, Vector]:
+        """Force along x and y [N], and torque [N m], of the thrusters."""
+        port, starboard = self.config.port, self.config.starboard
+        keel = self.config.centre_of_mass_height_m
+        along, aside = math.cos(thrust[2]), -math.sin(thrust[2])
+        total = thrust[0] + thrust[1]
+        lift = thrust[0] * (port.height_m - keel) + thrust[1] * (starboard.height_m - keel)
+        arm = thrust[0] * port.x_m + thrust[1] * starboard.x_m
+        turn = aside * arm - along * (thrust[0] * port.y_m + thrust[1] * starboard.y_m)
+        return along * total, aside * total, (-aside * lift, along * lift, turn)
+
+    def row(self) -> Row:
+        xyz, quat, velocity, turn = self._body
+        self._look(self.time, 0.0)
+        speed, _, rate, spin = self._rates(self._body, self._thrust, 0.0)
+        swing = cross(turn, velocity)
+        pull = to_world(rotation.matrix(quat), (rate[0] + swing[0], rate[1] + swing[1], rate[2] + swing[2]))
+        return (self.time, *xyz, *quat, *speed, *turn, *pull, *spin)
+
+    def energy_j(self) -> float:
+        """Motion with the added masses, height, and the water pushed aside; for water without waves.
+
+        Without thrust and current it never grows: buoyancy has a potential, drag takes energy.
+        """
+        (_, _, z), quat, velocity, turn = self._body
+        r = rotation.matrix(quat)
+        wet = self._wetted(z, r, 0.0)
+        depth = self._height - z - self._bottoms @ np.array(r[6:9])
+        aside = float(np.sum(self.hull.area * wet * (depth - 0.5 * wet * r[8])))
+        motion = sum(heavy * speed * speed for heavy, speed in zip(self._heavy, velocity + turn, strict=True))
+        above = self.config.mass_kg * (z - self.water.level_m)
+        return 0.5 * motion + GRAVITY_M_S2 * (above + self.water.density_kg_m3 * aside)
+
+
+_CALM_UP = np.array([[0.0, 0.0, 1.0]])
+
+
+def _limited(motor: Thruster, thrust_n: float) -> float:
+    return min(max(thrust_n, -motor.max_reverse_n), motor.max_forward_n)
+
+
+def _linear_weights(place: Floats, count: int) -> Floats:
+    """Shares (n, count) of the two nearest of nodes 0, 1, ..., count - 1."""
+    return np.maximum(1.0 - np.abs(place[:, None] - np.arange(count)), 0.0)
+
+
+def _moved(body: _Body, k: _Body, dt: float) -> _Body:
+    (x, y, z), (a, b, c, d), (u, v, w), (p, q, r) = body
+    (dx, dy, dz), (da, db, dc, dd), (du, dv, dw), (dp, dq, dr) = k
+    return (
+        (x + dt * dx, y + dt * dy, z + dt * dz),
+        (a + dt * da, b + dt * db, c + dt * dc, d + dt * dd),
+        (u + dt * du, v + dt * dv, w + dt * dw),
+        (p + dt * dp, q + dt * dq, r + dt * dr),
+    )
