@@ -18,30 +18,44 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "Barometer": "sensors.barometer",
     "ConfigError": "core.errors",
     "ConstantTwist": "core.trajectory",
+    "DriveCommand": "motion.vehicles.commands",
     "DustCloud": "weather.config",
     "DustTrail": "weather.config",
     "EngineError": "core.errors",
     "Fixed": "core.trajectory",
     "Fog": "weather.config",
     "FormatError": "core.errors",
+    "Imu": "sensors.imu.imu",
     "Lidar": "sensors.lidar.lidar",
+    "Magnetometer": "sensors.magnetometer",
     "Material": "surfaces.material",
     "Mesh": "world.mesh",
     "MissingDependencyError": "core.errors",
+    "MotionLimits": "motion.time_law",
+    "Odometry": "sensors.odometry",
     "ParhelionError": "core.errors",
     "PointCloud": "core.records",
     "Pose": "core.pose",
+    "PositionCommand": "motion.vehicles.commands",
     "Rain": "weather.config",
+    "RecordedMotion": "motion.recorded",
     "Scan": "core.records",
+    "Scenario": "scenario.scenario",
     "Snow": "weather.config",
+    "SplineMotion": "motion.spline",
+    "SteerCommand": "motion.vehicles.commands",
+    "ThrustCommand": "motion.vehicles.commands",
     "Trajectory": "core.trajectory",
     "Uneven": "weather.config",
+    "VelocityCommand": "motion.vehicles.commands",
     "Waveform": "core.records",
     "Waypoints": "core.trajectory",
     "Weather": "weather.weather",
     "World": "world.world",
+    "load_urdf": "world.urdf",
 }
 _MODULES = {"shapes": "world.shapes"}
 
@@ -61,7 +75,20 @@ if TYPE_CHECKING:
     from parhelion.core.trajectory import Fixed as Fixed
     from parhelion.core.trajectory import Trajectory as Trajectory
     from parhelion.core.trajectory import Waypoints as Waypoints
+    from parhelion.motion.recorded import RecordedMotion as RecordedMotion
+    from parhelion.motion.spline import SplineMotion as SplineMotion
+    from parhelion.motion.time_law import MotionLimits as MotionLimits
+    from parhelion.motion.vehicles.commands import DriveCommand as DriveCommand
+    from parhelion.motion.vehicles.commands import PositionCommand as PositionCommand
+    from parhelion.motion.vehicles.commands import SteerCommand as SteerCommand
+    from parhelion.motion.vehicles.commands import ThrustCommand as ThrustCommand
+    from parhelion.motion.vehicles.commands import VelocityCommand as VelocityCommand
+    from parhelion.scenario.scenario import Scenario as Scenario
+    from parhelion.sensors.barometer import Barometer as Barometer
+    from parhelion.sensors.imu.imu import Imu as Imu
     from parhelion.sensors.lidar.lidar import Lidar as Lidar
+    from parhelion.sensors.magnetometer import Magnetometer as Magnetometer
+    from parhelion.sensors.odometry import Odometry as Odometry
     from parhelion.surfaces.material import Material as Material
     from parhelion.weather.config import DustCloud as DustCloud
     from parhelion.weather.config import DustTrail as DustTrail
@@ -72,6 +99,7 @@ if TYPE_CHECKING:
     from parhelion.weather.weather import Weather as Weather
     from parhelion.world import shapes as shapes
     from parhelion.world.mesh import Mesh as Mesh
+    from parhelion.world.urdf import load_urdf as load_urdf
     from parhelion.world.world import World as World
 
 

@@ -32,7 +32,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "motion": {"core", "io", "world"},
     "sensors": {"motion", "core", "rays", "surfaces", "weather", "world"},
     "pictures": {"core", "rays", "surfaces", "weather", "io", "world"},
-    "cli": {"core", "rays", "surfaces", "weather", "io", "world", "sensors", "pictures", "(public names)"},
+    "scenario": {"core", "surfaces", "weather", "io", "world", "motion", "sensors"},
+    "cli": {
+        *("core", "rays", "surfaces", "weather", "io", "world", "motion", "sensors", "pictures", "scenario"),
+        "(public names)",
+    },
 }
 # A cloud reads and writes itself: two methods open the door to the formats, when they are called.
 # Likewise a weather that is applied to a cloud opens the door to the sensor that recorded it.

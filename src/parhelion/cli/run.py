@@ -1,0 +1,68 @@
+"""`parhelion run`: a whole scenario to files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from parhelion.cli import screen
+from parhelion.cli.engine import start_engine
+from parhelion.cli.failures import warn
+
+EXAMPLES = (
+    "parhelion run scenario.yaml -o out",
+    "parhelion run scenario.yaml -o out              # again: goes on where it was stopped",
+    "parhelion run scenario.yaml -o out --realtime",
+    "parhelion run --schema > scenario.schema.json   # for editors that know YAML schemas",
+)
+
+
+def run(
+    scenario: Annotated[Path | None, typer.Argument(metavar="SCENARIO", help="Scenario file (.yaml).")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for all files.")] = None,
+    realtime: Annotated[bool, typer.Option("--realtime", help="Not faster than the wall clock.")] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON schema of scenario files.")
+    ] = False,
+) -> None:
+    """Run a scenario: drive its vehicles, make all measurements, write clouds, streams, truth and a manifest.
+
+    Clouds that an earlier run of the same scenario left in the folder are kept, so an interrupted run goes on.
+    """
+    from parhelion.scenario import Scenario, json_schema
+
+    if schema:
+        import json
+
+        typer.echo(json.dumps(json_schema(), indent=1))
+        return
+    if scenario is None or output is None:
+        raise typer.BadParameter("give the scenario's file and -o with a folder", param_hint="SCENARIO")
+    whole = Scenario.load(scenario)
+    start_engine()
+    told = 0
+    with screen.progress("running", max(1, whole.scan_count)) as advance:
+
+        def progress(there: int, _total: int) -> None:
+            nonlocal told
+            while told < there:
+                advance()
+                told += 1
+
+        summary = whole.run(output, realtime=realtime, progress=progress)
+        if not whole.scan_count:
+            advance()
+    if summary.found:
+        warn(f"{summary.found} clouds of an earlier run were kept")
+    pace = whole.duration_s / summary.seconds if summary.seconds else 0.0
+    rows = [
+        ("simulated", f"{whole.duration_s:g} s in {summary.seconds:.1f} s ({pace:.1f} times real time)"),
+        ("scans", f"{summary.scans} new with {screen.count(summary.points)} points, {summary.found} from before"),
+        ("vehicles", ", ".join(whole.bodies) or "none"),
+        ("sensors", ", ".join(sensor.name for sensor in whole.sensors)),
+        ("weather", repr(whole.world.weather)[9:-1] if whole.world.weather else "clear"),
+    ]
+    screen.facts(whole.settings.name or scenario.stem, rows)
+    screen.say(f"\nwrote {len(summary.files)} files to {summary.folder}/, listed in manifest.json")

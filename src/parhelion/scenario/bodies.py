@@ -1,0 +1,171 @@
+"""The bodies of a scenario: moved as told, or driven step by step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats, Pose
+from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
+from parhelion.motion.driven import DrivenMotion
+from parhelion.motion.follow import Follower, follow
+from parhelion.motion.recorded import RecordedMotion
+from parhelion.motion.spline import SplineMotion
+from parhelion.motion.state import BodyState, state_of
+from parhelion.motion.time_law import MotionLimits
+from parhelion.motion.vehicles.base import Vehicle, state_of_rows
+from parhelion.motion.vehicles.commands import Command, DriveCommand, ThrustCommand, VelocityCommand
+from parhelion.motion.vehicles.config import VesselConfig
+from parhelion.motion.vehicles.library import vehicle as vehicle_preset
+from parhelion.motion.vehicles.library import vehicle_sheet
+from parhelion.scenario.schema import MotionEntry, VehicleEntry
+
+
+class MovedBody:
+    """A body that moves as told."""
+
+    def __init__(self, name: str, motion: Trajectory) -> None:
+        self.name, self.motion = name, motion
+
+    def restart(self) -> None:
+        """Nothing to do: it has no state."""
+
+    def advance(self, command: Command | None, dt: float) -> None:
+        """Nothing to do: its motion is known for all times."""
+        if command is not None:
+            raise ConfigError(f"{self.name}: moves as told by the scenario and takes no commands")
+
+    def state(self, times: ArrayLike) -> BodyState:
+        """Its state at times [s]."""
+        return state_of(self.motion, times)
+
+
+class DrivenBody:
+    """A vehicle that is driven: by commands, else by what it follows, else by its last command."""
+
+    def __init__(self, name: str, vehicle: Vehicle, follower: Follower | None, start: Pose) -> None:
+        self.name, self.vehicle, self.follower, self._start = name, vehicle, follower, start
+        self._command: Command | None = None
+        vehicle.reset(start)
+        self.motion = LiveMotion(vehicle)
+
+    def restart(self) -> None:
+        """Back to the beginning."""
+        self._command = None
+        self.vehicle.reset(self._start)
+        if self.follower is not None:
+            self.follower.reset()
+        self.motion.restart(self.vehicle)
+
+    def advance(self, command: Command | None, dt: float) -> None:
+        """One step of the clock."""
+        if command is not None:
+            self._command = command
+        chosen = command
+        if chosen is None and self.follower is not None:
+            chosen = self.follower(self.vehicle)
+        if chosen is None:
+            chosen = self._command if self._command is not None else _at_rest(self.vehicle)
+        self.vehicle.step(chosen, dt)
+        self.motion.append(self.vehicle)
+
+    def state(self, times: ArrayLike) -> BodyState:
+        """Its state at times [s] up to now."""
+        return self.motion.state(times)
+
+
+Body = MovedBody | DrivenBody
+
+
+class LiveMotion:
+    """The motion of a driven vehicle so far; before its start and after its last step it rests where it was."""
+
+    def __init__(self, vehicle: Vehicle) -> None:
+        self._rows = [vehicle.row()]
+        self._parts: dict[tuple[int, int], DrivenMotion] = {}
+
+    def restart(self, vehicle: Vehicle) -> None:
+        """Forget all steps but the place where the vehicle is now."""
+        self._rows = [vehicle.row()]
+        self._parts.clear()
+
+    def append(self, vehicle: Vehicle) -> None:
+        """Take down where the vehicle is now."""
+        self._rows.append(vehicle.row())
+
+    def _around(self, times: ArrayLike) -> DrivenMotion:
+        """The steps that hold these times: a step's form depends on its own ends alone, so a part is as good as all."""
+        first_s = self._rows[0][0]
+        last = len(self._rows) - 1
+        if last == 0:
+            row = np.array(self._rows[0])
+            return DrivenMotion(state_of_rows(np.array([row, row + np.eye(20)[0]])))
+        step = (self._rows[-1][0] - first_s) / last
+        asked = np.asarray(times, dtype=np.float64)
+        low, high = (asked.min(), asked.max()) if asked.size else (first_s, first_s)
+        begin = int(np.clip(np.floor((low - first_s) / step) - 1, 0, last - 1))
+        end = int(np.clip(np.ceil((high - first_s) / step) + 1, begin + 1, last))
+        if (begin, end) not in self._parts:
+            if len(self._parts) > 8:
+                self._parts.clear()
+            self._parts[begin, end] = DrivenMotion(state_of_rows(np.array(self._rows[begin : end + 1])))
+        return self._parts[begin, end]
+
+    def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
+        """Positions [m] and quaternions at times [s]."""
+        return self._around(times).sample(times)
+
+    def state(self, times: ArrayLike) -> BodyState:
+        """The whole state at times [s]."""
+        return self._around(times).state(times)
+
+
+def _at_rest(vehicle: Vehicle) -> Command:
+    """The command of a vehicle that was given none."""
+    if VelocityCommand in vehicle.accepts:
+        return VelocityCommand((0.0, 0.0, 0.0))
+    return ThrustCommand(0.0, 0.0) if ThrustCommand in vehicle.accepts else DriveCommand(0.0)
+
+
+def body_of(entry: VehicleEntry, folder: Path, water: Any) -> Body:
+    """The body that a scenario's entry describes."""
+    if entry.motion is not None:
+        return MovedBody(entry.name, motion_of(entry.motion, folder))
+    assert entry.model is not None
+    floats = isinstance(vehicle_sheet(entry.model), VesselConfig)
+    vehicle = vehicle_preset(entry.model, water=water if floats else None)
+    start = entry.start.pose()
+    follower = None
+    if entry.follow is not None:
+        # The route begins where the vehicle does.
+        route = [tuple(start.xyz), *entry.follow.points]
+        follower = follow(vehicle, route, entry.follow.speed_m_s, closed=entry.follow.repeat)
+    return DrivenBody(entry.name, vehicle, follower, start)
+
+
+def motion_of(entry: MotionEntry, folder: Path) -> Trajectory:
+    """The motion that a scenario's entry describes."""
+    if entry.waypoints is not None:
+        return Waypoints([point.time_s for point in entry.waypoints], [point.pose() for point in entry.waypoints])
+    if entry.constant is not None:
+        turn = float(np.radians(entry.constant.turn_rate_deg_s))
+        start = entry.constant
+        return ConstantTwist(start.pose(), start.velocity_m_s, (0.0, 0.0, turn), start.start_time_s)
+    if entry.fixed is not None:
+        return Fixed(entry.fixed.pose())
+    if entry.recorded is not None:
+        file = folder / entry.recorded.file
+        if entry.recorded.format == "tum":
+            return RecordedMotion.from_tum(file)
+        return RecordedMotion.from_kitti(file, rate_hz=entry.recorded.rate_hz)
+    spline = entry.spline
+    assert spline is not None  # the validator's last case
+    options: dict[str, Any] = {"closed": spline.closed, "follow_slope": spline.follow_slope}
+    if spline.times_s is not None:
+        return SplineMotion(spline.points, times=spline.times_s, **options)
+    limits = MotionLimits(spline.max_speed_m_s, spline.max_acceleration_m_s2, spline.max_lateral_m_s2)
+    return SplineMotion(spline.points, limits=limits, start_time=spline.start_time_s, **options)

@@ -1,0 +1,236 @@
+"""Running a scenario to files: clouds as they are made, then streams, truth and a manifest.
+
+Every file is written whole or not at all, and depends on the scenario alone. A run that was stopped goes on where it
+was: vehicles are driven anew, which is quick, and clouds that are there are not made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time as wall
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.inertial import Samples
+from parhelion.io import FORMATS, format_of, tum, write_cloud
+from parhelion.io.atomic import atomic_write
+from parhelion.io.text_table import format_rows
+from parhelion.io.timed_poses import TimedPoses
+
+if TYPE_CHECKING:
+    from parhelion.scenario.scenario import Scenario
+    from parhelion.scenario.sensors import ScannerOnBoard
+
+MANIFEST = "manifest.json"
+
+
+@dataclass
+class RunSummary:
+    """What a run wrote."""
+
+    folder: Path
+    scans: int = 0
+    """Clouds made in this run."""
+    found: int = 0
+    """Clouds that an earlier run had left."""
+    points: int = 0
+    seconds: float = 0.0
+    """Wall time."""
+    files: list[Path] = field(default_factory=list)
+
+
+def run(
+    scenario: Scenario,
+    folder: Path,
+    *,
+    resume: bool = True,
+    realtime: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> RunSummary:
+    """Run a scenario and write all that it gives into a folder.
+
+    `resume` keeps clouds of an earlier run of the same scenario; `realtime` waits for the wall clock; `progress` is
+    told the number of scans that are there and of all.
+    """
+    began = wall.perf_counter()
+    folder.mkdir(parents=True, exist_ok=True)
+    content = _content(scenario)
+    _check_earlier(folder, content, resume)
+    _write_json(folder / MANIFEST, {**content, "complete": False})
+    clouds = {scanner.name: _clouds(scenario, scanner, folder) for scanner in scenario.scanners}
+    summary = RunSummary(folder)
+    total = scenario.scan_count
+    with _paced(realtime) as wait:
+        present = {name: {n for n, file in enumerate(files) if file.exists()} for name, files in clouds.items()}
+        summary.found = sum(len(numbers) for numbers in present.values())
+        for step in scenario.walk(lambda name, number: number not in present[name]):
+            for name, scans in step.scans.items():
+                for number, scan in scans:
+                    _write_scan(scan, clouds[name][number])
+                    summary.scans += 1
+                    summary.points += len(scan)
+            if progress is not None:
+                progress(summary.found + summary.scans, total)
+            wait(step.time)
+    summary.files = [file for files in clouds.values() for file in files]
+    summary.files += _write_streams(scenario, folder)
+    summary.files += _write_truth(scenario, folder)
+    hashes = {file.relative_to(folder).as_posix(): _hash(file) for file in summary.files}
+    _write_json(folder / MANIFEST, {**content, "complete": True, "files": dict(sorted(hashes.items()))})
+    summary.seconds = wall.perf_counter() - began
+    return summary
+
+
+# ---- clouds --------------------------------------------------------------------------------------------------------
+
+
+def _clouds(scenario: Scenario, scanner: ScannerOnBoard, folder: Path) -> list[Path]:
+    """The files of a lidar's clouds."""
+    chosen = format_of(Path("cloud"), scanner.entry.format or scenario.settings.cloud_format)
+    place = folder / scanner.name
+    place.mkdir(parents=True, exist_ok=True)
+    ending = FORMATS[chosen.name].endings[0]
+    return [place / f"{number:06d}{ending}" for number in range(scanner.count(scenario.duration_s))]
+
+
+def _write_scan(scan: Any, file: Path) -> None:
+    import warnings
+
+    with warnings.catch_warnings():
+        # What a format cannot hold is the same for every cloud; `convert` and the docs tell it.
+        warnings.simplefilter("ignore")
+        write_cloud(scan, file)
+
+
+@contextmanager
+def _paced(realtime: bool) -> Iterator[Callable[[float], None]]:
+    """Waits until the wall clock has come to a time of the run, if asked to."""
+    start = wall.monotonic()
+
+    def wait(time_s: float) -> None:
+        if realtime:
+            ahead = time_s - (wall.monotonic() - start)
+            if ahead > 0:
+                wall.sleep(ahead)
+
+    yield wait
+
+
+# ---- streams and truth ---------------------------------------------------------------------------------------------
+
+
+def _write_streams(scenario: Scenario, folder: Path) -> list[Path]:
+    files = []
+    for sampler in scenario.samplers:
+        samples = sampler.run(sampler.entry.phase_s, scenario.duration_s - sampler.entry.phase_s, scenario.seed)
+        file = folder / f"{sampler.name}.csv"
+        _write_columns(file, _columns(samples))
+        files.append(file)
+    return files
+
+
+def _write_truth(scenario: Scenario, folder: Path) -> list[Path]:
+    """State of every vehicle at every step, and the pose of every lidar at the start of its scans."""
+    files = []
+    (folder / "truth").mkdir(exist_ok=True)
+    times = np.arange(scenario.steps + 1) * scenario.settings.step_s
+    for name, body in scenario.bodies.items():
+        state = body.state(times)
+        columns = {"time_s": state.time}
+        for field_name, axes in (
+            ("xyz", "xyz"), ("quat_xyzw", "xyzw"), ("velocity", "xyz"), ("angular_velocity", "xyz"),
+            ("acceleration", "xyz"), ("angular_acceleration", "xyz"),
+        ):  # fmt: skip
+            values = getattr(state, field_name)
+            columns |= {f"{field_name}_{axis}": values[:, k] for k, axis in enumerate(axes)}
+        file, poses = folder / "truth" / f"{name}.csv", folder / "truth" / f"{name}.tum"
+        _write_columns(file, columns)
+        tum.write(TimedPoses(state.time, state.xyz, state.quat_xyzw), poses)
+        files += [file, poses]
+    for scanner in scenario.scanners:
+        starts = np.array([scanner.start(k) for k in range(scanner.count(scenario.duration_s))])
+        if len(starts):
+            file = folder / "truth" / f"{scanner.name}.tum"
+            tum.write(TimedPoses(starts, *scanner.motion.sample(starts)), file)
+            files.append(file)
+    return files
+
+
+def _columns(samples: Samples) -> dict[str, Any]:
+    """The arrays of a record that have a row a sample, one column a number."""
+    columns: dict[str, Any] = {"time_s": samples.time}
+    for name, values in vars(samples).items():
+        if name == "time" or not isinstance(values, np.ndarray) or values.shape[:1] != samples.time.shape:
+            continue
+        if values.ndim == 1:
+            columns[name] = values
+        elif values.ndim == 2:
+            axes = {3: "xyz", 4: "xyzw"}.get(values.shape[1], "")
+            for k in range(values.shape[1]):
+                columns[f"{name}_{axes[k] if axes else k}"] = values[:, k]
+    return columns
+
+
+def _write_columns(file: Path, columns: dict[str, Any]) -> None:
+    """A CSV file in which every number is written to its last digit."""
+    with atomic_write(file) as temporary, temporary.open("wb") as stream:
+        stream.write((",".join(columns) + "\n").encode())
+        stream.writelines(format_rows([np.asarray(values, dtype=np.float64) for values in columns.values()], ","))
+
+
+# ---- manifest ------------------------------------------------------------------------------------------------------
+
+
+def _content(scenario: Scenario) -> dict[str, Any]:
+    """What decides a run's result: the resolved scenario, the seed and the versions."""
+    from importlib.metadata import version
+
+    packages = {name: version(name) for name in ("parhelion", "mitsuba", "drjit", "numpy", "scipy")}
+    settings = scenario.settings.model_dump(mode="json")
+    text = json.dumps(settings, sort_keys=True)
+    return {
+        "scenario": settings,
+        "scenario_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "seed": scenario.seed,
+        "versions": packages,
+    }
+
+
+def _check_earlier(folder: Path, content: dict[str, Any], resume: bool) -> None:
+    """See that clouds of an earlier run belong to the same scenario."""
+    file = folder / MANIFEST
+    if not file.exists():
+        return
+    try:
+        earlier = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise FormatError(f"{file}: cannot be read as the manifest of an earlier run; choose another folder") from None
+    same = isinstance(earlier, dict) and all(
+        earlier.get(key) == content[key] for key in ("scenario_sha256", "versions")
+    )
+    if not same:
+        raise ConfigError(
+            f"{folder}: holds a run of another scenario or version; choose another folder, or remove it first"
+        )
+    if not resume:
+        raise ConfigError(f"{folder}: holds a run of this scenario already; let it resume, or remove it first")
+
+
+def _write_json(file: Path, content: dict[str, Any]) -> None:
+    with atomic_write(file) as temporary:
+        temporary.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _hash(file: Path) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,231 @@
+"""What a scenario file (YAML) may say. Units are in the names; lengths without a unit in their name are metres."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from parhelion.core.config import Config
+from parhelion.world.schema import ActorEntry, ConstantMotion, PoseEntry, Shape, Waypoint, Xyz
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+"""A name that is also a file's or folder's name."""
+Positive = Annotated[float, Field(gt=0, le=1e6)]
+Time = Annotated[float, Field(ge=-1e9, le=1e9)]
+
+
+class WorldEntry(Config):
+    """A world by name or file, with what its maker takes."""
+
+    name: str
+    """Built-in name, or a world or mesh file relative to the scenario's folder."""
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
+    params: dict[str, Any] = Field(default_factory=dict)
+
+
+class SplineEntry(Config):
+    """A smooth way through points, by limits of speed and acceleration, or by times."""
+
+    points: Annotated[list[Xyz], Field(min_length=2)]
+    times_s: list[Time] | None = None
+    """One a point, rising; else the limits say how fast."""
+    max_speed_m_s: Positive = 5.0
+    max_acceleration_m_s2: Positive = 1.5
+    max_lateral_m_s2: Positive = 2.0
+    closed: bool = False
+    """Whether it goes round and round."""
+    follow_slope: bool = False
+    start_time_s: Time = 0.0
+
+
+class RecordedEntry(Config):
+    """A recorded motion."""
+
+    file: str
+    """Trajectory file relative to the scenario's folder."""
+    format: Literal["tum", "kitti"] = "tum"
+    rate_hz: Positive | None = None
+    """Poses a second, for KITTI files without times."""
+
+
+class MotionEntry(Config):
+    """One of: timed poses, a constant motion, a place to stay at, a smooth way, a recording."""
+
+    waypoints: Annotated[list[Waypoint], Field(min_length=1)] | None = None
+    constant: ConstantMotion | None = None
+    fixed: PoseEntry | None = None
+    spline: SplineEntry | None = None
+    recorded: RecordedEntry | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> MotionEntry:
+        forms = (self.waypoints, self.constant, self.fixed, self.spline, self.recorded)
+        if sum(form is not None for form in forms) != 1:
+            raise ValueError("give one of waypoints, constant, fixed, spline, recorded")
+        return self
+
+
+class FollowEntry(Config):
+    """Points that a vehicle makes for, one after the other."""
+
+    points: Annotated[list[Xyz], Field(min_length=1)]
+    speed_m_s: Positive = 1.0
+    repeat: bool = False
+    """Whether it begins anew after the last."""
+
+
+class BodyShape(Config):
+    """What other sensors see of a vehicle."""
+
+    shape: Shape | None = None
+    mesh: str | None = None
+    """Mesh file relative to the scenario's folder."""
+    material: str = "car-paint-silver"
+    label: str = "vehicle"
+    pose: PoseEntry = PoseEntry()
+    """Of the shape on the vehicle."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> BodyShape:
+        if (self.mesh is None) == (self.shape is None):
+            raise ValueError("give either mesh or shape")
+        return self
+
+
+class VehicleEntry(Config):
+    """Something that carries sensors: driven by a model of its dynamics, or moved as told."""
+
+    name: Name
+    model: str | None = None
+    """A vehicle preset, such as clearpath/husky."""
+    start: PoseEntry = PoseEntry()
+    """Where a driven vehicle begins."""
+    follow: FollowEntry | None = None
+    """Where a driven vehicle goes; else it waits for commands."""
+    motion: MotionEntry | None = None
+    """The motion of one that is not driven."""
+    body: BodyShape | None = None
+
+    @model_validator(mode="after")
+    def _driven_or_moved(self) -> VehicleEntry:
+        if (self.model is None) == (self.motion is None):
+            raise ValueError("give either model (driven) or motion (moved as told)")
+        if self.follow is not None and self.model is None:
+            raise ValueError("follow is for driven vehicles: give model, too")
+        return self
+
+
+class CalmEntry(Config):
+    """Flat water."""
+
+    kind: Literal["calm"]
+    level_m: float = 0.0
+
+
+class WaveEntry(Config):
+    """One Gerstner wave."""
+
+    amplitude_m: Annotated[float, Field(ge=0, le=20)]
+    length_m: Annotated[float, Field(gt=0, le=1000)]
+    direction_deg: float = 0.0
+    phase_deg: float = 0.0
+
+
+class GerstnerEntry(Config):
+    """A few waves of given length and height."""
+
+    kind: Literal["gerstner"]
+    waves: Annotated[list[WaveEntry], Field(min_length=1, max_length=64)]
+    level_m: float = 0.0
+
+
+class OceanEntry(Config):
+    """Waves that wind has raised (JONSWAP)."""
+
+    kind: Literal["ocean"]
+    wind_speed_m_s: Annotated[float, Field(ge=0.5, le=60)]
+    fetch_m: Annotated[float, Field(gt=0, le=1e7)]
+    direction_deg: float = 0.0
+    level_m: float = 0.0
+
+
+WaterEntry = Annotated[CalmEntry | GerstnerEntry | OceanEntry, Field(discriminator="kind")]
+
+
+class SensorEntry(Config):
+    """A sensor on a vehicle, or standing in the world."""
+
+    name: Name
+    type: Literal["lidar", "imu", "odometry", "barometer", "magnetometer"]
+    model: str
+    """A preset's name, or a YAML file relative to the scenario's folder."""
+    vehicle: Name | None = None
+    """The vehicle that carries it; else `mount` is its place in the world."""
+    mount: PoseEntry = PoseEntry()
+    rate_hz: Positive | None = None
+    """Measurements a second; the sensor's own where not given."""
+    phase_s: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    """When its first measurement begins."""
+    format: str | None = None
+    """Format of a lidar's clouds."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """Further choices, such as a lidar's returns or sub_rays."""
+
+
+class ScenarioFile(Config):
+    """A whole scenario."""
+
+    name: str = ""
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
+    duration_s: Annotated[float, Field(gt=0, le=1e6)]
+    step_s: Annotated[float, Field(ge=1e-4, le=1.0)] = 0.01
+    """Step of the clock, in which vehicles are driven and commands are taken."""
+    world: WorldEntry | str
+    weather: dict[str, Any] | str | None = None
+    """What a weather file says, or the name of one; else the world's own."""
+    water: WaterEntry | None = None
+    """What vessels float on; calm where not given."""
+    vehicles: list[VehicleEntry] = Field(default_factory=list)
+    actors: list[ActorEntry] = Field(default_factory=list)
+    """Further things that move, as in a world file."""
+    sensors: Annotated[list[SensorEntry], Field(min_length=1)]
+    cloud_format: str = "pcd"
+    """Format of clouds, where a sensor names none."""
+
+    @field_validator("world", mode="before")
+    @classmethod
+    def _name_or_fields(cls, value: Any) -> Any:
+        if not isinstance(value, (str, dict, WorldEntry)):
+            raise ValueError("give a world's name or file, or its name with seed and params")
+        return value
+
+    @field_validator("weather", mode="before")
+    @classmethod
+    def _fields_or_file(cls, value: Any) -> Any:
+        if value is not None and not isinstance(value, (dict, str)):
+            raise ValueError("give the fields of a weather, or the name of a weather file")
+        return value
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> ScenarioFile:
+        for kind, names in (("vehicles", self._names(self.vehicles)), ("sensors", self._names(self.sensors))):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"{kind}: the name {twice[0]!r} is given twice")
+        known = [vehicle.name for vehicle in self.vehicles]
+        for sensor in self.sensors:
+            if sensor.vehicle is not None and sensor.vehicle not in known:
+                there = ", ".join(known) or "none"
+                raise ValueError(f"sensors: {sensor.name} is on {sensor.vehicle!r}, which is no vehicle here ({there})")
+        return self
+
+    @staticmethod
+    def _names(entries: list[VehicleEntry] | list[SensorEntry]) -> list[str]:
+        return [entry.name for entry in entries]
+
+
+def json_schema() -> dict[str, Any]:
+    """The schema of scenario files for editors."""
+    schema = ScenarioFile.model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Parhelion scenario", **schema}

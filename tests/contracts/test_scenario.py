@@ -1,0 +1,236 @@
+"""Scenarios: what a file may say, running to files, going on after a stop, and commands while running."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import parhelion as ph
+from parhelion.core.errors import ParhelionError
+from parhelion.io import tum
+from parhelion.scenario import Scenario, json_schema
+from parhelion.scenario.bodies import DrivenBody
+
+YARD: dict[str, Any] = {
+    "name": "yard",
+    "objects": [
+        {"shape": {"kind": "plane", "size_m": [60, 60]}, "material": "concrete", "label": "road"},
+        {"shape": {"kind": "box", "size_m": [1, 20, 4]}, "material": "brick", "label": "building",
+         "pose": {"xyz": [12, 0, 2]}},
+        {"shape": {"kind": "box", "size_m": [20, 1, 4]}, "material": "brick", "label": "building",
+         "pose": {"xyz": [0, 10, 2]}},
+    ],
+}  # fmt: skip
+DRIVE: dict[str, Any] = {
+    "name": "husky in a yard",
+    "seed": 7,
+    "duration_s": 0.5,
+    "world": "yard.yaml",
+    "weather": {"rain_rate_mm_h": 20},
+    "vehicles": [
+        {"name": "husky", "model": "clearpath/husky", "follow": {"points": [[5, 0, 0], [5, 5, 0]], "speed_m_s": 0.9},
+         "body": {"shape": {"kind": "box", "size_m": [1, 0.7, 0.4]}, "pose": {"xyz": [0, 0, 0.2]}}},
+        {"name": "car", "motion": {"spline": {"points": [[-8, 4, 0], [0, 4, 0], [8, 4, 0]], "max_speed_m_s": 8}},
+         "body": {"shape": {"kind": "box", "size_m": [4, 1.8, 1.5]}, "pose": {"xyz": [0, 0, 0.75]}, "label": "car"}},
+    ],
+    "sensors": [
+        {"name": "top", "type": "lidar", "model": "velodyne/vlp-16", "vehicle": "husky",
+         "mount": {"xyz": [0, 0, 0.8]}, "options": {"sub_rays": 1}},
+        {"name": "imu", "type": "imu", "model": "analog-devices/adis16470", "vehicle": "husky", "rate_hz": 200},
+        {"name": "wheels", "type": "odometry", "model": "clearpath-husky", "vehicle": "husky"},
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "yard.yaml").write_text(yaml.safe_dump(YARD))
+    (tmp_path / "drive.yaml").write_text(yaml.safe_dump(DRIVE))
+    return tmp_path
+
+
+def files_of(place: Path) -> dict[str, bytes]:
+    return {
+        file.relative_to(place).as_posix(): file.read_bytes() for file in sorted(place.rglob("*")) if file.is_file()
+    }
+
+
+def test_a_run_writes_clouds_streams_truth_and_a_manifest(folder: Path) -> None:
+    summary = Scenario.load(folder / "drive.yaml").run(folder / "out")
+    assert (summary.scans, summary.found) == (5, 0)
+    written = files_of(folder / "out")
+    assert set(written) == {
+        *(f"top/{number:06d}.pcd" for number in range(5)), "imu.csv", "wheels.csv", "manifest.json", "truth/top.tum",
+        "truth/husky.csv", "truth/husky.tum", "truth/car.csv", "truth/car.tum",
+    }  # fmt: skip
+    manifest = json.loads(written["manifest.json"])
+    assert manifest["complete"]
+    assert manifest["seed"] == 7
+    assert set(manifest["files"]) == set(written) - {"manifest.json"}
+    imu = np.loadtxt(folder / "out" / "imu.csv", delimiter=",", skiprows=1)
+    assert imu.shape == (100, 7)
+    assert np.mean(imu[:, 3]) == pytest.approx(9.8, abs=0.2)
+    cloud = ph.PointCloud.load(folder / "out" / "top" / "000004.pcd")
+    assert {"car", "building", "road"} <= {cloud.names["label"][int(n)] for n in np.unique(cloud.label) if n}
+    # Nothing of the vehicle that carries the sensor: its box would lie within half a metre below it.
+    near = np.linalg.norm(cloud.xyz, axis=1) < 0.9
+    assert not np.any(near & (cloud.origin == 0))
+    poses = tum.read(folder / "out" / "truth" / "top.tum")
+    np.testing.assert_allclose(poses.times, np.arange(5) * 0.1, atol=1e-12)
+
+
+def test_scans_are_those_that_the_lidar_gives_alone(folder: Path) -> None:
+    scenario = Scenario.load(folder / "drive.yaml")
+    found = [(number, scan) for step in scenario for number, scan in step.scans.get("top", [])]
+    assert [number for number, _ in found] == list(range(5))
+    scanner = scenario.scanners[0]
+    alone = scanner.lidar.scan(scenario.world, trajectory=scanner.motion, time=scanner.start(3), seed=7, frame=3)
+    assert np.array_equal(alone.xyz, found[3][1].xyz)
+    again = [scan for step in scenario for _, scan in step.scans.get("top", [])]
+    assert all(np.array_equal(a.xyz, b.xyz) for a, (_, b) in zip(again, found, strict=True))
+
+
+def test_a_stopped_run_goes_on_to_the_same_bytes(folder: Path) -> None:
+    Scenario.load(folder / "drive.yaml").run(folder / "whole")
+
+    class Stop(Exception):
+        pass
+
+    def stop(there: int, total: int) -> None:
+        if there == 2:
+            raise Stop
+
+    with pytest.raises(Stop):
+        Scenario.load(folder / "drive.yaml").run(folder / "parts", progress=stop)
+    assert len(list((folder / "parts" / "top").glob("*.pcd"))) == 2
+    assert not json.loads((folder / "parts" / "manifest.json").read_text())["complete"]
+    summary = Scenario.load(folder / "drive.yaml").run(folder / "parts")
+    assert (summary.scans, summary.found) == (3, 2)
+    assert files_of(folder / "parts") == files_of(folder / "whole")
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_the_same_bytes_with_any_number_of_threads(folder: Path, threads: str) -> None:
+    Scenario.load(folder / "drive.yaml").run(folder / "here")
+    command = [sys.executable, "-m", "parhelion", "run", str(folder / "drive.yaml"), "-o", str(folder / "there")]
+    subprocess.run(
+        command, env={**os.environ, "PARHELION_THREADS": threads}, check=True, capture_output=True, timeout=120
+    )
+    assert files_of(folder / "there") == files_of(folder / "here")
+
+
+def test_another_scenario_is_not_mixed_into_a_folder(folder: Path) -> None:
+    Scenario.load(folder / "drive.yaml").run(folder / "out")
+    other = Scenario.from_mapping({**DRIVE, "seed": 8}, folder)
+    with pytest.raises(ph.ConfigError, match="another scenario"):
+        other.run(folder / "out")
+    shutil.rmtree(folder / "out")
+    other.run(folder / "out")
+
+
+def test_commands_drive_a_vehicle(folder: Path) -> None:
+    fields = copy.deepcopy(DRIVE)
+    del fields["vehicles"][0]["follow"]
+    fields["sensors"] = fields["sensors"][1:2]
+    fields["duration_s"] = 2.0
+    scenario = Scenario.from_mapping(fields, folder)
+    for step in scenario:
+        assert step.state("husky").time[0] == pytest.approx(step.time)
+        if step.number == 0:
+            step.command("husky", ph.DriveCommand(0.5, 0.0))
+        if step.number == 100:
+            step.command("husky", ph.DriveCommand(0.0, 0.0))
+        assert len(step.samples("imu")) == 2
+    body = scenario.body("husky")
+    assert isinstance(body, DrivenBody)
+    x = body.state(np.array([2.0])).xyz[0, 0]
+    assert 0.4 < x < 0.65
+    with pytest.raises(ph.ConfigError, match="no vehicle 'huskey'"):
+        scenario.command("huskey", ph.DriveCommand(1.0))
+
+
+def test_the_schema_knows_every_field() -> None:
+    schema = json_schema()
+    assert set(DRIVE) <= set(schema["properties"])
+    assert "sensors" in schema["required"]
+
+
+WRONG: dict[str, tuple[Any, str]] = {
+    "duration_s": (-1, "duration_s"),
+    "seed": ("seven", "seed"),
+    "world": (5, "world"),
+    "step_s": (0, "step_s"),
+    "weather": ({"rain_rate_mm_h": -3}, "weather: rain_rate_mm_h"),
+    "sensors": ([], "sensors"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_fields_are_named(folder: Path, name: str) -> None:
+    value, words = WRONG[name]
+    (folder / "wrong.yaml").write_text(yaml.safe_dump({**DRIVE, name: value}))
+    with pytest.raises(ph.ConfigError, match=words) as error:
+        Scenario.load(folder / "wrong.yaml")
+    assert "wrong.yaml" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda d: d["sensors"][0].update(vehicle="huskey"), "no vehicle here"),
+        (lambda d: d["sensors"][0].update(model="velodyne/vlp16"), "velodyne/vlp-16"),
+        (lambda d: d["sensors"][0].update(options={"sub_ray": 1}), "sub_ray"),
+        (lambda d: d["vehicles"][0].update(model="clearpath/huskey"), "clearpath/husky"),
+        (lambda d: d["vehicles"][0].update(motion={"fixed": {}}), "either model"),
+        (lambda d: d["vehicles"][1]["motion"].update(fixed={}), "one of"),
+        (lambda d: d["vehicles"][1].update(name="husky"), "twice"),
+        (lambda d: d.update(world="nowhere.yaml"), "nowhere.yaml"),
+        (lambda d: d.update(weather="gone.yaml"), "gone.yaml"),
+        (lambda d: d["sensors"][1].update(name="../imu"), "name"),
+    ],
+)
+def test_wrong_values_are_told_in_one_sentence(folder: Path, change: Any, words: str) -> None:
+    fields = copy.deepcopy(DRIVE)
+    change(fields)
+    with pytest.raises(ParhelionError, match=words) as error:
+        Scenario.from_mapping(fields, folder)
+    assert "\n" not in str(error.value)
+
+
+def places(value: Any, here: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [here, *(place for key, entry in inside for place in places(entry, (*here, key)))]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    place=st.sampled_from(places(DRIVE)[1:]),
+    value=st.sampled_from(
+        [None, True, -1, 0, 1e30, float("nan"), "", "x", [], {}, [[1]], {"a": 1}, "../x", "gerstner", 2**70]
+    ),
+)
+def test_any_wrong_value_gives_a_sentence_or_a_scenario(folder: Path, place: tuple[Any, ...], value: Any) -> None:
+    fields = copy.deepcopy(DRIVE)
+    inner: Any = fields
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = value
+    said = "a scenario"
+    try:
+        Scenario.from_mapping(fields, folder)
+    except ParhelionError as error:
+        said = str(error)
+    assert said
+    assert "\n" not in said
