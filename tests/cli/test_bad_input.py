@@ -170,9 +170,9 @@ def test_full_disk_and_memory_are_one_sentence(fails, monkeypatch: pytest.Monkey
 
 
 def test_demo_longer_than_the_drive(run, tmp_path: Path) -> None:
-    result = run("demo", "-o", tmp_path, "--scans", 100_000)
+    result = run("demo", "-o", tmp_path, "--seconds", 100_000)
     assert result.exit_code == 2
-    assert "is over after" in " ".join(result.stderr.replace("│", " ").split())
+    assert "less than or equal to 25" in " ".join(result.stderr.replace("│", " ").split())
 
 
 def _file(path: Path) -> Path:

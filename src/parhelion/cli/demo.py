@@ -1,92 +1,110 @@
-"""`parhelion demo`: a drive through the built-in city, with clouds, trajectory, picture and report."""
+"""`parhelion demo`: a vessel in the harbour at dusk, in rain; clouds, IMU samples, trajectory, picture and report."""
 
 from __future__ import annotations
 
 import time as clock
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from parhelion.cli import screen
 from parhelion.cli.clouds import CloudFiles, make_folder
 from parhelion.cli.engine import start_engine
-from parhelion.cli.scan import load_world
 
-if TYPE_CHECKING:
-    from parhelion import Pose
+EXAMPLES = ("parhelion demo", "parhelion demo -o first-trip --seconds 3 --seed 7")
 
-EXAMPLES = ("parhelion demo", "parhelion demo -o first-drive --scans 50 --seed 7")
+LIDAR, IMU = "velodyne/vlp-16", "xsens/mti-3"
+LONGEST_S = 25.0
+"""How long the way is: to the end of the canal."""
 
-WORLD, SENSOR = "city", "ouster/os1-128"
-START_S = 3.0
-"""Where on the world's path the drive begins: between houses, before a crossing."""
+
+def scenario_of(seconds: float, seed: int) -> dict[str, Any]:
+    """The demo as a scenario file has it."""
+    on_board = {"vehicle": "aurora"}
+    return {
+        "name": "a vessel in the harbour at dusk, in rain",
+        "seed": seed,
+        "duration_s": seconds,
+        "world": "harbour",
+        "weather": {"rain_rate_mm_h": 25.0, "wind_m_s": [3.0, 1.0, 0.0]},
+        "water": {"kind": "ocean", "wind_speed_m_s": 5.0, "fetch_m": 2000.0},
+        "vehicles": [
+            {"name": "aurora", "model": "dlr/aurora", "start": {"xyz": [30.0, -2.0, 0.0]},
+             "follow": {"points": [[70.0, -1.0, 0.0], [110.0, 0.0, 0.0]], "speed_m_s": 3.0}},
+        ],
+        "sensors": [
+            {"name": "lidar", "type": "lidar", "model": LIDAR, "mount": {"xyz": [0.5, 0.0, 2.0]}, **on_board,
+             "options": {"sun_klx": 0.5}},
+            {"name": "imu", "type": "imu", "model": IMU, "rate_hz": 100.0, "mount": {"xyz": [0.0, 0.0, 0.5]},
+             **on_board},
+        ],
+    }  # fmt: skip
 
 
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all files.")] = Path("demo-out"),
-    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
-    scans: Annotated[int, typer.Option(min=1, help="Scans, ten a second.")] = 20,
+    seed: Annotated[int, typer.Option(help="Seed of waves, drops and noise.")] = 0,
+    seconds: Annotated[float, typer.Option(min=0.1, max=LONGEST_S, help="Length of the trip, in s.")] = 10.0,
 ) -> None:
-    """Drive a 128-channel lidar through a city and write clouds, trajectory, a picture and a report."""
-    from parhelion import Lidar
+    """Take a vessel through a harbour in rain and write clouds, IMU samples, trajectory, a picture and a report."""
     from parhelion.cli.report import first_points, write_report
     from parhelion.cli.summary import Tally
+    from parhelion.core.config import parse
     from parhelion.pictures import Drive
+    from parhelion.scenario.scenario import Scenario
+    from parhelion.scenario.schema import ScenarioFile
 
     began = clock.perf_counter()
     make_folder(output)
     files = CloudFiles.at(output / "clouds", "pcd", several=True)
-    world, lidar = load_world(WORLD), Lidar(SENSOR)
-    path = world.path
-    assert path is not None
-    most = _most_scans(path, lidar.rate_hz)
-    if scans > most:
-        raise typer.BadParameter(f"the drive through {WORLD} is over after {most} scans", param_hint="--scans")
+    scenario = Scenario(parse(ScenarioFile, scenario_of(seconds, seed), "demo"))
+    scanner = scenario.scanners[0]
     start_engine()
-    tally, drive, places = Tally(), Drive(), []
+    tally, drive = Tally(), Drive()
     first_rows = ""
-    with screen.progress("driving", scans) as advance:
-        for number in range(scans):
-            before = clock.perf_counter()
-            scan = lidar.scan(world, trajectory=path, time=START_S + number / lidar.rate_hz, seed=seed)
-            tally.add(scan, clock.perf_counter() - before)
-            files.write(scan, number)
-            places.append((scan.start_time, scan.pose))
-            drive.add(scan)
-            if number == 0:
-                first_rows = first_points(scan)
-            advance()
-    trajectory, picture, page = (output / name for name in ("trajectory.tum", "demo.png", "report.html"))
-    write_tum(places, trajectory)
+    before = clock.perf_counter()
+    with screen.progress("sailing", scenario.scan_count) as advance:
+        for step in scenario:
+            for number, scan in step.scans.get("lidar", []):
+                tally.add(scan, clock.perf_counter() - before)
+                files.write(scan, number)
+                drive.add(scan)
+                first_rows = first_rows or first_points(scan)
+                before = clock.perf_counter()
+                advance()
+    names = ("trajectory.tum", "imu.csv", "demo.png", "report.html")
+    trajectory, stream, picture, page = (output / name for name in names)
+    _write_streams(scenario, trajectory, stream)
     with screen.progress("drawing", 1) as advance:
-        drive.draw(picture, title=f"{lidar.config.name} drives through the {WORLD}")
+        drive.draw(picture, title=f"{scanner.lidar.config.name} on a vessel in the harbour, rain of 25 mm/h")
         advance()
-    seconds = clock.perf_counter() - began
-    write_report(page, world=world, lidar=lidar, tally=tally, seed=seed, first_rows=first_rows, seconds=seconds)
+    needed = clock.perf_counter() - began
+    write_report(
+        page, world=scenario.world, lidar=scanner.lidar, tally=tally, seed=seed, first_rows=first_rows, seconds=needed
+    )
     files.finish()
-    screen.facts(f"{lidar.config.name} drove through the {WORLD}", tally.rows())
+    pace = f"{seconds:g} s in {needed:.1f} s, pictures and set-up included"
+    screen.facts(scenario.settings.name, [("simulated", pace), *tally.rows()])
     screen.say(f"""
 wrote {files.path}/  {len(files.written)} clouds (binary PCD)
-      {trajectory}  pose of the sensor at each scan's start (TUM)
+      {trajectory}  pose of the lidar at each scan's start (TUM)
+      {stream}  100 samples a second of the IMU
       {picture}  look at this one first
       {page}  the same in words
 
-next: parhelion scan --world harbour --sensor velodyne/vlp-16 -o scan.ply --png scan.png""")
+next: parhelion scan --world city --sensor ouster/os1-128 --visibility 100 -o scan.ply --png scan.png""")
 
 
-def _most_scans(path: object, rate_hz: float) -> int:
-    end = float(getattr(path, "times", [1e9])[-1])
-    return int((end - START_S) * rate_hz)
+def _write_streams(scenario: Any, trajectory: Path, stream: Path) -> None:
+    import numpy as np
 
+    from parhelion.io import tum
+    from parhelion.io.timed_poses import TimedPoses
+    from parhelion.scenario.output import write_samples
 
-def write_tum(places: list[tuple[float, Pose]], file: Path) -> None:
-    """Timed poses as the TUM benchmark writes them: `time x y z qx qy qz qw` [s, m], one a line."""
-    from parhelion.io import atomic_write
-
-    lines = ["# time x y z qx qy qz qw"]
-    for time, pose in places:
-        numbers = " ".join(f"{value:.9f}" for value in (*pose.xyz, *pose.quat_xyzw))
-        lines.append(f"{time:.9f} {numbers}")
-    with atomic_write(file) as temporary:
-        temporary.write_text("\n".join(lines) + "\n", encoding="ascii")
+    scanner, sampler = scenario.scanners[0], scenario.samplers[0]
+    starts = np.array([scanner.start(number) for number in range(scanner.count(scenario.duration_s))])
+    if len(starts):
+        tum.write(TimedPoses(starts, *scanner.motion.sample(starts)), trajectory)
+    write_samples(stream, sampler.run(0.0, scenario.duration_s, scenario.seed))

@@ -55,19 +55,21 @@ def write_report(
         ("wavelength", f"{config.wavelength_nm:g} nm"),
         ("range", f"{lidar.max_range(0.1):.0f} m at 10 %, {lidar.max_range(0.9):.0f} m at 90 % reflectance"),
         ("world", f"{world.name}: {count(world.triangle_count)} triangles, {len(world.materials)} materials"),
+        ("weather", repr(world.weather)[9:-1] if world.weather is not None else "clear"),
         ("seed", seed),
     ]
     labels = [(word, count(points), percent(share)) for word, points, share in tally.label_shares]
     files = [
         ("clouds/", "one binary PCD a scan, in the sensor frame, all fields kept"),
         ("trajectory.tum", "time x y z qx qy qz qw of the sensor at the start of each scan"),
+        ("imu.csv", "specific force and turn rate, one row a sample"),
         ("demo.png", "the picture above"),
     ]
     page = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Parhelion demo</title><style>{_STYLE}</style></head><body>
-<h1>A drive through the {escape(world.name)}</h1>
+<h1>A trip through the {escape(world.name)} in rain</h1>
 <p class="lead">Parhelion {escape(__version__)}, everything together {seconds:.1f} s</p>
-<img src="demo.png" alt="Points of the drive, from behind the sensor and from above, and the last scan's images">
+<img src="demo.png" alt="Points of the trip, from behind the sensor and from above, and the last scan's images">
 <h2>Sensor and world</h2>
 {_table((), sensor)}
 <h2>What was measured</h2>

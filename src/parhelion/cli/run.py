@@ -23,9 +23,7 @@ def run(
     scenario: Annotated[Path | None, typer.Argument(metavar="SCENARIO", help="Scenario file (.yaml).")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for all files.")] = None,
     realtime: Annotated[bool, typer.Option("--realtime", help="Not faster than the wall clock.")] = False,
-    schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON schema of scenario files.")
-    ] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of scenario files.")] = False,
 ) -> None:
     """Run a scenario: drive its vehicles, make all measurements, write clouds, streams, truth and a manifest.
 

@@ -86,7 +86,7 @@ class Drive:
         scan, points = self._last, self._points()
         figure = sheet(_WIDTH_IN, _HEIGHT_IN)
         panels.heading(figure, title or scan_title(scan), self._facts())
-        names = dict(scan.names.get("label", {}))
+        names = {0: "in the air", **scan.names.get("label", {})}
         self._street(figure, points, names)
         self._map(figure, points, names)
         sensor_panels(figure, scan, top=0.215, bottom=0.035, note=f" of the last scan, t = {scan.start_time:.1f} s")

@@ -131,7 +131,7 @@ def _write_streams(scenario: Scenario, folder: Path) -> list[Path]:
     for sampler in scenario.samplers:
         samples = sampler.run(sampler.entry.phase_s, scenario.duration_s - sampler.entry.phase_s, scenario.seed)
         file = folder / f"{sampler.name}.csv"
-        _write_columns(file, _columns(samples))
+        write_samples(file, samples)
         files.append(file)
     return files
 
@@ -161,6 +161,11 @@ def _write_truth(scenario: Scenario, folder: Path) -> list[Path]:
             tum.write(TimedPoses(starts, *scanner.motion.sample(starts)), file)
             files.append(file)
     return files
+
+
+def write_samples(file: Path, samples: Samples) -> None:
+    """Samples of a sensor as a CSV file."""
+    _write_columns(file, _columns(samples))
 
 
 def _columns(samples: Samples) -> dict[str, Any]:
