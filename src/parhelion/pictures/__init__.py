@@ -9,6 +9,7 @@ pictures.draw_weather(clear, wet, "weather.png")
 
 from parhelion.pictures.drive import Drive, draw_drive
 from parhelion.pictures.grids import birds_eye, field_image, intensity_image, is_organised, range_image
+from parhelion.pictures.layout import layout_bitmap, save_layout_bitmap
 from parhelion.pictures.scan import draw_scan
 from parhelion.pictures.spectrum import draw_spectrum
 from parhelion.pictures.top_view import draw_world
@@ -26,7 +27,9 @@ __all__ = [
     "field_image",
     "intensity_image",
     "is_organised",
+    "layout_bitmap",
     "range_image",
+    "save_layout_bitmap",
     "weather_changes",
     "weather_picture",
 ]

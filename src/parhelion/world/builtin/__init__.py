@@ -94,6 +94,28 @@ _ENTRIES = (
         "cuboids",
         {"obstacles": "number of cuboids, 1 to 24 (9)"},
     ),
+    BuiltinWorld(
+        "warehouse",
+        "rack rows with pallets, aisles, doors, markers and anchors in a hall, by rule from the seed; a drive",
+        "warehouse",
+        {
+            "size_m": "length and width in m, outside the walls (40, 25)",
+            "rack_rows": "rows of racks (none: as many as fit)",
+            "aisle_m": "width of all aisles in m, 1.5 to 8 (3)",
+            "density": "share of rack and floor places that are taken, 0 to 1 (0.7)",
+            "roof": "whether the hall has its roof (true)",
+        },
+    ),
+    BuiltinWorld(
+        "forest",
+        "trees, bushes and boulders on rolling ground with a track, by rule from the seed; a drive",
+        "forest",
+        {
+            "size_m": "length and width in m (80, 80)",
+            "density_per_ha": "trees per hectare, 0 to 1500 (500)",
+            "roughness_m": "standard deviation of the ground's height in m, 0 to 8 (0.8)",
+        },
+    ),
 )
 
 BUILTIN: Mapping[str, BuiltinWorld] = MappingProxyType({entry.name: entry for entry in _ENTRIES})

@@ -1,0 +1,108 @@
+"""From a layout to a world, and from a world back to what is known of its things."""
+
+from __future__ import annotations
+
+import hashlib
+from types import MappingProxyType
+
+import numpy as np
+
+from parhelion.core.errors import ConfigError, ParhelionError
+from parhelion.core.pose import Pose
+from parhelion.core.trajectory import Waypoints
+from parhelion.world.builtin.props import add_parts
+from parhelion.world.procedural.goods import Load, rack_loads
+from parhelion.world.procedural.kinds import Mobility, RackParams
+from parhelion.world.procedural.layout import Drive, Layout
+from parhelion.world.procedural.plane import along_line
+from parhelion.world.procedural.relief import ground_height
+from parhelion.world.procedural.things import parts_of
+from parhelion.world.world import World
+
+LOAD_MOBILITY: Mobility = "movable"
+"""What loads in racks are."""
+_WAYPOINT_STEP_M = 1.0
+
+
+class LayoutWorld(World):
+    """A world that was built from a layout."""
+
+    def __init__(self, layout: Layout) -> None:
+        super().__init__(layout.name)
+        self.layout = layout
+        """What it was built from."""
+        self._mobility: dict[int, Mobility] = {}
+
+    @property
+    def mobility(self) -> MappingProxyType[int, Mobility]:
+        """Mobility by instance number, of things and of loads in racks."""
+        return MappingProxyType(self._mobility)
+
+
+def world_of(layout: Layout) -> LayoutWorld:
+    """The world of a layout. The thing in row k has the instance number k + 1; loads in racks have those after."""
+    world = LayoutWorld(layout)
+    loads: list[tuple[str, Pose, Load]] = []
+    for row, thing in enumerate(layout.objects):
+        pose, name = thing.pose.pose(), layout.title(row)
+        try:
+            add_parts(world, parts_of(thing), pose=pose, name=name, instance=row + 1)
+        except ParhelionError as error:
+            raise ConfigError(f"layout {layout.name!r}: objects[{row}] ({name}): {error}") from None
+        world._mobility[row + 1] = thing.mobility
+        if isinstance(thing.params, RackParams):
+            held = rack_loads(*thing.size, thing.params)
+            loads += [(f"{name}/load-{k}", pose @ load.pose, load) for k, load in enumerate(held)]
+    for number, (name, pose, load) in enumerate(loads, start=len(layout.objects) + 1):
+        add_parts(world, load.parts, pose=pose, name=name, instance=number)
+        world._mobility[number] = LOAD_MOBILITY
+    if layout.viewpoint is not None:
+        world.viewpoint = layout.viewpoint.pose()
+    if layout.drive is not None:
+        world.path = _trajectory(layout, layout.drive)
+    return world
+
+
+def mobility_of(world: World) -> MappingProxyType[int, Mobility]:
+    """Mobility (static, movable or dynamic) by instance number, of a world that was built from a layout."""
+    if not isinstance(world, LayoutWorld):
+        raise ConfigError(f"world {world.name!r}: it was not built from a layout, so nothing says what in it moves")
+    return world.mobility
+
+
+def layout_of(world: World) -> Layout:
+    """The layout that a world was built from."""
+    if not isinstance(world, LayoutWorld):
+        raise ConfigError(f"world {world.name!r}: it was not built from a layout")
+    return world.layout
+
+
+def world_digest(world: World) -> str:
+    """A short text that is the same for worlds of the same names, labels, materials and triangles, to the bit."""
+    total = hashlib.blake2b(digest_size=16)
+    for item in world.objects:
+        total.update(f"{item.name}|{item.label}|{item.instance}|{item.pose!r}".encode())
+        for part in item.parts:
+            total.update(part.material.name.encode())
+            total.update(part.placed.tobytes())
+            total.update(part.mesh.faces.tobytes())
+    return total.hexdigest()
+
+
+def _trajectory(layout: Layout, drive: Drive) -> Waypoints:
+    """The drive as timed poses that follow the ground: x ahead, nose up or down with the slope, no roll."""
+    points = along_line(drive.points, _WAYPOINT_STEP_M)
+    z = ground_height(layout, points[:, 0], points[:, 1]) + drive.height_m
+    xyz = np.column_stack([points, z])
+    steps = np.diff(xyz, axis=0)
+    keep = np.concatenate([[True], np.linalg.norm(steps, axis=1) > 1e-9])
+    xyz = xyz[keep]
+    if len(xyz) < 2:
+        raise ConfigError(f"layout {layout.name!r}: drive.points must not all be the same point")
+    steps = np.diff(xyz, axis=0)
+    times = np.concatenate([[0.0], np.cumsum(np.linalg.norm(steps, axis=1))]) / drive.speed_m_s
+    ahead = np.vstack([steps[:1], steps[:-1] + steps[1:], steps[-1:]])
+    yaw = np.degrees(np.unwrap(np.arctan2(ahead[:, 1], ahead[:, 0])))
+    pitch = -np.degrees(np.arctan2(ahead[:, 2], np.hypot(ahead[:, 0], ahead[:, 1])))
+    poses = [Pose(at, rpy_deg=(0.0, nose, turn)) for at, nose, turn in zip(xyz, pitch, yaw, strict=True)]
+    return Waypoints(times.tolist(), poses)

@@ -1,0 +1,178 @@
+"""Layouts: a world as a list of things, before any triangle is made. Read and written as YAML or JSON.
+
+A layout is plain data, so that another program can write one; `world_of` makes the world.
+"""
+
+from __future__ import annotations
+
+import json
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
+
+from parhelion.core import config
+from parhelion.core.config import Config
+from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.pose import Pose
+from parhelion.world.meshfile import write_whole
+from parhelion.world.procedural.kinds import KINDS, Metres, Mobility, Params, Plan, Seed
+
+Coordinate = Annotated[float, Field(ge=-1e6, le=1e6)]
+Height = Annotated[float, Field(ge=0.0, le=1000.0)]
+
+
+class LayoutPose(Config):
+    """Where a thing stands: the middle of its foot, and its turn about the vertical. Things stand upright."""
+
+    xyz: tuple[Coordinate, Coordinate, Coordinate] = (0.0, 0.0, 0.0)
+    yaw_deg: Annotated[float, Field(ge=-360.0, le=360.0)] = 0.0
+
+    def pose(self) -> Pose:
+        """The same as a pose."""
+        return Pose(self.xyz, rpy_deg=(0.0, 0.0, self.yaw_deg))
+
+
+class LayoutObject(Config):
+    """One thing of a layout. `label` and `mobility` are those of its kind where nothing is said."""
+
+    kind: str
+    name: str = ""
+    """For messages and for the world's objects; by default the kind and the row in the list."""
+    pose: LayoutPose = LayoutPose()
+    size: tuple[Metres, Metres, Height]
+    """Outer length, width and height [m], along its own x, y, z."""
+    params: SerializeAsAny[Params] = Field(default=Params(), validate_default=True)
+    """What the kind allows beyond that; see `kinds.py`."""
+    label: str = Field(default="", validate_default=True)
+    mobility: Mobility = Field(default=None, validate_default=True)  # type: ignore[assignment]
+
+    @field_validator("kind")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        if value not in KINDS:
+            raise ValueError(str(unknown_name("kind", value, KINDS)))
+        return value
+
+    @field_validator("size")
+    @classmethod
+    def _tall(cls, value: tuple[float, float, float], info: ValidationInfo) -> tuple[float, float, float]:
+        kind = info.data.get("kind")
+        if value[2] <= 0.0 and kind not in ("ground", "terrain", None):
+            raise ValueError(f"the height of a {kind} must be above 0 m, got {value[2]:g}")
+        return value
+
+    @field_validator("params", mode="before")
+    @classmethod
+    def _of_the_kind(cls, value: Any, info: ValidationInfo) -> Any:
+        if "kind" not in info.data:
+            return Params()
+        model = KINDS[info.data["kind"]].params
+        if isinstance(value, model):
+            return value
+        if isinstance(value, Params) and type(value) is not Params:
+            raise ValueError(f"a {info.data['kind']} takes {model.__name__}, got {type(value).__name__}")
+        try:
+            return config.parse(model, {} if isinstance(value, Params) else value, info.data["kind"])
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+
+    @field_validator("label", mode="before")
+    @classmethod
+    def _own_label(cls, value: Any, info: ValidationInfo) -> Any:
+        return KINDS[info.data["kind"]].label if value == "" and "kind" in info.data else value
+
+    @field_validator("mobility", mode="before")
+    @classmethod
+    def _own_mobility(cls, value: Any, info: ValidationInfo) -> Any:
+        return KINDS[info.data["kind"]].mobility if value is None and "kind" in info.data else value
+
+
+class Way(Config):
+    """A strip of floor that a robot must be able to pass from end to end, such as an aisle."""
+
+    name: str
+    points: Annotated[tuple[Plan, ...], Field(min_length=2)]
+    """Its middle line [m]."""
+    width_m: Metres = 2.0
+
+
+class Drive(Config):
+    """A drive over a line at one speed; the sensor keeps its height over the ground."""
+
+    points: Annotated[tuple[Plan, ...], Field(min_length=2)]
+    speed_m_s: Annotated[float, Field(gt=0.0, le=100.0)] = 1.5
+    height_m: Height = 1.5
+
+
+class Layout(Config):
+    """A plan with the origin in its middle, x along its length, y along its width, z up."""
+
+    name: str = "layout"
+    seed: Seed = 0
+    """What it was drawn from; nothing more is drawn from it."""
+    size: tuple[Metres, Metres]
+    """Length and width of the plan [m]: everything lies within."""
+    objects: tuple[LayoutObject, ...] = ()
+    ways: tuple[Way, ...] = ()
+    drive: Drive | None = None
+    viewpoint: LayoutPose | None = None
+
+    def title(self, row: int) -> str:
+        """The name of an object, or its kind and row."""
+        thing = self.objects[row]
+        return thing.name or f"{thing.kind}-{row}"
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain data, without what is as by default anyway (mobility and label are always said)."""
+        content = self.model_dump(mode="json", exclude_defaults=True)
+        for entry, thing in zip(content.get("objects", []), self.objects, strict=True):
+            entry |= {"label": thing.label, "mobility": thing.mobility}
+        return content
+
+    @classmethod
+    def from_mapping(cls, data: Any, source: str | PathLike[str] = "layout") -> Layout:
+        """The layout of plain data; `source` is for messages."""
+        return config.parse(cls, data, source)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write it as .yaml or .json; what is read back is equal to it, bit for bit."""
+        file = Path(path)
+        if _is_json(file):
+            text = json.dumps(self.to_mapping(), indent=1)
+        else:
+            text = yaml.dump(self.to_mapping(), Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=110)
+        write_whole(file, text.encode("utf-8"))
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Layout:
+        """Read a .yaml or .json file."""
+        file = Path(path)
+        return cls.from_mapping(_read_json(file) if _is_json(file) else config.read_yaml(file), file)
+
+
+_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def _is_json(file: Path) -> bool:
+    ending = file.suffix.lower()
+    if ending not in (".yaml", ".yml", ".json"):
+        raise ConfigError(f"{file}: a layout's name must end in .yaml or .json")
+    return ending == ".json"
+
+
+def _read_json(file: Path) -> Any:
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(config.LARGEST_CONFIG_BYTES + 1)
+        if len(content) > config.LARGEST_CONFIG_BYTES:
+            raise ConfigError(f"{file}: larger than {config.LARGEST_CONFIG_BYTES >> 20} MiB, not a layout")
+        return json.loads(content.decode("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read ({error.strerror})") from None
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{file}: line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except (UnicodeDecodeError, RecursionError, ValueError):
+        raise ConfigError(f"{file}: is not valid JSON text") from None

@@ -1,0 +1,200 @@
+"""Geometry in the plan: distances to lines, and footprints of things that must not share room.
+
+All lengths in metres, angles in radians. Everything works on whole arrays of points or of things.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.pose import Floats
+from parhelion.world.procedural.kinds import KINDS, DoorParams, PillarParams, TreeParams
+from parhelion.world.procedural.layout import Layout, LayoutObject
+
+_LARGEST_TABLE = 2_000_000
+"""Points times pieces of a line that are looked at in one go; bounds the memory."""
+ROUND_KINDS = ("cone", "tree", "rock", "bush")
+
+
+def to_line(points: ArrayLike, line: ArrayLike) -> tuple[Floats, Floats]:
+    """Distance of each point (n, 2) from a line of points (k, 2), and how far along the line its nearest point is."""
+    at, corners = np.asarray(points, dtype=np.float64), np.asarray(line, dtype=np.float64)
+    start, step = corners[:-1], np.diff(corners, axis=0)
+    squared = np.maximum(np.sum(step**2, axis=1), 1e-300)
+    length = np.sqrt(squared)
+    before = np.cumsum(length) - length
+    result = np.empty((2, len(at)))
+    block = max(1, _LARGEST_TABLE // len(start))
+    for first in range(0, len(at), block):
+        away = at[first : first + block, None, :] - start
+        share = np.clip(np.sum(away * step, axis=2) / squared, 0.0, 1.0)
+        distance = np.hypot(*np.moveaxis(away - share[..., None] * step, 2, 0))
+        nearest = np.argmin(distance, axis=1)
+        rows = np.arange(len(nearest))
+        result[0, first : first + block] = distance[rows, nearest]
+        result[1, first : first + block] = before[nearest] + share[rows, nearest] * length[nearest]
+    return result[0], result[1]
+
+
+def beside_line(points: Floats, line: ArrayLike, within_m: float) -> NDArray[np.intp]:
+    """Rows of the points (n, 2) that may lie within a distance of a line: all that do, and some that nearly do."""
+    from scipy.spatial import cKDTree
+
+    samples = along_line(line, within_m)
+    # A point within the distance of the line is within half a step more of one of the samples.
+    nearest, _ = cKDTree(samples).query(points, distance_upper_bound=1.5 * within_m + 1e-9)
+    return np.flatnonzero(np.isfinite(nearest))
+
+
+def along_line(line: ArrayLike, step_m: float) -> Floats:
+    """Points (n, 2) every `step_m` or less along a line (k, 2), its corners among them."""
+    corners = np.asarray(line, dtype=np.float64)
+    lengths = np.hypot(*np.diff(corners, axis=0).T)
+    pieces = np.maximum(1, np.ceil(lengths / step_m)).astype(int)
+    row = np.repeat(np.arange(len(pieces)), pieces)
+    share = (np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)) / pieces[row]
+    inner = corners[row] + share[:, None] * (corners[row + 1] - corners[row])
+    return np.vstack([inner, corners[-1:]])
+
+
+@dataclass(frozen=True, eq=False)
+class Footprints:
+    """Upright rectangles and discs, one row each."""
+
+    row: NDArray[np.intp]
+    """Row of the layout's list, shape (n,)."""
+    middle: Floats
+    """Middles, shape (n, 2)."""
+    half: Floats
+    """Half length and width of rectangles, radius twice for discs, shape (n, 2)."""
+    axis: Floats
+    """Direction of the length as (cos, sin), shape (n, 2)."""
+    disc: NDArray[np.bool_]
+    low: Floats
+    """Height of the foot, and `high` of the head, shape (n,)."""
+    high: Floats
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Footprints:
+        """Some of them."""
+        return Footprints(
+            self.row[rows],
+            self.middle[rows],
+            self.half[rows],
+            self.axis[rows],
+            self.disc[rows],
+            self.low[rows],
+            self.high[rows],
+        )
+
+    @property
+    def reach(self) -> Floats:
+        """Half extents along the plan's own x and y, shape (n, 2)."""
+        cos, sin = np.abs(self.axis).T
+        turned = np.stack(
+            [cos * self.half[:, 0] + sin * self.half[:, 1], sin * self.half[:, 0] + cos * self.half[:, 1]]
+        )
+        return np.where(self.disc[:, None], self.half, turned.T)
+
+    def distance(self, points: Floats) -> Floats:
+        """Distance of each point (m, 2) from each footprint (m, n), negative inside."""
+        away = points[:, None, :] - self.middle
+        cos, sin = self.axis.T
+        along = np.abs(away[..., 0] * cos + away[..., 1] * sin) - self.half[:, 0]
+        across = np.abs(away[..., 1] * cos - away[..., 0] * sin) - self.half[:, 1]
+        outside = np.hypot(np.maximum(along, 0.0), np.maximum(across, 0.0))
+        square = outside + np.minimum(np.maximum(along, across), 0.0)
+        return np.where(self.disc, np.hypot(away[..., 0], away[..., 1]) - self.half[:, 0], square)
+
+
+def _shape(thing: LayoutObject) -> tuple[float, float, bool]:
+    params = thing.params
+    if isinstance(params, TreeParams):
+        return params.trunk_radius_m, params.trunk_radius_m, True
+    length, width, _ = thing.size
+    if thing.kind in ROUND_KINDS or (isinstance(params, PillarParams) and params.round):
+        radius = max(length, width) / 2
+        return radius, radius, True
+    return length / 2, width / 2, False
+
+
+def footprints(layout: Layout) -> Footprints:
+    """The footprints of all solid things. Of a tree it is the trunk, of a door what its raised leaf still closes."""
+    rows = [k for k, thing in enumerate(layout.objects) if KINDS[thing.kind].solid]
+    things = [layout.objects[k] for k in rows]
+    shapes = np.array([_shape(thing) for thing in things], dtype=np.float64).reshape(-1, 3)
+    xyz = np.array([thing.pose.xyz for thing in things], dtype=np.float64).reshape(-1, 3)
+    yaw = np.radians([thing.pose.yaw_deg for thing in things])
+    height = np.array([thing.size[2] for thing in things], dtype=np.float64)
+    lifted = np.array(
+        [thing.params.free_height(thing.size[2]) if isinstance(thing.params, DoorParams) else 0.0 for thing in things]
+    )
+    return Footprints(
+        np.array(rows, dtype=np.intp),
+        xyz[:, :2],
+        shapes[:, :2],
+        np.stack([np.cos(yaw), np.sin(yaw)], axis=1),
+        shapes[:, 2] > 0,
+        xyz[:, 2] + lifted,
+        xyz[:, 2] + height,
+    )
+
+
+def overlap_depth(things: Footprints, first: NDArray[np.intp], second: NDArray[np.intp]) -> Floats:
+    """How deep pairs of footprints reach into each other in the plan, 0 or less where they do not, shape (k,).
+
+    Rectangles by the separating axis theorem (Gottschalk, Lin and Manocha 1996): two convex figures are apart where
+    the projections on one of their sides' directions are; the depth is the least overlap of those projections.
+    """
+    a, b = things.select(first), things.select(second)
+    depth = np.full(len(first), np.inf)
+    away = b.middle - a.middle
+    for one in (a, b):
+        for direction in (one.axis, one.axis[:, ::-1] * [-1.0, 1.0]):
+            apart = np.abs(np.sum(away * direction, axis=1))
+            depth = np.minimum(depth, _extent(a, direction) + _extent(b, direction) - apart)
+    both = a.disc & b.disc
+    depth = np.where(both, a.half[:, 0] + b.half[:, 0] - np.hypot(away[:, 0], away[:, 1]), depth)
+    for disc, other, mixed in ((a, b, a.disc & ~b.disc), (b, a, b.disc & ~a.disc)):
+        rows = np.flatnonzero(mixed)
+        if len(rows):
+            depth[rows] = disc.half[rows, 0] - _own_distance(other.select(rows), disc.middle[rows])
+    return depth
+
+
+def _extent(things: Footprints, direction: Floats) -> Floats:
+    """Half length of each footprint's shadow on its direction (n, 2)."""
+    across = things.axis[:, ::-1] * [-1.0, 1.0]
+    along = np.abs(np.sum(things.axis * direction, axis=1)) * things.half[:, 0]
+    return np.where(
+        things.disc, things.half[:, 0], along + np.abs(np.sum(across * direction, axis=1)) * things.half[:, 1]
+    )
+
+
+def _own_distance(things: Footprints, points: Floats) -> Floats:
+    """Distance of the n-th point from the n-th rectangle, negative inside, shape (n,)."""
+    away = points - things.middle
+    along = np.abs(np.sum(away * things.axis, axis=1)) - things.half[:, 0]
+    across = np.abs(np.sum(away * things.axis[:, ::-1] * [-1.0, 1.0], axis=1)) - things.half[:, 1]
+    return np.hypot(np.maximum(along, 0.0), np.maximum(across, 0.0)) + np.minimum(np.maximum(along, across), 0.0)
+
+
+def near_pairs(things: Footprints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Pairs whose bounding boxes touch (in the plan and in height): sort by the least x, then sweep."""
+    reach = things.reach
+    left, right = things.middle[:, 0] - reach[:, 0], things.middle[:, 0] + reach[:, 0]
+    order = np.argsort(left, kind="stable")
+    last = np.searchsorted(left[order], right[order], side="right")
+    count = np.maximum(last - np.arange(len(order)) - 1, 0)
+    first = np.repeat(np.arange(len(order)), count)
+    second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(count) - count, count)
+    a, b = order[first], order[second]
+    close = np.abs(things.middle[a, 1] - things.middle[b, 1]) <= reach[a, 1] + reach[b, 1]
+    close &= (things.low[a] < things.high[b]) & (things.low[b] < things.high[a])
+    a, b = a[close], b[close]
+    return np.minimum(a, b), np.maximum(a, b)
