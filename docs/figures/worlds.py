@@ -152,7 +152,7 @@ def save(image: np.ndarray[Any, Any], path: Path) -> None:
 
 def main(names: list[str]) -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
-    for name in names or list(builtin.BUILTIN):
+    for name in names or list(VIEWS):
         params = {"room": False} if name.startswith("boards-") else {}
         path = IMAGES / f"world-{name}.png"
         save(render(builtin.build(name, **params), VIEWS[name]), path)

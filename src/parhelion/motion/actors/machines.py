@@ -1,0 +1,244 @@
+"""Doors that open, belts that run and arms that move."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
+from parhelion.core.random import Stream
+from parhelion.core.trajectory import Fixed
+from parhelion.motion.actors.body import Actor, Builder, Turning, about
+from parhelion.motion.actors.schedule import Schedule, Scheduled, schedule
+from parhelion.motion.checks import above, whole, within
+from parhelion.world.builtin.many import boxes as box_meshes
+from parhelion.world.builtin.many import struts
+from parhelion.world.builtin.props import Part
+from parhelion.world.mesh import Mesh
+from parhelion.world.shapes import sphere
+from parhelion.world.world import World
+
+
+def _pose(field: str, pose: Pose) -> Pose:
+    if not isinstance(pose, Pose):
+        raise ConfigError(f"{field}: pose must be a Pose, got {type(pose).__name__}")
+    return pose
+
+
+# ---- doors -----------------------------------------------------------------------------------------------------------
+
+
+def add_door(
+    world: World,
+    pose: Pose,
+    width: float = 0.9,
+    height: float = 2.0,
+    opening: Schedule = 0.0,
+    *,
+    material: str = "wood",
+    name: str = "door",
+    frame: bool = True,
+) -> Actor:
+    """A door on a hinge at `pose` (on the floor): closed it reaches `width` [m] along +x, and it opens towards +y.
+
+    `opening` is the angle [rad] from -π to π, one number or a schedule. With `frame` two posts and a lintel stand
+    around it, an instance of their own.
+    """
+    at = _pose("door", pose)
+    wide, high = above("door: width", width, 0.0, 20.0), above("door: height", height, 0.0, 20.0)
+    angle = schedule("door: opening", opening, low=-np.pi, high=np.pi)
+    leaf = box_meshes([[0.5 * wide, 0.0, 0.5 * high + 0.005]], (wide, 0.04, high - 0.01))
+    grip = min(1.05, 0.55 * high)
+    handles = box_meshes([[0.92 * wide, y, grip] for y in (-0.06, 0.06)], (0.12, 0.03, 0.03))
+    builder = Builder(world, name, "door", "dynamic")
+    builder.add("leaf", [Part("leaf", leaf, material, "door"), Part("handles", handles, "aluminium", "door")],
+                Turning(Fixed(at), 2, angle))  # fmt: skip
+    door = builder.done()
+    if frame:
+        posts = box_meshes(
+            [[-0.06, 0.0, 0.5 * high], [wide + 0.06, 0.0, 0.5 * high], [0.5 * wide, 0.0, high + 0.05]],
+            [[0.10, 0.12, high], [0.10, 0.12, high], [wide + 0.22, 0.12, 0.08]],
+        )
+        around = Builder(world, f"{name}-frame", "door", "static")
+        around.add("frame", [Part("frame", posts, "steel", "door")], at)
+        around.done()
+    return door
+
+
+# ---- belts -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class BeltMotion:
+    """A thing that rides along +x of `pose`, goes back unseen inside the housing, and rides again."""
+
+    pose: Pose
+    """Middle of the belt, on the floor."""
+    ride_m: float
+    """Way [m] that it rides, centred; both ends lie inside the hoods."""
+    round_m: float
+    """Way of the belt [m] between two starts of the same thing."""
+    speed_m_s: float
+    start_m: float
+    """Way at time 0 [m]."""
+    height_m: float
+    """Height of its origin on the belt [m]."""
+    hidden_m: float
+    """Height of its origin on the way back [m]."""
+
+    def way(self, times: ArrayLike) -> Floats:
+        """Way [m] since the start of the present round; above `ride_m` it is on its way back."""
+        return np.mod(self.start_m + self.speed_m_s * np.asarray(times, dtype=np.float64), self.round_m)
+
+    def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
+        """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
+        way = self.way(times)
+        back = way > self.ride_m
+        # Down inside the one hood and up inside the other, so that the leap between is seen by no ray.
+        late = way > 0.5 * (self.ride_m + self.round_m)
+        x = np.where(back, np.where(late, 0.0, self.ride_m), way) - 0.5 * self.ride_m
+        local = np.stack([x, np.zeros_like(x), np.where(back, self.hidden_m, self.height_m)], axis=1)
+        return self.pose.apply(local), np.tile(self.pose.quat_xyzw, (len(x), 1))
+
+
+def add_conveyor(
+    world: World,
+    pose: Pose,
+    length: float,
+    boxes: int = 4,
+    speed: float = 0.5,
+    *,
+    width: float = 0.6,
+    height: float = 0.75,
+    seed: int = 0,
+    name: str = "conveyor",
+) -> list[Actor]:
+    """A belt along +x of `pose` (its middle, on the floor) with boxes that travel, and re-appear at its start.
+
+    `length` [m] is the open belt; at both ends stands a hood with a curtain, from which boxes come and into which they
+    go. `speed` [m/s] is from 0 to 5; `seed` decides the boxes' sizes. Returns the belt, then each box.
+    """
+    at = _pose("conveyor", pose)
+    open_m, wide, high = (
+        above("conveyor: length", length, 0.0, 1000.0),
+        within("conveyor: width", width, 0.3, 3.0),
+        within("conveyor: height", height, 0.45, 3.0),
+    )
+    pace = within("conveyor: speed", speed, 0.0, 5.0)
+    count = whole("conveyor: boxes", boxes, 0, 1000)
+    rng = Stream(seed, "actors/conveyor").generator()
+    sizes = rng.uniform([0.25, 0.4 * wide, 0.12], [0.5, 0.8 * wide, 0.36], (count, 3))
+    hood = 0.6
+    ride = open_m + hood
+    # At least half a second on the way back: then samples of a slow scan, too, meet the box inside the housing.
+    round_m = max(ride + 0.5 * pace + 0.1, 0.6 * count)
+    if 0.6 * count > ride + hood:
+        raise ConfigError(
+            f"conveyor: boxes must be at most {int((ride + hood) / 0.6)} for a length of {length}, got {count}"
+        )
+    belt = Builder(world, name, "conveyor", "static")
+    belt.add("belt", _belt(open_m, wide, high, hood), at)
+    actors = [belt.done()]
+    for number, (lx, ly, lz) in enumerate(sizes):
+        motion = BeltMotion(at, ride, round_m, pace, number * round_m / count, high + 0.5 * lz, 0.04 + 0.5 * lz)
+        rider = Builder(world, f"{name}-box-{number}", "box", "dynamic")
+        rider.add("box", [Part("box", box_meshes([[0.0, 0.0, 0.0]], (lx, ly, lz)), "cardboard", "box")], motion)
+        actors.append(rider.done())
+    return actors
+
+
+def _belt(open_m: float, wide: float, high: float, hood: float) -> list[Part]:
+    """A closed housing to the floor with a rubber belt on it, and hoods with curtains at both ends."""
+    total = open_m + 2.0 * hood
+    housing = box_meshes([[0.0, 0.0, 0.5 * (high - 0.02)]], (total, wide + 0.1, high - 0.02))
+    sides = box_meshes([[0.0, y * 0.5 * (wide + 0.06), high + 0.02] for y in (-1, 1)], (total, 0.04, 0.08))
+    ends = np.array([-1.0, 1.0]) * 0.5 * (open_m + hood)
+    hoods = box_meshes([[x, 0.0, high + 0.25] for x in ends], (hood, wide + 0.1, 0.5))
+    return [
+        Part("housing", Mesh.merged([housing, sides, hoods]), "galvanised-steel", "conveyor"),
+        Part("belt", box_meshes([[0.0, 0.0, high - 0.01]], (open_m, wide, 0.02)), "rubber", "conveyor"),
+    ]
+
+
+# ---- arms ------------------------------------------------------------------------------------------------------------
+
+ARM_LINKS = np.array(
+    [
+        [0.0, 0.1625, np.pi / 2],
+        [-0.425, 0.0, 0.0],
+        [-0.3922, 0.0, 0.0],
+        [0.0, 0.1333, np.pi / 2],
+        [0.0, 0.0997, -np.pi / 2],
+        [0.0, 0.0996, 0.0],
+    ]
+)
+"""Rows a [m], d [m], α [rad] of the six links (Denavit and Hartenberg 1955); source: Universal Robots, "Parameters for
+calculations of kinematics and dynamics", UR5e."""
+_LINK_RADII = (0.06, 0.055, 0.045, 0.04, 0.04, 0.035)
+
+
+def arm_frames(base: Pose, joint_angles_rad: ArrayLike) -> tuple[Floats, Floats]:
+    """Origins (n, 7, 3) [m] and quaternions (n, 7, 4) of the base and the six link frames, for angles (n, 6) [rad].
+
+    Link i: turn by θ about z, shift by d along z and by a along x, turn by α about x.
+    """
+    angles = np.asarray(joint_angles_rad, dtype=np.float64)
+    xyz, quat = [np.tile(base.xyz, (len(angles), 1))], [np.tile(base.quat_xyzw, (len(angles), 1))]
+    for (a, d, alpha), angle in zip(ARM_LINKS, angles.T, strict=True):
+        turned = quat_multiply(quat[-1], about(2, angle))
+        xyz.append(xyz[-1] + quat_rotate(turned, np.array([a, 0.0, d])))
+        quat.append(quat_multiply(turned, about(0, alpha)))
+    return np.stack(xyz, axis=1), np.stack(quat, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class LinkMotion:
+    """One link of an arm; its frame is that at the link's far end."""
+
+    base: Pose
+    joint_angles: Scheduled
+    link: int
+    """From 1 to 6."""
+
+    def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
+        """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
+        xyz, quat = arm_frames(self.base, self.joint_angles(times))
+        return xyz[:, self.link], quat[:, self.link]
+
+
+def link_start(link: int) -> Floats:
+    """Where a link (1 to 6) begins [m], in its own frame: the origin of the frame before it."""
+    a, d, alpha = ARM_LINKS[link - 1]
+    return quat_rotate(about(0, -alpha), np.array([-a, 0.0, -d]))
+
+
+def add_robot_arm(
+    world: World,
+    pose: Pose,
+    joint_angles: Schedule = (0.0, -np.pi / 2, 0.0, -np.pi / 2, 0.0, 0.0),
+    *,
+    material: str = "aluminium",
+    name: str = "robot-arm",
+) -> Actor:
+    """A six-axis arm of a UR5e's measures, its base at `pose` (z is the first axis).
+
+    `joint_angles` [rad] are six numbers from -2π to 2π, or a schedule of pairs (time, six numbers). The default stands
+    upright.
+    """
+    base = _pose("robot arm", pose)
+    limit = 2.0 * np.pi
+    angles = schedule("robot arm: joint_angles", joint_angles, low=-limit, high=limit, columns=6)
+    builder = Builder(world, name, "robot-arm", "dynamic")
+    foot = struts([[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.08]], 0.08, 20)
+    builder.add("base", [Part("base", foot, material, "robot-arm")], base)
+    radii = [*_LINK_RADII, 0.03]
+    for link, (radius, following) in enumerate(pairwise(radii), start=1):
+        tube = struts([link_start(link)], [[0.0, 0.0, 0.0]], radius, 14)
+        joint = sphere(1.25 * max(radius, following), 1)
+        builder.add(f"link {link}", [Part("link", Mesh.merged([tube, joint]), material, "robot-arm")],
+                    LinkMotion(base, angles, link))  # fmt: skip
+    return builder.done()
