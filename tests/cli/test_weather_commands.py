@@ -382,7 +382,8 @@ def test_ctrl_c_leaves_whole_files(recorded: ph.Scan, tmp_path: Path) -> None:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_interruptible
     )
     deadline = time.monotonic() + 30
-    while len(list(out.glob("*.pcd"))) < 4 and time.monotonic() < deadline:
+    # Files being written have names of their own, which a plain pattern would count.
+    while len(list(out.glob("[0-9][0-9][0-9].pcd"))) < 4 and time.monotonic() < deadline:
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
