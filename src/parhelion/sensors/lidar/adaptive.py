@@ -17,6 +17,7 @@ from typing import Any
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import Engine
 from parhelion.rays.scene import NOTHING
+from parhelion.sensors.lidar.air import Air, LocalAir
 from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES
 from parhelion.sensors.lidar.echoes import NO_ECHO, Echo, Echoes, EchoRows, choose
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
@@ -31,6 +32,8 @@ MORE_PROBES = ALL_PROBES - PROBES
 PLANE_TOLERANCE_M = 2e-4
 PLANE_TOLERANCE_PER_M = 4e-6
 NORMAL_TOLERANCE = 1e-6
+# Probes no farther apart in range than this count as on one surface, whose middle hides what is behind it.
+_ONE_SURFACE_M = 1.0
 
 
 def illuminate_adaptively(light: Illumination, beams: Beams, merge_distance: Any) -> Echoes:
@@ -81,6 +84,17 @@ class ProbeRows:
         self._normals, self._points = (dr.ravel(mi.Vector4f(v.x, v.y, v.z, 0.0)) for v in (normal, point))
         self.echoes = EchoRows(engine, echo, self._normals, self._points)
 
+    def reach(self, beam: Any, active: Any) -> Any:
+        """Range of the surface that beams meet [m]: of several the farthest, NO_ECHO where a probe met none."""
+        dr, mi = self._engine.dr, self._engine.mi
+        nearest, farthest, total = mi.Float(NO_ECHO), mi.Float(0.0), mi.Float(0.0)
+        for k in range(PROBES):
+            range_m = self.echoes.at(beam * PROBES + k, active).range
+            nearest = dr.select(range_m < nearest, range_m, nearest)
+            farthest = dr.select(range_m > farthest, range_m, farthest)
+            total = total + range_m
+        return dr.select(farthest - nearest < _ONE_SURFACE_M, total / PROBES, farthest)
+
     def at(self, row: Any) -> Probe:
         """Rows by number."""
         dr, mi = self._engine.dr, self._engine.mi
@@ -108,6 +122,7 @@ def _on_plane(
     part: Any,
     probe: Probe,
     material: Any = None,
+    air: Air | LocalAir | None = None,
 ) -> tuple[Any, Echo]:
     """Which sub-rays meet the plane of a probe that their part says they are on, and their echo there."""
     dr = light.engine.dr
@@ -115,7 +130,7 @@ def _on_plane(
     slope = dr.dot(probe.normal, direction)
     range_m = dr.dot(probe.normal, probe.point - offset) / slope
     met = (part < DISAGREE) & (range_m > 0) & (range_m < light.optics.max_range)
-    power = light.power(frame, dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material)
+    power = light.power(frame, dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material, air=air)
     there = Echo(range_m, power, part, probe.echo.actor)
     return met, choose(dr, met, there, Echo.none(light.engine))
 
@@ -137,9 +152,11 @@ def _sum_flat_beams(
     frame = beams.frame(engine, beam)
     material = light.target.material(dr.select(flat, part, 0), flat)
     middle = first.echo.range  # ranges are summed relative to this one, to keep float32's last digits
+    # Beams that reach over more range than the receiver can tell apart are wide, and are looked up in full.
+    air = light.air.around(frame, dr.select(flat, middle, 1.0))
 
     def step(k: Any, power: Any, moment: Any, nearest: Any, farthest: Any) -> Any:
-        met, echo = _on_plane(light, frame, k, part, first, material)
+        met, echo = _on_plane(light, frame, k, part, first, material, air)
         returned = met & (echo.power > 0)
         off = echo.range - middle
         power = power + echo.power

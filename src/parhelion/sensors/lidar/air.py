@@ -67,6 +67,29 @@ class Air:
             depth = depth - drawn * namespace(range_m).minimum(range_m * per_m, 1.0)
         return depth
 
+    def around(self, frame: BeamFrame, range_m: Any) -> Air | LocalAir:
+        """The same for ranges within a metre or so of one: where tables are read, they are then read here alone."""
+        if not self.tables:
+            return self
+        here = self.depth(frame, range_m)
+        return LocalAir(range_m, here, (self.depth(frame, range_m + _LOCAL_M) - here) / _LOCAL_M)
+
+
+_LOCAL_M = 0.5
+
+
+@dataclass
+class LocalAir:
+    """Optical depth near one range of each beam: a straight line."""
+
+    range: Any
+    here: Any
+    slope: Any
+
+    def depth(self, frame: BeamFrame, range_m: Any) -> Any:
+        """Optical depth from the sensor to a range, one way."""
+        return self.here + self.slope * (range_m - self.range)
+
 
 class DepthTable:
     """Optical depth along groups of beams, at the ends of STEPS steps."""

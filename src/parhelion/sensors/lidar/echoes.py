@@ -118,21 +118,18 @@ class Echoes:
     def reach(self, engine: Engine, beam: Any, active: Any) -> Any:
         """Range of the farthest surface that beams meet [m], NO_ECHO where some of the beam meets none."""
         dr, mi = engine.dr, engine.mi
-        one = mi.Float(0.0) if self.narrow is None else self.narrow.at(beam, active).range
-        if self.wide is None:
-            return one
-        place = beam if self.wide_place is None else dr.gather(mi.UInt32, self.wide_place, beam, active)
-        is_wide = active & (place != NOTHING)
-        first = dr.select(is_wide, place, 0) * self.slots
-        rows = self.wide
+        if self.probes is not None:
+            return self.probes.reach(beam, active)
+        assert self.wide is not None
+        rows, first = self.wide, beam * self.slots
 
         def step(k: Any, farthest: Any) -> Any:
-            range_m = rows.at(first + k, is_wide).range
+            range_m = rows.at(first + k, active).range
             return k + 1, dr.select(range_m > farthest, range_m, farthest)
 
         state = (mi.UInt32(0), mi.Float(0.0))
-        _, farthest = dr.while_loop(state, lambda k, farthest: is_wide & (k < self.slots), step)
-        return dr.select(is_wide, farthest, one)
+        _, farthest = dr.while_loop(state, lambda k, farthest: active & (k < self.slots), step)
+        return farthest
 
     def blocks(self, engine: Engine, beam: Any) -> list[Block]:
         """The echoes of beams by number."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from parhelion.sensors.lidar.air import Air
+from parhelion.sensors.lidar.air import Air, LocalAir
 from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.echoes import NO_ACTOR, NO_ECHO, Echo, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import BeamFrame, Beams, SubRays
@@ -45,17 +45,19 @@ class Illumination:
         *,
         share: Any = 1.0,
         material: Any = None,
+        air: Air | LocalAir | None = None,
     ) -> Any:
         """Received power of one sub-ray in units of P_min; nothing from nearer than the sensor's least range.
 
-        `material` is that of the part, where it was looked up before.
+        `material` is that of the part, where it was looked up before; `air` that of a narrow stretch of range.
         """
         dr, optics = self.engine.dr, self.optics
         overlap = 1.0 if optics.overlap is None else optics.overlap(range_m, active)
         material = self.target.material(part, active) if material is None else material
         power = received_power(
             weight=share * self.sub_rays.weight, reflected=self.target.reflected(part, material, cosine, hit, active),
-            range_m=range_m, optical_depth=self.air.depth(frame, range_m), threshold=optics.threshold, overlap=overlap,
+            range_m=range_m, optical_depth=(air or self.air).depth(frame, range_m), threshold=optics.threshold,
+            overlap=overlap,
         )  # fmt: skip
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
 
