@@ -161,6 +161,32 @@ def test_commands_drive_a_vehicle(folder: Path) -> None:
         scenario.command("huskey", ph.DriveCommand(1.0))
 
 
+@pytest.mark.parametrize("style", ["kitti", "nuscenes"])
+def test_people_traffic_and_their_boxes(folder: Path, style: str) -> None:
+    fields = copy.deepcopy(DRIVE)
+    fields |= {
+        "duration_s": 0.2,
+        "boxes": style,
+        "people": [{"name": "walker", "spline": {"points": [[3, -2, 0], [6, -2, 0]], "max_speed_m_s": 1.4}}],
+        "traffic": [
+            {"routes": [[[-20, -6, 0], [8, -6, 0], [8, -9, 0], [-20, -9, 0]]], "count": 2, "speed_m_s": 5},
+        ],
+    }  # fmt: skip
+    del fields["weather"]
+    summary = Scenario.from_mapping(fields, folder).run(folder / "out")
+    assert summary.scans == 2
+    ending = {"kitti": "txt", "nuscenes": "json"}[style]
+    boxes = [folder / "out" / "top-boxes" / f"{number:06d}.{ending}" for number in range(2)]
+    assert all(file.relative_to(folder / "out").as_posix() in files_of(folder / "out") for file in boxes)
+    text = boxes[1].read_text()
+    assert "Pedestrian" in text if style == "kitti" else "pedestrian" in text or "person" in text
+    assert "Car" in text if style == "kitti" else "car" in text
+    # Walls and ground stand still and get no box.
+    assert "building" not in text
+    again = Scenario.from_mapping(fields, folder).run(folder / "out")
+    assert (again.scans, again.found) == (0, 2)
+
+
 def test_the_schema_knows_every_field() -> None:
     schema = json_schema()
     assert set(DRIVE) <= set(schema["properties"])

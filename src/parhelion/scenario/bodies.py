@@ -22,7 +22,7 @@ from parhelion.motion.vehicles.commands import Command, DriveCommand, ThrustComm
 from parhelion.motion.vehicles.config import VesselConfig
 from parhelion.motion.vehicles.library import vehicle as vehicle_preset
 from parhelion.motion.vehicles.library import vehicle_sheet
-from parhelion.scenario.schema import MotionEntry, VehicleEntry
+from parhelion.scenario.schema import MotionEntry, SplineEntry, VehicleEntry
 
 
 class MovedBody:
@@ -162,8 +162,12 @@ def motion_of(entry: MotionEntry, folder: Path) -> Trajectory:
         if entry.recorded.format == "tum":
             return RecordedMotion.from_tum(file)
         return RecordedMotion.from_kitti(file, rate_hz=entry.recorded.rate_hz)
-    spline = entry.spline
-    assert spline is not None  # the validator's last case
+    assert entry.spline is not None  # the validator's last case
+    return spline_of(entry.spline)
+
+
+def spline_of(spline: SplineEntry) -> SplineMotion:
+    """A smooth way through points."""
     options: dict[str, Any] = {"closed": spline.closed, "follow_slope": spline.follow_slope}
     if spline.times_s is not None:
         return SplineMotion(spline.points, times=spline.times_s, **options)

@@ -23,6 +23,7 @@ from parhelion.io import FORMATS, format_of, tum, write_cloud
 from parhelion.io.atomic import atomic_write
 from parhelion.io.text_table import format_rows
 from parhelion.io.timed_poses import TimedPoses
+from parhelion.scenario.boxes import BoxTruth, write_kitti_labels, write_nuscenes_boxes
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
@@ -65,6 +66,16 @@ def run(
     _check_earlier(folder, content, resume)
     _write_json(folder / MANIFEST, {**content, "complete": False})
     clouds = {scanner.name: _clouds(scenario, scanner, folder) for scanner in scenario.scanners}
+    truth = None
+    if scenario.settings.boxes != "none":
+        truth = {
+            scanner.name: BoxTruth(
+                scenario.world, mobility=("movable", "dynamic"), sensor=("lidar", scanner.lidar.model, scanner.name)
+            )
+            for scanner in scenario.scanners
+        }
+        for name in clouds:
+            (folder / f"{name}-boxes").mkdir(exist_ok=True)
     summary = RunSummary(folder)
     total = scenario.scan_count
     with _paced(realtime) as wait:
@@ -73,6 +84,9 @@ def run(
         for step in scenario.walk(lambda name, number: number not in present[name]):
             for name, scans in step.scans.items():
                 for number, scan in scans:
+                    # Boxes first: a cloud that is there says that its boxes are, too.
+                    if truth is not None:
+                        _write_boxes(scenario, truth[name], scan, _boxes_of(clouds[name][number], scenario))
                     _write_scan(scan, clouds[name][number])
                     summary.scans += 1
                     summary.points += len(scan)
@@ -80,6 +94,8 @@ def run(
                 progress(summary.found + summary.scans, total)
             wait(step.time)
     summary.files = [file for files in clouds.values() for file in files]
+    if truth is not None:
+        summary.files += [_boxes_of(file, scenario) for file in summary.files]
     summary.files += _write_streams(scenario, folder)
     summary.files += _write_truth(scenario, folder)
     hashes = {file.relative_to(folder).as_posix(): _hash(file) for file in summary.files}
@@ -98,6 +114,20 @@ def _clouds(scenario: Scenario, scanner: ScannerOnBoard, folder: Path) -> list[P
     place.mkdir(parents=True, exist_ok=True)
     ending = FORMATS[chosen.name].endings[0]
     return [place / f"{number:06d}{ending}" for number in range(scanner.count(scenario.duration_s))]
+
+
+def _boxes_of(cloud: Path, scenario: Scenario) -> Path:
+    """The file of the boxes of a cloud."""
+    ending = ".txt" if scenario.settings.boxes == "kitti" else ".json"
+    return cloud.parent.with_name(cloud.parent.name + "-boxes") / (cloud.name.partition(".")[0] + ending)
+
+
+def _write_boxes(scenario: Scenario, truth: BoxTruth, scan: Any, file: Path) -> None:
+    frame = truth.of(scan, "points")
+    if scenario.settings.boxes == "kitti":
+        write_kitti_labels(frame, file, axes="lidar")
+    else:
+        write_nuscenes_boxes([frame], file)
 
 
 def _write_scan(scan: Any, file: Path) -> None:

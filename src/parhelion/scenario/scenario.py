@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,13 @@ from parhelion.core import config
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Trajectory
+from parhelion.motion.actors import add_person, pedestrians, traffic
+from parhelion.motion.spline import SplineMotion
 from parhelion.motion.state import BodyState
+from parhelion.motion.time_law import MotionLimits
 from parhelion.motion.vehicles.commands import Command
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
-from parhelion.scenario.bodies import Body, body_of
+from parhelion.scenario.bodies import Body, body_of, spline_of
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
 from parhelion.scenario.sensors import OnBoard, SamplerOnBoard, ScannerOnBoard, on_board
 from parhelion.weather.weather import Weather
@@ -117,7 +121,29 @@ class Scenario:
             world.weather = Weather.load(self.folder / weather)
         for row, actor in enumerate(self.settings.actors):
             self._at(f"actors[{row}]", self._add_actor, world, actor)
+        self._people(world)
         return world
+
+    def _people(self, world: World) -> None:
+        """People and traffic; they stand when the scenario is over."""
+        # Their motions begin at 0 and go on a little beyond the last scan's start.
+        until = self.settings.duration_s + 1.0
+        for row, person in enumerate(self.settings.people):
+            motion = self._at(f"people[{row}].spline", spline_of, person.spline)
+            self._at(f"people[{row}]", partial(add_person, world, motion, person.height_m, name=person.name))
+        for kind, crowds, make in (
+            ("traffic", self.settings.traffic, traffic), ("pedestrians", self.settings.pedestrians, pedestrians),
+        ):  # fmt: skip
+            for row, crowd in enumerate(crowds):
+                limits = MotionLimits(crowd.speed_m_s * 1.2, 2.0, 2.5)
+                lanes = [
+                    self._at(
+                        f"{kind}[{row}].routes[{k}]", lambda r=route, m=limits: SplineMotion(r, limits=m, closed=True)
+                    )
+                    for k, route in enumerate(crowd.routes)
+                ]
+                fill = partial(make, world, lanes, crowd.count, self.seed + row, crowd.speed_m_s, duration_s=until)
+                self._at(f"{kind}[{row}]", fill)
 
     def _add_actor(self, world: World, actor: ActorEntry) -> None:
         mesh, options = thing_of(actor, self.folder / "scenario.yaml", {})

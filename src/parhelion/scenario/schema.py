@@ -116,6 +116,24 @@ class VehicleEntry(Config):
         return self
 
 
+class PersonEntry(Config):
+    """Somebody who walks."""
+
+    name: Name = "person"
+    spline: SplineEntry
+    """Where they go; by default at the pace of walking."""
+    height_m: Annotated[float, Field(ge=0.8, le=2.3)] = 1.75
+
+
+class CrowdEntry(Config):
+    """Cars or people on closed routes, who keep their gaps."""
+
+    routes: Annotated[list[Annotated[list[Xyz], Field(min_length=3)]], Field(min_length=1)]
+    """Points of each route, which goes on from the last to the first."""
+    count: Annotated[int, Field(ge=1, le=1000)]
+    speed_m_s: Positive
+
+
 class CalmEntry(Config):
     """Flat water."""
 
@@ -189,6 +207,13 @@ class ScenarioFile(Config):
     vehicles: list[VehicleEntry] = Field(default_factory=list)
     actors: list[ActorEntry] = Field(default_factory=list)
     """Further things that move, as in a world file."""
+    people: list[PersonEntry] = Field(default_factory=list)
+    traffic: list[CrowdEntry] = Field(default_factory=list)
+    """Cars on roads."""
+    pedestrians: list[CrowdEntry] = Field(default_factory=list)
+    """People on sidewalks."""
+    boxes: Literal["none", "kitti", "nuscenes"] = "none"
+    """3D boxes of what has an instance number, for every scan."""
     sensors: Annotated[list[SensorEntry], Field(min_length=1)]
     cloud_format: str = "pcd"
     """Format of clouds, where a sensor names none."""

@@ -32,7 +32,7 @@ class ScannerOnBoard:
         options = dict(entry.options)
         if entry.rate_hz is not None:
             options["rate_hz"] = entry.rate_hz
-        self.lidar: Lidar = _made(entry, Lidar, _model(entry, folder), options)
+        self.lidar: Lidar = _made(entry, Lidar, _model(entry, folder), {"name": entry.name, **options})
         self.mount = entry.mount.pose()
         self.period_s = 1.0 / self.lidar.rate_hz
         self.length_s = float(self.lidar.shots(0.0).time.max(initial=0.0))
