@@ -144,8 +144,9 @@ def test_no_kernel_is_compiled_after_the_first_frames(sampling: str) -> None:
         dr.set_flag(dr.JitFlag.KernelHistory, False)
     assert all(len(frame) >= 5 for frame in frames)
     assert [entry["hash"] for frame in frames for entry in frame if not entry["cache_hit"]] == []
-    # Not even a known kernel in another form: every frame runs the same ones.
-    assert len({tuple(sorted(entry["hash"] for entry in frame)) for frame in frames}) == 1
+    # Not even a known kernel in another form: frames run the same ones, and leave out those that have nothing to do.
+    sets = [{entry["hash"] for entry in frame} for frame in frames]
+    assert len(set().union(*sets)) == max(len(kernels) for kernels in sets)
 
 
 def test_the_same_scan_by_brute_force() -> None:

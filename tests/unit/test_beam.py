@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import parhelion as ph
 from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES, Footprint, footprint, unit_points
 from parhelion.sensors.lidar.config import Beam
 
@@ -203,3 +204,18 @@ def test_few_sub_rays_need_no_probes() -> None:
         made = beam(sub_rays=count)
         assert made.sector.tolist() == [0] * count
         assert made.sector_rim.shape == (8, 2)
+
+
+@pytest.mark.parametrize("name", ["velodyne/vlp-16", "ouster/os1-128", "livox/mid-360"])
+def test_five_points_give_the_mean_of_all_sub_rays(name: str) -> None:
+    shape = footprint(ph.Lidar(name).config.beam)
+    weights = shape.five_point_weights()
+    assert weights is not None
+    x, y = (shape.slope.astype(np.float64) / np.abs(shape.slope).max()).T
+    for values in (x, y, x * y, x**2, y**2, 1 / (1 + 0.05 * x + 0.03 * y) ** 2):
+        assert weights @ values[:5] == pytest.approx(values.mean(), abs=1e-4)
+
+
+def test_uneven_probes_have_no_such_weights() -> None:
+    config = ph.Lidar("velodyne/vlp-16").config.beam.model_copy(update={"shape": "rectangle", "profile": "uniform"})
+    assert footprint(config).five_point_weights() is None

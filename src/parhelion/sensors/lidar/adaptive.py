@@ -32,6 +32,8 @@ MORE_PROBES = ALL_PROBES - PROBES
 PLANE_TOLERANCE_M = 2e-4
 PLANE_TOLERANCE_PER_M = 4e-6
 NORMAL_TOLERANCE = 1e-6
+# Power that varies less than this over the footprint is summed by five points: what is left out is of fourth order.
+GENTLE = 0.2
 # Probes no farther apart in range than this count as on one surface, whose middle hides what is behind it.
 _ONE_SURFACE_M = 1.0
 
@@ -155,6 +157,14 @@ def _sum_flat_beams(
     # Beams that reach over more range than the receiver can tell apart are wide, and are looked up in full.
     air = light.air.around(frame, dr.select(flat, middle, 1.0))
 
+    gentle, quick_power, quick_moment = _five_point_sum(
+        light,
+        (first, *others),
+        _on_plane(light, frame, mi.UInt32(MIDDLE), part, first, material, air)[1],
+        merge_distance,
+    )
+    gentle &= flat
+
     def step(k: Any, power: Any, moment: Any, nearest: Any, farthest: Any) -> Any:
         met, echo = _on_plane(light, frame, k, part, first, material, air)
         returned = met & (echo.power > 0)
@@ -166,9 +176,10 @@ def _sum_flat_beams(
         return k + 1, power, moment, nearest, farthest
 
     state = (mi.UInt32(0), mi.Float(0.0), mi.Float(0.0), mi.Float(NO_ECHO), mi.Float(-NO_ECHO))
-    final = dr.while_loop(state, lambda *s: flat & (s[0] < light.sub_rays.count), step)
+    final = dr.while_loop(state, lambda *s: flat & ~gentle & (s[0] < light.sub_rays.count), step)
     _, power, moment, nearest, farthest = final
-    spread = flat & (farthest - nearest > merge_distance)
+    spread = flat & ~gentle & (farthest - nearest > merge_distance)
+    power, moment = dr.select(gentle, quick_power, power), dr.select(gentle, quick_moment, moment)
     # A surface too dark or too near to send anything back is a surface still: it hides what lies behind it.
     one = flat & ~spread
     mean = Echo(middle + moment / dr.select(power > 0, power, 1.0), power, part, first.echo.actor)
@@ -182,23 +193,42 @@ def _sum_flat_beams(
     return EchoRows(engine, choose(dr, one, mean, Echo.none(engine)), *also), part, wide, specular
 
 
+def _five_point_sum(
+    light: Illumination, probes: tuple[Probe, ...], middle: Echo, merge_distance: Any
+) -> tuple[Any, Any, Any]:
+    """Power of all sub-rays, and power times range from the first probe's, by four probes and the middle.
+
+    Exact for what is cubic over the footprint. First: where it may be used, which is where power hardly varies and
+    all echoes are sure to be one.
+    """
+    dr, mi = light.engine.dr, light.engine.mi
+    weights = light.sub_rays.five_point_weights
+    if weights is None:
+        return mi.Bool(False), mi.Float(0.0), mi.Float(0.0)
+    start = probes[0].echo.range
+    power, moment, low, high = mi.Float(0.0), mi.Float(0.0), mi.Float(middle.range), mi.Float(middle.range)
+    even = middle.power > 0.0
+    for echo, weight in zip((*(probe.echo for probe in probes), middle), weights.tolist(), strict=True):
+        share = (weight * light.sub_rays.count) * echo.power
+        power, moment = power + share, moment + share * (echo.range - start)
+        even &= dr.abs(echo.power - middle.power) < GENTLE * middle.power
+        low, high = dr.select(echo.range < low, echo.range, low), dr.select(echo.range > high, echo.range, high)
+    # Between the probes the rim may lie farther off, by the diagonal of a square.
+    return even & ((high - low) * 1.5 < merge_distance), power, moment
+
+
 def _wide_rows(
     light: Illumination, beams: Beams, wide_beams: Any, part: Any, probes: ProbeRows
 ) -> tuple[EchoRows, int]:
     """All slots of the wide beams, and how many rays that took."""
     engine = light.engine
     dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
-    index = dr.arange(mi.UInt32, len(wide_beams) * slots)
-    row = index // slots
-    sub_ray = index - row * slots
-    beam = dr.gather(mi.UInt32, wide_beams, row)
-    is_probe = sub_ray < PROBES
-    probe = probes.at(beam * PROBES + dr.select(is_probe, sub_ray, 0))
-    on = dr.gather(mi.UInt32, part, beam)
-    _, flat = _on_plane(light, beams.frame(engine, beam), sub_ray, on, probe)
-    rows = EchoRows(engine, choose(dr, is_probe, probe.echo, flat))
-
-    mixed = dr.compress(dr.gather(mi.UInt32, part, wide_beams) == DISAGREE)
+    # Rows of zeros have no power, and so count for nothing.
+    rows = EchoRows.of_words(engine, dr.zeros(mi.UInt32, 4 * len(wide_beams) * slots))
+    on_part = dr.gather(mi.UInt32, part, wide_beams)
+    mixed = dr.compress(on_part == DISAGREE)
+    if len(mixed) < len(wide_beams):
+        _fill_spread(light, beams, wide_beams, dr.compress(on_part < DISAGREE), part, probes, rows)
     if len(mixed) == 0:
         return rows, 0
     # `mixed` numbers wide beams: those that are wide because their probes disagree.
@@ -208,7 +238,7 @@ def _wide_rows(
     frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
     sub_ray = PROBES + index - number * MORE_PROBES
     more = ProbeRows(engine, *light.trace(frame, sub_ray))
-    rows.put(row * slots + sub_ray, more.echoes.at(index))
+    _put_probes(light, wide_beams, mixed, probes, more, rows)
 
     left = _fill_eighths(light, beams, wide_beams, mixed, rows, probes, more)
     if len(left):
@@ -217,6 +247,40 @@ def _wide_rows(
         echo, _, _ = light.trace(frame, left - row * slots)
         rows.put(left, echo)
     return rows, len(mixed) * MORE_PROBES + len(left)
+
+
+def _fill_spread(
+    light: Illumination, beams: Beams, wide_beams: Any, spread: Any, part: Any, probes: ProbeRows, rows: EchoRows
+) -> None:
+    """Fill all slots of beams that are wide because their one plane reaches over much range."""
+    engine = light.engine
+    dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
+    index = dr.arange(mi.UInt32, len(spread) * slots)
+    number = index // slots
+    sub_ray = index - number * slots
+    row = dr.gather(mi.UInt32, spread, number)
+    beam = dr.gather(mi.UInt32, wide_beams, row)
+    on = dr.gather(mi.UInt32, part, beam)
+    _, echo = _on_plane(light, beams.frame(engine, beam), sub_ray, on, probes.at(beam * PROBES))
+    rows.put(row * slots + sub_ray, echo)
+
+
+def _put_probes(
+    light: Illumination, wide_beams: Any, mixed: Any, probes: ProbeRows, more: ProbeRows, rows: EchoRows
+) -> None:
+    """Put what all probes of mixed beams met into their slots."""
+    dr, mi = light.engine.dr, light.engine.mi
+    index = dr.arange(mi.UInt32, len(mixed) * ALL_PROBES)
+    number = index // ALL_PROBES
+    k = index - number * ALL_PROBES
+    row = dr.gather(mi.UInt32, mixed, number)
+    beam = dr.gather(mi.UInt32, wide_beams, row)
+    early = k < PROBES
+    echo = choose(
+        dr, early, probes.echoes.at(beam * PROBES + dr.select(early, k, 0), early),
+        more.echoes.at(number * MORE_PROBES + dr.select(early, 0, k - PROBES), ~early),
+    )  # fmt: skip
+    rows.put(row * light.sub_rays.count + k, echo)
 
 
 def _fill_eighths(

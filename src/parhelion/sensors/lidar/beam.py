@@ -39,6 +39,19 @@ class Footprint:
     def __len__(self) -> int:
         return len(self.weight)
 
+    def five_point_weights(self) -> NDArray[np.float64] | None:
+        """Weights of the four probes and the middle that give the mean over all sub-rays of anything quadratic.
+
+        None where there are none: footprints whose probes do not lie evenly about the middle.
+        """
+        if len(self) <= ALL_PROBES:
+            return None
+        x, y = (self.slope.astype(np.float64) / max(float(np.abs(self.slope).max()), 1e-12)).T
+        forms = np.stack([np.ones_like(x), x, y, x * x, y * y, x * y])
+        weights, *_ = np.linalg.lstsq(forms[:, : MIDDLE + 1], forms.mean(axis=1), rcond=None)
+        exact = np.allclose(forms[:, : MIDDLE + 1] @ weights, forms.mean(axis=1), atol=1e-5)
+        return weights if exact and np.all(weights > 0.0) else None
+
 
 def footprint(beam: Beam) -> Footprint:
     """Sub-rays of equal weight, spread so that centre and width of the sampled beam are those of the real one."""

@@ -169,6 +169,7 @@ class SubRays:
         rows = np.concatenate([footprint.slope, footprint.offset], axis=1)
         self._rows = engine.table(rows)
         self.weight = float(footprint.weight[0])  # equal by construction
+        self.five_point_weights = footprint.five_point_weights()
         self.sector, self.sector_rim = (engine.table(a) for a in (footprint.sector, footprint.sector_rim))
 
     def ray(self, frame: BeamFrame, sub_ray: Any) -> tuple[Any, Any]:
