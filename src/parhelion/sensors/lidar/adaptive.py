@@ -51,6 +51,8 @@ def illuminate_adaptively(light: Illumination, beams: Beams, merge_distance: Any
     narrow, part, wide, specular = _sum_flat_beams(light, beams, probes, merge_distance)
     casts = beams.count * PROBES
     wide_beams = dr.compress(wide)
+    # Picked out now, since whoever asks later waits for all kernels that were begun in between.
+    specular = dr.compress(specular) if light.target.has_specular else None
     if len(wide_beams) == 0:
         return Echoes(slots, None, wide_beams, narrow, None, casts, probes, specular)
     place = dr.full(mi.UInt32, NOTHING, beams.count)

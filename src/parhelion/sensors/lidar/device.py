@@ -27,7 +27,7 @@ from parhelion.sensors.lidar.noise import background_noise_factor
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.receiver import Detector, detect
 from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S, Reporter, Row, collect, report, scans_of
-from parhelion.sensors.lidar.scatterers import ScattererRows, draw_scatterers
+from parhelion.sensors.lidar.scatterers import ScattererRows, count_scatterers, draw_scatterers
 from parhelion.sensors.lidar.specular import ROWS as SPECULAR_ROWS
 from parhelion.sensors.lidar.specular import trace_specular
 from parhelion.sensors.lidar.target import Target
@@ -209,14 +209,16 @@ class LidarOnDevice:
         beams, keys = self._emit(target, table, motions, times, streams, lucky=WeatherOnDevice.lucky(weather))
         launch = self._launch_weather(target, weather, times[0], beams)
         air = Air(self.optics.extinction) if launch is None else launch.air
+        scatterers = None if launch is None else launch.scatterers
+        drawn = None if scatterers is None else count_scatterers(self.engine, scatterers, beams, keys)
         light = Illumination(target, self.sub_rays, self.optics, air)
         if self.sampling == "adaptive":
             echoes = illuminate_adaptively(light, beams, self.detector.merge_distance)
         else:
             echoes = light.fixed(beams)
         in_air = None
-        if launch is not None and launch.scatterers is not None:
-            in_air = draw_scatterers(self.engine, launch.scatterers, echoes, beams, keys, air)
+        if scatterers is not None and drawn is not None:
+            in_air = draw_scatterers(self.engine, scatterers, drawn, echoes, beams, keys, air)
         receive = partial(
             self._receive, beams=beams, keys=keys, in_air=in_air, displaced=None if launch is None else launch.displaced
         )
@@ -303,7 +305,8 @@ class LidarOnDevice:
         if launch is not None and launch.scatterers is not None:
             # A digitised signal has room for all of the fog's echo, where a return keeps its peak alone.
             background, launch.scatterers.soft = launch.fog_signal, None
-            in_air = draw_scatterers(self.engine, launch.scatterers, echoes, beams, keys, air)
+            drawn = count_scatterers(self.engine, launch.scatterers, beams, keys)
+            in_air = draw_scatterers(self.engine, launch.scatterers, drawn, echoes, beams, keys, air)
             if in_air is not None:
                 everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)
                 blocks = in_air.join(self.engine, blocks, everyone)

@@ -113,7 +113,7 @@ class Echoes:
     probes: Any = None
     """What the first four sub-rays of every beam met, as `adaptive.ProbeRows`, where adaptive sampling traced them."""
     specular: Any = None
-    """Which beams have a probe on glass, water or a mirror; None where it was not asked yet."""
+    """Numbers of the beams that have a probe on glass, water or a mirror; None where it was not asked yet."""
 
     def reach(self, engine: Engine, beam: Any, active: Any) -> Any:
         """Range of the farthest surface that beams meet [m], NO_ECHO where some of the beam meets none."""

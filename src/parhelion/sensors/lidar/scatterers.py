@@ -163,10 +163,23 @@ class ScattererRows:
         return [*blocks, Block(self.rows, first, count)]
 
 
-def draw_scatterers(
-    engine: Engine, scatterers: Scatterers, echoes: Echoes, beams: Beams, keys: tuple[Any, Any], air: Air
-) -> ScattererRows | None:
-    """Echoes of the air in every beam; those behind the surfaces it meets are not there."""
+@dataclass
+class ScattererCounts:
+    """How many echoes of the air each beam has."""
+
+    fixed: int
+    """Of fog and dust, the same for all beams."""
+    falling: list[Any]
+    """Drops and flakes of each kind."""
+    total: Any
+    first: Any
+    """Row of each beam's first one."""
+    size: int
+    """Of all beams."""
+
+
+def count_scatterers(engine: Engine, scatterers: Scatterers, beams: Beams, keys: tuple[Any, Any]) -> ScattererCounts:
+    """Draw how many there are. Asked before rays are cast, since the answer is waited for."""
     dr, mi = engine.dr, engine.mi
     beam = dr.arange(mi.UInt32, beams.count)
     shot, scan = beams.shot, beams.scan
@@ -187,9 +200,28 @@ def draw_scatterers(
         size = int(first[beams.count - 1] + total[beams.count - 1])
     else:
         first, size = beam * fixed, beams.count * fixed
-    if size == 0:
+    return ScattererCounts(fixed, counts, total, first, size)
+
+
+def draw_scatterers(
+    engine: Engine,
+    scatterers: Scatterers,
+    drawn: ScattererCounts,
+    echoes: Echoes,
+    beams: Beams,
+    keys: tuple[Any, Any],
+    air: Air,
+) -> ScattererRows | None:
+    """Echoes of the air in every beam; those behind the surfaces it meets are not there."""
+    if drawn.size == 0:
         return None
-    store = _Store(engine, dr.zeros(mi.UInt32, 4 * size))
+    dr, mi = engine.dr, engine.mi
+    beam = dr.arange(mi.UInt32, beams.count)
+    shot, scan = beams.shot, beams.scan
+    key = tuple(dr.gather(mi.UInt32, word, scan) for word in keys)
+    frame = beams.frame(engine, beam)
+    fixed, counts, total, first = drawn.fixed, drawn.falling, drawn.total, drawn.first
+    store = _Store(engine, dr.zeros(mi.UInt32, 4 * drawn.size))
     reach = echoes.reach(engine, beam, total > 0)
     row = first
     if scatterers.soft is not None:
