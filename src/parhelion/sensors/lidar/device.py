@@ -32,7 +32,7 @@ from parhelion.sensors.lidar.specular import ROWS as SPECULAR_ROWS
 from parhelion.sensors.lidar.specular import trace_specular
 from parhelion.sensors.lidar.target import Target
 from parhelion.sensors.lidar.weathered import LaunchWeather, WeatherOnDevice
-from parhelion.weather.medium import medium
+from parhelion.weather.medium import Medium, medium
 from parhelion.weather.weather import Weather
 
 # Sub-ray slots of one launch: enough to keep the device busy, few enough to keep memory flat (12 bytes a slot).
@@ -88,6 +88,7 @@ class LidarOnDevice:
         )
         self.weather = WeatherOnDevice(engine, config, constant, self.noise_sigma if noise else 0.0)
         self._group: int | None = None
+        self._still: tuple[Weather, Medium] | None = None
         self._table: ShotTable | None = None
         self._shots: ShotArrays | None = None
         self._reporter: Reporter | None = None
@@ -180,18 +181,23 @@ class LidarOnDevice:
         return beams, keys
 
     def _launch_weather(
-        self, target: Target, weather: Weather | None, time: float, beams: Beams
+        self, target: Target, weather: Weather | None, time: float, beams: Beams, keys: tuple[Any, Any]
     ) -> LaunchWeather | None:
         """The weather of a launch, or None in clear air."""
         if weather is None:
             return None
-        air = medium(weather, time, self.config.wavelength_nm)
+        # Weather that does not change with time is worked out once; it is frozen, so one object is one weather.
+        if self._still is None or self._still[0] is not weather:
+            air = medium(weather, time, self.config.wavelength_nm)
+            self._still = (weather, air) if weather.is_still else None
+        else:
+            air = self._still[1]
         if air.is_clear:
             return None
         assert self._table is not None
         if self._group is None:
             self._group = group_size(self._table)
-        return self.weather.prepare(weather, air, beams, self._group, target.scene.origin)
+        return self.weather.prepare(weather, air, beams, self._group, target.scene.origin, keys=keys)
 
     def scan(
         self,
@@ -207,18 +213,16 @@ class LidarOnDevice:
         if len(table) == 0:
             raise ConfigError(f"{self.config.name}: the pattern has no shots")
         beams, keys = self._emit(target, table, motions, times, streams, lucky=WeatherOnDevice.lucky(weather))
-        launch = self._launch_weather(target, weather, times[0], beams)
+        launch = self._launch_weather(target, weather, times[0], beams, keys)
         air = Air(self.optics.extinction) if launch is None else launch.air
-        scatterers = None if launch is None else launch.scatterers
-        drawn = None if scatterers is None else count_scatterers(self.engine, scatterers, beams, keys)
         light = Illumination(target, self.sub_rays, self.optics, air)
         if self.sampling == "adaptive":
             echoes = illuminate_adaptively(light, beams, self.detector.merge_distance)
         else:
             echoes = light.fixed(beams)
         in_air = None
-        if scatterers is not None and drawn is not None:
-            in_air = draw_scatterers(self.engine, scatterers, drawn, echoes, beams, keys, air)
+        if launch is not None and launch.scatterers is not None:
+            in_air = draw_scatterers(self.engine, launch.scatterers, launch.drawn, echoes, beams, keys, air)
         receive = partial(
             self._receive, beams=beams, keys=keys, in_air=in_air, displaced=None if launch is None else launch.displaced
         )
@@ -297,7 +301,7 @@ class LidarOnDevice:
             raise ConfigError(f"shots: row numbers must be from 0 to {len(table) - 1}")
         lucky = WeatherOnDevice.lucky(weather)
         beams, keys = self._emit(target, table, [motion], [start], [stream], lucky=lucky)
-        launch = self._launch_weather(target, weather, start, beams)
+        launch = self._launch_weather(target, weather, start, beams, keys)
         air = Air(self.optics.extinction) if launch is None else launch.air
         echoes = Illumination(target, self.sub_rays, self.optics, air).fixed(beams)
         blocks = echoes.blocks(self.engine, self.engine.dr.arange(self.engine.mi.UInt32, beams.count))
@@ -305,7 +309,9 @@ class LidarOnDevice:
         if launch is not None and launch.scatterers is not None:
             # A digitised signal has room for all of the fog's echo, where a return keeps its peak alone.
             background, launch.scatterers.soft = launch.fog_signal, None
-            drawn = count_scatterers(self.engine, launch.scatterers, beams, keys)
+            drawn = count_scatterers(
+                self.engine, launch.scatterers.falling, int(bool(launch.scatterers.dust)), beams, keys
+            )
             in_air = draw_scatterers(self.engine, launch.scatterers, drawn, echoes, beams, keys, air)
             if in_air is not None:
                 everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)

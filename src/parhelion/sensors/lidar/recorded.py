@@ -30,7 +30,7 @@ from parhelion.sensors.lidar.noise import background_noise_factor
 from parhelion.sensors.lidar.receiver import Detector, detect, echo_of
 from parhelion.sensors.lidar.recorded_shots import RecordedShots, recorded_shots
 from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S
-from parhelion.sensors.lidar.scatterers import count_scatterers, draw_scatterers
+from parhelion.sensors.lidar.scatterers import draw_scatterers
 from parhelion.sensors.lidar.target import NO_MATERIAL
 from parhelion.sensors.lidar.weathered import WeatherOnDevice
 from parhelion.weather.medium import Medium, medium
@@ -117,14 +117,14 @@ class _Launch:
         key = tuple(self.engine.table(np.array([word], np.uint32)) for word in self.stream.key)
         beams = self._beams(shots, direction, pose)
         device = _device(self.lidar, self.engine, self.sigma)
-        launch = device.prepare(self.weather, self.air, beams, 1, pose.xyz, clear_per_m=0.0)
+        launch = device.prepare(self.weather, self.air, beams, 1, pose.xyz, keys=(key[0], key[1]), clear_per_m=0.0)
         echoes = self._surfaces(cloud, shots, length, reflectance, beams, launch.air)
         beam = dr.arange(mi.UInt32, shots.count)
         blocks = echoes.blocks(self.engine, beam)
         if launch.scatterers is not None:
-            air, keys = launch.scatterers, (key[0], key[1])
-            drawn = count_scatterers(self.engine, air, beams, keys)
-            in_air = draw_scatterers(self.engine, air, drawn, echoes, beams, keys, launch.air)
+            in_air = draw_scatterers(
+                self.engine, launch.scatterers, launch.drawn, echoes, beams, (key[0], key[1]), launch.air
+            )
             if in_air is not None:
                 blocks = in_air.join(self.engine, blocks, beam)
         returns = detect(self.engine, self._detector(shots), blocks, beams, beam, key)  # type: ignore[arg-type]

@@ -178,16 +178,21 @@ class ScattererCounts:
     """Of all beams."""
 
 
-def count_scatterers(engine: Engine, scatterers: Scatterers, beams: Beams, keys: tuple[Any, Any]) -> ScattererCounts:
-    """Draw how many there are. Asked before rays are cast, since the answer is waited for."""
+def count_scatterers(
+    engine: Engine,
+    falling_kinds: list[tuple[Falling, FieldOnDevice | None]],
+    fixed: int,
+    beams: Beams,
+    keys: tuple[Any, Any],
+) -> ScattererCounts:
+    """Draw how many there are, with `fixed` ones in every beam. Asked early, since the answer is waited for."""
     dr, mi = engine.dr, engine.mi
     beam = dr.arange(mi.UInt32, beams.count)
     shot, scan = beams.shot, beams.scan
     key = tuple(dr.gather(mi.UInt32, word, scan) for word in keys)
     frame = beams.frame(engine, beam)
-    fixed = int(scatterers.soft is not None) + int(bool(scatterers.dust))
     counts = []
-    for falling, field in scatterers.falling:
+    for falling, field in falling_kinds:
         u = to_unit(words(key, shot, _COUNT_DRAW[falling.origin])[0])  # type: ignore[arg-type]
         # They fall within a few metres of the sensor, where density is that at its front.
         counts.append(falling.count(u, mi.Float(1.0) if field is None else field.factor(frame, 2.0)))

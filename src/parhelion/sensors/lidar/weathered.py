@@ -23,13 +23,15 @@ from parhelion.sensors.lidar.scatterers import (
     SNOW,
     SOFT_DEVIATION,
     Falling,
+    ScattererCounts,
     Scatterers,
     SoftEcho,
+    count_scatterers,
 )
 from parhelion.weather.detectable import detectable
 from parhelion.weather.drop_sizes import drop_sizes
 from parhelion.weather.fog import near_overlap, soft_echo
-from parhelion.weather.medium import Medium
+from parhelion.weather.medium import Component, Medium
 from parhelion.weather.rain import drop_backscatter, goodin2019_range_sigma, rain_range_shift, vane_range
 from parhelion.weather.snow import flake_backscatter
 from parhelion.weather.weather import Weather
@@ -48,6 +50,8 @@ class LaunchWeather:
 
     air: Air
     scatterers: Scatterers | None
+    drawn: ScattererCounts
+    """How many echoes of the air there are."""
     fog_signal: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None
     """Signal of fog of mean density in units of P_min, by range [m]; None where there is no fog."""
     displaced: Callable[[Any, Any, Any], Any] | None
@@ -63,6 +67,7 @@ class WeatherOnDevice:
         self.floor = max(1.0 - 5.0 * noise_sigma, _LEAST_FLOOR)
         self.pulse_length_m = SPEED_OF_LIGHT_M_S * config.receiver.pulse_length_ns * 1e-9
         self._falling: dict[tuple[Any, ...], Falling | None] = {}
+        self._fields: dict[str, tuple[Medium, NDArray[np.float64], FieldOnDevice]] = {}
         self._soft: dict[tuple[float, float], tuple[float, float, Any]] = {}
 
     @staticmethod
@@ -78,6 +83,7 @@ class WeatherOnDevice:
         group: int,
         local_origin: NDArray[np.float64],
         *,
+        keys: tuple[Any, Any],
         clear_per_m: float | None = None,
     ) -> LaunchWeather:
         """Everything for the beams of a launch; `clear_per_m` is the extinction of air without weather [1/m]."""
@@ -92,7 +98,7 @@ class WeatherOnDevice:
         for part in medium.components:
             with_luck = lucky and part.kind == "rain"
             if part.field is not None:
-                fields[part.kind] = FieldOnDevice(engine, part, medium, local_origin)
+                fields[part.kind] = self._field(part, medium, local_origin)
                 (own if with_luck else common).append(fields[part.kind])
             elif with_luck:
                 lucky_extinction = dr.opaque(mi.Float, part.extinction_per_m)
@@ -103,6 +109,10 @@ class WeatherOnDevice:
         reach = dr.opaque(mi.Float, self.config.range.max_m)
         soft = self._soft_echo(medium, fields.get("fog"), mean)
         air = Air(extinction, lucky_extinction)
+        falling = self._all_falling(weather, medium, mean, fields)
+        # Counts are waited for, so they come before anything that takes long.
+        fixed = int(soft is not None) + int(bool(medium.dust))
+        drawn = count_scatterers(engine, falling, fixed, beams, keys)
         if common:
             watched = fields.get("fog") if soft is not None else None
             table = DepthTable(engine, beams, group, common, reach, watched=watched, other_extinction=extinction)
@@ -116,7 +126,6 @@ class WeatherOnDevice:
             for grid, per_mass in medium.dust
         ]
         air.tables += dust
-        falling = self._all_falling(weather, medium, mean, fields)
         if falling:
             depth = sum(kind.depth for kind, _ in falling)
             zone = max(kind.farthest_m for kind, _ in falling)
@@ -126,7 +135,15 @@ class WeatherOnDevice:
             gain = 0.5 * self.pulse_length_m / (DUST_LIDAR_RATIO_SR * self.constant.threshold)
             scatterers = Scatterers(falling, soft, dust, dr.opaque(mi.Float, gain), reach)
         signal = partial(self._fog_signal, medium.backscatter_per_m_sr, mean) if medium.backscatter_per_m_sr else None
-        return LaunchWeather(air, scatterers, signal, self._displaced(weather, medium))
+        return LaunchWeather(air, scatterers, drawn, signal, self._displaced(weather, medium))
+
+    def _field(self, part: Component, medium: Medium, local_origin: NDArray[np.float64]) -> FieldOnDevice:
+        """A field on the device, kept while weather and world stay the same."""
+        kept = self._fields.get(part.kind)
+        if kept is None or kept[0] is not medium or not np.array_equal(kept[1], local_origin):
+            kept = (medium, local_origin, FieldOnDevice(self.engine, part, medium, local_origin))
+            self._fields[part.kind] = kept
+        return kept[2]
 
     # ---- drops and flakes --------------------------------------------------------------------------------------
 
