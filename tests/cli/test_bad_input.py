@@ -109,7 +109,7 @@ def test_convert_refuses_to_replace(run, fails, tmp_path: Path) -> None:
     assert target.read_text() == "mine"
     assert run("convert", source, target, "--force").exit_code == 0
     assert target.read_bytes().startswith(b"ply")
-    assert "into itself" in fails("convert", source, source, "--force")
+    assert "would be replaced" in fails("convert", source, source, "--force")
 
 
 def test_convert_of_nothing(fails, tmp_path: Path) -> None:

@@ -343,7 +343,7 @@ def test_what_cannot_be_done_is_one_sentence(fails: Fails, folder: Path, tmp_pat
     assert not (tmp_path / "out").exists()
     assert "no such file" in fails("weather", tmp_path / "gone.pcd", "-o", tmp_path / "x.pcd", *command)
     assert "same folder" in fails("weather", folder, "-o", folder, *command)
-    assert "replaced by itself" in fails("weather", folder / "a.pcd", "-o", folder / "a.pcd", "--overwrite", *command)
+    assert "would be replaced" in fails("weather", folder / "a.pcd", "-o", folder / "a.pcd", "--overwrite", *command)
     assert "--overwrite" in fails("weather", folder / "a.pcd", "-o", folder / "b.ply", *command)
     assert "unknown file ending" in fails("weather", folder / "a.pcd", "-o", tmp_path / "x.what", *command)
     assert "must end in" in fails("weather", folder, "-o", tmp_path / "out", *command, "--png", tmp_path / "x.gif")

@@ -149,12 +149,12 @@ def test_saving_leaves_an_earlier_file_whole(tmp_path: Path, monkeypatch: pytest
         self.touch()
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_text", full_disk)
+    monkeypatch.setattr(Path, "write_bytes", full_disk)
     with pytest.raises(ConfigError, match=r"w\.yaml: cannot be written \(No space left on device\)"):
         Weather().save(file)
     assert file.read_text() == before
     assert [path.name for path in file.parent.iterdir()] == ["w.yaml"]
-    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="cannot be written"):
         Weather().save(tmp_path / "file" / "w.yaml")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -64,6 +63,8 @@ class CloudFiles:
     def write(self, cloud: PointCloud, number: int = 0) -> None:
         """Write one cloud, whole or not at all."""
         file = self.file(number)
+        from parhelion.io import write_noting_drops
+
         for note in write_noting_drops(cloud, file, self.format):
             self.dropped[note] = self.dropped.get(note, 0) + 1
         self.written.append(file)
@@ -76,23 +77,6 @@ class CloudFiles:
             older = [file for file in self.path.glob(f"*{self.file(0).suffix}") if file.name not in mine]
             if older:
                 warn(f"{self.path}: {len(older)} older files are there too, such as {older[0].name}")
-
-
-def write_noting_drops(cloud: PointCloud, file: Path, format: str) -> list[str]:
-    """Write a cloud; what the format could not hold, in words that are the same for every file."""
-    from parhelion.io import FieldsDroppedWarning, write_cloud
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        write_cloud(cloud, file, format=format)
-    notes = []
-    for entry in caught:
-        text = str(entry.message)
-        if issubclass(entry.category, FieldsDroppedWarning):
-            notes.append(text.removeprefix(f"{file}: "))
-        else:
-            warnings.warn(text, entry.category, stacklevel=2)
-    return notes
 
 
 def tell_drops(dropped: dict[str, int]) -> None:
@@ -124,3 +108,17 @@ def check_file(path: Path) -> None:
         raise FormatError(f"{path}: the folder {folder} does not exist")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise FormatError(f"{path}: the folder {folder} cannot be written to")
+
+
+def stem(file: Path) -> str:
+    """The name without its ending; nuScenes' `.pcd.bin` is one ending."""
+    name = file.name
+    return name[: -len(".pcd.bin")] if name.lower().endswith(".pcd.bin") else file.stem
+
+
+def check_not_itself(source: Path, target: Path) -> None:
+    """See that a file is not to be replaced by what is made of it."""
+    from parhelion.core.errors import FormatError
+
+    if target.exists() and source.samefile(target):
+        raise FormatError(f"{source}: would be replaced by what is made of it; choose another name")

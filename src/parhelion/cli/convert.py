@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.clouds import DEFAULT_FORMAT, check_file, make_folder, tell_drops, write_noting_drops
+from parhelion.cli.clouds import DEFAULT_FORMAT, check_file, check_not_itself, make_folder, stem, tell_drops
 from parhelion.cli.failures import warn
 
 EXAMPLES = (
@@ -52,11 +52,11 @@ def _file_pair(source: Path, target: Path, format: str | None) -> tuple[Path, Pa
 
     if target.is_dir():
         kind = FORMATS[format_of(target, format or DEFAULT_FORMAT).name]
-        target = target / f"{_stem(source)}{kind.endings[0]}"
+        target = target / f"{stem(source)}{kind.endings[0]}"
     else:
         format_of(target, format)
         check_file(target)
-    _not_itself(source, target)
+    check_not_itself(source, target)
     return source, target
 
 
@@ -73,13 +73,13 @@ def _folder_pairs(source: Path, target: Path, format: str | None, read_as: str |
     if not found:
         raise FormatError(f"{source}: no clouds in this folder ({', '.join(endings)})")
     make_folder(target)
-    pairs = [(file, target / f"{_stem(file)}{ending}") for file in found]
+    pairs = [(file, target / f"{stem(file)}{ending}") for file in found]
     names = [new.name for _, new in pairs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise FormatError(f"{source}: several files would become {target / twice}; convert them one by one")
     for old, new in pairs:
-        _not_itself(old, new)
+        check_not_itself(old, new)
     return pairs
 
 
@@ -96,25 +96,12 @@ def _is_cloud(file: Path, endings: tuple[str, ...]) -> bool:
     return file.name.lower().endswith(endings)
 
 
-def _stem(file: Path) -> str:
-    """The name without its ending; nuScenes' `.pcd.bin` is one ending."""
-    name = file.name
-    return name[: -len(".pcd.bin")] if name.lower().endswith(".pcd.bin") else file.stem
-
-
-def _not_itself(source: Path, target: Path) -> None:
-    from parhelion.core.errors import FormatError
-
-    if target.exists() and source.samefile(target):
-        raise FormatError(f"{source}: would be converted into itself")
-
-
 def _convert_all(
     pairs: list[tuple[Path, Path]], format: str | None, read_as: str | None, *, as_folder: bool
 ) -> tuple[dict[str, int], int]:
     """Convert each: what was lost and in how many files, and how many files of a folder could not be read."""
     from parhelion.core.errors import FormatError
-    from parhelion.io import format_of, read_cloud
+    from parhelion.io import format_of, read_cloud, write_noting_drops
 
     dropped: dict[str, int] = {}
     unreadable = 0

@@ -48,9 +48,12 @@ def demo(
     seconds: Annotated[float, typer.Option(min=0.1, max=LONGEST_S, help="Length of the trip, in s.")] = 10.0,
 ) -> None:
     """Take a vessel through a harbour in rain and write clouds, IMU samples, trajectory, a picture and a report."""
+    import yaml
+
     from parhelion.cli.report import first_points, write_report
     from parhelion.cli.summary import Tally
     from parhelion.core.config import parse
+    from parhelion.core.files import write_whole
     from parhelion.pictures import Drive
     from parhelion.scenario.scenario import Scenario
     from parhelion.scenario.schema import ScenarioFile
@@ -58,7 +61,10 @@ def demo(
     began = clock.perf_counter()
     make_folder(output)
     files = CloudFiles.at(output / "clouds", "pcd", several=True)
-    scenario = Scenario(parse(ScenarioFile, scenario_of(seconds, seed), "demo"))
+    described = scenario_of(seconds, seed)
+    scenario = Scenario(parse(ScenarioFile, described, "demo"))
+    text = yaml.safe_dump(described, sort_keys=False, default_flow_style=None, width=110)
+    write_whole(output / "scenario.yaml", text.encode("utf-8"))
     scanner = scenario.scanners[0]
     start_engine()
     tally, drive = Tally(), Drive()
@@ -92,6 +98,7 @@ wrote {files.path}/  {len(files.written)} clouds (binary PCD)
       {stream}  100 samples a second of the IMU
       {picture}  look at this one first
       {page}  the same in words
+      {output / "scenario.yaml"}  all of it as a file to change: parhelion run
 
 next: parhelion scan --world city --sensor ouster/os1-128 --visibility 100 -o scan.ply --png scan.png""")
 

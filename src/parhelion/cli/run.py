@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from parhelion.cli import screen
+from parhelion.cli.clouds import tell_drops
 from parhelion.cli.engine import start_engine
 from parhelion.cli.failures import warn
 
@@ -52,6 +53,7 @@ def run(
         summary = whole.run(output, realtime=realtime, progress=progress)
         if not whole.scan_count:
             advance()
+    tell_drops(summary.dropped)
     if summary.found:
         warn(f"{summary.found} clouds of an earlier run were kept")
     pace = whole.duration_s / summary.seconds if summary.seconds else 0.0

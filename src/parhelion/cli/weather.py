@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.clouds import check_file, make_folder, tell_drops, write_noting_drops
+from parhelion.cli.clouds import check_file, check_not_itself, make_folder, stem, tell_drops
 from parhelion.cli.engine import start_engine
 from parhelion.cli.failures import warn
 from parhelion.cli.scan import parse_pose
@@ -194,6 +194,8 @@ class _Run:
                 raise type(error)(f"{job.source}: {reason}") from None
             self.failed.setdefault(reason, []).append(job.source)
             return
+        from parhelion.io import write_noting_drops
+
         make_folder(job.target.parent)
         add_counts(self.dropped, dict.fromkeys(write_noting_drops(wet, job.target, job.format), 1))
         self._count(cloud, wet)
@@ -266,11 +268,11 @@ def _file_job(source: Path, output: Path, format: str | None) -> _Job:
 
     if output.is_dir():
         kind = format_of(source, format)
-        output = output / f"{_stem(source)}{kind.endings[0]}"
+        output = output / f"{stem(source)}{kind.endings[0]}"
     else:
         kind = format_of(output, format)
         check_file(output)
-    _not_itself(source, output)
+    check_not_itself(source, output)
     return _Job(0, source, output, kind.name)
 
 
@@ -291,11 +293,11 @@ def _folder_jobs(source: Path, output: Path, format: str | None, read_as: str | 
     taken: set[Path] = set()
     for number, file in enumerate(found):
         kind = format_of(file, format or read_as)
-        target = output / file.parent.relative_to(source) / f"{_stem(file)}{kind.endings[0]}"
+        target = output / file.parent.relative_to(source) / f"{stem(file)}{kind.endings[0]}"
         if target in taken:
             raise FormatError(f"{source}: several files would become {target}; do them one by one")
         taken.add(target)
-        _not_itself(file, target)
+        check_not_itself(file, target)
         yield _Job(number, file, target, kind.name)
 
 
@@ -310,16 +312,3 @@ def _readable_endings(read_as: str | None) -> tuple[str, ...]:
 def _is_cloud(file: Path, folder: Path, endings: tuple[str, ...]) -> bool:
     hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
     return not hidden and file.name.lower().endswith(endings) and file.is_file()
-
-
-def _stem(file: Path) -> str:
-    """The name without its ending; nuScenes' `.pcd.bin` is one ending."""
-    name = file.name
-    return name[: -len(".pcd.bin")] if name.lower().endswith(".pcd.bin") else file.stem
-
-
-def _not_itself(source: Path, target: Path) -> None:
-    from parhelion.core.errors import FormatError
-
-    if target.exists() and source.samefile(target):
-        raise FormatError(f"{source}: would be replaced by itself in weather; choose another OUT")

@@ -2,6 +2,15 @@
 
 from parhelion.io.atomic import atomic_write
 from parhelion.io.columns import FieldsDroppedWarning
-from parhelion.io.formats import FORMATS, Format, format_of, read_cloud, write_cloud
+from parhelion.io.formats import FORMATS, Format, format_of, read_cloud, write_cloud, write_noting_drops
 
-__all__ = ["FORMATS", "FieldsDroppedWarning", "Format", "atomic_write", "format_of", "read_cloud", "write_cloud"]
+__all__ = [
+    "FORMATS",
+    "FieldsDroppedWarning",
+    "Format",
+    "atomic_write",
+    "format_of",
+    "read_cloud",
+    "write_cloud",
+    "write_noting_drops",
+]

@@ -120,3 +120,18 @@ def write_cloud(cloud: PointCloud, path: str | PathLike[str], *, format: str | N
     if dropped:
         message = f"{file}: {kind.name} cannot hold {', '.join(dropped)}; left out"
         warnings.warn(message, FieldsDroppedWarning, stacklevel=2)
+
+
+def write_noting_drops(cloud: PointCloud, file: Path, format: str) -> list[str]:
+    """Write a cloud; what the format could not hold, in words that are the same for every file."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        write_cloud(cloud, file, format=format)
+    notes = []
+    for entry in caught:
+        text = str(entry.message)
+        if issubclass(entry.category, FieldsDroppedWarning):
+            notes.append(text.removeprefix(f"{file}: "))
+        else:
+            warnings.warn(text, entry.category, stacklevel=2)
+    return notes

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from parhelion.core import config
-from parhelion.core.errors import ConfigError
+from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Trajectory
+from parhelion.io import format_of
 from parhelion.motion.actors import add_person, pedestrians, traffic
 from parhelion.motion.spline import SplineMotion
 from parhelion.motion.state import BodyState
@@ -70,6 +71,7 @@ class Scenario:
     def __init__(self, settings: ScenarioFile, folder: str | PathLike[str] = ".", source: str = "scenario") -> None:
         self.settings, self.folder, self.source = settings, Path(folder), source
         self.seed = settings.seed
+        self._at("cloud_format", format_of, Path("cloud"), settings.cloud_format)
         self.water = _water(settings, self.seed)
         self.world = self._load_world()
         self.bodies: dict[str, Body] = {
@@ -103,7 +105,7 @@ class Scenario:
         """Call a maker; what it says of wrong values is told with the file and the place in it."""
         try:
             return make(*arguments)
-        except ConfigError as error:
+        except (ConfigError, FormatError) as error:
             raise ConfigError(f"{self.source}: {where}: {error}") from None
 
     def _load_world(self) -> World:

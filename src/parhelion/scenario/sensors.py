@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.io import format_of
 from parhelion.scenario.bodies import Body
 from parhelion.scenario.schema import SensorEntry
 from parhelion.sensors.barometer import Barometer
@@ -33,6 +33,8 @@ class ScannerOnBoard:
         if entry.rate_hz is not None:
             options["rate_hz"] = entry.rate_hz
         self.lidar: Lidar = _made(entry, Lidar, _model(entry, folder), {"name": entry.name, **options})
+        if entry.format is not None:
+            format_of(Path("cloud"), entry.format)  # an unknown one is told now, not at the first scan
         self.mount = entry.mount.pose()
         self.period_s = 1.0 / self.lidar.rate_hz
         self.length_s = float(self.lidar.shots(0.0).time.max(initial=0.0))
@@ -97,9 +99,7 @@ def _model(entry: SensorEntry, folder: Path) -> str:
 
 def _made(entry: SensorEntry, kind: Any, model: str, options: dict[str, Any]) -> Any:
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return kind(model, **options)
+        return kind(model, **options)
     except TypeError as error:
         raise ConfigError(f"sensors: {entry.name}: options do not fit a {entry.type} ({error})") from None
     except ConfigError as error:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from parhelion.core.arrays import namespace
 from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError, MissingDependencyError
 
@@ -103,17 +102,10 @@ def _of_plugin(text: str) -> tuple[float, ...]:
     return tuple(values)
 
 
-def curve_value(cos_theta: Any, row: Any, curves: Any) -> Any:
-    """g of curve number `row` at an angle, linear between points; `curves` is the flat table, NumPy or Dr.Jit."""
-    xp = namespace(cos_theta, row)
-    sine = xp.sqrt(xp.maximum(1.0 - cos_theta * cos_theta, 0.0))
-    place = xp.minimum(sine * (SAMPLES - 1.0), SAMPLES - 1.001)
-    below = xp.floor(place)
-    start = xp.uint32(row) * SAMPLES + xp.uint32(below)
-    if xp.name == "numpy":
-        low, high = curves[start], curves[start + 1]
-    else:
-        import drjit
-
-        low, high = (drjit.gather(type(cos_theta), curves, index) for index in (start, start + 1))
-    return low + (place - below) * (high - low)
+def curve_value(cos_theta: NDArray[Any], row: NDArray[Any], curves: NDArray[Any]) -> NDArray[Any]:
+    """g of curve number `row` at an angle, linear between points; `curves` is the flat table."""
+    sine = np.sqrt(np.maximum(1.0 - cos_theta * cos_theta, 0.0))
+    place = np.minimum(sine * (SAMPLES - 1.0), SAMPLES - 1.001)
+    below = np.floor(place)
+    start = row * SAMPLES + below.astype(np.int64)
+    return curves[start] + (place - below) * (curves[start + 1] - curves[start])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -14,6 +13,7 @@ import yaml
 
 from parhelion.core import config
 from parhelion.core.errors import ConfigError
+from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
 from parhelion.core.records import PointCloud
 from parhelion.weather.config import (
@@ -255,7 +255,7 @@ class Weather:
         text = yaml.safe_dump(
             self.to_mapping(), sort_keys=False, allow_unicode=True, default_flow_style=None, width=110
         )
-        _write_whole(file, text)
+        write_whole(file, text.encode("utf-8"))
 
     def __repr__(self) -> str:
         said = []
@@ -276,16 +276,3 @@ class Weather:
 def _amount(schedule: Schedule) -> str:
     low, high = bounds_of(schedule)
     return f"{low:g}" if low == high else f"{low:g} to {high:g}"
-
-
-def _write_whole(file: Path, text: str) -> None:
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_text(text, encoding="utf-8")
-            temporary.replace(file)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{file}: cannot be written ({getattr(error, 'strerror', None) or error})") from None

@@ -14,12 +14,13 @@ import yaml
 
 from parhelion.core import config
 from parhelion.core.errors import ConfigError, ParhelionError
+from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
 from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
 from parhelion.weather.weather import Weather
-from parhelion.world.meshfile import MeshFolder, write_whole
+from parhelion.world.meshfile import MeshFolder
 from parhelion.world.parts import WorldObject, WorldPart
 from parhelion.world.schema import Thing, WorldFile
 

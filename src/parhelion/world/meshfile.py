@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from os import PathLike
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.errors import ConfigError
+from parhelion.core.files import write_whole
 from parhelion.world.mesh import Mesh
 
 
@@ -73,18 +72,3 @@ def ply_bytes(mesh: Mesh) -> bytes:
         "end_header\n",
     ]
     return "\n".join(header).encode("ascii") + points.tobytes() + triangles.tobytes()
-
-
-def write_whole(path: str | PathLike[str], data: bytes) -> None:
-    """Write a file under a temporary name and rename it, so that an earlier file is never left half overwritten."""
-    file = Path(path)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(data)
-            temporary.replace(file)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be written ({error.strerror})") from None

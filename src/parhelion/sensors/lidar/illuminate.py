@@ -61,12 +61,12 @@ class Illumination:
         )  # fmt: skip
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
 
-    def trace(self, frame: BeamFrame, sub_ray: Any, *, coherent: bool = True) -> tuple[Echo, Any, Any]:
+    def trace(self, frame: BeamFrame, sub_ray: Any) -> tuple[Echo, Any, Any]:
         """Echo, hit normal, and hit point relative to the beam's exit, of traced sub-rays."""
         dr, mi = self.engine.dr, self.engine.mi
         offset, direction = self.sub_rays.ray(frame, sub_ray)
         hit = self.target.scene.trace(
-            frame.origin + offset, direction, frame.time, self.optics.max_range, coherent=coherent
+            frame.origin + offset, direction, frame.time, self.optics.max_range, coherent=True
         )
         cosine = dr.abs(dr.dot(hit.normal, direction))
         power = self.power(frame, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)

@@ -16,8 +16,8 @@ from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
 from parhelion.core import config
 from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
-from parhelion.world.meshfile import write_whole
 from parhelion.world.procedural.kinds import KINDS, Metres, Mobility, Params, Plan, Seed
 
 Coordinate = Annotated[float, Field(ge=-1e6, le=1e6)]

@@ -76,7 +76,7 @@ def _marker(length: float, width: float, height: float, params: kinds.MarkerPara
 
 
 def _anchor(length: float, width: float, height: float) -> list[Part]:
-    """A housing with a stub aerial."""
+    """A housing with a short aerial."""
     body = boxes([[0.0, 0.0, 0.35 * height]], (length, width, 0.7 * height))
     aerial = struts([[0.0, 0.0, 0.7 * height]], [[0.0, 0.0, height]], 0.15 * min(length, width), 8)
     return [Part("housing", Mesh.merged([body, aerial]), "plastic", "object")]
