@@ -93,7 +93,7 @@ def scan(
     frame: Annotated[Frame, typer.Option(help="Frame of the points written.")] = Frame.sensor,
     material: Annotated[str | None, typer.Option(help="Material of a mesh file that names none.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File (.pcd .ply .las .laz .bin .csv .npz) or folder.")
+        Path | None, typer.Option("--output", "-o", help="File (.pcd .ply .las .laz .bin .csv .npz .pcap) or folder.")
     ] = None,
     format: Annotated[str | None, typer.Option(help="Format, where the file's ending does not say it.")] = None,
     png: Annotated[
@@ -117,6 +117,8 @@ def scan(
 
     place = parse_pose(pose)
     files = None if output is None else CloudFiles.at(output, format, several=scans > 1)
+    if files is not None and files.format == "pcap" and (keep_lost or frame is not Frame.sensor):
+        raise typer.BadParameter("captures hold all shots, in the sensor's frame; leave it out", param_hint="--frame")
     if png is not None:
         from parhelion.pictures.style import check_picture
 

@@ -14,6 +14,7 @@ from parhelion.core.errors import ConfigError, FormatError, unknown_name
 from parhelion.core.records import PointCloud
 from parhelion.io import csv_table, kitti, las, npz, nuscenes, pcd, ply
 from parhelion.io.columns import FieldsDroppedWarning
+from parhelion.io.packets import capture
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,14 @@ _ALL = (
     ),
     Format("csv", (".csv",), "comma-separated table with a header line", csv_table.read, csv_table.write),
     Format("npz", (".npz",), "NumPy archive: everything, shots and motion too", npz.read, npz.write),
+    Format(
+        "pcap",
+        (".pcap",),
+        "network capture of the packets that a Velodyne or an Ouster sends; written from scans only",
+        capture.read,
+        capture.write,
+        capture.FIELDS_HELD,
+    ),
 )
 
 FORMATS: dict[str, Format] = {entry.name: entry for entry in _ALL}
@@ -91,7 +100,8 @@ def _check_options(function: Callable[..., Any], options: dict[str, Any], what: 
 def read_cloud(path: str | PathLike[str], *, format: str | None = None, **options: Any) -> PointCloud:
     """Read a point cloud file; the format follows from the file's ending unless named.
 
-    Options: `labels=PATH` for KITTI scans, `points=PATH` for SemanticKITTI labels.
+    Options: `labels=PATH` for KITTI scans, `points=PATH` for SemanticKITTI labels; `model=`, `metadata=`, `source=` and
+    `scan=` for captures (see `parhelion.io.packets.capture.read`).
     Raises FormatError, which names the file and what is wrong with it.
     """
     file = Path(path)
@@ -111,27 +121,20 @@ def write_cloud(cloud: PointCloud, path: str | PathLike[str], *, format: str | N
     An earlier file of that name is replaced only when the new one is whole. Fields that the format cannot hold are
     left out with one `FieldsDroppedWarning` that names them. Only NPZ keeps a scan's table of shots and its motion.
     Options: `encoding=` for PCD ('binary', 'binary_compressed', 'ascii') and PLY ('binary', 'ascii'), `scale_m=` for
-    LAS and LAZ, `labels=PATH` for KITTI, `describe=True` for CSV, `compress=True` for NPZ.
+    LAS and LAZ, `labels=PATH` for KITTI, `describe=True` for CSV, `compress=True` for NPZ, `epoch_s=` for PCAP.
     """
     file = Path(path)
     kind = format_of(file, format)
     _check_options(kind.write, options, f"writing {kind.name}")
-    dropped = kind.write(cloud, file, **options)
-    if dropped:
-        message = f"{file}: {kind.name} cannot hold {', '.join(dropped)}; left out"
-        warnings.warn(message, FieldsDroppedWarning, stacklevel=2)
+    for note in _write(cloud, file, kind, options):
+        warnings.warn(f"{file}: {note}", FieldsDroppedWarning, stacklevel=2)
 
 
 def write_noting_drops(cloud: PointCloud, file: Path, format: str) -> list[str]:
     """Write a cloud; what the format could not hold, in words that are the same for every file."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        write_cloud(cloud, file, format=format)
-    notes = []
-    for entry in caught:
-        text = str(entry.message)
-        if issubclass(entry.category, FieldsDroppedWarning):
-            notes.append(text.removeprefix(f"{file}: "))
-        else:
-            warnings.warn(text, entry.category, stacklevel=2)
-    return notes
+    return _write(cloud, file, FORMATS[format], {})
+
+
+def _write(cloud: PointCloud, file: Path, kind: Format, options: dict[str, Any]) -> list[str]:
+    dropped = kind.write(cloud, file, **options)
+    return [f"{kind.name} cannot hold {', '.join(dropped)}; left out"] if dropped else []

@@ -1,0 +1,327 @@
+"""Ouster's UDP packets: a scan as the sensor would send it, and packets as scans.
+
+Ouster's row 0 is the highest beam where our ring 0 is the lowest; its ranges count from the axis where ours count from
+the beam's exit; measurement 0 looks backwards, and the encoder counts clockwise. Where a pixel has no return, all of
+its fields are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.inertial import ImuData
+from parhelion.core.records import FIELDS, Scan, Shots
+from parhelion.io.packets.ouster_crc import crc64
+from parhelion.io.packets.ouster_layout import (
+    COLUMNS_PER_PACKET,
+    ENCODER_TICKS,
+    IMU,
+    LIDAR_PACKET,
+    Profile,
+    packet_type,
+    profile_called,
+)
+from parhelion.io.packets.ouster_metadata import Geometry, SensorDescription, describe, geometry, metadata
+
+__all__ = ["OusterEncoder", "Packets", "decode", "decode_imu", "encode", "encode_imu", "metadata"]
+
+STANDARD_GRAVITY = 9.80665
+"""Acceleration [m/s^2] that IMU packets call 1 g."""
+_DOUBLING = 16.0  # counts of reflectivity in which the reflectance doubles, above 100; assumed, Ouster gives no curve
+_ANGLE_SLACK_DEG = 0.01
+_LATEST_S = 9e9  # nanoseconds in 63 bits
+
+
+@dataclass(frozen=True, eq=False)
+class Packets:
+    """Packets of one kind in the order in which they are sent."""
+
+    time: NDArray[np.float64]
+    """When each is complete and leaves the sensor [s], on the scan's clock, shape (n,)."""
+    data: NDArray[np.uint8]
+    """Payloads, shape (n, bytes)."""
+    port: int = 7502
+    """UDP port that they go to."""
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+def reflectivity_counts(reflectivity: NDArray[Any]) -> NDArray[np.uint8]:
+    """Ouster's 8-bit reflectivity: 1 % a count up to 100, logarithmic for retro-reflectors up to 255.
+
+    Between, a doubling every 16 counts is assumed, so that 255 is 825 times a white diffuser.
+    """
+    value = np.nan_to_num(np.asarray(reflectivity, np.float64), nan=0.0)
+    bright = 100.0 + _DOUBLING * np.log2(np.maximum(value, 1.0))
+    return np.clip(np.rint(np.where(value <= 1.0, 100.0 * value, bright)), 0, 255).astype(np.uint8)
+
+
+def reflectivity_of_counts(counts: NDArray[Any]) -> NDArray[np.float32]:
+    """The reflectance that Ouster's 8-bit reflectivity stands for."""
+    value = np.asarray(counts, np.float64)
+    return np.where(value <= 100.0, 0.01 * value, 2.0 ** ((value - 100.0) / _DOUBLING)).astype(np.float32)
+
+
+class OusterEncoder:
+    """Turns the scans of one sensor into its packets.
+
+        encoder = OusterEncoder(metadata(lidar))
+        packets = encoder.packets(scan, frame=7)
+
+    `document` is the sensor's metadata, which says profile, mode, beams, serial number and ports.
+    """
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self.document = document
+        self.sensor: SensorDescription = describe(document)
+        self.profile: Profile = profile_called(self.sensor.profile)
+        self._type = packet_type(self.profile.name, self.sensor.channels)
+        self._known: tuple[Any, Geometry] | None = None
+
+    def packets(self, scan: Scan, frame: int = 0, epoch_s: float = 0.0) -> Packets:
+        """Lidar packets of a scan; `frame` is its number, of which the packets hold the lower 16 bits.
+
+        `epoch_s` is the sensor's clock [s] at time 0 of the scan's clock. All packets of the sensor's
+        column window are there; columns that the scan lacks are marked invalid.
+        """
+        shape = self._geometry(scan)
+        sensor, columns = self.sensor, self.sensor.columns
+        first_packet, last_packet = (number // COLUMNS_PER_PACKET for number in sensor.window)
+        data = np.zeros(last_packet - first_packet + 1, self._type)
+        blocks = data["columns"]
+        offset = shape.first_column - int(scan.shots.column.min()) - first_packet * COLUMNS_PER_PACKET
+        number = first_packet * COLUMNS_PER_PACKET + np.arange(blocks.size).reshape(blocks.shape)
+        period_ns = 1e9 / (sensor.rate_hz * columns)
+        # Columns before the scan's first one, where it lacks some, were due before its start.
+        start = scan.start_time + epoch_s
+        if not 0.0 <= start < _LATEST_S:
+            raise ConfigError(f"Ouster packets: times are within 0 and {_LATEST_S:g} s, the scan starts at {start:g} s")
+        ns = round(start * 1e9) + np.rint((number - shape.first_column) * period_ns).astype(np.int64)
+        ns = np.maximum(ns, 0)
+        blocks["time"], blocks["number"] = ns, number
+        present = np.zeros(blocks.size, bool)
+        present[scan.shots.column.astype(np.int64) + offset] = True
+        self._head(data, frame, present.reshape(blocks.shape), number)
+        self._fill(blocks["pixels"], scan, offset)
+        raw = data.view(np.uint8).reshape(len(data), -1)
+        if self.profile.has_header:
+            data["checksum"] = crc64(raw[:, :-8])
+        return Packets(ns[:, -1] * 1e-9, raw, sensor.lidar_port)
+
+    def _geometry(self, scan: Scan) -> Geometry:
+        if not isinstance(scan, Scan):
+            raise ConfigError(f"Ouster packets: need a Scan with its table of shots, got a {type(scan).__name__}")
+        if "shot" not in scan.fields or "range" not in scan.fields:
+            raise ConfigError("Ouster packets: the scan needs the fields 'range' and 'shot'")
+        # Scans of one lidar share their table: it is looked at once.
+        if self._known is not None and self._known[0] is scan.shots.direction:
+            return self._known[1]
+        shape, sensor = geometry(scan), self.sensor
+        if (shape.columns, shape.rate_hz, len(shape.altitude_deg)) != (sensor.columns, sensor.rate_hz, sensor.channels):
+            raise ConfigError(
+                f"Ouster packets: the scan is of mode {shape.mode} with {len(shape.altitude_deg)} channels, the "
+                f"metadata of {sensor.columns}x{sensor.rate_hz:g} with {sensor.channels}"
+            )
+        same = [(shape.altitude_deg, sensor.altitude_deg), (shape.azimuth_deg, sensor.azimuth_deg)]
+        if any(np.abs(ours - theirs).max() > _ANGLE_SLACK_DEG for ours, theirs in same):
+            raise ConfigError("Ouster packets: the scan's beams point elsewhere than the metadata says")
+        if shape.window[0] < sensor.window[0] or shape.window[1] > sensor.window[1]:
+            raise ConfigError(
+                f"Ouster packets: the scan has columns {shape.window[0]} to {shape.window[1]}, outside of the "
+                f"metadata's column_window {sensor.window[0]} to {sensor.window[1]}"
+            )
+        self._known = (scan.shots.direction, shape)
+        return shape
+
+    def _head(self, data: NDArray[Any], frame: int, present: NDArray[np.bool_], number: NDArray[np.int64]) -> None:
+        """Packet and column headers."""
+        if not self.profile.has_header:
+            data["columns"]["frame"] = frame & 0xFFFF
+            data["columns"]["encoder"] = number * ENCODER_TICKS // self.sensor.columns
+            data["columns"]["status"] = np.where(present, 0xFFFFFFFF, 0)
+            return
+        data["type"], data["frame"] = LIDAR_PACKET, frame & 0xFFFF
+        data["initialisation"] = np.frombuffer((self.sensor.initialisation & 0xFFFFFF).to_bytes(3, "little"), np.uint8)
+        data["serial"] = np.frombuffer((self.sensor.serial & 0xFFFFFFFFFF).to_bytes(5, "little"), np.uint8)
+        data["columns"]["status"] = present
+
+    def _fill(self, pixels: NDArray[Any], scan: Scan, offset: int) -> None:
+        """Returns into their pixels, of shape (packets, columns, channels), the strongest first."""
+        profile, fields = self.profile, scan.fields
+        step = profile.range_unit_mm * 1e-3
+        counts = np.rint((fields["range"].astype(np.float64) + self.sensor.beam_offset_m) / step)
+        with np.errstate(invalid="ignore"):
+            held = np.flatnonzero((counts >= 1) & (counts < 1 << profile.range_bits))
+        rank = _rank(scan, held)
+        values: dict[str, NDArray[Any]] = {"range": counts}
+        if "reflectivity" in fields:
+            values["reflectivity"] = reflectivity_counts(fields["reflectivity"])
+        if "intensity" in fields:
+            values["signal"] = np.clip(np.rint(np.nan_to_num(fields["intensity"])), 0, 0xFFFF)
+        if "near_ir" in fields:
+            most = (1 << 8 * profile.pixel["near_ir"].itemsize) - 1
+            values["near_ir"] = np.clip(np.rint(np.nan_to_num(fields["near_ir"]) / profile.near_ir_unit), 0, most)
+        shots = scan.shots
+        for place in range(profile.returns):
+            rows = held[rank == place]
+            shot = fields["shot"][rows]
+            packet, column = np.divmod(shots.column[shot].astype(np.int64) + offset, COLUMNS_PER_PACKET)
+            row = self.sensor.channels - 1 - shots.ring[shot].astype(np.int64)
+            for quantity, value in values.items():
+                name = profile.of(quantity, place)
+                if name is not None:
+                    pixels[name][packet, column, row] = value[rows]
+
+
+def _rank(scan: Scan, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of points `rows`: 0 for the strongest return of its shot, 1 for the next."""
+    shot = scan.fields["shot"][rows].astype(np.int64)
+    if not len(rows) or scan.shots.return_count.max(initial=0) <= 1:
+        return np.zeros(len(rows), np.int64)
+    strength = scan.fields.get("power", scan.fields.get("intensity", -scan.fields["range"]))[rows]
+    order = np.lexsort((np.arange(len(rows)), -strength.astype(np.float64), shot))
+    ordered = shot[order]
+    begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    index = np.arange(len(rows))
+    rank = np.empty(len(rows), np.int64)
+    rank[order] = index - np.maximum.accumulate(np.where(begins, index, 0))
+    return rank
+
+
+def encode(
+    scan: Scan, document: Mapping[str, Any] | None = None, *, profile: str | None = None, frame: int = 0
+) -> Packets:
+    """Lidar packets of one scan, by default with metadata made from the scan itself; see `OusterEncoder`."""
+    if document is not None and profile is not None:
+        raise ConfigError("Ouster packets: the metadata says the profile; give one of the two")
+    if not isinstance(scan, Scan):
+        raise ConfigError(f"Ouster packets: need a Scan with its table of shots, got a {type(scan).__name__}")
+    return OusterEncoder(metadata(scan, profile) if document is None else document).packets(scan, frame)
+
+
+def encode_imu(samples: ImuData, port: int = 7503, epoch_s: float = 0.0) -> Packets:
+    """IMU packets of 48 bytes, one a sample: acceleration in g, turn rate in deg/s, in the IMU's own frame.
+
+    `epoch_s` is the sensor's clock [s] at time 0 of the samples' clock.
+    """
+    time = samples.time + epoch_s
+    if len(time) and not 0.0 <= time.min() <= time.max() < _LATEST_S:
+        raise ConfigError(f"Ouster packets: times are within 0 and {_LATEST_S:g} s, the IMU has {time.min():g} s")
+    data = np.zeros(len(samples), IMU)
+    for name in ("system_time", "accelerometer_time", "gyroscope_time"):
+        data[name] = np.rint(time * 1e9).astype(np.uint64)
+    data["specific_force"] = samples.specific_force / STANDARD_GRAVITY
+    data["angular_rate"] = np.degrees(samples.angular_rate)
+    return Packets(time, data.view(np.uint8).reshape(-1, IMU.itemsize), port)
+
+
+# ---- decoding -------------------------------------------------------------------------------------------------------
+
+
+def decode(payloads: Iterable[bytes], document: Mapping[str, Any], source: str = "packets") -> list[Scan]:
+    """The scans that lidar packets hold, one a frame, in the order of the packets; other payloads are left out.
+
+    A frame of which packets are missing has fewer columns. Coordinates are in Ouster's sensor frame; the motion of the
+    sensor is not known, so it is taken to stand at the origin.
+    """
+    sensor = describe(document)
+    kind = packet_type(sensor.profile, sensor.channels)
+    found = list(payloads)
+    data = np.frombuffer(b"".join(part for part in found if len(part) == kind.itemsize), kind)
+    if profile_called(sensor.profile).has_header:
+        data = data[data["type"] == LIDAR_PACKET]
+        own = (data["serial"].astype(np.int64) << np.arange(0, 40, 8)).sum(axis=1) == sensor.serial
+        data = data[own] if own.any() else data
+    if not len(data):
+        sizes = ", ".join(str(size) for size in sorted({len(part) for part in found})[:8]) or "none"
+        raise FormatError(
+            f"{source}: no lidar packet of {kind.itemsize} bytes, which {sensor.profile} with {sensor.channels} "
+            f"channels has; payloads there: {sizes}"
+        )
+    frame = data["frame"] if profile_called(sensor.profile).has_header else data["columns"]["frame"][:, 0]
+    # Frame numbers wrap; a packet that came late belongs to the frame before.
+    unwrapped = np.concatenate([[0], np.cumsum(np.diff(frame.astype(np.uint16)).view(np.int16).astype(np.int64))])
+    starts = [data[unwrapped == number] for number in np.unique(unwrapped)]
+    scans = [_scan(part, sensor) for part in starts]
+    return [scan for scan in scans if scan is not None]
+
+
+def _scan(data: NDArray[Any], sensor: SensorDescription) -> Scan | None:
+    profile, blocks = profile_called(sensor.profile), data["columns"].reshape(-1)
+    blocks = blocks[(blocks["status"] & 1 == 1) & (blocks["number"] < sensor.columns)]
+    # Of a column that came twice, the first is kept.
+    number, rows = np.unique(blocks["number"], return_index=True)
+    if not len(rows):
+        return None
+    blocks = blocks[rows]
+    ns = blocks["time"].astype(np.int64)
+    start = int(ns.min())
+    direction, origin = _beams(number, sensor)
+    shape = (len(number), sensor.channels)
+    ring = np.broadcast_to(sensor.channels - 1 - np.arange(sensor.channels), shape)
+    column = np.broadcast_to(number[:, None], shape)
+    time = np.broadcast_to(((ns - start) * 1e-9)[:, None], shape)
+    pixels = blocks["pixels"]
+    mask = (1 << profile.range_bits) - 1
+    counts = np.stack([pixels[profile.of("range", k)] & mask for k in range(profile.returns)], axis=-1)
+    total = (counts > 0).sum(axis=-1)
+    shot, place = np.nonzero(counts.reshape(-1, profile.returns) > 0)
+    metres = counts.reshape(-1, profile.returns)[shot, place] * (profile.range_unit_mm * 1e-3) - sensor.beam_offset_m
+    order = np.lexsort((metres, shot))
+    shot, place, metres = shot[order], place[order], metres[order]
+    index = np.arange(len(shot)) - np.searchsorted(shot, shot)
+    values: dict[str, NDArray[Any]] = {"range": metres}
+    for name, quantity in (("intensity", "signal"), ("reflectivity", "reflectivity"), ("near_ir", "near_ir")):
+        if profile.of(quantity, 0) is None:
+            continue
+        layers = [pixels[profile.of(quantity, k) or quantity].reshape(-1) for k in range(profile.returns)]
+        values[name] = np.stack(layers, axis=-1)[shot, place]
+    values["reflectivity"] = reflectivity_of_counts(values["reflectivity"])
+    values["near_ir"] = values["near_ir"].astype(np.float32) * profile.near_ir_unit
+    values |= {"ring": ring.reshape(-1)[shot], "column": column.reshape(-1)[shot], "time": time.reshape(-1)[shot]}
+    values |= {"return_index": index, "return_count": total.reshape(-1)[shot], "shot": shot}
+    xyz = origin.reshape(-1, 3)[shot] + metres[:, None] * direction.reshape(-1, 3)[shot]
+    first = data[0]["frame"] if profile.has_header else data[0]["columns"]["frame"][0]
+    return Scan(
+        xyz.astype(np.float32),
+        {name: value.astype(FIELDS[name].dtype) for name, value in values.items()},
+        metadata={
+            "sensor": sensor.model, "time": start * 1e-9, "rate_hz": sensor.rate_hz, "frame_id": int(first),
+            "returns": "dual" if profile.returns == 2 else "strongest",
+        },
+        shots=Shots(
+            direction.reshape(-1, 3).astype(np.float32), origin.reshape(-1, 3).astype(np.float32),
+            time.reshape(-1).astype(np.float32), ring.reshape(-1).astype(np.uint16),
+            column.reshape(-1).astype(np.uint16), total.reshape(-1).astype(np.uint8),
+        ),
+        start_time=start * 1e-9,
+    )  # fmt: skip
+
+
+def _beams(number: NDArray[Any], sensor: SensorDescription) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Directions and exits of the beams of columns in the sensor frame, each of shape (columns, channels, 3)."""
+    encoder = -2.0 * np.pi * number.astype(np.float64)[:, None] / sensor.columns
+    azimuth = encoder - np.radians(sensor.azimuth_deg)
+    altitude = np.broadcast_to(np.radians(sensor.altitude_deg), azimuth.shape)
+    level = np.cos(altitude)
+    direction = np.stack([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(altitude)], axis=-1)
+    exit_place = np.stack([np.cos(encoder), np.sin(encoder), np.zeros_like(encoder)], axis=-1) * sensor.beam_offset_m
+    turn, place = sensor.lidar_to_sensor[:3, :3], sensor.lidar_to_sensor[:3, 3]
+    return direction @ turn.T, np.broadcast_to(exit_place @ turn.T + place, direction.shape)
+
+
+def decode_imu(payloads: Iterable[bytes]) -> ImuData:
+    """The samples that IMU packets hold; payloads of other sizes are left out. Noise is not told, so it is 0."""
+    data = np.frombuffer(b"".join(part for part in payloads if len(part) == IMU.itemsize), IMU)
+    none = np.zeros((3, 3))
+    return ImuData(
+        data["system_time"] * 1e-9, specific_force=data["specific_force"] * STANDARD_GRAVITY,
+        angular_rate=np.radians(data["angular_rate"]), specific_force_covariance=none, angular_rate_covariance=none,
+    )  # fmt: skip

@@ -1,0 +1,275 @@
+"""Velodyne data packets: scans to packets, as the sensors send them.
+
+A packet has 1206 bytes: 12 blocks of flag, head azimuth and 32 records (distance, reflectivity), then the time of its
+first firing [us of the hour] and two factory bytes (return mode, product). A block of a 16-laser sensor holds two
+firing sequences. In dual mode blocks come in pairs of one azimuth: first the last returns, then the strongest, or the
+second strongest where the strongest is the last; where there was one return both hold it. No return is distance 0.
+
+The sensors fire on without a pause, and so do the packets: one may begin in one scan and end in the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.records import PointCloud, Scan
+from parhelion.io.packets.velodyne_models import BLOCKS_PER_PACKET, RETURN_MODES, VelodyneModel, velodyne_model
+
+Floats = NDArray[np.float64]
+
+BLOCK_FLAG = 0xEEFF
+"""Flag of a block: the bytes 0xFF 0xEE, read as a little-endian word."""
+HOUR_US = 3_600_000_000
+DATA_PORT = 2368
+
+RECORD = np.dtype([("distance", "<u2"), ("reflectivity", "u1")])
+BLOCK = np.dtype([("flag", "<u2"), ("azimuth", "<u2"), ("records", RECORD, (32,))])
+DATA_PACKET = np.dtype(
+    [
+        ("blocks", BLOCK, (BLOCKS_PER_PACKET,)),
+        ("timestamp", "<u4"),
+        ("return_mode", "u1"),
+        ("product", "u1"),
+    ]
+)
+"""Layout of a data packet, 1206 bytes."""
+
+# The head goes on turning between two scans, for less than one more period.
+_LONGEST_PAUSE = 2.5
+
+
+@dataclass(frozen=True, eq=False)
+class Packets:
+    """Packets in the order in which they are sent."""
+
+    time_s: Floats
+    """When each is sent [s] on the clock of the scans: when its last firing sequence is over, shape (n,)."""
+    data: NDArray[np.void]
+    """The packets themselves, one record each, shape (n,)."""
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+    def payloads(self) -> list[bytes]:
+        """The bytes of each packet."""
+        size = self.data.dtype.itemsize
+        joined = self.data.tobytes()
+        return [joined[k * size : (k + 1) * size] for k in range(len(self))]
+
+
+@dataclass(frozen=True, eq=False)
+class _Sequences:
+    """Firing sequences of all lasers, in order of time."""
+
+    time_s: Floats
+    azimuth_deg: Floats
+    """Of the head at the first firing, clockwise from x as the maker counts, not wrapped."""
+    distance: NDArray[np.uint16]
+    """Counts, shape (n, returns, lasers)."""
+    reflectivity: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.time_s)
+
+    def __getitem__(self, rows: slice) -> _Sequences:
+        return _Sequences(self.time_s[rows], self.azimuth_deg[rows], self.distance[rows], self.reflectivity[rows])
+
+    def then(self, other: _Sequences) -> _Sequences:
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return _Sequences(*(np.concatenate(pair) for pair in pairs))
+
+
+class VelodyneEncoder:
+    """Turns the scans of one sensor, in order of time, into an unbroken stream of data packets.
+
+    encoder = VelodyneEncoder("velodyne/vlp-16")
+    for scan in scans:
+        packets = encoder.add(scan)
+    rest = encoder.finish()
+    """
+
+    def __init__(self, model: str | VelodyneModel, *, returns: str | None = None, epoch_s: float = 0.0) -> None:
+        """`returns`: 'strongest', 'last' or 'dual'; by default as the first scan was measured.
+
+        `epoch_s` is UTC [s since 1970] at time 0 of the scans' clock.
+        """
+        self.model = velodyne_model(model)
+        self.returns = None if returns is None else _checked_mode(returns)
+        self.epoch_s = _finite("epoch_s", epoch_s)
+        self._rest: _Sequences | None = None
+        self._step_deg = 0.0
+
+    def add(self, scan: PointCloud) -> Packets:
+        """The packets that a further scan fills; what is left of it waits for the next."""
+        new, mode = self._sequences(scan)
+        done = []
+        if self._rest is not None and len(self._rest):
+            pause = (new.time_s[0] - self._rest.time_s[-1]) / (self.model.period_us * 1e-6)
+            if not 0.5 <= pause <= _LONGEST_PAUSE or new.distance.shape[1] != self._rest.distance.shape[1]:
+                done.append(self.finish())
+            else:
+                new = self._rest.then(new)
+        self.returns = mode
+        per_packet = self.model.sequences_per_packet(mode == "dual")
+        whole = len(new) // per_packet * per_packet
+        self._rest = new[whole:]
+        done.append(self._packets(new[:whole]))
+        return done[0] if len(done) == 1 else joined(done)
+
+    def finish(self) -> Packets:
+        """The last packet: what waits, filled up with firings that have no return."""
+        rest, self._rest = self._rest, None
+        if rest is None or not len(rest):
+            return joined([])
+        missing = self.model.sequences_per_packet(self.returns == "dual") - len(rest)
+        ahead = np.arange(1, missing + 1)
+        shape = (missing, *rest.distance.shape[1:])
+        empty = _Sequences(
+            rest.time_s[-1] + ahead * self.model.period_us * 1e-6,
+            rest.azimuth_deg[-1] + ahead * self._step_deg,
+            np.zeros(shape, np.uint16),
+            np.zeros(shape, np.uint8),
+        )
+        return self._packets(rest.then(empty))
+
+    def _sequences(self, scan: PointCloud) -> tuple[_Sequences, str]:
+        """A scan's firing sequences, and its return mode."""
+        model = self.model
+        if not isinstance(scan, Scan):
+            raise ConfigError(
+                "Velodyne packets: need a scan with its table of shots; this cloud holds points only "
+                "(scan in the frame 'sensor', without lost shots as rows)"
+            )
+        mode = self.returns or _mode_of(scan)
+        if scan.frame != "sensor" or "range" not in scan.fields or "shot" not in scan.fields:
+            raise ConfigError("Velodyne packets: need a scan in the frame 'sensor' with the fields 'range' and 'shot'")
+        laser, column = _places(scan, model)
+        first = np.empty(len(scan.shots) // model.channels, np.int64)
+        first[column[laser == 0]] = np.flatnonzero(laser == 0)
+        direction = scan.shots.direction[first].astype(np.float64)
+        counter_clockwise = np.degrees(np.arctan2(direction[:, 1], direction[:, 0])) - model.offset_deg[0]
+        azimuth = np.unwrap(-counter_clockwise, period=360.0)
+        if len(azimuth) > 1:
+            self._step_deg = float(np.median(np.diff(azimuth)))
+        time = scan.start_time + scan.shots.time[first].astype(np.float64)
+        distance, reflectivity = _measured(scan, laser, column, model, mode == "dual")
+        return _Sequences(time, azimuth, distance, reflectivity), mode
+
+    def _packets(self, sequences: _Sequences) -> Packets:
+        """Whole packets from a whole number of them."""
+        model = self.model
+        mode = self.returns or "strongest"
+        dual = mode == "dual"
+        count = len(sequences) // model.sequences_per_packet(dual)
+        groups = BLOCKS_PER_PACKET // 2 if dual else BLOCKS_PER_PACKET
+        lasers, together = model.channels, model.sequences_per_block
+        data = np.zeros(count, DATA_PACKET)
+        blocks = data["blocks"]
+        blocks["flag"] = BLOCK_FLAG
+        counts = np.rint(sequences.azimuth_deg * 100.0).astype(np.int64) % 36000
+        heads = counts.reshape(count, groups, together)[:, :, 0]
+        blocks["azimuth"] = np.repeat(heads, 2, axis=1) if dual else heads
+        for name in ("distance", "reflectivity"):
+            # (packet, group of blocks, sequence, return, laser): a block holds one return of its sequences.
+            values = getattr(sequences, name).reshape(count, groups, together, 2 if dual else 1, lasers)
+            blocks["records"][name] = values.swapaxes(2, 3).reshape(count, BLOCKS_PER_PACKET, together * lasers)
+        per_packet = model.sequences_per_packet(dual)
+        start = sequences.time_s[::per_packet]
+        data["timestamp"] = np.rint((self.epoch_s + start) * 1e6).astype(np.int64) % HOUR_US
+        data["return_mode"] = RETURN_MODES[mode]
+        data["product"] = model.product
+        return Packets(sequences.time_s[per_packet - 1 :: per_packet] + model.period_us * 1e-6, data)
+
+
+def encode(
+    scan: PointCloud, model: str | VelodyneModel | None = None, *, returns: str | None = None, epoch_s: float = 0.0
+) -> Packets:
+    """All of one scan as data packets, the last one filled up with firings that have no return.
+
+    The model is by default the one that the scan was measured with.
+    """
+    encoder = VelodyneEncoder(model_of(scan) if model is None else model, returns=returns, epoch_s=epoch_s)
+    return joined([encoder.add(scan), encoder.finish()])
+
+
+def joined(parts: list[Packets]) -> Packets:
+    """Packets one after the other."""
+    kept = [part for part in parts if len(part)]
+    if not kept:
+        return Packets(np.zeros(0), np.zeros(0, DATA_PACKET))
+    return Packets(np.concatenate([part.time_s for part in kept]), np.concatenate([part.data for part in kept]))
+
+
+def model_of(scan: PointCloud) -> VelodyneModel:
+    """The model that a scan was measured with, by its metadata."""
+    sensor = scan.metadata.get("sensor")
+    if not isinstance(sensor, str):
+        raise ConfigError("Velodyne packets: the scan does not say its sensor; name the model")
+    return velodyne_model(sensor)
+
+
+def _mode_of(scan: Scan) -> str:
+    mode = scan.metadata.get("returns")
+    if mode is None:
+        return "dual" if scan.shots.return_count.max(initial=0) > 1 else "strongest"
+    return _checked_mode(mode)
+
+
+def _checked_mode(mode: Any) -> str:
+    if mode not in RETURN_MODES:
+        raise unknown_name("return mode of Velodyne packets", str(mode), RETURN_MODES)
+    return str(mode)
+
+
+def _finite(name: str, value: float) -> float:
+    if not np.isfinite(value):
+        raise ConfigError(f"{name}: must be finite, got {value!r}")
+    return float(value)
+
+
+def _places(scan: Scan, model: VelodyneModel) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Laser and firing sequence of each shot; every sequence must have every laser once."""
+    shots = scan.shots
+    columns = len(shots) // model.channels
+    fits = len(shots) > 0 and len(shots) == columns * model.channels and int(shots.ring.max()) < model.channels
+    if fits:
+        laser = model.laser_of_ring[shots.ring]
+        column = shots.column.astype(np.int64)
+        fits = bool((np.bincount(column * model.channels + laser, minlength=len(shots)) == 1).all())
+    if not fits:
+        raise ConfigError(
+            f"Velodyne packets: the scan's {len(shots)} shots are not whole firing sequences of the "
+            f"{model.channels} lasers of a {model.name}"
+        )
+    return laser, column
+
+
+def _measured(
+    scan: Scan, laser: NDArray[np.int64], column: NDArray[np.int64], model: VelodyneModel, dual: bool
+) -> tuple[NDArray[np.uint16], NDArray[np.uint8]]:
+    """Distances and reflectivities in counts, of shape (sequences, returns, lasers); last returns come first."""
+    n = len(scan.shots)
+    shot = scan.fields["shot"].astype(np.int64)
+    if len(shot) and int(shot.max()) >= n:
+        raise ConfigError(f"Velodyne packets: a point is of shot {int(shot.max())}, but the scan has {n} shots")
+    counts = scan.fields["range"].astype(np.float64) / model.unit_m
+    held = np.isfinite(counts) & (counts < 65535.5)
+    shot, counts = shot[held], np.rint(counts[held]).astype(np.uint16)
+    intensity = scan.fields.get("intensity", np.zeros(len(scan)))[held]
+    shade = np.rint(np.clip(np.nan_to_num(intensity), 0.0, 255.0)).astype(np.uint8)
+    # Points of a shot may come in any order: by range, the farthest is written last and so stays.
+    by_range = np.argsort(counts, kind="stable")
+    orders = (by_range, by_range[::-1]) if dual else (by_range,)
+    shape = (n // model.channels, len(orders), model.channels)
+    distance, reflectivity = np.zeros(shape, np.uint16), np.zeros(shape, np.uint8)
+    for number, order in enumerate(orders):
+        rows = shot[order]
+        distance[column[rows], number, laser[rows]] = counts[order]
+        reflectivity[column[rows], number, laser[rows]] = shade[order]
+    reflectivity[distance == 0] = 0
+    return distance, reflectivity

@@ -1,0 +1,144 @@
+"""The Velodyne models whose packets are known: lasers in the order of the packet, their times, units and codes.
+
+Sources: user manuals VLP-16 63-9243, VLP-32C 63-9325 and HDL-32E 63-9113 with the application note 63-9277 on the
+HDL-32E's packets and timing. Angles are the makers' nominal ones; a unit's own calibration differs by some 0.01 deg.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError, unknown_name
+
+RETURN_MODES = {"strongest": 0x37, "last": 0x38, "dual": 0x39}
+"""First factory byte."""
+RECORDS_PER_BLOCK = 32
+BLOCKS_PER_PACKET = 12
+
+
+@dataclass(frozen=True)
+class VelodyneModel:
+    """How one model packs its measurements."""
+
+    name: str
+    """Name of its preset."""
+    product: int
+    """Second factory byte."""
+    elevation_deg: tuple[float, ...]
+    """Elevation of each laser, in the order of the packet."""
+    period_us: float
+    """Time between firing sequences."""
+    fire_step_us: float
+    """Time between firings within a sequence."""
+    fired_together: int
+    """Lasers in one firing."""
+    unit_m: float
+    """Range of one count of the distance field."""
+    focus_mm: float
+    """Distance from the axis at which all beams cross the horizontal plane through the optical centre."""
+    azimuth_deg: tuple[float, ...] | None = None
+    """Azimuth of each laser from the head's, counter-clockwise seen from above."""
+
+    @property
+    def channels(self) -> int:
+        """Number of lasers."""
+        return len(self.elevation_deg)
+
+    @property
+    def sequences_per_block(self) -> int:
+        """Firing sequences that share one azimuth."""
+        return RECORDS_PER_BLOCK // self.channels
+
+    def sequences_per_packet(self, dual: bool) -> int:
+        """Firing sequences in a packet; two returns of each need twice the room."""
+        return BLOCKS_PER_PACKET * self.sequences_per_block // (2 if dual else 1)
+
+    @property
+    def farthest_m(self) -> float:
+        """Longest range that the 16-bit distance field holds [m]."""
+        return 65535 * self.unit_m
+
+    @cached_property
+    def fire_time_s(self) -> NDArray[np.float64]:
+        """Time of each laser's firing within its sequence [s], shape (channels,)."""
+        firing = np.arange(self.channels) // self.fired_together
+        return firing.astype(np.float64) * (self.fire_step_us * 1e-6)
+
+    @cached_property
+    def offset_deg(self) -> NDArray[np.float64]:
+        """Azimuth of each laser from the head's, counter-clockwise [deg], shape (channels,)."""
+        return np.zeros(self.channels) if self.azimuth_deg is None else np.asarray(self.azimuth_deg, np.float64)
+
+    @cached_property
+    def height_m(self) -> NDArray[np.float64]:
+        """Height at which each beam leaves the axis [m], shape (channels,)."""
+        return -self.focus_mm * 1e-3 * np.tan(np.radians(self.elevation_deg))
+
+    @cached_property
+    def ring(self) -> NDArray[np.uint16]:
+        """Ring of each laser: its rank by elevation, lowest 0, shape (channels,)."""
+        return np.argsort(np.argsort(self.elevation_deg, kind="stable")).astype(np.uint16)
+
+    @cached_property
+    def laser_of_ring(self) -> NDArray[np.int64]:
+        """Laser of each ring, shape (channels,)."""
+        return np.argsort(self.elevation_deg, kind="stable")
+
+
+_VLP_16 = tuple(float(v) for low in range(-15, 0, 2) for v in (low, low + 16))
+# Two interleaved rows, 4/3 deg apart within a row.
+_HDL_32E = tuple(
+    v
+    for low, high in zip(
+        (-30.67, -29.33, -28.0, -26.67, -25.33, -24.0, -22.67, -21.33, -20.0, -18.67, -17.33, -16.0, -14.67, -13.33,
+         -12.0, -10.67),
+        (-9.33, -8.0, -6.67, -5.33, -4.0, -2.67, -1.33, 0.0, 1.33, 2.67, 4.0, 5.33, 6.67, 8.0, 9.33, 10.67),
+        strict=True,
+    )
+    for v in (low, high)
+)  # fmt: skip
+_VLP_32C = (
+    -25.0, -1.0, -1.667, -15.639, -11.31, 0.0, -0.667, -8.843, -7.254, 0.333, -0.333, -6.148, -5.333, 1.333, 0.667,
+    -4.0, -4.667, 1.667, 1.0, -3.667, -3.333, 3.333, 2.333, -2.667, -3.0, 7.0, 4.667, -2.333, -2.0, 15.0, 10.333,
+    -1.333,
+)  # fmt: skip
+_VLP_32C_AZIMUTH = (
+    -1.4, 4.2, -1.4, 1.4, -1.4, 1.4, -4.2, 1.4, -1.4, 4.2, -1.4, 1.4, -4.2, 1.4, -4.2, 1.4, -1.4, 4.2, -1.4, 4.2,
+    -4.2, 1.4, -1.4, 1.4, -1.4, 1.4, -1.4, 4.2, -4.2, 1.4, -1.4, 1.4,
+)  # fmt: skip
+
+_ALL = (
+    VelodyneModel("velodyne/vlp-16", 0x22, _VLP_16, 55.296, 2.304, 1, 0.002, 41.91),
+    VelodyneModel("velodyne/vlp-32c", 0x28, _VLP_32C, 55.296, 2.304, 2, 0.004, 42.40, _VLP_32C_AZIMUTH),
+    VelodyneModel("velodyne/hdl-32e", 0x21, _HDL_32E, 46.08, 1.152, 1, 0.002, 28.95),
+)
+MODELS: dict[str, VelodyneModel] = {model.name: model for model in _ALL}
+"""Models with packets, by the name of their preset."""
+
+
+def velodyne_model(name: str | VelodyneModel) -> VelodyneModel:
+    """A model by name; 'vlp-16' means 'velodyne/vlp-16'."""
+    if isinstance(name, VelodyneModel):
+        return name
+    wanted = name.lower()
+    wanted = wanted if "/" in wanted else f"velodyne/{wanted}"
+    if wanted not in MODELS:
+        raise unknown_name("Velodyne model with packets", name, MODELS)
+    return MODELS[wanted]
+
+
+def model_of_product(product: int, spacing_us: float | None = None) -> VelodyneModel:
+    """The model that a packet's second factory byte names.
+
+    `spacing_us` is the time between packets, where known: early VLP-16 say that they are HDL-32E, and are known by it.
+    """
+    for model in _ALL:
+        if model.product == product:
+            slow = spacing_us is not None and abs(spacing_us - 24 * 55.296) < 5.0
+            return MODELS["velodyne/vlp-16"] if slow and model.name == "velodyne/hdl-32e" else model
+    known = ", ".join(f"0x{model.product:02x} ({model.name})" for model in _ALL)
+    raise ConfigError(f"Velodyne packets: product code 0x{product:02x} is not known; known are {known}")
