@@ -72,11 +72,19 @@ def _drjit_namespace(dr: ModuleType) -> SimpleNamespace:
     )
 
 
+_KINDS: dict[type, bool] = {}
+
+
 def is_drjit(value: Any) -> bool:
     """Whether `value` is a Dr.Jit array (Mitsuba's types are)."""
     # Where Dr.Jit was never imported there can be none of its arrays, and no reason to import it now.
-    drjit = sys.modules.get("drjit")
-    return drjit is not None and bool(drjit.is_array_v(value))
+    if "drjit" not in sys.modules:
+        return False
+    kind = type(value)
+    known = _KINDS.get(kind)
+    if known is None:  # kernels ask thousands of times, of a handful of types
+        known = _KINDS[kind] = bool(sys.modules["drjit"].is_array_v(value))
+    return known
 
 
 def namespace(*values: Any) -> SimpleNamespace:

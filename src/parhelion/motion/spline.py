@@ -42,6 +42,9 @@ class SplineMotion:
     velocity jumps there.
     """
 
+    known_ahead = True
+    """Its future is fixed, so it may be sampled before its time has come."""
+
     def __init__(
         self,
         waypoints: ArrayLike,

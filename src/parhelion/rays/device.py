@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -33,6 +33,16 @@ class Engine:
     """The module `drjit`."""
     device: str
     """'cpu' or 'cuda'."""
+    _numbers: dict[float, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def number(self, value: float) -> Any:
+        """A number that kernels read from memory, so that another value needs no other kernel; kept for the next."""
+        known = self._numbers.get(value)
+        if known is None:
+            if len(self._numbers) >= 1024:  # values that change from scan to scan are not asked for again
+                self._numbers.clear()
+            known = self._numbers[value] = self.dr.opaque(self.mi.Float, value)
+        return known
 
     def table(self, values: NDArray[Any]) -> Any:
         """A copy of a NumPy array for kernels to read, flattened: float32 or uint32, aligned to 64 bytes.

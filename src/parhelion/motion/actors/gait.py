@@ -55,9 +55,10 @@ class Walk:
         """All parts at times (n,) [s]: torso, thighs, shanks, feet, upper arms and forearms."""
         asked = np.ascontiguousarray(times, dtype=np.float64)
         key = asked.tobytes()
-        if self._last[0] != key:  # every part is asked for the same times
-            self._last = key, self._poses(asked)
-        return self._last[1]
+        last = self._last
+        if last[0] != key:  # every part is asked for the same times
+            last = self._last = key, self._poses(asked)
+        return last[1]
 
     def joints(self) -> list[tuple[str, tuple[float, float, float], str, tuple[float, float, float]]]:
         """Points [m] that two parts share, each in the part's own frame: part, point, other part, its point."""
@@ -224,6 +225,9 @@ def quats_from_axes(x: Floats, y: Floats, z: Floats) -> Floats:
 
 class PartMotion:
     """The motion of one part of a walker."""
+
+    known_ahead = True
+    """Its future is fixed, so it may be sampled before its time has come."""
 
     def __init__(self, walk: Walk, part: str) -> None:
         self.walk, self.part = walk, part

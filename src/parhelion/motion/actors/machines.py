@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,6 +77,7 @@ def add_door(
 class BeltMotion:
     """A thing that rides along +x of `pose`, goes back unseen inside the housing, and rides again."""
 
+    known_ahead: ClassVar[bool] = True
     pose: Pose
     """Middle of the belt, on the floor."""
     ride_m: float
@@ -199,6 +201,7 @@ def arm_frames(base: Pose, joint_angles_rad: ArrayLike) -> tuple[Floats, Floats]
 class LinkMotion:
     """One link of an arm; its frame is that at the link's far end."""
 
+    known_ahead: ClassVar[bool] = True
     base: Pose
     joint_angles: Scheduled
     link: int

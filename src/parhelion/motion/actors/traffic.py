@@ -82,6 +82,9 @@ class Route:
 class RouteMotion:
     """One body on a route: its way [m] by time, smooth in between; it stands before the start and after the end."""
 
+    known_ahead = True
+    """Its future is fixed, so it may be sampled before its time has come."""
+
     def __init__(self, route: Route, times: Floats, way: Floats, speed: Floats, side_m: float = 0.0) -> None:
         """`side_m` puts it that far to the right of the line. Rising times, ways and speeds (n,) belong together."""
         self.route, self.side_m = route, side_m

@@ -146,10 +146,10 @@ def aim(
         key = tuple(dr.gather(mi.UInt32, k, scan) for k in keys)
         a, b, _, _ = words(key, shot, AIM_DRAW)  # type: ignore[arg-type]
         sideways, upwards = to_normal(a, b)
-        sigma = [dr.opaque(mi.Float, np.radians(s)) for s in (noise.azimuth_jitter_deg, noise.elevation_jitter_deg)]
+        sigma = [engine.number(float(np.radians(s))) for s in (noise.azimuth_jitter_deg, noise.elevation_jitter_deg)]
         axis = dr.normalize(axis + sigma[0] * sideways * left + sigma[1] * upwards * dr.cross(axis, left))
     device_knots = engine.table(knots)
-    rate = dr.opaque(mi.Float, (knot_count - 1) / max(duration, 1e-9))
+    rate = engine.number((knot_count - 1) / max(duration, 1e-9))
     n = dr.opaque(mi.UInt32, knot_count)
     position, turn = interpolate_knots(dr, mi, device_knots, scan * n, time * rate, n)
     start = position + rotate(dr, mi, turn, origin)

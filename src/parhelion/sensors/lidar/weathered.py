@@ -88,7 +88,7 @@ class WeatherOnDevice:
     ) -> LaunchWeather:
         """Everything for the beams of a launch; `clear_per_m` is the extinction of air without weather [1/m]."""
         clear_air = self.constant.gamma_per_m if clear_per_m is None else clear_per_m
-        engine, dr, mi = self.engine, self.engine.dr, self.engine.mi
+        engine = self.engine
         lucky = self.lucky(weather)
         uniform = clear_air
         lucky_extinction: Any = None
@@ -101,12 +101,12 @@ class WeatherOnDevice:
                 fields[part.kind] = self._field(part, medium, local_origin)
                 (own if with_luck else common).append(fields[part.kind])
             elif with_luck:
-                lucky_extinction = dr.opaque(mi.Float, part.extinction_per_m)
+                lucky_extinction = engine.number(part.extinction_per_m)
             else:
                 uniform += part.extinction_per_m
         mean = clear_air + sum(part.extinction_per_m for part in medium.components)
-        extinction = dr.opaque(mi.Float, uniform)
-        reach = dr.opaque(mi.Float, self.config.range.max_m)
+        extinction = engine.number(uniform)
+        reach = engine.number(self.config.range.max_m)
         soft = self._soft_echo(medium, fields.get("fog"), mean)
         air = Air(extinction, lucky_extinction)
         falling = self._all_falling(weather, medium, mean, fields)
@@ -129,11 +129,11 @@ class WeatherOnDevice:
         if falling:
             depth = sum(kind.depth for kind, _ in falling)
             zone = max(kind.farthest_m for kind, _ in falling)
-            air.near = dr.opaque(mi.Float, depth), dr.opaque(mi.Float, 1.0 / zone)
+            air.near = engine.number(depth), engine.number(1.0 / zone)
         scatterers = None
         if falling or soft is not None or dust:
             gain = 0.5 * self.pulse_length_m / (DUST_LIDAR_RATIO_SR * self.constant.threshold)
-            scatterers = Scatterers(falling, soft, dust, dr.opaque(mi.Float, gain), reach)
+            scatterers = Scatterers(falling, soft, dust, engine.number(gain), reach)
         signal = partial(self._fog_signal, medium.backscatter_per_m_sr, mean) if medium.backscatter_per_m_sr else None
         return LaunchWeather(air, scatterers, drawn, signal, self._displaced(weather, medium))
 
@@ -207,19 +207,19 @@ class WeatherOnDevice:
     def _soft_echo(self, medium: Medium, field: FieldOnDevice | None, extinction: float) -> SoftEcho | None:
         if medium.backscatter_per_m_sr <= 0.0:
             return None
-        dr, mi = self.engine.dr, self.engine.mi
+        number = self.engine.number
         key = (round(medium.backscatter_per_m_sr, 9), round(extinction, 6))  # and made of these, as above
         if key not in self._soft:
             if len(self._soft) >= 64:
                 self._soft.pop(next(iter(self._soft)))
-            self._soft[key] = self._soft_curve(*key)
+            peak_m, power, ranges = self._soft_curve(*key)
+            self._soft[key] = peak_m, power, self.engine.table(ranges)
         peak_m, power, ranges = self._soft[key]
         if power * (1.0 + 5.0 * SOFT_DEVIATION) * (1.0 if field is None else _DENSEST_FACTOR) < self.floor:
             return None
         far_gain = medium.backscatter_per_m_sr * 0.5 * self.pulse_length_m / self.constant.threshold
         return SoftEcho(
-            dr.opaque(mi.Float, peak_m), dr.opaque(mi.Float, power), self.engine.table(ranges), _SOFT_STEPS,
-            dr.opaque(mi.Float, far_gain), field, None,
+            number(peak_m), number(power), ranges, _SOFT_STEPS, number(far_gain), field, None
         )  # fmt: skip
 
     def _fog_signal(self, backscatter: float, extinction: float, range_m: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -255,9 +255,8 @@ class WeatherOnDevice:
         part = medium.component("rain")
         if weather.rain is None or part is None:
             return None
-        dr, mi = self.engine.dr, self.engine.mi
         model = weather.rain.model
-        rate, extinction = (dr.opaque(mi.Float, v) for v in (medium.rain_rate_mm_h, part.extinction_per_m))
+        rate, extinction = (self.engine.number(v) for v in (medium.rain_rate_mm_h, part.extinction_per_m))
 
         def displaced(range_m: Any, shot: Any, key: Any) -> Any:
             if model == "vane":
