@@ -1,8 +1,10 @@
-"""`parhelion demo`: a vessel in the harbour at dusk, in rain; clouds, IMU samples, trajectory, picture and report."""
+"""`parhelion demo`: a vessel in the harbour at dusk, in rain; bag, clouds, IMU samples, trajectory, picture, report."""
 
 from __future__ import annotations
 
 import time as clock
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,7 +49,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of waves, drops and noise.")] = 0,
     seconds: Annotated[float, typer.Option(min=0.1, max=LONGEST_S, help="Length of the trip, in s.")] = 10.0,
 ) -> None:
-    """Take a vessel through a harbour in rain and write clouds, IMU samples, trajectory, a picture and a report."""
+    """Take a vessel through a harbour in rain and write a bag, clouds, IMU samples, trajectory, picture and report."""
     import yaml
 
     from parhelion.cli.report import first_points, write_report
@@ -55,8 +57,9 @@ def demo(
     from parhelion.core.config import parse
     from parhelion.core.files import write_whole
     from parhelion.pictures import Drive
+    from parhelion.scenario.bag_output import BagSink
     from parhelion.scenario.scenario import Scenario
-    from parhelion.scenario.schema import ScenarioFile
+    from parhelion.scenario.schema import BagOutput, ScenarioFile
 
     began = clock.perf_counter()
     make_folder(output)
@@ -68,9 +71,10 @@ def demo(
     scanner = scenario.scanners[0]
     start_engine()
     tally, drive = Tally(), Drive()
+    bag = BagSink(BagOutput(kind="bag"), scenario, output)
     first_rows = ""
     before = clock.perf_counter()
-    with screen.progress("sailing", scenario.scan_count) as advance:
+    with screen.progress("sailing", scenario.scan_count) as advance, _left_readable(bag):
         for step in scenario:
             for number, scan in step.scans.get("lidar", []):
                 tally.add(scan, clock.perf_counter() - before)
@@ -79,6 +83,8 @@ def demo(
                 first_rows = first_rows or first_points(scan)
                 before = clock.perf_counter()
                 advance()
+            bag.take(step)
+    recording = bag.close()[0]
     names = ("trajectory.tum", "imu.csv", "demo.png", "report.html")
     trajectory, stream, picture, page = (output / name for name in names)
     _write_streams(scenario, trajectory, stream)
@@ -94,6 +100,7 @@ def demo(
     screen.facts(scenario.settings.name, [("simulated", pace), *tally.rows()])
     screen.say(f"""
 wrote {files.path}/  {len(files.written)} clouds (binary PCD)
+      {recording}  all of it as a ROS 2 bag (MCAP)
       {trajectory}  pose of the lidar at each scan's start (TUM)
       {stream}  100 samples a second of the IMU
       {picture}  look at this one first
@@ -101,6 +108,16 @@ wrote {files.path}/  {len(files.written)} clouds (binary PCD)
       {output / "scenario.yaml"}  all of it as a file to change: parhelion run
 
 next: parhelion scan --world city --sensor ouster/os1-128 --visibility 100 -o scan.ply --png scan.png""")
+
+
+@contextmanager
+def _left_readable(bag: Any) -> Iterator[None]:
+    """A trip that is stopped leaves a bag that can be read as far as it goes."""
+    try:
+        yield
+    except BaseException:
+        bag.abandon()
+        raise
 
 
 def _write_streams(scenario: Any, trajectory: Path, stream: Path) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parhelion.cli import screen
+from parhelion.cli import bags, screen
 from parhelion.cli.clouds import check_file, check_not_itself, make_folder, stem, tell_drops
 from parhelion.cli.engine import start_engine
 from parhelion.cli.failures import warn
@@ -41,6 +41,7 @@ EXAMPLES = (
     "parhelion weather clouds/ -o clouds-fog/ --visibility 100 --uneven-fog --sensor velodyne/hdl-64e",
     "parhelion weather sequence/velodyne -o sequence/snow --snow 2 --sensor velodyne/hdl-64e --format npz",
     "parhelion weather drive/ -o dusty/ --weather weather.yaml --wind 3,0 --sensor ouster/os1-128 --seed 7",
+    "parhelion weather drive.mcap -o wet.mcap --rain 25 --sensor velodyne/vlp-16 --topic /velodyne_points",
 )
 
 
@@ -52,8 +53,8 @@ class NoReturns(str, Enum):
 
 
 def weather(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="A cloud file, or a folder of them.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The new file, or a folder.")],
+    source: Annotated[Path, typer.Argument(metavar="IN", help="A cloud file, a folder of them, or a ROS 2 bag.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The new file, folder or bag.")],
     sensor: Annotated[
         str | None,
         typer.Option(
@@ -76,6 +77,7 @@ def weather(
         str | None, typer.Option(help="Format to write, where OUT's ending does not say it; in folders as it was.")
     ] = None,
     read_as: Annotated[str | None, typer.Option("--from", help="Format to read, where the ending misleads.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Topic of the clouds, for bags with several.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there already.")] = False,
     png: Annotated[
         Path | None, typer.Option(help="Picture of what the weather did; of a folder, to its first cloud.")
@@ -92,7 +94,8 @@ def weather(
 ) -> None:
     """Put weather on recorded clouds: points are dimmed, lost, moved, and joined by echoes of the air.
 
-    A folder is done with all folders in it; its finished files are skipped, so an interrupted run can go on.
+    A folder is done with all folders in it; its finished files are skipped, so an interrupted run can go on. In a bag,
+    all messages but the clouds are copied as they are.
     """
     from parhelion.core.errors import FormatError
 
@@ -108,6 +111,11 @@ def weather(
     if not source.exists():
         raise FormatError(f"{source}: no such file or folder")
     run = _Run(meant, _Sensors(sensor), seed, time, place, reflectance, no_returns.value, png)
+    if bags.is_bag(source):
+        start_engine()
+        bags.weather_bag(source, output, topic, run.in_bag, overwrite=overwrite)
+        run.tell(source, output, skipped=0, as_folder=False)
+        return
     as_folder = source.is_dir()
     jobs = list(_folder_jobs(source, output, format, read_as)) if as_folder else [_file_job(source, output, format)]
     waiting = [job for job in jobs if overwrite or not job.target.exists()]
@@ -119,7 +127,7 @@ def weather(
         for job in waiting:
             run.do(job, read_as, as_folder=as_folder)
             advance()
-    run.tell(source, output, skipped=len(jobs) - len(waiting))
+    run.tell(source, output, skipped=len(jobs) - len(waiting), as_folder=as_folder)
 
 
 @dataclass(frozen=True)
@@ -187,7 +195,7 @@ class _Run:
 
         try:
             cloud = read_cloud(job.source, format=read_as)
-            wet = self._weathered(cloud, job.number)
+            wet = self._weathered(cloud, job.number, job.number / self.sensors.of(cloud).rate_hz)
         except (ConfigError, FormatError) as error:
             reason = str(error).removeprefix(f"{job.source}: ")
             if not as_folder:
@@ -199,16 +207,25 @@ class _Run:
         make_folder(job.target.parent)
         add_counts(self.dropped, dict.fromkeys(write_noting_drops(wet, job.target, job.format), 1))
         self._count(cloud, wet)
+        self._draw(cloud, wet, job.source.name)
+
+    def in_bag(self, cloud: PointCloud, number: int, after_s: float) -> PointCloud:
+        """One cloud of a bag, which came so many seconds after the first."""
+        wet = self._weathered(cloud, number, after_s)
+        self._count(cloud, wet)
+        self._draw(cloud, wet, f"cloud {number}")
+        return wet
+
+    def _draw(self, cloud: PointCloud, wet: PointCloud, name: str) -> None:
         if self.png is not None and not self.drawn:
             from parhelion.pictures.weather import draw_weather
 
-            draw_weather(cloud, wet, self.png, f"{job.source.name}  ·  {in_words(self.weather)}")
+            draw_weather(cloud, wet, self.png, f"{name}  ·  {in_words(self.weather)}")
             self.drawn = True
 
-    def _weathered(self, cloud: PointCloud, number: int) -> PointCloud:
-        lidar = self.sensors.of(cloud)
+    def _weathered(self, cloud: PointCloud, number: int, after_s: float) -> PointCloud:
         return self.weather.apply(
-            cloud, sensor=lidar, seed=self.seed, frame=number, time=self.start_s + number / lidar.rate_hz,
+            cloud, sensor=self.sensors.of(cloud), seed=self.seed, frame=number, time=self.start_s + after_s,
             pose=self.pose, reflectance=self.reflectance, no_returns=self.no_returns,
         )  # fmt: skip
 
@@ -224,7 +241,7 @@ class _Run:
         for note in after.metadata.get("weather_notes", []):
             self.notes.setdefault(re.sub(r"\d+", "#", note), []).append(note)
 
-    def tell(self, source: Path, output: Path, *, skipped: int) -> None:
+    def tell(self, source: Path, output: Path, *, skipped: int, as_folder: bool) -> None:
         """Print the counts, what could not be done, and what failed."""
         from parhelion.core.errors import FormatError
 
@@ -242,7 +259,7 @@ class _Run:
         for notes in self.notes.values():
             screen.say(f"note: {notes[0]}" + (f" (alike in {len(notes)} clouds)" if len(notes) > 1 else ""))
         word = "file" if self.done == 1 else "files"
-        done = f"{self.done} {word} to {output}" if source.is_dir() else str(output)
+        done = f"{self.done} {word} to {output}" if as_folder else str(output)
         there = f", skipped {skipped} that were there already (--overwrite replaces them)" if skipped else ""
         screen.say(f"wrote {done}{there}")
         if self.png is not None:

@@ -1,0 +1,298 @@
+"""ROS 2 bags: folders with metadata.yaml as rosbag2 makes them, or single .mcap and .db3 files.
+
+with BagWriter("bag") as bag:
+    bag.write(Message("/imu/data", IMU, time_ns, data))
+for message in read_bag("bag", topics=["/imu/data"]):
+    print(message.time_ns, decode(message.type, message.data))
+"""
+
+from __future__ import annotations
+
+import heapq
+import shutil
+import sqlite3
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+
+from parhelion.core.errors import ConfigError, FormatError, unknown_name
+from parhelion.io.ros.mcap_file import McapIn, McapOut
+from parhelion.io.ros.sqlite_file import SqliteIn, SqliteOut
+from parhelion.io.ros.topics import (
+    METADATA,
+    BagWarning,
+    Topic,
+    read_metadata,
+    topic_of,
+    with_definition,
+    write_metadata,
+)
+from parhelion.io.ros.types import Message
+
+__all__ = ["STORAGES", "BagReader", "BagWarning", "BagWriter", "Topic", "is_bag", "read_bag"]
+
+STORAGES = {"mcap": ".mcap", "sqlite3": ".db3"}
+"""Kinds of storage and their file endings."""
+_METADATA_EVERY = 16  # flushes between two looks at metadata.yaml while a bag grows
+
+
+def is_bag(path: str | PathLike[str]) -> bool:
+    """Whether a path is that of a bag: a folder with one in it, or a file with a bag's ending."""
+    place = Path(path)
+    if place.is_dir():
+        return any(_storage_files(place)) or _says_bag(place / METADATA)
+    return place.suffix.lower() in STORAGES.values()
+
+
+def _says_bag(file: Path) -> bool:
+    """Whether a metadata.yaml is one of rosbag2: other programs use the name, too."""
+    if not file.is_file():
+        return False
+    with file.open("rb") as stream:
+        return b"rosbag2_bagfile_information" in stream.read(4096)
+
+
+def _storage_files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.suffix.lower() in STORAGES.values() and file.is_file())
+
+
+class BagWriter:
+    """Writes a bag, message by message. Topics of ROS 2's own types need no announcement.
+
+    A path that ends with .mcap or .db3 is one file; any other is a folder with the file and metadata.yaml. A writer
+    that is killed leaves a bag that can be read up to its last chunk or commit, both of about 1 MiB. With `overwrite`,
+    a bag that is there already stays until the new one is whole.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        storage: str | None = None,
+        *,
+        compression: str = "zstd",
+        overwrite: bool = False,
+    ) -> None:
+        """`storage` is 'mcap' (the default of folders) or 'sqlite3'; `compression` of MCAP 'zstd', 'lz4' or 'none'."""
+        self.path = Path(path)
+        self._single = self.path.suffix.lower() in STORAGES.values()
+        meant = next((k for k, ending in STORAGES.items() if ending == self.path.suffix.lower()), "mcap")
+        self.storage = storage or meant
+        if self.storage not in STORAGES:
+            raise unknown_name("storage of bags", self.storage, STORAGES)
+        if self._single and self.storage != meant:
+            raise ConfigError(f"{self.path}: a file with this ending holds {meant}, not {self.storage}")
+        self._place = self._free_place(overwrite)
+        ending = STORAGES[self.storage]
+        self._file = self._place if self._single else self._place / f"{self.path.name}_0{ending}"
+        self._topics: dict[str, Topic] = {}
+        self._numbers: dict[str, int] = {}
+        self._span: tuple[int, int] | None = None
+        self._flushes = 0
+        self._open = True
+        try:
+            if not self._single:
+                self._place.mkdir(parents=True)
+            self._out: McapOut | SqliteOut = (
+                McapOut(self._file, compression) if self.storage == "mcap" else SqliteOut(self._file)
+            )
+            self._note()
+        except (OSError, sqlite3.Error) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise FormatError(f"{self.path}: the bag cannot be written ({reason})") from None
+
+    def _free_place(self, overwrite: bool) -> Path:
+        """Where to write: the path itself, or beside it while an earlier bag is there."""
+        if not self.path.exists():
+            if self._single and not self.path.absolute().parent.is_dir():
+                raise FormatError(f"{self.path}: the folder {self.path.absolute().parent} does not exist")
+            return self.path
+        if self.path.is_dir() == self._single:
+            raise FormatError(f"{self.path}: is {'a folder, not a file' if self._single else 'a file, not a folder'}")
+        empty = self.path.is_dir() and not any(self.path.iterdir())
+        if empty:
+            self.path.rmdir()
+            return self.path
+        if not overwrite:
+            raise FormatError(f"{self.path}: is there already")
+        if self.path.is_dir() and not _only_a_bag(self.path):
+            raise FormatError(f"{self.path}: holds other files than a bag's, so it is not replaced")
+        place = self.path.with_name(
+            f"{self.path.stem}.new{self.path.suffix}" if self._single else f"{self.path.name}.new"
+        )
+        _remove(place)
+        return place
+
+    @property
+    def files(self) -> list[Path]:
+        """The files of the finished bag."""
+        if self._single:
+            return [self.path]
+        return [self.path / self._file.name, self.path / METADATA]
+
+    def add(self, topic: Topic) -> None:
+        """Announce a topic, such as one of another bag with a type of its own."""
+        if topic.name not in self._numbers:
+            known = with_definition(replace(topic, count=0))
+            self._numbers[topic.name] = self._out.add(known)
+            self._topics[topic.name] = known
+
+    def write(self, message: Message) -> None:
+        """Write one message; those of a bag come in the order of time."""
+        if not self._open:
+            raise ConfigError(f"{self.path}: the bag is closed")
+        if message.time_ns < 0:
+            raise ConfigError(f"{message.topic}: a bag cannot hold the time {message.time_ns / 1e9:g} s before 0")
+        if message.topic not in self._numbers:
+            self.add(topic_of(message.topic, message.type))
+        topic = self._topics[message.topic]
+        if topic.type != message.type:
+            raise ConfigError(f"{message.topic}: holds {topic.type}, so a message of {message.type} cannot be there")
+        try:
+            flushed = self._out.write(self._numbers[message.topic], message.time_ns, message.data)
+        except (OSError, sqlite3.Error) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise FormatError(f"{self.path}: cannot be written ({reason})") from None
+        self._topics[message.topic] = replace(topic, count=topic.count + 1)
+        first, last = self._span or (message.time_ns, message.time_ns)
+        self._span = min(first, message.time_ns), max(last, message.time_ns)
+        if flushed:
+            self._flushes += 1
+            if self._flushes % _METADATA_EVERY == 1:
+                self._note()
+
+    def _note(self) -> None:
+        if not self._single:
+            write_metadata(self._place, self._file.name, self.storage, list(self._topics.values()), self._span)
+
+    def close(self) -> None:
+        """Finish the bag; an earlier one of the same name is replaced only now."""
+        if not self._open:
+            return
+        self._open = False
+        try:
+            self._out.close()
+            self._note()
+            if self._place != self.path:
+                if self._single:
+                    self._place.replace(self.path)
+                else:
+                    _remove(self.path)
+                    self._place.rename(self.path)
+        except (OSError, sqlite3.Error) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise FormatError(f"{self.path}: cannot be written ({reason})") from None
+
+    def leave_off(self) -> None:
+        """Finish what was written so far; where an earlier bag of the same name is there, that one stays instead."""
+        if self._place == self.path:
+            self.close()
+        else:
+            self.discard()
+
+    def discard(self) -> None:
+        """Take back what was written; an earlier bag of the same name stays."""
+        if self._open:
+            self._open = False
+            self._out.drop()
+            _remove(self._place)
+
+    def __enter__(self) -> BagWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _only_a_bag(folder: Path) -> bool:
+    def belongs(file: Path) -> bool:
+        return file.name == METADATA or any(f"{ending}" in file.name for ending in STORAGES.values())
+
+    return all(file.is_file() and belongs(file) for file in folder.iterdir())
+
+
+def _remove(place: Path) -> None:
+    if place.is_dir():
+        shutil.rmtree(place)
+    else:
+        for ending in ("", "-journal"):
+            place.with_name(place.name + ending).unlink(missing_ok=True)
+
+
+class BagReader:
+    """Reads a bag: a folder, split or not, or a single .mcap or .db3 file. A broken end is told in a BagWarning."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        self.path = Path(path)
+        about = {}
+        try:
+            if self.path.is_dir():
+                about = read_metadata(self.path)
+                files = self._listed(about) or _storage_files(self.path)
+            elif self.path.exists():
+                files = [self.path]
+            else:
+                raise FormatError(f"{self.path}: no such bag")
+            if not files:
+                raise FormatError(f"{self.path}: no bag in this folder ({', '.join(STORAGES.values())})")
+            self._stores = [self._store(file, about) for file in files]
+        except OSError as error:
+            raise FormatError(f"{self.path}: cannot be read ({error.strerror or error})") from None
+        self.topics: dict[str, Topic] = {}
+        """Topics by name, with their types and numbers of messages."""
+        for store in self._stores:
+            for name, topic in store.topics.items():
+                earlier = self.topics.get(name)
+                count = topic.count + (earlier.count if earlier is not None else 0)
+                self.topics[name] = replace(topic, count=count)
+
+    def _listed(self, about: dict[str, object]) -> list[Path]:
+        """The files that metadata.yaml names, in its order."""
+        names = about.get("relative_file_paths")
+        files = [self.path / Path(str(name)).name for name in names] if isinstance(names, list) else []
+        missing = [file for file in files if not file.exists()]
+        if missing:
+            raise FormatError(f"{missing[0]}: the file is missing, though {METADATA} names it")
+        return files
+
+    @staticmethod
+    def _store(file: Path, about: dict[str, object]) -> McapIn | SqliteIn:
+        mode = str(about.get("compression_mode") or "").lower()
+        if mode == "file" or file.suffix.lower() == ".zstd":
+            raise FormatError(f"{file}: is compressed as a whole; unpack it first: zstd -d {file.name}")
+        if file.suffix.lower() == ".mcap":
+            return McapIn(file)
+        if file.suffix.lower() == ".db3":
+            return SqliteIn(file, mode)
+        if file.suffix.lower() == ".bag":
+            raise FormatError(f"{file}: is a bag of ROS 1; convert it first: rosbags-convert {file.name}")
+        raise FormatError(f"{file}: is no bag; known are {', '.join(STORAGES.values())} and folders of them")
+
+    @property
+    def count(self) -> int:
+        """Number of messages."""
+        return sum(topic.count for topic in self.topics.values())
+
+    def of_type(self, kind: str) -> list[Topic]:
+        """The topics of a type, such as 'sensor_msgs/msg/PointCloud2'."""
+        return [topic for topic in self.topics.values() if topic.type == kind]
+
+    def messages(self, topics: Collection[str] | None = None) -> Iterator[Message]:
+        """Messages in the order of time, of some topics or of all."""
+        if topics is not None:
+            for name in topics:
+                if name not in self.topics:
+                    raise unknown_name(f"topic of {self.path}", name, self.topics)
+        streams = [store.messages(topics) for store in self._stores]
+        return streams[0] if len(streams) == 1 else heapq.merge(*streams, key=lambda message: message.time_ns)
+
+    def __iter__(self) -> Iterator[Message]:
+        return self.messages()
+
+
+def read_bag(path: str | PathLike[str], topics: Collection[str] | None = None) -> Iterator[Message]:
+    """The messages of a bag in the order of time, of some topics or of all."""
+    return BagReader(path).messages(topics)

@@ -1,0 +1,224 @@
+"""Measurements as ROS 2 messages: each function gives the CDR bytes of one, and `decode` reads any of them.
+
+Units and frames are those of REP 103 and of the message definitions: m, s, rad, Pa, T; quaternions `xyzw`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.records import Scan
+from parhelion.io.ros.clouds import LAYOUTS, cloud_of, point_cloud2
+from parhelion.io.ros.types import Message, decode, definition_of, encode, header, nanoseconds, new, stamp
+
+__all__ = [
+    "CLOCK", "FLUID_PRESSURE", "IMU", "LASER_SCAN", "LAYOUTS", "MAGNETIC_FIELD", "Message", "ODOMETRY", "POINT_CLOUD",
+    "POSE", "TF", "Transform", "clock", "cloud_of", "decode", "definition_of", "fluid_pressure", "imu", "laser_scan",
+    "magnetic_field", "nanoseconds", "odometry", "point_cloud2", "pose_stamped", "tf_message",
+]  # fmt: skip
+
+POINT_CLOUD = "sensor_msgs/msg/PointCloud2"
+LASER_SCAN = "sensor_msgs/msg/LaserScan"
+IMU = "sensor_msgs/msg/Imu"
+ODOMETRY = "nav_msgs/msg/Odometry"
+POSE = "geometry_msgs/msg/PoseStamped"
+TF = "tf2_msgs/msg/TFMessage"
+CLOCK = "rosgraph_msgs/msg/Clock"
+MAGNETIC_FIELD = "sensor_msgs/msg/MagneticField"
+FLUID_PRESSURE = "sensor_msgs/msg/FluidPressure"
+
+_FULL_TURN_SLACK = 1.5
+"""A laser scan whose ends are less than this many steps apart covers the whole circle."""
+
+
+class Transform(NamedTuple):
+    """Pose of a frame in its parent at a time."""
+
+    parent: str
+    child: str
+    time_ns: int
+    xyz: ArrayLike
+    """Of the child's origin in the parent [m]."""
+    quat_xyzw: ArrayLike
+    """Child to parent, unit quaternion."""
+
+
+def _vector(values: ArrayLike) -> Any:
+    x, y, z = np.asarray(values, dtype=np.float64).tolist()
+    return new("geometry_msgs/msg/Vector3", x=x, y=y, z=z)
+
+
+def _point(values: ArrayLike) -> Any:
+    x, y, z = np.asarray(values, dtype=np.float64).tolist()
+    return new("geometry_msgs/msg/Point", x=x, y=y, z=z)
+
+
+def _quaternion(values: ArrayLike) -> Any:
+    x, y, z, w = np.asarray(values, dtype=np.float64).tolist()
+    return new("geometry_msgs/msg/Quaternion", x=x, y=y, z=z, w=w)
+
+
+def _covariance(values: ArrayLike | None, size: int) -> NDArray[np.float64]:
+    """Row by row; zeros say that it is not known."""
+    flat = np.zeros(size * size) if values is None else np.asarray(values, dtype=np.float64).ravel()
+    if flat.shape != (size * size,):
+        raise ConfigError(f"ROS: a covariance must be {size} x {size}, got {flat.shape[0]} numbers")
+    return flat
+
+
+def imu(
+    time_ns: int,
+    frame_id: str,
+    angular_rate: ArrayLike,
+    specific_force: ArrayLike,
+    *,
+    orientation: ArrayLike | None = None,
+    angular_rate_covariance: ArrayLike | None = None,
+    specific_force_covariance: ArrayLike | None = None,
+    orientation_covariance: ArrayLike | None = None,
+) -> bytes:
+    """sensor_msgs/Imu: turn rate [rad/s], acceleration less gravity [m/s²], 9.81 upward at rest.
+
+    Without an orientation its covariance begins with -1, as the definition asks for.
+    """
+    spread = _covariance(orientation_covariance, 3)
+    if orientation is None:
+        spread = np.array([-1.0] + [0.0] * 8)
+    message = new(
+        IMU,
+        header=header(time_ns, frame_id),
+        orientation=_quaternion((0.0, 0.0, 0.0, 1.0) if orientation is None else orientation),
+        orientation_covariance=spread,
+        angular_velocity=_vector(angular_rate),
+        angular_velocity_covariance=_covariance(angular_rate_covariance, 3),
+        linear_acceleration=_vector(specific_force),
+        linear_acceleration_covariance=_covariance(specific_force_covariance, 3),
+    )
+    return encode(IMU, message)
+
+
+def _pose(xyz: ArrayLike, quat_xyzw: ArrayLike) -> Any:
+    return new("geometry_msgs/msg/Pose", position=_point(xyz), orientation=_quaternion(quat_xyzw))
+
+
+def odometry(
+    time_ns: int,
+    frame_id: str,
+    child_frame_id: str,
+    xyz: ArrayLike,
+    quat_xyzw: ArrayLike,
+    velocity: ArrayLike,
+    angular_velocity: ArrayLike,
+    *,
+    pose_covariance: ArrayLike | None = None,
+    twist_covariance: ArrayLike | None = None,
+) -> bytes:
+    """nav_msgs/Odometry: pose of the child in `frame_id` [m], velocity [m/s] and turn rate [rad/s] in the child."""
+    twist = new("geometry_msgs/msg/Twist", linear=_vector(velocity), angular=_vector(angular_velocity))
+    message = new(
+        ODOMETRY,
+        header=header(time_ns, frame_id),
+        child_frame_id=child_frame_id,
+        pose=new(
+            "geometry_msgs/msg/PoseWithCovariance",
+            pose=_pose(xyz, quat_xyzw),
+            covariance=_covariance(pose_covariance, 6),
+        ),
+        twist=new("geometry_msgs/msg/TwistWithCovariance", twist=twist, covariance=_covariance(twist_covariance, 6)),
+    )
+    return encode(ODOMETRY, message)
+
+
+def pose_stamped(time_ns: int, frame_id: str, xyz: ArrayLike, quat_xyzw: ArrayLike) -> bytes:
+    """geometry_msgs/PoseStamped [m]."""
+    return encode(POSE, new(POSE, header=header(time_ns, frame_id), pose=_pose(xyz, quat_xyzw)))
+
+
+def tf_message(transforms: Iterable[Transform]) -> bytes:
+    """tf2_msgs/TFMessage of any number of transforms."""
+    entries = [
+        new(
+            "geometry_msgs/msg/TransformStamped",
+            header=header(one.time_ns, one.parent),
+            child_frame_id=one.child,
+            transform=new(
+                "geometry_msgs/msg/Transform",
+                translation=_vector(one.xyz),
+                rotation=_quaternion(one.quat_xyzw),
+            ),
+        )
+        for one in transforms
+    ]
+    return encode(TF, new(TF, transforms=entries))
+
+
+def clock(time_ns: int) -> bytes:
+    """rosgraph_msgs/Clock: the time [ns] of a simulation."""
+    return encode(CLOCK, new(CLOCK, clock=stamp(time_ns)))
+
+
+def magnetic_field(time_ns: int, frame_id: str, field_t: ArrayLike, covariance: ArrayLike | None = None) -> bytes:
+    """sensor_msgs/MagneticField: flux density [T] in the sensor frame."""
+    message = new(
+        MAGNETIC_FIELD,
+        header=header(time_ns, frame_id),
+        magnetic_field=_vector(field_t),
+        magnetic_field_covariance=_covariance(covariance, 3),
+    )
+    return encode(MAGNETIC_FIELD, message)
+
+
+def fluid_pressure(time_ns: int, frame_id: str, pressure_pa: float, variance: float = 0.0) -> bytes:
+    """sensor_msgs/FluidPressure: static pressure [Pa] and its variance [Pa²]."""
+    message = new(
+        FLUID_PRESSURE, header=header(time_ns, frame_id), fluid_pressure=float(pressure_pa), variance=float(variance)
+    )
+    return encode(FLUID_PRESSURE, message)
+
+
+def laser_scan(
+    scan: Scan, frame_id: str, time_ns: int, *, range_min_m: float, range_max_m: float, scan_time_s: float = 0.0
+) -> bytes:
+    """sensor_msgs/LaserScan of a lidar with one ring that scans the plane z = 0.
+
+    Beams are in the order of their angle, counter-clockwise, evenly from the first to the last shot; a shot without a
+    return has the range infinity, as the message's own checks expect. Of several returns the nearest is taken.
+    """
+    shots = scan.shots
+    if len(shots) < 2 or len(np.unique(shots.ring)) != 1:
+        raise FormatError("ROS: a LaserScan needs a lidar with one ring and at least two shots")
+    ranges = np.full(len(shots), np.inf, np.float32)
+    intensities = np.zeros(len(shots), np.float32)
+    rows = scan.fields["shot"]
+    first = scan.fields["return_index"] == 0 if "return_index" in scan.fields else slice(None)
+    ranges[rows[first]] = scan.fields["range"][first]
+    if "intensity" in scan.fields:
+        intensities[rows[first]] = scan.fields["intensity"][first]
+    order = np.argsort(shots.time, kind="stable")
+    angles = np.unwrap(np.arctan2(shots.direction[order, 1], shots.direction[order, 0]).astype(np.float64))
+    if angles[-1] < angles[0]:
+        order, angles = order[::-1], angles[::-1]
+    # Jitter of single shots moves the ends by less than a step; the mean step is what receivers multiply.
+    step = (angles[-1] - angles[0]) / (len(angles) - 1)
+    begin = float(np.mean(angles - step * np.arange(len(angles))))
+    if begin + step * (len(angles) - 1) > np.pi + _FULL_TURN_SLACK * step or begin > np.pi:
+        begin -= 2.0 * np.pi
+    message = new(
+        LASER_SCAN,
+        header=header(time_ns, frame_id),
+        angle_min=begin,
+        angle_max=begin + step * (len(angles) - 1),
+        angle_increment=step,
+        time_increment=float((shots.time[order[-1]] - shots.time[order[0]]) / (len(angles) - 1)),
+        scan_time=float(scan_time_s),
+        range_min=float(range_min_m),
+        range_max=float(range_max_m),
+        ranges=ranges[order],
+        intensities=intensities[order],
+    )
+    return encode(LASER_SCAN, message)

@@ -1,0 +1,124 @@
+"""What a bag says of its topics, and the file metadata.yaml that lies beside the messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from parhelion.core.errors import FormatError
+from parhelion.core.files import write_whole
+from parhelion.io.ros.types import definition_of, known_type
+
+METADATA = "metadata.yaml"
+_VERSION = 8  # of metadata.yaml; newer distributions read it, older ones skip what they do not know
+
+# Durations of "for ever" and enumerations as rosbag2 writes them up to version 8: keep all, reliable, transient local.
+_FOREVER = "{sec: 9223372036, nsec: 854775807}"
+LATCHED = f"""- history: 1
+  depth: 1
+  reliability: 1
+  durability: 1
+  deadline: {_FOREVER}
+  lifespan: {_FOREVER}
+  liveliness: 1
+  liveliness_lease_duration: {_FOREVER}
+  avoid_ros_namespace_conventions: false
+"""
+"""Quality of service of topics whose last message later listeners get, too: /tf_static."""
+
+
+class BagWarning(UserWarning):
+    """A bag is damaged at its end; what came before can be read."""
+
+
+@dataclass(frozen=True)
+class Topic:
+    """One topic of a bag."""
+
+    name: str
+    type: str
+    """As in 'sensor_msgs/msg/PointCloud2'."""
+    count: int = 0
+    """Number of messages."""
+    definition: str = ""
+    """Text of the message's definition with all types in it; empty where the bag has none."""
+    encoding: str = "ros2msg"
+    """Language of the definition."""
+    qos: str = ""
+    """Offered quality of service, YAML; empty for the default."""
+    hash: str = ""
+    """Of the type's description (RIHS01), or empty."""
+    serialization: str = "cdr"
+
+
+def topic_of(name: str, type: str) -> Topic:
+    """A topic of a type that ROS 2 itself has."""
+    definition, code = definition_of(type)
+    return Topic(name, type, definition=definition, hash=code, qos=LATCHED if name.endswith("/tf_static") else "")
+
+
+def with_definition(topic: Topic) -> Topic:
+    """The topic with a definition, where the bag had none and the type is one of ROS 2's own."""
+    if topic.definition or not known_type(topic.type):
+        return topic
+    definition, code = definition_of(topic.type)
+    return replace(topic, definition=definition, encoding="ros2msg", hash=topic.hash or code)
+
+
+def write_metadata(folder: Path, file: str, storage: str, topics: list[Topic], span_ns: tuple[int, int] | None) -> None:
+    """Write metadata.yaml of a bag of one file, whole."""
+    start, last = span_ns or (0, 0)
+    total = sum(topic.count for topic in topics)
+
+    def times() -> dict[str, Any]:
+        # Made anew each time: YAML would write the same object twice as a reference.
+        return {
+            "starting_time": {"nanoseconds_since_epoch": start},
+            "duration": {"nanoseconds": last - start},
+            "message_count": total,
+        }
+
+    content = {
+        "version": _VERSION,
+        "storage_identifier": storage,
+        **times(),
+        "topics_with_message_count": [
+            {
+                "topic_metadata": {
+                    "name": topic.name,
+                    "type": topic.type,
+                    "serialization_format": topic.serialization,
+                    "offered_qos_profiles": topic.qos,
+                    "type_description_hash": topic.hash,
+                },
+                "message_count": topic.count,
+            }
+            for topic in topics
+        ],
+        "compression_format": "",
+        "compression_mode": "",
+        "relative_file_paths": [file],
+        "files": [{"path": file, **times()}],
+        "custom_data": {},
+        "ros_distro": "humble",
+    }
+    text = yaml.safe_dump({"rosbag2_bagfile_information": content}, sort_keys=False)
+    write_whole(folder / METADATA, text.encode("utf-8"))
+
+
+def read_metadata(folder: Path) -> dict[str, Any]:
+    """What metadata.yaml says; empty where there is none."""
+    file = folder / METADATA
+    if not file.exists():
+        return {}
+    try:
+        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        found = content["rosbag2_bagfile_information"]
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
+        raise FormatError(f"{file}: is not the metadata of a ROS 2 bag") from None
+    if not isinstance(found, dict):
+        raise FormatError(f"{file}: is not the metadata of a ROS 2 bag")
+    return found
