@@ -22,7 +22,8 @@ from parhelion.motion.vehicles.commands import Command, DriveCommand, ThrustComm
 from parhelion.motion.vehicles.config import VesselConfig
 from parhelion.motion.vehicles.library import vehicle as vehicle_preset
 from parhelion.motion.vehicles.library import vehicle_sheet
-from parhelion.scenario.schema import MotionEntry, SplineEntry, VehicleEntry
+from parhelion.scenario.motions import MotionEntry, SplineEntry
+from parhelion.scenario.schema import VehicleEntry
 
 
 class MovedBody:
@@ -168,7 +169,7 @@ def motion_of(entry: MotionEntry, folder: Path) -> Trajectory:
 
 def spline_of(spline: SplineEntry) -> SplineMotion:
     """A smooth way through points."""
-    options: dict[str, Any] = {"closed": spline.closed, "follow_slope": spline.follow_slope}
+    options: dict[str, Any] = {"closed": spline.closed, "follow_slope": spline.follow_slope, "bank": spline.bank}
     if spline.times_s is not None:
         return SplineMotion(spline.points, times=spline.times_s, **options)
     limits = MotionLimits(spline.max_speed_m_s, spline.max_acceleration_m_s2, spline.max_lateral_m_s2)

@@ -106,14 +106,16 @@ class BoxTruth:
         labels: Collection[str] | None = None,
         mobility: Collection[Mobility] = ("static", "movable", "dynamic"),
         sensor: Sequence[str] = ("lidar",),
+        without: Collection[int] = (),
     ) -> None:
         """`labels` and `mobility` choose instances; parts hidden from a sensor of the names `sensor` do not count.
 
-        Instance 0 is what belongs to no object, and has no box.
+        `without` are instances that get no box, such as the robot that carries the sensor. Instance 0 is what belongs
+        to no object, and has no box.
         """
         self.world = world
         self._labels = None if labels is None else frozenset(labels)
-        self._mobility, self._sensor = frozenset(mobility), tuple(sensor)
+        self._mobility, self._sensor, self._without = frozenset(mobility), tuple(sensor), frozenset({0, *without})
         self._known: tuple[object, ...] = ()
         self._instances: dict[int, list[WorldObject]] = {}
         self._kinds: dict[int, Mobility] = {}
@@ -136,14 +138,16 @@ class BoxTruth:
             raise ConfigError("boxes: the scan has no field 'instance'")
         self._look()
         counts, seen = _seen(scan)
-        in_world, in_sensor = [], []
-        for instance in self._instances:
-            time = scan.start_time + seen.get(instance, 0.0) if when == "points" else scan.start_time
-            if not isinstance(when, str):
-                time = float(when)
-            box = replace(self._box(instance, time), points=counts.get(instance, 0))
-            in_world.append(box)
-            in_sensor.append(box.seen_from(pose_at(scan.motion, time)))
+        times = [scan.start_time + seen.get(instance, 0.0) for instance in self._instances]
+        if when != "points":
+            times = [scan.start_time if isinstance(when, str) else float(when)] * len(times)
+        in_world = [
+            replace(self._box(instance, time), points=counts.get(instance, 0))
+            for instance, time in zip(self._instances, times, strict=True)
+        ]
+        # All places of the sensor at once: worlds by rule have hundreds of things.
+        places = zip(*scan.motion.sample(np.array(times)), strict=True) if times else ()
+        in_sensor = [box.seen_from(Pose(xyz, quat)) for box, (xyz, quat) in zip(in_world, places, strict=True)]
         return BoxFrame(float(scan.start_time), tuple(in_world), tuple(in_sensor))
 
     def _look(self) -> None:
@@ -154,7 +158,7 @@ class BoxTruth:
             return
         found: dict[int, list[WorldObject]] = {}
         for item in self.world.objects:
-            if item.instance != 0 and not (item.hidden_from and item.hides_from(self._sensor)):
+            if item.instance not in self._without and not (item.hidden_from and item.hides_from(self._sensor)):
                 found.setdefault(item.instance, []).append(item)
         self._kinds = {instance: mobility_of(self.world, instance, items) for instance, items in found.items()}
         self._instances = {

@@ -12,6 +12,7 @@ import time as wall
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,13 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.inertial import Samples
-from parhelion.io import FORMATS, format_of, tum, write_cloud
+from parhelion.io import FORMATS, format_of, tum, write_noting_drops
 from parhelion.io.atomic import atomic_write
 from parhelion.io.text_table import format_rows
 from parhelion.io.timed_poses import TimedPoses
 from parhelion.scenario.boxes import BoxTruth, write_kitti_labels, write_nuscenes_boxes
+from parhelion.scenario.sinks import sinks_of
+from parhelion.scenario.writer import Writer
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
@@ -45,6 +48,8 @@ class RunSummary:
     seconds: float = 0.0
     """Wall time."""
     files: list[Path] = field(default_factory=list)
+    dropped: dict[str, int] = field(default_factory=dict)
+    """What the format of clouds could not hold, and in how many of them."""
 
 
 def run(
@@ -61,7 +66,10 @@ def run(
     told the number of scans that are there and of all.
     """
     began = wall.perf_counter()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FormatError(f"{folder}: the folder cannot be made ({error.strerror})") from None
     content = _content(scenario)
     _check_earlier(folder, content, resume)
     _write_json(folder / MANIFEST, {**content, "complete": False})
@@ -70,7 +78,10 @@ def run(
     if scenario.settings.boxes != "none":
         truth = {
             scanner.name: BoxTruth(
-                scenario.world, mobility=("movable", "dynamic"), sensor=("lidar", scanner.lidar.model, scanner.name)
+                scenario.world,
+                mobility=("movable", "dynamic"),
+                sensor=("lidar", scanner.lidar.model, scanner.name),
+                without=scenario.own_instances(scanner),
             )
             for scanner in scenario.scanners
         }
@@ -81,21 +92,39 @@ def run(
     with _paced(realtime) as wait:
         present = {name: {n for n, file in enumerate(files) if file.exists()} for name, files in clouds.items()}
         summary.found = sum(len(numbers) for numbers in present.values())
-        for step in scenario.walk(lambda name, number: number not in present[name]):
-            for name, scans in step.scans.items():
-                for number, scan in scans:
-                    # Boxes first: a cloud that is there says that its boxes are, too.
-                    if truth is not None:
-                        _write_boxes(scenario, truth[name], scan, _boxes_of(clouds[name][number], scenario))
-                    _write_scan(scan, clouds[name][number])
-                    summary.scans += 1
-                    summary.points += len(scan)
-            if progress is not None:
-                progress(summary.found + summary.scans, total)
-            wait(step.time)
+        sinks = sinks_of(scenario, folder)
+        # Sinks write one file from beginning to end, so they need the scans that are there already, too.
+        done = 0
+        writer = Writer()
+        try:
+            for step in scenario.walk(lambda name, number: bool(sinks) or number not in present[name]):
+                for name, scans in step.scans.items():
+                    for number, scan in scans:
+                        if number in present[name]:
+                            continue
+                        # Boxes are found now: motions are not to be read while the next step is being driven.
+                        boxes = None if truth is None else truth[name].of(scan, "points")
+                        writer.put(partial(_write_frame, scenario, boxes, scan, clouds[name][number]))
+                        summary.scans += 1
+                        summary.points += len(scan)
+                for sink in sinks:
+                    sink.take(step)
+                done += sum(map(len, step.scans.values()))
+                if progress is not None:
+                    progress(done if sinks else summary.found + summary.scans, total)
+                wait(step.time)
+            for notes in writer.close():
+                for note in notes:
+                    summary.dropped[note] = summary.dropped.get(note, 0) + 1
+        except BaseException:
+            writer.abandon()
+            for sink in sinks:
+                sink.abandon()
+            raise
     summary.files = [file for files in clouds.values() for file in files]
     if truth is not None:
         summary.files += [_boxes_of(file, scenario) for file in summary.files]
+    summary.files += [file for sink in sinks for file in sink.close()]
     summary.files += _write_streams(scenario, folder)
     summary.files += _write_truth(scenario, folder)
     hashes = {file.relative_to(folder).as_posix(): _hash(file) for file in summary.files}
@@ -122,21 +151,14 @@ def _boxes_of(cloud: Path, scenario: Scenario) -> Path:
     return cloud.parent.with_name(cloud.parent.name + "-boxes") / (cloud.name.partition(".")[0] + ending)
 
 
-def _write_boxes(scenario: Scenario, truth: BoxTruth, scan: Any, file: Path) -> None:
-    frame = truth.of(scan, "points")
-    if scenario.settings.boxes == "kitti":
-        write_kitti_labels(frame, file, axes="lidar")
-    else:
-        write_nuscenes_boxes([frame], file)
-
-
-def _write_scan(scan: Any, file: Path) -> None:
-    import warnings
-
-    with warnings.catch_warnings():
-        # What a format cannot hold is the same for every cloud; `convert` and the docs tell it.
-        warnings.simplefilter("ignore")
-        write_cloud(scan, file)
+def _write_frame(scenario: Scenario, boxes: Any, scan: Any, file: Path) -> list[str]:
+    """Write a cloud and its boxes; what the cloud's format cannot hold."""
+    # Boxes first: a cloud that is there says that its boxes are, too.
+    if boxes is not None and scenario.settings.boxes == "kitti":
+        write_kitti_labels(boxes, _boxes_of(file, scenario), axes="lidar")
+    elif boxes is not None:
+        write_nuscenes_boxes([boxes], _boxes_of(file, scenario))
+    return write_noting_drops(scan, file, format_of(file, None).name)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,18 +15,15 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Trajectory
 from parhelion.io import format_of
-from parhelion.motion.actors import add_person, pedestrians, traffic
-from parhelion.motion.spline import SplineMotion
 from parhelion.motion.state import BodyState
-from parhelion.motion.time_law import MotionLimits
 from parhelion.motion.vehicles.commands import Command
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
-from parhelion.scenario.bodies import Body, body_of, spline_of
+from parhelion.scenario.bodies import Body, body_of
+from parhelion.scenario.populate import Populate
+from parhelion.scenario.robots import OwnLidar, RobotOnBoard
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
 from parhelion.scenario.sensors import OnBoard, SamplerOnBoard, ScannerOnBoard, on_board
 from parhelion.weather.weather import Weather
-from parhelion.world.file import thing_of
-from parhelion.world.schema import ActorEntry
 from parhelion.world.world import World
 
 Wanted = Callable[[str, int], bool]
@@ -78,13 +74,21 @@ class Scenario:
             entry.name: self._at(f"vehicles[{row}]", body_of, entry, self.folder, self.water)
             for row, entry in enumerate(settings.vehicles)
         }
+        self.robots: dict[str, RobotOnBoard] = {
+            entry.name: self._at(f"vehicles[{row}].urdf", RobotOnBoard, entry.urdf, self.folder, self.duration_s)
+            for row, entry in enumerate(settings.vehicles)
+            if entry.urdf is not None
+        }
+        """Vehicles that have the body of a URDF file."""
         self.sensors: list[OnBoard] = [
-            self._at(f"sensors[{row}]", on_board, entry, self.folder, self.bodies)
+            self._at(f"sensors[{row}]", on_board, entry, self.folder, self.bodies, self.robots)
             for row, entry in enumerate(settings.sensors)
         ]
         for row, entry in enumerate(settings.vehicles):
             if entry.body is not None:
                 self._at(f"vehicles[{row}].body", self._show, entry, entry.body)
+            if entry.urdf is not None:
+                self._at(f"vehicles[{row}].urdf", self._show_robot, entry.name)
         self._commands: dict[str, Command] = {}
         self._begun = False
 
@@ -121,35 +125,11 @@ class Scenario:
             world.weather = Weather.from_mapping(weather, f"{self.source}: weather")
         elif weather is not None:
             world.weather = Weather.load(self.folder / weather)
-        for row, actor in enumerate(self.settings.actors):
-            self._at(f"actors[{row}]", self._add_actor, world, actor)
-        self._people(world)
+        # A vessel may float in a world without water; there is nothing for waves to run over, then.
+        if self.water is not None and any(item.label == "water" for item in world.objects):
+            self._at("water", world.set_water, self.water)
+        Populate(world, self.settings, self.folder, self.source).all()
         return world
-
-    def _people(self, world: World) -> None:
-        """People and traffic; they stand when the scenario is over."""
-        # Their motions begin at 0 and go on a little beyond the last scan's start.
-        until = self.settings.duration_s + 1.0
-        for row, person in enumerate(self.settings.people):
-            motion = self._at(f"people[{row}].spline", spline_of, person.spline)
-            self._at(f"people[{row}]", partial(add_person, world, motion, person.height_m, name=person.name))
-        for kind, crowds, make in (
-            ("traffic", self.settings.traffic, traffic), ("pedestrians", self.settings.pedestrians, pedestrians),
-        ):  # fmt: skip
-            for row, crowd in enumerate(crowds):
-                limits = MotionLimits(crowd.speed_m_s * 1.2, 2.0, 2.5)
-                lanes = [
-                    self._at(
-                        f"{kind}[{row}].routes[{k}]", lambda r=route, m=limits: SplineMotion(r, limits=m, closed=True)
-                    )
-                    for k, route in enumerate(crowd.routes)
-                ]
-                fill = partial(make, world, lanes, crowd.count, self.seed + row, crowd.speed_m_s, duration_s=until)
-                self._at(f"{kind}[{row}]", fill)
-
-    def _add_actor(self, world: World, actor: ActorEntry) -> None:
-        mesh, options = thing_of(actor, self.folder / "scenario.yaml", {})
-        world.add_actor(mesh, trajectory=actor.trajectory.trajectory(), **options)
 
     def _show(self, entry: VehicleEntry, shape: BodyShape) -> None:
         """Put a vehicle's body into the world, unseen by the sensors that it carries itself."""
@@ -160,6 +140,12 @@ class Scenario:
             what, material=shape.material, label=shape.label, name=entry.name, hidden_from=carried,
             trajectory=_OnBody(body.motion, shape.pose.pose()),
         )  # fmt: skip
+
+    def _show_robot(self, name: str) -> None:
+        """Put a URDF's links into the world; by default a lidar does not see the link that it sits in."""
+        body = self.bodies[name]
+        own = [OwnLidar(one.name, one.mount, one.entry.link) for one in self.scanners if one.body is body]
+        self.robots[name].show(self.world, body.motion, name, own)
 
     # ---- asking ------------------------------------------------------------------------------------------------
 
@@ -187,6 +173,11 @@ class Scenario:
     def samplers(self) -> list[SamplerOnBoard]:
         """Its sensors that give streams of samples."""
         return [sensor for sensor in self.sensors if isinstance(sensor, SamplerOnBoard)]
+
+    def own_instances(self, scanner: ScannerOnBoard) -> list[int]:
+        """Numbers of the robot that carries a lidar: it may see itself, but is no thing to be found."""
+        owned = (robot.instance for name, robot in self.robots.items() if self.bodies[name] is scanner.body)
+        return [instance for instance in owned if instance is not None]
 
     def sampler(self, name: str) -> SamplerOnBoard:
         """A sensor that gives a stream of samples."""

@@ -7,12 +7,18 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from parhelion.core.config import Config
-from parhelion.world.schema import ActorEntry, ConstantMotion, PoseEntry, Shape, Waypoint, Xyz
-
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
-"""A name that is also a file's or folder's name."""
-Positive = Annotated[float, Field(gt=0, le=1e6)]
-Time = Annotated[float, Field(ge=-1e9, le=1e9)]
+from parhelion.scenario.living import (
+    MachineEntry,
+    MovingThing,
+    PedestriansEntry,
+    PersonEntry,
+    ScatterEntry,
+    StandingThing,
+    TrafficEntry,
+)
+from parhelion.scenario.motions import MotionEntry, Name, Positive, Seed
+from parhelion.scenario.robots import UrdfEntry
+from parhelion.world.schema import PoseEntry, Shape, Xyz
 
 
 class WorldEntry(Config):
@@ -20,50 +26,8 @@ class WorldEntry(Config):
 
     name: str
     """Built-in name, or a world or mesh file relative to the scenario's folder."""
-    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
+    seed: Seed | None = None
     params: dict[str, Any] = Field(default_factory=dict)
-
-
-class SplineEntry(Config):
-    """A smooth way through points, by limits of speed and acceleration, or by times."""
-
-    points: Annotated[list[Xyz], Field(min_length=2)]
-    times_s: list[Time] | None = None
-    """One a point, rising; else the limits say how fast."""
-    max_speed_m_s: Positive = 5.0
-    max_acceleration_m_s2: Positive = 1.5
-    max_lateral_m_s2: Positive = 2.0
-    closed: bool = False
-    """Whether it goes round and round."""
-    follow_slope: bool = False
-    start_time_s: Time = 0.0
-
-
-class RecordedEntry(Config):
-    """A recorded motion."""
-
-    file: str
-    """Trajectory file relative to the scenario's folder."""
-    format: Literal["tum", "kitti"] = "tum"
-    rate_hz: Positive | None = None
-    """Poses a second, for KITTI files without times."""
-
-
-class MotionEntry(Config):
-    """One of: timed poses, a constant motion, a place to stay at, a smooth way, a recording."""
-
-    waypoints: Annotated[list[Waypoint], Field(min_length=1)] | None = None
-    constant: ConstantMotion | None = None
-    fixed: PoseEntry | None = None
-    spline: SplineEntry | None = None
-    recorded: RecordedEntry | None = None
-
-    @model_validator(mode="after")
-    def _one_form(self) -> MotionEntry:
-        forms = (self.waypoints, self.constant, self.fixed, self.spline, self.recorded)
-        if sum(form is not None for form in forms) != 1:
-            raise ValueError("give one of waypoints, constant, fixed, spline, recorded")
-        return self
 
 
 class FollowEntry(Config):
@@ -106,6 +70,9 @@ class VehicleEntry(Config):
     motion: MotionEntry | None = None
     """The motion of one that is not driven."""
     body: BodyShape | None = None
+    """What others see of it."""
+    urdf: UrdfEntry | None = None
+    """A robot's URDF file: its links are the body, and sensors may sit on them."""
 
     @model_validator(mode="after")
     def _driven_or_moved(self) -> VehicleEntry:
@@ -113,25 +80,9 @@ class VehicleEntry(Config):
             raise ValueError("give either model (driven) or motion (moved as told)")
         if self.follow is not None and self.model is None:
             raise ValueError("follow is for driven vehicles: give model, too")
+        if self.body is not None and self.urdf is not None:
+            raise ValueError("give body or urdf, not both")
         return self
-
-
-class PersonEntry(Config):
-    """Somebody who walks."""
-
-    name: Name = "person"
-    spline: SplineEntry
-    """Where they go; by default at the pace of walking."""
-    height_m: Annotated[float, Field(ge=0.8, le=2.3)] = 1.75
-
-
-class CrowdEntry(Config):
-    """Cars or people on closed routes, who keep their gaps."""
-
-    routes: Annotated[list[Annotated[list[Xyz], Field(min_length=3)]], Field(min_length=1)]
-    """Points of each route, which goes on from the last to the first."""
-    count: Annotated[int, Field(ge=1, le=1000)]
-    speed_m_s: Positive
 
 
 class CalmEntry(Config):
@@ -180,6 +131,8 @@ class SensorEntry(Config):
     """A preset's name, or a YAML file relative to the scenario's folder."""
     vehicle: Name | None = None
     """The vehicle that carries it; else `mount` is its place in the world."""
+    link: Annotated[str, Field(min_length=1, max_length=256)] | None = None
+    """A link of the vehicle's URDF, or a sensor that it describes; `mount` then counts from there."""
     mount: PoseEntry = PoseEntry()
     rate_hz: Positive | None = None
     """Measurements a second; the sensor's own where not given."""
@@ -191,11 +144,51 @@ class SensorEntry(Config):
     """Further choices, such as a lidar's returns or sub_rays."""
 
 
+class BagOutput(Config):
+    """A ROS 2 bag of everything that is measured, with the truth beside it."""
+
+    kind: Literal["bag"]
+    storage: Literal["mcap", "sqlite3"] = "mcap"
+    layout: Literal["driver", "velodyne", "ouster", "all"] = "driver"
+    """Fields of point clouds: as the sensor's own driver lays them out, as one of the two, or all that we know."""
+    topics: dict[str, str] = Field(default_factory=dict)
+    """Other topics than the drivers' own, by sensor or vehicle name."""
+    frames: dict[str, str] = Field(default_factory=dict)
+    """Other frame names, by sensor or vehicle name."""
+    epoch_s: Annotated[float, Field(ge=0, lt=2**31)] = 0.0
+    """Time of the stamps at the scenario's start, in s since 1970; 0 is usual for simulated time."""
+
+
+class PcapOutput(Config):
+    """The UDP packets that the real sensors would send, as a network capture for each lidar that has such packets."""
+
+    kind: Literal["pcap"]
+
+
+class DatasetOutput(Config):
+    """A folder laid out as a public data set, for tools that read it."""
+
+    kind: Literal["kitti-odometry", "kitti-object", "semantic-kitti", "nuscenes"]
+
+
+class FoxgloveOutput(Config):
+    """A recording for Foxglove with the scene, the clouds and the poses."""
+
+    kind: Literal["foxglove"]
+
+
+OutputEntry = Annotated[BagOutput | PcapOutput | DatasetOutput | FoxgloveOutput, Field(discriminator="kind")]
+
+
+def _usual_outputs() -> list[OutputEntry]:
+    return [BagOutput(kind="bag")]
+
+
 class ScenarioFile(Config):
     """A whole scenario."""
 
     name: str = ""
-    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
+    seed: Seed = 0
     duration_s: Annotated[float, Field(gt=0, le=1e6)]
     step_s: Annotated[float, Field(ge=1e-4, le=1.0)] = 0.01
     """Step of the clock, in which vehicles are driven and commands are taken."""
@@ -205,18 +198,28 @@ class ScenarioFile(Config):
     water: WaterEntry | None = None
     """What vessels float on; calm where not given."""
     vehicles: list[VehicleEntry] = Field(default_factory=list)
-    actors: list[ActorEntry] = Field(default_factory=list)
+    objects: list[StandingThing] = Field(default_factory=list)
+    """Further things that stand, as in a world file."""
+    actors: list[MovingThing] = Field(default_factory=list)
     """Further things that move, as in a world file."""
     people: list[PersonEntry] = Field(default_factory=list)
-    traffic: list[CrowdEntry] = Field(default_factory=list)
+    traffic: list[TrafficEntry] = Field(default_factory=list)
     """Cars on roads."""
-    pedestrians: list[CrowdEntry] = Field(default_factory=list)
+    pedestrians: list[PedestriansEntry] = Field(default_factory=list)
     """People on sidewalks."""
+    machines: list[MachineEntry] = Field(default_factory=list)
+    """Forklifts, cars, doors, conveyors, robot arms and pallets."""
+    scatter: list[ScatterEntry] = Field(default_factory=list)
+    """Small things that lie about."""
     boxes: Literal["none", "kitti", "nuscenes"] = "none"
     """3D boxes of what has an instance number, for every scan."""
     sensors: Annotated[list[SensorEntry], Field(min_length=1)]
     cloud_format: str = "pcd"
     """Format of clouds, where a sensor names none."""
+    outputs: list[OutputEntry] = Field(default_factory=_usual_outputs)
+    """What is written beside the clouds, the samples and the truth: a bag, unless told otherwise."""
+    report: bool = True
+    """Whether a page tells what the run gave: report.html."""
 
     @field_validator("world", mode="before")
     @classmethod
@@ -239,10 +242,14 @@ class ScenarioFile(Config):
             if twice:
                 raise ValueError(f"{kind}: the name {twice[0]!r} is given twice")
         known = [vehicle.name for vehicle in self.vehicles]
+        robots = [vehicle.name for vehicle in self.vehicles if vehicle.urdf is not None]
         for sensor in self.sensors:
             if sensor.vehicle is not None and sensor.vehicle not in known:
                 there = ", ".join(known) or "none"
                 raise ValueError(f"sensors: {sensor.name} is on {sensor.vehicle!r}, which is no vehicle here ({there})")
+            if sensor.link is not None and sensor.vehicle not in robots:
+                there = ", ".join(robots) or "none"
+                raise ValueError(f"sensors: {sensor.name} is on a link, and its vehicle has no urdf ({there} has)")
         return self
 
     @staticmethod

@@ -12,6 +12,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.io import format_of
 from parhelion.scenario.bodies import Body
+from parhelion.scenario.robots import RobotOnBoard
 from parhelion.scenario.schema import SensorEntry
 from parhelion.sensors.barometer import Barometer
 from parhelion.sensors.imu.imu import Imu
@@ -27,7 +28,7 @@ SAMPLED: dict[str, Any] = {"imu": Imu, "odometry": Odometry, "barometer": Barome
 class ScannerOnBoard:
     """A lidar: one cloud a turn or frame."""
 
-    def __init__(self, entry: SensorEntry, folder: Path, body: Body | None) -> None:
+    def __init__(self, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
         self.entry, self.name, self.body = entry, entry.name, body
         options = dict(entry.options)
         if entry.rate_hz is not None:
@@ -35,7 +36,7 @@ class ScannerOnBoard:
         self.lidar: Lidar = _made(entry, Lidar, _model(entry, folder), {"name": entry.name, **options})
         if entry.format is not None:
             format_of(Path("cloud"), entry.format)  # an unknown one is told now, not at the first scan
-        self.mount = entry.mount.pose()
+        self.mount = mount
         self.period_s = 1.0 / self.lidar.rate_hz
         self.length_s = float(self.lidar.shots(0.0).time.max(initial=0.0))
         """Time [s] from a scan's start to its last shot."""
@@ -62,7 +63,7 @@ class ScannerOnBoard:
 class SamplerOnBoard:
     """A sensor that gives a stream of samples."""
 
-    def __init__(self, entry: SensorEntry, folder: Path, body: Body | None) -> None:
+    def __init__(self, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
         if body is None and entry.type != "barometer":
             raise ConfigError(f"sensors: {entry.name}: say which vehicle it is on")
         self.entry, self.name, self.body = entry, entry.name, body
@@ -70,7 +71,7 @@ class SamplerOnBoard:
         if entry.rate_hz is not None:
             options["rate_hz"] = entry.rate_hz
         self.sensor: Any = _made(entry, SAMPLED[entry.type], _model(entry, folder), {"name": entry.name, **options})
-        self.mount = entry.mount.pose()
+        self.mount = mount
 
     def run(self, start: float, duration: float, seed: int) -> Any:
         """All samples from a time [s] on."""
@@ -82,12 +83,15 @@ class SamplerOnBoard:
 OnBoard = ScannerOnBoard | SamplerOnBoard
 
 
-def on_board(entry: SensorEntry, folder: Path, bodies: dict[str, Body]) -> OnBoard:
+def on_board(entry: SensorEntry, folder: Path, bodies: dict[str, Body], robots: dict[str, RobotOnBoard]) -> OnBoard:
     """The sensor that a scenario's entry describes."""
     body = None if entry.vehicle is None else bodies[entry.vehicle]
+    mount = entry.mount.pose()
+    if entry.link is not None and entry.vehicle is not None:
+        mount = robots[entry.vehicle].mount(entry.link) @ mount
     if entry.type == "lidar":
-        return ScannerOnBoard(entry, folder, body)
-    return SamplerOnBoard(entry, folder, body)
+        return ScannerOnBoard(entry, folder, body, mount)
+    return SamplerOnBoard(entry, folder, body, mount)
 
 
 def _model(entry: SensorEntry, folder: Path) -> str:

@@ -1,0 +1,163 @@
+"""What a scenario file says of motions and of values that change with time. Units are in the names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from parhelion.core.config import Config
+from parhelion.core.pose import Floats
+from parhelion.motion.actors.schedule import schedule
+from parhelion.world.schema import ConstantMotion, PoseEntry, Waypoint, Xyz
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+"""A name that is also a file's or folder's name."""
+Positive = Annotated[float, Field(gt=0, le=1e6)]
+Time = Annotated[float, Field(ge=-1e9, le=1e9)]
+Seed = Annotated[int, Field(ge=0, le=2**63 - 1)]
+
+
+class SplineEntry(Config):
+    """A smooth way through points, by limits of speed and acceleration, or by times."""
+
+    points: Annotated[list[Xyz], Field(min_length=2)]
+    times_s: list[Time] | None = None
+    """One a point, rising; else the limits say how fast."""
+    max_speed_m_s: Positive = 5.0
+    max_acceleration_m_s2: Positive = 1.5
+    max_lateral_m_s2: Positive = 2.0
+    closed: bool = False
+    """Whether it goes round and round."""
+    follow_slope: bool = False
+    bank: bool = False
+    """Whether it leans into bends, as an aircraft does."""
+    start_time_s: Time = 0.0
+
+
+class RecordedEntry(Config):
+    """A recorded motion."""
+
+    file: str
+    """Trajectory file relative to the scenario's folder."""
+    format: Literal["tum", "kitti"] = "tum"
+    rate_hz: Positive | None = None
+    """Poses a second, for KITTI files without times."""
+
+
+class MotionEntry(Config):
+    """One of: timed poses, a constant motion, a place to stay at, a smooth way, a recording."""
+
+    waypoints: Annotated[list[Waypoint], Field(min_length=1)] | None = None
+    constant: ConstantMotion | None = None
+    fixed: PoseEntry | None = None
+    spline: SplineEntry | None = None
+    recorded: RecordedEntry | None = None
+
+    @model_validator(mode="after")
+    def _one_form(self) -> MotionEntry:
+        forms = (self.waypoints, self.constant, self.fixed, self.spline, self.recorded)
+        if sum(form is not None for form in forms) != 1:
+            raise ValueError("give one of waypoints, constant, fixed, spline, recorded")
+        return self
+
+
+# ---- values by time --------------------------------------------------------------------------------------------------
+
+
+def check_rows(times: Sequence[float], repeat_s: float | None) -> None:
+    """See that times rise and fit into a round; the error is for a field's validator."""
+    if any(later <= earlier for earlier, later in pairwise(times)):
+        raise ValueError(f"times must be rising, got {', '.join(f'{time:g}' for time in times)}")
+    if repeat_s is not None and times[-1] - times[0] >= repeat_s:
+        raise ValueError(f"repeat_s must be more than the {times[-1] - times[0]:g} s from the first to the last time")
+
+
+class ScheduleEntry(Config):
+    """A value for ever, pairs of a time [s] and a value, or such pairs that begin anew after a time.
+
+    Between two times the value eases from one to the other; before the first and after the last it stays. With
+    `repeat_s` it goes back to the first value, and round again.
+    """
+
+    numbers: ClassVar[int] = 1
+    """How many numbers a value has."""
+    pairs: Any
+    repeat_s: Positive | None = None
+    """Time [s] after which it begins anew."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, value: Any) -> Any:
+        one = value[0] if isinstance(value, (list, tuple)) and value else value
+        if isinstance(one, (int, float)) and not isinstance(one, bool) and (cls.numbers == 1) == (one is value):
+            return {"pairs": [[0.0, value]]}
+        if isinstance(value, (list, tuple)):
+            return {"pairs": value}
+        if not isinstance(value, (dict, cls)):
+            what = "a number" if cls.numbers == 1 else f"{cls.numbers} numbers"
+            raise ValueError(f"give {what}, pairs of a time and {what}, or pairs with repeat_s")
+        return value
+
+    @model_validator(mode="after")
+    def _in_order(self) -> ScheduleEntry:
+        check_rows([time for time, _ in self.pairs], self.repeat_s)
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        fields = handler(schema)
+        pairs = handler.resolve_ref_schema(fields)["properties"]["pairs"]
+        value = pairs["items"]["prefixItems"][1]
+        return {"anyOf": [value, pairs, fields]}
+
+
+class ForkHeights(ScheduleEntry):
+    """Height [m] of a forklift's forks, from 0 to 3."""
+
+    pairs: Annotated[list[tuple[Time, Annotated[float, Field(ge=0, le=3)]]], Field(min_length=1)]
+
+
+class DoorAngles(ScheduleEntry):
+    """How far a door is open [°], from -180 to 180."""
+
+    pairs: Annotated[list[tuple[Time, Annotated[float, Field(ge=-180, le=180)]]], Field(min_length=1)]
+
+
+Turn = Annotated[float, Field(ge=-360, le=360)]
+
+
+class ArmAngles(ScheduleEntry):
+    """Angles [°] of an arm's six joints, each from -360 to 360."""
+
+    numbers: ClassVar[int] = 6
+    pairs: Annotated[list[tuple[Time, tuple[Turn, Turn, Turn, Turn, Turn, Turn]]], Field(min_length=1)]
+
+
+def schedule_of(entry: ScheduleEntry, factor: float = 1.0) -> Callable[[Floats], Floats]:
+    """Values of an entry, times a factor, by time."""
+    return schedule_of_pairs(entry.pairs, entry.repeat_s, factor)
+
+
+def schedule_of_pairs(
+    pairs: Sequence[tuple[float, float | Sequence[float]]], repeat_s: float | None, factor: float = 1.0
+) -> Callable[[Floats], Floats]:
+    """A function from times (n,) [s] to values (n, k): eased between the pairs, and again from the first one on.
+
+    Where it repeats, the last value eases back to the first until the next round begins.
+    """
+    rows = [np.concatenate([[time], factor * np.atleast_1d(np.asarray(value, float))]) for time, value in pairs]
+    first_s = float(rows[0][0])
+    if repeat_s is not None:
+        rows.append(np.concatenate([[first_s + repeat_s], rows[0][1:]]))
+    values = schedule("schedule", np.stack(rows).tolist(), columns=len(rows[0]) - 1)
+
+    def at(times: Floats) -> Floats:
+        return values(times if repeat_s is None else first_s + np.mod(np.asarray(times) - first_s, repeat_s))
+
+    return at

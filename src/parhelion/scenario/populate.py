@@ -1,0 +1,226 @@
+"""Puts into a world everything that lives in a scenario."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.pose import Pose
+from parhelion.core.trajectory import Fixed, Trajectory, Waypoints
+from parhelion.motion.actors import (
+    add_car,
+    add_conveyor,
+    add_door,
+    add_forklift,
+    add_loaded_pallet,
+    add_person,
+    add_robot_arm,
+    pedestrians,
+    scatter,
+    set_mobility,
+    traffic,
+)
+from parhelion.motion.spline import SplineMotion
+from parhelion.motion.time_law import MotionLimits
+from parhelion.scenario.bodies import motion_of, spline_of
+from parhelion.scenario.living import (
+    ArmEntry,
+    CarEntry,
+    ConveyorEntry,
+    CrowdEntry,
+    DoorEntry,
+    ForkliftEntry,
+    MachineEntry,
+    MovingThing,
+    PalletEntry,
+    PedestriansEntry,
+    PersonEntry,
+    ScatterEntry,
+    StandingThing,
+    TrafficEntry,
+)
+from parhelion.scenario.motions import MotionEntry, schedule_of
+from parhelion.sensors.lidar.lidar import Mounted
+from parhelion.world.file import thing_of
+from parhelion.world.schema import PoseEntry
+from parhelion.world.world import World
+
+if TYPE_CHECKING:
+    from parhelion.scenario.schema import ScenarioFile
+
+DEGREE = math.pi / 180.0
+ON_FORKS = Pose((1.57, 0.0, -0.1))
+"""A Euro pallet on a forklift's forks: its deck lies on them, its side against the carriage."""
+
+
+class _InField(ConfigError):
+    """What is wrong with one field of an entry."""
+
+    def __init__(self, field: str, what: str) -> None:
+        super().__init__(what)
+        self.field = field
+
+
+def _in_field(field: str, make: Callable[..., Any], *arguments: Any) -> Any:
+    try:
+        return make(*arguments)
+    except (ConfigError, FormatError) as error:
+        raise _InField(field, str(error)) from None
+
+
+class Populate:
+    """Adds the living things of a scenario to its world, in the order of the file's fields."""
+
+    def __init__(self, world: World, settings: ScenarioFile, folder: Path, source: str) -> None:
+        """`folder` and `source` are the scenario file's, for files beside it and for errors."""
+        self.world, self.settings, self.folder, self.source = world, settings, folder, source
+        self.until_s = settings.duration_s + 1.0
+        """Motions that are laid out beforehand go on a little beyond the last scan's start."""
+
+    def all(self) -> None:
+        """Everything."""
+        # Worlds by rule know which of their things could be carried away.
+        for instance, mobility in dict(getattr(self.world, "mobility", {})).items():
+            set_mobility(self.world, instance, mobility)
+        said = self.settings
+        makers: tuple[tuple[str, list[Any], Callable[[int, Any], None]], ...] = (
+            ("objects", said.objects, self._object),
+            ("actors", said.actors, self._actor),
+            ("people", said.people, self._person),
+            ("traffic", said.traffic, self._traffic),
+            ("pedestrians", said.pedestrians, self._pedestrians),
+            ("machines", said.machines, self._machine),
+            ("scatter", said.scatter, self._scatter),
+        )
+        for field, entries, make in makers:
+            for row, entry in enumerate(entries):
+                try:
+                    make(row, entry)
+                except _InField as error:
+                    raise ConfigError(f"{self.source}: {field}[{row}].{error.field}: {error}") from None
+                except (ConfigError, FormatError) as error:
+                    raise ConfigError(f"{self.source}: {field}[{row}]: {error}") from None
+
+    def _seed(self, row: int, own: int | None) -> int:
+        """A seed for one entry: its own, else another one for each row."""
+        return self.settings.seed + row if own is None else own
+
+    def _motion(self, motion: MotionEntry, field: str = "motion") -> Trajectory:
+        made: Trajectory = _in_field(field, motion_of, motion, self.folder)
+        return made
+
+    def _pose(self, pose: PoseEntry) -> Pose:
+        made: Pose = _in_field("pose", pose.pose)
+        return made
+
+    def _motion_or_pose(self, motion: MotionEntry) -> Trajectory | Pose:
+        """A thing that stays at a place counts as movable, where one that moves is dynamic."""
+        if motion.fixed is None:
+            return self._motion(motion)
+        made: Pose = _in_field("motion.fixed", motion.fixed.pose)
+        return made
+
+    def _times(self, motion: Trajectory | Pose) -> tuple[float, float] | None:
+        """When something may walk or roll, for motions that do not say it themselves."""
+        if isinstance(motion, (Pose, Fixed, Waypoints)):
+            return None
+        start, end = getattr(motion, "start_time", None), getattr(motion, "end_time", None)
+        return None if start is not None and end is not None and start < end else (0.0, self.until_s)
+
+    # ---- each kind -----------------------------------------------------------------------------------------------
+
+    def _object(self, row: int, entry: StandingThing) -> None:
+        mesh, options = thing_of(entry, self.folder / "scenario.yaml", {})
+        item = self.world.add(mesh, pose=self._pose(entry.pose), **options)
+        set_mobility(self.world, item.instance, entry.mobility)
+
+    def _actor(self, row: int, entry: MovingThing) -> None:
+        mesh, options = thing_of(entry, self.folder / "scenario.yaml", {})
+        item = self.world.add_actor(mesh, trajectory=self._motion(entry.trajectory, "trajectory"), **options)
+        set_mobility(self.world, item.instance, entry.mobility)
+
+    def _person(self, row: int, entry: PersonEntry) -> None:
+        if entry.spline is not None:
+            motion: Trajectory = _in_field("spline", spline_of, entry.spline)
+        else:
+            assert entry.motion is not None  # the entry's validator: spline or motion
+            motion = self._motion(entry.motion)
+        add_person(
+            self.world, motion, entry.height_m, name=entry.name, clothes=entry.clothes, trousers=entry.trousers,
+            times=self._times(motion),
+        )  # fmt: skip
+
+    def _lanes(self, entry: CrowdEntry) -> list[Trajectory]:
+        limits = MotionLimits(entry.speed_m_s * 1.2, 2.0, 2.5)
+        return [
+            _in_field(f"routes[{k}]", lambda route: SplineMotion(route, limits=limits, closed=True), route)
+            for k, route in enumerate(entry.routes)
+        ]
+
+    def _traffic(self, row: int, entry: TrafficEntry) -> None:
+        options: dict[str, Any] = {} if entry.models is None else {"models": entry.models}
+        traffic(
+            self.world, self._lanes(entry), entry.count, self._seed(row, entry.seed), entry.speed_m_s,
+            duration_s=self.until_s, wheels=entry.wheels, **options,
+        )  # fmt: skip
+
+    def _pedestrians(self, row: int, entry: PedestriansEntry) -> None:
+        pedestrians(
+            self.world, self._lanes(entry), entry.count, self._seed(row, entry.seed), entry.speed_m_s,
+            duration_s=self.until_s, side_m=entry.side_m,
+        )  # fmt: skip
+
+    def _machine(self, row: int, entry: MachineEntry) -> None:
+        if isinstance(entry, ForkliftEntry):
+            self._forklift(row, entry)
+        elif isinstance(entry, CarEntry):
+            motion = self._motion_or_pose(entry.motion)
+            add_car(
+                self.world, motion, entry.model, paint=entry.paint, name=entry.name, wheels=entry.wheels,
+                times=self._times(motion),
+            )  # fmt: skip
+        elif isinstance(entry, DoorEntry):
+            opening = schedule_of(entry.opening_deg, DEGREE)
+            add_door(
+                self.world, self._pose(entry.pose), entry.width_m, entry.height_m, opening, material=entry.material,
+                name=entry.name, frame=entry.frame,
+            )  # fmt: skip
+        elif isinstance(entry, ConveyorEntry):
+            add_conveyor(
+                self.world, self._pose(entry.pose), entry.length_m, entry.boxes, entry.speed_m_s, width=entry.width_m,
+                height=entry.height_m, seed=self._seed(row, entry.seed), name=entry.name,
+            )  # fmt: skip
+        elif isinstance(entry, ArmEntry):
+            angles = schedule_of(entry.joint_angles_deg, DEGREE)
+            add_robot_arm(self.world, self._pose(entry.pose), angles, material=entry.material, name=entry.name)
+        else:
+            self._pallet(row, entry)
+
+    def _forklift(self, row: int, entry: ForkliftEntry) -> None:
+        motion = self._motion(entry.motion)
+        truck = add_forklift(self.world, motion, schedule_of(entry.fork_height_m), paint=entry.paint, name=entry.name)
+        if entry.load is not None:
+            forks = truck.objects[-1].trajectory
+            assert forks is not None  # a forklift's last body is its forks, which move
+            add_loaded_pallet(
+                self.world, Mounted(forks, ON_FORKS), layers=entry.load.layers, seed=self._seed(row, entry.load.seed),
+                name=f"{entry.name}-load",
+            )  # fmt: skip
+
+    def _pallet(self, row: int, entry: PalletEntry) -> None:
+        if entry.pose is not None:
+            place: Trajectory | Pose = self._pose(entry.pose)
+        else:
+            assert entry.motion is not None  # the entry's validator: pose or motion
+            place = self._motion_or_pose(entry.motion)
+        add_loaded_pallet(
+            self.world, place, layers=entry.layers, seed=self._seed(row, entry.seed), name=entry.name
+        )  # fmt: skip
+
+    def _scatter(self, row: int, entry: ScatterEntry) -> None:
+        scatter(
+            self.world, entry.area_m, entry.kinds, entry.count, self._seed(row, entry.seed), ground_m=entry.ground_m
+        )  # fmt: skip

@@ -1,0 +1,320 @@
+"""Vehicles with the body of a URDF file: links that move with the vehicle, joints that turn, places for sensors."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import Field, GetJsonSchemaHandler, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
+
+from parhelion.core.config import Config
+from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
+from parhelion.core.trajectory import Trajectory
+from parhelion.motion.actors import set_mobility
+from parhelion.motion.actors.body import one_body
+from parhelion.scenario.motions import Positive, Time, check_rows, schedule_of_pairs
+from parhelion.sensors.lidar.lidar import Mounted
+from parhelion.world.builtin.props import Part
+from parhelion.world.mesh import Mesh
+from parhelion.world.schema import Coordinate, PoseEntry
+from parhelion.world.urdf import Joint, Robot, load_urdf
+from parhelion.world.urdf_materials import check_mapping, choose_material
+from parhelion.world.world import World
+
+Positions = Callable[[Floats], Floats]
+"""Positions (n,) [rad or m] of a joint at times (n,) [s]."""
+
+
+# ---- what the file says ----------------------------------------------------------------------------------------------
+
+
+class JointEntry(Config):
+    """How a joint stands or moves, in the URDF's units: rad for joints that turn, m for those that slide.
+
+    A number is a position for ever, a list of pairs (time [s], position) a motion from one to the next.
+    """
+
+    position: Coordinate | None = None
+    """At time 0; at rest where not given."""
+    rate: Annotated[float, Field(ge=-1e4, le=1e4)] = 0.0
+    """Change a second [rad/s or m/s]."""
+    pairs: Annotated[list[tuple[Time, Coordinate]], Field(min_length=1)] | None = None
+    repeat_s: Positive | None = None
+    """Time [s] after which the pairs begin anew."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, value: Any) -> Any:
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return {"position": value}
+        if isinstance(value, (list, tuple)):
+            return {"pairs": value}
+        if not isinstance(value, (dict, cls)):
+            raise ValueError("give a position, pairs of a time and a position, or position and rate")
+        return value
+
+    @model_validator(mode="after")
+    def _one_way(self) -> JointEntry:
+        if self.pairs is not None:
+            if self.position is not None or self.rate != 0.0:
+                raise ValueError("give pairs, or position and rate, not both")
+            check_rows([time for time, _ in self.pairs], self.repeat_s)
+        elif self.repeat_s is not None:
+            raise ValueError("repeat_s is for pairs")
+        return self
+
+    @property
+    def moves(self) -> bool:
+        """Whether the position changes with time."""
+        return self.rate != 0.0 or (self.pairs is not None and len({value for _, value in self.pairs}) > 1)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        pair = {"type": "array", "prefixItems": [{"type": "number"}] * 2, "minItems": 2, "maxItems": 2}
+        return {"anyOf": [{"type": "number"}, {"type": "array", "items": pair, "minItems": 1}, handler(schema)]}
+
+
+class UrdfEntry(Config):
+    """A robot's URDF file, or its name alone."""
+
+    file: Annotated[str, Field(min_length=1)]
+    """Relative to the scenario's folder."""
+    pose: PoseEntry = PoseEntry()
+    """Of the robot's root link on the vehicle, whose frame is on the ground for cars and robots."""
+    packages: dict[str, str] = Field(default_factory=dict)
+    """Folders of packages that `package://` names, relative to the scenario's folder."""
+    joints: dict[str, JointEntry] = Field(default_factory=dict)
+    """Positions and motions of joints; the others rest."""
+    shapes: Literal["visual", "collision"] = "visual"
+    label: str = "robot"
+    material: str | None = None
+    """One material for the whole robot."""
+    materials: dict[str, str] = Field(default_factory=dict)
+    """From links, or from material names in the files, to materials."""
+    hide: Literal["inside", "all", "none"] = "inside"
+    """What of it the robot's own lidars do not see: links in which they sit, all of it, or nothing."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _file_alone(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"file": value}
+        if not isinstance(value, (dict, cls)):
+            raise ValueError("give the name of a URDF file, or its file with further fields")
+        return value
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {"anyOf": [{"type": "string"}, handler(schema)]}
+
+
+# ---- the robot on a vehicle ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OwnLidar:
+    """A lidar that the robot carries."""
+
+    name: str
+    mount: Pose
+    """Pose on the vehicle."""
+    link: str | None = None
+    """The link, or the sensor of the URDF, that it sits on."""
+
+
+@dataclass(frozen=True, eq=False)
+class JointMotion:
+    """The motion of a joint's child: carried by its parent, turned about or shifted along the joint's axis."""
+
+    carrier: Trajectory
+    origin: Pose
+    """Of the joint in the carrier's frame."""
+    joint: Joint
+    positions: Positions
+
+    def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
+        """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
+        asked = np.asarray(times, dtype=np.float64)
+        xyz, quat = Mounted(self.carrier, self.origin).sample(asked)
+        value, axis = self.positions(asked)[:, None], np.asarray(self.joint.axis)
+        if self.joint.kind == "prismatic":
+            return xyz + quat_rotate(quat, value * axis), quat
+        turn = np.concatenate([np.sin(0.5 * value) * axis, np.cos(0.5 * value)], axis=1)
+        return xyz, quat_multiply(quat, turn)
+
+
+class RobotOnBoard:
+    """A URDF's robot on a vehicle of a scenario."""
+
+    def __init__(self, entry: UrdfEntry, folder: Path, duration_s: float) -> None:
+        self.entry = entry
+        packages = {name: folder / place for name, place in entry.packages.items()}
+        self.robot: Robot = load_urdf(folder / entry.file, packages=packages)
+        self._check_joints(duration_s)
+        resting = {name: _start(joint) for name, joint in entry.joints.items()}
+        given = {name: value for name, value in resting.items() if value is not None}
+        self.positions = self.robot.positions(given)
+        """Of all joints at time 0 [rad or m]."""
+        self.poses = self.robot.link_poses(given)
+        """Of all links at time 0, in the root link's frame."""
+        self._moving = {name for name in self.positions if self._source(name)[0] in self._moved()}
+        self.heads = self._heads()
+        self.instance: int | None = None
+        """Number of the robot in the world, once it is shown there."""
+
+    def _moved(self) -> set[str]:
+        return {name for name, joint in self.entry.joints.items() if joint.moves}
+
+    def _check_joints(self, duration_s: float) -> None:
+        """See that all joints are there, and stay within their limits for the whole run."""
+        for name, joint in self.entry.joints.items():
+            reached = [value for _, value in joint.pairs or ()]
+            if joint.pairs is None:
+                start = joint.position if joint.position is not None else self._rest(name)
+                reached = [start, start + joint.rate * duration_s]
+            for value in reached:
+                self.robot.positions({name: value})
+
+    def _rest(self, name: str) -> float:
+        joint = self.robot.joints.get(name)
+        return 0.0 if joint is None else joint.rest
+
+    def _source(self, name: str) -> tuple[str, float, float]:
+        """The joint that decides a joint's position, and the factor and offset from there."""
+        factor, offset = 1.0, 0.0
+        while (mimic := self.robot.joints[name].mimic) is not None:
+            name, offset, factor = mimic.joint, offset + factor * mimic.offset, factor * mimic.multiplier
+        return name, factor, offset
+
+    def _heads(self) -> dict[str, str]:
+        """For each link the nearest one towards the root, itself included, that hangs on a joint that moves."""
+        heads = {self.robot.base: self.robot.base}
+        for joint in self.robot.joints.values():
+            heads[joint.child] = joint.child if joint.name in self._moving else heads[joint.parent]
+        return heads
+
+    # ---- places for sensors --------------------------------------------------------------------------------------
+
+    def mount(self, place: str) -> Pose:
+        """The pose of a link, or of a sensor that the URDF describes, on the vehicle."""
+        described = {sensor.name: sensor for sensor in self.robot.sensors}
+        link, own = place, Pose()
+        if place not in self.robot.links:
+            if place not in described:
+                raise unknown_name("link", place, [*self.robot.links, *described], f"(of {self.robot.file})")
+            link, own = described[place].link, described[place].pose_in_link
+        head = self.heads[link]
+        if head != self.robot.base:
+            joint = next(joint.name for joint in self.robot.joints.values() if joint.child == head)
+            raise ConfigError(
+                f"link {link!r} moves with joint {joint!r} of {self.robot.file}; a sensor's link must stand still on "
+                "its vehicle"
+            )
+        return self.entry.pose.pose() @ self.poses[link] @ own
+
+    def _hidden(self, lidars: Sequence[OwnLidar]) -> dict[str, tuple[str, ...]]:
+        """Names of own lidars that do not see a link, by link."""
+        if self.entry.hide == "none":
+            return {}
+        if self.entry.hide == "all":
+            return dict.fromkeys(self.robot.links, tuple(lidar.name for lidar in lidars))
+        hidden: dict[str, tuple[str, ...]] = {}
+        for lidar in lidars:
+            housings = [
+                sensor.housing
+                for sensor in self.robot.sensors
+                if lidar.link is not None and lidar.link in (sensor.name, sensor.link, *sensor.housing)
+            ]
+            inside = (self.entry.pose.pose().inverse() @ lidar.mount).xyz
+            for name in self.robot.links:
+                point = self.poses[name].inverse().apply(inside[None])[0]
+                if any(name in housing for housing in housings) or any(
+                    encloses(part.mesh, point) for shape in self._shapes(name) for part in shape.parts
+                ):
+                    hidden[name] = (*hidden.get(name, ()), lidar.name)
+        return hidden
+
+    def _shapes(self, link: str) -> tuple[Any, ...]:
+        found = self.robot.links[link]
+        return found.visuals if self.entry.shapes == "visual" else found.collisions
+
+    # ---- into the world --------------------------------------------------------------------------------------------
+
+    def show(self, world: World, body: Trajectory, name: str, lidars: Sequence[OwnLidar]) -> None:
+        """Put its links into a world, under one instance number; links that stay together are one body."""
+        hidden = self._hidden(lidars)
+        groups: dict[tuple[str, tuple[str, ...]], list[Part]] = {}
+        first: dict[tuple[str, tuple[str, ...]], str] = {}
+        notes: list[str] = []
+        known: list[str] = []
+        for link in self.robot.links:
+            head = self.heads[link]
+            at = self.poses[head].inverse() @ self.poses[link]
+            for shape in self._shapes(link):
+                for part in shape.parts:
+                    known += [one for one in (shape.material, part.material) if one is not None]
+                    chosen, note = choose_material(link, shape, part, self.entry.material, self.entry.materials)
+                    piece = Part(shape.name, part.mesh.transformed(at), str(chosen), self.entry.label)
+                    key = (head, hidden.get(link, ()))
+                    groups.setdefault(key, []).append(piece)
+                    first.setdefault(key, link)
+                    notes += [note] if note is not None and note not in notes else []
+        check_mapping(self.robot.file, self.entry.materials, [*self.robot.links, *dict.fromkeys(known)])
+        if notes:
+            shown = ", ".join(notes[:20]) + (f" and {len(notes) - 20} more" if len(notes) > 20 else "")
+            warnings.warn(f"{self.robot.file}: materials guessed: {shown}; say material or materials", stacklevel=2)
+        motions = self._motions(body)
+        # The root's body goes first: boxes face as the first body does.
+        for key in sorted(groups, key=lambda key: list(motions).index(key[0])):
+            (head, names), (mesh, materials) = key, one_body(groups[key])
+            item = world.add_actor(
+                mesh, trajectory=motions[head], label=self.entry.label, name=f"{name}/{first[key]}",
+                instance=self.instance, hidden_from=names, **materials,
+            )  # fmt: skip
+            self.instance = item.instance
+        if self.instance is not None:
+            set_mobility(world, self.instance, "dynamic")
+
+    def _motions(self, body: Trajectory) -> dict[str, Trajectory]:
+        """The motion of each link that is the head of a rigid group, the root's first."""
+        motions: dict[str, Trajectory] = {self.robot.base: Mounted(body, self.entry.pose.pose())}
+        for joint in self.robot.joints.values():
+            if joint.name in self._moving:
+                head = self.heads[joint.parent]
+                origin = self.poses[head].inverse() @ self.poses[joint.parent] @ joint.origin
+                motions[joint.child] = JointMotion(motions[head], origin, joint, self._law(joint.name))
+        return motions
+
+    def _law(self, name: str) -> Positions:
+        """Positions of a joint that moves, by time."""
+        source, factor, offset = self._source(name)
+        entry, start = self.entry.joints[source], self.positions[source]
+        if entry.pairs is None:
+            return lambda times: factor * (start + entry.rate * times) + offset
+        positions = schedule_of_pairs(entry.pairs, entry.repeat_s)
+        return lambda times: factor * positions(times)[:, 0] + offset
+
+
+def _start(entry: JointEntry) -> float | None:
+    """Where a joint is when nothing has moved yet: its position, or the first of its pairs."""
+    return entry.position if entry.pairs is None else entry.pairs[0][1]
+
+
+def encloses(mesh: Mesh, point: ArrayLike) -> bool:
+    """Whether a point [m] lies inside a mesh: its triangles are seen under more than half of the full solid angle.
+
+    Solid angles of triangles after Van Oosterom and Strackee (1983); small holes do not matter.
+    """
+    a, b, c = np.moveaxis(mesh.vertices[mesh.faces] - np.asarray(point, dtype=np.float64), 1, 0)
+    la, lb, lc = (np.linalg.norm(side, axis=1) for side in (a, b, c))
+    volume = np.sum(a * np.cross(b, c), axis=1)
+    rest = la * lb * lc + np.sum(a * b, axis=1) * lc + np.sum(b * c, axis=1) * la + np.sum(c * a, axis=1) * lb
+    return bool(abs(np.arctan2(volume, rest).sum()) > np.pi)
