@@ -8,7 +8,10 @@ the whole. The small sensors beside the inertial unit use the same functions.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +23,7 @@ from parhelion.core.trajectory import Trajectory
 
 MOST_SAMPLES = 100_000_000
 _MASK = np.int64(0xFFFFFFFF)
+_BLOCK = 512
 # Values that are this many correlation times apart share less than rounding does (e^-37 = 2^-53).
 _UNRELATED_TIMES = 37.0
 
@@ -80,6 +84,10 @@ def gauss_markov(seed: int, name: str, first: int, count: int, correlation_sampl
     and so on down to single samples. Any sample, at any time, takes a few dozen draws, and its bits do not depend on
     which others are asked for.
     """
+    return _in_blocks(_hung, (seed, name, correlation_samples), first, count)
+
+
+def _hung(seed: int, name: str, correlation_samples: float, first: int, count: int) -> Floats:
     levels = max(0, math.ceil(math.log2(_UNRELATED_TIMES * correlation_samples)))
     last = first + count - 1
 
@@ -103,7 +111,30 @@ def gauss_markov(seed: int, name: str, first: int, count: int, correlation_sampl
 
 def white(seed: int, name: str, first: int, count: int) -> Floats:
     """Four independent standard normal numbers for each of `count` samples from `first`: (count, 4)."""
+    return _in_blocks(_drawn, (seed, name), first, count)
+
+
+def _drawn(seed: int, name: str, first: int, count: int) -> Floats:
     return normals(Stream(seed, name), np.arange(first, first + count, dtype=np.int64))
+
+
+def _in_blocks(make: Callable[..., Floats], what: tuple[Any, ...], first: int, count: int) -> Floats:
+    """Rows of random numbers, which are the same however many are made at once.
+
+    Few are taken from blocks that are kept: who runs a sensor step by step asks for a sample or two at a time, and a
+    block takes hardly longer than one.
+    """
+    if count >= _BLOCK or count <= 0:
+        return make(*what, first, count)
+    numbers = range(first // _BLOCK, (first + count - 1) // _BLOCK + 1)
+    blocks = [_block(make, what, number) for number in numbers]
+    start = first - numbers[0] * _BLOCK
+    return np.concatenate(blocks)[start : start + count]
+
+
+@lru_cache(maxsize=128)
+def _block(make: Callable[..., Floats], what: tuple[Any, ...], number: int) -> Floats:
+    return make(*what, number * _BLOCK, _BLOCK)
 
 
 def transformed(matrix: Floats, vectors: Floats) -> Floats:
@@ -141,6 +172,7 @@ class AxesErrors:
             object.__setattr__(self, name, array)
 
 
+@lru_cache(maxsize=256)
 def drawn_axes(seed: int, name: str, *, scale: float, misalignment_rad: float, bias: float) -> AxesErrors:
     """The errors of one unit, drawn from the standard deviations of its model (scale as a fraction)."""
     draws = normals(Stream(seed, name), np.arange(3, dtype=np.int64))

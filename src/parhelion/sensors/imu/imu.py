@@ -9,7 +9,6 @@ import numpy as np
 
 from parhelion.core.inertial import ImuData
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, quat_rotate
-from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.state import BodyState, at_mount, state_of
 from parhelion.sensors.imu.allan import GAUSS_MARKOV_PEAK
@@ -21,7 +20,6 @@ from parhelion.sensors.imu.errors import (
     digitised,
     drawn_axes,
     gauss_markov,
-    normals,
     rounding_variance,
     sample_number,
     sample_span,
@@ -113,7 +111,7 @@ class Imu:
         if self._given_unit is not None:
             return self._given_unit
         gyro, accel = self.config.gyroscope, self.config.accelerometer
-        draws = normals(Stream(seed, self._streams + "/g-sensitivity"), np.arange(3, dtype=np.int64))
+        draws = white(seed, self._streams + "/g-sensitivity", 0, 3)
         return UnitErrors(
             drawn_axes(
                 seed, self._streams + "/gyroscope", scale=gyro.scale_factor_percent / 100.0,
