@@ -1,9 +1,11 @@
-"""Figures of docs/procedural-worlds.md, and the pictures of the worlds `warehouse` and `forest`.
+"""Figures of docs/procedural-worlds.md, and the pictures of the worlds `warehouse`, `forest` and `off-road`.
 
 python docs/figures/procedural.py            all of them
 python docs/figures/procedural.py plans      procedural-plans.png
+python docs/figures/procedural.py towns      procedural-towns.png
+python docs/figures/procedural.py inputs     procedural-inputs.png
 python docs/figures/procedural.py ground     procedural-ground.png
-python docs/figures/procedural.py views      world-warehouse.png, world-forest.png
+python docs/figures/procedural.py views      world-warehouse.png, world-forest.png, world-off-road.png
 """
 
 from __future__ import annotations
@@ -18,7 +20,18 @@ from PIL import Image
 from parhelion.pictures.layout import layout_bitmap, palette
 from parhelion.pictures.style import ACCENT, INK, MUTED, legend, quiet, save, sheet
 from parhelion.world import builtin
-from parhelion.world.procedural import KINDS, Layout, forest, ground_height, warehouse
+from parhelion.world.procedural import (
+    KINDS,
+    Layout,
+    buildings_from,
+    city,
+    forest,
+    ground_height,
+    harbour,
+    offroad,
+    warehouse,
+)
+from parhelion.world.procedural.relief import on_water
 
 IMAGES = Path(__file__).resolve().parents[1] / "images"
 
@@ -26,6 +39,7 @@ worlds.COLOURS |= {"copper": (0.55, 0.30, 0.18), "needles": (0.06, 0.18, 0.09)}
 VIEWS = {
     "warehouse": ((17.5, -10.5, 5.6), (-6.0, 3.0, 0.5), 75.0, {"roof": False}),
     "forest": ((-19.0, -0.8, 4.2), (4.0, 0.6, 0.5), 75.0, {}),
+    "off-road": ((-34.0, -9.0, 9.0), (6.0, 2.0, -1.0), 70.0, {}),
 }
 """Camera position, point looked at [m], horizontal field of view [deg], and parameters of the world."""
 
@@ -49,9 +63,92 @@ def plans() -> None:
     save(figure, IMAGES / "procedural-plans.png")
 
 
-def _plan(axes, layout: Layout) -> None:
+def towns() -> None:
+    """Bitmaps of cities, harbours and open country, over what their ground is."""
+    chosen = [
+        ("city, 4 blocks a side, seed 0", city()),
+        ("city, 2 blocks a side, 160 cars, 200 people, seed 3", city(2, cars=160, people=200, seed=3)),
+        ("harbour, 300 x 50 m, seed 0", harbour()),
+        ("harbour, 160 x 80 m, 5 vessels, no bridge, seed 4", harbour(160.0, 80.0, bridge=False, vessels=5, seed=4)),
+        ("forest, seed 0", forest()),
+        ("off-road, seed 0", offroad()),
+    ]
+    figure = sheet(11.0, 12.6)
+    for k, (title, layout) in enumerate(chosen):
+        axes = figure.add_axes((0.05 + 0.49 * (k % 2), 0.7 - 0.315 * (k // 2), 0.43, 0.27))
+        _plan(axes, layout, max(layout.size) / 1600.0, ground=True)
+        quiet(axes, title)
+    kinds = ("building", "car", "person", "planted-tree", "vessel", "bridge", "crane", "containers", "tree", "rock")
+    swatches = [(kind, palette()[KINDS[kind].code] / 255.0) for kind in kinds]
+    legend(figure.axes[4], swatches, loc="upper center", bbox_to_anchor=(1.07, -0.07), ncols=len(kinds))
+    save(figure, IMAGES / "procedural-towns.png")
+
+
+def inputs() -> None:
+    """A height map and the terrain of it; outlines of a map and their strips."""
+    rows, columns = np.mgrid[0:61, 0:91] / 10.0
+    heights = 2.0 * np.exp(-((rows - 2.0) ** 2 + (columns - 6.5) ** 2) / 2.0) - 0.25 * rows + 0.15 * np.sin(3 * columns)
+    layout = offroad((90.0, 60.0), height_map=heights, trees_per_ha=20, seed=5)
+    figure = sheet(11.0, 4.2)
+    axes = figure.add_axes((0.05, 0.12, 0.43, 0.78))
+    x, y = np.meshgrid(np.linspace(-45, 45, 361), np.linspace(-30, 30, 241))
+    drawn = axes.contourf(x, y, ground_height(layout, x, y), 24, cmap="viridis")
+    _things(axes, layout)
+    figure.colorbar(drawn, ax=axes, shrink=0.8).ax.tick_params(colors=MUTED, labelsize=8)
+    axes.set_aspect("equal")
+    quiet(axes, "off-road with a height map [m]")
+    court = [[[0, 0], [26, 0], [26, 18], [0, 18]], [[8, 5], [18, 5], [18, 13], [8, 13]]]
+    wing = [[[34, 0], [60, -6], [62, 3], [46, 7], [50, 24], [42, 26]]]
+    plan = [{"height": 14}, {"building:levels": 3}, {"height": 30}]
+    shapes = [court, wing, [[[4, 28], [20, 26], [24, 36], [12, 42], [2, 38]]]]
+    features = [
+        {"type": "Feature", "properties": said, "geometry": {"type": "Polygon", "coordinates": shape}}
+        for said, shape in zip(plan, shapes, strict=True)
+    ]
+    layout = buildings_from({"type": "FeatureCollection", "features": features}, units="metres", margin_m=8.0)
+    axes = figure.add_axes((0.56, 0.12, 0.42, 0.78))
+    _plan(axes, layout, 0.05)
+    for thing, said in zip(layout.objects[1:], ("14 m", "3 storeys", "30 m"), strict=True):
+        ring = np.array([*thing.params.outline, thing.params.outline[0]]) + thing.pose.xyz[:2]
+        axes.plot(*ring.T, color=ACCENT, linewidth=1.2)
+        axes.annotate(said, thing.params.outline[0] + np.array(thing.pose.xyz[:2]) + 1.0, color=INK, fontsize=8)
+    quiet(axes, "footprints of a map")
+    save(figure, IMAGES / "procedural-inputs.png")
+
+
+def _things(axes, layout: Layout) -> None:
+    for kind, colour in (("tree", "#ffffff"), ("rock", "#b0a9a0"), ("bush", "#7fd08f")):
+        at = np.array([thing.pose.xyz[:2] for thing in layout.objects if thing.kind == kind]).reshape(-1, 2)
+        axes.scatter(*at.T, s=4.0, color=colour, linewidths=0)
+    if layout.drive is not None:
+        axes.plot(*np.array(layout.drive.points).T, color=ACCENT, linewidth=1.5)
+
+
+def _ground_colours(layout: Layout, shape: tuple[int, int], cell: float) -> np.ndarray:
+    """Colours of streets, blocks, water, land and relief under what stands on them."""
+    x = -layout.size[0] / 2 + (np.arange(shape[1]) + 0.5) * cell
+    y = layout.size[1] / 2 - (np.arange(shape[0]) + 0.5) * cell
+    grid = np.meshgrid(x, y)
+    height = ground_height(layout, *grid)
+    kind = layout.objects[0].kind
+    if kind == "basin":
+        water = on_water(layout, *grid)
+        return np.where(water[..., None], (22, 60, 92), (66, 70, 78))
+    if kind == "streets":
+        edge = layout.size[0] / 2 - 36.0
+        hills = np.maximum(np.abs(grid[0]), np.abs(grid[1])) > edge
+        return np.where(hills[..., None], (34, 52, 34), np.where(height[..., None] > 0, (62, 64, 68), (34, 37, 43)))
+    share = (height - height.min()) / max(np.ptp(height), 1e-9)
+    return np.array((26, 40, 30)) + share[..., None] * np.array((60, 58, 30))
+
+
+def _plan(axes, layout: Layout, cell: float = 0.05, *, ground: bool = False) -> None:
     half_x, half_y = layout.size[0] / 2, layout.size[1] / 2
-    image = palette()[layout_bitmap(layout, 0.05)]
+    codes = layout_bitmap(layout, cell)
+    image = palette()[codes]
+    if ground:
+        free = (codes == 0) | (codes == KINDS["basin"].code)
+        image = np.where(free[..., None], _ground_colours(layout, codes.shape, cell), image).astype(np.uint8)
     axes.imshow(image, extent=(-half_x, half_x, -half_y, half_y), interpolation="antialiased")
     if layout.drive is not None:
         axes.plot(*np.array(layout.drive.points).T, color=ACCENT, linewidth=1.0)
@@ -89,13 +186,13 @@ def ground() -> None:
 
 
 def views() -> None:
-    """The two worlds as a camera sees them."""
+    """The worlds as a camera sees them."""
     for name, (origin, target, field_of_view, params) in VIEWS.items():
         image = worlds.render(builtin.build(name, **params), (origin, target, field_of_view), samples=24)
         worlds.save(image, IMAGES / f"world-{name}.png")
 
 
-FIGURES = {"plans": plans, "ground": ground, "views": views}
+FIGURES = {"plans": plans, "towns": towns, "inputs": inputs, "ground": ground, "views": views}
 
 if __name__ == "__main__":
     for name in sys.argv[1:] or FIGURES:

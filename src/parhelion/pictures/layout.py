@@ -15,7 +15,7 @@ from parhelion.io.atomic import atomic_write
 from parhelion.world.procedural.kinds import KINDS
 from parhelion.world.procedural.layout import Layout
 from parhelion.world.procedural.plane import Footprints, footprints
-from parhelion.world.procedural.relief import ground_height
+from parhelion.world.procedural.relief import in_the_way
 
 Content = Literal["classes", "occupancy"]
 
@@ -43,6 +43,33 @@ _COLOURS: dict[str, tuple[int, int, int]] = {
     "ground": (124, 128, 136),
     "terrain": (154, 163, 86),
     "roof": (95, 102, 114),
+    "streets": (70, 74, 82),
+    "building": (190, 120, 90),
+    "fence": (110, 116, 130),
+    "bench": (181, 137, 84),
+    "lamp": (255, 236, 150),
+    "traffic-sign": (255, 92, 92),
+    "traffic-light": (255, 176, 59),
+    "litter-bin": (112, 92, 140),
+    "hydrant": (226, 40, 74),
+    "bicycle": (64, 196, 255),
+    "shelter": (160, 220, 235),
+    "car": (98, 148, 250),
+    "lorry": (50, 96, 190),
+    "person": (255, 105, 210),
+    "planted-tree": (56, 142, 60),
+    "tree-pits": (92, 74, 52),
+    "footprint": (205, 133, 100),
+    "basin": (88, 94, 104),
+    "bollards": (230, 225, 210),
+    "fenders": (40, 40, 46),
+    "ladders": (176, 190, 197),
+    "rails": (120, 144, 156),
+    "piles": (161, 120, 70),
+    "bridge": (141, 120, 150),
+    "vessel": (0, 188, 170),
+    "crane": (244, 208, 63),
+    "containers": (211, 84, 60),
 }
 _FREE_COLOUR = (21, 26, 33)
 
@@ -68,8 +95,7 @@ def layout_bitmap(
         raise ConfigError(f"layout bitmap: up_to_m must be a positive number, got {up_to_m!r}")
     image = np.full((rows, columns), FREE, dtype=np.uint8)
     things = footprints(layout)
-    ground = ground_height(layout, things.middle[:, 0], things.middle[:, 1])
-    seen = things.select((things.low < ground + up_to_m) & (things.high > ground))
+    seen = things.select(in_the_way(layout, things, up_to_m))
     left, top = -layout.size[0] / 2, layout.size[1] / 2
     x = left + (np.arange(columns) + 0.5) * resolution_m
     y = top - (np.arange(rows) + 0.5) * resolution_m

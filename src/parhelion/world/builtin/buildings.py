@@ -12,6 +12,9 @@ from parhelion.world.builtin.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import split_quads
 
+_ROOF_UNITS = 3
+"""Boxes on a flat roof."""
+
 
 @dataclass(frozen=True)
 class Band:
@@ -77,6 +80,23 @@ def building(
     return parts
 
 
+def building_draws(
+    length: float, width: float, bands: list[Band], *, roof: str = "flat", blind_sides: tuple[int, ...] = ()
+) -> int:
+    """How many random numbers `building` takes: two for each window, and those of a flat roof's units."""
+    windows = sum(
+        band.storeys * _columns(run, 9.0 if side in blind_sides else band.pitch)
+        for side, run in enumerate((length, width, length, width))
+        for band in bands
+    )
+    return 2 * windows + (5 * _ROOF_UNITS if roof == "flat" else 0)
+
+
+def _columns(run: float, pitch: float) -> int:
+    """Windows side by side in a wall of length `run` [m]."""
+    return max(1, round((run - 1.0) / pitch))
+
+
 class _Planes:
     """The planes of the four walls: points count along the wall (u), up (v) and outwards (w) from a lower corner."""
 
@@ -107,7 +127,7 @@ def _facade(band: Band, run: float, pitch: float) -> tuple[Floats, Floats]:
 
     Rows u0, u1, v0, v1 of the solid rectangles, and u0, u1, v0, v1, recess of the openings.
     """
-    columns = max(1, round((run - 1.0) / pitch))
+    columns = _columns(run, pitch)
     width = min(band.width, 0.8 * run / columns)
     middles = (np.arange(columns) + 0.5) * run / columns
     u = np.concatenate([[0.0], np.stack([middles - width / 2, middles + width / 2], axis=1).ravel(), [run]])
@@ -194,9 +214,8 @@ def _roof(rng: np.random.Generator, kind: str, length: float, width: float, heig
             [s * (length - rim) / 2, 0, height + 0.4] for s in (-1, 1)
         ]
         sizes = [[length, rim, 0.8]] * 2 + [[rim, width - 2 * rim, 0.8]] * 2
-        count = 3
-        spot = rng.uniform(-0.3, 0.3, (count, 2)) * [length, width]
-        size = rng.uniform([1.0, 1.0, 0.8], [2.6, 2.2, 2.0], (count, 3))
+        spot = rng.uniform(-0.3, 0.3, (_ROOF_UNITS, 2)) * [length, width]
+        size = rng.uniform([1.0, 1.0, 0.8], [2.6, 2.2, 2.0], (_ROOF_UNITS, 3))
         units = boxes(np.column_stack([spot, height + 0.02 + size[:, 2] / 2]), size)
         return [
             Part("parapet", boxes(at, sizes), wall, "building"),

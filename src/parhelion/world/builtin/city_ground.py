@@ -156,7 +156,7 @@ def manholes(rng: np.random.Generator, blocks: int) -> Part:
     return Part("manholes", copies(cover, np.column_stack([at, np.zeros(len(at))])), "steel", "road")
 
 
-def tree_pits(positions: Floats) -> Part:
-    """Squares of soil around street trees at `positions` (k, 2) [m], a little above the paving."""
-    at = np.column_stack([positions, np.full(len(positions), KERB_HEIGHT)])
-    return Part("tree-pits", boxes(at, (1.2, 1.2, 0.03)), "soil", "terrain")
+def tree_pits(positions: Floats, width: float = 1.2) -> Part:
+    """Squares of soil `width` [m] wide around street trees at `positions` (k, 2) [m], half their 30 mm above z = 0."""
+    at = np.column_stack([positions, np.zeros(len(positions))])
+    return Part("tree-pits", boxes(at, (width, width, 0.03)), "soil", "terrain")

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.pose import Floats, Pose
-from parhelion.world.builtin.buildings import Band, building
+from parhelion.core.pose import Floats
+from parhelion.world.builtin.buildings import building_draws
 from parhelion.world.builtin.city_ground import KERB_HEIGHT, LOT_HALF, block_middles
-from parhelion.world.builtin.props import Part, bench, fence, grouped, placed
+from parhelion.world.procedural.draws import place_of
+from parhelion.world.procedural.layout import LayoutObject
+from parhelion.world.procedural.placing import natural, placed
+from parhelion.world.procedural.street import BenchParams, BuildingParams, FenceParams, StoreysParams
+from parhelion.world.procedural.town_things import bands_of
 
 _WALLS = ("brick", "plaster", "limestone", "concrete", "brick", "plaster", "granite")
 _QUARTERS = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
@@ -22,11 +26,11 @@ class Lots:
 
     green: NDArray[np.bool_]
     """Which blocks are lawn inside, shape (blocks^2,) bool, in the order of `block_middles`."""
-    houses: list[tuple[list[Part], Pose]]
-    """Buildings and where they stand."""
+    houses: list[LayoutObject]
+    """Buildings."""
     trees: Floats
     """Places for trees that do not stand on a sidewalk, shape (k, 2) [m]."""
-    furniture: list[list[Part]]
+    furniture: list[LayoutObject]
     """Benches and fences on the lots."""
 
 
@@ -34,9 +38,9 @@ def plan_lots(rng: np.random.Generator, blocks: int) -> Lots:
     """Four buildings a block around the main crossing, but for one corner left open as a square; fewer outside."""
     middles = block_middles(blocks)
     green = np.zeros(len(middles), dtype=bool)
-    houses: list[tuple[list[Part], Pose]] = []
+    houses: list[LayoutObject] = []
     trees: list[Floats] = []
-    furniture: list[list[Part]] = []
+    furniture: list[LayoutObject] = []
     for number, middle in enumerate(middles):
         inner = bool(np.all(np.abs(middle) < 41.0))
         is_square = inner and middle[0] > 0 > middle[1]
@@ -49,14 +53,15 @@ def plan_lots(rng: np.random.Generator, blocks: int) -> Lots:
         green[number] = not inner
         footprints = {k: _footprint(rng) for k in built}
         for k in built:
-            houses.append(_corner_house(rng, middle, _QUARTERS[k], footprints[k], high=inner))
+            name = f"building-{len(houses)}"
+            houses.append(_corner_house(rng, name, middle, _QUARTERS[k], footprints[k], high=inner))
         open_quarters = [k for k in range(4) if k not in built]
         for k in open_quarters:
             trees.append(_scattered_trees(rng, middle, _QUARTERS[k]))
         if is_square:
-            furniture += _square_furniture(middle, _QUARTERS[towards_crossing])
+            furniture += _square_furniture(len(furniture), middle, _QUARTERS[towards_crossing])
         if inner:
-            furniture.append(_gap_fences(middle, footprints))
+            furniture += _gap_fences(len(furniture), middle, footprints)
     return Lots(green, houses, np.concatenate(trees) if trees else np.zeros((0, 2)), furniture)
 
 
@@ -66,35 +71,61 @@ def _footprint(rng: np.random.Generator) -> Floats:
 
 
 def _corner_house(
-    rng: np.random.Generator, middle: Floats, quarter: Floats, size: Floats, *, high: bool
-) -> tuple[list[Part], Pose]:
+    rng: np.random.Generator, name: str, middle: Floats, quarter: Floats, size: Floats, *, high: bool
+) -> LayoutObject:
     """A building in the outer corner of its quarter of a block, its door on one of the two streets."""
     at = middle + quarter * (LOT_HALF - size / 2)
     faces_x = bool(rng.integers(0, 2))
     yaw = (np.pi / 2 * quarter[0]) if faces_x else (0.0 if quarter[1] < 0 else np.pi)
-    length, width = (size[1], size[0]) if faces_x else (size[0], size[1])
+    length, width = (float(size[1]), float(size[0])) if faces_x else (float(size[0]), float(size[1]))
     # Sides of the building that look into the block have few windows.
     outward = _local_sides(yaw, quarter)
     storeys = int(rng.integers(3, 7)) if high else int(rng.integers(2, 5))
     shop = bool(rng.uniform() < 0.6)
     pitch = float(rng.uniform(2.9, 3.7))
     window = float(rng.uniform(1.15, 1.6))
-    bands = [
-        Band(0.0, 1, 4.0, 4.4, 2.7, 0.5, 2.7, 0.22) if shop else Band(0.0, 1, 3.5, pitch, window, 1.0, 1.7),
-        Band(4.0 if shop else 3.5, storeys, 3.1, pitch, window, 0.85, float(rng.uniform(1.5, 1.8))),
-    ]
-    roof = "flat" if storeys > 4 or rng.uniform() < 0.4 else "hip"
-    parts = building(
-        rng,
-        float(length),
-        float(width),
-        bands,
-        wall=_WALLS[int(rng.integers(len(_WALLS)))],
-        roof=roof,
-        balconies=bool(rng.uniform() < 0.5),
-        blind_sides=tuple(k for k in range(4) if k not in outward),
+    bands = (
+        _storeys(0.0, 1, 4.0, 4.4, 2.7, 0.5, 2.7, 0.22) if shop else _storeys(0.0, 1, 3.5, pitch, window, 1.0, 1.7),
+        _storeys(4.0 if shop else 3.5, storeys, 3.1, pitch, window, 0.85, float(rng.uniform(1.5, 1.8))),
     )
-    return parts, Pose((at[0], at[1], KERB_HEIGHT), rpy_deg=(0.0, 0.0, float(np.degrees(yaw))))
+    roof = "flat" if storeys > 4 or rng.uniform() < 0.4 else "hip"
+    wall = _WALLS[int(rng.integers(len(_WALLS)))]
+    balconies = bool(rng.uniform() < 0.5)
+    params = BuildingParams(
+        bands=bands,
+        wall=wall,
+        roof=roof,  # type: ignore[arg-type]
+        balconies=balconies,
+        blind_sides=tuple(k for k in range(4) if k not in outward),
+        seed=place_of(rng),
+    )
+    height = bands[-1].bottom_m + bands[-1].storeys * bands[-1].storey_height_m
+    # The house itself is drawn later, from where the stream stands now: what it will take is passed over here.
+    taken = bands_of(height, params)
+    rng.random(building_draws(length, width, taken, roof=roof, blind_sides=params.blind_sides))
+    return placed("building", name, (*at, KERB_HEIGHT), np.degrees(yaw), (length, width, height), params)
+
+
+def _storeys(
+    bottom: float,
+    storeys: int,
+    height: float,
+    pitch: float,
+    width: float,
+    sill: float,
+    window_height: float,
+    recess: float = 0.16,
+) -> StoreysParams:
+    return StoreysParams(
+        bottom_m=bottom,
+        storeys=storeys,
+        storey_height_m=height,
+        pitch_m=pitch,
+        window_width_m=width,
+        sill_m=sill,
+        window_height_m=window_height,
+        recess_m=recess,
+    )
 
 
 def _local_sides(yaw: float, quarter: Floats) -> set[int]:
@@ -112,18 +143,19 @@ def _scattered_trees(rng: np.random.Generator, middle: Floats, quarter: Floats) 
     return middle + quarter * (cells[chosen] + rng.uniform(-1.0, 1.0, (6, 2)))
 
 
-def _square_furniture(middle: Floats, quarter: Floats) -> list[list[Part]]:
-    """Benches around the small square."""
+def _square_furniture(first: int, middle: Floats, quarter: Floats) -> list[LayoutObject]:
+    """Benches around the small square; `first` is the number of the first."""
     spots = [(5.0, 12.0), (12.0, 5.0), (18.5, 11.5), (11.5, 18.5)]
+    turn = float(np.degrees(np.arctan2(*(quarter[::-1]))))
     return [
-        placed(bench(), (*(middle + quarter * np.array(spot)), KERB_HEIGHT), float(np.arctan2(*(quarter[::-1]))))
-        for spot in spots
+        natural("bench", f"yard-{first + k}", (*(middle + quarter * np.array(spot)), KERB_HEIGHT), turn, BenchParams())
+        for k, spot in enumerate(spots)
     ]
 
 
-def _gap_fences(middle: Floats, footprints: dict[int, Floats]) -> list[Part]:
+def _gap_fences(number: int, middle: Floats, footprints: dict[int, Floats]) -> list[LayoutObject]:
     """Fences along the lot's edges from building to building, where both corners are built on."""
-    parts: list[Part] = []
+    lines = []
     for a, b, axis in ((0, 1, 0), (1, 2, 1), (2, 3, 0), (3, 0, 1)):
         if a not in footprints or b not in footprints:
             continue
@@ -133,6 +165,8 @@ def _gap_fences(middle: Floats, footprints: dict[int, Floats]) -> list[Part]:
             point = np.empty(2)
             point[1 - axis] = edge
             point[axis] = _QUARTERS[k][axis] * (LOT_HALF - footprints[k][axis] - 0.1)
-            ends.append(middle + point)
-        parts += fence(ends[0], ends[1], 1.6, KERB_HEIGHT)
-    return grouped(parts)
+            ends.append(tuple(float(v) for v in middle + point))
+        lines.append((ends[0], ends[1]))
+    params = FenceParams(lines=tuple(lines), base_m=KERB_HEIGHT)  # type: ignore[arg-type]
+    size = (2 * LOT_HALF, 2 * LOT_HALF, 1.6)
+    return [placed("fence", f"yard-{number}", (0.0, 0.0, 0.0), 0.0, size, params)] if lines else []

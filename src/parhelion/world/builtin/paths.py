@@ -9,10 +9,10 @@ from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Waypoints
 
 
-def timed_path(points: ArrayLike, speed: ArrayLike, height: float) -> Waypoints:
+def timed_path(points: ArrayLike, speed: ArrayLike, height: ArrayLike) -> Waypoints:
     """A drive over `points` (n, 2) [m] at `speed` (n,) or one number [m/s], starting at time 0.
 
-    The frame is level, `height` [m] over z = 0, and its x axis follows the path.
+    The frame is level, `height` [m] over z = 0, one number or one a point, and its x axis follows the path.
     """
     xy = np.asarray(points, dtype=np.float64)
     steps = np.diff(xy, axis=0)
@@ -21,5 +21,6 @@ def timed_path(points: ArrayLike, speed: ArrayLike, height: float) -> Waypoints:
     times = np.concatenate([[0.0], np.cumsum(durations)])
     ahead = np.vstack([steps[:1], steps[:-1] + steps[1:], steps[-1:]])
     yaw = np.degrees(np.unwrap(np.arctan2(ahead[:, 1], ahead[:, 0])))
-    poses = [Pose((x, y, height), rpy_deg=(0.0, 0.0, turn)) for (x, y), turn in zip(xy, yaw, strict=True)]
+    z = np.broadcast_to(np.asarray(height, dtype=np.float64), (len(xy),))
+    poses = [Pose((x, y, up), rpy_deg=(0.0, 0.0, turn)) for (x, y), up, turn in zip(xy, z, yaw, strict=True)]
     return Waypoints(times.tolist(), poses)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats, Pose
 from parhelion.world.builtin.many import boxes, copies, moved, quads, struts
@@ -196,16 +197,30 @@ def barge(rng: np.random.Generator, length: float = 42.0, cargo: str = "gravel")
     return [*parts, Part("cargo", heap_mesh, "gravel", "vessel")]
 
 
+CONTAINER_PAINTS = ("car-paint-red", "car-paint-blue", "car-paint-silver", "galvanised-steel")
+CONTAINER_PITCH_M = 2.6
+"""Height of a container and of what holds the next one on it."""
+
+
 def containers(rng: np.random.Generator, xyz: Floats, yaw: Floats, levels: int, label: str = "container") -> list[Part]:
     """Stacks of 20-foot containers (6.06 x 2.44 x 2.59 m outside) with corrugated sides, in four paints."""
-    paints = ("car-paint-red", "car-paint-blue", "car-paint-silver", "galvanised-steel")
+    return painted_containers(rng.integers(0, len(CONTAINER_PAINTS), levels * len(xyz)), xyz, yaw, levels, label)
+
+
+def painted_containers(
+    paint: NDArray[np.integer], xyz: Floats, yaw: Floats, levels: int, label: str = "container"
+) -> list[Part]:
+    """The same with given paints: numbers in `CONTAINER_PAINTS` (stacks x levels,), each stack from below."""
     one = _container()
-    stack = np.repeat(xyz, levels, axis=0) + np.tile(np.arange(levels) * 2.6, len(xyz))[:, None] * [0, 0, 1]
+    stack = np.repeat(xyz, levels, axis=0) + np.tile(np.arange(levels) * CONTAINER_PITCH_M, len(xyz))[:, None] * [
+        0,
+        0,
+        1,
+    ]
     turned = np.repeat(yaw, levels)
-    paint = rng.integers(0, len(paints), len(stack))
     return [
         Part(f"containers-{name}", copies(one, stack[paint == k], turned[paint == k]), name, label)
-        for k, name in enumerate(paints)
+        for k, name in enumerate(CONTAINER_PAINTS)
         if np.any(paint == k)
     ]
 

@@ -10,9 +10,11 @@ import numpy as np
 from parhelion.core.errors import ConfigError, ParhelionError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Waypoints
+from parhelion.world.builtin.paths import timed_path
 from parhelion.world.builtin.props import add_parts
+from parhelion.world.procedural.fields import Mobility
 from parhelion.world.procedural.goods import Load, rack_loads
-from parhelion.world.procedural.kinds import Mobility, RackParams
+from parhelion.world.procedural.kinds import RackParams
 from parhelion.world.procedural.layout import Drive, Layout
 from parhelion.world.procedural.plane import along_line
 from parhelion.world.procedural.relief import ground_height
@@ -90,7 +92,16 @@ def world_digest(world: World) -> str:
 
 
 def _trajectory(layout: Layout, drive: Drive) -> Waypoints:
-    """The drive as timed poses that follow the ground: x ahead, nose up or down with the slope, no roll."""
+    """The drive as timed poses that follow the ground: x ahead, nose up or down with the slope, no roll.
+
+    With a speed for each point the poses are at these points, and level.
+    """
+    if drive.speeds_m_s is not None:
+        x, y = np.array(drive.points).T
+        z = ground_height(layout, x, y) + drive.height_m
+        if float(np.hypot(np.diff(x), np.diff(y)).min()) == 0.0:
+            raise ConfigError(f"layout {layout.name!r}: drive.points must differ from one to the next")
+        return timed_path(drive.points, drive.speeds_m_s, z)
     points = along_line(drive.points, _WAYPOINT_STEP_M)
     z = ground_height(layout, points[:, 0], points[:, 1]) + drive.height_m
     xyz = np.column_stack([points, z])

@@ -10,7 +10,7 @@ from parhelion.core.pose import Floats
 from parhelion.world.procedural.kinds import KINDS
 from parhelion.world.procedural.layout import Layout, Way
 from parhelion.world.procedural.plane import Footprints, along_line, footprints, near_pairs, overlap_depth, to_line
-from parhelion.world.procedural.relief import ground_height
+from parhelion.world.procedural.relief import bridge_height, ground_height, in_the_way, on_water
 
 TOUCH_M = 1e-3
 """Things may touch: up to this depth they do not interpenetrate."""
@@ -37,6 +37,7 @@ def check(layout: Layout, *, robot_width_m: float = 0.8, robot_height_m: float =
         *overlaps(layout, things),
         *strays(layout, things),
         *floaters(layout, things),
+        *wet(layout, things),
         *blocked(layout, things, robot_width_m, robot_height_m),
         *changed_by_writing(layout),
     ]
@@ -84,27 +85,51 @@ def floaters(layout: Layout, things: Footprints | None = None) -> list[str]:
     rises = things.low - ground_height(layout, things.middle[:, 0], things.middle[:, 1])
     stands = np.array([not KINDS[layout.objects[row].kind].hangs for row in things.row], dtype=bool)
     wrong = stands & ((rises > _HIGHEST_M) | (rises < -_DEEPEST_M))
+    if wrong.any():
+        # What is off the ground may stand on a bridge.
+        road = things.low - bridge_height(layout, things.middle[:, 0], things.middle[:, 1])
+        wrong &= ~((road <= _HIGHEST_M) & (road >= -_HIGHEST_M))
     return [
         f"{layout.title(things.row[k])} is {abs(rises[k]):.3f} m {'over' if rises[k] > 0 else 'under'} the ground"
         for k in np.flatnonzero(wrong)
     ]
 
 
+def wet(layout: Layout, things: Footprints | None = None) -> list[str]:
+    """Things in a basin's water that do not float, and vessels that lie on land."""
+    things = footprints(layout) if things is None else things
+    water = on_water(layout, things.middle[:, 0], things.middle[:, 1])
+    if water is None:
+        return []
+    found = []
+    for k, row in enumerate(things.row):
+        kind = KINDS[layout.objects[row].kind]
+        if kind.floats and not water[k]:
+            found.append(f"{layout.title(row)} lies on land")
+        elif water[k] and not kind.floats and not kind.hangs and things.low[k] <= _HIGHEST_M:
+            found.append(f"{layout.title(row)} stands in the water")
+    return found
+
+
 def blocked(layout: Layout, things: Footprints | None, robot_width_m: float, robot_height_m: float) -> list[str]:
     """Ways that a robot cannot pass, and a drive that comes too near to something."""
     things = footprints(layout) if things is None else things
-    ground = ground_height(layout, things.middle[:, 0], things.middle[:, 1])
-    solid = things.select((things.low < ground + robot_height_m) & (things.high > ground))
     found = []
     for way in layout.ways:
-        nearest = _tightest(solid, way.points, robot_width_m)
-        if nearest is not None and not _way_around(way, solid, robot_width_m):
+        solid = things.select(in_the_way(layout, things, robot_height_m, way.points[0]))
+        needed = robot_width_m if way.needs_m is None else way.needs_m
+        nearest = _tightest(solid, way.points, needed)
+        if nearest is not None and not _way_around(way, solid, needed):
             row, x, y, _ = nearest
+            who = "a robot" if way.needs_m is None else "what must pass,"
             found.append(
-                f"way {way.name!r} is blocked for a robot {robot_width_m:g} m wide: {layout.title(row)} stands at "
+                f"way {way.name!r} is blocked for {who} {needed:g} m wide: {layout.title(row)} stands at "
                 f"({x:.2f}, {y:.2f})"
             )
-    nearest = _tightest(solid, layout.drive.points, robot_width_m) if layout.drive else None
+    if layout.drive is None:
+        return found
+    solid = things.select(in_the_way(layout, things, robot_height_m, layout.drive.points[0]))
+    nearest = _tightest(solid, layout.drive.points, robot_width_m)
     if nearest is not None:
         row, x, y, gap = nearest
         found.append(
@@ -117,8 +142,7 @@ def blocked(layout: Layout, things: Footprints | None, robot_width_m: float, rob
 def clearance(layout: Layout, line: tuple[tuple[float, float], ...], robot_height_m: float = 2.0) -> float:
     """Least distance [m] between a line and anything solid lower than a robot; infinite where there is nothing."""
     things = footprints(layout)
-    ground = ground_height(layout, things.middle[:, 0], things.middle[:, 1])
-    solid = things.select((things.low < ground + robot_height_m) & (things.high > ground))
+    solid = things.select(in_the_way(layout, things, robot_height_m, line[0]))
     if len(solid) == 0:
         return float("inf")
     # Its middle bounds a thing's distance from above, its farthest corner from below.

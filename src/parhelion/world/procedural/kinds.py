@@ -13,20 +13,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config
-
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
-Metres = Annotated[float, Field(gt=0.0, le=1000.0)]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
-Plan = tuple[float, float]
-Mobility = Literal["static", "movable", "dynamic"]
+from parhelion.world.procedural import street, water
+from parhelion.world.procedural.fields import Metres, Mobility, Params, Plan, Seed, Share
 
 PALLET_HEIGHT_M = 0.144
 """Height of a flat pallet of 1200 x 800 mm (EN 13698-1)."""
-
-
-class Params(Config):
-    """Base of what one kind says beyond pose and size."""
 
 
 class WallParams(Params):
@@ -182,6 +173,10 @@ class Kind:
     """Whether it takes up room: ground and roof do not."""
     hangs: bool = False
     """Whether it may be off the ground."""
+    floats: bool = False
+    """Whether it lies in the water, which is its ground."""
+    foot_m: float | None = None
+    """Radius of the pole that it stands on, where only that takes up room."""
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -202,6 +197,33 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "ground": Kind(GroundParams, "floor", "static", 14, solid=False),
         "terrain": Kind(TerrainParams, "terrain", "static", 15, solid=False),
         "roof": Kind(RoofParams, "ceiling", "static", 16, solid=False, hangs=True),
+        "streets": Kind(street.StreetsParams, "road", "static", 17, solid=False),
+        "building": Kind(street.BuildingParams, "building", "static", 18),
+        "fence": Kind(street.FenceParams, "fence", "static", 19),
+        "bench": Kind(street.BenchParams, "other-object", "static", 20),
+        "lamp": Kind(street.LampParams, "pole", "static", 21, foot_m=0.12),
+        "traffic-sign": Kind(street.SignParams, "traffic-sign", "static", 22, foot_m=0.03),
+        "traffic-light": Kind(street.LightParams, "traffic-light", "static", 23, foot_m=0.07),
+        "litter-bin": Kind(street.BinParams, "other-object", "movable", 24),
+        "hydrant": Kind(street.HydrantParams, "other-object", "static", 25),
+        "bicycle": Kind(street.BicycleParams, "bicycle", "movable", 26),
+        "shelter": Kind(street.ShelterParams, "other-object", "static", 27),
+        "car": Kind(street.CarParams, "car", "movable", 28),
+        "lorry": Kind(street.LorryParams, "truck", "movable", 29),
+        "person": Kind(street.PersonParams, "person", "dynamic", 30),
+        "planted-tree": Kind(street.PlantedTreeParams, "vegetation", "static", 31),
+        "tree-pits": Kind(street.TreePitsParams, "terrain", "static", 32, solid=False),
+        "footprint": Kind(street.FootprintParams, "building", "static", 33),
+        "basin": Kind(water.BasinParams, "quay", "static", 34, hangs=True),
+        "bollards": Kind(water.BollardsParams, "quay", "static", 35),
+        "fenders": Kind(water.FendersParams, "quay", "static", 36, solid=False),
+        "ladders": Kind(water.LaddersParams, "ladder", "static", 37, solid=False),
+        "rails": Kind(water.RailsParams, "rail", "static", 38, solid=False),
+        "piles": Kind(water.PilesParams, "other-structure", "static", 39, hangs=True),
+        "bridge": Kind(water.BridgeParams, "bridge", "static", 40, hangs=True),
+        "vessel": Kind(water.VesselParams, "vessel", "movable", 41, floats=True),
+        "crane": Kind(water.CraneParams, "crane", "static", 42),
+        "containers": Kind(water.ContainersParams, "container", "movable", 43),
     }
 )
 """Every kind by name."""

@@ -11,17 +11,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from parhelion.core import config
 from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
-from parhelion.world.procedural.kinds import KINDS, Metres, Mobility, Params, Plan, Seed
+from parhelion.world.procedural.fields import Coordinate, Metres, Mobility, Params, Plan, Seed
+from parhelion.world.procedural.kinds import KINDS
 
-Coordinate = Annotated[float, Field(ge=-1e6, le=1e6)]
 Height = Annotated[float, Field(ge=0.0, le=1000.0)]
+Speed = Annotated[float, Field(gt=0.0, le=100.0)]
 
 
 class LayoutPose(Config):
@@ -60,7 +61,7 @@ class LayoutObject(Config):
     @classmethod
     def _tall(cls, value: tuple[float, float, float], info: ValidationInfo) -> tuple[float, float, float]:
         kind = info.data.get("kind")
-        if value[2] <= 0.0 and kind not in ("ground", "terrain", None):
+        if value[2] <= 0.0 and kind not in ("ground", "terrain", "streets", None):
             raise ValueError(f"the height of a {kind} must be above 0 m, got {value[2]:g}")
         return value
 
@@ -97,14 +98,24 @@ class Way(Config):
     points: Annotated[tuple[Plan, ...], Field(min_length=2)]
     """Its middle line [m]."""
     width_m: Metres = 2.0
+    needs_m: Metres | None = None
+    """Width of what must be able to pass, such as a car; by default the robot that is asked for."""
 
 
 class Drive(Config):
     """A drive over a line at one speed; the sensor keeps its height over the ground."""
 
     points: Annotated[tuple[Plan, ...], Field(min_length=2)]
-    speed_m_s: Annotated[float, Field(gt=0.0, le=100.0)] = 1.5
+    speed_m_s: Speed = 1.5
+    speeds_m_s: tuple[Speed, ...] | None = None
+    """Speed at each point, where it is not the same everywhere; takes the place of `speed_m_s`."""
     height_m: Height = 1.5
+
+    @model_validator(mode="after")
+    def _one_a_point(self) -> Drive:
+        if self.speeds_m_s is not None and len(self.speeds_m_s) != len(self.points):
+            raise ValueError(f"speeds_m_s must be one a point, got {len(self.speeds_m_s)} for {len(self.points)}")
+        return self
 
 
 class Layout(Config):

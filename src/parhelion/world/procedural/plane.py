@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from parhelion.core.pose import Floats
 from parhelion.world.procedural.kinds import KINDS, DoorParams, PillarParams, TreeParams
 from parhelion.world.procedural.layout import Layout, LayoutObject
+from parhelion.world.procedural.pieces import Piece, has_pieces, pieces_of
+from parhelion.world.procedural.street import PlantedTreeParams
+from parhelion.world.procedural.water import ContainersParams
 
 _LARGEST_TABLE = 2_000_000
 """Points times pieces of a line that are looked at in one go; bounds the memory."""
@@ -114,35 +117,80 @@ class Footprints:
 
 def _shape(thing: LayoutObject) -> tuple[float, float, bool]:
     params = thing.params
-    if isinstance(params, TreeParams):
+    if isinstance(params, (TreeParams, PlantedTreeParams)):
         return params.trunk_radius_m, params.trunk_radius_m, True
     length, width, _ = thing.size
+    foot = KINDS[thing.kind].foot_m
+    if foot is not None:
+        return foot, foot, True
     if thing.kind in ROUND_KINDS or (isinstance(params, PillarParams) and params.round):
         radius = max(length, width) / 2
         return radius, radius, True
     return length / 2, width / 2, False
 
 
+def _lift(thing: LayoutObject) -> float:
+    """How high over its pose a thing begins [m]."""
+    if isinstance(thing.params, DoorParams):
+        return thing.params.free_height(thing.size[2])
+    return thing.params.base_m if isinstance(thing.params, ContainersParams) else 0.0
+
+
 def footprints(layout: Layout) -> Footprints:
-    """The footprints of all solid things. Of a tree it is the trunk, of a door what its raised leaf still closes."""
-    rows = [k for k, thing in enumerate(layout.objects) if KINDS[thing.kind].solid]
+    """The footprints of all solid things, of some more than one; rows rise.
+
+    Of a tree it is the trunk, of a lamp or a sign the pole, of a door what its raised leaf still closes.
+    """
+    solid = [k for k, thing in enumerate(layout.objects) if KINDS[thing.kind].solid]
+    pieces = [(k, part) for k in solid for part in pieces_of(layout.objects[k])]
+    rows = [k for k in solid if not has_pieces(layout.objects[k])]
     things = [layout.objects[k] for k in rows]
     shapes = np.array([_shape(thing) for thing in things], dtype=np.float64).reshape(-1, 3)
     xyz = np.array([thing.pose.xyz for thing in things], dtype=np.float64).reshape(-1, 3)
     yaw = np.radians([thing.pose.yaw_deg for thing in things])
     height = np.array([thing.size[2] for thing in things], dtype=np.float64)
-    lifted = np.array(
-        [thing.params.free_height(thing.size[2]) if isinstance(thing.params, DoorParams) else 0.0 for thing in things]
-    )
-    return Footprints(
+    lifted = np.array([_lift(thing) for thing in things])
+    tops = [0.0 if isinstance(thing.params, DoorParams) else lift for thing, lift in zip(things, lifted, strict=True)]
+    whole = Footprints(
         np.array(rows, dtype=np.intp),
         xyz[:, :2],
         shapes[:, :2],
         np.stack([np.cos(yaw), np.sin(yaw)], axis=1),
         shapes[:, 2] > 0,
         xyz[:, 2] + lifted,
-        xyz[:, 2] + height,
+        xyz[:, 2] + height + np.array(tops),
     )
+    return _with_pieces(layout, whole, pieces) if pieces else whole
+
+
+def _with_pieces(layout: Layout, whole: Footprints, pieces: list[tuple[int, Piece]]) -> Footprints:
+    """The footprints of whole things and those of pieces, by row."""
+    row = np.array([k for k, _ in pieces], dtype=np.intp)
+    values = np.array([piece for _, piece in pieces], dtype=np.float64)
+    xyz = np.array([layout.objects[k].pose.xyz for k in row])
+    yaw = np.radians([layout.objects[k].pose.yaw_deg for k in row])
+    cos, sin = np.cos(yaw), np.sin(yaw)
+    x, y = values[:, 0], values[:, 1]
+    turn = yaw + values[:, 4]
+    more = Footprints(
+        row,
+        xyz[:, :2] + np.stack([cos * x - sin * y, sin * x + cos * y], axis=1),
+        values[:, 2:4],
+        np.stack([np.cos(turn), np.sin(turn)], axis=1),
+        values[:, 5] > 0,
+        xyz[:, 2] + values[:, 6],
+        xyz[:, 2] + values[:, 7],
+    )
+    both = Footprints(
+        np.concatenate([whole.row, more.row]),
+        np.concatenate([whole.middle, more.middle]),
+        np.concatenate([whole.half, more.half]),
+        np.concatenate([whole.axis, more.axis]),
+        np.concatenate([whole.disc, more.disc]),
+        np.concatenate([whole.low, more.low]),
+        np.concatenate([whole.high, more.high]),
+    )
+    return both.select(np.argsort(both.row, kind="stable"))
 
 
 def overlap_depth(things: Footprints, first: NDArray[np.intp], second: NDArray[np.intp]) -> Floats:
@@ -194,6 +242,8 @@ def near_pairs(things: Footprints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     first = np.repeat(np.arange(len(order)), count)
     second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(count) - count, count)
     a, b = order[first], order[second]
+    others = things.row[a] != things.row[b]  # pieces of one thing may share room
+    a, b = a[others], b[others]
     close = np.abs(things.middle[a, 1] - things.middle[b, 1]) <= reach[a, 1] + reach[b, 1]
     close &= (things.low[a] < things.high[b]) & (things.low[b] < things.high[a])
     a, b = a[close], b[close]

@@ -1,4 +1,4 @@
-"""The height of the ground: rolling terrain by a fractal rule, with a track cut into it.
+"""The height of the ground: that of streets and quays, and rolling terrain by a fractal rule with a track in it.
 
 Rule: spectral synthesis (Voss 1985). White noise is given the spectrum k^-(hurst + 1) in amplitude, which makes a
 surface whose height differences grow with distance to the power `hurst`; natural relief lies near 0.5 to 0.9
@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
+from parhelion.world.builtin.city_ground import BLOCK_HALF, KERB_HEIGHT, PITCH
 from parhelion.world.procedural.kinds import TerrainParams
 from parhelion.world.procedural.layout import Layout, LayoutObject
-from parhelion.world.procedural.plane import along_line, beside_line, to_line
+from parhelion.world.procedural.pieces import BRIDGE_PIER_M, BRIDGE_ROAD_M
+from parhelion.world.procedural.plane import Footprints, along_line, beside_line, to_line
+from parhelion.world.procedural.street import StreetsParams
+from parhelion.world.procedural.water import BasinParams, BridgeParams
 
 LARGEST_GRID = 4_000_000
 """Grid points of one terrain at most."""
@@ -103,10 +107,79 @@ def _with_track(field: HeightField, params: TerrainParams) -> Floats:
 
 
 def ground_height(layout: Layout, x: ArrayLike, y: ArrayLike) -> Floats:
-    """Height of the ground [m] in the layout at `x`, `y`: the first terrain's, else 0."""
+    """Height of the ground [m] in the layout at `x`, `y`: that of the first terrain, streets or basin, else 0.
+
+    Streets are 0 and blocks as high as their kerbs; of a basin it is the water's level, or that of the quays.
+    """
     for thing in layout.objects:
-        if thing.kind == "terrain":
-            dx, dy = np.asarray(x, dtype=np.float64) - thing.pose.xyz[0], np.asarray(y) - thing.pose.xyz[1]
-            cos, sin = np.cos(np.radians(thing.pose.yaw_deg)), np.sin(np.radians(thing.pose.yaw_deg))
-            return thing.pose.xyz[2] + height_field(thing).at(cos * dx + sin * dy, cos * dy - sin * dx)
+        if thing.kind in ("terrain", "streets", "basin"):
+            u, v = in_frame(thing, x, y)
+            return thing.pose.xyz[2] + _own_height(thing, u, v)
     return np.zeros(np.broadcast_shapes(np.shape(x), np.shape(y)))
+
+
+def in_frame(thing: LayoutObject, x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+    """Points of the plan in a thing's own frame [m]."""
+    dx, dy = np.asarray(x, dtype=np.float64) - thing.pose.xyz[0], np.asarray(y) - thing.pose.xyz[1]
+    cos, sin = np.cos(np.radians(thing.pose.yaw_deg)), np.sin(np.radians(thing.pose.yaw_deg))
+    return cos * dx + sin * dy, cos * dy - sin * dx
+
+
+def _own_height(thing: LayoutObject, u: Floats, v: Floats) -> Floats:
+    params = thing.params
+    if isinstance(params, StreetsParams):
+        return np.where(_on_block(params.blocks, u, v), KERB_HEIGHT, 0.0)
+    if isinstance(params, BasinParams):
+        return np.where(_on_water(thing, u, v), 0.0, thing.size[2])
+    return height_field(thing).at(u, v)
+
+
+def _on_block(blocks: int, u: Floats, v: Floats) -> NDArray[np.bool_]:
+    """Whether points lie inside the kerbs of a block: a square with rounded corners."""
+    half = blocks * PITCH / 2
+    radius = 4.0
+    beyond = [np.abs(np.mod(w + half, PITCH) - PITCH / 2) - (BLOCK_HALF - radius) for w in (u, v)]
+    inside = np.hypot(np.maximum(beyond[0], 0.0), np.maximum(beyond[1], 0.0)) <= radius
+    return inside & (np.maximum(np.abs(u), np.abs(v)) < half)
+
+
+def _on_water(basin: LayoutObject, u: Floats, v: Floats) -> NDArray[np.bool_]:
+    return (np.abs(u) < basin.size[0] / 2) & (np.abs(v) < basin.size[1] / 2)
+
+
+def on_water(layout: Layout, x: ArrayLike, y: ArrayLike) -> NDArray[np.bool_] | None:
+    """Whether points of the plan lie on the water of a basin; None where the layout has none."""
+    basins = [thing for thing in layout.objects if thing.kind == "basin"]
+    if not basins:
+        return None
+    return np.logical_or.reduce([_on_water(basin, *in_frame(basin, x, y)) for basin in basins])
+
+
+def bridge_height(layout: Layout, x: ArrayLike, y: ArrayLike) -> Floats:
+    """Height of the road [m] on the arch of a bridge at `x`, `y`, NaN where there is none."""
+    height = np.full(np.broadcast_shapes(np.shape(x), np.shape(y)), np.nan)
+    for thing in layout.objects:
+        if isinstance(thing.params, BridgeParams):
+            u, v = in_frame(thing, x, y)
+            there = (np.abs(u) < thing.size[0] / 2) & (np.abs(v) < thing.params.span_m / 2 + BRIDGE_PIER_M - 1.0)
+            height = np.where(there, thing.pose.xyz[2] + thing.params.crown_m + BRIDGE_ROAD_M, height)
+    return height
+
+
+def in_the_way(
+    layout: Layout, things: Footprints, height_m: float, at: tuple[float, float] | None = None
+) -> NDArray[np.bool_]:
+    """Which footprints are in the way of something `height_m` high that goes over the ground, shape (n,).
+
+    Quays are in the way of what is on the water: `at` says where it is, by default at the viewpoint or the drive's
+    start.
+    """
+    ground = ground_height(layout, things.middle[:, 0], things.middle[:, 1])
+    quays = np.array([layout.objects[row].kind == "basin" for row in things.row], dtype=bool)
+    if quays.any():
+        if at is None:
+            at = (
+                layout.viewpoint.xyz[:2] if layout.viewpoint else layout.drive.points[0] if layout.drive else (0.0, 0.0)
+            )
+        ground = np.where(quays, ground_height(layout, *at), ground)
+    return (things.low < ground + height_m) & (things.high > ground)

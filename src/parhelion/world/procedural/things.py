@@ -11,9 +11,12 @@ from parhelion.world.mesh import Mesh
 from parhelion.world.procedural import kinds
 from parhelion.world.procedural.goods import pallet_parts, rack_parts
 from parhelion.world.procedural.layout import LayoutObject
+from parhelion.world.procedural.outlines import outline_parts
 from parhelion.world.procedural.plane import beside_line, to_line
 from parhelion.world.procedural.plants import bush_parts, rock_parts, tree_parts
+from parhelion.world.procedural.quays import harbour_parts
 from parhelion.world.procedural.relief import height_field
+from parhelion.world.procedural.town_things import town_parts
 from parhelion.world.shapes import grid_terrain, plane
 
 
@@ -56,6 +59,13 @@ def _parts(thing: LayoutObject) -> list[Part]:
     if isinstance(params, (kinds.WallParams, kinds.BoxParams, kinds.PillarParams, kinds.RoofParams)):
         block = boxes([[0.0, 0.0, height / 2]], thing.size)
         return [Part(thing.kind, block, params.material, kinds.KINDS[thing.kind].label)]
+    parts = town_parts(thing)
+    if parts is None:
+        parts = harbour_parts(thing)
+    if parts is None:
+        parts = outline_parts(thing)
+    if parts is not None:
+        return parts
     raise ConfigError(f"layout: there is no way to build a {thing.kind}")
 
 

@@ -58,7 +58,7 @@ def forest(
     length, width = _number("size_m[0]", length, 20.0, 1000.0), _number("size_m[1]", width, 20.0, 1000.0)
     density = _number("density_per_ha", density_per_ha, 0.0, 1500.0)
     roughness = _number("roughness_m", roughness_m, 0.0, 8.0)
-    track = _track(Stream(seed, "world/forest/track").generator(), length, width)
+    track = winding_track(Stream(seed, "world/forest/track").generator(), length, width)
     draw = int(Stream(seed, "world/forest/ground").generator().integers(2**31))
     ground = LayoutObject(
         kind="terrain",
@@ -73,7 +73,7 @@ def forest(
         },  # type: ignore[arg-type]
     )
     field = height_field(ground)
-    plan = _Plantation(np.array([length, width]), np.array(track), field)
+    plan = Plantation(np.array([length, width]), np.array(track), field)
     trees = round(density * length * width / 1e4)
     objects = [ground, *plan.trees(Stream(seed, "world/forest/trees").generator(), trees)]
     objects += plan.rocks(Stream(seed, "world/forest/rocks").generator(), round(0.0025 * length * width))
@@ -90,7 +90,7 @@ def forest(
     )
 
 
-def _track(rng: np.random.Generator, length: float, width: float) -> list[tuple[float, float]]:
+def winding_track(rng: np.random.Generator, length: float, width: float) -> list[tuple[float, float]]:
     """Points of a winding line along x through the origin, at least 5 m from the long edges; gentle enough to drive."""
     pieces = max(8, round(length / 2.0))
     x = np.linspace(-length / 2, length / 2, 2 * (pieces // 2) + 1)
@@ -105,10 +105,14 @@ def _track(rng: np.random.Generator, length: float, width: float) -> list[tuple[
     return [(round(float(a), 3), round(float(b), 3)) for a, b in zip(x, y, strict=True)]
 
 
-class _Plantation:
-    """Places that are still free."""
+class Plantation:
+    """Places that are still free on a height field whose frame is `base_m` high; `rule` is for messages."""
 
-    def __init__(self, size: Floats, track: Floats, field: HeightField) -> None:
+    def __init__(
+        self, size: Floats, track: Floats, field: HeightField, base_m: float = 0.0, rule: str = "forest"
+    ) -> None:
+        self._base = base_m
+        self._rule = rule
         self._half = size / 2 - _EDGE_M
         self._track = along_line(track, 2.0)
         self._field = field
@@ -146,12 +150,12 @@ class _Plantation:
             open_rows = open_rows[~good]
         if len(open_rows):
             raise ConfigError(
-                f"forest: there is no room for {count} {what} in this plan; lower density_per_ha or enlarge size_m"
+                f"{self._rule}: there is no room for {count} {what} in this plan; ask for fewer or enlarge size_m"
             )
         return found
 
     def _poses(self, rng: np.random.Generator, places: Floats, sink: Floats) -> list[LayoutPose]:
-        z = self._field.at(places[:, 0], places[:, 1]) - sink
+        z = self._base + self._field.at(places[:, 0], places[:, 1]) - sink
         yaw = rng.uniform(0.0, 360.0, len(places))
         return [
             LayoutPose(xyz=(x, y, round(h, 3)), yaw_deg=round(turn, 1))

@@ -1,0 +1,305 @@
+"""A harbour by rule: a canal between granite quays, moored vessels, an arched bridge, warehouses and cranes.
+
+The plan follows the kind of place of Arce 2025 (canals of the Westhafen in Berlin, a bridge to pass under); measures
+are ours. Water level is z = 0, the quays are 1.6 m above it, the canal runs along x. What stands on 300 m of quay is
+one pattern: shorter canals have what fits of it, longer ones have it again and again, drawn anew.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats
+from parhelion.core.random import Stream
+from parhelion.world.builtin.trees import tree
+from parhelion.world.builtin.vehicles import PAINTS
+from parhelion.world.builtin.waterfront import CONTAINER_PAINTS, barge
+from parhelion.world.procedural import street, water
+from parhelion.world.procedural.canal import DEPTH_M, ENDS_M, LAND_M, QUAY_M, Canal, bridge_things, houses, quay_gear
+from parhelion.world.procedural.draws import place_of
+from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Way
+from parhelion.world.procedural.placing import natural, number, placed, whole, without_clashes
+from parhelion.world.procedural.town import trunk_radius
+
+_FAIRWAY_NEEDS_M = 6.0
+"""Width of the vessel that must be able to pass."""
+_CRANES = ((-46.0, 58.0), (98.0, 66.0))
+"""Place along the quay [m] and lift [deg] of the cranes of one pattern."""
+
+
+def harbour(
+    length_m: float = 300.0,
+    width_m: float = 50.0,
+    *,
+    bridge: bool = True,
+    vessels: int | None = None,
+    cranes: int | None = None,
+    bollard_spacing_m: float = 12.0,
+    ripple_height: float = 0.012,
+    people: int = 16,
+    trees: int = 14,
+    seed: int = 0,
+) -> Layout:
+    """A canal of `length_m` (80 to 900) by `width_m` (24 to 120). The sensor's place is (0, 0, 2), over open water.
+
+    `vessels` are moored along both quays (by default at all berths, 13 on 300 m), `cranes` stand on the south quay (by
+    default two on 300 m), bollards on both every `bollard_spacing_m` (3 to 50). `people` stand on the quays (60 at most
+    on 300 m) and `trees` on the north one (14 at most). `ripple_height` [m] is the standard deviation of the water's
+    height. The drive is a passage along the canal, under the `bridge` where there is one. The same seed gives the same
+    layout.
+    """
+    length = number("harbour", "length_m", length_m, 80.0, 900.0)
+    width = number("harbour", "width_m", width_m, 24.0, 120.0)
+    spacing = number("harbour", "bollard_spacing_m", bollard_spacing_m, 3.0, 50.0)
+    if not isinstance(bridge, (bool, np.bool_)):
+        raise ConfigError(f"harbour: bridge must be true or false, got {bridge!r}")
+    if not (np.isfinite(ripple_height) and 0 <= ripple_height <= 0.2):
+        raise ConfigError(f"harbour: ripple_height must be from 0 to 0.2 m, got {ripple_height!r}")
+    seed = whole("harbour", "seed", seed, 0, 2**63 - 1)
+    canal = Canal(seed, length / 2, width / 2, 0.48 * (length / 2) if bridge else None)
+    patterns = len(list(canal.patterns()))
+    whole("harbour", "people", people, 0, 60 * patterns)
+    whole("harbour", "trees", trees, 0, 14 * patterns)
+    size = (length + 2 * ENDS_M, width + 2 * LAND_M)
+    things = [
+        placed(
+            "basin",
+            "basin",
+            (0.0, 0.0, 0.0),
+            0.0,
+            (length, width, QUAY_M),
+            water.BasinParams(land_m=LAND_M, ends_m=ENDS_M, depth_m=DEPTH_M, ripple_m=float(ripple_height), seed=seed),
+        ),
+        *quay_gear(canal, spacing),
+        *bridge_things(canal),
+        *houses(canal),
+        *_vessels(canal, vessels),
+        *_cranes(canal, cranes),
+        *_on_the_quays(canal),
+        *_crowd(canal, people, trees),
+    ]
+    return Layout(
+        name="harbour",
+        seed=seed,
+        size=size,
+        objects=tuple(without_clashes(things, size)),
+        ways=(_fairway(canal),),
+        drive=_passage(canal),
+        viewpoint=LayoutPose(xyz=(0.0, 0.0, 2.0)),
+    )
+
+
+def _fairway(canal: Canal) -> Way:
+    """The middle of the canal, from end to end."""
+    end = canal.half_length - 5.0
+    return Way(name="fairway", points=((-end, 0.0), (end, 0.0)), width_m=8.0, needs_m=_FAIRWAY_NEEDS_M)
+
+
+def _passage(canal: Canal) -> Drive:
+    """Along the canal and under the bridge at 2.5 m/s, swinging to each side; sensor 2.5 m over the water."""
+    start, end = -canal.half_length + 40.0, canal.half_length - 30.0
+    if end - start < 60.0:
+        start, end = -canal.half_length + 10.0, canal.half_length - 10.0
+    x = np.linspace(start, end, round((end - start) / 2.0) + 1)
+    middle = 72.0 if canal.bridge_x is None else canal.bridge_x
+    swing = 4.0 * min(1.0, canal.half_width / 25.0)
+    y = swing * np.sin(2.0 * np.pi * (x - middle) / 144.0)
+    points = tuple((float(a), float(b)) for a, b in zip(x, y, strict=True))
+    return Drive(points=points, speeds_m_s=(2.5,) * len(points), height_m=2.5)
+
+
+class _Berth(NamedTuple):
+    """A vessel and where it is moored."""
+
+    name: str
+    params: water.VesselParams
+    x: float
+    half_beam: float
+    side: int
+    yaw: float
+
+
+def _berths(rng: np.random.Generator) -> list[_Berth]:
+    """The vessels of one pattern."""
+
+    def loaded(name: str, length: float, cargo: str, x: float, yaw: float) -> _Berth:
+        params = water.VesselParams(type="barge", hull_m=length, cargo=cargo, seed=place_of(rng))  # type: ignore[arg-type]
+        barge(rng, length, cargo)  # what the barge will take of the stream is passed over
+        return _Berth(name, params, x, 2.8, -1, yaw)
+
+    gravel = loaded("barge-gravel", 42.0, "gravel", -46.0, 0.0)
+    boxes = loaded("barge-containers", 46.0, "containers", 112.0, np.pi)
+    empty = loaded("barge-empty", 38.0, "gravel", -105.0, 0.0)
+    tugs = [water.VesselParams(type="tug", hull_m=length) for length in (18.0, 13.0)]
+    yachts = [water.VesselParams(type="yacht", hull_m=length) for length in (11.0, 9.5, 12.5)]
+    berths = [
+        gravel,
+        _Berth("tug", tugs[0], 30.0, 2.9, -1, 0.0),
+        boxes,
+        empty,
+        _Berth("yacht-0", yachts[0], 16.0, 1.75, 1, np.pi),
+        _Berth("yacht-1", yachts[1], 31.0, 1.5, 1, np.pi),
+        _Berth("yacht-2", yachts[2], -18.0, 2.0, 1, 0.0),
+        _Berth("workboat", tugs[1], -44.0, 2.1, 1, np.pi),
+    ]
+    for k, x in enumerate((48.0, 0.0, -64.0, -76.0, 100.0)):
+        length = float(rng.uniform(6.0, 9.0))
+        boat = water.VesselParams(type="motor-boat", hull_m=length)
+        berths.append(_Berth(f"motor-boat-{k}", boat, x, 0.17 * length, 1, float(rng.integers(0, 2)) * np.pi))
+    return berths
+
+
+def _vessels(canal: Canal, wanted: int | None) -> list[LayoutObject]:
+    """Vessels along both quays, half a metre off the wall, clear of the fairway in the middle."""
+    things: list[LayoutObject] = []
+    for pattern, shift in canal.patterns():
+        rng = canal.stream("vessels", pattern)
+        for berth in _berths(rng):
+            y = berth.side * (canal.half_width - berth.half_beam - 0.55)
+            heel = float(rng.normal(0.0, 0.004))
+            x = berth.x + float(rng.uniform(-1, 1)) + shift
+            yaw = float(np.degrees(berth.yaw + heel))
+            name = f"{berth.name}@{pattern}" if pattern else berth.name
+            if canal.fits(x, 0.5 * (berth.params.hull_m or 0.0) + 2.0) and canal.off_bridge(
+                x, 6.0 + (0.5 * (berth.params.hull_m or 0.0))
+            ):
+                things.append(natural("vessel", name, (x, y, 0.0), yaw, berth.params))
+    if wanted is None:
+        return things
+    whole("harbour", "vessels", wanted, 0, len(things))
+    kept = Stream(canal.seed, "world/harbour/berths").generator().permutation(len(things))[:wanted]
+    return [things[k] for k in sorted(kept.tolist())]
+
+
+def _cranes(canal: Canal, wanted: int | None) -> list[LayoutObject]:
+    """Portal cranes on the south quay."""
+    places = [(x + shift, lift) for _, shift in canal.patterns() for x, lift in _CRANES if canal.fits(x + shift, 6.0)]
+    places = [place for place in places if canal.off_bridge(place[0], 12.0)]
+    if wanted is not None:
+        whole("harbour", "cranes", wanted, 0, len(places))
+    return [
+        natural(
+            "crane",
+            f"crane-{k}",
+            (x, -canal.half_width - 8.0, QUAY_M),
+            90.0,
+            water.CraneParams(reach_m=24.0, lift_deg=lift),
+        )
+        for k, (x, lift) in enumerate(places[:wanted])
+    ]
+
+
+def _on_the_quays(canal: Canal) -> list[LayoutObject]:
+    """Container stacks, lamps, cars and lorries."""
+    stacks: list[LayoutObject] = []
+    lamps: list[LayoutObject] = []
+    parked: list[LayoutObject] = []
+    half = canal.half_width
+    for pattern, shift in canal.patterns():
+        rng = canal.stream("quay", pattern)
+        rows = [
+            (x, -half - d)
+            for d in (21.5, 24.5, 31.0, 34.0)
+            for x in np.arange(92.0, 136.0, 7.0).tolist()
+            if rng.uniform() < 0.8
+        ]
+        for x, y in rows:
+            levels = int(rng.integers(1, 4))
+            paints = tuple(CONTAINER_PAINTS[k] for k in rng.integers(0, len(CONTAINER_PAINTS), levels))
+            params = water.ContainersParams(paints=paints, base_m=QUAY_M)  # type: ignore[arg-type]
+            if canal.fits(x + shift):
+                stacks.append(natural("containers", f"containers-{len(stacks)}", (x + shift, y, 0.0), 0.0, params))
+        post = street.LampParams(height_m=6.5, arm_m=1.0)
+        for side in (-1.0, 1.0):
+            for x in (np.arange(-135.0, 136.0, 27.0) + shift).tolist():
+                if canal.fits(x) and canal.off_bridge(x, 5.5):
+                    at = (x, side * (half + 2.2), QUAY_M)
+                    lamps.append(natural("lamp", f"lamp-{len(lamps)}", at, side * 90.0, post))
+        for k, shape in enumerate(("saloon", "van", "estate", "suv", "hatchback", "van", "saloon", "suv")):
+            x = shift + (-112.0 + 3.2 * k if k < 4 else 8.0 + 3.2 * k)
+            paint = PAINTS[int(rng.integers(len(PAINTS)))]
+            car = street.CarParams(shape=shape, paint=paint)  # type: ignore[arg-type]
+            if canal.fits(x):
+                parked.append(natural("car", f"car-{len(parked)}", (x, half + 22.0, QUAY_M), 90.0, car))
+    lorries = [
+        (x + shift, -half - d, np.degrees(yaw))
+        for _, shift in canal.patterns()
+        for x, d, yaw in ((-14.0, 19.5, 0.0), (52.0, 15.0, 0.5), (-72.0, 23.0, -1.5))
+        if canal.fits(x + shift)
+    ]
+    return [
+        *stacks,
+        *lamps,
+        *parked,
+        *(
+            natural("lorry", f"lorry-{k}", (x, y, QUAY_M), yaw, street.LorryParams())
+            for k, (x, y, yaw) in enumerate(lorries)
+        ),
+    ]
+
+
+def _crowd(canal: Canal, people: int, trees: int) -> list[LayoutObject]:
+    """People on both quays, not under cranes nor at the bridge; benches, bins and trees on the north one."""
+    walkers: list[LayoutObject] = []
+    seats: list[LayoutObject] = []
+    planted: list[LayoutObject] = []
+    for turn, (pattern, shift) in enumerate(canal.patterns()):
+        rng = canal.stream("people", pattern)
+        # The first patterns have as many as they hold.
+        walkers += _people(canal, rng, shift, min(60, max(0, people - 60 * turn)), len(walkers))
+        seats += _seats(canal, shift, len(seats) // 2)
+        planted += _trees(canal, rng, shift, min(14, max(0, trees - 14 * turn)), len(planted))
+    return [*walkers, *seats, *planted]
+
+
+def _people(canal: Canal, rng: np.random.Generator, shift: float, wanted: int, first: int) -> list[LayoutObject]:
+    figures = [
+        street.PersonParams(height_m=height, stride_m=stride)
+        for height, stride in ((1.68, 0.2), (1.75, 0.3), (1.84, 0.05))
+    ]
+    places = np.array(
+        [[x, side * (canal.half_width + 4.5)] for side in (1.0, -1.0) for x in np.arange(-118.0, 122.0, 8.0)]
+    )
+    places = places[[canal.off_bridge(x + shift, 7.0) for x in places[:, 0].tolist()]]
+    in_crane = (places[:, 1] < 0) & (np.abs(places[:, :1] - [x for x, _ in _CRANES]).min(axis=1) < 6.0)
+    places = places[~in_crane]
+    key = rng.exponential(size=len(places)) * np.exp(np.abs(places[:, 0]) / 40.0)
+    things = []
+    for k, row in enumerate(np.argsort(key, kind="stable")[:wanted]):
+        at = places[row] + rng.uniform(-1.2, 1.2, 2)
+        yaw = float(rng.uniform(0, 360))
+        if canal.fits(float(at[0]) + shift):
+            xyz = (at[0] + shift, at[1], QUAY_M)
+            things.append(natural("person", f"person-{first + k}", xyz, yaw, figures[k % 3]))
+    return things
+
+
+def _seats(canal: Canal, shift: float, first: int) -> list[LayoutObject]:
+    """Benches that look at the water, each with a litter bin."""
+    places = [x + shift for x in (-24.0, 6.0, 40.0) if canal.fits(x + shift, 2.0)]
+    y = canal.half_width + 7.5
+    things = []
+    for k, x in enumerate(places, start=first):
+        things.append(natural("bench", f"bench-{k}", (x, y, QUAY_M), -90.0, street.BenchParams()))
+        things.append(natural("litter-bin", f"bin-{k}", (x + 1.6, y, QUAY_M), 0.0, street.BinParams()))
+    return things
+
+
+def _trees(canal: Canal, rng: np.random.Generator, shift: float, wanted: int, first: int) -> list[LayoutObject]:
+    spots: Floats = np.array([-122.0, -104, -86, -68, -50, -32, -14, 2, 14, 28, 44, 92, 106, 120])
+    things = []
+    for k, x in enumerate(spots[np.argsort(np.abs(spots), kind="stable")[:wanted]].tolist()):
+        height, radius = float(rng.uniform(7, 10)), float(rng.uniform(2.2, 3.0))
+        params = street.PlantedTreeParams(
+            trunk_radius_m=trunk_radius(height), clear_trunk_m=2.4, leaves=2400, leaf_m=0.26, seed=place_of(rng)
+        )
+        tree(rng, height, radius, 2.4, 2400, 0.26)  # what the tree will take of the stream is passed over
+        at = (x + shift, canal.half_width + 11.5, QUAY_M)
+        if canal.fits(at[0], 3.0):
+            things.append(
+                placed("planted-tree", f"tree-{first + k}", at, 0.0, (2 * radius, 2 * radius, height), params)
+            )
+    return things

@@ -1,0 +1,129 @@
+"""Height maps: an image, a table of numbers or an array as the heights of a terrain."""
+
+from __future__ import annotations
+
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats
+from parhelion.world.procedural.kinds import TerrainParams
+from parhelion.world.procedural.layout import LayoutObject
+
+IMAGE_SUFFIXES = (".png", ".tif", ".tiff", ".pgm", ".jpg", ".jpeg", ".bmp")
+TABLE_SUFFIXES = (".npy", ".csv", ".txt", ".asc")
+MOST_HEIGHTS = 1_000_000
+"""Grid points of a height map at most; a coarser one is needed for more."""
+
+
+def read_height_map(source: str | PathLike[str] | ArrayLike, *, range_m: tuple[float, float] | None = None) -> Floats:
+    """Heights [m] on a grid (ny, nx), rows along y from the least y on, from a file or an array.
+
+    In files, and in arrays, the first row is the farthest (greatest y), as pictures and survey grids have it. Images
+    are grey, of 8 or 16 bits; `range_m` gives the heights of black and white. Numbers of .npy, .csv, .txt and .asc
+    (ESRI) files, of images of 32-bit floats and of arrays are metres, or are stretched to `range_m` where it is given.
+    """
+    if isinstance(source, (str, PathLike)):
+        name, (values, span) = str(source), _read(Path(source))
+    else:
+        name, span = "height map", None
+        try:
+            values = np.asarray(source, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ConfigError("height map: must be a path, or rows of numbers") from None
+    if values.ndim != 2 or min(values.shape) < 2:
+        raise ConfigError(f"{name}: a height map must have at least 2 x 2 heights, got shape {values.shape}")
+    if values.size > MOST_HEIGHTS:
+        raise ConfigError(f"{name}: {values.shape[0]} x {values.shape[1]} heights, {MOST_HEIGHTS} at most")
+    if not np.isfinite(values).all():
+        row, column = np.argwhere(~np.isfinite(values))[0]
+        raise ConfigError(f"{name}: the height in row {row}, column {column} is not a number")
+    if range_m is not None:
+        low, high = _range(name, range_m)
+        first, last = (values.min(), values.max()) if span is None else span
+        values = low + (values - first) * ((high - low) / (last - first if last > first else 1.0))
+    elif span is not None:
+        raise ConfigError(f"{name}: an image says nothing of metres: give range_m, the heights of black and white")
+    if np.abs(values).max() > 1e4:
+        raise ConfigError(f"{name}: heights must lie within -10000 to 10000 m, got {np.abs(values).max():g}")
+    return np.round(values[::-1], 4) + 0.0
+
+
+def terrain_of(
+    source: str | PathLike[str] | ArrayLike,
+    size_m: tuple[float, float],
+    *,
+    range_m: tuple[float, float] | None = None,
+    material: str = "grass",
+    name: str = "ground",
+) -> LayoutObject:
+    """A terrain of `size_m` (length along x, width along y) for a layout, from a height map; see `read_height_map`."""
+    heights = read_height_map(source, range_m=range_m)
+    params = TerrainParams(material=material, heights_m=tuple(map(tuple, heights.tolist())))
+    return LayoutObject(kind="terrain", name=name, size=(*size_m, 0.0), params=params)
+
+
+def _range(name: str, range_m: Any) -> tuple[float, float]:
+    try:
+        low, high = (float(value) for value in range_m)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{name}: range_m must be the heights of black and white, got {range_m!r}") from None
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ConfigError(f"{name}: range_m must be finite, got {range_m!r}")
+    return low, high
+
+
+def _read(file: Path) -> tuple[Floats, tuple[float, float] | None]:
+    """The values of a file, and what black and white are in them where it is an image of whole numbers."""
+    ending = file.suffix.lower()
+    if ending not in (*IMAGE_SUFFIXES, *TABLE_SUFFIXES):
+        raise ConfigError(f"{file}: a height map is one of {' '.join((*IMAGE_SUFFIXES, *TABLE_SUFFIXES))}")
+    try:
+        if ending in IMAGE_SUFFIXES:
+            return _image(file)
+        values = _npy(file) if ending == ".npy" else _table(file)
+        return values, None
+    except FileNotFoundError:
+        raise ConfigError(f"{file}: no such file") from None
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read as a height map ({error.strerror or error})") from None
+    except (ValueError, SyntaxError, EOFError) as error:
+        raise ConfigError(f"{file}: cannot be read as a height map ({error})") from None
+
+
+def _npy(file: Path) -> Floats:
+    values: NDArray[Any] = np.load(file, allow_pickle=False)
+    return values.astype(np.float64)
+
+
+def _image(file: Path) -> tuple[Floats, tuple[float, float] | None]:
+    from PIL import Image
+
+    with Image.open(file) as picture:
+        if picture.mode == "F":
+            return np.asarray(picture, dtype=np.float64), None
+        if picture.mode.startswith("I"):
+            return np.asarray(picture, dtype=np.float64), (0.0, 65535.0)
+        return np.asarray(picture.convert("L"), dtype=np.float64), (0.0, 255.0)
+
+
+def _table(file: Path) -> Floats:
+    lines = file.read_text(encoding="utf-8").replace(",", " ").replace(";", " ").splitlines()
+    missing = None
+    rows = []
+    for line in lines:
+        words = line.split()
+        if words and words[0][0].isalpha() and words[0].lower() not in ("nan", "inf"):
+            # The head of an ESRI grid; of it only the mark of missing heights matters here.
+            if words[0].lower() == "nodata_value":
+                missing = float(words[1])
+        elif words:
+            rows.append([float(word) for word in words])
+    if not rows or any(len(row) != len(rows[0]) for row in rows):
+        raise ValueError("rows of unequal length")
+    values = np.array(rows)
+    return values if missing is None else np.where(values == missing, np.nan, values)

@@ -1,0 +1,232 @@
+"""Buildings from maps: polygons with heights (GeoJSON, RFC 7946) become a layout of footprints."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from parhelion.core.config import LARGEST_CONFIG_BYTES
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats
+from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose
+from parhelion.world.procedural.outlines import area
+from parhelion.world.procedural.placing import number
+from parhelion.world.procedural.plane import footprints
+from parhelion.world.procedural.street import FootprintParams
+
+Units = Literal["degrees", "metres"]
+
+_EQUATOR_M, _FLATTENING = 6378137.0, 1.0 / 298.257223563
+"""WGS 84 (NIMA TR8350.2)."""
+_HEIGHT_FIELDS = ("height", "height_m", "building:height")
+_STOREY_FIELDS = ("levels", "building:levels", "storeys")
+_SAME_M = 1e-3
+"""Corners nearer than this are one."""
+
+
+def buildings_from(
+    source: str | PathLike[str] | Mapping[str, Any],
+    *,
+    units: Units = "degrees",
+    origin: tuple[float, float] | None = None,
+    height_m: float = 9.0,
+    storey_m: float = 3.0,
+    margin_m: float = 30.0,
+    wall: str = "plaster",
+    roof: str = "roofing-felt",
+    ground: str = "asphalt",
+) -> Layout:
+    """A layout of the buildings in a GeoJSON file, or in the same as plain data.
+
+    Polygons and multipolygons are taken, alone or in features. A feature's height is its property `height` (or
+    `height_m`, `building:height`) in metres, or `levels` (or `building:levels`, `storeys`) times `storey_m`, or else
+    `height_m`. Coordinates are longitude and latitude in degrees (WGS 84) or, with `units="metres"`, x and y.
+    `origin` (longitude and latitude, or x and y) is what becomes the plan's middle, by default that of the buildings.
+    The ground is level, `margin_m` wider than the buildings.
+    """
+    if units not in ("degrees", "metres"):
+        raise ConfigError(f"buildings: units must be 'degrees' or 'metres', got {units!r}")
+    usual = number("buildings", "height_m", height_m, 0.1, 1000.0)
+    storey = number("buildings", "storey_m", storey_m, 0.5, 20.0)
+    margin = number("buildings", "margin_m", margin_m, 0.0, 400.0)
+    name = "buildings" if isinstance(source, Mapping) else str(source)
+    data = source if isinstance(source, Mapping) else _read(Path(source))
+    houses = list(_polygons(data, name, usual, storey))
+    if not houses:
+        raise ConfigError(f"{name}: holds no polygons")
+    middle = _middle(houses, origin, name)
+    plans = [(where, [_metres(ring, middle, units, where) for ring in rings], tall) for where, rings, tall in houses]
+    corners = np.concatenate([rings[0] for _, rings, _ in plans])
+    reach = np.ceil(np.abs(corners).max(axis=0) + margin)
+    if 2 * reach.max() > 1000.0:
+        raise ConfigError(f"{name}: the plan would be {2 * reach[0]:g} x {2 * reach[1]:g} m, 1000 m at most")
+    size = (2 * float(reach[0]), 2 * float(reach[1]))
+    objects = [
+        LayoutObject(kind="ground", name="ground", size=(*size, 0.0), params={"material": ground}, label="ground")  # type: ignore[arg-type]
+    ]
+    objects += [_house(where, k, rings, tall, wall, roof) for k, (where, rings, tall) in enumerate(plans)]
+    layout = Layout(name=Path(name).stem, size=size, objects=tuple(objects))
+    return layout.model_copy(update={"viewpoint": _free_place(layout)})
+
+
+def _read(file: Path) -> Any:
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(LARGEST_CONFIG_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read ({error.strerror})") from None
+    if len(content) > LARGEST_CONFIG_BYTES:
+        raise ConfigError(f"{file}: larger than {LARGEST_CONFIG_BYTES >> 20} MiB; cut out the part that is needed")
+    try:
+        return json.loads(content.decode("utf-8"))
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"{file}: line {error.lineno}, column {error.colno}: {error.msg}") from None
+    except (UnicodeDecodeError, RecursionError, ValueError):
+        raise ConfigError(f"{file}: is not valid JSON text") from None
+
+
+def _polygons(data: Any, where: str, usual: float, storey: float) -> Iterator[tuple[str, list[Floats], float]]:
+    """Each polygon with the path of its field, its rings (outer first) and its height [m]."""
+    kind = data.get("type") if isinstance(data, Mapping) else None
+    if kind == "FeatureCollection":
+        features = data.get("features")
+        if not isinstance(features, list):
+            raise ConfigError(f"{where}: features must be a list")
+        for k, feature in enumerate(features):
+            yield from _polygons(feature, f"{where}: features[{k}]", usual, storey)
+    elif kind == "Feature":
+        properties = data.get("properties") or {}
+        tall = _height(properties if isinstance(properties, Mapping) else {}, where, usual, storey)
+        geometry = data.get("geometry")
+        if isinstance(geometry, Mapping) and geometry.get("type") in ("Polygon", "MultiPolygon"):
+            yield from _polygons(geometry, f"{where}.geometry", tall, storey)
+    elif kind == "Polygon":
+        yield where, _rings(data.get("coordinates"), f"{where}.coordinates"), usual
+    elif kind == "MultiPolygon":
+        parts = data.get("coordinates")
+        if not isinstance(parts, (list, tuple)):
+            raise ConfigError(f"{where}.coordinates: must be a list of polygons")
+        for k, part in enumerate(parts):
+            yield f"{where}.coordinates[{k}]", _rings(part, f"{where}.coordinates[{k}]"), usual
+    else:
+        known = "FeatureCollection, Feature, Polygon or MultiPolygon"
+        raise ConfigError(f"{where}: type must be {known}, got {kind!r}")
+
+
+def _rings(value: Any, where: str) -> list[Floats]:
+    if not isinstance(value, (list, tuple)) or not value:
+        raise ConfigError(f"{where}: must be a list of rings")
+    rings = []
+    for k, ring in enumerate(value):
+        try:
+            points = np.array([[point[0], point[1]] for point in ring], dtype=np.float64)
+        except (TypeError, ValueError, IndexError, KeyError):
+            raise ConfigError(f"{where}[{k}]: must be a list of points of two numbers") from None
+        if points.ndim != 2 or len(points) < 3:
+            raise ConfigError(f"{where}[{k}]: a ring must have at least 3 points, got {len(points)}")
+        if not np.isfinite(points).all():
+            row = int(np.flatnonzero(~np.isfinite(points).all(axis=1))[0])
+            raise ConfigError(f"{where}[{k}][{row}]: is not a number")
+        rings.append(points)
+    return rings
+
+
+def _height(properties: Mapping[str, Any], where: str, usual: float, storey: float) -> float:
+    """A feature's height [m]: as said, or by its storeys, or the usual one."""
+    for names, factor in ((_HEIGHT_FIELDS, 1.0), (_STOREY_FIELDS, storey)):
+        for name in names:
+            value = properties.get(name)
+            if value is None:
+                continue
+            # Maps say heights as numbers or as text, such as "12", "12.5 m".
+            text = re.fullmatch(r"\s*([0-9.+-]+(?:e[0-9+-]+)?)\s*m?\s*", str(value))
+            try:
+                tall = float(text[1]) * factor if text else math.nan
+            except ValueError:
+                tall = math.nan
+            if not 0.1 <= tall <= 1000.0:
+                raise ConfigError(f"{where}.properties.{name}: must give 0.1 to 1000 m, got {value!r}")
+            return tall
+    return usual
+
+
+def _middle(houses: list[tuple[str, list[Floats], float]], origin: Any, name: str) -> Floats:
+    if origin is None:
+        corners = np.concatenate([rings[0] for _, rings, _ in houses])
+        return np.asarray((corners.min(axis=0) + corners.max(axis=0)) / 2)
+    try:
+        middle = np.array(origin, dtype=np.float64)
+    except (TypeError, ValueError):
+        middle = np.zeros(0)
+    if middle.shape != (2,) or not np.isfinite(middle).all():
+        raise ConfigError(f"{name}: origin must be two numbers, got {origin!r}")
+    return middle
+
+
+def _metres(ring: Floats, middle: Floats, units: Units, where: str) -> Floats:
+    """A ring [m] about the middle, rounded to millimetres.
+
+    Degrees by the ellipsoid's radii of curvature at the middle: over 1 km the error is below 0.1 m at 60 degrees.
+    """
+    if units == "metres":
+        return np.round(ring - middle, 3)
+    if np.abs(ring[:, 0]).max() > 180.0 or np.abs(ring[:, 1]).max() > 89.0:
+        worst = ring[np.argmax(np.abs(ring).max(axis=1))].tolist()
+        raise ConfigError(f"{where}: {worst} is no longitude and latitude; for x and y give units='metres'")
+    squared = _FLATTENING * (2.0 - _FLATTENING)
+    latitude = np.radians(middle[1])
+    bend = 1.0 - squared * np.sin(latitude) ** 2
+    east = _EQUATOR_M / np.sqrt(bend) * np.cos(latitude)
+    north = _EQUATOR_M * (1.0 - squared) / bend**1.5
+    return np.round(np.radians(ring - middle) * [east, north], 3)
+
+
+def _house(where: str, row: int, rings: list[Floats], tall: float, wall: str, roof: str) -> LayoutObject:
+    cleaned = [_clean(ring, where) for ring in rings]
+    low, high = cleaned[0].min(axis=0), cleaned[0].max(axis=0)
+    at = np.round((low + high) / 2, 3)
+    outline, *holes = (tuple(map(tuple, np.round(ring - at, 3).tolist())) for ring in cleaned)
+    params = FootprintParams(outline=outline, holes=tuple(holes), wall=wall, roof=roof)  # type: ignore[arg-type]
+    return LayoutObject(
+        kind="footprint",
+        name=f"building-{row}",
+        pose=LayoutPose(xyz=(float(at[0]), float(at[1]), 0.0)),
+        size=(float(high[0] - low[0]), float(high[1] - low[1]), round(tall, 3)),
+        params=params,
+    )
+
+
+def _clean(ring: Floats, where: str) -> Floats:
+    """A ring without its repeated last corner and without corners that are no corners."""
+    keep = np.hypot(*(ring - np.roll(ring, -1, axis=0)).T) > _SAME_M
+    ring = ring[keep]
+    if len(ring) >= 3:
+        before, after = ring - np.roll(ring, 1, axis=0), np.roll(ring, -1, axis=0) - ring
+        turn = before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]
+        reach = np.hypot(before[:, 0], before[:, 1]) * np.hypot(after[:, 0], after[:, 1])
+        ring = ring[np.abs(turn) > 1e-5 * reach]
+    if len(ring) < 3 or abs(area(ring)) < 0.01:
+        raise ConfigError(f"{where}: a ring has no area")
+    return ring
+
+
+def _free_place(layout: Layout) -> LayoutPose:
+    """The free place nearest to the middle, 1.8 m over the ground."""
+    half = np.array(layout.size) / 2 - 0.5
+    x, y = (np.arange(-h, h + 1e-9, max(1.0, h / 100.0)) for h in half)
+    places = np.stack(np.meshgrid(np.append(x, 0.0), np.append(y, 0.0)), axis=-1).reshape(-1, 2)
+    places = places[np.argsort(np.hypot(places[:, 0], places[:, 1]), kind="stable")]
+    things = footprints(layout)
+    for first in range(0, len(places), 500):
+        some = places[first : first + 500]
+        free = some[things.distance(some).min(axis=1, initial=np.inf) > 2.0]
+        if len(free):
+            return LayoutPose(xyz=(float(free[0, 0]), float(free[0, 1]), 1.8))
+    return LayoutPose(xyz=(0.0, 0.0, 1.8))
