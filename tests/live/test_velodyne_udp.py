@@ -195,6 +195,16 @@ def test_what_cannot_be_sent_is_told() -> None:
     sender.close(drain=False)
 
 
+def test_any_clock_will_do() -> None:
+    with receivers(1) as (receiver,), TimedSender(HERE) as sender:
+        began = time.monotonic()
+        start = 1.75e9  # seconds since 1970
+        sender.send(Datagram(start + 0.01 * k, bytes([k]), (HERE, 1), (HERE, receiver.port)) for k in range(10))
+        sender.close()
+        assert time.monotonic() - began < 2.0
+        assert sender.sent == 10
+
+
 def send_again_and_again(sender: TimedSender, datagram: Datagram) -> None:
     for _ in range(200):
         sender.send([datagram])

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from parhelion import __version__
-from parhelion.cli import convert, demo, doctor, materials, run, scan, sensors, weather, worlds
+from parhelion.cli import convert, demo, doctor, materials, run, scan, sensors, stream, view, weather, worlds
 from parhelion.cli.failures import DEBUG_VARIABLE, Command, Group
 from parhelion.cli.screen import examples
 
@@ -20,6 +20,7 @@ app = typer.Typer(
         "parhelion demo",
         "parhelion scan --world city --sensor ouster/os1-128 -o scan.pcd --png scan.png",
         "parhelion run scenario.yaml -o out",
+        "parhelion view scenario.yaml",
         "parhelion weather recorded.pcd -o wet.pcd --rain 25 --sensor velodyne/vlp-16",
         "parhelion sensors velodyne/vlp-16",
         "parhelion doctor",
@@ -50,5 +51,6 @@ def _options(
         os.environ[DEBUG_VARIABLE] = "1"
 
 
-for _module in (demo, scan, run, weather, convert, sensors, worlds, materials, doctor):
-    app.command(cls=Command, epilog=examples(*_module.EXAMPLES))(getattr(_module, _module.__name__.rpartition(".")[2]))
+for _module in (demo, scan, run, stream, view, weather, convert, sensors, worlds, materials, doctor):
+    _kind = getattr(_module, "COMMAND", Command)
+    app.command(cls=_kind, epilog=examples(*_module.EXAMPLES))(getattr(_module, _module.__name__.rpartition(".")[2]))

@@ -122,8 +122,10 @@ class TimedSender:
             now = time.monotonic()
             if self._offset is None:
                 self._offset = now - when + LEAD_S
+                before, paced = when, now
             elif when < before or now - (when + self._offset) > GIVE_UP_S:
                 self._offset = now - when
+                before, paced = when, now
                 self.restarts += 1
             due = when + self._offset
             paced = max(due, paced + (when - before) / CATCH_UP, now - BURST_S)

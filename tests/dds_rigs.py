@@ -1,0 +1,50 @@
+"""Second programs on the bus for tests of live ROS 2. Everything stays on the loopback interface."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PEER = Path(__file__).parent / "live" / "dds_peer.py"
+
+# One for each run of the tests; their ports lie below those that the system hands out.
+DOMAIN = 60 + os.getpid() % 39
+OTHER_DOMAIN = DOMAIN + 1
+
+
+class Peer:
+    """A second program that listens, or drives."""
+
+    def __init__(self, **order: Any) -> None:
+        order.setdefault("domain", DOMAIN)
+        self.process = subprocess.Popen(
+            [sys.executable, str(PEER), json.dumps(order)], stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        self._lines = self.process.stdout
+        assert self._lines.readline() == "ready\n"
+
+    def report(self) -> dict[str, Any]:
+        """What it got, in the end."""
+        return json.loads(self._lines.readline())
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._lines.close()
+
+
+@contextmanager
+def peer(**order: Any) -> Iterator[Peer]:
+    """A second program for the time of a block."""
+    made = Peer(**order)
+    try:
+        yield made
+    finally:
+        made.close()
