@@ -32,9 +32,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "motion": {"core", "io", "world"},
     "sensors": {"motion", "core", "rays", "surfaces", "weather", "world"},
     "pictures": {"core", "rays", "surfaces", "weather", "io", "world"},
-    "scenario": {"core", "surfaces", "weather", "io", "world", "motion", "sensors"},
+    "scenario": {"core", "surfaces", "weather", "io", "world", "motion", "sensors", "pictures"},
+    "live": {"core", "io", "weather", "world", "motion", "sensors", "pictures", "scenario"},
     "cli": {
-        *("core", "rays", "surfaces", "weather", "io", "world", "motion", "sensors", "pictures", "scenario"),
+        *("core", "rays", "surfaces", "weather", "io", "world", "motion", "sensors", "pictures", "scenario", "live"),
         "(public names)",
     },
 }
@@ -46,7 +47,23 @@ DOORS = {
     ("weather/weather.py", "apply", "sensors"),
 }
 
-HEAVY = {"mitsuba", "drjit", "trimesh", "scipy", "matplotlib", "PIL", "laspy", "plyfile", "lazrs", "miepython"}
+HEAVY = {
+    "mitsuba",
+    "drjit",
+    "trimesh",
+    "scipy",
+    "matplotlib",
+    "PIL",
+    "laspy",
+    "plyfile",
+    "lazrs",
+    "miepython",
+    "rosbags",
+    "mcap",
+    "cyclonedds",
+    "viser",
+    "foxglove",
+}
 
 
 def name_of(module: Path) -> str:

@@ -1,0 +1,144 @@
+"""`parhelion view`: a world, a scenario or a recorded cloud, live in the browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parhelion.cli import screen
+from parhelion.cli.engine import start_engine
+from parhelion.cli.failures import warn
+from parhelion.cli.scan import load_world, parse_pose
+from parhelion.cli.weather_options import (
+    DustOption,
+    FogModelOption,
+    RainModelOption,
+    RainOption,
+    SnowOption,
+    UnevenFogOption,
+    VisibilityOption,
+    WeatherFileOption,
+    WeatherOptions,
+    WindOption,
+)
+
+if TYPE_CHECKING:
+    from parhelion.live.viewer.stages import Stage
+
+USUAL_WORLD, USUAL_SENSOR = "city", "ouster/os1-128"
+
+EXAMPLES = (
+    "parhelion view                                   # the city, seen by an OS1-128",
+    "parhelion view scenario.yaml",
+    "parhelion view --world harbour --sensor velodyne/vlp-16 --rain 25",
+    "parhelion view --world hall.obj --material concrete --sensor my-lidar.yaml --pose 0,0,1.5",
+    "parhelion view scan.pcd --colour label",
+)
+
+
+def view(
+    source: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="Scenario (.yaml) or recorded cloud (.pcd .ply .las ...).")
+    ] = None,
+    world: Annotated[
+        str | None, typer.Option("--world", "-w", help="Built-in world, world file (.yaml) or mesh file.")
+    ] = None,
+    sensor: Annotated[
+        str | None, typer.Option("--sensor", "-s", help="Preset, such as ouster/os1-128, or a YAML file.")
+    ] = None,
+    pose: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X,Y,Z[,R,P,Y]", help="Where the sensor stands, in m and degrees; else on the world's path."
+        ),
+    ] = None,
+    time: Annotated[float, typer.Option(min=0.0, help="Time to begin at, in s.")] = 0.0,
+    seed: Annotated[int | None, typer.Option(help="Seed of the noise; a scenario has its own.")] = None,
+    colour: Annotated[
+        str | None, typer.Option("--colour", "--color", help="Field that colours the points, such as label.")
+    ] = None,
+    material: Annotated[str | None, typer.Option(help="Material of a mesh file that names none.")] = None,
+    format: Annotated[str | None, typer.Option(help="Format of a cloud, where its ending does not say it.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to bind to. By default only this machine can open the page.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 takes any free one.")] = 8080,
+    browser: Annotated[bool, typer.Option("--browser", help="Open the page in the usual browser.")] = False,
+    rain: RainOption = None,
+    visibility: VisibilityOption = None,
+    snow: SnowOption = None,
+    dust: DustOption = None,
+    wind: WindOption = None,
+    rain_model: RainModelOption = None,
+    fog_model: FogModelOption = None,
+    uneven_fog: UnevenFogOption = False,
+    weather: WeatherFileOption = None,
+) -> None:
+    """Look at a world through a lidar in the browser, with sliders for the weather; or at a recorded cloud.
+
+    The page is served from this machine to this machine, needs no network, and goes on until Ctrl-C.
+    """
+    options = WeatherOptions(rain, visibility, snow, dust, wind, rain_model, fog_model, uneven_fog, weather)
+    from parhelion.live.viewer.server import LOOPBACK, Viewer, check_port, is_loopback
+
+    address = LOOPBACK if host is None else host
+    check_port(address, port)
+    if not is_loopback(address):
+        warn(f"--host {address}: everyone who can reach this machine can see and change what the page shows")
+    stage: Stage
+    if source is None:
+        stage = _world_stage(world, sensor, pose, time, seed or 0, material, options)
+    else:
+        given = {"--world": world, "--sensor": sensor, "--pose": pose, "--seed": seed, "--material": material}
+        for option, value in given.items():
+            if value is not None:
+                raise typer.BadParameter(f"goes with a world, not with the file {source}", param_hint=option)
+        stage = _file_stage(source, format, time, options)
+    with Viewer(stage, host=address, port=port, colour_by=colour) as viewer:
+        screen.say(f"{stage.title}: open {viewer.url} in a browser; Ctrl-C ends it")
+        if browser:
+            import webbrowser
+
+            webbrowser.open(viewer.url)
+        try:
+            viewer.run()
+        except KeyboardInterrupt:
+            screen.say("closed")
+
+
+def _world_stage(
+    world: str | None,
+    sensor: str | None,
+    pose: str | None,
+    time: float,
+    seed: int,
+    material: str | None,
+    options: WeatherOptions,
+) -> Stage:
+    from parhelion.live.viewer.stages import WorldStage
+
+    place = parse_pose(pose)
+    scene = load_world(world or USUAL_WORLD, material)
+    scene.weather = options.weather(scene.weather)
+    start_engine()
+    return WorldStage(scene, sensor or USUAL_SENSOR, pose=place, time=time, seed=seed)
+
+
+def _file_stage(source: Path, format: str | None, time: float, options: WeatherOptions) -> Stage:
+    """A scenario where the file is YAML, else a cloud."""
+    from parhelion.live.viewer.stages import CloudStage, ScenarioStage
+
+    if source.suffix.lower() in (".yaml", ".yml"):
+        from parhelion.scenario import Scenario
+
+        scenario = Scenario.load(source)
+        scenario.world.weather = options.weather(scenario.world.weather)
+        start_engine()
+        return ScenarioStage(scenario, source.stem, time=time)
+    from parhelion import PointCloud
+
+    if options != WeatherOptions():
+        raise typer.BadParameter(f"recorded clouds are shown as they are; see 'parhelion weather {source}'")
+    return CloudStage(PointCloud.load(source, format=format), source.name)

@@ -1,0 +1,242 @@
+"""The controls beside the picture. They only change the session; its own thread does the work."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from parhelion.live.viewer.colours import Legend, Ramp, Swatches, rgb
+from parhelion.live.viewer.scene import POINT_SIZE_M
+from parhelion.live.viewer.session import SPEEDS, Pick, Session
+
+CLEAR_M = 2000.0
+"""The upper end of the slider for visibility: no fog."""
+SAVE, HOME = "save PNG", "reset view"
+_BRAND = "#ffb454"
+_MUTED = "#8d99a8"
+_NO_PICK = "Click near a point to read its fields."
+
+
+@dataclass(frozen=True)
+class Actions:
+    """What the controls ask of the server."""
+
+    point_size: Callable[[float], None]
+    """Set the diameter of points [m]."""
+    show_world: Callable[[bool], None]
+    show_beams: Callable[[bool], None]
+    follow: Callable[[bool], None]
+    """Whether cameras go along with the sensor."""
+    save: Callable[[Any], None]
+    """Send a picture to one page."""
+    home: Callable[[Any], None]
+    """Bring one page's camera back."""
+
+
+class Panel:
+    """All controls, and the texts that tell what is shown."""
+
+    def __init__(self, server: Any, session: Session, models: Sequence[str], actions: Actions) -> None:
+        self._gui, self._session, self._actions = server.gui, session, actions
+        self.notes: tuple[str, ...] = ()
+        """Further lines of the status."""
+        self._time: Any = None
+        self._play: Any = None
+        self._mount: tuple[Any, Any] | None = None
+        self._model: Any = None
+        self._gui.configure_theme(
+            dark_mode=True, show_logo=False, show_share_button=False, brand_color=rgb(_BRAND), control_width="medium"
+        )
+        self._status = self._gui.add_html(_status_html("measuring …"))
+        self._add_view()
+        with self._gui.add_folder("Point"):
+            self._picked = self._gui.add_html(_facts_html(None))
+        if session.stage.world is not None:
+            if session.stage.duration_s > 0:
+                self._add_time()
+            self._add_weather()
+            self._add_sensor(models)
+
+    # ---- folders -----------------------------------------------------------------------------------------------
+
+    def _add_view(self) -> None:
+        gui, session = self._gui, self._session
+        with gui.add_folder("View"):
+            self._colour = gui.add_dropdown("colour", tuple(session.choices), initial_value=session.colour_by)
+            self._legend = gui.add_html("")
+            size = gui.add_slider("point [cm]", 1.0, 30.0, 0.5, 100 * POINT_SIZE_M)
+            size.on_update(lambda event: self._actions.point_size(event.target.value / 100))
+            _by_hand(self._colour, lambda value: session.change(colour_by=value))
+            if session.stage.world is not None:
+                world = gui.add_checkbox("world", True)
+                world.on_update(lambda event: self._actions.show_world(event.target.value))
+                beams = gui.add_checkbox("beams", True)
+                beams.on_update(lambda event: self._actions.show_beams(event.target.value))
+                follow = gui.add_checkbox("follow", True, hint="the camera goes along with the sensor")
+                follow.on_update(lambda event: self._actions.follow(event.target.value))
+            buttons = gui.add_button_group("picture", (SAVE, HOME), hint="a PNG of what you see; the first camera")
+            buttons.on_click(self._picture)
+
+    def _add_time(self) -> None:
+        gui, session = self._gui, self._session
+        with gui.add_folder("Time"):
+            self._time = gui.add_slider(
+                "time [s]", 0.0, session.stage.duration_s, 0.01, round(session.request.time_s, 2)
+            )
+            _by_hand(self._time, lambda value: session.change(time_s=value))
+            self._play = gui.add_button("play")
+            self._play.on_click(lambda _: session.toggle())
+            steps = gui.add_button_group("step", ("− 1 scan", "+ 1 scan"))
+            steps.on_click(lambda event: session.step(1 if event.target.value.startswith("+") else -1))
+            speed = gui.add_dropdown("speed", tuple(f"{value:g}" for value in SPEEDS), initial_value="1")
+            _by_hand(speed, lambda value: session.change(speed=float(value)))
+
+    def _add_weather(self) -> None:
+        gui, session, world = self._gui, self._session, self._session.stage.world
+        now = world.weather.at(session.request.time_s) if world is not None and world.weather is not None else None
+        rain = 0.0 if now is None else now.rain_rate_mm_h
+        snow = 0.0 if now is None else now.snow_rate_mm_h
+        seen = CLEAR_M if now is None else min(now.visibility_m, CLEAR_M)
+        with gui.add_folder("Weather"):
+            for label, top, step, value, name, hint in (
+                ("rain [mm/h]", 100.0, 0.5, rain, "rain_rate_mm_h", "drizzle 1, steady rain 5, cloudburst 50 and more"),
+                ("snow [mm/h]", 20.0, 0.1, snow, "snow_rate_mm_h", "as melted water: 1 is moderate snow"),
+            ):
+                slider = gui.add_slider(label, 0.0, max(top, value), step, float(value), hint=hint)
+                _by_hand(slider, partial(self._change, name))
+            sight = gui.add_slider(
+                "visibility [m]", 10.0, CLEAR_M, 10.0, max(10.0, round(seen)),
+                marks=((200.0, "fog"), (1000.0, "mist"), (CLEAR_M, "clear")), hint="at the right end there is no fog",
+            )  # fmt: skip
+            _by_hand(sight, lambda new: session.change(visibility_m=math.inf if new >= CLEAR_M else float(new)))
+            dust = gui.add_slider(
+                "dust [mg/m³]", 0.0, 1000.0, 10.0, 0.0, hint="a cloud ahead of where the sensor stood at first"
+            )
+            _by_hand(dust, lambda new: session.change(dust_kg_m3=float(new) * 1e-6))
+
+    def _add_sensor(self, models: Sequence[str]) -> None:
+        gui, session = self._gui, self._session
+        request = session.request
+        with gui.add_folder("Sensor"):
+            if len(session.stage.places) > 1:
+                places = gui.add_dropdown("lidar", tuple(session.stage.places), initial_value=request.place)
+                _by_hand(places, self._go_to)
+            options = tuple(models) if request.model in models else (request.model, *models)
+            self._model = gui.add_dropdown("model", options, initial_value=request.model)
+            _by_hand(self._model, lambda value: session.change(model=value))
+            at = gui.add_vector3("x y z [m]", request.mount_xyz, step=0.1)
+            turn = gui.add_vector3("r p y [°]", request.mount_rpy_deg, step=1.0, hint="roll, pitch, yaw")
+            _by_hand(at, lambda value: session.change(mount_xyz=tuple(map(float, value))))
+            _by_hand(turn, lambda value: session.change(mount_rpy_deg=tuple(map(float, value))))
+            self._mount = (at, turn)
+
+    def _change(self, name: str, value: float) -> None:
+        self._session.change(**{name: float(value)})
+
+    def _go_to(self, place: str) -> None:
+        self._session.change(place=place)
+        request = self._session.request
+        if self._mount is not None:
+            if request.model not in self._model.options:
+                self._model.options = (request.model, *self._model.options)
+            self._model.value = request.model
+            self._mount[0].value, self._mount[1].value = request.mount_xyz, request.mount_rpy_deg
+
+    def _picture(self, event: Any) -> None:
+        if event.client is not None:
+            (self._actions.save if event.target.value == SAVE else self._actions.home)(event.client)
+
+    # ---- telling -----------------------------------------------------------------------------------------------
+
+    def tell(self, legend: Legend) -> None:
+        """Bring all texts up to date."""
+        session = self._session
+        measured = session.measured
+        if self._time is not None:
+            self._time.value = round(min(session.request.time_s, session.stage.duration_s), 2)
+        self.tell_playing()
+        if measured is None:
+            return
+        if tuple(self._colour.options) != tuple(session.choices):
+            self._colour.options = tuple(session.choices)
+        self._colour.value = session.colour_by
+        self._legend.content = legend_html(legend)
+        points = f"<b>{_count(len(measured.cloud))}</b> points"
+        lines = [points + (f" of {_count(measured.shots)} shots" if measured.shots else "")]
+        if measured.shots:
+            rate = session.rate_hz
+            shown = f", {rate:.1f} clouds/s" if session.playing and rate > 0 else ""
+            lines.append(f"measured in {1e3 * measured.seconds:.0f} ms{shown}")
+        lines += [html.escape(note) for note in (*measured.notes, *self.notes)]
+        self._status.content = _status_html("<br>".join(lines))
+
+    def tell_playing(self) -> None:
+        """The button says what it would do."""
+        label = "pause" if self._session.playing else "play"
+        if self._play is not None and self._play.label != label:
+            self._play.label = label
+
+    def tell_error(self, text: str) -> None:
+        """What went wrong, until the next cloud."""
+        self._status.content = _status_html(f'<span style="color:#ff6b6b">{html.escape(text)}</span>')
+
+    def tell_pick(self, pick: Pick | None) -> None:
+        """The fields of a point."""
+        self._picked.content = _facts_html(pick)
+
+
+def _by_hand(control: Any, change: Callable[[Any], None]) -> None:
+    """Call `change` with the new value where a person changed it, not where the program did."""
+
+    def changed(event: Any) -> None:
+        if event.client is not None:
+            change(event.target.value)
+
+    control.on_update(changed)
+
+
+def _count(number: int) -> str:
+    return f"{number:,}".replace(",", "\u202f")
+
+
+def _status_html(content: str) -> str:
+    return f'<div style="padding:0.2em 1em 0.6em;font-size:0.85em;line-height:1.5">{content}</div>'
+
+
+def legend_html(legend: Legend) -> str:
+    """A legend as HTML. Words come from files, so they are escaped."""
+    style = "padding:0.1em 1em 0.5em;font-size:0.8em"
+    if isinstance(legend, Ramp):
+        unit = f" [{html.escape(legend.unit)}]" if legend.unit not in ("", "1") else ""
+        ticks = "".join(f"<span>{legend.value_at(share):.4g}</span>" for share in (0.0, 0.5, 1.0))
+        return (
+            f'<div style="{style}"><div style="height:0.7em;border-radius:3px;background:linear-gradient(to right,'
+            f'{",".join(legend.stops)})"></div><div style="display:flex;justify-content:space-between;color:{_MUTED}">'
+            f'{ticks}</div><div style="color:{_MUTED};text-align:center">{html.escape(legend.field)}{unit}</div></div>'
+        )
+    if isinstance(legend, Swatches):
+        rows = "".join(
+            f'<div style="display:flex;gap:0.5em;align-items:center"><span style="width:0.8em;height:0.8em;'
+            f'border-radius:2px;background:{colour}"></span><span style="flex:1">{html.escape(word)}</span>'
+            f'<span style="color:{_MUTED}">{_count(number)}</span></div>'
+            for word, colour, number in legend.rows
+        )
+        more = f'<div style="color:{_MUTED}">and {legend.left_out} more</div>' if legend.left_out else ""
+        return f'<div style="{style}">{rows}{more}</div>'
+    return ""
+
+
+def _facts_html(pick: Pick | None) -> str:
+    style = "padding:0.2em 1em 0.6em;font-size:0.75em;line-height:1.3"
+    if pick is None:
+        return f'<div style="{style};color:{_MUTED}">{_NO_PICK}</div>'
+    rows = "".join(
+        f'<tr><td style="color:{_MUTED};padding-right:0.8em">{html.escape(name)}</td>'
+        f"<td>{html.escape(value)} <span style='color:{_MUTED}'>{html.escape(unit)}</span></td></tr>"
+        for name, value, unit in pick.facts
+    )
+    return f'<div style="{style}"><table>{rows}</table></div>'

@@ -1,0 +1,201 @@
+"""The three-dimensional part of the page: world, moving things, sensor, beams, cloud and the picked point."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.pose import Pose
+from parhelion.core.trajectory import pose_at
+from parhelion.live.viewer.beams import Beams
+from parhelion.live.viewer.colours import Colours
+from parhelion.live.viewer.meshes import ScreenBody, ScreenMesh, moving_bodies, standing_meshes
+from parhelion.live.viewer.session import Pick, Shown
+from parhelion.live.viewer.stages import Measured
+from parhelion.world.world import World
+
+POINT_SIZE_M = 0.05
+BODY_COLOUR = (222, 226, 232)
+PICK_COLOUR = (255, 64, 160)
+LOST_COLOUR = (24, 28, 36)
+_DIMMED = (22.0, 0.38)
+"""Surfaces are shown darker than they are and with less contrast, so that points stand out before them."""
+_AXES_M = 0.8
+
+
+class Scene:
+    """What the browser draws. Only the thread that measures calls it."""
+
+    def __init__(self, server: Any, world: World | None) -> None:
+        self._server, self._api = server, server.scene
+        self._bodies: list[tuple[ScreenBody, Any]] = []
+        self._poses: dict[str, Pose] = {}
+        self._cloud: Any = None
+        self._beams: Any = None
+        self._sensor: Any = None
+        self._world: Any = None
+        self._picked: Any = None
+        self._point_size = POINT_SIZE_M
+        self._beams_shown = True
+        self.left_out = 0
+        """Triangles that are too small and too many to be shown."""
+        self._add_light()
+        if world is not None:
+            self._add_world(world)
+
+    def _add_light(self) -> None:
+        """Plain light from above: viser's own, with its environment and shadows, takes pages seconds to set up."""
+        self._api.configure_default_lights(enabled=False)
+        self._api.configure_environment_map(hdri=None)
+        self._api.add_light_hemisphere(
+            "/light/sky", sky_color=(255, 255, 255), ground_color=(120, 116, 110), intensity=2.2
+        )
+        self._api.add_light_directional("/light/sun", intensity=1.6, cast_shadow=False, position=(-0.5, -0.8, 1.0))
+
+    # ---- world -------------------------------------------------------------------------------------------------
+
+    def _add_world(self, world: World) -> None:
+        self._world = self._api.add_frame("/world", show_axes=False)
+        meshes, self.left_out = standing_meshes(world)
+        for number, mesh in enumerate(meshes):
+            self._add_mesh(f"/world/standing/{number}", mesh)
+        for number, body in enumerate(moving_bodies(world)):
+            frame = self._api.add_frame(f"/world/moving/{number}", show_axes=False)
+            for row, mesh in enumerate(body.meshes):
+                self._add_mesh(f"/world/moving/{number}/{row}", mesh)
+            self._bodies.append((body, frame))
+
+    def _add_mesh(self, name: str, mesh: ScreenMesh) -> None:
+        red, green, blue = (int(_DIMMED[0] + _DIMMED[1] * part) for part in mesh.colour)
+        self._api.add_mesh_simple(
+            name, mesh.vertices, mesh.faces, color=(red, green, blue), opacity=mesh.opacity, flat_shading=True,
+            side="double", cast_shadow=False, receive_shadow=False,
+        )  # fmt: skip
+
+    def show_world(self, visible: bool) -> None:
+        """Show or hide all triangles."""
+        if self._world is not None:
+            self._world.visible = visible
+
+    # ---- cloud -------------------------------------------------------------------------------------------------
+
+    def show(self, shown: Shown) -> None:
+        """A new cloud, or new colours of the same one."""
+        measured = shown.measured
+        with self._server.atomic():
+            if shown.new_cloud or self._cloud is None:
+                self._show_cloud(measured, shown.painted.colours)
+                self._show_sensor(measured)
+                self._move(measured.time_s)
+                self.mark(None)
+            else:
+                self._cloud.colors = shown.painted.colours
+            self._show_beams(measured.beams, shown.painted.colours)
+        self._server.flush()
+
+    def _show_cloud(self, measured: Measured, colours: Colours) -> None:
+        # Single precision about the sensor, not about the world's origin: half precision would step by 6 cm at 100 m.
+        centre = measured.offset if measured.pose is None else measured.pose.xyz
+        points = (measured.cloud.xyz - centre).astype(np.float32)
+        position = tuple(float(v) for v in centre - measured.offset)
+        # Points and colours in one message: no viewer sees the new of the one with the old of the other.
+        self._cloud = self._api.add_point_cloud(
+            "/cloud", points, colours, point_size=self._point_size, point_shape="circle", point_shading="flat",
+            precision="float32", position=position,
+        )  # fmt: skip
+
+    def _show_beams(self, beams: Beams | None, colours: Colours) -> None:
+        if beams is None or not self._beams_shown:
+            if self._beams is not None:
+                self._beams.remove()
+                self._beams = None
+            return
+        far = np.tile(np.array(LOST_COLOUR, dtype=np.uint8), (len(beams.point), 1))
+        met = beams.point >= 0
+        far[met] = colours[beams.point[met]] // 2
+        ends = np.stack([far // 6, far], axis=1)  # dark at the sensor, where all of them meet
+        self._beams = self._api.add_line_segments(
+            "/beams", beams.ends.astype(np.float32), ends, thickness=1.0, thickness_units="screen"
+        )
+
+    def show_beams(self, visible: bool, shown: Shown | None) -> None:
+        """Show or hide the beams."""
+        self._beams_shown = visible
+        if shown is not None:
+            self._show_beams(shown.measured.beams, shown.painted.colours)
+
+    def point_size(self, size_m: float) -> None:
+        """Diameter of the points [m]."""
+        self._point_size = size_m
+        if self._cloud is not None:
+            self._cloud.point_size = size_m
+
+    # ---- things that move --------------------------------------------------------------------------------------
+
+    def _show_sensor(self, measured: Measured) -> None:
+        if measured.pose is None:
+            return
+        if self._sensor is None:
+            self._sensor = self._api.add_frame("/sensor", axes_length=_AXES_M, axes_radius=_AXES_M / 40)
+            self._api.add_cylinder(
+                "/sensor/body", 0.06, 0.1, color=BODY_COLOUR, cast_shadow=False, receive_shadow=False
+            )
+        _place(self._sensor, measured.pose)
+
+    def _move(self, time_s: float) -> None:
+        for body, frame in self._bodies:
+            pose = pose_at(body.motion, time_s)
+            if self._poses.get(body.name) != pose:
+                self._poses[body.name] = pose
+                _place(frame, pose)
+
+    def mark(self, pick: Pick | None) -> None:
+        """Mark a point and write the most important of it beside it, or none."""
+        if self._picked is not None:
+            self._picked.remove()
+            self._picked = None
+        if pick is not None:
+            self._picked = self._api.add_frame("/picked", show_axes=False, position=pick.xyz)
+            self._api.add_point_cloud(
+                "/picked/point", np.zeros((1, 3), np.float32), PICK_COLOUR, point_size=3.0 * self._point_size,
+                point_shape="diamond", point_shading="flat", precision="float32",
+            )  # fmt: skip
+            self._api.add_label("/picked/note", pick.in_short, anchor="bottom-left")
+
+
+def _place(frame: Any, pose: Pose) -> None:
+    x, y, z, w = (float(v) for v in pose.quat_xyzw)
+    frame.wxyz = (w, x, y, z)
+    frame.position = tuple(float(v) for v in pose.xyz)
+
+
+def first_camera(measured: Measured) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Where to look from at first and where to, on the screen's coordinates [m]: from behind and above the sensor."""
+    cloud = measured.cloud.xyz - measured.offset
+    if measured.pose is None:
+        if len(cloud) == 0:
+            return np.array([-10.0, -6.0, 6.0]), np.zeros(3)
+        centre = np.median(cloud, axis=0)
+        reach = float(np.percentile(np.linalg.norm(cloud - centre, axis=1), 75)) if len(cloud) else 10.0
+        reach = max(reach, 0.5)
+        return centre + reach * np.array([-1.3, -0.9, 0.9]), centre
+    sensor = measured.pose.xyz - measured.offset
+    forward = measured.pose.rotation[:, 0] * (1.0, 1.0, 0.0)
+    length = float(np.linalg.norm(forward))
+    forward = forward / length if length > 1e-6 else np.array([1.0, 0.0, 0.0])
+    left = np.array([-forward[1], forward[0], 0.0])
+    up = np.array([0.0, 0.0, 1.0])
+    if "origin" in measured.cloud.fields:
+        cloud = cloud[measured.cloud.fields["origin"] == 0]  # drops around the sensor say nothing of the place
+    offset = cloud - sensor
+    ranges = np.linalg.norm(offset, axis=1)
+    reach = float(np.clip(np.median(ranges), 3.0, 20.0)) if len(cloud) else 12.0
+    height = 0.75 * reach
+    overhead = offset[:, 2] > 0.6 * ranges
+    if np.count_nonzero(overhead) > 0.02 * max(1, len(cloud)):
+        # Under a roof: stay below it.
+        height = min(height, 0.6 * float(np.percentile(offset[overhead, 2], 20)))
+        reach = min(reach, 6.0)
+    return sensor - 1.3 * reach * forward + 0.55 * reach * left + height * up, sensor + 0.35 * reach * forward

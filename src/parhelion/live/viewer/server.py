@@ -1,0 +1,279 @@
+"""The server behind the page: it binds to this machine alone, measures what is wanted, and sends it to all viewers."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import ipaddress
+import logging
+import socket
+import time as clock
+from collections.abc import Iterator
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from parhelion.core.errors import ConfigError, MissingDependencyError
+from parhelion.core.pose import Floats, Pose
+from parhelion.live.viewer.panel import Actions, Panel
+from parhelion.live.viewer.scene import Scene, first_camera
+from parhelion.live.viewer.session import Session, Shown
+from parhelion.live.viewer.stages import Stage
+from parhelion.sensors.lidar.presets import preset_names
+
+LOOPBACK = "127.0.0.1"
+PORT = 8080
+BACKGROUND = (14, 17, 22)
+_IDLE_S = 0.25
+_RENDER_WAIT_S = 20.0
+_FARTHEST_VIEW_M = 5000.0
+_UNPLACED = (3.0, 3.0, 3.0)
+"""Where viser puts a camera of which it knows nothing."""
+
+
+class Viewer:
+    """A page with a world, a lidar and its cloud; any number of browsers share it.
+
+        with Viewer(WorldStage(World.load("city"), "ouster/os1-128")) as viewer:
+            print(viewer.url)
+            viewer.run()                    # until stop() is called, or Ctrl-C
+
+    `port` 0 takes any free port. The first cloud is measured before the page is there.
+    """
+
+    def __init__(self, stage: Stage, *, host: str = LOOPBACK, port: int = PORT, colour_by: str | None = None) -> None:
+        viser = _viser()
+        check_port(host, port)
+        self.session = Session(stage, colour_by=colour_by)
+        first = self.session.update()
+        if first is None:
+            raise ConfigError(self.session.error)
+        self._shown: Shown = first
+        self._work: SimpleQueue[Any] = SimpleQueue()
+        self._running = True
+        self._follows = True
+        self._server = _start(viser, host, port, f"Parhelion · {stage.title}")
+        self.host, self.port = host, int(self._server.get_port())
+        self._camera = first_camera(first.measured)
+        self._set_camera()
+        self._scene = Scene(self._server, stage.world)
+        self._panel = Panel(self._server, self.session, preset_names() if stage.world else (), self._actions())
+        if self._scene.left_out:
+            self._panel.notes = (f"{self._scene.left_out} of the smallest triangles are not drawn",)
+        self._scene.show(first)
+        self._panel.tell(first.painted.legend)
+        self._server.scene.on_click()(self._clicked)
+        self._server.on_client_connect(self._welcome)
+
+    @property
+    def url(self) -> str:
+        """Address of the page."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"http://{host}:{self.port}"
+
+    @property
+    def client_count(self) -> int:
+        """Number of pages that are open."""
+        return len(self._server.get_clients())
+
+    # ---- the loop ----------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Measure and show whatever is asked for, until `stop` is called from another thread."""
+        last = clock.monotonic()
+        while self._running:
+            self.session.wait(self._until_next_scan())
+            now = clock.monotonic()
+            self.session.tick(now - last)
+            last = now
+            self.turn()
+
+    def turn(self) -> None:
+        """Do what is due now, once."""
+        with contextlib.suppress(Empty):
+            while True:
+                self._work.get_nowait()()
+        before = self.session.error
+        shown = self.session.update()
+        if shown is not None:
+            before_it, self._shown = self._shown, shown
+            self._scene.show(shown)
+            if shown.new_cloud:
+                self._follow_sensor(before_it.measured.pose, shown.measured.pose)
+                self._panel.tell_pick(None)
+            self._panel.tell(shown.painted.legend)
+        elif self.session.error and self.session.error != before:
+            self._panel.tell_error(self.session.error)
+        else:
+            self._panel.tell_playing()
+
+    def _until_next_scan(self) -> float:
+        session = self.session
+        if not session.playing:
+            return _IDLE_S
+        request = session.request
+        left = session.stage.scan_start(request) + session.stage.period_s(request) - request.time_s
+        return float(np.clip(left / session.speed, 0.001, _IDLE_S))
+
+    def stop(self) -> None:
+        """End `run` and close the page's server."""
+        if self._running:
+            self._running = False
+            self.session.stop()
+            with _quiet():
+                self._server.stop()
+
+    def __enter__(self) -> Viewer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    # ---- what the page asks for --------------------------------------------------------------------------------
+
+    def _later(self, work: Any) -> None:
+        """Let the measuring thread do something: it alone changes the scene."""
+        self._work.put(work)
+        self.session.change()
+
+    def _actions(self) -> Actions:
+        return Actions(
+            point_size=lambda size: self._later(lambda: self._scene.point_size(size)),
+            show_world=lambda visible: self._later(lambda: self._scene.show_world(visible)),
+            follow=self._set_follows,
+            show_beams=lambda visible: self._later(lambda: self._scene.show_beams(visible, self._shown)),
+            save=self._save,
+            home=self._go_home,
+        )
+
+    def _clicked(self, event: Any) -> None:
+        def pick() -> None:
+            found = self.session.pick(event.ray_origin, event.ray_direction)
+            self._scene.mark(found)
+            self._panel.tell_pick(found)
+
+        self._later(pick)
+
+    def _set_camera(self) -> None:
+        position, target = self._camera
+        camera = self._server.initial_camera
+        camera.position, camera.look_at, camera.up = position, target, np.array([0.0, 0.0, 1.0])
+        camera.fov, camera.near, camera.far = float(np.radians(60.0)), 0.05, _FARTHEST_VIEW_M
+
+    def _welcome(self, client: Any) -> None:
+        """Place the camera of a new page that missed viser's own message about it, as slow ones do now and then."""
+        if np.allclose(client.camera.position, _UNPLACED):
+            self._place(client, *self._camera)
+            camera = self._server.initial_camera
+            client.camera.fov, client.camera.near, client.camera.far = camera.fov, camera.near, camera.far
+
+    def _follow_sensor(self, before: Pose | None, now: Pose | None) -> None:
+        """Shift all cameras, and the one that new pages begin with, by the way that the sensor went."""
+        if not self._follows or before is None or now is None or np.array_equal(before.xyz, now.xyz):
+            return
+        way = now.xyz - before.xyz
+        position, target = self._camera
+        self._camera = (position + way, target + way)
+        self._server.initial_camera.position, self._server.initial_camera.look_at = self._camera
+        for client in self._server.get_clients().values():
+            with client.atomic():
+                client.camera.position = client.camera.position + way  # its target goes with it
+
+    def _set_follows(self, follows: bool) -> None:
+        self._follows = follows
+
+    def _go_home(self, client: Any) -> None:
+        if client is None:
+            return
+        self._place(client, *first_camera(self._shown.measured))
+
+    @staticmethod
+    def _place(client: Any, position: Floats, target: Floats) -> None:
+        with client.atomic():
+            client.camera.up_direction, client.camera.position, client.camera.look_at = (0, 0, 1), position, target
+
+    def _save(self, client: Any) -> None:
+        """Send a picture of what one page shows as a download to that page. Pages come and go: none is waited for."""
+        height, width = client.camera.image_height, client.camera.image_width
+        try:
+            picture = client.get_render(height, width, transport_format="png", timeout=_RENDER_WAIT_S)
+        except (RuntimeError, TimeoutError) as error:
+            client.add_notification("No picture", str(error), auto_close_seconds=8)
+            return
+        name = "".join(c if c.isalnum() else "-" for c in self.session.stage.title).strip("-") or "view"
+        client.send_file_download(f"parhelion-{name}.png", png_of(picture), save_immediately=True)
+
+
+def png_of(picture: np.ndarray[Any, Any]) -> bytes:
+    """A picture (h, w, 3 or 4) with its clear parts on the dark background, as a PNG file."""
+    from PIL import Image
+
+    colour = picture[..., :3].astype(np.float32)
+    if picture.shape[-1] == 4:
+        share = picture[..., 3:].astype(np.float32) / 255.0
+        colour = colour * share + np.array(BACKGROUND, np.float32) * (1.0 - share)
+    out = io.BytesIO()
+    Image.fromarray(np.round(colour).astype(np.uint8)).save(out, "PNG")
+    return out.getvalue()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that binds to `host`."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def check_port(host: str, port: int) -> None:
+    """Raise where `host` and `port` cannot be bound. Viser itself would silently take another port."""
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"port: must be from 0 to 65535, got {port}")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    except (OSError, UnicodeError):
+        raise ConfigError(f"host: {host!r} is no address of this machine") from None
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+            probe.listen(1)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ConfigError(f"cannot listen on {host}:{port}: {reason}; choose another with --port") from None
+
+
+def _viser() -> Any:
+    try:
+        import viser
+    except ImportError:
+        raise MissingDependencyError("the viewer needs the package viser: run 'pip install parhelion[view]'") from None
+    return viser
+
+
+def _start(viser: Any, host: str, port: int, title: str) -> Any:
+    logging.getLogger("websockets.server").setLevel(logging.CRITICAL)  # a page that goes away is no error
+    with _quiet():
+        server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
+    if port and server.get_port() != port:
+        with _quiet():
+            server.stop()
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: it was taken at the same moment; choose another with --port"
+        )
+    server.request_share_url = _share_nothing  # a page could ask for a tunnel through a server elsewhere
+    return server
+
+
+def _share_nothing(verbose: bool = True) -> None:
+    """No address elsewhere leads here."""
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what viser prints to itself."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield

@@ -1,0 +1,219 @@
+"""The state behind the viewer, without any browser: what is wanted, what was measured, how it is coloured."""
+
+from __future__ import annotations
+
+import time as clock
+from collections import deque
+from dataclasses import dataclass, fields, replace
+from threading import Condition
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from parhelion.core.errors import ConfigError, ParhelionError
+from parhelion.live.viewer.colours import Painted, Ramp, colour_choices, paint
+from parhelion.live.viewer.picking import nearest_to_ray, point_facts
+from parhelion.live.viewer.stages import Measured, Request, Stage
+
+SPEEDS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
+_LONGEST_TICK_S = 0.5
+_REQUEST_FIELDS = tuple(item.name for item in fields(Request))
+
+
+@dataclass(frozen=True)
+class Pick:
+    """A point that was clicked on."""
+
+    row: int
+    xyz: tuple[float, float, float]
+    """Where it is on the screen's coordinates [m]."""
+    facts: tuple[tuple[str, str, str], ...]
+    """Name, value and unit of all that is known of it."""
+
+    @property
+    def in_short(self) -> str:
+        """What it is, and how far away."""
+        known = {name: (value, unit) for name, value, unit in self.facts}
+        words = [known["label"][0].partition(" (")[0]] if "label" in known else []
+        words += [f"{known['range'][0]} m"] if "range" in known else []
+        words += [f"intensity {known['intensity'][0]}"] if "intensity" in known else []
+        return " · ".join(words) or f"{known['x, y, z'][0]} m"
+
+
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """What every viewer shows now."""
+
+    measured: Measured
+    painted: Painted
+    by: str
+    new_cloud: bool
+    """Whether points moved since the one before, and not their colours alone."""
+
+
+class Session:
+    """One state for all who look. Any thread may change it; one thread calls `update` and shows what it gives."""
+
+    def __init__(self, stage: Stage, *, colour_by: str | None = None) -> None:
+        self.stage = stage
+        self._request = next(iter(stage.places.values()), Request())
+        self._changed = Condition()
+        self._done: Request | None = None
+        self._measured: Measured | None = None
+        self._painted_by: str | None = None
+        self._limits: dict[tuple[str, str], tuple[float, float]] = {}
+        self._frames: deque[float] = deque(maxlen=32)
+        self._stopped = False
+        self._steps = 0
+        self.playing = False
+        self.speed = 1.0
+        self.error = ""
+        """Why the last measurement failed, empty where it did not."""
+        self.colour_by = colour_by or "intensity"
+        self._colour_is_wish = colour_by is None
+
+    # ---- changing ----------------------------------------------------------------------------------------------
+
+    def change(self, **values: Any) -> None:
+        """Change fields of the request, `colour_by`, `speed` or `playing`."""
+        with self._changed:
+            asked = {name: values.pop(name) for name in list(values) if name in _REQUEST_FIELDS}
+            for name, value in values.items():
+                if name not in ("colour_by", "speed", "playing"):
+                    raise ConfigError(f"viewer: has no setting {name!r}")
+                setattr(self, name, value)
+            if asked.get("place", self._request.place) != self._request.place:
+                first = self.stage.places[asked["place"]]
+                asked = {
+                    "model": first.model, "mount_xyz": first.mount_xyz, "mount_rpy_deg": first.mount_rpy_deg, **asked
+                }  # fmt: skip
+            if "time_s" in asked:
+                asked["time_s"] = min(max(0.0, float(asked["time_s"])), self.stage.duration_s)
+            self._request = replace(self._request, **asked)
+            self._changed.notify_all()
+
+    def toggle(self) -> None:
+        """Play or pause; at the end, play from the beginning."""
+        with self._changed:
+            at_end = self._request.time_s >= self.stage.duration_s - 1e-9
+        if not self.playing and at_end:
+            self.change(time_s=0.0)
+        self.change(playing=not self.playing and self.stage.duration_s > 0)
+
+    def step(self, scans: int = 1) -> None:
+        """Pause, and go on by whole scans."""
+        with self._changed:
+            self._steps += scans
+            self.change(playing=False)
+
+    def tick(self, seconds: float) -> None:
+        """Let wall time pass; while playing, the clock goes on, and stops at the end."""
+        if not self.playing:
+            return
+        # After a long measurement the clock goes on from where it was seen, and does not leap.
+        time_s = self.request.time_s + min(seconds, _LONGEST_TICK_S) * self.speed
+        self.change(time_s=time_s, playing=time_s < self.stage.duration_s)
+
+    def stop(self) -> None:
+        """Let `wait` return at once from now on."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+
+    # ---- asking ------------------------------------------------------------------------------------------------
+
+    @property
+    def request(self) -> Request:
+        """What is wanted now."""
+        with self._changed:
+            return self._request
+
+    @property
+    def measured(self) -> Measured | None:
+        """The cloud that was measured last."""
+        return self._measured
+
+    @property
+    def choices(self) -> list[str]:
+        """What the present cloud can be coloured by."""
+        return colour_choices(self._measured.cloud) if self._measured is not None else []
+
+    @property
+    def rate_hz(self) -> float:
+        """Clouds shown a second, over the last two seconds; 0 where none is."""
+        now = clock.monotonic()
+        recent = [moment for moment in self._frames if now - moment < 2.0]
+        return (len(recent) - 1) / (recent[-1] - recent[0]) if len(recent) > 1 and recent[-1] > recent[0] else 0.0
+
+    def _wanted(self) -> Request:
+        request = self.request
+        try:
+            return replace(request, time_s=self.stage.scan_start(request))
+        except ParhelionError:  # told when it is measured
+            return request
+
+    def _take_steps(self) -> None:
+        with self._changed:
+            scans, self._steps = self._steps, 0
+            if scans:
+                wanted = self._wanted()
+                self.change(time_s=wanted.time_s + scans * self.stage.period_s(wanted))
+
+    @property
+    def is_due(self) -> bool:
+        """Whether something is wanted that is not shown."""
+        return self._steps != 0 or self._wanted() != self._done or self.colour_by != self._painted_by
+
+    def wait(self, seconds: float) -> None:
+        """Wait until something changes, `seconds` at most."""
+        with self._changed:
+            if not self._stopped and not self.is_due:
+                self._changed.wait(seconds)
+
+    # ---- working -----------------------------------------------------------------------------------------------
+
+    def update(self) -> Shown | None:
+        """Measure and colour what is wanted; None where nothing changed, or where it failed: see `error`."""
+        self._take_steps()
+        wanted = self._wanted()
+        new_cloud = wanted != self._done
+        if not new_cloud and self.colour_by == self._painted_by:
+            return None
+        if new_cloud:
+            self._done = wanted  # also where it fails, so that it is not tried again and again
+            try:
+                self._measured = self.stage.measure(wanted)
+                self.error = ""
+            except ParhelionError as error:
+                self.error = str(error)
+                return None
+            self._frames.append(clock.monotonic())
+        measured = self._measured
+        if measured is None:
+            return None
+        painted = self._paint(measured, wanted.model)
+        self._painted_by = self.colour_by
+        return Shown(measured, painted, self.colour_by, new_cloud)
+
+    def _paint(self, measured: Measured, model: str) -> Painted:
+        if self._colour_is_wish and self.colour_by not in colour_choices(measured.cloud):
+            self.colour_by = "height"
+        self._colour_is_wish = False
+        # Ends of a ramp stay while playing: the same value keeps its colour from scan to scan.
+        key = (model, self.colour_by)
+        painted = paint(measured.cloud, self.colour_by, self._limits.get(key) if self.playing else None)
+        if isinstance(painted.legend, Ramp):
+            self._limits[key] = (painted.legend.low, painted.legend.high)
+        return painted
+
+    def pick(self, origin: ArrayLike, direction: ArrayLike) -> Pick | None:
+        """The point nearest to a ray in the screen's coordinates."""
+        measured = self._measured
+        if measured is None:
+            return None
+        local = measured.cloud.xyz - measured.offset
+        row = nearest_to_ray(local, origin, direction)
+        if row is None:
+            return None
+        x, y, z = (float(v) for v in local[row])
+        return Pick(row, (x, y, z), tuple(point_facts(measured.cloud, row)))

@@ -1,0 +1,303 @@
+"""What there is to look at: a world with a lidar in it, a scenario, or a recorded cloud alone."""
+
+from __future__ import annotations
+
+import math
+import time as clock
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Pose
+from parhelion.core.records import PointCloud
+from parhelion.core.trajectory import Fixed, Trajectory, pose_at
+from parhelion.live.viewer.beams import Beams, beams_of
+from parhelion.live.viewer.colours import IN_THE_AIR
+from parhelion.scenario.scenario import Scenario
+from parhelion.scenario.sensors import ScannerOnBoard
+from parhelion.sensors.lidar.lidar import Lidar, Mounted
+from parhelion.weather import DustCloud, Weather
+from parhelion.world.world import World
+
+DUST_AHEAD_M = 15.0
+"""Distance of the slider's dust cloud ahead of where the sensor first stands."""
+DUST_HALF_SIZE_M = (12.0, 12.0, 5.0)
+CLOCK_S = 60.0
+"""Length of the time slider where the world has no path that ends."""
+MOST_POINTS = 2_000_000
+"""A recording with more points is thinned out."""
+_FAR_M = 1000.0
+_LIDARS_KEPT = 3
+
+Triple = tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be measured. Equal requests give equal clouds."""
+
+    place: str = ""
+    """Which of a scenario's lidars; empty elsewhere."""
+    model: str = ""
+    """Preset or data sheet of the lidar."""
+    mount_xyz: Triple = (0.0, 0.0, 0.0)
+    """Where the lidar is on its vehicle, or in the world [m]."""
+    mount_rpy_deg: Triple = (0.0, 0.0, 0.0)
+    time_s: float = 0.0
+    rain_rate_mm_h: float | None = None
+    """None: as the world's own weather has it; likewise the next ones."""
+    visibility_m: float | None = None
+    """Infinite is air without fog."""
+    snow_rate_mm_h: float | None = None
+    dust_kg_m3: float = 0.0
+    """Density at the centre of one further dust cloud."""
+
+    @property
+    def mount(self) -> Pose:
+        """Mount as a pose."""
+        return Pose(self.mount_xyz, rpy_deg=self.mount_rpy_deg)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """A cloud to show, and where it was measured from."""
+
+    cloud: PointCloud
+    """Points in the world; of a recording in its own frame."""
+    time_s: float = 0.0
+    pose: Pose | None = None
+    """The sensor at the scan's start; None for recordings."""
+    beams: Beams | None = None
+    shots: int = 0
+    """Number of shots fired; 0 where that is not known."""
+    seconds: float = 0.0
+    """How long measuring took."""
+    offset: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
+    """What is taken from all coordinates on the screen [m]: graphics cards calculate in single precision."""
+    notes: tuple[str, ...] = ()
+
+
+class Stage(Protocol):
+    """Something to look at."""
+
+    title: str
+    world: World | None
+    duration_s: float
+    """Length of its clock; 0 where it has no time."""
+    places: dict[str, Request]
+    """Lidars that there are, by name, as they are at first; empty for recordings."""
+
+    def measure(self, request: Request) -> Measured:
+        """The cloud that a request asks for."""
+        ...
+
+    def scan_start(self, request: Request) -> float:
+        """Start [s] of the scan that is running at the request's time."""
+        ...
+
+    def period_s(self, request: Request) -> float:
+        """Time between scans [s]."""
+        ...
+
+
+class Lidars:
+    """Lidars by model and name, the latest few kept ready."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], Lidar] = {}
+
+    def put(self, name: str, lidar: Lidar) -> None:
+        """Keep a lidar that is there already."""
+        self._kept[lidar.model, name] = lidar
+
+    def get(self, model: str, name: str = "") -> Lidar:
+        """The lidar, made where it is not kept."""
+        lidar = self._kept.pop((model, name), None) or Lidar(model, name=name)
+        self._kept[model, name] = lidar
+        while len(self._kept) > _LIDARS_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return lidar
+
+
+def weather_of(base: Weather | None, request: Request, dust_at: Triple) -> Weather | None:
+    """The world's own weather with what the request changes."""
+    weather = base if base is not None else Weather()
+    if request.rain_rate_mm_h is not None:
+        weather = weather.but(rain_rate_mm_h=request.rain_rate_mm_h or None)
+    if request.visibility_m is not None:
+        weather = weather.but(visibility_m=None if math.isinf(request.visibility_m) else request.visibility_m)
+    if request.snow_rate_mm_h is not None:
+        weather = weather.but(snow_rate_mm_h=request.snow_rate_mm_h or None)
+    if request.dust_kg_m3 > 0:
+        cloud = DustCloud(centre_m=dust_at, half_size_m=DUST_HALF_SIZE_M, density_kg_m3=request.dust_kg_m3)
+        weather = weather.but(dust=[*weather.dust, cloud])
+    return None if weather.is_clear() else weather
+
+
+class WorldStage:
+    """A world with one lidar: on the world's path where it has one and no pose is given, else standing."""
+
+    def __init__(self, world: World, model: str, *, pose: Pose | None = None, time: float = 0.0, seed: int = 0) -> None:
+        self.world: World | None = world
+        self._world, self._seed = world, seed
+        self.title = world.name or "world"
+        self._lidars = Lidars()
+        self._lidars.get(model)
+        rides = pose is None and world.path is not None
+        self._body: Trajectory = world.path if rides and world.path is not None else Fixed(Pose())
+        mount = Pose() if rides else world.viewpoint if pose is None else pose
+        times = getattr(world.path, "times", None) if rides else None
+        ends = math.floor(100.0 * float(times[-1])) / 100.0 if times is not None else CLOCK_S
+        self.duration_s = max(ends, float(time))
+        first = _request("", model, mount, time)
+        self.places = {"": first}
+        self._base = world.weather
+        self._dust_at = _ahead(pose_at(Mounted(self._body, mount), 0.0))
+
+    def period_s(self, request: Request) -> float:
+        """Time between scans [s]."""
+        return 1.0 / self._lidars.get(request.model).rate_hz
+
+    def scan_start(self, request: Request) -> float:
+        """Start [s] of the scan that is running at the request's time."""
+        period = self.period_s(request)
+        return math.floor(request.time_s / period + 1e-6) * period
+
+    def measure(self, request: Request) -> Measured:
+        """One scan."""
+        self._world.weather = weather_of(self._base, request, self._dust_at)
+        lidar = self._lidars.get(request.model)
+        motion = Mounted(self._body, request.mount)
+        begun = clock.perf_counter()
+        scan = lidar.scan(self._world, trajectory=motion, time=request.time_s, seed=self._seed)
+        return _measured(scan, begun)
+
+
+class ScenarioStage:
+    """A scenario: its lidars as `parhelion run` has them, as long as neither model, mount nor weather is changed."""
+
+    def __init__(self, scenario: Scenario, title: str = "", *, time: float = 0.0) -> None:
+        if not scenario.scanners:
+            raise ConfigError(f"{scenario.source}: has no lidar, so there is no cloud to show")
+        self._scenario = scenario
+        self.world: World | None = scenario.world
+        self.title = scenario.settings.name or title or "scenario"
+        self.duration_s = scenario.duration_s
+        self._scanners = {scanner.name: scanner for scanner in scenario.scanners}
+        self._lidars = {name: Lidars() for name in self._scanners}
+        self.places = {}
+        for name, scanner in self._scanners.items():
+            self._lidars[name].put(name, scanner.lidar)
+            self.places[name] = _request(
+                name, scanner.lidar.model, scanner.mount, min(float(time), scenario.duration_s)
+            )
+        self._base = scenario.world.weather
+        self._walk: Iterator[Any] = scenario.walk(lambda sensor, number: False)
+        self._walked_s = 0.0
+        first = next(iter(self._scanners.values()))
+        self._dust_at = _ahead(pose_at(first.motion, 0.0))
+
+    def _lidar(self, request: Request) -> tuple[ScannerOnBoard, Lidar]:
+        return self._scanners[request.place], self._lidars[request.place].get(request.model, request.place)
+
+    def period_s(self, request: Request) -> float:
+        """Time between scans [s]."""
+        return 1.0 / self._lidar(request)[1].rate_hz
+
+    def _number(self, request: Request) -> int:
+        scanner, lidar = self._lidar(request)
+        number = math.floor((request.time_s - scanner.entry.phase_s) * lidar.rate_hz + 1e-6)
+        last = math.floor((self.duration_s - scanner.entry.phase_s - _length_s(lidar)) * lidar.rate_hz + 1e-9)
+        return max(0, min(number, last))
+
+    def scan_start(self, request: Request) -> float:
+        """Start [s] of the scan that is running at the request's time; the last one is over before the scenario is."""
+        return self._scanners[request.place].entry.phase_s + self._number(request) * self.period_s(request)
+
+    def measure(self, request: Request) -> Measured:
+        """One scan, numbered as in a run of the scenario."""
+        scanner, lidar = self._lidar(request)
+        begun = clock.perf_counter()
+        start = self.scan_start(request)
+        self._drive_until(start + _length_s(lidar))
+        world = self._scenario.world
+        world.weather = weather_of(self._base, request, self._dust_at)
+        mount = request.mount
+        if request == _request(request.place, lidar.model, scanner.mount, request.time_s, like=request):
+            mount = scanner.mount  # not by way of angles, which would round it
+        motion: Trajectory = Fixed(mount) if scanner.body is None else Mounted(scanner.body.motion, mount)
+        scan = lidar.scan(world, trajectory=motion, time=start, seed=self._scenario.seed, frame=self._number(request))
+        return _measured(scan, begun)
+
+    def _drive_until(self, time: float) -> None:
+        """Step the vehicles on; what they did is kept, so going back in time costs nothing."""
+        while self._walked_s < time - 1e-12:
+            step = next(self._walk, None)
+            if step is None:
+                return
+            self._walked_s = step.time
+
+
+class CloudStage:
+    """A recorded cloud alone."""
+
+    def __init__(self, cloud: PointCloud, title: str = "cloud") -> None:
+        self.world: World | None = None
+        self.title, self.duration_s = title, 0.0
+        self.places: dict[str, Request] = {}
+        there = np.isfinite(cloud.xyz).all(axis=1)
+        notes = []
+        if not there.all():
+            notes.append(f"{np.count_nonzero(~there)} rows without coordinates left out")
+            cloud = cloud.select(there)
+        if len(cloud) > MOST_POINTS:
+            every = math.ceil(len(cloud) / MOST_POINTS)
+            notes.append(f"every {every}th of {len(cloud)} points shown")
+            cloud = cloud.select(slice(None, None, every))
+        middle = np.median(cloud.xyz, axis=0) if len(cloud) else np.zeros(3)
+        offset = np.round(middle) if np.abs(middle).max() > _FAR_M else np.zeros(3)
+        self._measured = Measured(cloud, offset=offset.astype(np.float64), notes=tuple(notes))
+
+    def period_s(self, request: Request) -> float:
+        """It has no time."""
+        return 1.0
+
+    def scan_start(self, request: Request) -> float:
+        """It has no time."""
+        return 0.0
+
+    def measure(self, request: Request) -> Measured:
+        """The cloud."""
+        return self._measured
+
+
+def _request(place: str, model: str, mount: Pose, time: float, like: Request | None = None) -> Request:
+    xyz, rpy = (tuple(float(round(v, 6)) for v in part) for part in (mount.xyz, mount.rpy_deg))
+    fields: dict[str, Any] = {"place": place, "model": model, "mount_xyz": xyz, "mount_rpy_deg": rpy, "time_s": time}
+    return replace(like or Request(), **fields)
+
+
+def _length_s(lidar: Lidar) -> float:
+    return float(lidar.shots(0.0).time.max(initial=0.0))
+
+
+def _ahead(pose: Pose) -> Triple:
+    x, y, z = (float(v) for v in pose.apply((DUST_AHEAD_M, 0.0, 0.0)))
+    return x, y, z
+
+
+def _measured(scan: Any, begun: float) -> Measured:
+    cloud = scan.in_world()
+    names = {**cloud.names, "label": {0: IN_THE_AIR, **cloud.names.get("label", {})}}
+    return Measured(
+        replace(cloud, names=names),
+        time_s=scan.start_time,
+        pose=scan.pose,
+        beams=beams_of(scan),
+        shots=len(scan.shots),
+        seconds=clock.perf_counter() - begun,
+    )
