@@ -85,6 +85,13 @@ class Water(ABC):
         x, y = (corner[n] + along[n] * i + across[n] * j for n in (0, 1))
         return self.surface(x, y, time)
 
+    def rising(
+        self, corner: Pair, along: Pair, across: Pair, counts: tuple[int, int], time: float, shortest_m: float = 0.0
+    ) -> tuple[Floats, Floats]:
+        """Of a `lattice` the heights [m] and their rates [m/s] alone."""
+        surface = self.lattice(corner, along, across, counts, time, shortest_m)
+        return surface.height, surface.rate
+
     def mesh(
         self, time: float, centre: Pair = (0.0, 0.0), size: float | Pair = 50.0, cells: int | tuple[int, int] = 50
     ) -> tuple[Floats, NDArray[np.int32]]:
@@ -354,6 +361,12 @@ class OceanWater(Water):
     ) -> Surface:
         """As `surface` on a lattice, where the sum over the waves is a product of two matrices: far less work."""
         return self._surface(self._lattice_sums(corner, along, across, counts, time, shortest_m, 7))
+
+    def rising(
+        self, corner: Pair, along: Pair, across: Pair, counts: tuple[int, int], time: float, shortest_m: float = 0.0
+    ) -> tuple[Floats, Floats]:
+        height, _, _, rate = self._lattice_sums(corner, along, across, counts, time, shortest_m, 4)
+        return self.level_m + height, rate
 
     def _lattice_sums(
         self,

@@ -23,6 +23,12 @@ BLOCK = 4000
 With more, BLAS shares the work among threads, and their number would change the order of sums and so the last bits.
 """
 
+COMPLEX_WORK = 32_000
+"""Multiplications of complex numbers that one call of BLAS gets, for the same reason.
+
+Threads that wait for each other on a busy machine would also make small products a hundred times slower.
+"""
+
 MOST_COMPONENTS = 2000
 
 
@@ -160,13 +166,14 @@ def in_blocks(function: Callable[..., Floats], waves: int, *places: ArrayLike) -
 def product(left: NDArray[np.complex128], right: NDArray[np.complex128]) -> NDArray[np.complex128]:
     """left @ right.T of matrices (m, k) and (n, k), the same for any number of threads."""
     (rows, waves), columns = left.shape, len(right)
-    if min(rows, columns) > 1 and rows * columns * waves <= 50 * BLOCK:
+    if min(rows, columns) > 1 and rows * columns * waves <= COMPLEX_WORK:
         return left @ right.T
     sums = np.empty((rows, columns), dtype=np.complex128)
     step = max(1, BLOCK // max(waves, 1))
+    across = max(1, COMPLEX_WORK // (step * max(waves, 1)))
     for i in range(0, rows, step):
-        for j in range(0, columns, step):
-            sums[i : i + step, j : j + step] = left[i : i + step] @ right[j : j + step].T
+        for j in range(0, columns, across):
+            sums[i : i + step, j : j + across] = left[i : i + step] @ right[j : j + across].T
     return sums
 
 

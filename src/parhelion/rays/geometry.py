@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,15 +66,60 @@ class MovingTriangles:
 
 
 @dataclass(frozen=True, eq=False)
+class RaisedSurface:
+    """A surface that changes its shape, at one time."""
+
+    triangles: Triangles
+    normal: NDArray[np.float64]
+    """Unit normals of the triangles, upward, shape (m, 3)."""
+    rise: NDArray[np.float64]
+    """Speed at which each triangle rises [m/s], shape (m,)."""
+
+
+class ChangingSurface(Protocol):
+    """A surface that changes its shape: water with waves. Its mesh may be finer in the neighbourhood of a sensor."""
+
+    bounds: tuple[NDArray[np.float64], NDArray[np.float64]]
+    """Lower and upper corner of all it may ever reach [m], each of shape (3,)."""
+    most_triangles: int
+    """It never has more."""
+
+    def neighbourhood(self, xyz: NDArray[np.float64]) -> tuple[int, int]:
+        """A number for the place (3,) [m]: the mesh is the same for all places of one number."""
+        ...
+
+    def at(self, neighbourhood: tuple[int, int], time: float) -> RaisedSurface:
+        """The surface at `time` [s]."""
+        ...
+
+
+MOST_SHIFT_M = 0.25
+"""A ray that grazes a rising face would meet it far from where it is at the middle time: it is moved by no more."""
+
+
+def risen(distance: Any, normal: Any, rise: Any, late: Any, toward: Any, xp: Any) -> Any:
+    """Distance [m] at which rays meet faces that moved on for `late` [s], from the distance at which they stood.
+
+    `normal` is the upward component of the faces' normals and `toward` the cosine between normal and ray; arrays of
+    NumPy or Dr.Jit, with their namespace.
+    """
+    steep = xp.where(xp.abs(toward) < 1e-6, 1e-6, toward)
+    return distance + xp.clip(rise * late * normal / steep, -MOST_SHIFT_M, MOST_SHIFT_M)
+
+
+@dataclass(frozen=True, eq=False)
 class SceneGeometry:
     """All that a ray can meet."""
 
     static: Triangles
     actors: list[MovingTriangles] = field(default_factory=list)
+    surface: ChangingSurface | None = None
+    """Water with waves, where there is any."""
 
     @property
     def bounds(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Lower and upper corner of the static triangles [m], or None where there are none."""
-        if len(self.static) == 0:
-            return None
-        return self.static.vertices.min(axis=0), self.static.vertices.max(axis=0)
+        """Lower and upper corner of what does not move about [m], or None where there is none of it."""
+        corners = [] if self.surface is None else list(self.surface.bounds)
+        if len(self.static):
+            corners += [self.static.vertices.min(axis=0), self.static.vertices.max(axis=0)]
+        return (np.min(corners, axis=0), np.max(corners, axis=0)) if corners else None

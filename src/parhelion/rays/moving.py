@@ -16,14 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import namespace
-from parhelion.core.errors import ConfigError
 from parhelion.core.pose import quat_rotate
 from parhelion.rays.device import Engine
 from parhelion.rays.geometry import MovingTriangles, Triangles
-
-# Poses of a body are sampled at this many instants of a window and interpolated in the kernel. For a scan of 0.1 s
-# and 10 m/s^2 the error a dt^2 / 8 is 0.05 mm.
-KNOTS = 17
+from parhelion.rays.knots import KnotClock
 
 _BOX_FACES = np.array(
     [
@@ -81,22 +77,25 @@ class MovingScene:
         atlas_scene: Any,
     ) -> None:
         self.engine, self.actors, self.origin, self.atlas = engine, actors, origin, atlas_scene
-        self.corners = np.stack([_corners(actor.triangles.vertices) for actor in actors])
+        self.corners = np.concatenate([_corners(actor.triangles.vertices[None]) for actor in actors])
         # Three rows a body: the corners of its bounds, and where it lies in the atlas.
         margin = 1e-3 + 1e-5 * np.abs(self.corners).max()
         cells = np.stack([self.corners[:, 0] - margin, self.corners[:, 7] + margin, atlas.offsets], axis=1)
         self.cells = engine.table(np.pad(cells, ((0, 0), (0, 0), (0, 1))))
         self.boxes: Any = None
         if engine.device == "cpu":
-            boxes = np.tile(_corners(np.array([[-1.0] * 3, [1.0] * 3])), (len(actors), 1))
+            boxes = np.tile(_corners(np.array([[[-1.0] * 3, [1.0] * 3]]))[0], (len(actors), 1))
             faces = (_BOX_FACES[None] + 8 * np.arange(len(actors))[:, None, None]).reshape(-1, 3)
             triangles = Triangles(boxes, faces.astype(np.int32), np.zeros(len(faces), np.uint32))
             self.boxes = triangle_scene(engine, triangles)
             self._box_parameters = engine.mi.traverse(self.boxes)
+        self._clock = KnotClock(actors)
         self._window: tuple[float, float] | None = None
         self.knots: Any = None
         self.velocity: Any = None
+        self.knot_count: Any = None
         self.knots_per_second: Any = None
+        self.time_of_first: Any = None
         self.step_back: Any = None
 
     def set_window(self, start: float, duration: float) -> None:
@@ -104,35 +103,30 @@ class MovingScene:
         if self._window == (start, duration):
             return
         dr, mi = self.engine.dr, self.engine.mi
-        times = start + np.linspace(0.0, 1.0, KNOTS) * max(duration, 1e-9)
-        table = np.zeros((len(self.actors), KNOTS, 8), np.float32)
-        velocity = np.zeros((len(self.actors), 4), np.float32)
-        corners = np.zeros((len(self.actors), 8, 3))
-        for index, actor in enumerate(self.actors):
-            xyz, quat = actor.trajectory.sample(times)
-            if not (np.all(np.isfinite(xyz)) and np.all(np.isfinite(quat))):
-                raise ConfigError(f"actor {index}: its trajectory is not finite between {times[0]} and {times[-1]} s")
-            local = xyz - self.origin
-            # A quaternion and its negative are one rotation: keep neighbours on one side, so that they can be mixed.
-            sign = np.cumprod(np.where(np.sum(quat[1:] * quat[:-1], axis=1) < 0, -1.0, 1.0))
-            quat = np.concatenate([quat[:1], sign[:, None] * quat[1:]])
-            table[index, :, :3], table[index, :, 4:] = local, quat
-            velocity[index, :3] = (xyz[-1] - xyz[0]) / (times[-1] - times[0])
-            swept = quat_rotate(quat[:, None, :], self.corners[index][None]) + local[:, None, :]
-            corners[index] = _corners(swept.reshape(-1, 3), pad=0.02 + 0.1 * _largest_step(swept))
+        knots = self._clock.window(start, duration)
+        local = knots.xyz - self.origin
+        count = local.shape[1]
+        zero = np.zeros((*local.shape[:2], 1))
+        swept = quat_rotate(knots.quat[:, :, None, :], self.corners[:, None]) + local[:, :, None, :]
+        corners = _corners(swept.reshape(len(swept), -1, 3), pad=0.02 + 0.1 * _largest_step(swept))
         if self.boxes is not None:
             self._box_parameters["shape0.vertex_positions"] = self.engine.table(corners)
             self._box_parameters.update()
         diagonal = float(np.linalg.norm(corners[:, 7] - corners[:, 0], axis=1).max())
         self.step_back = dr.opaque(mi.Float, 1.001 * diagonal)
-        self.knots, self.velocity = self.engine.table(table), self.engine.table(velocity)
-        self.knots_per_second = dr.opaque(mi.Float, (KNOTS - 1) / max(duration, 1e-9))
+        velocity = (local[:, -1] - local[:, 0]) / ((count - 1) * knots.step_s)
+        self.velocity = self.engine.table(np.pad(velocity, ((0, 0), (0, 1))).astype(np.float32))
+        self.knots = self.engine.table(np.concatenate([local, zero, knots.quat], axis=2).astype(np.float32))
+        self.knot_count = dr.opaque(mi.UInt32, count)
+        self.knots_per_second = dr.opaque(mi.Float, 1.0 / knots.step_s)
+        self.time_of_first = dr.opaque(mi.Float, knots.first_s - start)
         self._window = (start, duration)
 
     def pose_at(self, actor: Any, time: Any) -> tuple[Any, Any]:
         """Position and quaternion of bodies at times [s] after the window's start, as kernel variables."""
         dr, mi = self.engine.dr, self.engine.mi
-        return interpolate_knots(dr, mi, self.knots, actor * KNOTS, time * self.knots_per_second, KNOTS)
+        position = (time - self.time_of_first) * self.knots_per_second
+        return interpolate_knots(dr, mi, self.knots, actor * self.knot_count, position, self.knot_count)
 
     def _cast_at_body(
         self, body: Any, origin: Any, direction: Any, time: Any, limit: Any, active: Any
@@ -190,22 +184,27 @@ class MovingScene:
     ) -> Any:
         dr, mi = self.engine.dr, self.engine.mi
 
-        def step(travelled: Any, last: Any, going: Any, *best: Any) -> Any:
+        def next_box(travelled: Any, limit: Any, going: Any) -> tuple[Any, Any, Any]:
+            """Which box is met next, how far along the ray, and whether there is one."""
             start = dr.fma(direction, travelled, origin)
-            ray = mi.Ray3f(start, direction, best[0] - travelled, 0.0, [])
-            box = self.boxes.ray_intersect_preliminary(ray, coherent, going)
-            going &= box.is_valid()
-            candidate = box.prim_index // 12
+            box = self.boxes.ray_intersect_preliminary(
+                mi.Ray3f(start, direction, limit - travelled, 0.0, []), coherent, going
+            )
+            met = going & box.is_valid()
+            return dr.select(met, box.prim_index // 12, 0), dr.select(met, travelled + box.t + 1e-3, travelled), met
+
+        def step(candidate: Any, travelled: Any, last: Any, going: Any, *best: Any) -> Any:
             # A box is met when entered and when left; once is enough.
             best = self._try(candidate, origin, direction, time, best, going & (candidate != last))
-            last = dr.select(going, candidate, last)
-            travelled = dr.select(going, travelled + box.t + 1e-3, travelled)
-            going &= travelled < best[0]
-            return travelled, last, going, *best
+            last = mi.UInt32(candidate)
+            candidate, travelled, going = next_box(travelled, best[0], going & (travelled < best[0]))
+            return candidate, travelled, last, going, *best
 
-        # A ray may start inside a box. From one box diagonal further back it is seen to enter it.
-        state = (-self.step_back, mi.UInt32(0xFFFFFFFF), mi.Bool(active), *best)
-        return dr.while_loop(state, lambda *s: s[2], step)[3:]
+        # A ray may start inside a box. From one box diagonal further back it is seen to enter it. The first box is
+        # sought before the loop: most rays meet none, and never enter it.
+        first = next_box(-self.step_back, best[0], mi.Bool(active))
+        state = (*first[:2], mi.UInt32(0xFFFFFFFF), first[2], *best)
+        return dr.while_loop(state, lambda *s: s[3], step)[4:]
 
 
 def _slab(dr: Any, low: Any, high: Any, origin: Any, direction: Any) -> tuple[Any, Any]:
@@ -259,12 +258,14 @@ def triangle_scene(engine: Engine, *meshes: Triangles) -> Any:
     return mi.load_dict(parts)
 
 
-def _corners(points: NDArray[np.float64], pad: float = 0.0) -> NDArray[np.float64]:
-    low, high = points.min(axis=0) - pad, points.max(axis=0) + pad
+def _corners(points: NDArray[np.float64], pad: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:
+    """Corners (n, 8, 3) of boxes around sets of points (n, k, 3), widened by `pad` (n,)."""
+    pad = np.broadcast_to(pad, len(points))[:, None]
+    low, high = points.min(axis=1) - pad, points.max(axis=1) + pad
     bits = (np.arange(8)[:, None] >> np.arange(3)) & 1
-    return np.where(bits == 1, high, low)
+    return np.where(bits == 1, high[:, None], low[:, None])
 
 
-def _largest_step(swept: NDArray[np.float64]) -> float:
-    """Longest way a corner goes between knots [m]: between knots it may leave the box of the knots by a part of it."""
-    return float(np.linalg.norm(np.diff(swept, axis=0), axis=2).max()) if len(swept) > 1 else 0.0
+def _largest_step(swept: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Longest way a corner of each body goes between knots [m]: in between it may leave the knots' box by a part."""
+    return np.linalg.norm(np.diff(swept, axis=1), axis=3).max(axis=(1, 2))

@@ -45,6 +45,17 @@ class Rays:
     def __len__(self) -> int:
         return len(self.direction)
 
+    @property
+    def middle_time(self) -> float:
+        """Half-way between the first and the last ray's time [s]; there must be a ray."""
+        return float(self.time.min() + self.time.max()) / 2.0
+
+    @property
+    def middle_origin(self) -> NDArray[np.float64]:
+        """Middle of the box around all start points [m], shape (3,)."""
+        middle: NDArray[np.float64] = (self.origin.min(axis=0) + self.origin.max(axis=0)) / 2.0
+        return middle
+
 
 @dataclass(frozen=True, eq=False)
 class Hits:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import namespace
 from parhelion.core.pose import quat_conjugate, quat_rotate
-from parhelion.rays.geometry import SceneGeometry, Triangles
+from parhelion.rays.geometry import SceneGeometry, Triangles, risen
 from parhelion.rays.records import Hits, Rays
 
 _PAIRS_AT_ONCE = 4_000_000
@@ -43,7 +44,30 @@ class ReferenceScene:
             normals = triangles.normals()[index[hit]]
             normal[hit] = normals if turn is None else quat_rotate(turn[hit], normals)
             first += len(triangles)
-        return Hits(best, triangle, part, actor, normal)
+        hits = Hits(best, triangle, part, actor, normal)
+        if self.geometry.surface is not None and n:
+            self._meet_surface(rays, hits, first)
+        return hits
+
+    def _meet_surface(self, rays: Rays, hits: Hits, first: int) -> None:
+        """Put in what rays meet of the changing surface before all else; its triangles are numbered from `first`."""
+        surface = self.geometry.surface
+        assert surface is not None
+        middle = rays.middle_time
+        now = surface.at(surface.neighbourhood(rays.middle_origin), middle)
+        t, index = nearest_triangle(now.triangles, rays.origin, rays.direction, np.minimum(hits.range, rays.max_range))
+        met = np.flatnonzero(index >= 0)
+        normal, rise = now.normal[index[met]], now.rise[index[met]]
+        toward = np.sum(normal * rays.direction[met], axis=1)
+        late = rays.time[met] - middle
+        t_moved = risen(t[met], normal[:, 2], rise, late, toward, namespace(toward))
+        kept = (t_moved > 0) & (t_moved <= np.minimum(hits.range, rays.max_range)[met])
+        rows, face = met[kept], index[met[kept]]
+        hits.range[rows] = t_moved[kept]
+        hits.triangle[rows] = first + face
+        hits.part[rows] = now.triangles.part[face]
+        hits.actor[rows] = -1
+        hits.normal[rows] = normal[kept]
 
 
 def nearest_triangle(

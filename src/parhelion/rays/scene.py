@@ -14,6 +14,7 @@ from parhelion.rays.device import engine
 from parhelion.rays.geometry import MovingTriangles, SceneGeometry, Triangles
 from parhelion.rays.moving import Atlas, MovingScene, rotate, triangle_scene
 from parhelion.rays.records import Hits, Rays
+from parhelion.rays.surface import SurfaceScene
 
 NOTHING = 0xFFFFFFFF
 """Triangle, part or actor number that stands for none, in kernels."""
@@ -58,8 +59,10 @@ class RayScene:
         for number, actor in enumerate(actors):
             if not len(actor.triangles):
                 raise ConfigError(f"scene: actor {number} has no triangle with an area")
-        self.geometry = SceneGeometry(static, actors)
+        self.geometry = SceneGeometry(static, actors, geometry.surface)
         self._number = _numbers(geometry, solid_rows)
+        self._count = len(geometry.static) + sum(len(actor.triangles) for actor in geometry.actors)
+        self._before_surface = len(static) + sum(len(actor.triangles) for actor in actors)
         bounds = self.geometry.bounds
         self.origin: NDArray[np.float64] = np.zeros(3) if bounds is None else np.round((bounds[0] + bounds[1]) / 2)
         if bounds is not None and not np.all(np.isfinite(bounds)):
@@ -78,29 +81,53 @@ class RayScene:
         self.table = self.engine.table(table)
 
     def _build(self, local: Triangles, actors: list[MovingTriangles]) -> None:
-        """The acceleration structures: static triangles, and moving bodies where there are any."""
+        """The acceleration structures: static triangles, and moving bodies and waves where there are any."""
         self.moving: MovingScene | None = None
         self.static: Any = None
+        self.surface: SurfaceScene | None = None
         self.farthest: float = 3e38
-        if not actors:
+        if self.geometry.surface is not None:
+            self.surface = SurfaceScene(self.engine, self.geometry.surface, self.origin)
+        if not self.changes:
             self.static = triangle_scene(self.engine, local) if len(local) else None
             return
-        joint = self.engine.device == "cuda" and len(local) > 0
-        # In a joint scene the atlas lies farther away than any ray of a sensor reaches.
-        aside = np.array([0.0, 0.0, np.abs(local.vertices).max() + ATLAS_DISTANCE_M if joint else 0.0])
-        atlas = Atlas.of(actors, aside)
+        joint = self.engine.device == "cuda" and len(local) + bool(actors) + bool(self.surface) > 1
+        # In a joint scene what moves lies farther away than any ray of a sensor reaches.
+        reach = np.abs(local.vertices).max(initial=0.0)
+        aside = np.array([0.0, 0.0, reach + ATLAS_DISTANCE_M if joint else 0.0])
+        atlas = Atlas.of(actors, aside) if actors else None
         if joint:
             self.farthest = ATLAS_DISTANCE_M / 2.0
-            self.static = atlas_scene = triangle_scene(self.engine, local, atlas.triangles)
+            shapes = [] if atlas is None else [atlas.triangles]
+            if self.surface is not None:
+                shapes.append(self.surface.blank(-aside))
+            self.static = atlas_scene = triangle_scene(self.engine, *([local] if len(local) else []), *shapes)
+            if self.surface is not None:
+                self.surface.share(self.static, len(shapes) - (0 if len(local) else 1))
         else:
             self.static = triangle_scene(self.engine, local) if len(local) else None
-            atlas_scene = triangle_scene(self.engine, atlas.triangles)
-        self.moving = MovingScene(self.engine, actors, self.origin, atlas, atlas_scene)
+            atlas_scene = None if atlas is None else triangle_scene(self.engine, atlas.triangles)
+        if atlas is not None:
+            self.moving = MovingScene(self.engine, actors, self.origin, atlas, atlas_scene)
 
-    def set_window(self, start: float, duration: float) -> None:
-        """Tell the moving bodies which times [s] the next launch covers. Static scenes need no telling."""
+    @property
+    def changes(self) -> bool:
+        """Whether anything in it moves with time."""
+        return bool(self.geometry.actors) or self.geometry.surface is not None
+
+    def neighbourhood(self, place: NDArray[np.float64]) -> tuple[int, int] | None:
+        """Launches from places (3,) [m] of one number may be shared; None where all may."""
+        return None if self.geometry.surface is None else self.geometry.surface.neighbourhood(place)
+
+    def set_window(self, start: float, duration: float, place: NDArray[np.float64] | None = None) -> None:
+        """Tell what moves which times [s] the next launch covers, and where its sensor is [m].
+
+        Static scenes need no telling; the place matters to waves alone, which are finest there.
+        """
         if self.moving is not None:
             self.moving.set_window(start, duration)
+        if self.surface is not None:
+            self.surface.set_window(start, duration, place)
 
     def trace(
         self, origin: Any, direction: Any, time: Any, limit: Any, active: Any = True, *, coherent: bool = False
@@ -130,6 +157,12 @@ class RayScene:
             triangle = dr.select(nearer, body.triangle + len(self.geometry.static), triangle)
             actor = body.actor
             u, v = dr.select(nearer, body.u, u), dr.select(nearer, body.v, v)
+        on_surface = None
+        if self.surface is not None:
+            on_surface = self.surface.intersect(origin, direction, time, t, active, coherent=coherent)
+            t = dr.select(on_surface.found, on_surface.t, t)
+            triangle = dr.select(on_surface.found, NOTHING, triangle)
+            actor = None if actor is None else dr.select(on_surface.found, NOTHING, actor)
         found = active & (triangle != NOTHING)
         row = dr.gather(mi.Vector4f, self.table, dr.select(found, triangle, 0), found)
         normal = mi.Vector3f(row.x, row.y, row.z)
@@ -138,6 +171,12 @@ class RayScene:
             _, turn = self.moving.pose_at(dr.select(moved, actor, 0), time)
             normal = dr.select(moved, rotate(dr, mi, turn, normal), normal)
         part = dr.select(found, dr.reinterpret_array(mi.UInt32, row.w), NOTHING)
+        if on_surface is not None:
+            met = on_surface.found
+            normal, part = dr.select(met, on_surface.normal, normal), dr.select(met, on_surface.part, part)
+            triangle = dr.select(met, on_surface.triangle + self._before_surface, triangle)
+            u, v = dr.select(met, on_surface.u, u), dr.select(met, on_surface.v, v)
+            found = found | met
         return Trace(found, t, normal, part, triangle, actor, u, v)
 
     def cast(self, rays: Rays, *, coherent: bool = False) -> Hits:
@@ -148,7 +187,7 @@ class RayScene:
             return Hits(np.zeros(0), empty, empty, empty, np.zeros((0, 3)))
         dr, mi = self.engine.dr, self.engine.mi
         start = float(rays.time.min())
-        self.set_window(start, float(rays.time.max()) - start)
+        self.set_window(start, float(rays.time.max()) - start, rays.middle_origin)
         origin = mi.Point3f((rays.origin - self.origin).T.astype(np.float32))
         direction = mi.Vector3f(rays.direction.T.astype(np.float32))
         limit = mi.Float(np.minimum(rays.max_range, 3e38).astype(np.float32))
@@ -165,7 +204,10 @@ class RayScene:
         normal = np.where(found[:, None], hit.normal.numpy().T.astype(np.float64), 0.0)
         distance = np.where(found, hit.t.numpy().astype(np.float64), np.inf)
         triangle = number(hit.triangle)
-        triangle = np.where(triangle >= 0, self._number[np.maximum(triangle, 0)], -1)
+        # Of a changing surface all triangles have an area; they come after those that may not.
+        beyond = triangle - self._before_surface
+        known = self._number[np.clip(triangle, 0, len(self._number) - 1)]
+        triangle = np.where(beyond >= 0, self._count + beyond, np.where(triangle >= 0, known, -1))
         return Hits(distance, triangle, number(hit.part), number(actor), normal)
 
 

@@ -10,21 +10,28 @@ from numpy.typing import NDArray
 from parhelion.core.pose import Floats, Pose
 from parhelion.rays.geometry import MovingTriangles, SceneGeometry, Triangles
 from parhelion.world.parts import WorldObject, WorldPart
+from parhelion.world.water_surface import WaterSurface, Waves, is_sheet, sheet_corners
 
 SENSOR_HEIGHT_M = 2.0
 """Height of a default viewpoint above the ground."""
 
 
-def assemble(objects: Iterable[WorldObject]) -> SceneGeometry:
-    """Standing objects merged into one soup; each actor a body of its own."""
+def assemble(objects: Iterable[WorldObject], water: Waves | None = None) -> SceneGeometry:
+    """Standing objects merged into one soup; each actor a body of its own; sheets of water raised by its waves."""
     standing: list[WorldPart] = []
     actors: list[MovingTriangles] = []
+    sheets: list[WorldPart] = []
     for item in objects:
-        if item.trajectory is None:
-            standing.extend(item.parts)
-        else:
+        if item.trajectory is not None:
             actors.append(MovingTriangles(merged(item.parts), item.trajectory))
-    return SceneGeometry(merged(standing), actors)
+        elif water is not None and is_sheet(item, water):
+            sheets.extend(item.parts)
+        else:
+            standing.extend(item.parts)
+    if water is None or not sheets:
+        return SceneGeometry(merged(standing), actors)
+    surface = WaterSurface(water, [(part.number, sheet_corners(part)) for part in sheets])
+    return SceneGeometry(merged(standing), actors, surface)
 
 
 def merged(parts: Sequence[WorldPart]) -> Triangles:

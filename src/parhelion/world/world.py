@@ -23,6 +23,7 @@ from parhelion.world.labels import LabelTable
 from parhelion.world.loaders import MESH_SUFFIXES, LoadedMesh, LoadedPart, Up, from_trimesh, load_mesh
 from parhelion.world.mesh import Mesh
 from parhelion.world.parts import DescribedShape, Origin, PartRows, PartTable, WorldObject, WorldPart, hidden_patterns
+from parhelion.world.water_surface import Waves, check_water
 
 if TYPE_CHECKING:
     import trimesh
@@ -60,6 +61,7 @@ class World:
         self._next_instance = 1
         self._viewpoint: Pose | None = None
         self._weather: Weather | None = None
+        self._water: Waves | None = None
         self._loaded_files: dict[tuple[Any, ...], LoadedMesh] = {}
         self._texture_rows: dict[tuple[Any, ...], tuple[int, Any]] = {}
         self._cache: dict[Any, Any] = {}
@@ -75,7 +77,9 @@ class World:
         materials: Mapping[str, MaterialLike] | None = None,
         **params: Any,
     ) -> World:
-        """A built-in world by name, a world file (.yaml), or a mesh file (.obj, .ply, .stl, .glb, ...).
+        """A built-in world by name, a world file (.yaml), a mesh file (.obj, .ply, .stl, .glb, ...), or a list.
+
+        Lists are layouts (.yaml, .json) and buildings of maps (.geojson); see `parhelion.world.procedural`.
 
         `seed` and `params` go to built-in worlds (a world file's own are overridden); for a mesh file `params` are
         those of `World.add`, and `materials` maps the file's material names to the library's.
@@ -83,7 +87,13 @@ class World:
         if not isinstance(source, (str, PathLike)):
             raise ConfigError(f"world: load takes a name or a path, got {type(source).__name__}")
         suffix = Path(source).suffix.lower()
-        if suffix in (".yaml", ".yml"):
+        if suffix in (".yaml", ".yml", ".json", ".geojson"):
+            from parhelion.world.procedural.files import is_list, load_listed
+
+            if is_list(source):
+                if materials is not None or seed is not None:
+                    raise ConfigError(f"{source}: a list of things takes neither seed nor materials")
+                return load_listed(source, params)
             from parhelion.world.file import load_world
 
             if materials is not None:
@@ -186,6 +196,15 @@ class World:
         if self._objects.get(item.index) is not item:
             raise ConfigError(f"world: {item!r} is not in this world")
         del self._objects[item.index]
+        self._changed()
+
+    def set_water(self, water: Any) -> None:
+        """Let waves run over the world's water: a `Water` of `parhelion.motion.water`, None for the sheets as they are.
+
+        What stands, is labelled 'water' and lies within 1 m of the water's level follows its surface, inside of its
+        own outline. Calm water leaves the sheets as they are. Rays then meet the waves of their own time.
+        """
+        self._water = check_water(water, self.objects)
         self._changed()
 
     def _insert(
@@ -331,10 +350,14 @@ class World:
         out until the world changes.
         """
         names = sensor or ("lidar",)
-        hidden = frozenset(i for i, item in self._objects.items() if item.hidden_from and item.hides_from(names))
-        if hidden not in self._cache:
-            self._cache[hidden] = assemble(item for i, item in self._objects.items() if i not in hidden)
-        scene: SceneGeometry = self._cache[hidden]
+        if names not in self._cache:
+            hidden = frozenset(i for i, item in self._objects.items() if item.hidden_from and item.hides_from(names))
+            if hidden not in self._cache:
+                self._cache[hidden] = assemble(
+                    (item for i, item in self._objects.items() if i not in hidden), self._water
+                )
+            self._cache[names] = self._cache[hidden]
+        scene: SceneGeometry = self._cache[names]
         return scene
 
     @property
@@ -360,7 +383,8 @@ class World:
         if self._viewpoint is not None:
             return self._viewpoint
         if "viewpoint" not in self._cache:
-            self._cache["viewpoint"] = default_viewpoint(self.geometry().static)
+            seen = [item for item in self._objects.values() if not item.hides_from(("lidar",))]
+            self._cache["viewpoint"] = default_viewpoint(assemble(seen).static)
         pose: Pose = self._cache["viewpoint"]
         return pose
 

@@ -99,19 +99,27 @@ class LidarOnDevice:
     def _vectors(self, values: NDArray[Any]) -> Any:
         return self.engine.mi.Vector3f(*(self.engine.table(column) for column in values.T))
 
-    def batches(self, target: Target, times: list[float], *, same_shots: bool) -> Iterator[tuple[int, int]]:
+    def batches(
+        self, target: Target, motions: list[Trajectory], times: list[float], *, same_shots: bool
+    ) -> Iterator[tuple[int, int]]:
         """First and last row of the scans that can share a launch.
 
         Moving bodies, and patterns that never repeat, are prepared for one start time: there, scans of other times
-        need launches of their own.
+        need launches of their own. Waves are prepared for one neighbourhood, too.
         """
         shots = self._shots.count if self._shots is not None else 1
         most = max(1, _SLOTS_PER_LAUNCH[self.engine.device] // max(1, shots * self.sub_rays.count))
-        one_time = target.scene.moving is not None or not same_shots
+        one_time = target.scene.changes or not same_shots
+        places: list[tuple[int, int] | None] = [None] * len(times)
+        if target.scene.surface is not None:
+            starts = [_place(motion, time) for motion, time in zip(motions, times, strict=True)]
+            places = [target.scene.neighbourhood(start) for start in starts]
         first = 0
         while first < len(times):
             last = first + 1
             while last < len(times) and last - first < most and (not one_time or times[last] == times[first]):
+                if places[last] != places[first]:
+                    break
                 last += 1
             yield first, last
             first = last
@@ -170,7 +178,7 @@ class LidarOnDevice:
     ) -> tuple[Beams, tuple[Any, Any]]:
         shots, _ = self._upload(table)
         duration = float(table.time.max(initial=0.0))
-        target.scene.set_window(times[0], duration)
+        target.scene.set_window(times[0], duration, _place(motions[0], times[0]))
         knots, count = motion_knots(motions, times, duration, target.scene.origin)
         if not np.all(np.isfinite(knots)):
             raise ConfigError("pose: the sensor's motion is not finite during the scan")
@@ -321,6 +329,11 @@ class LidarOnDevice:
         sigma = self.noise_sigma if self.noisy else 0.0
         shot_arrays = self._upload(table)[0]
         return digitise(self.engine, blocks, shot_arrays, shots, window, bin_size_m, pulse, sigma, stream, background)
+
+
+def _place(motion: Trajectory, time: float) -> NDArray[np.float64]:
+    """Where a sensor is at a time [s]: its position [m], shape (3,)."""
+    return motion.sample(np.array([time]))[0][0]
 
 
 def _reported_direction(table: ShotTable, encoder_step_deg: float) -> NDArray[np.float64]:

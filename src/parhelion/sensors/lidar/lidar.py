@@ -173,7 +173,7 @@ class Lidar:
         weather = world.weather
         # Weather is prepared for one time, too, where it changes.
         same_air = weather is None or weather.is_still
-        for batch in device.batches(target, times, same_shots=self._repeats and same_air):
+        for batch in device.batches(target, motions, times, same_shots=self._repeats and same_air):
             rows = slice(*batch)
             metadata = [
                 {

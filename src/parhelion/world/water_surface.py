@@ -1,0 +1,278 @@
+"""Waves on the water of a world, as the rays meet them: the world's sheets of water, raised by a `Water` of `motion`.
+
+The sheets keep their outline, so no quay is flooded and no canal grows. Inside it they are meshed anew, finest where
+the sensor is, and the mesh is lifted to the surface at the middle of each scan. Waves that a cell cannot show (shorter
+than three cells) are left out there. A mesh was chosen over following rays through the formula: the sum over hundreds
+of waves for every ray costs a hundred times more, and grazing rays, which are most of a ship's, need an acceleration
+structure anyway. Faces keep their flat normals: beams whose probes lie on one face need no further rays, and at
+grazing angles a face never leans away from a ray that met it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats
+from parhelion.rays.geometry import RaisedSurface, Triangles
+from parhelion.world.outline import Grading, Outline, graded_mesh
+from parhelion.world.parts import WorldObject, WorldPart
+
+LABEL = "water"
+"""Objects with this label are the water of a world."""
+FINEST_CELL_M = 0.25
+COARSEST_CELL_M = 16.0
+MOST_TRIANGLES = 40_000
+HALF_CELLS = 20
+"""Cells from the centre of a square of the mesh to its side."""
+LEVELS = 6
+"""Squares around the sensor, each twice as wide as the last; one more of large cells holds what lies beyond."""
+CELLS_PER_WAVE = 3.0
+"""Shorter waves are left out: drawn with straight lines they would be more wrong than left out."""
+FINE_CELLS_PER_WAVE = 16.0
+"""Beside the sensor, for the shortest waves that matter: lines then miss a crest by a 50th of its height."""
+SAME_LEVEL_M = 1.0
+"""Sheets whose mean height is farther than this from the water's level are other waters, and stay as they are."""
+_KEPT_MESHES = 16
+
+
+@runtime_checkable
+class Waves(Protocol):
+    """Water with waves: `GerstnerWater` and `OceanWater` of `parhelion.motion.water` are."""
+
+    level_m: float
+    """Mean height, z of the world [m]."""
+    components: Any
+    """Its waves: `amplitude_m` and `wave_number_1_m`, arrays of shape (n,)."""
+
+    def rising(
+        self,
+        corner: Sequence[float],
+        along: Sequence[float],
+        across: Sequence[float],
+        counts: tuple[int, int],
+        time: float,
+        shortest_m: float = 0.0,
+    ) -> tuple[Floats, Floats]:
+        """Heights [m] and their rates [m/s] at corner + i along + j across, without waves shorter than `shortest_m`."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Square:
+    """Which lattice points of one square the mesh needs."""
+
+    corner: tuple[float, float]
+    step: float
+    counts: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class _Mesh:
+    """The mesh about one place: all but the heights."""
+
+    plane: Floats
+    """Vertices (x, y) [m], shape (n, 2)."""
+    faces: NDArray[np.int32]
+    part: NDArray[np.uint32]
+    squares: tuple[_Square, ...]
+    rows: NDArray[np.int64]
+    """The lattice point of each vertex, numbered through all squares, shape (n,)."""
+    along_outline: tuple[NDArray[np.int64], Floats]
+    """For the first vertices, which lie on the outline: four lattice points about each, and their shares, (4, k)."""
+    corners: NDArray[np.int64]
+    """`faces` by column, shape (3, m)."""
+    slopes: Floats
+    """Slopes of each face by the heights of its corners: shape (2, 3, m) [1/m]."""
+
+
+class WaterSurface:
+    """The water of a world under waves. `at` gives its triangles about a place at a time."""
+
+    def __init__(self, water: Waves, sheets: Sequence[tuple[int, Floats]]) -> None:
+        """`sheets` are part numbers with the corners of their triangles, (m, 3, 2) [m], seen from above."""
+        self.water = water
+        self._parts = [(number, Outline.of(corners)) for number, corners in sheets]
+        self.outline = Outline(np.concatenate([outline.segments for _, outline in self._parts]))
+        self.cell_m = finest_cell(water)
+        self.most_triangles = MOST_TRIANGLES
+        self._meshes: OrderedDict[tuple[int, int], _Mesh] = OrderedDict()
+        lower, upper = self.outline.bounds
+        rise = float(np.sum(np.asarray(water.components.amplitude_m)))
+        self.bounds = np.append(lower, water.level_m - rise), np.append(upper, water.level_m + rise)
+
+    @property
+    def stride_m(self) -> float:
+        """Side of the squares of places that share one mesh [m]."""
+        return HALF_CELLS * self.cell_m
+
+    def neighbourhood(self, xyz: Floats) -> tuple[int, int]:
+        """The number of a place's square: the mesh is the same for all places in it."""
+        return int(np.floor(xyz[0] / self.stride_m)), int(np.floor(xyz[1] / self.stride_m))
+
+    def at(self, neighbourhood: tuple[int, int], time: float) -> RaisedSurface:
+        """The surface about a place at `time` [s]."""
+        mesh = self._mesh(neighbourhood)
+        height, rate = self._lattices(mesh, time)
+        z, rise = height[mesh.rows], rate[mesh.rows]
+        rows, weights = mesh.along_outline
+        z[: weights.shape[1]] = np.einsum("kn,kn->n", height[rows], weights)
+        rise[: weights.shape[1]] = np.einsum("kn,kn->n", rate[rows], weights)
+        slope = np.einsum("akm,km->am", mesh.slopes, z[mesh.corners])
+        normal = np.ones((len(mesh.faces), 3))
+        normal[:, :2] = -slope.T
+        normal /= np.sqrt(1.0 + slope[0] ** 2 + slope[1] ** 2)[:, None]
+        triangles = Triangles(np.column_stack([mesh.plane, z]), mesh.faces, mesh.part)
+        return RaisedSurface(triangles, normal, np.einsum("km->m", rise[mesh.corners]) / 3.0)
+
+    def _lattices(self, mesh: _Mesh, time: float) -> tuple[Floats, Floats]:
+        """Heights and their rates at the lattice points of all squares, in one row."""
+        longest = 2.0 * np.pi / float(np.min(self.water.components.wave_number_1_m))
+        heights, rates = [], []
+        for square in mesh.squares:
+            shortest, count = CELLS_PER_WAVE * square.step, square.counts[0] * square.counts[1]
+            if shortest > longest:
+                heights.append(np.full(count, self.water.level_m))
+                rates.append(np.zeros(count))
+                continue
+            step = square.step
+            height, rate = self.water.rising(square.corner, (step, 0.0), (0.0, step), square.counts, time, shortest)
+            heights.append(height.ravel())
+            rates.append(rate.ravel())
+        return np.concatenate(heights), np.concatenate(rates)
+
+    def _mesh(self, neighbourhood: tuple[int, int]) -> _Mesh:
+        if neighbourhood in self._meshes:
+            self._meshes.move_to_end(neighbourhood)
+            return self._meshes[neighbourhood]
+        cell = self.cell_m
+        mesh = self._build(neighbourhood, cell)
+        while len(mesh.faces) > MOST_TRIANGLES and cell < 64.0 * self.cell_m:
+            cell *= 2.0
+            mesh = self._build(neighbourhood, cell)
+        if len(mesh.faces) > MOST_TRIANGLES:
+            raise ConfigError(
+                f"water: the outline of the world's water needs {len(mesh.faces)} triangles, and {MOST_TRIANGLES} is "
+                "the most; give it a simpler one"
+            )
+        self._meshes[neighbourhood] = mesh
+        while len(self._meshes) > _KEPT_MESHES:
+            self._meshes.popitem(last=False)
+        return mesh
+
+    def _build(self, neighbourhood: tuple[int, int], cell: float) -> _Mesh:
+        lower, upper = self.outline.bounds
+        stride = self.stride_m
+        centre = ((neighbourhood[0] + 0.5) * stride, (neighbourhood[1] + 0.5) * stride)
+        grading = _grading(centre, cell, float(max(np.max(upper - centre), np.max(centre - lower))))
+        plane, faces, count = graded_mesh(self.outline, grading)
+        if not len(faces):
+            raise ConfigError("water: the world's water has no area")
+        part = self._part_of(plane[faces].mean(axis=1))
+        squares, rows, weights = _lookup(plane, grading)
+        on_outline = np.ascontiguousarray(rows[:count].T), np.ascontiguousarray(weights[:count].T)
+        corners = np.ascontiguousarray(faces.T).astype(np.int64)
+        return _Mesh(plane, faces, part, squares, rows[:, 0].copy(), on_outline, corners, _slopes(plane[faces]))
+
+    def _part_of(self, points: Floats) -> NDArray[np.uint32]:
+        """The part on whose sheet points lie, the first where sheets lap."""
+        part = np.full(len(points), self._parts[0][0], np.uint32)
+        if len(self._parts) > 1:
+            for number, outline in reversed(self._parts):
+                part[outline.winding(points) > 0] = number
+        return part
+
+
+def is_sheet(item: WorldObject, water: Waves) -> bool:
+    """Whether an object is a sheet of this water: it stands, is labelled water, and lies at the water's level."""
+    if item.label != LABEL or item.is_actor:
+        return False
+    height = np.concatenate([part.placed[:, 2] for part in item.parts])
+    return bool(abs(np.mean(height) - water.level_m) <= SAME_LEVEL_M)
+
+
+def check_water(water: Any, objects: Sequence[WorldObject]) -> Waves | None:
+    """The water as a world takes it: None where it has no waves, and an error where it cannot be laid on the world."""
+    if water is None or not hasattr(water, "rising"):
+        if water is not None:
+            raise ConfigError(f"world: water must be a Water of parhelion.motion.water, got {type(water).__name__}")
+        return None
+    if not isinstance(water, Waves):
+        return None
+    sheets = [item for item in objects if is_sheet(item, water)]
+    if not sheets:
+        raise ConfigError(
+            f"world: nothing that stands in it is labelled {LABEL!r} within {SAME_LEVEL_M:g} m of the water's level "
+            f"{water.level_m:g} m; add a sheet of water first"
+        )
+    for item in sheets:
+        if any(part.texture >= 0 for part in item.parts):
+            raise ConfigError(f"world: {item.name!r} has a texture, which water with waves cannot have")
+    return water
+
+
+def sheet_corners(part: WorldPart) -> Floats:
+    """Corners of a part's triangles seen from above, (m, 3, 2) [m]."""
+    return part.placed[part.mesh.faces][..., :2]
+
+
+def finest_cell(water: Waves) -> float:
+    """Cell [m] beside the sensor: 0.25 m times a power of two, that shows 99 % of the variance of the height."""
+    length = 2.0 * np.pi / np.asarray(water.components.wave_number_1_m, dtype=np.float64)
+    energy = np.asarray(water.components.amplitude_m, dtype=np.float64) ** 2
+    order = np.argsort(-length)
+    share = np.cumsum(energy[order]) / np.sum(energy)
+    shown = float(length[order][np.searchsorted(share, 0.99 - 1e-12)])
+    power = np.floor(np.log2(shown / FINE_CELLS_PER_WAVE / FINEST_CELL_M))
+    return float(np.clip(FINEST_CELL_M * 2.0**power, FINEST_CELL_M, COARSEST_CELL_M))
+
+
+def _grading(centre: tuple[float, float], cell: float, reach: float) -> Grading:
+    steps: list[float] = []
+    halves: list[float] = []
+    while not halves or halves[-1] < reach:
+        step = 2.0 * steps[-1] if steps else cell
+        while len(steps) == LEVELS and HALF_CELLS * step < reach:
+            step *= 2.0
+        steps.append(step)
+        halves.append(HALF_CELLS * step)
+    return Grading(centre, tuple(steps), tuple(halves))
+
+
+def _lookup(plane: Floats, grading: Grading) -> tuple[tuple[_Square, ...], NDArray[np.int64], Floats]:
+    """The lattice points needed, four rows of them for each vertex, and their weights: linear in x and in y."""
+    level = grading.level(plane)
+    squares = []
+    rows, weights, first = np.zeros((len(plane), 4), np.int64), np.zeros((len(plane), 4)), 0
+    for number, step in enumerate(grading.steps):
+        here = np.flatnonzero(level == number)
+        if not len(here):
+            continue
+        place = (plane[here] - np.array(grading.centre)) / step
+        below = np.floor(place + 1e-9)
+        share = np.clip(place - below, 0.0, 1.0)
+        low = below.min(axis=0)
+        cell = (below - low).astype(np.int64)
+        counts = (int(cell[:, 0].max()) + 2, int(cell[:, 1].max()) + 2)
+        corner = np.array(grading.centre) + low * step
+        squares.append(_Square((float(corner[0]), float(corner[1])), step, counts))
+        base = first + cell[:, 0] * counts[1] + cell[:, 1]
+        rows[here] = np.stack([base, base + counts[1], base + 1, base + counts[1] + 1], axis=1)
+        (x, y), (x0, y0) = share.T, 1.0 - share.T
+        weights[here] = np.stack([x0 * y0, x * y0, x0 * y, x * y], axis=1)
+        first += counts[0] * counts[1]
+    return tuple(squares), rows, weights
+
+
+def _slopes(corners: Floats) -> Floats:
+    """How the heights of a face's corners make its slopes: shape (2, 3, m), from corners (m, 3, 2)."""
+    x, y = corners[..., 0].T, corners[..., 1].T
+    ahead, behind = [1, 2, 0], [2, 0, 1]
+    twice = (x[1] - x[0]) * (y[2] - y[0]) - (x[2] - x[0]) * (y[1] - y[0])
+    return np.stack([y[ahead] - y[behind], x[behind] - x[ahead]]) / twice
