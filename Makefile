@@ -5,13 +5,17 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test bench lint docs clean
+.PHONY: demo test test-devkits bench lint docs clean
 
 demo: $(VENV)/.installed engine
 	$(BIN)/parhelion demo
 
 test: $(VENV)/.installed-dev engine
 	$(BIN)/python -m pytest
+
+# nuScenes' own development kit wants NumPy below 2, so it gets its own environment, too.
+test-devkits: $(VENV)-devkits/.installed engine-devkits
+	$(VENV)-devkits/bin/python -m pytest tests/devkits
 
 # The engines that ours is compared with pin other packages than the test extras do, so they get their own environment.
 bench: $(VENV)-bench/.installed engine-bench
@@ -26,14 +30,16 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-devkits site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # System libraries that no Python package carries: LLVM compiles the CPU kernels.
-.PHONY: engine engine-bench
+.PHONY: engine engine-bench engine-devkits
 engine:
 	@sh tools/ensure-engine.sh $(BIN)/python
 engine-bench:
 	@sh tools/ensure-engine.sh $(VENV)-bench/bin/python
+engine-devkits:
+	@sh tools/ensure-engine.sh $(VENV)-devkits/bin/python
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -49,6 +55,11 @@ $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 $(VENV)-bench/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-bench
 	$(VENV)-bench/bin/pip install --quiet --disable-pip-version-check -e '.[bench]'
+	touch $@
+
+$(VENV)-devkits/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-devkits
+	$(VENV)-devkits/bin/pip install --quiet --disable-pip-version-check -e '.[devkits]'
 	touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed

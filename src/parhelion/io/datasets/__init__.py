@@ -1,0 +1,1 @@
+"""Folders laid out as public data sets: KITTI odometry and object, SemanticKITTI, nuScenes."""
