@@ -127,13 +127,14 @@ class DepthTable:
         def step(k: Any, depth: Any, best: Any, where: Any) -> Any:
             number = mi.Float(k)
             middle, length = scale * (number * (number + 1.0) + 0.5), scale * (2.0 * number + 1.0)
-            passed = mi.Float(0.0)
+            passed, factors = mi.Float(0.0), {}
             for one in fields:
-                passed += one.extinction(frame, middle) * length
+                factors[one] = one.factor(frame, middle)
+                passed += one.mean * factors[one] * length
             dr.scatter(rows, mi.Vector2f(depth, passed), group * STEPS + k)
             if watched is not None:
                 dimmed = dr.exp(-2.0 * (depth + 0.5 * passed + other * middle)) / (middle * middle)
-                value = watched.factor(frame, middle) * dimmed
+                value = factors[watched] * dimmed
                 # Within the nearest metres the pulse is longer than the range: its echo there has a form of its own.
                 better = (middle > _NEAR_M) & (value > best)
                 best, where = dr.select(better, value, best), dr.select(better, middle, where)
