@@ -27,11 +27,16 @@ EXAMPLES = (
     "parhelion stream scenario.yaml --ros2 --cmd-vel husky            # /cmd_vel drives the vehicle husky",
     "parhelion stream scenario.yaml --ros2 --cmd-vel husky=/husky/cmd_vel --domain 7",
     "parhelion stream scenario.yaml --velodyne-udp                    # packets to 127.0.0.1:2368",
-    "parhelion stream scenario.yaml --ouster-udp 127.0.0.1:7502 --foxglove",
+    "parhelion stream scenario.yaml --ouster-udp 127.0.0.1:7502 --ouster-http 8088 --foxglove",
     "parhelion stream scenario.yaml --rclpy --interface any           # through the ROS 2 that is installed",
 )
 OPEN_LOOP_AHEAD_S, CLOSED_LOOP_AHEAD_S = 0.6, 0.2
-DEFAULT_TARGETS = {"--velodyne-udp": "127.0.0.1:2368", "--ouster-udp": "127.0.0.1:7502", "--foxglove": "8765"}
+DEFAULT_TARGETS = {
+    "--velodyne-udp": "127.0.0.1:2368",
+    "--ouster-udp": "127.0.0.1:7502",
+    "--ouster-http": "8088",
+    "--foxglove": "8765",
+}
 """Options whose value may be left out."""
 _TARGET = re.compile(r"(?:[A-Za-z0-9.-]*:)?\d{1,5}")
 
@@ -63,6 +68,7 @@ class Choices:
     reliable: bool
     velodyne_udp: str | None
     ouster_udp: str | None
+    ouster_http: str | None
     foxglove: str | None
     anywhere: bool
     ahead_s: float
@@ -99,7 +105,8 @@ def _ouster(scenario: Scenario, choices: Choices) -> Outlet:
     from parhelion.live.ouster_udp import OusterUdp
 
     host, port = _address("--ouster-udp", choices.ouster_udp)
-    return OusterUdp(scenario, host, port, port + 1, allow_remote=choices.anywhere)
+    http_port = None if choices.ouster_http is None else _address("--ouster-http", choices.ouster_http)[1]
+    return OusterUdp(scenario, host, port, port + 1, http_port=http_port, allow_remote=choices.anywhere)
 
 
 def _foxglove(scenario: Scenario, choices: Choices) -> Outlet:
@@ -139,6 +146,9 @@ def stream(
     ouster_udp: Annotated[
         str | None, typer.Option("--ouster-udp", metavar="[HOST:PORT]", help="Send an Ouster's packets.")
     ] = None,
+    ouster_http: Annotated[
+        str | None, typer.Option("--ouster-http", metavar="[PORT]", help="Serve its metadata, as the sensor does.")
+    ] = None,
     foxglove: Annotated[
         str | None, typer.Option("--foxglove", metavar="[PORT]", help="Serve Foxglove on this machine.")
     ] = None,
@@ -166,12 +176,16 @@ def stream(
     """
     if ahead is None:
         ahead = CLOSED_LOOP_AHEAD_S if cmd_vel else OPEN_LOOP_AHEAD_S
-    choices = Choices(ros2, rclpy, domain, interface, reliable, velodyne_udp, ouster_udp, foxglove, anywhere, ahead)
+    choices = Choices(
+        ros2, rclpy, domain, interface, reliable, velodyne_udp, ouster_udp, ouster_http, foxglove, anywhere, ahead
+    )
     chosen = {name: make for name, (asked, make) in OUTLETS.items() if asked(choices)}
     if not chosen:
         raise typer.BadParameter("say where to stream, as with --ros2", param_hint="SCENARIO")
     if (cmd_vel or wait) and "ROS 2" not in chosen:
         raise typer.BadParameter("needs --ros2 or --rclpy", param_hint="--cmd-vel" if cmd_vel else "--wait")
+    if ouster_http and not ouster_udp:
+        raise typer.BadParameter("needs --ouster-udp", param_hint="--ouster-http")
     if speed != 1.0 and (velodyne_udp or ouster_udp):
         raise typer.BadParameter("packets of sensors are sent at their own times, so at speed 1", param_hint="--speed")
     from parhelion.live.pacing import Stream
@@ -226,11 +240,12 @@ def _wait(outlet: Any, seconds: float) -> None:
 
 
 def _tell_start(choices: Choices, names: list[str], controls: list[Any]) -> None:
+    http = choices.ouster_http
     for name in names:
         where = {
             "ROS 2": f"domain {choices.domain} on {choices.interface}",
             "Velodyne UDP": choices.velodyne_udp,
-            "Ouster UDP": choices.ouster_udp,
+            "Ouster UDP": f"{choices.ouster_udp}{f', metadata at port {http}' if http else ''}",
             "Foxglove": f"port {choices.foxglove}",
         }[name]
         screen.say(f"{name}: {where}")
