@@ -1,0 +1,178 @@
+"""A scenario live in Foxglove: a WebSocket server on this machine that the app connects to.
+
+    server = FoxgloveServer(scenario)           # in the app: Open connection, ws://127.0.0.1:8765
+    for step in scenario:
+        server.take(step)
+    server.close()
+
+Any number of clients may come and go; those that come late get the scene, too.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time as wall
+from typing import Any
+
+from parhelion.core.errors import ConfigError
+from parhelion.scenario.foxglove_feed import CLOCK, LATCHED, FoxgloveFeed
+from parhelion.scenario.foxglove_messages import Channels, FoxgloveMessage, need_foxglove
+from parhelion.scenario.scenario import Scenario, Step
+
+LOOPBACK = "127.0.0.1"
+PORT = 8765
+BATCH_S = 0.1
+"""Simulated time [s] whose messages are made together."""
+_QUEUE_BYTES = 256 << 20
+_FEWEST, _MOST = 128, 1024
+_GRACE_S = 0.3
+_POINT_BYTES = 64
+"""About what a point takes with all its fields."""
+
+
+class FoxgloveServer:
+    """Serves the messages of a scenario to Foxglove.
+
+    A client that reads too slowly loses the oldest messages that wait for it, and holds up nobody. A scenario that
+    begins anew goes on in time.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        host: str = LOOPBACK,
+        port: int = PORT,
+        *,
+        allow_remote: bool = False,
+        batch_s: float = BATCH_S,
+    ) -> None:
+        """`port` 0 takes any that is free; see `port`. Addresses beyond this machine need `allow_remote`."""
+        self.host = _checked_host(host, allow_remote)
+        if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65535:
+            raise ConfigError(f"port: must be a whole number from 0 to 65535, got {port!r}")
+        foxglove = need_foxglove()
+        self._scenario = scenario
+        self._rounds, self._epoch_s = 0, 0.0
+        self._feed = FoxgloveFeed(scenario, batch_s=batch_s)
+        self._stepwise = False
+        self._latched = {message.topic: message for message in self._feed.first()}
+        # Channels let go of their sinks with the context, so it is kept.
+        self._context = foxglove.Context()
+        # Channels exist before anyone can connect: a client sees all topics at once.
+        self._channels = Channels(self._context, self._feed.topics)
+        try:
+            self._server: Any = foxglove.start_server(
+                name=scenario.settings.name or "parhelion",
+                host=self.host,
+                port=port,
+                capabilities=[foxglove.Capability.Time],
+                server_listener=_listener(self),
+                context=self._context,
+                message_backlog_size=_backlog(scenario),
+            )
+        except RuntimeError as error:
+            self._channels.close()
+            raise _cannot_serve(self.host, port, error) from None
+        self.port = int(self._server.port)
+        """The port that clients connect to."""
+
+    @property
+    def url(self) -> str:
+        """What to give to Foxglove's 'Open connection'."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"ws://{host}:{self.port}"
+
+    # ---- sending -------------------------------------------------------------------------------------------------
+
+    def take(self, step: Step | FoxgloveMessage) -> None:
+        """Send what a step gave, or one message that `prepare` made of it."""
+        if isinstance(step, FoxgloveMessage):
+            self._send(step)
+            return
+        self._stepwise = True
+        for _, message in self.prepare(step):
+            self._send(message)
+
+    def prepare(self, step: Step) -> list[tuple[float, FoxgloveMessage]]:
+        """Messages that are complete with a step, and when each is to be sent [s]."""
+        if step.number == 0:
+            self._epoch_s = self._rounds * self._scenario.steps * self._scenario.settings.step_s
+            self._feed.restart(self._epoch_s)
+            self._rounds += 1
+        return self._timed(self._feed.of(step))
+
+    def rest(self) -> list[tuple[float, FoxgloveMessage]]:
+        """Messages that were still held back, after the last step."""
+        return self._timed(self._feed.last())
+
+    def close(self) -> None:
+        """Send what is held back and end; clients are disconnected. Closing twice does no harm."""
+        server, self._server = self._server, None
+        if server is None:
+            return
+        if self._stepwise:
+            for message in self._feed.last():
+                self._log(server, message)
+        if self._channels.heard:
+            wall.sleep(_GRACE_S)  # the SDK drops what still waits when it stops, and does not say whether any does
+        self._channels.close()
+        server.stop()
+
+    def _timed(self, messages: list[FoxgloveMessage]) -> list[tuple[float, FoxgloveMessage]]:
+        return [(1e-9 * message.time_ns - self._epoch_s, message) for message in messages]
+
+    def _send(self, message: FoxgloveMessage) -> None:
+        server = self._server
+        if server is None:
+            raise ConfigError(f"{self.url}: the server is closed already")
+        self._log(server, message)
+
+    def _log(self, server: Any, message: FoxgloveMessage) -> None:
+        if message.topic == CLOCK:
+            server.broadcast_time(message.time_ns)
+        self._channels.log(message)
+
+    def tell_again(self, topic: str) -> None:
+        """What was told once on a topic, for somebody who just came; the others get the same again."""
+        message = self._latched.get(topic)
+        if message is not None:
+            self._channels.log(message)
+
+
+def _listener(server: FoxgloveServer) -> Any:
+    """Hears of clients that subscribe."""
+    from foxglove.websocket import ServerListener
+
+    class Listener(ServerListener):  # type: ignore[misc]  # the package is optional, so its types are not known
+        def on_subscribe(self, client: Any, channel: Any) -> None:
+            if channel.topic in LATCHED:
+                server.tell_again(channel.topic)
+
+    return Listener()
+
+
+def _checked_host(host: str, allow_remote: bool) -> str:
+    try:
+        address = ipaddress.ip_address(LOOPBACK if host == "localhost" else host)
+    except ValueError:
+        raise ConfigError(f"host: must be an address such as {LOOPBACK}, got {host!r}") from None
+    if not address.is_loopback and not allow_remote:
+        raise ConfigError(
+            f"host: {host} is beyond this machine; Foxglove is served on {LOOPBACK} unless serving anywhere is allowed "
+            "(allow_remote=True, --anywhere)"
+        )
+    return str(address)
+
+
+def _backlog(scenario: Scenario) -> int:
+    """How many messages may wait for a slow client, so that clouds do not fill the memory."""
+    largest = max((len(scanner.lidar.shots(0.0)) for scanner in scenario.scanners), default=1) * _POINT_BYTES
+    return min(max(_QUEUE_BYTES // largest, _FEWEST), _MOST)
+
+
+def _cannot_serve(host: str, port: int, error: RuntimeError) -> ConfigError:
+    text = str(error)
+    if "in use" in text:
+        return ConfigError(f"port: {port} on {host} is in use already; choose another one, or end what uses it")
+    reason = text.rpartition("Failed to bind port:")[2].strip()
+    return ConfigError(f"Foxglove cannot be served on {host}:{port} ({reason})")

@@ -1,0 +1,285 @@
+"""A scenario as Foxglove sees it: the messages of every step, for a live server and for recordings alike.
+
+    feed = FoxgloveFeed(scenario)
+    channels = Channels(context, feed.topics)
+    for message in feed.first():            # the scene, where sensors are mounted, what numbers mean
+        channels.log(message)
+    for step in scenario:
+        for message in feed.of(step):       # clouds, samples, truth, transforms, boxes, clock
+            channels.log(message)
+
+Topics and frames have the names that they have in ROS. A scan is stamped with the time of its first shot and sent when
+its last shot is over; its points are as measured, each in the sensor's frame at its own shot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats
+from parhelion.core.records import ORIGINS, Scan
+from parhelion.scenario.boxes import BoxTruth
+from parhelion.scenario.foxglove_messages import (
+    TIME_SCHEMA,
+    FoxgloveMessage,
+    as_json,
+    cloud_message,
+    json_schema,
+    need_foxglove,
+    samples_content,
+    samples_schema,
+    time_fields,
+    transforms_message,
+)
+from parhelion.scenario.foxglove_scene import boxes_update, moving, pose_of, scene_update, timestamp
+from parhelion.scenario.ros_names import MAP, check_distinct, sensor_names, vehicle_names
+from parhelion.scenario.wheel_stream import WheelStream
+
+if TYPE_CHECKING:
+    from parhelion.scenario.scenario import Scenario, Step
+    from parhelion.scenario.sensors import SamplerOnBoard, ScannerOnBoard
+
+SCENE, BOXES, TF, TF_STATIC, CLOCK, NAMES = "/scene", "/boxes", "/tf", "/tf_static", "/clock", "/names"
+LATCHED = (SCENE, TF_STATIC, NAMES)
+"""Topics that are told once, and again to whoever comes later."""
+TRUTH_PERIOD_S = 0.02
+"""Truth, transforms and clock are told this often, or once a step where steps are longer."""
+BOXES_PERIOD_S = 0.1
+PATH_PERIOD_S = 0.5
+"""How often the way so far is told; it has a place for each `TRUTH_PERIOD_S`, or fewer once there are many."""
+MOST_PATH_POSES = 1000
+
+
+class FoxgloveFeed:
+    """Turns the steps of a scenario into messages, in the order of time."""
+
+    def __init__(self, scenario: Scenario, *, epoch_s: float = 0.0, batch_s: float = 0.0) -> None:
+        """`epoch_s` [s] is the time at the scenario's start.
+
+        With `batch_s` [s] messages are held back and given together for so long a time, which costs much less.
+        """
+        need_foxglove()
+        if not (np.isfinite(batch_s) and batch_s >= 0.0):
+            raise ConfigError(f"batch_s: must be finite and not negative, got {batch_s!r}")
+        self.scenario = scenario
+        self._batch_s = batch_s
+        self._sensors = sensor_names(scenario, {}, {}, flat_as_scan=False)
+        self._vehicles = vehicle_names(scenario, {}, {})
+        self._moving = moving(scenario.world)
+        self._boxes = BoxTruth(scenario.world, mobility=("movable", "dynamic"), sensor=())
+        self._colours: dict[str, Floats] = {}
+        self.topics = self._schemas()
+        """What is told on each topic, as schemas of the SDK."""
+        frames = [self._sensors[sensor.name].frame for sensor in self._framed()]
+        check_distinct(
+            [*(named.topic for named in self._sensors.values()), SCENE, BOXES, TF, TF_STATIC, CLOCK, NAMES],
+            [MAP, *(vehicle.frame for vehicle in self._vehicles.values()), *frames],
+        )
+        self.restart(epoch_s)
+
+    def restart(self, epoch_s: float = 0.0) -> None:
+        """Begin anew, with the scenario, which starts at the time `epoch_s` [s]."""
+        if not (np.isfinite(epoch_s) and epoch_s >= 0.0):
+            raise ConfigError(f"epoch_s: must be finite and not negative, got {epoch_s!r}")
+        self._epoch_ns = round(epoch_s * 1e9)
+        self._held: list[FoxgloveMessage] = []
+        self._asked, self._now = 0.0, 0.0
+        self._truth_due, self._boxes_due = _Due(TRUTH_PERIOD_S), _Due(BOXES_PERIOD_S)
+        self._truth_at: list[float] = []
+        self._boxes_at: list[float] = []
+        self._path_due = _Due(PATH_PERIOD_S)
+        self._paths: dict[str, _Path] = {name: _Path() for name in self._vehicles}
+        self._wheels = {
+            sampler.name: WheelStream(sampler, self.scenario.seed)
+            for sampler in self.scenario.samplers
+            if sampler.entry.type == "odometry"
+        }
+
+    def stamp(self, time_s: float) -> int:
+        """A time of the scenario [s] as messages have it [ns]."""
+        return self._epoch_ns + round(time_s * 1e9)
+
+    def _framed(self) -> list[ScannerOnBoard | SamplerOnBoard]:
+        """Sensors with a frame of their own; what odometry says is of its vehicle's."""
+        return [sensor for sensor in self.scenario.sensors if sensor.entry.type != "odometry"]
+
+    def _schemas(self) -> dict[str, Any]:
+        from foxglove.messages import FrameTransforms, PoseInFrame, PosesInFrame, SceneUpdate
+        from foxglove.messages import PointCloud as CloudMessage
+
+        found = {
+            SCENE: SceneUpdate.get_schema(),
+            BOXES: SceneUpdate.get_schema(),
+            TF: FrameTransforms.get_schema(),
+            TF_STATIC: FrameTransforms.get_schema(),
+            CLOCK: json_schema("parhelion.Clock", {"timestamp": TIME_SCHEMA}),
+            NAMES: json_schema("parhelion.Names", {key: {"type": "object"} for key in self._names()}),
+        }
+        for scanner in self.scenario.scanners:
+            found[self._sensors[scanner.name].topic] = CloudMessage.get_schema()
+        for sampler in self.scenario.samplers:
+            example = sampler.run(0.0, 1.0 / sampler.sensor.rate_hz, self.scenario.seed)
+            found[self._sensors[sampler.name].topic] = samples_schema(example)
+        for vehicle in self._vehicles.values():
+            found[f"{vehicle.topic}/ground_truth/pose"] = PoseInFrame.get_schema()
+            found[f"{vehicle.topic}/ground_truth/path"] = PosesInFrame.get_schema()
+        return found
+
+    def _names(self) -> dict[str, dict[str, str]]:
+        """Words for the numbers in coded fields of clouds."""
+        world = self.scenario.world
+        tables = {
+            "label": world.label_names,
+            "material": dict(enumerate(material.name for material in world.materials)),
+            "origin": dict(enumerate(ORIGINS)),
+        }
+        return {field: {str(number): word for number, word in table.items()} for field, table in tables.items()}
+
+    # ---- what is told when ---------------------------------------------------------------------------------------
+
+    def first(self) -> list[FoxgloveMessage]:
+        """What is told once, at the start."""
+        at = self.stamp(0.0)
+        placed = []
+        for sensor in self._framed():
+            parent = MAP if sensor.entry.vehicle is None else self._vehicles[sensor.entry.vehicle].frame
+            mount = sensor.mount
+            placed.append((parent, self._sensors[sensor.name].frame, mount.xyz, mount.quat_xyzw))
+        return [
+            FoxgloveMessage(SCENE, at, scene_update(self.scenario.world, MAP, at)),
+            FoxgloveMessage(TF_STATIC, at, transforms_message(placed, at)),
+            FoxgloveMessage(NAMES, at, as_json(self._names())),
+        ]
+
+    def of(self, step: Step) -> list[FoxgloveMessage]:
+        """Messages that are complete with a step, in the order of time; steps come one after the other."""
+        scanners = {scanner.name: scanner for scanner in self.scenario.scanners}
+        for name, scans in step.scans.items():
+            self._held += [self._cloud(scanners[name], scan) for _, scan in scans]
+        if step.number == 0:
+            self._note(0.0)
+        self._note(step.time)
+        self._now = step.time
+        return self.last() if self._now - self._asked >= self._batch_s - 1e-9 else []
+
+    def _note(self, time_s: float) -> None:
+        if self._truth_due(time_s):
+            self._truth_at.append(time_s)
+        if self._boxes_due(time_s):
+            self._boxes_at.append(time_s)
+
+    def last(self) -> list[FoxgloveMessage]:
+        """The messages that are still held back, after the last step."""
+        if self._now > self._asked:
+            for sampler in self.scenario.samplers:
+                self._held += self._samples(sampler, self._asked, self._now)
+            self._held += self._truth(self._truth_at)
+            self._held += [self._boxes_message(time_s) for time_s in self._boxes_at]
+            self._truth_at, self._boxes_at = [], []
+        self._asked = self._now
+        found, self._held = self._held, []
+        return sorted(found, key=lambda message: message.time_ns)
+
+    # ---- clouds --------------------------------------------------------------------------------------------------
+
+    def _cloud(self, scanner: ScannerOnBoard, scan: Scan) -> FoxgloveMessage:
+        named = self._sensors[scanner.name]
+        over = self.stamp(scan.start_time + float(scan.shots.time.max(initial=0.0)))
+        # Packed when it is sent: many megabytes need not be made where nobody listens.
+        return FoxgloveMessage(
+            named.topic, over, partial(cloud_message, scan, named.frame, self.stamp(scan.start_time))
+        )
+
+    # ---- small sensors -------------------------------------------------------------------------------------------
+
+    def _samples(self, sampler: SamplerOnBoard, start: float, end: float) -> Iterator[FoxgloveMessage]:
+        named = self._sensors[sampler.name]
+        if sampler.entry.type == "odometry":
+            samples = self._wheels[sampler.name].until(end)
+        else:
+            samples = sampler.run(start, end - start, self.scenario.seed)
+        if samples is None:
+            return
+        for time_s, content in samples_content(samples):
+            if time_s >= sampler.entry.phase_s - 1e-9:
+                at = self.stamp(time_s)
+                body = as_json({"timestamp": time_fields(at), "frame_id": named.frame, **content})
+                yield FoxgloveMessage(named.topic, at, body)
+
+    # ---- truth ---------------------------------------------------------------------------------------------------
+
+    def _truth(self, times: list[float]) -> Iterator[FoxgloveMessage]:
+        from foxglove.messages import PoseInFrame
+
+        if not times:
+            return
+        asked = np.array(times)
+        places = {name: self.scenario.body(name).state(asked) for name in self._vehicles}
+        actors = [(frame, *motion.sample(asked)) for frame, motion in self._moving]
+        for row, time_s in enumerate(times):
+            at, tell_path = self.stamp(time_s), self._path_due(time_s)
+            moved = [(MAP, frame, xyz[row], quat[row]) for frame, xyz, quat in actors]
+            yield FoxgloveMessage(CLOCK, at, as_json({"timestamp": time_fields(at)}))
+            for name, vehicle in self._vehicles.items():
+                xyz, quat = places[name].xyz[row], places[name].quat_xyzw[row]
+                moved.append((MAP, vehicle.frame, xyz, quat))
+                pose = PoseInFrame(timestamp=timestamp(at), frame_id=MAP, pose=pose_of(xyz, quat))
+                yield FoxgloveMessage(f"{vehicle.topic}/ground_truth/pose", at, pose.encode())
+                self._paths[name].add(xyz, quat)
+                if tell_path:
+                    path = self._paths[name].message(at)
+                    yield FoxgloveMessage(f"{vehicle.topic}/ground_truth/path", at, path)
+            if moved:
+                yield FoxgloveMessage(TF, at, transforms_message(moved, at))
+
+    def _boxes_message(self, time_s: float) -> FoxgloveMessage:
+        boxes = self._boxes.at(time_s)
+        if any(box.label not in self._colours for box in boxes):
+            from parhelion.pictures.style import label_colours
+
+            words = self.scenario.world.label_names
+            self._colours = {words[number]: colour for number, colour in label_colours(words).items()}
+        at = self.stamp(time_s)
+        return FoxgloveMessage(BOXES, at, boxes_update(boxes, self._colours, MAP, at))
+
+
+class _Due:
+    """Picks, of times that rise, about one a period."""
+
+    def __init__(self, period_s: float) -> None:
+        self._period_s, self._next = period_s, 0.0
+
+    def __call__(self, time_s: float) -> bool:
+        if time_s < self._next - 1e-9:
+            return False
+        self._next = (np.floor(time_s / self._period_s + 1e-6) + 1.0) * self._period_s
+        return True
+
+
+class _Path:
+    """Where a vehicle was; of a long way every second, fourth, ... place is kept."""
+
+    def __init__(self) -> None:
+        self._poses: list[Any] = []
+        self._every, self._count = 1, 0
+
+    def add(self, xyz: Floats, quat_xyzw: Floats) -> None:
+        self._latest = pose_of(xyz, quat_xyzw)
+        if self._count % self._every == 0:
+            self._poses.append(self._latest)
+        self._count += 1
+        if len(self._poses) > MOST_PATH_POSES:
+            self._poses, self._every = self._poses[::2], 2 * self._every
+
+    def message(self, time_ns: int) -> bytes:
+        from foxglove.messages import PosesInFrame
+
+        ends_here = self._poses[-1] is self._latest
+        poses = self._poses if ends_here else [*self._poses, self._latest]
+        encoded: bytes = PosesInFrame(timestamp=timestamp(time_ns), frame_id=MAP, poses=poses).encode()
+        return encoded

@@ -1,0 +1,184 @@
+"""Single messages of Foxglove, made from clouds, samples and poses, and the channels that carry them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import MissingDependencyError
+from parhelion.core.inertial import Samples, units
+from parhelion.core.pose import Floats
+from parhelion.core.records import PointCloud
+from parhelion.io.columns import as_rows, numeric, split
+from parhelion.scenario.foxglove_scene import pose_of, timestamp
+
+INSTALL = "Foxglove needs the package foxglove-sdk: pip install 'parhelion[view]'"
+TIME_SCHEMA = {"type": "object", "properties": {"sec": {"type": "integer"}, "nsec": {"type": "integer"}}}
+_NUMBER = {"type": "number"}
+_SPELLING = {"rgb": ("red", "green", "blue")}
+
+
+@dataclass(frozen=True)
+class FoxgloveMessage:
+    """One message: what it says, or how to find out."""
+
+    topic: str
+    time_ns: int
+    """When it is told [ns]."""
+    body: bytes | Callable[[], bytes]
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes."""
+        return self.body if isinstance(self.body, bytes) else self.body()
+
+
+def need_foxglove() -> Any:
+    """The package foxglove, or an error that says how to get it."""
+    try:
+        import foxglove
+    except ImportError:
+        raise MissingDependencyError(INSTALL) from None
+    return foxglove
+
+
+class Channels:
+    """The topics of a feed in a context of Foxglove's SDK."""
+
+    def __init__(self, context: Any, topics: Mapping[str, Any]) -> None:
+        foxglove = need_foxglove()
+        self._channels: dict[str, Any] = {}
+        for topic, schema in topics.items():
+            encoding = "json" if schema.encoding == "jsonschema" else schema.encoding
+            self._channels[topic] = foxglove.Channel(topic, message_encoding=encoding, schema=schema, context=context)
+
+    def log(self, message: FoxgloveMessage) -> None:
+        """Tell a message to all who listen; nothing is made where nobody does."""
+        channel = self._channels[message.topic]
+        if channel.has_sinks():
+            # At 0 a chunk of a recording would pass for one without messages.
+            channel.log(message.data, log_time=max(message.time_ns, 1))
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens to any of them."""
+        return any(channel.has_sinks() for channel in self._channels.values())
+
+    def close(self) -> None:
+        """Take the topics back."""
+        for channel in self._channels.values():
+            channel.close()
+
+
+def cloud_message(cloud: PointCloud, frame: str, time_ns: int) -> bytes:
+    """A cloud with all its fields, fields of several columns as `velocity_x` and so on."""
+    from foxglove.messages import PackedElementField, PackedElementFieldNumericType
+    from foxglove.messages import PointCloud as CloudMessage
+
+    rows = as_rows(split(cloud, Path(frame), _stored, _SPELLING).columns)
+    assert rows.dtype.fields is not None
+    packed = [
+        PackedElementField(
+            name=name, offset=offset, type=getattr(PackedElementFieldNumericType, kind.name.capitalize())
+        )
+        for name, (kind, offset, *_) in rows.dtype.fields.items()
+    ]
+    message = CloudMessage(
+        timestamp=timestamp(time_ns),
+        frame_id=frame,
+        pose=pose_of(np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])),
+        point_stride=rows.itemsize,
+        fields=packed,
+        data=rows.tobytes(),
+    )
+    encoded: bytes = message.encode()
+    return encoded
+
+
+def _stored(values: NDArray[Any]) -> NDArray[Any] | None:
+    """A column in a type that Foxglove knows: whole numbers of 8 bytes it does not."""
+    plain = numeric(values)
+    return plain.astype("<f8") if plain is not None and plain.dtype.kind in "iu" and plain.itemsize == 8 else plain
+
+
+def transforms_message(placed: list[tuple[str, str, Floats, Floats]], time_ns: int) -> bytes:
+    """Where frames are: parent, child, position [m] and orientation of each."""
+    from foxglove.messages import FrameTransform, FrameTransforms, Quaternion, Vector3
+
+    at = timestamp(time_ns)
+    found = []
+    for parent, child, xyz, quat in placed:
+        x, y, z = xyz.tolist()
+        qx, qy, qz, qw = quat.tolist()
+        found.append(
+            FrameTransform(
+                timestamp=at,
+                parent_frame_id=parent,
+                child_frame_id=child,
+                translation=Vector3(x=x, y=y, z=z),
+                rotation=Quaternion(x=qx, y=qy, z=qz, w=qw),
+            )
+        )
+    encoded: bytes = FrameTransforms(transforms=found).encode()
+    return encoded
+
+
+def as_json(content: dict[str, Any]) -> bytes:
+    """A message in JSON."""
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
+
+
+def time_fields(time_ns: int) -> dict[str, int]:
+    """A time [ns] as messages in JSON have it."""
+    return {"sec": time_ns // 10**9, "nsec": time_ns % 10**9}
+
+
+def json_schema(name: str, properties: dict[str, Any]) -> Any:
+    """The schema of messages in JSON."""
+    from foxglove import Schema
+
+    content = {"title": name, "type": "object", "properties": properties}
+    return Schema(name=name, encoding="jsonschema", data=json.dumps(content).encode())
+
+
+# ---- samples ---------------------------------------------------------------------------------------------------------
+
+
+def samples_schema(samples: Samples) -> Any:
+    """The schema of one sample of a small sensor, with units and frames."""
+    told = units(samples)
+    properties: dict[str, Any] = {"timestamp": TIME_SCHEMA, "frame_id": {"type": "string"}}
+    for name, axes in _sample_fields(samples).items():
+        kind: dict[str, Any] = _NUMBER
+        if axes:
+            kind = {"type": "object", "properties": dict.fromkeys(axes, _NUMBER)}
+        elif getattr(samples, name).ndim > 1:
+            kind = {"type": "array", "items": _NUMBER}
+        unit, frame = told[name]
+        properties[name] = {**kind, "description": f"[{unit}] {frame}".strip()}
+    return json_schema(f"parhelion.{type(samples).__name__}", properties)
+
+
+def samples_content(samples: Samples) -> Iterator[tuple[float, dict[str, Any]]]:
+    """Time [s] and fields of each sample; vectors by their axes."""
+    axes = _sample_fields(samples)
+    columns = [getattr(samples, name).tolist() for name in axes]
+    for time_s, *values in zip(samples.time.tolist(), *columns, strict=True):
+        pairs = zip(axes.items(), values, strict=True)
+        yield time_s, {name: dict(zip(of, value, strict=True)) if of else value for (name, of), value in pairs}
+
+
+def _sample_fields(samples: Samples) -> dict[str, str]:
+    """Fields with a row a sample, the time left out, and the axes of those that are vectors in space."""
+    found = {}
+    for one in fields(samples):
+        shape = one.metadata.get("shape", ())
+        if shape[:1] == ("n",) and one.name != "time" and getattr(samples, one.name) is not None:
+            found[one.name] = {("n", 3): "xyz", ("n", 4): "xyzw"}.get(shape, "")
+    return found
