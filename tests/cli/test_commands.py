@@ -247,6 +247,10 @@ def test_demo_writes_all_its_files(run, tmp_path: Path) -> None:
     imu = np.loadtxt(folder / "imu.csv", delimiter=",", skiprows=1)
     assert imu.shape[0] == 20
     assert np.mean(imu[:, 3]) == pytest.approx(9.8, abs=0.5)
+    from parhelion.io.ros import BagReader
+
+    counts = {name: topic.count for name, topic in BagReader(folder / "bag").topics.items()}
+    assert (counts["/velodyne_points"], counts["/imu/data"], counts["/tf_static"]) == (2, 20, 1)
     assert (folder / "demo.png").read_bytes().startswith(b"\x89PNG")
     report = (folder / "report.html").read_text()
     assert f"{sum(map(len, clouds)):,}".replace(",", " ") in report

@@ -38,6 +38,7 @@ DRIVE: dict[str, Any] = {
     "seed": 7,
     "duration_s": 0.5,
     "world": "yard.yaml",
+    "report": False,
     "weather": {"rain_rate_mm_h": 20},
     "vehicles": [
         {"name": "husky", "model": "clearpath/husky", "follow": {"points": [[5, 0, 0], [5, 5, 0]], "speed_m_s": 0.9},
@@ -262,3 +263,21 @@ def test_any_wrong_value_gives_a_sentence_or_a_scenario(folder: Path, place: tup
         said = str(error)
     assert said
     assert "\n" not in said
+
+
+def test_a_vehicle_is_hidden_from_its_own_lidar_alone_whatever_that_is_called(folder: Path) -> None:
+    body = {"shape": {"kind": "box", "size_m": [4.0, 2.0, 1.5]}, "label": "car"}
+    place = {"fixed": {"xyz": [0.0, 0.0, 0.75]}}
+    fields = {
+        "duration_s": 0.2, "world": "test-range", "outputs": [], "report": False,
+        "vehicles": [{"name": "car", "motion": place, "body": body}],
+        "sensors": [
+            {"name": "lidar", "type": "lidar", "model": "velodyne/vlp-16", "vehicle": "car"},
+            {"name": "beside", "type": "lidar", "model": "velodyne/vlp-16", "mount": {"xyz": [6.0, 0.0, 1.0]}},
+        ],
+    }  # fmt: skip
+    scenario = Scenario.from_mapping(fields, folder)
+    own, other = (scanner.scan(scenario.world, 0, 0) for scanner in scenario.scanners)
+    car = next(number for number, name in other.names["label"].items() if name == "car")
+    assert np.count_nonzero(other.label == car) > 100
+    assert np.count_nonzero(own.label == car) == 0

@@ -32,6 +32,7 @@ LIVING: dict[str, Any] = {
     "world": "yard.yaml",
     "boxes": "nuscenes",
     "outputs": [],
+    "report": False,
     "vehicles": [
         {"name": "rover", "model": "clearpath/husky", "follow": {"points": [[5, 0, 0]], "speed_m_s": 0.9},
          "urdf": {"file": "rover_description/urdf/rover.urdf", "pose": {"xyz": [0, 0, 0.5]}, "label": "robot",

@@ -52,12 +52,14 @@ def demo(
     """Take a vessel through a harbour in rain and write a bag, clouds, IMU samples, trajectory, picture and report."""
     import yaml
 
-    from parhelion.cli.report import first_points, write_report
+    from parhelion.cli.report import first_points, how_to_read
     from parhelion.cli.summary import Tally
     from parhelion.core.config import parse
     from parhelion.core.files import write_whole
     from parhelion.pictures import Drive
     from parhelion.scenario.bag_output import BagSink
+    from parhelion.scenario.output import sha256_of
+    from parhelion.scenario.report import RunReport
     from parhelion.scenario.scenario import Scenario
     from parhelion.scenario.schema import BagOutput, ScenarioFile
 
@@ -71,11 +73,13 @@ def demo(
     scanner = scenario.scanners[0]
     start_engine()
     tally, drive = Tally(), Drive()
+    report = RunReport(scenario, output, resume=False)
     bag = BagSink(BagOutput(kind="bag"), scenario, output)
     first_rows = ""
     before = clock.perf_counter()
     with screen.progress("sailing", scenario.scan_count) as advance, _left_readable(bag):
         for step in scenario:
+            report.take(step)
             for number, scan in step.scans.get("lidar", []):
                 tally.add(scan, clock.perf_counter() - before)
                 files.write(scan, number)
@@ -84,27 +88,28 @@ def demo(
                 before = clock.perf_counter()
                 advance()
             bag.take(step)
-    recording = bag.close()[0]
-    names = ("trajectory.tum", "imu.csv", "demo.png", "report.html")
-    trajectory, stream, picture, page = (output / name for name in names)
-    _write_streams(scenario, trajectory, stream)
-    with screen.progress("drawing", 1) as advance:
+    recorded = bag.close()
+    trajectory, stream, picture = (output / name for name in ("trajectory.tum", "imu.csv", "demo.png"))
+    report.sampled("imu", _write_streams(scenario, trajectory, stream))
+    with screen.progress("drawing", 2) as advance:
         drive.draw(picture, title=f"{scanner.lidar.config.name} on a vessel in the harbour, rain of 25 mm/h")
         advance()
+        written = [*files.written, *recorded, *report.counts(), stream, picture, output / "scenario.yaml"]
+        written += [trajectory] if trajectory.exists() else []
+        hashes = {file.relative_to(output).as_posix(): sha256_of(file) for file in written}
+        page = report.write(hashes, more=first_rows + how_to_read())
+        advance()
     needed = clock.perf_counter() - began
-    write_report(
-        page, world=scenario.world, lidar=scanner.lidar, tally=tally, seed=seed, first_rows=first_rows, seconds=needed
-    )
     files.finish()
     pace = f"{seconds:g} s in {needed:.1f} s, pictures and set-up included"
     screen.facts(scenario.settings.name, [("simulated", pace), *tally.rows()])
     screen.say(f"""
 wrote {files.path}/  {len(files.written)} clouds (binary PCD)
-      {recording}  all of it as a ROS 2 bag (MCAP)
+      {recorded[0]}  all of it as a ROS 2 bag (MCAP)
       {trajectory}  pose of the lidar at each scan's start (TUM)
       {stream}  100 samples a second of the IMU
       {picture}  look at this one first
-      {page}  the same in words
+      {page}  pictures, curves and tables of all of it, for a browser
       {output / "scenario.yaml"}  all of it as a file to change: parhelion run
 
 next: parhelion scan --world city --sensor ouster/os1-128 --visibility 100 -o scan.ply --png scan.png""")
@@ -120,7 +125,8 @@ def _left_readable(bag: Any) -> Iterator[None]:
         raise
 
 
-def _write_streams(scenario: Any, trajectory: Path, stream: Path) -> None:
+def _write_streams(scenario: Any, trajectory: Path, stream: Path) -> Any:
+    """Write the lidar's poses and the IMU's samples; returns the samples."""
     import numpy as np
 
     from parhelion.io import tum
@@ -131,4 +137,6 @@ def _write_streams(scenario: Any, trajectory: Path, stream: Path) -> None:
     starts = np.array([scanner.start(number) for number in range(scanner.count(scenario.duration_s))])
     if len(starts):
         tum.write(TimedPoses(starts, *scanner.motion.sample(starts)), trajectory)
-    write_samples(stream, sampler.run(0.0, scenario.duration_s, scenario.seed))
+    samples = sampler.run(0.0, scenario.duration_s, scenario.seed)
+    write_samples(stream, samples)
+    return samples

@@ -66,3 +66,5 @@ def run(
     ]
     screen.facts(whole.settings.name or scenario.stem, rows)
     screen.say(f"\nwrote {len(summary.files)} files to {summary.folder}/, listed in manifest.json")
+    if summary.report is not None:
+        screen.say(f"look at {summary.report}")

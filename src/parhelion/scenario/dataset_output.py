@@ -106,7 +106,7 @@ class DatasetSink(ABC):
         return BoxTruth(
             self.scenario.world,
             mobility=("movable", "dynamic"),
-            sensor=("lidar", scanner.lidar.model, scanner.name),
+            sensor=scanner.lidar.known_as,
             without=self.scenario.own_instances(scanner),
         )
 

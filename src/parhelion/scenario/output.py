@@ -25,6 +25,7 @@ from parhelion.io.atomic import atomic_write
 from parhelion.io.text_table import format_rows
 from parhelion.io.timed_poses import TimedPoses
 from parhelion.scenario.boxes import BoxTruth, write_kitti_labels, write_nuscenes_boxes
+from parhelion.scenario.report import NoReport, report_of
 from parhelion.scenario.sinks import sinks_of
 from parhelion.scenario.writer import Writer
 
@@ -50,6 +51,8 @@ class RunSummary:
     files: list[Path] = field(default_factory=list)
     dropped: dict[str, int] = field(default_factory=dict)
     """What the format of clouds could not hold, and in how many of them."""
+    report: Path | None = None
+    """The page that tells of the run, where one was asked for."""
 
 
 def run(
@@ -70,7 +73,7 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FormatError(f"{folder}: the folder cannot be made ({error.strerror})") from None
-    content = _content(scenario)
+    content = content_of(scenario)
     _check_earlier(folder, content, resume)
     _write_json(folder / MANIFEST, {**content, "complete": False})
     clouds = {scanner.name: _clouds(scenario, scanner, folder) for scanner in scenario.scanners}
@@ -80,7 +83,7 @@ def run(
             scanner.name: BoxTruth(
                 scenario.world,
                 mobility=("movable", "dynamic"),
-                sensor=("lidar", scanner.lidar.model, scanner.name),
+                sensor=scanner.lidar.known_as,
                 without=scenario.own_instances(scanner),
             )
             for scanner in scenario.scanners
@@ -93,11 +96,15 @@ def run(
         present = {name: {n for n, file in enumerate(files) if file.exists()} for name, files in clouds.items()}
         summary.found = sum(len(numbers) for numbers in present.values())
         sinks = sinks_of(scenario, folder)
+        report = report_of(scenario, folder)
         # Sinks write one file from beginning to end, so they need the scans that are there already, too.
         done = 0
         writer = Writer()
         try:
-            for step in scenario.walk(lambda name, number: bool(sinks) or number not in present[name]):
+            for step in scenario.walk(
+                lambda name, number: bool(sinks) or number not in present[name] or report.wants(name, number)
+            ):
+                report.take(step)
                 for name, scans in step.scans.items():
                     for number, scan in scans:
                         if number in present[name]:
@@ -125,10 +132,12 @@ def run(
     if truth is not None:
         summary.files += [_boxes_of(file, scenario) for file in summary.files]
     summary.files += [file for sink in sinks for file in sink.close()]
-    summary.files += _write_streams(scenario, folder)
+    summary.files += _write_streams(scenario, folder, report)
     summary.files += _write_truth(scenario, folder)
-    hashes = {file.relative_to(folder).as_posix(): _hash(file) for file in summary.files}
+    summary.files += report.counts()
+    hashes = {file.relative_to(folder).as_posix(): sha256_of(file) for file in summary.files}
     _write_json(folder / MANIFEST, {**content, "complete": True, "files": dict(sorted(hashes.items()))})
+    summary.report = report.write(hashes, summary.found)
     summary.seconds = wall.perf_counter() - began
     return summary
 
@@ -178,12 +187,13 @@ def _paced(realtime: bool) -> Iterator[Callable[[float], None]]:
 # ---- streams and truth ---------------------------------------------------------------------------------------------
 
 
-def _write_streams(scenario: Scenario, folder: Path) -> list[Path]:
+def _write_streams(scenario: Scenario, folder: Path, report: NoReport) -> list[Path]:
     files = []
     for sampler in scenario.samplers:
         samples = sampler.run(sampler.entry.phase_s, scenario.duration_s - sampler.entry.phase_s, scenario.seed)
         file = folder / f"{sampler.name}.csv"
         write_samples(file, samples)
+        report.sampled(sampler.name, samples)
         files.append(file)
     return files
 
@@ -245,7 +255,7 @@ def _write_columns(file: Path, columns: dict[str, Any]) -> None:
 # ---- manifest ------------------------------------------------------------------------------------------------------
 
 
-def _content(scenario: Scenario) -> dict[str, Any]:
+def content_of(scenario: Scenario) -> dict[str, Any]:
     """What decides a run's result: the resolved scenario, the seed and the versions."""
     from importlib.metadata import version
 
@@ -285,7 +295,8 @@ def _write_json(file: Path, content: dict[str, Any]) -> None:
         temporary.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _hash(file: Path) -> str:
+def sha256_of(file: Path) -> str:
+    """SHA-256 of a file's bytes, as hexadecimal digits."""
     digest = hashlib.sha256()
     with file.open("rb") as stream:
         while block := stream.read(1 << 20):

@@ -124,6 +124,7 @@ class OwnLidar:
     """A lidar that the robot carries."""
 
     name: str
+    """What the robot's parts are hidden from so that it alone does not see them."""
     mount: Pose
     """Pose on the vehicle."""
     link: str | None = None

@@ -23,6 +23,7 @@ from parhelion.scenario.populate import Populate
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
 from parhelion.scenario.sensors import OnBoard, SamplerOnBoard, ScannerOnBoard, on_board
+from parhelion.sensors.lidar.lidar import own_name
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
@@ -134,7 +135,7 @@ class Scenario:
     def _show(self, entry: VehicleEntry, shape: BodyShape) -> None:
         """Put a vehicle's body into the world, unseen by the sensors that it carries itself."""
         body = self.bodies[entry.name]
-        carried = [sensor.name for sensor in self.sensors if sensor.body is body]
+        carried = [own_name(sensor.name) for sensor in self.sensors if sensor.body is body]
         what: Any = self.folder / shape.mesh if shape.mesh is not None else shape.shape
         self.world.add_actor(
             what, material=shape.material, label=shape.label, name=entry.name, hidden_from=carried,
@@ -144,7 +145,7 @@ class Scenario:
     def _show_robot(self, name: str) -> None:
         """Put a URDF's links into the world; by default a lidar does not see the link that it sits in."""
         body = self.bodies[name]
-        own = [OwnLidar(one.name, one.mount, one.entry.link) for one in self.scanners if one.body is body]
+        own = [OwnLidar(own_name(one.name), one.mount, one.entry.link) for one in self.scanners if one.body is body]
         self.robots[name].show(self.world, body.motion, name, own)
 
     # ---- asking ------------------------------------------------------------------------------------------------

@@ -186,9 +186,13 @@ class Lidar:
             scans += device.scan(target, table, motions[rows], times[rows], streams[rows], metadata, weather)
         return scans
 
+    @property
+    def known_as(self) -> tuple[str, ...]:
+        """Names that objects may be hidden from: its kind, model and name, and one that no other sensor can have."""
+        return ("lidar", self.model, *((self.name, own_name(self.name)) if self.name else ()))
+
     def _target(self, world: World) -> Target:
-        names = (self.model, self.name) if self.name else (self.model,)
-        return target_for(world, names=names, wavelength_nm=self.config.wavelength_nm)
+        return target_for(world, names=self.known_as[1:], wavelength_nm=self.config.wavelength_nm)
 
     def _device(self, target: Target) -> LidarOnDevice:
         if self._on_device is None:
@@ -206,6 +210,11 @@ class Lidar:
 
     def __repr__(self) -> str:
         return f"<Lidar {self.model}: {len(self.shots())} shots a scan at {self.rate_hz:g} Hz>"
+
+
+def own_name(name: str) -> str:
+    """What to hide an object from that only the sensor of this name shall not see, be it called 'lidar' itself."""
+    return f"sensor:{name}"
 
 
 class Mounted:

@@ -1,0 +1,139 @@
+"""Pictures of a run for its page: scans as the sensor sees them, and all points from the side and above."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.pose import Pose
+from parhelion.core.records import ORIGINS, Scan
+from parhelion.pictures.grids import azimuth_elevation, field_image, is_organised, panorama
+from parhelion.pictures.perspective import Camera, render
+from parhelion.pictures.style import INTENSITY_COLOURS, RANGE_COLOURS, colour_labels, robust_limits
+
+FIELD_COLOURS = {"range": RANGE_COLOURS, "intensity": INTENSITY_COLOURS}
+"""Colour map of each field that is drawn."""
+
+_NOTHING = 255
+"""Palette entry of pixels without a return."""
+_LEAST_HEIGHT, _LEAST_WIDTH = 64, 720
+_WIDTH, _HEIGHT = 1320, 660
+_BACKGROUND = (10 / 255, 12 / 255, 16 / 255)
+_IN_THE_AIR = {
+    "rain": (0.49, 0.77, 1.0),
+    "fog": (0.80, 0.84, 0.88),
+    "snow": (0.95, 0.97, 1.0),
+    "dust": (0.85, 0.68, 0.44),
+    "multipath": (1.0, 0.35, 0.75),
+    "noise": (1.0, 0.35, 0.35),
+}
+
+
+def png_uri(picture: Any) -> str:
+    """A Pillow image as a `data:` address that a page can hold."""
+    stream = io.BytesIO()
+    picture.save(stream, format="PNG", compress_level=7)
+    return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
+
+
+def rgb_uri(image: NDArray[Any]) -> str:
+    """Colours (rows, columns, 3 or 4) in [0, 1] as a `data:` address, in 128 colours at most."""
+    from PIL import Image
+
+    pixels = np.round(np.clip(image, 0.0, 1.0) * 255.0).astype(np.uint8)
+    return png_uri(Image.fromarray(pixels).quantize(128, method=Image.Quantize.FASTOCTREE))
+
+
+def field_limits(scans: Sequence[Scan], name: str) -> tuple[float, float]:
+    """Values that the darkest and the brightest colour stand for, common to several scans."""
+    values = np.concatenate([np.asarray(scan.fields[name], np.float64) for scan in scans])
+    return robust_limits(values[values > 0.0], 0.5, 99.5)
+
+
+def field_uri(scan: Scan, name: str, limits: tuple[float, float]) -> str:
+    """A field as the sensor sees it, as a `data:` address; what has no return is clear.
+
+    Colours go with the logarithm. Spinning and raster sensors give one row a ring; of other patterns each shot goes to
+    the cell of its azimuth and elevation.
+    """
+    from PIL import Image
+
+    image = field_image(scan, name, panorama(scan)) if is_organised(scan) else _scattered(scan, name)
+    low, high = np.log(np.maximum(limits, 1e-6))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        level = (np.log(np.maximum(image, 1e-6)) - low) / max(high - low, 1e-9)
+    index = np.where(np.isfinite(image), np.clip(np.nan_to_num(level) * 254.0, 0.0, 254.0), _NOTHING).astype(np.uint8)
+    index = index.repeat(-(-_LEAST_HEIGHT // index.shape[0]), axis=0).repeat(-(-_LEAST_WIDTH // index.shape[1]), axis=1)
+    picture = Image.fromarray(index)
+    picture.putpalette((_colour_table(name) * 255.0).round().astype(np.uint8).ravel().tolist())
+    picture.info["transparency"] = _NOTHING
+    return png_uri(picture)
+
+
+def gradient(name: str) -> str:
+    """The colours of a field from low to high, as stops of a CSS gradient."""
+    chosen = _colour_table(name)[np.linspace(0, 254, 9).astype(int)]
+    return ", ".join("rgb({:.0f} {:.0f} {:.0f})".format(*(255.0 * colour)) for colour in chosen)
+
+
+def _colour_table(name: str) -> NDArray[np.float64]:
+    from matplotlib import colormaps
+
+    return np.asarray(colormaps[FIELD_COLOURS[name]](np.linspace(0.0, 1.0, 256))[:, :3], np.float64)
+
+
+def _scattered(scan: Scan, name: str) -> NDArray[np.float32]:
+    """A field over azimuth (left to right) and elevation, NaN where no return is; about one cell a shot."""
+    azimuth, elevation = azimuth_elevation(scan)
+    if len(azimuth) == 0:
+        return np.full((1, 1), np.nan, np.float32)
+    wide, tall = max(float(np.ptp(azimuth)), 1e-3), max(float(np.ptp(elevation)), 1e-3)
+    columns = int(np.clip(np.sqrt(len(azimuth) * wide / tall), 24, 720))
+    rows = int(np.clip(columns * tall / wide, 8, 400))
+    shot = scan.fields["shot"]
+    column = ((azimuth.max() - azimuth[shot]) / wide * (columns - 1)).round().astype(np.intp)
+    row = ((elevation.max() - elevation[shot]) / tall * (rows - 1)).round().astype(np.intp)
+    image = np.full((rows, columns), np.nan, np.float32)
+    image[row, column] = scan.fields[name]
+    return image
+
+
+def points_uri(
+    points: NDArray[Any], label: NDArray[Any], origin: NDArray[Any], brightness: NDArray[Any],
+    names: Mapping[int, str], ways: Sequence[NDArray[Any]],
+) -> str:  # fmt: skip
+    """Points (n, 3) [m] from behind, above and to the side of where the sensors went, as a `data:` address.
+
+    Colour is the label, light the reflectance (`brightness`), and what hangs in the air has colours of its own
+    (`origin`, numbers of `ORIGINS`). A ceiling is left out. `ways` holds the places (m, 3) [m] of every sensor
+    in order.
+    """
+    shown = ~np.isin(label, [number for number, word in names.items() if word == "ceiling"])
+    points, label, origin, brightness = (values[shown] for values in (points, label, origin, brightness))
+    light = 0.42 + 0.7 * np.sqrt(np.clip(brightness, 0.0, 1.0))
+    colour = np.clip(colour_labels(label, names) * light[:, None], 0.0, 1.0)
+    for row, word in enumerate(ORIGINS):
+        if word in _IN_THE_AIR:
+            # Many and near, they would hide the rest.
+            colour[origin == row] = 0.62 * np.array(_IN_THE_AIR[word])
+    gone = [way[-1, :2] - way[0, :2] for way in ways]
+    ahead = max(gone, key=lambda step: float(np.linalg.norm(step)))
+    places = np.concatenate(list(ways))
+    low, high = places.min(axis=0), places.max(axis=0)
+    middle = (low + high) / 2
+    solid = points[origin == 0, :2]
+    reach = np.linalg.norm(solid - middle[:2], axis=1) if len(solid) else np.ones(1)
+    length = float(np.linalg.norm((high - low)[:2]))
+    size = float(np.clip(np.percentile(reach, 70), max(3.0, 0.5 * length), max(45.0, 0.7 * length)))
+    ahead = ahead if np.linalg.norm(ahead) > 0.5 else np.array([1.0, 0.0])
+    heading = float(np.arctan2(ahead[1], ahead[0])) + np.radians(180.0 - 38.0)
+    eye = middle + 1.55 * size * np.array([np.cos(heading), np.sin(heading), 0.62])
+    camera = Camera(Pose.look_at(eye, middle - np.array([0.0, 0.0, 0.08 * size])), _WIDTH, _HEIGHT, 55.0)
+    return rgb_uri(
+        render(points, colour, camera, background=_BACKGROUND, point_size_m=0.0028 * size, fade_m=7.0 * size)
+    )

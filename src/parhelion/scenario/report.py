@@ -1,0 +1,202 @@
+"""The page of a run, report.html: what was asked for, what the sensors gave, and where it lies.
+
+    report = RunReport(scenario, folder)
+    for step in scenario.walk(wanted):
+        report.take(step)                   # counts every scan, keeps points of some
+    report.sampled("imu", samples)          # streams, as they are written
+    report.write(hashes)
+
+All but the elements of class `timing` follows from the scenario alone.
+"""
+
+from __future__ import annotations
+
+import time as wall
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.inertial import Samples
+from parhelion.core.pose import quat_rotate
+from parhelion.core.records import Scan
+from parhelion.pictures.run_plots import Curve
+from parhelion.scenario.report_counts import CountsFile, counts_of
+
+if TYPE_CHECKING:
+    from parhelion.scenario.scenario import Scenario, Step
+
+PAGE = "report.html"
+COUNTS = "statistics.jsonl"
+"""File of the counts of every scan."""
+
+_CLOUDS = 48
+"""Scans of which points are kept for the picture of all of them."""
+_MOST_POINTS = 500_000
+"""Points that the picture is made of."""
+_POSES = 101
+"""Poses of the sensor within one scan of the picture."""
+_GOLDEN = 0.6180339887498949
+
+CURVES: dict[str, tuple[tuple[str, str, str, float], ...]] = {
+    # by type of sensor: field, words, unit, factor from the record's unit
+    "imu": (
+        ("specific_force", "Specific force", "m/s²", 1.0),
+        ("angular_rate", "Turn rate", "°/s", 180.0 / np.pi),
+    ),
+    "odometry": (
+        ("velocity", "Velocity by wheels", "m/s", 1.0),
+        ("angular_velocity", "Turn rate by wheels", "°/s", 180.0 / np.pi),
+    ),
+    "barometer": (("pressure", "Pressure", "hPa", 0.01), ("altitude", "Altitude by pressure", "m", 1.0)),
+    "magnetometer": (("magnetic_field", "Magnetic field", "µT", 1e6),),
+}
+"""What of a stream of samples is drawn."""
+
+
+class NoReport:
+    """The report of a run that wants none."""
+
+    def wants(self, lidar: str, number: int) -> bool:
+        """Whether a scan is needed that the run itself has already."""
+        return False
+
+    def take(self, step: Step) -> None:
+        """Take what a step gave. To be called before its clouds are written, so that every cloud has its counts."""
+
+    def sampled(self, name: str, samples: Samples) -> None:
+        """Take all samples of a sensor."""
+
+    def counts(self) -> list[Path]:
+        """Finish the counts after the last step: their files."""
+        return []
+
+    def write(self, hashes: Mapping[str, str], found: int = 0, more: str = "") -> Path | None:
+        """Write the page.
+
+        `hashes` gives the SHA-256 of every file by its path in the folder; `found` is the number of clouds that an
+        earlier run had left; `more` is HTML that comes before the list of files.
+        """
+        return None
+
+
+class RunReport(NoReport):
+    """Collects what a run gives, a little of every scan, and writes the page."""
+
+    def __init__(self, scenario: Scenario, folder: Path, *, resume: bool = True) -> None:
+        """`resume` goes on with the counts of an earlier run in the folder."""
+        self.scenario, self.folder = scenario, folder
+        self.began = self.measured = wall.perf_counter()
+        """Wall clock [s] at the beginning, and after the last step."""
+        self.collecting_s = 0.0
+        """Wall time that collecting took."""
+        self.curves: dict[str, list[tuple[str, str, list[Curve]]]] = {}
+        """By sensor: words, unit and curves of each plot."""
+        self.sample_counts: dict[str, int] = {}
+        self.kept: dict[str, dict[int, Scan]] = {}
+        """First, middle and last scan of each lidar, by number."""
+        self._clouds: dict[tuple[str, int], dict[str, NDArray[Any]]] = {}
+        """Some points of some scans, and how the sensor moved; see `points`."""
+        self._shown: dict[str, set[int]] = {}
+        self._sampled: dict[str, set[int]] = {}
+        counts = {scanner.name: scanner.count(scenario.duration_s) for scanner in scenario.scanners}
+        for name, count in counts.items():
+            share = min(count, max(3, _CLOUDS // len(counts)))
+            self._shown[name] = {0, count // 2, count - 1} if count else set()
+            self._sampled[name] = set(np.linspace(0, count - 1, share).round().astype(int).tolist())
+        chosen = sum(map(len, self._sampled.values()))
+        self._points_a_cloud = _MOST_POINTS // max(chosen, 1)
+        there = {(name, number) for name, count in counts.items() for number in range(count)}
+        self.tally = CountsFile(folder / COUNTS, there if resume else frozenset())
+        self._moving = {item.instance for item in scenario.world.objects if item.is_actor}
+
+    def wants(self, lidar: str, number: int) -> bool:
+        """Whether a scan is needed for the page: one that is drawn, or one whose counts are lost."""
+        return self._is_drawn(lidar, number) or (lidar, number) not in self.tally.rows
+
+    def _is_drawn(self, lidar: str, number: int) -> bool:
+        return number in self._shown[lidar] or number in self._sampled[lidar]
+
+    def take(self, step: Step) -> None:
+        """Take what a step gave."""
+        before = wall.perf_counter()
+        for lidar, scans in step.scans.items():
+            for number, scan in scans:
+                if (lidar, number) not in self.tally.rows:
+                    self.tally.add(counts_of(lidar, number, scan, self._moving))
+                if number in self._shown[lidar]:
+                    self.kept.setdefault(lidar, {})[number] = scan
+                if number in self._sampled[lidar]:
+                    self._clouds[lidar, number] = _some_points(scan, self._points_a_cloud)
+        self.measured = wall.perf_counter()
+        self.collecting_s += self.measured - before
+
+    def sampled(self, name: str, samples: Samples) -> None:
+        """Take all samples of a sensor; only what is drawn is kept."""
+        self.sample_counts[name] = len(samples)
+        kind = self.scenario.sampler(name).entry.type
+        plots = []
+        for field, words, unit, factor in CURVES.get(kind, ()):
+            values = np.asarray(getattr(samples, field), np.float64) * factor
+            columns = values.reshape(len(values), -1)
+            names = "xyz" if columns.shape[1] == 3 else [words]
+            curves = [Curve.of(names[k], samples.time, columns[:, k], k) for k in range(columns.shape[1])]
+            plots.append((words, unit, curves))
+        self.curves[name] = plots
+
+    def points(self) -> list[dict[str, NDArray[Any]]]:
+        """Some points of some scans, spread over the run: `xyz` in the world [m], `label`, `origin`, `brightness`."""
+        # Moved now and not as they come: the run is not to wait for its picture.
+        return [_in_world(self._clouds[key]) for key in sorted(self._clouds)]
+
+    def counts(self) -> list[Path]:
+        """Finish the counts after the last step: their file, where there are lidars."""
+        if not self.scenario.scanners:
+            return []
+        self.tally.finish()
+        return [self.tally.file]
+
+    def write(self, hashes: Mapping[str, str], found: int = 0, more: str = "") -> Path | None:
+        """Write the page."""
+        from parhelion.core.files import write_whole
+        from parhelion.scenario.report_page import page_of
+
+        file = self.folder / PAGE
+        write_whole(file, page_of(self, hashes, found, more).encode("utf-8"))
+        return file
+
+
+def report_of(scenario: Scenario, folder: Path) -> NoReport:
+    """The report that a scenario asks for, written into a folder."""
+    return RunReport(scenario, folder) if scenario.settings.report else NoReport()
+
+
+def _some_points(scan: Scan, most: int) -> dict[str, NDArray[Any]]:
+    """At most so many points of a scan, spread evenly over it, and what moves them into the world."""
+    rows = np.arange(len(scan))
+    if len(scan) > most:
+        # Steps of the golden ratio fall in with no order of rings and columns.
+        rows = (np.arange(most) * _GOLDEN % 1.0 * len(scan)).astype(np.intp)
+    # A picture does not show how far a sensor goes within a hundredth of a scan.
+    times = np.linspace(0.0, float(scan.shots.time.max(initial=0.0)), _POSES)
+    late = scan.shots.time[scan.fields["shot"][rows]]
+    positions, quats = scan.motion.sample(scan.start_time + times)
+    zeros = np.zeros(len(rows), np.uint8)
+    return {
+        "xyz": scan.xyz[rows],
+        "pose": np.round(late * ((_POSES - 1) / max(times[-1], 1e-9))).astype(np.intp),
+        "positions": positions,
+        "quats": quats,
+        "label": scan.fields["label"][rows] if "label" in scan.fields else zeros,
+        "origin": scan.fields["origin"][rows] if "origin" in scan.fields else zeros,
+        "brightness": scan.fields["reflectivity"][rows] if "reflectivity" in scan.fields else zeros,
+    }
+
+
+def _in_world(kept: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Points that were kept of a scan, in the world [m]."""
+    pose = kept["pose"]
+    moved = quat_rotate(kept["quats"][pose], kept["xyz"].astype(np.float64)) + kept["positions"][pose]
+    return {"xyz": moved, **{name: kept[name] for name in ("label", "origin", "brightness")}}

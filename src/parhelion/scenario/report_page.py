@@ -1,0 +1,316 @@
+"""What stands on the page of a run, part by part."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import time as wall
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.records import ORIGINS
+from parhelion.pictures import run_page as html
+from parhelion.pictures.grids import is_organised
+from parhelion.pictures.run_images import field_limits, field_uri, gradient, points_uri
+from parhelion.pictures.run_map import Way, way_map
+from parhelion.pictures.run_plots import Curve, line_plot
+from parhelion.pictures.style import label_colours
+from parhelion.scenario.report_tables import (
+    MovingThing,
+    actors_table,
+    count,
+    files_table,
+    moving_things,
+    percent,
+    seconds,
+    sensors_table,
+    weather_table,
+)
+
+if TYPE_CHECKING:
+    from parhelion.core.records import Scan
+    from parhelion.scenario.report import RunReport
+
+_LIDARS_IN_FULL = 3
+"""With more lidars, one scan of each is drawn, not three."""
+_MOST_IMAGES = 24
+_TIMES = 1500
+"""Times at which ways and speeds are looked at."""
+_MOST_WAYS = 60
+
+
+def page_of(report: RunReport, hashes: Mapping[str, str], found: int, more: str) -> str:
+    """The whole page as HTML; `hashes`, `found` and `more` as in `RunReport.write`."""
+    drawing = wall.perf_counter()
+    settings = report.scenario.settings
+    title = settings.name or "Run of a scenario"
+    things = moving_things(report.scenario)
+    parts = [
+        _points(report),
+        _map(report, things),
+        _scans(report),
+        _over_time(report),
+        _streams(report),
+        html.section("sensors", "Sensors", sensors_table(report)),
+        html.section("weather", "Weather", weather_table(report.scenario)),
+        _labels(report),
+        html.section("actors", "What moves", actors_table(report, things)),
+        more,
+        html.section("files", "Files", files_table(report.folder, hashes)),
+        _origin_of_it(report),
+    ]
+    return html.page(title, _head(report, title, drawing), *parts, _timings(report, found, drawing))
+
+
+# ---- what and when -------------------------------------------------------------------------------------------------
+
+
+def _head(report: RunReport, title: str, drawing: float) -> str:
+    scenario = report.scenario
+    needed = drawing - report.began
+    world = scenario.settings.world
+    name = scenario.world.name or (world if isinstance(world, str) else world.name)
+    air = repr(scenario.world.weather)[9:-1] if scenario.world.weather is not None else "clear air"
+    finished = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
+    pace = scenario.duration_s / needed if needed > 0 else 0.0
+    rows = report.tally.rows.values()
+    facts: list[tuple[str, Any]] = [("simulated", seconds(scenario.duration_s)), ("seed", scenario.seed)]
+    if scenario.scanners:
+        facts += [("scans", count(len(rows))), ("points", count(sum(row.points for row in rows)))]
+    if report.sample_counts:
+        facts.append(("samples", count(sum(report.sample_counts.values()))))
+    for word, things in (("vehicle", scenario.bodies), ("sensor", scenario.sensors)):
+        facts.append((word if len(things) == 1 else f"{word}s", count(len(things))))
+    return (
+        f'<header><h1>{html.text(title)}</h1><p class="lead">World {html.text(name)}, {html.text(air)}</p>'
+        f'<p class="lead timing">{seconds(scenario.duration_s)} in {needed:.1f} s, {pace:.2g} times real time; '
+        f"finished {finished}</p>{html.tiles(facts)}</header>\n"
+    )
+
+
+def _origin_of_it(report: RunReport) -> str:
+    from parhelion.scenario.output import content_of
+
+    content = content_of(report.scenario)
+    rows = [
+        ("scenario", html.Raw(f"<code>{html.text(content['scenario_sha256'])}</code>")),
+        ("seed", report.scenario.seed),
+        ("step of the clock", f"{report.scenario.settings.step_s:g} s"),
+        *content["versions"].items(),
+    ]
+    note = '<p class="note">The same scenario, seed and versions give the same files, bit for bit.</p>'
+    return html.section("origin", "To make it again", html.table((), rows), note)
+
+
+def _timings(report: RunReport, found: int, drawing: float) -> str:
+    scenario = report.scenario
+    made = len(report.tally.rows) - found
+    rows: list[tuple[str, Any]] = [
+        ("clouds", f"{count(made)} made, {count(found)} kept from an earlier run"),
+        ("driving, measuring, writing clouds", f"{report.measured - report.began:.2f} s"),
+        ("streams, truth, hashes", f"{max(drawing - report.measured, 0.0):.2f} s"),
+        ("counting for this page", f"{report.collecting_s:.3f} s"),
+        ("drawing this page", f"{wall.perf_counter() - drawing:.2f} s"),
+        ("times real time", f"{scenario.duration_s / max(drawing - report.began, 1e-9):.3g}"),
+        (
+            "machine",
+            f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}",
+        ),
+    ]
+    return html.section("timings", "Timings of this run", html.table((), rows), kind="timing")
+
+
+# ---- pictures ------------------------------------------------------------------------------------------------------
+
+
+def _points(report: RunReport) -> str:
+    batches = report.points()
+    if not batches or not sum(len(batch["xyz"]) for batch in batches):
+        return ""
+    points = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+    times = _times(report, 50)
+    ways = [np.asarray(scanner.motion.sample(times)[0], np.float64) for scanner in report.scenario.scanners]
+    names = report.scenario.world.label_names
+    # Relative to the first place: map coordinates would not fit the camera's arithmetic.
+    address = points_uri(
+        points["xyz"] - ways[0][0],
+        points["label"],
+        points["origin"],
+        points["brightness"],
+        names,
+        [way - ways[0][0] for way in ways],
+    )
+    caption = (
+        f"{count(len(points['xyz']))} points of {count(len(batches))} scans spread over the run, seen from behind and "
+        "above. Colour is the label, light the reflectance."
+    )
+    if np.any(points["origin"]):
+        caption += " What no surface made is pale; ghosts of reflections are pink."
+    picture = html.image(address, "Points of the run from behind and above", "cloud")
+    return html.section("points", "Points", html.figure("", picture, caption))
+
+
+def _map(report: RunReport, things: list[MovingThing]) -> str:
+    scenario = report.scenario
+    times = _times(report, _TIMES)
+    ways = [Way(name, body.state(times).xyz, k) for k, (name, body) in enumerate(scenario.bodies.items())]
+    standing = [sensor for sensor in scenario.sensors if sensor.body is None]
+    ways += [
+        Way(sensor.name, np.array([sensor.mount.xyz] * 2, np.float64), len(scenario.bodies) + k)
+        for k, sensor in enumerate(standing)
+    ]
+    # A vehicle's body has its vehicle's way.
+    own = {robot.instance for robot in scenario.robots.values()}
+    own |= {thing.instance for thing in things if thing.name in scenario.bodies}
+    others = [thing.way for thing in things if thing.instance not in own and thing.way.length_m > 0.2]
+    entries: list[tuple[str, int | None]] = [
+        (f"{way.name} ({way.length_m:.1f} m)" if way.length_m > 0.05 else f"{way.name} (stands)", way.colour)
+        for way in ways
+    ]
+    caption = "Ring: start. Dot: end."
+    if others:
+        caption += f" Dotted: {count(len(others))} other things that move."
+    content = way_map(scenario.world, [*ways, *others[:_MOST_WAYS]]) + html.key(entries, on_map=True)
+    return html.section("map", "From above", html.figure("", content, caption))
+
+
+def _scans(report: RunReport) -> str:
+    parts: list[str] = []
+    images = 0
+    for scanner in report.scenario.scanners:
+        kept = report.kept.get(scanner.name, {})
+        numbers = sorted(kept)
+        if len(report.scenario.scanners) > _LIDARS_IN_FULL:
+            numbers = numbers[len(numbers) // 2 :][:1]
+        if not numbers or images >= _MOST_IMAGES:
+            continue
+        images += 2 * len(numbers)
+        parts.append(_scans_of(scanner.name, scanner.entry.model, {n: kept[n] for n in numbers}))
+    return html.section("scans", "Scans", *parts)
+
+
+def _scans_of(name: str, model: str, scans: dict[int, Scan]) -> str:
+    title = f"{name}, {model}"
+    whole = [scan for scan in scans.values() if len(scan)]
+    if not whole:
+        return html.figure(title, '<p class="note">No returns in the scans that were looked at.</p>')
+    organised = is_organised(whole[0])
+    if organised and len(np.unique(whole[0].shots.ring)) <= 2:
+        return _profile(title, scans)
+    figures = []
+    units = {"range": "Range", "intensity": "Intensity"}
+    for field, words in units.items():
+        if field not in whole[0].fields:
+            continue
+        low, high = field_limits(whole, field)
+        ends = (f"{low:.3g} m", f"{high:.3g} m") if field == "range" else (f"{low:.3g}", f"{high:.3g} (vendor scale)")
+        lines = [html.scale(*ends, gradient(field))]
+        for number, scan in scans.items():
+            said = f"{words} of scan {number} at {scan.start_time:.2f} s"
+            kind = "scan" if organised else "frame"
+            lines.append(html.image(field_uri(scan, field, (low, high)), said, kind))
+            lines.append(f'<p class="note">Scan {number}, {scan.start_time:.2f} s, {count(len(scan))} points</p>')
+        figures.append(html.figure(f"{words}, {title}", "".join(lines)))
+    # A turn is wide and low, so its pictures want the whole width; a frame has room beside it.
+    return "".join(figures) if organised else html.pair(*figures)
+
+
+def _profile(title: str, scans: dict[int, Scan]) -> str:
+    """Range over azimuth, for sensors of one or two rings."""
+    curves = []
+    for k, (number, scan) in enumerate(scans.items()):
+        azimuth = np.degrees(np.arctan2(scan.xyz[:, 1], scan.xyz[:, 0]))
+        order = np.argsort(azimuth, kind="stable")
+        name = f"scan {number}, {scan.start_time:.2f} s"
+        distance = scan.fields["range"][order].astype(np.float64)
+        curves.append(Curve(name, azimuth[order].astype(np.float64), distance, distance, distance, k))
+    plot = line_plot(curves, unit="m", x_label="azimuth [°], left is positive", zero=True, dots=True)
+    return html.pair(html.figure(f"Range, {title}", plot + html.key((c.name, c.colour) for c in curves)))
+
+
+def _times(report: RunReport, number: int) -> NDArray[np.float64]:
+    """Times from the beginning to the last step, which a driven vehicle has come to."""
+    scenario = report.scenario
+    # A hair less: sums of steps may end before their product, and beyond its last step a vehicle stands.
+    return np.linspace(0.0, scenario.steps * scenario.settings.step_s * (1.0 - 1e-9), number)
+
+
+# ---- over time -----------------------------------------------------------------------------------------------------
+
+
+def _plot(title: str, curves: list[Curve], unit: str, *, zero: bool = False) -> str:
+    if not any(len(curve.x) for curve in curves):
+        return ""
+    key = html.key((curve.name, curve.colour) for curve in curves) if len(curves) > 1 else ""
+    return html.figure(title, line_plot(curves, unit=unit, zero=zero) + key)
+
+
+def _over_time(report: RunReport) -> str:
+    scenario = report.scenario
+    times = _times(report, _TIMES)
+    speeds = [
+        Curve.of(name, times, np.linalg.norm(body.state(times).velocity, axis=1), k)
+        for k, (name, body) in enumerate(scenario.bodies.items())
+    ]
+    by_lidar = {
+        scanner.name: [report.tally.rows[key] for key in sorted(report.tally.rows) if key[0] == scanner.name]
+        for scanner in scenario.scanners
+    }
+    points = [
+        Curve.of(name, [row.time_s for row in rows], [row.points for row in rows], k)
+        for k, (name, rows) in enumerate(by_lidar.items())
+    ]
+    plots = [_plot("Speed", speeds, "m/s", zero=True), _plot("Points a scan", points, "points", zero=True)]
+    for name, rows in by_lidar.items():
+        seen = [word for word in ORIGINS[1:] if any(row.origins.get(word) for row in rows)]
+        curves = [
+            Curve.of(
+                word, [row.time_s for row in rows], [row.origins.get(word, 0) for row in rows], ORIGINS.index(word)
+            )
+            for word in seen
+        ]
+        title = "Points a scan that no surface made" + (f", {name}" if len(by_lidar) > 1 else "")
+        plots.append(_plot(title, curves, "points", zero=True))
+        if len(curves) == 1:
+            plots[-1] = plots[-1].replace("that no surface made", f"that {html.text(seen[0])} made", 1)
+    return html.section("time", "Over time", html.pair(*plots))
+
+
+def _streams(report: RunReport) -> str:
+    plots = [
+        _plot(f"{name}: {words.lower()}", curves, unit)
+        for name, drawn in report.curves.items()
+        for words, unit, curves in drawn
+    ]
+    return html.section("streams", "Small sensors", html.pair(*plots))
+
+
+# ---- labels --------------------------------------------------------------------------------------------------------
+
+
+def _labels(report: RunReport) -> str:
+    totals: dict[str, int] = {}
+    for row in report.tally.rows.values():
+        for word, points in row.labels.items():
+            totals[word] = totals.get(word, 0) + points
+    whole = max(sum(totals.values()), 1)
+    # Colours go with the label's number, as in the pictures.
+    names = report.scenario.world.label_names
+    colours = {names[number]: colour for number, colour in label_colours(names).items()}
+    pale = np.array([0.62, 0.70, 0.78])
+    largest = max(totals.values(), default=1)
+    rows = [
+        (
+            html.swatch(word, colours.get(word, pale)),
+            count(points),
+            percent(points / whole),
+            html.share_bar(points / largest),
+        )
+        for word, points in sorted(totals.items(), key=lambda item: (-item[1], item[0]))
+    ]
+    table = html.table(("label", "points", "share", ""), rows, kinds="-nns")
+    return html.section("labels", "Labels", table)

@@ -1,0 +1,234 @@
+"""The tables of a run's page: sensors, weather, what moves, files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parhelion.pictures import run_page as html
+from parhelion.pictures.run_map import Way
+from parhelion.weather.config import Schedule
+
+if TYPE_CHECKING:
+    from parhelion.scenario.report import RunReport
+    from parhelion.scenario.scenario import Scenario
+
+_TIMES = 400
+_MOST_ACTORS = 60
+_MOST_CHANGES = 7
+_MANY_FILES = 8
+"""More files than this in one folder are one row of the table."""
+_MOST_LISTED = 400
+
+
+def count(number: int) -> str:
+    """A whole number in groups of three: 12 345 678."""
+    return f"{number:,}".replace(",", " ")
+
+
+def percent(share: float) -> str:
+    """A share of 1 as percent, tiny ones not rounded to nothing."""
+    return "0 %" if share == 0 else f"{100 * share:.1f} %" if share >= 0.0005 else "< 0.1 %"
+
+
+def seconds(time_s: float) -> str:
+    """A time, in minutes and hours where it is long."""
+    if time_s < 300:
+        return f"{time_s:g} s"
+    hours, rest = divmod(round(time_s), 3600)
+    return f"{hours} h {rest // 60:02d} min" if hours else f"{rest // 60} min {rest % 60:02d} s"
+
+
+def size_of(size: int) -> str:
+    """Bytes in a unit that fits."""
+    value = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 999.5 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 99.5 else f"{value:.3g} {unit}"
+        value /= 1000.0
+    return ""
+
+
+# ---- sensors -------------------------------------------------------------------------------------------------------
+
+
+def sensors_table(report: RunReport) -> str:
+    """Model, rate, place, and what came of each sensor."""
+    from parhelion.scenario.sensors import ScannerOnBoard
+
+    rows = []
+    for sensor in report.scenario.sensors:
+        mount, entry = sensor.mount, sensor.entry
+        place = "(" + ", ".join(f"{value:.4g}" for value in mount.xyz + 0.0) + ")"
+        turned = np.round(mount.rpy_deg, 2) + 0.0
+        if np.any(turned):
+            place += " turned " + ", ".join(f"{value:g}°" for value in turned)
+        carrier = (entry.vehicle or "in the world") + (f", {entry.link}" if entry.link else "")
+        if isinstance(sensor, ScannerOnBoard):
+            counts = [row for key, row in report.tally.rows.items() if key[0] == sensor.name]
+            points, shots = sum(row.points for row in counts), sum(row.shots for row in counts)
+            lost = percent(sum(row.lost for row in counts) / shots) if shots else ""
+            given: tuple[Any, ...] = (f"{count(len(counts))} scans", count(points), lost, _ranges(counts))
+            rate = sensor.lidar.rate_hz
+        else:
+            given = (f"{count(report.sample_counts.get(sensor.name, 0))} samples", "", "", "")
+            rate = float(sensor.sensor.rate_hz)
+        rows.append((sensor.name, entry.type, entry.model, f"{rate:g} Hz", carrier, place, *given))
+    columns = ("name", "kind", "model", "rate", "on", "mount [m]", "gave", "points", "lost shots", "range")
+    return html.table(columns, rows, kinds="---n--nnnn")
+
+
+def _ranges(counts: Sequence[Any]) -> str:
+    ranges = [row.range_m for row in counts if row.range_m is not None]
+    if not ranges:
+        return ""
+    return f"{min(r[0] for r in ranges):.2f} to {max(r[2] for r in ranges):.1f} m"
+
+
+# ---- weather -------------------------------------------------------------------------------------------------------
+
+
+def weather_table(scenario: Scenario) -> str:
+    """What is in the air, how much, and when."""
+    weather = scenario.world.weather
+    rows: list[tuple[str, str, str]] = []
+    if weather is not None:
+        if weather.rain is not None:
+            rows.append(("rain", *_schedule(weather.rain.rate_mm_h, "mm/h")))
+        if weather.fog is not None:
+            rows.append(("fog", *_schedule(weather.fog.visibility_m, "m visibility")))
+        if weather.snow is not None:
+            rows.append(("snow", *_schedule(weather.snow.rate_mm_h, "mm/h as water")))
+        for cloud in weather.dust_clouds:
+            place = ", ".join(f"{value:g}" for value in cloud.centre_m)
+            amount, when = _schedule(cloud.density_kg_m3, "kg/m³")
+            rows.append((f"dust cloud at ({place})", amount, when))
+        for trail in weather.dust_trails:
+            start, end = trail.span_s
+            rows.append(("dust behind a vehicle", f"{trail.weight_kg:g} kg", f"{start:g} to {end:g} s"))
+        if any(weather.wind_m_s):
+            wind = ", ".join(f"{value:g}" for value in weather.wind_m_s)
+            rows.append(("wind", f"({wind}) m/s", "all the time"))
+    water = scenario.settings.water
+    if water is not None:
+        said = _said(water.model_dump(exclude_defaults=True, exclude={"kind"}))
+        rows.append(("water", f"{water.kind}: {said}" if said else water.kind, "all the time"))
+    if not rows:
+        return '<p class="note">Clear air, no wind.</p>'
+    return html.table(("what", "how much", "when"), rows, kinds="-ll")
+
+
+def _said(values: Mapping[str, Any]) -> str:
+    """Fields as they stand in a file; of lists, how many there are."""
+    words = (f"{len(v)} {name}" if isinstance(v, list) else f"{name} {v:g}" for name, v in values.items())
+    return ", ".join(words)
+
+
+def _schedule(schedule: Schedule, unit: str) -> tuple[str, str]:
+    """Amount and time of a number that may change."""
+    if not isinstance(schedule, Sequence):
+        return f"{schedule:g} {unit}", "all the time"
+    pairs = [(f"{pair[0]:g}", f"{pair[1]:g}") for pair in schedule]
+    if len(pairs) > _MOST_CHANGES:
+        pairs = [*pairs[: _MOST_CHANGES - 1], ("…", "…"), pairs[-1]]
+    times, values = zip(*pairs, strict=True)
+    return f"{' → '.join(values)} {unit}", f"at {', '.join(times)} s"
+
+
+# ---- what moves ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MovingThing:
+    """Something in the world that moves, with all its parts."""
+
+    instance: int
+    label: str
+    parts: int
+    name: str
+    way: Way
+    """Of its first part."""
+    fastest_m_s: float
+
+
+def moving_things(scenario: Scenario) -> list[MovingThing]:
+    """The world's actors; parts that share an instance number are one thing."""
+    times = np.linspace(0.0, scenario.duration_s, _TIMES)
+    parts: dict[int, list[Any]] = {}
+    for item in scenario.world.objects:
+        if item.trajectory is not None:
+            parts.setdefault(item.instance, []).append(item)
+    things = []
+    for instance, items in parts.items():
+        xyz = np.asarray(items[0].trajectory.sample(times)[0], np.float64)
+        fastest = np.linalg.norm(np.diff(xyz, axis=0), axis=1).max(initial=0.0) / (times[1] - times[0])
+        # Parts are named after the whole: walker/torso.
+        name = items[0].name.partition("/")[0] if len(items) > 1 else items[0].name
+        things.append(MovingThing(instance, items[0].label, len(items), name, Way(name, xyz), float(fastest)))
+    return things
+
+
+def actors_table(report: RunReport, things: Sequence[MovingThing]) -> str:
+    """What moves in the world: how far, how fast, and how many points it got."""
+    points: dict[str, int] = {}
+    for row in report.tally.rows.values():
+        for instance, number in row.instances.items():
+            points[instance] = points.get(instance, 0) + number
+    things = sorted(things, key=lambda thing: (-points.get(str(thing.instance), 0), thing.instance))
+    rows = [
+        (
+            thing.name,
+            thing.label,
+            thing.instance,
+            count(thing.parts),
+            f"{thing.way.length_m:.1f} m",
+            f"{thing.fastest_m_s:.2f} m/s",
+            count(points.get(str(thing.instance), 0)),
+        )
+        for thing in things
+    ]
+    columns = ("name", "label", "instance", "parts", "way", "fastest", "points")
+    shown = html.table(columns, rows[:_MOST_ACTORS], kinds="--nnnnn")
+    left = len(rows) - _MOST_ACTORS
+    return shown + (
+        f'<p class="note">{count(left)} more, with fewer points, are left out here.</p>' if left > 0 else ""
+    )
+
+
+# ---- files ---------------------------------------------------------------------------------------------------------
+
+
+def files_table(folder: Path, hashes: Mapping[str, str]) -> str:
+    """Files with sizes and hashes; many of one folder are one row, and listed where they are not too many."""
+    by_folder: dict[str, list[str]] = {}
+    for name in sorted(hashes):
+        by_folder.setdefault(name.rpartition("/")[0], []).append(name)
+    rows, listed, total = [], [], 0
+    for names in by_folder.values():
+        sizes = [(folder / name).stat().st_size for name in names]
+        total += sum(sizes)
+        single = [(name, 1, size_of(size), _short(hashes[name])) for name, size in zip(names, sizes, strict=True)]
+        if len(names) <= _MANY_FILES:
+            rows += single
+            continue
+        listed += single
+        together = hashlib.sha256("".join(hashes[name] for name in names).encode()).hexdigest()
+        span = f"{names[0]} … {names[-1].rpartition('/')[2]}"
+        rows.append((span, len(names), size_of(sum(sizes)), _short(together)))
+    shown = [(html.Raw(f"<code>{html.text(name)}</code>"), count(n), size, hash) for name, n, size, hash in rows]
+    columns = ("file", "files", "size", "SHA-256")
+    note = f"{count(len(hashes))} files, {size_of(total)}. Of many files: the hash of their hashes in order."
+    more = ""
+    if 0 < len(listed) <= _MOST_LISTED:
+        each = [(html.Raw(f"<code>{html.text(name)}</code>"), size, hash) for name, _, size, hash in listed]
+        more = html.folded("Each of them", html.table(("file", "size", "SHA-256"), each, kinds="-n-"))
+    return html.table(columns, shown, kinds="-nn-") + f'<p class="note">{note}</p>' + more
+
+
+def _short(hash: str) -> html.Raw:
+    return html.Raw(f'<code title="{hash}">{hash[:16]}</code>')
