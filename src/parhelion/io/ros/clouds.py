@@ -37,6 +37,7 @@ OUSTER = np.dtype(
 _CODES = {"i1": 1, "u1": 2, "i2": 3, "u2": 4, "i4": 5, "u4": 6, "f4": 7, "f8": 8}
 _DTYPES = {code: np.dtype(f"<{name}") for name, code in _CODES.items()}
 _MOST_FIELDS = 4096
+_LARGEST_POINT = 1 << 20
 
 
 # ---- to messages ---------------------------------------------------------------------------------------------------
@@ -319,6 +320,8 @@ def _record(decoded: Any, topic: str) -> np.dtype[Any]:
     """The structure of a point."""
     step = int(decoded.point_step)
     names, formats, offsets = [], [], []
+    if step > _LARGEST_POINT:
+        raise FormatError(f"{topic}: a point of {step} bytes is too large, allowed are {_LARGEST_POINT}")
     if len(decoded.fields) > _MOST_FIELDS:
         raise FormatError(f"{topic}: a point has {len(decoded.fields)} fields, allowed are {_MOST_FIELDS}")
     for field in decoded.fields:
