@@ -28,6 +28,13 @@ def quat_multiply(a: Floats, b: Floats) -> Floats:
     )
 
 
+def cross(a: Floats, b: Floats) -> Floats:
+    """Vector product of vectors (..., 3); shapes broadcast. NumPy's own spends most of its time on axes."""
+    ax, ay, az = (a[..., k] for k in range(3))
+    bx, by, bz = (b[..., k] for k in range(3))
+    return np.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
+
+
 def quat_conjugate(q: Floats) -> Floats:
     """The inverse rotation of unit quaternions `xyzw`, shapes (..., 4)."""
     return q * np.array([-1.0, -1.0, -1.0, 1.0])
@@ -35,13 +42,9 @@ def quat_conjugate(q: Floats) -> Floats:
 
 def quat_rotate(q: Floats, v: Floats) -> Floats:
     """Vectors (..., 3) turned by unit quaternions `xyzw` (..., 4); shapes broadcast."""
-    # v + w t + q x t with t = 2 q x v, written out: NumPy's cross product spends most of its time on axes.
-    x, y, z, w = (q[..., k] for k in range(4))
-    a, b, c = (v[..., k] for k in range(3))
-    ta, tb, tc = 2.0 * (y * c - z * b), 2.0 * (z * a - x * c), 2.0 * (x * b - y * a)
-    return np.stack(
-        [a + w * ta + (y * tc - z * tb), b + w * tb + (z * ta - x * tc), c + w * tc + (x * tb - y * ta)], axis=-1
-    )
+    xyz = q[..., :3]
+    t = 2.0 * cross(xyz, v)
+    return v + q[..., 3:] * t + cross(xyz, t)
 
 
 def quat_from_rpy(roll: ArrayLike, pitch: ArrayLike, yaw: ArrayLike) -> Floats:

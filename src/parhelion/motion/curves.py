@@ -95,6 +95,11 @@ def angle(y: Floats, x: Floats) -> Floats:
 # ---- rotations -----------------------------------------------------------------------------------------------------
 
 
+def only_value(value: Floats) -> Floats:
+    """A jet (3, n) of which only the value matters."""
+    return np.stack([value, *np.zeros((2, *value.shape))])
+
+
 def turn_about(axis: int, turned: Floats) -> Floats:
     """Jet (3, n, 4) of the unit quaternion of a turn about axis 0, 1 or 2 by the jet of an angle [rad] (3, n)."""
     half = 0.5 * turned

@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Floats
+from parhelion.core.pose import Floats, quat_multiply
 from parhelion.motion.curves import (
     aligned,
     angle,
     chain,
     jet_of,
+    only_value,
     product,
     quat_product,
     quotient,
@@ -153,8 +154,23 @@ class SplineMotion:
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
         """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
-        state = self.state(times)
-        return state.xyz.copy(), state.quat_xyzw.copy()
+        if self._bank:
+            state = self.state(times)
+            return state.xyz.copy(), state.quat_xyzw.copy()
+        # As `state`, to the same bits, without derivatives: crowds are sampled far more often than they are measured.
+        since = checked_times(times) - self.start_time
+        way = self._law.jet(since, 0)[0]
+        line = self._path.jet(way, 1)
+        if self._turns is None:
+            x, y, z = (line[1, :, k] for k in range(3))
+            quat = turn_about(2, only_value(np.arctan2(y, x)))[0]
+            if self._slope:
+                quat = quat_multiply(quat, turn_about(1, only_value(-np.arctan2(z, np.sqrt(x * x + y * y))))[0])
+        elif isinstance(self._turns, np.ndarray):
+            quat = np.tile(self._turns, (len(since), 1))
+        else:
+            quat = self._turns(way if self._turn_law is None else self._turn_law.jet(since, 0)[0])
+        return line[0].copy(), quat / np.sqrt(np.sum(quat**2, axis=-1, keepdims=True))
 
     def state(self, times: ArrayLike) -> BodyState:
         """Pose, velocities and accelerations at `times` (n,) [s]."""

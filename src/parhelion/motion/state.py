@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, quat_rotate
+from parhelion.core.pose import Floats, Pose, cross, quat_conjugate, quat_multiply, quat_rotate
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.numeric import pose_derivatives
 
-_COLUMNS = {"time": 0, "quat_xyzw": 4}
+_COLUMNS = {
+    "time": 0,
+    "xyz": 3,
+    "quat_xyzw": 4,
+    "velocity": 3,
+    "angular_velocity": 3,
+    "acceleration": 3,
+    "angular_acceleration": 3,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,20 +45,20 @@ class BodyState:
 
     def __post_init__(self) -> None:
         count = np.size(self.time)
-        for name in (field.name for field in fields(self)):
-            columns = _COLUMNS.get(name, 3)
+        for name, columns in _COLUMNS.items():
             # A view: the caller's own array stays writable.
             array = np.asarray(getattr(self, name), dtype=np.float64).view()
             expected = (count, columns) if columns else (count,)
             if array.shape != expected:
                 raise ConfigError(f"body state: {name} must have shape {expected}, got {array.shape}")
-            if not np.all(np.isfinite(array)):
+            if not np.isfinite(array).all():
                 raise ConfigError(f"body state: {name} must be finite, got {array[~np.isfinite(array)][0]}")
             array.setflags(write=False)
             object.__setattr__(self, name, array)
-        norm = np.linalg.norm(self.quat_xyzw, axis=1)
-        if np.any(np.abs(norm - 1.0) > 1e-6):
-            worst = norm[np.argmax(np.abs(norm - 1.0))]
+        square = np.einsum("ij,ij->i", self.quat_xyzw, self.quat_xyzw)
+        off = np.abs(square - 1.0)
+        if (off > 2e-6).any():
+            worst = np.sqrt(square[np.argmax(off)])
             raise ConfigError(f"body state: quat_xyzw must be unit quaternions, got one of length {worst:g}")
 
     def __len__(self) -> int:
@@ -114,8 +122,8 @@ def at_mount(state: BodyState, mount: Pose) -> BodyState:
     Rigid body with lever arm r: velocity v + ω × r, acceleration a + α × r + ω × (ω × r). Exact.
     """
     lever, omega = mount.xyz, state.angular_velocity
-    speed = np.cross(omega, lever)
-    pull = np.cross(state.angular_acceleration, lever) + np.cross(omega, speed)
+    speed = cross(omega, lever)
+    pull = cross(state.angular_acceleration, lever) + cross(omega, speed)
     to_mount = quat_conjugate(mount.quat_xyzw)
     return BodyState(
         time=state.time,

@@ -16,11 +16,11 @@ from parhelion.rays.geometry import MovingTriangles
 
 Floats = NDArray[np.float64]
 
-STEP_S = 1.0 / 160.0
-"""Time between knots. For 10 m/s^2 the error a dt^2 / 8 of interpolating is 0.05 mm."""
+STEP_S = 1.0 / 100.0
+"""Time between knots. For 10 m/s^2 the error a dt^2 / 8 of interpolating is 0.13 mm."""
 MOST_KNOTS = 65
 """Windows longer than this many steps get longer steps."""
-BLOCK = 320
+BLOCK = 200
 """Knots that are sampled ahead at once: two seconds."""
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parhelion.io.ros.bag import BagWriter
+from parhelion.io.ros.messages import Message
 from parhelion.scenario.ros_feed import RosFeed
 from parhelion.scenario.schema import BagOutput
+from parhelion.scenario.writer import Writer
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
@@ -23,27 +26,32 @@ class BagSink:
 
     def __init__(self, entry: BagOutput, scenario: Scenario, folder: Path) -> None:
         self._feed = RosFeed(scenario, entry.topics, entry.frames, entry.layout, epoch_s=entry.epoch_s, batch_s=BATCH_S)
-        # The bag of an earlier run stays until this one is whole.
-        self._bag = BagWriter(folder / NAME, entry.storage, overwrite=True)
-        for message in self._feed.first():
+        # The bag of an earlier run stays until this one is whole. LZ4: a run should not wait for its bag.
+        self._bag = BagWriter(folder / NAME, entry.storage, compression="lz4", overwrite=True)
+        self._writer = Writer()
+        self._write(self._feed.first())
+
+    def _write(self, messages: list[Message]) -> None:
+        for message in messages:
             self._bag.write(message)
 
     def take(self, step: Step) -> None:
         """Write what a step gave."""
-        for message in self._feed.of(step):
-            self._bag.write(message)
+        messages = self._feed.of(step)
+        if messages:
+            self._writer.put(partial(self._write, messages))
 
     def close(self) -> list[Path]:
         """Finish the bag: its files."""
-        for message in self._feed.last():
-            self._bag.write(message)
+        self._writer.put(partial(self._write, self._feed.last()))
+        self._writer.close()
         self._bag.close()
         return self._bag.files
 
     def abandon(self) -> None:
         """Finish the bag where the run was stopped, or leave an earlier one as it was."""
         try:
-            for message in self._feed.last():
-                self._bag.write(message)
+            self._writer.abandon()
+            self._write(self._feed.last())
         finally:
             self._bag.leave_off()

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError, unknown_name
-from parhelion.core.records import FIELDS, PointCloud, Scan
+from parhelion.core.records import FIELDS, PointCloud, Scan, Shots
 from parhelion.io.columns import Columns
 from parhelion.io.ros.cloud_fields import OF_SHOTS, packed_colour, rows_as_columns, their_values, to_our_units
 from parhelion.io.ros.types import Message, decode, encode, header, nanoseconds, new
@@ -140,7 +140,7 @@ def _ouster_rows(cloud: PointCloud, echo: int) -> tuple[NDArray[Any], tuple[int,
         return points, (1, len(points))
     shots = cloud.shots
     rings, columns = int(shots.ring.max()) + 1, int(shots.column.max()) + 1
-    cell = (rings - 1 - shots.ring.astype(np.int64)) * columns + _destaggered(cloud, rings, columns)
+    cell = _cells(shots, rings, columns)
     image = np.zeros(rings * columns, OUSTER)
     for axis in "xyz":
         image[axis] = np.nan
@@ -154,6 +154,8 @@ def _ouster_rows(cloud: PointCloud, echo: int) -> tuple[NDArray[Any], tuple[int,
 
 def _echo_rows(scan: Scan, echo: int) -> NDArray[np.int64]:
     """One row a shot that has so many returns: the strongest, the next ..."""
+    if scan.shots.return_count.max(initial=0) <= 1:
+        return np.arange(len(scan) if echo == 0 else 0)
     shot = scan.fields["shot"].astype(np.int64)
     strength = scan.fields.get("power", scan.fields.get("intensity", np.zeros(len(scan))))
     order = np.lexsort((-np.asarray(strength, np.float64), shot))
@@ -163,9 +165,22 @@ def _echo_rows(scan: Scan, echo: int) -> NDArray[np.int64]:
     return order[rank == echo]
 
 
-def _destaggered(scan: Scan, rings: int, columns: int) -> NDArray[np.int64]:
+_known_cells: list[tuple[Shots, NDArray[np.int64]]] = []
+
+
+def _cells(shots: Shots, rings: int, columns: int) -> NDArray[np.int64]:
+    """Place of each shot in the image, row by row; kept for the next scan of the same pattern."""
+    for known, cells in _known_cells:
+        if all(getattr(known, name) is getattr(shots, name) for name in ("direction", "ring", "column")):
+            return cells
+    cells = (rings - 1 - shots.ring.astype(np.int64)) * columns + _destaggered(shots, rings, columns)
+    _known_cells[4:] = []
+    _known_cells.insert(0, (shots, cells))
+    return cells
+
+
+def _destaggered(shots: Shots, rings: int, columns: int) -> NDArray[np.int64]:
     """Column of each shot in an image whose columns are directions: rings fire into different ones at the same time."""
-    shots = scan.shots
     column = shots.column.astype(np.int64)
     angle = np.arctan2(shots.direction[:, 1], shots.direction[:, 0]).astype(np.float64)
     step = 2.0 * np.pi / columns

@@ -37,7 +37,8 @@ class SqliteOut:
 
     def __init__(self, path: Path) -> None:
         path.unlink(missing_ok=True)
-        self._base = sqlite3.connect(path)
+        # Whoever writes takes turns: one thread opens and closes, another may write in between.
+        self._base = sqlite3.connect(path, check_same_thread=False)
         self._base.executescript(_TABLES)
         self._base.commit()
         self._types: set[str] = set()
