@@ -68,7 +68,9 @@ def test_both_engines_meet_the_same_waves(water: Water) -> None:
     sure = fast.triangle == slow.triangle
     assert np.mean(sure) > 0.98  # a ray through an edge may be given to either face
     met = sure & slow.found
-    assert np.allclose(fast.range[met], slow.range[met], atol=2e-4)
+    # On a GPU the surface lies 4 km aside, where float32 has steps of 0.3 mm; slanting rays feel that more.
+    off = np.abs(fast.range[met] - slow.range[met]) * np.abs(np.sum(slow.normal * rays.direction, axis=1))[met]
+    assert off.max() < (5e-4 if engine().device == "cuda" else 1e-4)
     assert np.allclose(fast.normal[met], slow.normal[met], atol=2e-5)
     assert np.array_equal(fast.part[met], slow.part[met])
     assert np.array_equal(fast.actor[met], slow.actor[met])

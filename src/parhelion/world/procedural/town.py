@@ -26,7 +26,7 @@ from parhelion.world.procedural.fields import Params
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Way
 from parhelion.world.procedural.placing import natural, placed, whole, without_clashes
 from parhelion.world.procedural.things import parts_of
-from parhelion.world.procedural.town_things import streets_side
+from parhelion.world.procedural.town_things import remember_tree, streets_side
 
 LANE_M = 3.5
 _CAR_NEEDS_M = 2.5
@@ -294,8 +294,9 @@ def _form(
     params = street.PlantedTreeParams(
         trunk_radius_m=trunk_radius(height), clear_trunk_m=clear, leaves=leaves, leaf_m=leaf, seed=place_of(rng)
     )
-    tree(rng, height, radius, clear, leaves, leaf)
-    return (2 * radius, 2 * radius, height), params
+    size = (2 * radius, 2 * radius, height)
+    remember_tree(size, params, tree(rng, height, radius, clear, leaves, leaf))
+    return size, params
 
 
 def trunk_radius(height: float) -> float:

@@ -141,11 +141,23 @@ def _building(size: Size, params: street.BuildingParams) -> list[Part]:
     return parts
 
 
+_drawn: dict[tuple[Size, street.PlantedTreeParams], list[Part]] = {}
+
+
+def remember_tree(size: Size, params: street.PlantedTreeParams, parts: list[Part]) -> None:
+    """Keep the parts of a tree that was drawn to pass its part of a stream over, so that it is not drawn again."""
+    if len(_drawn) >= 64:
+        _drawn.clear()
+    _drawn[size, params] = parts
+
+
 @lru_cache(maxsize=64)
 def _planted(size: Size, params: street.PlantedTreeParams) -> tuple[Part, ...]:
     length, width, height = size
     if params.clear_trunk_m >= 0.9 * height:
         raise ConfigError(f"clear_trunk_m must be below 0.9 of the height, {0.9 * height:g} m")
+    if (size, params) in _drawn:
+        return tuple(_drawn.pop((size, params)))
     rng = generator_at(params.seed, "world/planted-tree")
     parts = tree(rng, height, length / 2, params.clear_trunk_m, params.leaves, params.leaf_m)
     if width == length:
