@@ -206,7 +206,7 @@ def test_the_command_tells_of_a_port_in_use(server: FoxgloveServer, tmp_path: Pa
 def test_only_this_machine_unless_asked(scenario: Scenario) -> None:
     with pytest.raises(ConfigError, match=r"host: 0\.0\.0\.0 is beyond this machine; .*--anywhere"):
         FoxgloveServer(scenario, "0.0.0.0", 0)
-    with pytest.raises(ConfigError, match="host: must be an address"):
+    with pytest.raises(ConfigError, match="host: expected an IPv4 address"):
         FoxgloveServer(scenario, "the moon", 0)
     with pytest.raises(ConfigError, match="port: must be a whole number from 0 to 65535, got 70000"):
         FoxgloveServer(scenario, port=70000)

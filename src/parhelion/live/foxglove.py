@@ -10,21 +10,20 @@ Any number of clients may come and go; those that come late get the scene, too.
 
 from __future__ import annotations
 
-import ipaddress
 import time as wall
 from typing import Any
 
 from parhelion.core.errors import ConfigError
+from parhelion.live.udp import LOOPBACK, checked_host
 from parhelion.scenario.foxglove_feed import CLOCK, LATCHED, FoxgloveFeed
 from parhelion.scenario.foxglove_messages import Channels, FoxgloveMessage, need_foxglove
 from parhelion.scenario.scenario import Scenario, Step
 
-LOOPBACK = "127.0.0.1"
 PORT = 8765
 BATCH_S = 0.1
 """Simulated time [s] whose messages are made together."""
 _QUEUE_BYTES = 256 << 20
-_FEWEST, _MOST = 128, 1024
+_FEWEST, _MOST = 64, 1024
 _GRACE_S = 0.3
 _POINT_BYTES = 64
 """About what a point takes with all its fields."""
@@ -47,7 +46,7 @@ class FoxgloveServer:
         batch_s: float = BATCH_S,
     ) -> None:
         """`port` 0 takes any that is free; see `port`. Addresses beyond this machine need `allow_remote`."""
-        self.host = _checked_host(host, allow_remote)
+        self.host = checked_host(host, allow_remote)
         if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65535:
             raise ConfigError(f"port: must be a whole number from 0 to 65535, got {port!r}")
         foxglove = need_foxglove()
@@ -149,19 +148,6 @@ def _listener(server: FoxgloveServer) -> Any:
                 server.tell_again(channel.topic)
 
     return Listener()
-
-
-def _checked_host(host: str, allow_remote: bool) -> str:
-    try:
-        address = ipaddress.ip_address(LOOPBACK if host == "localhost" else host)
-    except ValueError:
-        raise ConfigError(f"host: must be an address such as {LOOPBACK}, got {host!r}") from None
-    if not address.is_loopback and not allow_remote:
-        raise ConfigError(
-            f"host: {host} is beyond this machine; Foxglove is served on {LOOPBACK} unless serving anywhere is allowed "
-            "(allow_remote=True, --anywhere)"
-        )
-    return str(address)
 
 
 def _backlog(scenario: Scenario) -> int:

@@ -31,14 +31,14 @@ _SEND_BUFFER = 4 << 20
 
 
 def checked_host(host: str, allow_remote: bool = False) -> str:
-    """The IPv4 address of a receiver; one beyond this machine only where that is allowed explicitly."""
+    """An IPv4 address to send to or to serve on; one beyond this machine only where that is allowed explicitly."""
     try:
         address = ipaddress.IPv4Address(LOOPBACK if host == "localhost" else host)
     except ValueError:
         raise ConfigError(f"host: expected an IPv4 address such as {LOOPBACK}, got {host!r}") from None
     if not address.is_loopback and not allow_remote:
         raise ConfigError(
-            f"host: {host} is beyond this machine; packets stay on {LOOPBACK} unless sending anywhere is allowed "
+            f"host: {host} is beyond this machine; all stays on {LOOPBACK} unless going anywhere is allowed "
             "(allow_remote=True, --anywhere)"
         )
     return str(address)

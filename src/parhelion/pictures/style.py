@@ -28,7 +28,7 @@ PICTURE_ENDINGS = (".png", ".jpg", ".pdf", ".svg")
 
 # Hue says the kind of thing (ground grey, buildings sand, plants green, vehicles blue, people red); neighbours in a
 # scene differ in lightness too, so that they can be told apart without seeing hue.
-_LABEL_COLOURS = {
+LABEL_COLOURS: Mapping[str, str] = {
     "road": "#6e7686",
     "parking": "#7d7391",
     "sidewalk": "#a79fb5",
@@ -84,7 +84,7 @@ def label_colours(names: Mapping[int, str]) -> dict[int, NDArray[np.float64]]:
     unknown = iter(range(10**9))
     chosen = {}
     for number, name in sorted(names.items()):
-        colour = _LABEL_COLOURS.get(name.removeprefix("moving-"))
+        colour = LABEL_COLOURS.get(name.removeprefix("moving-"))
         chosen[number] = np.array(to_rgb(colour or _FURTHER[next(unknown) % len(_FURTHER)]))
     return chosen
 

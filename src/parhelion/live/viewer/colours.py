@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import unknown_name
 from parhelion.core.records import FIELDS, PointCloud
+from parhelion.pictures.style import LABEL_COLOURS
 
 Colours = NDArray[np.uint8]
 
@@ -44,40 +45,7 @@ _ORIGIN_COLOURS = {
     "multipath": "#ff7ab6",
     "noise": "#45d6c8",
 }
-# Hue follows the kind of thing: ground grey, buildings sand, plants green, vehicles blue, people red.
-_WORD_COLOURS = {
-    "road": "#6e7686",
-    "parking": "#7d7391",
-    "sidewalk": "#a79fb5",
-    "lane-marking": "#f4f1de",
-    "ground": "#7c8088",
-    "floor": "#7c8088",
-    "terrain": "#9aa356",
-    "building": "#d9a566",
-    "wall": "#c79a72",
-    "roof": "#b5714f",
-    "window": "#8fd3e8",
-    "fence": "#b08968",
-    "vegetation": "#4fae62",
-    "trunk": "#8c6239",
-    "car": "#4aa3ff",
-    "truck": "#2f6fdb",
-    "bus": "#2f6fdb",
-    "vessel": "#4aa3ff",
-    "bicycle": "#45d6c8",
-    "motorcycle": "#45d6c8",
-    "person": "#ff5d5d",
-    "bicyclist": "#ff7ab6",
-    "pole": "#f2d64b",
-    "traffic-sign": "#ff9f1c",
-    "traffic-light": "#ffe066",
-    "water": "#2b6f9e",
-    "crane": "#ff9f1c",
-    "container": "#e4572e",
-    "none": UNKNOWN,
-    IN_THE_AIR: "#86b6e8",
-    "unlabeled": UNKNOWN,
-}
+_WORD_COLOURS = {**LABEL_COLOURS, "none": UNKNOWN, IN_THE_AIR: "#86b6e8", "unlabeled": UNKNOWN}
 
 
 @dataclass(frozen=True)
