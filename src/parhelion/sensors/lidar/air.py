@@ -172,6 +172,7 @@ class FieldOnDevice:
         dr, mi = engine.dr, engine.mi
         self.mean = dr.opaque(mi.Float, part.extinction_per_m)
         self.table = uploaded(engine, part.field)
+        self.largest_factor = float(part.field.table.max())
         cell = part.field.cell_m
         self.per_m = dr.opaque(mi.Float, 1.0 / cell)
         # In float64 and within one period, so that worlds far from zero lose nothing.

@@ -6,6 +6,7 @@ gives one soft echo where the pulse gathers most from it; dust gives one where e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,6 +40,11 @@ _DUST_LEAST_POWER = 1.5
 """A return that VANE's rule decides on is detected: this far above the threshold at least."""
 
 
+_COUNT_LIMIT = 400
+_MOST_ROOM = 16
+"""Rows that every beam may be given beforehand."""
+
+
 class Falling:
     """Drops of rain or flakes of snow whose echo can be detected, as tables for kernels."""
 
@@ -58,6 +64,7 @@ class Falling:
         dr, mi = engine.dr, engine.mi
         self.engine, self.origin = engine, origin
         self.mean = dr.opaque(mi.Float, table.mean)
+        self._mean = float(table.mean)
         span = table.range_m
         self._by_range = engine.table(np.stack([span, table.log_tail, geometry(span), 1.0 / area(span)], axis=1))
         self._steps = len(span) - 1
@@ -89,8 +96,19 @@ class Falling:
         drop = low + (tail - mi.Float(step)) * (high - low)
         return row.x, drop.y * row.z, xp.minimum(drop.z * row.w, 1.0)
 
-    def count(self, u: Any, factor: Any) -> Any:
-        """Poisson counts of mean `mean * factor` by inversion."""
+    def most(self, field: FieldOnDevice | None) -> int:
+        """A count that no beam passes: the chance of more is below one in 10^10 where they are densest."""
+        mean = self._mean * (1.0 if field is None else field.largest_factor)
+        chance = below = math.exp(-mean)
+        k = 0
+        while 1.0 - below > 1e-10 and k < _COUNT_LIMIT:
+            k += 1
+            chance *= mean / k
+            below += chance
+        return k
+
+    def count(self, u: Any, factor: Any, most: Any = _COUNT_LIMIT) -> Any:
+        """Poisson counts of mean `mean * factor` by inversion, up to `most`."""
         dr, mi = self.engine.dr, self.engine.mi
         mean = self.mean * factor
         chance = dr.exp(-mean)
@@ -101,8 +119,8 @@ class Falling:
             return k, chance, below + chance
 
         state = (mi.UInt32(0), mi.Float(chance), mi.Float(chance))
-        # Float32 sums may stay below the largest u: 400 is beyond any count that matters.
-        k, _, _ = dr.while_loop(state, lambda k, chance, below: (below < u) & (k < 400), step)
+        # Float32 sums may stay below the largest u: the limit is beyond any count that matters.
+        k, _, _ = dr.while_loop(state, lambda k, chance, below: (below < u) & (k < most), step)
         return k
 
 
@@ -151,6 +169,9 @@ class ScattererRows:
     clear: Any
     """Share of a surface's power that the drawn drops and flakes leave, one number a beam, or None where none fall."""
 
+    stride: Any = None
+    """Distance of two beams' first rows where every beam has room for all that it may have, else None."""
+
     def join(self, engine: Engine, blocks: list[Block], beam: Any) -> list[Block]:
         """The blocks of surfaces of beams by number, dimmed, with those of the air."""
         dr, mi = engine.dr, engine.mi
@@ -159,7 +180,8 @@ class ScattererRows:
             blocks = [replace(block, scale=left) for block in blocks]
         if self.count is None:
             return [*blocks, Block(self.rows, beam * self.fixed, mi.UInt32(self.fixed))]
-        first, count = (dr.gather(mi.UInt32, values, beam) for values in (self.first, self.count))
+        count = dr.gather(mi.UInt32, self.count, beam)
+        first = dr.gather(mi.UInt32, self.first, beam) if self.stride is None else beam * self.stride
         return [*blocks, Block(self.rows, first, count)]
 
 
@@ -175,7 +197,9 @@ class ScattererCounts:
     first: Any
     """Row of each beam's first one."""
     size: int
-    """Of all beams."""
+    """Rows of all beams."""
+    stride: Any = None
+    """Distance of two beams' first rows where every beam has room for all that it may have, else None."""
 
 
 def count_scatterers(
@@ -185,20 +209,31 @@ def count_scatterers(
     beams: Beams,
     keys: tuple[Any, Any],
 ) -> ScattererCounts:
-    """Draw how many there are, with `fixed` ones in every beam. Asked early, since the answer is waited for."""
+    """Draw how many there are, with `fixed` ones in every beam.
+
+    Where few are possible, every beam gets room for all of them, and nobody has to wait for the counts. Else they are
+    counted first, early, since the answer is waited for.
+    """
     dr, mi = engine.dr, engine.mi
     beam = dr.arange(mi.UInt32, beams.count)
     shot, scan = beams.shot, beams.scan
     key = tuple(dr.gather(mi.UInt32, word, scan) for word in keys)
     frame = beams.frame(engine, beam)
     counts = []
-    for falling, field in falling_kinds:
+    most = [falling.most(field) for falling, field in falling_kinds]
+    roomy = bool(most) and fixed + sum(most) <= _MOST_ROOM
+    for limit, (falling, field) in zip(most, falling_kinds, strict=True):
         u = to_unit(words(key, shot, _COUNT_DRAW[falling.origin])[0])  # type: ignore[arg-type]
         # They fall within a few metres of the sensor, where density is that at its front.
-        counts.append(falling.count(u, mi.Float(1.0) if field is None else field.factor(frame, 2.0)))
+        factor = mi.Float(1.0) if field is None else field.factor(frame, 2.0)
+        counts.append(falling.count(u, factor, dr.opaque(mi.UInt32, limit) if roomy else _COUNT_LIMIT))
     total = mi.UInt32(fixed)
     for count in counts:
         total += count
+    if roomy:
+        room = fixed + sum(most)
+        stride = dr.opaque(mi.UInt32, room)
+        return ScattererCounts(fixed, counts, total, beam * stride, beams.count * room, stride)
     if counts:
         dr.eval(total, *counts)
         first = dr.prefix_sum(total)
@@ -226,7 +261,8 @@ def draw_scatterers(
     key = tuple(dr.gather(mi.UInt32, word, scan) for word in keys)
     frame = beams.frame(engine, beam)
     fixed, counts, total, first = drawn.fixed, drawn.falling, drawn.total, drawn.first
-    store = _Store(engine, dr.zeros(mi.UInt32, 4 * drawn.size))
+    # Rows that are not written are not read.
+    store = _Store(engine, (dr.zeros if drawn.stride is None else dr.empty)(mi.UInt32, 4 * drawn.size))
     reach = echoes.reach(engine, beam, total > 0)
     row = first
     if scatterers.soft is not None:
@@ -239,12 +275,16 @@ def draw_scatterers(
     for (falling, _), count in zip(scatterers.falling, counts, strict=True):
         clear = _fall(engine, store, falling, row, count, shot, key, reach, clear)
         row = row + count
-    if counts:
+    if drawn.stride is not None:
+        dr.eval(store.words, total, clear)
+    elif counts:
         dr.eval(store.words, first, total, clear)
     else:
         dr.eval(store.words)
     rows = EchoRows.of_words(engine, store.words)
-    return ScattererRows(rows, fixed, first, total, clear) if counts else ScattererRows(rows, fixed, None, None, None)
+    if not counts:
+        return ScattererRows(rows, fixed, None, None, None)
+    return ScattererRows(rows, fixed, first, total, clear, drawn.stride)
 
 
 class _Store:
