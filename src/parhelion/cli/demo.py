@@ -28,6 +28,7 @@ def scenario_of(seconds: float, seed: int) -> dict[str, Any]:
         "name": "a vessel in the harbour at dusk, in rain",
         "seed": seed,
         "duration_s": seconds,
+        "step_s": 0.02,
         "world": "harbour",
         "weather": {"rain_rate_mm_h": 25.0, "wind_m_s": [3.0, 1.0, 0.0]},
         "water": {"kind": "ocean", "wind_speed_m_s": 5.0, "fetch_m": 2000.0},

@@ -19,7 +19,7 @@ from parhelion.rays.device import Engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.air import Air, LocalAir
 from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES
-from parhelion.sensors.lidar.echoes import NO_ECHO, Echo, Echoes, EchoRows, choose
+from parhelion.sensors.lidar.echoes import NO_ECHO, Echo, Echoes, EchoRows, SpecularBeams, choose
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
 from parhelion.sensors.lidar.illuminate import Illumination
 
@@ -52,14 +52,16 @@ def illuminate_adaptively(light: Illumination, beams: Beams, merge_distance: Any
     casts = beams.count * PROBES
     wide_beams = dr.compress(wide)
     # Picked out now, since whoever asks later waits for all kernels that were begun in between.
-    specular = dr.compress(specular) if light.target.has_specular else None
+    picked = None
+    if light.target.has_specular:
+        picked = SpecularBeams(dr.compress(specular & ~wide), dr.compress(specular & wide))
     if len(wide_beams) == 0:
-        return Echoes(slots, None, wide_beams, narrow, None, casts, probes, specular)
+        return Echoes(slots, None, wide_beams, narrow, None, casts, probes, picked)
     place = dr.full(mi.UInt32, NOTHING, beams.count)
     dr.scatter(place, dr.arange(mi.UInt32, len(wide_beams)), wide_beams)
     dr.eval(place)
     rows, casts_more = _wide_rows(light, beams, wide_beams, part, probes)
-    return Echoes(slots, rows, wide_beams, narrow, place, casts + casts_more, probes, specular)
+    return Echoes(slots, rows, wide_beams, narrow, place, casts + casts_more, probes, picked)
 
 
 @dataclass

@@ -19,7 +19,7 @@ from parhelion.sensors.lidar.air import Air, group_size
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.curve import Curve
-from parhelion.sensors.lidar.echoes import Block, Echoes
+from parhelion.sensors.lidar.echoes import Block, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import Beams, ShotArrays, SubRays, aim, motion_knots
 from parhelion.sensors.lidar.illuminate import Illumination, Optics
 from parhelion.sensors.lidar.link_budget import SystemConstant
@@ -239,9 +239,7 @@ class LidarOnDevice:
         if self.bounces and target.has_specular:
             behind, some, more_casts = trace_specular(light, echoes, beams, self.bounces)
             if behind is not None:
-                own = self.engine.dr.arange(self.engine.mi.UInt32, len(some)) * SPECULAR_ROWS
-                blocks = [*echoes.blocks(self.engine, some), Block(behind, own, self.engine.mi.UInt32(SPECULAR_ROWS))]
-                self._overwrite(rows, some, receive(blocks, some))
+                self._receive_specular(echoes, behind, some, rows, receive)
         points = collect(target, rows, beams, self._upload(table)[0], self.sun_klx)
         # Read only now: to ask the device earlier would be to wait for it.
         specular = 0 if more_casts is None else int(self.engine.dr.sum(more_casts)[0])
@@ -262,6 +260,30 @@ class LidarOnDevice:
             blocks = [Block(echoes.wide, first, mi.UInt32(echoes.slots))]
             self._overwrite(rows, echoes.wide_beams, receive(blocks, echoes.wide_beams))
         return rows
+
+    def _receive_specular(
+        self,
+        echoes: Echoes,
+        behind: EchoRows,
+        some: Any,
+        rows: list[Row],
+        receive: Callable[[list[Block], Any], list[Row]],
+    ) -> None:
+        """Returns of the beams that met glass, water or a mirror, with what lies behind it."""
+        dr, mi = self.engine.dr, self.engine.mi
+        narrow = 0 if echoes.specular is None else len(echoes.specular.narrow)
+        for first, last in ((0, narrow), (narrow, len(some))):
+            if first == last:
+                continue
+            number = dr.arange(mi.UInt32, last - first) + dr.opaque(mi.UInt32, first)
+            beam = dr.gather(mi.UInt32, some, number)
+            if last == narrow:
+                assert echoes.narrow is not None
+                blocks = [Block(echoes.narrow, beam, mi.UInt32(1))]
+            else:
+                blocks = echoes.blocks(self.engine, beam)
+            blocks.append(Block(behind, number * SPECULAR_ROWS, mi.UInt32(SPECULAR_ROWS)))
+            self._overwrite(rows, beam, receive(blocks, beam))
 
     def _receive(
         self,

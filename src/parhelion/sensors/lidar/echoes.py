@@ -95,6 +95,23 @@ class Block:
 
 
 @dataclass
+class SpecularBeams:
+    """Numbers of the beams that met glass, water or a mirror, by how many rows their echoes have.
+
+    Apart, since kernels take beams in step: among wide ones, narrow ones would take as long as they.
+    """
+
+    narrow: Any
+    wide: Any
+
+    def all(self, dr: Any) -> Any:
+        """Both, the narrow ones first."""
+        if len(self.narrow) == 0 or len(self.wide) == 0:
+            return self.wide if len(self.narrow) == 0 else self.narrow
+        return dr.concat((self.narrow, self.wide))
+
+
+@dataclass
 class Echoes:
     """What the surfaces of a launch send back: one row for beams that see one surface, `slots` rows for the others."""
 
@@ -112,8 +129,8 @@ class Echoes:
     """Rays that were cast."""
     probes: Any = None
     """What the first four sub-rays of every beam met, as `adaptive.ProbeRows`, where adaptive sampling traced them."""
-    specular: Any = None
-    """Numbers of the beams that have a probe on glass, water or a mirror; None where it was not asked yet."""
+    specular: SpecularBeams | None = None
+    """The beams that have a probe on glass, water or a mirror; None where it was not asked yet."""
 
     def reach(self, engine: Engine, beam: Any, active: Any) -> Any:
         """Range of the farthest surface that beams meet [m], NO_ECHO where some of the beam meets none."""

@@ -61,7 +61,10 @@ def trace_specular(light: Illumination, echoes: Echoes, beams: Beams, bounces: i
     """
     engine = light.engine
     dr, mi = engine.dr, engine.mi
-    some = dr.compress(specular_beams(light, echoes, beams)) if echoes.specular is None else echoes.specular
+    if echoes.specular is None:
+        some = dr.compress(specular_beams(light, echoes, beams))
+    else:
+        some = echoes.specular.all(dr)
     if len(some) == 0:
         return None, some, None
     index = dr.arange(mi.UInt32, len(some) * FOLLOWED)
