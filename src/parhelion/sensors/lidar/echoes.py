@@ -104,11 +104,17 @@ class SpecularBeams:
     narrow: Any
     wide: Any
 
-    def all(self, dr: Any) -> Any:
+    def all(self, engine: Engine) -> Any:
         """Both, the narrow ones first."""
+        dr, mi = engine.dr, engine.mi
         if len(self.narrow) == 0 or len(self.wide) == 0:
             return self.wide if len(self.narrow) == 0 else self.narrow
-        return dr.concat((self.narrow, self.wide))
+        # Dr.Jit's own way to join arrays compiles a kernel for every length.
+        joined = dr.empty(mi.UInt32, len(self.narrow) + len(self.wide))
+        dr.scatter(joined, self.narrow, dr.arange(mi.UInt32, len(self.narrow)))
+        dr.scatter(joined, self.wide, dr.arange(mi.UInt32, len(self.wide)) + dr.opaque(mi.UInt32, len(self.narrow)))
+        dr.eval(joined)
+        return joined
 
 
 @dataclass

@@ -64,7 +64,7 @@ def trace_specular(light: Illumination, echoes: Echoes, beams: Beams, bounces: i
     if echoes.specular is None:
         some = dr.compress(specular_beams(light, echoes, beams))
     else:
-        some = echoes.specular.all(dr)
+        some = echoes.specular.all(engine)
     if len(some) == 0:
         return None, some, None
     index = dr.arange(mi.UInt32, len(some) * FOLLOWED)
