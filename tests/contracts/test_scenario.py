@@ -281,3 +281,15 @@ def test_a_vehicle_is_hidden_from_its_own_lidar_alone_whatever_that_is_called(fo
     car = next(number for number, name in other.names["label"].items() if name == "car")
     assert np.count_nonzero(other.label == car) > 100
     assert np.count_nonzero(own.label == car) == 0
+
+
+def test_two_runs_do_not_write_into_one_folder(folder: Path) -> None:
+    first = Scenario.from_mapping(DRIVE, folder)
+
+    def second(done: int, total: int) -> None:
+        with pytest.raises(ph.ConfigError, match="another program is writing into this folder"):
+            Scenario.from_mapping(DRIVE, folder).run(folder / "one")
+
+    first.run(folder / "one", progress=second)
+    assert not (folder / "one" / ".writing").exists()
+    assert json.loads((folder / "one" / "manifest.json").read_text())["complete"]

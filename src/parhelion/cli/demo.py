@@ -51,6 +51,14 @@ def demo(
     seconds: Annotated[float, typer.Option(min=0.1, max=LONGEST_S, help="Length of the trip, in s.")] = 10.0,
 ) -> None:
     """Take a vessel through a harbour in rain and write a bag, clouds, IMU samples, trajectory, picture and report."""
+    from parhelion.core.files import only_writer
+
+    make_folder(output)
+    with only_writer(output):
+        _sail(output, seed, seconds)
+
+
+def _sail(output: Path, seed: int, seconds: float) -> None:
     import yaml
 
     from parhelion.cli.report import first_points, how_to_read
@@ -65,7 +73,6 @@ def demo(
     from parhelion.scenario.schema import BagOutput, ScenarioFile
 
     began = clock.perf_counter()
-    make_folder(output)
     files = CloudFiles.at(output / "clouds", "pcd", several=True)
     described = scenario_of(seconds, seed)
     scenario = Scenario(parse(ScenarioFile, described, "demo"))

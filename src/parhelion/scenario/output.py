@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.files import only_writer
 from parhelion.core.inertial import Samples
 from parhelion.io import FORMATS, format_of, tum, write_noting_drops
 from parhelion.io.atomic import atomic_write
@@ -73,6 +74,18 @@ def run(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FormatError(f"{folder}: the folder cannot be made ({error.strerror})") from None
+    with only_writer(folder):
+        return _run(scenario, folder, resume, realtime, progress, began)
+
+
+def _run(
+    scenario: Scenario,
+    folder: Path,
+    resume: bool,
+    realtime: bool,
+    progress: Callable[[int, int], None] | None,
+    began: float,
+) -> RunSummary:
     content = content_of(scenario)
     _check_earlier(folder, content, resume)
     _write_json(folder / MANIFEST, {**content, "complete": False})
