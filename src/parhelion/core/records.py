@@ -189,10 +189,9 @@ class Scan(PointCloud):
 
         if self.frame != "sensor":
             raise ConfigError(f"scan: points are in the frame {self.frame!r} already")
-        # One pose a distinct shot time: all points of a column share it on most sensors.
-        times, inverse = np.unique(self.shots.time, return_inverse=True)
+        # One pose a distinct time: all points of a column share it on most sensors.
+        times, rows = np.unique(self.shots.time[self.fields["shot"]], return_inverse=True)
         positions, quats = self.motion.sample(self.start_time + times.astype(np.float64))
-        rows = inverse[self.fields["shot"]]
         points = quat_rotate(quats[rows], self.xyz.astype(np.float64)) + positions[rows]
         if frame == "sensor-start":
             points = self.pose.inverse().apply(points).astype(np.float32)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, quat_multiply
@@ -82,16 +82,30 @@ class DrivenMotion:
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
         """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""
-        state = self.state(times)
-        return state.xyz, state.quat_xyzw
+        # As `state`, to the same bits, without the derivatives.
+        within, row, leg = self._places(checked_times(times))
+        c0, c1, c2, c3, c4, c5 = self._factors[:, leg]
+        t = (within - self.recorded.time[leg])[:, None]
+        value = c0 + t * (c1 + t * (c2 + t * (c3 + t * (c4 + t * c5))))
+        xyz, quat = value[:, :3], value[:, 3:]
+        quat = quat / np.sqrt(np.sum(quat**2, axis=-1, keepdims=True))
+        exact = within == self.recorded.time[row]
+        if exact.any():
+            xyz, quat = xyz.copy(), quat.copy()
+            xyz[exact], quat[exact] = self.recorded.xyz[row[exact]], self.recorded.quat_xyzw[row[exact]]
+        return xyz, quat
 
-    def state(self, times: ArrayLike) -> BodyState:
-        """The whole state at `times` (n,) [s]."""
-        asked = checked_times(times)
+    def _places(self, asked: Floats) -> tuple[Floats, NDArray[np.intp], NDArray[np.intp]]:
+        """Times within the recording, the last record not after each, and the step that each is in."""
         knots = self.recorded.time
         within = np.clip(asked, knots[0], knots[-1])
         row = np.searchsorted(knots, within, side="right") - 1
-        leg = np.minimum(row, len(knots) - 2)
+        return within, row, np.minimum(row, len(knots) - 2)
+
+    def state(self, times: ArrayLike) -> BodyState:
+        """The whole state at `times` (n,) [s]."""
+        asked, knots = checked_times(times), self.recorded.time
+        within, row, leg = self._places(asked)
         jet = _polynomial(self._factors[:, leg], (within - knots[leg])[:, None])
         quat, omega, alpha = turn_rates(jet[..., 3:])
         parts = [jet[0, :, :3], quat, jet[1, :, :3], omega, jet[2, :, :3], alpha]
