@@ -71,6 +71,7 @@ LABEL_COLOURS: Mapping[str, str] = {
     "cuboid": "#e9c46a",
     "cylinder": "#e9c46a",
     "target": "#e9c46a",
+    "in the air": "#86b6e8",
     "unlabeled": "#777777",
 }
 # For words that are not in the table: Okabe and Ito's palette, which colour-blind people can tell apart.

@@ -45,7 +45,7 @@ _ORIGIN_COLOURS = {
     "multipath": "#ff7ab6",
     "noise": "#45d6c8",
 }
-_WORD_COLOURS = {**LABEL_COLOURS, "none": UNKNOWN, IN_THE_AIR: "#86b6e8", "unlabeled": UNKNOWN}
+_WORD_COLOURS = {**LABEL_COLOURS, "none": UNKNOWN, "unlabeled": UNKNOWN}
 
 
 @dataclass(frozen=True)
