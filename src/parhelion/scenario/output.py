@@ -27,7 +27,7 @@ from parhelion.io.text_table import format_rows
 from parhelion.io.timed_poses import TimedPoses
 from parhelion.scenario.boxes import BoxTruth, write_kitti_labels, write_nuscenes_boxes
 from parhelion.scenario.report import NoReport, report_of
-from parhelion.scenario.sinks import sinks_of
+from parhelion.scenario.sinks import Sinks
 from parhelion.scenario.writer import Writer
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _run(
     with _paced(realtime) as wait:
         present = {name: {n for n, file in enumerate(files) if file.exists()} for name, files in clouds.items()}
         summary.found = sum(len(numbers) for numbers in present.values())
-        sinks = sinks_of(scenario, folder)
+        sinks = Sinks(scenario, folder)
         report = report_of(scenario, folder)
         # Sinks write one file from beginning to end, so they need the scans that are there already, too.
         done = 0
@@ -127,8 +127,7 @@ def _run(
                         writer.put(partial(_write_frame, scenario, boxes, scan, clouds[name][number]))
                         summary.scans += 1
                         summary.points += len(scan)
-                for sink in sinks:
-                    sink.take(step)
+                sinks.take(step)
                 done += sum(map(len, step.scans.values()))
                 if progress is not None:
                     progress(done if sinks else summary.found + summary.scans, total)
@@ -138,13 +137,12 @@ def _run(
                     summary.dropped[note] = summary.dropped.get(note, 0) + 1
         except BaseException:
             writer.abandon()
-            for sink in sinks:
-                sink.abandon()
+            sinks.abandon()
             raise
     summary.files = [file for files in clouds.values() for file in files]
     if truth is not None:
         summary.files += [_boxes_of(file, scenario) for file in summary.files]
-    summary.files += [file for sink in sinks for file in sink.close()]
+    summary.files += sinks.close()
     summary.files += _write_streams(scenario, folder, report)
     summary.files += _write_truth(scenario, folder)
     summary.files += report.counts()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from parhelion.core.errors import ParhelionError
 from parhelion.scenario.schema import BagOutput, DatasetOutput, FoxgloveOutput, OutputEntry, PcapOutput
 
 if TYPE_CHECKING:
@@ -31,9 +33,44 @@ class Sink(Protocol):
         ...
 
 
-def sinks_of(scenario: Scenario, folder: Path) -> list[Sink]:
-    """The sinks that a scenario asks for, writing into a folder."""
-    return [_sink(entry, scenario, folder) for entry in scenario.settings.outputs]
+class Sinks:
+    """All sinks that a scenario asks for, writing into a folder. Where one fails, the others are left off in order."""
+
+    def __init__(self, scenario: Scenario, folder: Path) -> None:
+        self._open: list[Sink] = []
+        try:
+            for entry in scenario.settings.outputs:
+                self._open.append(_sink(entry, scenario, folder))
+        except BaseException:
+            self.abandon()
+            raise
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def take(self, step: Step) -> None:
+        """Write what a step gave."""
+        for sink in self._open:
+            sink.take(step)
+
+    def close(self) -> list[Path]:
+        """Finish after the last step: the files of all."""
+        files: list[Path] = []
+        try:
+            while self._open:
+                files += self._open[0].close()
+                del self._open[0]
+        except BaseException:
+            self.abandon()
+            raise
+        return files
+
+    def abandon(self) -> None:
+        """Leave off where the run was stopped; what stopped it is to be told, not what goes wrong here, too."""
+        for sink in self._open:
+            with suppress(ParhelionError, OSError):
+                sink.abandon()
+        self._open = []
 
 
 def _sink(entry: OutputEntry, scenario: Scenario, folder: Path) -> Sink:
