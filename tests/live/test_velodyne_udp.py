@@ -142,7 +142,8 @@ def test_a_slow_simulation_does_not_cause_a_burst() -> None:
         sender.close()
         assert sender.latest_s > 0.1
     assert len(receiver.payloads) == 10
-    assert receiver.times[-1] - receiver.times[5] > 0.03  # 0.08 s at twice the pace
+    # 0.08 s at twice the pace, less the 0.01 s that are made up for at once: 0.03 s. A burst takes less than 1 ms.
+    assert receiver.times[-1] - receiver.times[5] > 0.015
 
 
 def test_a_fast_simulation_is_held_back() -> None:
