@@ -7,6 +7,7 @@ import os
 import socket
 import stat
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def expected(message: Message) -> list[Any]:
     return [message.time_ns // 10**9, "velodyne", cloud.height * cloud.width, fields, digest]
 
 
-def wait_for(node: DdsNode, topic: str, count: int = 1, seconds: float = 5.0) -> None:
+def wait_for(node: DdsNode, topic: str, count: int = 1, seconds: float = 20.0) -> None:
     until = time.monotonic() + seconds
     while node.subscribers(topic) < count:
         assert time.monotonic() < until, f"nobody subscribed to {topic}"
@@ -140,6 +141,21 @@ def test_domains_do_not_mix() -> None:
             assert len(here.report()["got"]) == 3
             assert elsewhere.report()["got"] == []
             assert node.subscribers("/points") <= 1
+
+
+def test_counting_listeners_while_they_join() -> None:
+    """The library's own list of them fails where one joins between its two questions."""
+    counts: list[int] = []
+    with DdsNode(DOMAIN, reliable=True) as node:
+        node.advertise("/points", ros.POINT_CLOUD)
+        joining = threading.Thread(target=lambda: [node.subscribe("/points", ros.POINT_CLOUD) for _ in range(60)])
+        joining.start()
+        until = time.monotonic() + 20.0
+        while (not counts or counts[-1] < 60) and time.monotonic() < until:
+            counts.append(node.subscribers("/points"))
+        joining.join()
+    assert counts == sorted(counts)
+    assert counts[-1] == 60
 
 
 def test_a_listener_that_is_killed_holds_nobody_up() -> None:

@@ -146,7 +146,8 @@ class DdsNode:
     def subscribers(self, topic: str) -> int:
         """How many subscribe to a topic that is published here."""
         writer = self._writers.get(topic)
-        return 0 if writer is None else len(writer.get_matched_subscriptions())
+        # Not the length of get_matched_subscriptions(): that asks twice, and fails where one joins in between.
+        return 0 if writer is None else int(writer.get_publication_matched_status().current_count)
 
     # ---- subscribing -------------------------------------------------------------------------------------------
 
@@ -234,7 +235,7 @@ class Subscription:
     @property
     def publishers(self) -> int:
         """How many publish it."""
-        return len(self._reader.get_matched_publications())
+        return int(self._reader.get_subscription_matched_status().current_count)
 
 
 def configuration(interface: str) -> str:
