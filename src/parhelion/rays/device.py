@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError
+
+_Result = TypeVar("_Result")
 
 DEVICES = ("auto", "cpu", "cuda")
 _VARIANT = {"cpu": "llvm_ad_rgb", "cuda": "cuda_ad_rgb"}
@@ -34,6 +37,7 @@ class Engine:
     device: str
     """'cpu' or 'cuda'."""
     _numbers: dict[float, Any] = field(default_factory=dict, compare=False, repr=False)
+    _frozen: dict[Callable[..., Any], Callable[..., Any]] = field(default_factory=dict, compare=False, repr=False)
 
     def number(self, value: float) -> Any:
         """A number that kernels read from memory, so that another value needs no other kernel; kept for the next."""
@@ -43,6 +47,21 @@ class Engine:
                 self._numbers.clear()
             known = self._numbers[value] = self.dr.opaque(self.mi.Float, value)
         return known
+
+    def frozen(self, function: Callable[..., _Result]) -> Callable[..., _Result]:
+        """A function of arrays that is traced once: later calls run the kernels of the first without Python's part.
+
+        All that may differ from call to call must reach the function as an argument: kernel arrays, and dataclasses,
+        tuples and lists of them. Other things among the arguments (names, numbers, None) are what the kernels were made
+        for; others make others. Two traps lie here. What an array's length is used for, as a number, is what it was at
+        first; and the size of a kernel is that of the arrays it reads in order, so that each must read one: where all
+        are read by index, it is guessed.
+        """
+        made = self._frozen.get(function)
+        if made is None:
+            # A function may see many kinds of sensors and weathers; forgetting the oldest costs only time.
+            made = self._frozen[function] = self.dr.freeze(function, limit=256, warn_after=1 << 30)
+        return made
 
     def table(self, values: NDArray[Any]) -> Any:
         """A copy of a NumPy array for kernels to read, flattened: float32 or uint32, aligned to 64 bytes.

@@ -88,7 +88,7 @@ class ProbeRows:
         dr, mi = engine.dr, engine.mi
         self._engine = engine
         self._normals, self._points = (dr.ravel(mi.Vector4f(v.x, v.y, v.z, 0.0)) for v in (normal, point))
-        self.echoes = EchoRows(engine, echo, self._normals, self._points)
+        self.echoes = EchoRows.of(engine, echo, self._normals, self._points)
 
     def reach(self, beam: Any, active: Any) -> Any:
         """Range of the surface that beams meet [m]: of several the farthest, NO_ECHO where a probe met none."""
@@ -194,7 +194,7 @@ def _sum_flat_beams(
         specular |= met & light.target.is_specular(dr.select(met, probe.echo.part, 0), met)
     # A world without such surfaces gives a single False, which is no array to evaluate with the others.
     also = (part, wide, specular) if light.target.has_specular else (part, wide)
-    return EchoRows(engine, choose(dr, one, mean, Echo.none(engine)), *also), part, wide, specular
+    return EchoRows.of(engine, choose(dr, one, mean, Echo.none(engine)), *also), part, wide, specular
 
 
 def _five_point_sum(
@@ -228,7 +228,7 @@ def _wide_rows(
     engine = light.engine
     dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
     # Rows of zeros have no power, and so count for nothing.
-    rows = EchoRows.of_words(engine, dr.zeros(mi.UInt32, 4 * len(wide_beams) * slots))
+    rows = EchoRows(dr.zeros(mi.UInt32, 4 * len(wide_beams) * slots))
     on_part = dr.gather(mi.UInt32, part, wide_beams)
     mixed = dr.compress(on_part == DISAGREE)
     if len(mixed) < len(wide_beams):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,16 +18,15 @@ from parhelion.sensors.lidar.air import Air, group_size
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.curve import Curve
-from parhelion.sensors.lidar.echoes import Block, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import Beams, ShotArrays, SubRays, aim, motion_knots
 from parhelion.sensors.lidar.illuminate import Illumination, Optics
 from parhelion.sensors.lidar.link_budget import SystemConstant
 from parhelion.sensors.lidar.noise import background_noise_factor
 from parhelion.sensors.lidar.patterns import ShotTable
-from parhelion.sensors.lidar.receiver import Detector, detect
-from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S, Reporter, Row, collect, report, scans_of
-from parhelion.sensors.lidar.scatterers import ScattererRows, count_scatterers, draw_scatterers
-from parhelion.sensors.lidar.specular import ROWS as SPECULAR_ROWS
+from parhelion.sensors.lidar.receive import Reception, receive, receive_specular
+from parhelion.sensors.lidar.receiver import Detector
+from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S, Reporter, collect, scans_of
+from parhelion.sensors.lidar.scatterers import count_scatterers, draw_scatterers
 from parhelion.sensors.lidar.specular import trace_specular
 from parhelion.sensors.lidar.target import Target
 from parhelion.sensors.lidar.weathered import LaunchWeather, WeatherOnDevice
@@ -64,7 +62,7 @@ class LidarOnDevice:
             extinction=opaque(constant.gamma_per_m),
             min_range=opaque(limits.min_m),
             max_range=opaque(limits.max_m),
-            overlap=Curve(engine, "range.overlap", limits.overlap) if limits.overlap else None,
+            overlap=Curve.of(engine, "range.overlap", limits.overlap) if limits.overlap else None,
         )
         self.noise_sigma = 1.0 / receiver.threshold_to_noise
         if sun_klx is not None and config.noise.background_klx > 0:
@@ -150,7 +148,7 @@ class LidarOnDevice:
             noisy=self.noisy,
             sigma_0=self._opaque(np.hypot(noise.range_sigma_m, jitter_m)),
             sigma_1=self._opaque(noise.range_sigma_snr_m),
-            sigma_curve=Curve(self.engine, "noise.range_sigma_table", noise.range_sigma_table)
+            sigma_curve=Curve.of(self.engine, "noise.range_sigma_table", noise.range_sigma_table)
             if noise.range_sigma_table
             else None,
             threshold_to_noise=self._opaque(1.0 / self.noise_sigma),
@@ -231,15 +229,14 @@ class LidarOnDevice:
         in_air = None
         if launch is not None and launch.scatterers is not None:
             in_air = draw_scatterers(self.engine, launch.scatterers, launch.drawn, echoes, beams, keys, air)
-        receive = partial(
-            self._receive, beams=beams, keys=keys, in_air=in_air, displaced=None if launch is None else launch.displaced
-        )
-        rows = self._receive_all(echoes, beams, receive)
+        displaced = None if launch is None else launch.displaced
+        reception = Reception(self.detector, self._upload(table)[1], beams, keys, in_air, displaced)
+        rows = receive(self.engine, reception, echoes)
         more_casts = None
         if self.bounces and target.has_specular:
             behind, some, more_casts = trace_specular(light, echoes, beams, self.bounces)
             if behind is not None:
-                self._receive_specular(echoes, behind, some, rows, receive)
+                receive_specular(self.engine, reception, echoes, behind, some, rows)
         points = collect(target, rows, beams, self._upload(table)[0], self.sun_klx)
         # Read only now: to ask the device earlier would be to wait for it.
         specular = 0 if more_casts is None else int(self.engine.dr.sum(more_casts)[0])
@@ -247,67 +244,6 @@ class LidarOnDevice:
             entry["casts_per_beam"] = (echoes.casts + specular) / beams.count
             entry["specular_casts_per_beam"] = specular / beams.count
         return scans_of(points, table, target, motions, times, metadata)
-
-    def _receive_all(self, echoes: Echoes, beams: Beams, receive: Callable[[list[Block], Any], list[Row]]) -> list[Row]:
-        """Returns of all beams: of the narrow ones from their one echo, of the wide ones from all their slots."""
-        dr, mi = self.engine.dr, self.engine.mi
-        everyone = dr.arange(mi.UInt32, beams.count)
-        if echoes.narrow is None:
-            return receive(echoes.blocks(self.engine, everyone), everyone)
-        rows = receive([Block(echoes.narrow, everyone, mi.UInt32(1))], everyone)
-        if echoes.wide is not None:
-            first = dr.arange(mi.UInt32, len(echoes.wide_beams)) * echoes.slots
-            blocks = [Block(echoes.wide, first, mi.UInt32(echoes.slots))]
-            self._overwrite(rows, echoes.wide_beams, receive(blocks, echoes.wide_beams))
-        return rows
-
-    def _receive_specular(
-        self,
-        echoes: Echoes,
-        behind: EchoRows,
-        some: Any,
-        rows: list[Row],
-        receive: Callable[[list[Block], Any], list[Row]],
-    ) -> None:
-        """Returns of the beams that met glass, water or a mirror, with what lies behind it."""
-        dr, mi = self.engine.dr, self.engine.mi
-        narrow = 0 if echoes.specular is None else len(echoes.specular.narrow)
-        for first, last in ((0, narrow), (narrow, len(some))):
-            if first == last:
-                continue
-            number = dr.arange(mi.UInt32, last - first) + dr.opaque(mi.UInt32, first)
-            beam = dr.gather(mi.UInt32, some, number)
-            if last == narrow:
-                assert echoes.narrow is not None
-                blocks = [Block(echoes.narrow, beam, mi.UInt32(1))]
-            else:
-                blocks = echoes.blocks(self.engine, beam)
-            blocks.append(Block(behind, number * SPECULAR_ROWS, mi.UInt32(SPECULAR_ROWS)))
-            self._overwrite(rows, beam, receive(blocks, beam))
-
-    def _receive(
-        self,
-        blocks: list[Block],
-        beam: Any,
-        *,
-        beams: Beams,
-        keys: tuple[Any, Any],
-        in_air: ScattererRows | None,
-        displaced: Any,
-    ) -> list[Row]:
-        """Detect and report the beams with these numbers, from their surfaces' echoes and those of the air."""
-        assert self._reporter is not None
-        if in_air is not None:
-            blocks = in_air.join(self.engine, blocks, beam)
-        found = detect(self.engine, self.detector, blocks, beams, beam, keys)
-        return report(self.engine, self._reporter, blocks, found, beams, beam, keys, displaced)
-
-    def _overwrite(self, rows: list[Row], beam: Any, better: list[Row]) -> None:
-        dr = self.engine.dr
-        for row, new in zip(rows, better, strict=True):
-            for name in vars(row):
-                dr.scatter(getattr(row, name), getattr(new, name), beam)
-            dr.eval(*vars(row).values())
 
     def waveform(
         self,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parhelion.rays.device import Engine
+from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
 
 NO_ECHO = 1e30
@@ -43,32 +44,29 @@ class Echo:
         return cls(mi.Float(NO_ECHO), mi.Float(0.0), mi.UInt32(NOTHING), mi.UInt32(NO_ACTOR))
 
 
+@dataclass
 class EchoRows:
     """Rows of echoes, evaluated."""
 
-    def __init__(self, engine: Engine, echo: Echo, *also: Any) -> None:
-        """Evaluate echoes, and with them in the same kernel the variables `also`, which share their rays."""
-        self.engine = engine
-        self.words = engine.dr.ravel(echo_bits(engine, echo))
-        engine.dr.eval(self.words, *also)
+    words: Any
 
     @classmethod
-    def of_words(cls, engine: Engine, words: Any) -> EchoRows:
-        """Rows whose words are evaluated already."""
-        rows = cls.__new__(cls)
-        rows.engine, rows.words = engine, words
-        return rows
+    def of(cls, engine: Engine, echo: Echo, *also: Any) -> EchoRows:
+        """Evaluate echoes, and with them in the same kernel the variables `also`, which share their rays."""
+        words = engine.dr.ravel(echo_bits(engine, echo))
+        engine.dr.eval(words, *also)
+        return cls(words)
 
     def at(self, row: Any, active: Any = True) -> Echo:
         """Rows by number; zeros where not active."""
-        mi, dr = self.engine.mi, self.engine.dr
+        mi, dr = running_engine().mi, running_engine().dr
         words = dr.gather(mi.Vector4u, self.words, row, active)
         return Echo(dr.reinterpret_array(mi.Float, words.x), dr.reinterpret_array(mi.Float, words.y), words.z, words.w)
 
     def put(self, row: Any, echo: Echo, *also: Any) -> None:
         """Overwrite rows, and evaluate the variables `also` in the same kernel."""
-        dr = self.engine.dr
-        dr.scatter(self.words, echo_bits(self.engine, echo), row)
+        dr = running_engine().dr
+        dr.scatter(self.words, echo_bits(running_engine(), echo), row)
         dr.eval(self.words, *also)
 
 

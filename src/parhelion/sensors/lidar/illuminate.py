@@ -80,4 +80,4 @@ class Illumination:
         index = dr.arange(mi.UInt32, beams.count * slots)
         beam = index // slots
         echo, _, _ = self.trace(beams.frame(self.engine, beam), index - beam * slots)
-        return Echoes(slots, EchoRows(self.engine, echo), None, None, None, beams.count * slots)
+        return Echoes(slots, EchoRows.of(self.engine, echo), None, None, None, beams.count * slots)

@@ -281,7 +281,7 @@ def draw_scatterers(
         dr.eval(store.words, first, total, clear)
     else:
         dr.eval(store.words)
-    rows = EchoRows.of_words(engine, store.words)
+    rows = EchoRows(store.words)
     if not counts:
         return ScattererRows(rows, fixed, None, None, None)
     return ScattererRows(rows, fixed, first, total, clear, drawn.stride)

@@ -84,7 +84,7 @@ def trace_specular(light: Illumination, echoes: Echoes, beams: Beams, bounces: i
     dr.scatter(words, echo_bits(engine, behind), place)
     dr.scatter(words, echo_bits(engine, ghost), place + FOLLOWED)
     dr.eval(words, casts)
-    return EchoRows.of_words(engine, words), some, casts
+    return EchoRows(words), some, casts
 
 
 def specular_beams(light: Illumination, echoes: Echoes, beams: Beams) -> Any:

@@ -54,8 +54,28 @@ class LaunchWeather:
     """How many echoes of the air there are."""
     fog_signal: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None
     """Signal of fog of mean density in units of P_min, by range [m]; None where there is no fog."""
-    displaced: Callable[[Any, Any, Any], Any] | None
-    """Range of a surface's return as the rain lets it appear, of range [m], shot and key; None where it is the true."""
+    displaced: Displacement | None
+    """How far off the rain lets surfaces appear; None where it does not."""
+
+
+@dataclass
+class Displacement:
+    """Where rain lets a surface appear."""
+
+    model: str
+    rate: Any
+    """Rain rate [mm/h]."""
+    extinction: Any
+    """Of the rain [1/m]."""
+
+    def __call__(self, range_m: Any, shot: Any, key: Any) -> Any:
+        """Ranges [m] of returns as they appear, with the random words of their shots and scans."""
+        if self.model == "vane":
+            return vane_range(range_m, to_unit(words(key, shot, _RANGE_ERROR_DRAW)[0]))
+        if self.model == "goodin2019":
+            a, b, _, _ = words(key, shot, _RANGE_ERROR_DRAW)
+            return range_m + goodin2019_range_sigma(range_m, self.rate) * to_normal(a, b)[0]
+        return range_m + rain_range_shift(self.extinction * range_m)
 
 
 class WeatherOnDevice:
@@ -251,19 +271,9 @@ class WeatherOnDevice:
 
     # ---- range -------------------------------------------------------------------------------------------------
 
-    def _displaced(self, weather: Weather, medium: Medium) -> Callable[[Any, Any, Any], Any] | None:
+    def _displaced(self, weather: Weather, medium: Medium) -> Displacement | None:
         part = medium.component("rain")
         if weather.rain is None or part is None:
             return None
-        model = weather.rain.model
-        rate, extinction = (self.engine.number(v) for v in (medium.rain_rate_mm_h, part.extinction_per_m))
-
-        def displaced(range_m: Any, shot: Any, key: Any) -> Any:
-            if model == "vane":
-                return vane_range(range_m, to_unit(words(key, shot, _RANGE_ERROR_DRAW)[0]))
-            if model == "goodin2019":
-                a, b, _, _ = words(key, shot, _RANGE_ERROR_DRAW)
-                return range_m + goodin2019_range_sigma(range_m, rate) * to_normal(a, b)[0]
-            return range_m + rain_range_shift(extinction * range_m)
-
-        return displaced
+        number = self.engine.number
+        return Displacement(weather.rain.model, number(medium.rain_rate_mm_h), number(part.extinction_per_m))
