@@ -16,12 +16,13 @@ from typing import Any
 
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import Engine
+from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.air import Air, LocalAir
 from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES
 from parhelion.sensors.lidar.echoes import NO_ECHO, Echo, Echoes, EchoRows, SpecularBeams, choose
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
-from parhelion.sensors.lidar.illuminate import Illumination
+from parhelion.sensors.lidar.illuminate import Illumination, Reflection
 
 DISAGREE = NOTHING - 1
 """Part number that stands for probes on different surfaces, in kernels."""
@@ -46,14 +47,16 @@ def illuminate_adaptively(light: Illumination, beams: Beams, merge_distance: Any
     dr, mi = light.engine.dr, light.engine.mi
     index = dr.arange(mi.UInt32, beams.count * PROBES)
     beam = index // PROBES
-    probes = ProbeRows(light.engine, *light.trace(beams.frame(light.engine, beam), index - beam * PROBES))
+    probes = ProbeRows.of(light.engine, *light.trace(beams.frame(light.engine, beam), index - beam * PROBES))
 
-    narrow, part, wide, specular = _sum_flat_beams(light, beams, probes, merge_distance)
+    sum_flat_beams = light.engine.frozen(_sum_flat_beams)
+    everyone = dr.arange(mi.UInt32, beams.count)
+    narrow, part, wide, specular = sum_flat_beams(light.reflection, beams, everyone, probes, merge_distance)
     casts = beams.count * PROBES
     wide_beams = dr.compress(wide)
     # Picked out now, since whoever asks later waits for all kernels that were begun in between.
     picked = None
-    if light.target.has_specular:
+    if light.surfaces.has_specular:
         picked = SpecularBeams(dr.compress(specular & ~wide), dr.compress(specular & wide))
     if len(wide_beams) == 0:
         return Echoes(slots, None, wide_beams, narrow, None, casts, probes, picked)
@@ -73,26 +76,33 @@ class Probe:
     point: Any
     """Hit point relative to the beam's exit [m]."""
 
-    def same_plane(self, dr: Any, other: Probe) -> Any:
+    def same_plane(self, other: Probe) -> Any:
         """Whether the other probe hit the plane that this one hit, on the same part."""
+        dr = running_engine().dr
         apart = dr.abs(dr.dot(self.normal, other.point - self.point))
         close = apart < PLANE_TOLERANCE_M + PLANE_TOLERANCE_PER_M * self.echo.range
         aligned = dr.abs(dr.dot(self.normal, other.normal)) > 1.0 - NORMAL_TOLERANCE
         return (self.echo.part != NOTHING) & (self.echo.part == other.echo.part) & close & aligned
 
 
+@dataclass
 class ProbeRows:
     """Probes in device memory."""
 
-    def __init__(self, engine: Engine, echo: Echo, normal: Any, point: Any) -> None:
+    echoes: EchoRows
+    normals: Any
+    points: Any
+
+    @classmethod
+    def of(cls, engine: Engine, echo: Echo, normal: Any, point: Any) -> ProbeRows:
+        """Evaluate probes."""
         dr, mi = engine.dr, engine.mi
-        self._engine = engine
-        self._normals, self._points = (dr.ravel(mi.Vector4f(v.x, v.y, v.z, 0.0)) for v in (normal, point))
-        self.echoes = EchoRows.of(engine, echo, self._normals, self._points)
+        normals, points = (dr.ravel(mi.Vector4f(v.x, v.y, v.z, 0.0)) for v in (normal, point))
+        return cls(EchoRows.of(engine, echo, normals, points), normals, points)
 
     def reach(self, beam: Any, active: Any) -> Any:
         """Range of the surface that beams meet [m]: of several the farthest, NO_ECHO where a probe met none."""
-        dr, mi = self._engine.dr, self._engine.mi
+        dr, mi = running_engine().dr, running_engine().mi
         nearest, farthest, total = mi.Float(NO_ECHO), mi.Float(0.0), mi.Float(0.0)
         for k in range(PROBES):
             range_m = self.echoes.at(beam * PROBES + k, active).range
@@ -103,26 +113,26 @@ class ProbeRows:
 
     def at(self, row: Any) -> Probe:
         """Rows by number."""
-        dr, mi = self._engine.dr, self._engine.mi
-        n, p = (dr.gather(mi.Vector4f, rows, row) for rows in (self._normals, self._points))
+        dr, mi = running_engine().dr, running_engine().mi
+        n, p = (dr.gather(mi.Vector4f, rows, row) for rows in (self.normals, self.points))
         return Probe(self.echoes.at(row), mi.Vector3f(n.x, n.y, n.z), mi.Vector3f(p.x, p.y, p.z))
 
 
-def _judge(light: Illumination, first: Probe, *others: Probe) -> Any:
+def _judge(light: Reflection, first: Probe, *others: Probe) -> Any:
     """The part that probes agree on; NOTHING where none met anything; DISAGREE else."""
-    dr = light.engine.dr
+    dr = running_engine().dr
     part = first.echo.part
     agree, nothing = part != NOTHING, part == NOTHING
     for other in others:
-        agree &= first.same_plane(dr, other)
+        agree &= first.same_plane(other)
         nothing &= other.echo.part == NOTHING
     # The reflectance of a textured part varies within its plane: only tracing finds it.
-    agree &= ~light.target.textured(dr.select(agree, part, 0), agree)
+    agree &= ~light.surfaces.textured(dr.select(agree, part, 0), agree)
     return dr.select(nothing, NOTHING, dr.select(agree, part, DISAGREE))
 
 
 def _on_plane(
-    light: Illumination,
+    light: Reflection,
     frame: BeamFrame,
     sub_ray: Any,
     part: Any,
@@ -131,32 +141,31 @@ def _on_plane(
     air: Air | LocalAir | None = None,
 ) -> tuple[Any, Echo]:
     """Which sub-rays meet the plane of a probe that their part says they are on, and their echo there."""
-    dr = light.engine.dr
+    dr = running_engine().dr
     offset, direction = light.sub_rays.ray(frame, sub_ray)
     slope = dr.dot(probe.normal, direction)
     range_m = dr.dot(probe.normal, probe.point - offset) / slope
     met = (part < DISAGREE) & (range_m > 0) & (range_m < light.optics.max_range)
     power = light.power(frame, dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material, air=air)
     there = Echo(range_m, power, part, probe.echo.actor)
-    return met, choose(dr, met, there, Echo.none(light.engine))
+    return met, choose(dr, met, there, Echo.none(running_engine()))
 
 
 def _sum_flat_beams(
-    light: Illumination, beams: Beams, probes: ProbeRows, merge_distance: Any
+    light: Reflection, beams: Beams, beam: Any, probes: ProbeRows, merge_distance: Any
 ) -> tuple[EchoRows, Any, Any, Any]:
     """The one echo of each beam whose probes agree, the part each beam is on, and two masks.
 
     The masks say which beams need all their slots, and which have a probe on a specular surface.
     """
-    engine = light.engine
+    engine = running_engine()
     dr, mi = engine.dr, engine.mi
     xp = namespace(merge_distance)
-    beam = dr.arange(mi.UInt32, beams.count)
     first, *others = (probes.at(beam * PROBES + k) for k in range(PROBES))
     part = _judge(light, first, *others)
     flat = part < DISAGREE
     frame = beams.frame(engine, beam)
-    material = light.target.material(dr.select(flat, part, 0), flat)
+    material = light.surfaces.material(dr.select(flat, part, 0), flat)
     middle = first.echo.range  # ranges are summed relative to this one, to keep float32's last digits
     # Beams that reach over more range than the receiver can tell apart are wide, and are looked up in full.
     air = light.air.around(frame, dr.select(flat, middle, 1.0))
@@ -191,28 +200,28 @@ def _sum_flat_beams(
     specular = mi.Bool(False)
     for probe in (first, *others):
         met = probe.echo.part != NOTHING
-        specular |= met & light.target.is_specular(dr.select(met, probe.echo.part, 0), met)
+        specular |= met & light.surfaces.is_specular(dr.select(met, probe.echo.part, 0), met)
     # A world without such surfaces gives a single False, which is no array to evaluate with the others.
-    also = (part, wide, specular) if light.target.has_specular else (part, wide)
+    also = (part, wide, specular) if light.surfaces.has_specular else (part, wide)
     return EchoRows.of(engine, choose(dr, one, mean, Echo.none(engine)), *also), part, wide, specular
 
 
 def _five_point_sum(
-    light: Illumination, probes: tuple[Probe, ...], middle: Echo, merge_distance: Any
+    light: Reflection, probes: tuple[Probe, ...], middle: Echo, merge_distance: Any
 ) -> tuple[Any, Any, Any]:
     """Power of all sub-rays, and power times range from the first probe's, by four probes and the middle.
 
     Exact for what is cubic over the footprint. First: where it may be used, which is where power hardly varies and
     all echoes are sure to be one.
     """
-    dr, mi = light.engine.dr, light.engine.mi
+    dr, mi = running_engine().dr, running_engine().mi
     weights = light.sub_rays.five_point_weights
     if weights is None:
         return mi.Bool(False), mi.Float(0.0), mi.Float(0.0)
     start = probes[0].echo.range
     power, moment, low, high = mi.Float(0.0), mi.Float(0.0), mi.Float(middle.range), mi.Float(middle.range)
     even = middle.power > 0.0
-    for echo, weight in zip((*(probe.echo for probe in probes), middle), weights.tolist(), strict=True):
+    for echo, weight in zip((*(probe.echo for probe in probes), middle), weights, strict=True):
         share = (weight * light.sub_rays.count) * echo.power
         power, moment = power + share, moment + share * (echo.range - start)
         even &= dr.abs(echo.power - middle.power) < GENTLE * middle.power
@@ -232,7 +241,9 @@ def _wide_rows(
     on_part = dr.gather(mi.UInt32, part, wide_beams)
     mixed = dr.compress(on_part == DISAGREE)
     if len(mixed) < len(wide_beams):
-        _fill_spread(light, beams, wide_beams, dr.compress(on_part < DISAGREE), part, probes, rows)
+        spread = dr.compress(on_part < DISAGREE)
+        index = dr.arange(mi.UInt32, len(spread) * slots)
+        engine.frozen(_fill_spread)(light.reflection, beams, wide_beams, index, spread, part, probes, rows)
     if len(mixed) == 0:
         return rows, 0
     # `mixed` numbers wide beams: those that are wide because their probes disagree.
@@ -241,10 +252,12 @@ def _wide_rows(
     row = dr.gather(mi.UInt32, mixed, number)
     frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
     sub_ray = PROBES + index - number * MORE_PROBES
-    more = ProbeRows(engine, *light.trace(frame, sub_ray))
-    _put_probes(light, wide_beams, mixed, probes, more, rows)
-
-    left = _fill_eighths(light, beams, wide_beams, mixed, rows, probes, more)
+    more = ProbeRows.of(engine, *light.trace(frame, sub_ray))
+    probe, rest = (dr.arange(mi.UInt32, len(mixed) * count) for count in (ALL_PROBES, slots - ALL_PROBES))
+    engine.frozen(_put_probes)(slots, wide_beams, probe, mixed, probes, more, rows)
+    fill_eighths = engine.frozen(_fill_eighths)
+    slot, is_open = fill_eighths(light.reflection, beams, wide_beams, rest, mixed, rows, probes, more)
+    left = dr.gather(mi.UInt32, slot, dr.compress(is_open))
     if len(left):
         row = left // slots
         frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
@@ -253,13 +266,22 @@ def _wide_rows(
     return rows, len(mixed) * MORE_PROBES + len(left)
 
 
+# ---- recorded once: `index` is a row of the launch each, from which all else follows --------------------------------
+
+
 def _fill_spread(
-    light: Illumination, beams: Beams, wide_beams: Any, spread: Any, part: Any, probes: ProbeRows, rows: EchoRows
+    light: Reflection,
+    beams: Beams,
+    wide_beams: Any,
+    index: Any,
+    spread: Any,
+    part: Any,
+    probes: ProbeRows,
+    rows: EchoRows,
 ) -> None:
     """Fill all slots of beams that are wide because their one plane reaches over much range."""
-    engine = light.engine
+    engine = running_engine()
     dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
-    index = dr.arange(mi.UInt32, len(spread) * slots)
     number = index // slots
     sub_ray = index - number * slots
     row = dr.gather(mi.UInt32, spread, number)
@@ -270,11 +292,10 @@ def _fill_spread(
 
 
 def _put_probes(
-    light: Illumination, wide_beams: Any, mixed: Any, probes: ProbeRows, more: ProbeRows, rows: EchoRows
+    slots: int, wide_beams: Any, index: Any, mixed: Any, probes: ProbeRows, more: ProbeRows, rows: EchoRows
 ) -> None:
     """Put what all probes of mixed beams met into their slots."""
-    dr, mi = light.engine.dr, light.engine.mi
-    index = dr.arange(mi.UInt32, len(mixed) * ALL_PROBES)
+    dr, mi = running_engine().dr, running_engine().mi
     number = index // ALL_PROBES
     k = index - number * ALL_PROBES
     row = dr.gather(mi.UInt32, mixed, number)
@@ -284,17 +305,23 @@ def _put_probes(
         dr, early, probes.echoes.at(beam * PROBES + dr.select(early, k, 0), early),
         more.echoes.at(number * MORE_PROBES + dr.select(early, 0, k - PROBES), ~early),
     )  # fmt: skip
-    rows.put(row * light.sub_rays.count + k, echo)
+    rows.put(row * slots + k, echo)
 
 
 def _fill_eighths(
-    light: Illumination, beams: Beams, wide_beams: Any, mixed: Any, rows: EchoRows, probes: ProbeRows, more: ProbeRows
-) -> Any:
-    """Fill the sub-rays of mixed beams whose eighth agrees; the slots that are still open."""
-    engine = light.engine
+    light: Reflection,
+    beams: Beams,
+    wide_beams: Any,
+    index: Any,
+    mixed: Any,
+    rows: EchoRows,
+    probes: ProbeRows,
+    more: ProbeRows,
+) -> tuple[Any, Any]:
+    """Fill the sub-rays of mixed beams whose eighth agrees; all slots beside the probes', and which are still open."""
+    engine = running_engine()
     dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
     rest = slots - ALL_PROBES
-    index = dr.arange(mi.UInt32, len(mixed) * rest)
     number = index // rest
     sub_ray = ALL_PROBES + index - number * rest
     row = dr.gather(mi.UInt32, mixed, number)
@@ -310,4 +337,4 @@ def _fill_eighths(
     is_open = ~(met | (part == NOTHING))
     slot = row * slots + sub_ray
     rows.put(slot, echo, is_open, slot)
-    return dr.gather(mi.UInt32, slot, dr.compress(is_open))
+    return slot, is_open

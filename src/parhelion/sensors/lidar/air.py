@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import Engine
+from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.weather.dust_grid import DustGrid
@@ -91,66 +92,24 @@ class LocalAir:
         return self.here + self.slope * (range_m - self.range)
 
 
+@dataclass
 class DepthTable:
     """Optical depth along groups of beams, at the ends of STEPS steps."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        beams: Beams,
-        group: int,
-        fields: list[FieldOnDevice],
-        max_range: Any,
-        *,
-        lucky: bool = False,
-        watched: FieldOnDevice | None = None,
-        other_extinction: Any = None,
-    ) -> None:
-        """Integrate fields up to a range [m].
-
-        `lucky`: the depth counts with each pulse's luck. `watched`: a field whose densest echo is wanted; what else
-        dims it besides these fields is `other_extinction` [1/m].
-        """
-        self.engine, self.group, self.max_range, self.lucky = engine, group, max_range, lucky
-        self.count = beams.count // group
-        self.densest: tuple[Any, Any] | None = None
-        """Largest density factor times T^2 / range^2 along each group, and the range where it is."""
-        self._integrate(beams, fields, watched, other_extinction)
-
-    def _integrate(self, beams: Beams, fields: list[FieldOnDevice], watched: Any, other: Any) -> None:
-        dr, mi = self.engine.dr, self.engine.mi
-        group = dr.arange(mi.UInt32, self.count)
-        frame = beams.frame(self.engine, group * self.group + self.group // 2)
-        rows = dr.zeros(mi.Float, 2 * STEPS * self.count)
-        scale = self.max_range / STEPS**2
-
-        def step(k: Any, depth: Any, best: Any, where: Any) -> Any:
-            number = mi.Float(k)
-            middle, length = scale * (number * (number + 1.0) + 0.5), scale * (2.0 * number + 1.0)
-            passed, factors = mi.Float(0.0), {}
-            for one in fields:
-                factors[one] = one.factor(frame, middle)
-                passed += one.mean * factors[one] * length
-            dr.scatter(rows, mi.Vector2f(depth, passed), group * STEPS + k)
-            if watched is not None:
-                dimmed = dr.exp(-2.0 * (depth + 0.5 * passed + other * middle)) / (middle * middle)
-                value = factors[watched] * dimmed
-                # Within the nearest metres the pulse is longer than the range: its echo there has a form of its own.
-                better = (middle > _NEAR_M) & (value > best)
-                best, where = dr.select(better, value, best), dr.select(better, middle, where)
-            return k + 1, depth + passed, best, where
-
-        state = (mi.UInt32(0), mi.Float(0.0), mi.Float(0.0), mi.Float(0.0))
-        _, _, best, where = dr.while_loop(state, lambda *s: s[0] < STEPS, step)
-        if watched is not None:
-            self.densest = (best, where)
-            dr.eval(best, where)
-        dr.eval(rows)
-        self.rows = rows
+    group: int
+    """Beams of a group."""
+    max_range: Any
+    """Range of the last step's end [m]."""
+    lucky: bool
+    """Whether the depth counts with each pulse's luck."""
+    rows: Any
+    """Depth at the start of each step, and what the step adds."""
+    densest: tuple[Any, Any] | None
+    """Largest density factor times T^2 / range^2 along each group, and the range where it is; None if not wanted."""
 
     def at(self, frame: BeamFrame, range_m: Any) -> Any:
         """Optical depth to a range along beams."""
-        dr, mi = self.engine.dr, self.engine.mi
+        dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
         place = xp.minimum(dr.sqrt(range_m / self.max_range) * STEPS, STEPS - 1e-3)
         step = mi.UInt32(place)
@@ -160,25 +119,105 @@ class DepthTable:
         return vane_pulse_extinction(depth, frame.luck) if self.lucky else depth
 
 
+def integrate(
+    engine: Engine,
+    beams: Beams,
+    group: int,
+    fields: list[FieldOnDevice],
+    max_range: Any,
+    *,
+    lucky: bool = False,
+    watched: int | None = None,
+    other_extinction: Any = None,
+) -> DepthTable:
+    """Integrate fields up to a range [m].
+
+    `watched`: number of a field whose densest echo is wanted; what else dims it besides these fields is
+    `other_extinction` [1/m].
+    """
+    dr, mi = engine.dr, engine.mi
+    count = beams.count // group
+    rows = dr.zeros(mi.Float, 2 * STEPS * count)
+    number = dr.arange(mi.UInt32, count)
+    found = engine.frozen(_integrate)(beams, group, number, fields, max_range, watched, other_extinction, rows)
+    return DepthTable(group, max_range, lucky, rows, found)
+
+
+def _integrate(
+    beams: Beams,
+    size: int,
+    group: Any,
+    fields: list[FieldOnDevice],
+    max_range: Any,
+    watched: int | None,
+    other: Any,
+    rows: Any,
+) -> tuple[Any, Any] | None:
+    """Fill the rows of a table; what was watched."""
+    engine = running_engine()
+    dr, mi = engine.dr, engine.mi
+    frame = beams.frame(engine, group * size + size // 2)
+    scale = max_range / STEPS**2
+
+    def step(k: Any, depth: Any, best: Any, where: Any) -> Any:
+        number = mi.Float(k)
+        middle, length = scale * (number * (number + 1.0) + 0.5), scale * (2.0 * number + 1.0)
+        factors = [one.factor(frame, middle) for one in fields]
+        passed = mi.Float(0.0)
+        for one, density in zip(fields, factors, strict=True):
+            passed += one.mean * density * length
+        dr.scatter(rows, mi.Vector2f(depth, passed), group * STEPS + k)
+        if watched is not None:
+            dimmed = dr.exp(-2.0 * (depth + 0.5 * passed + other * middle)) / (middle * middle)
+            value = factors[watched] * dimmed
+            # Within the nearest metres the pulse is longer than the range: its echo there has a form of its own.
+            better = (middle > _NEAR_M) & (value > best)
+            best, where = dr.select(better, value, best), dr.select(better, middle, where)
+        return k + 1, depth + passed, best, where
+
+    state = (mi.UInt32(0), mi.Float(0.0), mi.Float(0.0), mi.Float(0.0))
+    _, _, best, where = dr.while_loop(state, lambda *s: s[0] < STEPS, step)
+    if watched is None:
+        dr.eval(rows)
+        return None
+    dr.eval(rows, best, where)
+    return best, where
+
+
 _NEAR_M = 3.0
 
 
+@dataclass
 class FieldOnDevice:
     """Uneven rain, fog or snow."""
 
-    def __init__(self, engine: Engine, part: Component, medium: Medium, local_origin: NDArray[np.float64]) -> None:
+    mean: Any
+    """Extinction at mean density [1/m]."""
+    table: Any
+    """Factors on density."""
+    flat: bool
+    """Whether they are the same at every height."""
+    largest_factor: float
+    per_m: Any
+    """Cells a metre."""
+    start: list[Any]
+    """Place of the scene's origin, and below how fast the field drifts, in cells."""
+    wind: list[Any]
+
+    @classmethod
+    def of(cls, engine: Engine, part: Component, medium: Medium, local_origin: NDArray[np.float64]) -> FieldOnDevice:
+        """Copy a part of the weather that is not the same everywhere."""
         assert part.field is not None
-        self.engine, self.field = engine, part.field
         dr, mi = engine.dr, engine.mi
-        self.mean = dr.opaque(mi.Float, part.extinction_per_m)
-        self.table = uploaded(engine, part.field)
-        self.largest_factor = float(part.field.table.max())
         cell = part.field.cell_m
-        self.per_m = dr.opaque(mi.Float, 1.0 / cell)
         # In float64 and within one period, so that worlds far from zero lose nothing.
         start = np.mod((local_origin - medium.drift_m) / cell, CELLS)
-        self.start = [dr.opaque(mi.Float, float(v)) for v in start]
-        self.wind = [dr.opaque(mi.Float, float(v) / cell) for v in medium.wind_m_s]
+        return cls(
+            dr.opaque(mi.Float, part.extinction_per_m), uploaded(engine, part.field), part.field.flat,
+            float(part.field.table.max()), dr.opaque(mi.Float, 1.0 / cell),
+            [dr.opaque(mi.Float, float(v)) for v in start],
+            [dr.opaque(mi.Float, float(v) / cell) for v in medium.wind_m_s],
+        )  # fmt: skip
 
     def factor(self, frame: BeamFrame, range_m: Any) -> Any:
         """Factor on density at a range along beams."""
@@ -186,7 +225,7 @@ class FieldOnDevice:
             start + self.per_m * (o + range_m * d) - wind * frame.time
             for start, wind, o, d in zip(self.start, self.wind, frame.origin, frame.axis, strict=True)
         ]
-        if self.field.flat:
+        if self.flat:
             places[2] = 0.0 * places[2]
         return factor(self.table, *places)
 
@@ -208,24 +247,35 @@ def uploaded(engine: Engine, density: DensityField) -> Any:
     return _uploaded[key][1]
 
 
+@dataclass
 class DustOnDevice:
     """A grid of dust."""
 
-    def __init__(self, engine: Engine, grid: DustGrid, per_mass: float, local_origin: NDArray[np.float64]) -> None:
-        self.engine = engine
+    table: Any
+    """Extinction at the nodes [1/m]."""
+    size: list[Any]
+    """Nodes along each axis."""
+    cell_m: Any
+    per_m: Any
+    """Cells a metre."""
+    start: list[Any]
+    """Place of the scene's origin, in cells."""
+
+    @classmethod
+    def of(cls, engine: Engine, grid: DustGrid, per_mass: float, local_origin: NDArray[np.float64]) -> DustOnDevice:
+        """Copy a grid; `per_mass` is its extinction for a density of 1 [m^2/kg]."""
         dr, mi = engine.dr, engine.mi
         # A row of nodes more on every side, all empty: outside is where the nearest node is one of these.
         padded = np.pad(grid.extinction(per_mass), 1)
-        self.table = engine.table(padded)
-        self.size = [dr.opaque(mi.UInt32, n) for n in padded.shape]
-        self.cell_m = dr.opaque(mi.Float, grid.cell_m)
-        self.per_m = dr.opaque(mi.Float, 1.0 / grid.cell_m)
         start = (local_origin - grid.origin_m) / grid.cell_m + 1.0
-        self.start = [dr.opaque(mi.Float, float(v)) for v in start]
+        return cls(
+            engine.table(padded), [dr.opaque(mi.UInt32, n) for n in padded.shape], dr.opaque(mi.Float, grid.cell_m),
+            dr.opaque(mi.Float, 1.0 / grid.cell_m), [dr.opaque(mi.Float, float(v)) for v in start],
+        )  # fmt: skip
 
     def stretch(self, frame: BeamFrame, max_range: Any) -> tuple[Any, Any]:
         """Ranges between which beams run within the grid [m]; the first is not below the second where they miss it."""
-        dr, mi = self.engine.dr, self.engine.mi
+        dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(max_range)
         enter, leave = mi.Float(0.0), mi.Float(max_range)
         for start, size, o, d in zip(self.start, self.size, frame.origin, frame.axis, strict=True):
@@ -238,7 +288,7 @@ class DustOnDevice:
 
     def extinction(self, frame: BeamFrame, range_m: Any) -> Any:
         """Extinction at a range along beams [1/m], linear between nodes."""
-        dr, mi = self.engine.dr, self.engine.mi
+        dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
         index, share = [], []
         inside = mi.Bool(True)
@@ -259,14 +309,24 @@ class DustOnDevice:
         return total
 
 
+@dataclass
 class DustTable:
     """Optical depth of one grid of dust along groups of beams, at the ends of STEPS even steps through the grid.
 
     Clouds may be small and far away, where steps over the whole range would step over them.
     """
 
-    def __init__(self, engine: Engine, beams: Beams, group: int, grid: DustOnDevice, max_range: Any) -> None:
-        self.engine, self.group, self.grid = engine, group, grid
+    group: int
+    """Beams of a group."""
+    grid: DustOnDevice
+    rows: Any
+    """Depth at the start of each step, and what the step adds."""
+    spans: Any
+    """Where each group enters the grid [m], and steps a metre within it."""
+
+    @classmethod
+    def of(cls, engine: Engine, beams: Beams, group: int, grid: DustOnDevice, max_range: Any) -> DustTable:
+        """Integrate a grid along groups of beams."""
         dr, mi = engine.dr, engine.mi
         number = dr.arange(mi.UInt32, beams.count // group)
         frame = beams.frame(engine, number * group + group // 2)
@@ -294,11 +354,11 @@ class DustTable:
         dr.while_loop((mi.UInt32(0), mi.Float(0.0)), lambda k, depth: met & (k < STEPS), step)
         spans = dr.ravel(mi.Vector2f(enter, dr.select(met, 1.0 / length, 0.0)))
         dr.eval(rows, spans)
-        self.rows, self.spans = rows, spans
+        return cls(group, grid, rows, spans)
 
     def at(self, frame: BeamFrame, range_m: Any) -> Any:
         """Optical depth to a range along beams."""
-        dr, mi = self.engine.dr, self.engine.mi
+        dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
         group = frame.beam // self.group
         span = dr.gather(mi.Vector2f, self.spans, group)

@@ -26,7 +26,7 @@ from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.receive import Reception, receive, receive_specular
 from parhelion.sensors.lidar.receiver import Detector
 from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S, Reporter, collect, scans_of
-from parhelion.sensors.lidar.scatterers import count_scatterers, draw_scatterers
+from parhelion.sensors.lidar.scatterers import draw_scatterers
 from parhelion.sensors.lidar.specular import trace_specular
 from parhelion.sensors.lidar.target import Target
 from parhelion.sensors.lidar.weathered import LaunchWeather, WeatherOnDevice
@@ -53,7 +53,7 @@ class LidarOnDevice:
         sun_klx: float | None,
     ) -> None:
         self.engine, self.config, self.sampling, self.bounces, self.noisy = engine, config, sampling, bounces, noise
-        self.sub_rays = SubRays(engine, footprint)
+        self.sub_rays = SubRays.of(engine, footprint)
         limits, receiver = config.range, config.receiver
         opaque = self._opaque
         self.optics = Optics(
@@ -233,7 +233,7 @@ class LidarOnDevice:
         reception = Reception(self.detector, self._upload(table)[1], beams, keys, in_air, displaced)
         rows = receive(self.engine, reception, echoes)
         more_casts = None
-        if self.bounces and target.has_specular:
+        if self.bounces and target.surfaces.has_specular:
             behind, some, more_casts = trace_specular(light, echoes, beams, self.bounces)
             if behind is not None:
                 receive_specular(self.engine, reception, echoes, behind, some, rows)
@@ -275,10 +275,7 @@ class LidarOnDevice:
         if launch is not None and launch.scatterers is not None:
             # A digitised signal has room for all of the fog's echo, where a return keeps its peak alone.
             background, launch.scatterers.soft = launch.fog_signal, None
-            drawn = count_scatterers(
-                self.engine, launch.scatterers.falling, int(bool(launch.scatterers.dust)), beams, keys
-            )
-            in_air = draw_scatterers(self.engine, launch.scatterers, drawn, echoes, beams, keys, air)
+            in_air = draw_scatterers(self.engine, launch.scatterers, launch.drawn, echoes, beams, keys, air)
             if in_air is not None:
                 everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)
                 blocks = in_air.join(self.engine, blocks, everyone)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.device import Engine
+from parhelion.rays.device import engine as running_engine
 from parhelion.rays.moving import interpolate_knots, rotate
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import Noise
@@ -89,6 +90,13 @@ class Beams:
     rows: tuple[Any, Any, Any]
     """Axis and time, left and luck, and origin: four numbers a beam each, so that one access fetches them."""
 
+    def draws(self, engine: Engine, beam: Any, keys: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+        """Shot numbers of beams by number, and their scans' words of `keys`: what their random draws are keyed by."""
+        dr, mi = engine.dr, engine.mi
+        scan = dr.gather(mi.UInt32, self.scan, beam)
+        low, high = (dr.gather(mi.UInt32, word, scan) for word in keys)
+        return dr.gather(mi.UInt32, self.shot, beam), (low, high)
+
     def frame(self, engine: Engine, beam: Any) -> BeamFrame:
         """Beams by number."""
         dr, mi = engine.dr, engine.mi
@@ -161,22 +169,36 @@ def aim(
     return Beams(count, scan, shot, rows)  # type: ignore[arg-type]
 
 
+@dataclass
 class SubRays:
     """The footprint on the device: gives the ray of sub-ray k of beam b."""
 
-    def __init__(self, engine: Engine, footprint: Footprint) -> None:
-        self.engine, self.count = engine, len(footprint)
-        rows = np.concatenate([footprint.slope, footprint.offset], axis=1)
-        self._rows = engine.table(rows)
-        self.weight = float(footprint.weight[0])  # equal by construction
-        self.five_point_weights = footprint.five_point_weights()
-        self.sector, self.sector_rim = (engine.table(a) for a in (footprint.sector, footprint.sector_rim))
+    count: int
+    weight: float
+    """Share of the pulse's energy, the same for all."""
+    rows: Any
+    """Slope and offset, each to the left and up."""
+    five_point_weights: tuple[float, ...] | None
+    """As `Footprint.five_point_weights`."""
+    sector: Any
+    sector_rim: Any
+
+    @classmethod
+    def of(cls, engine: Engine, footprint: Footprint) -> SubRays:
+        """Copy a footprint."""
+        weights = footprint.five_point_weights()
+        return cls(
+            len(footprint), float(footprint.weight[0]),
+            engine.table(np.concatenate([footprint.slope, footprint.offset], axis=1)),
+            None if weights is None else tuple(weights.tolist()),
+            engine.table(footprint.sector), engine.table(footprint.sector_rim),
+        )  # fmt: skip
 
     def ray(self, frame: BeamFrame, sub_ray: Any) -> tuple[Any, Any]:
         """Start point relative to the beam's exit, and unit direction, of sub-rays, as kernel variables."""
-        dr, mi = self.engine.dr, self.engine.mi
+        dr, mi = running_engine().dr, running_engine().mi
         if self.count == 1:
             return mi.Vector3f(0.0), frame.axis
         up = dr.cross(frame.axis, frame.left)
-        bend = dr.gather(mi.Vector4f, self._rows, sub_ray)
+        bend = dr.gather(mi.Vector4f, self.rows, sub_ray)
         return bend.z * frame.left + bend.w * up, dr.normalize(frame.axis + bend.x * frame.left + bend.y * up)

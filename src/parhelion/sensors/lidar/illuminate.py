@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.lidar.air import Air, LocalAir
 from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.echoes import NO_ACTOR, NO_ECHO, Echo, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import BeamFrame, Beams, SubRays
 from parhelion.sensors.lidar.link_budget import received_power
-from parhelion.sensors.lidar.target import Target
+from parhelion.sensors.lidar.target import Surfaces, Target
 
 
 @dataclass
@@ -27,12 +28,14 @@ class Optics:
     """Overlap of emitter and receiver by range, or None where it is 1."""
 
 
-class Illumination:
-    """Traces the sub-rays of a sensor in one target."""
+@dataclass
+class Reflection:
+    """What the power depends on that a sub-ray brings back from where it met a surface."""
 
-    def __init__(self, target: Target, sub_rays: SubRays, optics: Optics, air: Air) -> None:
-        self.target, self.sub_rays, self.optics, self.air = target, sub_rays, optics, air
-        self.engine = target.engine
+    surfaces: Surfaces
+    sub_rays: SubRays
+    optics: Optics
+    air: Air
 
     def power(
         self,
@@ -51,15 +54,28 @@ class Illumination:
 
         `material` is that of the part, where it was looked up before; `air` that of a narrow stretch of range.
         """
-        dr, optics = self.engine.dr, self.optics
+        dr, optics = running_engine().dr, self.optics
         overlap = 1.0 if optics.overlap is None else optics.overlap(range_m, active)
-        material = self.target.material(part, active) if material is None else material
+        material = self.surfaces.material(part, active) if material is None else material
         power = received_power(
-            weight=share * self.sub_rays.weight, reflected=self.target.reflected(part, material, cosine, hit, active),
+            weight=share * self.sub_rays.weight, reflected=self.surfaces.reflected(part, material, cosine, hit, active),
             range_m=range_m, optical_depth=(air or self.air).depth(frame, range_m), threshold=optics.threshold,
             overlap=overlap,
         )  # fmt: skip
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
+
+
+class Illumination(Reflection):
+    """Traces the sub-rays of a sensor in one target."""
+
+    def __init__(self, target: Target, sub_rays: SubRays, optics: Optics, air: Air) -> None:
+        super().__init__(target.surfaces, sub_rays, optics, air)
+        self.target, self.engine = target, target.engine
+
+    @property
+    def reflection(self) -> Reflection:
+        """The same without the scene: what kernels that cast no rays need."""
+        return Reflection(self.surfaces, self.sub_rays, self.optics, self.air)
 
     def trace(self, frame: BeamFrame, sub_ray: Any) -> tuple[Echo, Any, Any]:
         """Echo, hit normal, and hit point relative to the beam's exit, of traced sub-rays."""

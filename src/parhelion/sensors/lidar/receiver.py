@@ -20,7 +20,7 @@ from parhelion.sensors.lidar.emit import Beams
 
 FALSE_ALARM = NOTHING - 1
 """Slot number of a return that no echo made."""
-_BLOCK_SHIFT = 30
+_BLOCK_SHIFT = 29
 """A slot number holds the number of the block above this bit, and the row below."""
 _FALSE_ALARM_DRAW = 2000
 
@@ -75,7 +75,7 @@ def detect(
 ) -> list[Return]:
     """Returns of beams in order of range.
 
-    `beam` has the number of each beam, `blocks` its echoes (four blocks at most), `keys` two words a scan.
+    `beam` has the number of each beam, `blocks` its echoes (eight blocks at most), `keys` two words a scan.
     """
     mi, dr = engine.mi, engine.dr
     shot = dr.gather(mi.UInt32, beams.shot, beam)

@@ -18,6 +18,7 @@ from parhelion.core.arrays import namespace
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.core.records import ORIGINS
 from parhelion.rays.device import Engine
+from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.air import Air, DepthTable, DustTable, FieldOnDevice, range_of_depth
 from parhelion.sensors.lidar.echoes import SCATTERER_BIT, Block, Echo, Echoes, EchoRows, echo_bits
@@ -45,71 +46,41 @@ _MOST_ROOM = 16
 """Rows that every beam may be given beforehand."""
 
 
-class Falling:
+@dataclass
+class FallingTables:
     """Drops of rain or flakes of snow whose echo can be detected, as tables for kernels."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        origin: int,
-        table: Detectable,
-        *,
-        backscatter: Callable[[NDArray[Any]], NDArray[Any]],
-        geometry: Callable[[NDArray[Any]], NDArray[Any]],
-        area: Callable[[NDArray[Any]], NDArray[Any]],
-        extinction_efficiency: float = 2.0,
-    ) -> None:
-        """`backscatter` [m^2/sr] by diameter [mm]; `geometry` echo in units of P_min per backscatter, and `area` of the
-        beam [m^2], by range [m]."""
-        dr, mi = engine.dr, engine.mi
-        self.engine, self.origin = engine, origin
-        self.mean = dr.opaque(mi.Float, table.mean)
-        self._mean = float(table.mean)
-        span = table.range_m
-        self._by_range = engine.table(np.stack([span, table.log_tail, geometry(span), 1.0 / area(span)], axis=1))
-        self._steps = len(span) - 1
-        size = table.diameter_mm
-        blocked = obscured(size, 1.0, extinction_efficiency)
-        self._by_tail = engine.table(np.stack([size, backscatter(size), blocked, 0.0 * size], axis=1))
-        self._last = len(size) - 1
-        first, last = float(table.log_tail_steps[0]), float(table.log_tail_steps[-1])
-        self._tail_start = dr.opaque(mi.Float, first)
-        self._tail_per = dr.opaque(mi.Float, self._last / (last - first) if last != first else 0.0)
-        u = (np.arange(256) + 0.5) / 256
-        at, drop = sample(table, *(axis.ravel() for axis in np.meshgrid(u, u)))
-        self.depth = float(table.mean * np.mean(obscured(drop, area(at), extinction_efficiency)))
-        """Mean optical depth of the drawn ones together, one way."""
-        self.farthest_m = float(span[-1])
+    origin: int
+    mean: Any
+    """Mean number in a beam."""
+    by_range: Any
+    """Range, logarithm of the tail of sizes, echo per backscatter, and 1 / area of the beam, at even probability."""
+    range_steps: int
+    by_tail: Any
+    """Diameter, backscatter, and area taken away, at even steps of the logarithm of the tail."""
+    last_tail: int
+    tail_start: Any
+    tail_per: Any
+    """Steps per unit of that logarithm."""
 
     def draw(self, u: Any, v: Any) -> tuple[Any, Any, Any]:
         """Range [m], echo in units of P_min, and share of the beam taken away, of drops by two uniform numbers."""
-        dr, mi = self.engine.dr, self.engine.mi
+        dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(u)
-        place = u * float(self._steps)
+        place = u * float(self.range_steps)
         step = mi.UInt32(place)
-        low, high = (dr.gather(mi.Vector4f, self._by_range, step + k) for k in (0, 1))
+        low, high = (dr.gather(mi.Vector4f, self.by_range, step + k) for k in (0, 1))
         row = low + (place - mi.Float(step)) * (high - low)
-        tail = (row.y + dr.log(v) - self._tail_start) * self._tail_per
-        tail = xp.clip(tail, 0.0, self._last - 1e-3)
+        tail = (row.y + dr.log(v) - self.tail_start) * self.tail_per
+        tail = xp.clip(tail, 0.0, self.last_tail - 1e-3)
         step = mi.UInt32(tail)
-        low, high = (dr.gather(mi.Vector4f, self._by_tail, step + k) for k in (0, 1))
+        low, high = (dr.gather(mi.Vector4f, self.by_tail, step + k) for k in (0, 1))
         drop = low + (tail - mi.Float(step)) * (high - low)
         return row.x, drop.y * row.z, xp.minimum(drop.z * row.w, 1.0)
 
-    def most(self, field: FieldOnDevice | None) -> int:
-        """A count that no beam passes: the chance of more is below one in 10^10 where they are densest."""
-        mean = self._mean * (1.0 if field is None else field.largest_factor)
-        chance = below = math.exp(-mean)
-        k = 0
-        while 1.0 - below > 1e-10 and k < _COUNT_LIMIT:
-            k += 1
-            chance *= mean / k
-            below += chance
-        return k
-
-    def count(self, u: Any, factor: Any, most: Any = _COUNT_LIMIT) -> Any:
+    def count(self, u: Any, factor: Any, most: Any) -> Any:
         """Poisson counts of mean `mean * factor` by inversion, up to `most`."""
-        dr, mi = self.engine.dr, self.engine.mi
+        dr, mi = running_engine().dr, running_engine().mi
         mean = self.mean * factor
         chance = dr.exp(-mean)
 
@@ -121,6 +92,62 @@ class Falling:
         state = (mi.UInt32(0), mi.Float(chance), mi.Float(chance))
         # Float32 sums may stay below the largest u: the limit is beyond any count that matters.
         k, _, _ = dr.while_loop(state, lambda k, chance, below: (below < u) & (k < most), step)
+        return k
+
+
+@dataclass
+class Falling:
+    """Drops or flakes of one kind, as one sensor meets them."""
+
+    tables: FallingTables
+    mean: float
+    """Mean number in a beam."""
+    depth: float
+    """Mean optical depth of the drawn ones together, one way."""
+    farthest_m: float
+    """Where the farthest can be detected."""
+
+    @classmethod
+    def of(
+        cls,
+        engine: Engine,
+        origin: int,
+        table: Detectable,
+        *,
+        backscatter: Callable[[NDArray[Any]], NDArray[Any]],
+        geometry: Callable[[NDArray[Any]], NDArray[Any]],
+        area: Callable[[NDArray[Any]], NDArray[Any]],
+        extinction_efficiency: float = 2.0,
+    ) -> Falling:
+        """`backscatter` [m^2/sr] by diameter [mm]; `geometry` echo in units of P_min per backscatter, and `area` of the
+        beam [m^2], by range [m]."""
+        dr, mi = engine.dr, engine.mi
+        span, size = table.range_m, table.diameter_mm
+        blocked = obscured(size, 1.0, extinction_efficiency)
+        last = len(size) - 1
+        start, end = float(table.log_tail_steps[0]), float(table.log_tail_steps[-1])
+        tables = FallingTables(
+            origin=origin, mean=dr.opaque(mi.Float, table.mean),
+            by_range=engine.table(np.stack([span, table.log_tail, geometry(span), 1.0 / area(span)], axis=1)),
+            range_steps=len(span) - 1,
+            by_tail=engine.table(np.stack([size, backscatter(size), blocked, 0.0 * size], axis=1)),
+            last_tail=last, tail_start=dr.opaque(mi.Float, start),
+            tail_per=dr.opaque(mi.Float, last / (end - start) if end != start else 0.0),
+        )  # fmt: skip
+        u = (np.arange(256) + 0.5) / 256
+        at, drop = sample(table, *(axis.ravel() for axis in np.meshgrid(u, u)))
+        depth = float(table.mean * np.mean(obscured(drop, area(at), extinction_efficiency)))
+        return cls(tables, float(table.mean), depth, float(span[-1]))
+
+    def most(self, field: FieldOnDevice | None) -> int:
+        """A count that no beam passes: the chance of more is below one in 10^10 where they are densest."""
+        mean = self.mean * (1.0 if field is None else field.largest_factor)
+        chance = below = math.exp(-mean)
+        k = 0
+        while 1.0 - below > 1e-10 and k < _COUNT_LIMIT:
+            k += 1
+            chance *= mean / k
+            below += chance
         return k
 
 
@@ -147,7 +174,7 @@ class SoftEcho:
 class Scatterers:
     """What a launch draws echoes from."""
 
-    falling: list[tuple[Falling, FieldOnDevice | None]]
+    falling: list[tuple[FallingTables, FieldOnDevice | None]]
     soft: SoftEcho | None
     dust: list[DustTable]
     dust_gain: Any = None
@@ -160,149 +187,182 @@ class Scatterers:
 class ScattererRows:
     """Echoes of the air, and where those of each beam lie."""
 
-    rows: EchoRows
-    fixed: int
-    """Rows that every beam has."""
-    first: Any
-    count: Any
-    """First row and number of rows of each beam; None where all have the same."""
-    clear: Any
-    """Share of a surface's power that the drawn drops and flakes leave, one number a beam, or None where none fall."""
-
-    stride: Any = None
-    """Distance of two beams' first rows where every beam has room for all that it may have, else None."""
+    single: list[EchoRows]
+    """Of fog and of dust: one row a beam each."""
+    falling: EchoRows | None
+    """Of drops and flakes, or None where none fall."""
+    first: Any = None
+    """First row of each beam's drops and flakes."""
+    count: Any = None
+    """How many each beam has."""
+    clear: Any = None
+    """Share of a surface's power that they leave, one number a beam."""
 
     def join(self, engine: Engine, blocks: list[Block], beam: Any) -> list[Block]:
         """The blocks of surfaces of beams by number, dimmed, with those of the air."""
         dr, mi = engine.dr, engine.mi
-        if self.clear is not None:
+        if self.falling is not None:
             left = dr.gather(mi.Float, self.clear, beam)
             blocks = [replace(block, scale=left) for block in blocks]
-        if self.count is None:
-            return [*blocks, Block(self.rows, beam * self.fixed, mi.UInt32(self.fixed))]
-        count = dr.gather(mi.UInt32, self.count, beam)
-        first = dr.gather(mi.UInt32, self.first, beam) if self.stride is None else beam * self.stride
-        return [*blocks, Block(self.rows, first, count)]
+        blocks = [*blocks, *(Block(rows, beam, mi.UInt32(1)) for rows in self.single)]
+        if self.falling is not None:
+            # A lone number is the distance of two beams' first rows.
+            first = beam * self.first if dr.width(self.first) == 1 else dr.gather(mi.UInt32, self.first, beam)
+            blocks.append(Block(self.falling, first, dr.gather(mi.UInt32, self.count, beam)))
+        return blocks
 
 
 @dataclass
 class ScattererCounts:
-    """How many echoes of the air each beam has."""
+    """How many drops and flakes each beam has, or may have."""
 
-    fixed: int
-    """Of fog and dust, the same for all beams."""
-    falling: list[Any]
-    """Drops and flakes of each kind."""
-    total: Any
-    first: Any
-    """Row of each beam's first one."""
-    size: int
+    rows: int
     """Rows of all beams."""
-    stride: Any = None
-    """Distance of two beams' first rows where every beam has room for all that it may have, else None."""
+    first: Any
+    """First row of each beam, or the distance of two beams' first rows where all have room for all they may have."""
+    limits: list[Any] | None
+    """In the latter case: the most of each kind that a beam may have."""
+    counts: list[Any] | None
+    """In the former: how many of each kind each beam has."""
 
 
 def count_scatterers(
-    engine: Engine,
-    falling_kinds: list[tuple[Falling, FieldOnDevice | None]],
-    fixed: int,
-    beams: Beams,
-    keys: tuple[Any, Any],
-) -> ScattererCounts:
-    """Draw how many there are, with `fixed` ones in every beam.
+    engine: Engine, falling: list[tuple[Falling, FieldOnDevice | None]], beams: Beams, keys: tuple[Any, Any]
+) -> ScattererCounts | None:
+    """Make room for drops and flakes; None where none fall.
 
     Where few are possible, every beam gets room for all of them, and nobody has to wait for the counts. Else they are
     counted first, early, since the answer is waited for.
     """
+    if not falling:
+        return None
     dr, mi = engine.dr, engine.mi
+    most = [drops.most(field) for drops, field in falling]
+    room = sum(most)
+    if room <= _MOST_ROOM:
+        limits = [dr.opaque(mi.UInt32, limit) for limit in most]
+        return ScattererCounts(beams.count * room, dr.opaque(mi.UInt32, room), limits, None)
     beam = dr.arange(mi.UInt32, beams.count)
-    shot, scan = beams.shot, beams.scan
-    key = tuple(dr.gather(mi.UInt32, word, scan) for word in keys)
-    frame = beams.frame(engine, beam)
-    counts = []
-    most = [falling.most(field) for falling, field in falling_kinds]
-    roomy = bool(most) and fixed + sum(most) <= _MOST_ROOM
-    for limit, (falling, field) in zip(most, falling_kinds, strict=True):
-        u = to_unit(words(key, shot, _COUNT_DRAW[falling.origin])[0])  # type: ignore[arg-type]
+    limits = [dr.opaque(mi.UInt32, _COUNT_LIMIT)] * len(falling)
+    kinds = [(drops.tables, field) for drops, field in falling]
+    total, counts = engine.frozen(_count)(kinds, limits, beams, beam, keys)
+    dr.eval(total, *counts)
+    first = dr.prefix_sum(total)
+    return ScattererCounts(int(first[beams.count - 1] + total[beams.count - 1]), first, None, counts)
+
+
+def _count(
+    falling: list[tuple[FallingTables, FieldOnDevice | None]],
+    limits: list[Any],
+    beams: Beams,
+    beam: Any,
+    keys: tuple[Any, Any],
+) -> tuple[Any, list[Any]]:
+    """Draw how many of each kind each beam has, and the sum."""
+    engine = running_engine()
+    mi = engine.mi
+    frame, (shot, key) = beams.frame(engine, beam), beams.draws(engine, beam, keys)
+    total, counts = mi.UInt32(0), []
+    for limit, (drops, field) in zip(limits, falling, strict=True):
+        u = to_unit(words(key, shot, _COUNT_DRAW[drops.origin])[0])
         # They fall within a few metres of the sensor, where density is that at its front.
         factor = mi.Float(1.0) if field is None else field.factor(frame, 2.0)
-        counts.append(falling.count(u, factor, dr.opaque(mi.UInt32, limit) if roomy else _COUNT_LIMIT))
-    total = mi.UInt32(fixed)
-    for count in counts:
-        total += count
-    if roomy:
-        room = fixed + sum(most)
-        stride = dr.opaque(mi.UInt32, room)
-        return ScattererCounts(fixed, counts, total, beam * stride, beams.count * room, stride)
-    if counts:
-        dr.eval(total, *counts)
-        first = dr.prefix_sum(total)
-        size = int(first[beams.count - 1] + total[beams.count - 1])
-    else:
-        first, size = beam * fixed, beams.count * fixed
-    return ScattererCounts(fixed, counts, total, first, size)
+        counts.append(drops.count(u, factor, limit))
+        total += counts[-1]
+    return total, counts
 
 
 def draw_scatterers(
     engine: Engine,
     scatterers: Scatterers,
-    drawn: ScattererCounts,
+    drawn: ScattererCounts | None,
     echoes: Echoes,
     beams: Beams,
     keys: tuple[Any, Any],
     air: Air,
 ) -> ScattererRows | None:
     """Echoes of the air in every beam; those behind the surfaces it meets are not there."""
-    if drawn.size == 0:
-        return None
     dr, mi = engine.dr, engine.mi
+    if drawn is not None and drawn.rows == 0:
+        drawn, scatterers = None, replace(scatterers, falling=[])
+    if drawn is None and scatterers.soft is None and not scatterers.dust:
+        return None
+    # What the surfaces are: of all that was traced, the probes suffice. Rows that are not written are not read.
+    met = Echoes(echoes.slots, echoes.wide if echoes.probes is None else None, None, None, None, 0, echoes.probes)
+    store = None if drawn is None else dr.empty(mi.UInt32, 4 * drawn.rows)
+    places = None if drawn is None else (drawn.first, drawn.limits, drawn.counts)
     beam = dr.arange(mi.UInt32, beams.count)
-    shot, scan = beams.shot, beams.scan
-    key = tuple(dr.gather(mi.UInt32, word, scan) for word in keys)
-    frame = beams.frame(engine, beam)
-    fixed, counts, total, first = drawn.fixed, drawn.falling, drawn.total, drawn.first
-    # Rows that are not written are not read.
-    store = _Store(engine, (dr.zeros if drawn.stride is None else dr.empty)(mi.UInt32, 4 * drawn.size))
-    reach = echoes.reach(engine, beam, total > 0)
-    row = first
+    single, count, clear = engine.frozen(_draw)(scatterers, places, met, beams, beam, keys, air, store)
+    if drawn is None:
+        return ScattererRows(single, None)
+    return ScattererRows(single, EchoRows(store), drawn.first, count, clear)
+
+
+def _draw(
+    scatterers: Scatterers,
+    places: tuple[Any, list[Any] | None, list[Any] | None] | None,
+    met: Echoes,
+    beams: Beams,
+    beam: Any,
+    keys: tuple[Any, Any],
+    air: Air,
+    store: Any,
+) -> tuple[list[EchoRows], Any, Any]:
+    """Echoes of fog and dust, how many drops and flakes each beam has, and what share of surfaces' power they leave."""
+    engine = running_engine()
+    dr, mi = engine.dr, engine.mi
+    frame, (shot, key) = beams.frame(engine, beam), beams.draws(engine, beam, keys)
+    single: list[tuple[Any, Any, int]] = []
+    total: Any = None
+    counts: list[Any] = []
+    row: Any = None
+    if places is not None:
+        first, limits, known = places
+        if limits is None:
+            assert known is not None
+            counts, row = known, first
+            total = mi.UInt32(0)
+            for count in counts:
+                total = total + count
+        else:
+            total, counts = _count(scatterers.falling, limits, beams, beam, keys)
+            row = beam * first
+    lonely = scatterers.soft is None and not scatterers.dust
+    reach = met.reach(engine, beam, total > 0 if lonely else mi.Bool(True))
     if scatterers.soft is not None:
-        store.put(row, *_soft_echo(engine, scatterers.soft, frame, shot, key), FOG, reach)
-        row = row + 1
+        single.append((*_soft_echo(engine, scatterers.soft, frame, shot, key), FOG))
     if scatterers.dust:
-        store.put(row, *_dust_echo(engine, scatterers, frame, shot, key, reach, air), DUST, reach)
-        row = row + 1
-    clear = mi.Float(1.0)
-    for (falling, _), count in zip(scatterers.falling, counts, strict=True):
-        clear = _fall(engine, store, falling, row, count, shot, key, reach, clear)
-        row = row + count
-    if drawn.stride is not None:
-        dr.eval(store.words, total, clear)
-    elif counts:
-        dr.eval(store.words, first, total, clear)
-    else:
-        dr.eval(store.words)
-    rows = EchoRows(store.words)
-    if not counts:
-        return ScattererRows(rows, fixed, None, None, None)
-    return ScattererRows(rows, fixed, first, total, clear, drawn.stride)
+        single.append((*_dust_echo(engine, scatterers, frame, shot, key, reach, air), DUST))
+    rows = [EchoRows(dr.ravel(_bits(engine, *echo, reach)[0])) for echo in single]
+    clear = None
+    if places is not None:
+        clear = mi.Float(1.0)
+        for (drops, _), count in zip(scatterers.falling, counts, strict=True):
+            clear = _fall(engine, store, drops, row, count, shot, key, reach, clear)
+            row = row + count
+        dr.schedule(store, total, clear)
+    dr.eval(*(one.words for one in rows))
+    return rows, total, clear
 
 
-class _Store:
-    """Rows being written."""
-
-    def __init__(self, engine: Engine, words: Any) -> None:
-        self.engine, self.words = engine, words
-
-    def put(self, row: Any, range_m: Any, power: Any, origin: int, reach: Any) -> Any:
-        dr, mi = self.engine.dr, self.engine.mi
-        seen = range_m < reach
-        echo = Echo(range_m, dr.select(seen, power, 0.0), mi.UInt32(NOTHING), mi.UInt32(SCATTERER_BIT | origin))
-        dr.scatter(self.words, echo_bits(self.engine, echo), row)
-        return seen
+def _bits(engine: Engine, range_m: Any, power: Any, origin: int, reach: Any) -> tuple[Any, Any]:
+    """An echo of the air as four words, and whether it lies before the surface."""
+    dr, mi = engine.dr, engine.mi
+    seen = range_m < reach
+    echo = Echo(range_m, dr.select(seen, power, 0.0), mi.UInt32(NOTHING), mi.UInt32(SCATTERER_BIT | origin))
+    return echo_bits(engine, echo), seen
 
 
 def _fall(
-    engine: Engine, store: _Store, falling: Falling, row: Any, count: Any, shot: Any, key: Any, reach: Any, clear: Any
+    engine: Engine,
+    store: Any,
+    falling: FallingTables,
+    row: Any,
+    count: Any,
+    shot: Any,
+    key: Any,
+    reach: Any,
+    clear: Any,
 ) -> Any:
     """Draw a beam's drops, and return what share of a surface's power they leave, both ways."""
     dr, mi = engine.dr, engine.mi
@@ -311,7 +371,8 @@ def _fall(
     def step(k: Any, clear: Any) -> Any:
         u, v, _, _ = words(key, shot, k + draw)
         range_m, power, obscured = falling.draw(to_unit(u), to_unit(v))
-        seen = store.put(row + k, range_m, power, falling.origin, reach)
+        bits, seen = _bits(engine, range_m, power, falling.origin, reach)
+        dr.scatter(store, bits, row + k)
         left = 1.0 - obscured
         return k + 1, dr.select(seen, clear * left * left, clear)
 

@@ -100,7 +100,7 @@ def specular_beams(light: Illumination, echoes: Echoes, beams: Beams) -> Any:
 def is_specular(light: Illumination, part: Any) -> Any:
     """Which parts mirror or transmit; NOTHING does not."""
     met = part != NOTHING
-    return met & light.target.is_specular(light.engine.dr.select(met, part, 0), met)
+    return met & light.surfaces.is_specular(light.engine.dr.select(met, part, 0), met)
 
 
 def _probe_parts(light: Illumination, echoes: Echoes, beam: Any) -> list[Any]:
@@ -172,7 +172,7 @@ def _follow(light: Illumination, path: _Path, frame: BeamFrame, bounces: int) ->
         hit = light.target.scene.trace(now.origin, now.direction, frame.time, room, now.active, coherent=True)
         surface = dr.select(hit.found, hit.part, 0)
         casts = casts + 1
-        goes_on = hit.found & light.target.is_specular(surface, hit.found) & (casts < bounces)
+        goes_on = hit.found & light.surfaces.is_specular(surface, hit.found) & (casts < bounces)
         ends = hit.found & ~goes_on
         length = now.length + hit.t
         cosine = dr.abs(dr.dot(hit.normal, now.direction))

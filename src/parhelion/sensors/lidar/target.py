@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -9,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import unknown_name
+from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING, RayScene
+from parhelion.sensors.lidar.textures import PartTextures
 from parhelion.surfaces import library
 from parhelion.surfaces.material import COLUMNS, material_table, specular_split
 from parhelion.surfaces.reflection import reflected, reflection_table
@@ -20,6 +23,48 @@ _SPECULAR_COLUMNS = ("mirror", "pane_index", "transmits", "pane_transmittance")
 
 NO_MATERIAL = 0xFFFF
 """Material number of points that no surface made."""
+
+
+@dataclass
+class Surfaces:
+    """Tables that kernels look surfaces up in, by the number of the part."""
+
+    materials: Any
+    """Number of the material."""
+    reflection: Any
+    """Reflection table of all materials."""
+    specular: Any
+    """1 for parts that mirror or transmit, else 0; None where no part does."""
+    textures: PartTextures | None
+
+    def material(self, part: Any, active: Any) -> Any:
+        """Material numbers of parts."""
+        return running_engine().dr.gather(running_engine().mi.UInt32, self.materials, part, active)
+
+    def reflected(self, part: Any, material: Any, cos_theta: Any, hit: Any, active: Any) -> Any:
+        """BRDF towards the sensor times the cosine of incidence [1/sr], textures included.
+
+        Sub-rays that were filled in have no hit of their own (None), but are never on textured parts.
+        """
+        if self.textures is None:
+            return reflected(cos_theta, material, self.reflection, active=active)
+        texture = 1.0 if hit is None else self.textures.factor(part, hit, active)
+        return reflected(cos_theta, material, self.reflection, texture=texture, active=active)
+
+    @property
+    def has_specular(self) -> bool:
+        """Whether any part mirrors or transmits."""
+        return self.specular is not None
+
+    def is_specular(self, part: Any, active: Any) -> Any:
+        """Which of these parts mirror or transmit."""
+        if self.specular is None:
+            return running_engine().mi.Bool(False)
+        return running_engine().dr.gather(running_engine().mi.UInt32, self.specular, part, active) != 0
+
+    def textured(self, part: Any, active: Any) -> Any:
+        """Which of these parts have a texture."""
+        return running_engine().mi.Bool(False) if self.textures is None else self.textures.present(part, active)
 
 
 class Target:
@@ -53,20 +98,19 @@ class Target:
         looked_up[0, 0] = NO_MATERIAL
         self._names = self.engine.table(looked_up)
         table = material_table(materials, wavelength_nm)
-        self._textures = self._load_textures(world) if np.any(self.parts.texture >= 0) else None
+        textures = PartTextures.of(self.scene, world) if np.any(self.parts.texture >= 0) else None
         # Kernels cannot read from empty arrays, not even with all reading switched off: hence one row at least.
-        self._reflection = self.engine.table(
-            reflection_table(materials, wavelength_nm, textured=self._textures is not None)
-            if materials
-            else np.zeros(2, np.float32)
-        )
-        self._material = self.engine.table(rows if len(rows) else np.zeros(1, np.uint16))
+        reflection = np.zeros(2, np.float32)
+        if materials:
+            reflection = reflection_table(materials, wavelength_nm, textured=textures is not None)
         diffuse = (table["diffuse"] + table["curve_level"])[rows]
         self._reflectance = self.engine.table(diffuse if len(rows) else np.zeros(1, np.float32))
-        self._specular = self._columns(table, _SPECULAR_COLUMNS, rows)
+        self._specular_columns = self._columns(table, _SPECULAR_COLUMNS, rows)
         split = table["mirror"][rows] + table["transmits"][rows] if len(rows) else np.zeros(0)
-        self.has_specular = bool(np.any(split > 0))
-        self._is_specular = self.engine.table(split > 0) if self.has_specular else None
+        self.surfaces = Surfaces(
+            self.engine.table(rows if len(rows) else np.zeros(1, np.uint16)), self.engine.table(reflection),
+            self.engine.table(split > 0) if np.any(split > 0) else None, textures,
+        )  # fmt: skip
         albedo = table["diffuse"] + table["phong_specular"] + table["ct_f0"] + table["curve_level"]
         self.brightest = 2.0 * float(np.max(albedo[rows], initial=0.0)) / np.pi
         """Twice the BRDF of the whitest part, were it Lambertian [1/sr]; only glints and retro-reflectors exceed it."""
@@ -107,40 +151,9 @@ class Target:
         dr, mi, hit = self.engine.dr, self.engine.mi, part != NOTHING
         return dr.gather(mi.Float, self._reflectance, dr.select(hit, part, 0), hit)
 
-    def material(self, part: Any, active: Any) -> Any:
-        """Material numbers of parts."""
-        return self.engine.dr.gather(self.engine.mi.UInt32, self._material, part, active)
-
-    def reflected(self, part: Any, material: Any, cos_theta: Any, hit: Any, active: Any) -> Any:
-        """BRDF towards the sensor times the cosine of incidence [1/sr], textures included.
-
-        Sub-rays that were filled in have no hit of their own (None), but are never on textured parts.
-        """
-        if self._textures is None:
-            return reflected(cos_theta, material, self._reflection, active=active)
-        texture = 1.0 if hit is None else self._textures.factor(part, hit, active)
-        return reflected(cos_theta, material, self._reflection, texture=texture, active=active)
-
-    def is_specular(self, part: Any, active: Any) -> Any:
-        """Which of these parts mirror or transmit."""
-        if self._is_specular is None:
-            return self.engine.mi.Bool(False)
-        return self.engine.dr.gather(self.engine.mi.UInt32, self._is_specular, part, active) != 0
-
     def specular(self, part: Any, cos_theta: Any, active: Any) -> tuple[Any, Any]:
         """Power fractions of the mirrored and the transmitted path, both 0 for ordinary surfaces."""
-        return specular_split(cos_theta, self._gathered(self._specular, part, active))
-
-    def textured(self, part: Any, active: Any) -> Any:
-        """Which of these parts have a texture."""
-        if self._textures is None:
-            return self.engine.mi.Bool(False)
-        return self._textures.present(part, active)
-
-    def _load_textures(self, world: World) -> Any:
-        from parhelion.sensors.lidar.textures import PartTextures
-
-        return PartTextures(self.scene, world)
+        return specular_split(cos_theta, self._gathered(self._specular_columns, part, active))
 
 
 _scenes: WeakKeyDictionary[World, dict[Any, Any]] = WeakKeyDictionary()

@@ -2,48 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import RayScene
 from parhelion.surfaces.texture import TextureAtlas, sample_texture
 from parhelion.world.world import World
 
 
+@dataclass
 class PartTextures:
     """Looks up the texture of the part that was hit, at the hit's texture coordinates."""
 
-    def __init__(self, scene: RayScene, world: World) -> None:
-        self.engine = scene.engine
-        table = self.engine.table
+    row: Any
+    """Row of the atlas of each part, 0 for parts without a texture."""
+    uv: Any
+    """Texture coordinates of each triangle's corners."""
+    texels: Any
+    offset: Any
+    width: Any
+    height: Any
+
+    @classmethod
+    def of(cls, scene: RayScene, world: World) -> PartTextures:
+        """Copy the textures of a world."""
+        table = scene.engine.table
         atlas = TextureAtlas.pack(world.textures)
-        # Row 0 of the atlas is white, so parts without a texture (-1) keep their reflectance.
-        self._row = table(world.parts.texture + 1)
-        self._texels = table(atlas.texels)
-        self._offset, self._width, self._height = (table(a) for a in (atlas.offset, atlas.width, atlas.height))
         geometry = scene.geometry
         corners = []
         for triangles in (geometry.static, *(actor.triangles for actor in geometry.actors)):
             uv = np.zeros((len(triangles), 3, 2), np.float32) if triangles.uv is None else triangles.uv
             corners.append(uv.reshape(-1, 6))
-        self._uv = table(np.concatenate(corners))
+        # Row 0 of the atlas is white, so parts without a texture (-1) keep their reflectance.
+        return cls(
+            table(world.parts.texture + 1), table(np.concatenate(corners)),
+            *(table(a) for a in (atlas.texels, atlas.offset, atlas.width, atlas.height)),
+        )  # fmt: skip
 
     def present(self, part: Any, active: Any) -> Any:
         """Which of these parts have a texture."""
-        return self.engine.dr.gather(self.engine.mi.UInt32, self._row, part, active) > 0
+        return running_engine().dr.gather(running_engine().mi.UInt32, self.row, part, active) > 0
 
     def factor(self, part: Any, hit: Any, active: Any) -> Any:
         """Reflectance factor in [0, 1] at hits; 1 for parts without a texture."""
-        dr, mi = self.engine.dr, self.engine.mi
-        row = dr.gather(mi.UInt32, self._row, part, active)
+        dr, mi = running_engine().dr, running_engine().mi
+        row = dr.gather(mi.UInt32, self.row, part, active)
         active = active & (row > 0)
         base = dr.select(active, hit.triangle, 0) * 6
-        corner = [dr.gather(mi.Float, self._uv, base + k, active) for k in range(6)]
+        corner = [dr.gather(mi.Float, self.uv, base + k, active) for k in range(6)]
         w = 1.0 - hit.u - hit.v
         u = w * corner[0] + hit.u * corner[2] + hit.v * corner[4]
         v = w * corner[1] + hit.u * corner[3] + hit.v * corner[5]
-        offset, width, height = (
-            dr.gather(mi.UInt32, table, row) for table in (self._offset, self._width, self._height)
-        )
-        return sample_texture(u, v, texels=self._texels, offset=offset, width=width, height=height)
+        offset, width, height = (dr.gather(mi.UInt32, table, row) for table in (self.offset, self.width, self.height))
+        return sample_texture(u, v, texels=self.texels, offset=offset, width=width, height=height)

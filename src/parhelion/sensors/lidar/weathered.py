@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine
-from parhelion.sensors.lidar.air import Air, DepthTable, DustOnDevice, DustTable, FieldOnDevice
+from parhelion.sensors.lidar.air import Air, DustOnDevice, DustTable, FieldOnDevice, integrate
 from parhelion.sensors.lidar.beam import cross_section
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.emit import Beams
@@ -50,8 +50,8 @@ class LaunchWeather:
 
     air: Air
     scatterers: Scatterers | None
-    drawn: ScattererCounts
-    """How many echoes of the air there are."""
+    drawn: ScattererCounts | None
+    """How many drops and flakes there are, or None where none fall."""
     fog_signal: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None
     """Signal of fog of mean density in units of P_min, by range [m]; None where there is no fog."""
     displaced: Displacement | None
@@ -112,18 +112,17 @@ class WeatherOnDevice:
         lucky = self.lucky(weather)
         uniform = clear_air
         lucky_extinction: Any = None
-        common: list[FieldOnDevice] = []
-        own: list[FieldOnDevice] = []
-        fields: dict[str, FieldOnDevice] = {}
+        common: dict[str, FieldOnDevice] = {}
+        own: dict[str, FieldOnDevice] = {}
         for part in medium.components:
             with_luck = lucky and part.kind == "rain"
             if part.field is not None:
-                fields[part.kind] = self._field(part, medium, local_origin)
-                (own if with_luck else common).append(fields[part.kind])
+                (own if with_luck else common)[part.kind] = self._field(part, medium, local_origin)
             elif with_luck:
                 lucky_extinction = engine.number(part.extinction_per_m)
             else:
                 uniform += part.extinction_per_m
+        fields = common | own
         mean = clear_air + sum(part.extinction_per_m for part in medium.components)
         extinction = engine.number(uniform)
         reach = engine.number(self.config.range.max_m)
@@ -131,18 +130,19 @@ class WeatherOnDevice:
         air = Air(extinction, lucky_extinction)
         falling = self._all_falling(weather, medium, mean, fields)
         # Counts are waited for, so they come before anything that takes long.
-        fixed = int(soft is not None) + int(bool(medium.dust))
-        drawn = count_scatterers(engine, falling, fixed, beams, keys)
+        drawn = count_scatterers(engine, falling, beams, keys)
         if common:
-            watched = fields.get("fog") if soft is not None else None
-            table = DepthTable(engine, beams, group, common, reach, watched=watched, other_extinction=extinction)
+            watched = list(common).index("fog") if soft is not None and "fog" in common else None
+            table = integrate(
+                engine, beams, group, list(common.values()), reach, watched=watched, other_extinction=extinction
+            )
             air.tables.append(table)
             if soft is not None and watched is not None:
                 soft.table = table
         if own:
-            air.tables.append(DepthTable(engine, beams, group, own, reach, lucky=True))
+            air.tables.append(integrate(engine, beams, group, list(own.values()), reach, lucky=True))
         dust = [
-            DustTable(engine, beams, group, DustOnDevice(engine, grid, per_mass, local_origin), reach)
+            DustTable.of(engine, beams, group, DustOnDevice.of(engine, grid, per_mass, local_origin), reach)
             for grid, per_mass in medium.dust
         ]
         air.tables += dust
@@ -153,7 +153,9 @@ class WeatherOnDevice:
         scatterers = None
         if falling or soft is not None or dust:
             gain = 0.5 * self.pulse_length_m / (DUST_LIDAR_RATIO_SR * self.constant.threshold)
-            scatterers = Scatterers(falling, soft, dust, engine.number(gain), reach)
+            scatterers = Scatterers(
+                [(drops.tables, field) for drops, field in falling], soft, dust, engine.number(gain), reach
+            )
         signal = partial(self._fog_signal, medium.backscatter_per_m_sr, mean) if medium.backscatter_per_m_sr else None
         return LaunchWeather(air, scatterers, drawn, signal, self._displaced(weather, medium))
 
@@ -161,7 +163,7 @@ class WeatherOnDevice:
         """A field on the device, kept while weather and world stay the same."""
         kept = self._fields.get(part.kind)
         if kept is None or kept[0] is not medium or not np.array_equal(kept[1], local_origin):
-            kept = (medium, local_origin, FieldOnDevice(self.engine, part, medium, local_origin))
+            kept = (medium, local_origin, FieldOnDevice.of(self.engine, part, medium, local_origin))
             self._fields[part.kind] = kept
         return kept[2]
 
@@ -212,7 +214,7 @@ class WeatherOnDevice:
             dimmed = self.overlap(range_m) * np.exp(-2.0 * extinction * range_m)
             return dimmed / (area(range_m) * range_m**2 * threshold)
 
-        return Falling(self.engine, origin, table, backscatter=backscatter, geometry=geometry, area=area)
+        return Falling.of(self.engine, origin, table, backscatter=backscatter, geometry=geometry, area=area)
 
     def overlap(self, range_m: NDArray[Any]) -> NDArray[Any]:
         """Overlap of emitter and receiver: the sensor's own, or the one that Hahner et al. 2021 take."""
