@@ -67,22 +67,24 @@ def trace_specular(light: Illumination, echoes: Echoes, beams: Beams, bounces: i
         some = echoes.specular.all(engine)
     if len(some) == 0:
         return None, some, None
-    index = dr.arange(mi.UInt32, len(some) * FOLLOWED)
-    row = index // FOLLOWED
+    # All paths that go through, then all that are mirrored: rays that run together are traced together.
+    index = dr.arange(mi.UInt32, len(some) * ROWS)
+    straight = dr.opaque(mi.UInt32, len(some) * FOLLOWED)
+    mirrored = index >= straight
+    path = dr.select(mirrored, index - straight, index)
+    row = path // FOLLOWED
+    which = path - row * FOLLOWED
     beam = dr.gather(mi.UInt32, some, row)
-    probe, weight, met = _chosen_probe(light, echoes, beam, is_last=(index - row * FOLLOWED) == 1)
+    probe, weight, met = _chosen_probe(light, echoes, beam, is_last=which == 1)
     frame = beams.frame(engine, beam)
     offset, direction = light.sub_rays.ray(frame, probe)
     surface, casts = _first_surface(light, echoes, frame, beam, probe, offset, direction, met)
     start = _Path(frame.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False))
-    behind, steps = _follow(light, _go_on(light, start, surface, mirror=False), frame, bounces)
-    ghost, more_steps = _follow(light, _go_on(light, start, surface, mirror=True), frame, bounces)
-    casts = casts + steps + more_steps
-    # One word buffer for both: a beam's rows lie together.
-    words = dr.zeros(mi.UInt32, 4 * ROWS * len(some))
-    place = row * ROWS + (index - row * FOLLOWED)
-    dr.scatter(words, echo_bits(engine, behind), place)
-    dr.scatter(words, echo_bits(engine, ghost), place + FOLLOWED)
+    echo, steps = _follow(light, _go_on(light, start, surface, mirror=mirrored), frame, bounces)
+    # The first surface was traced for both paths of a probe, and is counted once.
+    casts = dr.select(mirrored, 0, casts) + steps
+    words = dr.empty(mi.UInt32, 4 * ROWS * len(some))
+    dr.scatter(words, echo_bits(engine, echo), row * ROWS + dr.select(mirrored, which + FOLLOWED, which))
     dr.eval(words, casts)
     return EchoRows(words), some, casts
 
