@@ -7,6 +7,7 @@ on to the next echo. No waveform is ever stored.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,10 +104,9 @@ def detect(
 def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Any, key: Any) -> list[Return]:
     mi, dr = engine.mi, engine.dr
     n = len(_empty(mi, detector))
-    block = _Summer(engine, blocks, detector.dead_distance)
+    echoes = _BeamEchoes(engine, blocks)
     luck = 5.0 * detector.noise_sigma if detector.noisy else 0.0
-    everything = block.sum(mi.Float(0.0), mi.Float(NO_ECHO), mi.Bool(True))
-    nearest, farthest = everything.nearest, everything.farthest
+    nearest, farthest, everything = echoes.survey()
     # All together, with luck of five sigma, must be able to pass the threshold.
     hope = (nearest < NO_ECHO) & (everything.power + luck >= 1.0)
 
@@ -114,21 +114,28 @@ def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Any, 
         end = start + detector.merge_distance
         # Echoes that all lie in the first window are summed already.
         again = going & ((start > nearest) | (farthest > end))
-        window = choose_sum(dr, again, block.sum(start, end, again), everything)
-        signal = window.power
+        in_window, ahead = echoes.window(start, detector.merge_distance, detector.dead_distance, again)
+        power, moment, slot = (dr.select(again, x, y) for x, y in zip(in_window.sums, everything.sums, strict=True))
+        noise, best_noise = 0.0, 0.0
         if detector.noisy:
             # Overlapping windows share their noise: a weak echo must not get a new chance with every sub-ray.
             fresh = going & (start > anchor + detector.merge_distance)
             anchor = dr.select(fresh, start, anchor)
             number = dr.select(fresh, number + 1, number)
             a, b, _, _ = words(key, shot, number)
-            signal = signal + detector.noise_sigma * to_normal(a, b)[0]
-        hit = going & (signal >= 1.0)
-        echo = Return(dr.select(hit, start + window.moment / window.power, NO_ECHO), window.power, window.slot)
+            noise = detector.noise_sigma * to_normal(a, b)[0]
+            # All windows that start within one of new noise share it; those within a later one may get theirs anew.
+            best_noise = dr.select(fresh, noise, luck)
+        hit = going & (power + noise >= 1.0)
+        echo = Return(dr.select(hit, start + moment / power, NO_ECHO), power, slot)
         kept = _offer(engine, detector.mode, _unflat(registers, n), echo)
         # Where no echo lies behind the window, no later window can hold more power than this one did.
         going &= again & (farthest > end)
-        start = dr.select(going, dr.select(hit, window.after, window.following), start)
+        # Windows that start within this one hold no more than `near`, those behind it no more than `far`: where that
+        # cannot pass the threshold either, the search leaves them out.
+        close = ~hit & (ahead.near + best_noise >= 1.0)
+        going &= close | (ahead.far + luck >= 1.0)
+        start = dr.select(going, dr.select(hit, ahead.after, dr.select(close, ahead.following, ahead.beyond)), start)
         going &= start < NO_ECHO
         return start, anchor, number, going, *_flat(kept)
 
@@ -139,75 +146,117 @@ def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Any, 
 
 @dataclass
 class _Sum:
-    """Echoes of a beam within a window, as kernel variables."""
+    """Echoes that are taken together, as kernel variables."""
 
-    nearest: Any
     power: Any
     moment: Any
     """Power times range behind the nearest."""
-    farthest: Any
     peak: Any
     slot: Any
     """Of the strongest."""
-    following: Any
-    """Range of the first echo behind the window's start, NO_ECHO where there is none."""
-    after: Any
-    """Range of the first echo behind the window's end and the dead time."""
 
+    @property
+    def sums(self) -> tuple[Any, Any, Any]:
+        return self.power, self.moment, self.slot
 
-def choose_sum(dr: Any, mask: Any, a: _Sum, b: _Sum) -> _Sum:
-    """`a` where the mask is set, else `b`."""
-    return _Sum(*(dr.select(mask, x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True)))
+    def strongest(self, dr: Any, use: Any, power: Any, slot: Any) -> tuple[Any, Any]:
+        """Peak and its slot with one more echo."""
+        stronger = use & (power > self.peak)
+        return dr.select(stronger, power, self.peak), dr.select(stronger, slot, self.slot)
 
 
 @dataclass
-class _Summer:
-    """Sums over the echoes of each beam in memory."""
+class _Ahead:
+    """What lies behind the start of a window: ranges of echoes (NO_ECHO where there is none), and sums of power."""
+
+    following: Any
+    """The first behind the start."""
+    beyond: Any
+    """The first behind the window's end."""
+    after: Any
+    """The first behind the window's end and the dead time."""
+    near: Any
+    """Power of all behind the start that windows starting within this one can reach."""
+    far: Any
+    """Power of all behind the window's end."""
+
+
+@dataclass
+class _BeamEchoes:
+    """Passes over the echoes of each beam in memory."""
 
     engine: Engine
     blocks: list[Block]
-    dead_distance: Any
 
-    def sum(self, start: Any, end: Any, active: Any) -> _Sum:
-        """One pass over a beam's echoes: sums over those from `start` to `end`, and where to go on."""
+    def survey(self) -> tuple[Any, Any, _Sum]:
+        """Nearest and farthest range of all echoes (NO_ECHO and 0 where there are none), and their sum."""
         mi, dr = self.engine.mi, self.engine.dr
-        xp = namespace(start)
-        blind = end + self.dead_distance
+        xp = namespace(mi.Float(0.0))
 
-        def pass_over(number: int, block: Block, totals: tuple[Any, ...]) -> tuple[Any, ...]:
-            def step(k: Any, *totals: Any) -> Any:
-                nearest, power, moment, farthest, peak, slot, following, after = totals
+        def add(slot: Any, r: Any, p: Any, nearest: Any, farthest: Any, *values: Any) -> tuple[Any, ...]:
+            total, use = _Sum(*values), p > 0.0
+            # The moment is kept relative to the nearest echo so far, so that float32 keeps tenths of a millimetre.
+            before = nearest
+            nearest = dr.select(use & (r < nearest), r, nearest)
+            moment = total.moment + dr.select(use & (before < NO_ECHO), total.power * (before - nearest), 0.0)
+            moment = moment + dr.select(use, p * (r - nearest), 0.0)
+            farthest = dr.select(use, xp.maximum(farthest, r), farthest)
+            return nearest, farthest, total.power + dr.select(use, p, 0.0), moment, *total.strongest(dr, use, p, slot)
+
+        start = (mi.Float(NO_ECHO), mi.Float(0.0), *_nothing(mi))
+        nearest, farthest, *values = self._pass(start, mi.Bool(True), add)
+        return nearest, farthest, _Sum(*values)
+
+    def window(self, start: Any, length: Any, dead: Any, active: Any) -> tuple[_Sum, _Ahead]:
+        """The sum over a window that starts at an echo, and what lies ahead."""
+        mi, dr = self.engine.mi, self.engine.dr
+        end = start + length
+        blind, reach = end + dead, end + length
+
+        def add(slot: Any, r: Any, p: Any, *values: Any) -> tuple[Any, ...]:
+            total, ahead = _Sum(*values[:4]), _Ahead(*values[4:])
+            real = p > 0.0
+            behind, out = real & (r > start), real & (r > end)
+            use = real & (r >= start) & (r <= end)
+            return (
+                total.power + dr.select(use, p, 0.0),
+                total.moment + dr.select(use, p * (r - start), 0.0),
+                *total.strongest(dr, use, p, slot),
+                dr.select(behind & (r < ahead.following), r, ahead.following),
+                dr.select(out & (r < ahead.beyond), r, ahead.beyond),
+                dr.select(real & (r > blind) & (r < ahead.after), r, ahead.after),
+                ahead.near + dr.select(behind & (r <= reach), p, 0.0),
+                ahead.far + dr.select(out, p, 0.0),
+            )
+
+        far, zero = mi.Float(NO_ECHO), mi.Float(0.0)
+        places = (far, mi.Float(far), mi.Float(far), zero, mi.Float(zero))
+        values = self._pass((*_nothing(mi), *places), active, add)
+        return _Sum(*values[:4]), _Ahead(*values[4:])
+
+    def _pass(self, start: tuple[Any, ...], active: Any, add: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Add all echoes of each beam, one after the other: `add(slot, range, power, *values)` gives the new values."""
+        mi, dr = self.engine.mi, self.engine.dr
+        values = start
+
+        def pass_over(number: int, block: Block, values: tuple[Any, ...]) -> tuple[Any, ...]:
+            def step(k: Any, *values: Any) -> Any:
                 row = block.first + k
                 echo = block.rows.at(row, active)
-                p, r = echo.power, echo.range
-                if block.scale is not None:
-                    p = p * block.scale
-                real = p > 0.0
-                use = real & (r >= start) & (r <= end)
-                # The moment is kept relative to the nearest echo so far, so that float32 keeps tenths of a millimetre.
-                before = nearest
-                nearest = dr.select(use & (r < nearest), r, nearest)
-                moment = moment + dr.select(use & (before < NO_ECHO), power * (before - nearest), 0.0)
-                power = power + dr.select(use, p, 0.0)
-                moment = moment + dr.select(use, p * (r - nearest), 0.0)
-                farthest = dr.select(use, xp.maximum(farthest, r), farthest)
-                stronger = use & (p > peak)
-                peak = dr.select(stronger, p, peak)
-                slot = dr.select(stronger, row | (number << _BLOCK_SHIFT), slot)
-                following = dr.select(real & (r > start) & (r < following), r, following)
-                after = dr.select(real & (r > blind) & (r < after), r, after)
-                return k + 1, nearest, power, moment, farthest, peak, slot, following, after
+                power = echo.power if block.scale is None else echo.power * block.scale
+                return k + 1, *add(row | (number << _BLOCK_SHIFT), echo.range, power, *values)
 
-            final = dr.while_loop((mi.UInt32(0), *totals), lambda *s: active & (s[0] < block.count), step)
-            return final[1:]
+            final = dr.while_loop((mi.UInt32(0), *values), lambda *s: active & (s[0] < block.count), step)
+            return tuple(final[1:])
 
-        far, zero, none = mi.Float(NO_ECHO), mi.Float(0.0), mi.UInt32(NOTHING)
-        totals: tuple[Any, ...] = (
-            far, zero, mi.Float(zero), mi.Float(zero), mi.Float(zero), none, mi.Float(far), mi.Float(far)
-        )  # fmt: skip
         for number, block in enumerate(self.blocks):
-            totals = pass_over(number, block, totals)
-        return _Sum(*totals)
+            values = pass_over(number, block, values)
+        return values
+
+
+def _nothing(mi: Any) -> tuple[Any, Any, Any, Any]:
+    """The sum over no echo."""
+    return mi.Float(0.0), mi.Float(0.0), mi.Float(0.0), mi.UInt32(NOTHING)
 
 
 def _empty(mi: Any, detector: Detector) -> list[Return]:
