@@ -60,11 +60,19 @@ def illuminate_adaptively(light: Illumination, beams: Beams, merge_distance: Any
         picked = SpecularBeams(dr.compress(specular & ~wide), dr.compress(specular & wide))
     if len(wide_beams) == 0:
         return Echoes(slots, None, wide_beams, narrow, None, casts, probes, picked)
-    place = dr.full(mi.UInt32, NOTHING, beams.count)
-    dr.scatter(place, dr.arange(mi.UInt32, len(wide_beams)), wide_beams)
-    dr.eval(place)
+    place = places(light.engine, wide_beams, beams.count)
     rows, casts_more = _wide_rows(light, beams, wide_beams, part, probes)
     return Echoes(slots, rows, wide_beams, narrow, place, casts + casts_more, probes, picked)
+
+
+def places(engine: Engine, chosen: Any, count: int) -> Any:
+    """Where among the chosen ones each of `count` things is, NOTHING where it is not among them."""
+    dr, mi = engine.dr, engine.mi
+    place = dr.full(mi.UInt32, NOTHING, count)
+    if len(chosen):
+        dr.scatter(place, dr.arange(mi.UInt32, len(chosen)), chosen)
+    dr.eval(place)
+    return place
 
 
 @dataclass
@@ -75,6 +83,12 @@ class Probe:
     normal: Any
     point: Any
     """Hit point relative to the beam's exit [m]."""
+
+    def where(self, mask: Any, other: Probe) -> Probe:
+        """This one where the mask is set, else the other."""
+        dr = running_engine().dr
+        normal, point = dr.select(mask, self.normal, other.normal), dr.select(mask, self.point, other.point)
+        return Probe(choose(dr, mask, self.echo, other.echo), normal, point)
 
     def same_plane(self, other: Probe) -> Any:
         """Whether the other probe hit the plane that this one hit, on the same part."""
@@ -236,105 +250,60 @@ def _wide_rows(
     """All slots of the wide beams, and how many rays that took."""
     engine = light.engine
     dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
-    # Rows of zeros have no power, and so count for nothing.
-    rows = EchoRows(dr.zeros(mi.UInt32, 4 * len(wide_beams) * slots))
-    on_part = dr.gather(mi.UInt32, part, wide_beams)
-    mixed = dr.compress(on_part == DISAGREE)
-    if len(mixed) < len(wide_beams):
-        spread = dr.compress(on_part < DISAGREE)
-        index = dr.arange(mi.UInt32, len(spread) * slots)
-        engine.frozen(_fill_spread)(light.reflection, beams, wide_beams, index, spread, part, probes, rows)
-    if len(mixed) == 0:
-        return rows, 0
-    # `mixed` numbers wide beams: those that are wide because their probes disagree.
-    index = dr.arange(mi.UInt32, len(mixed) * MORE_PROBES)
-    number = index // MORE_PROBES
-    row = dr.gather(mi.UInt32, mixed, number)
-    frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
-    sub_ray = PROBES + index - number * MORE_PROBES
-    more = ProbeRows.of(engine, *light.trace(frame, sub_ray))
-    probe, rest = (dr.arange(mi.UInt32, len(mixed) * count) for count in (ALL_PROBES, slots - ALL_PROBES))
-    engine.frozen(_put_probes)(slots, wide_beams, probe, mixed, probes, more, rows)
-    fill_eighths = engine.frozen(_fill_eighths)
-    slot, is_open = fill_eighths(light.reflection, beams, wide_beams, rest, mixed, rows, probes, more)
-    left = dr.gather(mi.UInt32, slot, dr.compress(is_open))
+    # Wide beams are mixed, where their probes disagree, or spread, where their one plane reaches over much range.
+    mixed = dr.compress(dr.gather(mi.UInt32, part, wide_beams) == DISAGREE)
+    place = places(engine, mixed, len(wide_beams))
+    more, casts = probes, len(mixed) * MORE_PROBES
+    if casts:
+        index = dr.arange(mi.UInt32, casts)
+        number = index // MORE_PROBES
+        beam = dr.gather(mi.UInt32, wide_beams, dr.gather(mi.UInt32, mixed, number))
+        sub_ray = PROBES + index - number * MORE_PROBES
+        more = ProbeRows.of(engine, *light.trace(beams.frame(engine, beam), sub_ray))
+    index = dr.arange(mi.UInt32, len(wide_beams) * slots)
+    fill = engine.frozen(_fill)
+    rows, is_open = fill(light.reflection, beams, index, wide_beams, place, part, probes, more)
+    left = dr.compress(is_open)
     if len(left):
         row = left // slots
         frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
         echo, _, _ = light.trace(frame, left - row * slots)
         rows.put(left, echo)
-    return rows, len(mixed) * MORE_PROBES + len(left)
+    return rows, casts + len(left)
 
 
-# ---- recorded once: `index` is a row of the launch each, from which all else follows --------------------------------
-
-
-def _fill_spread(
+def _fill(
     light: Reflection,
     beams: Beams,
-    wide_beams: Any,
     index: Any,
-    spread: Any,
+    wide_beams: Any,
+    place: Any,
     part: Any,
     probes: ProbeRows,
-    rows: EchoRows,
-) -> None:
-    """Fill all slots of beams that are wide because their one plane reaches over much range."""
-    engine = running_engine()
-    dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
-    number = index // slots
-    sub_ray = index - number * slots
-    row = dr.gather(mi.UInt32, spread, number)
-    beam = dr.gather(mi.UInt32, wide_beams, row)
-    on = dr.gather(mi.UInt32, part, beam)
-    _, echo = _on_plane(light, beams.frame(engine, beam), sub_ray, on, probes.at(beam * PROBES))
-    rows.put(row * slots + sub_ray, echo)
-
-
-def _put_probes(
-    slots: int, wide_beams: Any, index: Any, mixed: Any, probes: ProbeRows, more: ProbeRows, rows: EchoRows
-) -> None:
-    """Put what all probes of mixed beams met into their slots."""
-    dr, mi = running_engine().dr, running_engine().mi
-    number = index // ALL_PROBES
-    k = index - number * ALL_PROBES
-    row = dr.gather(mi.UInt32, mixed, number)
-    beam = dr.gather(mi.UInt32, wide_beams, row)
-    early = k < PROBES
-    echo = choose(
-        dr, early, probes.echoes.at(beam * PROBES + dr.select(early, k, 0), early),
-        more.echoes.at(number * MORE_PROBES + dr.select(early, 0, k - PROBES), ~early),
-    )  # fmt: skip
-    rows.put(row * slots + k, echo)
-
-
-def _fill_eighths(
-    light: Reflection,
-    beams: Beams,
-    wide_beams: Any,
-    index: Any,
-    mixed: Any,
-    rows: EchoRows,
-    probes: ProbeRows,
     more: ProbeRows,
-) -> tuple[Any, Any]:
-    """Fill the sub-rays of mixed beams whose eighth agrees; all slots beside the probes', and which are still open."""
+) -> tuple[EchoRows, Any]:
+    """Slots of wide beams: what probes met, and what sub-rays meet whose plane is known; and which are still open.
+
+    `index` numbers the slots, `place` the mixed ones among the beams. Those are judged by eighths, each by the middle
+    and its two probes at the rim, one of the first four and one of those between.
+    """
     engine = running_engine()
     dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
-    rest = slots - ALL_PROBES
-    number = index // rest
-    sub_ray = ALL_PROBES + index - number * rest
-    row = dr.gather(mi.UInt32, mixed, number)
-    beam = dr.gather(mi.UInt32, wide_beams, row)
-    sector = dr.gather(mi.UInt32, light.sub_rays.sector, sub_ray)
-    rim = dr.gather(mi.Vector2u, light.sub_rays.sector_rim, sector)
-    # One rim probe of an eighth is of the first four, the other of those between.
+    row = index // slots
+    sub_ray = index - row * slots
+    beam, number = (dr.gather(mi.UInt32, values, row) for values in (wide_beams, place))
+    mixed = number != NOTHING
+    number = dr.select(mixed, number, 0) * MORE_PROBES
+    rim = dr.gather(mi.Vector2u, light.sub_rays.sector_rim, dr.gather(mi.UInt32, light.sub_rays.sector, sub_ray))
     early, late = dr.select(rim.x < PROBES, rim.x, rim.y), dr.select(rim.x < PROBES, rim.y, rim.x)
-    middle = more.at(number * MORE_PROBES + (MIDDLE - PROBES))
-    others = probes.at(beam * PROBES + early), more.at(number * MORE_PROBES + (late - PROBES))
-    part = _judge(light, middle, *others)
-    met, echo = _on_plane(light, beams.frame(engine, beam), sub_ray, part, middle)
-    is_open = ~(met | (part == NOTHING))
-    slot = row * slots + sub_ray
-    rows.put(slot, echo, is_open, slot)
-    return slot, is_open
+    is_early, is_probe = sub_ray < PROBES, sub_ray < ALL_PROBES
+    early, late = dr.select(is_early, sub_ray, early), dr.select(is_probe & ~is_early, sub_ray, late)
+    early_probe = probes.at(beam * PROBES + dr.select(mixed, early, 0))
+    late_probe, middle = more.at(number + (late - PROBES)), more.at(number + (MIDDLE - PROBES))
+    agreed = dr.select(mixed, _judge(light, middle, early_probe, late_probe), dr.gather(mi.UInt32, part, beam))
+    known = middle.where(mixed, early_probe)
+    met, echo = _on_plane(light, beams.frame(engine, beam), sub_ray, agreed, known)
+    traced = mixed & is_probe
+    echo = choose(dr, traced, choose(dr, is_early, early_probe.echo, late_probe.echo), echo)
+    is_open = mixed & ~is_probe & ~(met | (agreed == NOTHING))
+    return EchoRows.of(engine, echo, is_open), is_open
