@@ -14,7 +14,7 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.lidar.echoes import Block, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import Beams
 from parhelion.sensors.lidar.receiver import Detector, detect
-from parhelion.sensors.lidar.report import Reporter, Row, report
+from parhelion.sensors.lidar.report import Reported, Reporter, Row, report
 from parhelion.sensors.lidar.scatterers import ScattererRows
 from parhelion.sensors.lidar.specular import ROWS as SPECULAR_ROWS
 
@@ -33,7 +33,7 @@ class Reception:
     displaced: Any
     """Range of a surface's return as the rain lets it appear, or None where it is the true one."""
 
-    def of(self, blocks: list[Block], beam: Any) -> list[Row]:
+    def of(self, blocks: list[Block], beam: Any) -> list[Reported]:
         """Detect and report the beams with these numbers, from their surfaces' echoes and those of the air."""
         engine = running_engine()
         if self.in_air is not None:
@@ -45,12 +45,13 @@ class Reception:
 def receive(engine: Engine, reception: Reception, echoes: Echoes) -> list[Row]:
     """Returns of all beams: of the narrow ones from their one echo, of the wide ones from all their slots."""
     dr, mi = engine.dr, engine.mi
-    everyone = dr.arange(mi.UInt32, reception.beams.count)
+    everyone, slots = dr.arange(mi.UInt32, reception.beams.count), echoes.slots
     if echoes.narrow is None:
-        return engine.frozen(_receive_wide)(reception, everyone, echoes.wide, echoes.slots)
+        return engine.frozen(_receive_wide)(reception, everyone, echoes.wide, slots)
     rows = engine.frozen(_receive_narrow)(reception, everyone, echoes.narrow)
     if echoes.wide is not None:
-        engine.frozen(_receive_again)(reception, rows, echoes.wide_beams, echoes.wide, echoes.slots)
+        receive_again = engine.frozen(_receive_again)
+        _overwrite(engine, rows, echoes.wide_beams, receive_again(reception, echoes.wide_beams, echoes.wide, slots))
     return rows
 
 
@@ -59,42 +60,49 @@ def receive_specular(
 ) -> None:
     """Put returns of the beams that met glass, water or a mirror, with what lies behind it, into their rows."""
     dr, mi = engine.dr, engine.mi
-    receive_behind = engine.frozen(_receive_behind)
+    receive_behind, slots = engine.frozen(_receive_behind), echoes.slots
     if echoes.specular is None:
-        receive_behind(reception, rows, some, None, echoes.wide, None, echoes.slots, behind, dr.opaque(mi.UInt32, 0))
+        found = receive_behind(reception, some, None, echoes.wide, None, slots, behind, dr.opaque(mi.UInt32, 0))
+        _overwrite(engine, rows, some, found)
         return
     narrow, wide = echoes.specular.narrow, echoes.specular.wide
     if len(narrow):
-        receive_behind(
-            reception, rows, narrow, echoes.narrow, None, None, echoes.slots, behind, dr.opaque(mi.UInt32, 0)
-        )
+        found = receive_behind(reception, narrow, echoes.narrow, None, None, slots, behind, dr.opaque(mi.UInt32, 0))
+        _overwrite(engine, rows, narrow, found)
     if len(wide):
         first = dr.opaque(mi.UInt32, len(narrow))
-        receive_behind(
-            reception, rows, wide, echoes.narrow, echoes.wide, echoes.wide_place, echoes.slots, behind, first
-        )
+        surfaces = echoes.narrow, echoes.wide, echoes.wide_place
+        _overwrite(engine, rows, wide, receive_behind(reception, wide, *surfaces, slots, behind, first))
+
+
+def _overwrite(engine: Engine, rows: list[Row], beam: Any, better: list[Reported]) -> None:
+    for row, new in zip(rows, better, strict=True):
+        row.overwrite(engine, beam, new)
 
 
 # ---- recorded once: all that changes from scan to scan is an argument ----------------------------------------------
 
 
 def _receive_narrow(reception: Reception, everyone: Any, narrow: EchoRows) -> list[Row]:
-    return reception.of([Block(narrow, everyone, running_engine().mi.UInt32(1))], everyone)
+    engine = running_engine()
+    found = reception.of([Block(narrow, everyone, engine.mi.UInt32(1))], everyone)
+    return [Row.of(engine, item) for item in found]
 
 
 def _receive_wide(reception: Reception, everyone: Any, wide: EchoRows, slots: int) -> list[Row]:
-    return reception.of([Block(wide, everyone * slots, running_engine().mi.UInt32(slots))], everyone)
+    engine = running_engine()
+    found = reception.of([Block(wide, everyone * slots, engine.mi.UInt32(slots))], everyone)
+    return [Row.of(engine, item) for item in found]
 
 
-def _receive_again(reception: Reception, rows: list[Row], beam: Any, wide: EchoRows, slots: int) -> None:
+def _receive_again(reception: Reception, beam: Any, wide: EchoRows, slots: int) -> list[Reported]:
     dr, mi = running_engine().dr, running_engine().mi
     first = dr.arange(mi.UInt32, dr.width(beam)) * slots
-    _overwrite(rows, beam, reception.of([Block(wide, first, mi.UInt32(slots))], beam))
+    return reception.of([Block(wide, first, mi.UInt32(slots))], beam)
 
 
 def _receive_behind(
     reception: Reception,
-    rows: list[Row],
     beam: Any,
     narrow: EchoRows | None,
     wide: EchoRows | None,
@@ -102,18 +110,10 @@ def _receive_behind(
     slots: int,
     behind: EchoRows,
     first: Any,
-) -> None:
+) -> list[Reported]:
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
     blocks = Echoes(slots, wide, None, narrow, place, 0).blocks(engine, beam)
     number = dr.arange(mi.UInt32, dr.width(beam)) + first
     blocks.append(Block(behind, number * SPECULAR_ROWS, mi.UInt32(SPECULAR_ROWS)))
-    _overwrite(rows, beam, reception.of(blocks, beam))
-
-
-def _overwrite(rows: list[Row], beam: Any, better: list[Row]) -> None:
-    dr = running_engine().dr
-    for row, new in zip(rows, better, strict=True):
-        for name in vars(row):
-            dr.scatter(getattr(row, name), getattr(new, name), beam)
-        dr.eval(*vars(row).values())
+    return reception.of(blocks, beam)

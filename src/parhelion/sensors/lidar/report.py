@@ -56,18 +56,41 @@ class Reporter:
 
 
 @dataclass
-class Row:
-    """One return of every beam, as evaluated device arrays."""
+class Reported:
+    """One return of each beam, as kernel variables; what is looked up together in fours and twos."""
 
     valid: Any
-    xyz: Any
-    range: Any
-    power: Any
-    reflectivity: Any
-    intensity: Any
-    part: Any
-    actor: Any
-    origin: Any
+    measured: Any
+    """Range, power, reflectivity and intensity."""
+    place: Any
+    """Coordinates, and the bits of the part's number."""
+    source: Any
+    """Number of the actor, and of the point's origin."""
+
+
+@dataclass
+class Row:
+    """One return of every beam in device memory: as reported, the numbers of a beam together."""
+
+    valid: Any
+    measured: Any
+    place: Any
+    source: Any
+
+    @classmethod
+    def of(cls, engine: Engine, found: Reported) -> Row:
+        """Evaluate what was reported of all beams, in order."""
+        dr = engine.dr
+        row = cls(found.valid, *(dr.ravel(values) for values in (found.measured, found.place, found.source)))
+        dr.eval(*vars(row).values())
+        return row
+
+    def overwrite(self, engine: Engine, beam: Any, better: Reported) -> None:
+        """Put what was reported of some beams, by number, in place of what is there."""
+        dr = engine.dr
+        for name, values in vars(better).items():
+            dr.scatter(getattr(self, name), values, beam)
+        dr.eval(*vars(self).values())
 
 
 def report(
@@ -79,7 +102,7 @@ def report(
     beam: Any,
     keys: Any,
     displaced: Callable[[Any, Any, Any], Any] | None = None,
-) -> list[Row]:
+) -> list[Reported]:
     """Noise, steps, scales and coordinates of each return.
 
     `displaced` is the range of a surface's return as the weather lets it appear, of range, shot and key.
@@ -122,16 +145,14 @@ def report(
         actor = echo.actor & NO_ACTOR
         source = dr.select(in_air, actor, source)
         actor = dr.select(made & ~in_air & (actor != NO_ACTOR), actor, NOTHING)
+        xyz = origin + range_m * direction
+        part = dr.reinterpret_array(mi.Float, dr.select(made, echo.part, NOTHING))
         rows.append(
-            Row(
-                valid, origin + range_m * direction, range_m, seen, equal, value,
-                dr.select(made, echo.part, NOTHING), actor, source,
+            Reported(
+                valid, mi.Vector4f(range_m, seen, equal, value), mi.Vector4f(xyz.x, xyz.y, xyz.z, part),
+                mi.Vector2u(actor, source),
             )
         )  # fmt: skip
-    for row in rows:
-        dr.schedule(row.valid, row.xyz, row.range, row.power, row.reflectivity, row.intensity)
-        dr.schedule(row.part, row.actor, row.origin)
-    dr.eval()
     return rows
 
 
@@ -203,11 +224,12 @@ def collect(target: Target, rows: list[Row], beams: Beams, shots: ShotArrays, su
     source = register * beams.count + beam
     shot = dr.gather(mi.UInt32, beams.shot, beam)
     number = _counts(engine, valid, beam, n, register)
-    origin = dr.gather(mi.UInt32, _joined(dr, rows, "origin"), source)
-    part = dr.gather(mi.UInt32, _joined(dr, rows, "part"), source)
+    measured, place = (dr.gather(mi.Vector4f, _joined(dr, rows, name), source) for name in ("measured", "place"))
+    actor, origin = dr.gather(mi.Vector2u, _joined(dr, rows, "source"), source)
+    part = dr.reinterpret_array(mi.UInt32, place.w)
     names = target.looked_up(part)
     values = {
-        **{name: dr.gather(mi.Float, _joined(dr, rows, name), source) for name in _MEASURED},
+        **dict(zip(_MEASURED, (measured.x, measured.w, measured.z, measured.y), strict=True)),
         "time": dr.gather(mi.Float, shots.time, shot),
         "shot": shot,
         "instance": names["instance"],
@@ -217,9 +239,8 @@ def collect(target: Target, rows: list[Row], beams: Beams, shots: ShotArrays, su
     }
     if sun_klx is not None:
         values["near_ir"] = near_infrared(target.reflectance(part), sun_klx=sun_klx)
-    xyz = dr.ravel(dr.gather(mi.Vector3f, _joined(dr, rows, "xyz"), source))
+    xyz = dr.ravel(mi.Vector3f(place.x, place.y, place.z))
     if target.scene.moving is not None:
-        actor = dr.gather(mi.UInt32, _joined(dr, rows, "actor"), source)
         moved = actor != NOTHING
         velocity = dr.gather(mi.Vector4f, target.scene.moving.velocity, dr.select(moved, actor, 0), moved)
         values["velocity"] = dr.ravel(mi.Vector3f(velocity.x, velocity.y, velocity.z))
@@ -246,11 +267,7 @@ def _counts(engine: Engine, valid: Any, beam: Any, registers: int, below: Any) -
 
 def _joined(dr: Any, rows: list[Row], name: str) -> Any:
     values = [getattr(row, name) for row in rows]
-    if len(values) == 1:
-        return values[0]
-    if values[0].ndim == 1:
-        return dr.concat(values)
-    return type(values[0])(*(dr.concat([value[k] for value in values]) for k in range(3)))
+    return values[0] if len(values) == 1 else dr.concat(values)
 
 
 def _unpacked(names: list[str], words: NDArray[Any]) -> dict[str, NDArray[Any]]:
