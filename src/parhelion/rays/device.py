@@ -37,6 +37,7 @@ class Engine:
     device: str
     """'cpu' or 'cuda'."""
     _numbers: dict[float, Any] = field(default_factory=dict, compare=False, repr=False)
+    _wholes: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
     _frozen: dict[Callable[..., Any], Callable[..., Any]] = field(default_factory=dict, compare=False, repr=False)
 
     def number(self, value: float) -> Any:
@@ -46,6 +47,15 @@ class Engine:
             if len(self._numbers) >= 1024:  # values that change from scan to scan are not asked for again
                 self._numbers.clear()
             known = self._numbers[value] = self.dr.opaque(self.mi.Float, value)
+        return known
+
+    def whole(self, value: int) -> Any:
+        """The same for a whole number that is not negative."""
+        known = self._wholes.get(value)
+        if known is None:
+            if len(self._wholes) >= 1024:
+                self._wholes.clear()
+            known = self._wholes[value] = self.dr.opaque(self.mi.UInt32, value)
         return known
 
     def frozen(self, function: Callable[..., _Result]) -> Callable[..., _Result]:

@@ -90,6 +90,14 @@ class Block:
     """How many rows each beam has."""
     scale: Any = None
     """Factor on the power of each beam's rows, or None."""
+    held: int = 0
+    """How many of the first rows kernels that go over them often keep at hand, where a beam has so many."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether all rows are kept at hand: where the count is known to the compiler, and not above."""
+        known = self.count.state == running_engine().dr.VarState.Literal
+        return bool(known and self.count[0] <= self.held)
 
 
 @dataclass
@@ -110,7 +118,7 @@ class SpecularBeams:
         # Dr.Jit's own way to join arrays compiles a kernel for every length.
         joined = dr.empty(mi.UInt32, len(self.narrow) + len(self.wide))
         dr.scatter(joined, self.narrow, dr.arange(mi.UInt32, len(self.narrow)))
-        dr.scatter(joined, self.wide, dr.arange(mi.UInt32, len(self.wide)) + dr.opaque(mi.UInt32, len(self.narrow)))
+        dr.scatter(joined, self.wide, dr.arange(mi.UInt32, len(self.wide)) + engine.whole(len(self.narrow)))
         dr.eval(joined)
         return joined
 
@@ -158,7 +166,7 @@ class Echoes:
         if self.narrow is None:
             assert self.wide is not None
             return [Block(self.wide, beam * self.slots, mi.UInt32(self.slots))]
-        one = Block(self.narrow, beam, mi.UInt32(1))
+        one = Block(self.narrow, beam, mi.UInt32(1), held=1)
         if self.wide is None:
             return [one]
         place = dr.gather(mi.UInt32, self.wide_place, beam)

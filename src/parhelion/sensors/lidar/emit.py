@@ -141,32 +141,50 @@ def aim(
     """
     dr, mi = engine.dr, engine.mi
     count = len(knots) * shots.count
+    jitter = None
+    if noisy and (noise.azimuth_jitter_deg or noise.elevation_jitter_deg):
+        sigma = (noise.azimuth_jitter_deg, noise.elevation_jitter_deg)
+        jitter = [engine.number(float(np.radians(s))) for s in sigma]
+    rate = engine.number((knot_count - 1) / max(duration, 1e-9))
+    sizes = tuple(engine.whole(size) for size in (shots.count, knot_count))
     index = dr.arange(mi.UInt32, count)
-    per_scan = dr.opaque(mi.UInt32, shots.count)
+    scan, shot, rows = engine.frozen(_aim)(shots, index, sizes, engine.table(knots), rate, keys, jitter, lucky)
+    return Beams(count, scan, shot, rows)
+
+
+def _aim(
+    shots: ShotArrays,
+    index: Any,
+    sizes: tuple[Any, Any],
+    knots: Any,
+    rate: Any,
+    keys: tuple[Any, Any],
+    jitter: list[Any] | None,
+    lucky: bool,
+) -> tuple[Any, Any, tuple[Any, Any, Any]]:
+    """Scan, shot and rows of beams; a scan has `sizes` shots and knots, of which `rate` come a second."""
+    engine = running_engine()
+    dr, mi = engine.dr, engine.mi
+    per_scan, knot_count = sizes
     scan = index // per_scan
     shot = dr.gather(mi.UInt32, shots.order, index - scan * per_scan)
     axis, left, origin, time = (dr.gather(type(a), a, shot) for a in (shots.axis, shots.left, shots.origin, shots.time))
-    luck: Any = 0.0
-    if lucky:
-        key = tuple(dr.gather(mi.UInt32, k, scan) for k in keys)
-        luck = to_unit(words(key, shot, LUCK_DRAW)[0])  # type: ignore[arg-type]
-    if noisy and (noise.azimuth_jitter_deg or noise.elevation_jitter_deg):
-        key = tuple(dr.gather(mi.UInt32, k, scan) for k in keys)
-        a, b, _, _ = words(key, shot, AIM_DRAW)  # type: ignore[arg-type]
+    low, high = (dr.gather(mi.UInt32, k, scan) for k in keys)
+    luck = to_unit(words((low, high), shot, LUCK_DRAW)[0]) if lucky else 0.0
+    if jitter is not None:
+        a, b, _, _ = words((low, high), shot, AIM_DRAW)
         sideways, upwards = to_normal(a, b)
-        sigma = [engine.number(float(np.radians(s))) for s in (noise.azimuth_jitter_deg, noise.elevation_jitter_deg)]
-        axis = dr.normalize(axis + sigma[0] * sideways * left + sigma[1] * upwards * dr.cross(axis, left))
-    device_knots = engine.table(knots)
-    rate = engine.number((knot_count - 1) / max(duration, 1e-9))
-    n = dr.opaque(mi.UInt32, knot_count)
-    position, turn = interpolate_knots(dr, mi, device_knots, scan * n, time * rate, n)
+        axis = dr.normalize(axis + jitter[0] * sideways * left + jitter[1] * upwards * dr.cross(axis, left))
+    position, turn = interpolate_knots(dr, mi, knots, scan * knot_count, time * rate, knot_count)
     start = position + rotate(dr, mi, turn, origin)
     world_axis, world_left = rotate(dr, mi, turn, axis), rotate(dr, mi, turn, left)
-    rows = tuple(
-        dr.ravel(mi.Vector4f(v.x, v.y, v.z, last)) for v, last in ((world_axis, time), (world_left, luck), (start, 0.0))
+    rows = (
+        dr.ravel(mi.Vector4f(world_axis.x, world_axis.y, world_axis.z, time)),
+        dr.ravel(mi.Vector4f(world_left.x, world_left.y, world_left.z, luck)),
+        dr.ravel(mi.Vector4f(start.x, start.y, start.z, 0.0)),
     )
     dr.eval(scan, shot, *rows)
-    return Beams(count, scan, shot, rows)  # type: ignore[arg-type]
+    return scan, shot, rows
 
 
 @dataclass

@@ -59,18 +59,17 @@ def receive_specular(
     engine: Engine, reception: Reception, echoes: Echoes, behind: EchoRows, some: Any, rows: list[Row]
 ) -> None:
     """Put returns of the beams that met glass, water or a mirror, with what lies behind it, into their rows."""
-    dr, mi = engine.dr, engine.mi
     receive_behind, slots = engine.frozen(_receive_behind), echoes.slots
     if echoes.specular is None:
-        found = receive_behind(reception, some, None, echoes.wide, None, slots, behind, dr.opaque(mi.UInt32, 0))
+        found = receive_behind(reception, some, None, echoes.wide, None, slots, behind, engine.whole(0))
         _overwrite(engine, rows, some, found)
         return
     narrow, wide = echoes.specular.narrow, echoes.specular.wide
     if len(narrow):
-        found = receive_behind(reception, narrow, echoes.narrow, None, None, slots, behind, dr.opaque(mi.UInt32, 0))
+        found = receive_behind(reception, narrow, echoes.narrow, None, None, slots, behind, engine.whole(0))
         _overwrite(engine, rows, narrow, found)
     if len(wide):
-        first = dr.opaque(mi.UInt32, len(narrow))
+        first = engine.whole(len(narrow))
         surfaces = echoes.narrow, echoes.wide, echoes.wide_place
         _overwrite(engine, rows, wide, receive_behind(reception, wide, *surfaces, slots, behind, first))
 
@@ -85,7 +84,7 @@ def _overwrite(engine: Engine, rows: list[Row], beam: Any, better: list[Reported
 
 def _receive_narrow(reception: Reception, everyone: Any, narrow: EchoRows) -> list[Row]:
     engine = running_engine()
-    found = reception.of([Block(narrow, everyone, engine.mi.UInt32(1))], everyone)
+    found = reception.of([Block(narrow, everyone, engine.mi.UInt32(1), held=1)], everyone)
     return [Row.of(engine, item) for item in found]
 
 
@@ -115,5 +114,5 @@ def _receive_behind(
     dr, mi = engine.dr, engine.mi
     blocks = Echoes(slots, wide, None, narrow, place, 0).blocks(engine, beam)
     number = dr.arange(mi.UInt32, dr.width(beam)) + first
-    blocks.append(Block(behind, number * SPECULAR_ROWS, mi.UInt32(SPECULAR_ROWS)))
+    blocks.append(Block(behind, number * SPECULAR_ROWS, mi.UInt32(SPECULAR_ROWS), held=SPECULAR_ROWS))
     return reception.of(blocks, beam)

@@ -8,7 +8,7 @@ on to the next echo. No waveform is ever stored.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from parhelion.core.arrays import namespace
@@ -187,6 +187,21 @@ class _BeamEchoes:
 
     engine: Engine
     blocks: list[Block]
+    _held: list[tuple[Any, Any, Any]] = field(init=False)
+    """Slot, range and power of rows that are kept at hand."""
+
+    def __post_init__(self) -> None:
+        self._held = [
+            self._echo(n, k, k < block.count) for n, block in enumerate(self.blocks) for k in range(block.held)
+        ]
+
+    def _echo(self, number: int, k: Any, active: Any) -> tuple[Any, Any, Any]:
+        """Slot, range and power of row k of a block; no power where not active."""
+        block = self.blocks[number]
+        row = block.first + k
+        echo = block.rows.at(row, active)
+        power = echo.power if block.scale is None else echo.power * block.scale
+        return row | (number << _BLOCK_SHIFT), echo.range, power
 
     def survey(self) -> tuple[Any, Any, _Sum]:
         """Nearest and farthest range of all echoes (NO_ECHO and 0 where there are none), and their sum."""
@@ -237,20 +252,20 @@ class _BeamEchoes:
     def _pass(self, start: tuple[Any, ...], active: Any, add: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
         """Add all echoes of each beam, one after the other: `add(slot, range, power, *values)` gives the new values."""
         mi, dr = self.engine.mi, self.engine.dr
-        values = start
 
         def pass_over(number: int, block: Block, values: tuple[Any, ...]) -> tuple[Any, ...]:
             def step(k: Any, *values: Any) -> Any:
-                row = block.first + k
-                echo = block.rows.at(row, active)
-                power = echo.power if block.scale is None else echo.power * block.scale
-                return k + 1, *add(row | (number << _BLOCK_SHIFT), echo.range, power, *values)
+                return k + 1, *add(*self._echo(number, k, active), *values)
 
-            final = dr.while_loop((mi.UInt32(0), *values), lambda *s: active & (s[0] < block.count), step)
+            final = dr.while_loop((mi.UInt32(block.held), *values), lambda *s: active & (s[0] < block.count), step)
             return tuple(final[1:])
 
+        values = start
+        for echo in self._held:
+            values = add(*echo, *values)
         for number, block in enumerate(self.blocks):
-            values = pass_over(number, block, values)
+            if not block.is_held:
+                values = pass_over(number, block, values)
         return values
 
 

@@ -204,17 +204,17 @@ def collect(target: Target, rows: list[Row], beams: Beams, shots: ShotArrays, su
     valid = _joined(dr, rows, "valid")
     # Beams were traced ring by ring; records go shot by shot.
     place = dr.arange(mi.UInt32, beams.count)
-    per_scan = dr.opaque(mi.UInt32, shots.count)
+    per_scan = engine.whole(shots.count)
     first = (place // per_scan) * per_scan
     beam = first + dr.gather(mi.UInt32, shots.place, place - first)
     counts = _counts(engine, valid, beam, n, mi.UInt32(n))
-    dr.eval(counts, beam)
-    returns = np.resize(counts.numpy(), beams.count).astype(np.uint8)
+    dr.schedule(counts, beam)
     index = dr.arange(mi.UInt32, beams.count * n)
     row = index // n
     mask = dr.gather(mi.Bool, valid, (index - row * n) * beams.count + dr.gather(mi.UInt32, beam, row))
     chosen = dr.compress(mask)
     if len(chosen) == 0:
+        returns = np.zeros(beams.count, np.uint8)
         held = _ORDER if sun_klx is None else (*_ORDER, "near_ir")
         none = {name: _typed(name, np.zeros(0)) for name in held}
         return Points(none, np.zeros((0, 3), np.float32), returns)
@@ -245,6 +245,7 @@ def collect(target: Target, rows: list[Row], beams: Beams, shots: ShotArrays, su
         velocity = dr.gather(mi.Vector4f, target.scene.moving.velocity, dr.select(moved, actor, 0), moved)
         values["velocity"] = dr.ravel(mi.Vector3f(velocity.x, velocity.y, velocity.z))
     dr.eval(xyz, *values.values())
+    returns = np.resize(counts.numpy(), beams.count).astype(np.uint8)
     fields: dict[str, NDArray[Any]] = {}
     for key, value in values.items():
         fields |= _unpacked(key.split(), value.numpy())

@@ -42,6 +42,8 @@ _DUST_LEAST_POWER = 1.5
 
 
 _COUNT_LIMIT = 400
+_HELD_DROPS = 4
+"""Drops and flakes of a beam that kernels keep at hand; few beams have more."""
 _MOST_ROOM = 16
 """Rows that every beam may be given beforehand."""
 
@@ -204,11 +206,12 @@ class ScattererRows:
         if self.falling is not None:
             left = dr.gather(mi.Float, self.clear, beam)
             blocks = [replace(block, scale=left) for block in blocks]
-        blocks = [*blocks, *(Block(rows, beam, mi.UInt32(1)) for rows in self.single)]
+        blocks = [*blocks, *(Block(rows, beam, mi.UInt32(1), held=1) for rows in self.single)]
         if self.falling is not None:
             # A lone number is the distance of two beams' first rows.
             first = beam * self.first if dr.width(self.first) == 1 else dr.gather(mi.UInt32, self.first, beam)
-            blocks.append(Block(self.falling, first, dr.gather(mi.UInt32, self.count, beam)))
+            count = dr.gather(mi.UInt32, self.count, beam)
+            blocks.append(Block(self.falling, first, count, held=_HELD_DROPS))
         return blocks
 
 
@@ -240,10 +243,10 @@ def count_scatterers(
     most = [drops.most(field) for drops, field in falling]
     room = sum(most)
     if room <= _MOST_ROOM:
-        limits = [dr.opaque(mi.UInt32, limit) for limit in most]
-        return ScattererCounts(beams.count * room, dr.opaque(mi.UInt32, room), limits, None)
+        limits = [engine.whole(limit) for limit in most]
+        return ScattererCounts(beams.count * room, engine.whole(room), limits, None)
     beam = dr.arange(mi.UInt32, beams.count)
-    limits = [dr.opaque(mi.UInt32, _COUNT_LIMIT)] * len(falling)
+    limits = [engine.whole(_COUNT_LIMIT)] * len(falling)
     kinds = [(drops.tables, field) for drops, field in falling]
     total, counts = engine.frozen(_count)(kinds, limits, beams, beam, keys)
     dr.eval(total, *counts)

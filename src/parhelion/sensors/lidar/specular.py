@@ -69,7 +69,7 @@ def trace_specular(light: Illumination, echoes: Echoes, beams: Beams, bounces: i
         return None, some, None
     # All paths that go through, then all that are mirrored: rays that run together are traced together.
     index = dr.arange(mi.UInt32, len(some) * ROWS)
-    straight = dr.opaque(mi.UInt32, len(some) * FOLLOWED)
+    straight = engine.whole(len(some) * FOLLOWED)
     mirrored = index >= straight
     path = dr.select(mirrored, index - straight, index)
     row = path // FOLLOWED
