@@ -61,16 +61,16 @@ class Engine:
     def frozen(self, function: Callable[..., _Result]) -> Callable[..., _Result]:
         """A function of arrays that is traced once: later calls run the kernels of the first without Python's part.
 
-        All that may differ from call to call must reach the function as an argument: kernel arrays, and dataclasses,
-        tuples and lists of them. Other things among the arguments (names, numbers, None) are what the kernels were made
-        for; others make others. Two traps lie here. What an array's length is used for, as a number, is what it was at
-        first; and the size of a kernel is that of the arrays it reads in order, so that each must read one: where all
-        are read by index, it is guessed.
+        All that may differ from call to call must reach the function as an argument: kernel arrays, dataclasses, tuples
+        and lists of them, and objects whose `kernel_state()` gives such. Other things among the arguments (names,
+        numbers, None) are what the kernels were made for; others make others. Two traps lie here. What an array's
+        length is used for, as a number, is what it was at first; and the size of a kernel is that of the arrays it
+        reads in order, so that each must read one: where all are read by index, it is guessed.
         """
         made = self._frozen.get(function)
         if made is None:
             # A function may see many kinds of sensors and weathers; forgetting the oldest costs only time.
-            made = self._frozen[function] = self.dr.freeze(function, limit=256, warn_after=1 << 30)
+            made = self._frozen[function] = self.dr.freeze(function, limit=256, warn_after=1 << 30, state_fn=_states)
         return made
 
     def table(self, values: NDArray[Any]) -> Any:
@@ -84,6 +84,11 @@ class Engine:
         aligned = _aligned(flat.size, np.float32 if floats else np.uint32)
         aligned[:] = flat
         return self.mi.Float(aligned) if floats else self.mi.UInt32(aligned)
+
+
+def _states(*arguments: Any) -> list[Any]:
+    """What kernels read of arguments that are no trees of arrays."""
+    return [argument.kernel_state() for argument in arguments if hasattr(argument, "kernel_state")]
 
 
 def _aligned(size: int, dtype: Any) -> NDArray[Any]:

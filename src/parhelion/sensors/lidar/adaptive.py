@@ -17,12 +17,12 @@ from typing import Any
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import Engine
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.scene import NOTHING
+from parhelion.rays.scene import NOTHING, RayScene
 from parhelion.sensors.lidar.air import Air, LocalAir
 from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES
 from parhelion.sensors.lidar.echoes import NO_ECHO, Echo, Echoes, EchoRows, SpecularBeams, choose
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
-from parhelion.sensors.lidar.illuminate import Illumination, Reflection
+from parhelion.sensors.lidar.illuminate import Reflection, illuminate_all
 
 DISAGREE = NOTHING - 1
 """Part number that stands for probes on different surfaces, in kernels."""
@@ -39,19 +39,17 @@ GENTLE = 0.2
 _ONE_SURFACE_M = 1.0
 
 
-def illuminate_adaptively(light: Illumination, beams: Beams, merge_distance: Any) -> Echoes:
+def illuminate_adaptively(light: Reflection, scene: RayScene, beams: Beams, merge_distance: Any) -> Echoes:
     """Echoes of all beams; those closer than `merge_distance` [m] may be summed."""
     slots = light.sub_rays.count
     if slots <= ALL_PROBES:
-        return light.fixed(beams)
-    dr, mi = light.engine.dr, light.engine.mi
-    index = dr.arange(mi.UInt32, beams.count * PROBES)
-    beam = index // PROBES
-    probes = ProbeRows.of(light.engine, *light.trace(beams.frame(light.engine, beam), index - beam * PROBES))
-
-    sum_flat_beams = light.engine.frozen(_sum_flat_beams)
+        return illuminate_all(light, scene, beams)
+    engine = running_engine()
+    dr, mi = engine.dr, engine.mi
+    probes = engine.frozen(_probe)(light, scene, beams, dr.arange(mi.UInt32, beams.count * PROBES))
     everyone = dr.arange(mi.UInt32, beams.count)
-    narrow, part, wide, specular = sum_flat_beams(light.reflection, beams, everyone, probes, merge_distance)
+    sum_flat_beams = engine.frozen(_sum_flat_beams)
+    narrow, part, wide, specular = sum_flat_beams(light, beams, everyone, probes, merge_distance)
     casts = beams.count * PROBES
     wide_beams = dr.compress(wide)
     # Picked out now, since whoever asks later waits for all kernels that were begun in between.
@@ -60,8 +58,8 @@ def illuminate_adaptively(light: Illumination, beams: Beams, merge_distance: Any
         picked = SpecularBeams(dr.compress(specular & ~wide), dr.compress(specular & wide))
     if len(wide_beams) == 0:
         return Echoes(slots, None, wide_beams, narrow, None, casts, probes, picked)
-    place = places(light.engine, wide_beams, beams.count)
-    rows, casts_more = _wide_rows(light, beams, wide_beams, part, probes)
+    place = places(engine, wide_beams, beams.count)
+    rows, casts_more = _wide_rows(light, scene, beams, wide_beams, part, probes)
     return Echoes(slots, rows, wide_beams, narrow, place, casts + casts_more, probes, picked)
 
 
@@ -245,10 +243,10 @@ def _five_point_sum(
 
 
 def _wide_rows(
-    light: Illumination, beams: Beams, wide_beams: Any, part: Any, probes: ProbeRows
+    light: Reflection, scene: RayScene, beams: Beams, wide_beams: Any, part: Any, probes: ProbeRows
 ) -> tuple[EchoRows, int]:
     """All slots of the wide beams, and how many rays that took."""
-    engine = light.engine
+    engine = running_engine()
     dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
     # Wide beams are mixed, where their probes disagree, or spread, where their one plane reaches over much range.
     mixed = dr.compress(dr.gather(mi.UInt32, part, wide_beams) == DISAGREE)
@@ -256,20 +254,42 @@ def _wide_rows(
     more, casts = probes, len(mixed) * MORE_PROBES
     if casts:
         index = dr.arange(mi.UInt32, casts)
-        number = index // MORE_PROBES
-        beam = dr.gather(mi.UInt32, wide_beams, dr.gather(mi.UInt32, mixed, number))
-        sub_ray = PROBES + index - number * MORE_PROBES
-        more = ProbeRows.of(engine, *light.trace(beams.frame(engine, beam), sub_ray))
+        more = engine.frozen(_probe_more)(light, scene, beams, index, wide_beams, mixed)
     index = dr.arange(mi.UInt32, len(wide_beams) * slots)
     fill = engine.frozen(_fill)
-    rows, is_open = fill(light.reflection, beams, index, wide_beams, place, part, probes, more)
+    rows, is_open = fill(light, beams, index, wide_beams, place, part, probes, more)
     left = dr.compress(is_open)
     if len(left):
-        row = left // slots
-        frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
-        echo, _, _ = light.trace(frame, left - row * slots)
-        rows.put(left, echo)
+        rows.put(left, engine.frozen(_trace_slots)(light, scene, beams, left, wide_beams))
     return rows, casts + len(left)
+
+
+# ---- recorded once: all that changes from scan to scan is an argument ----------------------------------------------
+
+
+def _probe(light: Reflection, scene: RayScene, beams: Beams, index: Any) -> ProbeRows:
+    """Trace the first four probes of all beams."""
+    engine = running_engine()
+    beam = index // PROBES
+    return ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), index - beam * PROBES))
+
+
+def _probe_more(light: Reflection, scene: RayScene, beams: Beams, index: Any, wide_beams: Any, mixed: Any) -> ProbeRows:
+    """Trace the other probes of mixed beams, which are some of the wide ones, by number."""
+    engine = running_engine()
+    dr, mi = engine.dr, engine.mi
+    number = index // MORE_PROBES
+    beam = dr.gather(mi.UInt32, wide_beams, dr.gather(mi.UInt32, mixed, number))
+    sub_ray = PROBES + index - number * MORE_PROBES
+    return ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), sub_ray))
+
+
+def _trace_slots(light: Reflection, scene: RayScene, beams: Beams, slot: Any, wide_beams: Any) -> Echo:
+    """Trace slots of wide beams."""
+    engine, slots = running_engine(), light.sub_rays.count
+    row = slot // slots
+    beam = engine.dr.gather(engine.mi.UInt32, wide_beams, row)
+    return light.trace(scene, beams.frame(engine, beam), slot - row * slots)[0]
 
 
 def _fill(

@@ -19,7 +19,7 @@ from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.emit import Beams, ShotArrays, SubRays, aim, motion_knots
-from parhelion.sensors.lidar.illuminate import Illumination, Optics
+from parhelion.sensors.lidar.illuminate import Optics, Reflection, illuminate_all
 from parhelion.sensors.lidar.link_budget import SystemConstant
 from parhelion.sensors.lidar.noise import background_noise_factor
 from parhelion.sensors.lidar.patterns import ShotTable
@@ -221,11 +221,11 @@ class LidarOnDevice:
         beams, keys = self._emit(target, table, motions, times, streams, lucky=WeatherOnDevice.lucky(weather))
         launch = self._launch_weather(target, weather, times[0], beams, keys)
         air = Air(self.optics.extinction) if launch is None else launch.air
-        light = Illumination(target, self.sub_rays, self.optics, air)
+        light = Reflection(target.surfaces, self.sub_rays, self.optics, air)
         if self.sampling == "adaptive":
-            echoes = illuminate_adaptively(light, beams, self.detector.merge_distance)
+            echoes = illuminate_adaptively(light, target.scene, beams, self.detector.merge_distance)
         else:
-            echoes = light.fixed(beams)
+            echoes = illuminate_all(light, target.scene, beams)
         in_air = None
         if launch is not None and launch.scatterers is not None:
             in_air = draw_scatterers(self.engine, launch.scatterers, launch.drawn, echoes, beams, keys, air)
@@ -234,7 +234,7 @@ class LidarOnDevice:
         rows = receive(self.engine, reception, echoes)
         more_casts = None
         if self.bounces and target.surfaces.has_specular:
-            behind, some, more_casts = trace_specular(light, echoes, beams, self.bounces)
+            behind, some, more_casts = trace_specular(light, target.scene, echoes, beams, self.bounces)
             if behind is not None:
                 receive_specular(self.engine, reception, echoes, behind, some, rows)
         points = collect(target, rows, beams, self._upload(table)[0], self.sun_klx)
@@ -269,7 +269,8 @@ class LidarOnDevice:
         beams, keys = self._emit(target, table, [motion], [start], [stream], lucky=lucky)
         launch = self._launch_weather(target, weather, start, beams, keys)
         air = Air(self.optics.extinction) if launch is None else launch.air
-        echoes = Illumination(target, self.sub_rays, self.optics, air).fixed(beams)
+        light = Reflection(target.surfaces, self.sub_rays, self.optics, air)
+        echoes = illuminate_all(light, target.scene, beams)
         blocks = echoes.blocks(self.engine, self.engine.dr.arange(self.engine.mi.UInt32, beams.count))
         background = None
         if launch is not None and launch.scatterers is not None:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.scene import RayScene
 from parhelion.sensors.lidar.air import Air, LocalAir
 from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.echoes import NO_ACTOR, NO_ECHO, Echo, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import BeamFrame, Beams, SubRays
 from parhelion.sensors.lidar.link_budget import received_power
-from parhelion.sensors.lidar.target import Surfaces, Target
+from parhelion.sensors.lidar.target import Surfaces
 
 
 @dataclass
@@ -64,36 +65,28 @@ class Reflection:
         )  # fmt: skip
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
 
-
-class Illumination(Reflection):
-    """Traces the sub-rays of a sensor in one target."""
-
-    def __init__(self, target: Target, sub_rays: SubRays, optics: Optics, air: Air) -> None:
-        super().__init__(target.surfaces, sub_rays, optics, air)
-        self.target, self.engine = target, target.engine
-
-    @property
-    def reflection(self) -> Reflection:
-        """The same without the scene: what kernels that cast no rays need."""
-        return Reflection(self.surfaces, self.sub_rays, self.optics, self.air)
-
-    def trace(self, frame: BeamFrame, sub_ray: Any) -> tuple[Echo, Any, Any]:
+    def trace(self, scene: RayScene, frame: BeamFrame, sub_ray: Any) -> tuple[Echo, Any, Any]:
         """Echo, hit normal, and hit point relative to the beam's exit, of traced sub-rays."""
-        dr, mi = self.engine.dr, self.engine.mi
+        dr, mi = running_engine().dr, running_engine().mi
         offset, direction = self.sub_rays.ray(frame, sub_ray)
-        hit = self.target.scene.trace(
-            frame.origin + offset, direction, frame.time, self.optics.max_range, coherent=True
-        )
+        hit = scene.trace(frame.origin + offset, direction, frame.time, self.optics.max_range, coherent=True)
         cosine = dr.abs(dr.dot(hit.normal, direction))
         power = self.power(frame, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         echo = Echo(dr.select(hit.found, hit.t, NO_ECHO), power, hit.part, actor)
         return echo, hit.normal, dr.fma(direction, hit.t, offset)
 
-    def fixed(self, beams: Beams) -> Echoes:
-        """Trace every sub-ray."""
-        dr, mi, slots = self.engine.dr, self.engine.mi, self.sub_rays.count
-        index = dr.arange(mi.UInt32, beams.count * slots)
-        beam = index // slots
-        echo, _, _ = self.trace(beams.frame(self.engine, beam), index - beam * slots)
-        return Echoes(slots, EchoRows.of(self.engine, echo), None, None, None, beams.count * slots)
+
+def illuminate_all(light: Reflection, scene: RayScene, beams: Beams) -> Echoes:
+    """Trace every sub-ray."""
+    engine = running_engine()
+    slots = light.sub_rays.count
+    index = engine.dr.arange(engine.mi.UInt32, beams.count * slots)
+    return Echoes(slots, engine.frozen(_all)(light, scene, beams, index), None, None, None, beams.count * slots)
+
+
+def _all(light: Reflection, scene: RayScene, beams: Beams, index: Any) -> EchoRows:
+    engine, slots = running_engine(), light.sub_rays.count
+    beam = index // slots
+    echo, _, _ = light.trace(scene, beams.frame(engine, beam), index - beam * slots)
+    return EchoRows.of(engine, echo)

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from parhelion.core.arrays import namespace
-from parhelion.rays.scene import NOTHING
+from parhelion.rays.device import engine as running_engine
+from parhelion.rays.scene import NOTHING, RayScene
 from parhelion.sensors.lidar.beam import PROBES
 from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, Echo, Echoes, EchoRows, choose, echo_bits
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
-from parhelion.sensors.lidar.illuminate import Illumination
+from parhelion.sensors.lidar.illuminate import Reflection
 
 FOLLOWED = 2
 """Probes of a beam that are followed behind a specular surface."""
@@ -54,12 +55,14 @@ class _Path:
     """Whether a mirror folded it."""
 
 
-def trace_specular(light: Illumination, echoes: Echoes, beams: Beams, bounces: int) -> tuple[EchoRows | None, Any, Any]:
+def trace_specular(
+    light: Reflection, scene: RayScene, echoes: Echoes, beams: Beams, bounces: int
+) -> tuple[EchoRows | None, Any, Any]:
     """What the beams that met a specular surface see through and in it.
 
     ROWS rows for each of those beams, the numbers of the beams, and how many rays each path took (on the device).
     """
-    engine = light.engine
+    engine = running_engine()
     dr, mi = engine.dr, engine.mi
     if echoes.specular is None:
         some = dr.compress(specular_beams(light, echoes, beams))
@@ -69,7 +72,32 @@ def trace_specular(light: Illumination, echoes: Echoes, beams: Beams, bounces: i
         return None, some, None
     # All paths that go through, then all that are mirrored: rays that run together are traced together.
     index = dr.arange(mi.UInt32, len(some) * ROWS)
-    straight = engine.whole(len(some) * FOLLOWED)
+    # Of the echoes, the probes alone are asked for here.
+    met = Echoes(echoes.slots, None if echoes.probes is not None else echoes.wide, None, None, None, 0, echoes.probes)
+    follow = engine.frozen(_follow_all)
+    echo, place, casts = follow(light, scene, met, beams, index, some, engine.whole(len(some) * FOLLOWED), bounces)
+    words = dr.empty(mi.UInt32, 4 * ROWS * len(some))
+    dr.scatter(words, echo_bits(engine, echo), place)
+    dr.eval(words)
+    return EchoRows(words), some, casts
+
+
+def _follow_all(
+    light: Reflection,
+    scene: RayScene,
+    echoes: Echoes,
+    beams: Beams,
+    index: Any,
+    some: Any,
+    straight: Any,
+    bounces: int,
+) -> tuple[Echo, Any, Any]:
+    """Echoes of the paths behind specular surfaces, their rows, and how many rays each took.
+
+    `index` numbers the paths, of which the first `straight` go through; `some` are the beams.
+    """
+    engine = running_engine()
+    dr, mi = engine.dr, engine.mi
     mirrored = index >= straight
     path = dr.select(mirrored, index - straight, index)
     row = path // FOLLOWED
@@ -78,20 +106,17 @@ def trace_specular(light: Illumination, echoes: Echoes, beams: Beams, bounces: i
     probe, weight, met = _chosen_probe(light, echoes, beam, is_last=which == 1)
     frame = beams.frame(engine, beam)
     offset, direction = light.sub_rays.ray(frame, probe)
-    surface, casts = _first_surface(light, echoes, frame, beam, probe, offset, direction, met)
+    surface, casts = _first_surface(light, scene, echoes, frame, beam, probe, offset, direction, met)
     start = _Path(frame.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False))
-    echo, steps = _follow(light, _go_on(light, start, surface, mirror=mirrored), frame, bounces)
+    echo, steps = _follow(light, scene, _go_on(light, start, surface, mirror=mirrored), frame, bounces)
     # The first surface was traced for both paths of a probe, and is counted once.
     casts = dr.select(mirrored, 0, casts) + steps
-    words = dr.empty(mi.UInt32, 4 * ROWS * len(some))
-    dr.scatter(words, echo_bits(engine, echo), row * ROWS + dr.select(mirrored, which + FOLLOWED, which))
-    dr.eval(words, casts)
-    return EchoRows(words), some, casts
+    return echo, row * ROWS + dr.select(mirrored, which + FOLLOWED, which), casts
 
 
-def specular_beams(light: Illumination, echoes: Echoes, beams: Beams) -> Any:
+def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Any:
     """Which beams have a probe on a specular surface."""
-    dr, mi = light.engine.dr, light.engine.mi
+    dr, mi = running_engine().dr, running_engine().mi
     beam = dr.arange(mi.UInt32, beams.count)
     found = mi.Bool(False)
     for part in _probe_parts(light, echoes, beam):
@@ -99,13 +124,13 @@ def specular_beams(light: Illumination, echoes: Echoes, beams: Beams) -> Any:
     return found
 
 
-def is_specular(light: Illumination, part: Any) -> Any:
+def is_specular(light: Reflection, part: Any) -> Any:
     """Which parts mirror or transmit; NOTHING does not."""
     met = part != NOTHING
-    return met & light.surfaces.is_specular(light.engine.dr.select(met, part, 0), met)
+    return met & light.surfaces.is_specular(running_engine().dr.select(met, part, 0), met)
 
 
-def _probe_parts(light: Illumination, echoes: Echoes, beam: Any) -> list[Any]:
+def _probe_parts(light: Reflection, echoes: Echoes, beam: Any) -> list[Any]:
     """What each probe of a beam met."""
     if echoes.probes is not None:
         return [echoes.probes.echoes.at(beam * PROBES + k).part for k in range(PROBES)]
@@ -113,9 +138,9 @@ def _probe_parts(light: Illumination, echoes: Echoes, beam: Any) -> list[Any]:
     return [echoes.wide.at(beam * echoes.slots + k).part for k in range(min(PROBES, echoes.slots))]
 
 
-def _chosen_probe(light: Illumination, echoes: Echoes, beam: Any, *, is_last: Any) -> tuple[Any, Any, Any]:
+def _chosen_probe(light: Reflection, echoes: Echoes, beam: Any, *, is_last: Any) -> tuple[Any, Any, Any]:
     """The first or last probe of a beam on a specular surface, what it stands for in sub-rays, and if there is one."""
-    dr, mi = light.engine.dr, light.engine.mi
+    dr, mi = running_engine().dr, running_engine().mi
     none = mi.UInt32(NOTHING)
     first, last, count = none, none, mi.UInt32(0)
     parts = _probe_parts(light, echoes, beam)
@@ -131,24 +156,30 @@ def _chosen_probe(light: Illumination, echoes: Echoes, beam: Any, *, is_last: An
 
 
 def _first_surface(
-    light: Illumination, echoes: Echoes, frame: BeamFrame, beam: Any, probe: Any, offset: Any, direction: Any, met: Any
+    light: Reflection,
+    scene: RayScene,
+    echoes: Echoes,
+    frame: BeamFrame,
+    beam: Any,
+    probe: Any,
+    offset: Any,
+    direction: Any,
+    met: Any,
 ) -> tuple[_Surface, Any]:
     """The surface that a probe met: remembered where adaptive sampling traced it, else traced again."""
-    mi, dr = light.engine.mi, light.engine.dr
+    mi, dr = running_engine().mi, running_engine().dr
     if echoes.probes is not None:
         seen = echoes.probes.at(beam * PROBES + probe)
         return _Surface(met, seen.echo.range, seen.normal, seen.echo.part), mi.UInt32(0)
-    hit = light.target.scene.trace(
-        frame.origin + offset, direction, frame.time, light.optics.max_range, met, coherent=True
-    )
+    hit = scene.trace(frame.origin + offset, direction, frame.time, light.optics.max_range, met, coherent=True)
     return _Surface(hit.found, hit.t, hit.normal, hit.part), dr.select(met, mi.UInt32(1), 0)
 
 
-def _go_on(light: Illumination, path: _Path, hit: Any, mirror: Any) -> _Path:
+def _go_on(light: Reflection, path: _Path, hit: Any, mirror: Any) -> _Path:
     """The path behind a surface that it met, mirrored or transmitted, if that can still be worth tracing."""
-    dr, mi = light.engine.dr, light.engine.mi
+    dr, mi = running_engine().dr, running_engine().mi
     slope = dr.dot(hit.normal, path.direction)
-    reflected, transmitted = light.target.specular(dr.select(hit.found, hit.part, 0), dr.abs(slope), hit.found)
+    reflected, transmitted = light.surfaces.specular_split(dr.select(hit.found, hit.part, 0), dr.abs(slope), hit.found)
     mirror = mi.Bool(mirror)
     direction = dr.select(mirror, dr.normalize(path.direction - 2.0 * slope * hit.normal), path.direction)
     part_kept = dr.select(mirror, reflected, transmitted)
@@ -156,22 +187,22 @@ def _go_on(light: Illumination, path: _Path, hit: Any, mirror: Any) -> _Path:
     length = path.length + hit.t
     origin = dr.fma(path.direction, hit.t, path.origin) + direction * (_STEP_OFF_M + _STEP_OFF_PER_M * hit.t)
     # All sub-rays together, on the brightest material at this range already, against the threshold.
-    best = share * light.sub_rays.weight * light.sub_rays.count * light.target.brightest
+    best = share * light.sub_rays.weight * light.sub_rays.count * light.surfaces.brightest
     worth = best > light.optics.threshold * length * length
     return _Path(
         origin, direction, length, share, path.active & hit.found & (part_kept > 0) & worth, path.ghost | mirror
     )
 
 
-def _follow(light: Illumination, path: _Path, frame: BeamFrame, bounces: int) -> tuple[Echo, Any]:
+def _follow(light: Reflection, scene: RayScene, path: _Path, frame: BeamFrame, bounces: int) -> tuple[Echo, Any]:
     """The echo at the end of a path, and how many rays it took."""
-    dr, mi = light.engine.dr, light.engine.mi
+    dr, mi = running_engine().dr, running_engine().mi
     width = len(vars(path))
 
     def step(casts: Any, *state: Any) -> Any:
         now, echo = _Path(*state[:width]), Echo(*state[width:])
         room = namespace(now.length).maximum(light.optics.max_range - now.length, 0.0)
-        hit = light.target.scene.trace(now.origin, now.direction, frame.time, room, now.active, coherent=True)
+        hit = scene.trace(now.origin, now.direction, frame.time, room, now.active, coherent=True)
         surface = dr.select(hit.found, hit.part, 0)
         casts = casts + 1
         goes_on = hit.found & light.surfaces.is_specular(surface, hit.found) & (casts < bounces)
@@ -182,12 +213,12 @@ def _follow(light: Illumination, path: _Path, frame: BeamFrame, bounces: int) ->
         actor |= dr.select(now.ghost, mi.UInt32(GHOST_BIT), 0)
         last = Echo(length, light.power(frame, surface, cosine, length, hit, ends, share=now.share), hit.part, actor)
         echo = choose(dr, ends, last, echo)
-        reflected, transmitted = light.target.specular(surface, cosine, hit.found)
+        reflected, transmitted = light.surfaces.specular_split(surface, cosine, hit.found)
         following = _go_on(light, now, hit, reflected > transmitted)
         following.active &= goes_on
         return casts, *vars(following).values(), *vars(echo).values()
 
-    start = (mi.UInt32(0), *vars(path).values(), *vars(Echo.none(light.engine)).values())
+    start = (mi.UInt32(0), *vars(path).values(), *vars(Echo.none(running_engine())).values())
     place = 1 + list(vars(path)).index("active")
     casts, *state = dr.while_loop(start, lambda *s: s[place], step)
     return Echo(*state[width:]), casts

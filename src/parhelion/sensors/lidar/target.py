@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import unknown_name
+from parhelion.rays.device import Engine
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING, RayScene
 from parhelion.sensors.lidar.textures import PartTextures
@@ -26,6 +27,41 @@ NO_MATERIAL = 0xFFFF
 
 
 @dataclass
+class Columns:
+    """Numbers of parts: those that all parts share as they are, the others packed four to a row for one gather."""
+
+    shared: dict[str, float]
+    names: list[str]
+    packed: Any
+    """Of these names, or None where there are none."""
+
+    @classmethod
+    def of(
+        cls, engine: Engine, table: dict[str, NDArray[np.float32]], names: tuple[str, ...], rows: NDArray[Any]
+    ) -> Columns:
+        """Columns of a table of materials, of which each part has the row `rows` says."""
+        shared = {name: float(table[name][rows[0]]) if len(rows) else COLUMNS[name] for name in names}
+        varying = [name for name in names if len(rows) and np.any(table[name][rows] != shared[name])]
+        width = 4 * ((len(varying) + 3) // 4)
+        packed = np.zeros((len(rows), width), np.float32)
+        for column, name in enumerate(varying):
+            packed[:, column] = table[name][rows]
+            del shared[name]
+        return cls(shared, varying, engine.table(packed) if varying else None)
+
+    def at(self, part: Any, active: Any) -> dict[str, Any]:
+        """The numbers of parts, by name."""
+        dr, mi = running_engine().dr, running_engine().mi
+        values: dict[str, Any] = dict(self.shared)
+        groups = (len(self.names) + 3) // 4
+        for group in range(groups):
+            row = dr.gather(mi.Vector4f, self.packed, part * groups + group, active)
+            for name, value in zip(self.names[4 * group : 4 * group + 4], (row.x, row.y, row.z, row.w), strict=False):
+                values[name] = value
+        return values
+
+
+@dataclass
 class Surfaces:
     """Tables that kernels look surfaces up in, by the number of the part."""
 
@@ -35,6 +71,10 @@ class Surfaces:
     """Reflection table of all materials."""
     specular: Any
     """1 for parts that mirror or transmit, else 0; None where no part does."""
+    split: Columns
+    """How specular parts share power between what they mirror and what they let through."""
+    brightest: float
+    """Twice the BRDF of the whitest part, were it Lambertian [1/sr]; only glints and retro-reflectors exceed it."""
     textures: PartTextures | None
 
     def material(self, part: Any, active: Any) -> Any:
@@ -61,6 +101,10 @@ class Surfaces:
         if self.specular is None:
             return running_engine().mi.Bool(False)
         return running_engine().dr.gather(running_engine().mi.UInt32, self.specular, part, active) != 0
+
+    def specular_split(self, part: Any, cos_theta: Any, active: Any) -> tuple[Any, Any]:
+        """Power fractions of the mirrored and the transmitted path, both 0 for ordinary surfaces."""
+        return specular_split(cos_theta, self.split.at(part, active))
 
     def textured(self, part: Any, active: Any) -> Any:
         """Which of these parts have a texture."""
@@ -105,39 +149,16 @@ class Target:
             reflection = reflection_table(materials, wavelength_nm, textured=textures is not None)
         diffuse = (table["diffuse"] + table["curve_level"])[rows]
         self._reflectance = self.engine.table(diffuse if len(rows) else np.zeros(1, np.float32))
-        self._specular_columns = self._columns(table, _SPECULAR_COLUMNS, rows)
         split = table["mirror"][rows] + table["transmits"][rows] if len(rows) else np.zeros(0)
-        self.surfaces = Surfaces(
-            self.engine.table(rows if len(rows) else np.zeros(1, np.uint16)), self.engine.table(reflection),
-            self.engine.table(split > 0) if np.any(split > 0) else None, textures,
-        )  # fmt: skip
         albedo = table["diffuse"] + table["phong_specular"] + table["ct_f0"] + table["curve_level"]
-        self.brightest = 2.0 * float(np.max(albedo[rows], initial=0.0)) / np.pi
-        """Twice the BRDF of the whitest part, were it Lambertian [1/sr]; only glints and retro-reflectors exceed it."""
-
-    def _columns(
-        self, table: dict[str, NDArray[np.float32]], names: tuple[str, ...], rows: NDArray[Any]
-    ) -> tuple[dict[str, float], list[str], Any]:
-        """Columns that are the same for all parts as plain numbers, the others packed four to a row for one gather."""
-        constant = {name: float(table[name][rows[0]]) if len(rows) else COLUMNS[name] for name in names}
-        varying = [name for name in names if len(rows) and np.any(table[name][rows] != constant[name])]
-        width = 4 * ((len(varying) + 3) // 4)
-        packed = np.zeros((len(rows), width), np.float32)
-        for column, name in enumerate(varying):
-            packed[:, column] = table[name][rows]
-            del constant[name]
-        return constant, varying, self.engine.table(packed) if varying else None
-
-    def _gathered(self, columns: tuple[dict[str, float], list[str], Any], part: Any, active: Any) -> dict[str, Any]:
-        dr, mi = self.engine.dr, self.engine.mi
-        constant, varying, packed = columns
-        values: dict[str, Any] = dict(constant)
-        groups = (len(varying) + 3) // 4
-        for group in range(groups):
-            row = dr.gather(mi.Vector4f, packed, part * groups + group, active)
-            for name, value in zip(varying[4 * group : 4 * group + 4], (row.x, row.y, row.z, row.w), strict=False):
-                values[name] = value
-        return values
+        self.surfaces = Surfaces(
+            materials=self.engine.table(rows if len(rows) else np.zeros(1, np.uint16)),
+            reflection=self.engine.table(reflection),
+            specular=self.engine.table(split > 0) if np.any(split > 0) else None,
+            split=Columns.of(self.engine, table, _SPECULAR_COLUMNS, rows),
+            brightest=2.0 * float(np.max(albedo[rows], initial=0.0)) / np.pi,
+            textures=textures,
+        )
 
     def looked_up(self, part: Any) -> dict[str, Any]:
         """Material, label and instance of parts; NO_MATERIAL, 0 and 0 where nothing was hit."""
@@ -150,10 +171,6 @@ class Target:
         """Diffuse reflectance of parts at the wavelength; 0 where nothing was hit."""
         dr, mi, hit = self.engine.dr, self.engine.mi, part != NOTHING
         return dr.gather(mi.Float, self._reflectance, dr.select(hit, part, 0), hit)
-
-    def specular(self, part: Any, cos_theta: Any, active: Any) -> tuple[Any, Any]:
-        """Power fractions of the mirrored and the transmitted path, both 0 for ordinary surfaces."""
-        return specular_split(cos_theta, self._gathered(self._specular_columns, part, active))
 
 
 _scenes: WeakKeyDictionary[World, dict[Any, Any]] = WeakKeyDictionary()
