@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError
 
 _Result = TypeVar("_Result")
+_Tree = TypeVar("_Tree")
 
 DEVICES = ("auto", "cpu", "cuda")
 _VARIANT = {"cpu": "llvm_ad_rgb", "cuda": "cuda_ad_rgb"}
@@ -84,6 +85,15 @@ class Engine:
         aligned = _aligned(flat.size, np.float32 if floats else np.uint32)
         aligned[:] = flat
         return self.mi.Float(aligned) if floats else self.mi.UInt32(aligned)
+
+
+def kernel_tree(cls: type[_Tree]) -> type[_Tree]:
+    """Let Dr.Jit find the fields of a dataclass that frozen functions are given at once: asking takes it longer.
+
+    What frozen functions return stays a plain dataclass, which Dr.Jit can also make.
+    """
+    cls.DRJIT_STRUCT = {one.name: object for one in fields(cls)}  # type: ignore[attr-defined,arg-type]
+    return cls
 
 
 def _states(*arguments: Any) -> list[Any]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import namespace
-from parhelion.rays.device import Engine
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
 from parhelion.sensors.lidar.patterns import ShotTable
@@ -42,6 +42,7 @@ def group_size(table: ShotTable) -> int:
     return max(size for size in range(1, most + 1) if shared % size == 0)
 
 
+@kernel_tree
 @dataclass
 class Air:
     """What dims the light, for the beams of one launch."""
@@ -92,6 +93,7 @@ class LocalAir:
         return self.here + self.slope * (range_m - self.range)
 
 
+@kernel_tree
 @dataclass
 class DepthTable:
     """Optical depth along groups of beams, at the ends of STEPS steps."""
@@ -187,6 +189,7 @@ def _integrate(
 _NEAR_M = 3.0
 
 
+@kernel_tree
 @dataclass
 class FieldOnDevice:
     """Uneven rain, fog or snow."""
@@ -247,6 +250,7 @@ def uploaded(engine: Engine, density: DensityField) -> Any:
     return _uploaded[key][1]
 
 
+@kernel_tree
 @dataclass
 class DustOnDevice:
     """A grid of dust."""
@@ -309,6 +313,7 @@ class DustOnDevice:
         return total
 
 
+@kernel_tree
 @dataclass
 class DustTable:
     """Optical depth of one grid of dust along groups of beams, at the ends of STEPS even steps through the grid.

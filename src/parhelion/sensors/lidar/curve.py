@@ -10,12 +10,13 @@ import numpy as np
 
 from parhelion.core.arrays import namespace
 from parhelion.core.errors import ConfigError
-from parhelion.rays.device import Engine
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 
 _STEPS = 2048
 
 
+@kernel_tree
 @dataclass
 class Curve:
     """Straight lines between points (range [m], value), level outside them."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from parhelion.rays.device import Engine
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
 
@@ -123,6 +123,7 @@ class SpecularBeams:
         return joined
 
 
+@kernel_tree
 @dataclass
 class Echoes:
     """What the surfaces of a launch send back: one row for beams that see one surface, `slots` rows for the others."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.core.trajectory import Fixed, Trajectory
-from parhelion.rays.device import Engine
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.moving import interpolate_knots, rotate
 from parhelion.sensors.lidar.beam import Footprint
@@ -27,6 +27,7 @@ LUCK_DRAW = 1001
 """Number of the draw that gives each pulse its luck with the weather."""
 
 
+@kernel_tree
 @dataclass
 class ShotArrays:
     """A table of shots on the device, in the sensor frame."""
@@ -78,6 +79,7 @@ class BeamFrame:
     """Number of the beam."""
 
 
+@kernel_tree
 @dataclass
 class Beams:
     """Beams of one launch, as evaluated device arrays of one length."""
@@ -187,6 +189,7 @@ def _aim(
     return scan, shot, rows
 
 
+@kernel_tree
 @dataclass
 class SubRays:
     """The footprint on the device: gives the ray of sub-ray k of beam b."""

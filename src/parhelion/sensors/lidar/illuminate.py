@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.device import kernel_tree
 from parhelion.rays.scene import RayScene
 from parhelion.sensors.lidar.air import Air, LocalAir
 from parhelion.sensors.lidar.curve import Curve
@@ -15,6 +16,7 @@ from parhelion.sensors.lidar.link_budget import received_power
 from parhelion.sensors.lidar.target import Surfaces
 
 
+@kernel_tree
 @dataclass
 class Optics:
     """Numbers of the sensor that reflection needs, opaque to the kernel compiler so that all sensors share kernels."""
@@ -29,6 +31,7 @@ class Optics:
     """Overlap of emitter and receiver by range, or None where it is 1."""
 
 
+@kernel_tree
 @dataclass
 class Reflection:
     """What the power depends on that a sub-ray brings back from where it met a surface."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from parhelion.rays.device import Engine
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.lidar.echoes import Block, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import Beams
@@ -19,6 +19,7 @@ from parhelion.sensors.lidar.scatterers import ScattererRows
 from parhelion.sensors.lidar.specular import ROWS as SPECULAR_ROWS
 
 
+@kernel_tree
 @dataclass
 class Reception:
     """What all beams of a launch are received with."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from parhelion.core.arrays import namespace
 from parhelion.core.random import to_normal, to_unit, words
-from parhelion.rays.device import Engine
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.config import ReturnMode
 from parhelion.sensors.lidar.echoes import NO_ECHO, Block, Echo, choose
@@ -26,6 +26,7 @@ _BLOCK_SHIFT = 29
 _FALSE_ALARM_DRAW = 2000
 
 
+@kernel_tree
 @dataclass
 class Detector:
     """Numbers of the receiver, opaque to the kernel compiler."""

@@ -13,7 +13,7 @@ from parhelion.core.arrays import namespace
 from parhelion.core.random import to_normal, words
 from parhelion.core.records import FIELDS, ORIGINS, Scan, Shots
 from parhelion.core.trajectory import Trajectory
-from parhelion.rays.device import Engine
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block
@@ -29,6 +29,7 @@ _SURFACE, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "mul
 SPEED_OF_LIGHT_M_S = 299_792_458.0
 
 
+@kernel_tree
 @dataclass
 class Reporter:
     """Errors and scales that turn a return into numbers, opaque to the kernel compiler."""

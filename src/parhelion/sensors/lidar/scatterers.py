@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import namespace
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.core.records import ORIGINS
-from parhelion.rays.device import Engine
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.air import Air, DepthTable, DustTable, FieldOnDevice, range_of_depth
@@ -48,6 +48,7 @@ _MOST_ROOM = 16
 """Rows that every beam may be given beforehand."""
 
 
+@kernel_tree
 @dataclass
 class FallingTables:
     """Drops of rain or flakes of snow whose echo can be detected, as tables for kernels."""
@@ -153,6 +154,7 @@ class Falling:
         return k
 
 
+@kernel_tree
 @dataclass
 class SoftEcho:
     """The fog's echo near the sensor, in fog of mean density."""
@@ -172,6 +174,7 @@ class SoftEcho:
     """The integral that watched the field, or None."""
 
 
+@kernel_tree
 @dataclass
 class Scatterers:
     """What a launch draws echoes from."""
@@ -185,6 +188,7 @@ class Scatterers:
     """How far dust is looked for [m]."""
 
 
+@kernel_tree
 @dataclass
 class ScattererRows:
     """Echoes of the air, and where those of each beam lie."""

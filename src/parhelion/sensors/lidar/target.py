@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import unknown_name
-from parhelion.rays.device import Engine
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING, RayScene
 from parhelion.sensors.lidar.textures import PartTextures
@@ -26,6 +26,7 @@ NO_MATERIAL = 0xFFFF
 """Material number of points that no surface made."""
 
 
+@kernel_tree
 @dataclass
 class Columns:
     """Numbers of parts: those that all parts share as they are, the others packed four to a row for one gather."""
@@ -61,6 +62,7 @@ class Columns:
         return values
 
 
+@kernel_tree
 @dataclass
 class Surfaces:
     """Tables that kernels look surfaces up in, by the number of the part."""

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.device import kernel_tree
 from parhelion.rays.scene import RayScene
 from parhelion.surfaces.texture import TextureAtlas, sample_texture
 from parhelion.world.world import World
 
 
+@kernel_tree
 @dataclass
 class PartTextures:
     """Looks up the texture of the part that was hit, at the hit's texture coordinates."""

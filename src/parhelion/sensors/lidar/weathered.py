@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.random import to_normal, to_unit, words
-from parhelion.rays.device import Engine
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.sensors.lidar.air import Air, DustOnDevice, DustTable, FieldOnDevice, integrate
 from parhelion.sensors.lidar.beam import cross_section
 from parhelion.sensors.lidar.config import LidarConfig
@@ -58,6 +58,7 @@ class LaunchWeather:
     """How far off the rain lets surfaces appear; None where it does not."""
 
 
+@kernel_tree
 @dataclass
 class Displacement:
     """Where rain lets a surface appear."""
