@@ -62,16 +62,19 @@ class Engine:
     def frozen(self, function: Callable[..., _Result]) -> Callable[..., _Result]:
         """A function of arrays that is traced once: later calls run the kernels of the first without Python's part.
 
-        All that may differ from call to call must reach the function as an argument: kernel arrays, dataclasses, tuples
-        and lists of them, and objects whose `kernel_state()` gives such. Other things among the arguments (names,
-        numbers, None) are what the kernels were made for; others make others. Two traps lie here. What an array's
-        length is used for, as a number, is what it was at first; and the size of a kernel is that of the arrays it
-        reads in order, so that each must read one: where all are read by index, it is guessed.
+        All that may differ from call to call must reach the function as an argument: kernel arrays, and dataclasses,
+        tuples and lists of them. Other things among the arguments (names, numbers, None) are what the kernels were made
+        for; others make others. Two traps lie here. What an array's length is used for, as a number, is what it was at
+        first; and the size of a kernel is that of the arrays it reads in order, so that each must read one: where all
+        are read by index, it is guessed.
+
+        Not for functions that cast rays: Dr.Jit would look at all scenes of the process at every call, and fail where
+        one goes away meanwhile.
         """
         made = self._frozen.get(function)
         if made is None:
             # A function may see many kinds of sensors and weathers; forgetting the oldest costs only time.
-            made = self._frozen[function] = self.dr.freeze(function, limit=256, warn_after=1 << 30, state_fn=_states)
+            made = self._frozen[function] = self.dr.freeze(function, limit=256, warn_after=1 << 30)
         return made
 
     def table(self, values: NDArray[Any]) -> Any:
@@ -94,11 +97,6 @@ def kernel_tree(cls: type[_Tree]) -> type[_Tree]:
     """
     cls.DRJIT_STRUCT = {one.name: object for one in fields(cls)}  # type: ignore[attr-defined,arg-type]
     return cls
-
-
-def _states(*arguments: Any) -> list[Any]:
-    """What kernels read of arguments that are no trees of arrays."""
-    return [argument.kernel_state() for argument in arguments if hasattr(argument, "kernel_state")]
 
 
 def _aligned(size: int, dtype: Any) -> NDArray[Any]:

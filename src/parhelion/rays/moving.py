@@ -122,11 +122,6 @@ class MovingScene:
         self.time_of_first = dr.opaque(mi.Float, knots.first_s - start)
         self._window = (start, duration)
 
-    def kernel_state(self) -> tuple[Any, ...]:
-        """All that kernels read, for `Engine.frozen`."""
-        window = self.knots, self.knot_count, self.knots_per_second, self.time_of_first, self.step_back
-        return self.atlas, self.boxes, self.cells, len(self.actors), window
-
     def pose_at(self, actor: Any, time: Any) -> tuple[Any, Any]:
         """Position and quaternion of bodies at times [s] after the window's start, as kernel variables."""
         dr, mi = self.engine.dr, self.engine.mi

@@ -110,12 +110,6 @@ class RayScene:
         if atlas is not None:
             self.moving = MovingScene(self.engine, actors, self.origin, atlas, atlas_scene)
 
-    def kernel_state(self) -> tuple[Any, ...]:
-        """All that `trace` reads, for `Engine.frozen`."""
-        sizes = len(self.geometry.static), self._before_surface, self.farthest
-        parts = (None if part is None else part.kernel_state() for part in (self.moving, self.surface))
-        return self.static, self.table, sizes, *parts
-
     @property
     def changes(self) -> bool:
         """Whether anything in it moves with time."""

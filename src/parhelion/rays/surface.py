@@ -96,10 +96,6 @@ class SurfaceScene:
         self.middle = dr.opaque(mi.Float, duration / 2.0)
         self._window = (start, duration, where)
 
-    def kernel_state(self) -> tuple[Any, ...]:
-        """All that kernels read, for `Engine.frozen`."""
-        return self.scene, self.table, self.middle, tuple(self.aside.tolist())
-
     def intersect(
         self, origin: Any, direction: Any, time: Any, limit: Any, active: Any, *, coherent: bool = False
     ) -> SurfaceHit:

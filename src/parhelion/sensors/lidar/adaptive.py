@@ -46,7 +46,9 @@ def illuminate_adaptively(light: Reflection, scene: RayScene, beams: Beams, merg
         return illuminate_all(light, scene, beams)
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
-    probes = engine.frozen(_probe)(light, scene, beams, dr.arange(mi.UInt32, beams.count * PROBES))
+    index = dr.arange(mi.UInt32, beams.count * PROBES)
+    beam = index // PROBES
+    probes = ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), index - beam * PROBES))
     everyone = dr.arange(mi.UInt32, beams.count)
     sum_flat_beams = engine.frozen(_sum_flat_beams)
     narrow, part, wide, specular = sum_flat_beams(light, beams, everyone, probes, merge_distance)
@@ -254,42 +256,19 @@ def _wide_rows(
     more, casts = probes, len(mixed) * MORE_PROBES
     if casts:
         index = dr.arange(mi.UInt32, casts)
-        more = engine.frozen(_probe_more)(light, scene, beams, index, wide_beams, mixed)
+        number = index // MORE_PROBES
+        beam = dr.gather(mi.UInt32, wide_beams, dr.gather(mi.UInt32, mixed, number))
+        sub_ray = PROBES + index - number * MORE_PROBES
+        more = ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), sub_ray))
     index = dr.arange(mi.UInt32, len(wide_beams) * slots)
     fill = engine.frozen(_fill)
     rows, is_open = fill(light, beams, index, wide_beams, place, part, probes, more)
     left = dr.compress(is_open)
     if len(left):
-        rows.put(left, engine.frozen(_trace_slots)(light, scene, beams, left, wide_beams))
+        row = left // slots
+        frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
+        rows.put(left, light.trace(scene, frame, left - row * slots)[0])
     return rows, casts + len(left)
-
-
-# ---- recorded once: all that changes from scan to scan is an argument ----------------------------------------------
-
-
-def _probe(light: Reflection, scene: RayScene, beams: Beams, index: Any) -> ProbeRows:
-    """Trace the first four probes of all beams."""
-    engine = running_engine()
-    beam = index // PROBES
-    return ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), index - beam * PROBES))
-
-
-def _probe_more(light: Reflection, scene: RayScene, beams: Beams, index: Any, wide_beams: Any, mixed: Any) -> ProbeRows:
-    """Trace the other probes of mixed beams, which are some of the wide ones, by number."""
-    engine = running_engine()
-    dr, mi = engine.dr, engine.mi
-    number = index // MORE_PROBES
-    beam = dr.gather(mi.UInt32, wide_beams, dr.gather(mi.UInt32, mixed, number))
-    sub_ray = PROBES + index - number * MORE_PROBES
-    return ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), sub_ray))
-
-
-def _trace_slots(light: Reflection, scene: RayScene, beams: Beams, slot: Any, wide_beams: Any) -> Echo:
-    """Trace slots of wide beams."""
-    engine, slots = running_engine(), light.sub_rays.count
-    row = slot // slots
-    beam = engine.dr.gather(engine.mi.UInt32, wide_beams, row)
-    return light.trace(scene, beams.frame(engine, beam), slot - row * slots)[0]
 
 
 def _fill(

@@ -85,11 +85,6 @@ def illuminate_all(light: Reflection, scene: RayScene, beams: Beams) -> Echoes:
     engine = running_engine()
     slots = light.sub_rays.count
     index = engine.dr.arange(engine.mi.UInt32, beams.count * slots)
-    return Echoes(slots, engine.frozen(_all)(light, scene, beams, index), None, None, None, beams.count * slots)
-
-
-def _all(light: Reflection, scene: RayScene, beams: Beams, index: Any) -> EchoRows:
-    engine, slots = running_engine(), light.sub_rays.count
     beam = index // slots
     echo, _, _ = light.trace(scene, beams.frame(engine, beam), index - beam * slots)
-    return EchoRows.of(engine, echo)
+    return Echoes(slots, EchoRows.of(engine, echo), None, None, None, beams.count * slots)

@@ -72,32 +72,7 @@ def trace_specular(
         return None, some, None
     # All paths that go through, then all that are mirrored: rays that run together are traced together.
     index = dr.arange(mi.UInt32, len(some) * ROWS)
-    # Of the echoes, the probes alone are asked for here.
-    met = Echoes(echoes.slots, None if echoes.probes is not None else echoes.wide, None, None, None, 0, echoes.probes)
-    follow = engine.frozen(_follow_all)
-    echo, place, casts = follow(light, scene, met, beams, index, some, engine.whole(len(some) * FOLLOWED), bounces)
-    words = dr.empty(mi.UInt32, 4 * ROWS * len(some))
-    dr.scatter(words, echo_bits(engine, echo), place)
-    dr.eval(words)
-    return EchoRows(words), some, casts
-
-
-def _follow_all(
-    light: Reflection,
-    scene: RayScene,
-    echoes: Echoes,
-    beams: Beams,
-    index: Any,
-    some: Any,
-    straight: Any,
-    bounces: int,
-) -> tuple[Echo, Any, Any]:
-    """Echoes of the paths behind specular surfaces, their rows, and how many rays each took.
-
-    `index` numbers the paths, of which the first `straight` go through; `some` are the beams.
-    """
-    engine = running_engine()
-    dr, mi = engine.dr, engine.mi
+    straight = engine.whole(len(some) * FOLLOWED)
     mirrored = index >= straight
     path = dr.select(mirrored, index - straight, index)
     row = path // FOLLOWED
@@ -111,7 +86,10 @@ def _follow_all(
     echo, steps = _follow(light, scene, _go_on(light, start, surface, mirror=mirrored), frame, bounces)
     # The first surface was traced for both paths of a probe, and is counted once.
     casts = dr.select(mirrored, 0, casts) + steps
-    return echo, row * ROWS + dr.select(mirrored, which + FOLLOWED, which), casts
+    words = dr.empty(mi.UInt32, 4 * ROWS * len(some))
+    dr.scatter(words, echo_bits(engine, echo), row * ROWS + dr.select(mirrored, which + FOLLOWED, which))
+    dr.eval(words, casts)
+    return EchoRows(words), some, casts
 
 
 def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Any:
