@@ -64,9 +64,11 @@ class Engine:
 
         All that may differ from call to call must reach the function as an argument: kernel arrays, and dataclasses,
         tuples and lists of them. Other things among the arguments (names, numbers, None) are what the kernels were made
-        for; others make others. Two traps lie here. What an array's length is used for, as a number, is what it was at
-        first; and the size of a kernel is that of the arrays it reads in order, so that each must read one: where all
-        are read by index, it is guessed.
+        for; others make others. Three traps lie here. What an array's length is used for, as a number, is what it was
+        at first. So is the size of all memory that the function asks for itself: that of `dr.zeros`, `dr.empty` and
+        `dr.ravel`, but not that of results, one a row of the kernel. And the number of a kernel's rows is the length of
+        the arrays it reads in order: where it reads all by index, it is guessed. So functions read an array in order,
+        and those that ask for memory have its size among their arguments.
 
         Not for functions that cast rays: Dr.Jit would look at all scenes of the process at every call, and fail where
         one goes away meanwhile.

@@ -261,8 +261,7 @@ def _wide_rows(
         sub_ray = PROBES + index - number * MORE_PROBES
         more = ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), sub_ray))
     index = dr.arange(mi.UInt32, len(wide_beams) * slots)
-    fill = engine.frozen(_fill)
-    rows, is_open = fill(light, beams, index, wide_beams, place, part, probes, more)
+    rows, is_open = _fill(light, beams, index, wide_beams, place, part, probes, more)
     left = dr.compress(is_open)
     if len(left):
         row = left // slots

@@ -150,12 +150,13 @@ def aim(
     rate = engine.number((knot_count - 1) / max(duration, 1e-9))
     sizes = tuple(engine.whole(size) for size in (shots.count, knot_count))
     index = dr.arange(mi.UInt32, count)
-    scan, shot, rows = engine.frozen(_aim)(shots, index, sizes, engine.table(knots), rate, keys, jitter, lucky)
+    scan, shot, rows = engine.frozen(_aim)(shots, count, index, sizes, engine.table(knots), rate, keys, jitter, lucky)
     return Beams(count, scan, shot, rows)
 
 
 def _aim(
     shots: ShotArrays,
+    count: int,
     index: Any,
     sizes: tuple[Any, Any],
     knots: Any,
@@ -164,7 +165,7 @@ def _aim(
     jitter: list[Any] | None,
     lucky: bool,
 ) -> tuple[Any, Any, tuple[Any, Any, Any]]:
-    """Scan, shot and rows of beams; a scan has `sizes` shots and knots, of which `rate` come a second."""
+    """Scan, shot and rows of `count` beams; a scan has `sizes` shots and knots, of which `rate` come a second."""
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
     per_scan, knot_count = sizes

@@ -75,7 +75,7 @@ class Surfaces:
     """1 for parts that mirror or transmit, else 0; None where no part does."""
     split: Columns
     """How specular parts share power between what they mirror and what they let through."""
-    brightest: float
+    brightest: Any
     """Twice the BRDF of the whitest part, were it Lambertian [1/sr]; only glints and retro-reflectors exceed it."""
     textures: PartTextures | None
 
@@ -158,7 +158,7 @@ class Target:
             reflection=self.engine.table(reflection),
             specular=self.engine.table(split > 0) if np.any(split > 0) else None,
             split=Columns.of(self.engine, table, _SPECULAR_COLUMNS, rows),
-            brightest=2.0 * float(np.max(albedo[rows], initial=0.0)) / np.pi,
+            brightest=self.engine.number(2.0 * float(np.max(albedo[rows], initial=0.0)) / np.pi),
             textures=textures,
         )
 

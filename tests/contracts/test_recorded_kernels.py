@@ -1,0 +1,126 @@
+"""Kernels that are recorded once and run again give what tracing them anew would: the same bytes, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import parhelion as ph
+from parhelion.rays.device import engine
+from parhelion.sensors.check import same_bits
+from parhelion.sensors.lidar.config import LidarConfig
+from rigs import sheet
+
+_FOG = ph.Fog(visibility_m=300, uneven=ph.Uneven(scale_m=20.0))
+_AIRS = (
+    None,
+    ph.Weather(rain_rate_mm_h=60.0, fog=_FOG),
+    ph.Weather(rain_rate_mm_h=30.0, fog=_FOG),
+    ph.Weather(dust=[ph.DustCloud(centre_m=(12, 0, 1), half_size_m=(6, 6, 4), density_kg_m3=2e-4)]),
+)
+
+
+@contextmanager
+def traced_anew() -> Iterator[None]:
+    dr = engine().dr
+    with dr.scoped_set_flag(dr.JitFlag.KernelFreezing, False):
+        yield
+
+
+def small_lidar(columns: int) -> LidarConfig:
+    elevations = [-20.0, -8.0, -3.0, 0.0, 3.0, 10.0]
+    pattern = {
+        "kind": "spinning", "rate_hz": 10.0, "columns": columns, "direction": "clockwise",
+        "channels": {"elevation_deg": elevations},
+    }  # fmt: skip
+    return sheet(pattern=pattern, beam={"divergence_mrad": [6.0, 3.0], "sub_rays": 25})
+
+
+def glass_and_edges(seed: int) -> ph.World:
+    """Boxes in front of each other, a pane, a road that is seen at a low angle, and a car that passes."""
+    rng = np.random.default_rng(seed)
+    world = ph.World(f"yard {seed}")
+    world.add(ph.shapes.plane(200, 200), material="asphalt", label="road", pose=ph.Pose((0, 0, -1.8)))
+    for _ in range(int(rng.integers(10, 60))):
+        pose = ph.Pose((*rng.uniform(-30, 30, 2), 0.0), rpy_deg=(0, 0, rng.uniform(0, 90)))
+        world.add(ph.shapes.box(*rng.uniform(0.3, 2, 3)), material="brick", label="building", pose=pose)
+    world.add(ph.shapes.box(0.02, 12, 6), material="window", label="building", pose=ph.Pose((6, 0, 0)))
+    if seed % 2:
+        world.add_actor(
+            ph.shapes.box(4, 2, 1.5), material="car-paint-red", label="car",
+            trajectory=ph.ConstantTwist(ph.Pose((10, 5, -1)), (-12, 0, 0)),
+        )  # fmt: skip
+    return world
+
+
+@dataclass(frozen=True)
+class Request:
+    lidar: int
+    world: int
+    weather: int
+    places: tuple[tuple[float, float, float], ...]
+    time: float
+    seed: int
+
+    @classmethod
+    def any(cls, rng: np.random.Generator) -> Request:
+        count = int(rng.choice([1, 1, 1, 2, 5]))
+        places = tuple(tuple(rng.uniform(-3, 3, 3).tolist()) for _ in range(count))
+        lidar, world, weather = (int(rng.integers(n)) for n in (2, 3, len(_AIRS)))
+        return cls(lidar, world, weather, places, float(rng.uniform(0, 5)), int(rng.integers(1 << 30)))  # type: ignore[arg-type]
+
+
+def answers(requests: list[Request]) -> list[ph.Scan]:
+    lidars = [ph.Lidar(small_lidar(columns)) for columns in (90, 150)]
+    worlds = [glass_and_edges(seed) for seed in range(3)]
+    found = []
+    for request in requests:
+        world = worlds[request.world]
+        world.weather = _AIRS[request.weather]
+        poses = [ph.Pose(place) for place in request.places]
+        found += lidars[request.lidar].scan_many(world, poses, time=request.time, seed=request.seed)
+    return found
+
+
+def test_recorded_and_traced_scans_are_the_same_in_any_order() -> None:
+    rng = np.random.default_rng(1)
+    requests = [Request.any(rng) for _ in range(40)]
+    recorded = answers(requests)
+    with traced_anew():
+        expected = answers(requests)
+    assert len(recorded) == len(expected)
+    assert sum(len(scan) for scan in expected) > 10_000
+    for one, other in zip(recorded, expected, strict=True):
+        assert same_bits(one, other)
+
+
+def _doubled(values: Any, table: Any) -> Any:
+    dr, mi = engine().dr, engine().mi
+    return 2.0 * values + dr.gather(mi.Float, table, dr.arange(mi.UInt32, dr.width(values)) % 3)
+
+
+def test_a_recording_follows_the_length_of_what_it_reads() -> None:
+    recorded: Any = engine().frozen(_doubled)
+    for count in (5, 700, 31, 5):
+        values, table = np.arange(count, dtype=np.float32), np.array([10.0, 20.0, 30.0 + count], np.float32)
+        found = recorded(engine().table(values), engine().table(table)).numpy()
+        np.testing.assert_array_equal(found, 2.0 * values + table[np.arange(count) % 3])
+    assert recorded.n_recordings == 1, "it was traced more than once"
+
+
+def test_what_a_function_reads_must_be_among_its_arguments() -> None:
+    dr, mi = engine().dr, engine().mi
+
+    class Holder:
+        values = mi.Float(np.arange(5, dtype=np.float32))
+
+    def hidden(holder: Holder, index: Any) -> Any:
+        return dr.gather(mi.Float, holder.values, index)
+
+    with pytest.raises(RuntimeError):
+        engine().frozen(hidden)(Holder(), mi.UInt32(np.arange(3, dtype=np.uint32)))
