@@ -270,7 +270,10 @@ def content_of(scenario: Scenario) -> dict[str, Any]:
     """What decides a run's result: the resolved scenario, the seed and the versions."""
     from importlib.metadata import version
 
-    packages = {name: version(name) for name in ("parhelion", "mitsuba", "drjit", "numpy", "scipy")}
+    from parhelion import __version__
+
+    others = {name: version(name) for name in ("mitsuba", "drjit", "numpy", "scipy")}
+    packages = {"parhelion": __version__, **others}  # its own from the code that runs, installed or not
     settings = scenario.settings.model_dump(mode="json")
     text = json.dumps(settings, sort_keys=True)
     return {
