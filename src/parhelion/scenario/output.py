@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -268,12 +269,7 @@ def _write_columns(file: Path, columns: dict[str, Any]) -> None:
 
 def content_of(scenario: Scenario) -> dict[str, Any]:
     """What decides a run's result: the resolved scenario, the seed and the versions."""
-    from importlib.metadata import version
-
-    from parhelion import __version__
-
-    others = {name: version(name) for name in ("mitsuba", "drjit", "numpy", "scipy")}
-    packages = {"parhelion": __version__, **others}  # its own from the code that runs, installed or not
+    packages = {name: _version(name) for name in ("parhelion", "mitsuba", "drjit", "numpy", "scipy")}
     settings = scenario.settings.model_dump(mode="json")
     text = json.dumps(settings, sort_keys=True)
     return {
@@ -282,6 +278,13 @@ def content_of(scenario: Scenario) -> dict[str, Any]:
         "seed": scenario.seed,
         "versions": packages,
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from a folder of sources
+        return "not installed"
 
 
 def _check_earlier(folder: Path, content: dict[str, Any], resume: bool) -> None:
