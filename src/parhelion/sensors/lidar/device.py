@@ -239,7 +239,7 @@ class LidarOnDevice:
                 receive_specular(self.engine, reception, echoes, behind, some, rows)
         points = collect(target, rows, beams, self._upload(table)[0], self.sun_klx)
         # Read only now: to ask the device earlier would be to wait for it.
-        specular = 0 if more_casts is None else int(self.engine.dr.sum(more_casts)[0])
+        specular = 0 if more_casts is None else int(more_casts[0])
         for entry in metadata:
             entry["casts_per_beam"] = (echoes.casts + specular) / beams.count
             entry["specular_casts_per_beam"] = specular / beams.count

@@ -60,7 +60,7 @@ def trace_specular(
 ) -> tuple[EchoRows | None, Any, Any]:
     """What the beams that met a specular surface see through and in it.
 
-    ROWS rows for each of those beams, the numbers of the beams, and how many rays each path took (on the device).
+    ROWS rows for each of those beams, the numbers of the beams, and how many rays it took (on the device).
     """
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
@@ -89,7 +89,7 @@ def trace_specular(
     words = dr.empty(mi.UInt32, 4 * ROWS * len(some))
     dr.scatter(words, echo_bits(engine, echo), row * ROWS + dr.select(mirrored, which + FOLLOWED, which))
     dr.eval(words, casts)
-    return EchoRows(words), some, casts
+    return EchoRows(words), some, dr.sum(casts)
 
 
 def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Any:
