@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,10 +127,35 @@ def soft_echo(
     the units of a surface's echo: rho / pi T^2 xi / R^2. Right to 1e-4, kinks in `overlap` included. Fog nearer than
     5 cm is left out, where 1 / r^2 has no meaning. Single scattering, valid while alpha R is not large against 1.
     """
-    alpha, beta, length = float(extinction_per_m), float(backscatter_per_m_sr), float(pulse_length_m)
-    for name, value in (("extinction_per_m", alpha), ("backscatter_per_m_sr", beta)):
-        if not (np.isfinite(value) and value >= 0.0):
-            raise ConfigError(f"{name}: must be finite and 0 or more, got {value!r}")
+    return SoftEchoShares.of(range_m, pulse_length_m, overlap).signal(extinction_per_m, backscatter_per_m_sr)
+
+
+@dataclass(frozen=True, eq=False)
+class SoftEchoShares:
+    """What each stretch of fog adds to the signal at each range, before fog dims it: the same for any fog."""
+
+    r: NDArray[np.float64]
+    """Ranges of the stretches [m], those of each signal along the last axis."""
+    share: NDArray[np.float64]
+    """p(R - r) xi(r) / r^2 dr [1/m]."""
+
+    def signal(self, extinction_per_m: float, backscatter_per_m_sr: float) -> NDArray[np.float64]:
+        """The signal of even fog at each range, as `soft_echo` gives it."""
+        alpha, beta = float(extinction_per_m), float(backscatter_per_m_sr)
+        for name, value in (("extinction_per_m", alpha), ("backscatter_per_m_sr", beta)):
+            if not (np.isfinite(value) and value >= 0.0):
+                raise ConfigError(f"{name}: must be finite and 0 or more, got {value!r}")
+        return np.asarray(beta * np.sum(self.share * np.exp(-2.0 * alpha * self.r), axis=-1))
+
+    @classmethod
+    def of(
+        cls, range_m: ArrayLike, pulse_length_m: float, overlap: Callable[[NDArray[np.float64]], ArrayLike]
+    ) -> SoftEchoShares:
+        """Shares for signals at these ranges."""
+        return _shares(range_m, float(pulse_length_m), overlap)
+
+
+def _shares(range_m: ArrayLike, length: float, overlap: Callable[[NDArray[np.float64]], ArrayLike]) -> SoftEchoShares:
     if not (np.isfinite(length) and length > 0.0):
         raise ConfigError(f"pulse_length_m: must be finite and above 0 m, got {length!r}")
     centre = np.asarray(range_m, dtype=np.float64)
@@ -146,8 +172,7 @@ def soft_echo(
     offset = centre[..., None] - r
     pulse = pulse_shape(offset, length_m=length)
     # dr = r d(ln r), which takes one of the two r below the line.
-    density = pulse * np.exp(-2.0 * alpha * r) * np.asarray(overlap(r)) / r
-    return np.asarray(beta * np.sum(density * weights, axis=-1) * span[..., 0])
+    return SoftEchoShares(r, pulse * np.asarray(overlap(r)) / r * weights * span)
 
 
 def _check(values: NDArray[np.float64], good: NDArray[np.bool_], name: str, allowed: str) -> None:

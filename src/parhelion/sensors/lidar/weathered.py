@@ -16,13 +16,13 @@ from parhelion.sensors.lidar.air import Air, DustOnDevice, DustTable, FieldOnDev
 from parhelion.sensors.lidar.beam import cross_section
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.emit import Beams
+from parhelion.sensors.lidar.falling import Falling
 from parhelion.sensors.lidar.link_budget import SystemConstant
 from parhelion.sensors.lidar.scatterers import (
     DUST_LIDAR_RATIO_SR,
     RAIN,
     SNOW,
     SOFT_DEVIATION,
-    Falling,
     ScattererCounts,
     Scatterers,
     SoftEcho,
@@ -30,7 +30,7 @@ from parhelion.sensors.lidar.scatterers import (
 )
 from parhelion.weather.detectable import detectable
 from parhelion.weather.drop_sizes import drop_sizes
-from parhelion.weather.fog import near_overlap, soft_echo
+from parhelion.weather.fog import SoftEchoShares, near_overlap, soft_echo
 from parhelion.weather.medium import Component, Medium
 from parhelion.weather.rain import drop_backscatter, goodin2019_range_sigma, rain_range_shift, vane_range
 from parhelion.weather.snow import flake_backscatter
@@ -89,6 +89,7 @@ class WeatherOnDevice:
         self.pulse_length_m = SPEED_OF_LIGHT_M_S * config.receiver.pulse_length_ns * 1e-9
         self._falling: dict[tuple[Any, ...], Falling | None] = {}
         self._fields: dict[str, tuple[Medium, NDArray[np.float64], FieldOnDevice]] = {}
+        self._soft_shares: tuple[NDArray[np.float64], SoftEchoShares] | None = None
         self._soft: dict[tuple[float, float], tuple[float, float, Any]] = {}
 
     @staticmethod
@@ -260,9 +261,12 @@ class WeatherOnDevice:
         Where the fluctuating signal is highest: with a gamma law of shape m in each stretch of fog, that is near a
         place with a chance that falls like the mean signal to the power m.
         """
-        limits = self.config.range
-        grid = np.geomspace(max(limits.min_m, 0.05), min(limits.max_m, 200.0), 800)
-        signal = self._fog_signal(backscatter, extinction, grid)
+        if self._soft_shares is None:  # of this sensor for any fog: fog that changes with time asks again and again
+            limits = self.config.range
+            grid = np.geomspace(max(limits.min_m, 0.05), min(limits.max_m, 200.0), 800)
+            self._soft_shares = grid, SoftEchoShares.of(grid, self.pulse_length_m, self.overlap)
+        grid, shares = self._soft_shares
+        signal = shares.signal(extinction, backscatter) / self.constant.threshold
         peak = int(np.argmax(signal))
         if not signal[peak] > 0.0:
             return float(grid[0]), 0.0, np.full(_SOFT_STEPS + 1, grid[0])
