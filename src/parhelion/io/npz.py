@@ -156,7 +156,7 @@ def _read_archive(data: bytes, path: Path) -> Arrays:
             }
     except zipfile.BadZipFile as error:
         raise FormatError(f"{path}: this is not an NPZ file, or it is damaged ({error})") from None
-    except (ValueError, EOFError, OSError, zlib.error, NotImplementedError, RuntimeError, MemoryError) as error:
+    except (ValueError, EOFError, OSError, zlib.error, RuntimeError, MemoryError) as error:
         raise FormatError(f"{path}: the archive is damaged ({error})") from None
 
 

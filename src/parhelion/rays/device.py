@@ -43,20 +43,18 @@ class Engine:
 
     def number(self, value: float) -> Any:
         """A number that kernels read from memory, so that another value needs no other kernel; kept for the next."""
-        known = self._numbers.get(value)
-        if known is None:
-            if len(self._numbers) >= 1024:  # values that change from scan to scan are not asked for again
-                self._numbers.clear()
-            known = self._numbers[value] = self.dr.opaque(self.mi.Float, value)
-        return known
+        return self._kept(self._numbers, self.mi.Float, value)
 
     def whole(self, value: int) -> Any:
         """The same for a whole number that is not negative."""
-        known = self._wholes.get(value)
+        return self._kept(self._wholes, self.mi.UInt32, value)
+
+    def _kept(self, kept: dict[Any, Any], kind: Any, value: float) -> Any:
+        known = kept.get(value)
         if known is None:
-            if len(self._wholes) >= 1024:
-                self._wholes.clear()
-            known = self._wholes[value] = self.dr.opaque(self.mi.UInt32, value)
+            if len(kept) >= 1024:  # values that change from scan to scan are not asked for again
+                kept.clear()
+            known = kept[value] = self.dr.opaque(kind, value)
         return known
 
     def frozen(self, function: Callable[..., _Result]) -> Callable[..., _Result]:

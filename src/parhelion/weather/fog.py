@@ -152,27 +152,24 @@ class SoftEchoShares:
         cls, range_m: ArrayLike, pulse_length_m: float, overlap: Callable[[NDArray[np.float64]], ArrayLike]
     ) -> SoftEchoShares:
         """Shares for signals at these ranges."""
-        return _shares(range_m, float(pulse_length_m), overlap)
-
-
-def _shares(range_m: ArrayLike, length: float, overlap: Callable[[NDArray[np.float64]], ArrayLike]) -> SoftEchoShares:
-    if not (np.isfinite(length) and length > 0.0):
-        raise ConfigError(f"pulse_length_m: must be finite and above 0 m, got {length!r}")
-    centre = np.asarray(range_m, dtype=np.float64)
-    _check(centre, np.isfinite(centre) & (centre >= 0.0), "range_m", "finite and 0 m or more")
-    low = np.maximum(centre - 0.5 * length, _NEAREST_M)
-    # Where the pulse does not reach beyond 5 cm the interval is empty.
-    high = np.maximum(centre + 0.5 * length, low)
-    node, weight = np.polynomial.legendre.leggauss(_NODES)
-    share = ((np.arange(_PANELS)[:, None] + 0.5 * (node + 1.0)) / _PANELS).ravel()
-    weights = np.tile(0.5 * weight / _PANELS, _PANELS)
-    # Even steps in ln r follow 1 / r^2 near the sensor; far away they are even steps in r.
-    span = np.log(high / low)[..., None]
-    r = low[..., None] * np.exp(span * share)
-    offset = centre[..., None] - r
-    pulse = pulse_shape(offset, length_m=length)
-    # dr = r d(ln r), which takes one of the two r below the line.
-    return SoftEchoShares(r, pulse * np.asarray(overlap(r)) / r * weights * span)
+        length = float(pulse_length_m)
+        if not (np.isfinite(length) and length > 0.0):
+            raise ConfigError(f"pulse_length_m: must be finite and above 0 m, got {length!r}")
+        centre = np.asarray(range_m, dtype=np.float64)
+        _check(centre, np.isfinite(centre) & (centre >= 0.0), "range_m", "finite and 0 m or more")
+        low = np.maximum(centre - 0.5 * length, _NEAREST_M)
+        # Where the pulse does not reach beyond 5 cm the interval is empty.
+        high = np.maximum(centre + 0.5 * length, low)
+        node, weight = np.polynomial.legendre.leggauss(_NODES)
+        share = ((np.arange(_PANELS)[:, None] + 0.5 * (node + 1.0)) / _PANELS).ravel()
+        weights = np.tile(0.5 * weight / _PANELS, _PANELS)
+        # Even steps in ln r follow 1 / r^2 near the sensor; far away they are even steps in r.
+        span = np.log(high / low)[..., None]
+        r = low[..., None] * np.exp(span * share)
+        offset = centre[..., None] - r
+        pulse = pulse_shape(offset, length_m=length)
+        # dr = r d(ln r), which takes one of the two r below the line.
+        return cls(r, pulse * np.asarray(overlap(r)) / r * weights * span)
 
 
 def _check(values: NDArray[np.float64], good: NDArray[np.bool_], name: str, allowed: str) -> None:

@@ -63,11 +63,11 @@ class EchoRows:
         words = dr.gather(mi.Vector4u, self.words, row, active)
         return Echo(dr.reinterpret_array(mi.Float, words.x), dr.reinterpret_array(mi.Float, words.y), words.z, words.w)
 
-    def put(self, row: Any, echo: Echo, *also: Any) -> None:
-        """Overwrite rows, and evaluate the variables `also` in the same kernel."""
+    def put(self, row: Any, echo: Echo) -> None:
+        """Overwrite rows."""
         dr = running_engine().dr
         dr.scatter(self.words, echo_bits(running_engine(), echo), row)
-        dr.eval(self.words, *also)
+        dr.eval(self.words)
 
 
 def echo_bits(engine: Engine, echo: Echo) -> Any:

@@ -80,11 +80,7 @@ def detect(
     `beam` has the number of each beam, `blocks` its echoes (eight blocks at most), `keys` two words a scan.
     """
     mi, dr = engine.mi, engine.dr
-    shot = dr.gather(mi.UInt32, beams.shot, beam)
-    key: Any = ()
-    if detector.noisy:
-        scan = dr.gather(mi.UInt32, beams.scan, beam)
-        key = tuple(dr.gather(mi.UInt32, word, scan) for word in keys)
+    shot, key = beams.draws(engine, beam, keys)
     found = _search(engine, detector, blocks, shot, key)
     if detector.noisy and detector.false_alarm_chance is not None:
         chance, place, size, _ = words(key, shot, _FALSE_ALARM_DRAW)

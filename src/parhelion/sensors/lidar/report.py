@@ -109,11 +109,7 @@ def report(
     `displaced` is the range of a surface's return as the weather lets it appear, of range, shot and key.
     """
     mi, dr = engine.mi, engine.dr
-    shot = dr.gather(mi.UInt32, beams.shot, beam)
-    key: Any = ()
-    if reporter.noisy or displaced is not None:
-        scan = dr.gather(mi.UInt32, beams.scan, beam)
-        key = tuple(dr.gather(mi.UInt32, word, scan) for word in keys)
+    shot, key = beams.draws(engine, beam, keys)
     direction = dr.gather(mi.Vector3f, reporter.direction, shot)
     origin = dr.gather(mi.Vector3f, reporter.origin, shot)
     rows = []
