@@ -18,6 +18,8 @@ from parhelion.core.errors import ConfigError, EngineError, MissingDependencyErr
 _Result = TypeVar("_Result")
 _Tree = TypeVar("_Tree")
 
+# Numbers that are kept by counting to them once, of 4 bytes each.
+_MOST_COUNTED = 8_000_000
 DEVICES = ("auto", "cpu", "cuda")
 _VARIANT = {"cpu": "llvm_ad_rgb", "cuda": "cuda_ad_rgb"}
 
@@ -39,6 +41,7 @@ class Engine:
     """'cpu' or 'cuda'."""
     _numbers: dict[float, Any] = field(default_factory=dict, compare=False, repr=False)
     _wholes: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
+    _counting: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
     _frozen: dict[Callable[..., Any], Callable[..., Any]] = field(default_factory=dict, compare=False, repr=False)
 
     def number(self, value: float) -> Any:
@@ -57,7 +60,7 @@ class Engine:
             known = kept[value] = self.dr.opaque(kind, value)
         return known
 
-    def frozen(self, function: Callable[..., _Result]) -> Callable[..., _Result]:
+    def frozen(self, function: Callable[..., _Result], *, casts: bool = False) -> Callable[..., _Result]:
         """A function of arrays that is traced once: later calls run the kernels of the first without Python's part.
 
         All that may differ from call to call must reach the function as an argument: kernel arrays, and dataclasses,
@@ -68,14 +71,29 @@ class Engine:
         the arrays it reads in order: where it reads all by index, it is guessed. So functions read an array in order,
         and those that ask for memory have its size among their arguments.
 
-        Not for functions that cast rays: Dr.Jit would look at all scenes of the process at every call, and fail where
-        one goes away meanwhile.
+        Functions that cast rays say so, and take the scene as `SceneArrays`. On a GPU, where kernels take longer than
+        Python, those are traced at every call.
         """
         made = self._frozen.get(function)
         if made is None:
             # A function may see many kinds of sensors and weathers; forgetting the oldest costs only time.
-            made = self._frozen[function] = self.dr.freeze(function, limit=256, warn_after=1 << 30)
+            made = self.dr.freeze(function, limit=256, warn_after=1 << 30)
+            if casts:
+                made = function if self.device == "cuda" else _or_traced(function, made)
+            self._frozen[function] = made
         return made
+
+    def counting(self, count: int) -> Any:
+        """The whole numbers from 0 to below `count`, evaluated; kept for the next, where the next asks for as many."""
+        known = self._counting.get(count)
+        if known is None:
+            if sum(self._counting) + count > _MOST_COUNTED:
+                self._counting.clear()
+            known = self.dr.arange(self.mi.UInt32, count)
+            self.dr.eval(known)
+            if count <= _MOST_COUNTED:
+                self._counting[count] = known
+        return known
 
     def table(self, values: NDArray[Any]) -> Any:
         """A copy of a NumPy array for kernels to read, flattened: float32 or uint32, aligned to 64 bytes.
@@ -88,6 +106,33 @@ class Engine:
         aligned = _aligned(flat.size, np.float32 if floats else np.uint32)
         aligned[:] = flat
         return self.mi.Float(aligned) if floats else self.mi.UInt32(aligned)
+
+
+def _or_traced(function: Callable[..., _Result], recorded: Callable[..., _Result]) -> Callable[..., _Result]:
+    """The recorded function, or the plain one from the first time on that a cast in it could not be recorded.
+
+    What a recorded cast needs to be told is not written down anywhere, and may be more in another Mitsuba.
+    """
+    works = True
+
+    def run(*args: Any) -> _Result:
+        nonlocal works
+        if works:
+            try:
+                return recorded(*args)
+            except RuntimeError as error:
+                if "not specified as an input" not in f"{error} {error.__cause__}":
+                    raise
+                works = False
+        return function(*args)
+
+    return run
+
+
+def room(rows: int) -> int:
+    """Memory for this many rows and up to an eighth more, so that recordings can be used again for nearly as many."""
+    step = max(1024, 1 << max(0, rows.bit_length() - 4))
+    return -(-rows // step) * step
 
 
 def kernel_tree(cls: type[_Tree]) -> type[_Tree]:

@@ -20,6 +20,7 @@ from parhelion.core.pose import quat_rotate
 from parhelion.rays.device import Engine
 from parhelion.rays.geometry import MovingTriangles, Triangles
 from parhelion.rays.knots import KnotClock
+from parhelion.rays.recordable import addresses
 
 _BOX_FACES = np.array(
     [
@@ -89,7 +90,11 @@ class MovingScene:
             triangles = Triangles(boxes, faces.astype(np.int32), np.zeros(len(faces), np.uint32))
             self.boxes = triangle_scene(engine, triangles)
             self._box_parameters = engine.mi.traverse(self.boxes)
+        self.body_count = engine.dr.opaque(engine.mi.UInt32, len(actors))
         self._clock = KnotClock(actors)
+        self._still_arrays = (self.cells, self.body_count, *addresses(engine, atlas_scene))
+        self.arrays: tuple[Any, ...] = ()
+        """Every array that casts read, for the window that was set last."""
         self._window: tuple[float, float] | None = None
         self.knots: Any = None
         self.velocity: Any = None
@@ -120,6 +125,10 @@ class MovingScene:
         self.knot_count = dr.opaque(mi.UInt32, count)
         self.knots_per_second = dr.opaque(mi.Float, 1.0 / knots.step_s)
         self.time_of_first = dr.opaque(mi.Float, knots.first_s - start)
+        self.arrays = (
+            *self._still_arrays, self.step_back, self.velocity, self.knots, self.knot_count, self.knots_per_second,
+            self.time_of_first, *(() if self.boxes is None else addresses(self.engine, self.boxes)),
+        )  # fmt: skip
         self._window = (start, duration)
 
     def pose_at(self, actor: Any, time: Any) -> tuple[Any, Any]:
@@ -176,8 +185,7 @@ class MovingScene:
         def step(body: Any, *best: Any) -> Any:
             return body + 1, *self._try(body, origin, direction, time, best, active)
 
-        count = dr.opaque(mi.UInt32, len(self.actors))
-        return dr.while_loop((mi.UInt32(0), *best), lambda body, *_: active & (body < count), step)[1:]
+        return dr.while_loop((mi.UInt32(0), *best), lambda body, *_: active & (body < self.body_count), step)[1:]
 
     def _through_boxes(
         self, origin: Any, direction: Any, time: Any, best: tuple[Any, ...], active: Any, coherent: bool

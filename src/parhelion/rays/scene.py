@@ -13,6 +13,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.rays.device import engine
 from parhelion.rays.geometry import MovingTriangles, SceneGeometry, Triangles
 from parhelion.rays.moving import Atlas, MovingScene, rotate, triangle_scene
+from parhelion.rays.recordable import CoveredScene, SceneArrays, addresses
 from parhelion.rays.records import Hits, Rays
 from parhelion.rays.surface import SurfaceScene
 
@@ -79,6 +80,24 @@ class RayScene:
             table[rows, 3] = triangles.part.astype(np.uint32).view(np.float32)
             first += len(triangles)
         self.table = self.engine.table(table)
+        self._first_moving = self.engine.dr.opaque(self.engine.mi.UInt32, len(static))
+        self._first_of_surface = self.engine.dr.opaque(self.engine.mi.UInt32, self._before_surface)
+        self._static_arrays = (
+            self.table, self._first_moving, self._first_of_surface,
+            *(addresses(self.engine, self.static) if self.static is not None else ()),
+        )  # fmt: skip
+        moving = None if self.moving is None else self.moving.boxes is None
+        waves = None if self.surface is None else tuple(self.surface.aside.tolist())
+        self._cover = CoveredScene(self, (self.static is None, self.farthest, moving, waves))
+
+    def for_kernels(self) -> SceneArrays:
+        """The scene as an argument of recorded functions, for the window that was set last."""
+        arrays = self._static_arrays
+        if self.moving is not None:
+            arrays += self.moving.arrays
+        if self.surface is not None:
+            arrays += self.surface.arrays
+        return SceneArrays(self._cover, arrays)
 
     def _build(self, local: Triangles, actors: list[MovingTriangles]) -> None:
         """The acceleration structures: static triangles, and moving bodies and waves where there are any."""
@@ -154,7 +173,7 @@ class RayScene:
             body = self.moving.intersect(origin, direction, time, t, active, coherent=coherent)
             nearer = body.actor != NOTHING
             t = body.t
-            triangle = dr.select(nearer, body.triangle + len(self.geometry.static), triangle)
+            triangle = dr.select(nearer, body.triangle + self._first_moving, triangle)
             actor = body.actor
             u, v = dr.select(nearer, body.u, u), dr.select(nearer, body.v, v)
         on_surface = None
@@ -174,7 +193,7 @@ class RayScene:
         if on_surface is not None:
             met = on_surface.found
             normal, part = dr.select(met, on_surface.normal, normal), dr.select(met, on_surface.part, part)
-            triangle = dr.select(met, on_surface.triangle + self._before_surface, triangle)
+            triangle = dr.select(met, on_surface.triangle + self._first_of_surface, triangle)
             u, v = dr.select(met, on_surface.u, u), dr.select(met, on_surface.v, v)
             found = found | met
         return Trace(found, t, normal, part, triangle, actor, u, v)

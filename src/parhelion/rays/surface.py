@@ -18,6 +18,7 @@ from parhelion.core.arrays import namespace
 from parhelion.rays.device import Engine
 from parhelion.rays.geometry import ChangingSurface, Triangles, risen
 from parhelion.rays.moving import triangle_scene
+from parhelion.rays.recordable import addresses
 
 _SPARE = 1024
 """Room for triangles grows in steps of this many, so that meshes of nearly one size share a scene."""
@@ -50,6 +51,8 @@ class SurfaceScene:
         self._faces_of: tuple[int, int] | None = None
         self.table: Any = None
         self.middle: Any = None
+        self.arrays: tuple[Any, ...] = ()
+        """Every array that casts read, for the window that was set last."""
 
     def blank(self, aside: NDArray[np.float64]) -> Triangles:
         """Triangles to hold the surface's place in a scene that it shares, `aside` [m] of where it is."""
@@ -94,6 +97,7 @@ class SurfaceScene:
         rows[: len(faces), 3] = now.triangles.part.astype(np.uint32).view(np.float32)
         self.table = self.engine.table(rows)
         self.middle = dr.opaque(mi.Float, duration / 2.0)
+        self.arrays = (self.table, self.middle, *addresses(self.engine, self.scene))
         self._window = (start, duration, where)
 
     def intersect(

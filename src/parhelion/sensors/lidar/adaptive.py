@@ -15,12 +15,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from parhelion.core.arrays import namespace
-from parhelion.rays.device import Engine
+from parhelion.rays.device import Engine, room
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.scene import NOTHING, RayScene
+from parhelion.rays.recordable import SceneArrays
+from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.air import Air, LocalAir
-from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES
-from parhelion.sensors.lidar.echoes import NO_ECHO, Echo, Echoes, EchoRows, SpecularBeams, choose
+from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES, SECTORS
+from parhelion.sensors.lidar.echoes import (
+    NO_ECHO,
+    Echo,
+    Echoes,
+    EchoRows,
+    SpecularBeams,
+    choose,
+    echo_bits,
+    in_rows,
+)  # fmt: skip
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
 from parhelion.sensors.lidar.illuminate import Reflection, illuminate_all
 
@@ -39,40 +49,34 @@ GENTLE = 0.2
 _ONE_SURFACE_M = 1.0
 
 
-def illuminate_adaptively(light: Reflection, scene: RayScene, beams: Beams, merge_distance: Any) -> Echoes:
+def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, merge_distance: Any) -> Echoes:
     """Echoes of all beams; those closer than `merge_distance` [m] may be summed."""
     slots = light.sub_rays.count
     if slots <= ALL_PROBES:
         return illuminate_all(light, scene, beams)
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
-    index = dr.arange(mi.UInt32, beams.count * PROBES)
-    beam = index // PROBES
-    probes = ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), index - beam * PROBES))
-    everyone = dr.arange(mi.UInt32, beams.count)
-    sum_flat_beams = engine.frozen(_sum_flat_beams)
-    narrow, part, wide, specular = sum_flat_beams(light, beams, everyone, probes, merge_distance)
-    casts = beams.count * PROBES
+    dr = engine.dr
+    numbers = engine.counting(beams.count * PROBES), engine.counting(beams.count)
+    first_look = engine.frozen(_first_look, casts=True)
+    probes, narrow, part, wide, specular = first_look(light, scene, beams, *numbers, merge_distance)
+    casts = [beams.count * PROBES]
     wide_beams = dr.compress(wide)
     # Picked out now, since whoever asks later waits for all kernels that were begun in between.
-    picked = None
-    if light.surfaces.has_specular:
-        picked = SpecularBeams(dr.compress(specular & ~wide), dr.compress(specular & wide))
+    picked = SpecularBeams(*(dr.compress(mask) for mask in specular)) if light.surfaces.has_specular else None
     if len(wide_beams) == 0:
-        return Echoes(slots, None, wide_beams, narrow, None, casts, probes, picked)
-    place = places(engine, wide_beams, beams.count)
-    rows, casts_more = _wide_rows(light, scene, beams, wide_beams, part, probes)
+        return Echoes(slots, None, None, narrow, None, casts, probes, picked)
+    rows, place, casts_more = _wide_rows(light, scene, beams, wide_beams, part, probes)
     return Echoes(slots, rows, wide_beams, narrow, place, casts + casts_more, probes, picked)
 
 
-def places(engine: Engine, chosen: Any, count: int) -> Any:
-    """Where among the chosen ones each of `count` things is, NOTHING where it is not among them."""
-    dr, mi = engine.dr, engine.mi
-    place = dr.full(mi.UInt32, NOTHING, count)
-    if len(chosen):
-        dr.scatter(place, dr.arange(mi.UInt32, len(chosen)), chosen)
-    dr.eval(place)
-    return place
+def _first_look(
+    light: Reflection, scene: SceneArrays, beams: Beams, index: Any, everyone: Any, merge_distance: Any
+) -> tuple[ProbeRows, EchoRows, Any, Any, tuple[Any, ...]]:
+    """Probes of all beams, and what `_sum_flat_beams` makes of them."""
+    engine = running_engine()
+    beam = index // PROBES
+    probes = ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), index - beam * PROBES))
+    return probes, *_sum_flat_beams(light, beams, everyone, probes, merge_distance)
 
 
 @dataclass
@@ -108,11 +112,11 @@ class ProbeRows:
     points: Any
 
     @classmethod
-    def of(cls, engine: Engine, echo: Echo, normal: Any, point: Any) -> ProbeRows:
-        """Evaluate probes."""
-        dr, mi = engine.dr, engine.mi
-        normals, points = (dr.ravel(mi.Vector4f(v.x, v.y, v.z, 0.0)) for v in (normal, point))
-        return cls(EchoRows.of(engine, echo, normals, points), normals, points)
+    def of(cls, engine: Engine, echo: Echo, normal: Any, point: Any, *, index: Any = None, size: int = 0) -> ProbeRows:
+        """Evaluate probes; `index` and `size` are as for `in_rows`."""
+        four = engine.mi.Vector4f
+        normals, points = (in_rows(engine, four(v.x, v.y, v.z, 0.0), index, size) for v in (normal, point))
+        return cls(EchoRows.of(engine, echo, normals, points, index=index, size=size), normals, points)
 
     def reach(self, beam: Any, active: Any) -> Any:
         """Range of the surface that beams meet [m]: of several the farthest, NO_ECHO where a probe met none."""
@@ -167,10 +171,11 @@ def _on_plane(
 
 def _sum_flat_beams(
     light: Reflection, beams: Beams, beam: Any, probes: ProbeRows, merge_distance: Any
-) -> tuple[EchoRows, Any, Any, Any]:
-    """The one echo of each beam whose probes agree, the part each beam is on, and two masks.
+) -> tuple[EchoRows, Any, Any, tuple[Any, ...]]:
+    """The one echo of each beam whose probes agree, the part each beam is on, and masks.
 
-    The masks say which beams need all their slots, and which have a probe on a specular surface.
+    They say which beams need all their slots; and which of those that do not, and of those that do, have a probe on a
+    specular surface, in worlds that have such.
     """
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
@@ -211,13 +216,14 @@ def _sum_flat_beams(
     one = flat & ~spread
     mean = Echo(middle + moment / dr.select(power > 0, power, 1.0), power, part, first.echo.actor)
     wide = (part == DISAGREE) | spread
-    specular = mi.Bool(False)
-    for probe in (first, *others):
-        met = probe.echo.part != NOTHING
-        specular |= met & light.surfaces.is_specular(dr.select(met, probe.echo.part, 0), met)
-    # A world without such surfaces gives a single False, which is no array to evaluate with the others.
-    also = (part, wide, specular) if light.surfaces.has_specular else (part, wide)
-    return EchoRows.of(engine, choose(dr, one, mean, Echo.none(engine)), *also), part, wide, specular
+    masks: tuple[Any, ...] = ()
+    if light.surfaces.has_specular:
+        specular = mi.Bool(False)
+        for probe in (first, *others):
+            met = probe.echo.part != NOTHING
+            specular |= met & light.surfaces.is_specular(dr.select(met, probe.echo.part, 0), met)
+        masks = specular & ~wide, specular & wide
+    return EchoRows.of(engine, choose(dr, one, mean, Echo.none(engine)), part, wide, *masks), part, wide, masks
 
 
 def _five_point_sum(
@@ -245,29 +251,75 @@ def _five_point_sum(
 
 
 def _wide_rows(
-    light: Reflection, scene: RayScene, beams: Beams, wide_beams: Any, part: Any, probes: ProbeRows
-) -> tuple[EchoRows, int]:
-    """All slots of the wide beams, and how many rays that took."""
+    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Any, part: Any, probes: ProbeRows
+) -> tuple[EchoRows, Any, list[Any]]:
+    """All slots of the wide beams, the place of each beam among them, and how many rays it took (on the device)."""
     engine = running_engine()
-    dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
-    # Wide beams are mixed, where their probes disagree, or spread, where their one plane reaches over much range.
-    mixed = dr.compress(dr.gather(mi.UInt32, part, wide_beams) == DISAGREE)
-    place = places(engine, mixed, len(wide_beams))
-    more, casts = probes, len(mixed) * MORE_PROBES
-    if casts:
-        index = dr.arange(mi.UInt32, casts)
-        number = index // MORE_PROBES
-        beam = dr.gather(mi.UInt32, wide_beams, dr.gather(mi.UInt32, mixed, number))
-        sub_ray = PROBES + index - number * MORE_PROBES
-        more = ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), sub_ray))
-    index = dr.arange(mi.UInt32, len(wide_beams) * slots)
-    rows, is_open = _fill(light, beams, index, wide_beams, place, part, probes, more)
-    left = dr.compress(is_open)
+    dr, mi = engine.dr, engine.mi
+    count, slots = len(wide_beams), light.sub_rays.count
+    numbers = (dr.arange(mi.UInt32, count * each) for each in (MORE_PROBES, SECTORS, 1))
+    sizes = room(count * MORE_PROBES), room(count * slots)
+    second_look = engine.frozen(_second_look, casts=True)
+    rows, place, is_open, traced = second_look(light, scene, beams, wide_beams, *numbers, sizes, part, probes)
+    left, casts = dr.compress(is_open), [traced]
     if len(left):
-        row = left // slots
-        frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
-        rows.put(left, light.trace(scene, frame, left - row * slots)[0])
-    return rows, casts + len(left)
+        members = light.sub_rays.sector_size
+        index = dr.arange(mi.UInt32, len(left) * members)
+        echo, row, found, traced = engine.frozen(_third_look, casts=True)(light, scene, beams, wide_beams, left, index)
+        rows.put(row, echo, found)
+        casts.append(traced)
+    return rows, place, casts
+
+
+def _second_look(
+    light: Reflection,
+    scene: SceneArrays,
+    beams: Beams,
+    wide_beams: Any,
+    index: Any,
+    sector: Any,
+    order: Any,
+    sizes: tuple[int, int],
+    part: Any,
+    probes: ProbeRows,
+) -> tuple[EchoRows, Any, Any, Any]:
+    """Slots of wide beams, each beam's place among them or NOTHING, which eighths are open, and how many rays it took.
+
+    Wide beams are mixed, where their probes disagree, or spread, where their one plane reaches over much range. Only in
+    mixed ones are more probes traced. `index` numbers those, `sector` the eighths of all, `order` the beams.
+    """
+    engine = running_engine()
+    dr, mi = engine.dr, engine.mi
+    number = index // MORE_PROBES
+    beam = dr.gather(mi.UInt32, wide_beams, number)
+    mixed = dr.gather(mi.UInt32, part, beam) == DISAGREE
+    traced = light.trace(scene, beams.frame(engine, beam), PROBES + index - number * MORE_PROBES, mixed)
+    more = ProbeRows.of(engine, *traced, index=index, size=sizes[0])
+    rows, is_open = _fill(light, beams, sector, wide_beams, part, probes, more, sizes[1])
+    place = dr.full(mi.UInt32, NOTHING, beams.count)
+    dr.scatter(place, order, wide_beams)
+    dr.eval(place)
+    return rows, place, is_open, dr.sum(dr.select(mixed, mi.UInt32(1), 0))
+
+
+def _third_look(
+    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Any, left: Any, index: Any
+) -> tuple[Echo, Any, Any, Any]:
+    """Echoes of the sub-rays in eighths that are still open, their rows, which of those there are, and how many."""
+    engine = running_engine()
+    dr, mi, sub_rays = engine.dr, engine.mi, light.sub_rays
+    number = index // sub_rays.sector_size
+    sector = dr.gather(mi.UInt32, left, number)
+    row = sector // SECTORS
+    place = (sector - row * SECTORS) * (sub_rays.sector_size + 2) + index - number * sub_rays.sector_size
+    sub_ray = dr.gather(mi.UInt32, sub_rays.sector_members, place)
+    found = sub_ray != NOTHING
+    sub_ray = dr.select(found, sub_ray, 0)
+    frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
+    echo, _, _ = light.trace(scene, frame, sub_ray, found)
+    row = row * sub_rays.count + sub_ray
+    dr.eval(echo, row, found)
+    return echo, row, found, dr.sum(dr.select(found, mi.UInt32(1), 0))
 
 
 def _fill(
@@ -275,33 +327,51 @@ def _fill(
     beams: Beams,
     index: Any,
     wide_beams: Any,
-    place: Any,
     part: Any,
     probes: ProbeRows,
     more: ProbeRows,
+    size: int,
 ) -> tuple[EchoRows, Any]:
-    """Slots of wide beams: what probes met, and what sub-rays meet whose plane is known; and which are still open.
+    """Slots of wide beams: what probes met, and what sub-rays meet whose plane is known; and which eighths are open.
 
-    `index` numbers the slots, `place` the mixed ones among the beams. Those are judged by eighths, each by the middle
-    and its two probes at the rim, one of the first four and one of those between.
+    `index` numbers the eighths of all wide beams. Those of mixed beams are judged by the middle and their two probes at
+    the rim, one of the first four and one of those between. Each fills in its own sub-rays and the first of its probes;
+    the first eighth also fills in the middle.
     """
     engine = running_engine()
-    dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
-    row = index // slots
-    sub_ray = index - row * slots
-    beam, number = (dr.gather(mi.UInt32, values, row) for values in (wide_beams, place))
-    mixed = number != NOTHING
-    number = dr.select(mixed, number, 0) * MORE_PROBES
-    rim = dr.gather(mi.Vector2u, light.sub_rays.sector_rim, dr.gather(mi.UInt32, light.sub_rays.sector, sub_ray))
-    early, late = dr.select(rim.x < PROBES, rim.x, rim.y), dr.select(rim.x < PROBES, rim.y, rim.x)
-    is_early, is_probe = sub_ray < PROBES, sub_ray < ALL_PROBES
-    early, late = dr.select(is_early, sub_ray, early), dr.select(is_probe & ~is_early, sub_ray, late)
+    dr, mi, sub_rays = engine.dr, engine.mi, light.sub_rays
+    row = index // SECTORS
+    sector = index - row * SECTORS
+    beam = dr.gather(mi.UInt32, wide_beams, row)
+    whole = dr.gather(mi.UInt32, part, beam)
+    mixed = whole == DISAGREE
+    rim = dr.gather(mi.Vector2u, sub_rays.sector_rim, sector)
+    first_is_early = rim.x < PROBES
+    early, late = dr.select(first_is_early, rim.x, rim.y), dr.select(first_is_early, rim.y, rim.x)
     early_probe = probes.at(beam * PROBES + dr.select(mixed, early, 0))
+    number = row * MORE_PROBES
     late_probe, middle = more.at(number + (late - PROBES)), more.at(number + (MIDDLE - PROBES))
-    agreed = dr.select(mixed, _judge(light, middle, early_probe, late_probe), dr.gather(mi.UInt32, part, beam))
+    agreed = dr.select(mixed, _judge(light, middle, early_probe, late_probe), whole)
     known = middle.where(mixed, early_probe)
-    met, echo = _on_plane(light, beams.frame(engine, beam), sub_ray, agreed, known)
-    traced = mixed & is_probe
-    echo = choose(dr, traced, choose(dr, is_early, early_probe.echo, late_probe.echo), echo)
-    is_open = mixed & ~is_probe & ~(met | (agreed == NOTHING))
-    return EchoRows.of(engine, echo, is_open), is_open
+    frame = beams.frame(engine, beam)
+    material = light.surfaces.material(dr.select(agreed < DISAGREE, agreed, 0), agreed < DISAGREE)
+    words, width = dr.empty(mi.UInt32, 4 * size), sub_rays.sector_size + 2
+
+    def fill(k: Any, is_open: Any) -> Any:
+        """Write the next slot: what a probe has seen, in mixed beams, or what the plane gives."""
+        sub_ray = dr.gather(mi.UInt32, sub_rays.sector_members, sector * width + k)
+        there = sub_ray != NOTHING
+        sub_ray = dr.select(there, sub_ray, 0)
+        met, echo = _on_plane(light, frame, sub_ray, agreed, known, material)
+        seen = choose(
+            dr, sub_ray == MIDDLE, middle.echo, choose(dr, sub_ray == early, early_probe.echo, late_probe.echo)
+        )
+        is_probe = sub_ray < ALL_PROBES
+        echo = choose(dr, mixed & is_probe, seen, echo)
+        dr.scatter(words, echo_bits(engine, echo), row * sub_rays.count + sub_ray, there)
+        is_open |= there & mixed & ~is_probe & ~(met | (agreed == NOTHING))
+        return k + 1, is_open
+
+    _, is_open = dr.while_loop((mi.UInt32(0), mi.Bool(False)), lambda k, is_open: k < width, fill)
+    dr.eval(words, is_open)
+    return EchoRows(words), is_open

@@ -23,7 +23,7 @@ from parhelion.sensors.lidar.illuminate import Optics, Reflection, illuminate_al
 from parhelion.sensors.lidar.link_budget import SystemConstant
 from parhelion.sensors.lidar.noise import background_noise_factor
 from parhelion.sensors.lidar.patterns import ShotTable
-from parhelion.sensors.lidar.receive import Reception, receive, receive_specular
+from parhelion.sensors.lidar.receive import Reception, receive
 from parhelion.sensors.lidar.receiver import Detector
 from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S, Reporter, collect, scans_of
 from parhelion.sensors.lidar.scatterers import draw_scatterers
@@ -175,8 +175,9 @@ class LidarOnDevice:
         lucky: bool = False,
     ) -> tuple[Beams, tuple[Any, Any]]:
         shots, _ = self._upload(table)
-        duration = float(table.time.max(initial=0.0))
-        target.scene.set_window(times[0], duration, _place(motions[0], times[0]))
+        duration = table.duration
+        if target.scene.changes:
+            target.scene.set_window(times[0], duration, _place(motions[0], times[0]))
         knots, count = motion_knots(motions, times, duration, target.scene.origin)
         if not np.all(np.isfinite(knots)):
             raise ConfigError("pose: the sensor's motion is not finite during the scan")
@@ -222,26 +223,26 @@ class LidarOnDevice:
         launch = self._launch_weather(target, weather, times[0], beams, keys)
         air = Air(self.optics.extinction) if launch is None else launch.air
         light = Reflection(target.surfaces, self.sub_rays, self.optics, air)
+        scene = target.scene.for_kernels()
         if self.sampling == "adaptive":
-            echoes = illuminate_adaptively(light, target.scene, beams, self.detector.merge_distance)
+            echoes = illuminate_adaptively(light, scene, beams, self.detector.merge_distance)
         else:
-            echoes = illuminate_all(light, target.scene, beams)
+            echoes = illuminate_all(light, scene, beams)
         in_air = None
         if launch is not None and launch.scatterers is not None:
             in_air = draw_scatterers(self.engine, launch.scatterers, launch.drawn, echoes, beams, keys, air)
         displaced = None if launch is None else launch.displaced
         reception = Reception(self.detector, self._upload(table)[1], beams, keys, in_air, displaced)
-        rows = receive(self.engine, reception, echoes)
-        more_casts = None
+        behind, more_casts = None, None
         if self.bounces and target.surfaces.has_specular:
-            behind, some, more_casts = trace_specular(light, target.scene, echoes, beams, self.bounces)
-            if behind is not None:
-                receive_specular(self.engine, reception, echoes, behind, some, rows)
-        points = collect(target, rows, beams, self._upload(table)[0], self.sun_klx)
+            behind, more_casts = trace_specular(light, scene, echoes, beams, self.bounces)
+        shots = self._upload(table)[0]
+        points = collect(target, receive(self.engine, reception, echoes, behind, shots), beams, shots, self.sun_klx)
         # Read only now: to ask the device earlier would be to wait for it.
         specular = 0 if more_casts is None else int(more_casts[0])
+        casts = sum(number if isinstance(number, int) else int(number[0]) for number in echoes.casts)
         for entry in metadata:
-            entry["casts_per_beam"] = (echoes.casts + specular) / beams.count
+            entry["casts_per_beam"] = (casts + specular) / beams.count
             entry["specular_casts_per_beam"] = specular / beams.count
         return scans_of(points, table, target, motions, times, metadata)
 
@@ -270,7 +271,7 @@ class LidarOnDevice:
         launch = self._launch_weather(target, weather, start, beams, keys)
         air = Air(self.optics.extinction) if launch is None else launch.air
         light = Reflection(target.surfaces, self.sub_rays, self.optics, air)
-        echoes = illuminate_all(light, target.scene, beams)
+        echoes = illuminate_all(light, target.scene.for_kernels(), beams)
         blocks = echoes.blocks(self.engine, self.engine.dr.arange(self.engine.mi.UInt32, beams.count))
         background = None
         if launch is not None and launch.scatterers is not None:

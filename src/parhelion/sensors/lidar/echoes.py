@@ -51,9 +51,12 @@ class EchoRows:
     words: Any
 
     @classmethod
-    def of(cls, engine: Engine, echo: Echo, *also: Any) -> EchoRows:
-        """Evaluate echoes, and with them in the same kernel the variables `also`, which share their rays."""
-        words = engine.dr.ravel(echo_bits(engine, echo))
+    def of(cls, engine: Engine, echo: Echo, *also: Any, index: Any = None, size: int = 0) -> EchoRows:
+        """Evaluate echoes, and with them in the same kernel the variables `also`, which share their rays.
+
+        `index` and `size` are as for `in_rows`.
+        """
+        words = in_rows(engine, echo_bits(engine, echo), index, size)
         engine.dr.eval(words, *also)
         return cls(words)
 
@@ -63,11 +66,21 @@ class EchoRows:
         words = dr.gather(mi.Vector4u, self.words, row, active)
         return Echo(dr.reinterpret_array(mi.Float, words.x), dr.reinterpret_array(mi.Float, words.y), words.z, words.w)
 
-    def put(self, row: Any, echo: Echo) -> None:
+    def put(self, row: Any, echo: Echo, active: Any) -> None:
         """Overwrite rows."""
         dr = running_engine().dr
-        dr.scatter(self.words, echo_bits(running_engine(), echo), row)
+        dr.scatter(self.words, echo_bits(running_engine(), echo), row, active)
         dr.eval(self.words)
+
+
+def in_rows(engine: Engine, vectors: Any, index: Any = None, size: int = 0) -> Any:
+    """Vectors in memory, one after another; with `index`, at the rows it says, of memory for `size` rows."""
+    if index is None:
+        return engine.dr.ravel(vectors)
+    dr = engine.dr
+    words = dr.empty(type(vectors.x), len(vectors) * size)
+    dr.scatter(words, vectors, index)
+    return words
 
 
 def echo_bits(engine: Engine, echo: Echo) -> Any:
@@ -133,13 +146,13 @@ class Echoes:
     wide: EchoRows | None
     """Row = number of the wide beam * slots + sub-ray."""
     wide_beams: Any
-    """Beam numbers of the wide beams, or None where all beams are wide, in order."""
+    """Beam numbers of the wide beams; None where none is, or all are, in order."""
     narrow: EchoRows | None
     """One row a beam, without power for wide beams; None where all beams are wide."""
     wide_place: Any
     """Number of each beam among the wide ones, or NOTHING; None where all beams are wide."""
-    casts: int
-    """Rays that were cast."""
+    casts: list[Any]
+    """Rays that were cast: numbers to add up, some of which the device is still counting."""
     probes: Any = None
     """What the first four sub-rays of every beam met, as `adaptive.ProbeRows`, where adaptive sampling traced them."""
     specular: SpecularBeams | None = None

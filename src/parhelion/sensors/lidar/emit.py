@@ -118,6 +118,9 @@ def motion_knots(
     fractions = np.linspace(0.0, 1.0, count) * duration
     rows = np.zeros((len(motions), count, 8), np.float32)
     for row, motion, start in zip(rows, motions, starts, strict=True):
+        if isinstance(motion, Fixed):
+            row[:, :3], row[:, 4:] = motion.pose.xyz - origin, motion.pose.quat_xyzw
+            continue
         xyz, quat = motion.sample(start + fractions)
         sign = np.cumprod(np.where(np.sum(quat[1:] * quat[:-1], axis=1) < 0, -1.0, 1.0))
         row[:, :3] = xyz - origin
@@ -141,7 +144,6 @@ def aim(
 
     `lucky` gives each pulse a random number of its own.
     """
-    dr, mi = engine.dr, engine.mi
     count = len(knots) * shots.count
     jitter = None
     if noisy and (noise.azimuth_jitter_deg or noise.elevation_jitter_deg):
@@ -149,7 +151,7 @@ def aim(
         jitter = [engine.number(float(np.radians(s))) for s in sigma]
     rate = engine.number((knot_count - 1) / max(duration, 1e-9))
     sizes = tuple(engine.whole(size) for size in (shots.count, knot_count))
-    index = dr.arange(mi.UInt32, count)
+    index = engine.counting(count)
     scan, shot, rows = engine.frozen(_aim)(shots, count, index, sizes, engine.table(knots), rate, keys, jitter, lucky)
     return Beams(count, scan, shot, rows)
 
@@ -202,18 +204,23 @@ class SubRays:
     """Slope and offset, each to the left and up."""
     five_point_weights: tuple[float, ...] | None
     """As `Footprint.five_point_weights`."""
-    sector: Any
     sector_rim: Any
+    """As of `Footprint`."""
+    sector_size: int
+    """Most sub-rays beside the probes that lie in one eighth of the footprint."""
+    sector_members: Any
+    """As of `Footprint`: rows of two more."""
 
     @classmethod
     def of(cls, engine: Engine, footprint: Footprint) -> SubRays:
         """Copy a footprint."""
         weights = footprint.five_point_weights()
+        members = footprint.sector_members()
         return cls(
             len(footprint), float(footprint.weight[0]),
             engine.table(np.concatenate([footprint.slope, footprint.offset], axis=1)),
             None if weights is None else tuple(weights.tolist()),
-            engine.table(footprint.sector), engine.table(footprint.sector_rim),
+            engine.table(footprint.sector_rim), members.shape[1] - 2, engine.table(members),
         )  # fmt: skip
 
     def ray(self, frame: BeamFrame, sub_ray: Any) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
-from parhelion.rays.scene import RayScene
+from parhelion.rays.recordable import SceneArrays
 from parhelion.sensors.lidar.air import Air, LocalAir
 from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.echoes import NO_ACTOR, NO_ECHO, Echo, Echoes, EchoRows
@@ -68,11 +68,11 @@ class Reflection:
         )  # fmt: skip
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
 
-    def trace(self, scene: RayScene, frame: BeamFrame, sub_ray: Any) -> tuple[Echo, Any, Any]:
+    def trace(self, scene: SceneArrays, frame: BeamFrame, sub_ray: Any, active: Any = True) -> tuple[Echo, Any, Any]:
         """Echo, hit normal, and hit point relative to the beam's exit, of traced sub-rays."""
         dr, mi = running_engine().dr, running_engine().mi
         offset, direction = self.sub_rays.ray(frame, sub_ray)
-        hit = scene.trace(frame.origin + offset, direction, frame.time, self.optics.max_range, coherent=True)
+        hit = scene.trace(frame.origin + offset, direction, frame.time, self.optics.max_range, active, coherent=True)
         cosine = dr.abs(dr.dot(hit.normal, direction))
         power = self.power(frame, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
@@ -80,11 +80,15 @@ class Reflection:
         return echo, hit.normal, dr.fma(direction, hit.t, offset)
 
 
-def illuminate_all(light: Reflection, scene: RayScene, beams: Beams) -> Echoes:
+def illuminate_all(light: Reflection, scene: SceneArrays, beams: Beams) -> Echoes:
     """Trace every sub-ray."""
+    engine, slots = running_engine(), light.sub_rays.count
+    trace_all = engine.frozen(_trace_all, casts=True)
+    rows = trace_all(light, scene, beams, engine.counting(beams.count * slots), slots)
+    return Echoes(slots, rows, None, None, None, [beams.count * slots])
+
+
+def _trace_all(light: Reflection, scene: SceneArrays, beams: Beams, index: Any, slots: int) -> EchoRows:
     engine = running_engine()
-    slots = light.sub_rays.count
-    index = engine.dr.arange(engine.mi.UInt32, beams.count * slots)
     beam = index // slots
-    echo, _, _ = light.trace(scene, beams.frame(engine, beam), index - beam * slots)
-    return Echoes(slots, EchoRows.of(engine, echo), None, None, None, beams.count * slots)
+    return EchoRows.of(engine, light.trace(scene, beams.frame(engine, beam), index - beam * slots)[0])

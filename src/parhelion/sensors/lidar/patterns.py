@@ -7,6 +7,7 @@ in float64; directions and origins are stored as float32, which the ray engine t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,16 @@ class ShotTable:
 
     def __len__(self) -> int:
         return len(self.time)
+
+    @cached_property
+    def duration(self) -> float:
+        """Time of the last shot [s]; 0 where there is none."""
+        return float(self.time.max(initial=0.0))
+
+    @cached_property
+    def recorded_time(self) -> NDArray[np.float32]:
+        """`time` as records keep it."""
+        return self.time.astype(np.float32)
 
 
 def shot_table(

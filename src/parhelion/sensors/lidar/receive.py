@@ -12,11 +12,12 @@ from typing import Any
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.lidar.echoes import Block, Echoes, EchoRows
-from parhelion.sensors.lidar.emit import Beams
+from parhelion.sensors.lidar.emit import Beams, ShotArrays
 from parhelion.sensors.lidar.receiver import Detector, detect
-from parhelion.sensors.lidar.report import Reported, Reporter, Row, report
+from parhelion.sensors.lidar.report import Reported, Reporter, Returns, Row, report
 from parhelion.sensors.lidar.scatterers import ScattererRows
 from parhelion.sensors.lidar.specular import ROWS as SPECULAR_ROWS
+from parhelion.sensors.lidar.specular import Behind
 
 
 @kernel_tree
@@ -43,77 +44,52 @@ class Reception:
         return report(engine, self.reporter, blocks, found, self.beams, beam, self.keys, self.displaced)
 
 
-def receive(engine: Engine, reception: Reception, echoes: Echoes) -> list[Row]:
-    """Returns of all beams: of the narrow ones from their one echo, of the wide ones from all their slots."""
-    dr, mi = engine.dr, engine.mi
-    everyone, slots = dr.arange(mi.UInt32, reception.beams.count), echoes.slots
-    if echoes.narrow is None:
-        return engine.frozen(_receive_wide)(reception, everyone, echoes.wide, slots)
-    rows = engine.frozen(_receive_narrow)(reception, everyone, echoes.narrow)
-    if echoes.wide is not None:
-        receive_again = engine.frozen(_receive_again)
-        _overwrite(engine, rows, echoes.wide_beams, receive_again(reception, echoes.wide_beams, echoes.wide, slots))
-    return rows
+def receive(engine: Engine, reception: Reception, echoes: Echoes, behind: Behind | None, shots: ShotArrays) -> Returns:
+    """Returns of all beams; of those that met glass, water or a mirror with what lies behind it."""
+    count, most = reception.beams.count, reception.detector.registers
+    numbers = engine.counting(count), engine.counting(count * most), engine.whole(shots.count), shots.place
+    surfaces = echoes.narrow, echoes.wide, echoes.wide_beams, echoes.wide_place
+    first = None if behind is None or behind.narrow is None else engine.whole(len(behind.narrow))
+    return engine.frozen(_receive)(reception, numbers, *surfaces, echoes.slots, behind, first)
 
 
-def receive_specular(
-    engine: Engine, reception: Reception, echoes: Echoes, behind: EchoRows, some: Any, rows: list[Row]
-) -> None:
-    """Put returns of the beams that met glass, water or a mirror, with what lies behind it, into their rows."""
-    receive_behind, slots = engine.frozen(_receive_behind), echoes.slots
-    if echoes.specular is None:
-        found = receive_behind(reception, some, None, echoes.wide, None, slots, behind, engine.whole(0))
-        _overwrite(engine, rows, some, found)
-        return
-    narrow, wide = echoes.specular.narrow, echoes.specular.wide
-    if len(narrow):
-        found = receive_behind(reception, narrow, echoes.narrow, None, None, slots, behind, engine.whole(0))
-        _overwrite(engine, rows, narrow, found)
-    if len(wide):
-        first = engine.whole(len(narrow))
-        surfaces = echoes.narrow, echoes.wide, echoes.wide_place
-        _overwrite(engine, rows, wide, receive_behind(reception, wide, *surfaces, slots, behind, first))
-
-
-def _overwrite(engine: Engine, rows: list[Row], beam: Any, better: list[Reported]) -> None:
-    for row, new in zip(rows, better, strict=True):
-        row.overwrite(engine, beam, new)
-
-
-# ---- recorded once: all that changes from scan to scan is an argument ----------------------------------------------
-
-
-def _receive_narrow(reception: Reception, everyone: Any, narrow: EchoRows) -> list[Row]:
-    engine = running_engine()
-    found = reception.of([Block(narrow, everyone, engine.mi.UInt32(1), held=1)], everyone)
-    return [Row.of(engine, item) for item in found]
-
-
-def _receive_wide(reception: Reception, everyone: Any, wide: EchoRows, slots: int) -> list[Row]:
-    engine = running_engine()
-    found = reception.of([Block(wide, everyone * slots, engine.mi.UInt32(slots))], everyone)
-    return [Row.of(engine, item) for item in found]
-
-
-def _receive_again(reception: Reception, beam: Any, wide: EchoRows, slots: int) -> list[Reported]:
-    dr, mi = running_engine().dr, running_engine().mi
-    first = dr.arange(mi.UInt32, dr.width(beam)) * slots
-    return reception.of([Block(wide, first, mi.UInt32(slots))], beam)
-
-
-def _receive_behind(
+def _receive(
     reception: Reception,
-    beam: Any,
+    numbers: tuple[Any, Any, Any, Any],
     narrow: EchoRows | None,
     wide: EchoRows | None,
-    place: Any,
+    wide_beams: Any,
+    wide_place: Any,
     slots: int,
-    behind: EchoRows,
+    behind: Behind | None,
     first: Any,
-) -> list[Reported]:
+) -> Returns:
+    """Recorded once: all that changes from scan to scan is an argument.
+
+    `numbers` are those of `Returns.of`; `first` is how many narrow beams see behind a surface.
+    """
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
-    blocks = Echoes(slots, wide, None, narrow, place, 0).blocks(engine, beam)
-    number = dr.arange(mi.UInt32, dr.width(beam)) + first
-    blocks.append(Block(behind, number * SPECULAR_ROWS, mi.UInt32(SPECULAR_ROWS), held=SPECULAR_ROWS))
-    return reception.of(blocks, beam)
+    dr, mi, everyone = engine.dr, engine.mi, numbers[0]
+    if narrow is None:
+        assert wide is not None
+        found = reception.of([Block(wide, everyone * slots, mi.UInt32(slots))], everyone)
+    else:
+        found = reception.of([Block(narrow, everyone, mi.UInt32(1), held=1)], everyone)
+    rows = [Row.of(engine, item) for item in found]
+
+    def again(blocks: list[Block], beam: Any) -> None:
+        for row, better in zip(rows, reception.of(blocks, beam), strict=True):
+            row.overwrite(engine, beam, better)
+
+    if narrow is not None and wide is not None:
+        again([Block(wide, dr.arange(mi.UInt32, dr.width(wide_beams)) * slots, mi.UInt32(slots))], wide_beams)
+    if behind is not None:
+        # With narrow beams alone there are no wide rows to look for; fixed sampling has wide ones alone, in order.
+        sorts = [(behind.narrow, wide if narrow is None else None, None), (behind.wide, wide, first)]
+        for beam, their_wide, before in sorts:
+            if beam is not None:
+                blocks = Echoes(slots, their_wide, None, narrow, wide_place, []).blocks(engine, beam)
+                number = dr.arange(mi.UInt32, dr.width(beam)) + (0 if before is None else before)
+                blocks.append(Block(behind.rows, number * SPECULAR_ROWS, mi.UInt32(SPECULAR_ROWS), held=SPECULAR_ROWS))
+                again(blocks, beam)
+    return Returns.of(engine, rows, *numbers)

@@ -206,7 +206,7 @@ class _Launch:
             dr.select(here, range_m, NO_ECHO), dr.select(here, self._with_old_luck(dimmed, power), 0.0),
             dr.select(here, source, NOTHING), dr.reinterpret_array(mi.UInt32, dimmed),
         )  # fmt: skip
-        return Echoes(slots, EchoRows.of(self.engine, echo), None, None, None, 0)
+        return Echoes(slots, EchoRows.of(self.engine, echo), None, None, None, [])
 
     def _with_old_luck(self, dimmed: Any, clear: Any) -> Any:
         """Power of recorded points, raised to where the receiver's noise lets them pass as often as it should.

@@ -313,7 +313,7 @@ def _shots_of_pattern(cloud: PointCloud, table: ShotTable, first: NDArray[np.int
     if "column" in cloud.fields:
         wanted = ring * 65536 + cloud.fields["column"][rows].astype(np.int64)
     else:
-        time, last = cloud.fields["time"].astype(np.float64), float(table.time.max(initial=0.0))
+        time, last = cloud.fields["time"].astype(np.float64), table.duration
         # Times within a scan count from its start; others, such as those of a clock, from the first point.
         if len(time) and not (time.min() >= 0.0 and time.max() <= 1.001 * last):
             time = time - time.min()
@@ -334,7 +334,7 @@ def _ordered(table: ShotTable, by_column: bool) -> tuple[NDArray[np.int64], NDAr
         if len(_orders) > 16:
             _orders.clear()
         ring = table.ring.astype(np.int64)
-        span = float(table.time.max(initial=0.0)) + 1.0
+        span = table.duration + 1.0
         values = ring * 65536 + table.column if by_column else ring * span + table.time
         order = np.argsort(values)
         _orders[key] = table, order, values[order]

@@ -13,16 +13,17 @@ from parhelion.core.arrays import namespace
 from parhelion.core.random import to_normal, words
 from parhelion.core.records import FIELDS, ORIGINS, Scan, Shots
 from parhelion.core.trajectory import Trajectory
-from parhelion.rays.device import Engine, kernel_tree
+from parhelion.rays.device import Engine, kernel_tree, room
+from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.curve import Curve
-from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block
+from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block, in_rows
 from parhelion.sensors.lidar.emit import Beams, ShotArrays
 from parhelion.sensors.lidar.intensity import SCALES, near_infrared, reflectivity
 from parhelion.sensors.lidar.noise import range_sigma
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.receiver import FALSE_ALARM, Return, echo_of
-from parhelion.sensors.lidar.target import Target
+from parhelion.sensors.lidar.target import PartNames, Target
 
 _NOISE_DRAW = 3000
 _SURFACE, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "multipath", "noise"))
@@ -190,41 +191,84 @@ _ORDER = (
 )  # fmt: skip
 
 
-def collect(target: Target, rows: list[Row], beams: Beams, shots: ShotArrays, sun_klx: Any = None) -> Points:
+@dataclass
+class Returns:
+    """The returns of a launch on the device, and which of them there are, in the order of records."""
+
+    rows: list[Row]
+    """One for each return that a beam may have."""
+    beam: Any
+    """Beams in the order of records: they were traced ring by ring, records go shot by shot."""
+    counts: Any
+    """How many returns each of those has."""
+    valid: Any
+    """Which of their returns there are, beam by beam."""
+
+    @classmethod
+    def of(cls, engine: Engine, rows: list[Row], place: Any, index: Any, per_scan: Any, places: Any) -> Returns:
+        """`place` numbers the beams, `index` the returns that they may have; `places` is that of `ShotArrays`."""
+        dr, mi, n = engine.dr, engine.mi, len(rows)
+        valid = _joined(dr, rows, "valid")
+        first = (place // per_scan) * per_scan
+        beam = first + dr.gather(mi.UInt32, places, place - first)
+        counts = _counts(engine, valid, beam, n, mi.UInt32(n))
+        dr.eval(counts, beam)
+        row = index // n
+        there = dr.gather(mi.Bool, valid, (index - row * n) * dr.width(place) + dr.gather(mi.UInt32, beam, row))
+        dr.eval(there)
+        return cls(rows, beam, counts, there)
+
+
+def collect(target: Target, found: Returns, beams: Beams, shots: ShotArrays, sun_klx: Any = None) -> Points:
     """Drop what is not valid and look up what was hit: on the device, where it is done in parallel.
 
-    Small whole numbers travel two or four to a word, so that less is copied. `sun_klx` is the sunlight, for sensors
-    that measure it too.
+    `sun_klx` is the sunlight, for sensors that measure it too.
     """
     engine = target.engine
-    dr, mi, n = engine.dr, engine.mi, len(rows)
-    valid = _joined(dr, rows, "valid")
-    # Beams were traced ring by ring; records go shot by shot.
-    place = dr.arange(mi.UInt32, beams.count)
-    per_scan = engine.whole(shots.count)
-    first = (place // per_scan) * per_scan
-    beam = first + dr.gather(mi.UInt32, shots.place, place - first)
-    counts = _counts(engine, valid, beam, n, mi.UInt32(n))
-    dr.schedule(counts, beam)
-    index = dr.arange(mi.UInt32, beams.count * n)
-    row = index // n
-    mask = dr.gather(mi.Bool, valid, (index - row * n) * beams.count + dr.gather(mi.UInt32, beam, row))
-    chosen = dr.compress(mask)
-    if len(chosen) == 0:
+    chosen = engine.dr.compress(found.valid)
+    count = len(chosen)
+    if count == 0:
         returns = np.zeros(beams.count, np.uint8)
         held = _ORDER if sun_klx is None else (*_ORDER, "near_ir")
         none = {name: _typed(name, np.zeros(0)) for name in held}
         return Points(none, np.zeros((0, 3), np.float32), returns)
+    velocity = None if target.scene.moving is None else target.scene.moving.velocity
+    look_up = engine.frozen(_look_up)
+    values = look_up(target.names, found, beams.shot, shots, velocity, sun_klx, chosen, room(count))
+    returns = found.counts.numpy().astype(np.uint8)
+    xyz, *more = (
+        values.pop(name).numpy()[: 3 * count].reshape(-1, 3) for name in ("xyz", "velocity") if name in values
+    )
+    fields = {"velocity": more[0] if more else np.zeros((count, 3), np.float32)}
+    for key, value in values.items():
+        fields |= _unpacked(key.split(), value.numpy())
+    order = [name for name in (*_MEASURED, "near_ir", *_ORDER[len(_MEASURED) :]) if name in fields]
+    return Points({name: fields[name] for name in order}, xyz, returns)
+
+
+def _look_up(
+    parts: PartNames,
+    found: Returns,
+    shots_of_beams: Any,
+    shots: ShotArrays,
+    velocity: Any,
+    sun_klx: Any,
+    chosen: Any,
+    size: int,
+) -> dict[str, Any]:
+    """The fields of the returns with these numbers; small ones two or four to a word, so that less is copied."""
+    engine = running_engine()
+    dr, mi, rows, n = engine.dr, engine.mi, found.rows, len(found.rows)
     row = chosen // n
     register = chosen - row * n
-    beam, total = dr.gather(mi.UInt32, beam, row), dr.gather(mi.UInt32, counts, row)
-    source = register * beams.count + beam
-    shot = dr.gather(mi.UInt32, beams.shot, beam)
-    number = _counts(engine, valid, beam, n, register)
+    beam, total = dr.gather(mi.UInt32, found.beam, row), dr.gather(mi.UInt32, found.counts, row)
+    source = register * dr.width(found.beam) + beam
+    shot = dr.gather(mi.UInt32, shots_of_beams, beam)
+    number = _counts(engine, _joined(dr, rows, "valid"), beam, n, register)
     measured, place = (dr.gather(mi.Vector4f, _joined(dr, rows, name), source) for name in ("measured", "place"))
     actor, origin = dr.gather(mi.Vector2u, _joined(dr, rows, "source"), source)
     part = dr.reinterpret_array(mi.UInt32, place.w)
-    names = target.looked_up(part)
+    names = parts.at(part)
     values = {
         **dict(zip(_MEASURED, (measured.x, measured.w, measured.z, measured.y), strict=True)),
         "time": dr.gather(mi.Float, shots.time, shot),
@@ -235,21 +279,15 @@ def collect(target: Target, rows: list[Row], beams: Beams, shots: ShotArrays, su
         "return_index return_count origin": number | (total << 8) | (origin << 16),
     }
     if sun_klx is not None:
-        values["near_ir"] = near_infrared(target.reflectance(part), sun_klx=sun_klx)
-    xyz = dr.ravel(mi.Vector3f(place.x, place.y, place.z))
-    if target.scene.moving is not None:
+        values["near_ir"] = near_infrared(parts.reflectance(part), sun_klx=sun_klx)
+    index = dr.arange(mi.UInt32, dr.width(chosen))
+    values["xyz"] = in_rows(engine, mi.Vector3f(place.x, place.y, place.z), index, size)
+    if velocity is not None:
         moved = actor != NOTHING
-        velocity = dr.gather(mi.Vector4f, target.scene.moving.velocity, dr.select(moved, actor, 0), moved)
-        values["velocity"] = dr.ravel(mi.Vector3f(velocity.x, velocity.y, velocity.z))
-    dr.eval(xyz, *values.values())
-    returns = np.resize(counts.numpy(), beams.count).astype(np.uint8)
-    fields: dict[str, NDArray[Any]] = {}
-    for key, value in values.items():
-        fields |= _unpacked(key.split(), value.numpy())
-    if "velocity" not in fields:
-        fields["velocity"] = np.zeros((len(fields["shot"]), 3), np.float32)
-    order = [name for name in (*_MEASURED, "near_ir", *_ORDER[len(_MEASURED) :]) if name in fields]
-    return Points({name: fields[name] for name in order}, xyz.numpy().reshape(-1, 3), returns)
+        speed = dr.gather(mi.Vector4f, velocity, dr.select(moved, actor, 0), moved)
+        values["velocity"] = in_rows(engine, mi.Vector3f(speed.x, speed.y, speed.z), index, size)
+    dr.eval(values)
+    return values
 
 
 def _counts(engine: Engine, valid: Any, beam: Any, registers: int, below: Any) -> Any:
@@ -297,13 +335,12 @@ def scans_of(
         "material": target.material_names,
         "origin": dict(enumerate(ORIGINS)),
     }
-    time = table.time.astype(np.float32)
     per_scan = points.returns.reshape(-1, n)
     borders = np.concatenate([[0], np.cumsum(per_scan.sum(axis=1, dtype=np.int64))])
     scans = []
     for i, (motion, start) in enumerate(zip(motions, starts, strict=True)):
         rows = slice(borders[i], borders[i + 1])
-        shots = Shots(table.direction, table.origin, time, table.ring, table.column, per_scan[i])
+        shots = Shots(table.direction, table.origin, table.recorded_time, table.ring, table.column, per_scan[i])
         scans.append(
             Scan(
                 points.xyz[rows], {name: values[rows] for name, values in points.fields.items()},

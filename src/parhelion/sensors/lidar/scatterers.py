@@ -181,7 +181,7 @@ def draw_scatterers(
     if drawn is None and scatterers.soft is None and not scatterers.dust:
         return None
     # What the surfaces are: of all that was traced, the probes suffice. Rows that are not written are not read.
-    met = Echoes(echoes.slots, echoes.wide if echoes.probes is None else None, None, None, None, 0, echoes.probes)
+    met = Echoes(echoes.slots, echoes.wide if echoes.probes is None else None, None, None, None, [], echoes.probes)
     store = None if drawn is None else dr.empty(mi.UInt32, 4 * drawn.rows)
     places = None if drawn is None else (drawn.first, drawn.limits, drawn.counts)
     beam = dr.arange(mi.UInt32, beams.count)

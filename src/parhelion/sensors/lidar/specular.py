@@ -14,9 +14,11 @@ from typing import Any
 
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.scene import NOTHING, RayScene
+from parhelion.rays.device import kernel_tree, room
+from parhelion.rays.recordable import SceneArrays
+from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.beam import PROBES
-from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, Echo, Echoes, EchoRows, choose, echo_bits
+from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, Echo, Echoes, EchoRows, choose
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
 from parhelion.sensors.lidar.illuminate import Reflection
 
@@ -55,24 +57,60 @@ class _Path:
     """Whether a mirror folded it."""
 
 
-def trace_specular(
-    light: Reflection, scene: RayScene, echoes: Echoes, beams: Beams, bounces: int
-) -> tuple[EchoRows | None, Any, Any]:
-    """What the beams that met a specular surface see through and in it.
+@kernel_tree
+@dataclass
+class Behind:
+    """What beams see behind specular surfaces and in them."""
 
-    ROWS rows for each of those beams, the numbers of the beams, and how many rays it took (on the device).
-    """
+    rows: EchoRows
+    """ROWS rows for each of those beams, the narrow ones first."""
+    narrow: Any
+    """Numbers of the beams whose other echoes are one row, or all where all beams have as many rows; None for none."""
+    wide: Any
+    """Numbers of the others; None for none."""
+
+
+def trace_specular(
+    light: Reflection, scene: SceneArrays, echoes: Echoes, beams: Beams, bounces: int
+) -> tuple[Behind | None, Any]:
+    """What the beams that met a specular surface see through and in it, and how many rays it took (on the device)."""
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
     if echoes.specular is None:
-        some = dr.compress(specular_beams(light, echoes, beams))
+        some = narrow = dr.compress(specular_beams(light, echoes, beams))
+        wide = None
     else:
+        narrow, wide = echoes.specular.narrow, echoes.specular.wide
         some = echoes.specular.all(engine)
     if len(some) == 0:
-        return None, some, None
-    # All paths that go through, then all that are mirrored: rays that run together are traced together.
+        return None, None
     index = dr.arange(mi.UInt32, len(some) * ROWS)
     straight = engine.whole(len(some) * FOLLOWED)
+    # What was found of the surfaces is all that is read of the echoes, whose other arrays would only be looked at.
+    first = Echoes(
+        echoes.slots, None if echoes.probes is not None else echoes.wide, None, None, None, [], echoes.probes
+    )
+    follow = engine.frozen(_follow_paths, casts=True)
+    rows, casts = follow(light, scene, first, beams, some, index, straight, room(len(some) * ROWS), bounces)
+    # Recorded functions take no empty arrays.
+    return Behind(rows, narrow if len(narrow) else None, wide if wide is not None and len(wide) else None), casts
+
+
+def _follow_paths(
+    light: Reflection,
+    scene: SceneArrays,
+    echoes: Echoes,
+    beams: Beams,
+    some: Any,
+    index: Any,
+    straight: Any,
+    size: int,
+    bounces: int,
+) -> tuple[EchoRows, Any]:
+    """Echoes at the ends of the paths with these numbers, of which so many go straight through, and rays it took."""
+    engine = running_engine()
+    dr, mi = engine.dr, engine.mi
+    # All paths that go through, then all that are mirrored: rays that run together are traced together.
     mirrored = index >= straight
     path = dr.select(mirrored, index - straight, index)
     row = path // FOLLOWED
@@ -86,10 +124,8 @@ def trace_specular(
     echo, steps = _follow(light, scene, _go_on(light, start, surface, mirror=mirrored), frame, bounces)
     # The first surface was traced for both paths of a probe, and is counted once.
     casts = dr.select(mirrored, 0, casts) + steps
-    words = dr.empty(mi.UInt32, 4 * ROWS * len(some))
-    dr.scatter(words, echo_bits(engine, echo), row * ROWS + dr.select(mirrored, which + FOLLOWED, which))
-    dr.eval(words, casts)
-    return EchoRows(words), some, dr.sum(casts)
+    place = row * ROWS + dr.select(mirrored, which + FOLLOWED, which)
+    return EchoRows.of(engine, echo, casts, index=place, size=size), dr.sum(casts)
 
 
 def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Any:
@@ -135,7 +171,7 @@ def _chosen_probe(light: Reflection, echoes: Echoes, beam: Any, *, is_last: Any)
 
 def _first_surface(
     light: Reflection,
-    scene: RayScene,
+    scene: SceneArrays,
     echoes: Echoes,
     frame: BeamFrame,
     beam: Any,
@@ -172,7 +208,7 @@ def _go_on(light: Reflection, path: _Path, hit: Any, mirror: Any) -> _Path:
     )
 
 
-def _follow(light: Reflection, scene: RayScene, path: _Path, frame: BeamFrame, bounces: int) -> tuple[Echo, Any]:
+def _follow(light: Reflection, scene: SceneArrays, path: _Path, frame: BeamFrame, bounces: int) -> tuple[Echo, Any]:
     """The echo at the end of a path, and how many rays it took."""
     dr, mi = running_engine().dr, running_engine().mi
     width = len(vars(path))

@@ -113,6 +113,29 @@ class Surfaces:
         return running_engine().mi.Bool(False) if self.textures is None else self.textures.present(part, active)
 
 
+@kernel_tree
+@dataclass
+class PartNames:
+    """What records say of the part that was hit."""
+
+    numbers: Any
+    """Material, label, instance and 0, of no part and then of each."""
+    diffuse: Any
+    """Diffuse reflectance at the wavelength."""
+
+    def at(self, part: Any) -> dict[str, Any]:
+        """Material, label and instance of parts; NO_MATERIAL, 0 and 0 where nothing was hit."""
+        dr, mi = running_engine().dr, running_engine().mi
+        # NOTHING + 1 wraps to row 0, which stands for none.
+        row = dr.gather(mi.Vector4u, self.numbers, part + 1)
+        return {"material": row.x, "label": row.y, "instance": row.z}
+
+    def reflectance(self, part: Any) -> Any:
+        """Diffuse reflectance of parts at the wavelength; 0 where nothing was hit."""
+        dr, mi, hit = running_engine().dr, running_engine().mi, part != NOTHING
+        return dr.gather(mi.Float, self.diffuse, dr.select(hit, part, 0), hit)
+
+
 class Target:
     """The scene and its surfaces on the device. Built once for a world, a sensor and a wavelength."""
 
@@ -142,7 +165,6 @@ class Target:
         columns = [column.astype(np.uint32) for column in (rows, parts.label, parts.instance)]
         looked_up = np.pad(np.stack([*columns, np.zeros_like(columns[0])], axis=1), ((1, 0), (0, 0)))
         looked_up[0, 0] = NO_MATERIAL
-        self._names = self.engine.table(looked_up)
         table = material_table(materials, wavelength_nm)
         textures = PartTextures.of(self.scene, world) if np.any(self.parts.texture >= 0) else None
         # Kernels cannot read from empty arrays, not even with all reading switched off: hence one row at least.
@@ -150,7 +172,8 @@ class Target:
         if materials:
             reflection = reflection_table(materials, wavelength_nm, textured=textures is not None)
         diffuse = (table["diffuse"] + table["curve_level"])[rows]
-        self._reflectance = self.engine.table(diffuse if len(rows) else np.zeros(1, np.float32))
+        diffuse = diffuse if len(rows) else np.zeros(1, np.float32)
+        self.names = PartNames(self.engine.table(looked_up), self.engine.table(diffuse))
         split = table["mirror"][rows] + table["transmits"][rows] if len(rows) else np.zeros(0)
         albedo = table["diffuse"] + table["phong_specular"] + table["ct_f0"] + table["curve_level"]
         self.surfaces = Surfaces(
@@ -161,18 +184,6 @@ class Target:
             brightest=self.engine.number(2.0 * float(np.max(albedo[rows], initial=0.0)) / np.pi),
             textures=textures,
         )
-
-    def looked_up(self, part: Any) -> dict[str, Any]:
-        """Material, label and instance of parts; NO_MATERIAL, 0 and 0 where nothing was hit."""
-        dr, mi = self.engine.dr, self.engine.mi
-        # NOTHING + 1 wraps to row 0, which stands for none.
-        row = dr.gather(mi.Vector4u, self._names, part + 1)
-        return {"material": row.x, "label": row.y, "instance": row.z}
-
-    def reflectance(self, part: Any) -> Any:
-        """Diffuse reflectance of parts at the wavelength; 0 where nothing was hit."""
-        dr, mi, hit = self.engine.dr, self.engine.mi, part != NOTHING
-        return dr.gather(mi.Float, self._reflectance, dr.select(hit, part, 0), hit)
 
 
 _scenes: WeakKeyDictionary[World, dict[Any, Any]] = WeakKeyDictionary()
