@@ -129,11 +129,11 @@ class ProbeRows:
             total = total + range_m
         return dr.select(farthest - nearest < _ONE_SURFACE_M, total / PROBES, farthest)
 
-    def at(self, row: Any) -> Probe:
-        """Rows by number."""
+    def at(self, row: Any, active: Any = True) -> Probe:
+        """Rows by number; zeros where not active."""
         dr, mi = running_engine().dr, running_engine().mi
-        n, p = (dr.gather(mi.Vector4f, rows, row) for rows in (self.normals, self.points))
-        return Probe(self.echoes.at(row), mi.Vector3f(n.x, n.y, n.z), mi.Vector3f(p.x, p.y, p.z))
+        n, p = (dr.gather(mi.Vector4f, rows, row, active) for rows in (self.normals, self.points))
+        return Probe(self.echoes.at(row, active), mi.Vector3f(n.x, n.y, n.z), mi.Vector3f(p.x, p.y, p.z))
 
 
 def _judge(light: Reflection, first: Probe, *others: Probe) -> Any:
@@ -289,17 +289,30 @@ def _second_look(
     mixed ones are more probes traced. `index` numbers those, `sector` the eighths of all, `order` the beams.
     """
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
+    dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
+    words = dr.empty(mi.UInt32, 4 * sizes[1])
     number = index // MORE_PROBES
-    beam = dr.gather(mi.UInt32, wide_beams, number)
-    mixed = dr.gather(mi.UInt32, part, beam) == DISAGREE
-    traced = light.trace(scene, beams.frame(engine, beam), PROBES + index - number * MORE_PROBES, mixed)
-    more = ProbeRows.of(engine, *traced, index=index, size=sizes[0])
-    rows, is_open = _fill(light, beams, sector, wide_beams, part, probes, more, sizes[1])
+    beam, sub_ray = dr.gather(mi.UInt32, wide_beams, number), PROBES + index - number * MORE_PROBES
+    whole, frame = dr.gather(mi.UInt32, part, beam), beams.frame(engine, beam)
+    mixed = whole == DISAGREE
+    traced = Probe(*light.trace(scene, frame, sub_ray, mixed))
+    plane = probes.at(beam * PROBES, ~mixed)
+    _, echo = _on_plane(light, frame, sub_ray, whole, plane)
+    offset, direction = light.sub_rays.ray(frame, sub_ray)
+    seen = traced.where(mixed, Probe(echo, plane.normal, dr.fma(direction, echo.range, offset)))
+    dr.scatter(words, echo_bits(engine, seen.echo), number * slots + sub_ray)
+    more = ProbeRows.of(engine, seen.echo, seen.normal, seen.point, index=index, size=sizes[0])
     place = dr.full(mi.UInt32, NOTHING, beams.count)
     dr.scatter(place, order, wide_beams)
-    dr.eval(place)
-    return rows, place, is_open, dr.sum(dr.select(mixed, mi.UInt32(1), 0))
+
+    def copy(k: Any) -> Any:
+        dr.scatter(words, echo_bits(engine, probes.echoes.at(wide_beams * PROBES + k)), order * slots + k)
+        return (k + 1,)
+
+    dr.while_loop((dr.zeros(mi.UInt32, dr.width(order)),), lambda k: k < PROBES, copy)
+    dr.eval(place, words)
+    is_open = _fill(light, beams, sector, wide_beams, probes, more, words)
+    return EchoRows(words), place, is_open, dr.sum(dr.select(mixed, mi.UInt32(1), 0))
 
 
 def _third_look(
@@ -311,7 +324,7 @@ def _third_look(
     number = index // sub_rays.sector_size
     sector = dr.gather(mi.UInt32, left, number)
     row = sector // SECTORS
-    place = (sector - row * SECTORS) * (sub_rays.sector_size + 2) + index - number * sub_rays.sector_size
+    place = (sector - row * SECTORS) * sub_rays.sector_size + index - number * sub_rays.sector_size
     sub_ray = dr.gather(mi.UInt32, sub_rays.sector_members, place)
     found = sub_ray != NOTHING
     sub_ray = dr.select(found, sub_ray, 0)
@@ -323,55 +336,34 @@ def _third_look(
 
 
 def _fill(
-    light: Reflection,
-    beams: Beams,
-    index: Any,
-    wide_beams: Any,
-    part: Any,
-    probes: ProbeRows,
-    more: ProbeRows,
-    size: int,
-) -> tuple[EchoRows, Any]:
-    """Slots of wide beams: what probes met, and what sub-rays meet whose plane is known; and which eighths are open.
+    light: Reflection, beams: Beams, index: Any, wide_beams: Any, probes: ProbeRows, more: ProbeRows, words: Any
+) -> Any:
+    """Write what sub-rays meet whose plane is known into their slots; which eighths of wide beams are still open.
 
-    `index` numbers the eighths of all wide beams. Those of mixed beams are judged by the middle and their two probes at
-    the rim, one of the first four and one of those between. Each fills in its own sub-rays and the first of its probes;
-    the first eighth also fills in the middle.
+    `index` numbers the eighths. Each is judged by the middle and its two probes at the rim, one of the first four and
+    one of those between.
     """
     engine = running_engine()
     dr, mi, sub_rays = engine.dr, engine.mi, light.sub_rays
     row = index // SECTORS
     sector = index - row * SECTORS
     beam = dr.gather(mi.UInt32, wide_beams, row)
-    whole = dr.gather(mi.UInt32, part, beam)
-    mixed = whole == DISAGREE
     rim = dr.gather(mi.Vector2u, sub_rays.sector_rim, sector)
-    first_is_early = rim.x < PROBES
-    early, late = dr.select(first_is_early, rim.x, rim.y), dr.select(first_is_early, rim.y, rim.x)
-    early_probe = probes.at(beam * PROBES + dr.select(mixed, early, 0))
+    early, late = dr.select(rim.x < PROBES, rim.x, rim.y), dr.select(rim.x < PROBES, rim.y, rim.x)
     number = row * MORE_PROBES
-    late_probe, middle = more.at(number + (late - PROBES)), more.at(number + (MIDDLE - PROBES))
-    agreed = dr.select(mixed, _judge(light, middle, early_probe, late_probe), whole)
-    known = middle.where(mixed, early_probe)
+    middle, early_probe = more.at(number + (MIDDLE - PROBES)), probes.at(beam * PROBES + early)
+    part = _judge(light, middle, early_probe, more.at(number + (late - PROBES)))
     frame = beams.frame(engine, beam)
-    material = light.surfaces.material(dr.select(agreed < DISAGREE, agreed, 0), agreed < DISAGREE)
-    words, width = dr.empty(mi.UInt32, 4 * size), sub_rays.sector_size + 2
+    material = light.surfaces.material(dr.select(part < DISAGREE, part, 0), part < DISAGREE)
 
     def fill(k: Any, is_open: Any) -> Any:
-        """Write the next slot: what a probe has seen, in mixed beams, or what the plane gives."""
-        sub_ray = dr.gather(mi.UInt32, sub_rays.sector_members, sector * width + k)
+        sub_ray = dr.gather(mi.UInt32, sub_rays.sector_members, sector * sub_rays.sector_size + k)
         there = sub_ray != NOTHING
         sub_ray = dr.select(there, sub_ray, 0)
-        met, echo = _on_plane(light, frame, sub_ray, agreed, known, material)
-        seen = choose(
-            dr, sub_ray == MIDDLE, middle.echo, choose(dr, sub_ray == early, early_probe.echo, late_probe.echo)
-        )
-        is_probe = sub_ray < ALL_PROBES
-        echo = choose(dr, mixed & is_probe, seen, echo)
+        met, echo = _on_plane(light, frame, sub_ray, part, middle, material)
         dr.scatter(words, echo_bits(engine, echo), row * sub_rays.count + sub_ray, there)
-        is_open |= there & mixed & ~is_probe & ~(met | (agreed == NOTHING))
-        return k + 1, is_open
+        return k + 1, is_open | there & ~(met | (part == NOTHING))
 
-    _, is_open = dr.while_loop((mi.UInt32(0), mi.Bool(False)), lambda k, is_open: k < width, fill)
+    _, is_open = dr.while_loop((mi.UInt32(0), mi.Bool(False)), lambda k, is_open: k < sub_rays.sector_size, fill)
     dr.eval(words, is_open)
-    return EchoRows(words), is_open
+    return is_open

@@ -44,16 +44,11 @@ class Footprint:
         return len(self.weight)
 
     def sector_members(self) -> NDArray[np.uint32]:
-        """The sub-rays of each eighth, every one in one eighth, shape (8, n); 0xFFFFFFFF where there are fewer.
-
-        The last two of a row are probes: the first at the eighth's rim, and in the first eighth the middle.
-        """
+        """The sub-rays beside the probes of each eighth, shape (8, n); 0xFFFFFFFF where there are fewer."""
         inside = [ALL_PROBES + np.flatnonzero(self.sector[ALL_PROBES:] == number) for number in range(SECTORS)]
-        members = np.full((SECTORS, max(len(rows) for rows in inside) + 2), 0xFFFFFFFF, np.uint32)
+        members = np.full((SECTORS, max(1, *(len(rows) for rows in inside))), 0xFFFFFFFF, np.uint32)
         for row, numbers in zip(members, inside, strict=True):
             row[: len(numbers)] = numbers
-        members[:, -2] = self.sector_rim[:, 0]
-        members[0, -1] = MIDDLE
         return members
 
     def five_point_weights(self) -> NDArray[np.float64] | None:

@@ -209,7 +209,7 @@ class SubRays:
     sector_size: int
     """Most sub-rays beside the probes that lie in one eighth of the footprint."""
     sector_members: Any
-    """As of `Footprint`: rows of two more."""
+    """As of `Footprint`."""
 
     @classmethod
     def of(cls, engine: Engine, footprint: Footprint) -> SubRays:
@@ -220,7 +220,7 @@ class SubRays:
             len(footprint), float(footprint.weight[0]),
             engine.table(np.concatenate([footprint.slope, footprint.offset], axis=1)),
             None if weights is None else tuple(weights.tolist()),
-            engine.table(footprint.sector_rim), members.shape[1] - 2, engine.table(members),
+            engine.table(footprint.sector_rim), members.shape[1], engine.table(members),
         )  # fmt: skip
 
     def ray(self, frame: BeamFrame, sub_ray: Any) -> tuple[Any, Any]:
