@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import pytest
 
 import parhelion as ph
-from parhelion.rays.device import engine
+from parhelion.rays.device import engine, room
+from parhelion.rays.scene import RayScene
 from parhelion.sensors.check import same_bits
 from parhelion.sensors.lidar.config import LidarConfig
 from rigs import sheet
@@ -124,3 +127,81 @@ def test_what_a_function_reads_must_be_among_its_arguments() -> None:
 
     with pytest.raises(RuntimeError):
         engine().frozen(hidden)(Holder(), mi.UInt32(np.arange(3, dtype=np.uint32)))
+
+
+@contextmanager
+def nothing_recorded_yet() -> Iterator[None]:
+    known = dict(engine()._frozen)
+    engine()._frozen.clear()
+    try:
+        yield
+    finally:
+        engine()._frozen.clear()
+        engine()._frozen.update(known)
+
+
+def count_traces(monkeypatch: pytest.MonkeyPatch) -> list[RayScene]:
+    """The scenes that casts are traced for in Python, one entry a cast."""
+    traced: list[RayScene] = []
+    trace = RayScene.trace
+
+    def counted(self: RayScene, *args: Any, **kwargs: Any) -> Any:
+        traced.append(self)
+        return trace(self, *args, **kwargs)
+
+    monkeypatch.setattr(RayScene, "trace", counted)
+    return traced
+
+
+@pytest.mark.skipif(engine().device == "cuda", reason="on a GPU casts are traced at every call")
+def test_casts_are_recorded_once_for_all_worlds_of_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced, lidar = count_traces(monkeypatch), ph.Lidar(small_lidar(90))
+    with nothing_recorded_yet():
+        worlds = [glass_and_edges(0), glass_and_edges(1)]
+        # What moves is put elsewhere in memory at every scan, and some kernels depend on how that lies.
+        for number in range(12):
+            lidar.scan(worlds[number % 2], time=0.01 * number)
+        assert len(traced) >= 8, "the first scans have nothing to run again"
+        traced.clear()
+        for number in range(12, 20):
+            lidar.scan(worlds[number % 2], time=0.01 * number)
+        lidar.scan(glass_and_edges(0))
+        assert len(traced) <= 1, "each of nine scans casts four times"
+
+
+def test_where_casts_cannot_be_recorded_they_are_traced(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = [ph.Lidar(small_lidar(90)).scan(glass_and_edges(seed), time=0.5) for seed in range(2)]
+    for module in ("scene", "moving", "surface"):
+        monkeypatch.setattr(f"parhelion.rays.{module}.addresses", lambda engine, scene: ())
+    traced = count_traces(monkeypatch)
+    with nothing_recorded_yet():
+        for seed in (0, 1, 0, 1):
+            traced.clear()
+            assert same_bits(ph.Lidar(small_lidar(90)).scan(glass_and_edges(seed), time=0.5), expected[seed])
+            assert traced, "nothing tells a recording where the triangles are"
+
+
+def test_recordings_do_not_keep_a_world() -> None:
+    world = glass_and_edges(1)
+    lidar = ph.Lidar(small_lidar(90))
+    lidar.scan(world)
+    scene = ref(lidar._target(world).scene)
+    assert scene() is not None
+    del world
+    gc.collect()
+    assert scene() is None
+
+
+def test_room_is_enough_and_not_much_more() -> None:
+    for rows in [*range(1, 5000, 7), 28_030, 147_700, 10_000_000]:
+        assert rows <= room(rows) <= rows + max(1024, rows // 8)
+    assert len({room(rows) for rows in range(28_000, 30_000)}) <= 3
+
+
+def test_counting_is_kept_but_not_without_end() -> None:
+    running = engine()
+    assert running.counting(1234) is running.counting(1234)
+    np.testing.assert_array_equal(running.counting(5).numpy(), np.arange(5))
+    for count in range(3_000_000, 3_000_005):
+        running.counting(count)
+    assert sum(running._counting) <= 8_000_000
