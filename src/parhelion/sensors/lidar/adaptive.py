@@ -21,16 +21,7 @@ from parhelion.rays.recordable import SceneArrays
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.air import Air, LocalAir
 from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES, SECTORS
-from parhelion.sensors.lidar.echoes import (
-    NO_ECHO,
-    Echo,
-    Echoes,
-    EchoRows,
-    SpecularBeams,
-    choose,
-    echo_bits,
-    in_rows,
-)  # fmt: skip
+from parhelion.sensors.lidar.echoes import NO_ECHO, Echo, Echoes, EchoRows, SpecularBeams, choose, echo_bits, in_rows
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
 from parhelion.sensors.lidar.illuminate import Reflection, illuminate_all
 
@@ -309,7 +300,7 @@ def _second_look(
         dr.scatter(words, echo_bits(engine, probes.echoes.at(wide_beams * PROBES + k)), order * slots + k)
         return (k + 1,)
 
-    dr.while_loop((dr.zeros(mi.UInt32, dr.width(order)),), lambda k: k < PROBES, copy)
+    dr.while_loop((mi.UInt32(0),), lambda k: k < PROBES, copy)
     dr.eval(place, words)
     is_open = _fill(light, beams, sector, wide_beams, probes, more, words)
     return EchoRows(words), place, is_open, dr.sum(dr.select(mixed, mi.UInt32(1), 0))

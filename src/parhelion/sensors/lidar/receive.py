@@ -92,4 +92,4 @@ def _receive(
                 number = dr.arange(mi.UInt32, dr.width(beam)) + (0 if before is None else before)
                 blocks.append(Block(behind.rows, number * SPECULAR_ROWS, mi.UInt32(SPECULAR_ROWS), held=SPECULAR_ROWS))
                 again(blocks, beam)
-    return Returns.of(engine, rows, *numbers)
+    return Returns.of(engine, rows, reception.beams.count, *numbers)

@@ -205,16 +205,18 @@ class Returns:
     """Which of their returns there are, beam by beam."""
 
     @classmethod
-    def of(cls, engine: Engine, rows: list[Row], place: Any, index: Any, per_scan: Any, places: Any) -> Returns:
+    def of(
+        cls, engine: Engine, rows: list[Row], count: int, place: Any, index: Any, per_scan: Any, places: Any
+    ) -> Returns:
         """`place` numbers the beams, `index` the returns that they may have; `places` is that of `ShotArrays`."""
         dr, mi, n = engine.dr, engine.mi, len(rows)
         valid = _joined(dr, rows, "valid")
         first = (place // per_scan) * per_scan
         beam = first + dr.gather(mi.UInt32, places, place - first)
-        counts = _counts(engine, valid, beam, n, mi.UInt32(n))
+        counts = _counts(engine, valid, count, beam, n, mi.UInt32(n))
         dr.eval(counts, beam)
         row = index // n
-        there = dr.gather(mi.Bool, valid, (index - row * n) * dr.width(place) + dr.gather(mi.UInt32, beam, row))
+        there = dr.gather(mi.Bool, valid, (index - row * n) * count + dr.gather(mi.UInt32, beam, row))
         dr.eval(there)
         return cls(rows, beam, counts, there)
 
@@ -234,7 +236,8 @@ def collect(target: Target, found: Returns, beams: Beams, shots: ShotArrays, sun
         return Points(none, np.zeros((0, 3), np.float32), returns)
     velocity = None if target.scene.moving is None else target.scene.moving.velocity
     look_up = engine.frozen(_look_up)
-    values = look_up(target.names, found, beams.shot, shots, velocity, sun_klx, chosen, room(count))
+    sizes = beams.count, room(count)
+    values = look_up(target.names, found, beams.shot, shots, velocity, sun_klx, chosen, sizes)
     returns = found.counts.numpy().astype(np.uint8)
     xyz, *more = (
         values.pop(name).numpy()[: 3 * count].reshape(-1, 3) for name in ("xyz", "velocity") if name in values
@@ -254,17 +257,20 @@ def _look_up(
     velocity: Any,
     sun_klx: Any,
     chosen: Any,
-    size: int,
+    sizes: tuple[int, int],
 ) -> dict[str, Any]:
-    """The fields of the returns with these numbers; small ones two or four to a word, so that less is copied."""
+    """The fields of the returns with these numbers; small ones two or four to a word, so that less is copied.
+
+    `sizes` are the number of beams, and of points that there is room for.
+    """
     engine = running_engine()
     dr, mi, rows, n = engine.dr, engine.mi, found.rows, len(found.rows)
-    row = chosen // n
+    (beams, room_for), row = sizes, chosen // n
     register = chosen - row * n
     beam, total = dr.gather(mi.UInt32, found.beam, row), dr.gather(mi.UInt32, found.counts, row)
-    source = register * dr.width(found.beam) + beam
+    source = register * beams + beam
     shot = dr.gather(mi.UInt32, shots_of_beams, beam)
-    number = _counts(engine, _joined(dr, rows, "valid"), beam, n, register)
+    number = _counts(engine, _joined(dr, rows, "valid"), beams, beam, n, register)
     measured, place = (dr.gather(mi.Vector4f, _joined(dr, rows, name), source) for name in ("measured", "place"))
     actor, origin = dr.gather(mi.Vector2u, _joined(dr, rows, "source"), source)
     part = dr.reinterpret_array(mi.UInt32, place.w)
@@ -281,19 +287,18 @@ def _look_up(
     if sun_klx is not None:
         values["near_ir"] = near_infrared(parts.reflectance(part), sun_klx=sun_klx)
     index = dr.arange(mi.UInt32, dr.width(chosen))
-    values["xyz"] = in_rows(engine, mi.Vector3f(place.x, place.y, place.z), index, size)
+    values["xyz"] = in_rows(engine, mi.Vector3f(place.x, place.y, place.z), index, room_for)
     if velocity is not None:
         moved = actor != NOTHING
         speed = dr.gather(mi.Vector4f, velocity, dr.select(moved, actor, 0), moved)
-        values["velocity"] = in_rows(engine, mi.Vector3f(speed.x, speed.y, speed.z), index, size)
+        values["velocity"] = in_rows(engine, mi.Vector3f(speed.x, speed.y, speed.z), index, room_for)
     dr.eval(values)
     return values
 
 
-def _counts(engine: Engine, valid: Any, beam: Any, registers: int, below: Any) -> Any:
-    """How many of a beam's registers with numbers under `below` are valid."""
+def _counts(engine: Engine, valid: Any, count: int, beam: Any, registers: int, below: Any) -> Any:
+    """How many registers with numbers under `below` are valid of a beam, one of `count`."""
     dr, mi = engine.dr, engine.mi
-    count = dr.width(valid) // registers
     total = dr.zeros(mi.UInt32, dr.width(beam))
     for k in range(registers):
         use = dr.gather(mi.Bool, valid, k * count + beam) & (below > k)
