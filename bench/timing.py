@@ -52,10 +52,11 @@ def take_turns(
 ) -> dict[str, Times]:
     """Run all contenders in turn, `rounds` times or until `most_seconds` [s] are over (three rounds at least).
 
-    Each is run once before, unmeasured, so that kernels are compiled and caches are filled. Who goes first changes
-    from round to round. Garbage collection is held back during a round.
+    In a turn a contender runs twice, and the second run is timed: work is mostly done many times in a row, and what the
+    contender before left in the processor's caches is not part of it. Who goes first changes from round to round.
+    Garbage collection is held back during a round.
     """
-    for run in contenders.values():
+    for run in contenders.values():  # compile
         run()
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)
@@ -68,6 +69,7 @@ def take_turns(
         gc.disable()
         try:
             for name in names[first:] + names[:first]:
+                contenders[name]()
                 start = time.perf_counter()
                 contenders[name]()
                 seconds[name].append(time.perf_counter() - start)

@@ -13,7 +13,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose, quat_multiply, quat_rotate
 from parhelion.core.random import Stream, frame_of
 from parhelion.core.records import Scan, Waveform
-from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.core.trajectory import Fixed, Trajectory, pose_at
 from parhelion.sensors.lidar.beam import footprint
 from parhelion.sensors.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.lidar.device import LidarOnDevice
@@ -204,8 +204,7 @@ class Lidar:
 
     def _stream(self, seed: int, motion: Trajectory, start: float, frame: int | None) -> Stream:
         if frame is None:
-            xyz, quat = motion.sample(np.array([start]))
-            frame = frame_of(start, Pose(xyz[0], quat[0]))
+            frame = frame_of(start, motion.pose if isinstance(motion, Fixed) else pose_at(motion, start))
         return Stream(seed, f"lidar/{self.model}" + (f"/{self.name}" if self.name else ""), frame)
 
     def __repr__(self) -> str:
