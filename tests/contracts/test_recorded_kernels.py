@@ -156,7 +156,6 @@ def count_traces(monkeypatch: pytest.MonkeyPatch) -> list[RayScene]:
     return traced
 
 
-@pytest.mark.skipif(engine().device == "cuda", reason="on a GPU casts are traced at every call")
 def test_casts_are_recorded_once_for_all_worlds_of_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
     traced, lidar = count_traces(monkeypatch), ph.Lidar(small_lidar(90))
     with nothing_recorded_yet():

@@ -71,15 +71,14 @@ class Engine:
         the arrays it reads in order: where it reads all by index, it is guessed. So functions read an array in order,
         and those that ask for memory have its size among their arguments.
 
-        Functions that cast rays say so, and take the scene as `SceneArrays`. On a GPU, where kernels take longer than
-        Python, those are traced at every call.
+        Functions that cast rays say so, and take the scene as `SceneArrays`.
         """
         made = self._frozen.get(function)
         if made is None:
             # A function may see many kinds of sensors and weathers; forgetting the oldest costs only time.
             made = self.dr.freeze(function, limit=256, warn_after=1 << 30)
             if casts:
-                made = function if self.device == "cuda" else _or_traced(function, made)
+                made = _or_traced(function, made)
             self._frozen[function] = made
         return made
 
