@@ -138,7 +138,7 @@ class MovingScene:
         return interpolate_knots(dr, mi, self.knots, actor * self.knot_count, position, self.knot_count)
 
     def _cast_at_body(
-        self, body: Any, origin: Any, direction: Any, time: Any, limit: Any, active: Any
+        self, body: Any, origin: Any, direction: Any, time: Any, limit: Any, active: Any, coherent: bool
     ) -> tuple[Any, Any]:
         """Carry rays into the frame of a body and cast them there, only along the stretch inside its bounds."""
         dr, mi = self.engine.dr, self.engine.mi
@@ -152,7 +152,7 @@ class MovingScene:
         near, far = xp.maximum(enter, 0.0), xp.minimum(leave, limit)
         start = dr.fma(local_direction, near, local_origin + shift)
         ray = mi.Ray3f(mi.Point3f(start), local_direction, far - near, 0.0, [])
-        return near, self.atlas.ray_intersect_preliminary(ray, False, active & (near <= far))
+        return near, self.atlas.ray_intersect_preliminary(ray, coherent, active & (near <= far))
 
     def intersect(
         self, origin: Any, direction: Any, time: Any, limit: Any, active: Any, *, coherent: bool = False
@@ -162,28 +162,31 @@ class MovingScene:
         none = mi.UInt32(0xFFFFFFFF)
         best = (mi.Float(limit), mi.UInt32(none), mi.UInt32(none), mi.Float(0.0), mi.Float(0.0))
         if self.boxes is None:
-            found = self._among_all(origin, direction, time, best, active)
+            found = self._among_all(origin, direction, time, best, active, coherent)
         else:
             found = self._through_boxes(origin, direction, time, best, active, coherent)
         t, triangle, actor, u, v = found
         return MovingHit(t=t, triangle=triangle, actor=actor, u=u, v=v)
 
     def _try(
-        self, body: Any, origin: Any, direction: Any, time: Any, best: tuple[Any, ...], active: Any
+        self, body: Any, origin: Any, direction: Any, time: Any, best: tuple[Any, ...], active: Any, coherent: bool
     ) -> tuple[Any, ...]:
         """The best hit so far, or the one on this body where that is nearer."""
         dr = self.engine.dr
-        near, hit = self._cast_at_body(dr.select(active, body, 0), origin, direction, time, best[0], active)
+        body_of_active = dr.select(active, body, 0)
+        near, hit = self._cast_at_body(body_of_active, origin, direction, time, best[0], active, coherent)
         found = active & hit.is_valid() & (near + hit.t < best[0])
         new = (near + hit.t, hit.prim_index, body, hit.prim_uv.x, hit.prim_uv.y)
         return tuple(dr.select(found, a, b) for a, b in zip(new, best, strict=True))
 
-    def _among_all(self, origin: Any, direction: Any, time: Any, best: tuple[Any, ...], active: Any) -> Any:
+    def _among_all(
+        self, origin: Any, direction: Any, time: Any, best: tuple[Any, ...], active: Any, coherent: bool
+    ) -> Any:
         dr, mi = self.engine.dr, self.engine.mi
         active = mi.Bool(active)
 
         def step(body: Any, *best: Any) -> Any:
-            return body + 1, *self._try(body, origin, direction, time, best, active)
+            return body + 1, *self._try(body, origin, direction, time, best, active, coherent)
 
         return dr.while_loop((mi.UInt32(0), *best), lambda body, *_: active & (body < self.body_count), step)[1:]
 
@@ -203,7 +206,7 @@ class MovingScene:
 
         def step(candidate: Any, travelled: Any, last: Any, going: Any, *best: Any) -> Any:
             # A box is met when entered and when left; once is enough.
-            best = self._try(candidate, origin, direction, time, best, going & (candidate != last))
+            best = self._try(candidate, origin, direction, time, best, going & (candidate != last), coherent)
             last = mi.UInt32(candidate)
             candidate, travelled, going = next_box(travelled, best[0], going & (travelled < best[0]))
             return candidate, travelled, last, going, *best
