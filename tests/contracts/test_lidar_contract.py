@@ -202,6 +202,24 @@ def test_adaptive_sampling_gives_the_fixed_answer_in_the_city(returns: str) -> N
     assert np.mean(power_off <= 0.01 * power_full) >= 0.98
 
 
+@pytest.mark.parametrize("shape", ["ellipse", "rectangle"])
+@pytest.mark.parametrize("sub_rays", [10, 13, 19, 37, 100])
+def test_adaptive_sampling_holds_for_any_number_of_sub_rays(sub_rays: int, shape: str) -> None:
+    """Eighths of a footprint hold as many sub-rays as lie in them, often not all the same number."""
+    world = ph.World.load("city")
+    config = ph.Lidar("velodyne/vlp-16").config
+    config = config.model_copy(update={"beam": config.beam.model_copy(update={"sub_rays": sub_rays, "shape": shape})})
+    options = {"noise": False, "bounces": 0}
+    few = ph.Lidar(config, **options).scan(world)
+    full = ph.Lidar(config, sampling="fixed", **options).scan(world)
+    assert 4.0 < few.metadata["casts_per_beam"] < full.metadata["casts_per_beam"] == sub_rays
+    both = np.intersect1d(few.shot, full.shot, return_indices=True)[1:]
+    assert min(len(rows) for rows in both) > 0.99 * len(full)
+    power, expected = few.power[both[0]], full.power[both[1]]
+    assert np.mean(np.abs(power / expected - 1.0) <= 0.01) > 0.96
+    assert np.mean(np.abs(few.range[both[0]] - full.range[both[1]]) <= 2e-3) > 0.97
+
+
 def test_a_moving_sensor_sees_a_wall_bent_and_deskewing_straightens_it() -> None:
     world = ph.World()
     add_wall(world, 30.0, "lambert-80", size=60.0)

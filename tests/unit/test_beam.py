@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import parhelion as ph
-from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES, Footprint, footprint, unit_points
+from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES, SECTORS, Footprint, footprint, unit_points
 from parhelion.sensors.lidar.config import Beam
 
 Array = NDArray[Any]
@@ -182,6 +182,19 @@ def test_every_eighth_lies_between_one_early_and_one_late_probe(count: int, shap
     width, place = (last - first) % (2 * np.pi), (angle - first + 1e-6) % (2 * np.pi)
     assert np.all(place[others] <= width[others] + 2e-6)
     assert angle_sum(made.sector_rim, angle) == pytest.approx(2 * np.pi)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 400), st.sampled_from(SHAPES))
+def test_every_sub_ray_beside_the_probes_is_a_member_of_its_eighth(count: int, shape: str) -> None:
+    made = beam(sub_rays=count, shape=shape)
+    members = made.sector_members()
+    assert members.shape[0] == SECTORS
+    row, column = np.nonzero(members != 0xFFFFFFFF)
+    numbers = members[row, column]
+    assert sorted(numbers.tolist()) == list(range(ALL_PROBES, count))
+    assert np.array_equal(made.sector[numbers], row)
+    assert np.all(column < np.bincount(row, minlength=SECTORS)[row]), "the empty places come last"
 
 
 def angle_sum(rim: Array, angle: Array) -> float:
