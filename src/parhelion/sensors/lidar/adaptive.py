@@ -53,7 +53,7 @@ def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, m
     casts = [beams.count * PROBES]
     wide_beams = dr.compress(wide)
     # Picked out now, since whoever asks later waits for all kernels that were begun in between.
-    picked = SpecularBeams(*(dr.compress(mask) for mask in specular)) if light.surfaces.has_specular else None
+    picked = SpecularBeams.of(engine, *map(dr.compress, specular)) if light.surfaces.has_specular else None
     if len(wide_beams) == 0:
         return Echoes(slots, None, None, narrow, None, casts, probes, picked)
     rows, place, casts_more = _wide_rows(light, scene, beams, wide_beams, part, probes)
@@ -248,7 +248,7 @@ def _wide_rows(
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
     count, slots = len(wide_beams), light.sub_rays.count
-    numbers = (dr.arange(mi.UInt32, count * each) for each in (MORE_PROBES, SECTORS, 1))
+    numbers = (dr.arange(mi.UInt32, count * each) for each in (MORE_PROBES, SECTORS))
     sizes = room(count * MORE_PROBES), room(count * slots)
     second_look = engine.frozen(_second_look, casts=True)
     rows, place, is_open, traced = second_look(light, scene, beams, wide_beams, *numbers, sizes, part, probes)
@@ -269,7 +269,6 @@ def _second_look(
     wide_beams: Any,
     index: Any,
     sector: Any,
-    order: Any,
     sizes: tuple[int, int],
     part: Any,
     probes: ProbeRows,
@@ -277,7 +276,7 @@ def _second_look(
     """Slots of wide beams, each beam's place among them or NOTHING, which eighths are open, and how many rays it took.
 
     Wide beams are mixed, where their probes disagree, or spread, where their one plane reaches over much range. Only in
-    mixed ones are more probes traced. `index` numbers those, `sector` the eighths of all, `order` the beams.
+    mixed ones are more probes traced. `index` numbers those, `sector` the eighths of all.
     """
     engine = running_engine()
     dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
@@ -294,6 +293,7 @@ def _second_look(
     dr.scatter(words, echo_bits(engine, seen.echo), number * slots + sub_ray)
     more = ProbeRows.of(engine, seen.echo, seen.normal, seen.point, index=index, size=sizes[0])
     place = dr.full(mi.UInt32, NOTHING, beams.count)
+    order = dr.arange(mi.UInt32, dr.width(wide_beams))
     dr.scatter(place, order, wide_beams)
 
     def copy(k: Any) -> Any:

@@ -113,6 +113,7 @@ class Block:
         return bool(known and self.count[0] <= self.held)
 
 
+@kernel_tree
 @dataclass
 class SpecularBeams:
     """Numbers of the beams that met glass, water or a mirror, by how many rows their echoes have.
@@ -121,19 +122,29 @@ class SpecularBeams:
     """
 
     narrow: Any
+    """Those of one row, or all where all beams have as many; None for none, since recorded functions take no less."""
     wide: Any
+    """Those of many rows; None for none."""
+    first_wide: Any
+    """How many narrow ones there are."""
 
-    def all(self, engine: Engine) -> Any:
-        """Both, the narrow ones first."""
-        dr, mi = engine.dr, engine.mi
-        if len(self.narrow) == 0 or len(self.wide) == 0:
-            return self.wide if len(self.narrow) == 0 else self.narrow
-        # Dr.Jit's own way to join arrays compiles a kernel for every length.
-        joined = dr.empty(mi.UInt32, len(self.narrow) + len(self.wide))
-        dr.scatter(joined, self.narrow, dr.arange(mi.UInt32, len(self.narrow)))
-        dr.scatter(joined, self.wide, dr.arange(mi.UInt32, len(self.wide)) + engine.whole(len(self.narrow)))
-        dr.eval(joined)
-        return joined
+    @classmethod
+    def of(cls, engine: Engine, narrow: Any, wide: Any = None) -> SpecularBeams:
+        """Of arrays that may be empty."""
+        narrow, wide = (numbers if numbers is not None and len(numbers) else None for numbers in (narrow, wide))
+        return cls(narrow, wide, engine.whole(0 if narrow is None else len(narrow)))
+
+    def __len__(self) -> int:
+        return sum(len(numbers) for numbers in (self.narrow, self.wide) if numbers is not None)
+
+    def at(self, place: Any) -> Any:
+        """Beam numbers by their place, the narrow ones first."""
+        dr, mi = running_engine().dr, running_engine().mi
+        if self.narrow is None or self.wide is None:
+            return dr.gather(mi.UInt32, self.wide if self.narrow is None else self.narrow, place)
+        is_wide = place >= self.first_wide
+        narrow = dr.gather(mi.UInt32, self.narrow, place, ~is_wide)
+        return dr.select(is_wide, dr.gather(mi.UInt32, self.wide, place - self.first_wide, is_wide), narrow)
 
 
 @kernel_tree

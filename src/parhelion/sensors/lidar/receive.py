@@ -49,8 +49,7 @@ def receive(engine: Engine, reception: Reception, echoes: Echoes, behind: Behind
     count, most = reception.beams.count, reception.detector.registers
     numbers = engine.counting(count), engine.counting(count * most), engine.whole(shots.count), shots.place
     surfaces = echoes.narrow, echoes.wide, echoes.wide_beams, echoes.wide_place
-    first = None if behind is None or behind.narrow is None else engine.whole(len(behind.narrow))
-    return engine.frozen(_receive)(reception, numbers, *surfaces, echoes.slots, behind, first)
+    return engine.frozen(_receive)(reception, numbers, *surfaces, echoes.slots, behind)
 
 
 def _receive(
@@ -62,11 +61,10 @@ def _receive(
     wide_place: Any,
     slots: int,
     behind: Behind | None,
-    first: Any,
 ) -> Returns:
     """Recorded once: all that changes from scan to scan is an argument.
 
-    `numbers` are those of `Returns.of`; `first` is how many narrow beams see behind a surface.
+    `numbers` are those of `Returns.of`.
     """
     engine = running_engine()
     dr, mi, everyone = engine.dr, engine.mi, numbers[0]
@@ -85,11 +83,12 @@ def _receive(
         again([Block(wide, dr.arange(mi.UInt32, dr.width(wide_beams)) * slots, mi.UInt32(slots))], wide_beams)
     if behind is not None:
         # With narrow beams alone there are no wide rows to look for; fixed sampling has wide ones alone, in order.
-        sorts = [(behind.narrow, wide if narrow is None else None, None), (behind.wide, wide, first)]
+        some = behind.beams
+        sorts = [(some.narrow, wide if narrow is None else None, 0), (some.wide, wide, some.first_wide)]
         for beam, their_wide, before in sorts:
             if beam is not None:
                 blocks = Echoes(slots, their_wide, None, narrow, wide_place, []).blocks(engine, beam)
-                number = dr.arange(mi.UInt32, dr.width(beam)) + (0 if before is None else before)
+                number = dr.arange(mi.UInt32, dr.width(beam)) + before
                 blocks.append(Block(behind.rows, number * SPECULAR_ROWS, mi.UInt32(SPECULAR_ROWS), held=SPECULAR_ROWS))
                 again(blocks, beam)
     return Returns.of(engine, rows, reception.beams.count, *numbers)

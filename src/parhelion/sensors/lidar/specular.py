@@ -18,7 +18,7 @@ from parhelion.rays.device import kernel_tree, room
 from parhelion.rays.recordable import SceneArrays
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.beam import PROBES
-from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, Echo, Echoes, EchoRows, choose
+from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, Echo, Echoes, EchoRows, SpecularBeams, choose
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
 from parhelion.sensors.lidar.illuminate import Reflection
 
@@ -62,12 +62,9 @@ class _Path:
 class Behind:
     """What beams see behind specular surfaces and in them."""
 
+    beams: SpecularBeams
     rows: EchoRows
-    """ROWS rows for each of those beams, the narrow ones first."""
-    narrow: Any
-    """Numbers of the beams whose other echoes are one row, or all where all beams have as many rows; None for none."""
-    wide: Any
-    """Numbers of the others; None for none."""
+    """ROWS rows for each of those beams."""
 
 
 def trace_specular(
@@ -76,24 +73,19 @@ def trace_specular(
     """What the beams that met a specular surface see through and in it, and how many rays it took (on the device)."""
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
-    if echoes.specular is None:
-        some = narrow = dr.compress(specular_beams(light, echoes, beams))
-        wide = None
-    else:
-        narrow, wide = echoes.specular.narrow, echoes.specular.wide
-        some = echoes.specular.all(engine)
-    if len(some) == 0:
+    some = echoes.specular
+    if some is None:
+        some = SpecularBeams.of(engine, dr.compress(specular_beams(light, echoes, beams)))
+    count = len(some)
+    if count == 0:
         return None, None
-    index = dr.arange(mi.UInt32, len(some) * ROWS)
-    straight = engine.whole(len(some) * FOLLOWED)
     # What was found of the surfaces is all that is read of the echoes, whose other arrays would only be looked at.
-    first = Echoes(
-        echoes.slots, None if echoes.probes is not None else echoes.wide, None, None, None, [], echoes.probes
-    )
+    traced = None if echoes.probes is not None else echoes.wide
+    met = Echoes(echoes.slots, traced, None, None, None, [], echoes.probes)
+    index, straight = dr.arange(mi.UInt32, count * ROWS), engine.whole(count * FOLLOWED)
     follow = engine.frozen(_follow_paths, casts=True)
-    rows, casts = follow(light, scene, first, beams, some, index, straight, room(len(some) * ROWS), bounces)
-    # Recorded functions take no empty arrays.
-    return Behind(rows, narrow if len(narrow) else None, wide if wide is not None and len(wide) else None), casts
+    rows, casts = follow(light, scene, met, beams, some, index, straight, room(count * ROWS), bounces)
+    return Behind(some, rows), casts
 
 
 def _follow_paths(
@@ -101,7 +93,7 @@ def _follow_paths(
     scene: SceneArrays,
     echoes: Echoes,
     beams: Beams,
-    some: Any,
+    some: SpecularBeams,
     index: Any,
     straight: Any,
     size: int,
@@ -115,7 +107,7 @@ def _follow_paths(
     path = dr.select(mirrored, index - straight, index)
     row = path // FOLLOWED
     which = path - row * FOLLOWED
-    beam = dr.gather(mi.UInt32, some, row)
+    beam = some.at(row)
     probe, weight, met = _chosen_probe(light, echoes, beam, is_last=which == 1)
     frame = beams.frame(engine, beam)
     offset, direction = light.sub_rays.ray(frame, probe)
