@@ -37,8 +37,8 @@ def random_rays(seed: int, shift: np.ndarray | float = 0.0, n: int = 500, times:
     )
 
 
-def agree(scene: SceneGeometry, rays: Rays, tolerance: float = 2e-4) -> None:
-    fast, slow = RayScene(scene).cast(rays), ReferenceScene(scene).cast(rays)
+def agree(scene: SceneGeometry, rays: Rays, tolerance: float = 2e-4, *, coherent: bool = False) -> None:
+    fast, slow = RayScene(scene).cast(rays, coherent=coherent), ReferenceScene(scene).cast(rays)
     # A ray through an edge may be given to either neighbour, or slip past a silhouette edge in one precision only:
     # nudge such rays out of the comparison by asking the reference about slightly turned copies.
     sure = np.ones(len(rays), bool)
@@ -117,8 +117,8 @@ def test_range_limit(engine: type) -> None:
 
 
 @settings(max_examples=8, deadline=None)
-@given(st.integers(0, 10_000))
-def test_moving_bodies_at_each_rays_own_time(seed: int) -> None:
+@given(st.integers(0, 10_000), st.booleans())
+def test_moving_bodies_at_each_rays_own_time(seed: int, coherent: bool) -> None:
     rng = np.random.default_rng(seed)
     scene = random_scene(seed, count=5)
     actors = [
@@ -133,7 +133,8 @@ def test_moving_bodies_at_each_rays_own_time(seed: int) -> None:
     ]  # fmt: skip
     rays = random_rays(seed, n=800)
     times = 5.0 + rng.uniform(0, 0.1, len(rays))
-    agree(SceneGeometry(scene.static, actors), Rays.of(rays.origin, rays.direction, times), tolerance=1e-3)
+    timed = Rays.of(rays.origin, rays.direction, times)
+    agree(SceneGeometry(scene.static, actors), timed, tolerance=1e-3, coherent=coherent)
 
 
 def test_a_ray_that_starts_inside_a_body_sees_it_from_within() -> None:
@@ -163,6 +164,36 @@ def test_rays_in_rows_and_along_axes_hit_what_they_must(coherent: bool, turn_deg
             np.concatenate([room.part, furniture.part + 1]),
         )
     )
+    rays = rows_of_rays(turn_deg)
+    fast, slow = RayScene(scene).cast(rays, coherent=coherent), ReferenceScene(scene).cast(rays)
+    # The room is closed: every ray ends, and at the right distance but for those that graze an edge.
+    assert fast.found.all()
+    assert np.mean(np.abs(fast.range - slow.range) < 1e-3) > 0.999
+
+
+@pytest.mark.parametrize("coherent", [False, True])
+@pytest.mark.parametrize("body_turn_deg", [0.0, 90.0, 30.0])
+def test_rays_in_rows_and_along_axes_hit_bodies(coherent: bool, body_turn_deg: float) -> None:
+    """The same of bodies that are carried to another place and turned to be cast at."""
+    rng = np.random.default_rng(4)
+    room = boxes(np.zeros((1, 3)), np.array([[40.0, 25.0, 6.0]]))
+    actors = [
+        MovingTriangles(
+            boxes(np.zeros((1, 3)), rng.uniform(0.5, 2.0, (1, 3))),
+            ConstantTwist(Pose(rng.uniform([-15, -10, -2], [15, 10, 2]), rpy_deg=(0.0, 0.0, body_turn_deg))),
+        )
+        for _ in range(25)
+    ]
+    # One around the sensor, seen along its axes.
+    actors.append(MovingTriangles(room, ConstantTwist(Pose((2.0, 1.0, 0.0), rpy_deg=(0.0, 0.0, body_turn_deg)))))
+    scene, rays = SceneGeometry(Triangles.empty(), actors), rows_of_rays(0.0)
+    fast, slow = RayScene(scene).cast(rays, coherent=coherent), ReferenceScene(scene).cast(rays)
+    assert fast.found.all()
+    assert np.mean(np.abs(fast.range - slow.range) < 1e-3) > 0.999
+    assert np.count_nonzero(slow.actor < 25) > 500
+
+
+def rows_of_rays(turn_deg: float) -> Rays:
     azimuth = np.radians(np.arange(0, 360, 0.25) + turn_deg)
     rings = []
     for elevation in np.radians([-15.0, -3.0, 0.0, 1.0, 12.0]):
@@ -171,11 +202,7 @@ def test_rays_in_rows_and_along_axes_hit_what_they_must(coherent: bool, turn_deg
         rings.append(np.stack([level * np.cos(azimuth), level * np.sin(azimuth), height], axis=1))
     direction = np.concatenate(rings)
     direction[np.abs(direction) < 1e-12] = 0.0
-    rays = Rays.of([0.013, 0.017, 0.011], direction)
-    fast, slow = RayScene(scene).cast(rays, coherent=coherent), ReferenceScene(scene).cast(rays)
-    # The room is closed: every ray ends, and at the right distance but for those that graze an edge.
-    assert fast.found.all()
-    assert np.mean(np.abs(fast.range - slow.range) < 1e-3) > 0.999
+    return Rays.of([0.013, 0.017, 0.011], direction)
 
 
 def test_an_actor_without_area_is_refused() -> None:

@@ -12,7 +12,7 @@ from parhelion.core.arrays import namespace
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import engine
 from parhelion.rays.geometry import MovingTriangles, SceneGeometry, Triangles
-from parhelion.rays.moving import Atlas, MovingScene, rotate, triangle_scene
+from parhelion.rays.moving import Atlas, MovingScene, off_planes, rotate, triangle_scene
 from parhelion.rays.recordable import CoveredScene, SceneArrays, addresses
 from parhelion.rays.records import Hits, Rays
 from parhelion.rays.surface import SurfaceScene
@@ -158,8 +158,7 @@ class RayScene:
         """
         dr, mi = self.engine.dr, self.engine.mi
         active = mi.Bool(active)
-        # Packets with a ray exactly along a coordinate plane miss what they should hit; 1e-7 rad off, they do not.
-        direction = dr.select(dr.abs(direction) < 1e-7, 1e-7, direction)
+        direction = off_planes(dr, direction)
         limit = namespace(direction).minimum(mi.Float(limit), self.farthest)
         t, triangle, actor = mi.Float(limit), mi.UInt32(NOTHING), None
         u, v = mi.Float(0.0), mi.Float(0.0)
