@@ -129,8 +129,8 @@ def _or_traced(function: Callable[..., _Result], recorded: Callable[..., _Result
 
 
 def room(rows: int) -> int:
-    """Memory for this many rows and up to an eighth more, so that recordings can be used again for nearly as many."""
-    step = max(1024, 1 << max(0, rows.bit_length() - 4))
+    """Memory for this many rows and up to a quarter more, so that recordings can be used again for nearly as many."""
+    step = 1 << max(8, rows.bit_length() - 3)
     return -(-rows // step) * step
 
 

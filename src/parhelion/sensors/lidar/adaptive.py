@@ -247,11 +247,10 @@ def _wide_rows(
     """All slots of the wide beams, the place of each beam among them, and how many rays it took (on the device)."""
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
-    count, slots = len(wide_beams), light.sub_rays.count
+    count = len(wide_beams)
     numbers = (dr.arange(mi.UInt32, count * each) for each in (MORE_PROBES, SECTORS))
-    sizes = room(count * MORE_PROBES), room(count * slots)
     second_look = engine.frozen(_second_look, casts=True)
-    rows, place, is_open, traced = second_look(light, scene, beams, wide_beams, *numbers, sizes, part, probes)
+    rows, place, is_open, traced = second_look(light, scene, beams, wide_beams, *numbers, room(count), part, probes)
     left, casts = dr.compress(is_open), [traced]
     if len(left):
         members = light.sub_rays.sector_size
@@ -269,18 +268,19 @@ def _second_look(
     wide_beams: Any,
     index: Any,
     sector: Any,
-    sizes: tuple[int, int],
+    size: int,
     part: Any,
     probes: ProbeRows,
 ) -> tuple[EchoRows, Any, Any, Any]:
     """Slots of wide beams, each beam's place among them or NOTHING, which eighths are open, and how many rays it took.
 
     Wide beams are mixed, where their probes disagree, or spread, where their one plane reaches over much range. Only in
-    mixed ones are more probes traced. `index` numbers those, `sector` the eighths of all.
+    mixed ones are more probes traced. `index` numbers those, `sector` the eighths of all;
+    there is memory for `size` beams.
     """
     engine = running_engine()
     dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
-    words = dr.empty(mi.UInt32, 4 * sizes[1])
+    words = dr.empty(mi.UInt32, 4 * size * slots)
     number = index // MORE_PROBES
     beam, sub_ray = dr.gather(mi.UInt32, wide_beams, number), PROBES + index - number * MORE_PROBES
     whole, frame = dr.gather(mi.UInt32, part, beam), beams.frame(engine, beam)
@@ -291,7 +291,7 @@ def _second_look(
     offset, direction = light.sub_rays.ray(frame, sub_ray)
     seen = traced.where(mixed, Probe(echo, plane.normal, dr.fma(direction, echo.range, offset)))
     dr.scatter(words, echo_bits(engine, seen.echo), number * slots + sub_ray)
-    more = ProbeRows.of(engine, seen.echo, seen.normal, seen.point, index=index, size=sizes[0])
+    more = ProbeRows.of(engine, seen.echo, seen.normal, seen.point, index=index, size=size * MORE_PROBES)
     place = dr.full(mi.UInt32, NOTHING, beams.count)
     order = dr.arange(mi.UInt32, dr.width(wide_beams))
     dr.scatter(place, order, wide_beams)

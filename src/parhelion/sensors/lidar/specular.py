@@ -84,7 +84,7 @@ def trace_specular(
     met = Echoes(echoes.slots, traced, None, None, None, [], echoes.probes)
     index, straight = dr.arange(mi.UInt32, count * ROWS), engine.whole(count * FOLLOWED)
     follow = engine.frozen(_follow_paths, casts=True)
-    rows, casts = follow(light, scene, met, beams, some, index, straight, room(count * ROWS), bounces)
+    rows, casts = follow(light, scene, met, beams, some, index, straight, room(count), bounces)
     return Behind(some, rows), casts
 
 
@@ -99,7 +99,10 @@ def _follow_paths(
     size: int,
     bounces: int,
 ) -> tuple[EchoRows, Any]:
-    """Echoes at the ends of the paths with these numbers, of which so many go straight through, and rays it took."""
+    """Echoes at the ends of the paths with these numbers, of which so many go straight through, and rays it took.
+
+    There is memory for `size` beams.
+    """
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
     # All paths that go through, then all that are mirrored: rays that run together are traced together.
@@ -117,7 +120,7 @@ def _follow_paths(
     # The first surface was traced for both paths of a probe, and is counted once.
     casts = dr.select(mirrored, 0, casts) + steps
     place = row * ROWS + dr.select(mirrored, which + FOLLOWED, which)
-    return EchoRows.of(engine, echo, casts, index=place, size=size), dr.sum(casts)
+    return EchoRows.of(engine, echo, casts, index=place, size=size * ROWS), dr.sum(casts)
 
 
 def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Any:
