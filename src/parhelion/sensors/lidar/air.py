@@ -139,7 +139,7 @@ def integrate(
     """
     dr, mi = engine.dr, engine.mi
     count = beams.count // group
-    rows = dr.zeros(mi.Float, 2 * STEPS * count)
+    rows = dr.empty(mi.Float, 2 * STEPS * count)  # each of them is written
     number = dr.arange(mi.UInt32, count)
     found = engine.frozen(_integrate)(beams, group, number, fields, max_range, watched, other_extinction, rows)
     return DepthTable(group, max_range, lucky, rows, found)
