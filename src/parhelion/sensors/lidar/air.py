@@ -106,7 +106,7 @@ class DepthTable:
     """Whether the depth counts with each pulse's luck."""
     rows: Any
     """Depth at the start of each step, and what the step adds."""
-    densest: tuple[Any, Any] | None
+    densest: Any
     """Largest density factor times T^2 / range^2 along each group, and the range where it is; None if not wanted."""
 
     def at(self, frame: BeamFrame, range_m: Any) -> Any:
@@ -154,7 +154,7 @@ def _integrate(
     watched: int | None,
     other: Any,
     rows: Any,
-) -> tuple[Any, Any] | None:
+) -> Any:
     """Fill the rows of a table; what was watched."""
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
@@ -182,8 +182,9 @@ def _integrate(
     if watched is None:
         dr.eval(rows)
         return None
-    dr.eval(rows, best, where)
-    return best, where
+    densest = dr.ravel(mi.Vector2f(best, where))
+    dr.eval(rows, densest)
+    return densest
 
 
 _NEAR_M = 3.0

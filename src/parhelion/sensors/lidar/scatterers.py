@@ -50,7 +50,7 @@ class SoftEcho:
     power: Any
     """At the peak, in units of P_min."""
     ranges: Any
-    """Ranges of the echo at even steps of probability."""
+    """Range of the echo at the start of each even step of probability, and how far the step reaches [m]."""
     steps: int
     far_gain: Any
     """Power of an echo from farther away, per density factor times T^2 / range^2."""
@@ -279,13 +279,13 @@ def _soft_echo(engine: Engine, soft: SoftEcho, frame: BeamFrame, shot: Any, key:
     a, b, u, _ = words(key, shot, _SOFT_DRAW)
     place = to_unit(u) * float(soft.steps)
     step = mi.UInt32(place)
-    low, high = (dr.gather(mi.Float, soft.ranges, step + k) for k in (0, 1))
-    range_m, power = low + (place - mi.Float(step)) * (high - low), mi.Float(soft.power)
+    low, wide = dr.gather(mi.Vector2f, soft.ranges, step)
+    range_m, power = dr.fma(place - mi.Float(step), wide, low), mi.Float(soft.power)
     if soft.field is not None:
         power = power * soft.field.factor(frame, soft.peak_m)
     if soft.table is not None and soft.table.densest is not None:
         group = frame.beam // soft.table.group
-        best, where = (dr.gather(mi.Float, values, group) for values in soft.table.densest)
+        best, where = dr.gather(mi.Vector2f, soft.table.densest, group)
         farther = best * soft.far_gain > power
         range_m = dr.select(farther, where, range_m)
         power = dr.select(farther, best * soft.far_gain, power)

@@ -237,7 +237,8 @@ class WeatherOnDevice:
             if len(self._soft) >= 64:
                 self._soft.pop(next(iter(self._soft)))
             peak_m, power, ranges = self._soft_curve(*key)
-            self._soft[key] = peak_m, power, self.engine.table(ranges)
+            steps = np.stack([ranges[:-1], np.diff(ranges)], axis=1)
+            self._soft[key] = peak_m, power, self.engine.table(steps)
         peak_m, power, ranges = self._soft[key]
         if power * (1.0 + 5.0 * SOFT_DEVIATION) * (1.0 if field is None else _DENSEST_FACTOR) < self.floor:
             return None
