@@ -49,7 +49,7 @@ def _measure(
             {
                 "poses": size,
                 "scans/s": size / best,
-                "time a scan": type(share)(*(value / size for value in (share.best, share.low, share.high))),
+                "time a scan": share.times(1.0 / size),
                 "M beams/s": beams / best / 1e6,
                 "M casts/s": casts / best / 1e6,
                 "M sub-rays/s": sub_rays_per_s / 1e6,

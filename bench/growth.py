@@ -140,7 +140,7 @@ def _by_rays(settings: Settings, counts: tuple[int, ...]) -> Table:
                 "rays": count,
                 "ms": 1e3 * times[str(count)].best,
                 "M rays/s": count / times[str(count)].best / 1e6,
-                "time a ray": type(share)(*(value * most / count for value in (share.best, share.low, share.high))),
+                "time a ray": share.times(most / count),
             }
         )
     return table

@@ -27,7 +27,7 @@ class Goal:
 
     def verdict(self, measured: float | Ratio) -> str:
         """The goal in words, and whether it was met; of ratios, 'unclear' where noise reaches across the goal."""
-        figures = (measured.best, measured.low, measured.high) if isinstance(measured, Ratio) else (measured,)
+        figures = (measured.middle, measured.low, measured.high) if isinstance(measured, Ratio) else (measured,)
         answers = {self.met(figure) for figure in figures}
         word = "unclear" if len(answers) > 1 else "met" if answers.pop() else "MISSED"
         return f"{'≥' if self.bound == 'at least' else '≤'} {self.value:g}{self.unit}: {word}"

@@ -1,4 +1,4 @@
-"""Fair timing on a noisy machine: contenders take turns, and the best of several rounds counts."""
+"""Fair timing on a noisy machine: contenders take turns, and are compared round by round."""
 
 from __future__ import annotations
 
@@ -23,28 +23,38 @@ class Times:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How much longer one contender takes than another."""
+    """How much longer one contender takes than another, from the rounds that both took part in.
 
-    best: float
-    """Ratio of the best times."""
+    A machine that others use, too, has phases of some seconds, of which one may be a fifth slower than the next: best
+    times may come from different phases, while the two of a round lie side by side.
+    """
+
+    middle: float
+    """Median of the ratios of single rounds."""
     low: float
-    """Lower quartile of the ratios of single rounds: how far noise reaches."""
+    """Lower quartile of them: how far noise reaches."""
     high: float
     """Upper quartile."""
+    best: float
+    """Ratio of the best times."""
 
     def __str__(self) -> str:
-        return f"{self.best:.2f} ({self.low:.2f}–{self.high:.2f})"
+        return f"{self.middle:.2f} ({self.low:.2f}–{self.high:.2f})"
+
+    def times(self, factor: float) -> Ratio:
+        """The same in another unit."""
+        return Ratio(*(factor * value for value in (self.middle, self.low, self.high, self.best)))
 
     def inverse(self) -> Ratio:
         """The same comparison seen from the other side."""
-        return Ratio(1.0 / self.best, 1.0 / self.high, 1.0 / self.low)
+        return Ratio(1.0 / self.middle, 1.0 / self.high, 1.0 / self.low, 1.0 / self.best)
 
 
 def ratio(longer: Times, shorter: Times) -> Ratio:
     """How many times longer the first takes, from times that were taken in turns."""
     pairs = [a / b for a, b in zip(longer.seconds, shorter.seconds, strict=True)]
-    low, _, high = statistics.quantiles(pairs, n=4) if len(pairs) > 1 else (pairs[0],) * 3
-    return Ratio(longer.best / shorter.best, low, high)
+    low, middle, high = statistics.quantiles(pairs, n=4) if len(pairs) > 1 else (pairs[0],) * 3
+    return Ratio(middle, low, high, longer.best / shorter.best)
 
 
 def take_turns(
