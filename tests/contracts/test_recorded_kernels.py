@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 
 import parhelion as ph
+from parhelion.rays import device
 from parhelion.rays.device import engine, room
 from parhelion.rays.scene import RayScene
 from parhelion.sensors.check import same_bits
@@ -212,3 +215,51 @@ def test_counting_is_kept_but_not_without_end() -> None:
     for count in range(3_000_000, 3_000_005):
         running.counting(count)
     assert sum(running._counting) <= 8_000_000
+
+
+_GARBAGE = """
+import gc
+import numpy as np
+from parhelion.rays.device import engine
+
+class Loop: pass
+
+def recorded(values):
+    gc.set_threshold(10, 1, 1)
+    many = [[] for _ in range(2000)]  # new containers: what makes Python look for garbage
+    return 2.0 * values + len(many)
+
+def main():
+    running = engine()
+    gc.set_threshold(100_000, 100, 100)
+    for _ in range(50):
+        one = Loop()
+        one.itself, one.table = one, running.table(np.zeros(1000, np.float32))
+    print(running.frozen(recorded)(running.mi.Float([1.0, 2.0])).numpy(), gc.isenabled())
+
+main()
+"""
+
+
+def test_garbage_is_not_collected_while_a_recording_is_made() -> None:
+    """Dr.Jit ends the process where a table that borrows NumPy's memory is freed meanwhile."""
+    found = subprocess.run([sys.executable, "-c", _GARBAGE], capture_output=True, text=True, timeout=120)
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.split() == ["[2002.", "2004.]", "True"]
+
+
+def test_garbage_collection_goes_on_after_the_last_recording_of_all_threads() -> None:
+    held = device._GarbageKept()
+    gc.enable()
+    with held:
+        with held:
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        with held:
+            pass
+        assert not gc.isenabled(), "it was off before"
+    finally:
+        gc.enable()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
@@ -42,7 +44,7 @@ class Engine:
     _numbers: dict[float, Any] = field(default_factory=dict, compare=False, repr=False)
     _wholes: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
     _counting: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
-    _frozen: dict[Callable[..., Any], Callable[..., Any]] = field(default_factory=dict, compare=False, repr=False)
+    _frozen: dict[Callable[..., Any], Recorded] = field(default_factory=dict, compare=False, repr=False)
 
     def number(self, value: float) -> Any:
         """A number that kernels read from memory, so that another value needs no other kernel; kept for the next."""
@@ -76,10 +78,8 @@ class Engine:
         made = self._frozen.get(function)
         if made is None:
             # A function may see many kinds of sensors and weathers; forgetting the oldest costs only time.
-            made = self.dr.freeze(function, limit=256, warn_after=1 << 30)
-            if casts:
-                made = _or_traced(function, made)
-            self._frozen[function] = made
+            recorded = self.dr.freeze(function, limit=256, warn_after=1 << 30)
+            made = self._frozen[function] = Recorded(function, recorded, casts=casts)
         return made
 
     def counting(self, count: int) -> Any:
@@ -107,25 +107,55 @@ class Engine:
         return self.mi.Float(aligned) if floats else self.mi.UInt32(aligned)
 
 
-def _or_traced(function: Callable[..., _Result], recorded: Callable[..., _Result]) -> Callable[..., _Result]:
-    """The recorded function, or the plain one from the first time on that a cast in it could not be recorded.
+class Recorded:
+    """A function that is recorded at its first call; see `Engine.frozen`."""
 
-    What a recorded cast needs to be told is not written down anywhere, and may be more in another Mitsuba.
-    """
-    works = True
+    def __init__(self, function: Callable[..., Any], recorded: Any, *, casts: bool) -> None:
+        self._function, self._recorded, self._casts, self._works = function, recorded, casts, True
 
-    def run(*args: Any) -> _Result:
-        nonlocal works
-        if works:
+    @property
+    def n_recordings(self) -> int:
+        """How often it was recorded."""
+        return int(self._recorded.n_recordings)
+
+    def __call__(self, *args: Any) -> Any:
+        if not self._works:
+            return self._function(*args)
+        with _garbage_kept:
             try:
-                return recorded(*args)
+                return self._recorded(*args)
             except RuntimeError as error:
-                if "not specified as an input" not in f"{error} {error.__cause__}":
+                # What a recorded cast needs to be told is written down nowhere, and may be more in another Mitsuba.
+                if not self._casts or "not specified as an input" not in f"{error} {error.__cause__}":
                     raise
-                works = False
-        return function(*args)
+                self._works = False
+        return self._function(*args)
 
-    return run
+
+class _GarbageKept:
+    """Holds Python's garbage collection back, in as many threads and as deep as it is entered.
+
+    Dr.Jit 1.5 ends the process where memory that it borrowed from NumPy is freed while a recording is made.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._depth, self._was_on = Lock(), 0, False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._depth == 0:
+                self._was_on = gc.isenabled()
+                gc.disable()
+            self._depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._depth -= 1
+            if self._depth == 0 and self._was_on:
+                gc.enable()
+
+
+_garbage_kept = _GarbageKept()
 
 
 def room(rows: int) -> int:
