@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import re
@@ -9,6 +10,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -22,6 +24,9 @@ _Tree = TypeVar("_Tree")
 
 # Numbers that are kept by counting to them once, of 4 bytes each.
 _MOST_COUNTED = 8_000_000
+# Rows of a kernel that a thread takes at a time. Of Dr.Jit's own 16384 a scan makes few pieces, some of which take much
+# longer than others: at the end of each kernel, threads wait for the last.
+_ROWS_AT_A_TIME = 2048
 DEVICES = ("auto", "cpu", "cuda")
 _VARIANT = {"cpu": "llvm_ad_rgb", "cuda": "cuda_ad_rgb"}
 
@@ -212,7 +217,21 @@ def engine() -> Engine:
         if not (threads.isdecimal() and 1 <= int(threads) <= 4096):
             raise ConfigError(f"PARHELION_THREADS: must be a whole number from 1 to 4096, got {threads!r}")
         dr.set_thread_count(int(threads))
+    if device == "cpu":
+        _share_work_evenly(dr)
     return Engine(mi, dr, device)
+
+
+def _share_work_evenly(dr: Any) -> None:
+    """Cut kernels into smaller pieces for the threads. Results are the same, and where it cannot be done, only slower.
+
+    Dr.Jit's library offers this to C++ alone, by the name that Linux compilers give it.
+    """
+    for file in Path(dr.__file__).parent.glob("libdrjit-core.so*"):
+        set_size = getattr(ctypes.CDLL(str(file)), "_Z23jit_llvm_set_block_sizej", None)
+        if set_size is not None:
+            set_size.argtypes, set_size.restype = [ctypes.c_uint32], None
+            set_size(_ROWS_AT_A_TIME)
 
 
 def _missing(error: BaseException) -> MissingDependencyError:
