@@ -255,9 +255,9 @@ def _wide_rows(
     if len(left):
         members = light.sub_rays.sector_size
         index = dr.arange(mi.UInt32, len(left) * members)
-        echo, row, found, traced = engine.frozen(_third_look, casts=True)(light, scene, beams, wide_beams, left, index)
-        rows.put(row, echo, found)
-        casts.append(traced)
+        echo, row, found = engine.frozen(_third_look, casts=True)(light, scene, beams, wide_beams, left, index)
+        rows.put(row, echo, True if found is None else found)
+        casts.append(len(index) if found is None else dr.count(found))
     return rows, place, casts
 
 
@@ -295,21 +295,22 @@ def _second_look(
     place = dr.full(mi.UInt32, NOTHING, beams.count)
     order = dr.arange(mi.UInt32, dr.width(wide_beams))
     dr.scatter(place, order, wide_beams)
+    probed = dr.gather(mi.UInt32, part, wide_beams) == DISAGREE
 
     def copy(k: Any) -> Any:
         dr.scatter(words, echo_bits(engine, probes.echoes.at(wide_beams * PROBES + k)), order * slots + k)
         return (k + 1,)
 
     dr.while_loop((mi.UInt32(0),), lambda k: k < PROBES, copy)
-    dr.eval(place, words)
+    dr.eval(place, words, probed)
     is_open = _fill(light, beams, sector, wide_beams, probes, more, words)
-    return EchoRows(words), place, is_open, dr.sum(dr.select(mixed, mi.UInt32(1), 0))
+    return EchoRows(words), place, is_open, dr.sum(dr.select(probed, mi.UInt32(MORE_PROBES), 0))
 
 
 def _third_look(
     light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Any, left: Any, index: Any
-) -> tuple[Echo, Any, Any, Any]:
-    """Echoes of the sub-rays in eighths that are still open, their rows, which of those there are, and how many."""
+) -> tuple[Echo, Any, Any]:
+    """Echoes of the sub-rays in eighths that are still open, their rows, and which of those there are (None for all)."""
     engine = running_engine()
     dr, mi, sub_rays = engine.dr, engine.mi, light.sub_rays
     number = index // sub_rays.sector_size
@@ -317,13 +318,14 @@ def _third_look(
     row = sector // SECTORS
     place = (sector - row * SECTORS) * sub_rays.sector_size + index - number * sub_rays.sector_size
     sub_ray = dr.gather(mi.UInt32, sub_rays.sector_members, place)
-    found = sub_ray != NOTHING
-    sub_ray = dr.select(found, sub_ray, 0)
+    found = None if sub_rays.sectors_are_even else sub_ray != NOTHING
+    if found is not None:
+        sub_ray = dr.select(found, sub_ray, 0)
     frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
-    echo, _, _ = light.trace(scene, frame, sub_ray, found)
+    echo, _, _ = light.trace(scene, frame, sub_ray, True if found is None else found)
     row = row * sub_rays.count + sub_ray
     dr.eval(echo, row, found)
-    return echo, row, found, dr.sum(dr.select(found, mi.UInt32(1), 0))
+    return echo, row, found
 
 
 def _fill(

@@ -25,7 +25,7 @@ from parhelion.sensors.lidar.noise import background_noise_factor
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.receive import Reception, receive
 from parhelion.sensors.lidar.receiver import Detector
-from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S, Reporter, collect, scans_of
+from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S, PointsExpected, Reporter, collect, scans_of
 from parhelion.sensors.lidar.scatterers import draw_scatterers
 from parhelion.sensors.lidar.specular import trace_specular
 from parhelion.sensors.lidar.target import Target
@@ -85,6 +85,7 @@ class LidarOnDevice:
             max_range=self.optics.max_range,
         )
         self.weather = WeatherOnDevice(engine, config, constant, self.noise_sigma if noise else 0.0)
+        self._expected = PointsExpected()
         self._group: int | None = None
         self._still: tuple[Weather, Medium] | None = None
         self._table: ShotTable | None = None
@@ -237,7 +238,8 @@ class LidarOnDevice:
         if self.bounces and target.surfaces.has_specular:
             behind, more_casts = trace_specular(light, scene, echoes, beams, self.bounces)
         shots = self._upload(table)[0]
-        points = collect(target, receive(self.engine, reception, echoes, behind, shots), beams, shots, self.sun_klx)
+        returns = receive(self.engine, reception, echoes, behind, shots)
+        points = collect(target, returns, beams, shots, self.sun_klx, self._expected)
         # Read only now: to ask the device earlier would be to wait for it.
         specular = 0 if more_casts is None else int(more_casts[0])
         casts = sum(number if isinstance(number, int) else int(number[0]) for number in echoes.casts)

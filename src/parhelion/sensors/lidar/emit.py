@@ -210,6 +210,8 @@ class SubRays:
     """Most sub-rays beside the probes that lie in one eighth of the footprint."""
     sector_members: Any
     """As of `Footprint`."""
+    sectors_are_even: bool
+    """Whether all eighths have as many."""
 
     @classmethod
     def of(cls, engine: Engine, footprint: Footprint) -> SubRays:
@@ -220,7 +222,7 @@ class SubRays:
             len(footprint), float(footprint.weight[0]),
             engine.table(np.concatenate([footprint.slope, footprint.offset], axis=1)),
             None if weights is None else tuple(weights.tolist()),
-            engine.table(footprint.sector_rim), members.shape[1], engine.table(members),
+            engine.table(footprint.sector_rim), members.shape[1], engine.table(members), bool(np.all(members < len(footprint))),
         )  # fmt: skip
 
     def ray(self, frame: BeamFrame, sub_ray: Any) -> tuple[Any, Any]:

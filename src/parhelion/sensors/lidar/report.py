@@ -203,6 +203,8 @@ class Returns:
     """How many returns each of those has."""
     valid: Any
     """Which of their returns there are, beam by beam."""
+    before: Any
+    """How many there are before each."""
 
     @classmethod
     def of(
@@ -217,57 +219,83 @@ class Returns:
         dr.eval(counts, beam)
         row = index // n
         there = dr.gather(mi.Bool, valid, (index - row * n) * count + dr.gather(mi.UInt32, beam, row))
-        dr.eval(there)
-        return cls(rows, beam, counts, there)
+        numbers = dr.select(there, mi.UInt32(1), 0)
+        dr.eval(there, numbers)
+        return cls(rows, beam, counts, there, dr.prefix_sum(numbers))
 
 
-def collect(target: Target, found: Returns, beams: Beams, shots: ShotArrays, sun_klx: Any = None) -> Points:
+class PointsExpected:
+    """How many points there is room for, learnt from earlier launches of as many beams.
+
+    To ask the device for their number would be to wait for it, and to let it wait then for the next kernel. Where room
+    does not suffice, points are looked up once more.
+    """
+
+    def __init__(self) -> None:
+        self._room: dict[int, int] = {}
+
+    def room(self, beams: int, most: int) -> int:
+        """Room for the points of so many beams, which cannot have more than `most`."""
+        return self._room.get(beams, room(most))
+
+    def learn(self, beams: int, points: int, most: int) -> None:
+        """So many there were."""
+        before = self._room.get(beams, room(most))
+        if points > before or points < before // 2 or beams not in self._room:
+            self._room[beams] = room(min(most, points + points // 8 + 1))
+
+
+def collect(
+    target: Target, found: Returns, beams: Beams, shots: ShotArrays, sun_klx: Any, expected: PointsExpected
+) -> Points:
     """Drop what is not valid and look up what was hit: on the device, where it is done in parallel.
 
-    `sun_klx` is the sunlight, for sensors that measure it too.
+    `sun_klx` is the sunlight for sensors that measure it too, else None.
     """
-    engine = target.engine
-    chosen = engine.dr.compress(found.valid)
-    count = len(chosen)
-    if count == 0:
-        returns = np.zeros(beams.count, np.uint8)
-        held = _ORDER if sun_klx is None else (*_ORDER, "near_ir")
-        none = {name: _typed(name, np.zeros(0)) for name in held}
-        return Points(none, np.zeros((0, 3), np.float32), returns)
+    engine, most = target.engine, beams.count * len(found.rows)
     velocity = None if target.scene.moving is None else target.scene.moving.velocity
-    look_up = engine.frozen(_look_up)
-    sizes = beams.count, room(count)
-    values = look_up(target.names, found, beams.shot, shots, velocity, sun_klx, chosen, sizes)
+    tables = target.names, beams.shot, shots.time, shots.ring_column, velocity, sun_klx
+
+    def look_up(room_for: int) -> dict[str, Any]:
+        numbers = engine.counting(most), engine.counting(room_for)
+        return engine.frozen(_look_up)(found, tables, *numbers, (beams.count, room_for))
+
+    room_for = expected.room(beams.count, most)
+    values = look_up(room_for)
     returns = found.counts.numpy().astype(np.uint8)
+    count = int(returns.sum(dtype=np.int64))
+    expected.learn(beams.count, count, most)
+    if count > room_for:
+        values = look_up(expected.room(beams.count, most))
     xyz, *more = (
         values.pop(name).numpy()[: 3 * count].reshape(-1, 3) for name in ("xyz", "velocity") if name in values
     )
     fields = {"velocity": more[0] if more else np.zeros((count, 3), np.float32)}
     for key, value in values.items():
-        fields |= _unpacked(key.split(), value.numpy())
+        fields |= _unpacked(key.split(), value.numpy()[:count])
     order = [name for name in (*_MEASURED, "near_ir", *_ORDER[len(_MEASURED) :]) if name in fields]
     return Points({name: fields[name] for name in order}, xyz, returns)
 
 
 def _look_up(
-    parts: PartNames,
-    found: Returns,
-    shots_of_beams: Any,
-    shots: ShotArrays,
-    velocity: Any,
-    sun_klx: Any,
-    chosen: Any,
-    sizes: tuple[int, int],
+    found: Returns, tables: tuple[PartNames, Any, Any, Any, Any, Any], index: Any, row: Any, sizes: tuple[int, int]
 ) -> dict[str, Any]:
-    """The fields of the returns with these numbers; small ones two or four to a word, so that less is copied.
+    """The fields of all returns that there are; small ones two or four to a word, so that less is copied.
 
-    `sizes` are the number of beams, and of points that there is room for.
+    `index` numbers the returns that there may be, `row` the points that there is room for; `sizes` are the number of
+    beams, and of those points. What comes after the last point means nothing.
     """
     engine = running_engine()
     dr, mi, rows, n = engine.dr, engine.mi, found.rows, len(found.rows)
-    (beams, room_for), row = sizes, chosen // n
-    register = chosen - row * n
-    beam, total = dr.gather(mi.UInt32, found.beam, row), dr.gather(mi.UInt32, found.counts, row)
+    parts, shots_of_beams, times, ring_columns, velocity, sun_klx = tables
+    beams, room_for = sizes
+    chosen = dr.full(mi.UInt32, 0, room_for)
+    dr.scatter(chosen, index, found.before, found.valid & (found.before < room_for))
+    dr.eval(chosen)
+    chosen = dr.gather(mi.UInt32, chosen, row)
+    place_in_order = chosen // n
+    register = chosen - place_in_order * n
+    beam, total = (dr.gather(mi.UInt32, values, place_in_order) for values in (found.beam, found.counts))
     source = register * beams + beam
     shot = dr.gather(mi.UInt32, shots_of_beams, beam)
     number = _counts(engine, _joined(dr, rows, "valid"), beams, beam, n, register)
@@ -277,21 +305,20 @@ def _look_up(
     names = parts.at(part)
     values = {
         **dict(zip(_MEASURED, (measured.x, measured.w, measured.z, measured.y), strict=True)),
-        "time": dr.gather(mi.Float, shots.time, shot),
+        "time": dr.gather(mi.Float, times, shot),
         "shot": shot,
         "instance": names["instance"],
-        "ring column": dr.gather(mi.UInt32, shots.ring_column, shot),
+        "ring column": dr.gather(mi.UInt32, ring_columns, shot),
         "material label": names["material"] | (names["label"] << 16),
         "return_index return_count origin": number | (total << 8) | (origin << 16),
     }
     if sun_klx is not None:
         values["near_ir"] = near_infrared(parts.reflectance(part), sun_klx=sun_klx)
-    index = dr.arange(mi.UInt32, dr.width(chosen))
-    values["xyz"] = in_rows(engine, mi.Vector3f(place.x, place.y, place.z), index, room_for)
+    values["xyz"] = in_rows(engine, mi.Vector3f(place.x, place.y, place.z), row, room_for)
     if velocity is not None:
         moved = actor != NOTHING
         speed = dr.gather(mi.Vector4f, velocity, dr.select(moved, actor, 0), moved)
-        values["velocity"] = in_rows(engine, mi.Vector3f(speed.x, speed.y, speed.z), index, room_for)
+        values["velocity"] = in_rows(engine, mi.Vector3f(speed.x, speed.y, speed.z), row, room_for)
     dr.eval(values)
     return values
 
@@ -315,7 +342,8 @@ def _unpacked(names: list[str], words: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """The fields that travelled in one array of words, lowest bits first."""
     if len(names) == 1:
         return {names[0]: _typed(names[0], words)}
-    lanes = words.view(np.uint16 if len(names) == 2 else np.uint8).reshape(len(words), -1)
+    width = 2 if len(names) == 2 else 4
+    lanes = words.view(f"u{4 // width}").reshape(len(words), width)
     return {name: _typed(name, np.ascontiguousarray(lanes[:, k])) for k, name in enumerate(names)}
 
 
