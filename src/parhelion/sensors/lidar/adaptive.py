@@ -79,12 +79,6 @@ class Probe:
     point: Any
     """Hit point relative to the beam's exit [m]."""
 
-    def where(self, mask: Any, other: Probe) -> Probe:
-        """This one where the mask is set, else the other."""
-        dr = running_engine().dr
-        normal, point = dr.select(mask, self.normal, other.normal), dr.select(mask, self.point, other.point)
-        return Probe(choose(dr, mask, self.echo, other.echo), normal, point)
-
     def same_plane(self, other: Probe) -> Any:
         """Whether the other probe hit the plane that this one hit, on the same part."""
         dr = running_engine().dr
@@ -100,14 +94,12 @@ class ProbeRows:
 
     echoes: EchoRows
     normals: Any
-    points: Any
 
     @classmethod
-    def of(cls, engine: Engine, echo: Echo, normal: Any, point: Any, *, index: Any = None, size: int = 0) -> ProbeRows:
-        """Evaluate probes; `index` and `size` are as for `in_rows`."""
-        four = engine.mi.Vector4f
-        normals, points = (in_rows(engine, four(v.x, v.y, v.z, 0.0), index, size) for v in (normal, point))
-        return cls(EchoRows.of(engine, echo, normals, points, index=index, size=size), normals, points)
+    def of(cls, engine: Engine, echo: Echo, normal: Any, *, index: Any = None, size: int = 0) -> ProbeRows:
+        """Evaluate echoes and normals; `index` and `size` are as for `in_rows`."""
+        normals = in_rows(engine, engine.mi.Vector4f(normal.x, normal.y, normal.z, 0.0), index, size)
+        return cls(EchoRows.of(engine, echo, normals, index=index, size=size), normals)
 
     def reach(self, beam: Any, active: Any) -> Any:
         """Range of the surface that beams meet [m]: of several the farthest, NO_ECHO where a probe met none."""
@@ -120,11 +112,18 @@ class ProbeRows:
             total = total + range_m
         return dr.select(farthest - nearest < _ONE_SURFACE_M, total / PROBES, farthest)
 
-    def at(self, row: Any, active: Any = True) -> Probe:
-        """Rows by number; zeros where not active."""
+    def normal(self, row: Any, active: Any = True) -> Any:
+        """Normals by number; zeros where not active."""
         dr, mi = running_engine().dr, running_engine().mi
-        n, p = (dr.gather(mi.Vector4f, rows, row, active) for rows in (self.normals, self.points))
-        return Probe(self.echoes.at(row, active), mi.Vector3f(n.x, n.y, n.z), mi.Vector3f(p.x, p.y, p.z))
+        n = dr.gather(mi.Vector4f, self.normals, row, active)
+        return mi.Vector3f(n.x, n.y, n.z)
+
+    def at(self, light: Reflection, frame: BeamFrame, sub_ray: Any, row: Any, active: Any = True) -> Probe:
+        """Rows by number, which belong to these sub-rays of beams; zeros where not active."""
+        echo = self.echoes.at(row, active)
+        # Points follow from the range: to work them out again takes less time than to keep them.
+        offset, direction = light.sub_rays.ray(frame, sub_ray)
+        return Probe(echo, self.normal(row, active), running_engine().dr.fma(direction, echo.range, offset))
 
 
 def _judge(light: Reflection, first: Probe, *others: Probe) -> Any:
@@ -171,10 +170,10 @@ def _sum_flat_beams(
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
     xp = namespace(merge_distance)
-    first, *others = (probes.at(beam * PROBES + k) for k in range(PROBES))
+    frame = beams.frame(engine, beam)
+    first, *others = (probes.at(light, frame, mi.UInt32(k), beam * PROBES + k) for k in range(PROBES))
     part = _judge(light, first, *others)
     flat = part < DISAGREE
-    frame = beams.frame(engine, beam)
     material = light.surfaces.material(dr.select(flat, part, 0), flat)
     middle = first.echo.range  # ranges are summed relative to this one, to keep float32's last digits
     # Beams that reach over more range than the receiver can tell apart are wide, and are looked up in full.
@@ -285,13 +284,12 @@ def _second_look(
     beam, sub_ray = dr.gather(mi.UInt32, wide_beams, number), PROBES + index - number * MORE_PROBES
     whole, frame = dr.gather(mi.UInt32, part, beam), beams.frame(engine, beam)
     mixed = whole == DISAGREE
-    traced = Probe(*light.trace(scene, frame, sub_ray, mixed))
-    plane = probes.at(beam * PROBES, ~mixed)
-    _, echo = _on_plane(light, frame, sub_ray, whole, plane)
-    offset, direction = light.sub_rays.ray(frame, sub_ray)
-    seen = traced.where(mixed, Probe(echo, plane.normal, dr.fma(direction, echo.range, offset)))
-    dr.scatter(words, echo_bits(engine, seen.echo), number * slots + sub_ray)
-    more = ProbeRows.of(engine, seen.echo, seen.normal, seen.point, index=index, size=size * MORE_PROBES)
+    traced, normal = light.trace(scene, frame, sub_ray, mixed)
+    plane = probes.at(light, frame, mi.UInt32(0), beam * PROBES, ~mixed)
+    echo = choose(dr, mixed, traced, _on_plane(light, frame, sub_ray, whole, plane)[1])
+    dr.scatter(words, echo_bits(engine, echo), number * slots + sub_ray)
+    normal = dr.select(mixed, normal, plane.normal)
+    more = ProbeRows.of(engine, echo, normal, index=index, size=size * MORE_PROBES)
     place = dr.full(mi.UInt32, NOTHING, beams.count)
     order = dr.arange(mi.UInt32, dr.width(wide_beams))
     dr.scatter(place, order, wide_beams)
@@ -322,7 +320,7 @@ def _third_look(
     if found is not None:
         sub_ray = dr.select(found, sub_ray, 0)
     frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
-    echo, _, _ = light.trace(scene, frame, sub_ray, True if found is None else found)
+    echo, _ = light.trace(scene, frame, sub_ray, True if found is None else found)
     row = row * sub_rays.count + sub_ray
     dr.eval(echo, row, found)
     return echo, row, found
@@ -343,10 +341,10 @@ def _fill(
     beam = dr.gather(mi.UInt32, wide_beams, row)
     rim = dr.gather(mi.Vector2u, sub_rays.sector_rim, sector)
     early, late = dr.select(rim.x < PROBES, rim.x, rim.y), dr.select(rim.x < PROBES, rim.y, rim.x)
-    number = row * MORE_PROBES
-    middle, early_probe = more.at(number + (MIDDLE - PROBES)), probes.at(beam * PROBES + early)
-    part = _judge(light, middle, early_probe, more.at(number + (late - PROBES)))
-    frame = beams.frame(engine, beam)
+    frame, number = beams.frame(engine, beam), row * MORE_PROBES
+    middle = more.at(light, frame, mi.UInt32(MIDDLE), number + (MIDDLE - PROBES))
+    early_probe = probes.at(light, frame, early, beam * PROBES + early)
+    part = _judge(light, middle, early_probe, more.at(light, frame, late, number + (late - PROBES)))
     material = light.surfaces.material(dr.select(part < DISAGREE, part, 0), part < DISAGREE)
 
     def fill(k: Any, is_open: Any) -> Any:

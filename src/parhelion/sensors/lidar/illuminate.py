@@ -68,8 +68,8 @@ class Reflection:
         )  # fmt: skip
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
 
-    def trace(self, scene: SceneArrays, frame: BeamFrame, sub_ray: Any, active: Any = True) -> tuple[Echo, Any, Any]:
-        """Echo, hit normal, and hit point relative to the beam's exit, of traced sub-rays."""
+    def trace(self, scene: SceneArrays, frame: BeamFrame, sub_ray: Any, active: Any = True) -> tuple[Echo, Any]:
+        """Echo and hit normal of traced sub-rays."""
         dr, mi = running_engine().dr, running_engine().mi
         offset, direction = self.sub_rays.ray(frame, sub_ray)
         hit = scene.trace(frame.origin + offset, direction, frame.time, self.optics.max_range, active, coherent=True)
@@ -77,7 +77,7 @@ class Reflection:
         power = self.power(frame, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         echo = Echo(dr.select(hit.found, hit.t, NO_ECHO), power, hit.part, actor)
-        return echo, hit.normal, dr.fma(direction, hit.t, offset)
+        return echo, hit.normal
 
 
 def illuminate_all(light: Reflection, scene: SceneArrays, beams: Beams) -> Echoes:

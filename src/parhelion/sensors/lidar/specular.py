@@ -178,8 +178,9 @@ def _first_surface(
     """The surface that a probe met: remembered where adaptive sampling traced it, else traced again."""
     mi, dr = running_engine().mi, running_engine().dr
     if echoes.probes is not None:
-        seen = echoes.probes.at(beam * PROBES + probe)
-        return _Surface(met, seen.echo.range, seen.normal, seen.echo.part), mi.UInt32(0)
+        row = beam * PROBES + probe
+        seen = echoes.probes.echoes.at(row)
+        return _Surface(met, seen.range, echoes.probes.normal(row), seen.part), mi.UInt32(0)
     hit = scene.trace(frame.origin + offset, direction, frame.time, light.optics.max_range, met, coherent=True)
     return _Surface(hit.found, hit.t, hit.normal, hit.part), dr.select(met, mi.UInt32(1), 0)
 
