@@ -99,6 +99,19 @@ class Engine:
                 self._counting[count] = known
         return known
 
+    def pick(self, flags: Any, index: Any, rows: Any, size: int) -> Picked:
+        """For recorded functions: which of the rows, counted by `index`, have the flag 1, not 0.
+
+        `rows` is how many there are, on the device; `size` of those picked are kept at most.
+        """
+        dr, mi = self.dr, self.mi
+        before = dr.prefix_sum(flags)
+        numbers, count = dr.empty(mi.UInt32, size), dr.empty(mi.UInt32, 1)
+        dr.scatter(numbers, index, before, (flags != 0) & (before < size))
+        dr.scatter(count, before + flags, 0, index + 1 == rows)
+        dr.eval(numbers, count)
+        return Picked(numbers, count)
+
     def table(self, values: NDArray[Any]) -> Any:
         """A copy of a NumPy array for kernels to read, flattened: float32 or uint32, aligned to 64 bytes.
 
@@ -110,6 +123,21 @@ class Engine:
         aligned = _aligned(flat.size, np.float32 if floats else np.uint32)
         aligned[:] = flat
         return self.mi.Float(aligned) if floats else self.mi.UInt32(aligned)
+
+
+@dataclass
+class Picked:
+    """Numbers of some rows, in order, on the device."""
+
+    numbers: Any
+    """Those after the last mean nothing."""
+    count: Any
+    """How many there are."""
+
+    def wait(self) -> Any:
+        """The numbers in an array of their own length. Waits for the device."""
+        mi, dr, count = engine().mi, engine().dr, int(self.count[0])
+        return dr.reshape(self.numbers, count, shrink=True) if count else mi.UInt32()
 
 
 class Recorded:

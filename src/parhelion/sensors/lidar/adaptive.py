@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from parhelion.core.arrays import namespace
-from parhelion.rays.device import Engine, room
+from parhelion.rays.device import Engine, Picked, room
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.recordable import SceneArrays
 from parhelion.rays.scene import NOTHING
@@ -46,14 +46,13 @@ def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, m
     if slots <= ALL_PROBES:
         return illuminate_all(light, scene, beams)
     engine = running_engine()
-    dr = engine.dr
-    numbers = engine.counting(beams.count * PROBES), engine.counting(beams.count)
+    numbers = engine.counting(beams.count * PROBES), engine.counting(beams.count), engine.whole(beams.count)
     first_look = engine.frozen(_first_look, casts=True)
     probes, narrow, part, wide, specular = first_look(light, scene, beams, *numbers, merge_distance)
     casts = [beams.count * PROBES]
-    wide_beams = dr.compress(wide)
-    # Picked out now, since whoever asks later waits for all kernels that were begun in between.
-    picked = SpecularBeams.of(engine, *map(dr.compress, specular)) if light.surfaces.has_specular else None
+    wide_beams = wide.wait()
+    # Asked now, since whoever asks later waits for all kernels that were begun in between.
+    picked = SpecularBeams.of(engine, *(some.wait() for some in specular)) if specular else None
     if len(wide_beams) == 0:
         return Echoes(slots, None, None, narrow, None, casts, probes, picked)
     rows, place, casts_more = _wide_rows(light, scene, beams, wide_beams, part, probes)
@@ -61,13 +60,13 @@ def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, m
 
 
 def _first_look(
-    light: Reflection, scene: SceneArrays, beams: Beams, index: Any, everyone: Any, merge_distance: Any
-) -> tuple[ProbeRows, EchoRows, Any, Any, tuple[Any, ...]]:
-    """Probes of all beams, and what `_sum_flat_beams` makes of them."""
+    light: Reflection, scene: SceneArrays, beams: Beams, index: Any, everyone: Any, count: Any, merge_distance: Any
+) -> tuple[ProbeRows, EchoRows, Any, Picked, tuple[Picked, ...]]:
+    """Probes of all beams, of which there are `count`, and what `_sum_flat_beams` makes of them."""
     engine = running_engine()
     beam = index // PROBES
     probes = ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), index - beam * PROBES))
-    return probes, *_sum_flat_beams(light, beams, everyone, probes, merge_distance)
+    return probes, *_sum_flat_beams(light, beams, everyone, count, probes, merge_distance)
 
 
 @dataclass
@@ -160,12 +159,12 @@ def _on_plane(
 
 
 def _sum_flat_beams(
-    light: Reflection, beams: Beams, beam: Any, probes: ProbeRows, merge_distance: Any
-) -> tuple[EchoRows, Any, Any, tuple[Any, ...]]:
-    """The one echo of each beam whose probes agree, the part each beam is on, and masks.
+    light: Reflection, beams: Beams, beam: Any, count: Any, probes: ProbeRows, merge_distance: Any
+) -> tuple[EchoRows, Any, Picked, tuple[Picked, ...]]:
+    """The one echo of each beam whose probes agree, the part each beam is on, and some beams.
 
-    They say which beams need all their slots; and which of those that do not, and of those that do, have a probe on a
-    specular surface, in worlds that have such.
+    First those that need all their slots; then, in worlds that have specular surfaces, those with a probe on one: of
+    those that do not, and of those that do.
     """
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
@@ -206,14 +205,17 @@ def _sum_flat_beams(
     one = flat & ~spread
     mean = Echo(middle + moment / dr.select(power > 0, power, 1.0), power, part, first.echo.actor)
     wide = (part == DISAGREE) | spread
-    masks: tuple[Any, ...] = ()
+    masks = [wide]
     if light.surfaces.has_specular:
         specular = mi.Bool(False)
         for probe in (first, *others):
             met = probe.echo.part != NOTHING
             specular |= met & light.surfaces.is_specular(dr.select(met, probe.echo.part, 0), met)
-        masks = specular & ~wide, specular & wide
-    return EchoRows.of(engine, choose(dr, one, mean, Echo.none(engine)), part, wide, *masks), part, wide, masks
+        masks += [specular & ~wide, specular & wide]
+    flags = [dr.select(mask, mi.UInt32(1), 0) for mask in masks]
+    rows = EchoRows.of(engine, choose(dr, one, mean, Echo.none(engine)), part, *flags)
+    picked, *more = (engine.pick(flag, beam, count, beams.count) for flag in flags)
+    return rows, part, picked, tuple(more)
 
 
 def _five_point_sum(
@@ -247,10 +249,10 @@ def _wide_rows(
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
     count = len(wide_beams)
-    numbers = (dr.arange(mi.UInt32, count * each) for each in (MORE_PROBES, SECTORS))
+    numbers = *(dr.arange(mi.UInt32, count * each) for each in (MORE_PROBES, SECTORS)), engine.whole(count * SECTORS)
     second_look = engine.frozen(_second_look, casts=True)
-    rows, place, is_open, traced = second_look(light, scene, beams, wide_beams, *numbers, room(count), part, probes)
-    left, casts = dr.compress(is_open), [traced]
+    rows, place, still_open, traced = second_look(light, scene, beams, wide_beams, *numbers, room(count), part, probes)
+    left, casts = still_open.wait(), [traced]
     if len(left):
         members = light.sub_rays.sector_size
         index = dr.arange(mi.UInt32, len(left) * members)
@@ -267,14 +269,15 @@ def _second_look(
     wide_beams: Any,
     index: Any,
     sector: Any,
+    sectors: Any,
     size: int,
     part: Any,
     probes: ProbeRows,
-) -> tuple[EchoRows, Any, Any, Any]:
-    """Slots of wide beams, each beam's place among them or NOTHING, which eighths are open, and how many rays it took.
+) -> tuple[EchoRows, Any, Picked, Any]:
+    """Slots of wide beams, each beam's place among them or NOTHING, the open eighths, and how many rays it took.
 
     Wide beams are mixed, where their probes disagree, or spread, where their one plane reaches over much range. Only in
-    mixed ones are more probes traced. `index` numbers those, `sector` the eighths of all;
+    mixed ones are more probes traced. `index` numbers those, `sector` the eighths of all, of which there are `sectors`;
     there is memory for `size` beams.
     """
     engine = running_engine()
@@ -302,13 +305,14 @@ def _second_look(
     dr.while_loop((mi.UInt32(0),), lambda k: k < PROBES, copy)
     dr.eval(place, words, probed)
     is_open = _fill(light, beams, sector, wide_beams, probes, more, words)
-    return EchoRows(words), place, is_open, dr.sum(dr.select(probed, mi.UInt32(MORE_PROBES), 0))
+    still_open = engine.pick(is_open, sector, sectors, size * SECTORS)
+    return EchoRows(words), place, still_open, dr.sum(dr.select(probed, mi.UInt32(MORE_PROBES), 0))
 
 
 def _third_look(
     light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Any, left: Any, index: Any
 ) -> tuple[Echo, Any, Any]:
-    """Echoes of the sub-rays in eighths that are still open, their rows, and which of those there are (None for all)."""
+    """Echoes of the sub-rays in eighths that are still open, their rows, and which of those there are, None for all."""
     engine = running_engine()
     dr, mi, sub_rays = engine.dr, engine.mi, light.sub_rays
     number = index // sub_rays.sector_size
@@ -329,7 +333,7 @@ def _third_look(
 def _fill(
     light: Reflection, beams: Beams, index: Any, wide_beams: Any, probes: ProbeRows, more: ProbeRows, words: Any
 ) -> Any:
-    """Write what sub-rays meet whose plane is known into their slots; which eighths of wide beams are still open.
+    """Write what sub-rays meet whose plane is known into their slots; 1 for eighths that are still open, else 0.
 
     `index` numbers the eighths. Each is judged by the middle and its two probes at the rim, one of the first four and
     one of those between.
@@ -356,5 +360,6 @@ def _fill(
         return k + 1, is_open | there & ~(met | (part == NOTHING))
 
     _, is_open = dr.while_loop((mi.UInt32(0), mi.Bool(False)), lambda k, is_open: k < sub_rays.sector_size, fill)
-    dr.eval(words, is_open)
-    return is_open
+    flags = dr.select(is_open, mi.UInt32(1), 0)
+    dr.eval(words, flags)
+    return flags

@@ -222,7 +222,8 @@ class SubRays:
             len(footprint), float(footprint.weight[0]),
             engine.table(np.concatenate([footprint.slope, footprint.offset], axis=1)),
             None if weights is None else tuple(weights.tolist()),
-            engine.table(footprint.sector_rim), members.shape[1], engine.table(members), bool(np.all(members < len(footprint))),
+            engine.table(footprint.sector_rim), members.shape[1], engine.table(members),
+            bool(np.all(members < len(footprint))),
         )  # fmt: skip
 
     def ray(self, frame: BeamFrame, sub_ray: Any) -> tuple[Any, Any]:

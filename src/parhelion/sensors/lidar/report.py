@@ -201,10 +201,8 @@ class Returns:
     """Beams in the order of records: they were traced ring by ring, records go shot by shot."""
     counts: Any
     """How many returns each of those has."""
-    valid: Any
-    """Which of their returns there are, beam by beam."""
-    before: Any
-    """How many there are before each."""
+    flags: Any
+    """1 for their returns that there are, else 0, beam by beam."""
 
     @classmethod
     def of(
@@ -219,9 +217,9 @@ class Returns:
         dr.eval(counts, beam)
         row = index // n
         there = dr.gather(mi.Bool, valid, (index - row * n) * count + dr.gather(mi.UInt32, beam, row))
-        numbers = dr.select(there, mi.UInt32(1), 0)
-        dr.eval(there, numbers)
-        return cls(rows, beam, counts, there, dr.prefix_sum(numbers))
+        flags = dr.select(there, mi.UInt32(1), 0)
+        dr.eval(flags)
+        return cls(rows, beam, counts, flags)
 
 
 class PointsExpected:
@@ -257,7 +255,7 @@ def collect(
     tables = target.names, beams.shot, shots.time, shots.ring_column, velocity, sun_klx
 
     def look_up(room_for: int) -> dict[str, Any]:
-        numbers = engine.counting(most), engine.counting(room_for)
+        numbers = engine.counting(most), engine.whole(most), engine.counting(room_for)
         return engine.frozen(_look_up)(found, tables, *numbers, (beams.count, room_for))
 
     room_for = expected.room(beams.count, most)
@@ -278,21 +276,25 @@ def collect(
 
 
 def _look_up(
-    found: Returns, tables: tuple[PartNames, Any, Any, Any, Any, Any], index: Any, row: Any, sizes: tuple[int, int]
+    found: Returns,
+    tables: tuple[PartNames, Any, Any, Any, Any, Any],
+    index: Any,
+    most: Any,
+    row: Any,
+    sizes: tuple[int, int],
 ) -> dict[str, Any]:
     """The fields of all returns that there are; small ones two or four to a word, so that less is copied.
 
-    `index` numbers the returns that there may be, `row` the points that there is room for; `sizes` are the number of
-    beams, and of those points. What comes after the last point means nothing.
+    `index` numbers the returns that there may be, at `most`, `row` the points that there is room for; `sizes` are the
+    number of beams, and of those points. What comes after the last point means nothing.
     """
     engine = running_engine()
     dr, mi, rows, n = engine.dr, engine.mi, found.rows, len(found.rows)
     parts, shots_of_beams, times, ring_columns, velocity, sun_klx = tables
     beams, room_for = sizes
-    chosen = dr.full(mi.UInt32, 0, room_for)
-    dr.scatter(chosen, index, found.before, found.valid & (found.before < room_for))
-    dr.eval(chosen)
-    chosen = dr.gather(mi.UInt32, chosen, row)
+    picked = engine.pick(found.flags, index, most, room_for)
+    # Behind the last one, the first return of all is as good as any.
+    chosen = dr.gather(mi.UInt32, picked.numbers, row, row < picked.count)
     place_in_order = chosen // n
     register = chosen - place_in_order * n
     beam, total = (dr.gather(mi.UInt32, values, place_in_order) for values in (found.beam, found.counts))
