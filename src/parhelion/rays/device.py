@@ -7,9 +7,9 @@ import gc
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -125,21 +125,6 @@ class Engine:
         return self.mi.Float(aligned) if floats else self.mi.UInt32(aligned)
 
 
-@dataclass
-class Picked:
-    """Numbers of some rows, in order, on the device."""
-
-    numbers: Any
-    """Those after the last mean nothing."""
-    count: Any
-    """How many there are."""
-
-    def wait(self) -> Any:
-        """The numbers in an array of their own length. Waits for the device."""
-        mi, dr, count = engine().mi, engine().dr, int(self.count[0])
-        return dr.reshape(self.numbers, count, shrink=True) if count else mi.UInt32()
-
-
 class Recorded:
     """A function that is recorded at its first call; see `Engine.frozen`."""
 
@@ -197,13 +182,55 @@ def room(rows: int) -> int:
     return -(-rows // step) * step
 
 
-def kernel_tree(cls: type[_Tree]) -> type[_Tree]:
+class Fixed:
+    """Values that kernels are made for, as one argument: of several, Dr.Jit looks at each, which takes it longer."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: tuple[Hashable, ...]) -> None:
+        self.values = values
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fixed) and self.values == other.values
+
+    def __hash__(self) -> int:
+        return hash(self.values)
+
+
+def kernel_tree(*, fixed: tuple[str, ...] = ()) -> Callable[[type[_Tree]], type[_Tree]]:
     """Let Dr.Jit find the fields of a dataclass that frozen functions are given at once: asking takes it longer.
 
-    What frozen functions return stays a plain dataclass, which Dr.Jit can also make.
+    `fixed` names those that are no arrays, where there are several. What frozen functions return must have defaults for
+    all its fields.
     """
-    cls.DRJIT_STRUCT = {one.name: object for one in fields(cls)}  # type: ignore[attr-defined,arg-type]
-    return cls
+
+    def decorate(cls: type[_Tree]) -> type[_Tree]:
+        names = [one.name for one in fields(cls) if one.name not in fixed]  # type: ignore[arg-type]
+        if fixed:
+            together = cached_property(lambda self: Fixed(tuple(getattr(self, name) for name in fixed)))
+            together.__set_name__(cls, "fixed")
+            cls.fixed = together  # type: ignore[attr-defined]
+            names.append("fixed")
+        cls.DRJIT_STRUCT = dict.fromkeys(names, object)  # type: ignore[attr-defined]
+        return cls
+
+    return decorate
+
+
+@kernel_tree()
+@dataclass
+class Picked:
+    """Numbers of some rows, in order, on the device."""
+
+    numbers: Any = None
+    """Those after the last mean nothing."""
+    count: Any = None
+    """How many there are."""
+
+    def wait(self) -> Any:
+        """The numbers in an array of their own length. Waits for the device."""
+        mi, dr, count = engine().mi, engine().dr, int(self.count[0])
+        return dr.reshape(self.numbers, count, shrink=True) if count else mi.UInt32()
 
 
 def _aligned(size: int, dtype: Any) -> NDArray[Any]:

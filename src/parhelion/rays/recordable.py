@@ -42,7 +42,7 @@ class CoveredScene:
         return scene
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class SceneArrays:
     """A scene for one launch, with every array that casts at it read."""

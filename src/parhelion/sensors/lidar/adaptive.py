@@ -11,11 +11,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from parhelion.core.arrays import namespace
-from parhelion.rays.device import Engine, Picked, room
+from parhelion.rays.device import Engine, Picked, kernel_tree, room
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.recordable import SceneArrays
 from parhelion.rays.scene import NOTHING
@@ -87,12 +87,13 @@ class Probe:
         return (self.echo.part != NOTHING) & (self.echo.part == other.echo.part) & close & aligned
 
 
+@kernel_tree()
 @dataclass
 class ProbeRows:
     """Probes in device memory."""
 
-    echoes: EchoRows
-    normals: Any
+    echoes: EchoRows = field(default_factory=EchoRows)
+    normals: Any = None
 
     @classmethod
     def of(cls, engine: Engine, echo: Echo, normal: Any, *, index: Any = None, size: int = 0) -> ProbeRows:

@@ -42,7 +42,7 @@ def group_size(table: ShotTable) -> int:
     return max(size for size in range(1, most + 1) if shared % size == 0)
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class Air:
     """What dims the light, for the beams of one launch."""
@@ -93,7 +93,7 @@ class LocalAir:
         return self.here + self.slope * (range_m - self.range)
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class DepthTable:
     """Optical depth along groups of beams, at the ends of STEPS steps."""
@@ -190,7 +190,7 @@ def _integrate(
 _NEAR_M = 3.0
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class FieldOnDevice:
     """Uneven rain, fog or snow."""
@@ -251,7 +251,7 @@ def uploaded(engine: Engine, density: DensityField) -> Any:
     return _uploaded[key][1]
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class DustOnDevice:
     """A grid of dust."""
@@ -314,7 +314,7 @@ class DustOnDevice:
         return total
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class DustTable:
     """Optical depth of one grid of dust along groups of beams, at the ends of STEPS even steps through the grid.

@@ -16,7 +16,7 @@ from parhelion.rays.device import engine as running_engine
 _STEPS = 2048
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class Curve:
     """Straight lines between points (range [m], value), level outside them."""

@@ -25,17 +25,18 @@ SCATTERER_BIT = 0x80000000
 """In the actor number: the echo comes from the air, and the lower bits are the number of its origin."""
 
 
+@kernel_tree()
 @dataclass
 class Echo:
     """What sub-rays bring back, as kernel variables."""
 
-    range: Any
+    range: Any = None
     """Range [m], NO_ECHO where nothing comes back."""
-    power: Any
+    power: Any = None
     """Received power in units of P_min."""
-    part: Any
+    part: Any = None
     """Part number, or NOTHING."""
-    actor: Any
+    actor: Any = None
     """Actor number, or NO_ACTOR; with GHOST_BIT where a mirror folded the path."""
 
     @classmethod
@@ -44,11 +45,12 @@ class Echo:
         return cls(mi.Float(NO_ECHO), mi.Float(0.0), mi.UInt32(NOTHING), mi.UInt32(NO_ACTOR))
 
 
+@kernel_tree()
 @dataclass
 class EchoRows:
     """Rows of echoes, evaluated."""
 
-    words: Any
+    words: Any = None
 
     @classmethod
     def of(cls, engine: Engine, echo: Echo, *also: Any, index: Any = None, size: int = 0) -> EchoRows:
@@ -113,7 +115,7 @@ class Block:
         return bool(known and self.count[0] <= self.held)
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class SpecularBeams:
     """Numbers of the beams that met glass, water or a mirror, by how many rows their echoes have.
@@ -147,7 +149,7 @@ class SpecularBeams:
         return dr.select(is_wide, dr.gather(mi.UInt32, self.wide, place - self.first_wide, is_wide), narrow)
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class Echoes:
     """What the surfaces of a launch send back: one row for beams that see one surface, `slots` rows for the others."""

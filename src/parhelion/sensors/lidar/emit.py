@@ -27,7 +27,7 @@ LUCK_DRAW = 1001
 """Number of the draw that gives each pulse its luck with the weather."""
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class ShotArrays:
     """A table of shots on the device, in the sensor frame."""
@@ -79,7 +79,7 @@ class BeamFrame:
     """Number of the beam."""
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class Beams:
     """Beams of one launch, as evaluated device arrays of one length."""
@@ -192,7 +192,7 @@ def _aim(
     return scan, shot, rows
 
 
-@kernel_tree
+@kernel_tree(fixed=("count", "weight", "five_point_weights", "sector_size", "sectors_are_even"))
 @dataclass
 class SubRays:
     """The footprint on the device: gives the ray of sub-ray k of beam b."""

@@ -20,7 +20,7 @@ COUNT_LIMIT = 400
 """A count beyond any that matters."""
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class FallingTables:
     """Drops of rain or flakes of snow whose echo can be detected, as tables for kernels."""

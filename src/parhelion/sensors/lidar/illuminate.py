@@ -16,7 +16,7 @@ from parhelion.sensors.lidar.link_budget import received_power
 from parhelion.sensors.lidar.target import Surfaces
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class Optics:
     """Numbers of the sensor that reflection needs, opaque to the kernel compiler so that all sensors share kernels."""
@@ -31,7 +31,7 @@ class Optics:
     """Overlap of emitter and receiver by range, or None where it is 1."""
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class Reflection:
     """What the power depends on that a sub-ray brings back from where it met a surface."""

@@ -20,7 +20,7 @@ from parhelion.sensors.lidar.specular import ROWS as SPECULAR_ROWS
 from parhelion.sensors.lidar.specular import Behind
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class Reception:
     """What all beams of a launch are received with."""

@@ -26,7 +26,7 @@ _BLOCK_SHIFT = 29
 _FALSE_ALARM_DRAW = 2000
 
 
-@kernel_tree
+@kernel_tree(fixed=("mode", "max_returns", "noisy"))
 @dataclass
 class Detector:
     """Numbers of the receiver, opaque to the kernel compiler."""

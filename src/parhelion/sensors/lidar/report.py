@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ _SURFACE, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "mul
 SPEED_OF_LIGHT_M_S = 299_792_458.0
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class Reporter:
     """Errors and scales that turn a return into numbers, opaque to the kernel compiler."""
@@ -70,14 +70,15 @@ class Reported:
     """Number of the actor, and of the point's origin."""
 
 
+@kernel_tree()
 @dataclass
 class Row:
     """One return of every beam in device memory: as reported, the numbers of a beam together."""
 
-    valid: Any
-    measured: Any
-    place: Any
-    source: Any
+    valid: Any = None
+    measured: Any = None
+    place: Any = None
+    source: Any = None
 
     @classmethod
     def of(cls, engine: Engine, found: Reported) -> Row:
@@ -191,17 +192,18 @@ _ORDER = (
 )  # fmt: skip
 
 
+@kernel_tree()
 @dataclass
 class Returns:
     """The returns of a launch on the device, and which of them there are, in the order of records."""
 
-    rows: list[Row]
+    rows: list[Row] = field(default_factory=list)
     """One for each return that a beam may have."""
-    beam: Any
+    beam: Any = None
     """Beams in the order of records: they were traced ring by ring, records go shot by shot."""
-    counts: Any
+    counts: Any = None
     """How many returns each of those has."""
-    flags: Any
+    flags: Any = None
     """1 for their returns that there are, else 0, beam by beam."""
 
     @classmethod

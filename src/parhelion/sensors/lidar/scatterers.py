@@ -40,7 +40,7 @@ _MOST_ROOM = 16
 """Rows that every beam may be given beforehand."""
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class SoftEcho:
     """The fog's echo near the sensor, in fog of mean density."""
@@ -60,7 +60,7 @@ class SoftEcho:
     """The integral that watched the field, or None."""
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class Scatterers:
     """What a launch draws echoes from."""
@@ -74,7 +74,7 @@ class Scatterers:
     """How far dust is looked for [m]."""
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class ScattererRows:
     """Echoes of the air, and where those of each beam lie."""

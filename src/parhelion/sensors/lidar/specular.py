@@ -57,7 +57,7 @@ class _Path:
     """Whether a mirror folded it."""
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class Behind:
     """What beams see behind specular surfaces and in them."""

@@ -26,13 +26,13 @@ NO_MATERIAL = 0xFFFF
 """Material number of points that no surface made."""
 
 
-@kernel_tree
+@kernel_tree(fixed=("shared", "names"))
 @dataclass
 class Columns:
     """Numbers of parts: those that all parts share as they are, the others packed four to a row for one gather."""
 
-    shared: dict[str, float]
-    names: list[str]
+    shared: tuple[tuple[str, float], ...]
+    names: tuple[str, ...]
     packed: Any
     """Of these names, or None where there are none."""
 
@@ -48,7 +48,7 @@ class Columns:
         for column, name in enumerate(varying):
             packed[:, column] = table[name][rows]
             del shared[name]
-        return cls(shared, varying, engine.table(packed) if varying else None)
+        return cls(tuple(shared.items()), tuple(varying), engine.table(packed) if varying else None)
 
     def at(self, part: Any, active: Any) -> dict[str, Any]:
         """The numbers of parts, by name."""
@@ -62,7 +62,7 @@ class Columns:
         return values
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class Surfaces:
     """Tables that kernels look surfaces up in, by the number of the part."""
@@ -113,7 +113,7 @@ class Surfaces:
         return running_engine().mi.Bool(False) if self.textures is None else self.textures.present(part, active)
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class PartNames:
     """What records say of the part that was hit."""

@@ -14,7 +14,7 @@ from parhelion.surfaces.texture import TextureAtlas, sample_texture
 from parhelion.world.world import World
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class PartTextures:
     """Looks up the texture of the part that was hit, at the hit's texture coordinates."""

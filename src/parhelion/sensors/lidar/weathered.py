@@ -58,7 +58,7 @@ class LaunchWeather:
     """How far off the rain lets surfaces appear; None where it does not."""
 
 
-@kernel_tree
+@kernel_tree()
 @dataclass
 class Displacement:
     """Where rain lets a surface appear."""
