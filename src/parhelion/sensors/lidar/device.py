@@ -18,7 +18,7 @@ from parhelion.sensors.lidar.air import Air, group_size
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.curve import Curve
-from parhelion.sensors.lidar.emit import Beams, ShotArrays, SubRays, aim, motion_knots
+from parhelion.sensors.lidar.emit import Beams, ShotArrays, SubRays, aim, in_fours, motion_knots
 from parhelion.sensors.lidar.illuminate import Optics, Reflection, illuminate_all
 from parhelion.sensors.lidar.link_budget import SystemConstant
 from parhelion.sensors.lidar.noise import background_noise_factor
@@ -95,9 +95,6 @@ class LidarOnDevice:
     def _opaque(self, value: float) -> Any:
         return self.engine.dr.opaque(self.engine.mi.Float, float(value))
 
-    def _vectors(self, values: NDArray[Any]) -> Any:
-        return self.engine.mi.Vector3f(*(self.engine.table(column) for column in values.T))
-
     def batches(
         self, target: Target, motions: list[Trajectory], times: list[float], *, same_shots: bool
     ) -> Iterator[tuple[int, int]]:
@@ -161,8 +158,8 @@ class LidarOnDevice:
             intensity_resolution=optional(config.intensity.resolution),
             threshold=self.optics.threshold,
             extinction=self.optics.extinction,
-            direction=self._vectors(_reported_direction(table, noise.encoder_step_deg)),
-            origin=self._vectors(table.origin),
+            direction=in_fours(self.engine, _reported_direction(table, noise.encoder_step_deg)),
+            origin=in_fours(self.engine, table.origin),
         )
 
     def _emit(

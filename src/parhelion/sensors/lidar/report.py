@@ -53,8 +53,9 @@ class Reporter:
     threshold: Any
     extinction: Any
     direction: Any
-    """Reported direction of each shot, sensor frame."""
+    """Reported direction of each shot, sensor frame, in fours."""
     origin: Any
+    """Where each shot leaves, in fours."""
 
 
 @dataclass
@@ -112,8 +113,8 @@ def report(
     """
     mi, dr = engine.mi, engine.dr
     shot, key = beams.draws(engine, beam, keys)
-    direction = dr.gather(mi.Vector3f, reporter.direction, shot)
-    origin = dr.gather(mi.Vector3f, reporter.origin, shot)
+    fours = (dr.gather(mi.Vector4f, values, shot) for values in (reporter.direction, reporter.origin))
+    direction, origin = (mi.Vector3f(four.x, four.y, four.z) for four in fours)
     rows = []
     for number, item in enumerate(found):
         valid = item.range < NO_ECHO
