@@ -24,6 +24,8 @@ _Tree = TypeVar("_Tree")
 
 # Numbers that are kept by counting to them once, of 4 bytes each.
 _MOST_COUNTED = 8_000_000
+# Numbers of a table that is copied rather than borrowed.
+_MOST_COPIED = 1024
 # Rows of a kernel that a thread takes at a time. Of Dr.Jit's own 16384 a scan makes few pieces, some of which take much
 # longer than others: at the end of each kernel, threads wait for the last.
 _ROWS_AT_A_TIME = 2048
@@ -99,15 +101,17 @@ class Engine:
                 self._counting[count] = known
         return known
 
-    def pick(self, flags: Any, index: Any, rows: Any, size: int) -> Picked:
+    def pick(self, flags: Any, index: Any, rows: Any, size: int, most: Any = None) -> Picked:
         """For recorded functions: which of the rows, counted by `index`, have the flag 1, not 0.
 
-        `rows` is how many there are, on the device; `size` of those picked are kept at most.
+        `rows` is how many there are, on the device. There is memory for `size` of those picked; where there may be
+        more, `most` is the same on the device, and the others are left out.
         """
         dr, mi = self.dr, self.mi
         before = dr.prefix_sum(flags)
         numbers, count = dr.empty(mi.UInt32, size), dr.empty(mi.UInt32, 1)
-        dr.scatter(numbers, index, before, (flags != 0) & (before < size))
+        kept = flags != 0 if most is None else (flags != 0) & (before < most)
+        dr.scatter(numbers, index, before, kept)
         dr.scatter(count, before + flags, 0, index + 1 == rows)
         dr.eval(numbers, count)
         return Picked(numbers, count)
@@ -117,12 +121,19 @@ class Engine:
 
         On the CPU Dr.Jit borrows NumPy's memory, and picks the gather instruction by its alignment: with memory as
         NumPy's allocator happens to give it, the same kernel would be compiled again in another form now and then.
+        Small arrays, which may be others at each scan, it copies: to give memory back, a thread that should run kernels
+        waits for Python's lock.
         """
         flat = np.ascontiguousarray(values).ravel()
         floats = flat.dtype.kind == "f"
-        aligned = _aligned(flat.size, np.float32 if floats else np.uint32)
+        kind, dtype = (self.mi.Float, np.float32) if floats else (self.mi.UInt32, np.uint32)
+        if 0 < flat.size <= _MOST_COPIED:
+            numbers = flat.astype(dtype, copy=False).tolist()
+            # One alone would be a constant of the kernel.
+            return kind(numbers) if len(numbers) > 1 else self.dr.opaque(kind, numbers[0])
+        aligned = _aligned(flat.size, dtype)
         aligned[:] = flat
-        return self.mi.Float(aligned) if floats else self.mi.UInt32(aligned)
+        return kind(aligned)
 
 
 class Recorded:

@@ -179,8 +179,8 @@ class LidarOnDevice:
         knots, count = motion_knots(motions, times, duration, target.scene.origin)
         if not np.all(np.isfinite(knots)):
             raise ConfigError("pose: the sensor's motion is not finite during the scan")
-        words = np.array([stream.key for stream in streams], np.uint32)
-        keys = self.engine.table(words[:, 0]), self.engine.table(words[:, 1])
+        low, high = zip(*(stream.key for stream in streams), strict=True)
+        keys = self.engine.table(np.array(low, np.uint32)), self.engine.table(np.array(high, np.uint32))
         noise = self.config.noise
         beams = aim(self.engine, shots, knots, count, duration, keys, noise, noisy=self.noisy, lucky=lucky)
         return beams, keys

@@ -258,8 +258,8 @@ def collect(
     tables = target.names, beams.shot, shots.time, shots.ring_column, velocity, sun_klx
 
     def look_up(room_for: int) -> dict[str, Any]:
-        numbers = engine.counting(most), engine.whole(most), engine.counting(room_for)
-        return engine.frozen(_look_up)(found, tables, *numbers, (beams.count, room_for))
+        numbers = engine.counting(most), engine.whole(most), engine.counting(room_for), engine.whole(room_for)
+        return engine.frozen(_look_up)(found, tables, numbers, beams.count, room_for)
 
     room_for = expected.room(beams.count, most)
     values = look_up(room_for)
@@ -281,21 +281,20 @@ def collect(
 def _look_up(
     found: Returns,
     tables: tuple[PartNames, Any, Any, Any, Any, Any],
-    index: Any,
-    most: Any,
-    row: Any,
-    sizes: tuple[int, int],
+    numbers: tuple[Any, Any, Any, Any],
+    beams: int,
+    room_for: int,
 ) -> dict[str, Any]:
     """The fields of all returns that there are; small ones two or four to a word, so that less is copied.
 
-    `index` numbers the returns that there may be, at `most`, `row` the points that there is room for; `sizes` are the
-    number of beams, and of those points. What comes after the last point means nothing.
+    `numbers` count the returns that there may be, to a most, and the points that there is room for, to `room_for`, both
+    on the device, too. What comes after the last point means nothing.
     """
     engine = running_engine()
     dr, mi, rows, n = engine.dr, engine.mi, found.rows, len(found.rows)
     parts, shots_of_beams, times, ring_columns, velocity, sun_klx = tables
-    beams, room_for = sizes
-    picked = engine.pick(found.flags, index, most, room_for)
+    index, most, row, limit = numbers
+    picked = engine.pick(found.flags, index, most, room_for, limit)
     # Behind the last one, the first return of all is as good as any.
     chosen = dr.gather(mi.UInt32, picked.numbers, row, row < picked.count)
     place_in_order = chosen // n
