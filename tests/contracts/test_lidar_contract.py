@@ -117,6 +117,18 @@ def test_noise_is_independent_from_scan_to_scan() -> None:
     assert abs(np.corrcoef(a, b)[0, 1]) < 0.4
 
 
+@pytest.mark.parametrize("returns", ["strongest", "dual"])
+def test_more_points_than_the_last_scan_had_are_all_there(returns: str) -> None:
+    """How many there will be is guessed from the scans before."""
+    world, used = yard(), ph.Lidar("velodyne/vlp-16", returns=returns)
+    high_above = ph.Pose((0, 0, 5000))
+    for k, pose in enumerate([high_above, ph.Pose(), high_above, high_above, ph.Pose()]):
+        scan = used.scan(world, pose=pose, seed=k)
+        assert same_bits(scan, ph.Lidar("velodyne/vlp-16", returns=returns).scan(world, pose=pose, seed=k))
+        assert (len(scan) > 3000) == (pose is not high_above)
+        assert len(scan) == scan.shots.return_count.sum()
+
+
 @pytest.mark.parametrize("sampling", ["adaptive", "fixed"])
 def test_no_kernel_is_compiled_after_the_first_frames(sampling: str) -> None:
     """Twenty frames with changing pose, seed and time, actors moving: only known kernels run."""

@@ -234,7 +234,7 @@ def main():
     gc.set_threshold(100_000, 100, 100)
     for _ in range(50):
         one = Loop()
-        one.itself, one.table = one, running.table(np.zeros(1000, np.float32))
+        one.itself, one.table = one, running.table(np.zeros(5000, np.float32))
     print(running.frozen(recorded)(running.mi.Float([1.0, 2.0])).numpy(), gc.isenabled())
 
 main()

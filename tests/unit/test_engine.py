@@ -1,0 +1,84 @@
+"""What the engine offers beside casts: tables, picked rows, arguments of recorded functions, and pieces of work."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from parhelion.rays.device import Fixed, Picked, engine, kernel_tree
+
+
+def _pick(values: Any, index: Any, rows: Any, size: int, most: Any) -> Picked:
+    dr, mi = engine().dr, engine().mi
+    flags = dr.select(values > 0.5, mi.UInt32(1), 0)
+    dr.eval(flags)
+    return engine().pick(flags, index, rows, size, most)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 6000), st.floats(0.0, 1.0), st.integers(0, 2**32 - 1))
+def test_rows_are_picked_as_numpy_picks_them(count: int, share: float, seed: int) -> None:
+    values = np.where(np.random.default_rng(seed).random(count) < share, 1.0, 0.0).astype(np.float32)
+    running = engine()
+    found = running.frozen(_pick)(
+        running.table(values), running.counting(count), running.whole(count), 8192, None
+    ).wait()  # fmt: skip
+    np.testing.assert_array_equal(found.numpy(), np.flatnonzero(values))
+
+
+def test_rows_for_which_there_is_no_room_are_counted_and_left_out() -> None:
+    running, values = engine(), np.ones(3000, np.float32)
+    picked = running.frozen(_pick)(
+        running.table(values), running.counting(3000), running.whole(3000), 100, running.whole(100)
+    )  # fmt: skip
+    assert int(picked.count[0]) == 3000
+    np.testing.assert_array_equal(picked.numbers.numpy(), np.arange(100))
+
+
+@pytest.mark.parametrize("count", [1, 2, 1024, 1025, 70_000])
+@pytest.mark.parametrize("dtype", [np.float64, np.uint16, np.bool_])
+def test_tables_hold_what_was_put_in_and_do_not_follow_later_changes(count: int, dtype: Any) -> None:
+    values = (np.arange(count) % 2 + (0.1 if dtype is np.float64 else 0)).astype(dtype)
+    table = engine().table(values)
+    expected = values.astype(np.float32 if dtype is np.float64 else np.uint32)
+    values[:] = 0
+    np.testing.assert_array_equal(table.numpy(), expected)
+    assert table.state == engine().dr.VarState.Evaluated, "a constant would be compiled into kernels"
+
+
+@kernel_tree(fixed=("scale", "name"))
+@dataclass
+class _Scaled:
+    scale: float
+    name: str
+    values: Any
+
+
+def _scaled(given: _Scaled) -> Any:
+    return given.values * given.scale + len(given.name)
+
+
+def test_what_is_fixed_makes_other_kernels() -> None:
+    recorded: Any = engine().frozen(_scaled)
+    values = np.arange(5, dtype=np.float32)
+    for scale, name in ((2.0, "a"), (3.0, "a"), (2.0, "abc"), (2.0, "a"), (3.0, "a")):
+        found = recorded(_Scaled(scale, name, engine().table(values))).numpy()
+        np.testing.assert_array_equal(found, values * scale + len(name))
+    assert recorded.n_recordings == 3
+    assert Fixed((1, "a")) == Fixed((1, "a")) != Fixed((2, "a"))
+
+
+def test_threads_take_small_pieces_of_work() -> None:
+    if engine().device != "cpu":
+        pytest.skip("a GPU shares its work out itself")
+    libraries = list(Path(engine().dr.__file__).parent.glob("libdrjit-core.so*"))
+    if not libraries:
+        pytest.skip("Dr.Jit's library has another name here")
+    assert ctypes.CDLL(str(libraries[0]))["_Z19jit_llvm_block_sizev"]() == 2048
