@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, Literal
 
 from tables import Goal, Table
-from timing import Times, ratio, take_turns
+from timing import ratio, take_turns
 from workloads import OS1, VLP, Settings, bare_cast, city, sub_rays_of_scan
 
 import parhelion as ph
@@ -46,13 +46,15 @@ def tables(settings: Settings) -> Iterator[Table]:
             "scans",
             f"Full-physics scans of {sensor} in the city, with noise",
             ["sub-rays", "sampling", "bounces", "together", "casts a beam", "ms a scan", "M beams/s", "goal for speed",
-             "time against bare casts", "goal for cost", "against casts ray by ray"],
+             "time against bare casts", "after other work", "goal for cost", "against casts ray by ray"],
             notes=[
                 "A scan is all of Lidar.scan, NumPy record included. The bare casts are those of all sub-rays, "
                 "whatever the sampling: nearest triangle only, rays in memory; paths that bounce are not in them. "
                 "They are cast in packets, as the scan casts; ray by ray is Mitsuba's default, and how the table of "
-                "engines casts. Together: scans of one call of scan_many; the time is that of one. Goals are for "
-                "adaptive sampling, the default, against the casts of all 25 sub-rays; with 5, all are traced."
+                "engines casts. Together: scans of one call of scan_many; the time is that of one. After other work: "
+                "the first of two runs in a row, scan and casts alike, which finds the caches cold. Goals are for "
+                "adaptive sampling, the default, against the casts of all 25 sub-rays, and for the worse of the two; "
+                "with 5, all are traced."
             ],
         )  # fmt: skip
         for sub_rays in (5, 25) if settings.quick else (1, 5, 25):
@@ -74,8 +76,9 @@ def _measure(settings: Settings, table: Table, sensor: str, sub_rays: int) -> No
     times = take_turns(runs, rounds=settings.rounds(40), most_seconds=settings.most_seconds)
     for way in _WAYS[sub_rays]:
         sampling, bounces, together = way
-        taken = Times(tuple(seconds / together for seconds in times[str(way)].seconds))
-        against = ratio(taken, times["bare"])
+        taken = times[str(way)].shared(together)
+        against, after_others = ratio(taken, times["bare"]), ratio(taken.cold, times["bare"].cold)
+        worse = max(against, after_others, key=lambda one: one.middle)
         speed = len(lidar.shots()) / taken.best / 1e6
         cost_goal = _COST_GOALS.get((sensor, sub_rays, sampling))
         speed_goal = _SPEED_GOALS.get((sub_rays, sampling))
@@ -91,6 +94,7 @@ def _measure(settings: Settings, table: Table, sensor: str, sub_rays: int) -> No
                 "goal for speed": speed_goal.verdict(speed) if speed_goal else None,
                 "against casts ray by ray": ratio(taken, times["ray by ray"]),
                 "time against bare casts": against,
-                "goal for cost": cost_goal.verdict(against) if cost_goal else None,
+                "after other work": after_others,
+                "goal for cost": cost_goal.verdict(worse) if cost_goal else None,
             }
         )

@@ -14,11 +14,23 @@ class Times:
     """Wall times of one contender, one a round [s]."""
 
     seconds: tuple[float, ...]
+    """Of its second run in a row."""
+    after_others: tuple[float, ...] = ()
+    """Of the first, which finds what others left in the processor's caches."""
 
     @property
     def best(self) -> float:
         """The shortest [s]: what the work costs when nothing else disturbs it."""
         return min(self.seconds)
+
+    def shared(self, pieces: int) -> Times:
+        """The times of one piece of work, where a run does several."""
+        return Times(*(tuple(value / pieces for value in values) for values in (self.seconds, self.after_others)))
+
+    @property
+    def cold(self) -> Times:
+        """The first runs as times to compare."""
+        return Times(self.after_others)
 
 
 @dataclass(frozen=True)
@@ -62,13 +74,13 @@ def take_turns(
 ) -> dict[str, Times]:
     """Run all contenders in turn, `rounds` times or until `most_seconds` [s] are over (three rounds at least).
 
-    In a turn a contender runs twice, and the second run is timed: work is mostly done many times in a row, and what the
-    contender before left in the processor's caches is not part of it. Who goes first changes from round to round.
-    Garbage collection is held back during a round.
+    In a turn a contender runs twice: work is mostly done many times in a row, and what the contender before left in the
+    processor's caches is not part of it. Who goes first changes from round to round. Garbage collection is held back
+    during a round.
     """
     for run in contenders.values():  # compile
         run()
-    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in contenders}
     names = list(contenders)
     end = time.perf_counter() + most_seconds
     for number in range(rounds):
@@ -79,10 +91,11 @@ def take_turns(
         gc.disable()
         try:
             for name in names[first:] + names[:first]:
-                contenders[name]()
                 start = time.perf_counter()
                 contenders[name]()
-                seconds[name].append(time.perf_counter() - start)
+                again = time.perf_counter()
+                contenders[name]()
+                seconds[name].append((time.perf_counter() - again, again - start))
         finally:
             gc.enable()
-    return {name: Times(tuple(values)) for name, values in seconds.items()}
+    return {name: Times(*zip(*values, strict=True)) for name, values in seconds.items()}
