@@ -346,9 +346,8 @@ def _unpacked(names: list[str], words: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """The fields that travelled in one array of words, lowest bits first."""
     if len(names) == 1:
         return {names[0]: _typed(names[0], words)}
-    width = 2 if len(names) == 2 else 4
-    lanes = words.view(f"u{4 // width}").reshape(len(words), width)
-    return {name: _typed(name, np.ascontiguousarray(lanes[:, k])) for k, name in enumerate(names)}
+    bits = 16 if len(names) == 2 else 8
+    return {name: (words >> bits * k if k else words).astype(FIELDS[name].dtype) for k, name in enumerate(names)}
 
 
 def _typed(name: str, values: NDArray[Any]) -> NDArray[Any]:
@@ -373,7 +372,9 @@ def scans_of(
         "origin": dict(enumerate(ORIGINS)),
     }
     per_scan = points.returns.reshape(-1, n)
-    borders = np.concatenate([[0], np.cumsum(per_scan.sum(axis=1, dtype=np.int64))])
+    borders = (
+        [0, *np.cumsum(per_scan.sum(axis=1, dtype=np.int64)).tolist()] if len(motions) > 1 else [0, len(points.xyz)]
+    )
     scans = []
     for i, (motion, start) in enumerate(zip(motions, starts, strict=True)):
         rows = slice(borders[i], borders[i + 1])
