@@ -239,7 +239,10 @@ class Picked:
     """How many there are."""
 
     def wait(self) -> Any:
-        """The numbers in an array of their own length. Waits for the device."""
+        """The numbers in an array of their own length, in the same memory. Waits for the device.
+
+        Recorded functions take arrays of one memory for one array: never hand them this and `numbers` together.
+        """
         mi, dr, count = engine().mi, engine().dr, int(self.count[0])
         return dr.reshape(self.numbers, count, shrink=True) if count else mi.UInt32()
 
