@@ -183,7 +183,9 @@ class Points:
     fields: dict[str, NDArray[Any]]
     xyz: NDArray[np.float32]
     returns: NDArray[np.uint8]
-    """Number of returns of each beam, shape (beams,)."""
+    """Number of returns of each beam, shape (scans, beams of a scan)."""
+    borders: list[int]
+    """Row of the first point of each scan, and of none behind the last."""
 
 
 _MEASURED = ("range", "intensity", "reflectivity", "power")
@@ -263,8 +265,9 @@ def collect(
 
     room_for = expected.room(beams.count, most)
     values = look_up(room_for)
-    returns = found.counts.numpy().astype(np.uint8)
-    count = int(returns.sum(dtype=np.int64))
+    returns = found.counts.numpy().astype(np.uint8).reshape(-1, shots.count)
+    borders = [0, *np.cumsum(returns.sum(axis=1, dtype=np.int64)).tolist()]
+    count = borders[-1]
     expected.learn(beams.count, count, most)
     if count > room_for:
         values = look_up(expected.room(beams.count, most))
@@ -275,7 +278,7 @@ def collect(
     for key, value in values.items():
         fields |= _unpacked(key.split(), value.numpy()[:count])
     order = [name for name in (*_MEASURED, "near_ir", *_ORDER[len(_MEASURED) :]) if name in fields]
-    return Points({name: fields[name] for name in order}, xyz, returns)
+    return Points({name: fields[name] for name in order}, xyz, returns, borders)
 
 
 def _look_up(
@@ -346,8 +349,11 @@ def _unpacked(names: list[str], words: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """The fields that travelled in one array of words, lowest bits first."""
     if len(names) == 1:
         return {names[0]: _typed(names[0], words)}
-    bits = 16 if len(names) == 2 else 8
-    return {name: (words >> bits * k if k else words).astype(FIELDS[name].dtype) for k, name in enumerate(names)}
+    fields = {name: np.empty(len(words), FIELDS[name].dtype) for name in names}
+    for number, values in enumerate(fields.values()):
+        # In pieces within NumPy: of a large batch, all words shifted at once would be a large array more.
+        np.right_shift(words, number * (16 if len(names) == 2 else 8), out=values, casting="unsafe")
+    return fields
 
 
 def _typed(name: str, values: NDArray[Any]) -> NDArray[Any]:
@@ -365,20 +371,15 @@ def scans_of(
     metadata: list[dict[str, Any]],
 ) -> list[Scan]:
     """One record a scan."""
-    n = len(table)
     names = {
         "label": target.label_names,
         "material": target.material_names,
         "origin": dict(enumerate(ORIGINS)),
     }
-    per_scan = points.returns.reshape(-1, n)
-    borders = (
-        [0, *np.cumsum(per_scan.sum(axis=1, dtype=np.int64)).tolist()] if len(motions) > 1 else [0, len(points.xyz)]
-    )
     scans = []
     for i, (motion, start) in enumerate(zip(motions, starts, strict=True)):
-        rows = slice(borders[i], borders[i + 1])
-        shots = Shots(table.direction, table.origin, table.recorded_time, table.ring, table.column, per_scan[i])
+        rows = slice(points.borders[i], points.borders[i + 1])
+        shots = Shots(table.direction, table.origin, table.recorded_time, table.ring, table.column, points.returns[i])
         scans.append(
             Scan(
                 points.xyz[rows], {name: values[rows] for name, values in points.fields.items()},
