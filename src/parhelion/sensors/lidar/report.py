@@ -243,8 +243,9 @@ class PointsExpected:
 
     def learn(self, beams: int, points: int, most: int) -> None:
         """So many there were."""
-        before = self._room.get(beams, room(most))
-        if points > before or points < before // 2 or beams not in self._room:
+        before = self._room.get(beams, 0)
+        # Records keep the memory that they were looked up in, so it should not be much more than they need.
+        if points > before or points < 5 * before // 8:
             self._room[beams] = room(min(most, points + points // 8 + 1))
 
 
