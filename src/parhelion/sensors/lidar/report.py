@@ -235,18 +235,19 @@ class PointsExpected:
     """
 
     def __init__(self) -> None:
-        self._room: dict[int, int] = {}
+        self._expected: dict[int, int] = {}
 
     def room(self, beams: int, most: int) -> int:
         """Room for the points of so many beams, which cannot have more than `most`."""
-        return self._room.get(beams, room(most))
+        return room(min(most, self._expected.get(beams, most)))
 
-    def learn(self, beams: int, points: int, most: int) -> None:
-        """So many there were."""
-        before = self._room.get(beams, 0)
-        # Records keep the memory that they were looked up in, so it should not be much more than they need.
-        if points > before or points < 5 * before // 8:
-            self._room[beams] = room(min(most, points + points // 8 + 1))
+    def learn(self, beams: int, points: int) -> None:
+        """So many there were.
+
+        More are expected at once, fewer bit by bit: records keep the memory that they were looked up in, so it should
+        not stay much more than they need.
+        """
+        self._expected[beams] = max(points + points // 8 + 1, 9 * self._expected.get(beams, 0) // 10)
 
 
 def collect(
@@ -269,7 +270,7 @@ def collect(
     returns = found.counts.numpy().astype(np.uint8).reshape(-1, shots.count)
     borders = [0, *np.cumsum(returns.sum(axis=1, dtype=np.int64)).tolist()]
     count = borders[-1]
-    expected.learn(beams.count, count, most)
+    expected.learn(beams.count, count)
     if count > room_for:
         values = look_up(expected.room(beams.count, most))
     xyz, *more = (
