@@ -84,8 +84,13 @@ class Engine:
         """
         made = self._frozen.get(function)
         if made is None:
+
+            def run(*args: Any) -> _Result:
+                # Dr.Jit looks at every global name of what it records, at every call: there are none here.
+                return function(*args)
+
             # A function may see many kinds of sensors and weathers; forgetting the oldest costs only time.
-            recorded = self.dr.freeze(function, limit=256, warn_after=1 << 30)
+            recorded = self.dr.freeze(run, limit=256, warn_after=1 << 30)
             made = self._frozen[function] = Recorded(function, recorded, casts=casts)
         return made
 
