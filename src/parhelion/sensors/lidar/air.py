@@ -140,7 +140,7 @@ def integrate(
     dr, mi = engine.dr, engine.mi
     count = beams.count // group
     rows = dr.empty(mi.Float, 2 * STEPS * count)  # each of them is written
-    number = dr.arange(mi.UInt32, count)
+    number = engine.counting(count)
     found = engine.frozen(_integrate)(beams, group, number, fields, max_range, watched, other_extinction, rows)
     return DepthTable(group, max_range, lucky, rows, found)
 
@@ -334,7 +334,7 @@ class DustTable:
     def of(cls, engine: Engine, beams: Beams, group: int, grid: DustOnDevice, max_range: Any) -> DustTable:
         """Integrate a grid along groups of beams."""
         dr, mi = engine.dr, engine.mi
-        number = dr.arange(mi.UInt32, beams.count // group)
+        number = engine.counting(beams.count // group)
         frame = beams.frame(engine, number * group + group // 2)
         enter, leave = grid.stretch(frame, max_range)
         met = enter < leave

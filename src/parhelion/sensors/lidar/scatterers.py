@@ -129,13 +129,13 @@ def count_scatterers(
     """
     if not falling:
         return None
-    dr, mi = engine.dr, engine.mi
+    dr = engine.dr
     most = [drops.most(field) for drops, field in falling]
     room = sum(most)
     if room <= _MOST_ROOM:
         limits = [engine.whole(limit) for limit in most]
         return ScattererCounts(beams.count * room, engine.whole(room), limits, None)
-    beam = dr.arange(mi.UInt32, beams.count)
+    beam = engine.counting(beams.count)
     limits = [engine.whole(COUNT_LIMIT)] * len(falling)
     kinds = [(drops.tables, field) for drops, field in falling]
     total, counts = engine.frozen(_count)(kinds, limits, beams, beam, keys)
@@ -184,7 +184,7 @@ def draw_scatterers(
     met = Echoes(echoes.slots, echoes.wide if echoes.probes is None else None, None, None, None, [], echoes.probes)
     store = None if drawn is None else dr.empty(mi.UInt32, 4 * drawn.rows)
     places = None if drawn is None else (drawn.first, drawn.limits, drawn.counts)
-    beam = dr.arange(mi.UInt32, beams.count)
+    beam = engine.counting(beams.count)
     single, count, clear = engine.frozen(_draw)(scatterers, places, met, beams, beam, keys, air, store)
     if drawn is None:
         return ScattererRows(single, None)
