@@ -31,8 +31,16 @@ def text_of(page: Path) -> str:
 
 
 def python_blocks(page: Path) -> list[str]:
-    """Python code of a page, but for blocks whose fence says `python no-run`."""
+    """Python code of a page, but for blocks whose fence says `python { .no-run }`."""
     return [code for info, code in _FENCE.findall(text_of(page)) if info.strip() == "python"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_fences_are_such_as_the_site_knows(page: Path) -> None:
+    """A language, and classes in braces; of any other, the site shows the backticks and loses the headings behind."""
+    for line in text_of(page).splitlines():
+        if line.startswith("```"):
+            assert re.fullmatch(r"```([a-z0-9]+( \{( \.[a-z-]+)+ \})?)?", line), line
 
 
 @pytest.mark.parametrize("page", RUNNABLE, ids=name)
