@@ -3,10 +3,34 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import settings
 
 # The same examples in every run, so that a run says something of the code alone; PARHELION_FUZZ=1 looks for new ones.
 settings.register_profile("same", derandomize=True)
 settings.register_profile("new", derandomize=False)
 settings.load_profile("new" if os.environ.get("PARHELION_FUZZ") == "1" else "same")
+
+_NOBODY = 65534
+
+
+@pytest.fixture
+def users_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder of a user who has no special rights, as whom the test runs: root may read and write everything."""
+    if os.geteuid() != 0:
+        yield tmp_path
+        return
+    with TemporaryDirectory() as folder:
+        try:
+            os.chown(folder, _NOBODY, _NOBODY)
+            os.seteuid(_NOBODY)
+        except OSError as error:
+            pytest.skip(f"root may do everything, and cannot become another user here ({error})")
+        try:
+            yield Path(folder)
+        finally:
+            os.seteuid(0)

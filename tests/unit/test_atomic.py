@@ -54,14 +54,16 @@ def test_another_files_trouble_keeps_its_own_name(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission_is_named(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
+def test_a_folder_without_permission_is_named(users_folder: Path) -> None:
+    with atomic_write(users_folder / "a.bin") as place:
+        place.write_bytes(b"before")
+    users_folder.chmod(0o500)
     try:
-        with pytest.raises(FormatError, match="Permission denied"), atomic_write(tmp_path / "a.bin"):
+        with pytest.raises(FormatError, match="Permission denied"), atomic_write(users_folder / "a.bin"):
             pass
+        assert (users_folder / "a.bin").read_bytes() == b"before"
     finally:
-        tmp_path.chmod(0o700)
+        users_folder.chmod(0o700)
 
 
 def test_places_that_are_no_files_are_refused(tmp_path: Path) -> None:
