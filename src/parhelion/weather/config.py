@@ -40,6 +40,8 @@ last."""
 
 RainModel = Literal["mie", "vane", "goodin2019", "guo2015", "ulbrich-atlas"]
 DropSizeName = Literal["marshall-palmer", "feingold-levin", "deirmendjian"]
+ForwardLight = Literal["lost", "collected"]
+RangeShift = Literal["none", "filgueira2017"]
 FogModel = Literal["kim", "kruse", "koschmieder", "hahner2021"]
 
 
@@ -256,6 +258,11 @@ class Rain(Part):
     """How extinction follows from the rate. The models differ many times over at one rate."""
     cells: Cells | None = None
     """Cells of stronger and weaker rain; the same everywhere where None."""
+    forward_light: Annotated[ForwardLight, _name_of(get_args(ForwardLight))] = "lost"
+    """Whether the light that drops bend by less than about 1 mrad counts as lost, as extinction does, or is still
+    `collected` by the receiver: half of what a drop takes from a beam is bent so little."""
+    range_shift: Annotated[RangeShift, _name_of(get_args(RangeShift))] = "none"
+    """Whether rain lets surfaces appear farther away: `none`, or `filgueira2017`, up to 0.1 m."""
 
 
 class Fog(Part):
@@ -265,8 +272,9 @@ class Fog(Part):
     """Visibility [m], 5 to 300 000 (about that of air without any particle)."""
     model: Annotated[FogModel, _name_of(get_args(FogModel))] = "kim"
     """How extinction at the sensor's wavelength follows from visibility."""
-    backscatter: Annotated[Number, _within(0.023, 0.092)] = 0.046
-    """Backscatter coefficient [1/(m sr)] times meteorological optical range [m] (Hahner et al. 2021)."""
+    backscatter: Annotated[Number, _within(0.01, 0.6)] | None = None
+    """Backscatter coefficient [1/(m sr)] times meteorological optical range [m]. Where None, it follows from the
+    droplets by Mie's theory (about 0.165 at 905 nm), and is 0.046 for the model `hahner2021`, as its authors take it."""
     uneven: Uneven | None = None
     """Thicker and thinner places; the same everywhere where None."""
 

@@ -65,10 +65,9 @@ def drop_echo(
     return backscatter_m2_sr / beam_area_m2 * transmission * overlap / (range_m * range_m * threshold)
 
 
-def obscured(diameter_mm: Any, area_m2: Any, q_ext: Any = 2.0) -> Any:
-    """Share of the beam's cross-section that one drop takes away, at most 1; arrays of either kind."""
-    xp = namespace(diameter_mm, area_m2)
-    return xp.minimum(q_ext * (np.pi / 4.0 * 1e-6) * diameter_mm * diameter_mm / area_m2, 1.0)
+def obscured(cross_section_m2: Any, area_m2: Any) -> Any:
+    """Share of the beam's area that a drop with this extinction cross-section takes away, at most 1; either kind."""
+    return namespace(cross_section_m2, area_m2).minimum(cross_section_m2 / area_m2, 1.0)
 
 
 def detectable(

@@ -162,6 +162,17 @@ def _gunn_marshall(n_0: float) -> Callable[[float], Spectrum]:
     return lambda rate: ModifiedGamma(n_0 * rate**-0.87, 0.0, 2.55 * rate**-0.48, 1.0)
 
 
+SNOW_FALL_SPEED_M_S = 1.0
+"""Fall speed of aggregates of snow crystals, nearly the same for all sizes (Locatelli and Hobbs 1974: 0.8 to 1.3)."""
+_SNOW_INTERCEPT = 3800.0
+
+
+def _constant_intercept(rate: float) -> Spectrum:
+    """N_0 stays, and the slope follows from the water that falls: R = pi N_0 v / Lambda^4."""
+    carried = np.pi * _SNOW_INTERCEPT * SNOW_FALL_SPEED_M_S * 3600.0 * 1e-6
+    return ModifiedGamma(_SNOW_INTERCEPT, 0.0, float((carried / rate) ** 0.25), 1.0)
+
+
 def fall_rate_mm_h(spectrum: ModifiedGamma) -> float:
     """Rain rate [mm/h] carried by an uncut spectrum: (pi / 6) x integral of D^3 v N dD with v = 3.78 D^0.67 m/s.
 
@@ -192,6 +203,12 @@ DROP_SIZES: dict[str, _Family] = {
         LARGEST_MELTED_FLAKE_MM,
         "Gunn and Marshall 1958 as used for lidars: N_0 = 7600 R^-0.87 /m^3/mm, Lambda = 2.55 R^-0.48 /mm, melted "
         "diameters; its water falls at 0.49 m/s, which is that of single crystals",
+    ),
+    "constant-intercept": _Family(
+        _constant_intercept,
+        LARGEST_MELTED_FLAKE_MM,
+        "N_0 = 3800 /m^3/mm at every rate, that of Gunn and Marshall 1958 at 1 mm/h, as cloud models take a constant "
+        "intercept (Lin et al. 1983); its water falls at 1 m/s at every rate, so that more snow has more flakes",
     ),
     "gunn-marshall-1958": _Family(
         _gunn_marshall(3800.0),

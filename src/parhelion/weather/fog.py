@@ -12,11 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from parhelion.core.arrays import is_drjit, namespace
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.pulse import pulse_shape
+from parhelion.weather.fog_drops import fog_lidar_ratio
 from parhelion.weather.mie import checked_wavelength
 
 LN_20 = float(np.log(20.0))
-USUAL_BACKSCATTER = 0.046
-"""Backscatter times optical range [1/sr]; radiation fog 0.023 to 0.092 (Hahner et al. 2021)."""
+HAHNER_BACKSCATTER = 0.046
+"""Backscatter times optical range [1/sr] that Hahner et al. 2021 take: a lidar ratio of 65 sr, that of dry aerosol."""
 
 _NEAREST_M = 0.05
 _PANELS, _NODES = 256, 3
@@ -98,19 +99,19 @@ def optical_range(extinction_per_m: Any) -> Any:
     return LN_20 / extinction_per_m
 
 
-def fog_backscatter(extinction_per_m: Any, factor: float = USUAL_BACKSCATTER) -> Any:
+def usual_backscatter(model: str, wavelength_nm: float) -> float:
+    """Backscatter times optical range [1/sr] where none is given: ln 20 / S, with the lidar ratio S of fog droplets.
+
+    The model `hahner2021` keeps its authors' own 0.046.
+    """
+    return HAHNER_BACKSCATTER if model == "hahner2021" else LN_20 / fog_lidar_ratio(wavelength_nm)
+
+
+def fog_backscatter(extinction_per_m: Any, factor: float) -> Any:
     """Backscatter [1/(m sr)]: factor / MOR = factor alpha / ln 20; arrays of either kind."""
     if not (np.isfinite(factor) and factor >= 0.0):
         raise ConfigError(f"factor: must be finite and 0 /sr or more, got {factor!r}")
     return extinction_per_m * (factor / LN_20)
-
-
-def near_overlap(range_m: Any) -> Any:
-    """Share of the beam that the receiver sees: 0 below 0.9 m, 1 above 1.0 m, linear between (Hahner et al. 2021).
-
-    Arrays of either kind.
-    """
-    return namespace(range_m).clip((range_m - 0.9) * 10.0, 0.0, 1.0)
 
 
 def soft_echo(
@@ -119,7 +120,7 @@ def soft_echo(
     extinction_per_m: float,
     backscatter_per_m_sr: float,
     pulse_length_m: float,
-    overlap: Callable[[NDArray[np.float64]], ArrayLike] = near_overlap,
+    overlap: Callable[[NDArray[np.float64]], ArrayLike],
 ) -> NDArray[np.float64]:
     """Signal of even fog at each range, P / C [1/(m^2 sr)]: beta x integral of p(R - r) T^2(r) xi(r) / r^2 dr.
 

@@ -13,8 +13,8 @@ from parhelion.weather import dust_trail
 from parhelion.weather.config import DustCloud, Uneven
 from parhelion.weather.dust_grid import DustGrid, ellipsoid_cloud
 from parhelion.weather.fields import DensityField, density_field
-from parhelion.weather.fog import fog_backscatter, fog_extinction
-from parhelion.weather.rain import rain_extinction
+from parhelion.weather.fog import fog_backscatter, fog_extinction, usual_backscatter
+from parhelion.weather.rain import EXTINCTION_WITH_FORWARD_LIGHT, rain_extinction
 from parhelion.weather.snow import snow_extinction
 from parhelion.weather.weather import Weather
 
@@ -85,11 +85,17 @@ def medium(weather: Weather, time: float, wavelength_nm: float) -> Medium:
     backscatter = 0.0
     if weather.rain is not None and now.rain_rate_mm_h > 0.0:
         rain = weather.rain
-        put("rain", _rain(now.rain_rate_mm_h, rain.model, rain.drop_sizes, wavelength_nm), rain.cells)
+        extinction = _rain(now.rain_rate_mm_h, rain.model, rain.drop_sizes, wavelength_nm)
+        if rain.forward_light == "collected":
+            extinction *= EXTINCTION_WITH_FORWARD_LIGHT
+        put("rain", extinction, rain.cells)
     if weather.fog is not None:
         extinction = float(fog_extinction(now.visibility_m, model=weather.fog.model, wavelength_nm=wavelength_nm))
         put("fog", extinction, weather.fog.uneven)
-        backscatter = float(fog_backscatter(extinction, weather.fog.backscatter))
+        factor = weather.fog.backscatter
+        if factor is None:
+            factor = usual_backscatter(weather.fog.model, wavelength_nm)
+        backscatter = float(fog_backscatter(extinction, factor))
     if weather.snow is not None and now.snow_rate_mm_h > 0.0:
         put("snow", _snow(now.snow_rate_mm_h, wavelength_nm), weather.snow.cells)
     wind = np.array(weather.wind_m_s)

@@ -1,13 +1,14 @@
 """What falling snow takes from a beam of light, and what one flake sends back.
 
-Snow is counted by melted diameter, that of the drop a flake becomes. Which diameter the light meets is a question of
-its own, and answered here by name:
+Snow is counted by melted diameter, that of the drop a flake becomes. Which shadow the light meets is a question of its
+own, and answered here by name:
 
-`melted`: that of the drop. It gives 1.45e-3 R^0.57 /m, from 1.2 mm/h on between the relations for wet and dry snow of
-ITU-R P.1814 (0.89e-3 R^0.72 and 1.28e-3 R^1.38 /m), and is the usual choice for lidars.
-`flake`: that of the flake itself, whose density falls with its size. It gives 1.0e-2 R^1.05 /m, or half of that with
-the sizes `gunn-marshall-1958`: a visibility of 0.6 to 0.8 km at 1 mm/h, where airports count 1 km as the edge of light
-snow and 0.4 km at 2.5 mm/h as that of heavy snow (Rasmussen et al. 1999, who find scatter of 3 to 10 times).
+`flake`: that of the flake itself, an aggregate of crystals whose density falls with its size, and which fills
+AREA_RATIO of the disc around it. With the sizes `constant-intercept` it gives 3.0e-3 /m at 1 mm/h and 7.3e-3 /m at
+2.5 mm/h, visibilities of 1.0 and 0.41 km: airports count 1 km as the edge of light snow and 0.4 km as that of heavy snow,
+at about these rates (Rasmussen et al. 1999, who find scatter of 3 to 10 times).
+`melted`: that of the drop. It gives a quarter of it, below the relations for wet and dry snow of ITU-R P.1814
+(0.89e-3 R^0.72 and 1.28e-3 R^1.38 /m); with the sizes `gunn-marshall` it is the usual choice for lidars.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ from parhelion.weather.drop_sizes import checked_rate, extinction_of
 from parhelion.weather.drop_sizes import drop_sizes as sizes_at
 from parhelion.weather.mie import large_sphere_extinction
 
-FLAKE_REFLECTIVITY = 0.9
-DIAMETERS = ("melted", "flake")
+LIDAR_RATIO_SR = 25.0
+"""Extinction over backscatter of flakes [sr]."""
+AREA_RATIO = 0.6
+"""Share of the disc around a flake that its crystals cover: 0.3 to 0.8 for aggregates (Heymsfield and Westbrook 2010)."""
+DIAMETERS = ("flake", "melted")
 _ICE_DENSITY = 0.917
 _FLAKE_DENSITY_MM = 0.17
 """Density of dry snow times flake diameter [g/cm^3 mm] (Holroyd 1971)."""
@@ -41,18 +45,18 @@ def flake_diameter(melted_mm: Any) -> Any:
     return xp.maximum(loose, melted_mm * _ICE_DENSITY ** (-1.0 / 3.0))
 
 
-def scattering_diameter(melted_mm: Any, diameter: str = "melted") -> Any:
-    """The diameter [mm] that light meets, `melted` or `flake` (see above); arrays of either kind."""
+def scattering_diameter(melted_mm: Any, diameter: str = "flake") -> Any:
+    """Diameter [mm] of the disc whose shadow light meets, of `flake` or `melted` drop; arrays of either kind."""
     if diameter not in DIAMETERS:
         raise unknown_name("diameter of a flake", diameter, DIAMETERS)
-    return flake_diameter(melted_mm) if diameter == "flake" else melted_mm
+    return AREA_RATIO**0.5 * flake_diameter(melted_mm) if diameter == "flake" else melted_mm
 
 
 def snow_extinction(
     rate_mm_h: float,
     wavelength_nm: float = 905.0,
-    drop_sizes: str = "gunn-marshall",
-    diameter: str = "melted",
+    drop_sizes: str = "constant-intercept",
+    diameter: str = "flake",
 ) -> float:
     """One-way extinction [1/m] at a rate of melted water; exactly 0 at rate 0.
 
@@ -71,18 +75,20 @@ def snow_extinction(
     return extinction_of(sizes, efficiency) if rate > 0.0 else 0.0
 
 
-def flake_backscatter(diameter_mm: ArrayLike, reflectivity: float = FLAKE_REFLECTIVITY) -> NDArray[np.float64]:
-    """What a white flake of scattering diameter D sends back, (2/3) (rho / pi) (pi D^2 / 4) = rho D^2 / 6 [m^2/sr].
-
-    A Lambertian patch sends back rho / pi times its area times cos^2, one cosine for the light it catches and one for
-    the light it shows. Over a disc facing the beam that is rho / pi times its shadow; over a sphere, and over any
-    convex body in all its orientations, it is 2/3 of rho / pi times the (mean) shadow, since the mean of cos^2 over
-    the lit side is 1/6 where that of cos is 1/4. Flakes tumble: 2/3 is taken. In Mie's terms Q_back = 8 rho / 3, or
-    2.4. The reflectivity of 0.9 holds from 400 to 1000 nm; snow is dark at 1550 nm.
-    """
-    if not 0.0 <= reflectivity <= 1.0:
-        raise ConfigError(f"reflectivity: must be from 0 to 1, got {reflectivity!r}")
-    d = np.asarray(diameter_mm, dtype=np.float64)
+def flake_cross_section(melted_mm: ArrayLike, wavelength_nm: float = 905.0) -> NDArray[np.float64]:
+    """What a flake takes from a beam [m^2]: Q_ext times AREA_RATIO of the disc around it."""
+    d = np.asarray(melted_mm, dtype=np.float64)
     if not np.all(d >= 0.0):
-        raise ConfigError(f"diameter_mm: must be 0 mm or more, got {d[~(d >= 0.0)].flat[0]:g}")
-    return reflectivity / 6.0 * 1e-6 * d * d
+        raise ConfigError(f"melted_mm: must be 0 mm or more, got {d[~(d >= 0.0)].flat[0]:g}")
+    met = np.asarray(flake_diameter(np.maximum(d, 1e-9)))
+    return np.where(d > 0.0, large_sphere_extinction(met, wavelength_nm) * AREA_RATIO * (np.pi / 4e6) * met * met, 0.0)
+
+
+def flake_backscatter(melted_mm: ArrayLike, wavelength_nm: float = 905.0) -> NDArray[np.float64]:
+    """What a flake sends back [m^2/sr]: its extinction cross-section over the lidar ratio of ice, LIDAR_RATIO_SR.
+
+    Ice crystals and their aggregates are measured at 20 to 30 sr in clouds and snow (Sassen and Comstock 2001; Chen et
+    al. 2002). A white Lambertian ball would have 10 sr: flakes are loose, and let light through. Good from 350 to
+    1100 nm; at 1550 nm ice absorbs, and flakes are darker by about a factor of three, which is not modelled.
+    """
+    return flake_cross_section(melted_mm, wavelength_nm) / LIDAR_RATIO_SR

@@ -19,11 +19,10 @@ from parhelion.rays.device import Engine, Picked, kernel_tree, room
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.recordable import SceneArrays
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.lidar.air import Air, LocalAir
 from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES, SECTORS
 from parhelion.sensors.lidar.echoes import NO_ECHO, Echo, Echoes, EchoRows, SpecularBeams, choose, echo_bits, in_rows
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
-from parhelion.sensors.lidar.illuminate import Reflection, illuminate_all
+from parhelion.sensors.lidar.illuminate import Local, Reflection, illuminate_all
 
 DISAGREE = NOTHING - 1
 """Part number that stands for probes on different surfaces, in kernels."""
@@ -146,7 +145,7 @@ def _on_plane(
     part: Any,
     probe: Probe,
     material: Any = None,
-    air: Air | LocalAir | None = None,
+    near: Local | None = None,
 ) -> tuple[Any, Echo]:
     """Which sub-rays meet the plane of a probe that their part says they are on, and their echo there."""
     dr = running_engine().dr
@@ -154,7 +153,7 @@ def _on_plane(
     slope = dr.dot(probe.normal, direction)
     range_m = dr.dot(probe.normal, probe.point - offset) / slope
     met = (part < DISAGREE) & (range_m > 0) & (range_m < light.optics.max_range)
-    power = light.power(frame, dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material, air=air)
+    power = light.power(frame, dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material, near=near)
     there = Echo(range_m, power, part, probe.echo.actor)
     return met, choose(dr, met, there, Echo.none(running_engine()))
 
@@ -177,18 +176,18 @@ def _sum_flat_beams(
     material = light.surfaces.material(dr.select(flat, part, 0), flat)
     middle = first.echo.range  # ranges are summed relative to this one, to keep float32's last digits
     # Beams that reach over more range than the receiver can tell apart are wide, and are looked up in full.
-    air = light.air.around(frame, dr.select(flat, middle, 1.0))
+    near = light.around(frame, dr.select(flat, middle, 1.0))
 
     gentle, quick_power, quick_moment = _five_point_sum(
         light,
         (first, *others),
-        _on_plane(light, frame, mi.UInt32(MIDDLE), part, first, material, air)[1],
+        _on_plane(light, frame, mi.UInt32(MIDDLE), part, first, material, near)[1],
         merge_distance,
     )
     gentle &= flat
 
     def step(k: Any, power: Any, moment: Any, nearest: Any, farthest: Any) -> Any:
-        met, echo = _on_plane(light, frame, k, part, first, material, air)
+        met, echo = _on_plane(light, frame, k, part, first, material, near)
         returned = met & (echo.power > 0)
         off = echo.range - middle
         power = power + echo.power

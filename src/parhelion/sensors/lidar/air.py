@@ -106,8 +106,6 @@ class DepthTable:
     """Whether the depth counts with each pulse's luck."""
     rows: Any
     """Depth at the start of each step, and what the step adds."""
-    densest: Any
-    """Largest density factor times T^2 / range^2 along each group, and the range where it is; None if not wanted."""
 
     def at(self, frame: BeamFrame, range_m: Any) -> Any:
         """Optical depth to a range along beams."""
@@ -129,20 +127,14 @@ def integrate(
     max_range: Any,
     *,
     lucky: bool = False,
-    watched: int | None = None,
-    other_extinction: Any = None,
 ) -> DepthTable:
-    """Integrate fields up to a range [m].
-
-    `watched`: number of a field whose densest echo is wanted; what else dims it besides these fields is
-    `other_extinction` [1/m].
-    """
+    """Integrate fields up to a range [m]; `lucky` says whether the depth counts with each pulse's luck."""
     dr, mi = engine.dr, engine.mi
     count = beams.count // group
     rows = dr.empty(mi.Float, 2 * STEPS * count)  # each of them is written
     number = engine.counting(count)
-    found = engine.frozen(_integrate)(beams, group, number, fields, max_range, watched, other_extinction, rows)
-    return DepthTable(group, max_range, lucky, rows, found)
+    engine.frozen(_integrate)(beams, group, number, fields, max_range, rows)
+    return DepthTable(group, max_range, lucky, rows)
 
 
 def _integrate(
@@ -151,17 +143,15 @@ def _integrate(
     group: Any,
     fields: list[FieldOnDevice],
     max_range: Any,
-    watched: int | None,
-    other: Any,
     rows: Any,
-) -> Any:
-    """Fill the rows of a table; what was watched."""
+) -> None:
+    """Fill the rows of a table."""
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
     frame = beams.frame(engine, group * size + size // 2)
     scale = max_range / STEPS**2
 
-    def step(k: Any, depth: Any, best: Any, where: Any) -> Any:
+    def step(k: Any, depth: Any) -> Any:
         number = mi.Float(k)
         middle, length = scale * (number * (number + 1.0) + 0.5), scale * (2.0 * number + 1.0)
         factors = [one.factor(frame, middle) for one in fields]
@@ -169,25 +159,10 @@ def _integrate(
         for one, density in zip(fields, factors, strict=True):
             passed += one.mean * density * length
         dr.scatter(rows, mi.Vector2f(depth, passed), group * STEPS + k)
-        if watched is not None:
-            dimmed = dr.exp(-2.0 * (depth + 0.5 * passed + other * middle)) / (middle * middle)
-            value = factors[watched] * dimmed
-            # Within the nearest metres the pulse is longer than the range: its echo there has a form of its own.
-            better = (middle > _NEAR_M) & (value > best)
-            best, where = dr.select(better, value, best), dr.select(better, middle, where)
-        return k + 1, depth + passed, best, where
+        return k + 1, depth + passed
 
-    state = (mi.UInt32(0), mi.Float(0.0), mi.Float(0.0), mi.Float(0.0))
-    _, _, best, where = dr.while_loop(state, lambda *s: s[0] < STEPS, step)
-    if watched is None:
-        dr.eval(rows)
-        return None
-    densest = dr.ravel(mi.Vector2f(best, where))
-    dr.eval(rows, densest)
-    return densest
-
-
-_NEAR_M = 3.0
+    dr.while_loop((mi.UInt32(0), mi.Float(0.0)), lambda k, depth: k < STEPS, step)
+    dr.eval(rows)
 
 
 @kernel_tree()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -13,6 +14,8 @@ NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 ReturnMode = Literal["first", "strongest", "last", "dual", "all"]
+Overlap = NonNegative | Annotated[list[tuple[Positive, Fraction]], Field(min_length=1)] | None
+"""How much of the return the receiver collects by range: see `RangeLimits.overlap`."""
 
 
 class Channels(Config):
@@ -194,13 +197,20 @@ class RangeLimits(Config):
     """Step of the reported range; 0 is continuous."""
     rated: list[RatedRange] = Field(min_length=1, max_length=2)
     """One or two data-sheet ranges, which fix the system constant (and the extinction, where two)."""
-    overlap: list[tuple[NonNegative, Fraction]] = Field(default_factory=list)
-    """Range [m] and overlap of emitter and receiver, for near fields that fall below 1/R^2; linear between."""
+    overlap: Overlap = None
+    """Share of the beam's return that the receiver collects. One number is the range [m] from which on it collects all
+    of it: nearer, the share falls with the square of range (0: it collects all at every range). Points of range [m] and
+    share give a measured curve: linear between them, level behind the last, square law below the first. Where it is not
+    said, everything is collected, which no real receiver does close by."""
 
     @model_validator(mode="after")
     def _ordered(self) -> RangeLimits:
         if self.max_m <= self.min_m:
             raise ValueError(f"max_m ({self.max_m}) must be larger than min_m ({self.min_m})")
+        if isinstance(self.overlap, list):
+            ranges = [point[0] for point in self.overlap]
+            if any(after <= before for before, after in pairwise(ranges)):
+                raise ValueError("ranges of overlap must increase from point to point")
         return self
 
 
@@ -215,13 +225,18 @@ class Receiver(Config):
     merge_distance_m: Positive = 1.0
     """Echoes closer than this merge into one at their power-weighted mean range."""
     threshold_to_noise: Positive = 6.0
-    """Detection threshold over the standard deviation of the noise."""
+    """Detection threshold over the standard deviation of the noise without signal."""
+    threshold_photons: Positive | None = None
+    """Photons counted at the detection threshold, where the receiver counts few: their shot noise makes weak echoes come
+    and go. None: so many that it does not matter."""
     pulse_length_ns: Positive = 5.0
     """Half-power width of the pulse."""
     dead_time_ns: NonNegative = 0.0
     """Time after a return during which the receiver is blind."""
     saturation: Positive | None = None
     """Signal, in units of the threshold, above which the receiver saturates."""
+    dust_optical_depth: Annotated[float, Field(gt=0, le=5)] = 0.2
+    """Optical depth of dust above which the sensor always returns the dust; VANE gives 0.1 to 0.3."""
 
 
 class Noise(Config):
@@ -243,6 +258,9 @@ class Noise(Config):
     """Standard deviation of the clock that times the echo; 1 ns is 15 cm of range."""
     channel_bias_m: list[float] = Field(default_factory=list)
     """Constant range error of each ring."""
+    channel_bias_sigma_m: NonNegative = 0.0
+    """Standard deviation of the rings' constant range errors, where those of the unit are not known: every ring gets
+    one, the same in all scans of this model. Data sheets count it into accuracy; it is not scatter."""
     false_alarm_rate_hz: NonNegative = 0.0
     """False points a second of open receiver, over the whole range gate."""
     background_klx: NonNegative = 0.0
@@ -252,7 +270,7 @@ class Noise(Config):
 class Intensity(Config):
     """Which vendor's scale the `intensity` field has."""
 
-    scale: Literal["velodyne", "ouster", "livox", "hesai", "robosense", "echo", "reflectance", "power", "none"]
+    scale: Literal["velodyne", "velodyne-vls", "ouster", "livox", "hesai", "robosense", "echo", "reflectance", "power", "none"]
     resolution: NonNegative = 0.0
     """Step of the reported intensity; 0 is continuous."""
 

@@ -18,10 +18,12 @@ from parhelion.sensors.lidar.air import Air, group_size
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.curve import Curve
+from parhelion.sensors.lidar.intensity import threshold_photons
 from parhelion.sensors.lidar.emit import Beams, ShotArrays, SubRays, aim, in_fours, motion_knots
 from parhelion.sensors.lidar.illuminate import Optics, Reflection, illuminate_all
 from parhelion.sensors.lidar.link_budget import SystemConstant
-from parhelion.sensors.lidar.noise import background_noise_factor
+from parhelion.sensors.lidar.noise import background_noise_factor, channel_biases
+from parhelion.sensors.lidar.overlap import overlap_curve
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.receive import Reception, receive
 from parhelion.sensors.lidar.receiver import Detector
@@ -62,7 +64,7 @@ class LidarOnDevice:
             extinction=opaque(constant.gamma_per_m),
             min_range=opaque(limits.min_m),
             max_range=opaque(limits.max_m),
-            overlap=Curve.of(engine, "range.overlap", limits.overlap) if limits.overlap else None,
+            overlap=overlap_curve(engine, limits.overlap),
         )
         self.noise_sigma = 1.0 / receiver.threshold_to_noise
         if sun_klx is not None and config.noise.background_klx > 0:
@@ -77,6 +79,7 @@ class LidarOnDevice:
             merge_distance=opaque(receiver.merge_distance_m),
             dead_distance=opaque(receiver.dead_time_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0),
             noise_sigma=opaque(self.noise_sigma),
+            shot_noise=opaque(1.0 / receiver.threshold_photons) if receiver.threshold_photons else None,
             noisy=noise,
             false_alarm_chance=opaque(-np.expm1(-config.noise.false_alarm_rate_hz * open_time))
             if config.noise.false_alarm_rate_hz
@@ -130,14 +133,8 @@ class LidarOnDevice:
     def _make_reporter(self, table: ShotTable) -> Reporter:
         noise, config = self.config.noise, self.config
         jitter_m = noise.time_jitter_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0
-        bias = None
-        if noise.channel_bias_m:
-            if len(noise.channel_bias_m) <= int(table.ring.max(initial=0)):
-                raise ConfigError(
-                    f"{config.name}: noise.channel_bias_m has {len(noise.channel_bias_m)} entries "
-                    f"for {int(table.ring.max()) + 1} rings"
-                )
-            bias = self.engine.table(np.asarray(noise.channel_bias_m)[table.ring])
+        biases = channel_biases(noise, int(table.ring.max(initial=0)) + 1, config.name)
+        bias = None if biases is None else self.engine.table(biases[table.ring])
 
         def optional(value: float | None) -> Any:
             return self._opaque(value) if value else None
@@ -156,8 +153,10 @@ class LidarOnDevice:
             intensity_sigma=optional(noise.intensity_sigma),
             intensity_scale=config.intensity.scale,
             intensity_resolution=optional(config.intensity.resolution),
+            photons=self._opaque(threshold_photons(config)),
             threshold=self.optics.threshold,
             extinction=self.optics.extinction,
+            overlap=self.optics.overlap,
             direction=in_fours(self.engine, _reported_direction(table, noise.encoder_step_deg)),
             origin=in_fours(self.engine, table.origin),
         )
@@ -275,7 +274,7 @@ class LidarOnDevice:
         background = None
         if launch is not None and launch.scatterers is not None:
             # A digitised signal has room for all of the fog's echo, where a return keeps its peak alone.
-            background, launch.scatterers.soft = launch.fog_signal, None
+            background, launch.scatterers.fog = launch.fog_signal, None
             in_air = draw_scatterers(self.engine, launch.scatterers, launch.drawn, echoes, beams, keys, air)
             if in_air is not None:
                 everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)

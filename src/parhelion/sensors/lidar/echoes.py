@@ -105,6 +105,8 @@ class Block:
     """How many rows each beam has."""
     scale: Any = None
     """Factor on the power of each beam's rows, or None."""
+    is_read: bool = False
+    """Whether powers are what the receiver reads, its noise included: windows that they dominate get no more."""
     held: int = 0
     """How many of the first rows kernels that go over them often keep at hand, where a beam has so many."""
 

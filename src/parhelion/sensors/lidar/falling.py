@@ -16,6 +16,8 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.lidar.air import FieldOnDevice
 from parhelion.weather.detectable import Detectable, obscured, sample
 
+WHITE_BRDF = 1.0 / math.pi
+"""BRDF of a white board [1/sr]."""
 COUNT_LIMIT = 400
 """A count beyond any that matters."""
 
@@ -51,7 +53,9 @@ class FallingTables:
         step = mi.UInt32(tail)
         low, high = (dr.gather(mi.Vector4f, self.by_tail, step + k) for k in (0, 1))
         drop = low + (tail - mi.Float(step)) * (high - low)
-        return row.x, drop.y * row.z, xp.minimum(drop.z * row.w, 1.0)
+        # A flake that fills the beam sends back no more than a white board: backscatter over the beam's area, at most.
+        backscatter = xp.minimum(drop.y, WHITE_BRDF / row.w)
+        return row.x, backscatter * row.z, xp.minimum(drop.z * row.w, 1.0)
 
     def count(self, u: Any, factor: Any, most: Any) -> Any:
         """Poisson counts of mean `mean * factor` by inversion, up to `most`."""
@@ -92,13 +96,13 @@ class Falling:
         backscatter: Callable[[NDArray[Any]], NDArray[Any]],
         geometry: Callable[[NDArray[Any]], NDArray[Any]],
         area: Callable[[NDArray[Any]], NDArray[Any]],
-        extinction_efficiency: float = 2.0,
+        taken: Callable[[NDArray[Any]], NDArray[Any]],
     ) -> Falling:
-        """`backscatter` [m^2/sr] by diameter [mm]; `geometry` echo in units of P_min per backscatter, and `area` of the
-        beam [m^2], by range [m]."""
+        """`backscatter` [m^2/sr] and what is `taken` from the beam [m^2], by diameter [mm]; `geometry` echo in units of
+        P_min per backscatter, and `area` of the beam [m^2], by range [m]."""
         dr, mi = engine.dr, engine.mi
         span, size = table.range_m, table.diameter_mm
-        blocked = obscured(size, 1.0, extinction_efficiency)
+        blocked = taken(size)
         last = len(size) - 1
         start, end = float(table.log_tail_steps[0]), float(table.log_tail_steps[-1])
         tables = FallingTables(
@@ -111,7 +115,7 @@ class Falling:
         )  # fmt: skip
         u = (np.arange(256) + 0.5) / 256
         at, drop = sample(table, *(axis.ravel() for axis in np.meshgrid(u, u)))
-        depth = float(table.mean * np.mean(obscured(drop, area(at), extinction_efficiency)))
+        depth = float(table.mean * np.mean(obscured(taken(drop), area(at))))
         return cls(tables, float(table.mean), depth, float(span[-1]))
 
     def most(self, field: FieldOnDevice | None) -> int:

@@ -9,7 +9,7 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
 from parhelion.rays.recordable import SceneArrays
 from parhelion.sensors.lidar.air import Air, LocalAir
-from parhelion.sensors.lidar.curve import Curve
+from parhelion.sensors.lidar.curve import Curve, LocalCurve
 from parhelion.sensors.lidar.echoes import NO_ACTOR, NO_ECHO, Echo, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import BeamFrame, Beams, SubRays
 from parhelion.sensors.lidar.link_budget import received_power
@@ -29,6 +29,14 @@ class Optics:
     max_range: Any
     overlap: Curve | None
     """Overlap of emitter and receiver by range, or None where it is 1."""
+
+
+@dataclass
+class Local:
+    """Air and overlap near one range of each beam."""
+
+    air: Air | LocalAir
+    overlap: LocalCurve | None
 
 
 @kernel_tree()
@@ -52,21 +60,26 @@ class Reflection:
         *,
         share: Any = 1.0,
         material: Any = None,
-        air: Air | LocalAir | None = None,
+        near: Local | None = None,
     ) -> Any:
         """Received power of one sub-ray in units of P_min; nothing from nearer than the sensor's least range.
 
-        `material` is that of the part, where it was looked up before; `air` that of a narrow stretch of range.
+        `material` is that of the part, where it was looked up before; `near` holds for a narrow stretch of range.
         """
         dr, optics = running_engine().dr, self.optics
-        overlap = 1.0 if optics.overlap is None else optics.overlap(range_m, active)
+        curve, air = (optics.overlap, self.air) if near is None else (near.overlap, near.air)
+        overlap = 1.0 if curve is None else curve(range_m, active)
         material = self.surfaces.material(part, active) if material is None else material
         power = received_power(
             weight=share * self.sub_rays.weight, reflected=self.surfaces.reflected(part, material, cosine, hit, active),
-            range_m=range_m, optical_depth=(air or self.air).depth(frame, range_m), threshold=optics.threshold,
-            overlap=overlap,
+            range_m=range_m, optical_depth=air.depth(frame, range_m), threshold=optics.threshold, overlap=overlap,
         )  # fmt: skip
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
+
+    def around(self, frame: BeamFrame, range_m: Any) -> Local:
+        """What depends on range alone, for ranges within some decimetres of one: tables are read here alone."""
+        curve = self.optics.overlap
+        return Local(self.air.around(frame, range_m), None if curve is None else curve.around(range_m))
 
     def trace(self, scene: SceneArrays, frame: BeamFrame, sub_ray: Any, active: Any = True) -> tuple[Echo, Any]:
         """Echo and hit normal of traced sub-rays."""

@@ -8,59 +8,88 @@ from typing import Any
 import numpy as np
 
 from parhelion.core.arrays import namespace
+from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.lidar.overlap import LEAST_OVERLAP
+
+FULL_SCALE_POWER = 3.0
+"""Power [P_min] from which on makers' calibrated scales read the reflectivity itself."""
 
 
-def reflectivity(power: Any, range_m: Any, *, threshold: Any, extinction_per_m: Any = 0.0) -> Any:
+def reflectivity(
+    power: Any, range_m: Any, *, threshold: Any, extinction_per_m: Any = 0.0, overlap: Any = 1.0
+) -> Any:
     """Range-corrected reflectance: that of a Lambertian target, facing the sensor, which returns this power.
 
-    `power` in units of P_min, `threshold` P_min / C [1/(m^2 sr)], `extinction_per_m` one way. 1 is a perfect white
-    diffuser; retro-reflectors exceed it by far.
+    `power` in units of P_min, `threshold` P_min / C [1/(m^2 sr)], `extinction_per_m` one way, `overlap` the share that
+    the receiver collects at this range: makers calibrate it out. 1 is a perfect white diffuser; retro-reflectors exceed
+    it by far.
     """
     xp = namespace(power, range_m)
-    return np.pi * power * threshold * range_m * range_m * xp.exp(2.0 * extinction_per_m * range_m)
+    clear = np.pi * power * threshold * range_m * range_m * xp.exp(2.0 * extinction_per_m * range_m)
+    return clear / xp.maximum(overlap, LEAST_OVERLAP)
 
 
-def velodyne(power: Any, reflectivity: Any) -> Any:
+def _near_threshold(power: Any) -> Any:
+    """Factor on calibrated reflectivity of weak echoes: 0 at the threshold, 1 from FULL_SCALE_POWER times it on.
+
+    Makers' eight-bit scales fall to 0 for echoes that are barely seen: a VLP-16 recording has a median intensity of 0
+    between 40 and 60 m, where the weakest target that it can see has 15 to 30 % by the range law. The line is assumed.
+    """
+    xp = namespace(power)
+    return xp.clip((power - 1.0) * (1.0 / (FULL_SCALE_POWER - 1.0)), 0.0, 1.0)
+
+
+def velodyne(power: Any, reflectivity: Any, photons: Any = None) -> Any:
     """Velodyne's calibrated reflectivity: 0-100 for diffuse targets of 0-100 %, 101-255 for retro-reflectors.
 
     VLP-16 user manual 63-9243 section 6.1: 100 is a diffuse reflector of 100 %, 255 an ideal retro-reflector. The
     manual gives no curve between; a logarithmic one over three decades of gain is assumed here.
     """
+    return _near_threshold(power) * _diffuse_then_retro(reflectivity, 100.0)
+
+
+def velodyne_vls(power: Any, reflectivity: Any, photons: Any = None) -> Any:
+    """The VLS-128's scale: 0-110 for diffuse targets of 0-100 %, 111-255 for retro-reflectors (its manual)."""
+    return _near_threshold(power) * _diffuse_then_retro(reflectivity, 110.0)
+
+
+def _diffuse_then_retro(reflectivity: Any, white: float) -> Any:
+    """Linear up to `white` for a perfect diffuser, then logarithmic over three decades of gain up to 255."""
     xp = namespace(reflectivity)
-    above = 100.0 + 155.0 * xp.log(xp.maximum(reflectivity, 1.0)) / np.log(1000.0)
-    return xp.where(reflectivity <= 1.0, 100.0 * reflectivity, xp.minimum(above, 255.0))
+    above = white + (255.0 - white) * xp.log(xp.maximum(reflectivity, 1.0)) / np.log(1000.0)
+    return xp.where(reflectivity <= 1.0, white * reflectivity, xp.minimum(above, 255.0))
 
 
-def ouster(power: Any, reflectivity: Any) -> Any:
-    """Ouster's signal channel: photons counted, not range-corrected, 16 bit.
-
-    The threshold is taken as 12 photons, the lowest SNR for which the OS1 data sheet states a precision.
-    """
-    return namespace(power).minimum(12.0 * power, 65535.0)
+USUAL_PHOTONS = 6.0
+"""Photons at the threshold of a sensor that counts them, where its data sheet does not say."""
 
 
-def eight_bit_reflectance(power: Any, reflectivity: Any) -> Any:
-    """Reflectance in percent up to 100 and compressed beyond up to 255, as Livox, Hesai and RoboSense document it.
-
-    Livox user manuals: 0-150 for diffuse targets of 0-100 %, 151-255 for total reflection. Hesai and RoboSense map
-    0-255 likewise with other knees; their presets name their own scale.
-    """
-    xp = namespace(reflectivity)
-    above = 150.0 + 105.0 * xp.log(xp.maximum(reflectivity, 1.0)) / np.log(1000.0)
-    return xp.where(reflectivity <= 1.0, 150.0 * reflectivity, xp.minimum(above, 255.0))
+def threshold_photons(config: LidarConfig) -> float:
+    """Photons at the detection threshold, for scales that count them."""
+    return config.receiver.threshold_photons or USUAL_PHOTONS
 
 
-def hesai(power: Any, reflectivity: Any) -> Any:
+def ouster(power: Any, reflectivity: Any, photons: Any = USUAL_PHOTONS) -> Any:
+    """Ouster's signal channel: photons counted, not range-corrected, 16 bit; `photons` are those at the threshold."""
+    return namespace(power).minimum(photons * power, 65535.0)
+
+
+def livox(power: Any, reflectivity: Any, photons: Any = None) -> Any:
+    """Livox: 0-150 for diffuse targets of 0-100 %, 151-255 for total reflection (user manuals)."""
+    return _near_threshold(power) * _diffuse_then_retro(reflectivity, 150.0)
+
+
+def hesai(power: Any, reflectivity: Any, photons: Any = None) -> Any:
     """Hesai: one count a percent of reflectance, up to 255 (manuals: 0 to 255 %)."""
-    return namespace(reflectivity).minimum(100.0 * reflectivity, 255.0)
+    return _near_threshold(power) * namespace(reflectivity).minimum(100.0 * reflectivity, 255.0)
 
 
-def robosense(power: Any, reflectivity: Any) -> Any:
+def robosense(power: Any, reflectivity: Any, photons: Any = None) -> Any:
     """RoboSense: 0-100 for diffuse targets, 101-255 for retro-reflectors, like Velodyne's scale."""
     return velodyne(power, reflectivity)
 
 
-def echo(power: Any, reflectivity: Any) -> Any:
+def echo(power: Any, reflectivity: Any, photons: Any = None) -> Any:
     """2D scanners: echo amplitude, logarithmic in received power, 0 at the threshold and 255 at 100 000 times it."""
     xp = namespace(power)
     return xp.clip(255.0 * xp.log(xp.maximum(power, 1.0)) / np.log(1e5), 0.0, 255.0)
@@ -75,36 +104,49 @@ def near_infrared(reflectance: Any, *, sun_klx: Any) -> Any:
     return namespace(reflectance).minimum(10.0 * sun_klx * reflectance, 65535.0)
 
 
+_WHITE = {"velodyne": 100.0, "robosense": 100.0, "velodyne-vls": 110.0, "livox": 150.0}
+
+
 def reflectivity_of(scale: str, value: Any) -> Any:
-    """The reflectivity that a vendor's intensity stands for, where its scale is one of reflectivity; else None."""
+    """The reflectivity that a maker's intensity stands for, where its scale is one of reflectivity; else None.
+
+    Of echoes near the threshold, whose intensity falls to 0, it gives too little: `recorded.py` bounds it by what the
+    sensor can see.
+    """
     xp = namespace(value)
-    if scale in ("velodyne", "robosense"):
-        return xp.where(value <= 100.0, 0.01 * value, xp.exp((value - 100.0) * (np.log(1000.0) / 155.0)))
-    if scale == "livox":
-        return xp.where(value <= 150.0, value / 150.0, xp.exp((value - 150.0) * (np.log(1000.0) / 105.0)))
+    if scale in _WHITE:
+        white = _WHITE[scale]
+        retro = xp.exp((value - white) * (np.log(1000.0) / (255.0 - white)))
+        return xp.where(value <= white, value / white, retro)
     if scale == "hesai":
         return 0.01 * value
     return value if scale == "reflectance" else None
 
 
-def power_of(scale: str, value: Any) -> Any:
-    """The power in units of P_min that a vendor's intensity stands for, where its scale is one of power; else None."""
+def calibrated(scale: str) -> bool:
+    """Whether a maker's scale is one of calibrated reflectivity, which falls to 0 near the threshold."""
+    return scale in _WHITE or scale == "hesai"
+
+
+def power_of(scale: str, value: Any, photons_at_threshold: float) -> Any:
+    """The power in units of P_min that a maker's intensity stands for, where its scale is one of power; else None."""
     if scale == "ouster":
-        return value / 12.0
+        return value / photons_at_threshold
     if scale == "echo":
         return namespace(value).exp(value * (np.log(1e5) / 255.0))
     return value if scale == "power" else None
 
 
-SCALES: Mapping[str, Callable[[Any, Any], Any]] = {
+SCALES: Mapping[str, Callable[[Any, Any, Any], Any]] = {
     "velodyne": velodyne,
+    "velodyne-vls": velodyne_vls,
     "ouster": ouster,
-    "livox": eight_bit_reflectance,
+    "livox": livox,
     "hesai": hesai,
     "robosense": robosense,
     "echo": echo,
-    "reflectance": lambda power, reflectivity: reflectivity,
-    "power": lambda power, reflectivity: power,
-    "none": lambda power, reflectivity: 0.0 * power,
+    "reflectance": lambda power, reflectivity, photons: reflectivity,
+    "power": lambda power, reflectivity, photons: power,
+    "none": lambda power, reflectivity, photons: 0.0 * power,
 }
-"""Vendor scales by the name a preset gives."""
+"""Makers' scales by the name a preset gives: of power [P_min], reflectivity, and photons at the threshold."""

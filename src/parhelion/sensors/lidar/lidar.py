@@ -17,7 +17,7 @@ from parhelion.core.trajectory import Fixed, Trajectory, pose_at
 from parhelion.sensors.lidar.beam import footprint
 from parhelion.sensors.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.lidar.device import LidarOnDevice
-from parhelion.sensors.lidar.link_budget import SystemConstant, system_constant
+from parhelion.sensors.lidar.link_budget import SystemConstant, max_range, system_constant
 from parhelion.sensors.lidar.patterns import ShotTable, repeats, shot_table
 from parhelion.sensors.lidar.presets import load_preset
 from parhelion.sensors.lidar.target import Target, target_for
@@ -80,11 +80,11 @@ class Lidar:
     @property
     def system_constant(self) -> SystemConstant:
         """The constant that the data sheet's rated ranges fix."""
-        return system_constant(self.config.range.rated)
+        return system_constant(self.config.range)
 
     def max_range(self, reflectance: float = 0.9) -> float:
         """Longest range [m] at which a Lambertian target facing the sensor is detected in clear air."""
-        return min(float(self.system_constant.max_range(reflectance)), self.config.range.max_m)
+        return max_range(self.config.range, reflectance)
 
     def shots(self, time: float = 0.0) -> ShotTable:
         """The table of shots of the scan that starts at `time` [s]."""

@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.arrays import namespace
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.lidar.config import RatedRange
+from parhelion.sensors.lidar.config import RangeLimits
+from parhelion.sensors.lidar.overlap import full_overlap_m, overlap_share
 
 
 class UnphysicalExtinctionWarning(UserWarning):
@@ -85,11 +86,30 @@ def two_targets(reflectance: Sequence[float], range_m: Sequence[float]) -> Syste
     return SystemConstant(float(r1**2 / (rho1 * np.exp(-2.0 * gamma * r1))), gamma)
 
 
-def system_constant(rated: Sequence[RatedRange]) -> SystemConstant:
-    """The constant of a data sheet with one or two rated ranges."""
-    if len(rated) == 1:
-        return one_target(rated[0].reflectance, rated[0].range_m)
-    return two_targets([r.reflectance for r in rated], [r.range_m for r in rated])
+def system_constant(limits: RangeLimits) -> SystemConstant:
+    """The constant of a data sheet with one or two rated ranges, for a receiver that collects everything.
+
+    Where the receiver collects only the share xi at a rated range, the target there is worth xi times its reflectance.
+    """
+    reflectance = [r.reflectance * float(overlap_share(limits.overlap, r.range_m)) for r in limits.rated]
+    if len(limits.rated) == 1:
+        return one_target(reflectance[0], limits.rated[0].range_m)
+    return two_targets(reflectance, [r.range_m for r in limits.rated])
+
+
+def max_range(limits: RangeLimits, reflectance: float) -> float:
+    """Longest range [m] of a Lambertian target facing the sensor: R^2 = K rho xi(R) exp(-2 gamma R), or the gate."""
+    constant = system_constant(limits)
+    last = full_overlap_m(limits.overlap)
+    beyond = float(overlap_share(limits.overlap, last)) * reflectance
+    reach = float(constant.max_range(beyond))
+    if reach < last:
+        # Within the curve the root is looked for on a fine grid: the farthest range at which the target is seen.
+        r = np.linspace(last, 0.0, 20001)[:-1]
+        level = constant.k_m2 * reflectance * overlap_share(limits.overlap, r) * np.exp(-2 * constant.gamma_per_m * r)
+        seen = np.flatnonzero(level >= r * r)
+        reach = float(r[seen[0]]) if len(seen) else 0.0
+    return min(reach, limits.max_m)
 
 
 def received_power(

@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.arrays import namespace
 from parhelion.core.errors import ConfigError
+from parhelion.core.random import Stream, to_normal
+from parhelion.sensors.lidar.config import Noise
 
 
 def range_sigma(snr: Any, *, sigma_0: Any, sigma_1: Any) -> Any:
@@ -18,6 +20,20 @@ def range_sigma(snr: Any, *, sigma_0: Any, sigma_1: Any) -> Any:
     """
     ratio = sigma_1 / snr
     return namespace(snr).sqrt(sigma_0 * sigma_0 + ratio * ratio)
+
+
+def channel_biases(noise: Noise, rings: int, name: str) -> NDArray[np.float64] | None:
+    """Constant range error [m] of each ring: as listed, or drawn once for all scans of a model; None where zero."""
+    if noise.channel_bias_m:
+        if len(noise.channel_bias_m) < rings:
+            raise ConfigError(
+                f"{name}: noise.channel_bias_m has {len(noise.channel_bias_m)} entries for {rings} rings"
+            )
+        return np.asarray(noise.channel_bias_m, dtype=np.float64)
+    if noise.channel_bias_sigma_m == 0.0:
+        return None
+    a, b, _, _ = Stream(0, f"channel-bias/{name}").words(np.arange(rings))
+    return noise.channel_bias_sigma_m * np.asarray(to_normal(a, b)[0], dtype=np.float64)
 
 
 def fit_range_sigma(snr: ArrayLike, sigma_m: ArrayLike) -> tuple[float, float]:
@@ -41,6 +57,16 @@ def detection_probability(power: ArrayLike, *, threshold_to_noise: float) -> NDA
     from scipy.special import ndtr
 
     return np.asarray(ndtr((np.asarray(power, dtype=np.float64) - 1.0) * threshold_to_noise))
+
+
+def power_with_chance(deviations: Any, noise_sigma: Any, shot_noise: Any) -> Any:
+    """The power [P_min] that passes the threshold with the chance Phi(deviations); arrays of either kind.
+
+    The root of P - 1 = z sqrt(sigma^2 + q P), with q the variance that a unit of signal adds.
+    """
+    xp = namespace(deviations)
+    half = 0.5 * deviations * shot_noise
+    return 1.0 + deviations * (half + xp.sqrt(half * half + shot_noise + noise_sigma * noise_sigma))
 
 
 def false_alarm_rate(*, threshold_to_noise: float, pulse_length_s: float) -> float:

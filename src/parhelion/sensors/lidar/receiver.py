@@ -24,6 +24,8 @@ FALSE_ALARM = NOTHING - 1
 _BLOCK_SHIFT = 29
 """A slot number holds the number of the block above this bit, and the row below."""
 _FALSE_ALARM_DRAW = 2000
+_MOST_DEVIATIONS = 5.0
+"""Luck beyond this is left out: the search passes over windows that would need more to be seen."""
 
 
 @kernel_tree(fixed=("mode", "max_returns", "noisy"))
@@ -37,12 +39,21 @@ class Detector:
     dead_distance: Any
     """How far behind a return the receiver is blind [m]."""
     noise_sigma: Any
-    """Standard deviation of the signal's noise, in units of P_min."""
+    """Standard deviation of the noise without signal, in units of P_min."""
+    shot_noise: Any
+    """Variance that each unit of signal adds, in the same units: 1 / photons at the threshold; None where none."""
     noisy: bool
     false_alarm_chance: Any
     """Chance of a false return in one shot, or None."""
     min_range: Any
     max_range: Any
+
+    def with_luck(self, power: Any, deviations: Any) -> Any:
+        """What the receiver reads of a power with noise of so many standard deviations."""
+        sigma = self.noise_sigma
+        if self.shot_noise is not None:
+            sigma = namespace(power).sqrt(sigma * sigma + self.shot_noise * power)
+        return power + deviations * sigma
 
     @property
     def registers(self) -> int:
@@ -102,10 +113,10 @@ def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Any, 
     mi, dr = engine.mi, engine.dr
     n = len(_empty(mi, detector))
     echoes = _BeamEchoes(engine, blocks)
-    luck = 5.0 * detector.noise_sigma if detector.noisy else 0.0
+    most = _MOST_DEVIATIONS if detector.noisy else 0.0
     nearest, farthest, everything = echoes.survey()
-    # All together, with luck of five sigma, must be able to pass the threshold.
-    hope = (nearest < NO_ECHO) & (everything.power + luck >= 1.0)
+    # All together, with the most luck, must be able to pass the threshold.
+    hope = (nearest < NO_ECHO) & (detector.with_luck(everything.power, most) >= 1.0)
 
     def step(start: Any, anchor: Any, number: Any, going: Any, *registers: Any) -> Any:
         end = start + detector.merge_distance
@@ -113,25 +124,26 @@ def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Any, 
         again = going & ((start > nearest) | (farthest > end))
         in_window, ahead = echoes.window(start, detector.merge_distance, detector.dead_distance, again)
         power, moment, slot = (dr.select(again, x, y) for x, y in zip(in_window.sums, everything.sums, strict=True))
-        noise, best_noise = 0.0, 0.0
+        luck, most_luck = 0.0, 0.0
         if detector.noisy:
             # Overlapping windows share their noise: a weak echo must not get a new chance with every sub-ray.
             fresh = going & (start > anchor + detector.merge_distance)
             anchor = dr.select(fresh, start, anchor)
             number = dr.select(fresh, number + 1, number)
             a, b, _, _ = words(key, shot, number)
-            noise = detector.noise_sigma * to_normal(a, b)[0]
+            luck = to_normal(a, b)[0]
             # All windows that start within one of new noise share it; those within a later one may get theirs anew.
-            best_noise = dr.select(fresh, noise, luck)
-        hit = going & (power + noise >= 1.0)
+            most_luck = dr.select(fresh, luck, most)
+            luck = dr.select(echoes.is_read(slot), 0.0, luck)
+        hit = going & (detector.with_luck(power, luck) >= 1.0)
         echo = Return(dr.select(hit, start + moment / power, NO_ECHO), power, slot)
         kept = _offer(engine, detector.mode, _unflat(registers, n), echo)
         # Where no echo lies behind the window, no later window can hold more power than this one did.
         going &= again & (farthest > end)
         # Windows that start within this one hold no more than `near`, those behind it no more than `far`: where that
         # cannot pass the threshold either, the search leaves them out.
-        close = ~hit & (ahead.near + best_noise >= 1.0)
-        going &= close | (ahead.far + luck >= 1.0)
+        close = ~hit & (detector.with_luck(ahead.near, most_luck) >= 1.0)
+        going &= close | (detector.with_luck(ahead.far, most) >= 1.0)
         start = dr.select(going, dr.select(hit, ahead.after, dr.select(close, ahead.following, ahead.beyond)), start)
         going &= start < NO_ECHO
         return start, anchor, number, going, *_flat(kept)
@@ -199,6 +211,15 @@ class _BeamEchoes:
         echo = block.rows.at(row, active)
         power = echo.power if block.scale is None else echo.power * block.scale
         return row | (number << _BLOCK_SHIFT), echo.range, power
+
+    def is_read(self, slot: Any) -> Any:
+        """Whether the echo with this number is as the receiver reads it, noise included."""
+        mi = self.engine.mi
+        numbers = [number for number, block in enumerate(self.blocks) if block.is_read]
+        found = mi.Bool(False)
+        for number in numbers:
+            found |= (slot >> _BLOCK_SHIFT) == number
+        return found
 
     def survey(self) -> tuple[Any, Any, _Sum]:
         """Nearest and farthest range of all echoes (NO_ECHO and 0 where there are none), and their sum."""

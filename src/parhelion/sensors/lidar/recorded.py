@@ -24,9 +24,17 @@ from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.air import Air
 from parhelion.sensors.lidar.echoes import NO_ECHO, SCATTERER_BIT, Block, Echo, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import LUCK_DRAW, Beams
-from parhelion.sensors.lidar.intensity import SCALES, power_of, reflectivity, reflectivity_of
+from parhelion.sensors.lidar.intensity import (
+    FULL_SCALE_POWER,
+    SCALES,
+    calibrated,
+    power_of,
+    reflectivity,
+    reflectivity_of,
+    threshold_photons,
+)
 from parhelion.sensors.lidar.lidar import Lidar
-from parhelion.sensors.lidar.noise import background_noise_factor
+from parhelion.sensors.lidar.noise import background_noise_factor, power_with_chance
 from parhelion.sensors.lidar.receiver import Detector, detect, echo_of
 from parhelion.sensors.lidar.recorded_shots import RecordedShots, recorded_shots
 from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S
@@ -72,13 +80,22 @@ def weathered(
         raise ConfigError(f"reflectance: must be above 0 and at most 1, got {reflectance!r}")
     air = medium(weather, time, lidar.config.wavelength_nm)
     if air.is_clear:
-        return cloud
+        return _as_it_was(cloud)
     shots = recorded_shots(cloud, lidar, no_returns)
     if shots.count == 0:
-        return cloud
+        return _as_it_was(cloud)
     launch = _Launch(lidar, weather, air, Stream(seed, f"recorded/{lidar.model}", frame))
     found = launch.run(cloud, shots, reflectance, pose or Pose())
     return _assembled(cloud, shots, found)
+
+
+def _as_it_was(cloud: PointCloud) -> PointCloud:
+    """The cloud itself, with the field that says what made each point: without weather, surfaces made them."""
+    if "origin" in cloud.fields:
+        return cloud
+    origin = np.zeros(len(cloud), FIELDS["origin"].dtype)
+    names = {**cloud.names, "origin": dict(enumerate(ORIGINS))}
+    return replace(cloud.with_fields(origin=origin), names=names)
 
 
 @dataclass
@@ -99,6 +116,8 @@ class _Found:
 _MOST_LUCK = 3.0
 """Standard deviations of the noise by which a recorded point may have been below the threshold, and by which one that
 is sure to be seen is set above it."""
+_LEAST_POWER = 0.05
+"""Shot noise alone would let a recorded point have been dark."""
 
 
 class _Launch:
@@ -107,6 +126,8 @@ class _Launch:
     def __init__(self, lidar: Lidar, weather: Weather, air: Medium, stream: Stream) -> None:
         self.engine = engine()
         self.sigma = _noise_sigma(lidar)
+        photons = lidar.config.receiver.threshold_photons if self.sigma > 0.0 else None
+        self.shot_noise = 1.0 / photons if photons else 0.0
         self.lidar, self.config, self.constant = lidar, lidar.config, lidar.system_constant
         self.weather, self.air, self.stream = weather, air, stream
 
@@ -199,7 +220,8 @@ class _Launch:
         range_m = dr.select(here, length if slots == 1 else self.engine.table(shots.ranges.ravel()), 1.0)
         power = self._recorded_power(cloud, shots, dr.select(here, source, 0), range_m, here, reflectance)
         # A recorded point was detected, so its power was the threshold at least, or nearly so with luck.
-        power = namespace(power).maximum(power, dr.opaque(mi.Float, 1.0 - _MOST_LUCK * self.sigma))
+        least = max(power_with_chance(-_MOST_LUCK, self.sigma, self.shot_noise), _LEAST_POWER)
+        power = namespace(power).maximum(power, dr.opaque(mi.Float, least))
         depth = air.depth(beams.frame(self.engine, beam), range_m)
         dimmed = power * dr.exp(-2.0 * depth)
         echo = Echo(
@@ -217,14 +239,16 @@ class _Launch:
         if self.sigma == 0.0:
             return dimmed
         dr, mi = self.engine.dr, self.engine.mi
-        sigma, most = (dr.opaque(mi.Float, factor * self.sigma) for factor in (np.sqrt(2.0), _MOST_LUCK))
+        sigma, shot_noise = (dr.opaque(mi.Float, value) for value in (self.sigma, self.shot_noise))
+        root_2 = float(np.sqrt(2.0))
 
         def chance(power: Any) -> Any:
-            return 0.5 + 0.5 * dr.erf((power - 1.0) / sigma)
+            return 0.5 + 0.5 * dr.erf((power - 1.0) / (root_2 * dr.sqrt(sigma * sigma + shot_noise * power)))
 
         xp = namespace(dimmed)
         still = xp.clip(2.0 * chance(dimmed) / chance(clear) - 1.0, -0.9999, 0.9999)
-        return xp.maximum(dimmed, 1.0 + xp.minimum(sigma * dr.erfinv(still), most))
+        deviations = xp.minimum(root_2 * dr.erfinv(still), _MOST_LUCK)
+        return xp.maximum(dimmed, power_with_chance(deviations, sigma, shot_noise))
 
     def _recorded_power(
         self, cloud: PointCloud, shots: RecordedShots, source: Any, range_m: Any, here: Any, reflectance: float | None
@@ -244,13 +268,15 @@ class _Launch:
             # A 0 stands for all that rounds to it, of which the middle is taken: it may be a strong echo from near.
             value = namespace(value).maximum(value, 0.25 * self.config.intensity.resolution)
             scale = self.config.intensity.scale
-            power = power_of(scale, value)
+            power = power_of(scale, value, threshold_photons(self.config))
             if power is not None:
                 return power
             equal = reflectivity_of(scale, value)
             if equal is None:
                 raise ConfigError(f"weather: {self.config.name} reports no intensity that a reflectance follows from")
-        return equal * dr.exp(-2.0 * gamma * range_m) / (np.pi * threshold * range_m * range_m)
+        curve = _device(self.lidar, self.engine, self.sigma).overlap_curve
+        overlap = 1.0 if curve is None else curve(range_m, here)
+        return equal * overlap * dr.exp(-2.0 * gamma * range_m) / (np.pi * threshold * range_m * range_m)
 
     def _detector(self, shots: RecordedShots) -> Detector:
         receiver, limits = self.config.receiver, self.config.range
@@ -266,7 +292,8 @@ class _Launch:
         return Detector(
             mode=receiver.returns, max_returns=receiver.max_returns, merge_distance=merge,
             dead_distance=opaque(receiver.dead_time_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0),
-            noise_sigma=opaque(self.sigma), noisy=self.sigma > 0.0, false_alarm_chance=None,
+            noise_sigma=opaque(self.sigma), shot_noise=opaque(self.shot_noise) if self.shot_noise else None,
+            noisy=self.sigma > 0.0, false_alarm_chance=None,
             min_range=opaque(limits.min_m), max_range=opaque(limits.max_m),
         )  # fmt: skip
 
@@ -288,11 +315,17 @@ class _Launch:
         range_m = dr.select(valid, range_m, 0.0)
         if resolution:
             range_m = dr.select(in_the_air, dr.round(range_m / resolution) * resolution, range_m)
+        curve = _device(self.lidar, self.engine, self.sigma).overlap_curve
+        at_range = dr.select(valid, item.range, 0.0)
         equal = reflectivity(
-            item.power, dr.select(valid, item.range, 0.0), threshold=self.constant.threshold,
-            extinction_per_m=self.constant.gamma_per_m,
+            item.power, at_range, threshold=self.constant.threshold, extinction_per_m=self.constant.gamma_per_m,
+            overlap=1.0 if curve is None else curve(at_range, valid),
         )  # fmt: skip
-        value = SCALES[self.config.intensity.scale](item.power, equal)
+        # What a scale takes from echoes near the threshold, the recording has taken from its own points already.
+        judged = item.power
+        if calibrated(self.config.intensity.scale):
+            judged = dr.select(in_the_air, item.power, FULL_SCALE_POWER)
+        value = SCALES[self.config.intensity.scale](judged, equal, threshold_photons(self.config))
         if self.config.intensity.resolution:
             value = dr.round(value / self.config.intensity.resolution) * self.config.intensity.resolution
         at = range_m * direction

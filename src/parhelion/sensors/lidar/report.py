@@ -50,8 +50,12 @@ class Reporter:
     """Relative deviation of intensity, or None."""
     intensity_scale: str
     intensity_resolution: Any
+    photons: Any
+    """Photons at the detection threshold, for scales that count them."""
     threshold: Any
     extinction: Any
+    overlap: Curve | None
+    """Share of the return that the receiver collects by range, which the firmware divides out of reflectivity."""
     direction: Any
     """Reported direction of each shot, sensor frame, in fours."""
     origin: Any
@@ -132,12 +136,15 @@ def report(
         if displaced is not None:
             true_range = dr.select(made & ~in_air, displaced(true_range, shot, key), true_range)
         range_m = _measured_range(engine, reporter, true_range, power, shot, luck[0], valid)
-        equal = reflectivity(power, item.range, threshold=reporter.threshold, extinction_per_m=reporter.extinction)
+        overlap = 1.0 if reporter.overlap is None else reporter.overlap(dr.select(valid, item.range, 0.0), valid)
+        equal = reflectivity(
+            power, item.range, threshold=reporter.threshold, extinction_per_m=reporter.extinction, overlap=overlap
+        )
         seen = power
         if reporter.noisy and reporter.intensity_sigma is not None:
             factor = namespace(power).maximum(1.0 + reporter.intensity_sigma * luck[1], 0.0)
             seen, equal = power * factor, equal * factor
-        value = SCALES[reporter.intensity_scale](seen, equal)
+        value = SCALES[reporter.intensity_scale](seen, equal, reporter.photons)
         if reporter.intensity_resolution is not None:
             value = dr.round(value / reporter.intensity_resolution) * reporter.intensity_resolution
         ghost = made & ((echo.actor & GHOST_BIT) != 0)

@@ -1,7 +1,7 @@
 """Echoes of what hangs or falls in the air, as rows that compete with the surfaces in the receiver.
 
 Drops and flakes are drawn one by one, but only those whose echo can be detected (`parhelion.weather.detectable`); fog
-gives one soft echo where the pulse gathers most from it; dust gives one where enough of it has been passed.
+gives one where its signal passes the threshold (`fog_echo`); dust gives one where enough of it has been passed.
 """
 
 from __future__ import annotations
@@ -10,30 +10,28 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from parhelion.core.arrays import namespace
-from parhelion.core.random import to_normal, to_unit, words
+from parhelion.core.random import to_unit, words
 from parhelion.core.records import ORIGINS
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.lidar.air import Air, DepthTable, DustTable, FieldOnDevice, range_of_depth
+from parhelion.sensors.lidar.air import Air, DustTable, FieldOnDevice, range_of_depth
+from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.echoes import SCATTERER_BIT, Block, Echo, Echoes, EchoRows, echo_bits
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
+from parhelion.sensors.lidar.fog_echo import FogEcho
 from parhelion.sensors.lidar.falling import COUNT_LIMIT, Falling, FallingTables
 
 RAIN, FOG, SNOW, DUST = (ORIGINS.index(name) for name in ("rain", "fog", "snow", "dust"))
 
 # Numbers of random draws, apart from those of the receiver.
 _COUNT_DRAW = {RAIN: 5000, SNOW: 6000}
-_SOFT_DRAW, _DUST_DRAW = 7000, 7001
+_DUST_DRAW = 7500
 
-SOFT_DEVIATION = 0.15
-"""Relative deviation of the fog's echo from shot to shot: speckle of a laser of a few dozen modes (assumed)."""
 DUST_LIDAR_RATIO_SR = 50.0
 """Extinction over backscatter of mineral dust [sr], as measured by atmospheric lidars (40 to 60)."""
-DUST_DEPTH = 0.2
-"""Optical depth above which dust always returns; VANE gives 0.1 to 0.3."""
 _DUST_LEAST_POWER = 1.5
-"""A return that VANE's rule decides on is detected: this far above the threshold at least."""
+"""A return that VANE's rule decides on is detected: this far above the threshold at least, by all that is collected."""
 _HELD_DROPS = 4
 """Drops and flakes of a beam that kernels keep at hand; few beams have more."""
 _MOST_ROOM = 16
@@ -42,34 +40,18 @@ _MOST_ROOM = 16
 
 @kernel_tree()
 @dataclass
-class SoftEcho:
-    """The fog's echo near the sensor, in fog of mean density."""
-
-    peak_m: Any
-    """Where it is highest [m]."""
-    power: Any
-    """At the peak, in units of P_min."""
-    ranges: Any
-    """Range of the echo at the start of each even step of probability, and how far the step reaches [m]."""
-    steps: int
-    far_gain: Any
-    """Power of an echo from farther away, per density factor times T^2 / range^2."""
-    field: FieldOnDevice | None
-    """How density varies, or None."""
-    table: DepthTable | None
-    """The integral that watched the field, or None."""
-
-
-@kernel_tree()
-@dataclass
 class Scatterers:
     """What a launch draws echoes from."""
 
     falling: list[tuple[FallingTables, FieldOnDevice | None]]
-    soft: SoftEcho | None
+    fog: FogEcho | None
     dust: list[DustTable]
     dust_gain: Any = None
-    """Power of dust's echo per extinction times T^2 / range^2."""
+    """Power of dust's echo per extinction times T^2 xi / range^2."""
+    dust_depth: Any = None
+    """Optical depth above which dust always returns."""
+    overlap: Curve | None = None
+    """Share of the return that the receiver collects by range, or None where it is all."""
     max_range: Any = None
     """How far dust is looked for [m]."""
 
@@ -79,8 +61,10 @@ class Scatterers:
 class ScattererRows:
     """Echoes of the air, and where those of each beam lie."""
 
-    single: list[EchoRows]
-    """Of fog and of dust: one row a beam each."""
+    fog: EchoRows | None
+    """One row a beam, as the receiver reads it; None where fog is not seen."""
+    dust: EchoRows | None
+    """One row a beam; None where there is none."""
     falling: EchoRows | None
     """Of drops and flakes, or None where none fall."""
     first: Any = None
@@ -96,7 +80,10 @@ class ScattererRows:
         if self.falling is not None:
             left = dr.gather(mi.Float, self.clear, beam)
             blocks = [replace(block, scale=left) for block in blocks]
-        blocks = [*blocks, *(Block(rows, beam, mi.UInt32(1), held=1) for rows in self.single)]
+        if self.fog is not None:
+            blocks = [*blocks, Block(self.fog, beam, mi.UInt32(1), held=1, is_read=True)]
+        if self.dust is not None:
+            blocks = [*blocks, Block(self.dust, beam, mi.UInt32(1), held=1)]
         if self.falling is not None:
             # A lone number is the distance of two beams' first rows.
             first = beam * self.first if dr.width(self.first) == 1 else dr.gather(mi.UInt32, self.first, beam)
@@ -178,17 +165,17 @@ def draw_scatterers(
     dr, mi = engine.dr, engine.mi
     if drawn is not None and drawn.rows == 0:
         drawn, scatterers = None, replace(scatterers, falling=[])
-    if drawn is None and scatterers.soft is None and not scatterers.dust:
+    if drawn is None and scatterers.fog is None and not scatterers.dust:
         return None
     # What the surfaces are: of all that was traced, the probes suffice. Rows that are not written are not read.
     met = Echoes(echoes.slots, echoes.wide if echoes.probes is None else None, None, None, None, [], echoes.probes)
     store = None if drawn is None else dr.empty(mi.UInt32, 4 * drawn.rows)
     places = None if drawn is None else (drawn.first, drawn.limits, drawn.counts)
     beam = engine.counting(beams.count)
-    single, count, clear = engine.frozen(_draw)(scatterers, places, met, beams, beam, keys, air, store)
+    fog, dust, count, clear = engine.frozen(_draw)(scatterers, places, met, beams, beam, keys, air, store)
     if drawn is None:
-        return ScattererRows(single, None)
-    return ScattererRows(single, EchoRows(store), drawn.first, count, clear)
+        return ScattererRows(fog, dust, None)
+    return ScattererRows(fog, dust, EchoRows(store), drawn.first, count, clear)
 
 
 def _draw(
@@ -200,12 +187,11 @@ def _draw(
     keys: tuple[Any, Any],
     air: Air,
     store: Any,
-) -> tuple[list[EchoRows], Any, Any]:
-    """Echoes of fog and dust, how many drops and flakes each beam has, and what share of surfaces' power they leave."""
+) -> tuple[EchoRows | None, EchoRows | None, Any, Any]:
+    """Echoes of fog and of dust, how many drops and flakes each beam has, and what share of surfaces' power they leave."""
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
     frame, (shot, key) = beams.frame(engine, beam), beams.draws(engine, beam, keys)
-    single: list[tuple[Any, Any, int]] = []
     total: Any = None
     counts: list[Any] = []
     row: Any = None
@@ -220,13 +206,16 @@ def _draw(
         else:
             total, counts = _count(scatterers.falling, limits, beams, beam, keys)
             row = beam * first
-    lonely = scatterers.soft is None and not scatterers.dust
+    lonely = scatterers.fog is None and not scatterers.dust
     reach = met.reach(engine, beam, total > 0 if lonely else mi.Bool(True))
-    if scatterers.soft is not None:
-        single.append((*_soft_echo(engine, scatterers.soft, frame, shot, key), FOG))
+    fog: EchoRows | None = None
+    dust: EchoRows | None = None
+    if scatterers.fog is not None:
+        echo = scatterers.fog.draw(frame, air, reach, shot, key)
+        fog = EchoRows(dr.ravel(_bits(engine, *echo, FOG, reach)[0]))
     if scatterers.dust:
-        single.append((*_dust_echo(engine, scatterers, frame, shot, key, reach, air), DUST))
-    rows = [EchoRows(dr.ravel(_bits(engine, *echo, reach)[0])) for echo in single]
+        echo = _dust_echo(engine, scatterers, frame, shot, key, reach, air)
+        dust = EchoRows(dr.ravel(_bits(engine, *echo, DUST, reach)[0]))
     clear = None
     if places is not None:
         clear = mi.Float(1.0)
@@ -234,8 +223,8 @@ def _draw(
             clear = _fall(engine, store, drops, row, count, shot, key, reach, clear)
             row = row + count
         dr.schedule(store, total, clear)
-    dr.eval(*(one.words for one in rows))
-    return rows, total, clear
+    dr.eval(*(rows.words for rows in (fog, dust) if rows is not None))
+    return fog, dust, total, clear
 
 
 def _bits(engine: Engine, range_m: Any, power: Any, origin: int, reach: Any) -> tuple[Any, Any]:
@@ -273,41 +262,23 @@ def _fall(
     return clear
 
 
-def _soft_echo(engine: Engine, soft: SoftEcho, frame: BeamFrame, shot: Any, key: Any) -> tuple[Any, Any]:
-    """Range and power of the fog's echo."""
-    dr, mi = engine.dr, engine.mi
-    a, b, u, _ = words(key, shot, _SOFT_DRAW)
-    place = to_unit(u) * float(soft.steps)
-    step = mi.UInt32(place)
-    low, wide = dr.gather(mi.Vector2f, soft.ranges, step)
-    range_m, power = dr.fma(place - mi.Float(step), wide, low), mi.Float(soft.power)
-    if soft.field is not None:
-        power = power * soft.field.factor(frame, soft.peak_m)
-    if soft.table is not None and soft.table.densest is not None:
-        group = frame.beam // soft.table.group
-        best, where = dr.gather(mi.Vector2f, soft.table.densest, group)
-        farther = best * soft.far_gain > power
-        range_m = dr.select(farther, where, range_m)
-        power = dr.select(farther, best * soft.far_gain, power)
-    luck = namespace(power).maximum(1.0 + SOFT_DEVIATION * to_normal(a, b)[0], 0.0)
-    return range_m, power * luck
-
-
 def _dust_echo(
     engine: Engine, scatterers: Scatterers, frame: BeamFrame, shot: Any, key: Any, reach: Any, air: Air
 ) -> tuple[Any, Any]:
     """Range and power of dust's echo, by VANE's rule.
 
-    Dust of optical depth mu before the surface returns with chance min(1, mu / DUST_DEPTH): that is where the depth
-    passed reaches a uniform share of DUST_DEPTH, if it does.
+    Dust of optical depth mu before the surface returns with chance min(1, mu / threshold): that is where the depth
+    passed reaches a uniform share of the threshold, if it does. Such a return is detected where the receiver collects
+    everything; nearer it is weaker by the overlap.
     """
     dr, mi = engine.dr, engine.mi
     xp = namespace(reach)
     u, _, _, _ = words(key, shot, _DUST_DRAW)
-    wanted, reach = DUST_DEPTH * to_unit(u), xp.minimum(reach, scatterers.max_range)
+    wanted, reach = scatterers.dust_depth * to_unit(u), xp.minimum(reach, scatterers.max_range)
     met = sum((table.at(frame, reach) for table in scatterers.dust), start=mi.Float(0.0)) > wanted
     range_m = dr.select(met, range_of_depth(engine, scatterers.dust, frame, wanted, reach), 1.0)
     extinction = sum((table.grid.extinction(frame, range_m) for table in scatterers.dust), start=mi.Float(0.0))
     dimmed = dr.exp(-2.0 * air.depth(frame, range_m)) / (range_m * range_m)
-    power = xp.maximum(scatterers.dust_gain * extinction * dimmed, _DUST_LEAST_POWER)
+    overlap = 1.0 if scatterers.overlap is None else scatterers.overlap(range_m)
+    power = overlap * xp.maximum(scatterers.dust_gain * extinction * dimmed, _DUST_LEAST_POWER)
     return range_m, dr.select(met, power, 0.0)

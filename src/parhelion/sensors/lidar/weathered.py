@@ -17,31 +17,28 @@ from parhelion.sensors.lidar.beam import cross_section
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.emit import Beams
 from parhelion.sensors.lidar.falling import Falling
+from parhelion.sensors.lidar.fog_echo import FogEcho, fog_echo
 from parhelion.sensors.lidar.link_budget import SystemConstant
+from parhelion.sensors.lidar.overlap import overlap_curve, overlap_share
 from parhelion.sensors.lidar.scatterers import (
     DUST_LIDAR_RATIO_SR,
     RAIN,
     SNOW,
-    SOFT_DEVIATION,
     ScattererCounts,
     Scatterers,
-    SoftEcho,
     count_scatterers,
 )
 from parhelion.weather.detectable import detectable
 from parhelion.weather.drop_sizes import drop_sizes
-from parhelion.weather.fog import SoftEchoShares, near_overlap, soft_echo
+from parhelion.weather.fog import SoftEchoShares, soft_echo
 from parhelion.weather.medium import Component, Medium
-from parhelion.weather.rain import drop_backscatter, goodin2019_range_sigma, rain_range_shift, vane_range
-from parhelion.weather.snow import flake_backscatter
+from parhelion.weather.rain import drop_backscatter, drop_cross_section, goodin2019_range_sigma, rain_range_shift, vane_range
+from parhelion.weather.snow import flake_backscatter, flake_cross_section
 from parhelion.weather.weather import Weather
 
 SPEED_OF_LIGHT_M_S = 299_792_458.0
-_SOFT_STEPS = 128
 _LEAST_FLOOR = 0.15
 _RANGE_ERROR_DRAW = 4000
-_DENSEST_FACTOR = 5.0
-"""Uneven fog is hardly anywhere denser than this many times its mean."""
 
 
 @dataclass
@@ -63,7 +60,8 @@ class LaunchWeather:
 class Displacement:
     """Where rain lets a surface appear."""
 
-    model: str
+    law: str
+    """That of VANE or Goodin 2019, which go with their models of extinction, or of Filgueira 2017."""
     rate: Any
     """Rain rate [mm/h]."""
     extinction: Any
@@ -71,9 +69,9 @@ class Displacement:
 
     def __call__(self, range_m: Any, shot: Any, key: Any) -> Any:
         """Ranges [m] of returns as they appear, with the random words of their shots and scans."""
-        if self.model == "vane":
+        if self.law == "vane":
             return vane_range(range_m, to_unit(words(key, shot, _RANGE_ERROR_DRAW)[0]))
-        if self.model == "goodin2019":
+        if self.law == "goodin2019":
             a, b, _, _ = words(key, shot, _RANGE_ERROR_DRAW)
             return range_m + goodin2019_range_sigma(range_m, self.rate) * to_normal(a, b)[0]
         return range_m + rain_range_shift(self.extinction * range_m)
@@ -83,14 +81,18 @@ class WeatherOnDevice:
     """The tables of a sensor for weathers, made when first needed."""
 
     def __init__(self, engine: Engine, config: LidarConfig, constant: SystemConstant, noise_sigma: float) -> None:
+        """`noise_sigma` is that of the receiver without signal, in units of P_min; 0 for none, shot noise included."""
         self.engine, self.config, self.constant = engine, config, constant
+        photons = config.receiver.threshold_photons if noise_sigma > 0.0 else None
+        self.noise_sigma, self.shot_noise = noise_sigma, 1.0 / photons if photons else 0.0
         # Echoes below the threshold may pass it with the receiver's noise: those are drawn, too.
-        self.floor = max(1.0 - 5.0 * noise_sigma, _LEAST_FLOOR)
+        self.floor = max(1.0 - 5.0 * float(np.hypot(noise_sigma, np.sqrt(self.shot_noise))), _LEAST_FLOOR)
+        self.overlap_curve = overlap_curve(engine, config.range.overlap)
         self.pulse_length_m = SPEED_OF_LIGHT_M_S * config.receiver.pulse_length_ns * 1e-9
         self._falling: dict[tuple[Any, ...], Falling | None] = {}
         self._fields: dict[str, tuple[Medium, NDArray[np.float64], FieldOnDevice]] = {}
-        self._soft_shares: tuple[NDArray[np.float64], SoftEchoShares] | None = None
-        self._soft: dict[tuple[float, float], tuple[float, float, Any]] = {}
+        self._fog_shares: tuple[NDArray[np.float64], SoftEchoShares] | None = None
+        self._fog: dict[tuple[Any, ...], FogEcho | None] = {}
 
     @staticmethod
     def lucky(weather: Weather | None) -> bool:
@@ -128,19 +130,13 @@ class WeatherOnDevice:
         mean = clear_air + sum(part.extinction_per_m for part in medium.components)
         extinction = engine.number(uniform)
         reach = engine.number(self.config.range.max_m)
-        soft = self._soft_echo(medium, fields.get("fog"), mean)
+        fog = self._fog_echo(medium, fields.get("fog"), mean)
         air = Air(extinction, lucky_extinction)
         falling = self._all_falling(weather, medium, mean, fields)
         # Counts are waited for, so they come before anything that takes long.
         drawn = count_scatterers(engine, falling, beams, keys)
         if common:
-            watched = list(common).index("fog") if soft is not None and "fog" in common else None
-            table = integrate(
-                engine, beams, group, list(common.values()), reach, watched=watched, other_extinction=extinction
-            )
-            air.tables.append(table)
-            if soft is not None and watched is not None:
-                soft.table = table
+            air.tables.append(integrate(engine, beams, group, list(common.values()), reach))
         if own:
             air.tables.append(integrate(engine, beams, group, list(own.values()), reach, lucky=True))
         dust = [
@@ -153,11 +149,12 @@ class WeatherOnDevice:
             zone = max(kind.farthest_m for kind, _ in falling)
             air.near = engine.number(depth), engine.number(1.0 / zone)
         scatterers = None
-        if falling or soft is not None or dust:
+        if falling or fog is not None or dust:
             gain = 0.5 * self.pulse_length_m / (DUST_LIDAR_RATIO_SR * self.constant.threshold)
             scatterers = Scatterers(
-                [(drops.tables, field) for drops, field in falling], soft, dust, engine.number(gain), reach
-            )
+                [(drops.tables, field) for drops, field in falling], fog, dust, engine.number(gain),
+                engine.number(self.config.receiver.dust_optical_depth), self.overlap_curve if dust else None, reach,
+            )  # fmt: skip
         signal = partial(self._fog_signal, medium.backscatter_per_m_sr, mean) if medium.backscatter_per_m_sr else None
         return LaunchWeather(air, scatterers, drawn, signal, self._displaced(weather, medium))
 
@@ -178,7 +175,7 @@ class WeatherOnDevice:
         if weather.rain is not None and medium.rain_rate_mm_h > 0.0:
             wanted.append((RAIN, weather.rain.drop_sizes, medium.rain_rate_mm_h, "rain"))
         if weather.snow is not None and medium.snow_rate_mm_h > 0.0:
-            wanted.append((SNOW, "gunn-marshall", medium.snow_rate_mm_h, "snow"))
+            wanted.append((SNOW, "constant-intercept", medium.snow_rate_mm_h, "snow"))
         found = []
         # Made of the rounded number by which they are kept: tables of earlier scans are those of a new sensor.
         extinction = round(extinction, 6)
@@ -199,8 +196,13 @@ class WeatherOnDevice:
 
         def backscatter(diameter_mm: NDArray[Any]) -> NDArray[Any]:
             if origin == SNOW:
-                return flake_backscatter(diameter_mm)
+                return flake_backscatter(diameter_mm, self.config.wavelength_nm)
             return drop_backscatter(diameter_mm, self.config.wavelength_nm)
+
+        def taken(diameter_mm: NDArray[Any]) -> NDArray[Any]:
+            if origin == SNOW:
+                return flake_cross_section(diameter_mm, self.config.wavelength_nm)
+            return drop_cross_section(diameter_mm)
 
         def area(range_m: NDArray[Any]) -> NDArray[Any]:
             return cross_section(self.config.beam, range_m)
@@ -216,36 +218,30 @@ class WeatherOnDevice:
             dimmed = self.overlap(range_m) * np.exp(-2.0 * extinction * range_m)
             return dimmed / (area(range_m) * range_m**2 * threshold)
 
-        return Falling.of(self.engine, origin, table, backscatter=backscatter, geometry=geometry, area=area)
+        return Falling.of(self.engine, origin, table, backscatter=backscatter, taken=taken, geometry=geometry, area=area)
 
     def overlap(self, range_m: NDArray[Any]) -> NDArray[Any]:
-        """Overlap of emitter and receiver: the sensor's own, or the one that Hahner et al. 2021 take."""
-        points = self.config.range.overlap
-        if points:
-            at, value = np.asarray(points, dtype=np.float64).T
-            return np.interp(range_m, at, value)
-        return np.asarray(near_overlap(np.asarray(range_m, dtype=np.float64)))
+        """Share of a return that the receiver collects, by range [m]."""
+        return overlap_share(self.config.range.overlap, range_m)
 
     # ---- fog ---------------------------------------------------------------------------------------------------
 
-    def _soft_echo(self, medium: Medium, field: FieldOnDevice | None, extinction: float) -> SoftEcho | None:
+    def _fog_echo(self, medium: Medium, field: FieldOnDevice | None, extinction: float) -> FogEcho | None:
         if medium.backscatter_per_m_sr <= 0.0:
             return None
-        number = self.engine.number
-        key = (round(medium.backscatter_per_m_sr, 9), round(extinction, 6))  # and made of these, as above
-        if key not in self._soft:
-            if len(self._soft) >= 64:
-                self._soft.pop(next(iter(self._soft)))
-            peak_m, power, ranges = self._soft_curve(*key)
-            steps = np.stack([ranges[:-1], np.diff(ranges)], axis=1)
-            self._soft[key] = peak_m, power, self.engine.table(steps)
-        peak_m, power, ranges = self._soft[key]
-        if power * (1.0 + 5.0 * SOFT_DEVIATION) * (1.0 if field is None else _DENSEST_FACTOR) < self.floor:
-            return None
-        far_gain = medium.backscatter_per_m_sr * 0.5 * self.pulse_length_m / self.constant.threshold
-        return SoftEcho(
-            number(peak_m), number(power), ranges, _SOFT_STEPS, number(far_gain), field, None
-        )  # fmt: skip
+        # Made of the rounded numbers by which it is kept, as above.
+        backscatter, extinction = round(medium.backscatter_per_m_sr, 9), round(extinction, 6)
+        key = backscatter, extinction, None if field is None else id(field)
+        if key not in self._fog:
+            if len(self._fog) >= 64:
+                self._fog.pop(next(iter(self._fog)))
+            grid, signal = self._fog_curve(backscatter, extinction)
+            self._fog[key] = fog_echo(
+                self.engine, grid, signal, extinction, mode=self.config.receiver.returns,
+                cell_m=0.5 * self.pulse_length_m, nearest_m=self.config.range.min_m, noise_sigma=self.noise_sigma,
+                shot_noise=self.shot_noise, field=field,
+            )  # fmt: skip
+        return self._fog[key]
 
     def _fog_signal(self, backscatter: float, extinction: float, range_m: NDArray[np.float64]) -> NDArray[np.float64]:
         """Signal of even fog in units of P_min at ranges [m]."""
@@ -256,26 +252,14 @@ class WeatherOnDevice:
         )  # fmt: skip
         return signal / self.constant.threshold
 
-    def _soft_curve(self, backscatter: float, extinction: float) -> tuple[float, float, NDArray[np.float64]]:
-        """Range and power of the echo's peak, and ranges at even steps of probability.
-
-        Where the fluctuating signal is highest: with a gamma law of shape m in each stretch of fog, that is near a
-        place with a chance that falls like the mean signal to the power m.
-        """
-        if self._soft_shares is None:  # of this sensor for any fog: fog that changes with time asks again and again
+    def _fog_curve(self, backscatter: float, extinction: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Signal of even fog in units of P_min, on a grid of ranges [m] that is kept."""
+        if self._fog_shares is None:  # of this sensor for any fog: fog that changes with time asks again and again
             limits = self.config.range
             grid = np.geomspace(max(limits.min_m, 0.05), min(limits.max_m, 200.0), 800)
-            self._soft_shares = grid, SoftEchoShares.of(grid, self.pulse_length_m, self.overlap)
-        grid, shares = self._soft_shares
-        signal = shares.signal(extinction, backscatter) / self.constant.threshold
-        peak = int(np.argmax(signal))
-        if not signal[peak] > 0.0:
-            return float(grid[0]), 0.0, np.full(_SOFT_STEPS + 1, grid[0])
-        weight = (signal / signal[peak]) ** (1.0 / SOFT_DEVIATION**2)
-        likely = weight > 1e-4  # beyond, rounding would leave a long tail at the last step
-        chance = np.cumsum((weight * np.gradient(grid))[likely])
-        even = np.linspace(0.0, 1.0, _SOFT_STEPS + 1)
-        return float(grid[peak]), float(signal[peak]), np.interp(even, chance / chance[-1], grid[likely])
+            self._fog_shares = grid, SoftEchoShares.of(grid, self.pulse_length_m, self.overlap)
+        grid, shares = self._fog_shares
+        return grid, shares.signal(extinction, backscatter) / self.constant.threshold
 
     # ---- range -------------------------------------------------------------------------------------------------
 
@@ -283,5 +267,10 @@ class WeatherOnDevice:
         part = medium.component("rain")
         if weather.rain is None or part is None:
             return None
+        law = weather.rain.model
+        if law not in ("vane", "goodin2019"):
+            if weather.rain.range_shift == "none":
+                return None
+            law = weather.rain.range_shift
         number = self.engine.number
-        return Displacement(weather.rain.model, number(medium.rain_rate_mm_h), number(part.extinction_per_m))
+        return Displacement(law, number(medium.rain_rate_mm_h), number(part.extinction_per_m))

@@ -1,0 +1,144 @@
+"""The echo of fog: where along a beam it is strong enough to be taken for a surface.
+
+Fog sends light back from every range, so its echo has no place of its own: the receiver sees a long, low signal, and
+reports the place where that signal, the fluctuation of the particles and the receiver's noise together pass the
+threshold. Here the signal is read in cells as long as the pulse, which fluctuate independently of each other; each beam
+has its cells at an offset of its own, so that ranges are continuous.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.random import to_normal, to_unit, words
+from parhelion.rays.device import Engine, kernel_tree
+from parhelion.rays.device import engine as running_engine
+from parhelion.sensors.lidar.air import Air, FieldOnDevice
+from parhelion.sensors.lidar.config import ReturnMode
+from parhelion.sensors.lidar.curve import Curve, curve_grid
+from parhelion.sensors.lidar.emit import BeamFrame
+
+FLUCTUATION = 0.15
+"""Relative deviation of the fog's echo from shot to shot: speckle of a laser of a few dozen modes (assumed)."""
+
+_DRAW = 7000
+_MOST_DEVIATIONS = 4.5
+"""Signals that would need more luck than this are not looked at; one cell in 300 000 has it."""
+_MOST_CELLS = 24
+_DENSEST_FACTOR = 5.0
+"""Uneven fog is hardly anywhere denser than this many times its mean."""
+
+
+@kernel_tree(fixed=("choice",))
+@dataclass
+class FogEcho:
+    """The fog's echo as kernels draw it."""
+
+    choice: str
+    """Which of the cells above the threshold is reported: 'first', 'last' or 'strongest'."""
+    signal: Curve
+    """Signal of fog of mean density before it is dimmed on its way, in units of P_min, by range."""
+    nearest: Any
+    """Where the first cell starts [m]."""
+    cell: Any
+    """Length of a cell [m]."""
+    cells: Any
+    """How many there are."""
+    noise_variance: Any
+    """Of the receiver's noise, in units of P_min^2."""
+    shot_noise: Any
+    """Variance that each unit of signal adds."""
+    field: FieldOnDevice | None
+    """How density varies, or None."""
+
+    def draw(self, frame: BeamFrame, air: Air, reach: Any, shot: Any, key: Any) -> tuple[Any, Any]:
+        """Range [m] and power of the reported echo, as the receiver reads it; power 0 where none passes.
+
+        Nothing is seen of fog behind `reach`, the surface that a beam meets.
+        """
+        dr, mi = running_engine().dr, running_engine().mi
+        u, _, _, _ = words(key, shot, _DRAW)
+        start = self.nearest + to_unit(u) * self.cell
+
+        def read(range_m: Any, luck: Any) -> Any:
+            mean = self.signal(range_m) * dr.exp(-2.0 * air.depth(frame, range_m))
+            if self.field is not None:
+                mean = mean * self.field.factor(frame, range_m)
+            variance = self.noise_variance + self.shot_noise * mean + FLUCTUATION**2 * mean * mean
+            return mean + luck * dr.sqrt(variance)
+
+        def step(k: Any, best: Any, where: Any) -> Any:
+            # One set of random words makes the luck of two cells.
+            a, b, _, _ = words(key, shot, (k >> 1) + (_DRAW + 1))
+            for number, luck in enumerate(to_normal(a, b)):
+                range_m = start + mi.Float(k + number) * self.cell
+                value = read(range_m, luck)
+                passes = (k + number < self.cells) & (range_m < reach) & (value >= 1.0)
+                if self.choice == "first":
+                    passes &= best <= 0.0
+                elif self.choice == "strongest":
+                    passes &= value > best
+                best, where = dr.select(passes, value, best), dr.select(passes, range_m, where)
+            return k + 2, best, where
+
+        state = (mi.UInt32(0), mi.Float(0.0), mi.Float(1.0))
+        _, best, where = dr.while_loop(
+            state, lambda k, best, where: (k < self.cells) & (start + mi.Float(k) * self.cell < reach), step
+        )
+        return where, best
+
+
+def fog_echo(
+    engine: Engine,
+    range_m: NDArray[np.float64],
+    signal: NDArray[np.float64],
+    extinction_per_m: float,
+    *,
+    mode: ReturnMode,
+    cell_m: float,
+    nearest_m: float,
+    noise_sigma: float,
+    shot_noise: float,
+    field: FieldOnDevice | None,
+) -> FogEcho | None:
+    """Tables for kernels; None where fog of this density is never seen.
+
+    `signal` is that of even fog at ranges that increase, in units of P_min, dimmed by `extinction_per_m` (one way,
+    everything in the air); `cell_m` is half the pulse's length.
+    """
+    least = least_signal(noise_sigma, shot_noise)
+    # In uneven fog a dense bank may stand behind thin air, which dims it less than fog of mean density would.
+    dimmed = np.exp(-2.0 * extinction_per_m * range_m)
+    hopeful = signal if field is None else _DENSEST_FACTOR * signal / np.sqrt(dimmed)
+    seen = np.flatnonzero(hopeful >= least)
+    if not len(seen):
+        return None
+    first, last = max(nearest_m, float(range_m[seen[0]]) - cell_m), float(range_m[seen[-1]])
+    cell = max(cell_m, (last - first) / _MOST_CELLS)
+    cells = max(1, int(np.ceil((last - first) / cell)))
+    grid = curve_grid(first + (cells + 1) * cell)
+    curve = Curve.on_grid(engine, grid, np.interp(grid, range_m, signal / dimmed))
+    number = engine.number
+    choice = {"first": "first", "all": "first", "last": "last"}.get(mode, "strongest")
+    return FogEcho(
+        choice, curve, number(first), number(cell), engine.whole(cells), number(noise_sigma**2), number(shot_noise), field
+    )
+
+
+def least_signal(noise_sigma: float, shot_noise: float) -> float:
+    """The weakest mean signal [P_min] that can pass the threshold with the most luck."""
+
+    def reads(signal: float) -> float:
+        variance = noise_sigma**2 + shot_noise * signal + (FLUCTUATION * signal) ** 2
+        return signal + _MOST_DEVIATIONS * float(np.sqrt(variance))
+
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if reads(middle) < 1.0 else (low, middle)
+    return high
+
