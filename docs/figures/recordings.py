@@ -1,0 +1,174 @@
+"""Recordings of real lidars as images: one value for every pulse, lost ones too, so that they compare with scans.
+
+The recordings lie outside the repository (`../shared/data/lidar`, or the folder that PARHELION_RECORDINGS names); where
+one is absent, `read` raises FileNotFoundError. They come from ouster-lidar/ouster-sdk (BSD-3) and
+jerry73204/rust-lidar-utils (MIT).
+
+    from recordings import read
+    frame = read("os1-32")[0]
+    frame.signal[~frame.lost]
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.records import Scan
+from parhelion.io.packets.ouster_capture import metadata_beside
+from parhelion.io.packets.ouster_layout import packet_type, profile_called
+from parhelion.io.packets.ouster_metadata import describe, read_metadata
+from parhelion.io.packets.pcap import read_pcap
+from parhelion.io.packets.velodyne import DATA_PACKET
+from parhelion.io.packets.velodyne_decode import is_data_packet
+from parhelion.io.packets.velodyne_models import velodyne_model
+
+Floats = NDArray[np.float64]
+
+FILES = {
+    "os0-32": "OS-0-32-U1_v2.2.0_1024x10.pcap",
+    "os1-32": "OS-1-32-G_v2.1.1_1024x10.pcap",
+    "os0-128": "OS-0-128-U1_v2.3.0_1024x10.pcap",
+    "os1-128": "OS-1-128_v2.3.0_1024x10_lb_n3.pcap",
+    "vlp-16": "velodyne_vlp16.pcap",
+}
+"""Recordings by name. Those of the 128-row units hold reflectivity and near infrared, but no photons."""
+# Where the flag is in the word of the range: the maker's sign that a range was measured and is not given.
+_FLAG_BIT = {"LEGACY": 28, "RNG15_RFL8_NIR8": 15}
+_USUAL_FLAG_BIT = 19
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """One turn of a lidar. Images have the shape (rows, columns), the highest row first; NaN where nothing is told."""
+
+    name: str
+    range: Floats
+    """Distance from where the beam leaves [m], as in the field `range` of scans; NaN without a return."""
+    signal: Floats
+    """Photons (Ouster) or the maker's intensity (Velodyne), of pulses without a return too."""
+    reflectivity: Floats
+    """The maker's counts: percent up to 100, retro-reflectors above."""
+    near_ir: Floats
+    """Near infrared [counts]."""
+    lost: NDArray[np.bool_]
+    """No range is given."""
+    withheld: NDArray[np.bool_]
+    """Of these, the ones which the sensor flags: there is signal, and often much, but the range is held back."""
+    elevation_deg: Floats
+    """Elevation of each row, shape (rows,)."""
+    beam_offset_m: float = 0.0
+    """Distance from the axis to where beams leave; the sensor's own ranges count from the axis."""
+
+    @property
+    def row(self) -> NDArray[np.int64]:
+        """Row of each pixel, 0 the highest."""
+        return np.broadcast_to(np.arange(self.range.shape[0])[:, None], self.range.shape)
+
+    @property
+    def ring(self) -> NDArray[np.int64]:
+        """Ring of each pixel as scans count: 0 the lowest."""
+        return self.range.shape[0] - 1 - self.row
+
+    @property
+    def column(self) -> NDArray[np.int64]:
+        """Column of each pixel, in the order of firing."""
+        return np.broadcast_to(np.arange(self.range.shape[1]), self.range.shape)
+
+
+def folder() -> Path:
+    """Where the recordings are looked for."""
+    beside = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "lidar"
+    return Path(os.environ.get("PARHELION_RECORDINGS", beside))
+
+
+def read(name: str) -> list[Frame]:
+    """The turns of a recording."""
+    file = folder() / FILES[name]
+    if not file.is_file():
+        raise FileNotFoundError(f"the recording {file.name} is not in {file.parent}")
+    return _velodyne(name, file) if name.startswith("vlp") else _ouster(name, file)
+
+
+def of_scan(scan: Scan, name: str = "simulated") -> Frame:
+    """A simulated Ouster or Velodyne scan as the same images; of several returns the strongest is taken.
+
+    What scans tell of returns alone (signal, near infrared) is NaN for lost pulses.
+    """
+    rows, columns = int(scan.shots.ring.max()) + 1, int(scan.shots.column.max()) + 1
+    first = int(scan.shots.column.min())
+    shape = (rows, columns - first)
+    order = np.argsort(np.asarray(scan.intensity), kind="stable")
+    place = (rows - 1 - scan.ring[order].astype(int), scan.column[order].astype(int) - first)
+
+    def image(field: str) -> Floats:
+        values = np.full(shape, np.nan)
+        if field in scan.fields:
+            values[place] = scan.fields[field][order]
+        return values
+
+    elevation = np.full(rows, np.nan)
+    elevation[rows - 1 - scan.shots.ring.astype(int)] = np.degrees(np.arcsin(scan.shots.direction[:, 2]))
+    distance = image("range")
+    return Frame(
+        name, distance, image("intensity"), 100.0 * image("reflectivity"), image("near_ir"), np.isnan(distance),
+        np.zeros(shape, bool), elevation,
+    )  # fmt: skip
+
+
+def _ouster(name: str, file: Path) -> list[Frame]:
+    document = metadata_beside(file)
+    if document is None:
+        raise FileNotFoundError(f"the metadata of {file.name} is not in {file.parent}")
+    sensor = describe(read_metadata(document))
+    profile, kind = profile_called(sensor.profile), packet_type(sensor.profile, sensor.channels)
+    payloads = [part.payload for part in read_pcap(file) if len(part.payload) == kind.itemsize]
+    data = np.frombuffer(b"".join(payloads), kind)
+    numbers = data["frame"] if profile.has_header else data["columns"]["frame"][:, 0]
+    frames = []
+    for number in dict.fromkeys(numbers.tolist()):
+        columns = data[numbers == number]["columns"].reshape(-1)
+        columns = columns[columns["status"] & 1 == 1]
+        pixels: Any = columns["pixels"][np.argsort(columns["number"])].T
+        word = pixels["range"].astype(np.int64)
+        count = word & ((1 << profile.range_bits) - 1)
+        lost = count == 0
+        metres = count * (profile.range_unit_mm * 1e-3) - sensor.beam_offset_m
+        missing = np.full(count.shape, np.nan)
+        flag = word >> _FLAG_BIT.get(sensor.profile, _USUAL_FLAG_BIT) & 1 == 1
+        frames.append(
+            Frame(
+                name,
+                np.where(lost, np.nan, metres),
+                pixels["signal"].astype(np.float64) if profile.of("signal", 0) else missing,
+                pixels["reflectivity"].astype(np.float64),
+                pixels["near_ir"].astype(np.float64) * profile.near_ir_unit,
+                lost,
+                lost & flag,
+                np.asarray(sensor.altitude_deg),
+                sensor.beam_offset_m,
+            )
+        )
+    return frames
+
+
+def _velodyne(name: str, file: Path) -> list[Frame]:
+    """All that a VLP-16 sent, as one image."""
+    model = velodyne_model("velodyne/vlp-16")
+    payloads = [part.payload for part in read_pcap(file) if is_data_packet(part.payload)]
+    records = np.frombuffer(b"".join(payloads), DATA_PACKET)["blocks"]["records"].reshape(-1, model.channels)
+    highest_first = np.argsort(model.elevation_deg)[::-1]
+    records = records[:, highest_first].T
+    lost = records["distance"] == 0
+    missing = np.full(lost.shape, np.nan)
+    level = records["reflectivity"].astype(np.float64)
+    frame = Frame(
+        name, np.where(lost, np.nan, records["distance"] * model.unit_m), level, level, missing, lost,
+        np.zeros_like(lost), np.asarray(model.elevation_deg)[highest_first],
+    )  # fmt: skip
+    return [frame]
