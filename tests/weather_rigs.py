@@ -10,14 +10,22 @@ import numpy as np
 import parhelion as ph
 from parhelion.core.records import ORIGINS
 from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.lidar.overlap import overlap_share
 from parhelion.weather.medium import medium
 
 NM = 905.0
 BEAM = {"divergence_mrad": (3.0, 1.2), "exit_diameter_mm": 9.5, "sub_rays": 25}
 RECEIVER = {"pulse_length_ns": 6.0, "merge_distance_m": 1.0}
-STRONG = {"min_m": 0.5, "max_m": 150, "rated": [{"reflectance": 0.9, "range_m": 1000}]}
+OPEN_AT_1_M = [(0.9, 0.0), (1.0, 1.0)]
+"""An overlap that hides the nearest metre alone, so that what the air does is seen as it is."""
+STRONG = {"min_m": 0.5, "max_m": 150, "rated": [{"reflectance": 0.9, "range_m": 1000}], "overlap": OPEN_AT_1_M}
 """A laser so strong that dimmed surfaces stay above the threshold."""
 SURFACE, RAIN, FOG, SNOW, DUST = (ORIGINS.index(name) for name in ("surface", "rain", "fog", "snow", "dust"))
+
+
+def open_at_1_m(range_m: Any) -> np.ndarray:
+    """That overlap by range [m]."""
+    return overlap_share(OPEN_AT_1_M, range_m)
 
 
 def seen(weather: ph.Weather | None, world: ph.World, config: LidarConfig, **options: Any) -> ph.Scan:

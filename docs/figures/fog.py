@@ -14,7 +14,7 @@ from parhelion.weather.fields import density_field
 from parhelion.weather.fog import fog_backscatter, fog_extinction, soft_echo
 
 CONFIG = changed(VLP16, receiver={"returns": "last"})
-CONSTANT = system_constant(CONFIG.range.rated)
+CONSTANT = system_constant(CONFIG.range)
 PULSE_M = 0.299792458 * CONFIG.receiver.pulse_length_ns
 
 

@@ -46,7 +46,7 @@ def draw_echoes(axes: Any) -> None:
         echo = drop_echo(
             drop_backscatter(diameter, CONFIG.wavelength_nm), beam_area_m2=area(range_m), range_m=range_m,
             extinction_per_m=rain_extinction(25.0), overlap=near_overlap(range_m),
-            threshold=system_constant(CONFIG.range.rated).threshold,
+            threshold=system_constant(CONFIG.range).threshold,
         )  # fmt: skip
         axes.semilogy(range_m, np.maximum(echo, 1e-3), color=colour, label=f"{diameter:g} mm")
         print(f"{diameter:g} mm: seen to {range_m[echo >= 1.0].max():.1f} m")
@@ -60,7 +60,7 @@ def seen_drops(rate_mm_h: float) -> Detectable:
     return detectable(
         drop_sizes("marshall-palmer", rate_mm_h), lambda d: drop_backscatter(d, CONFIG.wavelength_nm), area=area,
         overlap=near_overlap, extinction_per_m=rain_extinction(rate_mm_h),
-        threshold=system_constant(CONFIG.range.rated).threshold, least_range_m=CONFIG.range.min_m,
+        threshold=system_constant(CONFIG.range).threshold, least_range_m=CONFIG.range.min_m,
         largest_range_m=CONFIG.range.max_m,
     )  # fmt: skip
 

@@ -12,9 +12,9 @@ from scipy import integrate, stats
 from parhelion.core.errors import ConfigError
 from parhelion.weather.detectable import STEPS, TAIL_STEPS, Detectable, counts, detectable, drop_echo, obscured, sample
 from parhelion.weather.drop_sizes import beam_volume, drop_sizes
-from parhelion.weather.fog import near_overlap
-from parhelion.weather.rain import drop_backscatter, rain_extinction
+from parhelion.weather.rain import drop_backscatter, drop_cross_section, rain_extinction
 from parhelion.weather.snow import flake_backscatter, snow_extinction
+from weather_rigs import open_at_1_m
 
 VLP_16_THRESHOLD = 0.9 / np.pi / 100.0**2
 EXIT_RADIUS_M, DIVERGENCE_RAD = 0.00475, 0.003
@@ -33,8 +33,8 @@ def area(z: NDArray[np.float64]) -> NDArray[np.float64]:
 CASES: dict[str, tuple[str, float, Curve, Curve, float, float]] = {
     # sizes, rate, backscatter, overlap, least and largest range
     "rain, Mie": ("marshall-palmer", 25.0, drop_backscatter, np.ones_like, 0.5, 6.0),
-    "rain, overlap": ("feingold-levin", 50.0, drop_backscatter, near_overlap, 0.3, 6.0),
-    "snow": ("gunn-marshall", 1.0, flake_backscatter, near_overlap, 0.5, 8.0),
+    "rain, overlap": ("feingold-levin", 50.0, drop_backscatter, open_at_1_m, 0.3, 6.0),
+    "snow": ("constant-intercept", 1.0, flake_backscatter, open_at_1_m, 0.5, 8.0),
     "mirror balls": ("deirmendjian", 40.0, lambda d: d * d * 1e-6 / 16.0, np.ones_like, 1.0, 5.0),
 }
 
@@ -156,7 +156,7 @@ def test_counts_are_poisson() -> None:
 @pytest.mark.parametrize("change", [{"rate": 0.0}, {"threshold": 1e9}, {"floor": 1e30}])
 def test_nothing_to_see(change: dict[str, float]) -> None:
     table = detectable(
-        drop_sizes("marshall-palmer", change.get("rate", 25.0)), drop_backscatter, area=area, overlap=near_overlap,
+        drop_sizes("marshall-palmer", change.get("rate", 25.0)), drop_backscatter, area=area, overlap=open_at_1_m,
         extinction_per_m=0.003, threshold=change.get("threshold", VLP_16_THRESHOLD), floor=change.get("floor", 1.0),
         least_range_m=0.0, largest_range_m=100.0,
     )  # fmt: skip
@@ -224,8 +224,8 @@ def test_a_vlp_16_sees_drops_within_a_few_metres() -> None:
 
 
 def test_obscured_share() -> None:
-    assert obscured(2.0, np.pi * 0.01**2) == pytest.approx(2.0 * (2.0 / 20.0) ** 2)
-    assert obscured(5.0, 1e-6) == 1.0
+    assert obscured(drop_cross_section(2.0), np.pi * 0.01**2) == pytest.approx(2.0 * (2.0 / 20.0) ** 2)
+    assert obscured(drop_cross_section(5.0), 1e-6) == 1.0
 
 
 def test_either_kind_of_array() -> None:
@@ -236,8 +236,9 @@ def test_either_kind_of_array() -> None:
     fixed = {"extinction_per_m": 0.01, "threshold": VLP_16_THRESHOLD}
     kernel = drop_echo(mi.Float(sigma), beam_area_m2=mi.Float(area(z)), range_m=mi.Float(z), **fixed)
     assert kernel.numpy() == pytest.approx(drop_echo(sigma, beam_area_m2=area(z), range_m=z, **fixed), rel=1e-5)
-    share = obscured(mi.Float(d), mi.Float(area(z)))
-    assert share.numpy() == pytest.approx(obscured(d, area(z)), rel=1e-5)
+    taken = drop_cross_section(d)
+    share = obscured(mi.Float(taken), mi.Float(area(z)))
+    assert share.numpy() == pytest.approx(obscured(taken, area(z)), rel=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -274,7 +274,7 @@ class Fog(Part):
     """How extinction at the sensor's wavelength follows from visibility."""
     backscatter: Annotated[Number, _within(0.01, 0.6)] | None = None
     """Backscatter coefficient [1/(m sr)] times meteorological optical range [m]. Where None, it follows from the
-    droplets by Mie's theory (about 0.165 at 905 nm), and is 0.046 for the model `hahner2021`, as its authors take it."""
+    droplets by Mie's theory (about 0.165 at 905 nm); the model `hahner2021` takes its authors' 0.046."""
     uneven: Uneven | None = None
     """Thicker and thinner places; the same everywhere where None."""
 

@@ -7,8 +7,8 @@ n(r) ~ r^a exp(-b r): heavy and moderate advection fog (sea fog, modes at 10 and
     S = 4 pi  integral Q_ext r^2 n dr / integral Q_back r^2 n dr    [sr].
 
 The mean over the four is 17 to 20 sr in the near infrared. Clouds of water droplets, the same thing higher up, are
-measured at 18 to 19 sr (O'Connor et al. 2004; Pinnick et al. 1983). Hahner et al. 2021 take a backscatter that stands for
-65 sr, the lidar ratio of dry aerosol: that is too dark by a factor of 3.5.
+measured at 18 to 19 sr (O'Connor et al. 2004; Pinnick et al. 1983). Hahner et al. 2021 take a backscatter that stands
+for 65 sr, the lidar ratio of dry aerosol: that is too dark by a factor of 3.5.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ def _droplets(wavelength_nm: float) -> tuple[NDArray[np.float64], NDArray[np.flo
     return (radius, *droplet_efficiencies(2.0 * np.pi * radius * 1e3 / wavelength_nm, water_index(wavelength_nm)))
 
 
-def droplet_efficiencies(
-    x: NDArray[np.float64], index: complex
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def droplet_efficiencies(x: NDArray[np.float64], index: complex) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Q_ext and Q_back of spheres of size parameters x, which ascend, from 0.01 to 2000.
 
     Mie's series with the logarithmic derivative inside the sphere by downward recurrence, which holds for small spheres

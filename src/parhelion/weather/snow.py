@@ -5,8 +5,8 @@ own, and answered here by name:
 
 `flake`: that of the flake itself, an aggregate of crystals whose density falls with its size, and which fills
 AREA_RATIO of the disc around it. With the sizes `constant-intercept` it gives 3.0e-3 /m at 1 mm/h and 7.3e-3 /m at
-2.5 mm/h, visibilities of 1.0 and 0.41 km: airports count 1 km as the edge of light snow and 0.4 km as that of heavy snow,
-at about these rates (Rasmussen et al. 1999, who find scatter of 3 to 10 times).
+2.5 mm/h, visibilities of 1.0 and 0.41 km: airports count 1 km as the edge of light snow and 0.4 km as that of heavy
+snow, at about these rates (Rasmussen et al. 1999, who find scatter of 3 to 10 times).
 `melted`: that of the drop. It gives a quarter of it, below the relations for wet and dry snow of ITU-R P.1814
 (0.89e-3 R^0.72 and 1.28e-3 R^1.38 /m); with the sizes `gunn-marshall` it is the usual choice for lidars.
 """
@@ -27,7 +27,7 @@ from parhelion.weather.mie import large_sphere_extinction
 LIDAR_RATIO_SR = 25.0
 """Extinction over backscatter of flakes [sr]."""
 AREA_RATIO = 0.6
-"""Share of the disc around a flake that its crystals cover: 0.3 to 0.8 for aggregates (Heymsfield and Westbrook 2010)."""
+"""Share of the disc around a flake that crystals cover: 0.3 to 0.8 for aggregates (Heymsfield and Westbrook 2010)."""
 DIAMETERS = ("flake", "melted")
 _ICE_DENSITY = 0.917
 _FLAKE_DENSITY_MM = 0.17

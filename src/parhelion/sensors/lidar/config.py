@@ -227,8 +227,8 @@ class Receiver(Config):
     threshold_to_noise: Positive = 6.0
     """Detection threshold over the standard deviation of the noise without signal."""
     threshold_photons: Positive | None = None
-    """Photons counted at the detection threshold, where the receiver counts few: their shot noise makes weak echoes come
-    and go. None: so many that it does not matter."""
+    """Photons counted at the detection threshold, where the receiver counts few: their shot noise makes weak echoes
+    come and go. None: so many that it does not matter."""
     pulse_length_ns: Positive = 5.0
     """Half-power width of the pulse."""
     dead_time_ns: NonNegative = 0.0
@@ -270,7 +270,9 @@ class Noise(Config):
 class Intensity(Config):
     """Which vendor's scale the `intensity` field has."""
 
-    scale: Literal["velodyne", "velodyne-vls", "ouster", "livox", "hesai", "robosense", "echo", "reflectance", "power", "none"]
+    scale: Literal[
+        "velodyne", "velodyne-vls", "ouster", "livox", "hesai", "robosense", "echo", "reflectance", "power", "none"
+    ]
     resolution: NonNegative = 0.0
     """Step of the reported intensity; 0 is continuous."""
 

@@ -18,9 +18,9 @@ from parhelion.sensors.lidar.air import Air, group_size
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.curve import Curve
-from parhelion.sensors.lidar.intensity import threshold_photons
 from parhelion.sensors.lidar.emit import Beams, ShotArrays, SubRays, aim, in_fours, motion_knots
 from parhelion.sensors.lidar.illuminate import Optics, Reflection, illuminate_all
+from parhelion.sensors.lidar.intensity import threshold_photons
 from parhelion.sensors.lidar.link_budget import SystemConstant
 from parhelion.sensors.lidar.noise import background_noise_factor, channel_biases
 from parhelion.sensors.lidar.overlap import overlap_curve

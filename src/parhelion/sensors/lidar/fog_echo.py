@@ -125,7 +125,14 @@ def fog_echo(
     number = engine.number
     choice = {"first": "first", "all": "first", "last": "last"}.get(mode, "strongest")
     return FogEcho(
-        choice, curve, number(first), number(cell), engine.whole(cells), number(noise_sigma**2), number(shot_noise), field
+        choice,
+        curve,
+        number(first),
+        number(cell),
+        engine.whole(cells),
+        number(noise_sigma**2),
+        number(shot_noise),
+        field,
     )
 
 
@@ -141,4 +148,3 @@ def least_signal(noise_sigma: float, shot_noise: float) -> float:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if reads(middle) < 1.0 else (low, middle)
     return high
-

@@ -15,9 +15,7 @@ FULL_SCALE_POWER = 3.0
 """Power [P_min] from which on makers' calibrated scales read the reflectivity itself."""
 
 
-def reflectivity(
-    power: Any, range_m: Any, *, threshold: Any, extinction_per_m: Any = 0.0, overlap: Any = 1.0
-) -> Any:
+def reflectivity(power: Any, range_m: Any, *, threshold: Any, extinction_per_m: Any = 0.0, overlap: Any = 1.0) -> Any:
     """Range-corrected reflectance: that of a Lambertian target, facing the sensor, which returns this power.
 
     `power` in units of P_min, `threshold` P_min / C [1/(m^2 sr)], `extinction_per_m` one way, `overlap` the share that

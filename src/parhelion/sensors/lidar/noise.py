@@ -26,9 +26,7 @@ def channel_biases(noise: Noise, rings: int, name: str) -> NDArray[np.float64] |
     """Constant range error [m] of each ring: as listed, or drawn once for all scans of a model; None where zero."""
     if noise.channel_bias_m:
         if len(noise.channel_bias_m) < rings:
-            raise ConfigError(
-                f"{name}: noise.channel_bias_m has {len(noise.channel_bias_m)} entries for {rings} rings"
-            )
+            raise ConfigError(f"{name}: noise.channel_bias_m has {len(noise.channel_bias_m)} entries for {rings} rings")
         return np.asarray(noise.channel_bias_m, dtype=np.float64)
     if noise.channel_bias_sigma_m == 0.0:
         return None

@@ -48,4 +48,3 @@ def overlap_curve(engine: Engine, overlap: Overlap) -> Curve | None:
         return None
     grid = curve_grid(last)
     return Curve.on_grid(engine, grid, overlap_share(overlap, grid))
-

@@ -19,8 +19,8 @@ from parhelion.sensors.lidar.air import Air, DustTable, FieldOnDevice, range_of_
 from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.echoes import SCATTERER_BIT, Block, Echo, Echoes, EchoRows, echo_bits
 from parhelion.sensors.lidar.emit import BeamFrame, Beams
-from parhelion.sensors.lidar.fog_echo import FogEcho
 from parhelion.sensors.lidar.falling import COUNT_LIMIT, Falling, FallingTables
+from parhelion.sensors.lidar.fog_echo import FogEcho
 
 RAIN, FOG, SNOW, DUST = (ORIGINS.index(name) for name in ("rain", "fog", "snow", "dust"))
 
@@ -188,7 +188,7 @@ def _draw(
     air: Air,
     store: Any,
 ) -> tuple[EchoRows | None, EchoRows | None, Any, Any]:
-    """Echoes of fog and of dust, how many drops and flakes each beam has, and what share of surfaces' power they leave."""
+    """Echoes of fog and of dust, how many drops and flakes each beam has, and what they leave of surfaces' power."""
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
     frame, (shot, key) = beams.frame(engine, beam), beams.draws(engine, beam, keys)

@@ -32,7 +32,13 @@ from parhelion.weather.detectable import detectable
 from parhelion.weather.drop_sizes import drop_sizes
 from parhelion.weather.fog import SoftEchoShares, soft_echo
 from parhelion.weather.medium import Component, Medium
-from parhelion.weather.rain import drop_backscatter, drop_cross_section, goodin2019_range_sigma, rain_range_shift, vane_range
+from parhelion.weather.rain import (
+    drop_backscatter,
+    drop_cross_section,
+    goodin2019_range_sigma,
+    rain_range_shift,
+    vane_range,
+)
 from parhelion.weather.snow import flake_backscatter, flake_cross_section
 from parhelion.weather.weather import Weather
 
@@ -218,7 +224,9 @@ class WeatherOnDevice:
             dimmed = self.overlap(range_m) * np.exp(-2.0 * extinction * range_m)
             return dimmed / (area(range_m) * range_m**2 * threshold)
 
-        return Falling.of(self.engine, origin, table, backscatter=backscatter, taken=taken, geometry=geometry, area=area)
+        return Falling.of(
+            self.engine, origin, table, backscatter=backscatter, taken=taken, geometry=geometry, area=area
+        )
 
     def overlap(self, range_m: NDArray[Any]) -> NDArray[Any]:
         """Share of a return that the receiver collects, by range [m]."""
@@ -267,7 +275,7 @@ class WeatherOnDevice:
         part = medium.component("rain")
         if weather.rain is None or part is None:
             return None
-        law = weather.rain.model
+        law: str = weather.rain.model
         if law not in ("vane", "goodin2019"):
             if weather.rain.range_shift == "none":
                 return None
