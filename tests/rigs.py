@@ -8,6 +8,9 @@ import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.sensors.lidar.config import LidarConfig
 
+OPEN_AT_1_M = [(0.9, 0.0), (1.0, 1.0)]
+"""An overlap that hides the nearest metre alone, so that what surfaces and air do is seen as it is."""
+
 
 def sheet(**sections: Any) -> LidarConfig:
     """A data sheet of a plain lidar: 21 x 5 beams within a few degrees, no noise terms; sections override."""
@@ -18,7 +21,9 @@ def sheet(**sections: Any) -> LidarConfig:
             "kind": "raster", "rate_hz": 10, "azimuth_deg": (-5, 5), "elevation_deg": (-1, 1), "columns": 21, "rows": 5,
         },
         "beam": {"divergence_mrad": (0, 0), "sub_rays": 1},
-        "range": {"min_m": 0.1, "max_m": 300, "rated": [{"reflectance": 0.9, "range_m": 100}]},
+        "range": {
+            "min_m": 0.1, "max_m": 300, "rated": [{"reflectance": 0.9, "range_m": 100}], "overlap": OPEN_AT_1_M,
+        },
         "receiver": {"returns": "strongest", "merge_distance_m": 1.0, "threshold_to_noise": 6},
         "noise": {},
         "intensity": {"scale": "reflectance"},

@@ -12,12 +12,11 @@ from parhelion.core.records import ORIGINS
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.overlap import overlap_share
 from parhelion.weather.medium import medium
+from rigs import OPEN_AT_1_M
 
 NM = 905.0
 BEAM = {"divergence_mrad": (3.0, 1.2), "exit_diameter_mm": 9.5, "sub_rays": 25}
 RECEIVER = {"pulse_length_ns": 6.0, "merge_distance_m": 1.0}
-OPEN_AT_1_M = [(0.9, 0.0), (1.0, 1.0)]
-"""An overlap that hides the nearest metre alone, so that what the air does is seen as it is."""
 STRONG = {"min_m": 0.5, "max_m": 150, "rated": [{"reflectance": 0.9, "range_m": 1000}], "overlap": OPEN_AT_1_M}
 """A laser so strong that dimmed surfaces stay above the threshold."""
 SURFACE, RAIN, FOG, SNOW, DUST = (ORIGINS.index(name) for name in ("surface", "rain", "fog", "snow", "dust"))

@@ -18,6 +18,7 @@ from parhelion.sensors.lidar.link_budget import (
     received_power,
     two_targets,
 )
+from parhelion.sensors.lidar.overlap import overlap_share
 from rigs import one_beam, sheet, wall
 
 
@@ -150,8 +151,46 @@ def test_extinction_dims_two_ways_and_energy_never_grows() -> None:
 
 def test_overlap_curve_cuts_the_near_field() -> None:
     near = {"min_m": 0.1, "max_m": 300, "rated": [{"reflectance": 0.9, "range_m": 100}]}
-    config = one_beam(range={**near, "overlap": [(0.0, 0.0), (10.0, 0.5), (20.0, 1.0)]})
-    for distance, overlap in ((5.0, 0.25), (15.0, 0.75), (40.0, 1.0)):
+    config = one_beam(range={**near, "overlap": [(10.0, 0.5), (20.0, 1.0)]})
+    # Below its first point a curve goes on with the square of range.
+    for distance, overlap in ((5.0, 0.125), (15.0, 0.75), (40.0, 1.0)):
         with_curve = ph.Lidar(config, noise=False).scan(wall(distance), pose=ph.Pose()).power[0]
         without = ph.Lidar(one_beam(), noise=False).scan(wall(distance), pose=ph.Pose()).power[0]
         assert with_curve / without == pytest.approx(overlap, rel=2e-3)
+
+
+def test_one_number_of_overlap_is_the_law_of_a_blurred_spot() -> None:
+    assert overlap_share(6.0, [1.5, 3.0, 6.0, 60.0]) == pytest.approx([1 / 16, 0.25, 1.0, 1.0])
+    assert overlap_share(None, [0.01, 5.0]) == pytest.approx([1.0, 1.0])
+    assert overlap_share(0.0, [0.01, 5.0]) == pytest.approx([1.0, 1.0])
+    lidar = ph.Lidar(one_beam(range={"overlap": 8.0}), noise=False)
+    # Nearer than that, power stays the same: what 1/R^2 adds, the blur takes.
+    near = [lidar.scan(wall(distance), pose=ph.Pose()) for distance in (1.5, 3.0, 6.0)]
+    assert [scan.power[0] for scan in near] == pytest.approx([0.5 / 0.9 * (100 / 8) ** 2] * 3, rel=2e-3)
+    assert [scan.reflectivity[0] for scan in near] == pytest.approx([0.5] * 3, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["ouster/os0-32", "ouster/os1-32", "velodyne/vlp-16"])
+@pytest.mark.parametrize("distance", [1.5, 3.0, 8.0, 20.0, 40.0])
+def test_a_board_of_50_percent_reads_50_near_and_far(name: str, distance: float) -> None:
+    lidar = ph.Lidar(name)
+    if lidar.max_range(0.5) < distance:
+        assert (name, distance) == ("ouster/os0-32", 40.0)
+        return
+    scan = lidar.scan(wall(distance, "lambert-50", size=0.4 * distance), pose=ph.Pose(), seed=3)
+    inside = np.all(np.abs(scan.xyz[:, 1:]) < 0.15 * distance, axis=1)
+    assert inside.sum() > 20
+    percent = 100.0 * scan.reflectivity if name.startswith("ouster") else scan.intensity
+    assert np.median(percent[inside]) == pytest.approx(50.0, abs=3.0)
+
+
+@pytest.mark.parametrize("name", ["ouster/os0-32", "ouster/os1-128", "velodyne/vlp-32c"])
+def test_rated_range_holds_where_the_receiver_does_not_collect_all(name: str) -> None:
+    lidar = ph.Lidar(name, noise=False, sub_rays=1)
+    rated = lidar.config.range.rated[0]
+    assert lidar.max_range(rated.reflectance) == pytest.approx(rated.range_m, rel=1e-3)
+    level = ph.Lidar(one_beam(range=lidar.config.range.model_dump()), noise=False)
+    material = f"lambert-{round(100 * rated.reflectance)}"
+    near, far = (level.scan(wall(rated.range_m * f, material), pose=ph.Pose()) for f in (0.99, 1.01))
+    assert len(far) == 0
+    assert 1.0 <= near.power[0] < 1.04

@@ -30,7 +30,12 @@ def echoes(rng: np.random.Generator, held: bool) -> tuple[np.ndarray, np.ndarray
     return np.maximum(ranges, 0.5).astype(np.float32), powers.astype(np.float32)
 
 
-def plain_search(ranges: np.ndarray, powers: np.ndarray, shot: int, noise: bool, dead_m: float) -> list[float]:
+SHOT_NOISE = 1.0 / 9.0
+
+
+def plain_search(
+    ranges: np.ndarray, powers: np.ndarray, shot: int, noise: bool, dead_m: float, shot_noise: float
+) -> list[float]:
     """Power of each return of one beam in order of range: every window from the nearest echo on is tried."""
     real = powers > 0
     r, p = ranges[real].astype(np.float64), powers[real].astype(np.float64)
@@ -41,8 +46,8 @@ def plain_search(ranges: np.ndarray, powers: np.ndarray, shot: int, noise: bool,
         if start > anchor + MERGE_M:
             anchor, number = start, number + 1
         a, b, _, _ = words(KEY, np.array([shot]), number)
-        luck = SIGMA * float(to_normal(a, b)[0][0]) if noise else 0.0
         power = p[(r >= start) & (r <= end)].sum()
+        luck = np.sqrt(SIGMA**2 + shot_noise * power) * float(to_normal(a, b)[0][0]) if noise else 0.0
         hit = power + luck >= 1.0
         if hit:
             found.append(float(power))
@@ -53,7 +58,9 @@ def plain_search(ranges: np.ndarray, powers: np.ndarray, shot: int, noise: bool,
     return found
 
 
-def fast_search(ranges: np.ndarray, powers: np.ndarray, noise: bool, dead_m: float, held: int) -> list[list[float]]:
+def fast_search(
+    ranges: np.ndarray, powers: np.ndarray, noise: bool, dead_m: float, held: int, shot_noise: float
+) -> list[list[float]]:
     eng = engine()
     dr, mi = eng.dr, eng.mi
     rows = ranges.shape[1]
@@ -66,7 +73,7 @@ def fast_search(ranges: np.ndarray, powers: np.ndarray, noise: bool, dead_m: flo
     beams = Beams(BEAMS, dr.zeros(mi.UInt32, BEAMS), beam, (zero, zero, zero))
     detector = Detector(
         mode="all", max_returns=MOST, merge_distance=eng.number(MERGE_M), dead_distance=eng.number(dead_m),
-        noise_sigma=eng.number(SIGMA), noisy=noise, false_alarm_chance=None, min_range=eng.number(0.0),
+        noise_sigma=eng.number(SIGMA), shot_noise=eng.number(shot_noise) if shot_noise else None, noisy=noise, false_alarm_chance=None, min_range=eng.number(0.0),
         max_range=eng.number(100.0),
     )  # fmt: skip
     keys = tuple(eng.table(np.array([word], np.uint32)) for word in KEY)
@@ -77,11 +84,14 @@ def fast_search(ranges: np.ndarray, powers: np.ndarray, noise: bool, dead_m: flo
 
 @pytest.mark.parametrize("dead_m", [0.0, 3.0])
 @pytest.mark.parametrize("held", [0, 5])
-@pytest.mark.parametrize("noise", [False, True])
-def test_no_window_that_counts_is_left_out(noise: bool, held: int, dead_m: float) -> None:
+@pytest.mark.parametrize(("noise", "shot_noise"), [(False, 0.0), (True, 0.0), (True, SHOT_NOISE)])
+def test_no_window_that_counts_is_left_out(noise: bool, shot_noise: float, held: int, dead_m: float) -> None:
     ranges, powers = echoes(np.random.default_rng(held + 10 * noise), held > 0)
-    found = fast_search(ranges, powers, noise, dead_m, held)
-    expected = [plain_search(r, p, shot, noise, dead_m) for shot, (r, p) in enumerate(zip(ranges, powers, strict=True))]
+    found = fast_search(ranges, powers, noise, dead_m, held, shot_noise)
+    expected = [
+        plain_search(r, p, shot, noise, dead_m, shot_noise)
+        for shot, (r, p) in enumerate(zip(ranges, powers, strict=True))
+    ]
     assert sum(len(beam) > 1 for beam in expected) > BEAMS / 10, "too few beams have several returns to tell"
     assert any(not beam for beam in expected)
     same = [

@@ -18,16 +18,24 @@ from parhelion.weather.rain import drop_backscatter, goodin2019_range_sigma, rai
 from parhelion.weather.snow import flake_backscatter
 from rigs import many_beams, wall
 from weather_rigs import (
-    BEAM, DUST, FOG, NM, OPEN_AT_1_M, RAIN, RECEIVER, SNOW, STRONG, SURFACE, open_at_1_m, seen, surface_power,
+    BEAM,
+    DUST,
+    FOG,
+    NM,
+    RAIN,
+    RECEIVER,
+    SNOW,
+    STRONG,
+    SURFACE,
+    open_at_1_m,
+    seen,
+    surface_power,
 )  # fmt: skip
 
 N = 40_000
 LIKELY = 1e-3
 EVERY_ECHO = {"returns": "all", "max_returns": 8, "merge_distance_m": 1e-5}
 """Drops closer together than this would be one return: one pair in 100 000."""
-
-
-NEAR = {"overlap": OPEN_AT_1_M}
 
 
 def table_of(kind: str, rate: float, config: LidarConfig, floor: float = 1.0, more: float = 0.0) -> Detectable:
@@ -63,7 +71,7 @@ CASES = [("rain", 25.0), ("rain", 150.0), ("snow", 0.5), ("snow", 2.0)]
 
 @pytest.mark.parametrize(("kind", "rate"), CASES)
 def test_number_and_range_of_echoes_are_those_of_detectable_drops(kind: str, rate: float) -> None:
-    config = many_beams(N, beam=BEAM, range=NEAR, receiver=EVERY_ECHO)
+    config = many_beams(N, beam=BEAM, receiver=EVERY_ECHO)
     scan = seen(ph.Weather(**{f"{kind}_rate_mm_h": rate}), ph.World(), config, seed=21)
     assert np.all(scan.origin == {"rain": RAIN, "snow": SNOW}[kind])
     table = table_of(kind, rate, config)
@@ -77,7 +85,7 @@ def test_number_and_range_of_echoes_are_those_of_detectable_drops(kind: str, rat
 
 
 def test_echoes_of_neighbouring_beams_and_frames_are_independent() -> None:
-    config = many_beams(N, beam=BEAM, range=NEAR, receiver=EVERY_ECHO)
+    config = many_beams(N, beam=BEAM, receiver=EVERY_ECHO)
     counts = [
         np.bincount(seen(ph.Weather(snow_rate_mm_h=5), ph.World(), config, **change).shot, minlength=N)
         for change in ({"seed": 1}, {"seed": 2}, {"seed": 1, "time": 0.1})
@@ -89,7 +97,7 @@ def test_echoes_of_neighbouring_beams_and_frames_are_independent() -> None:
 
 
 def test_rain_and_snow_together_are_two_independent_processes() -> None:
-    config = many_beams(N, beam=BEAM, range=NEAR, receiver=EVERY_ECHO)
+    config = many_beams(N, beam=BEAM, receiver=EVERY_ECHO)
     scan = seen(ph.Weather(rain_rate_mm_h=100, snow_rate_mm_h=1), ph.World(), config, seed=22)
     rain, snow = (np.bincount(scan.shot[scan.origin == origin], minlength=N) for origin in (RAIN, SNOW))
     # Each dims the other: the extinction of both decides what is detectable, and takes some percent.
@@ -103,7 +111,7 @@ def test_rain_and_snow_together_are_two_independent_processes() -> None:
 def test_receiver_noise_lets_weak_drops_pass_and_hides_strong_ones() -> None:
     """With noise a drop is seen with the chance that its echo has; the noise is 1/6 of the threshold."""
     rate = 100.0
-    config = many_beams(N, beam=BEAM, range=NEAR, receiver={**EVERY_ECHO, "merge_distance_m": 1e-3})
+    config = many_beams(N, beam=BEAM, receiver={**EVERY_ECHO, "merge_distance_m": 1e-3})
     world = ph.World()
     world.weather = ph.Weather(rain_rate_mm_h=rate)
     noisy = ph.Lidar(config).scan(world, pose=ph.Pose(), seed=23)
@@ -125,7 +133,7 @@ def test_receiver_noise_lets_weak_drops_pass_and_hides_strong_ones() -> None:
 def test_cells_of_rain_thicken_the_drops_before_the_sensor() -> None:
     cells = ph.Uneven(scale_m=50, contrast=1.0)
     weather = ph.Weather(rain=ph.Rain(rate_mm_h=50, cells=cells), seed=6)
-    config = many_beams(N // 4, beam=BEAM, range=NEAR, receiver=EVERY_ECHO)
+    config = many_beams(N // 4, beam=BEAM, receiver=EVERY_ECHO)
     field = medium(weather, 0.0, NM).components[0].field
     assert field is not None
     mean = table_of("rain", 50.0, config).mean
@@ -177,7 +185,7 @@ def test_goodin_scatters_ranges(rate: float, distance: float) -> None:
 
 def test_ranges_of_drops_themselves_are_true_ones() -> None:
     """What VANE and Goodin displace are surfaces: near drops would leave the sensor's own range."""
-    config = many_beams(N // 4, beam=BEAM, range=NEAR, receiver=EVERY_ECHO)
+    config = many_beams(N // 4, beam=BEAM, receiver=EVERY_ECHO)
     for model in ("vane", "goodin2019"):
         scan = seen(ph.Weather(rain=ph.Rain(rate_mm_h=100, model=model)), ph.World(), config, seed=35)
         assert len(scan) > 1000
@@ -230,7 +238,7 @@ def test_fog_is_reported_where_its_signal_and_noise_pass_the_threshold(
 ) -> None:
     """Share, range and power of fog points against the same fog drawn by hand, one cell of half a pulse at a time."""
     receiver = {**RECEIVER, "returns": mode, "threshold_to_noise": 6.0}
-    config = many_beams(N, beam=BEAM, range=NEAR, receiver=receiver)
+    config = many_beams(N, beam=BEAM, receiver=receiver)
     world = ph.World()
     world.weather = ph.Weather(visibility_m=visibility)
     scan = ph.Lidar(config, noise=noise).scan(world, pose=ph.Pose(), seed=41)
@@ -265,7 +273,7 @@ def test_chance_of_a_return_from_dust_is_vanes(density: float) -> None:
     weather = ph.Weather(
         dust=[ph.DustCloud(centre_m=(25, 0, 0), half_size_m=(4, 4, 4), density_kg_m3=density)]
     )  # fmt: skip
-    config = many_beams(N, beam=BEAM, range=NEAR, receiver={"returns": "first", **RECEIVER})
+    config = many_beams(N, beam=BEAM, receiver={"returns": "first", **RECEIVER})
     scan = seen(weather, wall(40.0), config, seed=51)
     (grid, per_mass), = medium(weather, 0.0, NM).dust  # fmt: skip
     reach = np.linspace(20.0, 40.0, 400)
@@ -290,7 +298,7 @@ def test_a_surface_within_the_cloud_leaves_only_the_dust_before_it() -> None:
     weather = ph.Weather(
         dust=[ph.DustCloud(centre_m=(25, 0, 0), half_size_m=(4, 4, 4), density_kg_m3=2e-5)]
     )  # fmt: skip
-    config = many_beams(N, beam=BEAM, range=NEAR, receiver={"returns": "first", **RECEIVER, "merge_distance_m": 1e-3})
+    config = many_beams(N, beam=BEAM, receiver={"returns": "first", **RECEIVER, "merge_distance_m": 1e-3})
     scan = seen(weather, wall(24.0), config, seed=52)
     (grid, per_mass), = medium(weather, 0.0, NM).dust  # fmt: skip
     chance = grid.optical_depth(np.zeros(3), np.array([1.0, 0, 0]), 24.0, per_mass)[0] / 0.2

@@ -12,6 +12,7 @@ import pytest
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.sensors.lidar.config import LidarConfig, RasterPattern, RosettePattern, SpinningPattern, TablePattern
+from parhelion.sensors.lidar.overlap import overlap_share
 from parhelion.sensors.lidar.patterns import repeats, shot_table
 from parhelion.sensors.lidar.presets import load_preset, preset_names
 
@@ -141,12 +142,29 @@ def test_os1_rated_at_ten_percent_reaches_113_m_at_eighty() -> None:
     assert rated.range_m * math.sqrt(0.8 / rated.reflectance) == pytest.approx(113.1, abs=0.1)
 
 
-def test_os1_scatter_meets_the_ends_of_the_published_triple() -> None:
-    noise = sheet("ouster/os1-128").noise
-    sigma = {snr: math.hypot(noise.range_sigma_m, noise.range_sigma_snr_m / snr) for snr in (250, 100, 12)}
-    assert sigma[250] == pytest.approx(0.015, rel=0.06)
-    assert sigma[12] == pytest.approx(0.10, rel=0.02)
-    assert 0.015 < sigma[100] < 0.03
+@pytest.mark.parametrize(
+    ("name", "at_20_cm", "above_200_cm"), [("os0", 0.5, 0.5), ("os1", 0.7, 0.7), ("os2", 2.1, 1.5)]
+)
+@pytest.mark.parametrize("channels", ["32", "64", "128"])
+def test_ousters_scatter_is_that_of_recordings(name: str, at_20_cm: float, above_200_cm: float, channels: str) -> None:
+    config = sheet(f"ouster/{name}-{channels}")
+    noise, receiver = config.noise, config.receiver
+    assert receiver.threshold_photons == 9.0
+    for photons, expected_cm in ((20.0, at_20_cm), (400.0, above_200_cm)):
+        snr = photons / receiver.threshold_photons * receiver.threshold_to_noise
+        sigma_cm = 100.0 * math.hypot(noise.range_sigma_m, noise.range_sigma_snr_m / snr)
+        assert expected_cm / 1.5 < sigma_cm < 1.5 * expected_cm
+
+
+@pytest.mark.parametrize("name", sorted(SHEETS))
+def test_every_preset_says_how_much_its_receiver_collects_close_by(name: str) -> None:
+    config = sheet(name)
+    assert config.range.overlap is not None
+    shares = overlap_share(config.range.overlap, np.linspace(0.05, config.range.max_m, 500))
+    assert np.all((shares >= 0.0) & (shares <= 1.0))
+    assert shares.max() == pytest.approx(1.0)
+    if name != "slamtec/rplidar-a1":
+        assert overlap_share(config.range.overlap, 0.5) < 0.2
 
 
 def test_vlp16_sequence_by_hand() -> None:

@@ -48,6 +48,9 @@ class FogEcho:
     """Length of a cell [m]."""
     cells: Any
     """How many there are."""
+    gap: Any
+    """How far before a surface the receiver can tell fog from it [m]; what is nearer adds to the surface's echo, less
+    than a percent, and is left out."""
     noise_variance: Any
     """Of the receiver's noise, in units of P_min^2."""
     shot_noise: Any
@@ -63,6 +66,7 @@ class FogEcho:
         dr, mi = running_engine().dr, running_engine().mi
         u, _, _, _ = words(key, shot, _DRAW)
         start = self.nearest + to_unit(u) * self.cell
+        reach = reach - self.gap
 
         def read(range_m: Any, luck: Any) -> Any:
             mean = self.signal(range_m) * dr.exp(-2.0 * air.depth(frame, range_m))
@@ -100,6 +104,7 @@ def fog_echo(
     *,
     mode: ReturnMode,
     cell_m: float,
+    gap_m: float,
     nearest_m: float,
     noise_sigma: float,
     shot_noise: float,
@@ -108,7 +113,7 @@ def fog_echo(
     """Tables for kernels; None where fog of this density is never seen.
 
     `signal` is that of even fog at ranges that increase, in units of P_min, dimmed by `extinction_per_m` (one way,
-    everything in the air); `cell_m` is half the pulse's length.
+    everything in the air); `cell_m` is half the pulse's length, `gap_m` what the receiver merges into one return.
     """
     least = least_signal(noise_sigma, shot_noise)
     # In uneven fog a dense bank may stand behind thin air, which dims it less than fog of mean density would.
@@ -130,6 +135,7 @@ def fog_echo(
         number(first),
         number(cell),
         engine.whole(cells),
+        number(gap_m),
         number(noise_sigma**2),
         number(shot_noise),
         field,

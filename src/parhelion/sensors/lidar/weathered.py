@@ -246,8 +246,9 @@ class WeatherOnDevice:
             grid, signal = self._fog_curve(backscatter, extinction)
             self._fog[key] = fog_echo(
                 self.engine, grid, signal, extinction, mode=self.config.receiver.returns,
-                cell_m=0.5 * self.pulse_length_m, nearest_m=self.config.range.min_m, noise_sigma=self.noise_sigma,
-                shot_noise=self.shot_noise, field=field,
+                cell_m=0.5 * self.pulse_length_m, gap_m=self.config.receiver.merge_distance_m,
+                nearest_m=self.config.range.min_m, noise_sigma=self.noise_sigma, shot_noise=self.shot_noise,
+                field=field,
             )  # fmt: skip
         return self._fog[key]
 
