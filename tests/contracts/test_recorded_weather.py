@@ -15,7 +15,7 @@ from parhelion.sensors.check import same_bits
 from weather_rigs import BLOWN, FOG, RAIN, SNOW, SURFACE, of_origin, yard
 
 VLP = "velodyne/vlp-16"
-RAINY = ph.Weather(rain_rate_mm_h=60)
+RAINY = ph.Weather(rain_rate_mm_h=300)
 FOGGY = ph.Weather(visibility_m=70)
 
 
@@ -134,7 +134,7 @@ def test_clouds_of_several_returns(returns: str, fields: tuple[str, ...]) -> Non
     wet = RAINY.apply(cloud, sensor=sensor, seed=3)
     assert np.all(wet.return_index < wet.return_count)
     assert np.sum(1.0 / wet.return_count) == pytest.approx(np.sum(wet.return_index == 0))
-    assert of_origin(wet, SURFACE).sum() > 0.7 * len(scan)
+    assert of_origin(wet, SURFACE).sum() > 0.5 * len(scan)
     assert of_origin(wet, RAIN).sum() > 500
 
 
@@ -180,7 +180,12 @@ def test_rows_of_which_the_direction_is_not_known_stay_empty() -> None:
 @pytest.mark.parametrize("weather", [ph.Weather(), ph.Weather(rain_rate_mm_h=0), ph.Weather(wind_m_s=(5, 0, 0))])
 def test_clear_weather_gives_the_cloud_itself(weather: ph.Weather) -> None:
     for cloud in forms().values():
-        assert weather.apply(cloud, sensor=VLP) is cloud
+        same = weather.apply(cloud, sensor=VLP)
+        # All that it may gain is the field that every answer has: surfaces made all points.
+        assert same is cloud or set(same.fields) - set(cloud.fields) == {"origin"}
+        assert np.array_equal(same.xyz, cloud.xyz, equal_nan=True)
+        assert all(np.array_equal(same.fields[name], cloud.fields[name], equal_nan=True) for name in cloud.fields)
+        assert np.all(same.origin[np.isfinite(same.xyz).all(axis=1)] == SURFACE)
     later = ph.Weather(rain_rate_mm_h=[[10, 0], [20, 30]])
     assert later.apply(recorded(), sensor=VLP, time=5.0) is recorded()
     assert later.apply(recorded(), sensor=VLP, time=15.0) is not recorded()

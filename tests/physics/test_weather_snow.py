@@ -15,7 +15,6 @@ from parhelion.weather.snow import (
     flake_backscatter,
     flake_cross_section,
     flake_diameter,
-    scattering_diameter,
     snow_extinction,
 )
 
@@ -70,8 +69,6 @@ def test_density_of_flakes() -> None:
     assert density == pytest.approx(np.minimum(0.17 / flake, 0.917), rel=1e-9)
     assert np.all(flake > melted)
     assert flake_diameter(1.0) == pytest.approx(2.425, abs=0.001)
-    assert scattering_diameter(1.0) == pytest.approx(0.6**0.5 * 2.425, abs=0.001)
-    assert scattering_diameter(1.0, "melted") == 1.0
 
 
 def test_backscatter_is_the_cross_section_over_the_lidar_ratio_of_ice() -> None:

@@ -62,7 +62,8 @@ def droplet_efficiencies(x: NDArray[np.float64], index: complex) -> tuple[NDArra
     terms = np.ceil(x + 4.05 * np.cbrt(x) + 2.0)
     last = int(terms[-1])
     inside = np.zeros((last + 1, x.size), complex)
-    for n in range(last + int(1.5 * abs(index) * 16), last, -1):
+    # It settles within some terms, wherever it starts beyond |m| x.
+    for n in range(max(last, int(abs(index) * x[-1])) + 32, last, -1):
         ratio = n / (index * x)
         inside[last] = ratio - 1.0 / (inside[last] + ratio)
     for n in range(last, 0, -1):

@@ -45,13 +45,6 @@ def flake_diameter(melted_mm: Any) -> Any:
     return xp.maximum(loose, melted_mm * _ICE_DENSITY ** (-1.0 / 3.0))
 
 
-def scattering_diameter(melted_mm: Any, diameter: str = "flake") -> Any:
-    """Diameter [mm] of the disc whose shadow light meets, of `flake` or `melted` drop; arrays of either kind."""
-    if diameter not in DIAMETERS:
-        raise unknown_name("diameter of a flake", diameter, DIAMETERS)
-    return AREA_RATIO**0.5 * flake_diameter(melted_mm) if diameter == "flake" else melted_mm
-
-
 def snow_extinction(
     rate_mm_h: float,
     wavelength_nm: float = 905.0,
@@ -65,14 +58,14 @@ def snow_extinction(
     """
     rate = checked_rate(rate_mm_h)
     sizes = sizes_at(drop_sizes, rate)
-    scattering_diameter(1.0, diameter)
-
-    def efficiency(melted_mm: NDArray[np.float64]) -> NDArray[np.float64]:
-        met = scattering_diameter(melted_mm, diameter)
-        return large_sphere_extinction(met, wavelength_nm) * (met / melted_mm) ** 2
-
-    efficiency(np.ones(1))  # tells a wrong wavelength at rate 0 too
-    return extinction_of(sizes, efficiency) if rate > 0.0 else 0.0
+    if diameter not in DIAMETERS:
+        raise unknown_name("diameter of a flake", diameter, DIAMETERS)
+    flake_cross_section(1.0, wavelength_nm)  # tells a wrong wavelength at rate 0 too
+    if rate == 0.0:
+        return 0.0
+    if diameter == "flake":
+        return sizes.integrate(lambda melted_mm: flake_cross_section(melted_mm, wavelength_nm))
+    return extinction_of(sizes, lambda melted_mm: large_sphere_extinction(melted_mm, wavelength_nm))
 
 
 def flake_cross_section(melted_mm: ArrayLike, wavelength_nm: float = 905.0) -> NDArray[np.float64]:
