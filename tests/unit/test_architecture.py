@@ -20,6 +20,7 @@ from parhelion.world.schema import Shape
 
 SOURCE = Path(parhelion.__file__).resolve().parent
 MODULES = sorted(SOURCE.rglob("*.py"))
+WORLD_MODULES = [module for module in MODULES if module.is_relative_to(SOURCE / "world")]
 
 # Room by room, from the foundation up: what each may import beside itself.
 MAY_IMPORT: dict[str, set[str]] = {
@@ -39,12 +40,25 @@ MAY_IMPORT: dict[str, set[str]] = {
         "(public names)",
     },
 }
+# The same for the rooms inside the world; "world" itself stands for the modules that lie in none of them.
+WORLD_MAY_IMPORT: dict[str, set[str]] = {
+    "world": set(),
+    "kit": {"world"},
+    "procedural": {"world", "kit"},
+    "builtin": {"world", "kit", "procedural"},
+    "urdf": {"world"},
+}
 # A cloud reads and writes itself: two methods open the door to the formats, when they are called.
 # Likewise a weather that is applied to a cloud opens the door to the sensor that recorded it.
 DOORS = {
     ("core/records.py", "load", "io"),
     ("core/records.py", "save", "io"),
     ("weather/weather.py", "apply", "sensors"),
+}
+# A world is loaded by name or from a list of things: two methods open the door to those who build it.
+WORLD_DOORS = {
+    ("world/world.py", "load", "procedural"),
+    ("world/world.py", "_from_builtin", "builtin"),
 }
 
 HEAVY = {
@@ -107,6 +121,21 @@ def room_imported(name: str) -> str | None:
     return room if room in MAY_IMPORT else "(public names)"
 
 
+def world_room_of(module: Path) -> str:
+    """The room inside the world that one of its modules lies in."""
+    parts = module.relative_to(SOURCE / "world").parts
+    return parts[0] if len(parts) > 1 else "world"
+
+
+def world_room_imported(name: str) -> str | None:
+    """The room inside the world that an import reaches into, or None where it reaches elsewhere."""
+    first, _, rest = name.removeprefix("parhelion.").partition(".")
+    if first != "world" or not name.startswith("parhelion."):
+        return None
+    room = rest.partition(".")[0]
+    return room if room in WORLD_MAY_IMPORT else "world"
+
+
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=60, check=True
@@ -145,18 +174,39 @@ def test_rooms_import_only_what_lies_below_them(room: str) -> None:
     assert wrong == []
 
 
+def test_every_folder_of_the_world_is_a_room_of_the_plan() -> None:
+    assert {world_room_of(module) for module in WORLD_MODULES} == set(WORLD_MAY_IMPORT)
+
+
+@pytest.mark.parametrize("room", WORLD_MAY_IMPORT)
+def test_rooms_of_the_world_import_only_what_lies_below_them(room: str) -> None:
+    wrong = []
+    for module in WORLD_MODULES:
+        if world_room_of(module) != room:
+            continue
+        for name, function in imports_with_function(module):
+            other = world_room_imported(name)
+            if other is None or other == room or other in WORLD_MAY_IMPORT[room]:
+                continue
+            if (name_of(module), function, other) not in WORLD_DOORS:
+                wrong.append(f"{name_of(module)} imports {name}")
+    assert wrong == []
+
+
 def test_the_doors_are_still_used() -> None:
     found = {
-        (name_of(module), function, room_imported(name))
+        (name_of(module), function, room)
         for module in MODULES
         for name, function in imports_with_function(module)
+        for room in (room_imported(name), world_room_imported(name))
     }
-    assert found >= DOORS
+    assert found >= DOORS | WORLD_DOORS
 
 
-def test_the_plan_has_no_way_back() -> None:
+@pytest.mark.parametrize("plan", [MAY_IMPORT, WORLD_MAY_IMPORT], ids=["the package", "the world"])
+def test_the_plan_has_no_way_back(plan: dict[str, set[str]]) -> None:
     below: set[str] = set()
-    for room, allowed in MAY_IMPORT.items():
+    for room, allowed in plan.items():
         assert allowed <= below | {"(public names)"}
         below.add(room)
 
@@ -188,6 +238,11 @@ def test_the_checks_can_fail(tmp_path: Path) -> None:
     assert room_imported("parhelion.io.x") == "io"
     assert room_imported("parhelion.Lidar") == "(public names)"
     assert room_imported("numpy.linalg") is None
+    assert world_room_imported("parhelion.world.kit.many.boxes") == "kit"
+    assert world_room_imported("parhelion.world.builtin") == "builtin"
+    assert world_room_imported("parhelion.world.parts.WorldPart") == "world"
+    assert world_room_imported("parhelion.core.pose.Pose") is None
+    assert world_room_imported("world.kit") is None
 
 
 # ---- importing the package -----------------------------------------------------------------------------------------

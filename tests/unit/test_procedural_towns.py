@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from layout_rigs import basin, counts, made, thing
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
-from parhelion.world.builtin.buildings import Band, building, building_draws
+from parhelion.world.kit.buildings import Band, building, building_draws
 from parhelion.world.procedural import (
     Layout,
     Way,

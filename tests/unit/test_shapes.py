@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from parhelion.core.errors import ConfigError
 from parhelion.world import shapes
-from parhelion.world.builtin import many
+from parhelion.world.kit import many
 from parhelion.world.mesh import Mesh
 
 U_OUTLINE = [[0, 0], [3, 0], [3, 2], [2, 2], [2, 1], [1, 1], [1, 2], [0, 2]]

@@ -12,9 +12,9 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import Actor, Builder, Sliding, Turning, trajectory_of
 from parhelion.motion.actors.schedule import Schedule, schedule
 from parhelion.motion.actors.way import Way
-from parhelion.world.builtin.many import boxes, struts
-from parhelion.world.builtin.props import Part
-from parhelion.world.builtin.vehicles import CAR_SHAPES, _axles, car, lorry
+from parhelion.world.kit.many import boxes, struts
+from parhelion.world.kit.props import Part
+from parhelion.world.kit.vehicles import CAR_SHAPES, _axles, car, lorry
 from parhelion.world.mesh import Mesh
 from parhelion.world.world import World
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats
-from parhelion.world.builtin.many import boxes, copies, quads
-from parhelion.world.builtin.props import Part
+from parhelion.world.kit.many import boxes, copies, quads
+from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import circle, loft, plane, triangulated
 

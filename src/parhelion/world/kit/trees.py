@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from parhelion.core.pose import Floats
-from parhelion.world.builtin.many import struts
-from parhelion.world.builtin.props import Part
+from parhelion.world.kit.many import struts
+from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import circle, loft
 

@@ -11,8 +11,8 @@ import numpy as np
 
 from parhelion.core.errors import unknown_name
 from parhelion.core.pose import Pose
-from parhelion.world.urdf_robot import Joint, RobotSensor
-from parhelion.world.urdf_xml import Node
+from parhelion.world.urdf.robot import Joint, RobotSensor
+from parhelion.world.urdf.xml import Node
 
 GAZEBO_KINDS: Mapping[str, str] = {
     **dict.fromkeys(("ray", "gpu_ray", "lidar", "gpu_lidar"), "lidar"),

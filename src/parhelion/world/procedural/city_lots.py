@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats
-from parhelion.world.builtin.buildings import building_draws
-from parhelion.world.builtin.city_ground import KERB_HEIGHT, LOT_HALF, block_middles
+from parhelion.world.kit.buildings import building_draws
+from parhelion.world.kit.city_ground import KERB_HEIGHT, LOT_HALF, block_middles
 from parhelion.world.procedural.draws import place_of
 from parhelion.world.procedural.layout import LayoutObject
 from parhelion.world.procedural.placing import natural, placed

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from parhelion.core.pose import Floats
-from parhelion.world.builtin.many import boxes, moved, quads
-from parhelion.world.builtin.props import Part
+from parhelion.world.kit.many import boxes, moved, quads
+from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import split_quads
 

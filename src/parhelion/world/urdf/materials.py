@@ -11,7 +11,7 @@ from parhelion.core.errors import ConfigError, nearest_name
 from parhelion.surfaces.library import match_material
 from parhelion.world.choose import MaterialLike
 from parhelion.world.loaders import LoadedPart
-from parhelion.world.urdf_shapes import Color, LinkShape
+from parhelion.world.urdf.shapes import Color, LinkShape
 
 DEFAULT_ROBOT_MATERIAL = "plastic"
 """What a robot is made of where its files say nothing."""

@@ -16,8 +16,8 @@ from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.world.choose import MaterialLike
 from parhelion.world.mesh import LARGEST_COORDINATE_M, Mesh
 from parhelion.world.parts import WorldObject
-from parhelion.world.urdf_materials import check_mapping, choose_material
-from parhelion.world.urdf_shapes import LinkShape
+from parhelion.world.urdf.materials import check_mapping, choose_material
+from parhelion.world.urdf.shapes import LinkShape
 from parhelion.world.world import World
 
 TURNING = ("revolute", "continuous")

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats, Pose
-from parhelion.world.builtin.many import boxes, copies, moved, quads, struts
-from parhelion.world.builtin.props import Part
+from parhelion.world.kit.many import boxes, copies, moved, quads, struts
+from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import arch, circle, loft, pipe, prism
 

@@ -14,8 +14,8 @@ from parhelion.core.pose import Pose
 from parhelion.world import shapes
 from parhelion.world.loaders import MESH_SUFFIXES, LoadedMesh, LoadedPart, load_mesh
 from parhelion.world.mesh import Mesh
-from parhelion.world.urdf_paths import MeshPaths
-from parhelion.world.urdf_xml import Node, guarded_text
+from parhelion.world.urdf.paths import MeshPaths
+from parhelion.world.urdf.xml import Node, guarded_text
 
 Color = tuple[float, float, float, float]
 """Red, green, blue and opacity, each within 0 to 1."""

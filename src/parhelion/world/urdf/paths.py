@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from parhelion.core.errors import ConfigError, ParhelionError
-from parhelion.world.urdf_xml import guarded_text, parse_xml
+from parhelion.world.urdf.xml import guarded_text, parse_xml
 
 Packages = Mapping[str, "str | PathLike[str]"]
 """Folder of each package, by the package's name."""

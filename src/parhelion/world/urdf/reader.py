@@ -1,8 +1,4 @@
-"""Robots from URDF files: links, joints, shapes and places for sensors.
-
-URDF is ROS's XML format for robots (wiki.ros.org/urdf/XML). Files are data: nothing in them is run, nothing is
-fetched, and document types and entities are refused. xacro files are programs that write URDF: expand them first.
-"""
+"""The reader of URDF files: from XML to links, joints, shapes and places for sensors."""
 
 from __future__ import annotations
 
@@ -16,13 +12,11 @@ from types import MappingProxyType
 import numpy as np
 
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
-from parhelion.world.urdf_paths import MeshPaths, Packages
-from parhelion.world.urdf_robot import HELD, JOINT_KINDS, MOVING, Joint, Link, Mimic, Robot, RobotSensor
-from parhelion.world.urdf_sensors import find_sensors
-from parhelion.world.urdf_shapes import LinkShape, MaterialTable, MeshShelf, read_shape
-from parhelion.world.urdf_xml import Node, guarded_text, parse_xml
-
-__all__ = ["Joint", "Link", "LinkShape", "Mimic", "Robot", "RobotSensor", "load_urdf"]
+from parhelion.world.urdf.paths import MeshPaths, Packages
+from parhelion.world.urdf.robot import HELD, JOINT_KINDS, MOVING, Joint, Link, Mimic, Robot
+from parhelion.world.urdf.sensors import find_sensors
+from parhelion.world.urdf.shapes import MaterialTable, MeshShelf, read_shape
+from parhelion.world.urdf.xml import Node, guarded_text, parse_xml
 
 UNIT_AXIS_TOLERANCE = 1e-3
 """How far an axis's length may be from 1: 0.707 for half the root of 2 is well within."""
