@@ -20,6 +20,7 @@ from parhelion.world.schema import Shape
 
 SOURCE = Path(parhelion.__file__).resolve().parent
 MODULES = sorted(SOURCE.rglob("*.py"))
+UNIT_TESTS = Path(__file__).parent
 WORLD_MODULES = [module for module in MODULES if module.is_relative_to(SOURCE / "world")]
 
 # Room by room, from the foundation up: what each may import beside itself.
@@ -157,6 +158,12 @@ def seconds(*command: str, tries: int = 5) -> float:
 
 def test_every_folder_is_a_room_of_the_plan() -> None:
     assert {room_of(module) for module in MODULES} == {*MAY_IMPORT, "(package)"}
+
+
+def test_folders_of_unit_tests_are_rooms_of_the_plan() -> None:
+    folders = {test.parent.name for test in UNIT_TESTS.glob("*/test_*.py")}
+    assert len(folders) >= 8
+    assert folders <= set(MAY_IMPORT)
 
 
 @pytest.mark.parametrize("room", MAY_IMPORT)

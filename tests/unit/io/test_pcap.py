@@ -16,7 +16,7 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.io.packets.pcap import Datagram, PcapWriter, is_pcap, read_pcap
 
 SENSOR, HERE = ("192.168.1.201", 2368), ("192.168.1.77", 7502)
-REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "lidar"
+REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "lidar"
 
 
 def payload(size: int, seed: int = 0) -> bytes:

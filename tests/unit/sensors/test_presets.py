@@ -347,7 +347,7 @@ def test_loading_by_name_path_and_nothing(tmp_path: Path) -> None:
 
 
 def test_the_page_of_sensors_is_up_to_date() -> None:
-    docs = Path(__file__).resolve().parents[2] / "docs"
+    docs = Path(__file__).resolve().parents[3] / "docs"
     if not (docs / "sensors.md").exists():
         pytest.skip("the documentation is not here")
     page = runpy.run_path(str(docs / "figures" / "sensor_table.py"))["page"]

@@ -21,7 +21,7 @@ from parhelion.io.packets.velodyne_decode import decode, is_data_packet
 from parhelion.io.packets.velodyne_models import MODELS, velodyne_model
 from velodyne_rigs import azimuth_deg, made_up_scan, turned
 
-REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "lidar" / "velodyne_vlp16.pcap"
+REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "lidar" / "velodyne_vlp16.pcap"
 NAMES = tuple(MODELS)
 PACKET_US = {"velodyne/vlp-16": 1327.104, "velodyne/vlp-32c": 663.552, "velodyne/hdl-32e": 552.96}
 # Azimuths are rounded to 0.01 deg in the packet and again by the decoder, which knows the turn's rate to 0.25 %.

@@ -22,7 +22,7 @@ from parhelion.sensors.lidar.lidar import Lidar
 
 core = pytest.importorskip("ouster.sdk.core", reason="ouster-sdk is not installed")
 
-DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "lidar"
+DATA = Path(__file__).resolve().parents[3] / ".." / "shared" / "data" / "lidar"
 REAL = {
     "OS-1-128_v2.3.0_1024x10_lb_n3": (128, 3),
     "OS-0-128-U1_v2.3.0_1024x10": (128, 1),

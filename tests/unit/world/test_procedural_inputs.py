@@ -301,7 +301,7 @@ def test_a_footprint_stops_a_robot() -> None:
 
 
 def test_the_code_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "procedural-worlds.md"
+    page = Path(__file__).resolve().parents[3] / "docs" / "procedural-worlds.md"
     blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert len(blocks) >= 5
     monkeypatch.chdir(tmp_path)

@@ -10,7 +10,7 @@ import pytest
 from parhelion.core.errors import FormatError
 from parhelion.surfaces.spectra import read_spectrum
 
-SPECTRA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "spectra"
+SPECTRA = Path(__file__).resolve().parents[3] / ".." / "shared" / "data" / "spectra"
 needs_spectra = pytest.mark.skipif(not SPECTRA.is_dir(), reason="the measured spectra are not on this machine")
 
 HEADER = """Name: Test tile
