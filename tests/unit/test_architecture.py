@@ -15,6 +15,7 @@ from typing import get_args
 import pytest
 
 import parhelion
+from house_plan import PAGE, PUBLIC, ROOMS, WORLD_ROOMS, may_import, with_tables
 from parhelion.world.parts import DescribedShape
 from parhelion.world.schema import Shape
 
@@ -23,32 +24,8 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 UNIT_TESTS = Path(__file__).parent
 WORLD_MODULES = [module for module in MODULES if module.is_relative_to(SOURCE / "world")]
 
-# Room by room, from the foundation up: what each may import beside itself.
-MAY_IMPORT: dict[str, set[str]] = {
-    "core": set(),
-    "rays": {"core"},
-    "surfaces": {"core"},
-    "weather": {"core"},
-    "io": {"core"},
-    "world": {"core", "rays", "surfaces", "weather"},
-    "motion": {"core", "io", "world"},
-    "sensors": {"motion", "core", "rays", "surfaces", "weather", "world"},
-    "pictures": {"core", "rays", "surfaces", "weather", "io", "world"},
-    "scenario": {"core", "surfaces", "weather", "io", "world", "motion", "sensors", "pictures"},
-    "live": {"core", "io", "weather", "world", "motion", "sensors", "pictures", "scenario"},
-    "cli": {
-        *("core", "rays", "surfaces", "weather", "io", "world", "motion", "sensors", "pictures", "scenario", "live"),
-        "(public names)",
-    },
-}
-# The same for the rooms inside the world; "world" itself stands for the modules that lie in none of them.
-WORLD_MAY_IMPORT: dict[str, set[str]] = {
-    "world": set(),
-    "kit": {"world"},
-    "procedural": {"world", "kit"},
-    "builtin": {"world", "kit", "procedural"},
-    "urdf": {"world"},
-}
+MAY_IMPORT = may_import(ROOMS)
+WORLD_MAY_IMPORT = may_import(WORLD_ROOMS)
 # A cloud reads and writes itself: two methods open the door to the formats, when they are called.
 # Likewise a weather that is applied to a cloud opens the door to the sensor that recorded it.
 DOORS = {
@@ -119,7 +96,7 @@ def room_imported(name: str) -> str | None:
     if first != "parhelion":
         return None
     room = rest.partition(".")[0]
-    return room if room in MAY_IMPORT else "(public names)"
+    return room if room in MAY_IMPORT else PUBLIC
 
 
 def world_room_of(module: Path) -> str:
@@ -211,11 +188,18 @@ def test_the_doors_are_still_used() -> None:
 
 
 @pytest.mark.parametrize("plan", [MAY_IMPORT, WORLD_MAY_IMPORT], ids=["the package", "the world"])
-def test_the_plan_has_no_way_back(plan: dict[str, set[str]]) -> None:
+def test_the_plan_has_no_way_back(plan: dict[str, frozenset[str]]) -> None:
     below: set[str] = set()
     for room, allowed in plan.items():
-        assert allowed <= below | {"(public names)"}
+        assert allowed <= below | {PUBLIC}
         below.add(room)
+
+
+def test_the_page_shows_the_plan() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == with_tables(page), "run python tests/house_plan.py"
+    changed = page.replace("| `kit/` |", "| `parts/` |").replace("| `core/` |", "| `centre/` |")
+    assert with_tables(changed) == page != changed
 
 
 def at_import(tree: ast.AST) -> Iterator[ast.AST]:
@@ -243,7 +227,7 @@ def test_the_checks_can_fail(tmp_path: Path) -> None:
     (tmp_path / "m.py").write_text("class A:\n    def load(self):\n        from parhelion.io import x\nimport os\n")
     assert list(imports_with_function(tmp_path / "m.py")) == [("parhelion.io.x", "load"), ("os", "")]
     assert room_imported("parhelion.io.x") == "io"
-    assert room_imported("parhelion.Lidar") == "(public names)"
+    assert room_imported("parhelion.Lidar") == PUBLIC
     assert room_imported("numpy.linalg") is None
     assert world_room_imported("parhelion.world.kit.many.boxes") == "kit"
     assert world_room_imported("parhelion.world.builtin") == "builtin"
