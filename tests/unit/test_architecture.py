@@ -291,6 +291,24 @@ def test_every_public_name_resolves() -> None:
         _ = parhelion.Sonar
 
 
+@pytest.mark.parametrize(
+    ("names", "one"),
+    [
+        ("lidar_names", "velodyne/vlp-16"),
+        ("imu_names", "bosch/bmi160"),
+        ("odometry_names", "clearpath-husky"),
+        ("barometer_names", "bosch-bmp388"),
+        ("magnetometer_names", "pni-rm3100"),
+        ("vehicle_names", "clearpath/husky"),
+        ("material_names", "asphalt"),
+    ],
+)
+def test_lists_of_presets_are_public(names: str, one: str) -> None:
+    known = list(getattr(parhelion, names)())
+    assert one in known
+    assert known == sorted(known)
+
+
 def test_public_names_are_the_same_for_type_checkers() -> None:
     tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))

@@ -46,7 +46,7 @@ def test_a_missing_field_is_told_with_those_that_are_there() -> None:
         _ = cloud().rings
     with pytest.raises(AttributeError, match=r"no field 'ring'; it has: xyz$"):
         _ = PointCloud(np.zeros((2, 3))).ring
-    assert not hasattr(cloud(), "_repr_html_")
+    assert not hasattr(cloud(), "_repr_png_")
 
 
 def test_nothing_can_be_changed() -> None:
@@ -261,6 +261,18 @@ def test_a_scan_with_new_fields_is_still_a_scan() -> None:
     assert isinstance(more, Scan)
     assert more.start_time == 2.5
     assert more.lost.sum() == 2
+
+
+def test_a_selected_scan_is_still_a_scan_with_all_its_shots() -> None:
+    s = scan()
+    near = s.select(s.range < 7.5)
+    assert isinstance(near, Scan)
+    assert near.range.tolist() == [5, 6, 7]
+    assert near.shots is s.shots
+    assert (near.motion, near.start_time) == (s.motion, s.start_time)
+    assert near.lost.tolist() == s.lost.tolist()
+    assert near.in_world().xyz == pytest.approx(s.in_world().xyz[:3])
+    assert len(near.with_lost_shots()) == 5
 
 
 def test_waveform_ranges_are_the_bins_centres() -> None:
