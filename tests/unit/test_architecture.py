@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -77,7 +78,8 @@ def imported(node: ast.AST) -> list[str]:
     return []
 
 
-def imports_with_function(module: Path) -> Iterator[tuple[str, str]]:
+@cache
+def imports_with_function(module: Path) -> tuple[tuple[str, str], ...]:
     """Each import of a module, with the function it stands in ('' at the top, or in a class body)."""
 
     def walk(node: ast.AST, function: str) -> Iterator[tuple[str, str]]:
@@ -87,7 +89,7 @@ def imports_with_function(module: Path) -> Iterator[tuple[str, str]]:
             inside = child.name if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) else function
             yield from walk(child, inside)
 
-    yield from walk(ast.parse(module.read_text(encoding="utf-8")), "")
+    return tuple(walk(ast.parse(module.read_text(encoding="utf-8")), ""))
 
 
 def room_imported(name: str) -> str | None:
@@ -225,7 +227,7 @@ def test_the_checks_can_fail(tmp_path: Path) -> None:
     loaded = [name for node in at_import(ast.parse(source)) for name in imported(node)]
     assert loaded == ["scipy.special"]
     (tmp_path / "m.py").write_text("class A:\n    def load(self):\n        from parhelion.io import x\nimport os\n")
-    assert list(imports_with_function(tmp_path / "m.py")) == [("parhelion.io.x", "load"), ("os", "")]
+    assert imports_with_function(tmp_path / "m.py") == (("parhelion.io.x", "load"), ("os", ""))
     assert room_imported("parhelion.io.x") == "io"
     assert room_imported("parhelion.Lidar") == PUBLIC
     assert room_imported("numpy.linalg") is None
@@ -251,6 +253,7 @@ def test_importing_loads_nothing_but_the_standard_library() -> None:
     assert loaded - {"parhelion"} <= set(sys.stdlib_module_names)
 
 
+@pytest.mark.slow
 def test_modules_of_the_base_load_no_heavy_package() -> None:
     script = (
         "import sys, parhelion as ph; ph.World, ph.Lidar, ph.Scan, ph.shapes, ph.Material, ph.Weather; "
@@ -316,6 +319,7 @@ def test_public_names_are_the_same_for_type_checkers() -> None:
     assert named == set(parhelion.__all__) - {"__version__"}
 
 
+@pytest.mark.slow
 def test_help_is_quick_and_names_the_commands() -> None:
     command = (sys.executable, "-m", "parhelion", "--help")
     text = run(*command, COLUMNS="120", NO_COLOR="1").stdout

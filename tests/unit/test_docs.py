@@ -45,6 +45,7 @@ def test_fences_are_such_as_the_site_knows(page: Path) -> None:
             assert re.fullmatch(r"```([a-z0-9]+( \{( \.[a-z-]+)+ \})?)?", line), line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", RUNNABLE, ids=name)
 def test_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     blocks = python_blocks(page)
@@ -85,6 +86,7 @@ def test_links_and_pictures_lead_somewhere() -> None:
     assert broken == []
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_warnings_and_fetches_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path / "site")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)

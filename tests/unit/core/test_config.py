@@ -290,6 +290,7 @@ def checked(data: Any) -> tuple[LidarConfig | None, str]:
         return None, str(error)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(SHEETS)), st.data())
 def test_a_changed_data_sheet_is_taken_or_refused_in_one_sentence(name: str, data: st.DataObject) -> None:

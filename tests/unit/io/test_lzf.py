@@ -85,6 +85,7 @@ def test_streams_are_read_without_liblzf(monkeypatch: pytest.MonkeyPatch) -> Non
     assert decompress(BY_LIBLZF, len(RAW)) == RAW
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.tuples(st.binary(min_size=1, max_size=5), st.integers(1, 60)), min_size=1, max_size=8),

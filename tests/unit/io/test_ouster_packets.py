@@ -83,6 +83,7 @@ def check_points(scan: Scan, frame: Any, info: Any, profile: str) -> None:
 # ---- points --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_points_of_every_preset_and_mode(preset: str) -> None:
     for number, (columns, rate) in enumerate(OFFERED):

@@ -346,6 +346,7 @@ def test_loading_by_name_path_and_nothing(tmp_path: Path) -> None:
         load_preset(copy)
 
 
+@pytest.mark.slow
 def test_the_page_of_sensors_is_up_to_date() -> None:
     docs = Path(__file__).resolve().parents[3] / "docs"
     if not (docs / "sensors.md").exists():

@@ -117,6 +117,7 @@ def test_parameters_out_of_range_are_named(name, params, says):
 # ---- all worlds --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_same_seed_same_bits(name):
     assert digest(builtin.build(name, seed=0)) == digest(world_of(name))
@@ -237,6 +238,7 @@ def test_city_drive_is_long_enough_and_hits_nothing(seed):
     assert near > 1.5
 
 
+@pytest.mark.slow
 def test_city_size_follows_its_parameters():
     small = builtin.build("city", blocks=2, cars=5, trees=8, people=3)
     counts = {"car": 0, "trunk": 0, "person": 0}

@@ -31,6 +31,7 @@ from parhelion.world.procedural.relief import in_the_way
 from parhelion.world.world import World
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_every_rule_gives_a_list_that_is_the_same_world_again(rule: str, tmp_path: Path) -> None:
     layout = made(rule)

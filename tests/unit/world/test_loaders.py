@@ -296,6 +296,7 @@ def test_files_cut_short_are_refused(tmp_path: Path, suffix: str) -> None:
             load_mesh(tmp_path / f"cut.{suffix}")
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     suffix=st.sampled_from(["ply", "stl", "glb", "off", "obj"]),

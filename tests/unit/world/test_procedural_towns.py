@@ -58,6 +58,7 @@ def geometry_digest(world: World) -> str:
 # ---- the worlds of before ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "params", "before"), BEFORE, ids=lambda value: str(value)[:40])
 def test_builtin_worlds_have_the_triangles_of_before(name: str, params: dict[str, Any], before: str) -> None:
     world = World.load(name, **params)
@@ -98,6 +99,7 @@ def test_a_building_takes_as_many_numbers_as_foretold(roof: str) -> None:
 # ---- sound for all parameters ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(
     st.sampled_from([2, 4]),
@@ -121,6 +123,7 @@ def test_cities_of_all_densities_are_sound(
     assert found["person"] >= min(people, 60) - 5
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(
     st.floats(80.0, 900.0),
@@ -165,6 +168,7 @@ def test_open_country_of_all_sorts_is_sound(
     assert (layout.drive is not None) == trail
 
 
+@pytest.mark.slow
 def test_a_city_and_a_harbour_take_less_than_half_a_second() -> None:
     for rule in (city, harbour):
         rule()
@@ -174,6 +178,7 @@ def test_a_city_and_a_harbour_take_less_than_half_a_second() -> None:
         assert (time.process_time() - start) / 3 < 0.5
 
 
+@pytest.mark.slow
 def test_counts_follow_the_parameters() -> None:
     assert counts(harbour(vessels=5, cranes=1))["vessel"] == 5
     assert counts(harbour(vessels=5, cranes=1))["crane"] == 1

@@ -66,6 +66,7 @@ def one_of_each() -> Layout:
 # ---- generated layouts are sound ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_two_hundred_warehouses_are_sound() -> None:
     for seed in range(200):
         assert check(warehouse(seed=seed)) == [], seed
@@ -77,6 +78,7 @@ def test_forests_are_sound() -> None:
     assert check(forest()) == []
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.floats(18.0, 90.0),
@@ -161,6 +163,7 @@ def test_parameters_out_of_range_are_named(call: Any, says: str) -> None:
 # ---- seeds -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [warehouse, lambda **more: forest((30.0, 30.0), **more)])
 def test_same_seed_same_layout_and_world_and_other_seeds_differ(make: Any) -> None:
     assert make(seed=5) == make(seed=5)

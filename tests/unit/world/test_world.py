@@ -346,6 +346,7 @@ def test_thousands_of_objects_are_cheap() -> None:
     assert took < 0.5
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(["steel", "wood"]), st.integers(0, 3)), max_size=12))
 def test_geometry_and_parts_agree_after_any_changes(steps: list[tuple[bool, str, int]]) -> None:
     world = World()
