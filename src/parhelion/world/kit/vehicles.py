@@ -59,7 +59,7 @@ def _unpainted(shape: str) -> tuple[Part, ...]:
     """The parts of a car, made once a shape, since meshes never change."""
     s = CAR_SHAPES[shape]
     foot, head = _cabin_rings(s)
-    front_axle, rear_axle = _axles(s)
+    front_axle, rear_axle = axles(s)
     hub = np.array([[x, y, s.wheel_radius] for x in (front_axle, rear_axle) for y in (-1.0, 1.0)])
     outward = hub * [0, 1, 0]
     hub = hub * [1, s.width / 2 - 0.11, 1]
@@ -77,14 +77,15 @@ def _unpainted(shape: str) -> tuple[Part, ...]:
     )
 
 
-def _axles(s: CarShape) -> tuple[float, float]:
+def axles(s: CarShape) -> tuple[float, float]:
+    """Places of the front and the rear axle along x [m]."""
     return s.length / 2 - 0.86, -s.length / 2 + 0.82
 
 
 def _body(s: CarShape) -> Mesh:
     """The lower body up to the windows: a side view with wheel arches, drawn across the width with rounded edges."""
     half = s.length / 2
-    front_axle, rear_axle = _axles(s)
+    front_axle, rear_axle = axles(s)
     arch = s.wheel_radius + 0.06
     turn = np.linspace(np.pi, 0.0, 9)
     sill = 0.20
