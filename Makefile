@@ -5,10 +5,16 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test test-devkits bench lint docs clean
+.PHONY: demo check test test-devkits bench lint docs clean
 
 demo: $(VENV)/.installed engine
 	$(BIN)/parhelion demo
+
+# For daily work: formatter, linter and quick tests, in less than 90 seconds.
+check: $(VENV)/.installed-dev engine
+	$(BIN)/ruff format --check src tests bench docs
+	$(BIN)/ruff check src tests bench docs
+	$(BIN)/python -m pytest -m quick tests/unit
 
 test: $(VENV)/.installed-dev engine
 	$(BIN)/python -m pytest

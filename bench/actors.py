@@ -12,7 +12,7 @@ from workloads import OS1, Settings
 
 import parhelion as ph
 from parhelion.core.trajectory import ConstantTwist
-from parhelion.world.builtin.vehicles import CAR_SHAPES, PAINTS, car
+from parhelion.world.kit.vehicles import CAR_SHAPES, PAINTS, car
 
 _COUNTS = (0, 10, 50)
 _LANE_M, _SPEED_M_S = 1.75, 10.0

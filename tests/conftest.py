@@ -15,7 +15,15 @@ settings.register_profile("same", derandomize=True)
 settings.register_profile("new", derandomize=False)
 settings.load_profile("new" if os.environ.get("PARHELION_FUZZ") == "1" else "same")
 
+_UNIT = Path(__file__).parent / "unit"
 _NOBODY = 65534
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Unit tests are quick unless they are marked as slow."""
+    for item in items:
+        if item.path.is_relative_to(_UNIT) and item.get_closest_marker("slow") is None:
+            item.add_marker(pytest.mark.quick)
 
 
 @pytest.fixture

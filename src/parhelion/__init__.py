@@ -29,7 +29,9 @@ _HOME = {
     "Fog": "weather.config",
     "FormatError": "core.errors",
     "Imu": "sensors.imu.imu",
+    "ImuData": "core.inertial",
     "Lidar": "sensors.lidar.lidar",
+    "LidarConfig": "sensors.lidar.config",
     "Magnetometer": "sensors.magnetometer",
     "Material": "surfaces.material",
     "Mesh": "world.mesh",
@@ -47,6 +49,7 @@ _HOME = {
     "Snow": "weather.config",
     "SplineMotion": "motion.spline",
     "SteerCommand": "motion.vehicles.commands",
+    "Step": "scenario.scenario",
     "ThrustCommand": "motion.vehicles.commands",
     "Trajectory": "core.trajectory",
     "Uneven": "weather.config",
@@ -55,7 +58,14 @@ _HOME = {
     "Waypoints": "core.trajectory",
     "Weather": "weather.weather",
     "World": "world.world",
+    "barometer_names": "sensors.barometer",
+    "imu_names": "sensors.imu.imu",
+    "lidar_names": "sensors",
     "load_urdf": "world.urdf",
+    "magnetometer_names": "sensors.magnetometer",
+    "material_names": "surfaces.library",
+    "odometry_names": "sensors.odometry",
+    "vehicle_names": "motion.vehicles.library",
 }
 _MODULES = {"shapes": "world.shapes"}
 
@@ -67,6 +77,7 @@ if TYPE_CHECKING:
     from parhelion.core.errors import FormatError as FormatError
     from parhelion.core.errors import MissingDependencyError as MissingDependencyError
     from parhelion.core.errors import ParhelionError as ParhelionError
+    from parhelion.core.inertial import ImuData as ImuData
     from parhelion.core.pose import Pose as Pose
     from parhelion.core.records import PointCloud as PointCloud
     from parhelion.core.records import Scan as Scan
@@ -83,12 +94,21 @@ if TYPE_CHECKING:
     from parhelion.motion.vehicles.commands import SteerCommand as SteerCommand
     from parhelion.motion.vehicles.commands import ThrustCommand as ThrustCommand
     from parhelion.motion.vehicles.commands import VelocityCommand as VelocityCommand
+    from parhelion.motion.vehicles.library import vehicle_names as vehicle_names
     from parhelion.scenario.scenario import Scenario as Scenario
+    from parhelion.scenario.scenario import Step as Step
+    from parhelion.sensors import lidar_names as lidar_names
     from parhelion.sensors.barometer import Barometer as Barometer
+    from parhelion.sensors.barometer import barometer_names as barometer_names
     from parhelion.sensors.imu.imu import Imu as Imu
+    from parhelion.sensors.imu.imu import imu_names as imu_names
+    from parhelion.sensors.lidar.config import LidarConfig as LidarConfig
     from parhelion.sensors.lidar.lidar import Lidar as Lidar
     from parhelion.sensors.magnetometer import Magnetometer as Magnetometer
+    from parhelion.sensors.magnetometer import magnetometer_names as magnetometer_names
     from parhelion.sensors.odometry import Odometry as Odometry
+    from parhelion.sensors.odometry import odometry_names as odometry_names
+    from parhelion.surfaces.library import material_names as material_names
     from parhelion.surfaces.material import Material as Material
     from parhelion.weather.config import DustCloud as DustCloud
     from parhelion.weather.config import DustTrail as DustTrail

@@ -9,42 +9,35 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 import parhelion
+from house_plan import PAGE, PUBLIC, ROOMS, WORLD_ROOMS, may_import, with_tables
 from parhelion.world.parts import DescribedShape
 from parhelion.world.schema import Shape
 
 SOURCE = Path(parhelion.__file__).resolve().parent
 MODULES = sorted(SOURCE.rglob("*.py"))
+UNIT_TESTS = Path(__file__).parent
+WORLD_MODULES = [module for module in MODULES if module.is_relative_to(SOURCE / "world")]
 
-# Room by room, from the foundation up: what each may import beside itself.
-MAY_IMPORT: dict[str, set[str]] = {
-    "core": set(),
-    "rays": {"core"},
-    "surfaces": {"core"},
-    "weather": {"core"},
-    "io": {"core"},
-    "world": {"core", "rays", "surfaces", "weather"},
-    "motion": {"core", "io", "world"},
-    "sensors": {"motion", "core", "rays", "surfaces", "weather", "world"},
-    "pictures": {"core", "rays", "surfaces", "weather", "io", "world"},
-    "scenario": {"core", "surfaces", "weather", "io", "world", "motion", "sensors", "pictures"},
-    "live": {"core", "io", "weather", "world", "motion", "sensors", "pictures", "scenario"},
-    "cli": {
-        *("core", "rays", "surfaces", "weather", "io", "world", "motion", "sensors", "pictures", "scenario", "live"),
-        "(public names)",
-    },
-}
+MAY_IMPORT = may_import(ROOMS)
+WORLD_MAY_IMPORT = may_import(WORLD_ROOMS)
 # A cloud reads and writes itself: two methods open the door to the formats, when they are called.
 # Likewise a weather that is applied to a cloud opens the door to the sensor that recorded it.
 DOORS = {
     ("core/records.py", "load", "io"),
     ("core/records.py", "save", "io"),
     ("weather/weather.py", "apply", "sensors"),
+}
+# A world is loaded by name or from a list of things: two methods open the door to those who build it.
+WORLD_DOORS = {
+    ("world/world.py", "load", "procedural"),
+    ("world/world.py", "_from_builtin", "builtin"),
 }
 
 HEAVY = {
@@ -85,7 +78,8 @@ def imported(node: ast.AST) -> list[str]:
     return []
 
 
-def imports_with_function(module: Path) -> Iterator[tuple[str, str]]:
+@cache
+def imports_with_function(module: Path) -> tuple[tuple[str, str], ...]:
     """Each import of a module, with the function it stands in ('' at the top, or in a class body)."""
 
     def walk(node: ast.AST, function: str) -> Iterator[tuple[str, str]]:
@@ -95,7 +89,7 @@ def imports_with_function(module: Path) -> Iterator[tuple[str, str]]:
             inside = child.name if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)) else function
             yield from walk(child, inside)
 
-    yield from walk(ast.parse(module.read_text(encoding="utf-8")), "")
+    return tuple(walk(ast.parse(module.read_text(encoding="utf-8")), ""))
 
 
 def room_imported(name: str) -> str | None:
@@ -104,7 +98,22 @@ def room_imported(name: str) -> str | None:
     if first != "parhelion":
         return None
     room = rest.partition(".")[0]
-    return room if room in MAY_IMPORT else "(public names)"
+    return room if room in MAY_IMPORT else PUBLIC
+
+
+def world_room_of(module: Path) -> str:
+    """The room inside the world that one of its modules lies in."""
+    parts = module.relative_to(SOURCE / "world").parts
+    return parts[0] if len(parts) > 1 else "world"
+
+
+def world_room_imported(name: str) -> str | None:
+    """The room inside the world that an import reaches into, or None where it reaches elsewhere."""
+    first, _, rest = name.removeprefix("parhelion.").partition(".")
+    if first != "world" or not name.startswith("parhelion."):
+        return None
+    room = rest.partition(".")[0]
+    return room if room in WORLD_MAY_IMPORT else "world"
 
 
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -130,6 +139,12 @@ def test_every_folder_is_a_room_of_the_plan() -> None:
     assert {room_of(module) for module in MODULES} == {*MAY_IMPORT, "(package)"}
 
 
+def test_folders_of_unit_tests_are_rooms_of_the_plan() -> None:
+    folders = {test.parent.name for test in UNIT_TESTS.glob("*/test_*.py")}
+    assert len(folders) >= 8
+    assert folders <= set(MAY_IMPORT)
+
+
 @pytest.mark.parametrize("room", MAY_IMPORT)
 def test_rooms_import_only_what_lies_below_them(room: str) -> None:
     wrong = []
@@ -145,20 +160,48 @@ def test_rooms_import_only_what_lies_below_them(room: str) -> None:
     assert wrong == []
 
 
+def test_every_folder_of_the_world_is_a_room_of_the_plan() -> None:
+    assert {world_room_of(module) for module in WORLD_MODULES} == set(WORLD_MAY_IMPORT)
+
+
+@pytest.mark.parametrize("room", WORLD_MAY_IMPORT)
+def test_rooms_of_the_world_import_only_what_lies_below_them(room: str) -> None:
+    wrong = []
+    for module in WORLD_MODULES:
+        if world_room_of(module) != room:
+            continue
+        for name, function in imports_with_function(module):
+            other = world_room_imported(name)
+            if other is None or other == room or other in WORLD_MAY_IMPORT[room]:
+                continue
+            if (name_of(module), function, other) not in WORLD_DOORS:
+                wrong.append(f"{name_of(module)} imports {name}")
+    assert wrong == []
+
+
 def test_the_doors_are_still_used() -> None:
     found = {
-        (name_of(module), function, room_imported(name))
+        (name_of(module), function, room)
         for module in MODULES
         for name, function in imports_with_function(module)
+        for room in (room_imported(name), world_room_imported(name))
     }
-    assert found >= DOORS
+    assert found >= DOORS | WORLD_DOORS
 
 
-def test_the_plan_has_no_way_back() -> None:
+@pytest.mark.parametrize("plan", [MAY_IMPORT, WORLD_MAY_IMPORT], ids=["the package", "the world"])
+def test_the_plan_has_no_way_back(plan: dict[str, frozenset[str]]) -> None:
     below: set[str] = set()
-    for room, allowed in MAY_IMPORT.items():
-        assert allowed <= below | {"(public names)"}
+    for room, allowed in plan.items():
+        assert allowed <= below | {PUBLIC}
         below.add(room)
+
+
+def test_the_page_shows_the_plan() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert page == with_tables(page), "run python tests/house_plan.py"
+    changed = page.replace("| `kit/` |", "| `parts/` |").replace("| `core/` |", "| `centre/` |")
+    assert with_tables(changed) == page != changed
 
 
 def at_import(tree: ast.AST) -> Iterator[ast.AST]:
@@ -184,10 +227,15 @@ def test_the_checks_can_fail(tmp_path: Path) -> None:
     loaded = [name for node in at_import(ast.parse(source)) for name in imported(node)]
     assert loaded == ["scipy.special"]
     (tmp_path / "m.py").write_text("class A:\n    def load(self):\n        from parhelion.io import x\nimport os\n")
-    assert list(imports_with_function(tmp_path / "m.py")) == [("parhelion.io.x", "load"), ("os", "")]
+    assert imports_with_function(tmp_path / "m.py") == (("parhelion.io.x", "load"), ("os", ""))
     assert room_imported("parhelion.io.x") == "io"
-    assert room_imported("parhelion.Lidar") == "(public names)"
+    assert room_imported("parhelion.Lidar") == PUBLIC
     assert room_imported("numpy.linalg") is None
+    assert world_room_imported("parhelion.world.kit.many.boxes") == "kit"
+    assert world_room_imported("parhelion.world.builtin") == "builtin"
+    assert world_room_imported("parhelion.world.parts.WorldPart") == "world"
+    assert world_room_imported("parhelion.core.pose.Pose") is None
+    assert world_room_imported("world.kit") is None
 
 
 # ---- importing the package -----------------------------------------------------------------------------------------
@@ -205,6 +253,7 @@ def test_importing_loads_nothing_but_the_standard_library() -> None:
     assert loaded - {"parhelion"} <= set(sys.stdlib_module_names)
 
 
+@pytest.mark.slow
 def test_modules_of_the_base_load_no_heavy_package() -> None:
     script = (
         "import sys, parhelion as ph; ph.World, ph.Lidar, ph.Scan, ph.shapes, ph.Material, ph.Weather; "
@@ -245,6 +294,24 @@ def test_every_public_name_resolves() -> None:
         _ = parhelion.Sonar
 
 
+@pytest.mark.parametrize(
+    ("names", "one"),
+    [
+        ("lidar_names", "velodyne/vlp-16"),
+        ("imu_names", "bosch/bmi160"),
+        ("odometry_names", "clearpath-husky"),
+        ("barometer_names", "bosch-bmp388"),
+        ("magnetometer_names", "pni-rm3100"),
+        ("vehicle_names", "clearpath/husky"),
+        ("material_names", "asphalt"),
+    ],
+)
+def test_lists_of_presets_are_public(names: str, one: str) -> None:
+    known = list(getattr(parhelion, names)())
+    assert one in known
+    assert known == sorted(known)
+
+
 def test_public_names_are_the_same_for_type_checkers() -> None:
     tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
@@ -252,6 +319,7 @@ def test_public_names_are_the_same_for_type_checkers() -> None:
     assert named == set(parhelion.__all__) - {"__version__"}
 
 
+@pytest.mark.slow
 def test_help_is_quick_and_names_the_commands() -> None:
     command = (sys.executable, "-m", "parhelion", "--help")
     text = run(*command, COLUMNS="120", NO_COLOR="1").stdout

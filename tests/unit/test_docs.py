@@ -13,9 +13,11 @@ import pytest
 import yaml
 from typer.main import get_command
 
+import parhelion
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *DOCS.rglob("*.md")])
+PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *DOCS.rglob("*.md")])
 RUNNABLE = [ROOT / "README.md", DOCS / "getting-started.md"]
 
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -43,6 +45,7 @@ def test_fences_are_such_as_the_site_knows(page: Path) -> None:
             assert re.fullmatch(r"```([a-z0-9]+( \{( \.[a-z-]+)+ \})?)?", line), line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", RUNNABLE, ids=name)
 def test_python_of_a_page_runs_from_top_to_bottom(page: Path, tmp_path: Path) -> None:
     blocks = python_blocks(page)
@@ -83,6 +86,7 @@ def test_links_and_pictures_lead_somewhere() -> None:
     assert broken == []
 
 
+@pytest.mark.slow
 def test_the_site_builds_without_warnings_and_fetches_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "-d", str(tmp_path / "site")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
@@ -109,6 +113,24 @@ def test_every_page_is_in_the_navigation_and_there() -> None:
     config = yaml.safe_load(text_of(ROOT / "mkdocs.yml"))
     listed = sorted(nav_files(config["nav"]))
     assert listed == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+def test_every_public_name_is_in_the_api_reference_once() -> None:
+    shown = [
+        name for page in DOCS.glob("api/*.md") for name in re.findall(r"^::: parhelion\.(\w+)$", text_of(page), re.M)
+    ]
+    assert sorted(shown) == sorted(set(parhelion.__all__) - {"__version__"})
+
+
+def test_the_version_is_the_same_wherever_it_is_told() -> None:
+    told = {
+        "pyproject.toml": r'^version = "(.+)"$',
+        "CITATION.cff": r"^version: (.+)$",
+        "README.md": r"^\s+version = \{(.+)\},$",
+        "docs/cite.md": r"^\s+version = \{(.+)\},$",
+    }
+    for file, pattern in told.items():
+        assert re.findall(pattern, text_of(ROOT / file), re.M) == [parhelion.__version__], file
 
 
 def test_table_of_fields_is_the_one_in_the_code() -> None:

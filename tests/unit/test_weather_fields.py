@@ -103,6 +103,7 @@ def test_other_seeds_and_kinds_have_eddies_elsewhere(change: dict[str, object]) 
     assert field(octaves=3).table is field(octaves=3).table
 
 
+@pytest.mark.slow
 def test_eddies_have_the_stated_size_and_no_direction() -> None:
     at = places(40_000)
 
@@ -121,6 +122,7 @@ def test_eddies_have_the_stated_size_and_no_direction() -> None:
     assert alike(field(roughness=0.2), 4.0, 0) > alike(field(roughness=0.9), 4.0, 0) + 0.05
 
 
+@pytest.mark.slow
 @settings(max_examples=50, deadline=None)
 @given(
     st.tuples(*[st.floats(-1e7, 1e7)] * 3),
@@ -201,6 +203,7 @@ def test_schedules_are_taken_at_the_time() -> None:
     assert air.extinction(np.zeros((1, 3)))[0] == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_uneven_parts_have_fields_that_drift_with_the_wind() -> None:
     weather = ph.Weather(
         rain=ph.Rain(rate_mm_h=10, cells=ph.Uneven(contrast=0.8)), fog=ph.Fog(visibility_m=500, uneven=ph.Uneven()),

@@ -6,14 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.display import as_html, one_line
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Fixed, Trajectory
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PointCloud:
     """Points with any number of further fields, each an array with one row a point."""
 
@@ -110,6 +114,15 @@ class PointCloud:
             raise AttributeError(f"this cloud has no field {name!r}; it has: {', '.join(['xyz', *fields])}")
         raise AttributeError(name)
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(name for name in self.fields if name.isidentifier())})
+
+    def __repr__(self) -> str:
+        return one_line(self)
+
+    def _repr_html_(self) -> str:
+        return as_html(self, FIELDS)
+
     # Read-only views cannot be copied or sent to another process as they are.
     def __getstate__(self) -> dict[str, Any]:
         return {k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in self.__dict__.items()}
@@ -118,12 +131,15 @@ class PointCloud:
         self.__dict__.update(state)
         self.__post_init__()
 
-    def select(self, rows: NDArray[Any] | slice) -> PointCloud:
-        """The points that a boolean mask, an index array or a slice picks, with all their fields."""
-        fields = {name: values[rows] for name, values in self.fields.items()}
-        return PointCloud(self.xyz[rows], fields, self.frame, self.names, self.metadata)
+    def select(self, rows: NDArray[Any] | slice) -> Self:
+        """The points that a boolean mask, an index array or a slice picks, with all their fields.
 
-    def with_fields(self, **fields: NDArray[Any]) -> PointCloud:
+        A scan stays a scan, with the table of all its shots.
+        """
+        fields = {name: values[rows] for name, values in self.fields.items()}
+        return replace(self, xyz=self.xyz[rows], fields=fields)
+
+    def with_fields(self, **fields: NDArray[Any]) -> Self:
         """A copy with these fields added or replaced."""
         return replace(self, fields={**self.fields, **fields})
 
@@ -162,7 +178,7 @@ class Shots:
         return int(self.time.shape[0])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Scan(PointCloud):
     """One turn or frame of a lidar: the returns as points, and the table of all shots."""
 

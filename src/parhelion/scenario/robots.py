@@ -22,11 +22,11 @@ from parhelion.motion.actors import set_mobility
 from parhelion.motion.actors.body import one_body
 from parhelion.scenario.motions import Positive, Time, check_rows, schedule_of_pairs
 from parhelion.sensors.lidar.lidar import Mounted
-from parhelion.world.builtin.props import Part
+from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.schema import Coordinate, PoseEntry
 from parhelion.world.urdf import Joint, Robot, load_urdf
-from parhelion.world.urdf_materials import check_mapping, choose_material
+from parhelion.world.urdf.materials import check_mapping, choose_material
 from parhelion.world.world import World
 
 Positions = Callable[[Floats], Floats]

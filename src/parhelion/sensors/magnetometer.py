@@ -42,7 +42,6 @@ USUAL_FIELD_UT = (0.0, 20.0, -45.0)
 """A plain field of the northern middle latitudes [µT], east, north, up: no declination, 66 degrees down."""
 
 _REFERENCE_KM = 6371.2  # radius for which the coefficients are given
-_WGS84_KM, _WGS84_ECCENTRICITY2 = 6378.137, 6.69437999014e-3
 
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
@@ -90,10 +89,11 @@ def earth_field(
             raise ConfigError(f"{name}: must be from {low:g} to {high:g}, got {value!r}")
     if not (isinstance(degree, int) and 1 <= degree <= 12):
         raise ConfigError(f"degree: must be a whole number from 1 to 12, got {degree!r}")
-    geodetic, longitude, height = math.radians(latitude_deg), math.radians(longitude_deg), altitude_m / 1000.0
-    across = _WGS84_KM / math.sqrt(1.0 - _WGS84_ECCENTRICITY2 * math.sin(geodetic) ** 2)
-    level = (across + height) * math.cos(geodetic)
-    along = (across * (1.0 - _WGS84_ECCENTRICITY2) + height) * math.sin(geodetic)
+    from pymap3d import geodetic2ecef
+
+    geodetic, longitude = math.radians(latitude_deg), math.radians(longitude_deg)
+    # The distance from Earth's axis and the height over the plane of the equator are the same at every longitude.
+    level, _, along = (float(value) / 1000.0 for value in geodetic2ecef(latitude_deg, 0.0, altitude_m))
     radius, latitude = math.hypot(level, along), math.atan2(along, level)
     # At the poles east has no direction of its own; a hair beside them it is that of the meridian.
     sine, cosine = math.sin(latitude), max(math.cos(latitude), 1e-10)

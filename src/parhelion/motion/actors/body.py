@@ -14,7 +14,7 @@ from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.motion.actors.mobility import Mobility, set_mobility
 from parhelion.motion.actors.schedule import Scheduled
-from parhelion.world.builtin.props import Part
+from parhelion.world.kit.props import Part
 from parhelion.world.parts import WorldObject
 from parhelion.world.world import World
 

@@ -16,9 +16,9 @@ from parhelion.core.trajectory import Fixed
 from parhelion.motion.actors.body import Actor, Builder, Turning, about
 from parhelion.motion.actors.schedule import Schedule, Scheduled, schedule
 from parhelion.motion.checks import above, whole, within
-from parhelion.world.builtin.many import boxes as box_meshes
-from parhelion.world.builtin.many import struts
-from parhelion.world.builtin.props import Part
+from parhelion.world.kit.many import boxes as box_meshes
+from parhelion.world.kit.many import struts
+from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import sphere
 from parhelion.world.world import World

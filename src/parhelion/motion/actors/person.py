@@ -9,8 +9,8 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import Actor, Builder, trajectory_of
 from parhelion.motion.actors.gait import FOREARM, SIDES, UPPER_ARM, PartMotion, Walk
 from parhelion.motion.checks import within
-from parhelion.world.builtin.many import struts
-from parhelion.world.builtin.props import Part
+from parhelion.world.kit.many import struts
+from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import circle, loft, pipe, sphere
 from parhelion.world.world import World

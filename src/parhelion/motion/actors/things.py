@@ -12,8 +12,8 @@ from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import Actor, Builder, trajectory_of
 from parhelion.motion.checks import finite, vector, whole
-from parhelion.world.builtin.many import boxes, struts
-from parhelion.world.builtin.props import Part
+from parhelion.world.kit.many import boxes, struts
+from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import frustum
 from parhelion.world.world import World

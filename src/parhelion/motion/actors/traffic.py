@@ -25,7 +25,7 @@ from parhelion.motion.actors.person import add_person
 from parhelion.motion.actors.vehicles import add_car, car_length_m
 from parhelion.motion.actors.way import span_of
 from parhelion.motion.checks import above, whole, within
-from parhelion.world.builtin.vehicles import CAR_SHAPES, PAINTS
+from parhelion.world.kit.vehicles import CAR_SHAPES, PAINTS
 from parhelion.world.world import World
 
 STEP_S = 0.05

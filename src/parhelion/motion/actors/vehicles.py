@@ -12,9 +12,9 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import Actor, Builder, Sliding, Turning, trajectory_of
 from parhelion.motion.actors.schedule import Schedule, schedule
 from parhelion.motion.actors.way import Way
-from parhelion.world.builtin.many import boxes, struts
-from parhelion.world.builtin.props import Part
-from parhelion.world.builtin.vehicles import CAR_SHAPES, _axles, car, lorry
+from parhelion.world.kit.many import boxes, struts
+from parhelion.world.kit.props import Part
+from parhelion.world.kit.vehicles import CAR_SHAPES, axles, car, lorry
 from parhelion.world.mesh import Mesh
 from parhelion.world.world import World
 
@@ -59,7 +59,7 @@ def add_car(
     if rolls:
         s = CAR_SHAPES[shape]
         moving = trajectory_of("car", motion)
-        for where, x in zip(("front", "rear"), _axles(s), strict=True):
+        for where, x in zip(("front", "rear"), axles(s), strict=True):
             for side, sign in (("left", 1.0), ("right", -1.0)):
                 hub = (x, sign * (s.width / 2 - 0.11), s.wheel_radius)
                 way = Way(moving, times, hub)

@@ -8,11 +8,11 @@ import numpy as np
 
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
-from parhelion.world.builtin.buildings import Band, building
-from parhelion.world.builtin.many import boxes, quads
-from parhelion.world.builtin.props import Part, add_parts, bench, lamp_pole, person, traffic_sign
-from parhelion.world.builtin.trees import tree
-from parhelion.world.builtin.vehicles import car, lorry
+from parhelion.world.kit.buildings import Band, building
+from parhelion.world.kit.many import boxes, quads
+from parhelion.world.kit.props import Part, add_parts, bench, lamp_pole, person, traffic_sign
+from parhelion.world.kit.trees import tree
+from parhelion.world.kit.vehicles import car, lorry
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import arch, board, box, cone, cylinder, plane, sphere
 from parhelion.world.world import World

@@ -10,8 +10,8 @@ import numpy as np
 from parhelion.core.errors import ConfigError, ParhelionError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Waypoints
-from parhelion.world.builtin.paths import timed_path
-from parhelion.world.builtin.props import add_parts
+from parhelion.world.kit.paths import timed_path
+from parhelion.world.kit.props import add_parts
 from parhelion.world.procedural.fields import Mobility
 from parhelion.world.procedural.goods import Load, rack_loads
 from parhelion.world.procedural.kinds import RackParams

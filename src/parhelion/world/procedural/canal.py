@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parhelion.core.random import Stream
-from parhelion.world.builtin.buildings import building_draws
+from parhelion.world.kit.buildings import building_draws
 from parhelion.world.procedural import street, water
 from parhelion.world.procedural.draws import place_of
 from parhelion.world.procedural.layout import LayoutObject

@@ -9,8 +9,8 @@ import numpy as np
 
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.random import Stream
-from parhelion.world.builtin.many import boxes, copies, struts
-from parhelion.world.builtin.props import Part
+from parhelion.world.kit.many import boxes, copies, struts
+from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.procedural.kinds import PALLET_HEIGHT_M, RackParams
 

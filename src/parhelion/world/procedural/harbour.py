@@ -14,9 +14,9 @@ import numpy as np
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
-from parhelion.world.builtin.trees import tree
-from parhelion.world.builtin.vehicles import PAINTS
-from parhelion.world.builtin.waterfront import CONTAINER_PAINTS, barge
+from parhelion.world.kit.trees import tree
+from parhelion.world.kit.vehicles import PAINTS
+from parhelion.world.kit.waterfront import CONTAINER_PAINTS, barge
 from parhelion.world.procedural import street, water
 from parhelion.world.procedural.canal import DEPTH_M, ENDS_M, LAND_M, QUAY_M, Canal, bridge_things, houses, quay_gear
 from parhelion.world.procedural.draws import place_of

@@ -23,8 +23,6 @@ from parhelion.world.procedural.street import FootprintParams
 
 Units = Literal["degrees", "metres"]
 
-_EQUATOR_M, _FLATTENING = 6378137.0, 1.0 / 298.257223563
-"""WGS 84 (NIMA TR8350.2)."""
 _HEIGHT_FIELDS = ("height", "height_m", "building:height")
 _STOREY_FIELDS = ("levels", "building:levels", "storeys")
 _SAME_M = 1e-3
@@ -173,19 +171,17 @@ def _middle(houses: list[tuple[str, list[Floats], float]], origin: Any, name: st
 def _metres(ring: Floats, middle: Floats, units: Units, where: str) -> Floats:
     """A ring [m] about the middle, rounded to millimetres.
 
-    Degrees by the ellipsoid's radii of curvature at the middle: over 1 km the error is below 0.1 m at 60 degrees.
+    Degrees become east and north on the plane that touches the ellipsoid (WGS 84) at the middle.
     """
     if units == "metres":
         return np.round(ring - middle, 3)
     if np.abs(ring[:, 0]).max() > 180.0 or np.abs(ring[:, 1]).max() > 89.0:
         worst = ring[np.argmax(np.abs(ring).max(axis=1))].tolist()
         raise ConfigError(f"{where}: {worst} is no longitude and latitude; for x and y give units='metres'")
-    squared = _FLATTENING * (2.0 - _FLATTENING)
-    latitude = np.radians(middle[1])
-    bend = 1.0 - squared * np.sin(latitude) ** 2
-    east = _EQUATOR_M / np.sqrt(bend) * np.cos(latitude)
-    north = _EQUATOR_M * (1.0 - squared) / bend**1.5
-    return np.round(np.radians(ring - middle) * [east, north], 3)
+    from pymap3d import geodetic2enu
+
+    east, north, _ = geodetic2enu(ring[:, 1], ring[:, 0], 0.0, middle[1], middle[0], 0.0)
+    return np.round(np.stack([east, north], axis=1), 3)
 
 
 def _house(where: str, row: int, rings: list[Floats], tall: float, wall: str, roof: str) -> LayoutObject:

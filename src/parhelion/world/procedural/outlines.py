@@ -8,8 +8,8 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
-from parhelion.world.builtin.many import quads
-from parhelion.world.builtin.props import Part
+from parhelion.world.kit.many import quads
+from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.procedural.layout import LayoutObject
 from parhelion.world.procedural.street import FootprintParams

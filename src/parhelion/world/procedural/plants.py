@@ -12,8 +12,8 @@ import numpy as np
 
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
-from parhelion.world.builtin.many import struts
-from parhelion.world.builtin.props import Part
+from parhelion.world.kit.many import struts
+from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.procedural.kinds import BushParams, RockParams, TreeParams
 from parhelion.world.shapes import circle, loft, sphere

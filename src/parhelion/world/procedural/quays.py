@@ -7,9 +7,9 @@ import numpy as np
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
-from parhelion.world.builtin.many import boxes, copies, moved, quads, struts
-from parhelion.world.builtin.props import Part
-from parhelion.world.builtin.waterfront import bollard, bridge
+from parhelion.world.kit.many import boxes, copies, moved, quads, struts
+from parhelion.world.kit.props import Part
+from parhelion.world.kit.waterfront import bollard, bridge
 from parhelion.world.mesh import Mesh
 from parhelion.world.procedural import water
 from parhelion.world.procedural.layout import LayoutObject

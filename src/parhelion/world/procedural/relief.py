@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
-from parhelion.world.builtin.city_ground import BLOCK_HALF, KERB_HEIGHT, PITCH
+from parhelion.world.kit.city_ground import BLOCK_HALF, KERB_HEIGHT, PITCH
 from parhelion.world.procedural.kinds import TerrainParams
 from parhelion.world.procedural.layout import Layout, LayoutObject
 from parhelion.world.procedural.pieces import BRIDGE_PIER_M, BRIDGE_ROAD_M

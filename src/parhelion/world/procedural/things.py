@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from parhelion.core.errors import ConfigError
-from parhelion.world.builtin.many import boxes, struts
-from parhelion.world.builtin.props import Part
+from parhelion.world.kit.many import boxes, struts
+from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.procedural import kinds
 from parhelion.world.procedural.goods import pallet_parts, rack_parts

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
-from parhelion.world.builtin.city_ground import (
+from parhelion.world.kit.city_ground import (
     BLOCK_HALF,
     KERB_HEIGHT,
     LANE_MIDDLE,
@@ -17,10 +17,10 @@ from parhelion.world.builtin.city_ground import (
     ROAD_HALF,
     street_lines,
 )
-from parhelion.world.builtin.city_lots import plan_lots
-from parhelion.world.builtin.trees import tree
-from parhelion.world.builtin.vehicles import CAR_SHAPES, PAINTS
+from parhelion.world.kit.trees import tree
+from parhelion.world.kit.vehicles import CAR_SHAPES, PAINTS
 from parhelion.world.procedural import street
+from parhelion.world.procedural.city_lots import plan_lots
 from parhelion.world.procedural.draws import place_of
 from parhelion.world.procedural.fields import Params
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Way

@@ -13,11 +13,11 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
-from parhelion.world.builtin import city_ground, props, vehicles, waterfront
-from parhelion.world.builtin.buildings import Band, building
-from parhelion.world.builtin.many import boxes
-from parhelion.world.builtin.props import Part, grouped
-from parhelion.world.builtin.trees import tree
+from parhelion.world.kit import city_ground, props, vehicles, waterfront
+from parhelion.world.kit.buildings import Band, building
+from parhelion.world.kit.many import boxes
+from parhelion.world.kit.props import Part, grouped
+from parhelion.world.kit.trees import tree
 from parhelion.world.procedural import street, water
 from parhelion.world.procedural.draws import generator_at
 from parhelion.world.procedural.fields import Params

@@ -1,0 +1,11 @@
+"""Robots from URDF files: links, joints, shapes and places for sensors.
+
+URDF is ROS's XML format for robots (wiki.ros.org/urdf/XML). Files are data: nothing in them is run, nothing is
+fetched, and document types and entities are refused. xacro files are programs that write URDF: expand them first.
+"""
+
+from parhelion.world.urdf.reader import load_urdf
+from parhelion.world.urdf.robot import Joint, Link, Mimic, Robot, RobotSensor
+from parhelion.world.urdf.shapes import LinkShape
+
+__all__ = ["Joint", "Link", "LinkShape", "Mimic", "Robot", "RobotSensor", "load_urdf"]

@@ -1,0 +1,117 @@
+"""The house plan: which rooms there are, what each holds and what it may import.
+
+The architecture test holds the source to it, and docs/architecture.md shows it: `python tests/house_plan.py` writes the
+tables of that page again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "architecture.md"
+PUBLIC = "(public-names)"
+"""What `import parhelion` gives; it reaches into every room."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """One folder of the source."""
+
+    name: str
+    holds: str
+    """One line for the page."""
+    may_import: frozenset[str]
+    """Rooms that its modules may import, beside itself."""
+
+
+def _room(name: str, holds: str, imports: str = "") -> Room:
+    return Room(name, holds, frozenset(imports.split()))
+
+
+# From the foundation up: a room imports only rooms above it in the list.
+ROOMS = (
+    _room("core", "records, poses, trajectories, random streams, typed configuration, errors"),
+    _room("rays", "the ray engine `cast(rays) -> hits`, and a slow float64 reference with the same signature", "core"),
+    _room("surfaces", "BRDFs, materials, spectra, textures", "core"),
+    _room("weather", "rain, fog, snow, dust: what they do to light, and `Weather`", "core"),
+    _room("io", "one file a format, one table of them", "core"),
+    _room("world", "geometry, materials, labels, actors, loaders", "core rays surfaces weather"),
+    _room("motion", "body states, splines, recorded poses, vehicles, living actors, water", "core io world"),
+    _room(
+        "sensors",
+        "one folder or file a sensor; `presets/` are data sheets",
+        "core rays surfaces weather world motion",
+    ),
+    _room(
+        "pictures",
+        "scans, drives, worlds and what weather did, as images",
+        "core rays surfaces weather io world",
+    ),
+    _room(
+        "scenario",
+        "worlds, vehicles and sensors on one clock, to files",
+        "core surfaces weather io world motion sensors pictures",
+    ),
+    _room(
+        "live",
+        "ROS 2, packets over UDP, Foxglove, the viewer in the browser",
+        "core weather io world motion sensors pictures scenario",
+    ),
+    _room(
+        "cli",
+        "thin commands: parse, call, print",
+        f"core rays surfaces weather io world motion sensors pictures scenario live {PUBLIC}",
+    ),
+)
+
+# The rooms inside `world/`. Its first row stands for the modules that lie in none of them.
+WORLD_ROOMS = (
+    _room("world", "`World` itself, meshes, shapes, parts, labels, loaders, world files, water surfaces"),
+    _room("kit", "the parts that worlds are made of: buildings, vehicles, trees, props, waterfront", "world"),
+    _room("procedural", "layouts, the rules that draw them, and the way from a layout to a world", "world kit"),
+    _room("builtin", "worlds that come with the package, by name", "world kit procedural"),
+    _room("urdf", "robots from URDF files", "world"),
+)
+
+
+def may_import(rooms: tuple[Room, ...]) -> dict[str, frozenset[str]]:
+    """What each room may import, by its name."""
+    return {room.name: room.may_import for room in rooms}
+
+
+def table(rooms: tuple[Room, ...], folder: str = "") -> str:
+    """The rooms as a table in Markdown; `folder` is the one that they lie in, and the first room then is itself."""
+    names = [room.name for room in rooms]
+    lines = ["| room | holds | may import |", "| --- | --- | --- |"]
+    for room in rooms:
+        place = folder if folder and room.name == names[0] else f"{folder}{room.name}/"
+        lines.append(f"| `{place}` | {room.holds} | {_listed(room, names)} |")
+    return "\n".join(lines)
+
+
+def _listed(room: Room, names: list[str]) -> str:
+    before = names[: names.index(room.name)]
+    if PUBLIC in room.may_import:
+        return "everything"
+    return ", ".join(name for name in before if name in room.may_import) or "no other room"
+
+
+TABLES = {"rooms": table(ROOMS), "rooms of the world": table(WORLD_ROOMS, "world/")}
+"""Tables of the page, by the name in the comments that mark their place."""
+
+
+def with_tables(page: str) -> str:
+    """The text of the page with every table as it is here."""
+    for name, text in TABLES.items():
+        begin, end = f"<!-- {name}: from tests/house_plan.py -->\n\n", "\n\n<!-- end -->"
+        before, found, rest = page.partition(begin)
+        _, closed, after = rest.partition(end)
+        if not (found and closed):
+            raise ValueError(f"{PAGE.name}: no place for the table {name!r}")
+        page = before + begin + text + end + after
+    return page
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,309 @@
+"""Cities, harbours and open country as lists: sound for all parameters, the same again, and the worlds of before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from layout_rigs import basin, counts, made, thing
+from parhelion.core.errors import ConfigError
+from parhelion.core.random import Stream
+from parhelion.world.kit.buildings import Band, building, building_draws
+from parhelion.world.procedural import (
+    Layout,
+    Way,
+    check,
+    city,
+    clearance,
+    ground_height,
+    harbour,
+    layout_of,
+    offroad,
+    world_of,
+)
+from parhelion.world.procedural.draws import generator_at, place_of
+from parhelion.world.procedural.pieces import arch_height
+from parhelion.world.procedural.town_things import natural_size
+from parhelion.world.procedural.water import BridgeParams
+from parhelion.world.world import World
+
+# Digests of all vertices and faces in their order, as they were before cities and harbours were lists.
+BEFORE = [
+    ("city", {}, "ab52aa559d8a92a56ef0471203a40fda"),
+    ("city", {"seed": 3, "blocks": 2, "cars": 40}, "41ed024b68c2dcdea1706c9642e83116"),
+    ("city", {"seed": 1, "blocks": 6, "target_triangles": 300_000}, "0afe9f6459c2ba9f0ba2b968592115d4"),
+    ("harbour", {}, "cd758d16c7b812efebc97639f8df4872"),
+    ("harbour", {"seed": 5, "ripple_height": 0.0, "people": 0, "trees": 3}, "edac23ed6dd7e82435e1a9fa21dde798"),
+    ("warehouse", {}, "0c2136fdfcce254aed6a4ae8c7406ead"),
+]
+
+
+def geometry_digest(world: World) -> str:
+    total = hashlib.blake2b(digest_size=16)
+    for item in world.objects:
+        for part in item.parts:
+            total.update(part.placed.tobytes())
+            total.update(part.mesh.faces.tobytes())
+    return total.hexdigest()
+
+
+# ---- the worlds of before ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "params", "before"), BEFORE, ids=lambda value: str(value)[:40])
+def test_builtin_worlds_have_the_triangles_of_before(name: str, params: dict[str, Any], before: str) -> None:
+    world = World.load(name, **params)
+    assert geometry_digest(world) == before
+    if "seed" not in params or "target_triangles" in params:
+        return
+    again = world_of(Layout.from_mapping(json.loads(json.dumps(layout_of(world).to_mapping()))))
+    assert geometry_digest(again) == before
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**64 - 1), st.lists(st.integers(0, 4), max_size=8))
+def test_a_noted_place_of_a_stream_is_found_again(seed: int, drawn: list[int]) -> None:
+    rng = Stream(seed, "test").generator()
+    draws: tuple[Any, ...] = (
+        lambda g: g.uniform(size=3),
+        lambda g: g.integers(0, 9, 5),
+        lambda g: g.normal(size=7),
+        lambda g: g.permutation(18),
+        lambda g: g.exponential(size=2),
+    )
+    for k in drawn:
+        draws[k](rng)
+    other = generator_at(place_of(rng), "unused")
+    for draw in (*draws, *draws):
+        np.testing.assert_array_equal(draw(rng), draw(other))
+
+
+@pytest.mark.parametrize("roof", ["flat", "hip"])
+def test_a_building_takes_as_many_numbers_as_foretold(roof: str) -> None:
+    bands = [Band(0.0, 1, 4.0, 4.4, 2.7, 0.5, 2.7, 0.22), Band(4.0, 5, 3.1, 3.3, 1.3, 0.85, 1.6)]
+    rng, skipped = (Stream(1, "test").generator() for _ in range(2))
+    building(rng, 21.3, 24.6, bands, roof=roof, blind_sides=(1, 2))
+    skipped.random(building_draws(21.3, 24.6, bands, roof=roof, blind_sides=(1, 2)))
+    assert rng.uniform() == skipped.uniform()
+
+
+# ---- sound for all parameters ------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@settings(max_examples=8, deadline=None)
+@given(
+    st.sampled_from([2, 4]),
+    st.integers(0, 300),
+    st.integers(0, 150),
+    st.integers(0, 300),
+    st.integers(0, 60),
+    st.integers(0, 2**63 - 1),
+)
+def test_cities_of_all_densities_are_sound(
+    blocks: int, cars: int, trees: int, people: int, signs: int, seed: int
+) -> None:
+    layout = city(blocks, cars=cars, trees=trees, people=people, signs=signs, seed=seed)
+    assert check(layout) == []
+    found = counts(layout)
+    sides = 4 * blocks * blocks
+    # Each side of a street has 8 places to park and one for a sign; people may be fewer where they are in the way.
+    assert found["car"] == min(cars, 8 * sides)
+    assert found["traffic-sign"] == min(signs, sides)
+    assert found["person"] <= people
+    assert found["person"] >= min(people, 60) - 5
+
+
+@pytest.mark.slow
+@settings(max_examples=8, deadline=None)
+@given(
+    st.floats(80.0, 900.0),
+    st.floats(24.0, 120.0),
+    st.booleans(),
+    st.floats(3.0, 50.0),
+    st.integers(0, 60),
+    st.integers(0, 14),
+    st.integers(0, 2**63 - 1),
+)
+def test_harbours_of_all_sizes_are_sound(
+    length: float, width: float, bridge: bool, spacing: float, people: int, trees: int, seed: int
+) -> None:
+    layout = harbour(length, width, bridge=bridge, bollard_spacing_m=spacing, people=people, trees=trees, seed=seed)
+    assert check(layout) == []
+    assert counts(layout)["bridge"] == bridge
+    assert counts(layout)["vessel"] >= 2
+    assert layout.drive is not None
+    assert clearance(layout, layout.drive.points) > 1.5
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.floats(20.0, 60.0),
+    st.floats(20.0, 60.0),
+    st.floats(0.0, 10.0),
+    st.floats(0.1, 0.95),
+    st.floats(0.0, 800.0),
+    st.booleans(),
+    st.integers(0, 2**63 - 1),
+)
+def test_open_country_of_all_sorts_is_sound(
+    length: float, width: float, roughness: float, hurst: float, density: float, trail: bool, seed: int
+) -> None:
+    layout = offroad(
+        (length, width), roughness_m=roughness, hurst=hurst, trees_per_ha=density, rocks_per_ha=density,
+        bushes_per_ha=density, trail=trail, seed=seed,
+    )  # fmt: skip
+    assert check(layout, robot_width_m=2.0) == []
+    for kind in ("tree", "rock", "bush"):
+        assert counts(layout)[kind] == round(density * length * width / 1e4)
+    assert (layout.drive is not None) == trail
+
+
+@pytest.mark.slow
+def test_a_city_and_a_harbour_take_less_than_half_a_second() -> None:
+    for rule in (city, harbour):
+        rule()
+        start = time.process_time()
+        for seed in range(3):
+            check(rule(seed=seed))
+        assert (time.process_time() - start) / 3 < 0.5
+
+
+@pytest.mark.slow
+def test_counts_follow_the_parameters() -> None:
+    assert counts(harbour(vessels=5, cranes=1))["vessel"] == 5
+    assert counts(harbour(vessels=5, cranes=1))["crane"] == 1
+    assert counts(harbour())["vessel"] == 13
+    long = counts(harbour(900.0))
+    assert long["vessel"] == 37  # two berths are at the bridge
+    assert long["crane"] == 6
+    assert long["building"] >= 18
+    bare = counts(city(2, cars=0, trees=0, people=0, signs=0))
+    assert not {"car", "planted-tree", "person", "traffic-sign", "tree-pits"} & set(bare)
+    assert counts(city(2))["building"] == 15
+    assert counts(city(4))["building"] > 25
+    assert city(6).size == (563.5, 563.5)
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: city(3), "city: blocks must be 2, 4, 6 or 8, got 3"),
+        (lambda: city(True), "city: blocks must be 2, 4, 6 or 8, got True"),
+        (lambda: city(2, cars=-1), "city: cars must be a whole number from 0 to 100000, got -1"),
+        (lambda: city(2, signs=1.5), "city: signs must be a whole number"),  # type: ignore[arg-type]
+        (lambda: city(2, seed=2**63), "city: seed must be a whole number"),
+        (lambda: harbour(50.0), "harbour: length_m must be a number from 80 to 900, got 50.0"),
+        (lambda: harbour(width_m=math.nan), "harbour: width_m must be a number from 24 to 120, got nan"),
+        (lambda: harbour(vessels=14), "harbour: vessels must be a whole number from 0 to 13, got 14"),
+        (lambda: harbour(cranes=3), "harbour: cranes must be a whole number from 0 to 2, got 3"),
+        (lambda: harbour(bridge="yes"), "harbour: bridge must be true or false"),  # type: ignore[arg-type]
+        (lambda: harbour(ripple_height=math.inf), "harbour: ripple_height must be from 0 to 0.2 m, got inf"),
+        (lambda: offroad(7.0), "off-road: size_m must be a length and a width, got 7.0"),  # type: ignore[arg-type]
+        (lambda: offroad((40.0, math.nan)), r"off-road: size_m\[1\] must be a number from 20 to 1000, got nan"),
+        (lambda: offroad(hurst=1.0), "off-road: hurst must be a number from 0.1 to 0.95, got 1.0"),
+        (lambda: offroad(height_range_m=(0, 1)), "height_range_m is for a height_map"),
+        (lambda: offroad((20.0, 20.0), trees_per_ha=1500.0, rocks_per_ha=3000.0, bushes_per_ha=3000.0),
+         "off-road: there is no room for .* in this plan; ask for fewer or enlarge size_m"),
+    ],
+)  # fmt: skip
+def test_parameters_out_of_range_are_named(call: Any, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        call()
+
+
+# ---- things ------------------------------------------------------------------------------------------------------
+
+
+STREET_THINGS = (
+    *("bench", "lamp", "traffic-sign", "traffic-light", "litter-bin", "hydrant", "bicycle", "shelter", "car"),
+    *("lorry", "person", "vessel", "crane", "containers"),
+)
+
+
+@pytest.mark.parametrize("kind", STREET_THINGS)
+def test_things_fill_the_size_that_they_are_given(kind: str) -> None:
+    own = natural_size(thing(kind).params)
+    for size in (own, (3.0, 2.0, 4.0)):
+        world = world_of(Layout(size=(90.0, 90.0), objects=(thing(kind, size=size),)))
+        points = np.concatenate([part.placed for item in world.objects for part in item.parts])
+        assert 2 * np.abs(points[:, 0]).max() == pytest.approx(size[0], rel=1e-9)
+        assert 2 * np.abs(points[:, 1]).max() == pytest.approx(size[1], rel=1e-9)
+        assert points[:, 2].max() == pytest.approx(size[2], rel=1e-9)
+        # A vessel goes down into the water, the others stand on the ground.
+        assert points[:, 2].min() < -0.05 if kind == "vessel" else abs(points[:, 2].min()) < 0.1
+
+
+def test_a_building_by_size_alone_has_storeys_that_fill_it() -> None:
+    for height in (2.4, 9.0, 31.0):
+        house = thing("building", size=(12.0, 9.0, height), params={"roof": "hip", "seed": 4})
+        world = world_of(Layout(size=(40.0, 40.0), objects=(house,)))
+        walls = next(item for item in world.objects if item.name.endswith("/walls"))
+        assert np.ptp(walls.parts[0].placed, axis=0) == pytest.approx([12.0, 9.0, height])
+
+
+def test_everything_stands_on_its_ground() -> None:
+    layout = made("city")
+    x, y = np.array([0.0, 3.0, 40.0, 200.0, 6.0]), np.array([0.0, 40.0, 40.0, 0.0, 6.0])
+    # Crossing, lane, block, beyond the streets, and a rounded corner of the kerb.
+    np.testing.assert_allclose(ground_height(layout, x, y), [0.0, 0.0, 0.12, 0.0, 0.0])
+    quay = made("harbour")
+    np.testing.assert_allclose(ground_height(quay, [0.0, 0.0, 61.0], [0.0, 19.0, 0.0]), [0.0, 1.6, 1.6])
+    lifted = thing("car", 40.0, 40.0, (4.6, 2.0, 1.5), z=0.5, name="lifted")
+    assert "lifted is 0.380 m over the ground" in check(
+        layout.model_copy(update={"objects": (layout.objects[0], lifted)})
+    )
+
+
+# ---- checks ------------------------------------------------------------------------------------------------------
+
+
+def test_vessels_lie_in_the_water_and_others_do_not() -> None:
+    boat = {"size": (8.0, 2.7, 2.5), "params": {"type": "motor-boat"}}
+    assert check(basin(thing("vessel", 0.0, 10.0, **boat))) == []
+    aground = check(basin(thing("vessel", 0.0, 25.0, **boat)))
+    assert "vessel-1 lies on land" in aground
+    assert check(basin(thing("vessel", 0.0, 14.0, **boat))) == ["basin-0 and vessel-1 interpenetrate by 0.350 m"]
+    assert check(basin(thing("person", 0.0, 20.0, (0.8, 0.6, 1.8), z=1.6))) == []
+    assert check(basin(thing("person", 0.0, 0.0, (0.8, 0.6, 1.8)))) == ["person-1 stands in the water"]
+
+
+def test_a_canal_must_stay_passable_and_a_bridge_is_passed_under() -> None:
+    fairway = Way(name="fairway", points=((-26.0, 0.0), (26.0, 0.0)), width_m=8.0, needs_m=6.0)
+    span = thing("bridge", 5.0, 0.0, (6.0, 68.0, 7.5), params={"span_m": 30.0})
+    assert check(basin(span, ways=(fairway,))) == []
+    barge = thing("vessel", -10.0, 0.0, (30.0, 5.6, 4.0), yaw=90.0, params={"type": "barge"}, name="adrift")
+    told = check(basin(barge, ways=(fairway,)))
+    assert told == ["way 'fairway' is blocked for what must pass, 6 m wide: adrift stands at (-10.00, 0.00)"]
+    low = thing("bridge", 5.0, 0.0, (6.0, 68.0, 3.0), params={"span_m": 30.0, "crown_m": 1.9})
+    assert any("blocked" in sentence and "bridge-1" in sentence for sentence in check(basin(low, ways=(fairway,))))
+    on_top = thing("car", 5.0, 3.0, (4.6, 2.0, 1.5), z=7.53, yaw=90.0)
+    assert check(basin(span, on_top)) == []
+    assert check(basin(on_top)) == ["car-1 is 7.530 m over the ground"]
+
+
+def test_the_free_height_under_an_arch_is_that_of_its_triangles() -> None:
+    params = BridgeParams(span_m=30.0)
+    world = world_of(basin(thing("bridge", 0.0, 0.0, (6.0, 68.0, 7.5), params={"span_m": 30.0})))
+    arch = next(item for item in world.objects if item.name.endswith("/arch")).parts[0]
+    under = arch.placed[(np.abs(arch.placed[:, 1]) < 13.9) & (arch.placed[:, 2] < 7.4)]
+    for _, y, z in under:
+        assert z == pytest.approx(arch_height(y, params), abs=1e-6)
+
+
+def test_a_street_must_stay_passable() -> None:
+    layout = made("city")
+    stray = thing("lorry", 30.0, -1.75, (7.5, 2.5, 3.3), name="stray")
+    told = check(layout.model_copy(update={"objects": (*layout.objects, stray)}))
+    assert any(sentence.startswith("way 'street-x-1-right' is blocked") and "stray" in sentence for sentence in told)
+    assert any(sentence.startswith("the drive passes stray") for sentence in told)
+    assert not any("street-x-1-left" in sentence for sentence in told)
