@@ -364,3 +364,26 @@ def test_sensor_digest_is_stable_within_a_process() -> None:
         hashlib.sha256(lidar.scan(world, pose=ph.Pose(), time=0.3, seed=5).xyz.tobytes()) for _ in range(2)
     )
     assert first.digest() == second.digest()
+
+
+@pytest.mark.parametrize("sampling", ["adaptive", "fixed"])
+def test_ousters_lost_shots_have_near_infrared_and_the_noise_of_the_receiver(sampling: str) -> None:
+    """Recordings: the same near infrared as returned pixels, and 5 or 6 photons (3 to 12 for nine in ten)."""
+    world = ph.World()
+    world.add(ph.shapes.box(1, 30, 3), material="lambert-20", pose=ph.Pose((15, 0, 0)))
+    scan = ph.Lidar("ouster/os1-32", sampling=sampling).scan(world, pose=ph.Pose(), seed=2)
+    near_ir, noise, lost = scan.shots.near_ir, scan.shots.noise, scan.lost
+    assert near_ir is not None
+    assert noise is not None
+    assert 0.2 < lost.mean() < 0.98
+    assert np.array_equal(near_ir[scan.shot], scan.near_ir)
+    # Most lost shots look at the sky, counted like a surface of 35 % in 100 klx.
+    assert np.median(near_ir[lost]) == pytest.approx(350.0)
+    assert np.median(scan.near_ir) == pytest.approx(200.0)
+    assert np.all(noise[~lost] == 0.0)
+    low, middle, high = np.percentile(noise[lost], [5, 50, 95])
+    assert 2.0 <= low < middle <= 6.0 < high <= 12.0
+    quiet = ph.Lidar("ouster/os1-32", sampling=sampling, noise=False).scan(world, pose=ph.Pose(), seed=2)
+    assert quiet.shots.noise is not None
+    assert set(np.unique(quiet.shots.noise)) == {0.0, 5.0}
+    assert ph.Lidar("velodyne/vlp-16").scan(world, pose=ph.Pose(), seed=2).shots.near_ir is None

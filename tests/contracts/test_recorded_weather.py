@@ -140,7 +140,7 @@ def test_clouds_of_several_returns(returns: str, fields: tuple[str, ...]) -> Non
 
 def test_coordinates_and_intensity_alone() -> None:
     wet = RAINY.apply(cloud_of(recorded(), "intensity"), sensor=VLP, seed=5)
-    assert of_origin(wet, RAIN).sum() > 200
+    assert of_origin(wet, RAIN).sum() > 50
     assert "only along shots that met something" in notes(wet)
     assert set(wet.fields) == {"intensity", "origin"}
 

@@ -73,8 +73,8 @@ def test_drops_that_stand_in_the_beam_dim_it_as_the_extinction_says_in_the_mean(
     config = many_beams(n, beam=BEAM, range=limits)
     power = surface_power(seen(weather, wall(distance), config, returns="last", seed=5))
     clear = surface_power(seen(None, wall(distance), config))
-    # A flake before the very exit may take all.
-    assert np.mean(np.isnan(power)) < 1e-3
+    # A flake before the very exit may take all, or so much that the rest is not seen.
+    assert np.mean(np.isnan(power)) < 5e-3
     ratio = np.nan_to_num(power) / clear
     assert ratio.std() > 1e-2
     alpha = medium(weather, 0.0, NM).extinction(np.zeros((1, 3)))[0]

@@ -73,8 +73,8 @@ def fast_search(
     beams = Beams(BEAMS, dr.zeros(mi.UInt32, BEAMS), beam, (zero, zero, zero))
     detector = Detector(
         mode="all", max_returns=MOST, merge_distance=eng.number(MERGE_M), dead_distance=eng.number(dead_m),
-        noise_sigma=eng.number(SIGMA), shot_noise=eng.number(shot_noise) if shot_noise else None, noisy=noise, false_alarm_chance=None, min_range=eng.number(0.0),
-        max_range=eng.number(100.0),
+        noise_sigma=eng.number(SIGMA), shot_noise=eng.number(shot_noise) if shot_noise else None, noisy=noise,
+        false_alarm_chance=None, min_range=eng.number(0.0), max_range=eng.number(100.0),
     )  # fmt: skip
     keys = tuple(eng.table(np.array([word], np.uint32)) for word in KEY)
     found = detect(eng, detector, [block], beams, beam, keys)  # type: ignore[arg-type]

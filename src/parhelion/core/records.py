@@ -173,6 +173,10 @@ class Shots:
     """Firing number within the scan, shape (n,)."""
     return_count: NDArray[np.uint8]
     """Number of returns reported for the shot, shape (n,); 0 is a lost shot."""
+    near_ir: NDArray[np.float32] | None = None
+    """Ambient light of each shot [counts], shape (n,), where the sensor measures it."""
+    noise: NDArray[np.float32] | None = None
+    """Signal that a shot without a return has [photons], 0 for others, shape (n,), where the sensor tells it."""
 
     def __len__(self) -> int:
         return int(self.time.shape[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from parhelion.io.packets.ouster import (
 )
 from parhelion.io.packets.ouster_crc import crc64
 from parhelion.io.packets.ouster_layout import MODES, PROFILES, packet_type
-from parhelion.io.packets.ouster_metadata import geometry
+from parhelion.io.packets.ouster_metadata import describe, flat_metadata, geometry
 from parhelion.sensors.lidar.lidar import Lidar
 
 core = pytest.importorskip("ouster.sdk.core", reason="ouster-sdk is not installed")
@@ -145,6 +146,40 @@ def test_lost_shots_are_zero(lidar: Lidar) -> None:
         assert not frame.field(name).any()
     assert frame.complete()
     assert frame.status.all()
+
+
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_lost_pixels_keep_near_infrared_and_the_signal_of_noise(profile: str, lidar: Lidar) -> None:
+    scan, rng = random_scan(lidar, 3), np.random.default_rng(8)
+    light = rng.integers(0, 250, len(scan.shots)).astype(np.float32) * 16
+    noise = np.where(scan.lost, rng.integers(1, 12, len(scan.shots)), 0).astype(np.float32)
+    counted = replace(scan, shots=replace(scan.shots, near_ir=light, noise=noise))
+    document = metadata(lidar, profile)
+    decoded = decode([bytes(row) for row in encode(counted, document).data], document)[0]
+    # Columns and rows stand in Ouster's own order there.
+    ours, theirs = (np.lexsort((one.shots.ring, one.shots.column)) for one in (counted, decoded))
+    lost = counted.lost[ours]
+    assert np.array_equal(lost, decoded.lost[theirs])
+    assert decoded.shots.near_ir is not None
+    assert np.array_equal(decoded.shots.near_ir[theirs][lost], light[ours][lost])
+    if PROFILES[profile].of("signal", 0) is None:
+        assert decoded.shots.noise is None
+    else:
+        assert decoded.shots.noise is not None
+        assert np.array_equal(decoded.shots.noise[theirs], noise[ours])
+
+
+def test_metadata_of_firmware_2_3_is_read_as_the_same_sensor(lidar: Lidar) -> None:
+    document = metadata(lidar)
+    flat = flat_metadata(document)
+    assert all(not isinstance(value, dict) for key, value in flat.items() if key != "data_format")
+    ours, theirs = describe(document), describe(flat)
+    for name in ("profile", "columns", "rate_hz", "window", "beam_offset_m", "product", "serial", "initialisation"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    assert np.array_equal(ours.altitude_deg, theirs.altitude_deg)
+    assert np.array_equal(ours.lidar_to_sensor, theirs.lidar_to_sensor)
+    info = info_of(flat)
+    assert (info.prod_line, str(info.config.lidar_mode)) == (document["sensor_info"]["prod_line"], flat["lidar_mode"])
 
 
 @pytest.mark.parametrize(("profile", "longest"), [("LEGACY", 1048.575), (SINGLE, 524.287), (LOW, 262.136)])

@@ -1,8 +1,8 @@
 """Ouster's UDP packets: a scan as the sensor would send it, and packets as scans.
 
 Ouster's row 0 is the highest beam where our ring 0 is the lowest; its ranges count from the axis where ours count from
-the beam's exit; measurement 0 looks backwards, and the encoder counts clockwise. Where a pixel has no return, all of
-its fields are 0.
+the beam's exit; measurement 0 looks backwards, and the encoder counts clockwise. A pixel without a return has range 0,
+and keeps what the sensor counted there: near infrared, and the signal of noise.
 """
 
 from __future__ import annotations
@@ -165,19 +165,31 @@ class OusterEncoder:
             values["reflectivity"] = reflectivity_counts(fields["reflectivity"])
         if "intensity" in fields:
             values["signal"] = np.clip(np.rint(np.nan_to_num(fields["intensity"])), 0, 0xFFFF)
+        most = (1 << 8 * profile.pixel["near_ir"].itemsize) - 1
+
+        def near_ir(counted: NDArray[Any]) -> NDArray[Any]:
+            return np.clip(np.rint(np.nan_to_num(counted) / profile.near_ir_unit), 0, most)
+
         if "near_ir" in fields:
-            most = (1 << 8 * profile.pixel["near_ir"].itemsize) - 1
-            values["near_ir"] = np.clip(np.rint(np.nan_to_num(fields["near_ir"]) / profile.near_ir_unit), 0, most)
+            values["near_ir"] = near_ir(fields["near_ir"])
         shots = scan.shots
-        for place in range(profile.returns):
-            rows = held[rank == place]
-            shot = fields["shot"][rows]
+
+        def put(place: int, shot: NDArray[Any], quantities: Mapping[str, NDArray[Any]]) -> None:
             packet, column = np.divmod(shots.column[shot].astype(np.int64) + offset, COLUMNS_PER_PACKET)
             row = self.sensor.channels - 1 - shots.ring[shot].astype(np.int64)
-            for quantity, value in values.items():
+            for quantity, value in quantities.items():
                 name = profile.of(quantity, place)
                 if name is not None:
-                    pixels[name][packet, column, row] = value[rows]
+                    pixels[name][packet, column, row] = value
+
+        for place in range(profile.returns):
+            rows = held[rank == place]
+            put(place, fields["shot"][rows], {quantity: value[rows] for quantity, value in values.items()})
+        lost = np.flatnonzero(scan.lost)
+        if shots.near_ir is not None:
+            put(0, lost, {"near_ir": near_ir(shots.near_ir[lost])})
+        if shots.noise is not None:
+            put(0, lost, {"signal": np.clip(np.rint(shots.noise[lost]), 0, 0xFFFF)})
 
 
 def _rank(scan: Scan, rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -287,6 +299,10 @@ def _scan(data: NDArray[Any], sensor: SensorDescription) -> Scan | None:
     values["near_ir"] = values["near_ir"].astype(np.float32) * profile.near_ir_unit
     values |= {"ring": ring.reshape(-1)[shot], "column": column.reshape(-1)[shot], "time": time.reshape(-1)[shot]}
     values |= {"return_index": index, "return_count": total.reshape(-1)[shot], "shot": shot}
+    light = pixels["near_ir"].reshape(-1).astype(np.float32) * profile.near_ir_unit
+    noise = None
+    if profile.of("signal", 0) is not None:
+        noise = np.where(total.reshape(-1) == 0, pixels[profile.of("signal", 0)].reshape(-1), 0).astype(np.float32)
     xyz = origin.reshape(-1, 3)[shot] + metres[:, None] * direction.reshape(-1, 3)[shot]
     first = data[0]["frame"] if profile.has_header else data[0]["columns"]["frame"][0]
     return Scan(
@@ -299,7 +315,7 @@ def _scan(data: NDArray[Any], sensor: SensorDescription) -> Scan | None:
         shots=Shots(
             direction.reshape(-1, 3).astype(np.float32), origin.reshape(-1, 3).astype(np.float32),
             time.reshape(-1).astype(np.float32), ring.reshape(-1).astype(np.uint16),
-            column.reshape(-1).astype(np.uint16), total.reshape(-1).astype(np.uint8),
+            column.reshape(-1).astype(np.uint16), total.reshape(-1).astype(np.uint8), light, noise,
         ),
         start_time=start * 1e-9,
     )  # fmt: skip

@@ -217,6 +217,8 @@ def metadata(
             "lidar_to_sensor_transform": _flat(0.0, 0.0, round(shape.height_m * 1e3, 4), turned=True),
         },
         "sensor_info": {
+            "base_pn": "",
+            "base_sn": "",
             "build_date": "2023-12-05T00:00:00Z",
             "build_rev": FIRMWARE,
             "image_rev": f"ousteros-image-prod-bootes-{FIRMWARE}",
@@ -224,8 +226,30 @@ def metadata(
             "prod_line": _product(model, len(shape.altitude_deg)),
             "prod_pn": "",
             "prod_sn": str(990_000_000_000 + zlib.crc32(f"{model}/{name}".encode()) % 10**9),
+            "proto_rev": "",
             "status": "RUNNING",
         },
+    }
+
+
+def flat_metadata(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The same document in the flat form that firmware 2.3 and tools of its time write and read."""
+    beams, config, info = (document[name] for name in ("beam_intrinsics", "config_params", "sensor_info"))
+    data_format = {key: value for key, value in document["lidar_data_format"].items() if key != "fps"}
+    return {
+        **info,
+        "beam_altitude_angles": beams["beam_altitude_angles"],
+        "beam_azimuth_angles": beams["beam_azimuth_angles"],
+        "client_version": "",
+        "data_format": data_format,
+        "hostname": "",
+        "imu_to_sensor_transform": document["imu_intrinsics"]["imu_to_sensor_transform"],
+        "json_calibration_version": 4,
+        "lidar_mode": config["lidar_mode"],
+        "lidar_origin_to_beam_origin_mm": beams["lidar_origin_to_beam_origin_mm"],
+        "lidar_to_sensor_transform": document["lidar_intrinsics"]["lidar_to_sensor_transform"],
+        "udp_port_imu": config["udp_port_imu"],
+        "udp_port_lidar": config["udp_port_lidar"],
     }
 
 

@@ -15,6 +15,7 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine
 from parhelion.sensors.lidar.adaptive import illuminate_adaptively
 from parhelion.sensors.lidar.air import Air, group_size
+from parhelion.sensors.lidar.ambient import ambient_light
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.curve import Curve
@@ -72,6 +73,7 @@ class LidarOnDevice:
         # Of the makers here, Ouster reports the ambient light beside the signal.
         sun = config.noise.background_klx if sun_klx is None else sun_klx
         self.sun_klx = opaque(sun) if config.intensity.scale == "ouster" else None
+        self._photons = opaque(threshold_photons(config))
         open_time = 2.0 * (limits.max_m - limits.min_m) / SPEED_OF_LIGHT_M_S
         self.detector = Detector(
             mode=receiver.returns,
@@ -153,7 +155,7 @@ class LidarOnDevice:
             intensity_sigma=optional(noise.intensity_sigma),
             intensity_scale=config.intensity.scale,
             intensity_resolution=optional(config.intensity.resolution),
-            photons=self._opaque(threshold_photons(config)),
+            photons=self._photons,
             threshold=self.optics.threshold,
             extinction=self.optics.extinction,
             overlap=self.optics.overlap,
@@ -235,7 +237,11 @@ class LidarOnDevice:
             behind, more_casts = trace_specular(light, scene, echoes, beams, self.bounces)
         shots = self._upload(table)[0]
         returns = receive(self.engine, reception, echoes, behind, shots)
-        points = collect(target, returns, beams, shots, self.sun_klx, self._expected)
+        ambient = None
+        if self.sun_klx is not None:
+            luck = keys if self.noisy else None
+            ambient = ambient_light(self.engine, target.names, echoes, beams, luck, self.sun_klx, self._photons)
+        points = collect(target, returns, beams, shots, ambient, self._expected)
         # Read only now: to ask the device earlier would be to wait for it.
         specular = 0 if more_casts is None else int(more_casts[0])
         casts = sum(number if isinstance(number, int) else int(number[0]) for number in echoes.casts)

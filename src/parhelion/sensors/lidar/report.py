@@ -16,10 +16,11 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine, kernel_tree, room
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
+from parhelion.sensors.lidar.ambient import Ambient
 from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block, in_rows
 from parhelion.sensors.lidar.emit import Beams, ShotArrays
-from parhelion.sensors.lidar.intensity import SCALES, near_infrared, reflectivity
+from parhelion.sensors.lidar.intensity import SCALES, reflectivity
 from parhelion.sensors.lidar.noise import range_sigma
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.receiver import FALSE_ALARM, Return, echo_of
@@ -193,6 +194,8 @@ class Points:
     """Number of returns of each beam, shape (scans, beams of a scan)."""
     borders: list[int]
     """Row of the first point of each scan, and of none behind the last."""
+    counted: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+    """Near infrared, and signal where there is no return, shape (scans, beams of a scan); None where not counted."""
 
 
 _MEASURED = ("range", "intensity", "reflectivity", "power")
@@ -258,15 +261,21 @@ class PointsExpected:
 
 
 def collect(
-    target: Target, found: Returns, beams: Beams, shots: ShotArrays, sun_klx: Any, expected: PointsExpected
+    target: Target,
+    found: Returns,
+    beams: Beams,
+    shots: ShotArrays,
+    ambient: Ambient | None,
+    expected: PointsExpected,
 ) -> Points:
     """Drop what is not valid and look up what was hit: on the device, where it is done in parallel.
 
-    `sun_klx` is the sunlight for sensors that measure it too, else None.
+    `ambient` is what the sensor counts of every beam, returned or not; None where it counts nothing.
     """
     engine, most = target.engine, beams.count * len(found.rows)
     velocity = None if target.scene.moving is None else target.scene.moving.velocity
-    tables = target.names, beams.shot, shots.time, shots.ring_column, velocity, sun_klx
+    near_ir = None if ambient is None else ambient.near_ir
+    tables = target.names, beams.shot, shots.time, shots.ring_column, velocity, near_ir
 
     def look_up(room_for: int) -> dict[str, Any]:
         numbers = engine.counting(most), engine.whole(most), engine.counting(room_for), engine.whole(room_for)
@@ -287,7 +296,12 @@ def collect(
     for key, value in values.items():
         fields |= _unpacked(key.split(), value.numpy()[:count])
     order = [name for name in (*_MEASURED, "near_ir", *_ORDER[len(_MEASURED) :]) if name in fields]
-    return Points({name: fields[name] for name in order}, xyz, returns, borders)
+    counted = None
+    if ambient is not None:
+        light, noise = (values.numpy().reshape(-1, shots.count) for values in ambient.in_order(engine, found.beam))
+        # Noise is what the sensor writes down where there is no return.
+        counted = light, np.where(returns == 0, np.rint(noise), 0.0).astype(np.float32)
+    return Points({name: fields[name] for name in order}, xyz, returns, borders, counted)
 
 
 def _look_up(
@@ -304,7 +318,7 @@ def _look_up(
     """
     engine = running_engine()
     dr, mi, rows, n = engine.dr, engine.mi, found.rows, len(found.rows)
-    parts, shots_of_beams, times, ring_columns, velocity, sun_klx = tables
+    parts, shots_of_beams, times, ring_columns, velocity, near_ir = tables
     index, most, row, limit = numbers
     picked = engine.pick(found.flags, index, most, room_for, limit)
     # Behind the last one, the first return of all is as good as any.
@@ -328,8 +342,8 @@ def _look_up(
         "material label": names["material"] | (names["label"] << 16),
         "return_index return_count origin": number | (total << 8) | (origin << 16),
     }
-    if sun_klx is not None:
-        values["near_ir"] = near_infrared(parts.reflectance(part), sun_klx=sun_klx)
+    if near_ir is not None:
+        values["near_ir"] = dr.gather(mi.Float, near_ir, beam)
     values["xyz"] = in_rows(engine, mi.Vector3f(place.x, place.y, place.z), row, room_for)
     if velocity is not None:
         moved = actor != NOTHING
@@ -388,7 +402,10 @@ def scans_of(
     scans = []
     for i, (motion, start) in enumerate(zip(motions, starts, strict=True)):
         rows = slice(points.borders[i], points.borders[i + 1])
-        shots = Shots(table.direction, table.origin, table.recorded_time, table.ring, table.column, points.returns[i])
+        counted = () if points.counted is None else tuple(values[i] for values in points.counted)
+        shots = Shots(
+            table.direction, table.origin, table.recorded_time, table.ring, table.column, points.returns[i], *counted
+        )
         scans.append(
             Scan(
                 points.xyz[rows], {name: values[rows] for name, values in points.fields.items()},
