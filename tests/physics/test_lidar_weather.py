@@ -78,8 +78,10 @@ def test_drops_that_stand_in_the_beam_dim_it_as_the_extinction_says_in_the_mean(
     ratio = np.nan_to_num(power) / clear
     assert ratio.std() > 1e-2
     alpha = medium(weather, 0.0, NM).extinction(np.zeros((1, 3)))[0]
-    # A drop that takes the share o leaves (1 - o)^2, by o^2 more than the exponential: less than 0.2 % here.
-    assert ratio.mean() == pytest.approx(np.exp(-2 * alpha * distance), rel=2e-3 + 4 * ratio.std() / np.sqrt(n))
+    # A drop that takes the share o leaves (1 - o)^2, by o^2 more than the exponential: less than 0.2 % in rain, some
+    # percent with flakes of centimetres. Lost shots are those that were dimmed most, and count as nothing.
+    more = 0.002 if weather.snow is None else 0.03
+    assert ratio.mean() == pytest.approx(np.exp(-2 * alpha * distance), rel=more + 4 * ratio.std() / np.sqrt(n))
 
 
 # ---- uneven weather ------------------------------------------------------------------------------------------------
