@@ -11,6 +11,7 @@ from tables import Goal, Table
 from workloads import OS1, Settings
 
 from parhelion.cli.demo import scenario_of
+from parhelion.outputs.run import BATCH_S
 from parhelion.scenario.scenario import Scenario
 
 _SECONDS = 10.0
@@ -84,13 +85,11 @@ def _pace(settings: Settings) -> Table:
 
 
 def _measured(fields: dict[str, Any]) -> float:
-    """How many times faster than real time it is measured, as a run does it: scans step by step, then samples."""
+    """How many times faster than real time it is measured, as a run does it: frames step by step, samples together."""
     scenario = Scenario.from_mapping(fields)
     start = time.perf_counter()
-    for _ in scenario:
-        pass
-    for sampler in scenario.samplers:
-        sampler.run(0.0, scenario.duration_s, scenario.seed)
+    for step in scenario.walk(batch_s=BATCH_S):
+        step.new_samples()
     return scenario.duration_s / (time.perf_counter() - start)
 
 

@@ -50,18 +50,23 @@ ROOMS = (
     ),
     _room(
         "scenario",
-        "worlds, vehicles and sensors on one clock, to files",
-        "core surfaces weather io world motion sensors pictures",
+        "worlds, vehicles and sensors on one clock: what a scenario file says, and the walk through time",
+        "core surfaces weather io world motion sensors",
+    ),
+    _room(
+        "outputs",
+        "what becomes of measurements: files, bags, captures, data sets, Foxglove recordings, the report",
+        "core weather io world motion sensors pictures scenario",
     ),
     _room(
         "live",
         "ROS 2, packets over UDP, Foxglove, the viewer in the browser",
-        "core weather io world motion sensors pictures scenario",
+        "core weather io world motion sensors pictures scenario outputs",
     ),
     _room(
         "cli",
         "thin commands: parse, call, print",
-        f"core rays surfaces weather io world motion sensors pictures scenario live {PUBLIC}",
+        f"core rays surfaces weather io world motion sensors pictures scenario outputs live {PUBLIC}",
     ),
 )
 

@@ -67,11 +67,12 @@ _HOME = {
     "odometry_names": "sensors.odometry",
     "vehicle_names": "motion.vehicles.library",
 }
-_MODULES = {"shapes": "world.shapes"}
+_MODULES = {"sensors": "sensors", "shapes": "world.shapes"}
 
 __all__ = [*_HOME, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:
+    from parhelion import sensors as sensors
     from parhelion.core.errors import ConfigError as ConfigError
     from parhelion.core.errors import EngineError as EngineError
     from parhelion.core.errors import FormatError as FormatError

@@ -21,8 +21,8 @@ from parhelion.core.pose import quat_rotate
 from parhelion.io import tum
 from parhelion.io.ros import BagReader, cloud_of, decode
 from parhelion.io.ros import messages as ros
+from parhelion.outputs.ros.feed import RosFeed
 from parhelion.scenario import Scenario
-from parhelion.scenario.ros_feed import RosFeed
 
 YARD: dict[str, Any] = {
     "name": "yard",

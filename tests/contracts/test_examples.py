@@ -37,7 +37,7 @@ def test_the_examples_are_those_that_are_checked() -> None:
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     scenario = Scenario.from_mapping({**content(name), "duration_s": 0.1, "outputs": []}, EXAMPLES)
     summary = scenario.run(tmp_path)
-    lidar = scenario.scanners[0].name
+    lidar = scenario.frame_sensors[0].name
     assert summary.scans == 1
     cloud = ph.PointCloud.load(tmp_path / lidar / "000000.pcd")
     labels = {cloud.names["label"][int(number)] for number in np.unique(cloud.label) if number}
@@ -57,7 +57,7 @@ def test_an_example_fits_the_schema_for_editors(name: str) -> None:
 def test_the_husky_of_the_warehouse_stands_on_its_wheels() -> None:
     """The lidar is where post and wheels put it; wheels touch the ground and turn as fast as the robot drives."""
     scenario = Scenario.from_mapping({**content("warehouse"), "duration_s": 0.1}, EXAMPLES)
-    lidar = scenario.scanners[0]
+    lidar = scenario.frame_sensors[0]
     np.testing.assert_allclose(lidar.mount.xyz, [0.08, 0, 0.13228 + 0.241 + 0.30 + 0.0377], atol=1e-9)
     wheel = next(item for item in scenario.world.objects if item.name == "husky/front_left_wheel")
     assert wheel.bounds(0.0)[0][2] == pytest.approx(0.0, abs=1e-4)

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 import parhelion as ph
+from parhelion.outputs.report.collect import RunReport
+from parhelion.outputs.report.counts import ScanCounts
 from parhelion.scenario import Scenario
-from parhelion.scenario.report import RunReport
-from parhelion.scenario.report_counts import ScanCounts
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = "<script>document.title = 'run'</script><img src=x onerror=alert(1)> \"yard\" & co"

@@ -96,8 +96,8 @@ def test_scans_are_those_that_the_lidar_gives_alone(folder: Path) -> None:
     scenario = Scenario.load(folder / "drive.yaml")
     found = [(number, scan) for step in scenario for number, scan in step.scans.get("top", [])]
     assert [number for number, _ in found] == list(range(5))
-    scanner = scenario.scanners[0]
-    alone = scanner.lidar.scan(scenario.world, trajectory=scanner.motion, time=scanner.start(3), seed=7, frame=3)
+    scanner = scenario.frame_sensors[0]
+    alone = scanner.sensor.scan(scenario.world, trajectory=scanner.motion, time=scanner.start(3), seed=7, frame=3)
     assert np.array_equal(alone.xyz, found[3][1].xyz)
     again = [scan for step in scenario for _, scan in step.scans.get("top", [])]
     assert all(np.array_equal(a.xyz, b.xyz) for a, (_, b) in zip(again, found, strict=True))
@@ -277,7 +277,7 @@ def test_a_vehicle_is_hidden_from_its_own_lidar_alone_whatever_that_is_called(fo
         ],
     }  # fmt: skip
     scenario = Scenario.from_mapping(fields, folder)
-    own, other = (scanner.scan(scenario.world, 0, 0) for scanner in scenario.scanners)
+    own, other = (sensor.measure(scenario.world, 0, 0) for sensor in scenario.frame_sensors)
     car = next(number for number, name in other.names["label"].items() if name == "car")
     assert np.count_nonzero(other.label == car) > 100
     assert np.count_nonzero(own.label == car) == 0

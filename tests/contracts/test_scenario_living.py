@@ -217,7 +217,7 @@ def test_a_run_with_boxes_resumes_to_the_same_bytes_with_any_threads(folder: Pat
 
 def test_the_robots_links_do_not_block_its_own_lidar(folder: Path) -> None:
     scenario = built(LIVING, folder)
-    scan = scenario.scanners[0].scan(scenario.world, 0, 5)
+    scan = scenario.frame_sensors[0].measure(scenario.world, 0, 5)
     labels = {scan.names["label"][int(number)] for number in np.unique(scan.label) if number}
     assert {"road", "person", "robot"} <= labels  # its own arm is seen, its lidar's housing is not
     robot = scan.range[scan.label == next(n for n, name in scan.names["label"].items() if name == "robot")]

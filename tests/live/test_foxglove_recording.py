@@ -29,11 +29,11 @@ pytest.importorskip("websockets", reason="the rig speaks WebSocket")
 from foxglove_rigs import cloud, entities, numbers, transforms, wire
 from parhelion.core.errors import FormatError
 from parhelion.core.records import PointCloud
+from parhelion.outputs.foxglove.feed import MOST_PATH_POSES, FoxgloveFeed, _Path
+from parhelion.outputs.foxglove.messages import cloud_message
+from parhelion.outputs.foxglove.output import FoxgloveSink
+from parhelion.outputs.foxglove.scene import glb
 from parhelion.scenario import Scenario
-from parhelion.scenario.foxglove_feed import MOST_PATH_POSES, FoxgloveFeed, _Path
-from parhelion.scenario.foxglove_messages import cloud_message
-from parhelion.scenario.foxglove_output import FoxgloveSink
-from parhelion.scenario.foxglove_scene import glb
 
 FIELDS: dict[str, Any] = {
     "name": "yard",
@@ -173,7 +173,7 @@ def test_samples_are_those_of_the_sensor(run: Path) -> None:
     scenario = scenario_in(run.parent)
     for _ in scenario:
         pass
-    data = scenario.sampler("imu").run(0.0, 0.3, scenario.seed)
+    data = scenario.stream_sensor("imu").stream(scenario.world, scenario.seed).until(0.3)
     found = [json.loads(message.data) for message in messages(run, "/imu/data")]
     rates = np.array([[one["angular_rate"][axis] for axis in "xyz"] for one in found])
     assert rates == pytest.approx(data.angular_rate, abs=1e-9)
@@ -250,7 +250,7 @@ import os, signal, sys
 from pathlib import Path
 sys.path[:0] = [sys.argv[2], sys.argv[2] + "/live"]
 from test_foxglove_recording import scenario_in
-from parhelion.scenario.foxglove_output import FoxgloveSink
+from parhelion.outputs.foxglove.output import FoxgloveSink
 
 scenario = scenario_in(Path(sys.argv[1]), duration_s=9.0)
 sink = FoxgloveSink(scenario, Path(sys.argv[1]))

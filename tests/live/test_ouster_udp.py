@@ -125,9 +125,9 @@ class Receiver:
 
 def steps_of(scenario: Scenario, scans: int) -> Iterator[Any]:
     """Steps of a tenth of a second with one scan each, all of the same points: sending is tested, not measuring."""
-    scanner = scenario.scanners[0]
-    scan = random_scan(scanner.lidar)
-    imu = scenario.sampler("imu")
+    scanner = scenario.frame_sensors[0]
+    scan = random_scan(scanner.sensor)
+    imu = scenario.stream_sensor("imu")
     for number in range(scans):
         start = number * scanner.period_s
         one = dataclasses.replace(scan, start_time=start)

@@ -28,11 +28,13 @@ WORLD_MODULES = [module for module in MODULES if module.is_relative_to(SOURCE / 
 MAY_IMPORT = may_import(ROOMS)
 WORLD_MAY_IMPORT = may_import(WORLD_ROOMS)
 # A cloud reads and writes itself: two methods open the door to the formats, when they are called.
-# Likewise a weather that is applied to a cloud opens the door to the sensor that recorded it.
+# Likewise a weather that is applied to a cloud opens the door to the sensor that recorded it, and a scenario that is
+# run to files the door to what writes them.
 DOORS = {
     ("core/records.py", "load", "io"),
     ("core/records.py", "save", "io"),
     ("weather/weather.py", "apply", "sensors"),
+    ("scenario/scenario.py", "run", "outputs"),
 }
 # A world is loaded by name or from a list of things: two methods open the door to those who build it.
 WORLD_DOORS = {

@@ -65,10 +65,13 @@ def _sail(output: Path, seed: int, seconds: float) -> None:
     from parhelion.cli.summary import Tally
     from parhelion.core.config import parse
     from parhelion.core.files import write_whole
+    from parhelion.core.inertial import joined
+    from parhelion.core.records import Scan
+    from parhelion.outputs.bag import BagSink
+    from parhelion.outputs.files import write_samples
+    from parhelion.outputs.report.collect import RunReport
+    from parhelion.outputs.run import BATCH_S, sha256_of
     from parhelion.pictures import Drive
-    from parhelion.scenario.bag_output import BagSink
-    from parhelion.scenario.output import sha256_of
-    from parhelion.scenario.report import RunReport
     from parhelion.scenario.scenario import Scenario
     from parhelion.scenario.schema import BagOutput, ScenarioFile
 
@@ -78,15 +81,16 @@ def _sail(output: Path, seed: int, seconds: float) -> None:
     scenario = Scenario(parse(ScenarioFile, described, "demo"))
     text = yaml.safe_dump(described, sort_keys=False, default_flow_style=None, width=110)
     write_whole(output / "scenario.yaml", text.encode("utf-8"))
-    scanner = scenario.scanners[0]
+    scanner = scenario.giving(Scan)[0]
+    samples: list[Any] = []
     start_engine()
     tally, drive = Tally(), Drive()
     report = RunReport(scenario, output, resume=False)
     bag = BagSink(BagOutput(kind="bag"), scenario, output)
     first_rows = ""
     before = clock.perf_counter()
-    with screen.progress("sailing", scenario.scan_count) as advance, _left_readable(bag):
-        for step in scenario:
+    with screen.progress("sailing", scenario.frame_count) as advance, _left_readable(bag):
+        for step in scenario.walk(batch_s=BATCH_S):
             report.take(step)
             for number, scan in step.scans.get("lidar", []):
                 tally.add(scan, clock.perf_counter() - before)
@@ -95,12 +99,16 @@ def _sail(output: Path, seed: int, seconds: float) -> None:
                 first_rows = first_rows or first_points(scan)
                 before = clock.perf_counter()
                 advance()
+            samples += [found["imu"]] if (found := step.new_samples()) else []
             bag.take(step)
     recorded = bag.close()
     trajectory, stream, picture = (output / name for name in ("trajectory.tum", "imu.csv", "demo.png"))
-    report.sampled("imu", _write_streams(scenario, trajectory, stream))
+    whole = joined(samples)
+    write_samples(whole, stream)
+    report.sampled("imu", whole)
+    _write_trajectory(scenario, trajectory)
     with screen.progress("drawing", 2) as advance:
-        drive.draw(picture, title=f"{scanner.lidar.config.name} on a vessel in the harbour, rain of 25 mm/h")
+        drive.draw(picture, title=f"{scanner.sensor.config.name} on a vessel in the harbour, rain of 25 mm/h")
         advance()
         written = [*files.written, *recorded, *report.counts(), stream, picture, output / "scenario.yaml"]
         written += [trajectory] if trajectory.exists() else []
@@ -133,18 +141,14 @@ def _left_readable(bag: Any) -> Iterator[None]:
         raise
 
 
-def _write_streams(scenario: Any, trajectory: Path, stream: Path) -> Any:
-    """Write the lidar's poses and the IMU's samples; returns the samples."""
+def _write_trajectory(scenario: Any, file: Path) -> None:
+    """Write the lidar's poses."""
     import numpy as np
 
     from parhelion.io import tum
     from parhelion.io.timed_poses import TimedPoses
-    from parhelion.scenario.output import write_samples
 
-    scanner, sampler = scenario.scanners[0], scenario.samplers[0]
+    scanner = scenario.frame_sensors[0]
     starts = np.array([scanner.start(number) for number in range(scanner.count(scenario.duration_s))])
     if len(starts):
-        tum.write(TimedPoses(starts, *scanner.motion.sample(starts)), trajectory)
-    samples = sampler.run(0.0, scenario.duration_s, scenario.seed)
-    write_samples(stream, samples)
-    return samples
+        tum.write(TimedPoses(starts, *scanner.motion.sample(starts)), file)

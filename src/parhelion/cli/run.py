@@ -42,7 +42,7 @@ def run(
     whole = Scenario.load(scenario)
     start_engine()
     told = 0
-    with screen.progress("running", max(1, whole.scan_count)) as advance:
+    with screen.progress("running", max(1, whole.frame_count)) as advance:
 
         def progress(there: int, _total: int) -> None:
             nonlocal told
@@ -51,7 +51,7 @@ def run(
                 told += 1
 
         summary = whole.run(output, realtime=realtime, progress=progress)
-        if not whole.scan_count:
+        if not whole.frame_count:
             advance()
     tell_drops(summary.dropped)
     if summary.found:

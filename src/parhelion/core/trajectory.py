@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Floats, Pose, quat_multiply, quat_slerp
+from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate, quat_slerp
 
 
 @runtime_checkable
@@ -100,3 +100,15 @@ class Waypoints:
         fraction = (t - self.times[before]) / (self.times[after] - self.times[before])
         xyz = self.xyz[before] + fraction[:, None] * (self.xyz[after] - self.xyz[before])
         return xyz, quat_slerp(self.quat_xyzw[before], self.quat_xyzw[after], fraction)
+
+
+class Mounted:
+    """The motion of a sensor that is fixed to a moving body."""
+
+    def __init__(self, body: Trajectory, mount: Pose) -> None:
+        self.body, self.mount = body, mount
+
+    def sample(self, times: Any) -> tuple[Any, Any]:
+        """Positions and quaternions at times [s]."""
+        xyz, quat = self.body.sample(times)
+        return xyz + quat_rotate(quat, self.mount.xyz), quat_multiply(quat, self.mount.quat_xyzw[None])

@@ -14,9 +14,10 @@ import time as wall
 from typing import Any
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.records import Scan
 from parhelion.live.udp import LOOPBACK, checked_host
-from parhelion.scenario.foxglove_feed import CLOCK, LATCHED, FoxgloveFeed
-from parhelion.scenario.foxglove_messages import Channels, FoxgloveMessage, need_foxglove
+from parhelion.outputs.foxglove.feed import CLOCK, LATCHED, FoxgloveFeed
+from parhelion.outputs.foxglove.messages import Channels, FoxgloveMessage, need_foxglove
 from parhelion.scenario.scenario import Scenario, Step
 
 PORT = 8765
@@ -152,7 +153,7 @@ def _listener(server: FoxgloveServer) -> Any:
 
 def _backlog(scenario: Scenario) -> int:
     """How many messages may wait for a slow client, so that clouds do not fill the memory."""
-    largest = max((len(scanner.lidar.shots(0.0)) for scanner in scenario.scanners), default=1) * _POINT_BYTES
+    largest = max((len(scanner.sensor.shots(0.0)) for scanner in scenario.giving(Scan)), default=1) * _POINT_BYTES
     return min(max(_QUEUE_BYTES // largest, _FEWEST), _MOST)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.inertial import ImuData
+from parhelion.core.records import Scan
 from parhelion.io.packets.ouster import OusterEncoder, Packets, encode_imu, metadata
 from parhelion.io.packets.ouster_metadata import write_metadata
 from parhelion.io.packets.pcap import Datagram
@@ -17,7 +19,7 @@ from parhelion.live.udp import LOOPBACK, TimedSender, checked_host, checked_port
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
-    from parhelion.scenario.sensors import SamplerOnBoard, ScannerOnBoard
+    from parhelion.scenario.sensors import FrameOnBoard, StreamOnBoard
 
 LIDAR_PORT, IMU_PORT = 7502, 7503
 """Where Ouster's sensors send to unless told otherwise."""
@@ -64,9 +66,9 @@ class OusterUdp:
     ) -> None:
         """`epoch_s` is the sensors' clock [s] at the scenario's time 0; unless set, sensors count from power-on."""
         host = checked_host(host, allow_remote)
-        lidars = [scanner for scanner in scenario.scanners if _is_ouster(scanner)]
+        lidars = [scanner for scanner in scenario.giving(Scan) if _is_ouster(scanner)]
         if not lidars:
-            there = ", ".join(scanner.lidar.model for scanner in scenario.scanners) or "none"
+            there = ", ".join(scanner.sensor.model for scanner in scenario.giving(Scan)) or "none"
             raise ConfigError(f"scenario: has no Ouster lidar (ouster/*); its lidars: {there}")
         self.ports: dict[str, tuple[int, int]] = {}
         """By lidar: port of its lidar and of its IMU packets."""
@@ -89,7 +91,7 @@ class OusterUdp:
             imu = _imu_of(scanner, scenario)
             try:
                 self.documents[scanner.name] = metadata(
-                    scanner.lidar, profile, name=scanner.name,
+                    scanner.sensor, profile, name=scanner.name,
                     imu=None if imu is None else scanner.mount.inverse() @ imu.mount,
                     lidar_port=self.ports[scanner.name][0], imu_port=self.ports[scanner.name][1], host=host,
                 )  # fmt: skip
@@ -157,13 +159,13 @@ class OusterUdp:
         return [Datagram(time, row.tobytes(), end, end) for time, row in rows]
 
 
-def _is_ouster(scanner: ScannerOnBoard) -> bool:
-    return scanner.lidar.model.startswith("ouster/") or scanner.lidar.config.name.startswith("Ouster ")
+def _is_ouster(scanner: FrameOnBoard) -> bool:
+    return bool(scanner.sensor.config.maker == "ouster")
 
 
-def _imu_of(scanner: ScannerOnBoard, scenario: Scenario) -> SamplerOnBoard | None:
+def _imu_of(scanner: FrameOnBoard, scenario: Scenario) -> StreamOnBoard | None:
     """The first IMU on the lidar's vehicle."""
     if scanner.body is None:
         return None
-    found = (one for one in scenario.samplers if one.body is scanner.body and one.entry.type == "imu")
-    return next(found, None)
+    found = (one for one in scenario.stream_sensors if one.body is scanner.body)
+    return next((one for one in found if issubclass(one.record_type, ImuData)), None)

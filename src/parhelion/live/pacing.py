@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.records import Scan
 from parhelion.scenario.scenario import Scenario, Step
 
 LONGEST_WAIT_S = 0.05
@@ -274,8 +275,8 @@ class Stream:
 
     def _warm_up(self) -> None:
         """One scan of each lidar, thrown away: the first of a process compiles kernels, which takes seconds."""
-        for scanner in self.scenario.scanners:
-            scanner.scan(self.scenario.world, 0, self.scenario.seed)
+        for scanner in self.scenario.giving(Scan):
+            scanner.measure(self.scenario.world, 0, self.scenario.seed)
 
     def _round(self, senders: Sequence[Sender], progress: Callable[[StreamSummary], None]) -> None:
         told = self.summary

@@ -6,19 +6,11 @@ import time as wall
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from parhelion.io.ros import messages as ros
 from parhelion.io.ros.types import Message
 from parhelion.live.dds import Sent
-from parhelion.scenario.ros_feed import Layout, RosFeed
-from parhelion.scenario.ros_names import is_flat
+from parhelion.outputs.ros.feed import RosFeed
+from parhelion.outputs.ros.rules import Layout, rule_of
 from parhelion.scenario.scenario import Scenario, Step
-
-_SAMPLE_TYPES = {
-    "imu": ros.IMU,
-    "odometry": ros.ODOMETRY,
-    "barometer": ros.FLUID_PRESSURE,
-    "magnetometer": ros.MAGNETIC_FIELD,
-}
 
 
 class Node(Protocol):
@@ -74,12 +66,11 @@ class RosOutlet:
             node.advertise(topic, kind)
 
     def _types(self, layout: Layout) -> dict[str, str]:
-        flat = ros.LASER_SCAN if layout == "driver" else ros.POINT_CLOUD
-        types = {scanner.name: flat if is_flat(scanner) else ros.POINT_CLOUD for scanner in self._scenario.scanners}
-        for sampler in self._scenario.samplers:
-            if sampler.entry.type in _SAMPLE_TYPES:
-                types[sampler.name] = _SAMPLE_TYPES[sampler.entry.type]
-        return types
+        return {
+            sensor.name: rule.type(sensor, layout)
+            for sensor in self._scenario.sensors
+            if (rule := rule_of(sensor)) is not None
+        }
 
     def prepare(self, step: Step) -> list[tuple[float, Message]]:
         """Messages that are complete with a step, and when each is to be sent [s]."""

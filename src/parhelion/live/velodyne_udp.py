@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.records import Scan
 from parhelion.io.packets.velodyne import DATA_PORT
 from parhelion.io.packets.velodyne_models import MODELS
 from parhelion.io.packets.velodyne_position import POSITION_PORT
@@ -43,9 +44,9 @@ class VelodyneUdp:
     ) -> None:
         """`epoch_s` is UTC [s since 1970] at the scenario's time 0; by default now, as a real sensor's clock would."""
         host = checked_host(host, allow_remote)
-        lidars = [scanner for scanner in scenario.scanners if scanner.lidar.model in MODELS]
+        lidars = [scanner for scanner in scenario.giving(Scan) if scanner.sensor.model in MODELS]
         if not lidars:
-            there = ", ".join(scanner.lidar.model for scanner in scenario.scanners) or "none"
+            there = ", ".join(scanner.sensor.model for scanner in scenario.giving(Scan)) or "none"
             raise ConfigError(
                 f"scenario: has no lidar with Velodyne packets ({', '.join(MODELS)}); its lidars: {there}"
             )
@@ -67,7 +68,7 @@ class VelodyneUdp:
         for scanner in lidars:
             try:
                 self._streams[scanner.name] = VelodyneStream(
-                    scanner.lidar.model, returns=scanner.lidar.config.receiver.returns, epoch_s=epoch
+                    scanner.sensor.model, returns=scanner.sensor.config.receiver.returns, epoch_s=epoch
                 )
             except ConfigError as error:
                 raise ConfigError(f"sensors: {scanner.name}: {error}") from None

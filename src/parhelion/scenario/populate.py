@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Pose
-from parhelion.core.trajectory import Fixed, Trajectory, Waypoints
+from parhelion.core.trajectory import Fixed, Mounted, Trajectory, Waypoints
 from parhelion.motion.actors import (
     add_car,
     add_conveyor,
@@ -43,7 +43,6 @@ from parhelion.scenario.living import (
     TrafficEntry,
 )
 from parhelion.scenario.motions import MotionEntry, schedule_of
-from parhelion.sensors.lidar.lidar import Mounted
 from parhelion.world.file import thing_of
 from parhelion.world.schema import PoseEntry
 from parhelion.world.world import World

@@ -17,11 +17,10 @@ from pydantic_core import CoreSchema
 from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
-from parhelion.core.trajectory import Trajectory
+from parhelion.core.trajectory import Mounted, Trajectory
 from parhelion.motion.actors import set_mobility
 from parhelion.motion.actors.body import one_body
 from parhelion.scenario.motions import Positive, Time, check_rows, schedule_of_pairs
-from parhelion.sensors.lidar.lidar import Mounted
 from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.schema import Coordinate, PoseEntry

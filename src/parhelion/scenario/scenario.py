@@ -12,8 +12,9 @@ import numpy as np
 
 from parhelion.core import config
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.pose import Pose
-from parhelion.core.trajectory import Trajectory
+from parhelion.core.inertial import Samples
+from parhelion.core.records import Scan
+from parhelion.core.trajectory import Mounted
 from parhelion.io import format_of
 from parhelion.motion.state import BodyState
 from parhelion.motion.vehicles.commands import Command
@@ -22,13 +23,13 @@ from parhelion.scenario.bodies import Body, body_of
 from parhelion.scenario.populate import Populate
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
-from parhelion.scenario.sensors import OnBoard, SamplerOnBoard, ScannerOnBoard, on_board
+from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, Streams, on_board
 from parhelion.sensors.lidar.lidar import own_name
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
 Wanted = Callable[[str, int], bool]
-"""Whether a scan, by sensor and number, is asked for."""
+"""Whether a frame, by sensor and number, is asked for."""
 
 
 @dataclass
@@ -38,10 +39,19 @@ class Step:
     number: int
     time: float
     """Time at the step's end [s]."""
-    scans: dict[str, list[tuple[int, Any]]]
-    """By lidar: numbers and scans that were finished in this step."""
+    frames: dict[str, list[tuple[int, Any]]]
+    """By sensor that gives frames: numbers and records that were finished in this step."""
     _scenario: Scenario = field(repr=False)
     _start: float = field(repr=False, default=0.0)
+    _streams: Streams | None = field(repr=False, default=None)
+    """Where samples come from that are to be told in this step; None where they wait for a later one."""
+    _samples: dict[str, Samples] | None = field(repr=False, default=None)
+
+    @property
+    def scans(self) -> dict[str, list[tuple[int, Scan]]]:
+        """By lidar: numbers and scans that were finished in this step."""
+        lidars = {sensor.name for sensor in self._scenario.giving(Scan)}
+        return {name: found for name, found in self.frames.items() if name in lidars}
 
     def command(self, vehicle: str, command: Command) -> None:
         """Tell a vehicle what to do in the next step; it goes on until told otherwise."""
@@ -52,8 +62,26 @@ class Step:
         return self._scenario.body(vehicle).state(np.array([self.time]))
 
     def samples(self, sensor: str) -> Any:
-        """What an IMU or other small sensor gave during this step."""
-        return self._scenario.sampler(sensor).run(self._start, self.time - self._start, self._scenario.seed)
+        """What an IMU or other small sensor gave during this step; perhaps no sample."""
+        self._scenario.stream_sensor(sensor)
+        found = self.new_samples()[sensor]
+        # Samples of earlier steps, which nobody asked for, come with these.
+        return found.select(found.time >= self._since(sensor))
+
+    def _since(self, sensor: str) -> float:
+        """Time of the first sample that belongs to this step [s], a hair less."""
+        # Samples lie at the start of their period, or, where they tell what happened in it, at its end.
+        rate = self._scenario.stream_sensor(sensor).sensor.rate_hz
+        return self._start - 1e-6 / rate
+
+    def new_samples(self) -> dict[str, Samples]:
+        """By stream sensor: all samples that became known since they were last asked for.
+
+        Measured once: whoever asks in this step is given the same records.
+        """
+        if self._samples is None:
+            self._samples = {} if self._streams is None else self._streams.until(self.time)
+        return self._samples
 
 
 class Scenario:
@@ -139,13 +167,15 @@ class Scenario:
         what: Any = self.folder / shape.mesh if shape.mesh is not None else shape.shape
         self.world.add_actor(
             what, material=shape.material, label=shape.label, name=entry.name, hidden_from=carried,
-            trajectory=_OnBody(body.motion, shape.pose.pose()),
+            trajectory=Mounted(body.motion, shape.pose.pose()),
         )  # fmt: skip
 
     def _show_robot(self, name: str) -> None:
         """Put a URDF's links into the world; by default a lidar does not see the link that it sits in."""
         body = self.bodies[name]
-        own = [OwnLidar(own_name(one.name), one.mount, one.entry.link) for one in self.scanners if one.body is body]
+        own = [
+            OwnLidar(own_name(one.name), one.mount, one.entry.link) for one in self.frame_sensors if one.body is body
+        ]
         self.robots[name].show(self.world, body.motion, name, own)
 
     # ---- asking ------------------------------------------------------------------------------------------------
@@ -166,31 +196,35 @@ class Scenario:
         return self.bodies[name]
 
     @property
-    def scanners(self) -> list[ScannerOnBoard]:
-        """Its lidars."""
-        return [sensor for sensor in self.sensors if isinstance(sensor, ScannerOnBoard)]
+    def frame_sensors(self) -> list[FrameOnBoard]:
+        """Its sensors that give frames."""
+        return [sensor for sensor in self.sensors if isinstance(sensor, FrameOnBoard)]
 
     @property
-    def samplers(self) -> list[SamplerOnBoard]:
+    def stream_sensors(self) -> list[StreamOnBoard]:
         """Its sensors that give streams of samples."""
-        return [sensor for sensor in self.sensors if isinstance(sensor, SamplerOnBoard)]
+        return [sensor for sensor in self.sensors if isinstance(sensor, StreamOnBoard)]
 
-    def own_instances(self, scanner: ScannerOnBoard) -> list[int]:
-        """Numbers of the robot that carries a lidar: it may see itself, but is no thing to be found."""
-        owned = (robot.instance for name, robot in self.robots.items() if self.bodies[name] is scanner.body)
+    def giving(self, record: type) -> list[FrameOnBoard]:
+        """Its sensors that give frames of a type of record, such as `Scan`."""
+        return [sensor for sensor in self.frame_sensors if issubclass(sensor.record_type, record)]
+
+    def own_instances(self, sensor: FrameOnBoard) -> list[int]:
+        """Numbers of the robot that carries a sensor: it may see itself, but is no thing to be found."""
+        owned = (robot.instance for name, robot in self.robots.items() if self.bodies[name] is sensor.body)
         return [instance for instance in owned if instance is not None]
 
-    def sampler(self, name: str) -> SamplerOnBoard:
+    def stream_sensor(self, name: str) -> StreamOnBoard:
         """A sensor that gives a stream of samples."""
-        for sensor in self.samplers:
+        for sensor in self.stream_sensors:
             if sensor.name == name:
                 return sensor
         raise ConfigError(f"scenario: has no IMU or other small sensor {name!r}")
 
     @property
-    def scan_count(self) -> int:
-        """Number of scans of all lidars."""
-        return sum(scanner.count(self.duration_s) for scanner in self.scanners)
+    def frame_count(self) -> int:
+        """Number of frames of all sensors that give frames."""
+        return sum(sensor.count(self.duration_s) for sensor in self.frame_sensors)
 
     # ---- running -----------------------------------------------------------------------------------------------
 
@@ -202,55 +236,48 @@ class Scenario:
     def __iter__(self) -> Iterator[Step]:
         return self.walk()
 
-    def walk(self, wanted: Wanted = lambda sensor, number: True) -> Iterator[Step]:
-        """Go through the steps of the clock from the beginning; of the scans, only those wanted are made."""
+    def walk(self, wanted: Wanted = lambda sensor, number: True, *, batch_s: float = 0.0) -> Iterator[Step]:
+        """Go through the steps of the clock from the beginning; of the frames, only those wanted are made.
+
+        With `batch_s` [s], samples are told together once in so long a time, which costs much less than every step.
+        """
         if self._begun:
             for body in self.bodies.values():
                 body.restart()
         self._begun = True
         self._commands.clear()
-        done = {scanner.name: 0 for scanner in self.scanners}
+        done = {sensor.name: 0 for sensor in self.frame_sensors}
+        streams, told = Streams(self.stream_sensors, self.world, self.seed), 0.0
         step_s = self.settings.step_s
         for number in range(self.steps):
             time = (number + 1) * step_s
             for name, body in self.bodies.items():
                 body.advance(self._commands.pop(name, None), step_s)
             finished: dict[str, list[tuple[int, Any]]] = {}
-            for scanner in self.scanners:
-                last = number == self.steps - 1
-                while self._is_over(scanner, done[scanner.name], time, last):
-                    count = done[scanner.name]
-                    if wanted(scanner.name, count):
-                        finished.setdefault(scanner.name, []).append(
-                            (count, scanner.scan(self.world, count, self.seed))
+            last = number == self.steps - 1
+            for sensor in self.frame_sensors:
+                while self._is_over(sensor, done[sensor.name], time, last):
+                    count = done[sensor.name]
+                    if wanted(sensor.name, count):
+                        finished.setdefault(sensor.name, []).append(
+                            (count, sensor.measure(self.world, count, self.seed))
                         )
-                    done[scanner.name] += 1
-            yield Step(number, time, finished, self, time - step_s)
+                    done[sensor.name] += 1
+            due = last or time - told >= batch_s - 1e-9
+            told = time if due else told
+            yield Step(number, time, finished, self, time - step_s, streams if due else None)
 
-    def _is_over(self, scanner: ScannerOnBoard, number: int, time: float, last: bool) -> bool:
-        """Whether a scan's last shot is not after a time."""
-        if number >= scanner.count(self.duration_s):
+    def _is_over(self, sensor: FrameOnBoard, number: int, time: float, last: bool) -> bool:
+        """Whether a frame's end is not after a time."""
+        if number >= sensor.count(self.duration_s):
             return False
-        return last or scanner.start(number) + scanner.length_s <= time + 1e-12
+        return last or sensor.start(number) + sensor.length_s <= time + 1e-12
 
     def run(self, folder: str | PathLike[str], **options: Any) -> Any:
-        """Run it all and write what it gives; see `parhelion.scenario.output.run`."""
-        from parhelion.scenario.output import run
+        """Run it all and write what it gives; see `parhelion.outputs.run.run`."""
+        from parhelion.outputs.run import run
 
         return run(self, Path(folder), **options)
-
-
-class _OnBody:
-    """The motion of something that is fixed to a body."""
-
-    def __init__(self, body: Trajectory, pose: Pose) -> None:
-        from parhelion.sensors.lidar.lidar import Mounted
-
-        self._motion = Mounted(body, pose)
-
-    def sample(self, times: Any) -> Any:
-        """Positions and quaternions at times [s]."""
-        return self._motion.sample(times)
 
 
 def _water(settings: ScenarioFile, seed: int) -> Water | None:

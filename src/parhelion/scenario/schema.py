@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from parhelion.core.config import Config
+from parhelion.core.errors import nearest_name
 from parhelion.scenario.living import (
     MachineEntry,
     MovingThing,
@@ -18,6 +19,7 @@ from parhelion.scenario.living import (
 )
 from parhelion.scenario.motions import MotionEntry, Name, Positive, Seed
 from parhelion.scenario.robots import UrdfEntry
+from parhelion.sensors.kinds import kinds
 from parhelion.world.schema import PoseEntry, Shape, Xyz
 
 
@@ -122,11 +124,25 @@ class OceanEntry(Config):
 WaterEntry = Annotated[CalmEntry | GerstnerEntry | OceanEntry, Field(discriminator="kind")]
 
 
+def _known_kind(name: str) -> str:
+    found = kinds()
+    if name not in found:
+        nearest = nearest_name(name, found)
+        hint = f" (did you mean {nearest!r}?)" if nearest else ""
+        raise ValueError(f"must be one of {', '.join(found)}{hint}")
+    return name
+
+
+def _kinds_in_schema(schema: dict[str, Any]) -> None:
+    schema["enum"] = list(kinds())
+
+
 class SensorEntry(Config):
     """A sensor on a vehicle, or standing in the world."""
 
     name: Name
-    type: Literal["lidar", "imu", "odometry", "barometer", "magnetometer"]
+    type: Annotated[str, AfterValidator(_known_kind), Field(json_schema_extra=_kinds_in_schema)]
+    """A kind of sensor: lidar, imu, ...; `parhelion sensors` lists them all."""
     model: str
     """A preset's name, or a YAML file relative to the scenario's folder."""
     vehicle: Name | None = None
@@ -139,7 +155,7 @@ class SensorEntry(Config):
     phase_s: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     """When its first measurement begins."""
     format: str | None = None
-    """Format of a lidar's clouds."""
+    """Format of a lidar's clouds, where the scenario's own is not wanted."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Further choices, such as a lidar's returns or sub_rays."""
 

@@ -8,79 +8,82 @@ from typing import Any
 import numpy as np
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.inertial import Samples
 from parhelion.core.pose import Pose
-from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.core.trajectory import Fixed, Mounted, Trajectory
 from parhelion.io import format_of
 from parhelion.scenario.bodies import Body
 from parhelion.scenario.robots import RobotOnBoard
 from parhelion.scenario.schema import SensorEntry
-from parhelion.sensors.barometer import Barometer
-from parhelion.sensors.imu.imu import Imu
-from parhelion.sensors.lidar.lidar import Lidar, Mounted
-from parhelion.sensors.magnetometer import Magnetometer
-from parhelion.sensors.odometry import Odometry
+from parhelion.sensors.kinds import SensorKind, kind_called
+from parhelion.sensors.stream import SampleStream
 from parhelion.world.world import World
 
-SAMPLED: dict[str, Any] = {"imu": Imu, "odometry": Odometry, "barometer": Barometer, "magnetometer": Magnetometer}
-"""Sensors that give a stream of samples, by type."""
 
+class _OnBoard:
+    """What sensors of a scenario have in common."""
 
-class ScannerOnBoard:
-    """A lidar: one cloud a turn or frame."""
-
-    def __init__(self, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
-        self.entry, self.name, self.body = entry, entry.name, body
+    def __init__(self, kind: SensorKind, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
+        self.kind, self.entry, self.name, self.body, self.mount = kind, entry, entry.name, body, mount
+        self.record_type = kind.record_type
+        """The type of what it measures, by which readers know what to do with it."""
         options = dict(entry.options)
         if entry.rate_hz is not None:
             options["rate_hz"] = entry.rate_hz
-        self.lidar: Lidar = _made(entry, Lidar, _model(entry, folder), {"name": entry.name, **options})
-        if entry.format is not None:
-            format_of(Path("cloud"), entry.format)  # an unknown one is told now, not at the first scan
-        self.mount = mount
-        self.period_s = 1.0 / self.lidar.rate_hz
-        self.length_s = float(self.lidar.shots(0.0).time.max(initial=0.0))
-        """Time [s] from a scan's start to its last shot."""
+        self.sensor: Any = _made(kind, entry, _model(entry, folder), {"name": entry.name, **options})
 
     @property
     def motion(self) -> Trajectory:
         """The sensor's own motion in the world."""
         return Fixed(self.mount) if self.body is None else Mounted(self.body.motion, self.mount)
 
+
+class FrameOnBoard(_OnBoard):
+    """A sensor that gives frames, such as a lidar: one record a turn. Its `sensor` is a `FrameSensor`."""
+
+    def __init__(self, kind: SensorKind, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
+        super().__init__(kind, entry, folder, body, mount)
+        if entry.format is not None:
+            format_of(Path("cloud"), entry.format)  # an unknown one is told now, not at the first frame
+        self.period_s = 1.0 / float(self.sensor.rate_hz)
+        self.length_s = float(self.sensor.frame_duration_s)
+        """Time [s] from a frame's start to the last thing that it measures."""
+
     def start(self, number: int) -> float:
-        """When scan `number` begins [s]."""
+        """When frame `number` begins [s]."""
         return self.entry.phase_s + number * self.period_s
 
     def count(self, duration_s: float) -> int:
-        """How many whole scans a run has."""
+        """How many whole frames a run has."""
         room = duration_s - self.entry.phase_s - self.length_s
         return max(0, int(np.floor(room / self.period_s + 1e-9)) + 1) if room >= -1e-9 else 0
 
-    def scan(self, world: World, number: int, seed: int) -> Any:
-        """Scan `number`."""
-        return self.lidar.scan(world, trajectory=self.motion, time=self.start(number), seed=seed, frame=number)
+    def measure(self, world: World, number: int, seed: int) -> Any:
+        """Frame `number`."""
+        return self.sensor.measure(world, self.motion, self.start(number), seed, number)
 
 
-class SamplerOnBoard:
-    """A sensor that gives a stream of samples."""
+class StreamOnBoard(_OnBoard):
+    """A sensor that gives a stream of samples, such as an IMU. Its `sensor` is a `StreamSensor`."""
 
-    def __init__(self, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
-        if body is None and entry.type != "barometer":
+    def __init__(self, kind: SensorKind, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
+        super().__init__(kind, entry, folder, body, mount)
+        if body is None and not getattr(self.sensor, "may_stand", True):
             raise ConfigError(f"sensors: {entry.name}: say which vehicle it is on")
-        self.entry, self.name, self.body = entry, entry.name, body
-        options = dict(entry.options)
-        if entry.rate_hz is not None:
-            options["rate_hz"] = entry.rate_hz
-        self.sensor: Any = _made(entry, SAMPLED[entry.type], _model(entry, folder), {"name": entry.name, **options})
-        self.mount = mount
 
-    def run(self, start: float, duration: float, seed: int) -> Any:
-        """All samples from a time [s] on."""
-        if self.body is None:
-            return self.sensor.run(Fixed(self.mount), start, duration, seed, Pose())
-        return self.sensor.run(self.body.motion, start, duration, seed, self.mount)
+    def stream(self, world: World, seed: int) -> SampleStream:
+        """Its samples from the phase on, as they become known."""
+        motion, mount = (Fixed(self.mount), Pose()) if self.body is None else (self.body.motion, self.mount)
+        found: SampleStream = self.sensor.stream(world, motion, seed, mount, self.entry.phase_s)
+        return found
+
+    def example(self, world: World, seed: int) -> Samples:
+        """One sample of a sensor at rest: what its records look like, before anything has moved."""
+        found: Samples = self.sensor.samples(world, Fixed(Pose()), 0.0, 1.0 / self.sensor.rate_hz, seed)
+        return found
 
 
-OnBoard = ScannerOnBoard | SamplerOnBoard
+OnBoard = FrameOnBoard | StreamOnBoard
 
 
 def on_board(entry: SensorEntry, folder: Path, bodies: dict[str, Body], robots: dict[str, RobotOnBoard]) -> OnBoard:
@@ -89,9 +92,21 @@ def on_board(entry: SensorEntry, folder: Path, bodies: dict[str, Body], robots: 
     mount = entry.mount.pose()
     if entry.link is not None and entry.vehicle is not None:
         mount = robots[entry.vehicle].mount(entry.link) @ mount
-    if entry.type == "lidar":
-        return ScannerOnBoard(entry, folder, body, mount)
-    return SamplerOnBoard(entry, folder, body, mount)
+    kind = kind_called(entry.type)
+    if kind.gives == "frames":
+        return FrameOnBoard(kind, entry, folder, body, mount)
+    return StreamOnBoard(kind, entry, folder, body, mount)
+
+
+class Streams:
+    """The samples of all stream sensors of a run, each measured once."""
+
+    def __init__(self, sensors: list[StreamOnBoard], world: World, seed: int) -> None:
+        self._open = {sensor.name: sensor.stream(world, seed) for sensor in sensors}
+
+    def until(self, time: float) -> dict[str, Samples]:
+        """By sensor: the samples since the last call and before a time [s]."""
+        return {name: stream.until(time) for name, stream in self._open.items()}
 
 
 def _model(entry: SensorEntry, folder: Path) -> str:
@@ -101,9 +116,9 @@ def _model(entry: SensorEntry, folder: Path) -> str:
     return entry.model
 
 
-def _made(entry: SensorEntry, kind: Any, model: str, options: dict[str, Any]) -> Any:
+def _made(kind: SensorKind, entry: SensorEntry, model: str, options: dict[str, Any]) -> Any:
     try:
-        return kind(model, **options)
+        return kind.sensor(model, **options)
     except TypeError as error:
         raise ConfigError(f"sensors: {entry.name}: options do not fit a {entry.type} ({error})") from None
     except ConfigError as error:

@@ -28,6 +28,7 @@ from parhelion.sensors.imu.errors import (
 from parhelion.sensors.lidar.config import Source
 from parhelion.sensors.presets import FOLDER as PRESETS
 from parhelion.sensors.presets import load_sheet, sheet_names
+from parhelion.sensors.stream import WithoutWorld
 from parhelion.world.world import World
 
 FOLDER = PRESETS / "barometer"
@@ -151,13 +152,15 @@ def barometer_names() -> list[str]:
     return sheet_names(FOLDER)
 
 
-class Barometer:
+class Barometer(WithoutWorld):
     """A barometer by preset name, YAML file or configuration.
 
     `altitude_m` is the altitude of the world's z = 0 above mean sea level; `sea_level_pa` and `sea_level_k` are the
     day's air. The reported altitude is by the standard atmosphere, as an altimeter's: on another day it is off.
     `noise=False` gives the true pressure at the sample's time.
     """
+
+    may_stand = True
 
     def __init__(
         self,

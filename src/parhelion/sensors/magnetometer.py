@@ -32,6 +32,7 @@ from parhelion.sensors.imu.errors import (
 from parhelion.sensors.lidar.config import Source
 from parhelion.sensors.presets import FOLDER as PRESETS
 from parhelion.sensors.presets import load_sheet, sheet_names
+from parhelion.sensors.stream import WithoutWorld
 from parhelion.world.world import World
 
 FOLDER = PRESETS / "magnetometer"
@@ -172,7 +173,7 @@ class Iron:
             object.__setattr__(self, name, array)
 
 
-class Magnetometer:
+class Magnetometer(WithoutWorld):
     """A magnetometer by preset name, YAML file or configuration, in a field that is the same all over the world.
 
     The field is `field_ut` [µT] (east, north, up: x, y, z of the world), or that of `latitude_deg`, `longitude_deg`,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -27,7 +27,11 @@ from parhelion.sensors.imu.errors import (
 from parhelion.sensors.lidar.config import Source
 from parhelion.sensors.presets import FOLDER as PRESETS
 from parhelion.sensors.presets import load_sheet, sheet_names
+from parhelion.sensors.stream import WithoutWorld
 from parhelion.world.world import World
+
+if TYPE_CHECKING:
+    from parhelion.sensors.wheel_stream import WheelStream
 
 FOLDER = PRESETS / "odometry"
 
@@ -136,7 +140,7 @@ class WheelErrors:
     """Part of a turn by which each encoder stands off its mark at the start of a run, 0 to 1, shape (w,)."""
 
 
-class Odometry:
+class Odometry(WithoutWorld):
     """Wheel odometry by preset name, YAML file or configuration.
 
     The seed stands for one vehicle on one drive. `noise=False` rolls perfect wheels of the nominal size and reads them
@@ -173,6 +177,14 @@ class Odometry:
     def measure(self, world: World, motion: Trajectory, time: float, seed: int) -> OdometryData:
         """The contract of every sensor: the one period that begins at `time` [s]."""
         return self._samples(motion, sample_number(time, self.rate_hz), 1, seed, None)
+
+    def stream(
+        self, world: World, motion: Trajectory, seed: int, mount: Pose | None = None, start: float = 0.0
+    ) -> WheelStream:
+        """Periods as they end; ticks and pose go on from those before."""
+        from parhelion.sensors.wheel_stream import WheelStream
+
+        return WheelStream(self, motion, seed, mount, start)
 
     def errors(self, seed: int) -> WheelErrors:
         """The errors of the vehicle that a seed stands for: what a calibration should find."""

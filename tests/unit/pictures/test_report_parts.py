@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import parhelion as ph
+from parhelion.outputs.report.counts import CountsFile, ScanCounts, counts_of
+from parhelion.outputs.report.tables import files_table, seconds, size_of
 from parhelion.pictures import run_page as html
 from parhelion.pictures.run_images import field_limits, field_uri, points_uri, rgb_uri
 from parhelion.pictures.run_map import Way, way_map
 from parhelion.pictures.run_plots import Curve, line_plot, number, ticks
-from parhelion.scenario.report_counts import CountsFile, ScanCounts, counts_of
-from parhelion.scenario.report_tables import files_table, seconds, size_of
 
 
 def picture(address: str) -> Any:

@@ -12,14 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.inertial import Samples
 from parhelion.core.pose import Pose
-from parhelion.core.records import PointCloud
-from parhelion.core.trajectory import Fixed, Trajectory, pose_at
+from parhelion.core.records import PointCloud, Scan
+from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.live.viewer.beams import Beams, beams_of
 from parhelion.live.viewer.colours import IN_THE_AIR
+from parhelion.live.viewer.layers import VIEWER
 from parhelion.scenario.scenario import Scenario
-from parhelion.scenario.sensors import ScannerOnBoard
-from parhelion.sensors.lidar.lidar import Lidar, Mounted
+from parhelion.scenario.sensors import FrameOnBoard
+from parhelion.sensors.lidar.lidar import Lidar
 from parhelion.weather import DustCloud, Weather
 from parhelion.world.world import World
 
@@ -30,6 +32,8 @@ CLOCK_S = 60.0
 """Length of the time slider where the world has no path that ends."""
 MOST_POINTS = 2_000_000
 """A recording with more points is thinned out."""
+READING_S = 0.1
+"""How often the other sensors are read [s]."""
 _FAR_M = 1000.0
 _LIDARS_KEPT = 3
 
@@ -181,27 +185,28 @@ class ScenarioStage:
     """A scenario: its lidars as `parhelion run` has them, as long as neither model, mount nor weather is changed."""
 
     def __init__(self, scenario: Scenario, title: str = "", *, time: float = 0.0) -> None:
-        if not scenario.scanners:
+        if not scenario.giving(Scan):
             raise ConfigError(f"{scenario.source}: has no lidar, so there is no cloud to show")
         self._scenario = scenario
         self.world: World | None = scenario.world
         self.title = scenario.settings.name or title or "scenario"
         self.duration_s = scenario.duration_s
-        self._scanners = {scanner.name: scanner for scanner in scenario.scanners}
+        self._scanners = {scanner.name: scanner for scanner in scenario.giving(Scan)}
         self._lidars = {name: Lidars() for name in self._scanners}
         self.places = {}
         for name, scanner in self._scanners.items():
-            self._lidars[name].put(name, scanner.lidar)
+            self._lidars[name].put(name, scanner.sensor)
             self.places[name] = _request(
-                name, scanner.lidar.model, scanner.mount, min(float(time), scenario.duration_s)
+                name, scanner.sensor.model, scanner.mount, min(float(time), scenario.duration_s)
             )
         self._base = scenario.world.weather
-        self._walk: Iterator[Any] = scenario.walk(lambda sensor, number: False)
+        self._walk: Iterator[Any] = scenario.walk(lambda sensor, number: False, batch_s=READING_S)
         self._walked_s = 0.0
+        self._samples: dict[str, list[Samples]] = {sensor.name: [] for sensor in scenario.stream_sensors}
         first = next(iter(self._scanners.values()))
         self._dust_at = _ahead(pose_at(first.motion, 0.0))
 
-    def _lidar(self, request: Request) -> tuple[ScannerOnBoard, Lidar]:
+    def _lidar(self, request: Request) -> tuple[FrameOnBoard, Lidar]:
         return self._scanners[request.place], self._lidars[request.place].get(request.model, request.place)
 
     def period_s(self, request: Request) -> float:
@@ -231,7 +236,7 @@ class ScenarioStage:
             mount = scanner.mount  # not by way of angles, which would round it
         motion: Trajectory = Fixed(mount) if scanner.body is None else Mounted(scanner.body.motion, mount)
         scan = lidar.scan(world, trajectory=motion, time=start, seed=self._scenario.seed, frame=self._number(request))
-        return _measured(scan, begun)
+        return replace(_measured(scan, begun), notes=tuple(self._readings(start + _length_s(lidar))))
 
     def _drive_until(self, time: float) -> None:
         """Step the vehicles on; what they did is kept, so going back in time costs nothing."""
@@ -240,6 +245,20 @@ class ScenarioStage:
             if step is None:
                 return
             self._walked_s = step.time
+            for name, samples in step.new_samples().items():
+                if len(samples):
+                    self._samples[name].append(samples)
+
+    def _readings(self, time: float) -> list[str]:
+        """What the other sensors said last before a time [s]."""
+        lines: list[str] = []
+        for sensor in self._scenario.stream_sensors:
+            layer = VIEWER.get(sensor.record_type)
+            before = [part for part in self._samples[sensor.name] if part.time[0] <= time]
+            if layer is not None and before:
+                latest = before[-1]
+                lines += layer.lines(sensor.name, latest.select(latest.time <= time))
+        return lines
 
 
 class CloudStage:

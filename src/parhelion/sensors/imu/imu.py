@@ -27,6 +27,7 @@ from parhelion.sensors.imu.errors import (
     white,
 )
 from parhelion.sensors.presets import load_sheet, sheet_names
+from parhelion.sensors.stream import WithoutWorld
 from parhelion.world.world import World
 
 STANDARD_GRAVITY = 9.80665
@@ -63,7 +64,7 @@ class UnitErrors:
     """Rate [rad/s] for each m/s² of specific force, shape (3, 3): row the gyroscope, column the force."""
 
 
-class Imu:
+class Imu(WithoutWorld):
     """An inertial measurement unit by preset name, YAML file or configuration.
 
         imu = Imu("analog-devices/adis16470", rate_hz=200)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -289,10 +289,15 @@ class Source(Config):
     sheet of your own unit."""
 
 
+MAKERS = ("velodyne", "ouster", "hesai", "robosense", "livox", "sick", "hokuyo", "slamtec")
+
+
 class LidarConfig(Config):
     """One lidar model."""
 
     name: str
+    maker: str = ""
+    """Whose driver and packets it has: velodyne, ouster, hesai, robosense, livox; empty for others."""
     wavelength_nm: Annotated[float, Field(ge=350, le=2500)]
     pattern: Pattern
     beam: Beam
@@ -303,3 +308,12 @@ class LidarConfig(Config):
     sources: list[Source] = Field(min_length=1)
     assumed: dict[str, str] = Field(default_factory=dict)
     """Fields that no source gives, and why this value was taken."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _maker_by_name(cls, data: Any) -> Any:
+        """A sheet that names no maker has the one that its name begins with."""
+        if isinstance(data, dict) and not data.get("maker") and isinstance(data.get("name"), str):
+            first = data["name"].split(" ")[0].lower()
+            return {**data, "maker": first if first in MAKERS else ""}
+        return data

@@ -10,16 +10,16 @@ from typing import Any, Literal
 import numpy as np
 
 from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Pose, quat_multiply, quat_rotate
+from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, frame_of
 from parhelion.core.records import Scan, Waveform
-from parhelion.core.trajectory import Fixed, Trajectory, pose_at
+from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.sensors.lidar.beam import footprint
 from parhelion.sensors.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.lidar.device import LidarOnDevice
 from parhelion.sensors.lidar.link_budget import SystemConstant, max_range, system_constant
 from parhelion.sensors.lidar.patterns import ShotTable, repeats, shot_table
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.lidar.presets import canonical_name, load_preset
 from parhelion.sensors.lidar.target import Target, target_for
 from parhelion.world.world import World
 
@@ -59,7 +59,8 @@ class Lidar:
             config, self.model = model, model.name
         else:
             config, file = load_preset(model)
-            folder, self.model = file.parent, str(model)
+            # One name for one model, however it is spelt: random streams and packets go by it.
+            folder, self.model = file.parent, canonical_name(model)
         self.config = _chosen(config, returns=returns, max_returns=max_returns, sub_rays=sub_rays)
         if sampling not in ("adaptive", "fixed"):
             raise ConfigError(f"sampling: must be 'adaptive' or 'fixed', got {sampling!r}")
@@ -129,9 +130,14 @@ class Lidar:
             raise ConfigError(f"frames: {len(frames)} numbers for {len(motions)} scans")
         return self._measure(world, motions, [_finite_time(t) for t in times], seed, frames)
 
-    def measure(self, world: World, motion: Trajectory, time: float, seed: int) -> Scan:
-        """The contract of every sensor: one measurement of a world from a motion."""
-        return self.scan(world, trajectory=motion, time=time, seed=seed)
+    def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> Scan:
+        """The contract of every frame sensor: one measurement of a world from a motion."""
+        return self.scan(world, trajectory=motion, time=time, seed=seed, frame=frame)
+
+    @property
+    def frame_duration_s(self) -> float:
+        """Time [s] from a scan's start to its last shot."""
+        return float(self.shots(0.0).time.max(initial=0.0))
 
     def waveform(
         self,
@@ -214,17 +220,6 @@ class Lidar:
 def own_name(name: str) -> str:
     """What to hide an object from that only the sensor of this name shall not see, be it called 'lidar' itself."""
     return f"sensor:{name}"
-
-
-class Mounted:
-    """The motion of a sensor that is fixed to a moving body."""
-
-    def __init__(self, body: Trajectory, mount: Pose) -> None:
-        self.body, self.mount = body, mount
-
-    def sample(self, times: Any) -> tuple[Any, Any]:
-        xyz, quat = self.body.sample(times)
-        return xyz + quat_rotate(quat, self.mount.xyz), quat_multiply(quat, self.mount.quat_xyzw[None])
 
 
 def _motion(world: World, pose: Pose | None, trajectory: Trajectory | None, mount: Pose | None) -> Trajectory:

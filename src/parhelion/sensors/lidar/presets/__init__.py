@@ -19,6 +19,12 @@ def preset_names() -> list[str]:
     return sorted(f"{file.parent.name}/{file.stem}" for file in FOLDER.glob("*/*.yaml"))
 
 
+def canonical_name(name_or_path: str | PathLike[str]) -> str:
+    """The name of a preset as the list has it, whatever case it is given in; paths as they are."""
+    text = str(name_or_path)
+    return text.lower() if text.lower() in preset_names() else text
+
+
 def load_preset(name_or_path: str | PathLike[str]) -> tuple[LidarConfig, Path]:
     """A checked data sheet and the file it came from, by preset name (any case) or by path of a YAML file.
 

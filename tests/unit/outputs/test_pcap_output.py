@@ -13,7 +13,7 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.io import read_cloud
 from parhelion.io.packets.pcap import read_pcap
 from parhelion.io.packets.velodyne_decode import is_data_packet
-from parhelion.scenario.pcap_output import PcapSink
+from parhelion.outputs.pcap import PcapSink
 
 RUN = {
     "duration_s": 0.21,

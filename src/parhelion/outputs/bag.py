@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from parhelion.io.ros.bag import BagWriter
 from parhelion.io.ros.messages import Message
-from parhelion.scenario.ros_feed import RosFeed
+from parhelion.outputs.ros.feed import RosFeed
+from parhelion.outputs.writer import Writer
 from parhelion.scenario.schema import BagOutput
-from parhelion.scenario.writer import Writer
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NAME = "bag"
 """Folder of the bag in that of the run."""
 BATCH_S = 1.0
-"""Time of the run [s] whose messages are made together."""
+"""Time of the run [s] whose messages are made together, as its samples are measured together."""
 
 
 class BagSink:

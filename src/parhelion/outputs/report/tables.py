@@ -15,7 +15,7 @@ from parhelion.pictures.run_map import Way
 from parhelion.weather.config import Schedule
 
 if TYPE_CHECKING:
-    from parhelion.scenario.report import RunReport
+    from parhelion.outputs.report.collect import RunReport
     from parhelion.scenario.scenario import Scenario
 
 _TIMES = 400
@@ -59,7 +59,7 @@ def size_of(size: int) -> str:
 
 def sensors_table(report: RunReport) -> str:
     """Model, rate, place, and what came of each sensor."""
-    from parhelion.scenario.sensors import ScannerOnBoard
+    from parhelion.scenario.sensors import FrameOnBoard
 
     rows = []
     for sensor in report.scenario.sensors:
@@ -69,12 +69,12 @@ def sensors_table(report: RunReport) -> str:
         if np.any(turned):
             place += " turned " + ", ".join(f"{value:g}°" for value in turned)
         carrier = (entry.vehicle or "in the world") + (f", {entry.link}" if entry.link else "")
-        if isinstance(sensor, ScannerOnBoard):
+        if isinstance(sensor, FrameOnBoard):
             counts = [row for key, row in report.tally.rows.items() if key[0] == sensor.name]
             points, shots = sum(row.points for row in counts), sum(row.shots for row in counts)
             lost = percent(sum(row.lost for row in counts) / shots) if shots else ""
             given: tuple[Any, ...] = (f"{count(len(counts))} scans", count(points), lost, _ranges(counts))
-            rate = sensor.lidar.rate_hz
+            rate = float(sensor.sensor.rate_hz)
         else:
             given = (f"{count(report.sample_counts.get(sensor.name, 0))} samples", "", "", "")
             rate = float(sensor.sensor.rate_hz)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from parhelion.core.inertial import OdometryData
-from parhelion.core.pose import quat_multiply, quat_rotate
-from parhelion.scenario.sensors import SamplerOnBoard
+from parhelion.core.pose import Pose, quat_multiply, quat_rotate
+from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.sensors.odometry import Odometry, WheelErrors
 
 _FINE_TICKS = 10**9
@@ -35,32 +35,30 @@ class _Continued(Odometry):
 class WheelStream:
     """Samples of wheel odometry as they become known."""
 
-    def __init__(self, sampler: SamplerOnBoard, seed: int) -> None:
-        self._sampler, self._seed = sampler, seed
-        self._sensor = _Continued.like(sampler.sensor)
-        self._fine = _Continued.like(sampler.sensor)
-        self._fine.config = sampler.sensor.config.model_copy(update={"ticks_per_turn": _FINE_TICKS})
-        rate = sampler.sensor.rate_hz
-        self._next = int(np.ceil(sampler.entry.phase_s * rate - 1e-9))
+    def __init__(self, sensor: Odometry, motion: Trajectory, seed: int, mount: Pose | None, start: float) -> None:
+        self._motion, self._seed, self._mount = motion, seed, mount
+        self._sensor = _Continued.like(sensor)
+        self._fine = _Continued.like(sensor)
+        self._fine.config = sensor.config.model_copy(update={"ticks_per_turn": _FINE_TICKS})
+        self._next = int(np.ceil(start * sensor.rate_hz - 1e-9))
         """Number of the first period that was not told."""
-        self._phase = sampler.sensor.errors(seed).phase
+        self._phase = sensor.errors(seed).phase
         self._xyz, self._quat = np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])
 
-    def until(self, time: float) -> OdometryData | None:
-        """The periods that ended since the last call and until a time [s]; None where there are none."""
+    def until(self, time: float) -> OdometryData:
+        """The periods that ended since the last call and until a time [s]; perhaps none."""
         rate = self._sensor.rate_hz
         # A period that is still going on is not measured: where the vehicle will be is not known yet.
         end = int(np.floor(time * rate + 1e-9))
         if end <= self._next:
-            return None
+            nothing: OdometryData = self._sensor.run(Fixed(Pose()), 0.0, 1.0 / rate, self._seed).select(slice(0, 0))
+            return nothing
         start, duration = self._next / rate, (end - self._next) / rate
         self._next = end
-        body = self._sampler.body
-        assert body is not None
         self._sensor.phase = self._fine.phase = self._phase
-        found = self._sensor.run(body.motion, start, duration, self._seed, self._sampler.mount)
+        found = self._sensor.run(self._motion, start, duration, self._seed, self._mount)
         if self._sensor.noise:
-            fine = self._fine.run(body.motion, start, duration, self._seed, self._sampler.mount)
+            fine = self._fine.run(self._motion, start, duration, self._seed, self._mount)
             self._phase = fine.ticks[-1] / _FINE_TICKS
         xyz = quat_rotate(self._quat, found.xyz) + self._xyz
         quat = quat_multiply(np.broadcast_to(self._quat, found.quat_xyzw.shape), found.quat_xyzw)

@@ -8,30 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parhelion.core.errors import ConfigError, unknown_name
-from parhelion.scenario.sensors import OnBoard, ScannerOnBoard
+from parhelion.outputs.ros.rules import BASE, Layout, rule_of
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
-
-MAP, ODOM, BASE = "map", "odom", "base_link"
-
-LIDARS = {
-    "velodyne": ("/velodyne_points", "velodyne"),
-    "ouster": ("/ouster/points", "os_sensor"),
-    "hesai": ("/lidar_points", "hesai_lidar"),
-    "robosense": ("/rslidar_points", "rslidar"),
-    "livox": ("/livox/lidar", "livox_frame"),
-}
-"""Topic and frame of lidars by maker."""
-FLAT_LIDAR = ("/scan", "laser")
-OTHER_LIDAR = ("/points", "lidar")
-SAMPLERS = {
-    "imu": ("/imu/data", "imu_link"),
-    "odometry": ("/odom", BASE),
-    "barometer": ("/pressure", "barometer_link"),
-    "magnetometer": ("/imu/mag", "magnetometer_link"),
-}
-"""Topic and frame of the other sensors by type."""
 
 _TOPIC = re.compile(r"^/[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*$")
 
@@ -45,44 +25,23 @@ class Named:
     frame: str
 
 
-def maker_of(scanner: ScannerOnBoard) -> str:
-    """The maker of a lidar by its model or the name on its data sheet; empty for others."""
-    told = (str(scanner.lidar.model).lower(), scanner.lidar.config.name.lower())
-    return next((maker for maker in LIDARS if any(text.startswith(maker) for text in told)), "")
-
-
-def is_flat(scanner: ScannerOnBoard) -> bool:
-    """Whether a lidar scans one plane, so that a LaserScan holds all it sees."""
-    pattern = scanner.lidar.config.pattern
-    channels = getattr(pattern, "channels", None)
-    elevation = list(getattr(channels, "elevation_deg", [])) if channels is not None else []
-    return pattern.kind == "spinning" and elevation == [0.0]
-
-
 def sensor_names(
-    scenario: Scenario, topics: Mapping[str, str], frames: Mapping[str, str], *, flat_as_scan: bool = True
+    scenario: Scenario, topics: Mapping[str, str], frames: Mapping[str, str], layout: Layout = "driver"
 ) -> dict[str, Named]:
-    """Topic and frame of every sensor: as told, else the driver's, with the sensor's name before it where two clash."""
-    usual = {sensor.name: _usual(sensor, flat_as_scan) for sensor in scenario.sensors}
+    """Topic and frame of every sensor that ROS knows: as told, else the driver's, with the sensor's name before it
+    where two clash."""
+    rules = {sensor.name: (sensor, rule_of(sensor)) for sensor in scenario.sensors}
+    usual = {name: rule.names(sensor, layout) for name, (sensor, rule) in rules.items() if rule is not None}
     said = [topic for topic, _ in usual.values()]
     framed = [frame for _, frame in usual.values()]
     found = {}
-    for sensor in scenario.sensors:
-        topic, frame = usual[sensor.name]
+    for name, (topic, frame) in usual.items():
         if said.count(topic) > 1:
-            topic = f"/{ros_name(sensor.name)}{topic}"
+            topic = f"/{ros_name(name)}{topic}"
         if framed.count(frame) > 1 and frame != BASE:
-            frame = f"{ros_name(sensor.name)}/{frame}"
-        found[sensor.name] = Named(topics.get(sensor.name, topic), frames.get(sensor.name, frame))
+            frame = f"{ros_name(name)}/{frame}"
+        found[name] = Named(topics.get(name, topic), frames.get(name, frame))
     return found
-
-
-def _usual(sensor: OnBoard, flat_as_scan: bool) -> tuple[str, str]:
-    if not isinstance(sensor, ScannerOnBoard):
-        return SAMPLERS[sensor.entry.type]
-    if is_flat(sensor):
-        return FLAT_LIDAR if flat_as_scan else (OTHER_LIDAR[0], FLAT_LIDAR[1])
-    return LIDARS.get(maker_of(sensor), OTHER_LIDAR)
 
 
 def vehicle_names(scenario: Scenario, topics: Mapping[str, str], frames: Mapping[str, str]) -> dict[str, Named]:

@@ -15,34 +15,31 @@ its last shot is over; its points are as measured, each in the sensor's frame at
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
-from parhelion.core.records import ORIGINS, Scan
-from parhelion.scenario.boxes import BoxTruth
-from parhelion.scenario.foxglove_messages import (
+from parhelion.core.records import ORIGINS
+from parhelion.outputs.boxes import BoxTruth
+from parhelion.outputs.foxglove.messages import (
     TIME_SCHEMA,
     FoxgloveMessage,
     as_json,
-    cloud_message,
     json_schema,
     need_foxglove,
-    samples_content,
-    samples_schema,
     time_fields,
     transforms_message,
 )
-from parhelion.scenario.foxglove_scene import boxes_update, moving, pose_of, scene_update, timestamp
-from parhelion.scenario.ros_names import MAP, check_distinct, sensor_names, vehicle_names
-from parhelion.scenario.wheel_stream import WheelStream
+from parhelion.outputs.foxglove.rules import FOXGLOVE, Telling
+from parhelion.outputs.foxglove.scene import boxes_update, moving, pose_of, scene_update, timestamp
+from parhelion.outputs.ros.names import check_distinct, sensor_names, vehicle_names
+from parhelion.outputs.ros.rules import MAP, rule_of
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
-    from parhelion.scenario.sensors import SamplerOnBoard, ScannerOnBoard
+    from parhelion.scenario.sensors import OnBoard
 
 SCENE, BOXES, TF, TF_STATIC, CLOCK, NAMES = "/scene", "/boxes", "/tf", "/tf_static", "/clock", "/names"
 LATCHED = (SCENE, TF_STATIC, NAMES)
@@ -68,7 +65,7 @@ class FoxgloveFeed:
             raise ConfigError(f"batch_s: must be finite and not negative, got {batch_s!r}")
         self.scenario = scenario
         self._batch_s = batch_s
-        self._sensors = sensor_names(scenario, {}, {}, flat_as_scan=False)
+        self._sensors = sensor_names(scenario, {}, {}, "all")
         self._vehicles = vehicle_names(scenario, {}, {})
         self._moving = moving(scenario.world)
         self._boxes = BoxTruth(scenario.world, mobility=("movable", "dynamic"), sensor=())
@@ -94,23 +91,26 @@ class FoxgloveFeed:
         self._boxes_at: list[float] = []
         self._path_due = _Due(PATH_PERIOD_S)
         self._paths: dict[str, _Path] = {name: _Path() for name in self._vehicles}
-        self._wheels = {
-            sampler.name: WheelStream(sampler, self.scenario.seed)
-            for sampler in self.scenario.samplers
-            if sampler.entry.type == "odometry"
+        self._told = {
+            sensor.name: (rule, Telling(self._sensors[sensor.name].topic, self._sensors[sensor.name].frame, self.stamp))
+            for sensor in self._heard()
+            if (rule := FOXGLOVE.get(sensor.record_type)) is not None
         }
 
     def stamp(self, time_s: float) -> int:
         """A time of the scenario [s] as messages have it [ns]."""
         return self._epoch_ns + round(time_s * 1e9)
 
-    def _framed(self) -> list[ScannerOnBoard | SamplerOnBoard]:
+    def _heard(self) -> list[OnBoard]:
+        """Sensors that have a topic, which is their ROS topic."""
+        return [sensor for sensor in self.scenario.sensors if sensor.name in self._sensors]
+
+    def _framed(self) -> list[OnBoard]:
         """Sensors with a frame of their own; what odometry says is of its vehicle's."""
-        return [sensor for sensor in self.scenario.sensors if sensor.entry.type != "odometry"]
+        return [sensor for sensor in self._heard() if not getattr(rule_of(sensor), "of_vehicle", False)]
 
     def _schemas(self) -> dict[str, Any]:
         from foxglove.messages import FrameTransforms, PoseInFrame, PosesInFrame, SceneUpdate
-        from foxglove.messages import PointCloud as CloudMessage
 
         found = {
             SCENE: SceneUpdate.get_schema(),
@@ -120,11 +120,10 @@ class FoxgloveFeed:
             CLOCK: json_schema("parhelion.Clock", {"timestamp": TIME_SCHEMA}),
             NAMES: json_schema("parhelion.Names", {key: {"type": "object"} for key in self._names()}),
         }
-        for scanner in self.scenario.scanners:
-            found[self._sensors[scanner.name].topic] = CloudMessage.get_schema()
-        for sampler in self.scenario.samplers:
-            example = sampler.run(0.0, 1.0 / sampler.sensor.rate_hz, self.scenario.seed)
-            found[self._sensors[sampler.name].topic] = samples_schema(example)
+        for sensor in self._heard():
+            rule = FOXGLOVE.get(sensor.record_type)
+            if rule is not None:
+                found[self._sensors[sensor.name].topic] = rule.schema(sensor, self.scenario)
         for vehicle in self._vehicles.values():
             found[f"{vehicle.topic}/ground_truth/pose"] = PoseInFrame.get_schema()
             found[f"{vehicle.topic}/ground_truth/path"] = PosesInFrame.get_schema()
@@ -158,9 +157,11 @@ class FoxgloveFeed:
 
     def of(self, step: Step) -> list[FoxgloveMessage]:
         """Messages that are complete with a step, in the order of time; steps come one after the other."""
-        scanners = {scanner.name: scanner for scanner in self.scenario.scanners}
-        for name, scans in step.scans.items():
-            self._held += [self._cloud(scanners[name], scan) for _, scan in scans]
+        for name, frames in step.frames.items():
+            for _, record in frames:
+                self._held += self._messages(name, record)
+        for name, samples in step.new_samples().items():
+            self._held += self._messages(name, samples)
         if step.number == 0:
             self._note(0.0)
         self._note(step.time)
@@ -176,8 +177,6 @@ class FoxgloveFeed:
     def last(self) -> list[FoxgloveMessage]:
         """The messages that are still held back, after the last step."""
         if self._now > self._asked:
-            for sampler in self.scenario.samplers:
-                self._held += self._samples(sampler, self._asked, self._now)
             self._held += self._truth(self._truth_at)
             self._held += [self._boxes_message(time_s) for time_s in self._boxes_at]
             self._truth_at, self._boxes_at = [], []
@@ -185,31 +184,11 @@ class FoxgloveFeed:
         found, self._held = self._held, []
         return sorted(found, key=lambda message: message.time_ns)
 
-    # ---- clouds --------------------------------------------------------------------------------------------------
-
-    def _cloud(self, scanner: ScannerOnBoard, scan: Scan) -> FoxgloveMessage:
-        named = self._sensors[scanner.name]
-        over = self.stamp(scan.start_time + float(scan.shots.time.max(initial=0.0)))
-        # Packed when it is sent: many megabytes need not be made where nobody listens.
-        return FoxgloveMessage(
-            named.topic, over, partial(cloud_message, scan, named.frame, self.stamp(scan.start_time))
-        )
-
-    # ---- small sensors -------------------------------------------------------------------------------------------
-
-    def _samples(self, sampler: SamplerOnBoard, start: float, end: float) -> Iterator[FoxgloveMessage]:
-        named = self._sensors[sampler.name]
-        if sampler.entry.type == "odometry":
-            samples = self._wheels[sampler.name].until(end)
-        else:
-            samples = sampler.run(start, end - start, self.scenario.seed)
-        if samples is None:
-            return
-        for time_s, content in samples_content(samples):
-            if time_s >= sampler.entry.phase_s - 1e-9:
-                at = self.stamp(time_s)
-                body = as_json({"timestamp": time_fields(at), "frame_id": named.frame, **content})
-                yield FoxgloveMessage(named.topic, at, body)
+    def _messages(self, name: str, record: Any) -> Iterator[FoxgloveMessage]:
+        """What Foxglove makes of a record; nothing where it leaves that type out."""
+        if name in self._told:
+            rule, telling = self._told[name]
+            yield from rule.messages(record, telling)
 
     # ---- truth ---------------------------------------------------------------------------------------------------
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parhelion.core.errors import FormatError
-from parhelion.scenario.foxglove_feed import FoxgloveFeed
-from parhelion.scenario.foxglove_messages import Channels, FoxgloveMessage, need_foxglove
+from parhelion.outputs.foxglove.feed import FoxgloveFeed
+from parhelion.outputs.foxglove.messages import Channels, FoxgloveMessage, need_foxglove
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.inertial import ImuData, Samples
+from parhelion.core.readers import Readers
+from parhelion.core.records import Scan
 from parhelion.io.packets.capture import PacketStream, has_packets, imu_datagrams, stream_of, write_document
 from parhelion.io.packets.pcap import Datagram, PcapWriter
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
-    from parhelion.scenario.sensors import SamplerOnBoard, ScannerOnBoard
+    from parhelion.scenario.sensors import FrameOnBoard, StreamOnBoard
 
 
 @dataclass
@@ -23,15 +26,27 @@ class _Sensor:
     capture: PcapWriter
     imu: str | None
     """The IMU that an Ouster has inside: the one on its vehicle."""
+    lidar: list[Datagram] = field(default_factory=list)
+    """Lidar packets that wait for the IMU's of their time."""
     waiting: list[Datagram] = field(default_factory=list)
     """IMU packets that are younger than the lidar's."""
 
-    def write(self, lidar: list[Datagram]) -> None:
-        end = lidar[-1].time_s if lidar else float("inf")
+    def write(self, *, all_of_it: bool = False) -> None:
+        """Write what is there in the order of time: all packets of the lidar, and the IMU's up to them."""
+        end = self.lidar[-1].time_s if self.lidar and not all_of_it else float("inf")
         due = [datagram for datagram in self.waiting if datagram.time_s <= end]
         self.waiting = self.waiting[len(due) :]
-        for datagram in heapq.merge(due, lidar, key=lambda one: one.time_s):
+        for datagram in heapq.merge(due, self.lidar, key=lambda one: one.time_s):
             self.capture.write(*datagram)
+        self.lidar = []
+
+
+PACKETS: Readers[str] = Readers(
+    "packets",
+    {Scan: "packets of the lidar's maker, where they are known", ImuData: "of an Ouster, whose IMU is inside it"},
+)
+"""Which types of record have packets of real sensors, and which."""
+PACKETS.leaves_out(Samples, "no real sensor's packets are known for it")
 
 
 class PcapSink:
@@ -39,8 +54,8 @@ class PcapSink:
 
     def __init__(self, scenario: Scenario, folder: Path) -> None:
         self._sensors: dict[str, _Sensor] = {}
-        known = [scanner for scanner in scenario.scanners if has_packets(scanner.lidar.model)]
-        without = [f"{s.name} ({s.lidar.model})" for s in scenario.scanners if s not in known]
+        known = [scanner for scanner in scenario.giving(Scan) if has_packets(_packet_name(scanner))]
+        without = [f"{s.name} ({s.sensor.model})" for s in scenario.giving(Scan) if s not in known]
         if without:
             warnings.warn(f"no capture of {', '.join(without)}: their packets are not known", stacklevel=2)
         try:
@@ -56,22 +71,24 @@ class PcapSink:
     def take(self, step: Step) -> None:
         """Write the packets that a step's scans fill."""
         for name, sensor in self._sensors.items():
-            if sensor.imu is not None and sensor.stream.document is not None:
-                sensor.waiting += imu_datagrams(step.samples(sensor.imu), sensor.stream.document)
             for _, scan in step.scans.get(name, ()):
                 try:
-                    datagrams = sensor.stream.add(scan)
+                    sensor.lidar += sensor.stream.add(scan)
                 except ConfigError as error:
                     raise ConfigError(f"sensors: {name}: {error}") from None
-                sensor.write(datagrams)
+            samples = step.new_samples().get(sensor.imu) if sensor.imu is not None else None
+            if isinstance(samples, ImuData) and sensor.stream.document is not None:
+                sensor.waiting += imu_datagrams(samples, sensor.stream.document)
+            if sensor.lidar and (sensor.imu is None or samples is not None):
+                sensor.write()
 
     def close(self) -> list[Path]:
         """Finish the captures: the files."""
         files: list[Path] = []
         try:
             for sensor in self._sensors.values():
-                sensor.write(sensor.stream.finish())
-                sensor.write([])
+                sensor.lidar += sensor.stream.finish()
+                sensor.write(all_of_it=True)
                 sensor.capture.close()
                 files += [sensor.capture.path, *write_document(sensor.stream.document, sensor.capture.path)]
         except BaseException:
@@ -87,22 +104,29 @@ class PcapSink:
         self._sensors = {}
 
 
-def _imu_of(scanner: ScannerOnBoard, scenario: Scenario) -> SamplerOnBoard | None:
+def _packet_name(scanner: FrameOnBoard) -> str:
+    """The preset whose packets a lidar has; any sheet of Ouster's has Ouster's."""
+    lidar = scanner.sensor
+    return "ouster/own-sheet" if lidar.config.maker == "ouster" else str(lidar.model)
+
+
+def _imu_of(scanner: FrameOnBoard, scenario: Scenario) -> StreamOnBoard | None:
     """The IMU of an Ouster: the first on its vehicle. A Velodyne sends none."""
-    if scanner.body is None or not scanner.lidar.model.startswith("ouster/"):
+    if scanner.body is None or scanner.sensor.config.maker != "ouster":
         return None
-    return next((one for one in scenario.samplers if one.body is scanner.body and one.entry.type == "imu"), None)
+    on_it = (one for one in scenario.stream_sensors if one.body is scanner.body)
+    return next((one for one in on_it if issubclass(one.record_type, ImuData)), None)
 
 
-def _stream(scanner: ScannerOnBoard, imu: SamplerOnBoard | None) -> PacketStream:
-    lidar = scanner.lidar
+def _stream(scanner: FrameOnBoard, imu: StreamOnBoard | None) -> PacketStream:
+    lidar = scanner.sensor
     try:
         document = None
-        if lidar.model.startswith("ouster/"):
+        if lidar.config.maker == "ouster":
             from parhelion.io.packets.ouster_metadata import metadata
 
             place = None if imu is None else scanner.mount.inverse() @ imu.mount
             document = metadata(lidar, name=scanner.name, imu=place)
-        return stream_of(lidar.model, returns=lidar.config.receiver.returns, document=document)
+        return stream_of(_packet_name(scanner), returns=lidar.config.receiver.returns, document=document)
     except ConfigError as error:
         raise ConfigError(f"sensors: {scanner.name}: {error}") from None

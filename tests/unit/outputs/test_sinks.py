@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from parhelion.core.errors import FormatError
-from parhelion.scenario import sinks
-from parhelion.scenario.sinks import Sinks
+from parhelion.outputs import sinks
+from parhelion.outputs.sinks import Sinks
 
 
 class Recorder:

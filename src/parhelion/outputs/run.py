@@ -21,21 +21,24 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import only_writer
-from parhelion.core.inertial import Samples
-from parhelion.io import FORMATS, format_of, tum, write_noting_drops
+from parhelion.core.inertial import Samples, joined
+from parhelion.core.records import Scan
+from parhelion.io import tum
 from parhelion.io.atomic import atomic_write
-from parhelion.io.text_table import format_rows
 from parhelion.io.timed_poses import TimedPoses
-from parhelion.scenario.boxes import BoxTruth, write_kitti_labels, write_nuscenes_boxes
-from parhelion.scenario.report import NoReport, report_of
-from parhelion.scenario.sinks import Sinks
-from parhelion.scenario.writer import Writer
+from parhelion.outputs.boxes import BoxTruth, write_kitti_labels, write_nuscenes_boxes
+from parhelion.outputs.files import FILES, FileRule, write_columns
+from parhelion.outputs.report.collect import NoReport, report_of
+from parhelion.outputs.sinks import Sinks
+from parhelion.outputs.writer import Writer
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
-    from parhelion.scenario.sensors import ScannerOnBoard
+    from parhelion.scenario.sensors import FrameOnBoard
 
 MANIFEST = "manifest.json"
+BATCH_S = 1.0
+"""Time of the run [s] whose samples are measured together."""
 
 
 @dataclass
@@ -90,24 +93,30 @@ def _run(
     content = content_of(scenario)
     _check_earlier(folder, content, resume)
     _write_json(folder / MANIFEST, {**content, "complete": False})
-    clouds = {scanner.name: _clouds(scenario, scanner, folder) for scanner in scenario.scanners}
+    rules = {sensor.name: FILES.get(sensor.record_type) for sensor in scenario.sensors}
+    frames = {
+        sensor.name: _frame_files(scenario, sensor, rule, folder)
+        for sensor in scenario.frame_sensors
+        if (rule := rules[sensor.name]) is not None
+    }
     truth = None
     if scenario.settings.boxes != "none":
         truth = {
             scanner.name: BoxTruth(
                 scenario.world,
                 mobility=("movable", "dynamic"),
-                sensor=scanner.lidar.known_as,
+                sensor=scanner.sensor.known_as,
                 without=scenario.own_instances(scanner),
             )
-            for scanner in scenario.scanners
+            for scanner in scenario.giving(Scan)
         }
-        for name in clouds:
+        for name in truth:
             (folder / f"{name}-boxes").mkdir(exist_ok=True)
     summary = RunSummary(folder)
-    total = scenario.scan_count
+    total = scenario.frame_count
+    streams: dict[str, list[Samples]] = {sensor.name: [] for sensor in scenario.stream_sensors}
     with _paced(realtime) as wait:
-        present = {name: {n for n, file in enumerate(files) if file.exists()} for name, files in clouds.items()}
+        present = {name: {n for n, file in enumerate(files) if file.exists()} for name, files in frames.items()}
         summary.found = sum(len(numbers) for numbers in present.values())
         sinks = Sinks(scenario, folder)
         report = report_of(scenario, folder)
@@ -116,20 +125,24 @@ def _run(
         writer = Writer()
         try:
             for step in scenario.walk(
-                lambda name, number: bool(sinks) or number not in present[name] or report.wants(name, number)
+                lambda name, number: bool(sinks) or number not in present.get(name, ()) or report.wants(name, number),
+                batch_s=BATCH_S,
             ):
                 report.take(step)
-                for name, scans in step.scans.items():
-                    for number, scan in scans:
-                        if number in present[name]:
+                for name, found in step.frames.items():
+                    for number, record in found:
+                        rule = rules[name]
+                        if rule is None or number in present[name]:
                             continue
                         # Boxes are found now: motions are not to be read while the next step is being driven.
-                        boxes = None if truth is None else truth[name].of(scan, "points")
-                        writer.put(partial(_write_frame, scenario, boxes, scan, clouds[name][number]))
+                        boxes = truth[name].of(record, "points") if truth is not None and name in truth else None
+                        writer.put(partial(_write_frame, scenario, rule, boxes, record, frames[name][number]))
                         summary.scans += 1
-                        summary.points += len(scan)
+                        summary.points += len(record) if isinstance(record, Scan) else 0
+                for name, samples in step.new_samples().items():
+                    streams[name].append(samples)
                 sinks.take(step)
-                done += sum(map(len, step.scans.values()))
+                done += sum(map(len, step.frames.values()))
                 if progress is not None:
                     progress(done if sinks else summary.found + summary.scans, total)
                 wait(step.time)
@@ -140,11 +153,11 @@ def _run(
             writer.abandon()
             sinks.abandon()
             raise
-    summary.files = [file for files in clouds.values() for file in files]
+    summary.files = [file for files in frames.values() for file in files]
     if truth is not None:
-        summary.files += [_boxes_of(file, scenario) for file in summary.files]
+        summary.files += [_boxes_of(file, scenario) for name in truth for file in frames[name]]
     summary.files += sinks.close()
-    summary.files += _write_streams(scenario, folder, report)
+    summary.files += _write_streams(scenario, streams, folder, report)
     summary.files += _write_truth(scenario, folder)
     summary.files += report.counts()
     hashes = {file.relative_to(folder).as_posix(): sha256_of(file) for file in summary.files}
@@ -154,16 +167,15 @@ def _run(
     return summary
 
 
-# ---- clouds --------------------------------------------------------------------------------------------------------
+# ---- frames --------------------------------------------------------------------------------------------------------
 
 
-def _clouds(scenario: Scenario, scanner: ScannerOnBoard, folder: Path) -> list[Path]:
-    """The files of a lidar's clouds."""
-    chosen = format_of(Path("cloud"), scanner.entry.format or scenario.settings.cloud_format)
-    place = folder / scanner.name
+def _frame_files(scenario: Scenario, sensor: FrameOnBoard, rule: FileRule, folder: Path) -> list[Path]:
+    """The files of a sensor's frames."""
+    place = folder / sensor.name
     place.mkdir(parents=True, exist_ok=True)
-    ending = FORMATS[chosen.name].endings[0]
-    return [place / f"{number:06d}{ending}" for number in range(scanner.count(scenario.duration_s))]
+    ending = rule.ending(sensor, scenario)
+    return [place / f"{number:06d}{ending}" for number in range(sensor.count(scenario.duration_s))]
 
 
 def _boxes_of(cloud: Path, scenario: Scenario) -> Path:
@@ -172,14 +184,14 @@ def _boxes_of(cloud: Path, scenario: Scenario) -> Path:
     return cloud.parent.with_name(cloud.parent.name + "-boxes") / (cloud.name.partition(".")[0] + ending)
 
 
-def _write_frame(scenario: Scenario, boxes: Any, scan: Any, file: Path) -> list[str]:
-    """Write a cloud and its boxes; what the cloud's format cannot hold."""
+def _write_frame(scenario: Scenario, rule: FileRule, boxes: Any, record: Any, file: Path) -> list[str]:
+    """Write a frame and its boxes; what the file's format cannot hold."""
     # Boxes first: a cloud that is there says that its boxes are, too.
     if boxes is not None and scenario.settings.boxes == "kitti":
         write_kitti_labels(boxes, _boxes_of(file, scenario), axes="lidar")
     elif boxes is not None:
         write_nuscenes_boxes([boxes], _boxes_of(file, scenario))
-    return write_noting_drops(scan, file, format_of(file, None).name)
+    return rule.write(record, file)
 
 
 @contextmanager
@@ -199,19 +211,21 @@ def _paced(realtime: bool) -> Iterator[Callable[[float], None]]:
 # ---- streams and truth ---------------------------------------------------------------------------------------------
 
 
-def _write_streams(scenario: Scenario, folder: Path, report: NoReport) -> list[Path]:
+def _write_streams(scenario: Scenario, streams: dict[str, list[Samples]], folder: Path, report: NoReport) -> list[Path]:
     files = []
-    for sampler in scenario.samplers:
-        samples = sampler.run(sampler.entry.phase_s, scenario.duration_s - sampler.entry.phase_s, scenario.seed)
-        file = folder / f"{sampler.name}.csv"
-        write_samples(file, samples)
-        report.sampled(sampler.name, samples)
-        files.append(file)
+    for sensor in scenario.stream_sensors:
+        samples = joined(streams[sensor.name])
+        report.sampled(sensor.name, samples)
+        rule = FILES.get(sensor.record_type)
+        if rule is not None:
+            file = folder / f"{sensor.name}{rule.ending(sensor, scenario)}"
+            rule.write(samples, file)
+            files.append(file)
     return files
 
 
 def _write_truth(scenario: Scenario, folder: Path) -> list[Path]:
-    """State of every vehicle at every step, and the pose of every lidar at the start of its scans."""
+    """State of every vehicle at every step, and the pose of every frame sensor at the start of its frames."""
     files = []
     (folder / "truth").mkdir(exist_ok=True)
     times = np.arange(scenario.steps + 1) * scenario.settings.step_s
@@ -225,43 +239,16 @@ def _write_truth(scenario: Scenario, folder: Path) -> list[Path]:
             values = getattr(state, field_name)
             columns |= {f"{field_name}_{axis}": values[:, k] for k, axis in enumerate(axes)}
         file, poses = folder / "truth" / f"{name}.csv", folder / "truth" / f"{name}.tum"
-        _write_columns(file, columns)
+        write_columns(file, columns)
         tum.write(TimedPoses(state.time, state.xyz, state.quat_xyzw), poses)
         files += [file, poses]
-    for scanner in scenario.scanners:
+    for scanner in scenario.frame_sensors:
         starts = np.array([scanner.start(k) for k in range(scanner.count(scenario.duration_s))])
         if len(starts):
             file = folder / "truth" / f"{scanner.name}.tum"
             tum.write(TimedPoses(starts, *scanner.motion.sample(starts)), file)
             files.append(file)
     return files
-
-
-def write_samples(file: Path, samples: Samples) -> None:
-    """Samples of a sensor as a CSV file."""
-    _write_columns(file, _columns(samples))
-
-
-def _columns(samples: Samples) -> dict[str, Any]:
-    """The arrays of a record that have a row a sample, one column a number."""
-    columns: dict[str, Any] = {"time_s": samples.time}
-    for name, values in vars(samples).items():
-        if name == "time" or not isinstance(values, np.ndarray) or values.shape[:1] != samples.time.shape:
-            continue
-        if values.ndim == 1:
-            columns[name] = values
-        elif values.ndim == 2:
-            axes = {3: "xyz", 4: "xyzw"}.get(values.shape[1], "")
-            for k in range(values.shape[1]):
-                columns[f"{name}_{axes[k] if axes else k}"] = values[:, k]
-    return columns
-
-
-def _write_columns(file: Path, columns: dict[str, Any]) -> None:
-    """A CSV file in which every number is written to its last digit."""
-    with atomic_write(file) as temporary, temporary.open("wb") as stream:
-        stream.write((",".join(columns) + "\n").encode())
-        stream.writelines(format_rows([np.asarray(values, dtype=np.float64) for values in columns.values()], ","))
 
 
 # ---- manifest ------------------------------------------------------------------------------------------------------

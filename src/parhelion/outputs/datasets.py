@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, ParhelionError
+from parhelion.core.inertial import Samples
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply
+from parhelion.core.readers import Readers
 from parhelion.core.records import PointCloud, Scan
 from parhelion.core.trajectory import pose_at
 from parhelion.io import kitti, kitti_poses
@@ -29,14 +31,14 @@ from parhelion.io.datasets.visibility import HiddenShare
 from parhelion.io.timed_poses import TimedPoses
 from parhelion.motion.actors.body import about, heading_of
 from parhelion.motion.actors.mobility import mobility_table
-from parhelion.scenario.boxes import KITTI_TYPES, NUSCENES_CATEGORIES, Box, BoxFrame, BoxTruth
+from parhelion.outputs.boxes import KITTI_TYPES, NUSCENES_CATEGORIES, Box, BoxFrame, BoxTruth
 from parhelion.sensors.lidar.intensity import velodyne
 from parhelion.world.labels import SEMANTIC_KITTI
 
 if TYPE_CHECKING:
+    from parhelion.outputs.sinks import Sink
     from parhelion.scenario.scenario import Scenario, Step
-    from parhelion.scenario.sensors import ScannerOnBoard
-    from parhelion.scenario.sinks import Sink
+    from parhelion.scenario.sensors import FrameOnBoard
 
 MOVING_M_S = 0.2
 """A thing that is faster than this [m/s] moves; slower ones stand."""
@@ -48,14 +50,19 @@ MAP_MARGIN_M, MAP_LARGEST_M = 100.0, 500.0
 """How far beyond the vehicle's way a map's mask goes, and its largest side [m]."""
 
 
+DATASETS: Readers[str] = Readers("data sets", {Scan: "clouds, poses, boxes and labels"})
+"""Which types of record the data sets hold."""
+DATASETS.leaves_out(Samples, "these data sets hold no streams of samples; the run's own CSV files do")
+
+
 def dataset_sink(kind: str, scenario: Scenario, folder: Path) -> Sink:
     """The sink that writes a run as a data set into folder/<kind>."""
-    taken = {name for scanner in scenario.scanners for name in (scanner.name, f"{scanner.name}-boxes")}
+    taken = {name for scanner in scenario.giving(Scan) for name in (scanner.name, f"{scanner.name}-boxes")}
     if kind in taken:
         raise ConfigError(f"outputs: {kind}: a lidar's files have the same folder; give the lidar another name")
     if sum(entry.kind == kind for entry in scenario.settings.outputs) > 1:
         raise ConfigError(f"outputs: {kind} is given twice")
-    if not scenario.scan_count:
+    if not scenario.frame_count:
         raise ConfigError(f"outputs: {kind} needs a lidar that makes a whole scan within duration_s")
     return SINKS[kind](kind, scenario, folder)
 
@@ -65,7 +72,7 @@ class DatasetSink(ABC):
 
     def __init__(self, kind: str, scenario: Scenario, folder: Path) -> None:
         self.scenario = scenario
-        self.scanners = {one.name: one for one in scenario.scanners if one.count(scenario.duration_s)}
+        self.scanners = {one.name: one for one in scenario.giving(Scan) if one.count(scenario.duration_s)}
         self.folder = DatasetFolder(folder / kind, TITLES[kind], ABOUT[kind])
         self._taken = 0
 
@@ -94,27 +101,27 @@ class DatasetSink(ABC):
         self.folder.discard()
 
     @abstractmethod
-    def add(self, scanner: ScannerOnBoard, number: int, scan: Scan) -> None:
+    def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
         """Take one scan."""
 
     @abstractmethod
     def finish(self) -> None:
         """Write what is known only at the end."""
 
-    def truth_of(self, scanner: ScannerOnBoard) -> BoxTruth:
+    def truth_of(self, scanner: FrameOnBoard) -> BoxTruth:
         """Boxes of what moves or can be moved, but for the robot that carries the lidar."""
         return BoxTruth(
             self.scenario.world,
             mobility=("movable", "dynamic"),
-            sensor=scanner.lidar.known_as,
+            sensor=scanner.sensor.known_as,
             without=self.scenario.own_instances(scanner),
         )
 
 
-def cloud_of(scan: Scan, scanner: ScannerOnBoard, largest: float) -> PointCloud:
+def cloud_of(scan: Scan, scanner: FrameOnBoard, largest: float) -> PointCloud:
     """The points at the scan's start, with intensity from 0 to `largest`."""
     value = scan.fields["intensity"]
-    if scanner.lidar.config.intensity.scale not in BYTE_SCALES:
+    if scanner.sensor.config.intensity.scale not in BYTE_SCALES:
         value = velodyne(scan.fields["power"], scan.fields["reflectivity"])
     value = (np.clip(value, 0.0, 255.0) * (largest / 255.0)).astype(np.float32)
     return scan.deskewed().with_fields(intensity=value)
@@ -131,12 +138,12 @@ class KittiOdometrySink(DatasetSink):
         self._sequences = {name: f"{row:02d}" for row, name in enumerate(self.scanners)}
         self._poses: dict[str, list[tuple[float, Pose]]] = {}
 
-    def add(self, scanner: ScannerOnBoard, number: int, scan: Scan) -> None:
+    def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
         """Write a scan, and note its time and pose."""
         self.write_scan(scanner, scan, f"sequences/{self._sequences[scanner.name]}", f"{number:06d}")
         self._poses.setdefault(scanner.name, []).append((scan.start_time, scan.pose))
 
-    def write_scan(self, scanner: ScannerOnBoard, scan: Scan, sequence: str, number: str) -> None:
+    def write_scan(self, scanner: FrameOnBoard, scan: Scan, sequence: str, number: str) -> None:
         """Write the files of a scan."""
         kitti.write(cloud_of(scan, scanner, 1.0), self.folder.place(f"{sequence}/velodyne/{number}.bin"))
 
@@ -169,7 +176,7 @@ class SemanticKittiSink(KittiOdometrySink):
         self._table = semantic_kitti.ClassTable({}, SEMANTIC_KITTI)
         self._words: dict[str, int] = {}
 
-    def write_scan(self, scanner: ScannerOnBoard, scan: Scan, sequence: str, number: str) -> None:
+    def write_scan(self, scanner: FrameOnBoard, scan: Scan, sequence: str, number: str) -> None:
         """Write a scan and its labels."""
         label, instance = self.labels_of(scan, scanner)
         cloud = cloud_of(scan, scanner, 1.0).with_fields(label=label, instance=instance)
@@ -179,7 +186,7 @@ class SemanticKittiSink(KittiOdometrySink):
             labels=self.folder.place(f"{sequence}/labels/{number}.label"),
         )
 
-    def labels_of(self, scan: Scan, scanner: ScannerOnBoard) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
+    def labels_of(self, scan: Scan, scanner: FrameOnBoard) -> tuple[NDArray[np.uint16], NDArray[np.uint32]]:
         """SemanticKITTI's class of every point, and the instance of those on things; drops and ghosts are outliers."""
         names = scan.names["label"]
         if self._table.names != names:
@@ -238,7 +245,7 @@ class KittiObjectSink(DatasetSink):
         self._truth = {name: self.truth_of(scanner) for name, scanner in self.scanners.items()}
         self._frames: list[tuple[int, str, int, float]] = []
 
-    def add(self, scanner: ScannerOnBoard, number: int, scan: Scan) -> None:
+    def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
         """Write a scan, its calibration and its boxes."""
         frame = self._first[scanner.name] + number
         sensor = scan.pose
@@ -283,11 +290,14 @@ def object_line(box: Box, hidden: float) -> tuple[str, bool]:
 class _Group:
     """The lidars of one vehicle, and the scene that they make."""
 
-    def __init__(self, scene: nuscenes.SceneTables, scanners: list[ScannerOnBoard], duration_s: float) -> None:
+    def __init__(self, scene: nuscenes.SceneTables, scanners: list[FrameOnBoard], duration_s: float) -> None:
         self.scene, self.main = scene, scanners[0]
         self.channels: dict[str, str] = {}
         self.samples: dict[str, dict[int, int]] = {}
-        starts = {one.name: one.start(0) + one.period_s * np.arange(one.count(duration_s)) for one in scanners}
+        starts = {
+            one.name: one.start(0) + one.period_s * np.arange(one.count(duration_s), dtype=np.float64)
+            for one in scanners
+        }
         at = starts[self.main.name][nuscenes.key_frames(starts[self.main.name])]
         for one in scanners:
             channel = "LIDAR_TOP" if one is self.main else f"LIDAR_{one.name.upper().replace('-', '_')}"
@@ -305,7 +315,7 @@ class NuScenesSink(DatasetSink):
         super().__init__(kind, scenario, folder)
         self._tables = nuscenes.Tables(scenario.seed, scenario.settings.name)
         self._groups: dict[str, _Group] = {}
-        vehicles: dict[str, list[ScannerOnBoard]] = {}
+        vehicles: dict[str, list[FrameOnBoard]] = {}
         for one in self.scanners.values():
             vehicles.setdefault(one.entry.vehicle or "standing", []).append(one)
         world = scenario.settings.world
@@ -322,7 +332,7 @@ class NuScenesSink(DatasetSink):
             self._groups |= {one.name: group for one in scanners}
         self._truth = {group.main.name: self.truth_of(group.main) for group in self._groups.values()}
 
-    def add(self, scanner: ScannerOnBoard, number: int, scan: Scan) -> None:
+    def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
         """Write a scan; a key frame of the first lidar is a sample."""
         group = self._groups[scanner.name]
         channel, sample = group.channels[scanner.name], group.samples[scanner.name].get(number)

@@ -76,18 +76,18 @@ class Sinks:
 def _sink(entry: OutputEntry, scenario: Scenario, folder: Path) -> Sink:
     # Each brings packages of its own, so it is imported when it is asked for.
     if isinstance(entry, BagOutput):
-        from parhelion.scenario.bag_output import BagSink
+        from parhelion.outputs.bag import BagSink
 
         return BagSink(entry, scenario, folder)
     if isinstance(entry, PcapOutput):
-        from parhelion.scenario.pcap_output import PcapSink
+        from parhelion.outputs.pcap import PcapSink
 
         return PcapSink(scenario, folder)
     if isinstance(entry, FoxgloveOutput):
-        from parhelion.scenario.foxglove_output import FoxgloveSink
+        from parhelion.outputs.foxglove.output import FoxgloveSink
 
         return FoxgloveSink(scenario, folder)
     assert isinstance(entry, DatasetOutput)
-    from parhelion.scenario.dataset_output import dataset_sink
+    from parhelion.outputs.datasets import dataset_sink
 
     return dataset_sink(entry.kind, scenario, folder)

@@ -16,7 +16,7 @@ from parhelion.core.inertial import Samples, units
 from parhelion.core.pose import Floats
 from parhelion.core.records import PointCloud
 from parhelion.io.columns import as_rows, numeric, split
-from parhelion.scenario.foxglove_scene import pose_of, timestamp
+from parhelion.outputs.foxglove.scene import pose_of, timestamp
 
 INSTALL = "Foxglove needs the package foxglove-sdk: pip install 'parhelion[view]'"
 TIME_SCHEMA = {"type": "object", "properties": {"sec": {"type": "integer"}, "nsec": {"type": "integer"}}}

@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.records import ORIGINS
-from parhelion.pictures import run_page as html
-from parhelion.pictures.grids import is_organised
-from parhelion.pictures.run_images import field_limits, field_uri, gradient, points_uri
-from parhelion.pictures.run_map import Way, way_map
-from parhelion.pictures.run_plots import Curve, line_plot
-from parhelion.pictures.style import label_colours
-from parhelion.scenario.report_tables import (
+from parhelion.core.records import ORIGINS, Scan
+from parhelion.outputs.report.frames import FRAMES
+from parhelion.outputs.report.tables import (
     MovingThing,
     actors_table,
     count,
@@ -30,10 +25,14 @@ from parhelion.scenario.report_tables import (
     sensors_table,
     weather_table,
 )
+from parhelion.pictures import run_page as html
+from parhelion.pictures.run_images import points_uri
+from parhelion.pictures.run_map import Way, way_map
+from parhelion.pictures.run_plots import Curve, line_plot
+from parhelion.pictures.style import label_colours
 
 if TYPE_CHECKING:
-    from parhelion.core.records import Scan
-    from parhelion.scenario.report import RunReport
+    from parhelion.outputs.report.collect import RunReport
 
 _LIDARS_IN_FULL = 3
 """With more lidars, one scan of each is drawn, not three."""
@@ -52,7 +51,7 @@ def page_of(report: RunReport, hashes: Mapping[str, str], found: int, more: str)
     parts = [
         _points(report),
         _map(report, things),
-        _scans(report),
+        _frames(report),
         _over_time(report),
         _streams(report),
         html.section("sensors", "Sensors", sensors_table(report)),
@@ -79,7 +78,7 @@ def _head(report: RunReport, title: str, drawing: float) -> str:
     pace = scenario.duration_s / needed if needed > 0 else 0.0
     rows = report.tally.rows.values()
     facts: list[tuple[str, Any]] = [("simulated", seconds(scenario.duration_s)), ("seed", scenario.seed)]
-    if scenario.scanners:
+    if scenario.giving(Scan):
         facts += [("scans", count(len(rows))), ("points", count(sum(row.points for row in rows)))]
     if report.sample_counts:
         facts.append(("samples", count(sum(report.sample_counts.values()))))
@@ -93,7 +92,7 @@ def _head(report: RunReport, title: str, drawing: float) -> str:
 
 
 def _origin_of_it(report: RunReport) -> str:
-    from parhelion.scenario.output import content_of
+    from parhelion.outputs.run import content_of
 
     content = content_of(report.scenario)
     rows = [
@@ -133,7 +132,7 @@ def _points(report: RunReport) -> str:
         return ""
     points = {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
     times = _times(report, 50)
-    ways = [np.asarray(scanner.motion.sample(times)[0], np.float64) for scanner in report.scenario.scanners]
+    ways = [np.asarray(scanner.motion.sample(times)[0], np.float64) for scanner in report.scenario.giving(Scan)]
     names = report.scenario.world.label_names
     # Relative to the first place: map coordinates would not fit the camera's arithmetic.
     address = points_uri(
@@ -178,58 +177,21 @@ def _map(report: RunReport, things: list[MovingThing]) -> str:
     return html.section("map", "From above", html.figure("", content, caption))
 
 
-def _scans(report: RunReport) -> str:
+def _frames(report: RunReport) -> str:
     parts: list[str] = []
     images = 0
-    for scanner in report.scenario.scanners:
-        kept = report.kept.get(scanner.name, {})
+    sensors = report.scenario.frame_sensors
+    for sensor in sensors:
+        show = FRAMES.get(sensor.record_type)
+        kept = report.kept.get(sensor.name, {})
         numbers = sorted(kept)
-        if len(report.scenario.scanners) > _LIDARS_IN_FULL:
+        if len(sensors) > _LIDARS_IN_FULL:
             numbers = numbers[len(numbers) // 2 :][:1]
-        if not numbers or images >= _MOST_IMAGES:
+        if show is None or not numbers or images >= _MOST_IMAGES:
             continue
         images += 2 * len(numbers)
-        parts.append(_scans_of(scanner.name, scanner.entry.model, {n: kept[n] for n in numbers}))
+        parts.append(show(sensor.name, sensor.entry.model, {n: kept[n] for n in numbers}))
     return html.section("scans", "Scans", *parts)
-
-
-def _scans_of(name: str, model: str, scans: dict[int, Scan]) -> str:
-    title = f"{name}, {model}"
-    whole = [scan for scan in scans.values() if len(scan)]
-    if not whole:
-        return html.figure(title, '<p class="note">No returns in the scans that were looked at.</p>')
-    organised = is_organised(whole[0])
-    if organised and len(np.unique(whole[0].shots.ring)) <= 2:
-        return _profile(title, scans)
-    figures = []
-    units = {"range": "Range", "intensity": "Intensity"}
-    for field, words in units.items():
-        if field not in whole[0].fields:
-            continue
-        low, high = field_limits(whole, field)
-        ends = (f"{low:.3g} m", f"{high:.3g} m") if field == "range" else (f"{low:.3g}", f"{high:.3g} (vendor scale)")
-        lines = [html.scale(*ends, gradient(field))]
-        for number, scan in scans.items():
-            said = f"{words} of scan {number} at {scan.start_time:.2f} s"
-            kind = "scan" if organised else "frame"
-            lines.append(html.image(field_uri(scan, field, (low, high)), said, kind))
-            lines.append(f'<p class="note">Scan {number}, {scan.start_time:.2f} s, {count(len(scan))} points</p>')
-        figures.append(html.figure(f"{words}, {title}", "".join(lines)))
-    # A turn is wide and low, so its pictures want the whole width; a frame has room beside it.
-    return "".join(figures) if organised else html.pair(*figures)
-
-
-def _profile(title: str, scans: dict[int, Scan]) -> str:
-    """Range over azimuth, for sensors of one or two rings."""
-    curves = []
-    for k, (number, scan) in enumerate(scans.items()):
-        azimuth = np.degrees(np.arctan2(scan.xyz[:, 1], scan.xyz[:, 0]))
-        order = np.argsort(azimuth, kind="stable")
-        name = f"scan {number}, {scan.start_time:.2f} s"
-        distance = scan.fields["range"][order].astype(np.float64)
-        curves.append(Curve(name, azimuth[order].astype(np.float64), distance, distance, distance, k))
-    plot = line_plot(curves, unit="m", x_label="azimuth [°], left is positive", zero=True, dots=True)
-    return html.pair(html.figure(f"Range, {title}", plot + html.key((c.name, c.colour) for c in curves)))
 
 
 def _times(report: RunReport, number: int) -> NDArray[np.float64]:
@@ -258,7 +220,7 @@ def _over_time(report: RunReport) -> str:
     ]
     by_lidar = {
         scanner.name: [report.tally.rows[key] for key in sorted(report.tally.rows) if key[0] == scanner.name]
-        for scanner in scenario.scanners
+        for scanner in scenario.giving(Scan)
     }
     points = [
         Curve.of(name, [row.time_s for row in rows], [row.points for row in rows], k)

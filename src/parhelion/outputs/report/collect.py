@@ -12,18 +12,19 @@ All but the elements of class `timing` follows from the scenario alone.
 from __future__ import annotations
 
 import time as wall
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.inertial import Samples
+from parhelion.core.inertial import BarometerData, ImuData, MagnetometerData, OdometryData, Samples, units
 from parhelion.core.pose import quat_rotate
+from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
+from parhelion.outputs.report.counts import CountsFile, counts_of
 from parhelion.pictures.run_plots import Curve
-from parhelion.scenario.report_counts import CountsFile, counts_of
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
@@ -40,20 +41,40 @@ _POSES = 101
 """Poses of the sensor within one scan of the picture."""
 _GOLDEN = 0.6180339887498949
 
-CURVES: dict[str, tuple[tuple[str, str, str, float], ...]] = {
-    # by type of sensor: field, words, unit, factor from the record's unit
-    "imu": (
-        ("specific_force", "Specific force", "m/s²", 1.0),
-        ("angular_rate", "Turn rate", "°/s", 180.0 / np.pi),
-    ),
-    "odometry": (
-        ("velocity", "Velocity by wheels", "m/s", 1.0),
-        ("angular_velocity", "Turn rate by wheels", "°/s", 180.0 / np.pi),
-    ),
-    "barometer": (("pressure", "Pressure", "hPa", 0.01), ("altitude", "Altitude by pressure", "m", 1.0)),
-    "magnetometer": (("magnetic_field", "Magnetic field", "µT", 1e6),),
-}
-"""What of a stream of samples is drawn."""
+Drawn = tuple[tuple[str, str, str, float], ...]
+"""Field, words, unit and factor from the record's unit, of each plot."""
+
+
+def _all_fields(samples: Samples) -> Drawn:
+    """Every field of a record that is one number or a vector, in the units that it has."""
+    told = units(samples)
+    return tuple(
+        (name, name.replace("_", " ").capitalize(), told[name][0], 1.0)
+        for name in samples._columns()
+        if name != "time" and name in told and getattr(samples, name)[:1].size <= 3
+    )
+
+
+def _these(*drawn: tuple[str, str, str, float]) -> Callable[[Samples], Drawn]:
+    return lambda samples: drawn
+
+
+STREAMS: Readers[Callable[[Samples], Drawn]] = Readers(
+    "report, streams",
+    {
+        Samples: _all_fields,
+        ImuData: _these(
+            ("specific_force", "Specific force", "m/s²", 1.0), ("angular_rate", "Turn rate", "°/s", 180.0 / np.pi)
+        ),
+        OdometryData: _these(
+            ("velocity", "Velocity by wheels", "m/s", 1.0),
+            ("angular_velocity", "Turn rate by wheels", "°/s", 180.0 / np.pi),
+        ),
+        BarometerData: _these(("pressure", "Pressure", "hPa", 0.01), ("altitude", "Altitude by pressure", "m", 1.0)),
+        MagnetometerData: _these(("magnetic_field", "Magnetic field", "µT", 1e6)),
+    },
+)
+"""What of a stream of samples is drawn, by type of record; of unknown ones, everything."""
 
 
 class NoReport:
@@ -101,7 +122,7 @@ class RunReport(NoReport):
         """Some points of some scans, and how the sensor moved; see `points`."""
         self._shown: dict[str, set[int]] = {}
         self._sampled: dict[str, set[int]] = {}
-        counts = {scanner.name: scanner.count(scenario.duration_s) for scanner in scenario.scanners}
+        counts = {scanner.name: scanner.count(scenario.duration_s) for scanner in scenario.giving(Scan)}
         for name, count in counts.items():
             share = min(count, max(3, _CLOUDS // len(counts)))
             self._shown[name] = {0, count // 2, count - 1} if count else set()
@@ -136,9 +157,9 @@ class RunReport(NoReport):
     def sampled(self, name: str, samples: Samples) -> None:
         """Take all samples of a sensor; only what is drawn is kept."""
         self.sample_counts[name] = len(samples)
-        kind = self.scenario.sampler(name).entry.type
         plots = []
-        for field, words, unit, factor in CURVES.get(kind, ()):
+        chosen = STREAMS.get(type(samples))
+        for field, words, unit, factor in () if chosen is None else chosen(samples):
             values = np.asarray(getattr(samples, field), np.float64) * factor
             columns = values.reshape(len(values), -1)
             names = "xyz" if columns.shape[1] == 3 else [words]
@@ -153,7 +174,7 @@ class RunReport(NoReport):
 
     def counts(self) -> list[Path]:
         """Finish the counts after the last step: their file, where there are lidars."""
-        if not self.scenario.scanners:
+        if not self.scenario.giving(Scan):
             return []
         self.tally.finish()
         return [self.tally.file]
@@ -161,7 +182,7 @@ class RunReport(NoReport):
     def write(self, hashes: Mapping[str, str], found: int = 0, more: str = "") -> Path | None:
         """Write the page."""
         from parhelion.core.files import write_whole
-        from parhelion.scenario.report_page import page_of
+        from parhelion.outputs.report.page import page_of
 
         file = self.folder / PAGE
         write_whole(file, page_of(self, hashes, found, more).encode("utf-8"))

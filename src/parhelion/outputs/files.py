@@ -1,0 +1,78 @@
+"""What files a run writes of each type of record: one a frame, or one table of all samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from parhelion.core.inertial import Samples
+from parhelion.core.readers import Readers
+from parhelion.core.records import Scan
+from parhelion.io import FORMATS, format_of, write_noting_drops
+from parhelion.io.atomic import atomic_write
+from parhelion.io.text_table import format_rows
+
+if TYPE_CHECKING:
+    from parhelion.scenario.scenario import Scenario
+    from parhelion.scenario.sensors import OnBoard
+
+
+@dataclass(frozen=True)
+class FileRule:
+    """How records of one type become files."""
+
+    ending: Callable[[OnBoard, Scenario], str]
+    """Of the files of a sensor, such as '.pcd'."""
+    write: Callable[[Any, Path], list[str]]
+    """Write a record; what the file's format could not hold."""
+
+
+def _cloud_ending(sensor: OnBoard, scenario: Scenario) -> str:
+    chosen = format_of(Path("cloud"), sensor.entry.format or scenario.settings.cloud_format)
+    return FORMATS[chosen.name].endings[0]
+
+
+def _write_cloud(scan: Scan, file: Path) -> list[str]:
+    return write_noting_drops(scan, file, format_of(file, None).name)
+
+
+def write_samples(samples: Samples, file: Path) -> list[str]:
+    """Samples of a sensor as a CSV file."""
+    write_columns(file, columns_of(samples))
+    return []
+
+
+FILES: Readers[FileRule] = Readers(
+    "files",
+    {
+        Scan: FileRule(_cloud_ending, _write_cloud),
+        Samples: FileRule(lambda sensor, scenario: ".csv", write_samples),
+    },
+)
+"""How each type of record becomes files."""
+
+
+def columns_of(samples: Samples) -> dict[str, Any]:
+    """The arrays of a record that have a row a sample, one column a number."""
+    columns: dict[str, Any] = {"time_s": samples.time}
+    for name, values in vars(samples).items():
+        if name == "time" or not isinstance(values, np.ndarray) or values.shape[:1] != samples.time.shape:
+            continue
+        if values.ndim == 1:
+            columns[name] = values
+        elif values.ndim == 2:
+            axes = {3: "xyz", 4: "xyzw"}.get(values.shape[1], "")
+            for k in range(values.shape[1]):
+                columns[f"{name}_{axes[k] if axes else k}"] = values[:, k]
+    return columns
+
+
+def write_columns(file: Path, columns: dict[str, Any]) -> None:
+    """A CSV file in which every number is written to its last digit."""
+    with atomic_write(file) as temporary, temporary.open("wb") as stream:
+        stream.write((",".join(columns) + "\n").encode())
+        stream.writelines(format_rows([np.asarray(values, dtype=np.float64) for values in columns.values()], ","))

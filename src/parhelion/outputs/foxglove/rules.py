@@ -1,0 +1,74 @@
+"""What Foxglove makes of each type of record: the schema of its topic, and the messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from parhelion.core.inertial import Samples
+from parhelion.core.readers import Readers
+from parhelion.core.records import Scan
+from parhelion.outputs.foxglove.messages import (
+    FoxgloveMessage,
+    as_json,
+    cloud_message,
+    samples_content,
+    samples_schema,
+    time_fields,
+)
+
+if TYPE_CHECKING:
+    from parhelion.scenario.scenario import Scenario
+
+
+@dataclass(frozen=True)
+class Telling:
+    """How one sensor's records are told."""
+
+    topic: str
+    frame: str
+    stamp: Callable[[float], int]
+    """A time of the scenario [s] as messages have it [ns]."""
+
+
+@dataclass(frozen=True)
+class FoxgloveRule:
+    """What Foxglove makes of one type of record."""
+
+    schema: Callable[[Any, Scenario], Any]
+    """Of a sensor's topic, for the sensor on board and its scenario."""
+    messages: Callable[[Any, Telling], Iterator[FoxgloveMessage]]
+    """The messages of a record."""
+
+
+def _cloud_schema(sensor: Any, scenario: Scenario) -> Any:
+    from foxglove.messages import PointCloud as CloudMessage
+
+    return CloudMessage.get_schema()
+
+
+def _cloud(scan: Scan, telling: Telling) -> Iterator[FoxgloveMessage]:
+    over = telling.stamp(scan.start_time + float(scan.shots.time.max(initial=0.0)))
+    # Packed when it is sent: many megabytes need not be made where nobody listens.
+    yield FoxgloveMessage(
+        telling.topic, over, partial(cloud_message, scan, telling.frame, telling.stamp(scan.start_time))
+    )
+
+
+def _samples_schema(sensor: Any, scenario: Scenario) -> Any:
+    return samples_schema(sensor.example(scenario.world, scenario.seed))
+
+
+def _samples(samples: Samples, telling: Telling) -> Iterator[FoxgloveMessage]:
+    for time_s, content in samples_content(samples):
+        at = telling.stamp(time_s)
+        body = as_json({"timestamp": time_fields(at), "frame_id": telling.frame, **content})
+        yield FoxgloveMessage(telling.topic, at, body)
+
+
+FOXGLOVE: Readers[FoxgloveRule] = Readers(
+    "Foxglove", {Scan: FoxgloveRule(_cloud_schema, _cloud), Samples: FoxgloveRule(_samples_schema, _samples)}
+)
+"""What Foxglove makes of each type of record."""

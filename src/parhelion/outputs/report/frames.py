@@ -1,0 +1,59 @@
+"""What the page of a run shows of each type of frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from parhelion.core.readers import Readers
+from parhelion.core.records import Scan
+from parhelion.outputs.report.tables import count
+from parhelion.pictures import run_page as html
+from parhelion.pictures.grids import is_organised
+from parhelion.pictures.run_images import field_limits, field_uri, gradient
+from parhelion.pictures.run_plots import Curve, line_plot
+
+
+def scans_section(name: str, model: str, scans: dict[int, Scan]) -> str:
+    title = f"{name}, {model}"
+    whole = [scan for scan in scans.values() if len(scan)]
+    if not whole:
+        return html.figure(title, '<p class="note">No returns in the scans that were looked at.</p>')
+    organised = is_organised(whole[0])
+    if organised and len(np.unique(whole[0].shots.ring)) <= 2:
+        return _profile(title, scans)
+    figures = []
+    units = {"range": "Range", "intensity": "Intensity"}
+    for field, words in units.items():
+        if field not in whole[0].fields:
+            continue
+        low, high = field_limits(whole, field)
+        ends = (f"{low:.3g} m", f"{high:.3g} m") if field == "range" else (f"{low:.3g}", f"{high:.3g} (vendor scale)")
+        lines = [html.scale(*ends, gradient(field))]
+        for number, scan in scans.items():
+            said = f"{words} of scan {number} at {scan.start_time:.2f} s"
+            kind = "scan" if organised else "frame"
+            lines.append(html.image(field_uri(scan, field, (low, high)), said, kind))
+            lines.append(f'<p class="note">Scan {number}, {scan.start_time:.2f} s, {count(len(scan))} points</p>')
+        figures.append(html.figure(f"{words}, {title}", "".join(lines)))
+    # A turn is wide and low, so its pictures want the whole width; a frame has room beside it.
+    return "".join(figures) if organised else html.pair(*figures)
+
+
+def _profile(title: str, scans: dict[int, Scan]) -> str:
+    """Range over azimuth, for sensors of one or two rings."""
+    curves = []
+    for k, (number, scan) in enumerate(scans.items()):
+        azimuth = np.degrees(np.arctan2(scan.xyz[:, 1], scan.xyz[:, 0]))
+        order = np.argsort(azimuth, kind="stable")
+        name = f"scan {number}, {scan.start_time:.2f} s"
+        distance = scan.fields["range"][order].astype(np.float64)
+        curves.append(Curve(name, azimuth[order].astype(np.float64), distance, distance, distance, k))
+    plot = line_plot(curves, unit="m", x_label="azimuth [°], left is positive", zero=True, dots=True)
+    return html.pair(html.figure(f"Range, {title}", plot + html.key((c.name, c.colour) for c in curves)))
+
+
+FRAMES: Readers[Callable[[str, str, dict[int, Any]], str]] = Readers("report, frames", {Scan: scans_section})
+"""A part of the page for some frames of a sensor, of its name, model and frames by number."""

@@ -1,0 +1,155 @@
+"""What ROS makes of each type of record: topic and frame as the real driver has them, and the messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from parhelion.core.inertial import BarometerData, ImuData, MagnetometerData, OdometryData
+from parhelion.core.readers import Readers
+from parhelion.core.records import Scan
+from parhelion.io.ros import messages as ros
+from parhelion.io.ros.messages import Message
+from parhelion.scenario.sensors import OnBoard
+
+Layout = Literal["driver", "velodyne", "ouster", "all"]
+
+MAP, ODOM, BASE = "map", "odom", "base_link"
+
+LIDARS = {
+    "velodyne": ("/velodyne_points", "velodyne"),
+    "ouster": ("/ouster/points", "os_sensor"),
+    "hesai": ("/lidar_points", "hesai_lidar"),
+    "robosense": ("/rslidar_points", "rslidar"),
+    "livox": ("/livox/lidar", "livox_frame"),
+}
+"""Topic and frame of lidars by maker."""
+FLAT_LIDAR = ("/scan", "laser")
+OTHER_LIDAR = ("/points", "lidar")
+
+
+@dataclass(frozen=True)
+class Telling:
+    """How one sensor's records are told: its names, the layout of clouds, and the clock of stamps."""
+
+    sensor: OnBoard
+    topic: str
+    frame: str
+    layout: Layout
+    stamp: Callable[[float], int]
+    """A time of the scenario [s] as ROS has it [ns]."""
+
+
+@dataclass(frozen=True)
+class RosRule:
+    """What ROS makes of one type of record."""
+
+    names: Callable[[OnBoard, Layout], tuple[str, str]]
+    """Topic and frame of a sensor, as the real driver names them."""
+    type: Callable[[OnBoard, Layout], str]
+    """Type of the messages on that topic."""
+    messages: Callable[[Any, Telling], Iterator[Message]]
+    """The messages of a record."""
+    of_vehicle: bool = False
+    """Whether what it tells is of its vehicle's frame, not of one of its own."""
+
+
+ROS: Readers[RosRule] = Readers("ROS messages", {})
+"""What ROS makes of each type of record."""
+
+
+def rule_of(sensor: OnBoard) -> RosRule | None:
+    """The rule for a sensor's records; None where ROS leaves them out."""
+    return ROS.get(sensor.record_type)
+
+
+# ---- lidars ---------------------------------------------------------------------------------------------------------
+
+
+def is_flat(sensor: OnBoard) -> bool:
+    """Whether a lidar scans one plane, so that a LaserScan holds all it sees."""
+    pattern = sensor.sensor.config.pattern
+    channels = getattr(pattern, "channels", None)
+    elevation = list(getattr(channels, "elevation_deg", [])) if channels is not None else []
+    return pattern.kind == "spinning" and elevation == [0.0]
+
+
+def _lidar_names(sensor: OnBoard, layout: Layout) -> tuple[str, str]:
+    if is_flat(sensor):
+        return FLAT_LIDAR if layout == "driver" else (OTHER_LIDAR[0], FLAT_LIDAR[1])
+    return LIDARS.get(sensor.sensor.config.maker, OTHER_LIDAR)
+
+
+def _lidar_type(sensor: OnBoard, layout: Layout) -> str:
+    return ros.LASER_SCAN if layout == "driver" and is_flat(sensor) else ros.POINT_CLOUD
+
+
+def _scan(scan: Scan, telling: Telling) -> Iterator[Message]:
+    lidar, layout = telling.sensor.sensor, telling.layout
+    stamp = telling.stamp(scan.start_time)
+    over = telling.stamp(scan.start_time + float(scan.shots.time.max(initial=0.0)))
+    if layout == "driver" and is_flat(telling.sensor) and len(scan.shots) > 1:
+        limits = lidar.config.range
+        data = ros.laser_scan(
+            scan, telling.frame, stamp, range_min_m=limits.min_m, range_max_m=limits.max_m,
+            scan_time_s=1.0 / lidar.rate_hz,
+        )  # fmt: skip
+        yield Message(telling.topic, ros.LASER_SCAN, over, data)
+        return
+    if layout == "driver":
+        layout = "ouster" if lidar.config.maker == "ouster" else "velodyne"
+    yield Message(telling.topic, ros.POINT_CLOUD, over, ros.point_cloud2(scan, telling.frame, stamp, layout))
+    if layout == "ouster" and lidar.config.receiver.returns == "dual":
+        # The driver's own name for the second return of each shot.
+        data = ros.point_cloud2(scan, telling.frame, stamp, layout, echo=1)
+        yield Message(f"{telling.topic}2", ros.POINT_CLOUD, over, data)
+
+
+ROS.add(Scan, RosRule(_lidar_names, _lidar_type, _scan))
+
+
+# ---- small sensors --------------------------------------------------------------------------------------------------
+
+
+def sampled(
+    topic: str, frame: str, kind: str, one: Callable[[Any, int, int, str], bytes], *, of_vehicle: bool = False
+) -> RosRule:
+    """A rule for samples: `one(samples, row, stamp_ns, frame)` is the message of one sample."""
+
+    def messages(samples: Any, telling: Telling) -> Iterator[Message]:
+        for row, time in enumerate(samples.time.tolist()):
+            at = telling.stamp(time)
+            yield Message(telling.topic, kind, at, one(samples, row, at, telling.frame))
+
+    return RosRule(lambda sensor, layout: (topic, frame), lambda sensor, layout: kind, messages, of_vehicle)
+
+
+def _imu(samples: ImuData, row: int, at: int, frame: str) -> bytes:
+    return ros.imu(
+        at, frame, samples.angular_rate[row], samples.specific_force[row],
+        orientation=None if samples.orientation is None else samples.orientation[row],
+        angular_rate_covariance=samples.angular_rate_covariance,
+        specific_force_covariance=samples.specific_force_covariance,
+        orientation_covariance=samples.orientation_covariance,
+    )  # fmt: skip
+
+
+def _odometry(found: OdometryData, row: int, at: int, frame: str) -> bytes:
+    return ros.odometry(
+        at, ODOM, frame, found.xyz[row], found.quat_xyzw[row], found.velocity[row], found.angular_velocity[row]
+    )
+
+
+def _pressure(found: BarometerData, row: int, at: int, frame: str) -> bytes:
+    return ros.fluid_pressure(at, frame, found.pressure[row], found.pressure_variance)
+
+
+def _magnetic_field(found: MagnetometerData, row: int, at: int, frame: str) -> bytes:
+    return ros.magnetic_field(at, frame, found.magnetic_field[row], found.magnetic_field_covariance)
+
+
+ROS.add(ImuData, sampled("/imu/data", "imu_link", ros.IMU, _imu))
+ROS.add(OdometryData, sampled("/odom", BASE, ros.ODOMETRY, _odometry, of_vehicle=True))
+ROS.add(BarometerData, sampled("/pressure", "barometer_link", ros.FLUID_PRESSURE, _pressure))
+ROS.add(MagnetometerData, sampled("/imu/mag", "magnetometer_link", ros.MAGNETIC_FIELD, _magnetic_field))

@@ -1,0 +1,124 @@
+"""The kinds of sensors: one row a kind.
+
+A row says how scenario files call it, where its class and presets are, whether it gives frames (one record a turn or
+exposure) or a stream of samples, and the type of its records. Nobody else asks what kind a sensor is: readers of
+measurements go by the type of the record.
+
+Other packages add kinds by an entry point of the group `parhelion.sensors` that names a `SensorKind`:
+
+    [project.entry-points."parhelion.sensors"]
+    thermometer = "my_package.thermometer:KIND"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, Literal
+
+from parhelion.core.errors import ConfigError, unknown_name
+
+GROUP = "parhelion.sensors"
+
+
+@dataclass(frozen=True)
+class SensorKind:
+    """One kind of sensor. Its modules are imported when they are first needed."""
+
+    name: str
+    """What scenario files call it."""
+    home: str
+    """Where its class is, as `module:Name`."""
+    presets: str
+    """Where the function is that lists its presets, as `module:name`."""
+    gives: Literal["frames", "samples"]
+    record: str
+    """Where the type of its records is, as `module:Name`."""
+    words: str
+    """What it is, in a few words."""
+
+    @property
+    def sensor(self) -> Callable[..., Any]:
+        """Its class: takes a preset's name or a YAML file, and `name`, `rate_hz` and options of its own."""
+        return _imported(self.home)
+
+    @property
+    def record_type(self) -> type:
+        """The type of what it measures."""
+        found: type = _imported(self.record)
+        return found
+
+    def preset_names(self) -> list[str]:
+        """Names of its presets, sorted."""
+        found: list[str] = _imported(self.presets)()
+        return found
+
+
+_OWN = (
+    SensorKind(
+        "lidar", "parhelion.sensors.lidar.lidar:Lidar", "parhelion.sensors.lidar.presets:preset_names", "frames",
+        "parhelion.core.records:Scan", "lidars: one cloud a turn or frame",
+    ),
+    SensorKind(
+        "imu", "parhelion.sensors.imu.imu:Imu", "parhelion.sensors.imu.imu:imu_names", "samples",
+        "parhelion.core.inertial:ImuData", "inertial measurement units: specific force and turn rate",
+    ),
+    SensorKind(
+        "odometry", "parhelion.sensors.odometry:Odometry", "parhelion.sensors.odometry:odometry_names", "samples",
+        "parhelion.core.inertial:OdometryData", "wheel encoders: ticks and the pose that follows from them",
+    ),
+    SensorKind(
+        "barometer", "parhelion.sensors.barometer:Barometer", "parhelion.sensors.barometer:barometer_names", "samples",
+        "parhelion.core.inertial:BarometerData", "barometers: pressure and altitude",
+    ),
+    SensorKind(
+        "magnetometer", "parhelion.sensors.magnetometer:Magnetometer",
+        "parhelion.sensors.magnetometer:magnetometer_names", "samples", "parhelion.core.inertial:MagnetometerData",
+        "magnetometers: the magnetic field",
+    ),
+)  # fmt: skip
+_added: dict[str, SensorKind] = {}
+
+
+def kinds() -> dict[str, SensorKind]:
+    """All kinds by name: ours, those of other packages, and those added by `add_kind`."""
+    return {**{kind.name: kind for kind in _OWN}, **_of_other_packages(), **_added}
+
+
+def kind_called(name: str) -> SensorKind:
+    """A kind by name."""
+    found = kinds()
+    if name not in found:
+        raise unknown_name("type of sensor", name, found)
+    return found[name]
+
+
+def add_kind(kind: SensorKind) -> None:
+    """Make a kind known to this process; packages use an entry point instead."""
+    if kind.name in {own.name for own in _OWN}:
+        raise ConfigError(f"sensors: {kind.name!r} is a kind of Parhelion's own")
+    _added[kind.name] = kind
+
+
+def presets() -> dict[str, list[str]]:
+    """Every kind of sensor there is, with the names of its presets."""
+    return {name: kind.preset_names() for name, kind in kinds().items()}
+
+
+@cache
+def _of_other_packages() -> dict[str, SensorKind]:
+    found = {}
+    for entry in entry_points(group=GROUP):
+        kind = entry.load()
+        if not isinstance(kind, SensorKind):
+            raise ConfigError(f"sensors: the entry point {entry.name!r} names {entry.value}, which is no SensorKind")
+        found[kind.name] = kind
+    return found
+
+
+def _imported(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

@@ -1,0 +1,204 @@
+"""The seam for many senses: every kind of sensor against every reader of measurements, and a new kind end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rosbags.highlevel import AnyReader
+
+import parhelion as ph
+import toy_sensor
+from parhelion.core.errors import ConfigError
+from parhelion.core.inertial import Samples
+from parhelion.core.records import Scan
+from parhelion.live.viewer.layers import VIEWER
+from parhelion.outputs.readers import READERS, REPORT
+from parhelion.sensors import kinds
+from parhelion.sensors.check import check_sensor
+from parhelion.sensors.kinds import SensorKind, add_kind, kind_called
+
+KINDS = sorted(kinds.kinds())
+
+
+@pytest.fixture
+def thermometer() -> Iterator[SensorKind]:
+    add_kind(toy_sensor.KIND)
+    yield toy_sensor.KIND
+    kinds._added.clear()
+
+
+# ---- kinds x readers -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_reader_knows_every_kind_or_says_why_not(name: str) -> None:
+    kind = kind_called(name)
+    for reader in (*READERS, REPORT[kind.gives], VIEWER):
+        assert reader.knows(kind.record_type), f"{reader.name} has neither a function nor a reason for {name}"
+        if reader.get(kind.record_type) is None:
+            reason = reader.reason(kind.record_type)
+            assert reason is not None
+            assert len(reason) > 20
+
+
+def test_a_type_that_a_reader_does_not_know_is_told() -> None:
+    class Smell:
+        pass
+
+    for reader in READERS:
+        assert not reader.knows(Smell)
+        with pytest.raises(ConfigError, match="does not know what to do with Smell"):
+            reader.get(Smell)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_presets_of_every_kind_can_be_made_and_keep_the_contract(name: str) -> None:
+    kind = kind_called(name)
+    assert kind.words
+    assert issubclass(kind.record_type, Scan if kind.gives == "frames" else Samples)
+    assert ph.sensors()[name] == kind.preset_names() == sorted(kind.preset_names()) != []
+    motion = ph.ConstantTwist(ph.Pose((0, 0, 2)), velocity=(1.0, 0.2, 0.0))
+    world = ph.World()
+    world.add(ph.shapes.plane(50, 50), material="concrete", label="road")
+    for preset in kind.preset_names()[:2]:
+        sensor = kind.sensor(preset, name="it")
+        assert isinstance(sensor.measure(world, motion, 0.0, 3), kind.record_type)
+        check_sensor(sensor, world, motion)
+
+
+def test_unknown_kinds_are_told_with_the_nearest() -> None:
+    fields = {"duration_s": 1, "world": "test-range", "sensors": [{"name": "a", "type": "lider", "model": "x"}]}
+    with pytest.raises(ConfigError, match=r"type: must be one of lidar, imu.*did you mean 'lidar'"):
+        ph.Scenario.from_mapping(fields)
+    with pytest.raises(ConfigError, match="unknown type of sensor 'lider'"):
+        kind_called("lider")
+    with pytest.raises(ConfigError, match="'lidar' is a kind of Parhelion's own"):
+        add_kind(kind_called("lidar"))
+
+
+# ---- a new kind end to end -------------------------------------------------------------------------------------------
+
+
+def scene(**more: Any) -> dict[str, Any]:
+    return {
+        "duration_s": 0.5, "seed": 4, "world": "test-range", "weather": {"rain_rate_mm_h": 0, "wind_m_s": [3, 4, 0]},
+        "vehicles": [{"name": "robot", "model": "clearpath/husky", "follow": {"points": [[5, 1, 0]]}}],
+        "sensors": [
+            {"name": "lidar", "type": "lidar", "model": "sick/lms-111", "vehicle": "robot",
+             "mount": {"xyz": [0, 0, 1]}},
+            {"name": "odo", "type": "odometry", "model": "clearpath-husky", "vehicle": "robot"},
+        ],
+        **more,
+    }  # fmt: skip
+
+
+def test_a_new_kind_reaches_bag_csv_report_and_viewer(thermometer: SensorKind, tmp_path: Path) -> None:
+    fields = scene()
+    fields["sensors"].append({"name": "air", "type": "thermometer", "model": "toy/pt100", "rate_hz": 20})
+    assert ph.sensors()["thermometer"] == ["toy/pt100"]
+    for reader in (*READERS, REPORT[thermometer.gives], VIEWER):
+        assert reader.knows(thermometer.record_type)
+    summary = ph.Scenario.from_mapping(fields).run(tmp_path / "out")
+    rows = np.genfromtxt(tmp_path / "out" / "air.csv", delimiter=",", names=True)
+    assert len(rows) == 10
+    # 288.15 K less 1 K for 5 m/s of wind: the sensor was given the world's weather.
+    assert rows["temperature"].mean() == pytest.approx(287.15, abs=4 * 0.1 / np.sqrt(10))
+    with AnyReader([tmp_path / "out" / "bag"]) as bag:
+        connections = [one for one in bag.connections if one.topic == "/temperature"]
+        stored = [bag.deserialize(raw, one.msgtype) for one, _, raw in bag.messages(connections)]
+    assert [message.fluid_pressure for message in stored] == pytest.approx(rows["temperature"].tolist())
+    assert summary.report is not None
+    assert "air: temperature" in summary.report.read_text()
+    from parhelion.live.viewer.stages import ScenarioStage
+
+    stage = ScenarioStage(ph.Scenario.from_mapping(fields), time=0.3)
+    shown = stage.measure(stage.places["lidar"])
+    assert any(note.startswith("air: temperature 287") and note.endswith(" K") for note in shown.notes)
+
+
+def test_the_new_kind_is_short() -> None:
+    assert len(Path(toy_sensor.__file__).read_text().splitlines()) < 100
+
+
+def test_the_new_kind_keeps_the_contract(thermometer: SensorKind) -> None:
+    check_sensor(thermometer.sensor("toy/pt100"), ph.World(), ph.Fixed(ph.Pose()))
+
+
+# ---- measured once ---------------------------------------------------------------------------------------------------
+
+
+def test_samples_are_measured_once_for_all_readers(
+    thermometer: SensorKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[float, float]] = []
+    real = toy_sensor.Thermometer.samples
+
+    def counted(self: Any, world: Any, motion: Any, start: float, duration: float, *rest: Any) -> Any:
+        asked.append((start, duration))
+        return real(self, world, motion, start, duration, *rest)
+
+    monkeypatch.setattr(toy_sensor.Thermometer, "samples", counted)
+    fields = scene(outputs=[{"kind": "bag"}, {"kind": "foxglove"}])
+    fields["sensors"].append({"name": "air", "type": "thermometer", "model": "toy/pt100", "vehicle": "robot"})
+    ph.Scenario.from_mapping(fields).run(tmp_path / "out")
+    # Foxglove asks once, of a sensor at rest, what a sample looks like.
+    measured = [duration for _, duration in asked if duration > 0.1]
+    assert sum(measured) == pytest.approx(0.5)
+
+
+def test_wheel_odometry_accumulates_over_the_steps() -> None:
+    scenario = ph.Scenario.from_mapping(scene(duration_s=3.0))
+    steps = [step.samples("odo") for step in scenario]
+    told = np.concatenate([found.xyz for found in steps])
+    ticks = np.concatenate([found.ticks for found in steps])
+    whole = scenario.stream_sensor("odo").stream(scenario.world, scenario.seed).until(3.0)
+    assert len(told) == len(whole) > 50
+    assert np.linalg.norm(told[-1]) > 0.5
+    assert told == pytest.approx(whole.xyz, abs=1e-4)
+    assert np.abs(ticks - whole.ticks).max() <= 1
+    assert np.all(np.diff(np.linalg.norm(told, axis=1)) > -1e-3)
+
+
+def test_a_step_without_a_sample_gives_none(thermometer: SensorKind) -> None:
+    fields = scene(duration_s=0.2, step_s=0.01)
+    fields["sensors"].append({"name": "air", "type": "thermometer", "model": "toy/pt100", "rate_hz": 10})
+    for name, expected in (("air", 2), ("odo", None)):
+        counts = [len(step.samples(name)) for step in ph.Scenario.from_mapping(fields)]
+        assert min(counts) == 0
+        if expected is not None:
+            assert sum(counts) == expected
+
+
+def test_asking_late_gives_only_the_step_s_own_samples() -> None:
+    fields = scene(duration_s=0.2, step_s=0.05)
+    fields["sensors"].append({"name": "imu", "type": "imu", "model": "bosch/bmi160", "vehicle": "robot"})
+    every = [step.samples("imu") for step in ph.Scenario.from_mapping(fields)]
+    last = [step.samples("imu") for step in ph.Scenario.from_mapping(fields) if step.number == 3]
+    assert np.array_equal(last[0].time, every[3].time)
+    assert np.array_equal(last[0].specific_force, every[3].specific_force)
+
+
+def test_a_preset_has_one_name_however_it_is_spelt() -> None:
+    world = ph.World()
+    world.add(ph.shapes.plane(50, 50), material="concrete", label="road", pose=ph.Pose((0, 0, -2)))
+    one, other = (ph.Lidar(name).scan(world, pose=ph.Pose(), seed=3) for name in ("velodyne/vlp-16", "Velodyne/VLP-16"))
+    assert one.metadata["sensor"] == other.metadata["sensor"] == "velodyne/vlp-16"
+    assert np.array_equal(one.range, other.range)
+
+
+def test_a_sheet_of_its_own_keeps_its_maker(tmp_path: Path) -> None:
+    from parhelion.sensors.lidar.presets import FOLDER
+
+    own = tmp_path / "mine.yaml"
+    own.write_text((FOLDER / "ouster" / "os1-32.yaml").read_text().replace("maker: ouster\n", ""))
+    assert ph.Lidar(own).config.maker == "ouster"
+    fields = scene(outputs=[{"kind": "bag"}, {"kind": "pcap"}], duration_s=0.2)
+    fields["sensors"][0] |= {"model": str(own)}
+    ph.Scenario.from_mapping(fields).run(tmp_path / "out")
+    assert (tmp_path / "out" / "lidar.pcap").exists()
+    with AnyReader([tmp_path / "out" / "bag"]) as bag:
+        assert "/ouster/points" in bag.topics
