@@ -36,11 +36,18 @@ def shown(path: AnyPath) -> str:
 
 @contextmanager
 def reading(path: AnyPath, error: type[ParhelionError] = FormatError) -> Iterator[None]:
-    """Whatever escapes becomes an `error` that names the file; our own errors, warnings and interrupts pass."""
+    """Whatever escapes becomes an `error` that names the file; our own errors, warnings and interrupts pass.
+
+    Numbers out of range are checked, or kept as they are: a damaged file is no reason to warn of arithmetic.
+    """
+    with np.errstate(all="ignore"), _guarded(path, error):
+        yield
+
+
+@contextmanager
+def _guarded(path: AnyPath, error: type[ParhelionError]) -> Iterator[None]:
     try:
-        # Numbers out of range are checked, or kept as they are; a damaged file is no reason to warn of arithmetic.
-        with np.errstate(all="ignore"):
-            yield
+        yield
     except (ParhelionError, Warning):
         raise
     except Exception as problem:
@@ -67,14 +74,9 @@ def reader(error: type[ParhelionError] = FormatError) -> Callable[[Function], Fu
 
 
 def reading_each(path: AnyPath, items: Iterator[Item], error: type[ParhelionError] = FormatError) -> Iterator[Item]:
-    """The items, one after the other, each fetched as within `reading`; what is done with them is not guarded."""
-    while True:
-        with reading(path, error):
-            try:
-                item = next(items)
-            except StopIteration:
-                return
-        yield item
+    """The items, each fetched as within `reading`; what is done with them is not guarded."""
+    with _guarded(path, error):
+        yield from items
 
 
 def sentence(path: AnyPath, problem: BaseException) -> str:

@@ -20,8 +20,8 @@ from parhelion.io.ros.unpack import LARGEST_PIECE, unpacked
 
 COMMIT_BYTES = 1 << 20
 _STEPS_AT_ONCE = 100_000
-_FREE_STEPS = 5_000_000
-_STEPS_PER_BYTE = 10
+_FREE_STEPS = 2_000_000
+_STEPS_PER_BYTE = 4
 """A row of a few bytes takes a dozen steps of SQLite's machine to read, and some more to sort."""
 _HEAD = b"SQLite format 3\x00"
 _TABLES = """
