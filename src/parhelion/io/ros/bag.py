@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
-from parhelion.core.reading import is_regular_file, open_file, reading, reading_each
+from parhelion.core.reading import is_regular_file, open_file, reading, reading_each, shown
 from parhelion.io.ros.mcap_file import McapOut
 from parhelion.io.ros.mcap_read import McapIn
 from parhelion.io.ros.sqlite_file import SqliteIn, SqliteOut
@@ -248,7 +248,7 @@ class BagReader:
             elif self.path.exists():
                 files = [self.path]
             else:
-                raise FormatError(f"{self.path}: no such bag")
+                raise FormatError(f"{shown(self.path)}: no such bag")
             if not files:
                 raise FormatError(f"{self.path}: no bag in this folder ({', '.join(STORAGES.values())})")
             return [self._store(file, about) for file in files]

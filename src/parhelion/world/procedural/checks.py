@@ -20,7 +20,7 @@ _STEP_M = 0.05
 """Distance of the samples along ways and drives."""
 _CELL_M = 0.1
 """Cells of the search for a way around an obstacle."""
-_MOST_CELLS = 20_000_000
+_MOST_CELLS = 10_000_000
 _ROWS_AT_ONCE = 256
 _DEEPEST_M = 1.0
 _HIGHEST_M = 0.05
