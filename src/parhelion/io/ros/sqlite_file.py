@@ -134,6 +134,7 @@ class SqliteIn:
             return left < 0
 
         base.set_progress_handler(count, _STEPS_AT_ONCE)
+        base.text_factory = lambda text: text.decode("utf-8", "replace")
         return base
 
     def _connected(self) -> sqlite3.Connection:
