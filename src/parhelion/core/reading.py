@@ -36,9 +36,10 @@ def shown(path: AnyPath) -> str:
 
 @contextmanager
 def reading(path: AnyPath, error: type[ParhelionError] = FormatError) -> Iterator[None]:
-    """Whatever escapes becomes an `error` that names the file; our own errors, warnings and interrupts pass.
+    """Whatever escapes becomes an `error` that names the file; warnings and interrupts pass.
 
-    Numbers out of range are checked, or kept as they are: a damaged file is no reason to warn of arithmetic.
+    Our own errors keep their kind, and get the file's name where they lack it. Numbers out of range are checked, or kept
+    as they are: a damaged file is no reason to warn of arithmetic.
     """
     with np.errstate(all="ignore"), _guarded(path, error):
         yield
@@ -48,7 +49,14 @@ def reading(path: AnyPath, error: type[ParhelionError] = FormatError) -> Iterato
 def _guarded(path: AnyPath, error: type[ParhelionError]) -> Iterator[None]:
     try:
         yield
-    except (ParhelionError, Warning):
+    except ParhelionError as problem:
+        said = str(problem)
+        if "\n" not in said and (str(path) in said or shown(path) in said):
+            raise
+        # Told by a part that does not know of files, or in the words of a library.
+        name = "" if str(path) in said else f"{shown(path)}: "
+        raise type(problem)(name + " ".join(said.split())) from problem.__cause__
+    except Warning:
         raise
     except Exception as problem:
         raise error(sentence(path, problem)) from problem

@@ -230,8 +230,9 @@ def _list_steps(element: _Element) -> tuple[list[tuple[int, Callable[..., Any] |
             before += entry.dtype.itemsize
             continue
         order = ">" if entry.length.byteorder == ">" else "<"
-        read = None if entry.length == np.uint8 else struct.Struct(order + _LENGTH_CODES[entry.length.str[1:]])
-        steps.append((before, read and read.unpack_from, entry.length.itemsize, entry.dtype.itemsize))
+        code = order + _LENGTH_CODES[entry.length.str[1:]]
+        read = None if entry.length == np.uint8 else struct.Struct(code).unpack_from
+        steps.append((before, read, entry.length.itemsize, entry.dtype.itemsize))
         before = 0
     return steps, before
 

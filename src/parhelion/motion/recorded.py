@@ -89,10 +89,7 @@ class RecordedMotion:
     @classmethod
     def _of_file(cls, path: str | PathLike[str], poses: Any) -> RecordedMotion:
         with reading(path):
-            try:
-                return cls(poses.times, poses.xyz, poses.quat_xyzw)
-            except ConfigError as error:
-                raise ConfigError(f"{path}: {error}") from None
+            return cls(poses.times, poses.xyz, poses.quat_xyzw)
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
         """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""

@@ -212,7 +212,7 @@ class McapIn:
         while True:
             try:
                 kind, content = next(records)
-                record = None if kind == _MESSAGE else _taken_apart(kind, content)
+                record: Any = None if kind == _MESSAGE else _taken_apart(kind, content)
             except StopIteration:
                 return
             except FormatError:

@@ -43,13 +43,9 @@ def load_listed(path: str | PathLike[str], params: dict[str, Any]) -> LayoutWorl
         if name not in known:
             raise unknown_name(f"parameter for {file}:", name, (*known, "check"))
     layout = buildings_from(file, **params) if is_map else Layout.load(file)
-    try:
-        if sound:
-            require_sound(layout, file)
-        return world_of(layout)
-    except ConfigError as error:
-        said = str(error)
-        raise ConfigError(said if said.startswith(str(file)) else f"{file}: {said}") from None
+    if sound:
+        require_sound(layout, file)
+    return world_of(layout)
 
 
 def require_sound(layout: Layout, source: str | PathLike[str] = "layout") -> None:
