@@ -38,7 +38,7 @@ def shown(path: AnyPath) -> str:
 def reading(path: AnyPath, error: type[ParhelionError] = FormatError) -> Iterator[None]:
     """Whatever escapes becomes an `error` that names the file; warnings and interrupts pass.
 
-    Our own errors keep their kind, and get the file's name where they lack it. Numbers out of range are checked, or kept
+    Our own errors keep their kind, and get the name where they lack it. Numbers out of range are checked, or kept
     as they are: a damaged file is no reason to warn of arithmetic.
     """
     with np.errstate(all="ignore"), _guarded(path, error):
