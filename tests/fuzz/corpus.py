@@ -18,7 +18,7 @@ from PIL import Image
 
 from ouster_scans import random_scan
 from parhelion import Lidar, World
-from parhelion.core.errors import FormatError
+from parhelion.core.errors import ParhelionError
 from parhelion.core.records import PointCloud, Scan
 from parhelion.io import read_cloud, write_cloud
 from parhelion.io.columns import FieldsDroppedWarning
@@ -56,7 +56,7 @@ def _messages(path: Path) -> None:
         if message.type == POINT_CLOUD:
             try:
                 like(message, cloud_of(message, keep_missing=True))
-            except FormatError:
+            except ParhelionError:
                 continue  # a damaged message is told by its topic
 
 

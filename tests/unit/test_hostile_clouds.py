@@ -172,7 +172,8 @@ def test_one_bad_cloud_of_a_folder_does_not_stop_the_others(tmp_path: Path) -> N
     source.mkdir()
     for name in ("a", "c"):
         write_cloud(PointCloud(np.ones((3, 3), np.float32)), source / f"{name}.npz")
-    npz(source / "b.npz", {"xyz": npy("(1, 3)", bytes(12), "5")})
+    layout = '{"layout":{"xyz":{"columns":["x","x","z"],"dtype":"float32"}}}'
+    (source / "b.csv").write_text(f"# parhelion {layout}\nx,y,z\n1,2,3\n")
     result = CliRunner().invoke(app, ["convert", str(source), str(target), "--format", "pcd"])
     assert sorted(file.name for file in target.iterdir()) == ["a.pcd", "c.pcd"]
-    assert "b.npz" in result.output
+    assert "b.csv" in result.output

@@ -283,6 +283,11 @@ def like(message: Message, cloud: PointCloud) -> bytes:
     An organised message stays so where the cloud's field `shot` numbers its cells, one point each. Fields that the
     cloud does not have are 0.
     """
+    with reading(message.topic):
+        return _like(message, cloud)
+
+
+def _like(message: Message, cloud: PointCloud) -> bytes:
     decoded = _decoded(message)
     dtype = _record(decoded, message.topic)
     ouster = _is_ouster(dtype)
