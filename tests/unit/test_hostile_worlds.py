@@ -254,3 +254,10 @@ def test_poses_beyond_all_bounds(tmp_path: Path) -> None:
     kitti.write_text("1e308 0 0 0 0 1 0 0 0 0 1 0\n")
     with pytest.raises(FormatError, match=r"poses\.kitti: line 1: the first three columns are no rotation"):
         RecordedMotion.from_kitti(kitti, rate_hz=10.0)
+
+
+def test_entities_of_collada_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.dae"
+    file.write_text('<!DOCTYPE x [<!ENTITY a "aaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><COLLADA>&b;</COLLADA>')
+    with fence(), pytest.raises(FormatError, match=r"a\.dae: line 1: <!DOCTYPE is not allowed"):
+        load_mesh(file)

@@ -23,6 +23,7 @@ from parhelion.core.pose import Floats
 from parhelion.core.reading import read_bytes, reader
 from parhelion.world.gltf_sizes import check_gltf
 from parhelion.world.mesh import Mesh
+from parhelion.world.urdf_xml import guarded_text
 
 MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".off", ".dae")
 """Endings of the mesh files that can be read; `.dae` where the package pycollada is installed."""
@@ -32,6 +33,7 @@ MOST_COPIED = 10_000_000
 
 Up = Literal["auto", "y", "z"]
 
+_LARGEST_COLLADA_BYTES = 512 * 1024 * 1024
 _Y_UP_SUFFIXES = (".glb", ".gltf")
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tga", ".tif", ".tiff", ".webp", ".ktx2", ".basis", ".dds", ".exr")
 _ONE_PIXEL = bytes.fromhex(
@@ -82,6 +84,8 @@ def load_mesh(path: str | PathLike[str], *, up: Up = "auto") -> LoadedMesh:
         raise FormatError(f"{file}: is empty")
     if suffix in _Y_UP_SUFFIXES:
         check_gltf(file, data)
+    elif suffix == ".dae":
+        guarded_text(file, _LARGEST_COLLADA_BYTES)  # refuses entities, which stand for files or for gigabytes
     resolver = _Neighbours(file, data)
     scene = _parse(file, suffix.lstrip("."), data, resolver)
     if suffix == ".off":

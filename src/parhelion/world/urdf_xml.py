@@ -46,7 +46,7 @@ def guarded_text(file: Path, largest_bytes: int = LARGEST_FILE_BYTES) -> str:
     found = _DECLARATION.search(text)
     if found:
         line = text.count("\n", 0, found.start()) + 1
-        raise FormatError(f"{file}: line {line}: <!{found[1].upper()} is not allowed in a robot's file, remove it")
+        raise FormatError(f"{file}: line {line}: <!{found[1].upper()} is not allowed here, remove it")
     return text
 
 
