@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo check test test-devkits test-salts bench lint docs clean
+.PHONY: demo check test test-devkits test-salts fuzz bench lint docs clean
 
 demo: $(VENV)/.installed engine
 	$(BIN)/parhelion demo
@@ -31,6 +31,12 @@ test-salts: $(VENV)/.installed-dev engine
 # nuScenes' own development kit wants NumPy below 2, so it gets its own environment, too.
 test-devkits: $(VENV)-devkits/.installed engine-devkits
 	$(VENV)-devkits/bin/python -m pytest tests/devkits
+
+# Damaged files through every reader: FUZZ_SECONDS is how long, FUZZ_SEED another round of damages.
+FUZZ_SECONDS ?= 3600
+FUZZ_SEED    ?= 1
+fuzz: $(VENV)/.installed-dev engine
+	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
 
 # The engines that ours is compared with pin other packages than the test extras do, so they get their own environment.
 bench: $(VENV)-bench/.installed engine-bench

@@ -263,9 +263,10 @@ def weather_bag(
                     time = float(cloud.metadata["time"])
                     first = time if math.isnan(first) else first
                     wet = weathered(cloud, number, time - first)
+                    message = message._replace(data=like(message, wet))
                 except (ConfigError, FormatError) as error:
-                    raise type(error)(f"{source}: {chosen}: {error}") from None
-                message = message._replace(data=like(message, wet))
+                    words = str(error).removeprefix(f"{chosen}: ")
+                    raise type(error)(f"{source}: {chosen}: {words}") from None
                 number += 1
             writer.write(message)
             advance()

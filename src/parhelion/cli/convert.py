@@ -137,7 +137,7 @@ def _convert_all(
     pairs: list[tuple[Path, Path]], format: str | None, read_as: str | None, *, as_folder: bool
 ) -> tuple[dict[str, int], int]:
     """Convert each: what was lost and in how many files, and how many files of a folder could not be read."""
-    from parhelion.core.errors import FormatError
+    from parhelion.core.errors import ParhelionError
     from parhelion.io import format_of, read_cloud, write_noting_drops
 
     dropped: dict[str, int] = {}
@@ -147,7 +147,7 @@ def _convert_all(
             kind = format_of(new, (format or DEFAULT_FORMAT) if as_folder else format)
             try:
                 cloud = read_cloud(old, format=read_as)
-            except FormatError as error:
+            except ParhelionError as error:
                 if not as_folder:
                     raise
                 warn(str(error))

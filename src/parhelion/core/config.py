@@ -11,9 +11,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from parhelion.core.errors import ConfigError, nearest_name
+from parhelion.core.reading import read_bytes, reading
+from parhelion.core.yaml_limits import check_events
 
 LARGEST_CONFIG_BYTES = 64 * 1024 * 1024
-DEEPEST_NESTING = 100
 
 # The C parser is several times faster on presets with long channel tables.
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -31,9 +32,13 @@ Model = TypeVar("Model", bound=BaseModel)
 def read_yaml(path: str | PathLike[str]) -> Any:
     """The data of a YAML file (safe subset: data only, no code)."""
     file = Path(path)
-    text = _text(file)
+    with reading(file, ConfigError):
+        return _parsed(file, _text(file))
+
+
+def _parsed(file: Path, text: str) -> Any:
     try:
-        _check_nesting(file, text)
+        check_events(file, yaml.parse(text, Loader=_Loader))
         return yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -47,45 +52,22 @@ def read_yaml(path: str | PathLike[str]) -> Any:
 
 
 def _text(file: Path) -> str:
+    content = read_bytes(file, ConfigError, largest=LARGEST_CONFIG_BYTES, what="a configuration file")
     try:
-        with file.open("rb") as stream:
-            content = stream.read(LARGEST_CONFIG_BYTES + 1)
-        if len(content) > LARGEST_CONFIG_BYTES:
-            raise ConfigError(f"{file}: larger than {LARGEST_CONFIG_BYTES >> 20} MiB, not a configuration file")
         return content.decode("utf-8")
-    except FileNotFoundError:
-        raise ConfigError(f"{file}: no such file") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{file}: is a folder, not a file") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{file}: is not a text file") from None
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read ({error.strerror})") from None
-    except ValueError:
-        raise ConfigError(f"{str(file)!r}: is no name of a file") from None
-
-
-def _check_nesting(file: Path, text: str) -> None:
-    # The C loader builds nested values by recursion without a limit: deep nesting would end the process.
-    depth = 0
-    for event in yaml.parse(text, Loader=_Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > DEEPEST_NESTING:
-                where = f" line {event.start_mark.line + 1}" if event.start_mark else ""
-                raise ConfigError(f"{file}:{where} is nested deeper than {DEEPEST_NESTING} levels")
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
 
 
 def parse(model: type[Model], data: Any, source: str | PathLike[str]) -> Model:
     """Check `data` against `model`; `source` is the file's name, or words for where the data came from."""
     if not isinstance(data, dict):
         raise ConfigError(f"{source}: expected a mapping of fields, got {type(data).__name__}")
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        raise ConfigError(_sentence(model, error, str(source))) from None
+    with reading(source, ConfigError):
+        try:
+            return model.model_validate(data)
+        except ValidationError as error:
+            raise ConfigError(_sentence(model, error, str(source))) from None
 
 
 def load(model: type[Model], path: str | PathLike[str]) -> Model:

@@ -12,6 +12,9 @@ from parhelion.core.errors import ConfigError
 
 Floats = NDArray[np.float64]
 
+LARGEST_POSITION_M = 1e12
+"""Poses lie within this distance of their parent's origin along each axis; six times that of Saturn from the sun."""
+
 
 def quat_multiply(a: Floats, b: Floats) -> Floats:
     """Hamilton product of `xyzw` quaternions, shapes (..., 4): rotation `b` first, then `a`."""
@@ -130,6 +133,8 @@ class Pose:
         rpy_deg: Sequence[float] | None = None,
     ) -> None:
         position = _finite("xyz", xyz, 3)
+        if max(map(abs, position.tolist())) > LARGEST_POSITION_M:
+            raise ConfigError(f"pose: xyz must lie within {LARGEST_POSITION_M:g} m, got {position.tolist()}")
         if quat_xyzw is not None and rpy_deg is not None:
             raise ConfigError("pose: give quat_xyzw or rpy_deg, not both")
         if rpy_deg is not None:

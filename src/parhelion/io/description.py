@@ -119,6 +119,8 @@ def _field_layout(entry: Mapping[str, Any]) -> FieldLayout:
         return FieldLayout((columns,), dtype, flat=True)
     if not columns:
         raise ValueError("a field without columns")
+    if len(set(columns)) < len(columns):
+        raise ValueError("a field with the same column twice")
     return FieldLayout(tuple(_checked(name, str) for name in columns), dtype, flat=False)
 
 

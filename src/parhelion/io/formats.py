@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
+from parhelion.core.reading import reading
 from parhelion.core.records import PointCloud
 from parhelion.io import csv_table, kitti, las, npz, nuscenes, pcd, ply
 from parhelion.io.columns import FieldsDroppedWarning
@@ -107,12 +108,8 @@ def read_cloud(path: str | PathLike[str], *, format: str | None = None, **option
     file = Path(path)
     kind = format_of(file, format)
     _check_options(kind.read, options, f"reading {kind.name}")
-    try:
+    with reading(file):
         return kind.read(file, **options)
-    except MemoryError:
-        raise FormatError(f"{file}: too large for the memory of this machine") from None
-    except OSError as error:
-        raise FormatError(f"{file}: cannot be read ({error.strerror or error})") from None
 
 
 def write_cloud(cloud: PointCloud, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> None:

@@ -19,14 +19,23 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Floats, quat_rotate
+from parhelion.core.reading import reader
 from parhelion.io.atomic import atomic_write
 from parhelion.io.text_table import format_rows
-from parhelion.io.timed_poses import LARGEST_QUATERNION_ERROR, TimedPoses, checked, read_rows, require_rising
+from parhelion.io.timed_poses import (
+    LARGEST_QUATERNION_ERROR,
+    TimedPoses,
+    checked,
+    read_rows,
+    refuse_far,
+    require_rising,
+)
 
 # Rows: the robot's x, y, z axes in those of the camera. Only zeros and signs, so turning loses no bits.
 _ROBOT_FROM_CAMERA = np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]])
 
 
+@reader()
 def read(
     path: Path,
     *,
@@ -47,8 +56,8 @@ def read(
     rows = read_rows(path, 12, "poses")
     matrices = rows.values.reshape(-1, 3, 4)
     rotation, xyz = matrices[:, :, :3], matrices[:, :, 3]
-    with np.errstate(over="ignore", invalid="ignore"):
-        off = np.max(np.abs(rotation @ np.swapaxes(rotation, 1, 2) - np.eye(3)), axis=(1, 2))
+    refuse_far(rows, xyz)
+    off = np.max(np.abs(rotation @ np.swapaxes(rotation, 1, 2) - np.eye(3)), axis=(1, 2))
     rows.refuse(~(off <= LARGEST_QUATERNION_ERROR), "the first three columns are no rotation (off by {:.3g})", off)
     rows.refuse(np.linalg.det(rotation) < 0.0, "the first three columns are a mirror image, no rotation")
     if axes == "camera":

@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.reading import UnpackingBudget
 from parhelion.core.records import FIELDS, PointCloud
 from parhelion.io.atomic import atomic_write
 from parhelion.io.columns import Columns, Table, join, split
@@ -225,6 +226,8 @@ def _check_sizes(data: bytes, path: Path) -> None:
     room = (len(data) - start) * _MOST_POINTS_A_BYTE if compressed else (len(data) - start) // max(row_size, 1)
     if count > room:
         raise FormatError(f"{path}: truncated, {count} points are promised and at most {room} can be there")
+    if compressed:
+        UnpackingBudget(path, len(data)).spend(count * row_size)
 
 
 def _read_points(data: bytes, path: Path) -> tuple[Any, Any]:

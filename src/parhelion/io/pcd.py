@@ -141,10 +141,11 @@ def _parse_fields(entries: dict[str, list[str]], path: Path) -> tuple[_Field, ..
         fields.append(_Field(name, np.dtype(code), repeat))
     if sum(field.count for field in fields) > _MOST_COLUMNS:
         raise FormatError(f"{path}: a point has more than {_MOST_COLUMNS} values")
-    real = [name for name in names if name != _PADDING]
-    twice = [name for name in real if real.count(name) > 1]
-    if twice:
-        raise FormatError(f"{path}: the field {twice[0]!r} appears twice")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen and name != _PADDING:
+            raise FormatError(f"{path}: the field {name!r} appears twice")
+        seen.add(name)
     return tuple(fields)
 
 

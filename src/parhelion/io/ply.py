@@ -9,6 +9,8 @@ Source: http://paulbourke.net/dataformats/ply/
 from __future__ import annotations
 
 import re
+import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,7 @@ _TYPES = {
 _NAMES = {np.dtype(code): name for name, code in _TYPES.items()}
 _TYPES |= {np.dtype(code).name: code for code in tuple(_TYPES.values())}  # int8, uint8, ... are in use too
 _SPELLING = {"normal": ("nx", "ny", "nz"), "rgb": ("red", "green", "blue")}
+_LENGTH_CODES = {"i1": "b", "u1": "B", "i2": "h", "u2": "H", "i4": "i", "u4": "I"}
 _BYTE_ORDER = {"ascii": "", "binary_little_endian": "<", "binary_big_endian": ">"}
 
 
@@ -193,20 +196,45 @@ def _after_equal_rows(data: bytes, start: int, element: _Element) -> int | None:
 
 def _after_ragged_rows(data: bytes, start: int, element: _Element, path: Path) -> int:
     """Where an element of lists of many lengths ends: each row must be visited to find the next."""
-    position = start
+    steps, tail = _list_steps(element)
+    position, end = start, len(data)
+    if len(steps) == 1 and steps[0][1] is None:  # faces as most programs write them
+        before, _, head, size = steps[0]
+        fixed = before + head + tail
+        try:
+            for _ in range(element.count):
+                position += fixed + size * data[position + before]
+        except IndexError:
+            raise _truncated(element, path) from None
+        return position
     for _ in range(element.count):
-        for entry in element.properties:
-            count = 1
-            if entry.length is not None:
-                field = data[position : position + entry.length.itemsize]
-                if len(field) < entry.length.itemsize:
-                    raise _truncated(element, path)
-                count = int(np.frombuffer(field, entry.length)[0])
-                position += entry.length.itemsize
-            position += count * entry.dtype.itemsize
-            if count < 0 or position > len(data):
+        for before, read, head, size in steps:
+            position += before
+            if position + head > end:
+                raise _truncated(element, path)
+            count = data[position] if read is None else read(data, position)[0]
+            position += head + count * size
+            if count < 0 or position > end:
                 raise FormatError(f"{path}: a list of element {element.name!r} claims {count} values")
+        position += tail
     return position
+
+
+def _list_steps(element: _Element) -> tuple[list[tuple[int, Callable[..., Any] | None, int, int]], int]:
+    """For each list of a row: bytes before it, what reads its length (None: one byte is one), bytes of the length and
+    of a value. Then the bytes after the last list."""
+    steps: list[tuple[int, Callable[..., Any] | None, int, int]] = []
+    before = 0
+    for entry in element.properties:
+        if entry.length is None:
+            before += entry.dtype.itemsize
+            continue
+        order = ">" if entry.length.byteorder == ">" else "<"
+        code = order + _LENGTH_CODES[entry.length.str[1:]]
+        read = None if entry.length == np.uint8 else struct.Struct(code).unpack_from
+        steps.append((before, read, entry.length.itemsize, entry.dtype.itemsize))
+        before = 0
+    return steps, before
 
 
 def write(cloud: PointCloud, path: Path, *, encoding: str = "binary") -> tuple[str, ...]:

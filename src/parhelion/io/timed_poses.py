@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError
-from parhelion.core.pose import Floats
+from parhelion.core.pose import LARGEST_POSITION_M, Floats
 from parhelion.io.source import read_bytes
 
 LARGEST_QUATERNION_ERROR = 1e-2
@@ -99,10 +99,15 @@ def require_rising(rows: NumberedRows, times: Floats) -> None:
     )
 
 
+def refuse_far(rows: NumberedRows, xyz: Floats) -> None:
+    """Refuse positions that no pose may have."""
+    far = np.max(np.abs(xyz), axis=1)
+    rows.refuse(far > LARGEST_POSITION_M, f"positions must lie within {LARGEST_POSITION_M:g} m, got {{:g}}", far)
+
+
 def unit_quaternions(rows: NumberedRows, quats: Floats) -> Floats:
     """Quaternions made unit ones; those that are so to 1e-12 keep their bits, beyond 1e-2 is refused."""
-    with np.errstate(over="ignore"):
-        norm = np.linalg.norm(quats, axis=1)
+    norm = np.linalg.norm(quats, axis=1)
     off = np.abs(norm - 1.0)
     rows.refuse(~(off <= LARGEST_QUATERNION_ERROR), "the quaternion has length {:.6g}, not 1", norm)
     return np.where((off > _KEPT_QUATERNION_ERROR)[:, None], quats / norm[:, None], quats)

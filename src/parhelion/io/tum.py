@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from parhelion.core.reading import reader
 from parhelion.io.atomic import atomic_write
 from parhelion.io.text_table import format_rows
-from parhelion.io.timed_poses import TimedPoses, checked, read_rows, require_rising, unit_quaternions
+from parhelion.io.timed_poses import TimedPoses, checked, read_rows, refuse_far, require_rising, unit_quaternions
 
 _HEAD = b"# timestamp tx ty tz qx qy qz qw\n"
 
 
+@reader()
 def read(path: Path) -> TimedPoses:
     """Read all poses. Times must rise; quaternions within 1e-2 of unit length are made unit ones."""
     rows = read_rows(path, 8, "poses")
     require_rising(rows, rows.values[:, 0])
+    refuse_far(rows, rows.values[:, 1:4])
     quats = unit_quaternions(rows, rows.values[:, 4:])
     return TimedPoses(rows.values[:, 0].copy(), rows.values[:, 1:4].copy(), quats)
 

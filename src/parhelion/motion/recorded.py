@@ -10,9 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Floats
+from parhelion.core.pose import LARGEST_POSITION_M, Floats
+from parhelion.core.reading import reading
 from parhelion.motion.curves import aligned, jet_of, refuse_wild_turns, turn_rates
 from parhelion.motion.state import BodyState, checked_rows, checked_times, checked_unit_quats
+
+_LARGEST_TIME_S = 1e19
+"""Some recorders give nanoseconds since 1970, 1.8e18 today."""
 
 
 class RecordedMotion:
@@ -45,6 +49,9 @@ class RecordedMotion:
             raise ConfigError(
                 f"recorded motion: times must be rising, got {clock[row]} and then {clock[row + 1]} in row {row + 1}"
             )
+        for name, values, most in (("times", clock, _LARGEST_TIME_S), ("xyz", places, LARGEST_POSITION_M)):
+            if np.abs(values).max() > most:
+                raise ConfigError(f"recorded motion: {name} must lie within ±{most:g}, got {np.abs(values).max():g}")
         for array in (clock, places, quats):
             array.setflags(write=False)
         self.times = clock
@@ -59,7 +66,7 @@ class RecordedMotion:
         from parhelion.io import tum
 
         poses = tum.read(Path(path))
-        return cls(poses.times, poses.xyz, poses.quat_xyzw)
+        return cls._of_file(path, poses)
 
     @classmethod
     def from_kitti(
@@ -77,7 +84,12 @@ class RecordedMotion:
         from parhelion.io import kitti_poses
 
         poses = kitti_poses.read(Path(path), times=times, rate_hz=rate_hz, axes=axes)
-        return cls(poses.times, poses.xyz, poses.quat_xyzw)
+        return cls._of_file(path, poses)
+
+    @classmethod
+    def _of_file(cls, path: str | PathLike[str], poses: Any) -> RecordedMotion:
+        with reading(path):
+            return cls(poses.times, poses.xyz, poses.quat_xyzw)
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
         """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""

@@ -12,8 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError
+from parhelion.core.reading import read_bytes, reader
 
-LARGEST_SPECTRUM_BYTES = 64 * 1024 * 1024
+LARGEST_SPECTRUM_BYTES = 8 * 1024 * 1024
+LONGEST_FIELD = 10_000
+"""Letters of a header's field; what goes on beyond that is left out."""
 
 MISSING_BELOW = -1e30
 """The USGS libraries write -1.23e34 for channels that were deleted."""
@@ -36,6 +39,7 @@ class Spectrum:
     """The header's `Name`, or the file's name without its ending."""
 
 
+@reader()
 def read_spectrum(
     path: str | PathLike[str],
     *,
@@ -52,7 +56,7 @@ def read_spectrum(
     lines = _read_lines(file)
     header, rows = _split(file, lines)
     promised = header.get("Number of X Values", "")
-    if promised.isdigit() and len(rows) < int(promised):
+    if re.fullmatch("[0-9]{1,18}", promised) and len(rows) < int(promised):
         raise FormatError(f"{file}: the header promises {promised} values, the file has {len(rows)}")
     table = np.array(rows, np.float64).reshape(-1, 2)
     table = table[~(table[:, 1] < MISSING_BELOW)]  # keeps NaN, which is an error below
@@ -72,14 +76,7 @@ def read_spectrum(
 
 
 def _read_lines(file: Path) -> list[str]:
-    try:
-        if file.stat().st_size > LARGEST_SPECTRUM_BYTES:
-            raise FormatError(f"{file}: larger than {LARGEST_SPECTRUM_BYTES >> 20} MiB, not a spectrum")
-        data = file.read_bytes()
-    except FileNotFoundError:
-        raise FormatError(f"{file}: no such file") from None
-    except OSError as error:
-        raise FormatError(f"{file}: cannot be read ({error.strerror})") from None
+    data = read_bytes(file, largest=LARGEST_SPECTRUM_BYTES, what="a spectrum")
     if b"\0" in data:
         raise FormatError(f"{file}: is not a text file")
     # Old library files carry degree signs and names in Latin-1; only their words are affected.
@@ -104,7 +101,8 @@ def _split(file: Path, lines: list[str]) -> tuple[dict[str, str], list[tuple[flo
             key = match[1].strip()
             header[key] = match[2].strip()
         elif key:
-            header[key] = f"{header[key]} {line}".strip()
+            if len(header[key]) < LONGEST_FIELD:
+                header[key] = f"{header[key]} {line}".strip()
         else:
             header |= _column_titles(line)
     if not rows:

@@ -20,13 +20,20 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError, ParhelionError
 from parhelion.core.pose import Floats
+from parhelion.core.reading import read_bytes, reader
+from parhelion.world.gltf_sizes import check_gltf
 from parhelion.world.mesh import Mesh
+from parhelion.world.urdf_xml import guarded_text
 
 MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".off", ".dae")
 """Endings of the mesh files that can be read; `.dae` where the package pycollada is installed."""
 
+MOST_COPIED = 10_000_000
+"""Triangles of a file whose nodes use the same mesh many times; a short file could make any number."""
+
 Up = Literal["auto", "y", "z"]
 
+_LARGEST_COLLADA_BYTES = 512 * 1024 * 1024
 _Y_UP_SUFFIXES = (".glb", ".gltf")
 _IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".tga", ".tif", ".tiff", ".webp", ".ktx2", ".basis", ".dds", ".exr")
 _ONE_PIXEL = bytes.fromhex(
@@ -59,6 +66,7 @@ class LoadedMesh:
         return [part.material for part in self.parts if part.material is not None]
 
 
+@reader()
 def load_mesh(path: str | PathLike[str], *, up: Up = "auto") -> LoadedMesh:
     """Read a mesh file, node transforms applied, in metres with z up.
 
@@ -71,7 +79,13 @@ def load_mesh(path: str | PathLike[str], *, up: Up = "auto") -> LoadedMesh:
         raise ConfigError(f"{file}: up must be 'auto', 'y' or 'z', got {up!r}")
     if suffix not in MESH_SUFFIXES:
         raise ConfigError(f"{file}: not a mesh file that can be read; endings known: {', '.join(MESH_SUFFIXES)}")
-    data = _read_bytes(file)
+    data = read_bytes(file, ConfigError)
+    if not data:
+        raise FormatError(f"{file}: is empty")
+    if suffix in _Y_UP_SUFFIXES:
+        check_gltf(file, data)
+    elif suffix == ".dae":
+        guarded_text(file, _LARGEST_COLLADA_BYTES)  # refuses entities, which stand for files or for gigabytes
     resolver = _Neighbours(file, data)
     scene = _parse(file, suffix.lstrip("."), data, resolver)
     if suffix == ".off":
@@ -79,7 +93,7 @@ def load_mesh(path: str | PathLike[str], *, up: Up = "auto") -> LoadedMesh:
     turn = up == "y" or (up == "auto" and suffix in _Y_UP_SUFFIXES)
     loaded = from_scene(scene, str(file), y_up=turn)
     if resolver.missing:
-        warnings.warn(f"{file}: files that it names are missing: {', '.join(resolver.missing)}", stacklevel=2)
+        warnings.warn(f"{file}: files that it names are missing: {', '.join(resolver.missing)}", stacklevel=3)
     return loaded
 
 
@@ -98,7 +112,11 @@ def from_scene(scene: Any, source: str, *, y_up: bool) -> LoadedMesh:
     """Every placed mesh of a `trimesh.Scene`, gathered by material name."""
     gathered: dict[str | None, list[Mesh]] = {}
     dropped = 0
-    for matrix, geometry in _placements(scene):
+    placements = _placements(scene)
+    placed = sum(len(geometry.faces) for _, geometry in placements)
+    if placed > max(MOST_COPIED, 2 * sum(len(g.faces) for g in scene.geometry.values() if hasattr(g, "faces"))):
+        raise FormatError(f"{source}: its nodes repeat meshes to {placed} triangles, at most {MOST_COPIED} are made so")
+    for matrix, geometry in placements:
         for material, faces, uv in _by_material(geometry):
             try:
                 vertices = _placed(np.asarray(geometry.vertices, dtype=np.float64), matrix, y_up)
@@ -165,20 +183,6 @@ def _name(material: Any) -> str | None:
     return name.strip() or None if isinstance(name, str) else None
 
 
-def _read_bytes(file: Path) -> bytes:
-    try:
-        data = file.read_bytes()
-    except FileNotFoundError:
-        raise ConfigError(f"{file}: no such file") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{file}: is a folder, not a file") from None
-    except (OSError, ValueError) as error:  # ValueError: a name with a null character
-        raise ConfigError(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    if not data:
-        raise FormatError(f"{file}: is empty")
-    return data
-
-
 def _parse(file: Path, kind: str, data: bytes, resolver: _Neighbours) -> Any:
     import trimesh
 
@@ -240,7 +244,7 @@ class _Neighbours:
                 raise FileNotFoundError(f"{name} is missing")
         if is_image:
             return _ONE_PIXEL
-        content = b"" if path is None else path.read_bytes()
+        content = b"" if path is None else read_bytes(path)
         return _with_names(content, self.used_materials) if is_library else content
 
     __getitem__ = get

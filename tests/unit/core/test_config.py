@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from parhelion.core.config import DEEPEST_NESTING, LARGEST_CONFIG_BYTES, Config, load, parse, read_yaml
+from parhelion.core.config import LARGEST_CONFIG_BYTES, Config, load, parse, read_yaml
 from parhelion.core.errors import ConfigError
+from parhelion.core.yaml_limits import DEEPEST_NESTING
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.presets import FOLDER
 
@@ -168,7 +169,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
         (b"a: !!int x\n", r"not valid for its YAML type"),
         (b"a: !!bool maybe\n", r"not valid for its YAML type$"),
         (b"a: !!timestamp x\n", r"not valid for its YAML type$"),
-        (b"a: " + b"9" * 5000, r"not valid for its YAML type"),
+        (b"a: " + b"9" * 5000, r"line 1 holds a number of more than 400 digits"),
         (b"? [a]\n: b\n", r"line 1, column 3 found unhashable key"),
         (b"a: *nobody\n", r"line 1, column 4 "),
         (b"", r"expected a mapping of fields, got NoneType"),
@@ -189,7 +190,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         read_yaml(tmp_path)
     with pytest.raises(ConfigError, match=r"cannot be read \(File name too long\)"):
         read_yaml("x" * 5000)
-    with pytest.raises(ConfigError, match=r"is no name of a file"):
+    with pytest.raises(ConfigError, match=r"'a.x00b': cannot be read"):
         read_yaml("a\0b")
 
 
@@ -208,7 +209,7 @@ def test_a_huge_file_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"huge\.yaml: larger than 64 MiB"):
         read_yaml(tmp_path / "huge.yaml")
     if Path("/dev/zero").exists():  # its size is 0, and it never ends
-        with pytest.raises(ConfigError, match=r"/dev/zero: larger than 64 MiB"):
+        with pytest.raises(ConfigError, match=r"/dev/zero: is not a regular file"):
             read_yaml("/dev/zero")
 
 

@@ -154,7 +154,7 @@ def test_a_claim_beyond_what_compression_can_do_is_refused(tmp_path: Path) -> No
     place = data.index(b"PK\x01\x02") + 24  # the size in the directory
     data[place : place + 4] = (2**32 - 2).to_bytes(4, "little")
     (tmp_path / "a.npz").write_bytes(data)
-    with pytest.raises(FormatError, match=r"claims 4294967294 bytes in"):
+    with pytest.raises(FormatError, match="claim to unpack to more than 100 times"):
         read_cloud(tmp_path / "a.npz")
 
 

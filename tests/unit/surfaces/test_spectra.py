@@ -169,7 +169,7 @@ def test_errors_name_the_file(tmp_path, text, words):
 def test_missing_folder_and_binary_files(tmp_path):
     with pytest.raises(FormatError, match=r"absent\.txt: no such file"):
         read_spectrum(tmp_path / "absent.txt")
-    with pytest.raises(FormatError, match="cannot be read"):
+    with pytest.raises(FormatError, match="is a folder, not a file"):
         read_spectrum(tmp_path)
     (tmp_path / "image.bin").write_bytes(b"\x89PNG\0\0\0")
     with pytest.raises(FormatError, match="not a text file"):

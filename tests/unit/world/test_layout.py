@@ -113,7 +113,7 @@ def test_files_that_are_no_layouts_are_told(tmp_path: Path) -> None:
         ("half.json", "half.json: line 1, column"),
         ("deep.json", "deep.json: is not valid JSON text"),
         ("list.json", "expected a mapping of fields, got list"),
-        ("none.json", "none.json: cannot be read"),
+        ("none.json", "none.json: no such file"),
         ("plan.txt", "a layout's name must end in .yaml or .json"),
     ):
         with pytest.raises(ConfigError, match=says):

@@ -12,6 +12,7 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.inertial import ImuData
+from parhelion.core.reading import reader
 from parhelion.core.records import PointCloud, Scan
 from parhelion.io.packets.pcap import Datagram, PcapWriter, read_pcap
 from parhelion.io.packets.velodyne_decode import decode, is_data_packet
@@ -139,6 +140,7 @@ def write(cloud: PointCloud, path: Path, *, epoch_s: float = 0.0) -> tuple[str, 
     return tuple(name for name in cloud.fields if name not in held)
 
 
+@reader()
 def read(
     path: str | PathLike[str],
     *,

@@ -10,6 +10,7 @@ from typing import Any
 
 from parhelion.core.errors import FormatError
 from parhelion.core.inertial import ImuData
+from parhelion.core.reading import is_regular_file, reader
 from parhelion.core.records import Scan
 from parhelion.io.packets.ouster import OusterEncoder, Packets, decode, decode_imu, encode_imu, metadata
 from parhelion.io.packets.ouster_layout import IMU, packet_type
@@ -67,7 +68,7 @@ def metadata_beside(path: str | PathLike[str]) -> Path | None:
     """The metadata file of a capture: the .json of the same name, or the one whose name the capture's begins with."""
     file = Path(path)
     exact = file.with_suffix(".json")
-    if exact.is_file():
+    if is_regular_file(exact):
         return exact
     try:
         found = [entry for entry in file.parent.glob("*.json") if file.stem.startswith(entry.stem)]
@@ -76,6 +77,7 @@ def metadata_beside(path: str | PathLike[str]) -> Path | None:
     return max(found, key=lambda entry: (len(entry.stem), entry.name), default=None)
 
 
+@reader()
 def read_capture(path: str | PathLike[str], document: str | PathLike[str] | None = None) -> list[Scan]:
     """The scans of an Ouster recording, one a frame; `document` is the metadata file, by default the one beside it.
 
@@ -95,6 +97,7 @@ def read_capture(path: str | PathLike[str], document: str | PathLike[str] | None
     return decode(payloads or (bytes(length) for length in sizes), known, str(file))
 
 
+@reader()
 def read_imu(path: str | PathLike[str]) -> ImuData:
     """The IMU samples of an Ouster recording."""
     return decode_imu(part.payload for part in read_pcap(path) if len(part.payload) == IMU.itemsize)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
+from parhelion.core.reading import reader
 from parhelion.io.packets.ouster_layout import COLUMNS_PER_PACKET, MODES, PROFILES, profile_called
 from parhelion.io.source import read_bytes
 
@@ -359,6 +360,7 @@ class _Getter:
         return array
 
 
+@reader()
 def read_metadata(path: str | PathLike[str]) -> dict[str, Any]:
     """Read a metadata file."""
     file = Path(path)

@@ -8,8 +8,6 @@ RFC 768 (UDP), RFC 815 (reassembly).
 from __future__ import annotations
 
 import ipaddress
-import os
-import stat
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -21,6 +19,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.reading import open_file, reading_each
 from parhelion.io.atomic import atomic_write
 
 Endpoint = tuple[str, int]
@@ -194,7 +193,7 @@ def read_pcap(path: str | PathLike[str]) -> Iterator[Datagram]:
     """
     file = Path(path)
     header = _checked_header(file)
-    return _datagrams(file, header)
+    return reading_each(file, _datagrams(file, header))
 
 
 def is_pcap(path: str | PathLike[str]) -> bool:
@@ -206,24 +205,8 @@ def is_pcap(path: str | PathLike[str]) -> bool:
     return True
 
 
-def _open(file: Path) -> BinaryIO:
-    try:
-        mode = os.stat(file).st_mode
-        if stat.S_ISDIR(mode):
-            raise FormatError(f"{file}: is a folder, not a file")
-        if not stat.S_ISREG(mode):  # opening a pipe would wait for a writer that may never come
-            raise FormatError(f"{file}: is not a regular file")
-        return file.open("rb")
-    except FileNotFoundError:
-        raise FormatError(f"{file}: no such file") from None
-    except OSError as error:
-        raise FormatError(f"{file}: cannot be read ({error.strerror or error})") from None
-    except ValueError as error:  # a NUL in the name
-        raise FormatError(f"{str(file)!r}: cannot be read ({error})") from None
-
-
 def _checked_header(file: Path) -> _Header:
-    with _open(file) as source:
+    with open_file(file) as source:
         head = source.read(24)
     if not head:
         raise FormatError(f"{file}: the file is empty")
@@ -279,7 +262,7 @@ def _datagrams(file: Path, header: _Header) -> Iterator[Datagram]:
 def _frames(file: Path, header: _Header) -> Iterator[tuple[float, bytes, int]]:
     """Time, bytes and number of missing bytes of each frame."""
     record = struct.Struct(f"{header.order}IIII")
-    with _open(file) as source:
+    with open_file(file) as source:
         source.seek(24)
         number = 0
         while head := source.read(16):

@@ -18,7 +18,9 @@ from pathlib import Path
 from types import TracebackType
 
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
-from parhelion.io.ros.mcap_file import McapIn, McapOut
+from parhelion.core.reading import is_regular_file, open_file, reading, reading_each, shown
+from parhelion.io.ros.mcap_file import McapOut
+from parhelion.io.ros.mcap_read import McapIn
 from parhelion.io.ros.sqlite_file import SqliteIn, SqliteOut
 from parhelion.io.ros.topics import (
     METADATA,
@@ -48,9 +50,9 @@ def is_bag(path: str | PathLike[str]) -> bool:
 
 def _says_bag(file: Path) -> bool:
     """Whether a metadata.yaml is one of rosbag2: other programs use the name, too."""
-    if not file.is_file():
+    if not is_regular_file(file):
         return False
-    with file.open("rb") as stream:
+    with open_file(file) as stream:
         return b"rosbag2_bagfile_information" in stream.read(4096)
 
 
@@ -227,20 +229,8 @@ class BagReader:
 
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = Path(path)
-        about = {}
-        try:
-            if self.path.is_dir():
-                about = read_metadata(self.path)
-                files = self._listed(about) or _storage_files(self.path)
-            elif self.path.exists():
-                files = [self.path]
-            else:
-                raise FormatError(f"{self.path}: no such bag")
-            if not files:
-                raise FormatError(f"{self.path}: no bag in this folder ({', '.join(STORAGES.values())})")
-            self._stores = [self._store(file, about) for file in files]
-        except OSError as error:
-            raise FormatError(f"{self.path}: cannot be read ({error.strerror or error})") from None
+        with reading(self.path):
+            self._stores = self._opened()
         self.topics: dict[str, Topic] = {}
         """Topics by name, with their types and numbers of messages."""
         for store in self._stores:
@@ -249,10 +239,27 @@ class BagReader:
                 count = topic.count + (earlier.count if earlier is not None else 0)
                 self.topics[name] = replace(topic, count=count)
 
+    def _opened(self) -> list[McapIn | SqliteIn]:
+        about = {}
+        try:
+            if self.path.is_dir():
+                about = read_metadata(self.path)
+                files = self._listed(about) or _storage_files(self.path)
+            elif self.path.exists():
+                files = [self.path]
+            else:
+                raise FormatError(f"{shown(self.path)}: no such bag")
+            if not files:
+                raise FormatError(f"{self.path}: no bag in this folder ({', '.join(STORAGES.values())})")
+            return [self._store(file, about) for file in files]
+        except OSError as error:
+            raise FormatError(f"{self.path}: cannot be read ({error.strerror or error})") from None
+
     def _listed(self, about: dict[str, object]) -> list[Path]:
         """The files that metadata.yaml names, in its order."""
         names = about.get("relative_file_paths")
         files = [self.path / Path(str(name)).name for name in names] if isinstance(names, list) else []
+        files = list(dict.fromkeys(files))
         missing = [file for file in files if not file.exists()]
         if missing:
             raise FormatError(f"{missing[0]}: the file is missing, though {METADATA} names it")
@@ -286,7 +293,7 @@ class BagReader:
             for name in topics:
                 if name not in self.topics:
                     raise unknown_name(f"topic of {self.path}", name, self.topics)
-        streams = [store.messages(topics) for store in self._stores]
+        streams = [reading_each(store.path, store.messages(topics)) for store in self._stores]
         return streams[0] if len(streams) == 1 else heapq.merge(*streams, key=lambda message: message.time_ns)
 
     def __iter__(self) -> Iterator[Message]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError, unknown_name
+from parhelion.core.reading import reading
 from parhelion.core.records import FIELDS, PointCloud, Scan, Shots
 from parhelion.io.columns import Columns
 from parhelion.io.ros.cloud_fields import OF_SHOTS, packed_colour, rows_as_columns, their_values, to_our_units
@@ -244,6 +245,11 @@ def cloud_of(message: Message, *, keep_missing: bool = False) -> PointCloud:
     keeps them, and numbers the cells of organised clouds in the field `shot`. The header is in the metadata: `time`
     [s], `frame_id`. Raises FormatError for big-endian data and for fields that do not fit the data.
     """
+    with reading(message.topic):
+        return _cloud_of(message, keep_missing)
+
+
+def _cloud_of(message: Message, keep_missing: bool) -> PointCloud:
     decoded = _decoded(message)
     rows = _rows(decoded, message.topic)
     ouster = _is_ouster(rows.dtype)
@@ -255,6 +261,8 @@ def cloud_of(message: Message, *, keep_missing: bool = False) -> PointCloud:
         columns["reflectivity"] = (columns["reflectivity"] / np.float32(100.0)).astype(np.float32)
     if keep_missing and organised and "shot" not in columns:
         columns["shot"] = np.arange(len(rows), dtype=np.uint32)
+    if any(columns[axis].ndim != 1 for axis in "xyz"):
+        raise FormatError(f"{message.topic}: the fields x, y and z must hold one number each")
     xyz = np.stack([columns.pop(axis) for axis in "xyz"], axis=1)
     if xyz.dtype not in (np.float32, np.float64):
         xyz = xyz.astype(np.float64)
@@ -275,6 +283,11 @@ def like(message: Message, cloud: PointCloud) -> bytes:
     An organised message stays so where the cloud's field `shot` numbers its cells, one point each. Fields that the
     cloud does not have are 0.
     """
+    with reading(message.topic):
+        return _like(message, cloud)
+
+
+def _like(message: Message, cloud: PointCloud) -> bytes:
     decoded = _decoded(message)
     dtype = _record(decoded, message.topic)
     ouster = _is_ouster(dtype)

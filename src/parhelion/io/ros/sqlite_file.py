@@ -13,10 +13,16 @@ from pathlib import Path
 from urllib.parse import quote
 
 from parhelion.core.errors import FormatError
+from parhelion.core.reading import UnpackingBudget, open_file
 from parhelion.io.ros.topics import BagWarning, Topic
 from parhelion.io.ros.types import Message
+from parhelion.io.ros.unpack import LARGEST_PIECE, unpacked
 
 COMMIT_BYTES = 1 << 20
+_STEPS_AT_ONCE = 100_000
+_FREE_STEPS = 2_000_000
+_STEPS_PER_BYTE = 4
+"""A row of a few bytes takes a dozen steps of SQLite's machine to read, and some more to sort."""
 _HEAD = b"SQLite format 3\x00"
 _TABLES = """
 CREATE TABLE schema(schema_version INTEGER PRIMARY KEY, ros_distro TEXT NOT NULL);
@@ -81,8 +87,9 @@ class SqliteIn:
 
     def __init__(self, path: Path, compression: str = "") -> None:
         self.path, self._packed = path, compression == "message"
-        with path.open("rb") as file:
+        with open_file(path) as file:
             head = file.read(100)
+            self._size = os.fstat(file.fileno()).st_size
         if head[:16] != _HEAD:
             raise FormatError(f"{path}: this is not an SQLite file")
         self._filled: tempfile.TemporaryDirectory[str] | None = None
@@ -116,6 +123,21 @@ class SqliteIn:
         os.truncate(copy, size)
 
     def _open(self) -> sqlite3.Connection:
+        base = self._connected()
+        # Rows take room in the file, and steps to read: more steps than these go in circles, through pages that are
+        # named over and over.
+        left = (_FREE_STEPS + _STEPS_PER_BYTE * self._size) // _STEPS_AT_ONCE
+
+        def count() -> bool:
+            nonlocal left
+            left -= 1
+            return left < 0
+
+        base.set_progress_handler(count, _STEPS_AT_ONCE)
+        base.text_factory = lambda text: text.decode("utf-8", "replace")
+        return base
+
+    def _connected(self) -> sqlite3.Connection:
         if self._filled is not None:
             return sqlite3.connect(Path(self._filled.name) / "bag.db3")
         # Writable where an unfinished commit has to be taken back, which SQLite does by itself.
@@ -123,24 +145,42 @@ class SqliteIn:
         mode = "rw" if left else "ro"
         return sqlite3.connect(f"file:{quote(str(self.path.absolute()))}?mode={mode}", uri=True)
 
+    def _columns(self, base: sqlite3.Connection, table: str) -> set[str]:
+        """Names of a table's columns, none where there is no such table.
+
+        Views, virtual tables and computed columns can hold more than the file does, so they do not count.
+        """
+        found = base.execute(
+            "SELECT count(*) FROM sqlite_master WHERE name = ? AND type = 'table' AND rootpage > 0", (table,)
+        ).fetchone()
+        return {row[1] for row in base.execute(f"PRAGMA table_info({table})")} if found[0] else set()
+
     def _look(self, base: sqlite3.Connection) -> None:
-        columns = {row[1] for row in base.execute("PRAGMA table_info(topics)")}
+        columns = self._columns(base, "topics")
         if not {"id", "name", "type", "serialization_format"} <= columns:
             raise FormatError(f"{self.path}: has no table of topics, so it is no ROS 2 bag")
+        if not {"id", "topic_id", "timestamp", "data"} <= self._columns(base, "messages"):
+            raise FormatError(f"{self.path}: has no table of messages, so it is no ROS 2 bag")
         definitions = {}
-        if base.execute("SELECT count(*) FROM sqlite_master WHERE name = 'message_definitions'").fetchone()[0]:
+        if {"topic_type", "encoding", "encoded_message_definition"} <= self._columns(base, "message_definitions"):
             for kind, encoding, text in base.execute(
                 "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions"
             ):
-                definitions[kind] = (text, encoding)
+                definitions[kind] = (_text(text), _text(encoding))
         qos = "offered_qos_profiles" if "offered_qos_profiles" in columns else "''"
         code = "type_description_hash" if "type_description_hash" in columns else "''"
         counts = self._counts(base)
         for number, name, kind, serialization, offered, hash_ in base.execute(
             f"SELECT id, name, type, serialization_format, {qos}, {code} FROM topics ORDER BY id"
         ):
+            if not isinstance(number, int) or not isinstance(name, str) or not isinstance(kind, str):
+                raise FormatError(
+                    f"{self.path}: the topic {str(name)[:40]!r} must have a number, and words as name and type"
+                )
             text, encoding = definitions.get(kind, ("", "ros2msg"))
-            self.topics[name] = Topic(name, kind, counts.get(number, 0), text, encoding, offered, hash_, serialization)
+            self.topics[name] = Topic(
+                name, kind, counts.get(number, 0), text, encoding, _text(offered), _text(hash_), _text(serialization)
+            )
 
     def _counts(self, base: sqlite3.Connection) -> dict[int, int]:
         self._broken = False
@@ -174,6 +214,11 @@ class SqliteIn:
             query = f"SELECT topic_id, timestamp, data FROM messages {order} WHERE topic_id IN ({marks}) {last}"
             unpack = self._unpacker()
             for number, time_ns, data in base.execute(query, list(chosen)):
+                if not isinstance(time_ns, int) or not isinstance(data, bytes):
+                    raise FormatError(
+                        f"{self.path}: a message of {chosen[number][0]} must be bytes with a whole number as time, got "
+                        f"{type(data).__name__} and {type(time_ns).__name__}"
+                    )
                 yield Message(*chosen[number], time_ns, unpack(data))
         except sqlite3.DatabaseError as error:
             if not self._broken:
@@ -184,7 +229,10 @@ class SqliteIn:
     def _unpacker(self) -> Callable[[bytes], bytes]:
         if not self._packed:
             return bytes
-        import zstandard
+        budget = UnpackingBudget(self.path, self._size, once=LARGEST_PIECE)
+        return lambda data: unpacked("zstd", data, None, budget)
 
-        unpack: Callable[[bytes], bytes] = zstandard.ZstdDecompressor().decompress
-        return unpack
+
+def _text(value: object) -> str:
+    """Text of a column that may hold anything."""
+    return value if isinstance(value, str) else ""

@@ -8,7 +8,8 @@ from typing import Any
 
 import yaml
 
-from parhelion.core.errors import FormatError
+from parhelion.core import config
+from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import write_whole
 from parhelion.io.ros.types import definition_of, known_type
 
@@ -115,10 +116,10 @@ def read_metadata(folder: Path) -> dict[str, Any]:
     if not file.exists():
         return {}
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
-        found = content["rosbag2_bagfile_information"]
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError):
-        raise FormatError(f"{file}: is not the metadata of a ROS 2 bag") from None
+        content = config.read_yaml(file)
+    except ConfigError as error:
+        raise FormatError(f"{file}: is not the metadata of a ROS 2 bag ({error})") from None
+    found = content.get("rosbag2_bagfile_information") if isinstance(content, dict) else None
     if not isinstance(found, dict):
         raise FormatError(f"{file}: is not the metadata of a ROS 2 bag")
     return found

@@ -9,8 +9,19 @@ from pydantic import Field, model_validator
 
 from parhelion.core.config import Config
 
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
+LARGEST_NUMBER = 1e9
+"""No quantity of a data sheet comes near to this in its unit; far larger ones overflow on the way."""
+MOST_COLUMNS = 65536
+"""The `column` field of point clouds is 16 bits wide."""
+MOST_SHOTS = 20_000_000
+"""Shots of one frame; today's sensors fire less than a million."""
+
+Positive = Annotated[float, Field(gt=0, le=LARGEST_NUMBER)]
+NonNegative = Annotated[float, Field(ge=0, le=LARGEST_NUMBER)]
+Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
+Rate = Annotated[float, Field(ge=0.01, le=100_000)]
+"""Turns or frames a second."""
+Columns = Annotated[int, Field(ge=1, le=MOST_COLUMNS)]
 Fraction = Annotated[float, Field(ge=0, le=1)]
 
 ReturnMode = Literal["first", "strongest", "last", "dual", "all"]
@@ -21,18 +32,18 @@ Overlap = NonNegative | Annotated[list[tuple[Positive, Fraction]], Field(min_len
 class Channels(Config):
     """Lasers of a spinning sensor, one entry a laser, in the maker's channel order."""
 
-    elevation_deg: list[Annotated[float, Field(ge=-90, le=90)]] = Field(min_length=1)
-    azimuth_deg: list[float] | None = None
+    elevation_deg: list[Annotated[float, Field(ge=-90, le=90)]] = Field(min_length=1, max_length=MOST_COLUMNS)
+    azimuth_deg: list[Number] | None = None
     """Azimuth offset of each laser from the head's azimuth, positive counter-clockwise seen from above."""
-    origin_height_mm: list[float] | None = None
+    origin_height_mm: list[Number] | None = None
     """Height of each laser's exit above the head's optical centre."""
-    origin_forward_mm: list[float] | None = None
+    origin_forward_mm: list[Number] | None = None
     """Distance of each laser's exit from the axis, along the laser's own azimuth."""
-    origin_side_mm: list[float] | None = None
+    origin_side_mm: list[Number] | None = None
     """Distance of each laser's exit from the axis, to the left of the laser's own azimuth."""
     fire_time_us: list[NonNegative] | None = None
     """Firing time of each laser within a firing sequence."""
-    ring: list[Annotated[int, Field(ge=0)]] | None = None
+    ring: list[Annotated[int, Field(ge=0, lt=MOST_COLUMNS)]] | None = None
     """Ring number reported for each laser; by default the rank by elevation, lowest first."""
 
     @model_validator(mode="after")
@@ -46,30 +57,38 @@ class Channels(Config):
         return self
 
 
+def _check_frame(columns: float, channels: int, rate_hz: float) -> None:
+    """Refuse frames of no columns, or of more shots than a cloud can hold; told now, before a table is made."""
+    if not 1 <= columns <= MOST_COLUMNS:
+        raise ValueError(f"a frame at {rate_hz:g} Hz would have {columns:.6g} columns, allowed are 1 to {MOST_COLUMNS}")
+    if columns * channels > MOST_SHOTS:
+        raise ValueError(f"a frame would have {columns * channels:.6g} shots, allowed are {MOST_SHOTS}")
+
+
 class SpinningPattern(Config):
     """A head that turns: every firing sequence fires all channels at the azimuth the head has then."""
 
     kind: Literal["spinning"]
-    rate_hz: Positive
+    rate_hz: Rate
     """Turns a second by default."""
-    rates_hz: list[Positive] = Field(default_factory=list)
+    rates_hz: list[Rate] = Field(default_factory=list)
     """Further rates the sensor offers."""
     direction: Literal["clockwise", "counter-clockwise"]
     """Sense of rotation seen from above."""
-    columns: Annotated[int, Field(ge=1)] | None = None
+    columns: Columns | None = None
     """Firing sequences a turn, where the sensor fires by angle."""
-    columns_offered: list[Annotated[int, Field(ge=1)]] = Field(default_factory=list)
-    modes: list[tuple[Annotated[int, Field(ge=1)], Positive]] = Field(default_factory=list)
+    columns_offered: list[Columns] = Field(default_factory=list)
+    modes: list[tuple[Columns, Rate]] = Field(default_factory=list)
     """Columns and rates that the sensor offers together; where empty, any columns offered go with any rate offered."""
     firing_period_us: Positive | None = None
     """Time between firing sequences, where the sensor fires by time."""
-    azimuth_start_deg: float = 0.0
+    azimuth_start_deg: Number = 0.0
     """Azimuth of the head at the start of a scan, counter-clockwise from the x axis."""
     field_of_view_deg: Annotated[float, Field(gt=0, le=360)] = 360.0
     """Part of a turn in which the sensor fires, centred on x where it is less than a full turn."""
-    beam_offset_mm: float = 0.0
+    beam_offset_mm: Number = 0.0
     """Distance of the beam's exit from the axis of rotation, along the head's azimuth."""
-    height_mm: float = 0.0
+    height_mm: Number = 0.0
     """Height of the head's optical centre above the sensor's origin, as the maker's driver places it."""
     channels: Channels
 
@@ -79,6 +98,13 @@ class SpinningPattern(Config):
             raise ValueError("give either columns or firing_period_us")
         if self.modes and (self.columns, self.rate_hz) not in self.modes:
             raise ValueError(f"modes must hold the default, {self.columns} columns at {self.rate_hz} Hz")
+        channels = len(self.channels.elevation_deg)
+        for rate in {self.rate_hz, *self.rates_hz}:
+            if self.firing_period_us is not None:
+                turn = 1e6 / (rate * self.firing_period_us)
+                _check_frame(self.field_of_view_deg / 360.0 * turn + 1e-6, channels, rate)
+        if self.columns is not None:
+            _check_frame(max([self.columns, *self.columns_offered]), channels, self.rate_hz)
         return self
 
 
@@ -86,14 +112,14 @@ class RasterPattern(Config):
     """A mirror or flash array that covers a rectangle line by line."""
 
     kind: Literal["raster"]
-    rate_hz: Positive
-    rates_hz: list[Positive] = Field(default_factory=list)
-    azimuth_deg: tuple[float, float]
+    rate_hz: Rate
+    rates_hz: list[Rate] = Field(default_factory=list)
+    azimuth_deg: tuple[Number, Number]
     """First and last azimuth of a line."""
-    elevation_deg: tuple[float, float]
+    elevation_deg: tuple[Number, Number]
     """First and last elevation."""
-    columns: Annotated[int, Field(ge=1)]
-    rows: Annotated[int, Field(ge=1)]
+    columns: Columns
+    rows: Columns
     simultaneous_rows: bool = True
     """Whether all rows of a column fire at once (flash columns), or row after row."""
     flash: bool = False
@@ -101,42 +127,53 @@ class RasterPattern(Config):
     duty: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Part of the frame's time in which the lines are scanned, at its start; the mirror returns in the rest."""
 
+    @model_validator(mode="after")
+    def _countable(self) -> RasterPattern:
+        _check_frame(self.columns, self.rows, self.rate_hz)
+        return self
+
 
 class RosettePattern(Config):
     """Counter-rotating (Risley) prisms: deflections add as two turning vectors; never repeats within a frame."""
 
     kind: Literal["rosette"]
-    rate_hz: Positive
-    rates_hz: list[Positive] = Field(default_factory=list)
+    rate_hz: Rate
+    rates_hz: list[Rate] = Field(default_factory=list)
     points_per_second: Positive
     """Shots a second, all lines together."""
-    prism_hz: tuple[float, float]
+    prism_hz: tuple[Number, Number]
     """Turns a second of the two prisms; opposite signs turn against each other."""
     prism_deg: tuple[Positive, Positive]
     """Deflection of each prism; their sum is the half angle of the round field of view."""
-    lines: Annotated[int, Field(ge=1)] = 1
+    lines: Columns = 1
     line_spacing_deg: NonNegative = 0.0
     """Angle between simultaneous lines, across the field of view."""
     stretch: tuple[Positive, Positive] = (1.0, 1.0)
     """Factor on azimuth and elevation, for fields of view that are not round."""
+
+    @model_validator(mode="after")
+    def _countable(self) -> RosettePattern:
+        for rate in {self.rate_hz, *self.rates_hz}:
+            _check_frame(max(1.0, self.points_per_second / self.lines / rate), self.lines, rate)
+        return self
 
 
 class NonRepetitivePattern(Config):
     """A beam that turns steadily in azimuth and nods in elevation at a rate that shares no period with the turn."""
 
     kind: Literal["non-repetitive"]
-    rate_hz: Positive
-    rates_hz: list[Positive] = Field(default_factory=list)
+    rate_hz: Rate
+    rates_hz: list[Rate] = Field(default_factory=list)
     points_per_second: Positive
     turns_hz: Positive
     """Sweeps from the first azimuth to the last a second."""
     nod_hz: Positive
     """Elevation sweeps, up and down again, a second."""
-    azimuth_deg: tuple[float, float] = (-180.0, 180.0)
+    azimuth_deg: tuple[Number, Number] = (-180.0, 180.0)
     """First and last azimuth of a sweep; they say its sense too."""
-    elevation_deg: tuple[float, float]
+    elevation_deg: tuple[Number, Number]
     """Lowest and highest elevation of any line."""
-    lines: Annotated[int, Field(ge=1)] = 1
+    lines: Columns = 1
     """Lines fired at once."""
     line_spacing_deg: NonNegative = 0.0
     """Angle between neighbouring lines; where azimuth goes full circle, the stack of lines rolls with the turn."""
@@ -146,6 +183,8 @@ class NonRepetitivePattern(Config):
         low, high = self.elevation_deg
         if high - low < (self.lines - 1) * self.line_spacing_deg:
             raise ValueError(f"{self.lines} lines {self.line_spacing_deg} deg apart need more than {high - low} deg")
+        for rate in {self.rate_hz, *self.rates_hz}:
+            _check_frame(max(1.0, self.points_per_second / self.lines / rate), self.lines, rate)
         return self
 
 
@@ -153,8 +192,8 @@ class TablePattern(Config):
     """Any list of directions with times, from a file of columns azimuth_deg, elevation_deg, time_s[, ring]."""
 
     kind: Literal["table"]
-    rate_hz: Positive
-    rates_hz: list[Positive] = Field(default_factory=list)
+    rate_hz: Rate
+    rates_hz: list[Rate] = Field(default_factory=list)
     file: str
     """CSV or NPY file, relative to the preset's own folder."""
 
@@ -256,7 +295,7 @@ class Noise(Config):
     """Step of the reported azimuth."""
     time_jitter_ns: NonNegative = 0.0
     """Standard deviation of the clock that times the echo; 1 ns is 15 cm of range."""
-    channel_bias_m: list[float] = Field(default_factory=list)
+    channel_bias_m: list[Number] = Field(default_factory=list)
     """Constant range error of each ring."""
     channel_bias_sigma_m: NonNegative = 0.0
     """Standard deviation of the rings' constant range errors, where those of the unit are not known: every ring gets

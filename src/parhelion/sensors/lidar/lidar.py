@@ -25,6 +25,8 @@ from parhelion.world.world import World
 
 Sampling = Literal["adaptive", "fixed"]
 
+LARGEST_TIME_S = 1e12
+
 
 class Lidar:
     """A lidar by preset name, YAML file or configuration.
@@ -57,6 +59,9 @@ class Lidar:
         folder: Path | None = None
         if isinstance(model, LidarConfig):
             config, self.model = model, model.name
+        elif not isinstance(model, (str, PathLike)):
+            kind = type(model).__name__
+            raise ConfigError(f"lidar: give the name of a preset, a YAML file or a LidarConfig, got {kind}")
         else:
             config, file = load_preset(model)
             # One name for one model, however it is spelt: random streams and packets go by it.
@@ -68,6 +73,9 @@ class Lidar:
             raise ConfigError(f"bounces: must be a whole number from 0 to 8, got {bounces!r}")
         if sun_klx is not None and not (np.isfinite(sun_klx) and sun_klx >= 0):
             raise ConfigError(f"sun_klx: must be finite and not negative, got {sun_klx!r}")
+        for what, given in (("rate_hz", rate_hz), ("columns", columns)):
+            if given is not None and (isinstance(given, bool) or not isinstance(given, (int, float, np.number))):
+                raise ConfigError(f"{what}: must be a number, got {given!r}")
         self.sampling, self.noise, self.bounces, self.sun_klx, self.name = sampling, noise, bounces, sun_klx, name
         self.rate_hz = float(rate_hz if rate_hz is not None else config.pattern.rate_hz)
         self._pattern_options: dict[str, Any] = {"rate_hz": rate_hz, "columns": columns, "folder": folder}
@@ -125,7 +133,10 @@ class Lidar:
     ) -> list[Scan]:
         """Many scans in few launches: one for each pose (or trajectory), each the same as `scan` would give alone."""
         motions: list[Trajectory] = [Fixed(p) if isinstance(p, Pose) else p for p in poses]
-        times = np.broadcast_to(np.asarray(time, dtype=np.float64), (len(motions),)).tolist()
+        for row, motion in enumerate(motions):
+            if not isinstance(motion, Trajectory):
+                raise ConfigError(f"poses[{row}]: must be a Pose or a trajectory, got {type(motion).__name__}")
+        times = _one_a_scan(time, len(motions))
         if frames is not None and len(frames) != len(motions):
             raise ConfigError(f"frames: {len(frames)} numbers for {len(motions)} scans")
         return self._measure(world, motions, [_finite_time(t) for t in times], seed, frames)
@@ -227,6 +238,8 @@ def _motion(world: World, pose: Pose | None, trajectory: Trajectory | None, moun
         raise ConfigError("scan: give pose or trajectory, not both")
     if pose is not None and not isinstance(pose, Pose):
         raise ConfigError(f"pose: expected a parhelion Pose, got {type(pose).__name__}")
+    if mount is not None and not isinstance(mount, Pose):
+        raise ConfigError(f"mount: expected a parhelion Pose, got {type(mount).__name__}")
     if trajectory is None:
         place = world.viewpoint if pose is None else pose
         return Fixed(place if mount is None else place @ mount)
@@ -236,9 +249,23 @@ def _motion(world: World, pose: Pose | None, trajectory: Trajectory | None, moun
 
 
 def _finite_time(time: float) -> float:
-    if not np.isfinite(time):
-        raise ConfigError(f"time: must be finite, got {time!r}")
-    return float(time)
+    try:
+        number = float(time)
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"time: must be a number [s], got {time!r}") from None
+    if not abs(number) <= LARGEST_TIME_S:
+        raise ConfigError(f"time: must be finite and within ±{LARGEST_TIME_S:g} s, got {time!r}")
+    return number
+
+
+def _one_a_scan(time: float | Sequence[float], count: int) -> list[float]:
+    try:
+        times = np.asarray(time, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"time: must be one number [s], or one a scan, got {time!r}") from None
+    if times.ndim > 1 or (times.ndim == 1 and len(times) != count):
+        raise ConfigError(f"time: {len(times)} times for {count} scans; give one, or one a scan")
+    return [float(one) for one in np.broadcast_to(times, (count,))]
 
 
 def _chosen(

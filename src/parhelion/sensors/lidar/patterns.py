@@ -14,7 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.npy import array_of
+from parhelion.core.reading import read_bytes, reading
 from parhelion.sensors.lidar.config import (
+    MOST_COLUMNS,
     Channels,
     NonRepetitivePattern,
     Pattern,
@@ -26,9 +29,8 @@ from parhelion.sensors.lidar.config import (
 
 Floats = NDArray[np.float64]
 
-MOST_COLUMNS = 65536
-"""The `column` field of point clouds is 16 bits wide."""
 TABLE_COLUMNS = ("azimuth_deg", "elevation_deg", "time_s", "ring")
+_LARGEST_TABLE_BYTES = 64 * 1024 * 1024
 _COUNT_SLACK = 1e-6  # a period rounded to nine digits must not lose a column to floor()
 
 
@@ -228,7 +230,8 @@ def _stack(lines: int, spacing: float) -> Floats:
 
 def _from_file(pattern: TablePattern, rate: float, folder: Path) -> ShotTable:
     file = folder / pattern.file
-    values = _read_npy(file) if file.suffix.lower() == ".npy" else _read_csv(file)
+    with reading(file):
+        values = _read_npy(file) if file.suffix.lower() == ".npy" else _read_csv(file)
     if values.ndim != 2 or values.shape[1] not in (3, 4) or not len(values):
         raise FormatError(f"{file}: expected rows of {', '.join(TABLE_COLUMNS[:3])}[, ring], got shape {values.shape}")
     if not np.isfinite(values).all():
@@ -248,20 +251,17 @@ def _from_file(pattern: TablePattern, rate: float, folder: Path) -> ShotTable:
 
 
 def _read_npy(file: Path) -> Floats:
+    content = read_bytes(file, largest=_LARGEST_TABLE_BYTES, what="a table of shots")
     try:
-        return np.asarray(np.load(file, allow_pickle=False), dtype=np.float64)
-    except FileNotFoundError:
-        raise FormatError(f"{file}: no such file") from None
-    except (OSError, ValueError, EOFError) as error:
+        return np.asarray(array_of(content), dtype=np.float64)
+    except (ValueError, TypeError) as error:
         raise FormatError(f"{file}: is not an array of numbers ({error})") from None
 
 
 def _read_csv(file: Path) -> Floats:
     try:
-        text = file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise FormatError(f"{file}: no such file") from None
-    except (OSError, UnicodeDecodeError):
+        text = read_bytes(file, largest=_LARGEST_TABLE_BYTES, what="a table of shots").decode("utf-8-sig")
+    except UnicodeDecodeError:
         raise FormatError(f"{file}: cannot be read as text") from None
     header, _, body = text.partition("\n")
     names = [name.strip() for name in header.split(",")]

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from parhelion.core import config
 from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.reading import shown
 
 FOLDER = Path(__file__).resolve().parent
 YAML_SUFFIXES = (".yaml", ".yml")
@@ -38,8 +39,8 @@ def load_sheet(model: type[Model], kind: str, folder: Path, name_or_path: str | 
             raise unknown_name(kind, text, names, "(or give the path of a YAML file)")
     try:
         state = file.stat()
-    except OSError:
-        raise ConfigError(f"{file}: no such file") from None
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        raise ConfigError(f"{shown(file)}: no such file") from None
     return cast(Model, _load(model, file, state.st_mtime_ns, state.st_size))
 
 

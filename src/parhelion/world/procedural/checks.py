@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +20,8 @@ _STEP_M = 0.05
 """Distance of the samples along ways and drives."""
 _CELL_M = 0.1
 """Cells of the search for a way around an obstacle."""
+_MOST_CELLS = 10_000_000
+_ROWS_AT_ONCE = 256
 _DEEPEST_M = 1.0
 _HIGHEST_M = 0.05
 """How far a foot may be under or over the ground: boulders are sunk, slopes are uneven."""
@@ -116,6 +120,8 @@ def blocked(layout: Layout, things: Footprints | None, robot_width_m: float, rob
     things = footprints(layout) if things is None else things
     found = []
     for way in layout.ways:
+        if _leaves(layout, way.points):
+            continue  # told already, and there may be no end to follow it to
         solid = things.select(in_the_way(layout, things, robot_height_m, way.points[0]))
         needed = robot_width_m if way.needs_m is None else way.needs_m
         nearest = _tightest(solid, way.points, needed)
@@ -126,7 +132,7 @@ def blocked(layout: Layout, things: Footprints | None, robot_width_m: float, rob
                 f"way {way.name!r} is blocked for {who} {needed:g} m wide: {layout.title(row)} stands at "
                 f"({x:.2f}, {y:.2f})"
             )
-    if layout.drive is None:
+    if layout.drive is None or _leaves(layout, layout.drive.points):
         return found
     solid = things.select(in_the_way(layout, things, robot_height_m, layout.drive.points[0]))
     nearest = _tightest(solid, layout.drive.points, robot_width_m)
@@ -139,6 +145,10 @@ def blocked(layout: Layout, things: Footprints | None, robot_width_m: float, rob
     return found
 
 
+def _leaves(layout: Layout, points: tuple[tuple[float, float], ...]) -> bool:
+    return bool(np.any(np.abs(np.array(points)) > np.array(layout.size) / 2 + TOUCH_M))
+
+
 def clearance(layout: Layout, line: tuple[tuple[float, float], ...], robot_height_m: float = 2.0) -> float:
     """Least distance [m] between a line and anything solid lower than a robot; infinite where there is nothing."""
     things = footprints(layout)
@@ -148,7 +158,7 @@ def clearance(layout: Layout, line: tuple[tuple[float, float], ...], robot_heigh
     # Its middle bounds a thing's distance from above, its farthest corner from below.
     middle = to_line(solid.middle, line)[0]
     nearest = solid.select(middle - _radius(solid) <= middle.min())
-    return float(nearest.distance(along_line(line, _STEP_M)).min())
+    return float(nearest.nearest(along_line(line, _STEP_M))[0].min())
 
 
 def _radius(things: Footprints) -> Floats:
@@ -170,9 +180,9 @@ def _tightest(
     if len(near) == 0:
         return None
     samples = along_line(line, _STEP_M)
-    distance = near.distance(samples)
-    sample, thing = np.unravel_index(int(np.argmin(distance)), distance.shape)
-    gap = float(distance[sample, thing])
+    distance, rows = near.nearest(samples)
+    sample = int(np.argmin(distance))
+    thing, gap = rows[sample], float(distance[sample])
     if gap >= width_m / 2 - TOUCH_M:
         return None
     x, y = near.middle[thing]
@@ -188,16 +198,36 @@ def _way_around(way: Way, solid: Footprints, robot_width_m: float) -> bool:
     if half < needed:
         return False
     low, high = line.min(axis=0) - half, line.max(axis=0) + half
-    x, y = (np.arange(low[k], high[k] + _CELL_M, _CELL_M) for k in range(2))
-    cells = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    inside = to_line(cells, line)[0] <= half - needed + _CELL_M / 2
-    cells = cells[inside]
+    # A strip across the whole plan gets larger cells: there is room enough in it to tell.
+    boxes = np.prod(np.abs(np.diff(line, axis=0)) + way.width_m, axis=1)
+    cell = max(_CELL_M, float(np.sqrt(boxes.sum() / _MOST_CELLS)))
+    x, y = (np.arange(low[k], high[k] + cell, cell) for k in range(2))
+    inside = np.zeros((len(y), len(x)), dtype=bool)
+    for start, end in pairwise(line):
+        # Only the cells around this leg; legs of a bent way fill a small part of the box around all of it.
+        columns, rows = (
+            _cells_between(axis, min(start[k], end[k]) - half, max(start[k], end[k]) + half)
+            for k, axis in enumerate((x, y))
+        )
+        for row in range(rows.start, rows.stop, _ROWS_AT_ONCE):
+            some = slice(row, min(row + _ROWS_AT_ONCE, rows.stop))
+            cells = np.stack(np.meshgrid(x[columns], y[some]), axis=-1)
+            away = to_line(cells.reshape(-1, 2), np.stack([start, end]))[0].reshape(cells.shape[:2])
+            inside[some, columns] |= away <= half - needed + cell / 2
     near = solid.select(_beside(solid, line, half + needed))
-    free = np.zeros(len(x) * len(y), dtype=bool)
-    free[np.flatnonzero(inside)] = near.distance(cells).min(axis=1, initial=np.inf) >= needed - TOUCH_M
-    regions, _ = label(free.reshape(len(y), len(x)), np.ones((3, 3)))
-    ends = [regions[round((b - low[1]) / _CELL_M), round((a - low[0]) / _CELL_M)] for a, b in line[[0, -1]]]
+    rows_of, columns_of = np.nonzero(inside)
+    free = np.zeros(inside.shape, dtype=bool)
+    room = near.nearest(np.stack([x[columns_of], y[rows_of]], axis=1))[0]
+    free[rows_of, columns_of] = room >= needed - TOUCH_M
+    regions, _ = label(free, np.ones((3, 3)))
+    ends = [regions[round((b - low[1]) / cell), round((a - low[0]) / cell)] for a, b in line[[0, -1]]]
     return bool(ends[0] > 0 and ends[0] == ends[1])
+
+
+def _cells_between(axis: Floats, low: float, high: float) -> slice:
+    """The cells from `low` to `high`, and one more at each end."""
+    first, last = np.searchsorted(axis, [low, high]).tolist()
+    return slice(max(first - 1, 0), min(last + 1, len(axis)))
 
 
 def changed_by_writing(layout: Layout) -> list[str]:

@@ -14,6 +14,9 @@ Coordinate = Annotated[float, Field(ge=-1e6, le=1e6)]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Plan = tuple[Coordinate, Coordinate]
 """A point of the plan [m]."""
+Near = Annotated[float, Field(ge=-1000.0, le=1000.0)]
+NearPlan = tuple[Near, Near]
+"""A point [m] in the frame of a thing, which is never larger than the plan."""
 Place = tuple[Coordinate, Coordinate, Coordinate]
 """A point in space [m]."""
 Mobility = Literal["static", "movable", "dynamic"]

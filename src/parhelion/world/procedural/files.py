@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.reading import is_regular_file, reader
 from parhelion.world.procedural.build import LayoutWorld, world_of
 from parhelion.world.procedural.checks import check
 from parhelion.world.procedural.layout import Layout
@@ -21,13 +22,16 @@ def is_list(path: str | PathLike[str]) -> bool:
     file = Path(path)
     if file.suffix.lower() not in (".yaml", ".yml"):
         return file.suffix.lower() in (".json", ".geojson")
+    if not is_regular_file(file):
+        return False  # whoever reads it next says what is wrong with it
     try:
         with file.open("rb") as stream:
             return any(re.match(rb"""["']?size["']?\s*:""", line) for line in stream)
     except (OSError, ValueError):
-        return False  # whoever reads it next says what is wrong with it
+        return False
 
 
+@reader(ConfigError)
 def load_listed(path: str | PathLike[str], params: dict[str, Any]) -> LayoutWorld:
     """The world of a layout file or of a map; `check=False` builds a layout that is not sound, too."""
     file = Path(path)

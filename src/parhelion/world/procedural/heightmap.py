@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import io
+import warnings
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.npy import array_of
 from parhelion.core.pose import Floats
+from parhelion.core.reading import read_bytes, reader
 from parhelion.world.procedural.kinds import TerrainParams
 from parhelion.world.procedural.layout import LayoutObject
 
 IMAGE_SUFFIXES = (".png", ".tif", ".tiff", ".pgm", ".jpg", ".jpeg", ".bmp")
 TABLE_SUFFIXES = (".npy", ".csv", ".txt", ".asc")
+_LARGEST_FILE_BYTES = 256 * 1024 * 1024
 MOST_HEIGHTS = 1_000_000
 """Grid points of a height map at most; a coarser one is needed for more."""
 
@@ -77,33 +82,39 @@ def _range(name: str, range_m: Any) -> tuple[float, float]:
     return low, high
 
 
+@reader(ConfigError)
 def _read(file: Path) -> tuple[Floats, tuple[float, float] | None]:
     """The values of a file, and what black and white are in them where it is an image of whole numbers."""
     ending = file.suffix.lower()
     if ending not in (*IMAGE_SUFFIXES, *TABLE_SUFFIXES):
         raise ConfigError(f"{file}: a height map is one of {' '.join((*IMAGE_SUFFIXES, *TABLE_SUFFIXES))}")
+    data = read_bytes(file, ConfigError, largest=_LARGEST_FILE_BYTES, what="a height map")
     try:
         if ending in IMAGE_SUFFIXES:
-            return _image(file)
-        values = _npy(file) if ending == ".npy" else _table(file)
-        return values, None
-    except FileNotFoundError:
-        raise ConfigError(f"{file}: no such file") from None
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read as a height map ({error.strerror or error})") from None
-    except (ValueError, SyntaxError, EOFError) as error:
+            return _image(file, data)
+        return (_npy(data) if ending == ".npy" else _table(data)), None
+    except (OSError, ValueError, SyntaxError, EOFError) as error:
         raise ConfigError(f"{file}: cannot be read as a height map ({error})") from None
 
 
-def _npy(file: Path) -> Floats:
-    values: NDArray[Any] = np.load(file, allow_pickle=False)
+def _npy(data: bytes) -> Floats:
+    values = array_of(data)
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"its values are of the type {values.dtype}, not numbers")
+    if values.size > MOST_HEIGHTS:
+        raise ValueError(f"{values.size} heights, {MOST_HEIGHTS} at most")
     return values.astype(np.float64)
 
 
-def _image(file: Path) -> tuple[Floats, tuple[float, float] | None]:
+def _image(file: Path, data: bytes) -> tuple[Floats, tuple[float, float] | None]:
     from PIL import Image
 
-    with Image.open(file) as picture:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow tells of odd tags, and of sizes, which are checked right below
+        picture = Image.open(io.BytesIO(data))
+        width, height = picture.size
+        if width * height > MOST_HEIGHTS:
+            raise ConfigError(f"{file}: {height} x {width} heights, {MOST_HEIGHTS} at most")
         if picture.mode == "F":
             return np.asarray(picture, dtype=np.float64), None
         if picture.mode.startswith("I"):
@@ -111,8 +122,8 @@ def _image(file: Path) -> tuple[Floats, tuple[float, float] | None]:
         return np.asarray(picture.convert("L"), dtype=np.float64), (0.0, 255.0)
 
 
-def _table(file: Path) -> Floats:
-    lines = file.read_text(encoding="utf-8").replace(",", " ").replace(";", " ").splitlines()
+def _table(data: bytes) -> Floats:
+    lines = data.decode("utf-8").replace(",", " ").replace(";", " ").splitlines()
     missing = None
     rows = []
     for line in lines:
@@ -120,9 +131,13 @@ def _table(file: Path) -> Floats:
         if words and words[0][0].isalpha() and words[0].lower() not in ("nan", "inf"):
             # The head of an ESRI grid; of it only the mark of missing heights matters here.
             if words[0].lower() == "nodata_value":
+                if len(words) != 2:
+                    raise ValueError("nodata_value must be one number")
                 missing = float(words[1])
         elif words:
             rows.append([float(word) for word in words])
+            if len(rows) * len(words) > MOST_HEIGHTS:
+                raise ValueError(f"more than {MOST_HEIGHTS} heights")
     if not rows or any(len(row) != len(rows[0]) for row in rows):
         raise ValueError("rows of unequal length")
     values = np.array(rows)

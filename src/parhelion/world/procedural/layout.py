@@ -18,6 +18,7 @@ from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
+from parhelion.core.reading import read_bytes, reading
 from parhelion.world.procedural.fields import Coordinate, Metres, Mobility, Params, Plan, Seed
 from parhelion.world.procedural.kinds import KINDS
 
@@ -161,7 +162,8 @@ class Layout(Config):
     def load(cls, path: str | PathLike[str]) -> Layout:
         """Read a .yaml or .json file."""
         file = Path(path)
-        return cls.from_mapping(_read_json(file) if _is_json(file) else config.read_yaml(file), file)
+        with reading(file, ConfigError):
+            return cls.from_mapping(_read_json(file) if _is_json(file) else config.read_yaml(file), file)
 
 
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -175,14 +177,9 @@ def _is_json(file: Path) -> bool:
 
 
 def _read_json(file: Path) -> Any:
+    content = read_bytes(file, ConfigError, largest=config.LARGEST_CONFIG_BYTES, what="a layout")
     try:
-        with file.open("rb") as stream:
-            content = stream.read(config.LARGEST_CONFIG_BYTES + 1)
-        if len(content) > config.LARGEST_CONFIG_BYTES:
-            raise ConfigError(f"{file}: larger than {config.LARGEST_CONFIG_BYTES >> 20} MiB, not a layout")
         return json.loads(content.decode("utf-8"))
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read ({error.strerror})") from None
     except json.JSONDecodeError as error:
         raise ConfigError(f"{file}: line {error.lineno}, column {error.colno}: {error.msg}") from None
     except (UnicodeDecodeError, RecursionError, ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +15,7 @@ import numpy as np
 from parhelion.core.config import LARGEST_CONFIG_BYTES
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
+from parhelion.core.reading import read_bytes, reading
 from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose
 from parhelion.world.procedural.outlines import area
 from parhelion.world.procedural.placing import number
@@ -55,12 +56,24 @@ def buildings_from(
     storey = number("buildings", "storey_m", storey_m, 0.5, 20.0)
     margin = number("buildings", "margin_m", margin_m, 0.0, 400.0)
     name = "buildings" if isinstance(source, Mapping) else str(source)
-    data = source if isinstance(source, Mapping) else _read(Path(source))
+    with reading(name, ConfigError):
+        data = source if isinstance(source, Mapping) else _read(Path(source))
+        return _layout(data, name, units, origin, usual, storey, margin, (wall, roof, ground))
+
+
+def _layout(
+    data: Any, name: str, units: Units, origin: Any, usual: float, storey: float, margin: float, made_of: Sequence[str]
+) -> Layout:
+    wall, roof, ground = made_of
     houses = list(_polygons(data, name, usual, storey))
     if not houses:
         raise ConfigError(f"{name}: holds no polygons")
     middle = _middle(houses, origin, name)
     plans = [(where, [_metres(ring, middle, units, where) for ring in rings], tall) for where, rings, tall in houses]
+    for where, (outer, *holes), _ in plans:
+        for k, hole in enumerate(holes):
+            if np.any(hole.min(axis=0) < outer.min(axis=0)) or np.any(hole.max(axis=0) > outer.max(axis=0)):
+                raise ConfigError(f"{where}: its hole {k} must lie inside of the outline, the first ring")
     corners = np.concatenate([rings[0] for _, rings, _ in plans])
     reach = np.ceil(np.abs(corners).max(axis=0) + margin)
     if 2 * reach.max() > 1000.0:
@@ -75,13 +88,7 @@ def buildings_from(
 
 
 def _read(file: Path) -> Any:
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(LARGEST_CONFIG_BYTES + 1)
-    except OSError as error:
-        raise ConfigError(f"{file}: cannot be read ({error.strerror})") from None
-    if len(content) > LARGEST_CONFIG_BYTES:
-        raise ConfigError(f"{file}: larger than {LARGEST_CONFIG_BYTES >> 20} MiB; cut out the part that is needed")
+    content = read_bytes(file, ConfigError, largest=LARGEST_CONFIG_BYTES, what="a map; cut out the part that is needed")
     try:
         return json.loads(content.decode("utf-8"))
     except json.JSONDecodeError as error:

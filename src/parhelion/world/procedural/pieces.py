@@ -15,6 +15,7 @@ from parhelion.world.procedural.layout import LayoutObject
 
 STRIP_M = 0.25
 """Outlines are taken as strips of about this width."""
+_STRIPS_AT_ONCE = 256
 BRIDGE_ROAD_M = 1.13
 """Height of a bridge's road over its crown."""
 BRIDGE_PIER_M = 3.0
@@ -140,10 +141,13 @@ def outline_strips(params: street.FootprintParams) -> Floats:
     count = max(1, math.ceil((high - low) / STRIP_M - 1e-9))
     width = (high - low) / count
     middle = low + (np.arange(count) + 0.5) * width
-    at = [_crossings(start, end, middle + shift * width) for shift in (-0.499, 0.0, 0.499)]
     rows = []
     for k in range(count):
-        spans = [found[k][np.isfinite(found[k])] for found in at]
+        if k % _STRIPS_AT_ONCE == 0:
+            some = middle[k : k + _STRIPS_AT_ONCE]
+            at = [_crossings(start, end, some + shift * width) for shift in (-0.499, 0.0, 0.499)]
+        spans = [found[k % _STRIPS_AT_ONCE] for found in at]
+        spans = [span[np.isfinite(span)] for span in spans]
         inner = spans[1].reshape(-1, 2)
         if len(spans[0]) == len(spans[1]) == len(spans[2]):
             edges = np.stack([span.reshape(-1, 2) for span in spans])

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.world.procedural.kinds import KINDS, DoorParams, PillarParams, TreeParams
 from parhelion.world.procedural.layout import Layout, LayoutObject
@@ -19,6 +20,11 @@ from parhelion.world.procedural.water import ContainersParams
 
 _LARGEST_TABLE = 2_000_000
 """Points times pieces of a line that are looked at in one go; bounds the memory."""
+MOST_SAMPLES = 1_000_000
+"""Points along one line, such as a way or a track."""
+_MOST_PAIRS = 500_000_000
+_MOST_NEAR_PAIRS = 1_000_000
+"""Pairs of things that are compared, and that share room. Sound layouts have none of the latter."""
 ROUND_KINDS = ("cone", "tree", "rock", "bush")
 
 
@@ -56,6 +62,10 @@ def along_line(line: ArrayLike, step_m: float) -> Floats:
     """Points (n, 2) every `step_m` or less along a line (k, 2), its corners among them."""
     corners = np.asarray(line, dtype=np.float64)
     lengths = np.hypot(*np.diff(corners, axis=0).T)
+    if lengths.sum() > MOST_SAMPLES * step_m:
+        raise ConfigError(
+            f"a line of {lengths.sum():.0f} m is too long, {MOST_SAMPLES * step_m:.0f} m at most are followed"
+        )
     pieces = np.maximum(1, np.ceil(lengths / step_m)).astype(int)
     row = np.repeat(np.arange(len(pieces)), pieces)
     share = (np.arange(len(row)) - np.repeat(np.cumsum(pieces) - pieces, pieces)) / pieces[row]
@@ -103,6 +113,16 @@ class Footprints:
             [cos * self.half[:, 0] + sin * self.half[:, 1], sin * self.half[:, 0] + cos * self.half[:, 1]]
         )
         return np.where(self.disc[:, None], self.half, turned.T)
+
+    def nearest(self, points: Floats) -> tuple[Floats, NDArray[np.intp]]:
+        """Distance of each point (m, 2) from the nearest footprint, and its row here; infinite where there is none."""
+        least, row = np.full(len(points), np.inf), np.zeros(len(points), np.intp)
+        block = max(1, _LARGEST_TABLE // max(len(self), 1))
+        for start in range(0, len(points) if len(self) else 0, block):
+            away = self.distance(points[start : start + block])
+            row[start : start + block] = np.argmin(away, axis=1)
+            least[start : start + block] = away.min(axis=1)
+        return least, row
 
     def distance(self, points: Floats) -> Floats:
         """Distance of each point (m, 2) from each footprint (m, n), negative inside."""
@@ -239,12 +259,24 @@ def near_pairs(things: Footprints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     order = np.argsort(left, kind="stable")
     last = np.searchsorted(left[order], right[order], side="right")
     count = np.maximum(last - np.arange(len(order)) - 1, 0)
-    first = np.repeat(np.arange(len(order)), count)
-    second = first + 1 + np.arange(len(first)) - np.repeat(np.cumsum(count) - count, count)
-    a, b = order[first], order[second]
-    others = things.row[a] != things.row[b]  # pieces of one thing may share room
-    a, b = a[others], b[others]
-    close = np.abs(things.middle[a, 1] - things.middle[b, 1]) <= reach[a, 1] + reach[b, 1]
-    close &= (things.low[a] < things.high[b]) & (things.low[b] < things.high[a])
-    a, b = a[close], b[close]
+    total = np.concatenate([[0], np.cumsum(count)])
+    if total[-1] > _MOST_PAIRS:
+        raise ConfigError(f"layout: {total[-1]} pairs of things lie side by side, at most {_MOST_PAIRS} are compared")
+    kept: list[NDArray[np.intp]] = []
+    start = found = 0
+    while start < len(order):
+        stop = max(start + 1, int(np.searchsorted(total, total[start] + _LARGEST_TABLE, side="right")) - 1)
+        first = np.repeat(np.arange(start, stop), count[start:stop])
+        second = first + 1 + np.arange(len(first)) - np.repeat(total[start:stop] - total[start], count[start:stop])
+        a, b = order[first], order[second]
+        others = things.row[a] != things.row[b]  # pieces of one thing may share room
+        a, b = a[others], b[others]
+        close = np.abs(things.middle[a, 1] - things.middle[b, 1]) <= reach[a, 1] + reach[b, 1]
+        close &= (things.low[a] < things.high[b]) & (things.low[b] < things.high[a])
+        kept.append(np.stack([a[close], b[close]]))
+        found += kept[-1].shape[1]
+        if found > _MOST_NEAR_PAIRS:
+            raise ConfigError(f"layout: more than {_MOST_NEAR_PAIRS} pairs of things touch or share room")
+        start = stop
+    a, b = np.concatenate(kept, axis=1) if kept else np.zeros((2, 0), np.intp)
     return np.minimum(a, b), np.maximum(a, b)

@@ -28,6 +28,7 @@ LARGEST_GRID = 4_000_000
 """Grid points of one terrain at most."""
 _SHOULDER_M = 3.0
 """Width over which a track's level runs out into the terrain beside it."""
+_LONGEST_TRACK_M = 6000
 _EVEN_M = 6.0
 """Length over which a track's own level is evened out."""
 
@@ -92,6 +93,8 @@ def _with_track(field: HeightField, params: TerrainParams) -> Floats:
     y = (np.arange(ny) - (ny - 1) / 2) * field.cell[1]
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     line = along_line(params.track, 1.0)
+    if len(line) > _LONGEST_TRACK_M:
+        raise ConfigError(f"terrain: its track must be {_LONGEST_TRACK_M} m long at most, got {len(line)}")
     way = np.concatenate([[0.0], np.cumsum(np.hypot(*np.diff(line, axis=0).T))])
     weight = np.exp(-0.5 * ((way[:, None] - way) / (_EVEN_M / 2)) ** 2)
     level = weight @ field.at(line[:, 0], line[:, 1]) / weight.sum(axis=1)

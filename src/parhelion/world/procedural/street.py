@@ -8,9 +8,11 @@ from pydantic import Field, model_validator
 
 from parhelion.core.config import Config
 from parhelion.world.procedural.draws import ThingSeed
-from parhelion.world.procedural.fields import Metres, Params, Plan, Seed
+from parhelion.world.procedural.fields import Metres, NearPlan, Params, Plan, Seed
 
 Line = tuple[Plan, Plan]
+MOST_CORNERS = 2000
+"""Of a building's outline, and of its holes together."""
 Paint = Literal[
     "car-paint-white",
     "car-paint-black",
@@ -179,9 +181,21 @@ class TreePitsParams(Params):
 class FootprintParams(Params):
     """A building as an outline with a flat roof, such as maps hold; `size` is the box around it and its height."""
 
-    outline: Annotated[tuple[Plan, ...], Field(min_length=3)]
+    outline: Annotated[tuple[NearPlan, ...], Field(min_length=3, max_length=MOST_CORNERS)]
     """Corners in the building's own frame, either way round; the last is joined to the first."""
-    holes: tuple[Annotated[tuple[Plan, ...], Field(min_length=3)], ...] = ()
+    holes: tuple[Annotated[tuple[NearPlan, ...], Field(min_length=3)], ...] = ()
     """Courtyards."""
     wall: str = "plaster"
     roof: str = "roofing-felt"
+
+    @model_validator(mode="after")
+    def _inside(self) -> FootprintParams:
+        corners = sum(map(len, self.holes))
+        if corners > MOST_CORNERS:
+            raise ValueError(f"holes must have {MOST_CORNERS} corners at most, got {corners}")
+        for axis in (0, 1):
+            low, high = (pick(point[axis] for point in self.outline) for pick in (min, max))
+            for row, hole in enumerate(self.holes):
+                if not all(low <= point[axis] <= high for point in hole):
+                    raise ValueError(f"holes[{row}] must lie inside of the outline")
+        return self

@@ -12,6 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
+from parhelion.core.reading import reading
 from parhelion.world.urdf.paths import MeshPaths, Packages
 from parhelion.world.urdf.robot import HELD, JOINT_KINDS, MOVING, Joint, Link, Mimic, Robot
 from parhelion.world.urdf.sensors import find_sensors
@@ -35,6 +36,11 @@ def load_urdf(path: str | PathLike[str], *, packages: Packages | None = None) ->
     if not isinstance(path, (str, PathLike)):
         raise ConfigError(f"urdf: load_urdf takes the path of a file, got {type(path).__name__}")
     file = Path(path)
+    with reading(file):
+        return _load(file, packages)
+
+
+def _load(file: Path, packages: Packages | None) -> Robot:
     robot = _robot_node(file)
     paths, shelf, table = MeshPaths(file, packages), MeshShelf(), MaterialTable(robot)
     notes = list(table.notes)
@@ -62,7 +68,7 @@ def load_urdf(path: str | PathLike[str], *, packages: Packages | None = None) ->
     sensors = find_sensors(robot, ordered, bare.link_poses(), notes)
     if notes:
         shown = "; ".join(notes[:20]) + (f"; and {len(notes) - 20} more" if len(notes) > 20 else "")
-        warnings.warn(f"{file}: {shown}", stacklevel=2)
+        warnings.warn(f"{file}: {shown}", stacklevel=3)
     return Robot(name, file, base, bare.links, bare.joints, sensors)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Pose, quat_from_rpy
+from parhelion.core.reading import open_file
 from parhelion.world.mesh import LARGEST_COORDINATE_M
 
 LARGEST_FILE_BYTES = 32 * 1024 * 1024
@@ -30,15 +31,8 @@ def guarded_text(file: Path, largest_bytes: int = LARGEST_FILE_BYTES) -> str:
     An entity can stand for a file of the machine, or for gigabytes. The test is made on the decoded text, so no
     encoding can carry a declaration past it.
     """
-    try:
-        with file.open("rb") as stream:
-            content = stream.read(largest_bytes + 1)
-    except FileNotFoundError:
-        raise ConfigError(f"{file}: no such file") from None
-    except IsADirectoryError:
-        raise ConfigError(f"{file}: is a folder, not a file") from None
-    except (OSError, ValueError) as error:  # ValueError: a name with a null character
-        raise ConfigError(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    with open_file(file, ConfigError) as stream:
+        content = stream.read(largest_bytes + 1)
     if len(content) > largest_bytes:
         raise FormatError(f"{file}: is larger than {largest_bytes >> 20} MiB")
     if not content.strip():
@@ -52,7 +46,7 @@ def guarded_text(file: Path, largest_bytes: int = LARGEST_FILE_BYTES) -> str:
     found = _DECLARATION.search(text)
     if found:
         line = text.count("\n", 0, found.start()) + 1
-        raise FormatError(f"{file}: line {line}: <!{found[1].upper()} is not allowed in a robot's file, remove it")
+        raise FormatError(f"{file}: line {line}: <!{found[1].upper()} is not allowed here, remove it")
     return text
 
 

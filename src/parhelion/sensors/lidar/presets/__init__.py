@@ -8,6 +8,7 @@ from pathlib import Path
 
 from parhelion.core import config
 from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.reading import shown
 from parhelion.sensors.lidar.config import LidarConfig
 
 FOLDER = Path(__file__).resolve().parent
@@ -40,8 +41,8 @@ def load_preset(name_or_path: str | PathLike[str]) -> tuple[LidarConfig, Path]:
             raise unknown_name("sensor", text, names, "(or give the path of a YAML file)")
     try:
         state = file.stat()
-    except OSError:
-        raise ConfigError(f"{file}: no such file") from None
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        raise ConfigError(f"{shown(file)}: no such file") from None
     return _load(file, state.st_mtime_ns, state.st_size), file
 
 

@@ -1,0 +1,274 @@
+"""Small whole files of every format that is read, made by our own writers, and the door that each goes through."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import trimesh
+import yaml
+from PIL import Image
+
+from ouster_scans import random_scan
+from parhelion import Lidar, World
+from parhelion.core.errors import ParhelionError
+from parhelion.core.records import PointCloud, Scan
+from parhelion.io import read_cloud, write_cloud
+from parhelion.io.columns import FieldsDroppedWarning
+from parhelion.io.packets.ouster_metadata import read_metadata
+from parhelion.io.ros import BagReader, BagWriter, Message, cloud_of
+from parhelion.io.ros.clouds import POINT_CLOUD, like, point_cloud2
+from parhelion.io.ros.messages import IMU, imu
+from parhelion.motion import RecordedMotion
+from parhelion.scenario import Scenario
+from parhelion.sensors.lidar.presets import FOLDER as PRESETS
+from parhelion.surfaces.spectra import read_spectrum
+from parhelion.surfaces.texture import load_texture
+from parhelion.weather import Weather
+from parhelion.world.loaders import load_mesh
+from parhelion.world.procedural import Layout, buildings_from, read_height_map
+from parhelion.world.urdf import load_urdf
+from urdf_rigs import write_rover
+from velodyne_rigs import made_up_scan
+
+
+@dataclass(frozen=True)
+class Seed:
+    """A whole file, and what reads it."""
+
+    file: Path
+    read: Callable[[Path], Any]
+
+    @property
+    def name(self) -> str:
+        return f"{self.file.parent.name}/{self.file.name}"
+
+
+def _messages(path: Path) -> None:
+    for message in BagReader(path):
+        if message.type == POINT_CLOUD:
+            try:
+                like(message, cloud_of(message, keep_missing=True))
+            except ParhelionError:
+                continue  # a damaged message is told by its topic
+
+
+def _robot(path: Path) -> None:
+    robot = load_urdf(path)
+    for link in robot.links.values():
+        for shape in link.visuals:
+            shape.parts  # noqa: B018  read when asked for
+
+
+def _cloud(count: int = 12) -> PointCloud:
+    rng = np.random.default_rng(1)
+    fields = {
+        "intensity": rng.random(count).astype(np.float32),
+        "ring": rng.integers(0, 16, count).astype(np.uint16),
+        "time": rng.random(count).astype(np.float32),
+        "label": rng.integers(0, 9, count).astype(np.uint16),
+        "instance": rng.integers(0, 9, count).astype(np.uint32),
+        "rgb": rng.integers(0, 255, (count, 3)).astype(np.uint8),
+        "velocity": rng.random((count, 3)).astype(np.float32),
+    }
+    return PointCloud(rng.normal(size=(count, 3)).astype(np.float32), fields, names={"label": {1: "car"}})
+
+
+def _first_frames(file: Path, count: int) -> None:
+    """Cut a capture after some frames."""
+    data, place = file.read_bytes(), 24
+    for _ in range(count):
+        place += 16 + struct.unpack_from("<I", data, place + 8)[0]
+    file.write_bytes(data[:place])
+
+
+def _clouds(folder: Path) -> list[Seed]:
+    cloud = _cloud()
+    for encoding in ("ascii", "binary", "binary_compressed"):
+        write_cloud(cloud, folder / f"{encoding}.pcd", encoding=encoding)
+    for encoding in ("ascii", "binary"):
+        write_cloud(cloud, folder / f"{encoding}.ply", encoding=encoding)
+    for ending in (".las", ".laz"):
+        write_cloud(cloud, folder / f"a{ending}")
+    bare = PointCloud(cloud.xyz, {"intensity": cloud.fields["intensity"]})
+    write_cloud(bare, folder / "scan.bin")
+    write_cloud(PointCloud(cloud.xyz, {n: cloud.fields[n] for n in ("label", "instance")}), folder / "scan.label")
+    write_cloud(PointCloud(cloud.xyz, {n: cloud.fields[n] for n in ("intensity", "ring")}), folder / "scan.pcd.bin")
+    write_cloud(cloud, folder / "a.csv", describe=True)
+    head = "ply\nformat binary_little_endian 1.0\nelement face 3\nproperty list uchar int vertex_indices\n"
+    head += "property list ushort float more\nelement vertex 2\nproperty float x\nproperty float y\nproperty float z\n"
+    rows = b"".join(struct.pack(f"<B{n}iH{n}f", n, *range(n), n, *range(n)) for n in (3, 4, 0))
+    (folder / "lists.ply").write_bytes(f"{head}end_header\n".encode() + rows + bytes(24))
+    return [Seed(file, read_cloud) for file in sorted(folder.iterdir())]
+
+
+def _small(scan: Scan) -> Scan:
+    """The scan's first shots."""
+    from parhelion.core.records import Shots
+
+    points = scan.fields["shot"] < 40
+    shots = Shots(**{name: getattr(scan.shots, name)[:40] for name in Shots.__dataclass_fields__})
+    return Scan(
+        scan.xyz[points], {name: values[points] for name, values in scan.fields.items()}, metadata=scan.metadata,
+        shots=shots, start_time=1.0,
+    )  # fmt: skip
+
+
+def _scans(folder: Path) -> list[Seed]:
+    velodyne = made_up_scan(Lidar("velodyne/vlp-16"))
+    ouster = random_scan(Lidar("ouster/os1-32", columns=512, rate_hz=10))
+    write_cloud(_small(velodyne), folder / "stored.npz")
+    write_cloud(_small(velodyne), folder / "packed.npz", compress=True)
+    write_cloud(velodyne, folder / "velodyne.pcap")
+    write_cloud(ouster, folder / "ouster.pcap")
+    _first_frames(folder / "velodyne.pcap", 6)
+    _first_frames(folder / "ouster.pcap", 30)
+    seeds = [Seed(folder / name, read_cloud) for name in ("stored.npz", "packed.npz", "velodyne.pcap", "ouster.pcap")]
+    shutil.copy(folder / "ouster.json", folder / "sensor.json")
+    return [*seeds, Seed(folder / "sensor.json", read_metadata)]
+
+
+def _bags(folder: Path) -> list[Seed]:
+    def write(path: Path, **options: Any) -> None:
+        with BagWriter(path, **options) as bag:
+            for k in range(4):
+                time_ns = 1_000_000_000 + k * 100_000_000
+                bag.write(Message("/points", POINT_CLOUD, time_ns, point_cloud2(_cloud(4), "lidar", time_ns)))
+                bag.write(Message("/imu", IMU, time_ns, imu(time_ns, "imu", (0, 0, 1), (0, 0, 9.8))))
+
+    for compression in ("zstd", "lz4", "none"):
+        write(folder / f"{compression}.mcap", compression=compression)
+    write(folder / "a.db3")
+    seeds = [Seed(file, _messages) for file in sorted(folder.iterdir())]
+    write(folder / "bag", compression="none")
+    return [*seeds, Seed(folder / "bag" / "metadata.yaml", lambda path: _messages(path.parent))]
+
+
+def _meshes(folder: Path) -> list[Seed]:
+    box = trimesh.creation.box((1, 2, 3))
+    for ending in (".obj", ".ply", ".stl", ".glb", ".gltf", ".off"):
+        made = box.export(file_type=ending[1:])
+        if ending == ".gltf":
+            for name, content in made.items():
+                (folder / ("a.gltf" if name.endswith(".gltf") else name)).write_bytes(content)
+        else:
+            (folder / f"a{ending}").write_bytes(made if isinstance(made, bytes) else made.encode())
+    (folder / "b.obj").write_text(
+        "mtllib b.mtl\nv 0 0 0\nv 1 0 0\nv 0 1 0\nvt 0 0\nvt 1 0\nvt 0 1\nusemtl brick\nf 1/1 2/2 3/3\n"
+    )
+    (folder / "b.mtl").write_text("newmtl brick\nKd 0.5 0.5 0.5\n")
+    names = ("a.obj", "a.ply", "a.stl", "a.glb", "a.gltf", "a.off", "b.obj")
+    return [Seed(folder / name, load_mesh) for name in names]
+
+
+def _plain(folder: Path) -> list[Seed]:
+    """Texts and images."""
+    heights = np.random.default_rng(0).random((6, 7)).astype(np.float32)
+    np.save(folder / "h.npy", heights)
+    Image.fromarray((heights * 255).astype(np.uint8)).save(folder / "h.png")
+    Image.fromarray(heights).save(folder / "h.tif")
+    np.savetxt(folder / "h.asc", heights, header="ncols 7\nNODATA_value -9999", comments="")
+    Image.fromarray(np.random.default_rng(0).integers(0, 255, (9, 8, 3)).astype(np.uint8)).save(folder / "t.png")
+    Image.new("P", (20, 20), 3).save(folder / "t.bmp")
+    Image.new("RGB", (20, 20), (9, 8, 7)).save(folder / "t.jpg")
+    (folder / "s.txt").write_text(
+        "Name: grass\nX Units: Wavelength (micrometers)\nY Units: Reflectance (percent)\n0.9 40\n1 50\n1.1 45\n"
+    )
+    (folder / "p.tum").write_text("".join(f"{k} {k} 0.5 0 0 0 0 1\n" for k in range(5)))
+    (folder / "p.kitti").write_text("".join(f"1 0 0 {k} 0 1 0 0 0 0 1 0\n" for k in range(5)))
+
+    def heights_of(path: Path) -> Any:
+        return read_height_map(path, range_m=(0.0, 5.0))
+
+    return [
+        *(Seed(folder / name, heights_of) for name in ("h.npy", "h.png", "h.tif", "h.asc")),
+        *(Seed(folder / name, load_texture) for name in ("t.png", "t.bmp", "t.jpg")),
+        Seed(folder / "s.txt", read_spectrum),
+        Seed(folder / "p.tum", RecordedMotion.from_tum),
+        Seed(folder / "p.kitti", lambda path: RecordedMotion.from_kitti(path, rate_hz=10.0)),
+    ]
+
+
+SCENARIO = """world: test-range
+duration_s: 0.2
+vehicles:
+  - name: cart
+    motion: {spline: {points: [[0, 0, 0], [4, 1, 0], [9, 0, 0]], max_speed_m_s: 3}}
+    body: {shape: {kind: box, size_m: [1, 1, 1]}, label: car}
+sensors:
+  - {name: roof, type: lidar, model: velodyne/vlp-16, vehicle: cart, mount: {xyz: [0, 0, 1.75]}}
+"""
+
+
+def _settings(folder: Path) -> list[Seed]:
+    world = {
+        "name": "yard", "materials": {"mine": {"spectrum": {"wavelength_um": [0.4, 1.6], "reflectance": [0.3, 0.6]}}},
+        "objects": [{"shape": {"kind": "box", "size_m": [1, 2, 3]}, "material": "mine", "pose": {"xyz": [1, 2, 0]}}],
+        "actors": [
+            {"shape": {"kind": "sphere", "radius_m": 1, "subdivisions": 1},
+             "trajectory": {"constant": {"velocity_m_s": [1, 0, 0]}}},
+        ],
+        "viewpoint": {"xyz": [0, 0, 2]}, "weather": {"rain_rate_mm_h": 10},
+    }  # fmt: skip
+    (folder / "world.yaml").write_text("# &a *a << nothing\n" + yaml.safe_dump(world))
+    (folder / "weather.yaml").write_text("rain: &r {rate_mm_h: 10}\n")
+    layout = {
+        "size": [60, 40], "seed": 3,
+        "objects": [
+            {"kind": "ground", "size": [60, 40, 0]},
+            {"kind": "rack", "size": [3, 1, 4], "pose": {"xyz": [5, 5, 0], "yaw_deg": 30}},
+            {"kind": "footprint", "size": [10, 10, 5], "pose": {"xyz": [-15, 0, 0]},
+             "params": {"outline": [[-5, -5], [5, -5], [5, 5], [-5, 5]], "holes": [[[-1, -1], [1, -1], [1, 1]]]}},
+        ],
+        "ways": [{"name": "w", "points": [[0, -10], [20, -10]], "width_m": 3}],
+        "drive": {"points": [[0, -10], [20, -10]]},
+    }  # fmt: skip
+    (folder / "layout.json").write_text(json.dumps(layout))
+    Layout.from_mapping(layout).save(folder / "layout.yaml")
+    ring = [[8.0, 50.0], [8.0002, 50.0], [8.0002, 50.0002], [8.0, 50.0002], [8.0, 50.0]]
+    hole = [[8.00005, 50.00005], [8.0001, 50.00005], [8.0001, 50.0001]]
+    feature = {
+        "type": "Feature", "properties": {"height": "9 m"}, "geometry": {"type": "Polygon", "coordinates": [ring, hole]}
+    }  # fmt: skip
+    (folder / "a.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
+    sheet = yaml.safe_load((PRESETS / "velodyne" / "vlp-16.yaml").read_text())
+    (folder / "lidar.yaml").write_text(yaml.safe_dump(sheet))
+    sheet["pattern"] = {"kind": "table", "rate_hz": 10, "file": "shots.csv"}
+    (folder / "by-csv.yaml").write_text(yaml.safe_dump(sheet))
+    sheet["pattern"]["file"] = "shots.npy"
+    (folder / "by-npy.yaml").write_text(yaml.safe_dump(sheet))
+    rows = np.column_stack([np.linspace(-9, 9, 6), np.zeros(6), np.linspace(0, 0.09, 6)])
+    np.save(folder / "shots.npy", rows)
+    np.savetxt(folder / "shots.csv", rows, delimiter=",", header="azimuth_deg,elevation_deg,time_s", comments="")
+    (folder / "scenario.yaml").write_text(SCENARIO)
+    return [
+        Seed(folder / "world.yaml", World.load),
+        Seed(folder / "weather.yaml", Weather.load),
+        Seed(folder / "layout.json", World.load),
+        Seed(folder / "layout.yaml", World.load),
+        Seed(folder / "a.geojson", buildings_from),
+        Seed(folder / "lidar.yaml", Lidar),
+        Seed(folder / "shots.csv", lambda path: Lidar(path.with_name("by-csv.yaml"))),
+        Seed(folder / "shots.npy", lambda path: Lidar(path.with_name("by-npy.yaml"))),
+        Seed(folder / "scenario.yaml", Scenario.load),
+        Seed(write_rover(folder), _robot),
+    ]
+
+
+def make_corpus(folder: Path) -> list[Seed]:
+    """Write one whole file or more of every format below `folder`."""
+    seeds = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FieldsDroppedWarning)  # no format holds all
+        for part in (_clouds, _scans, _bags, _meshes, _plain, _settings):
+            place = folder / part.__name__.strip("_")
+            place.mkdir()
+            seeds += part(place)
+    return seeds
