@@ -56,7 +56,7 @@ ROOMS = (
     _room(
         "outputs",
         "what becomes of measurements: files, bags, captures, data sets, Foxglove recordings, the report",
-        "core weather io world motion sensors pictures scenario",
+        "core surfaces weather io world motion sensors pictures scenario",
     ),
     _room(
         "live",

@@ -31,6 +31,8 @@ from parhelion.io.source import read_bytes
 Arrays = dict[str, NDArray[Any]]
 
 _SHOT_COLUMNS = tuple(entry.name for entry in dataclass_fields(Shots))
+_NOT_ALWAYS = tuple(entry.name for entry in dataclass_fields(Shots) if entry.default is None)
+"""Columns of the table of shots that only some sensors fill."""
 _MOTION_COLUMNS = ("times", "xyz", "quat_xyzw")
 # Steps of 0.1 ms over a turn of 0.1 s: within 2e-8 m at 10 m/s² and 2e-8 rad at 10 rad/s² (a dt² / 8).
 _MOTION_SAMPLES = 1024
@@ -72,7 +74,8 @@ def _arrays(cloud: PointCloud) -> tuple[Arrays, dict[str, str]]:
         keys[name] = name if usable else f"field.{i}"
         arrays[keys[name]] = values
     if isinstance(cloud, Scan):
-        arrays |= {f"shots.{name}": np.asarray(getattr(cloud.shots, name)) for name in _SHOT_COLUMNS}
+        there = [name for name in _SHOT_COLUMNS if getattr(cloud.shots, name) is not None]
+        arrays |= {f"shots.{name}": np.asarray(getattr(cloud.shots, name)) for name in there}
         arrays |= {f"motion.{name}": values for name, values in zip(_MOTION_COLUMNS, _motion(cloud), strict=True)}
     return arrays, keys
 
@@ -127,7 +130,8 @@ def _fields(arrays: Arrays, points: int, extras: Mapping[str, Any], path: Path) 
 
 
 def _read_shots(arrays: Arrays) -> Shots:
-    columns = {name: arrays[f"shots.{name}"] for name in _SHOT_COLUMNS}
+    there = [name for name in _SHOT_COLUMNS if name not in _NOT_ALWAYS or f"shots.{name}" in arrays]
+    columns = {name: arrays[f"shots.{name}"] for name in there}
     count = len(columns["time"]) if columns["time"].ndim == 1 else -1
     for name, values in columns.items():
         shape = (count, 3) if name in ("direction", "origin") else (count,)

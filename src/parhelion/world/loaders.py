@@ -23,7 +23,7 @@ from parhelion.core.pose import Floats
 from parhelion.core.reading import read_bytes, reader
 from parhelion.world.gltf_sizes import check_gltf
 from parhelion.world.mesh import Mesh
-from parhelion.world.urdf_xml import guarded_text
+from parhelion.world.xml_text import guarded_text
 
 MESH_SUFFIXES = (".obj", ".ply", ".stl", ".glb", ".gltf", ".off", ".dae")
 """Endings of the mesh files that can be read; `.dae` where the package pycollada is installed."""

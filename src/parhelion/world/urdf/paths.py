@@ -9,7 +9,8 @@ from typing import Any
 from urllib.parse import unquote
 
 from parhelion.core.errors import ConfigError, ParhelionError
-from parhelion.world.urdf.xml import guarded_text, parse_xml
+from parhelion.world.urdf.xml import parse_xml
+from parhelion.world.xml_text import guarded_text
 
 Packages = Mapping[str, "str | PathLike[str]"]
 """Folder of each package, by the package's name."""

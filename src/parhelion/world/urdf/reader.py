@@ -17,7 +17,8 @@ from parhelion.world.urdf.paths import MeshPaths, Packages
 from parhelion.world.urdf.robot import HELD, JOINT_KINDS, MOVING, Joint, Link, Mimic, Robot
 from parhelion.world.urdf.sensors import find_sensors
 from parhelion.world.urdf.shapes import MaterialTable, MeshShelf, read_shape
-from parhelion.world.urdf.xml import Node, guarded_text, parse_xml
+from parhelion.world.urdf.xml import Node, parse_xml
+from parhelion.world.xml_text import guarded_text
 
 UNIT_AXIS_TOLERANCE = 1e-3
 """How far an axis's length may be from 1: 0.707 for half the root of 2 is well within."""

@@ -15,7 +15,8 @@ from parhelion.world import shapes
 from parhelion.world.loaders import MESH_SUFFIXES, LoadedMesh, LoadedPart, load_mesh
 from parhelion.world.mesh import Mesh
 from parhelion.world.urdf.paths import MeshPaths
-from parhelion.world.urdf.xml import Node, guarded_text
+from parhelion.world.urdf.xml import Node
+from parhelion.world.xml_text import guarded_text
 
 Color = tuple[float, float, float, float]
 """Red, green, blue and opacity, each within 0 to 1."""
