@@ -1,4 +1,4 @@
-"""`parhelion sensors`: the lidar models, as a table or one data sheet."""
+"""`parhelion sensors`: every kind of sensor with its presets, as tables or one data sheet."""
 
 from __future__ import annotations
 
@@ -11,25 +11,61 @@ from parhelion.cli import screen
 if TYPE_CHECKING:
     from parhelion import Lidar
 
-EXAMPLES = ("parhelion sensors", "parhelion sensors ouster/os1-128", "parhelion sensors my-lidar.yaml")
+EXAMPLES = (
+    "parhelion sensors                       # every kind, with its presets",
+    "parhelion sensors ouster/os1-128        # one data sheet, with sources and assumptions",
+    "parhelion sensors bosch/bmi160",
+    "parhelion sensors my-lidar.yaml",
+)
 
 
 def sensors(
     name: Annotated[str | None, typer.Argument(help="A preset's name or a YAML file, for its data sheet.")] = None,
 ) -> None:
-    """List the lidar presets, or show one data sheet with its sources and assumptions."""
+    """List all kinds of sensors with their presets, or show one data sheet with its sources and assumptions."""
     if name is None:
         _list()
-    else:
+        return
+    from parhelion.sensors.kinds import kinds
+
+    kind = next((one for one in kinds().values() if name.lower() in one.preset_names()), None)
+    if kind is None or kind.name == "lidar":
         _show(name)
+    else:
+        _show_sheet(kind.sensor(name), name)
 
 
 def _list() -> None:
+    from parhelion.sensors.kinds import kinds
+
+    for kind in kinds().values():
+        if kind.name == "lidar":
+            _list_lidars(kind.preset_names())
+        else:
+            rows = [(preset, f"{kind.sensor(preset).rate_hz:g}") for preset in kind.preset_names()]
+            screen.table(kind.words, ("sensor", "Hz"), rows, numbers=("Hz",))
+    screen.say("One data sheet: parhelion sensors ouster/os1-128")
+
+
+def _show_sheet(sensor: Any, name: str) -> None:
+    """The fields of a data sheet, and where they come from."""
+    sheet = sensor.config.model_dump(mode="json")
+    sources, assumed = sheet.pop("sources", []), sheet.pop("assumed", {})
+    rows = []
+    for key, value in sheet.items():
+        if isinstance(value, dict):
+            rows += [(f"{key}.{inner}", str(number)) for inner, number in value.items() if number is not None]
+        elif value is not None and key != "name":
+            rows.append((key, str(value)))
+    screen.facts(f"{sheet.get('name', name)}  ({name})", rows)
+    _say_sources(sources, assumed)
+
+
+def _list_lidars(presets: list[str]) -> None:
     from parhelion import Lidar
-    from parhelion.sensors.lidar.presets import preset_names
 
     rows = []
-    for preset in preset_names():
+    for preset in presets:
         lidar = Lidar(preset)
         config = lidar.config
         rows.append(
@@ -45,8 +81,7 @@ def _list() -> None:
             )
         )
     columns = ("sensor", "pattern", "channels", "shots/scan", "Hz", "m at 10 %", "m at 90 %", "nm")
-    screen.table("", columns, rows, numbers=columns[2:])
-    screen.say("One data sheet: parhelion sensors ouster/os1-128")
+    screen.table("lidars: one cloud a turn or frame", columns, rows, numbers=columns[2:])
 
 
 def _channels(lidar: Lidar) -> int:
@@ -84,15 +119,20 @@ def _show(name: str) -> None:
             ("intensity", f"{config.intensity.scale} scale"),
         ],
     )
+    sheet = config.model_dump(mode="json")
+    _say_sources(sheet["sources"], sheet["assumed"])
+
+
+def _say_sources(sources: list[dict[str, Any]], assumed: dict[str, str]) -> None:
     screen.say("\nsources")
-    for source in config.sources:
-        quoted = " (as commonly quoted, not checked against it)" if source.quoted else ""
-        screen.say(f"  - {source.title}{quoted}: {', '.join(source.covers)}")
-        if source.note:
-            screen.say(f"    {' '.join(source.note.split())}")
-    if config.assumed:
+    for source in sources:
+        quoted = " (as commonly quoted, not checked against it)" if source.get("quoted") else ""
+        screen.say(f"  - {source['title']}{quoted}: {', '.join(source['covers'])}")
+        if source.get("note"):
+            screen.say(f"    {' '.join(source['note'].split())}")
+    if assumed:
         screen.say("\nassumed")
-        for field, reason in config.assumed.items():
+        for field, reason in assumed.items():
             screen.say(f"  - {field}: {' '.join(reason.split())}")
 
 
