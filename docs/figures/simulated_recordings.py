@@ -18,7 +18,7 @@ from weather_page import places
 import parhelion as ph
 from parhelion.sensors.lidar.presets import load_preset
 
-PLACES = 8
+PLACES = 16
 LOWER_M = {"os0-32": 0.5}
 """How far below the height of the drive, 1.8 m, the sensor stands."""
 PRESETS = {"os0-32": "ouster/os0-32", "os1-32": "ouster/os1-32", "vlp-16": "velodyne/vlp-16"}
