@@ -1,45 +1,75 @@
-"""The soft echo of fog, how far boards are seen, and uneven fog from above: docs/images/fog.png."""
+"""Signal of fog, where its points lie, how far boards are seen, and uneven fog from above: docs/images/fog.png."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from page import BLUE, GREEN, GREY, ORANGE, RED, changed, finish, sheet
+from page import BLUE, GREEN, GREY, ORANGE, RED, changed, finish, raster, sheet
 from weather_page import VLP16, BoardFan
 
 import parhelion as ph
 from parhelion.sensors.lidar.link_budget import received_power, system_constant
+from parhelion.sensors.lidar.overlap import overlap_share
 from parhelion.weather.fields import density_field
-from parhelion.weather.fog import fog_backscatter, fog_extinction, soft_echo
+from parhelion.weather.fog import fog_backscatter, fog_extinction, soft_echo, usual_backscatter
 
 CONFIG = changed(VLP16, receiver={"returns": "last"})
-CONSTANT = system_constant(CONFIG.range)
+CONSTANT = system_constant(CONFIG)
 PULSE_M = 0.299792458 * CONFIG.receiver.pulse_length_ns
+COLOURS = {50.0: RED, 100.0: ORANGE, 200.0: GREEN, 300.0: BLUE}
+"""Colour by visibility [m]."""
+SHOTS, FRAMES = 30_000, 4
 
 
 def draw_echo(axes: Any) -> None:
     """What a VLP-16 receives from fog at every range, and from a board at that range."""
-    range_m = np.linspace(0.5, 35.0, 500)
-    for visibility, colour in ((50.0, RED), (100.0, ORANGE), (200.0, GREEN), (500.0, BLUE)):
+    range_m = np.linspace(CONFIG.range.min_m, 80.0, 1600)
+    factor = usual_backscatter("kim", CONFIG.wavelength_nm)
+    share = overlap_share(CONFIG.range.overlap, range_m)
+    for visibility, colour in COLOURS.items():
         alpha = float(fog_extinction(visibility, wavelength_nm=CONFIG.wavelength_nm))
         soft = soft_echo(
-            range_m, extinction_per_m=alpha, backscatter_per_m_sr=fog_backscatter(alpha), pulse_length_m=PULSE_M
+            range_m, extinction_per_m=alpha, backscatter_per_m_sr=fog_backscatter(alpha, factor),
+            pulse_length_m=PULSE_M, overlap=lambda r: overlap_share(CONFIG.range.overlap, r),
         ) / CONSTANT.threshold  # fmt: skip
         board = received_power(
             weight=1.0, reflected=0.5 / np.pi, range_m=range_m, optical_depth=alpha * range_m,
-            threshold=CONSTANT.threshold,
+            threshold=CONSTANT.threshold, overlap=share,
         )  # fmt: skip
         axes.semilogy(range_m, np.maximum(soft, 1e-3), color=colour, label=f"{visibility:g} m")
         axes.semilogy(range_m, board, ":", color=colour)
         top = float(soft.max())
-        beaten = float(CONSTANT.max_range(0.5 / top, alpha))
+        beaten = float(range_m[board >= top].max())
         at = range_m[soft.argmax()]
-        print(f"V = {visibility:g} m: {top:.1f} P_min at {at:.2f} m, as much as a 50 % board at {beaten:.0f} m")
+        print(f"V = {visibility:g} m: {top:.2f} P_min at {at:.1f} m, as much as a 50 % board at {beaten:.0f} m")
     axes.plot([], [], ":", color=GREY, label="50 % board there")
     axes.axhline(1.0, color=GREY, linewidth=1.0)
-    axes.set(xlabel="range [m]", ylabel="received power [P_min]", ylim=(0.02, 3e3), title="VLP-16 in even fog")
+    axes.set(
+        xlabel="range [m]", ylabel="received power [P_min]", xlim=(0, 35), ylim=(0.02, 60), title="VLP-16 in even fog"
+    )
     axes.legend(fontsize=8, title="visibility", title_fontsize=8)
+
+
+def draw_points(axes: Any) -> None:
+    """Where the points of fog lie: empty air, with the receiver's noise, strongest return."""
+    fan = changed(VLP16, pattern=raster(azimuth_deg=(-180.0, 180.0), columns=SHOTS), range={"resolution_m": 0.0})
+    lidar = ph.Lidar(fan)
+    world = ph.World()
+    world.add(ph.shapes.box(1, 1, 1), material="concrete", label="box", pose=ph.Pose((0, 0, 100)))
+    edges = np.linspace(0.8, 9.0, 42)
+    for visibility, colour in (*COLOURS.items(), (500.0, GREY)):
+        world.weather = ph.Weather(visibility_m=visibility)
+        scans = lidar.scan_many(world, [ph.Pose()] * FRAMES, frames=range(FRAMES))
+        found = np.concatenate([scan.range for scan in scans])
+        share = 100.0 * len(found) / (FRAMES * SHOTS)
+        if share > 0.5:
+            per_m = 100.0 * np.histogram(found, edges)[0] / (FRAMES * SHOTS * np.diff(edges))
+            axes.stairs(per_m, edges, color=colour, label=f"{visibility:g} m: {share:.0f} % of shots")
+        spread = np.percentile(found, [5, 50, 95]) if len(found) else np.full(3, np.nan)
+        print(f"V = {visibility:g} m: {share:.3f} % of shots give fog, 5/50/95 % of them at {spread.round(2)} m")
+    axes.set(xlabel="range [m]", ylabel="shots with a point there [%/m]", title="Points of fog in empty air, VLP-16")
+    axes.legend(fontsize=8)
 
 
 def draw_reach(axes: Any) -> None:
@@ -76,8 +106,9 @@ def draw_uneven(figure: Any, axes: Any) -> None:
 
 
 if __name__ == "__main__":
-    figure, (left, middle, right) = sheet(13.0, 3.8, 3)
+    figure, (left, second, third, right) = sheet(16.0, 3.8, 4)
     draw_echo(left)
-    draw_reach(middle)
+    draw_points(second)
+    draw_reach(third)
     draw_uneven(figure, right)
     finish(figure, "fog")

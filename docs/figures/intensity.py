@@ -15,9 +15,13 @@ from parhelion.world import label_id
 def draw_scales(axes: Any) -> None:
     """The scales that are functions of reflectivity alone."""
     reflectivity = np.geomspace(0.01, 3000, 400)
-    scales = (("velodyne", BLUE, "velodyne, robosense"), ("livox", ORANGE, "livox"), ("hesai", GREEN, "hesai"))
+    strong = np.full_like(reflectivity, 10.0)  # far above the threshold, near which makers' scales fall to 0
+    scales = (
+        ("velodyne", BLUE, "velodyne, robosense"), ("velodyne-vls", PURPLE, "velodyne-vls"),
+        ("livox", ORANGE, "livox"), ("hesai", GREEN, "hesai"),
+    )  # fmt: skip
     for name, colour, label in scales:
-        axes.semilogx(reflectivity, SCALES[name](np.ones_like(reflectivity), reflectivity), color=colour, label=label)
+        axes.semilogx(reflectivity, SCALES[name](strong, reflectivity, None), color=colour, label=label)
     axes.axvline(1.0, color=GREY, linewidth=0.8, linestyle=":")
     axes.text(1.15, 4, "retro-reflectors →", color=GREY, fontsize=8)
     axes.set(
@@ -44,7 +48,7 @@ def draw_boards(axes: Any) -> None:
                 if int(grey) == percent and len(values) >= 5:
                     found.append((float(distance.removesuffix("m")), float(np.median(values))))
             label = f"{sensor}, {percent} %"
-            axes.loglog(
+            axes.semilogx(
                 *np.array(sorted(found)).T,
                 mark + "-",
                 color=colour,
@@ -53,6 +57,11 @@ def draw_boards(axes: Any) -> None:
                 linewidth=0.8,
                 label=label,
             )
+    axes.set_yscale("symlog", linthresh=1.0)
+    axes.set_yticks([0, 1, 10, 100, 1000], ["0", "1", "10", "100", "1000"])
+    axes.set_ylim(-0.1, 1500.0)
+    axes.set_xticks([5, 10, 20, 50, 100, 150], ["5", "10", "20", "50", "100", "150"])
+    axes.set_xticks([], minor=True)
     axes.set(xlabel="range [m]", ylabel="intensity as reported", title="Boards of the world test-range")
     axes.legend(fontsize=8)
 

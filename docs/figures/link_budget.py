@@ -9,9 +9,10 @@ from page import BLUE, GREEN, GREY, ORANGE, PURPLE, changed, finish, raster, she
 
 import parhelion as ph
 from parhelion.sensors.lidar.link_budget import one_target, received_power, two_targets
+from parhelion.sensors.lidar.overlap import overlap_share
 
 OS1 = "ouster/os1-128"
-RANGES_M = np.geomspace(3, 190, 200)
+RANGES_M = np.geomspace(1, 190, 400)
 HUANG = [(0.8, 120.0), (0.1, 50.0)]
 TARGETS = ((10, BLUE), (30, GREEN), (80, ORANGE))
 
@@ -20,22 +21,26 @@ def draw_power(axes: Any) -> None:
     """Closed form as lines, whole scans of a wall as dots: they end where the threshold is."""
     lidar = ph.Lidar(changed(OS1, pattern=raster()), noise=False)
     constant = lidar.system_constant
+    share = overlap_share(lidar.config.range.overlap, RANGES_M)
     for percent, colour in TARGETS:
         power = received_power(
             weight=1.0, reflected=percent / 100 / np.pi, range_m=RANGES_M,
             optical_depth=constant.gamma_per_m * RANGES_M, threshold=constant.threshold,
         )  # fmt: skip
-        axes.loglog(RANGES_M, power, color=colour, linewidth=1.2, label=f"{percent} % target")
+        axes.loglog(RANGES_M, share * power, color=colour, linewidth=1.2, label=f"{percent} % target")
+        axes.loglog(RANGES_M, power, color=colour, linewidth=0.8, linestyle="--")
         scans = [
-            lidar.scan(wall(r, f"lambert-{percent}"), pose=ph.Pose((0, 0, -0.03618))) for r in np.geomspace(4, 180, 16)
+            lidar.scan(wall(r, f"lambert-{percent}"), pose=ph.Pose((0, 0, -0.03618)))
+            for r in np.geomspace(1.2, 180, 22)
         ]
         seen = [(scan.range[0], scan.power[0]) for scan in scans if len(scan)]
         axes.plot(*zip(*seen, strict=True), "o", color=colour, markersize=4)
         axes.axvline(float(constant.max_range(percent / 100)), color=colour, linewidth=0.7, linestyle=":")
+    axes.plot([], [], "--", color=GREY, linewidth=0.8, label="without overlap")
     axes.axhline(1.0, color=GREY, linewidth=1)
-    axes.text(3.1, 1.1, "detection threshold", color=GREY, fontsize=8)
+    axes.text(1.05, 0.75, "detection threshold", color=GREY, fontsize=8)
     axes.set(
-        xlabel="range [m]", ylabel="received power [P_min]", title=f"{OS1}: walls of three greys", ylim=(0.08, None)
+        xlabel="range [m]", ylabel="received power [P_min]", title=f"{OS1}: walls of three greys", ylim=(0.08, 400)
     )
     axes.legend(fontsize=8)
 

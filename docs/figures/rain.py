@@ -11,20 +11,26 @@ from page import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, changed, finish, raster
 import parhelion as ph
 from parhelion.sensors.lidar.beam import cross_section
 from parhelion.sensors.lidar.link_budget import system_constant
+from parhelion.sensors.lidar.overlap import overlap_share
 from parhelion.weather.detectable import Detectable, detectable, drop_echo
 from parhelion.weather.drop_sizes import drop_sizes
-from parhelion.weather.fog import FOG_MODELS, fog_extinction, near_overlap
+from parhelion.weather.fog import FOG_MODELS, fog_extinction
 from parhelion.weather.rain import RAIN_MODELS, drop_backscatter, rain_extinction
 
 VLP16 = "velodyne/vlp-16"
 CONFIG = changed(VLP16)
 COLOURS = (BLUE, ORANGE, RED, GREEN, PURPLE)
-SHOTS, FRAMES = 30_000, 10
+SHOTS, FRAMES = 30_000, 40
 
 
 def area(range_m: NDArray[np.float64]) -> NDArray[np.float64]:
     """Cross-section of the VLP-16's beam [m^2]."""
     return cross_section(CONFIG.beam, range_m)
+
+
+def overlap(range_m: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of a return that the VLP-16's receiver collects."""
+    return overlap_share(CONFIG.range.overlap, range_m)
 
 
 def draw_sizes(axes: Any) -> None:
@@ -41,17 +47,21 @@ def draw_sizes(axes: Any) -> None:
 
 def draw_echoes(axes: Any) -> None:
     """Echo of one drop over range, in units of the detection threshold."""
-    range_m = np.linspace(0.9, 6.0, 300)
-    for diameter, colour in ((0.5, BLUE), (1.0, GREEN), (2.0, ORANGE), (4.0, RED)):
+    range_m = np.linspace(CONFIG.range.min_m, 9.0, 500)
+    for diameter, colour in ((1.0, GREEN), (2.0, ORANGE), (3.0, PURPLE), (4.0, RED), (5.0, BLUE)):
         echo = drop_echo(
             drop_backscatter(diameter, CONFIG.wavelength_nm), beam_area_m2=area(range_m), range_m=range_m,
-            extinction_per_m=rain_extinction(25.0), overlap=near_overlap(range_m),
-            threshold=system_constant(CONFIG.range).threshold,
+            extinction_per_m=rain_extinction(25.0), overlap=overlap(range_m),
+            threshold=system_constant(CONFIG).threshold,
         )  # fmt: skip
         axes.semilogy(range_m, np.maximum(echo, 1e-3), color=colour, label=f"{diameter:g} mm")
-        print(f"{diameter:g} mm: seen to {range_m[echo >= 1.0].max():.1f} m")
+        seen = range_m[echo >= 1.0]
+        print(
+            f"{diameter:g} mm: {echo.max():.2f} P_min at most, "
+            + (f"seen to {seen.max():.1f} m" if len(seen) else "not seen")
+        )
     axes.axhline(1.0, color=GREY, linewidth=1.0, label="detection threshold")
-    axes.set(xlabel="range [m]", ylabel="echo of one drop [P_min]", ylim=(0.01, 100.0), title="VLP-16, 25 mm/h")
+    axes.set(xlabel="range [m]", ylabel="echo of one drop [P_min]", ylim=(0.01, 10.0), title="VLP-16, 25 mm/h")
     axes.legend(fontsize=8)
 
 
@@ -59,8 +69,8 @@ def seen_drops(rate_mm_h: float) -> Detectable:
     """The drops that a VLP-16 without noise detects."""
     return detectable(
         drop_sizes("marshall-palmer", rate_mm_h), lambda d: drop_backscatter(d, CONFIG.wavelength_nm), area=area,
-        overlap=near_overlap, extinction_per_m=rain_extinction(rate_mm_h),
-        threshold=system_constant(CONFIG.range).threshold, least_range_m=CONFIG.range.min_m,
+        overlap=overlap, extinction_per_m=rain_extinction(rate_mm_h),
+        threshold=system_constant(CONFIG).threshold, least_range_m=CONFIG.range.min_m,
         largest_range_m=CONFIG.range.max_m,
     )  # fmt: skip
 
@@ -69,7 +79,7 @@ def draw_false_points(axes: Any) -> None:
     """Where rain makes points: scans of an empty world against the integral."""
     fan = changed(VLP16, pattern=raster(azimuth_deg=(-180.0, 180.0), columns=SHOTS), range={"resolution_m": 0.0})
     lidar = ph.Lidar(fan, noise=False, returns="last")
-    edges = np.linspace(1.0, 4.0, 31)
+    edges = np.linspace(1.0, 6.0, 26)
     world = ph.World()
     world.add(ph.shapes.box(1, 1, 1), material="concrete", label="box", pose=ph.Pose((0, 0, 100)))
     for rate, colour in ((5.0, BLUE), (25.0, GREEN), (100.0, ORANGE)):
@@ -83,7 +93,7 @@ def draw_false_points(axes: Any) -> None:
         # The last drop lies nearer than z where there is none beyond z: exp(-mean number beyond z).
         beyond = table.mean * (1.0 - np.interp(edges, table.range_m, np.linspace(0.0, 1.0, len(table.range_m))))
         shots = 100.0 * np.diff(np.exp(-beyond)) / np.diff(edges)
-        axes.stairs(shots, edges, color=colour, label=f"{rate:g} mm/h: {table.mean:.2f} drops a shot")
+        axes.stairs(shots, edges, color=colour, label=f"{rate:g} mm/h: {100.0 * table.mean:.2g} % of shots")
         print(f"{rate:g} mm/h: {table.mean:.4f} detectable drops a shot, {len(range_m) / FRAMES / SHOTS:.4f} points")
     axes.set(xlabel="range [m]", ylabel="shots with a drop there [%/m]", title="Last drop in empty air, VLP-16")
     axes.legend(fontsize=8)

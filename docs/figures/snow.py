@@ -19,7 +19,7 @@ SHOTS, FRAMES = 30_000, 4
 def draw_extinction(axes: Any) -> None:
     """Extinction over rate for both diameters, against relations that others measured."""
     rates = np.geomspace(0.1, 10.0, 60)
-    for diameter, colour in (("melted", BLUE), ("flake", RED)):
+    for diameter, colour in (("flake", RED), ("melted", BLUE)):
         axes.loglog(rates, [1e3 * snow_extinction(r, diameter=diameter) for r in rates], color=colour, label=diameter)
     flakes_1958 = [1e3 * snow_extinction(r, diameter="flake", drop_sizes="gunn-marshall-1958") for r in rates]
     axes.loglog(rates, flakes_1958, "--", color=RED, label="flake, N_0 of 1958")
@@ -45,24 +45,24 @@ def draw_false_points(axes: Any) -> None:
     rates = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
     for name, colour in (("snow", BLUE), ("rain", GREY)):
         share = [100.0 * len(seen_ranges(_falling(name, rate))) / (FRAMES * SHOTS) for rate in rates]
-        axes.semilogx(rates, share, "o-", color=colour, markersize=4, label=name)
+        axes.loglog(rates, np.maximum(share, 1e-9), "o-", color=colour, markersize=4, label=name)
         print(name, ", ".join(f"{rate:g} mm/h: {value:.2f} %" for rate, value in zip(rates, share, strict=True)))
     axes.set_xticks(rates, [f"{rate:g}" for rate in rates])
     axes.set_xticks([], minor=True)
     axes.set(xlabel="rate of water [mm/h]", ylabel="share of shots [%]", title="Points in empty air, VLP-16")
-    axes.set_ylim(0.0, None)
+    axes.set_ylim(1e-3, 100.0)
+    axes.set_yticks([0.001, 0.01, 0.1, 1, 10, 100], ["0.001", "0.01", "0.1", "1", "10", "100"])
     axes.legend(fontsize=8)
 
 
 def draw_ranges(axes: Any) -> None:
     """Where those points are."""
-    edges = np.linspace(1.0, 12.0, 56)
-    for name, colour in (("snow", BLUE), ("rain", GREY)):
-        for rate, style in ((1.0, ":"), (5.0, "-")):
-            found, _ = np.histogram(seen_ranges(_falling(name, rate)), edges)
-            per_m = 100.0 * found / (FRAMES * SHOTS * np.diff(edges))
-            axes.stairs(per_m, edges, color=colour, linestyle=style, label=f"{name}, {rate:g} mm/h")
-    axes.set(xlabel="range [m]", ylabel="shots with a point there [%/m]", title="Where they are")
+    edges = np.linspace(1.0, 14.0, 53)
+    for rate, colour in ((0.5, GREEN), (1.0, BLUE), (2.5, PURPLE), (5.0, RED)):
+        found, _ = np.histogram(seen_ranges(_falling("snow", rate)), edges)
+        per_m = 100.0 * found / (FRAMES * SHOTS * np.diff(edges))
+        axes.stairs(per_m, edges, color=colour, label=f"{rate:g} mm/h")
+    axes.set(xlabel="range [m]", ylabel="shots with a point there [%/m]", title="Where the flakes are")
     axes.legend(fontsize=8)
 
 

@@ -214,7 +214,7 @@ def rainy_city() -> None:
             points = sum(len(scan) for scan in scans)
             figures = 100.0 * kept / sum(map(len, clear)), 100.0 * false / points, 100.0 * false / shots
             curves.setdefault(model, []).append(figures)
-            cells += [f"{value:.1f} %" for value in figures]
+            cells += [f"{figures[0]:.1f} %", f"{figures[1]:.3f} %", f"{figures[2]:.3f} %"]
         rows.append(cells)
     columns = ["mm/h"] + [
         f"{model}: {what}" for model in ("mie", "vane") for what in ("still there", "rain", "of shots")

@@ -1,6 +1,6 @@
-"""Tables and pictures of docs/weather-validation.md: weather against closed forms, published tables and a recording.
+"""Tables and pictures of docs/weather-validation.md: weather against closed forms, published tables and recordings.
 
-python docs/figures/weather_validation.py              # everything, about a minute on two cores
+python docs/figures/weather_validation.py              # everything, about two minutes on two cores
 python docs/figures/weather_validation.py vane huang   # some sections
 """
 
@@ -10,6 +10,8 @@ import argparse
 import time
 from collections.abc import Callable
 
+from validation_clutter import clutter
+from validation_recordings import against_recordings
 from weather_page import table, write
 from weather_points import drop_hits, huang_table, rainy_city
 from weather_ranges import maximum_range, vane_table
@@ -53,6 +55,8 @@ SECTIONS: dict[str, Callable[[], None]] = {
     "extinction": published_extinctions,
     "city": rainy_city,
     "recording": on_a_recording,
+    "recordings": against_recordings,
+    "clutter": clutter,
 }
 
 

@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures"
-
-
-@pytest.fixture
-def figures(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Imports modules of docs/figures, and forgets them afterwards."""
-    before = set(sys.modules)
-    monkeypatch.syspath_prepend(str(FIGURES))
-    yield import_module
-    for name in set(sys.modules) - before:
-        if str(FIGURES) in str(getattr(sys.modules[name], "__file__", "")):
-            del sys.modules[name]
 
 
 @pytest.mark.parametrize("name", ["os0-32", "os1-32", "os0-128", "os1-128"])

@@ -218,7 +218,7 @@ def fog_by_hand(visibility: float, config: LidarConfig, mode: str, sigma: float)
     """
     rng = np.random.default_rng(7)
     cells = np.arange(config.range.min_m, 30.0, FOG_CELL_M)
-    at = cells + rng.uniform(size=(N, 1)) * FOG_CELL_M
+    at = cells + rng.uniform(size=(N, len(cells))) * FOG_CELL_M
     grid = np.linspace(0.05, 32.0, 4000)
     mean = np.interp(at, grid, fog_signal(visibility, config, grid))
     reading = mean + np.hypot(0.15 * mean, sigma) * rng.normal(size=at.shape)

@@ -54,7 +54,11 @@ def changed(*path: Any, to: Any) -> dict[str, Any]:
         (("beam", "divergence_mrad"), [3, -1], r"beam.divergence_mrad\[1\]: .* greater than or equal to 0, got -1"),
         (("beam", "divergence_mrad"), [3], r"beam.divergence_mrad\[1\]: is required"),
         (("receiver", "returns"), "best", r"returns: input should be 'first', 'strongest', 'last', 'dual' or 'all'"),
-        (("intensity", "scale"), None, r"intensity.scale: input should be 'velodyne', 'velodyne-vls', 'ouster', .*, got None"),
+        (
+            ("intensity", "scale"),
+            None,
+            r"intensity.scale: input should be 'velodyne', 'velodyne-vls', 'ouster', .*, got None",
+        ),
         (("pattern", "kind"), "spin", r"pattern: .*'spin' .*'spinning', 'raster', 'rosette'"),
         (("pattern",), {"rate_hz": 10}, r"pattern: its field 'kind' is required"),
         (("pattern",), 7, r"pattern: "),

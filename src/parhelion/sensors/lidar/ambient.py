@@ -23,9 +23,9 @@ from parhelion.sensors.lidar.target import PartNames
 SKY_REFLECTANCE = 0.35
 """The sky counts as bright as a surface of this reflectance in the same light: in recordings of an OS0 and an OS1,
 pixels without a return, most of them sky, have the same median as others (607 and 586, 351 and 376 counts)."""
-NOISE_COUNT = 0.6
-NOISE_SPREAD = 0.18
-"""Mean and standard deviation of the noise's largest count, as shares of the threshold: 5.4 and 1.6 photons of 9. The
+NOISE_COUNT = 0.98
+NOISE_SPREAD = 0.3
+"""Mean and standard deviation of the noise's largest count, as shares of the threshold: 5.4 and 1.6 photons of 5.5. The
 recordings have a median of 5 and 6 photons, and 3 to 12 between their 5th and 95th percentiles."""
 _DRAW = 8000
 

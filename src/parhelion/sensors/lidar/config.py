@@ -220,10 +220,12 @@ class Beam(Config):
 
 
 class RatedRange(Config):
-    """A range at which a Lambertian target of known reflectance is just detected."""
+    """A range at which a Lambertian target of known reflectance is detected."""
 
     reflectance: Annotated[float, Field(gt=0, le=1)]
     range_m: Positive
+    detection: Annotated[float, Field(ge=0.5, lt=1)] = 0.5
+    """Share of shots that find it there. One half: its echo is at the threshold."""
 
 
 class RangeLimits(Config):

@@ -2,8 +2,8 @@
 
 Fog sends light back from every range, so its echo has no place of its own: the receiver sees a long, low signal, and
 reports the place where that signal, the fluctuation of the particles and the receiver's noise together pass the
-threshold. Here the signal is read in cells as long as the pulse, which fluctuate independently of each other; each beam
-has its cells at an offset of its own, so that ranges are continuous.
+threshold. Here the signal is read in cells as long as the pulse, which fluctuate independently of each other, at a random
+place in each, so that ranges are continuous.
 """
 
 from __future__ import annotations
@@ -64,8 +64,6 @@ class FogEcho:
         Nothing is seen of fog behind `reach`, the surface that a beam meets.
         """
         dr, mi = running_engine().dr, running_engine().mi
-        u, _, _, _ = words(key, shot, _DRAW)
-        start = self.nearest + to_unit(u) * self.cell
         reach = reach - self.gap
 
         def read(range_m: Any, luck: Any) -> Any:
@@ -76,10 +74,10 @@ class FogEcho:
             return mean + luck * dr.sqrt(variance)
 
         def step(k: Any, best: Any, where: Any) -> Any:
-            # One set of random words makes the luck of two cells.
-            a, b, _, _ = words(key, shot, (k >> 1) + (_DRAW + 1))
-            for number, luck in enumerate(to_normal(a, b)):
-                range_m = start + mi.Float(k + number) * self.cell
+            # One set of random words makes the luck of two cells, and where in each the signal is read.
+            a, b, *places = words(key, shot, (k >> 1) + _DRAW)
+            for number, (luck, place) in enumerate(zip(to_normal(a, b), places, strict=True)):
+                range_m = self.nearest + (mi.Float(k + number) + to_unit(place)) * self.cell
                 value = read(range_m, luck)
                 passes = (k + number < self.cells) & (range_m < reach) & (value >= 1.0)
                 if self.choice == "first":
@@ -91,7 +89,7 @@ class FogEcho:
 
         state = (mi.UInt32(0), mi.Float(0.0), mi.Float(1.0))
         _, best, where = dr.while_loop(
-            state, lambda k, best, where: (k < self.cells) & (start + mi.Float(k) * self.cell < reach), step
+            state, lambda k, best, where: (k < self.cells) & (self.nearest + mi.Float(k) * self.cell < reach), step
         )
         return where, best
 

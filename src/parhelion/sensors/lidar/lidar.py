@@ -89,11 +89,11 @@ class Lidar:
     @property
     def system_constant(self) -> SystemConstant:
         """The constant that the data sheet's rated ranges fix."""
-        return system_constant(self.config.range)
+        return system_constant(self.config)
 
     def max_range(self, reflectance: float = 0.9) -> float:
         """Longest range [m] at which a Lambertian target facing the sensor is detected in clear air."""
-        return max_range(self.config.range, reflectance)
+        return max_range(self.config, reflectance)
 
     def shots(self, time: float = 0.0) -> ShotTable:
         """The table of shots of the scan that starts at `time` [s]."""

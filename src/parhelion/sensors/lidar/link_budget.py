@@ -19,7 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.arrays import namespace
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.lidar.config import RangeLimits
+from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.lidar.noise import power_with_chance
 from parhelion.sensors.lidar.overlap import full_overlap_m, overlap_share
 
 
@@ -86,20 +87,39 @@ def two_targets(reflectance: Sequence[float], range_m: Sequence[float]) -> Syste
     return SystemConstant(float(r1**2 / (rho1 * np.exp(-2.0 * gamma * r1))), gamma)
 
 
-def system_constant(limits: RangeLimits) -> SystemConstant:
+def system_constant(config: LidarConfig) -> SystemConstant:
     """The constant of a data sheet with one or two rated ranges, for a receiver that collects everything.
 
     Where the receiver collects only the share xi at a rated range, the target there is worth xi times its reflectance.
+    Where a range is rated for a detection above one half, the echo there is above the threshold by as much as the noise
+    asks for: the target that is just at the threshold is darker.
     """
-    reflectance = [r.reflectance * float(overlap_share(limits.overlap, r.range_m)) for r in limits.rated]
+    limits, receiver = config.range, config.receiver
+    sigma, shot_noise = 1.0 / receiver.threshold_to_noise, 1.0 / (receiver.threshold_photons or np.inf)
+    reflectance = [
+        rated.reflectance
+        * float(overlap_share(limits.overlap, rated.range_m))
+        / float(power_with_chance(np.float64(_deviations(rated.detection)), sigma, shot_noise))
+        for rated in limits.rated
+    ]
     if len(limits.rated) == 1:
         return one_target(reflectance[0], limits.rated[0].range_m)
     return two_targets(reflectance, [r.range_m for r in limits.rated])
 
 
-def max_range(limits: RangeLimits, reflectance: float) -> float:
-    """Longest range [m] of a Lambertian target facing the sensor: R^2 = K rho xi(R) exp(-2 gamma R), or the gate."""
-    constant = system_constant(limits)
+def _deviations(chance: float) -> float:
+    """Standard deviations that a normal number stays below with this chance."""
+    from scipy.special import ndtri
+
+    return float(ndtri(chance))
+
+
+def max_range(config: LidarConfig, reflectance: float) -> float:
+    """Longest range [m] of a Lambertian target facing the sensor, which half of the shots find, or the gate.
+
+    The root of R^2 = K rho xi(R) exp(-2 gamma R).
+    """
+    constant, limits = system_constant(config), config.range
     last = full_overlap_m(limits.overlap)
     beyond = float(overlap_share(limits.overlap, last)) * reflectance
     reach = float(constant.max_range(beyond))

@@ -31,7 +31,10 @@ _DUST_DRAW = 7500
 DUST_LIDAR_RATIO_SR = 50.0
 """Extinction over backscatter of mineral dust [sr], as measured by atmospheric lidars (40 to 60)."""
 _DUST_LEAST_POWER = 1.5
-"""A return that VANE's rule decides on is detected: this far above the threshold at least, by all that is collected."""
+"""A return that VANE's rule decides on is detected: this far above the threshold at least."""
+_DUST_LEAST_OVERLAP = 0.1
+"""Where the receiver collects less than this share, the rule no longer says that dust is detected: it is then as weak as
+it is, so that dust right before the sensor blinds it."""
 _HELD_DROPS = 4
 """Drops and flakes of a beam that kernels keep at hand; few beams have more."""
 _MOST_ROOM = 16
@@ -268,8 +271,8 @@ def _dust_echo(
     """Range and power of dust's echo, by VANE's rule.
 
     Dust of optical depth mu before the surface returns with chance min(1, mu / threshold): that is where the depth
-    passed reaches a uniform share of the threshold, if it does. Such a return is detected where the receiver collects
-    everything; nearer it is weaker by the overlap.
+    passed reaches a uniform share of the threshold, if it does. Such a return is detected but for the nearest metres,
+    from which the receiver collects next to nothing.
     """
     dr, mi = engine.dr, engine.mi
     xp = namespace(reach)
@@ -280,5 +283,6 @@ def _dust_echo(
     extinction = sum((table.grid.extinction(frame, range_m) for table in scatterers.dust), start=mi.Float(0.0))
     dimmed = dr.exp(-2.0 * air.depth(frame, range_m)) / (range_m * range_m)
     overlap = 1.0 if scatterers.overlap is None else scatterers.overlap(range_m)
-    power = overlap * xp.maximum(scatterers.dust_gain * extinction * dimmed, _DUST_LEAST_POWER)
+    sure = _DUST_LEAST_POWER * xp.minimum(overlap * (1.0 / _DUST_LEAST_OVERLAP), 1.0)
+    power = xp.maximum(overlap * scatterers.dust_gain * extinction * dimmed, sure)
     return range_m, dr.select(met, power, 0.0)
