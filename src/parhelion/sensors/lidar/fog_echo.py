@@ -2,8 +2,8 @@
 
 Fog sends light back from every range, so its echo has no place of its own: the receiver sees a long, low signal, and
 reports the place where that signal, the fluctuation of the particles and the receiver's noise together pass the
-threshold. Here the signal is read in cells as long as the pulse, which fluctuate independently of each other, at a random
-place in each, so that ranges are continuous.
+threshold. Here the signal is read in cells as long as the pulse, which fluctuate independently of each other, at a
+random place in each, so that ranges are continuous.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ DUST_LIDAR_RATIO_SR = 50.0
 _DUST_LEAST_POWER = 1.5
 """A return that VANE's rule decides on is detected: this far above the threshold at least."""
 _DUST_LEAST_OVERLAP = 0.1
-"""Where the receiver collects less than this share, the rule no longer says that dust is detected: it is then as weak as
-it is, so that dust right before the sensor blinds it."""
+"""Where the receiver collects less than this share, the rule no longer says that dust is detected: it is then as weak
+as it is, so that dust right before the sensor blinds it."""
 _HELD_DROPS = 4
 """Drops and flakes of a beam that kernels keep at hand; few beams have more."""
 _MOST_ROOM = 16
