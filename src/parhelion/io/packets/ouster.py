@@ -7,17 +7,18 @@ its fields are 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.errors import ConfigError
 from parhelion.core.inertial import ImuData
 from parhelion.core.records import FIELDS, Scan, Shots
 from parhelion.io.packets.ouster_crc import crc64
+from parhelion.io.packets.ouster_frames import by_frame
 from parhelion.io.packets.ouster_layout import (
     COLUMNS_PER_PACKET,
     ENCODER_TICKS,
@@ -29,7 +30,7 @@ from parhelion.io.packets.ouster_layout import (
 )
 from parhelion.io.packets.ouster_metadata import Geometry, SensorDescription, describe, geometry, metadata
 
-__all__ = ["OusterEncoder", "Packets", "decode", "decode_imu", "encode", "encode_imu", "metadata"]
+__all__ = ["OusterEncoder", "Packets", "decode", "decode_imu", "encode", "encode_imu", "frames", "metadata"]
 
 STANDARD_GRAVITY = 9.80665
 """Acceleration [m/s^2] that IMU packets call 1 g."""
@@ -231,26 +232,16 @@ def decode(payloads: Iterable[bytes], document: Mapping[str, Any], source: str =
     A frame of which packets are missing has fewer columns. Coordinates are in Ouster's sensor frame; the motion of the
     sensor is not known, so it is taken to stand at the origin.
     """
+    return list(frames(payloads, document, source))
+
+
+def frames(payloads: Iterable[bytes], document: Mapping[str, Any], source: str = "packets") -> Iterator[Scan]:
+    """The same, one scan after the other: no more than two frames are held at a time."""
     sensor = describe(document)
-    kind = packet_type(sensor.profile, sensor.channels)
-    found = list(payloads)
-    data = np.frombuffer(b"".join(part for part in found if len(part) == kind.itemsize), kind)
-    if profile_called(sensor.profile).has_header:
-        data = data[data["type"] == LIDAR_PACKET]
-        own = (data["serial"].astype(np.int64) << np.arange(0, 40, 8)).sum(axis=1) == sensor.serial
-        data = data[own] if own.any() else data
-    if not len(data):
-        sizes = ", ".join(str(size) for size in sorted({len(part) for part in found})[:8]) or "none"
-        raise FormatError(
-            f"{source}: no lidar packet of {kind.itemsize} bytes, which {sensor.profile} with {sensor.channels} "
-            f"channels has; payloads there: {sizes}"
-        )
-    frame = data["frame"] if profile_called(sensor.profile).has_header else data["columns"]["frame"][:, 0]
-    # Frame numbers wrap; a packet that came late belongs to the frame before.
-    unwrapped = np.concatenate([[0], np.cumsum(np.diff(frame.astype(np.uint16)).view(np.int16).astype(np.int64))])
-    starts = [data[unwrapped == number] for number in np.unique(unwrapped)]
-    scans = [_scan(part, sensor) for part in starts]
-    return [scan for scan in scans if scan is not None]
+    for packets in by_frame(payloads, sensor, source):
+        scan = _scan(np.frombuffer(b"".join(packets), packet_type(sensor.profile, sensor.channels)), sensor)
+        if scan is not None:
+            yield scan
 
 
 def _scan(data: NDArray[Any], sensor: SensorDescription) -> Scan | None:
@@ -295,6 +286,7 @@ def _scan(data: NDArray[Any], sensor: SensorDescription) -> Scan | None:
         metadata={
             "sensor": sensor.model, "time": start * 1e-9, "rate_hz": sensor.rate_hz, "frame_id": int(first),
             "returns": "dual" if profile.returns == 2 else "strongest",
+            "missing_columns": int(number[-1]) - int(number[0]) + 1 - len(number),
         },
         shots=Shots(
             direction.reshape(-1, 3).astype(np.float32), origin.reshape(-1, 3).astype(np.float32),
