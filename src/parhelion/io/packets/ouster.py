@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.inertial import ImuData
 from parhelion.core.records import FIELDS, Scan, Shots
+from parhelion.core.reflectivity import reflectivity_counts, reflectivity_of_counts
 from parhelion.io.packets.ouster_crc import crc64
 from parhelion.io.packets.ouster_frames import by_frame
 from parhelion.io.packets.ouster_layout import (
@@ -34,7 +35,6 @@ __all__ = ["OusterEncoder", "Packets", "decode", "decode_imu", "encode", "encode
 
 STANDARD_GRAVITY = 9.80665
 """Acceleration [m/s^2] that IMU packets call 1 g."""
-_DOUBLING = 16.0  # counts of reflectivity in which the reflectance doubles, above 100; assumed, Ouster gives no curve
 _ANGLE_SLACK_DEG = 0.01
 _LATEST_S = 9e9  # nanoseconds in 63 bits
 
@@ -52,22 +52,6 @@ class Packets:
 
     def __len__(self) -> int:
         return len(self.data)
-
-
-def reflectivity_counts(reflectivity: NDArray[Any]) -> NDArray[np.uint8]:
-    """Ouster's 8-bit reflectivity: 1 % a count up to 100, logarithmic for retro-reflectors up to 255.
-
-    Between, a doubling every 16 counts is assumed, so that 255 is 825 times a white diffuser.
-    """
-    value = np.nan_to_num(np.asarray(reflectivity, np.float64), nan=0.0)
-    bright = 100.0 + _DOUBLING * np.log2(np.maximum(value, 1.0))
-    return np.clip(np.rint(np.where(value <= 1.0, 100.0 * value, bright)), 0, 255).astype(np.uint8)
-
-
-def reflectivity_of_counts(counts: NDArray[Any]) -> NDArray[np.float32]:
-    """The reflectance that Ouster's 8-bit reflectivity stands for."""
-    value = np.asarray(counts, np.float64)
-    return np.where(value <= 100.0, 0.01 * value, 2.0 ** ((value - 100.0) / _DOUBLING)).astype(np.float32)
 
 
 class OusterEncoder:
@@ -287,6 +271,7 @@ def _scan(data: NDArray[Any], sensor: SensorDescription) -> Scan | None:
             "sensor": sensor.model, "time": start * 1e-9, "rate_hz": sensor.rate_hz, "frame_id": int(first),
             "returns": "dual" if profile.returns == 2 else "strongest",
             "missing_columns": int(number[-1]) - int(number[0]) + 1 - len(number),
+            "recorded_columns": [int(number[0]), int(number[-1])],
         },
         shots=Shots(
             direction.reshape(-1, 3).astype(np.float32), origin.reshape(-1, 3).astype(np.float32),

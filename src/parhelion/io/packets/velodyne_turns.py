@@ -214,7 +214,7 @@ def scan_of(part: PacketsOfTurn, model: VelodyneModel) -> Scan | None:
         metadata={
             "sensor": model.name, "returns": names.get(int(data["return_mode"][0]), "strongest"), "time": start_time,
             "time_of_hour_us": (int(data["timestamp"][0]) + round(started_s * 1e6)) % HOUR_US,
-            "rate_hz": _rate_hz(parts), "missing_columns": columns - count,
+            "rate_hz": _rate_hz(parts), "missing_columns": columns - count, "recorded_columns": [0, columns - 1],
         },
         shots=Shots(**table),
         start_time=start_time,
