@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -58,7 +59,8 @@ def form_of(target: Path, format: str | None) -> Form:
     try:
         kind = format_of(target)
     except FormatError:
-        if target.suffix and format is None:  # more likely a slip than a folder's name
+        # `.pdc` is more likely a slip than a folder's name; `drive_v2.3` is a folder.
+        if format is None and re.fullmatch(r"\.[A-Za-z]\w{0,4}", target.suffix):
             raise
         return Form.FOLDER
     return Form.CAPTURE if kind.name == "pcap" else Form.FILE

@@ -257,7 +257,8 @@ class _Run:
         from parhelion.io import read_cloud
 
         try:
-            cloud = read_cloud(job.source, format=read_as)
+            labels = _labels_of(job.source, read_as)
+            cloud = read_cloud(job.source, format=read_as, **({} if labels is None else {"labels": labels}))
             wet = self._weathered(cloud, job.number, job.number / self.sensors.of(cloud).rate_hz)
         except (ConfigError, FormatError) as error:
             reason = str(error).removeprefix(f"{job.source}: ")
@@ -265,10 +266,14 @@ class _Run:
                 raise type(error)(f"{job.source}: {reason}") from None
             self.failed.setdefault(reason, []).append(job.source)
             return
-        from parhelion.io import write_noting_drops
+        from parhelion.io import kitti, write_noting_drops
 
         make_folder(job.target.parent)
-        add_counts(self.dropped, dict.fromkeys(write_noting_drops(wet, job.target, job.format), 1))
+        options: dict[str, Path] = {}
+        if job.format == "kitti" and "label" in wet.fields:
+            options["labels"] = kitti.labels_of(job.target)
+            make_folder(options["labels"].parent)
+        add_counts(self.dropped, dict.fromkeys(write_noting_drops(wet, job.target, job.format, **options), 1))
         self._count(cloud, wet)
         self._draw(cloud, wet, job.source.name)
 
@@ -333,6 +338,13 @@ class _Run:
             warn(f"{files[0]}{more}: {reason}")
         if failed:
             raise FormatError(f"{source}: {failed} of {failed + self.done} files could not be done, see the warnings")
+
+
+def _labels_of(scan: Path, read_as: str | None) -> Path | None:
+    """The SemanticKITTI labels that lie beside a KITTI scan; None where there are none."""
+    from parhelion.io import format_of, kitti
+
+    return kitti.labels_there(scan) if format_of(scan, read_as).name == "kitti" else None
 
 
 def _points(cloud: PointCloud) -> int:

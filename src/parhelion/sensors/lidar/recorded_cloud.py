@@ -51,9 +51,9 @@ def earlier_weather(cloud: PointCloud) -> list[str]:
     if origin is not None:
         codes, counts = np.unique(origin[np.isfinite(cloud.xyz).all(axis=1)], return_counts=True)
         told = {str(words.get(int(code), "")): int(count) for code, count in zip(codes, counts, strict=True)}
-        in_air = [f"{told[word]} of {word}" for word in IN_THE_AIR if word in told]
+        in_air = [f"{told[word]} points of {word}" for word in IN_THE_AIR if word in told]
     if in_air:
-        return [f"the cloud holds weather already ({', '.join(in_air)} points): the new one was put on top of it"]
+        return [f"the cloud holds weather already ({', '.join(in_air)}): the new one was put on top of it"]
     if "weather_notes" in cloud.metadata:
         return ["weather was put on this cloud before: the new one was put on top of it"]
     return []

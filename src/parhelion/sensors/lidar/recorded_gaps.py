@@ -21,6 +21,7 @@ BLANK_DEG = 5.0
 """Where no ring has a point over so much azimuth, the recording is taken to have a gap there: nothing is drawn."""
 _FEWEST = 200  # points
 _MOST_OFF, _WITHIN, _AGREE = 0.35, 0.3, 0.9  # of the spacing of rings: a unit's calibration, a point's noise; share
+_OTHER_SENSOR = np.radians(2.0)  # real units differ from their data sheets by 1.3 degrees at most, as far as seen
 _FILLED = 0.8  # share of the rings between the lowest and the highest seen that have points
 _STEPS = (0.4, 2.5)  # azimuth steps over the sensor's own: it may have turned faster or slower
 _AT_ONCE = 20_000
@@ -61,17 +62,32 @@ class Gaps:
     """Azimuth without any point, in which no shots were taken to be [deg]."""
 
 
-def rings_of(points: NDArray[Any], lidar: Lidar) -> Rings | None:
-    """The rings of a turning sensor in which points lie; None where they do not lie in its rings."""
+def rings_of(points: NDArray[Any], lidar: Lidar, names: NDArray[Any] | None = None) -> Rings | None:
+    """The rings of a turning sensor in which points lie; None where they do not lie in its rings.
+
+    `names` is what the cloud itself calls the ring of each point, where it does.
+    """
     beams = _beams(lidar)
-    if beams is None or len(points) < _FEWEST:
+    if beams is None or len(points) < _FEWEST or len(beams[0]) < 2:
         return None
     elevation, offset, exits, own_step = beams
-    if len(elevation) < 2:
-        return None
-    order = np.argsort(elevation)
     spacing = np.zeros(len(elevation))
+    order = np.argsort(elevation)
     spacing[order] = np.gradient(elevation[order])
+    told = None if names is None else _by_name(points, names, elevation, exits, spacing)
+    found = _by_elevation(points, elevation, exits, spacing) if told is None else told
+    if found is None:
+        return None
+    ring, calibrated = found
+    head = _azimuth(points, ring, exits) - offset[ring]
+    step = _step(ring, head + offset[ring], own_step)
+    return None if step is None else Rings(ring, head, calibrated, offset, step)
+
+
+def _by_elevation(
+    points: NDArray[Any], elevation: Floats, exits: Floats, spacing: Floats
+) -> tuple[NDArray[np.int64], Floats] | None:
+    """Ring of each point by its elevation alone, and the elevations of this unit's rings."""
     found, off = _nearest(points, elevation, exits)
     # A unit's own calibration differs from the data sheet: rings are moved to where their points are, twice.
     calibrated = elevation
@@ -79,14 +95,34 @@ def rings_of(points: NDArray[Any], lidar: Lidar) -> Rings | None:
         moved = calibrated + _median_by(found, off, len(elevation))
         calibrated = np.clip(moved, elevation - _MOST_OFF * spacing, elevation + _MOST_OFF * spacing)
         found, off = _nearest(points, calibrated, exits)
-    seen = np.bincount(found, minlength=len(elevation))[order] > 0
+    seen = np.bincount(found, minlength=len(elevation))[np.argsort(elevation)] > 0
     span = np.flatnonzero(seen)
     filled = seen[span[0] : span[-1] + 1].mean()
-    if np.mean(np.abs(off) < _WITHIN * spacing[found]) < _AGREE or filled < _FILLED:
+    agree = np.mean(np.abs(off) < _WITHIN * spacing[found])
+    return (found, calibrated) if agree >= _AGREE and filled >= _FILLED else None
+
+
+def _by_name(
+    points: NDArray[Any], names: NDArray[Any], elevation: Floats, exits: Floats, spacing: Floats
+) -> tuple[NDArray[np.int64], Floats] | None:
+    """The same for a cloud that names the rings, from below or from above; None where its names are others."""
+    count = len(elevation)
+    ring = names.astype(np.int64)
+    if names.ndim != 1 or ring.min() < 0 or ring.max() >= count:
         return None
-    head = _azimuth(points, found, exits) - offset[found]
-    step = _step(found, head + offset[found], own_step)
-    return None if step is None else Rings(found, head, calibrated, offset, step)
+    order = np.argsort(elevation)  # presets may number by laser; clouds number by height
+    for numbered in (order, order[::-1]):
+        found = numbered[ring]
+        off = _elevation_of(points, exits[found]) - elevation[found]
+        shift = _median_by(found, off, count)
+        spread = np.abs(off - shift[found]) < _WITHIN * spacing[found]
+        calibrated = elevation + shift
+        seen = np.bincount(found, minlength=count) > 0
+        rising = np.diff(calibrated[order][seen[order]])
+        is_it = np.abs(shift).max() < _OTHER_SENSOR and len(rising) > 0 and np.mean(rising > 0) >= _AGREE
+        if is_it and spread.mean() >= _AGREE:
+            return found, calibrated
+    return None
 
 
 def gaps_between(rings: Rings) -> Gaps:
@@ -188,6 +224,13 @@ def _nearest(points: NDArray[Any], elevation: Floats, exits: Floats) -> tuple[ND
         ring[start : start + len(part)] = best
         off[start : start + len(part)] = away[np.arange(len(part)), best]
     return ring, off
+
+
+def _elevation_of(points: NDArray[Any], exits: Floats) -> Floats:
+    """Elevation of points as seen from where the beams of their rings leave."""
+    x, y, z = points.T.astype(np.float64)
+    along = np.sqrt(np.maximum(x * x + y * y - exits[:, 1] ** 2, 0.0)) - exits[:, 0]
+    return np.asarray(np.arctan2(z - exits[:, 2], np.maximum(along, 1e-6)))
 
 
 def _azimuth(points: NDArray[Any], ring: NDArray[np.int64], exits: Floats) -> Floats:

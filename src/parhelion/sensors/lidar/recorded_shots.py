@@ -301,7 +301,8 @@ def _lost_shots(
         known = {"ring": table.ring[lost], "column": table.column[lost], "time": table.time[lost], "shot": lost}
         notes.append(f"{len(lost)} shots without a return were found by the pattern of {lidar.model}")
         return known, table.direction[lost].astype(np.float32)
-    rings = rings_of(vectors, lidar)
+    named = None if "ring" not in fields else fields["ring"] if first is None else fields["ring"][first]
+    rings = rings_of(vectors, lidar, named)
     if rings is None:
         notes.append(
             f"the points do not lie in the rings of {lidar.model}: its pattern is not that of the recording, and "
@@ -320,8 +321,7 @@ def _lost_shots(
         )
     rows = gaps.like if first is None else first[gaps.like]
     known = {name: fields[name][rows] for name in ("column", "time") if name in fields}
-    if "ring" in fields:
-        named = fields["ring"] if first is None else fields["ring"][first]
+    if named is not None:
         known["ring"] = np.maximum(ring_numbers(rings, named)[gaps.ring], 0)
     return known, gaps.direction
 
@@ -342,9 +342,9 @@ def _directions_of_rows(
         if _along_pattern(cloud, table, vectors, first) is not None:
             notes.append(f"directions of {len(missing)} shots without a return are those of {lidar.model}")
             return table.direction[_shots_of_pattern(cloud, table, missing)].astype(np.float32)
-        rings = rings_of(vectors, lidar)
+        rows = np.arange(len(cloud)) if first is None else first
+        rings = rings_of(vectors, lidar, fields["ring"][rows])
         if rings is not None:
-            rows = np.arange(len(cloud)) if first is None else first
             found = directions_at(
                 rings, fields["ring"][rows], fields[when][rows], fields["ring"][missing], fields[when][missing]
             )
