@@ -22,9 +22,10 @@ BLANK_DEG = 5.0
 _FEWEST = 200  # points
 _MOST_OFF, _WITHIN, _AGREE = 0.35, 0.3, 0.9  # of the spacing of rings: a unit's calibration, a point's noise; share
 _OTHER_SENSOR = np.radians(2.0)  # real units differ from their data sheets by 1.3 degrees at most, as far as seen
-_FILLED = 0.8  # share of the rings between the lowest and the highest seen that have points
+_FILLED = 0.7  # share of the rings between the lowest and the highest seen that have points
+_FEW = 0.2  # of the mean number of points of a ring
 _STEPS = (0.4, 2.5)  # azimuth steps over the sensor's own: it may have turned faster or slower
-_AT_ONCE = 20_000
+_ROUNDS = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +96,9 @@ def _by_elevation(
         moved = calibrated + _median_by(found, off, len(elevation))
         calibrated = np.clip(moved, elevation - _MOST_OFF * spacing, elevation + _MOST_OFF * spacing)
         found, off = _nearest(points, calibrated, exits)
-    seen = np.bincount(found, minlength=len(elevation))[np.argsort(elevation)] > 0
+    # Near points of another sensor, whose beams leave elsewhere, fall between its rings; they are few.
+    counts = np.bincount(found, minlength=len(elevation))[np.argsort(elevation)]
+    seen = counts > _FEW * counts.mean()
     span = np.flatnonzero(seen)
     filled = seen[span[0] : span[-1] + 1].mean()
     agree = np.mean(np.abs(off) < _WITHIN * spacing[found])
@@ -214,16 +217,19 @@ def _wrapped(angle: Any) -> Any:
 
 def _nearest(points: NDArray[Any], elevation: Floats, exits: Floats) -> tuple[NDArray[np.int64], Floats]:
     """The ring of each point by the elevation at which its beams leave, and the point's elevation above it [rad]."""
-    ring, off = np.empty(len(points), np.int64), np.empty(len(points))
-    for start in range(0, len(points), _AT_ONCE):
-        part = points[start : start + _AT_ONCE].astype(np.float64)
-        level = np.hypot(part[:, 0], part[:, 1])[:, None]
-        along = np.sqrt(np.maximum(level**2 - exits[:, 1] ** 2, 0.0)) - exits[:, 0]
-        away = np.arctan2(part[:, 2:] - exits[:, 2], np.maximum(along, 1e-6)) - elevation
-        best = np.argmin(np.abs(away), axis=1)
-        ring[start : start + len(part)] = best
-        off[start : start + len(part)] = away[np.arange(len(part)), best]
-    return ring, off
+    order = np.argsort(elevation)
+    between = 0.5 * (elevation[order][1:] + elevation[order][:-1])
+    # Which beam it is depends on where beams leave, and that on the beam: a few rounds settle it.
+    leaves = np.broadcast_to(exits.mean(axis=0), (len(points), 3))
+    for _ in range(_ROUNDS):
+        rank = np.searchsorted(between, _elevation_of(points, leaves))
+        leaves = exits[order[rank]]
+    # And of the neighbours the best, should it go back and forth.
+    ranks = np.clip(rank[None] + np.array([[-1], [0], [1]]), 0, len(order) - 1)
+    away = np.stack([_elevation_of(points, exits[order[row]]) - elevation[order[row]] for row in ranks])
+    best = np.argmin(np.abs(away), axis=0)
+    every = np.arange(len(points))
+    return order[ranks[best, every]], away[best, every]
 
 
 def _elevation_of(points: NDArray[Any], exits: Floats) -> Floats:
