@@ -137,6 +137,7 @@ def _file_stage(
 ) -> Stage:
     """A scenario where the file is YAML, the turns of a capture, else a cloud."""
     from parhelion.live.viewer.stages import CloudStage, ScenarioStage
+    from parhelion.live.viewer.turns import TurnsStage
 
     if source.suffix.lower() in (".yaml", ".yml"):
         from parhelion.scenario import Scenario
@@ -150,7 +151,5 @@ def _file_stage(
     if options != WeatherOptions():
         raise typer.BadParameter(f"recorded clouds are shown as they are; see 'parhelion weather {source}'")
     if captures.is_capture(source, format):
-        from parhelion.live.viewer.turns import TurnsStage
-
         return TurnsStage(source, model=captures.packet_model(sensor))
     return CloudStage(PointCloud.load(source, format=format), source.name)

@@ -270,7 +270,7 @@ class _Run:
 
         make_folder(job.target.parent)
         options: dict[str, Path] = {}
-        if job.format == "kitti" and "label" in wet.fields:
+        if job.format == "kitti" and labels is not None:
             options["labels"] = kitti.labels_of(job.target)
             make_folder(options["labels"].parent)
         add_counts(self.dropped, dict.fromkeys(write_noting_drops(wet, job.target, job.format, **options), 1))

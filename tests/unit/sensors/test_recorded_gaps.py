@@ -123,4 +123,5 @@ def test_clouds_that_are_no_turn_are_refused() -> None:
     assert rings_of(rng.normal(size=(5000, 3)), lidar) is None
     assert rings_of(scan.xyz[:50], lidar) is None
     assert rings_of(scan.xyz[rng.random(len(scan)) < 0.02], lidar) is None  # thinned: steps are not the sensor's
+    assert rings_of(np.tile(scan.xyz, (5, 1)), lidar) is None  # several turns in one
     assert rings_of(scan.xyz, ph.Lidar("livox/mid-360")) is None

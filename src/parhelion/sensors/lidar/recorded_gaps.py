@@ -21,8 +21,8 @@ BLANK_DEG = 5.0
 """Where no ring has a point over so much azimuth, the recording is taken to have a gap there: nothing is drawn."""
 _FEWEST = 200  # points
 _MOST_OFF, _WITHIN, _AGREE = 0.35, 0.3, 0.9  # of the spacing of rings: a unit's calibration, a point's noise; share
-_OTHER_SENSOR = np.radians(2.0)  # real units differ from their data sheets by 1.3 degrees at most, as far as seen
-_FILLED = 0.7  # share of the rings between the lowest and the highest seen that have points
+_OTHER_SENSOR = np.radians(2.0)  # calibrated units were seen to differ from their data sheets by up to 1.3 degrees
+_FILLED = 0.8  # share of the rings between the lowest and the highest seen that have points
 _FEW = 0.2  # of the mean number of points of a ring
 _STEPS = (0.4, 2.5)  # azimuth steps over the sensor's own: it may have turned faster or slower
 _ROUNDS = 3
@@ -69,7 +69,8 @@ def rings_of(points: NDArray[Any], lidar: Lidar, names: NDArray[Any] | None = No
     `names` is what the cloud itself calls the ring of each point, where it does.
     """
     beams = _beams(lidar)
-    if beams is None or len(points) < _FEWEST or len(beams[0]) < 2:
+    most = len(lidar.shots(0.0)) / _STEPS[0]  # more are several turns in one
+    if beams is None or not _FEWEST <= len(points) <= most or len(beams[0]) < 2:
         return None
     elevation, offset, exits, own_step = beams
     spacing = np.zeros(len(elevation))
@@ -122,8 +123,9 @@ def _by_name(
         calibrated = elevation + shift
         seen = np.bincount(found, minlength=count) > 0
         rising = np.diff(calibrated[order][seen[order]])
-        is_it = np.abs(shift).max() < _OTHER_SENSOR and len(rising) > 0 and np.mean(rising > 0) >= _AGREE
-        if is_it and spread.mean() >= _AGREE:
+        # A unit may have its beams elsewhere, but then it has as many of them.
+        is_it = np.abs(shift).max() < _OTHER_SENSOR or seen.mean() >= _FILLED
+        if is_it and spread.mean() >= _AGREE and len(rising) and np.mean(rising > 0) >= _AGREE:
             return found, calibrated
     return None
 
