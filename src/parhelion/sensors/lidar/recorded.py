@@ -70,7 +70,7 @@ def weathered(
 
     `lidar` is the sensor that recorded it. `pose` is where it stood in the world, which only uneven weather and dust
     ask for. `reflectance` stands for intensity where the cloud has none. `no_returns` says where shots without a
-    return come from: 'auto' (from the cloud, else from the sensor's pattern where the cloud has ring and time), 'none'.
+    return come from: 'auto' (from the cloud, else by the sensor's pattern, else between the points), 'none'.
     What could not be done is said in `metadata['weather_notes']`.
     """
     if not isinstance(cloud, PointCloud):
