@@ -185,6 +185,22 @@ def test_turns_come_one_by_one(tmp_path: Path) -> None:
         list(turns)
 
 
+@pytest.mark.parametrize("maker", ["velodyne", "ouster"])
+def test_a_recording_that_breaks_off_gives_what_it_holds(maker: str, tmp_path: Path) -> None:
+    """As a recorder leaves it that was killed: the last turn is a part of one, and then comes the error."""
+    file = tmp_path / "drive.pcap"
+    datagrams = velodyne("velodyne/hdl-32e", 2)[1] if maker == "velodyne" else ouster(2, tmp_path)[1]
+    content = written(datagrams, file).read_bytes()
+    whole = list(ph.read_turns(file))
+    file.write_bytes(content[: round(0.8 * len(content))])
+    turns = ph.read_turns(file)
+    found = [next(turns), next(turns)]
+    with pytest.raises(FormatError, match=r"drive\.pcap: truncated"):
+        next(turns)
+    assert len(found[0].shots) == len(whole[0].shots)
+    assert len(found[1].shots) == pytest.approx(0.6 * len(whole[1].shots), rel=0.05)
+
+
 def test_a_model_may_be_named_where_packets_say_nothing(tmp_path: Path) -> None:
     scans, datagrams = velodyne("velodyne/vlp-32c", 1)
     unknown = [d._replace(payload=d.payload[:-1] + b"\x77") for d in datagrams]

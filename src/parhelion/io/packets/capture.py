@@ -193,21 +193,33 @@ def _turns(
 ) -> Iterator[Scan]:
     from parhelion.io.packets.velodyne_turns import velodyne_turns
 
-    first, document = _maker(file, datagrams, metadata)
-    stream = chain(first, datagrams)
-    if document is not None:
-        from parhelion.io.packets.ouster import frames
+    trouble: list[FormatError] = []
 
-        payloads = (item.payload for item in stream if source in (None, item.source[0]))
-        yield from frames(payloads, document, str(file))
-        return
+    def until_the_end() -> Iterator[Datagram]:
+        """A recording that breaks off is told after its last turn, not in place of it."""
+        try:
+            yield from datagrams
+        except FormatError as error:
+            trouble.append(error)
+
+    packets = until_the_end()
     try:
-        yield from velodyne_turns(_of_one_sensor(file, stream, source), model)
+        first, document = _maker(file, packets, metadata)
+        stream = chain(first, packets)
+        if document is not None:
+            from parhelion.io.packets.ouster import frames
+
+            yield from frames((d.payload for d in stream if source in (None, d.source[0])), document, str(file))
+        else:
+            yield from velodyne_turns(_of_one_sensor(file, stream, source), model)
+        if trouble:
+            raise trouble[0]
     except ConfigError as error:
         raise FormatError(f"{file}: {error}") from None
     except FormatError as error:
         text = str(error)
-        raise error if text.startswith(str(file)) else FormatError(f"{file}: {text}") from None
+        told = error if text.startswith(str(file)) else FormatError(f"{file}: {text}")
+        raise (trouble[0] if trouble else told) from None
 
 
 def _maker(
