@@ -65,6 +65,7 @@ _HOME = {
     "magnetometer_names": "sensors.magnetometer",
     "material_names": "surfaces.library",
     "odometry_names": "sensors.odometry",
+    "read_turns": "io",
     "vehicle_names": "motion.vehicles.library",
 }
 _MODULES = {"sensors": "sensors", "shapes": "world.shapes"}
@@ -87,6 +88,7 @@ if TYPE_CHECKING:
     from parhelion.core.trajectory import Fixed as Fixed
     from parhelion.core.trajectory import Trajectory as Trajectory
     from parhelion.core.trajectory import Waypoints as Waypoints
+    from parhelion.io import read_turns as read_turns
     from parhelion.motion.recorded import RecordedMotion as RecordedMotion
     from parhelion.motion.spline import SplineMotion as SplineMotion
     from parhelion.motion.time_law import MotionLimits as MotionLimits

@@ -138,16 +138,142 @@ def test_clouds_of_several_returns(returns: str, fields: tuple[str, ...]) -> Non
     assert of_origin(wet, RAIN).sum() > 500
 
 
+def found_shots(cloud: ph.PointCloud) -> int:
+    """How many shots without a return the notes say were found."""
+    return int(notes(cloud).partition(" shots without a return were found")[0].rpartition(" ")[2])
+
+
 def test_coordinates_and_intensity_alone() -> None:
-    wet = RAINY.apply(cloud_of(recorded(), "intensity"), sensor=VLP, seed=5)
-    assert of_origin(wet, RAIN).sum() > 50
-    assert "only along shots that met something" in notes(wet)
+    """As KITTI keeps its scans: rings follow from elevation, lost shots from the steps of azimuth."""
+    wet, whole = (RAINY.apply(c, sensor=VLP, seed=5) for c in (cloud_of(recorded(), "intensity"), recorded()))
     assert set(wet.fields) == {"intensity", "origin"}
+    assert found_shots(wet) == pytest.approx(int(recorded().lost.sum()), rel=0.005)
+    drops = [of_origin(cloud, RAIN).sum() for cloud in (wet, whole)]
+    assert drops[0] == pytest.approx(drops[1], abs=5.0 * np.sqrt(2.0 * drops[1]))  # other drops, as many
+    assert "between the points, by the rings and azimuth steps" in notes(wet)
+
+
+def test_a_cloud_that_is_no_pattern_gives_no_shots() -> None:
+    rng = np.random.default_rng(1)
+    anywhere = ph.PointCloud(
+        rng.normal(0.0, 10.0, (5000, 3)).astype(np.float32), {"intensity": np.full(5000, 50.0, np.float32)}
+    )
+    wet = RAINY.apply(anywhere, sensor=VLP, seed=5)
+    assert "do not lie in the rings of velodyne/vlp-16" in notes(wet)
+    assert "only along shots that met something" in notes(wet)
+
+
+def turned_cloud(*fields: str, keep_lost: bool = False) -> ph.PointCloud:
+    """A recording that begins at another azimuth: columns and times count from there, rings from above."""
+    scan = recorded()
+    cloud = scan.with_lost_shots() if keep_lost else scan
+    x, y, z = cloud.xyz.T
+    angle = np.radians(110.0)
+    xyz = np.stack([np.cos(angle) * x - np.sin(angle) * y, np.sin(angle) * x + np.cos(angle) * y, z], axis=1)
+    values = {**cloud.fields, "ring": (15 - cloud.ring.astype(int)).astype(np.uint16)}
+    return ph.PointCloud(xyz.astype(np.float32), {name: values[name] for name in ("intensity", *fields)})
+
+
+def test_a_recording_may_begin_at_any_azimuth_and_count_rings_from_above() -> None:
+    cloud = turned_cloud("ring", "column")
+    wet = RAINY.apply(cloud, sensor=VLP, seed=5)
+    assert found_shots(wet) == pytest.approx(int(recorded().lost.sum()), rel=0.005)
+    rain = of_origin(wet, RAIN)
+    elevation = np.degrees(np.arcsin(wet.xyz[rain, 2] / np.linalg.norm(wet.xyz[rain], axis=1)))
+    assert np.all(np.abs(elevation - (15.0 - 2.0 * wet.ring[rain])) < 0.7)
+    # Columns of drops are those of points at the same azimuth.
+    step = 2.0 * np.pi / (recorded().shots.column.max() + 1)
+    azimuth = np.radians(110.0) - wet.column[rain] * step
+    off = np.angle(np.exp(1j * (np.arctan2(wet.xyz[rain, 1], wet.xyz[rain, 0]) - azimuth)))
+    assert np.median(np.abs(off)) < np.radians(0.5)
+
+
+def test_rows_without_coordinates_have_directions_at_any_azimuth() -> None:
+    cloud = turned_cloud("ring", "column", keep_lost=True)
+    wet = RAINY.apply(cloud, sensor=VLP, seed=5)
+    lost = int(recorded().lost.sum())
+    assert f"directions of {lost} shots without a return follow from ring and column" in notes(wet)
+    assert len(wet) == len(cloud)
+    rain = of_origin(wet, RAIN)
+    azimuth = np.radians(110.0) - wet.column[rain] * 2.0 * np.pi / (1.0 / (10.0 * 55.296e-6))
+    off = np.angle(np.exp(1j * (np.arctan2(wet.xyz[rain, 1], wet.xyz[rain, 0]) - azimuth)))
+    assert np.max(np.abs(off)) < np.radians(0.3)
+
+
+def test_part_of_a_turn_is_left_as_it_is() -> None:
+    """No echoes of the air where nothing was recorded."""
+    scan = recorded()
+    azimuth = np.degrees(np.arctan2(scan.xyz[:, 1], scan.xyz[:, 0]))
+    part = ph.PointCloud(scan.xyz, {"intensity": scan.intensity}).select(np.abs(azimuth) < 60.0)
+    wet = FOGGY.apply(part, sensor=VLP, seed=5)
+    assert "degrees of azimuth no ring has a point" in notes(wet)
+    fog = of_origin(wet, FOG)
+    assert fog.sum() > 1000
+    assert np.abs(np.degrees(np.arctan2(wet.xyz[fog, 1], wet.xyz[fog, 0]))).max() < 61.0
 
 
 def test_another_sensors_pattern_is_told() -> None:
     wet = RAINY.apply(cloud_of(recorded(), "intensity", "ring", "time"), sensor="velodyne/hdl-32e", seed=5)
     assert "its pattern is not that of the recording" in notes(wet)
+
+
+def test_several_turns_at_once_are_refused() -> None:
+    scan = recorded()
+    two = cloud_of(scan, "intensity", "ring", "column").with_fields(turn=(np.arange(len(scan)) % 2).astype(np.uint16))
+    with pytest.raises(ConfigError, match=r"holds 2 turns, .* do them one by one \(parhelion\.read_turns"):
+        RAINY.apply(two, sensor=VLP)
+    one = two.with_fields(turn=np.zeros(len(scan), np.uint16))
+    assert of_origin(RAINY.apply(one, sensor=VLP), RAIN).sum() > 500
+
+
+def test_weather_on_weather_is_told() -> None:
+    once = RAINY.apply(recorded(), sensor=lidar(), seed=5)
+    assert "already" not in notes(once)
+    drops = int((once.origin == RAIN).sum())
+    twice = FOGGY.apply(once, sensor=lidar(), seed=5)
+    assert f"holds weather already ({drops} points of rain): the new one was put on top of it" in notes(twice)
+    bare = ph.PointCloud(
+        recorded().xyz, {"intensity": recorded().intensity}, metadata={"weather_notes": once.metadata["weather_notes"]}
+    )
+    assert "weather was put on this cloud before" in notes(FOGGY.apply(bare, sensor=lidar()))
+
+
+def test_points_of_the_air_are_outliers_among_labels_without_words() -> None:
+    scan = recorded()
+    labels = (np.arange(len(scan)) % 40 + 10).astype(np.uint16)
+    cloud = cloud_of(scan, "intensity").with_fields(label=labels, instance=labels)
+    wet = FOGGY.apply(cloud, sensor=VLP, seed=5)
+    air = of_origin(wet, FOG)
+    assert air.sum() > 1000
+    assert np.all(wet.label[air] == 1)
+    assert np.all(wet.instance[air] == 0)
+    assert np.array_equal(wet.label[~air], wet.instance[~air])
+    assert wet.label[~air].min() >= 10
+
+
+# ---- reflectivity in place of intensity ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_reflectivity_stands_for_intensity(counts: bool) -> None:
+    """An Ouster's low data rate has no signal, but a reflectivity that it follows from."""
+    from parhelion.core.reflectivity import reflectivity_counts, reflectivity_of_counts
+
+    sensor = ph.Lidar("ouster/os0-32", columns=512)
+    scan = sensor.scan(yard(), pose=ph.Pose(), seed=1)
+    told = reflectivity_counts(scan.reflectivity)
+    field = told.astype(np.uint16) if counts else reflectivity_of_counts(told)
+    cloud = cloud_of(scan, "ring", "column").with_fields(reflectivity=field)
+    wet, reference = (FOGGY.apply(c, sensor=sensor, seed=5) for c in (cloud, scan))
+    assert "its reflectivity was taken" in notes(wet)
+    assert "intensity" not in wet.fields
+    assert wet.reflectivity.dtype == field.dtype
+    kept = [of_origin(c, SURFACE).sum() for c in (wet, reference)]
+    assert kept[0] == pytest.approx(kept[1], rel=0.02)
+    assert 0 < kept[1] < 0.95 * len(scan)
+    seen = wet.reflectivity[of_origin(wet, SURFACE)]
+    assert np.median(seen) < np.median(field)
+    assert np.median(seen) > 0
 
 
 def test_shots_without_a_return_can_be_left_out() -> None:
@@ -324,10 +450,13 @@ def test_no_kernel_is_compiled_for_clouds_of_other_sizes() -> None:
         rows = slice(0, len(scan) - 37 * k)
         cloud = cloud_of(scan, "intensity", "ring", "column", "return_count").select(rows)
         BLOWN.apply(cloud, sensor=lidar("dual"), frame=k, time=0.1 * k, pose=ph.Pose((k, 0, 0), rpy_deg=(0, 0, 10 * k)))
-        RAINY.apply(cloud_of(scan, "intensity", "shot", "return_count").select(rows), sensor=lidar("dual"), frame=k)
+        # Without lost shots: with them there are as many shots in all, and what was counted once is kept.
+        several = cloud_of(scan, "intensity", "shot", "return_count").select(rows)
+        RAINY.apply(several, sensor=lidar("dual"), frame=k, no_returns="none")
         plain = cloud_of(scan, "intensity").select(rows)
-        RAINY.apply(plain, sensor=lidar(), frame=k)
-        FOGGY.apply(ph.PointCloud(plain.xyz), sensor=lidar(), frame=k, reflectance=0.2 + 0.05 * k)
+        RAINY.apply(plain, sensor=lidar(), frame=k, no_returns="none")
+        bare = ph.PointCloud(plain.xyz)
+        FOGGY.apply(bare, sensor=lidar(), frame=k, reflectance=0.2 + 0.05 * k, no_returns="none")
 
     run(0)
     run(1)

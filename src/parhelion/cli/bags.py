@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,25 +147,24 @@ def bag_to_bag(source: Path, target: Path, topic: str | None, *, storage: str | 
     screen.say(f"copied {done} messages on {len(chosen)} topics to {target}")
 
 
-def clouds_to_bag(
-    pairs: list[Path],
+def write_clouds(
+    clouds: Iterator[tuple[Path | str, PointCloud]],
     source: Path,
     target: Path,
     *,
-    read_as: str | None,
     storage: str | None,
     topic: str | None,
-    frame: str | None,
-    layout: str,
-    rate_hz: float,
+    frame: str | None = None,
+    layout: str = "all",
+    rate_hz: float = USUAL_RATE_HZ,
     force: bool,
-) -> None:
-    """Clouds as the messages of one topic, in order of name.
+    advice: str,
+) -> int:
+    """Clouds, each with its name in messages, as the messages of one topic, in order; how many there were.
 
     Stamps are the clouds' own times where all have one and they rise, else by a rate.
     """
     from parhelion.core.errors import ConfigError
-    from parhelion.io import read_cloud
     from parhelion.io.ros import Message
     from parhelion.io.ros.messages import LAYOUTS, POINT_CLOUD, point_cloud2
 
@@ -175,20 +175,25 @@ def clouds_to_bag(
     name = topic or USUAL_TOPIC
     if not name.startswith("/"):
         raise ConfigError(f"--topic: must begin with '/', got {name!r}")
-    times = _times([read_cloud(file, format=read_as).metadata.get("time") for file in pairs[:2]])
-    writer = _new_bag(source, target, storage, force, "--force")
-    last = -1
-    with _whole(writer), screen.progress("converting", len(pairs)) as advance:
-        for number, file in enumerate(pairs):
-            cloud = read_cloud(file, format=read_as)
+    first = list(islice(clouds, 2))
+    times = _times([cloud.metadata.get("time") for _, cloud in first])
+    writer = _new_bag(source, target, storage, force, advice)
+    last, number = -1, -1
+    with _whole(writer):
+        for number, (file, cloud) in enumerate(chain(first, clouds)):
             stamp = _stamp(cloud, number, rate_hz, times, file)
             if stamp <= last:
                 raise ConfigError(f"{file}: its time {stamp / 1e9:g} s is not after that of the cloud before it")
             last = stamp
-            data = point_cloud2(cloud, frame or str(cloud.metadata.get("frame_id", USUAL_FRAME)), stamp, layout)
+            data = point_cloud2(cloud, frame or _frame_of(cloud), stamp, layout)
             writer.write(Message(name, POINT_CLOUD, stamp, data))
-            advance()
-    screen.say(f"wrote {len(pairs)} clouds on {name} to {target}")
+    return number + 1
+
+
+def _frame_of(cloud: PointCloud) -> str:
+    """Frame that a cloud names; Ouster's captures have a number of that name."""
+    named = cloud.metadata.get("frame_id")
+    return named if isinstance(named, str) else USUAL_FRAME
 
 
 def _times(found: list[Any]) -> bool:
@@ -198,7 +203,7 @@ def _times(found: list[Any]) -> bool:
     return len(numbers) == len(found) > 0 and rising and all(math.isfinite(value) and value >= 0 for value in numbers)
 
 
-def _stamp(cloud: PointCloud, number: int, rate_hz: float, times: bool, file: Path) -> int:
+def _stamp(cloud: PointCloud, number: int, rate_hz: float, times: bool, file: Path | str) -> int:
     from parhelion.core.errors import FormatError
 
     if not times:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parhelion.cli import bags, screen
+from parhelion.cli import bags, captures, screen
 from parhelion.cli.clouds import DEFAULT_FORMAT, check_file, check_not_itself, make_folder, stem, tell_drops
 from parhelion.cli.failures import warn
+
+if TYPE_CHECKING:
+    from parhelion import PointCloud, Scan
 
 EXAMPLES = (
     "parhelion convert scan.pcd scan.las",
@@ -18,11 +23,16 @@ EXAMPLES = (
     "parhelion convert run/bag clouds/ --topic /velodyne_points   # the clouds of a ROS 2 bag",
     "parhelion convert clouds/ drive.mcap --rate 10               # clouds into a bag",
     "parhelion convert drive.db3 drive.mcap                       # a bag in another storage",
+    "parhelion convert drive.pcap turns/ --format pcd             # every turn of a capture, 000000.pcd ...",
+    "parhelion convert drive.pcap drive.mcap                      # every turn as a message",
+    "parhelion convert drive.pcap one.ply --turn 3",
 )
 
 
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="A cloud file, a folder of them, or a bag.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="A cloud file, a folder of them, a bag, or a capture (.pcap).")
+    ],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="The new file, folder or bag (.mcap, .db3).")],
     format: Annotated[
         str | None,
@@ -39,9 +49,19 @@ def convert(
     rate: Annotated[
         float, typer.Option(help="Clouds a second in a new bag, where they have no times of their own.")
     ] = bags.USUAL_RATE_HZ,
+    turn: captures.TurnOption = None,
+    sensor: Annotated[
+        str | None, typer.Option("--sensor", "-s", help="The Velodyne of a capture whose packets do not say it.")
+    ] = None,
+    keep_lost: Annotated[
+        bool, typer.Option("--keep-lost", help="Of captures, write shots without return too, as NaN.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
 ) -> None:
-    """Convert point clouds. A folder's finished files are skipped, so an interrupted run can be taken up again."""
+    """Convert point clouds. A folder's finished files are skipped, so an interrupted run can be taken up again.
+
+    Captures are sequences: each turn of the sensor becomes a file of its own in a folder, or a message in a bag.
+    """
     from parhelion.core.errors import FormatError
 
     if not source.exists():
@@ -54,14 +74,30 @@ def convert(
         else:
             bags.bag_to_clouds(source, target, topic, format, force=force)
         return
+    as_told = _Captures(format, turn, sensor, keep_lost, force)
+    bag = captures.NewBag(topic, frame, layout, rate)
+    if captures.is_capture(source, read_as):
+        as_told.one(source, target, bag)
+        return
+    if turn is not None:
+        raise typer.BadParameter(f"goes with a capture (.pcap), not with {source}", param_hint="--turn")
     if to_bag:
         files = _clouds_in(source, read_as) if source.is_dir() else [source]
-        bags.clouds_to_bag(
-            files, source, target, read_as=read_as, storage=storage, topic=topic, frame=frame, layout=layout,
-            rate_hz=rate, force=force,
-        )  # fmt: skip
+        with screen.progress("converting", None) as advance:
+            clouds = _clouds(files, read_as, as_told, advance)
+            count = bags.write_clouds(
+                clouds, source, target, storage=storage, topic=topic, frame=frame, layout=layout, rate_hz=rate,
+                force=force, advice="--force",
+            )  # fmt: skip
+        _tell_bag(count, topic, target)
         return
-    pairs = _folder_pairs(source, target, format, read_as) if source.is_dir() else [_file_pair(source, target, format)]
+    if source.is_dir():
+        found = _clouds_in(source, read_as)
+        recordings = [file for file in found if captures.is_capture(file, read_as)]
+        pairs = _folder_pairs(source, target, format, [file for file in found if file not in recordings])
+    else:
+        recordings, pairs = [], [_file_pair(source, target, format)]
+    broken = sum(not as_told.of_folder(file, target / stem(file), bag) for file in recordings)
     waiting = [(old, new) for old, new in pairs if force or not new.exists()]
     if not source.is_dir() and not waiting:
         raise FormatError(f"{pairs[0][1]}: is there already; --force replaces it")
@@ -70,9 +106,11 @@ def convert(
     skipped = len(pairs) - len(waiting)
     note = f", skipped {skipped} that were there already (--force replaces them)" if skipped else ""
     done = len(waiting) - unreadable
-    screen.say(f"converted {done} {'file' if done == 1 else 'files'} to {target}{note}")
-    if unreadable:
-        raise FormatError(f"{source}: {unreadable} of {len(waiting)} files could not be read, see the warnings")
+    if pairs:
+        screen.say(f"converted {done} {'file' if done == 1 else 'files'} to {target}{note}")
+    if unreadable or broken:
+        tried = len(waiting) + len(recordings)
+        raise FormatError(f"{source}: {unreadable + broken} of {tried} files could not be read, see the warnings")
 
 
 def _file_pair(source: Path, target: Path, format: str | None) -> tuple[Path, Path]:
@@ -89,13 +127,72 @@ def _file_pair(source: Path, target: Path, format: str | None) -> tuple[Path, Pa
     return source, target
 
 
-def _folder_pairs(source: Path, target: Path, format: str | None, read_as: str | None) -> list[tuple[Path, Path]]:
+def _tell_bag(count: int, topic: str | None, target: Path) -> None:
+    screen.say(f"wrote {count} {'cloud' if count == 1 else 'clouds'} on {topic or bags.USUAL_TOPIC} to {target}")
+
+
+@dataclass(frozen=True)
+class _Captures:
+    """What was asked for captures."""
+
+    format: str | None
+    turn: int | None
+    sensor: str | None
+    keep_lost: bool
+    force: bool
+
+    def cloud(self, scan: Scan, number: int = 0, after_s: float = 0.0) -> PointCloud:
+        """What is written of a turn."""
+        return scan.with_lost_shots() if self.keep_lost else scan
+
+    def one(self, source: Path, target: Path, bag: captures.NewBag, form: captures.Form | None = None) -> None:
+        """One capture."""
+        form = captures.form_of(target, self.format) if form is None else form
+        done = captures.turn_by_turn(
+            source, target, self.cloud, verb="converting", advice="--force", format=self.format, turn=self.turn,
+            sensor=self.sensor, force=self.force, bag=bag, form=form,
+        )  # fmt: skip
+        tell_drops(done.dropped)
+        done.tell_gaps(source)
+        if form is captures.Form.BAG:
+            _tell_bag(done.turns, bag.topic, target)
+            return
+        note = f", skipped {done.skipped} that were there already (--force replaces them)" if done.skipped else ""
+        screen.say(f"converted {done.turns} {'turn' if done.turns == 1 else 'turns'} of {source} to {target}{note}")
+
+    def of_folder(self, source: Path, target: Path, bag: captures.NewBag) -> bool:
+        """One capture among other files: whether it could be read. A bad one does not stop the others."""
+        from parhelion.core.errors import FormatError
+
+        try:
+            self.one(source, target, bag, captures.Form.FOLDER)
+        except FormatError as error:
+            warn(str(error))
+            return False
+        return True
+
+
+def _clouds(
+    files: list[Path], read_as: str | None, as_told: _Captures, advance: Callable[[], None]
+) -> Iterator[tuple[Path | str, PointCloud]]:
+    """All clouds of files, those of captures turn by turn."""
+    from parhelion.io import read_cloud
+
+    for file in files:
+        if captures.is_capture(file, read_as):
+            for number, scan in captures.turns_of(file, None, as_told.sensor):
+                yield f"{file}: turn {number}", as_told.cloud(scan)
+        else:
+            yield file, read_cloud(file, format=read_as)
+        advance()
+
+
+def _folder_pairs(source: Path, target: Path, format: str | None, found: list[Path]) -> list[tuple[Path, Path]]:
     """Every cloud of a folder, in order of name, and the file it becomes."""
     from parhelion.core.errors import FormatError
     from parhelion.io import format_of
 
     ending = format_of(target, format or DEFAULT_FORMAT).endings[0]
-    found = _clouds_in(source, read_as)
     make_folder(target)
     pairs = [(file, target / f"{stem(file)}{ending}") for file in found]
     names = [new.name for _, new in pairs]

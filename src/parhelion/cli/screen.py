@@ -67,8 +67,11 @@ def say(text: str = "") -> None:
 
 
 @contextmanager
-def progress(task: str, total: int) -> Iterator[Callable[[], None]]:
-    """A bar on stderr while the block runs, shown on terminals only; call what it gives after each piece."""
+def progress(task: str, total: int | None) -> Iterator[Callable[[], None]]:
+    """A bar on stderr while the block runs, shown on terminals only; call what it gives after each piece.
+
+    `total` is None where the number of pieces is not known beforehand.
+    """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     out = console(stderr=True)

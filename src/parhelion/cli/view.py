@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parhelion.cli import screen
+from parhelion.cli import captures, screen
 from parhelion.cli.engine import start_engine
 from parhelion.cli.failures import warn
 from parhelion.cli.scan import load_world, parse_pose
@@ -35,12 +35,16 @@ EXAMPLES = (
     "parhelion view --world harbour --sensor velodyne/vlp-16 --rain 25",
     "parhelion view --world hall.obj --material concrete --sensor my-lidar.yaml --pose 0,0,1.5",
     "parhelion view scan.pcd --colour label",
+    "parhelion view drive.pcap                        # a capture of a real sensor, turn by turn",
 )
 
 
 def view(
     source: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Scenario (.yaml) or recorded cloud (.pcd .ply .las ...).")
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]", help="Scenario (.yaml), recorded cloud (.pcd .ply .las ...) or capture (.pcap)."
+        ),
     ] = None,
     world: Annotated[
         str | None, typer.Option("--world", "-w", help="Built-in world, world file (.yaml) or mesh file.")
@@ -76,7 +80,7 @@ def view(
     uneven_fog: UnevenFogOption = False,
     weather: WeatherFileOption = None,
 ) -> None:
-    """Look at a world through a lidar in the browser, with sliders for the weather; or at a recorded cloud.
+    """Look at a world through a lidar in the browser, with sliders for the weather; or at a recorded cloud or capture.
 
     The page is served from this machine to this machine, needs no network, and goes on until Ctrl-C.
     """
@@ -91,11 +95,13 @@ def view(
     if source is None:
         stage = _world_stage(world, sensor, pose, time, seed or 0, material, options)
     else:
-        given = {"--world": world, "--sensor": sensor, "--pose": pose, "--seed": seed, "--material": material}
+        of_capture = captures.is_capture(source, format)  # of which the sensor may be named
+        given = {"--world": world, "--pose": pose, "--seed": seed, "--material": material}
+        given |= {} if of_capture else {"--sensor": sensor}
         for option, value in given.items():
             if value is not None:
                 raise typer.BadParameter(f"goes with a world, not with the file {source}", param_hint=option)
-        stage = _file_stage(source, format, time, options)
+        stage = _file_stage(source, format, time, options, sensor if of_capture else None)
     with Viewer(stage, host=address, port=port, colour_by=colour) as viewer:
         screen.say(f"{stage.title}: open {viewer.url} in a browser; Ctrl-C ends it")
         if browser:
@@ -126,9 +132,12 @@ def _world_stage(
     return WorldStage(scene, sensor or USUAL_SENSOR, pose=place, time=time, seed=seed)
 
 
-def _file_stage(source: Path, format: str | None, time: float, options: WeatherOptions) -> Stage:
-    """A scenario where the file is YAML, else a cloud."""
+def _file_stage(
+    source: Path, format: str | None, time: float, options: WeatherOptions, sensor: str | None = None
+) -> Stage:
+    """A scenario where the file is YAML, the turns of a capture, else a cloud."""
     from parhelion.live.viewer.stages import CloudStage, ScenarioStage
+    from parhelion.live.viewer.turns import TurnsStage
 
     if source.suffix.lower() in (".yaml", ".yml"):
         from parhelion.scenario import Scenario
@@ -141,4 +150,6 @@ def _file_stage(source: Path, format: str | None, time: float, options: WeatherO
 
     if options != WeatherOptions():
         raise typer.BadParameter(f"recorded clouds are shown as they are; see 'parhelion weather {source}'")
+    if captures.is_capture(source, format):
+        return TurnsStage(source, model=captures.packet_model(sensor))
     return CloudStage(PointCloud.load(source, format=format), source.name)

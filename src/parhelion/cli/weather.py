@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parhelion.cli import bags, screen
+from parhelion.cli import bags, captures, screen
+from parhelion.cli.captures import Form
 from parhelion.cli.clouds import check_file, check_not_itself, make_folder, stem, tell_drops
 from parhelion.cli.engine import start_engine
 from parhelion.cli.failures import warn
@@ -34,7 +35,7 @@ from parhelion.cli.weather_options import (
 )
 
 if TYPE_CHECKING:
-    from parhelion import Lidar, PointCloud, Pose, Weather
+    from parhelion import Lidar, PointCloud, Pose, Scan, Weather
 
 EXAMPLES = (
     "parhelion weather recorded.pcd -o wet.pcd --rain 25 --sensor velodyne/vlp-16 --png wet.png",
@@ -42,7 +43,13 @@ EXAMPLES = (
     "parhelion weather sequence/velodyne -o sequence/snow --snow 2 --sensor velodyne/hdl-64e --format npz",
     "parhelion weather drive/ -o dusty/ --weather weather.yaml --wind 3,0 --sensor ouster/os1-128 --seed 7",
     "parhelion weather drive.mcap -o wet.mcap --rain 25 --sensor velodyne/vlp-16 --topic /velodyne_points",
+    "parhelion weather drive.pcap -o foggy/ --visibility 100      # every turn of a capture, 000000.pcd ...",
+    "parhelion weather drive.pcap -o foggy.mcap --visibility 100  # every turn as a message",
 )
+
+
+_MOST_TURNS = 1_000_000
+"""Turns of a capture, by which the drops of several captures in one folder are kept apart."""
 
 
 class NoReturns(str, Enum):
@@ -53,7 +60,9 @@ class NoReturns(str, Enum):
 
 
 def weather(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="A cloud file, a folder of them, or a ROS 2 bag.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="IN", help="A cloud file, a folder of them, a ROS 2 bag, or a capture (.pcap).")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The new file, folder or bag.")],
     sensor: Annotated[
         str | None,
@@ -78,6 +87,7 @@ def weather(
     ] = None,
     read_as: Annotated[str | None, typer.Option("--from", help="Format to read, where the ending misleads.")] = None,
     topic: Annotated[str | None, typer.Option(help="Topic of the clouds, for bags with several.")] = None,
+    turn: captures.TurnOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there already.")] = False,
     png: Annotated[
         Path | None, typer.Option(help="Picture of what the weather did; of a folder, to its first cloud.")
@@ -95,7 +105,8 @@ def weather(
     """Put weather on recorded clouds: points are dimmed, lost, moved, and joined by echoes of the air.
 
     A folder is done with all folders in it; its finished files are skipped, so an interrupted run can go on. In a bag,
-    all messages but the clouds are copied as they are.
+    all messages but the clouds are copied as they are. Of a capture every turn is done by itself: into a folder of
+    numbered files, a bag, or another capture.
     """
     from parhelion.core.errors import FormatError
 
@@ -116,18 +127,28 @@ def weather(
         bags.weather_bag(source, output, topic, run.in_bag, overwrite=overwrite)
         run.tell(source, output, skipped=0, as_folder=False)
         return
+    if captures.is_capture(source, read_as):
+        start_engine()
+        run.do_capture(source, output, format=format, turn=turn, overwrite=overwrite, topic=topic)
+        run.tell(source, output, skipped=run.skipped, as_folder=captures.form_of(output, format) is Form.FOLDER)
+        return
+    if turn is not None:
+        raise typer.BadParameter(f"goes with a capture (.pcap), not with {source}", param_hint="--turn")
     as_folder = source.is_dir()
     jobs = list(_folder_jobs(source, output, format, read_as)) if as_folder else [_file_job(source, output, format)]
-    waiting = [job for job in jobs if overwrite or not job.target.exists()]
+    waiting = [job for job in jobs if overwrite or job.is_capture or not job.target.exists()]
     if not as_folder and not waiting:
         raise FormatError(f"{jobs[0].target}: is there already; --overwrite replaces it")
     if waiting:
         start_engine()
     with screen.progress("weathering", len(waiting)) as advance:
         for job in waiting:
-            run.do(job, read_as, as_folder=as_folder)
+            if job.is_capture:
+                run.do_capture_of_folder(job, format, overwrite=overwrite)
+            else:
+                run.do(job, read_as, as_folder=as_folder)
             advance()
-    run.tell(source, output, skipped=len(jobs) - len(waiting), as_folder=as_folder)
+    run.tell(source, output, skipped=run.skipped + len(jobs) - len(waiting), as_folder=as_folder)
 
 
 @dataclass(frozen=True)
@@ -139,6 +160,8 @@ class _Job:
     source: Path
     target: Path
     format: str
+    is_capture: bool = False
+    """Whether it holds turns, for which the target is a folder."""
 
 
 class _Sensors:
@@ -147,6 +170,7 @@ class _Sensors:
     def __init__(self, name: str | None) -> None:
         from parhelion import Lidar
 
+        self.name = name
         self.named = None if name is None else Lidar(name)
         self._made: dict[str, Lidar] = {}
 
@@ -187,6 +211,45 @@ class _Run:
     failed: dict[str, list[Path]] = field(default_factory=dict)
     """Clouds of a folder that could not be done, by the reason."""
     drawn: bool = False
+    skipped: int = 0
+    """Turns of captures whose file was there already."""
+
+    def do_capture(
+        self,
+        source: Path,
+        target: Path,
+        *,
+        format: str | None,
+        turn: int | None,
+        overwrite: bool,
+        topic: str | None = None,
+        form: Form | None = None,
+        first: int = 0,
+    ) -> None:
+        """Every turn of a capture by itself; `first` is the number of the first turn's drops."""
+
+        def work(scan: Scan, number: int, after_s: float) -> PointCloud:
+            return self.in_bag(scan, first + number, after_s, f"{source.name}, turn {number}")
+
+        done = captures.turn_by_turn(
+            source, target, work, verb="weathering", advice="--overwrite", format=format, turn=turn,
+            sensor=self.sensors.name, force=overwrite, bag=captures.NewBag(topic), form=form,
+        )  # fmt: skip
+        add_counts(self.dropped, done.dropped)
+        done.tell_gaps(source)
+        self.skipped += done.skipped
+
+    def do_capture_of_folder(self, job: _Job, format: str | None, *, overwrite: bool) -> None:
+        """A capture among the clouds of a folder: a bad one is remembered and does not stop the others."""
+        from parhelion.core.errors import ConfigError, FormatError
+
+        first = job.number * _MOST_TURNS
+        try:
+            self.do_capture(
+                job.source, job.target, format=format, turn=None, overwrite=overwrite, form=Form.FOLDER, first=first
+            )
+        except (ConfigError, FormatError) as error:
+            self.failed.setdefault(str(error).removeprefix(f"{job.source}: "), []).append(job.source)
 
     def do(self, job: _Job, read_as: str | None, *, as_folder: bool) -> None:
         """One cloud; of a folder, a bad one is remembered and does not stop the others."""
@@ -194,7 +257,8 @@ class _Run:
         from parhelion.io import read_cloud
 
         try:
-            cloud = read_cloud(job.source, format=read_as)
+            labels = _labels_of(job.source, read_as)
+            cloud = read_cloud(job.source, format=read_as, **({} if labels is None else {"labels": labels}))
             wet = self._weathered(cloud, job.number, job.number / self.sensors.of(cloud).rate_hz)
         except (ConfigError, FormatError) as error:
             reason = str(error).removeprefix(f"{job.source}: ")
@@ -202,18 +266,22 @@ class _Run:
                 raise type(error)(f"{job.source}: {reason}") from None
             self.failed.setdefault(reason, []).append(job.source)
             return
-        from parhelion.io import write_noting_drops
+        from parhelion.io import kitti, write_noting_drops
 
         make_folder(job.target.parent)
-        add_counts(self.dropped, dict.fromkeys(write_noting_drops(wet, job.target, job.format), 1))
+        options: dict[str, Path] = {}
+        if job.format == "kitti" and labels is not None:
+            options["labels"] = kitti.labels_of(job.target)
+            make_folder(options["labels"].parent)
+        add_counts(self.dropped, dict.fromkeys(write_noting_drops(wet, job.target, job.format, **options), 1))
         self._count(cloud, wet)
         self._draw(cloud, wet, job.source.name)
 
-    def in_bag(self, cloud: PointCloud, number: int, after_s: float) -> PointCloud:
-        """One cloud of a bag, which came so many seconds after the first."""
+    def in_bag(self, cloud: PointCloud, number: int, after_s: float, name: str = "") -> PointCloud:
+        """One cloud of a bag or turn of a capture, which came so many seconds after the first."""
         wet = self._weathered(cloud, number, after_s)
         self._count(cloud, wet)
-        self._draw(cloud, wet, f"cloud {number}")
+        self._draw(cloud, wet, name or f"cloud {number}")
         return wet
 
     def _draw(self, cloud: PointCloud, wet: PointCloud, name: str) -> None:
@@ -272,6 +340,13 @@ class _Run:
             raise FormatError(f"{source}: {failed} of {failed + self.done} files could not be done, see the warnings")
 
 
+def _labels_of(scan: Path, read_as: str | None) -> Path | None:
+    """The SemanticKITTI labels that lie beside a KITTI scan; None where there are none."""
+    from parhelion.io import format_of, kitti
+
+    return kitti.labels_there(scan) if format_of(scan, read_as).name == "kitti" else None
+
+
 def _points(cloud: PointCloud) -> int:
     """Number of rows with coordinates."""
     import numpy as np
@@ -310,12 +385,14 @@ def _folder_jobs(source: Path, output: Path, format: str | None, read_as: str | 
     taken: set[Path] = set()
     for number, file in enumerate(found):
         kind = format_of(file, format or read_as)
-        target = output / file.parent.relative_to(source) / f"{stem(file)}{kind.endings[0]}"
+        is_capture = captures.is_capture(file, read_as)
+        ending = "" if is_capture else kind.endings[0]
+        target = output / file.parent.relative_to(source) / f"{stem(file)}{ending}"
         if target in taken:
             raise FormatError(f"{source}: several files would become {target}; do them one by one")
         taken.add(target)
         check_not_itself(file, target)
-        yield _Job(number, file, target, kind.name)
+        yield _Job(number, file, target, kind.name, is_capture)
 
 
 def _readable_endings(read_as: str | None) -> tuple[str, ...]:

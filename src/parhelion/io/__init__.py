@@ -3,6 +3,7 @@
 from parhelion.io.atomic import atomic_write
 from parhelion.io.columns import FieldsDroppedWarning
 from parhelion.io.formats import FORMATS, Format, format_of, read_cloud, write_cloud, write_noting_drops
+from parhelion.io.packets.capture import read_turns
 
 __all__ = [
     "FORMATS",
@@ -11,6 +12,7 @@ __all__ = [
     "atomic_write",
     "format_of",
     "read_cloud",
+    "read_turns",
     "write_cloud",
     "write_noting_drops",
 ]

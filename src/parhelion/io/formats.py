@@ -127,9 +127,9 @@ def write_cloud(cloud: PointCloud, path: str | PathLike[str], *, format: str | N
         warnings.warn(f"{file}: {note}", FieldsDroppedWarning, stacklevel=2)
 
 
-def write_noting_drops(cloud: PointCloud, file: Path, format: str) -> list[str]:
+def write_noting_drops(cloud: PointCloud, file: Path, format: str, **options: Any) -> list[str]:
     """Write a cloud; what the format could not hold, in words that are the same for every file."""
-    return _write(cloud, file, FORMATS[format], {})
+    return _write(cloud, file, FORMATS[format], options)
 
 
 def _write(cloud: PointCloud, file: Path, kind: Format, options: dict[str, Any]) -> list[str]:

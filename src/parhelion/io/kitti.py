@@ -53,6 +53,17 @@ def write(cloud: PointCloud, path: Path, *, labels: str | PathLike[str] | None =
     return left_out(cloud, FIELDS_HELD + LABEL_FIELDS_HELD)
 
 
+def labels_of(scan: Path) -> Path:
+    """Where SemanticKITTI has the labels of a scan: in `../labels` of a folder `velodyne`; elsewhere beside it."""
+    name = scan.with_suffix(".label").name
+    return scan.parent.parent / "labels" / name if scan.parent.name == "velodyne" else scan.with_name(name)
+
+
+def labels_there(scan: Path) -> Path | None:
+    """The label file of a scan, by that layout or beside it; None where there is none."""
+    return next((file for file in (labels_of(scan), scan.with_suffix(".label")) if file.is_file()), None)
+
+
 def read_label(path: Path, *, points: str | PathLike[str] | None = None) -> PointCloud:
     """Read a label file with its scan: the one named by `points`, else `NAME.bin` beside it or in `../velodyne`."""
     if points is not None:

@@ -199,7 +199,7 @@ class Weather:
         `sensor` is the `Lidar` that recorded it, or its name; `seed` and `frame` choose the drops; `time` [s] is where
         in its changes the weather is. `pose` is where the sensor stood, which only uneven weather and dust ask for.
         `reflectance` stands for intensity where the cloud has none. `no_returns`: 'auto' takes shots without a return
-        from the cloud, or finds them by the sensor's pattern where the cloud has ring and time; 'none' leaves them out.
+        from the cloud, or finds them by the sensor's pattern or between the points; 'none' leaves them out.
         What could not be done is said in `metadata['weather_notes']`.
         """
         from parhelion.sensors.lidar.recorded import lidar_of, weathered  # the door to the sensor's physics

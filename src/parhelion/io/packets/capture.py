@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,7 +15,7 @@ from parhelion.core.inertial import ImuData
 from parhelion.core.reading import reader
 from parhelion.core.records import PointCloud, Scan
 from parhelion.io.packets.pcap import Datagram, PcapWriter, read_pcap
-from parhelion.io.packets.velodyne_decode import decode, is_data_packet
+from parhelion.io.packets.velodyne_decode import is_data_packet
 from parhelion.io.packets.velodyne_models import MODELS
 from parhelion.io.packets.velodyne_stream import VelodyneStream
 
@@ -152,47 +152,145 @@ def read(
     """The points of a Velodyne's or an Ouster's packets in a capture, in the sensor's frame.
 
     `model` names the Velodyne where its packets do not, `metadata` is the Ouster's .json where it is not beside the
-    capture, `source` the sensor's IP address where several sent, `scan` the number of one turn; else all turns come
-    together, told apart by the field `turn`.
+    capture, `source` the sensor's IP address where several sent, `scan` the number of one turn, which is a `Scan` with
+    its lost shots; else all turns come together, told apart by the field `turn`. `read_turns` gives them one by one.
     """
     file = Path(path)
-    payloads: dict[str, list[bytes]] = {}
-    others: set[int] = set()
-    for datagram in read_pcap(file):
-        if is_data_packet(datagram.payload):
-            payloads.setdefault(datagram.source[0], []).append(datagram.payload)
-        else:
-            others.add(len(datagram.payload))
-    if payloads:
-        cloud = _velodyne(file, payloads, model, source)
-    elif metadata is not None or _describes_itself(file):
-        from parhelion.io.packets.ouster_capture import read_capture
-
-        cloud = _as_one(read_capture(file, metadata), file)
-    else:
-        sizes = ", ".join(map(str, sorted(others)[:8])) or "none"
-        raise FormatError(
-            f"{file}: no Velodyne data packets (1206 bytes), and no .json of an Ouster beside it; datagrams there: "
-            f"{sizes}{' bytes' if others else ''}"
-        )
-    return cloud if scan is None else _one_turn(cloud, scan, file)
+    turns = read_turns(file, model=model, metadata=metadata, source=source)
+    if scan is None:
+        return _as_one(list(turns), file)
+    there = -1
+    for there, turn in enumerate(turns):
+        if there == scan:
+            return turn
+    raise FormatError(f"{file}: has the scans 0 to {there}, not {scan}")
 
 
-def _describes_itself(file: Path) -> bool:
-    from parhelion.io.packets.ouster_capture import metadata_beside
+def read_turns(
+    path: str | PathLike[str],
+    *,
+    model: str | None = None,
+    metadata: str | PathLike[str] | None = None,
+    source: str | None = None,
+) -> Iterator[Scan]:
+    """The turns of a capture of a Velodyne or an Ouster, one `Scan` each, with the shots that met nothing.
 
-    return metadata_beside(file) is not None
+        for scan in ph.read_turns("drive.pcap"):
+            wet = weather.apply(scan, sensor=scan.metadata["sensor"])
+
+    One turn is in memory at a time. The first and the last may be parts of a turn, and where packets were lost, shots
+    are missing: `metadata['missing_columns']` says how many columns. `model`, `metadata` and `source` are as in `read`.
+    """
+    file = Path(path)
+    datagrams = read_pcap(file)  # a file that is none is told at once
+    return _turns(file, datagrams, model, metadata, source)
 
 
-def _velodyne(file: Path, payloads: dict[str, list[bytes]], model: str | None, source: str | None) -> PointCloud:
-    chosen = next(iter(payloads)) if source is None and len(payloads) == 1 else source
-    if chosen not in payloads:
-        there = ", ".join(sorted(payloads))
-        raise FormatError(f"{file}: has packets of the sensors {there}; name one of them as source, got {source!r}")
+def _turns(
+    file: Path,
+    datagrams: Iterator[Datagram],
+    model: str | None,
+    metadata: str | PathLike[str] | None,
+    source: str | None,
+) -> Iterator[Scan]:
+    from parhelion.io.packets.velodyne_turns import velodyne_turns
+
+    trouble: list[FormatError] = []
+
+    def until_the_end() -> Iterator[Datagram]:
+        """A recording that breaks off is told after its last turn, not in place of it."""
+        try:
+            yield from datagrams
+        except FormatError as error:
+            trouble.append(error)
+
+    packets = until_the_end()
     try:
-        return decode(payloads[chosen], model)
-    except (ConfigError, FormatError) as error:
+        first, document = _maker(file, packets, metadata)
+        stream = chain(first, packets)
+        if document is not None:
+            from parhelion.io.packets.ouster import frames
+
+            yield from frames((d.payload for d in stream if source in (None, d.source[0])), document, str(file))
+        else:
+            yield from velodyne_turns(_of_one_sensor(file, stream, source), model)
+        if trouble:
+            raise trouble[0]
+    except ConfigError as error:
         raise FormatError(f"{file}: {error}") from None
+    except FormatError as error:
+        text = str(error)
+        told = error if text.startswith(str(file)) else FormatError(f"{file}: {text}")
+        raise (trouble[0] if trouble else told) from None
+
+
+def _maker(
+    file: Path, datagrams: Iterator[Datagram], metadata: str | PathLike[str] | None
+) -> tuple[list[Datagram], Mapping[str, Any] | None]:
+    """The first packet of a lidar, and the metadata of an Ouster; None where it is a Velodyne's."""
+    from parhelion.io.packets.ouster import frames
+    from parhelion.io.packets.ouster_layout import packet_type
+    from parhelion.io.packets.ouster_metadata import describe
+
+    document, trouble = _document(file, metadata)
+    size = None
+    if document is not None:
+        sensor = describe(document, str(file))
+        size = packet_type(sensor.profile, sensor.channels).itemsize
+    others: set[int] = set()
+    for datagram in datagrams:
+        if is_data_packet(datagram.payload) and metadata is None:
+            return [datagram], None
+        if len(datagram.payload) == size:
+            return [datagram], document
+        others.add(len(datagram.payload))
+    if trouble is not None:
+        raise trouble
+    if document is not None:
+        list(frames((bytes(length) for length in others), document, str(file)))  # says which sizes there are
+    sizes = ", ".join(map(str, sorted(others)[:8])) or "none"
+    raise FormatError(
+        f"{file}: no Velodyne data packets (1206 bytes), and no .json of an Ouster beside it; datagrams there: "
+        f"{sizes}{' bytes' if others else ''}"
+    )
+
+
+def _document(file: Path, metadata: str | PathLike[str] | None) -> tuple[Mapping[str, Any] | None, FormatError | None]:
+    """An Ouster's metadata; that beside the capture may be another file, so why it is none is only kept."""
+    from parhelion.io.packets.ouster_capture import metadata_beside
+    from parhelion.io.packets.ouster_metadata import describe, read_metadata
+
+    beside = metadata_beside(file) if metadata is None else Path(metadata)
+    if beside is None:
+        return None, None
+    try:
+        document = read_metadata(beside)
+        describe(document, str(beside))
+    except FormatError as error:
+        if metadata is not None:
+            raise
+        return None, error
+    return document, None
+
+
+def _of_one_sensor(file: Path, datagrams: Iterable[Datagram], source: str | None) -> Iterator[Datagram]:
+    """The data packets of the sensor that was named, or else of the only one."""
+    seen: set[str] = set()
+    for datagram in datagrams:
+        if not is_data_packet(datagram.payload):
+            continue
+        seen.add(datagram.source[0])
+        if source is None and len(seen) > 1:
+            raise _several(file, seen, source)
+        if source in (None, datagram.source[0]):
+            yield datagram
+    if source is not None and source not in seen:
+        raise _several(file, seen, source)
+
+
+def _several(file: Path, seen: set[str], source: str | None) -> FormatError:
+    there = ", ".join(sorted(seen))
+    return FormatError(f"{file}: has packets of the sensors {there}; name one of them as source, got {source!r}")
 
 
 def _as_one(scans: list[Scan], file: Path) -> PointCloud:
@@ -206,14 +304,3 @@ def _as_one(scans: list[Scan], file: Path) -> PointCloud:
     fields["time"] = np.concatenate([scan.fields["time"] + (scan.start_time - start) for scan in scans])
     fields["turn"] = np.repeat(np.arange(len(scans)), [len(scan) for scan in scans]).astype(np.uint16)
     return PointCloud(np.concatenate([scan.xyz for scan in scans]), fields, metadata=scans[0].metadata)
-
-
-def _one_turn(cloud: PointCloud, number: int, file: Path) -> PointCloud:
-    turn = cloud.fields.get("turn", np.zeros(len(cloud), np.uint16))
-    there = int(turn.max(initial=0)) + 1
-    if not 0 <= number < there:
-        raise FormatError(f"{file}: has the scans 0 to {there - 1}, not {number}")
-    if "turn" not in cloud.fields:
-        return cloud
-    chosen = cloud.select(turn == number)
-    return replace(chosen, fields={name: values for name, values in chosen.fields.items() if name != "turn"})

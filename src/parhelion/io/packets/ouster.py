@@ -7,17 +7,19 @@ and keeps what the sensor counted there: near infrared, and the signal of noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.errors import ConfigError
 from parhelion.core.inertial import ImuData
 from parhelion.core.records import FIELDS, Scan, Shots
+from parhelion.core.reflectivity import reflectivity_counts, reflectivity_of_counts
 from parhelion.io.packets.ouster_crc import crc64
+from parhelion.io.packets.ouster_frames import by_frame
 from parhelion.io.packets.ouster_layout import (
     COLUMNS_PER_PACKET,
     ENCODER_TICKS,
@@ -29,11 +31,10 @@ from parhelion.io.packets.ouster_layout import (
 )
 from parhelion.io.packets.ouster_metadata import Geometry, SensorDescription, describe, geometry, metadata
 
-__all__ = ["OusterEncoder", "Packets", "decode", "decode_imu", "encode", "encode_imu", "metadata"]
+__all__ = ["OusterEncoder", "Packets", "decode", "decode_imu", "encode", "encode_imu", "frames", "metadata"]
 
 STANDARD_GRAVITY = 9.80665
 """Acceleration [m/s^2] that IMU packets call 1 g."""
-_DOUBLING = 16.0  # counts of reflectivity in which the reflectance doubles, above 100; assumed, Ouster gives no curve
 _ANGLE_SLACK_DEG = 0.01
 _LATEST_S = 9e9  # nanoseconds in 63 bits
 
@@ -51,22 +52,6 @@ class Packets:
 
     def __len__(self) -> int:
         return len(self.data)
-
-
-def reflectivity_counts(reflectivity: NDArray[Any]) -> NDArray[np.uint8]:
-    """Ouster's 8-bit reflectivity: 1 % a count up to 100, logarithmic for retro-reflectors up to 255.
-
-    Between, a doubling every 16 counts is assumed, so that 255 is 825 times a white diffuser.
-    """
-    value = np.nan_to_num(np.asarray(reflectivity, np.float64), nan=0.0)
-    bright = 100.0 + _DOUBLING * np.log2(np.maximum(value, 1.0))
-    return np.clip(np.rint(np.where(value <= 1.0, 100.0 * value, bright)), 0, 255).astype(np.uint8)
-
-
-def reflectivity_of_counts(counts: NDArray[Any]) -> NDArray[np.float32]:
-    """The reflectance that Ouster's 8-bit reflectivity stands for."""
-    value = np.asarray(counts, np.float64)
-    return np.where(value <= 100.0, 0.01 * value, 2.0 ** ((value - 100.0) / _DOUBLING)).astype(np.float32)
 
 
 class OusterEncoder:
@@ -243,26 +228,16 @@ def decode(payloads: Iterable[bytes], document: Mapping[str, Any], source: str =
     A frame of which packets are missing has fewer columns. Coordinates are in Ouster's sensor frame; the motion of the
     sensor is not known, so it is taken to stand at the origin.
     """
+    return list(frames(payloads, document, source))
+
+
+def frames(payloads: Iterable[bytes], document: Mapping[str, Any], source: str = "packets") -> Iterator[Scan]:
+    """The same, one scan after the other: no more than two frames are held at a time."""
     sensor = describe(document)
-    kind = packet_type(sensor.profile, sensor.channels)
-    found = list(payloads)
-    data = np.frombuffer(b"".join(part for part in found if len(part) == kind.itemsize), kind)
-    if profile_called(sensor.profile).has_header:
-        data = data[data["type"] == LIDAR_PACKET]
-        own = (data["serial"].astype(np.int64) << np.arange(0, 40, 8)).sum(axis=1) == sensor.serial
-        data = data[own] if own.any() else data
-    if not len(data):
-        sizes = ", ".join(str(size) for size in sorted({len(part) for part in found})[:8]) or "none"
-        raise FormatError(
-            f"{source}: no lidar packet of {kind.itemsize} bytes, which {sensor.profile} with {sensor.channels} "
-            f"channels has; payloads there: {sizes}"
-        )
-    frame = data["frame"] if profile_called(sensor.profile).has_header else data["columns"]["frame"][:, 0]
-    # Frame numbers wrap; a packet that came late belongs to the frame before.
-    unwrapped = np.concatenate([[0], np.cumsum(np.diff(frame.astype(np.uint16)).view(np.int16).astype(np.int64))])
-    starts = [data[unwrapped == number] for number in np.unique(unwrapped)]
-    scans = [_scan(part, sensor) for part in starts]
-    return [scan for scan in scans if scan is not None]
+    for packets in by_frame(payloads, sensor, source):
+        scan = _scan(np.frombuffer(b"".join(packets), packet_type(sensor.profile, sensor.channels)), sensor)
+        if scan is not None:
+            yield scan
 
 
 def _scan(data: NDArray[Any], sensor: SensorDescription) -> Scan | None:
@@ -311,6 +286,8 @@ def _scan(data: NDArray[Any], sensor: SensorDescription) -> Scan | None:
         metadata={
             "sensor": sensor.model, "time": start * 1e-9, "rate_hz": sensor.rate_hz, "frame_id": int(first),
             "returns": "dual" if profile.returns == 2 else "strongest",
+            "missing_columns": int(number[-1]) - int(number[0]) + 1 - len(number),
+            "recorded_columns": [int(number[0]), int(number[-1])],
         },
         shots=Shots(
             direction.reshape(-1, 3).astype(np.float32), origin.reshape(-1, 3).astype(np.float32),

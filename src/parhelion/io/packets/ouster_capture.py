@@ -12,9 +12,9 @@ from parhelion.core.errors import FormatError
 from parhelion.core.inertial import ImuData
 from parhelion.core.reading import is_regular_file, reader
 from parhelion.core.records import Scan
-from parhelion.io.packets.ouster import OusterEncoder, Packets, decode, decode_imu, encode_imu, metadata
-from parhelion.io.packets.ouster_layout import IMU, packet_type
-from parhelion.io.packets.ouster_metadata import describe, read_metadata, write_metadata
+from parhelion.io.packets.ouster import OusterEncoder, Packets, decode_imu, encode_imu, frames, metadata
+from parhelion.io.packets.ouster_layout import IMU
+from parhelion.io.packets.ouster_metadata import read_metadata, write_metadata
 from parhelion.io.packets.pcap import PcapWriter, read_pcap
 
 SENSOR_ADDRESS = "127.0.0.1"
@@ -81,20 +81,11 @@ def metadata_beside(path: str | PathLike[str]) -> Path | None:
 def read_capture(path: str | PathLike[str], document: str | PathLike[str] | None = None) -> list[Scan]:
     """The scans of an Ouster recording, one a frame; `document` is the metadata file, by default the one beside it.
 
-    Frames of which packets are missing have fewer columns.
+    Frames of which packets are missing have fewer columns. `parhelion.io.read_turns` gives them one by one.
     """
     file = Path(path)
     known = read_metadata(_document(file, document))
-    sensor = describe(known)
-    size = packet_type(sensor.profile, sensor.channels).itemsize
-    # IMU packets and packets of other sensors stay out of memory, but sizes are told where nothing fits.
-    sizes: set[int] = set()
-    payloads = []
-    for datagram in read_pcap(file):
-        sizes.add(len(datagram.payload))
-        if len(datagram.payload) == size:
-            payloads.append(datagram.payload)
-    return decode(payloads or (bytes(length) for length in sizes), known, str(file))
+    return list(frames((datagram.payload for datagram in read_pcap(file)), known, str(file)))
 
 
 @reader()

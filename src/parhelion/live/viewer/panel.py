@@ -55,9 +55,9 @@ class Panel:
         self._add_view()
         with self._gui.add_folder("Point"):
             self._picked = self._gui.add_html(_facts_html(None))
+        if session.stage.duration_s > 0:
+            self._add_time()
         if session.stage.world is not None:
-            if session.stage.duration_s > 0:
-                self._add_time()
             self._add_weather()
             self._add_sensor(models)
 

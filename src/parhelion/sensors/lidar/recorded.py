@@ -7,18 +7,17 @@ in the recorded ranges already, so none is added there; it does decide, as in a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parhelion.core.arrays import namespace
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_unit, words
-from parhelion.core.records import FIELDS, ORIGINS, PointCloud, Scan
+from parhelion.core.records import PointCloud
 from parhelion.rays.device import engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.air import Air
@@ -36,10 +35,10 @@ from parhelion.sensors.lidar.intensity import (
 from parhelion.sensors.lidar.lidar import Lidar
 from parhelion.sensors.lidar.noise import background_noise_factor, power_with_chance
 from parhelion.sensors.lidar.receiver import Detector, detect, echo_of
-from parhelion.sensors.lidar.recorded_shots import RecordedShots, recorded_shots
+from parhelion.sensors.lidar.recorded_cloud import Found, as_it_was, assembled, earlier_weather
+from parhelion.sensors.lidar.recorded_shots import RecordedShots, holds_counts, recorded_shots
 from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S
 from parhelion.sensors.lidar.scatterers import draw_scatterers
-from parhelion.sensors.lidar.target import NO_MATERIAL
 from parhelion.sensors.lidar.weathered import WeatherOnDevice
 from parhelion.weather.medium import Medium, medium
 from parhelion.weather.weather import Weather
@@ -71,7 +70,7 @@ def weathered(
 
     `lidar` is the sensor that recorded it. `pose` is where it stood in the world, which only uneven weather and dust
     ask for. `reflectance` stands for intensity where the cloud has none. `no_returns` says where shots without a
-    return come from: 'auto' (from the cloud, else from the sensor's pattern where the cloud has ring and time), 'none'.
+    return come from: 'auto' (from the cloud, else by the sensor's pattern, else between the points), 'none'.
     What could not be done is said in `metadata['weather_notes']`.
     """
     if not isinstance(cloud, PointCloud):
@@ -80,37 +79,14 @@ def weathered(
         raise ConfigError(f"reflectance: must be above 0 and at most 1, got {reflectance!r}")
     air = medium(weather, time, lidar.config.wavelength_nm)
     if air.is_clear:
-        return _as_it_was(cloud)
+        return as_it_was(cloud)
     shots = recorded_shots(cloud, lidar, no_returns)
     if shots.count == 0:
-        return _as_it_was(cloud)
+        return as_it_was(cloud)
     launch = _Launch(lidar, weather, air, Stream(seed, f"recorded/{lidar.model}", frame))
     found = launch.run(cloud, shots, reflectance, pose or Pose())
-    return _assembled(cloud, shots, found)
-
-
-def _as_it_was(cloud: PointCloud) -> PointCloud:
-    """The cloud itself, with the field that says what made each point: without weather, surfaces made them."""
-    if "origin" in cloud.fields:
-        return cloud
-    origin = np.zeros(len(cloud), FIELDS["origin"].dtype)
-    names = {**cloud.names, "origin": dict(enumerate(ORIGINS))}
-    return replace(cloud.with_fields(origin=origin), names=names)
-
-
-@dataclass
-class _Found:
-    """The returns after weather, as NumPy arrays in order of shot and range."""
-
-    xyz: NDArray[np.float32]
-    range_m: NDArray[np.float32]
-    power: NDArray[np.float32]
-    reflectivity: NDArray[np.float32]
-    intensity: NDArray[np.float32]
-    shot: NDArray[np.uint32]
-    source: NDArray[np.uint32]
-    """Row of the cloud that the point was, or NOTHING."""
-    origin: NDArray[np.uint32]
+    shots.notes.extend(earlier_weather(cloud))
+    return assembled(cloud, shots, found, counts=holds_counts(cloud, lidar))
 
 
 _MOST_LUCK = 3.0
@@ -131,7 +107,7 @@ class _Launch:
         self.lidar, self.config, self.constant = lidar, lidar.config, lidar.system_constant
         self.weather, self.air, self.stream = weather, air, stream
 
-    def run(self, cloud: PointCloud, shots: RecordedShots, reflectance: float | None, pose: Pose) -> _Found:
+    def run(self, cloud: PointCloud, shots: RecordedShots, reflectance: float | None, pose: Pose) -> Found:
         """Dim, draw, detect."""
         dr, mi = self.engine.dr, self.engine.mi
         direction, length = self._directions(shots)
@@ -256,11 +232,15 @@ class _Launch:
         dr, mi = self.engine.dr, self.engine.mi
         threshold, gamma = self.constant.threshold, self.constant.gamma_per_m
         if shots.intensity is None:
-            if reflectance is None:
+            if reflectance is not None:
+                equal = dr.opaque(mi.Float, float(reflectance))
+            elif shots.reflectance is not None:
+                told = shots.reflectance if len(shots.reflectance) else np.zeros(1, np.float32)
+                equal = dr.gather(mi.Float, self.engine.table(told), source, here)
+            else:
                 raise ConfigError(
                     "weather: the cloud has no field intensity; give a reflectance to be taken for all of its points"
                 )
-            equal = dr.opaque(mi.Float, float(reflectance))
         else:
             # Kernels cannot read from empty arrays, not even with all reading switched off.
             known = shots.intensity if len(shots.intensity) else np.zeros(1, np.float32)
@@ -336,7 +316,7 @@ class _Launch:
             "origin": dr.select(in_the_air, echo.actor & 0xFF, mi.UInt32(0)),
         }  # fmt: skip
 
-    def _collected(self, parts: list[dict[str, Any]], shots: RecordedShots) -> _Found:
+    def _collected(self, parts: list[dict[str, Any]], shots: RecordedShots) -> Found:
         """The valid returns of all registers, in order of shot."""
         dr, mi = self.engine.dr, self.engine.mi
         n = len(parts)
@@ -355,13 +335,13 @@ class _Launch:
         chosen = dr.compress(of("valid", dr.arange(mi.UInt32, shots.count * n)))
         if len(chosen) == 0:
             empty, none = np.zeros(0, np.float32), np.zeros(0, np.uint32)
-            return _Found(np.zeros((0, 3), np.float32), empty, empty, empty, empty, none, none, none)
+            return Found(np.zeros((0, 3), np.float32), empty, empty, empty, empty, none, none, none)
         shot = chosen // n
         xyz = dr.ravel(mi.Vector3f(*(of(axis, chosen) for axis in "xyz")))
         floats = {name: of(name, chosen) for name in ("range", "power", "reflectivity", "intensity")}
         whole = {name: of(name, chosen) for name in ("source", "origin")}
         dr.eval(xyz, shot, *floats.values(), *whole.values())
-        return _Found(
+        return Found(
             xyz=xyz.numpy().reshape(-1, 3), range_m=floats["range"].numpy(), power=floats["power"].numpy(),
             reflectivity=floats["reflectivity"].numpy(), intensity=floats["intensity"].numpy(), shot=shot.numpy(),
             source=whole["source"].numpy(), origin=whole["origin"].numpy(),
@@ -383,53 +363,3 @@ def _device(lidar: Lidar, machine: Any, noise_sigma: float) -> WeatherOnDevice:
     if lidar.recorded_weather is None:
         lidar.recorded_weather = WeatherOnDevice(machine, lidar.config, lidar.system_constant, noise_sigma)
     return lidar.recorded_weather
-
-
-def _assembled(cloud: PointCloud, shots: RecordedShots, found: _Found) -> PointCloud:
-    """The cloud with its points dimmed, moved, dropped and joined by those of the air."""
-    new = found.source == NOTHING
-    source = np.where(new, 0, found.source).astype(np.int64)
-    # New points take ring, column and time of a point of the same shot, or of the shot itself.
-    alike = source.copy()
-    alike[new] = shots.row_like(found.shot[new])
-    lost = found.shot >= shots.points_shots
-    exit_m = shots.exits(found.shot)
-    xyz = found.xyz if exit_m is None else found.xyz + exit_m
-    measured = {
-        "range": found.range_m, "power": found.power, "reflectivity": found.reflectivity, "intensity": found.intensity,
-        "origin": np.where(new, found.origin, 0),
-    }  # fmt: skip
-    fields: dict[str, NDArray[Any]] = {}
-    for name, held in cloud.fields.items():
-        # Of a cloud without points every field is taken as that of one with a point of zeros, which none is alike.
-        values = held if len(cloud) else np.zeros((1, *held.shape[1:]), held.dtype)
-        if name in measured:
-            fields[name] = measured[name].astype(values.dtype)
-            if name == "origin":
-                fields[name] = np.where(new, found.origin, values[source]).astype(values.dtype)
-        elif name in ("ring", "column", "time", "shot", "direction"):
-            fields[name] = shots.of_shot(name, values, alike, lost, found.shot)
-        else:
-            taken = values[source]
-            taken[new] = NO_MATERIAL if name == "material" and taken.dtype == np.uint16 else 0
-            fields[name] = taken
-    if "origin" not in fields:
-        fields["origin"] = measured["origin"].astype(FIELDS["origin"].dtype)
-    if "return_count" in fields:
-        counts = np.bincount(found.shot, minlength=shots.count)
-        fields["return_count"] = counts[found.shot].astype(fields["return_count"].dtype)
-        if "return_index" in fields:
-            first = np.concatenate([[0], np.cumsum(counts)[:-1]])
-            fields["return_index"] = (np.arange(len(found.shot)) - first[found.shot]).astype(
-                fields["return_index"].dtype
-            )
-    names = {**cloud.names, "origin": dict(enumerate(ORIGINS))}
-    metadata = {**cloud.metadata, "weather_notes": shots.notes}
-    if isinstance(cloud, Scan):
-        counts = np.bincount(found.shot, minlength=shots.count)[shots.table_places()]
-        kept = replace(cloud.shots, return_count=counts.astype(np.uint8))
-        return Scan(
-            xyz, fields, cloud.frame, names, metadata, shots=kept, motion=cloud.motion, start_time=cloud.start_time
-        )
-    out = PointCloud(xyz.astype(cloud.xyz.dtype, copy=False), fields, cloud.frame, names, metadata)
-    return shots.with_lost_rows(cloud, out, found.shot)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,17 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.records import PointCloud, Scan
+from parhelion.core.reflectivity import reflectivity_of_counts
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.lidar import Lidar
 from parhelion.sensors.lidar.patterns import ShotTable
+from parhelion.sensors.lidar.recorded_gaps import directions_at, gaps_between, ring_numbers, rings_of
 
 _MOST_RETURNS = 8
 _SAME_WAY = np.cos(np.radians(2.0))
 """A point lies along the shot of the pattern that it is said to be, if within two degrees."""
+_ALONG = 0.9
+"""Share of the points that must do so."""
 _LOOKED_AT = 2000
 """Points that are looked at to see whether a cloud follows a pattern."""
 _BYTE_SCALES = ("velodyne", "robosense", "hesai", "livox")
@@ -39,6 +43,8 @@ class RecordedShots:
     """Intensity of each row of the cloud on the sensor's own scale."""
     intensity_unit: float = 1.0
     """What one step of the sensor's scale is in the cloud."""
+    reflectance: NDArray[np.float32] | None = None
+    """Reflectance of each row of the cloud, where it has no intensity."""
     exit_m: NDArray[np.float32] | None = None
     """Where each shot leaves, sensor frame, shape (count, 3); None where that is the sensor's centre."""
     lost: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -123,13 +129,23 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
             "weather: the cloud is in the world frame and does not say where the sensor stood; "
             "give it in the sensor frame"
         )
+    turns = len(np.unique(cloud.fields["turn"])) if "turn" in cloud.fields else 1
+    if turns > 1:
+        raise ConfigError(
+            f"weather: the cloud holds {turns} turns, of which each has its own shots; do them one by one "
+            "(parhelion.read_turns gives the turns of a capture)"
+        )
     # Drivers write a shot without a return as NaN, or as zeros.
     x, y, z = cloud.xyz.T
     finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & ((x != 0.0) | (y != 0.0) | (z != 0.0))
     notes: list[str] = []
     intensity, unit = _intensity(cloud, lidar, finite, notes)
+    known = reflectance_of(cloud, lidar) if intensity is None else None
+    if known is not None:
+        known = np.where(finite, known, 0.0).astype(np.float32)
+        notes.append("the cloud has no intensity: its reflectivity was taken")
     if isinstance(cloud, Scan):
-        return _of_scan(cloud, intensity, unit, no_returns, notes)
+        return replace(_of_scan(cloud, intensity, unit, no_returns, notes), reflectance=known)
     xyz = cloud.xyz.astype(np.float32, copy=False)
     rows: NDArray[np.int64] | None = None
     lost_xyz: float | None = None
@@ -148,7 +164,7 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
         ranges = np.concatenate([ranges, np.zeros((len(directions), ranges.shape[1]), np.float32)])
     return RecordedShots(
         np.concatenate([vectors, directions]) if len(directions) else vectors, len(vectors), table, ranges,
-        intensity, unit, lost=lost, lost_xyz=lost_xyz, notes=notes,
+        intensity, unit, known, lost=lost, lost_xyz=lost_xyz, notes=notes,
     )  # fmt: skip
 
 
@@ -165,6 +181,22 @@ def _intensity(
         notes.append("intensities from 0 to 1 were taken as shares of 255")
         return value * np.float32(255.0), 1.0 / 255.0
     return value, 1.0
+
+
+def reflectance_of(cloud: PointCloud, lidar: Lidar) -> NDArray[np.float32] | None:
+    """The field `reflectivity` as a fraction, whichever way it is kept; None where it has none that is understood."""
+    values = cloud.fields.get("reflectivity")
+    if values is None or values.ndim != 1:
+        return None
+    if values.dtype.kind == "f":
+        return np.maximum(np.nan_to_num(values), 0.0).astype(np.float32)
+    return reflectivity_of_counts(values) if holds_counts(cloud, lidar) else None
+
+
+def holds_counts(cloud: PointCloud, lidar: Lidar) -> bool:
+    """Whether the field `reflectivity` holds whole numbers as an Ouster's driver writes them."""
+    values = cloud.fields.get("reflectivity")
+    return values is not None and values.dtype.kind in "iu" and lidar.config.intensity.scale == "ouster"
 
 
 def _of_scan(
@@ -258,28 +290,77 @@ def _lost_shots(
             return known, np.zeros((len(missing), 3), np.float32)
         if "direction" in fields:
             return known, fields["direction"][missing].astype(np.float32)
-        table = lidar.shots(0.0)
-        if has_pattern and _along_pattern(cloud, table, vectors, first, lidar.model, notes) is not None:
-            notes.append(f"directions of {len(missing)} shots without a return are those of {lidar.model}")
-            return known, table.direction[_shots_of_pattern(cloud, table, missing)].astype(np.float32)
-        notes.append(f"{len(missing)} rows without coordinates have no direction: nothing was drawn along them")
-        return known, np.zeros((len(missing), 3), np.float32)
+        return known, _directions_of_rows(cloud, lidar, vectors, first, missing, notes)
     if no_returns == "none":
         return {}, nowhere
-    if not has_pattern:
+    table = lidar.shots(0.0)
+    shot = _along_pattern(cloud, table, vectors, first) if has_pattern else None
+    if shot is not None:
+        lost = _others(len(table), shot)
+        lost = lost[_was_recorded(cloud, table.column[lost])]
+        known = {"ring": table.ring[lost], "column": table.column[lost], "time": table.time[lost], "shot": lost}
+        notes.append(f"{len(lost)} shots without a return were found by the pattern of {lidar.model}")
+        return known, table.direction[lost].astype(np.float32)
+    named = None if "ring" not in fields else fields["ring"] if first is None else fields["ring"][first]
+    rings = rings_of(vectors, lidar, named)
+    if rings is None:
         notes.append(
-            "the cloud has no rows for shots without a return, nor ring and time to find them by: "
+            f"the points do not lie in the rings of {lidar.model}: its pattern is not that of the recording, and "
             "points of the air were drawn only along shots that met something"
         )
         return {}, nowhere
-    table = lidar.shots(0.0)
-    shot = _along_pattern(cloud, table, vectors, first, lidar.model, notes)
-    if shot is None:
-        return {}, nowhere
-    lost = _others(len(table), shot)
-    known = {"ring": table.ring[lost], "column": table.column[lost], "time": table.time[lost], "shot": lost}
-    notes.append(f"{len(lost)} shots without a return were found by the pattern of {lidar.model}")
-    return known, table.direction[lost].astype(np.float32)
+    gaps = gaps_between(rings)
+    notes.append(
+        f"{len(gaps.ring)} shots without a return were found between the points, by the rings and azimuth steps of "
+        f"{lidar.model}"
+    )
+    if gaps.blank_deg:
+        notes.append(
+            f"within {gaps.blank_deg:.0f} degrees of azimuth no ring has a point: taken as not recorded, nothing was "
+            "drawn there"
+        )
+    rows = gaps.like if first is None else first[gaps.like]
+    known = {name: fields[name][rows] for name in ("column", "time") if name in fields}
+    if named is not None:
+        known["ring"] = np.maximum(ring_numbers(rings, named)[gaps.ring], 0)
+    return known, gaps.direction
+
+
+def _directions_of_rows(
+    cloud: PointCloud,
+    lidar: Lidar,
+    vectors: NDArray[np.float32],
+    first: NDArray[np.int64] | None,
+    missing: NDArray[np.int64],
+    notes: list[str],
+) -> NDArray[np.float32]:
+    """Directions of the rows without coordinates, zero where they are not known."""
+    fields = cloud.fields
+    when = next((name for name in ("column", "time") if name in fields), None)
+    if "ring" in fields and when is not None:
+        table = lidar.shots(0.0)
+        if _along_pattern(cloud, table, vectors, first) is not None:
+            notes.append(f"directions of {len(missing)} shots without a return are those of {lidar.model}")
+            return table.direction[_shots_of_pattern(cloud, table, missing)].astype(np.float32)
+        rows = np.arange(len(cloud)) if first is None else first
+        rings = rings_of(vectors, lidar, fields["ring"][rows])
+        if rings is not None:
+            found = directions_at(
+                rings, fields["ring"][rows], fields[when][rows], fields["ring"][missing], fields[when][missing]
+            )
+            known = np.count_nonzero(found.any(axis=1))
+            notes.append(f"directions of {known} shots without a return follow from ring and {when} of the points")
+            return found
+    notes.append(f"{len(missing)} rows without coordinates have no direction: nothing was drawn along them")
+    return np.zeros((len(missing), 3), np.float32)
+
+
+def _was_recorded(cloud: PointCloud, column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which columns a turn of a capture holds; all of them where the cloud does not say."""
+    held = cloud.metadata.get("recorded_columns")
+    if isinstance(held, (list, tuple)) and len(held) == 2 and all(isinstance(value, int) for value in held):
+        return (column >= held[0]) & (column <= held[1])
+    return np.ones(len(column), bool)
 
 
 def _along_pattern(
@@ -287,8 +368,6 @@ def _along_pattern(
     table: ShotTable,
     vectors: NDArray[np.float32],
     first: NDArray[np.int64] | None,
-    model: str,
-    notes: list[str],
 ) -> NDArray[np.int64] | None:
     """The shots of the pattern that points say they are, or None where they do not lie along them."""
     shot = _shots_of_pattern(cloud, table, first)
@@ -296,13 +375,7 @@ def _along_pattern(
     seen, said = vectors[some], table.direction[shot[some]]
     along = np.sum(seen * said, axis=1) / np.maximum(np.linalg.norm(seen, axis=1), 1e-9)
     agree = float(np.mean(along > _SAME_WAY)) if len(along) else 0.0
-    if agree < 0.9:
-        notes.append(
-            f"only {agree:.0%} of the points lie along the shots of {model}: its pattern is not that of the "
-            "recording, and shots without a return were not found"
-        )
-        return None
-    return shot
+    return shot if agree >= _ALONG else None
 
 
 def _shots_of_pattern(cloud: PointCloud, table: ShotTable, first: NDArray[np.int64] | None) -> NDArray[np.int64]:

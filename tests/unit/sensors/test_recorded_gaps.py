@@ -1,0 +1,127 @@
+"""Rings and lost shots of a recording from its points alone."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+import parhelion as ph
+from parhelion.core.records import Scan
+from parhelion.sensors.lidar.recorded_gaps import gaps_between, ring_numbers, rings_of
+from velodyne_rigs import azimuth_deg, made_up_scan
+
+VLP = "velodyne/vlp-16"
+NAMES = [VLP, "velodyne/vlp-32c", "velodyne/hdl-64e", "ouster/os1-64", "hesai/pandar64"]
+
+
+@lru_cache(maxsize=2)
+def made_up(name: str, lost: float = 0.3) -> tuple[ph.Lidar, Scan]:
+    """Points at random ranges on the sensor's own beams, a share of the shots lost at random."""
+    lidar = ph.Lidar(name, returns="strongest")
+    return lidar, made_up_scan(lidar, seed=3, lost=lost)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rings_and_lost_shots_follow_from_the_points(name: str) -> None:
+    lidar, scan = made_up(name)
+    rings = rings_of(scan.xyz, lidar)
+    assert rings is not None
+    np.testing.assert_array_equal(rings.of_point, scan.ring)
+    gaps = gaps_between(rings)
+    lost = np.flatnonzero(scan.lost)
+    # Sensors that fire by time do not end a turn with a whole step, so one gap of a ring may be one shot off.
+    assert abs(len(gaps.ring) - len(lost)) <= scan.ring.max() + 1
+    assert gaps.blank_deg == 0.0
+    per_ring = [np.bincount(rows, minlength=int(scan.ring.max()) + 1) for rows in (gaps.ring, scan.shots.ring[lost])]
+    assert np.abs(per_ring[0] - per_ring[1]).max() <= 1
+    # Each found shot lies along one that was lost.
+    for ring in (0, int(scan.ring.max()) // 2):
+        true = scan.shots.direction[lost[scan.shots.ring[lost] == ring]]
+        found = gaps.direction[gaps.ring == ring]
+        nearest = (found[::20] @ true.T).max(axis=1)
+        assert np.degrees(np.arccos(np.clip(nearest, -1.0, 1.0))).max() < 0.1
+    # Points of the same moment are at the same azimuth of the head.
+    moment = azimuth_deg(scan.shots.direction[scan.shot[gaps.like]]) - azimuth_deg(gaps.direction)
+    assert np.median(np.abs((moment + 180.0) % 360.0 - 180.0)) < 8.0  # beams of one column are spread by a few degrees
+
+
+def test_a_ring_without_any_point_is_all_lost() -> None:
+    lidar, scan = made_up(VLP)
+    gone = np.isin(scan.ring, (14, 15))
+    rings = rings_of(scan.xyz[~gone], lidar)
+    assert rings is not None
+    gaps = gaps_between(rings)
+    columns = int(scan.shots.column.max()) + 1
+    assert np.abs(np.bincount(gaps.ring, minlength=16)[14:] - columns).max() <= 1
+
+
+def test_a_units_own_calibration_is_found() -> None:
+    """Real units differ from the data sheet by a share of the spacing of rings."""
+    lidar, scan = made_up(VLP)
+    rng = np.random.default_rng(4)
+    off = np.radians(rng.uniform(-0.5, 0.5, 16))[scan.ring]
+    x, y, z = scan.xyz.astype(np.float64).T
+    level, elevation = np.hypot(x, y), np.arctan2(z, np.hypot(x, y)) + off
+    length, azimuth = np.hypot(level, z), np.arctan2(y, x)
+    moved = np.stack(
+        [length * np.cos(elevation) * np.cos(azimuth), length * np.cos(elevation) * np.sin(azimuth),
+         length * np.sin(elevation)], axis=1,
+    )  # fmt: skip
+    rings = rings_of(moved, lidar)
+    assert rings is not None
+    np.testing.assert_array_equal(rings.of_point, scan.ring)
+    away = np.degrees(rings.elevation) - (2.0 * np.arange(16) - 15.0)
+    np.testing.assert_allclose(away, [np.degrees(off[scan.ring == ring][0]) for ring in range(16)], atol=0.06)
+
+
+@pytest.mark.parametrize("from_above", [False, True])
+def test_rings_that_the_cloud_names_are_taken(from_above: bool) -> None:
+    """Where the names go with the sensor's rings, calibration may be off by more than their spacing."""
+    lidar, scan = made_up("velodyne/hdl-64e")
+    names = 63 - scan.ring.astype(int) if from_above else scan.ring.astype(int)
+    x, y, z = scan.xyz.astype(np.float64).T
+    tilted = np.stack([x, y, z + np.tan(np.radians(0.8)) * np.hypot(x, y)], axis=1)
+    rings = rings_of(tilted, lidar, names)
+    assert rings is not None
+    np.testing.assert_array_equal(rings.of_point, scan.ring)
+    np.testing.assert_array_equal(ring_numbers(rings, names)[scan.ring], names)
+    assert abs(len(gaps_between(rings).ring) - int(scan.lost.sum())) <= 64
+
+
+def test_no_shots_where_nothing_was_recorded() -> None:
+    lidar, scan = made_up(VLP)
+    here = np.abs(azimuth_deg(scan.xyz)) < 100.0
+    rings = rings_of(scan.xyz[here], lidar)
+    assert rings is not None
+    gaps = gaps_between(rings)
+    assert gaps.blank_deg == pytest.approx(160.0, abs=1.0)
+    assert np.abs(azimuth_deg(gaps.direction)).max() < 101.0
+    share = np.mean(np.abs(azimuth_deg(scan.shots.direction[scan.lost])) < 100.0)
+    assert len(gaps.ring) == pytest.approx(share * scan.lost.sum(), rel=0.01)
+
+
+def test_a_head_at_another_rate_has_other_steps() -> None:
+    fast = ph.Lidar(VLP, rate_hz=20.0)
+    scan = made_up_scan(fast, seed=5, lost=0.4)
+    rings = rings_of(scan.xyz, made_up(VLP)[0])
+    assert rings is not None
+    assert len(gaps_between(rings).ring) == pytest.approx(int(scan.lost.sum()), rel=0.005)
+
+
+@pytest.mark.parametrize("other", ["velodyne/hdl-32e", "ouster/os1-64", "velodyne/vlp-32c"])
+def test_the_rings_of_another_sensor_are_refused(other: str) -> None:
+    _, scan = made_up(VLP)
+    assert rings_of(scan.xyz, ph.Lidar(other)) is None
+    assert rings_of(scan.xyz, ph.Lidar(other), scan.ring) is None
+
+
+def test_clouds_that_are_no_turn_are_refused() -> None:
+    lidar, scan = made_up(VLP)
+    rng = np.random.default_rng(1)
+    assert rings_of(rng.normal(size=(5000, 3)), lidar) is None
+    assert rings_of(scan.xyz[:50], lidar) is None
+    assert rings_of(scan.xyz[rng.random(len(scan)) < 0.02], lidar) is None  # thinned: steps are not the sensor's
+    assert rings_of(np.tile(scan.xyz, (5, 1)), lidar) is None  # several turns in one
+    assert rings_of(scan.xyz, ph.Lidar("livox/mid-360")) is None
