@@ -10,8 +10,8 @@ import pytest
 from parhelion.core.random import Stream, to_normal, words
 from parhelion.rays.device import engine
 from parhelion.sensors.lidar.echoes import Block, Echo, EchoRows
-from parhelion.sensors.lidar.emit import Beams
 from parhelion.sensors.lidar.receiver import Detector, detect
+from parhelion.sensors.light.beams import Beams
 
 MOST = 6
 MERGE_M = 1.0

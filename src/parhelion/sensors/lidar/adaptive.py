@@ -21,8 +21,8 @@ from parhelion.rays.recordable import SceneArrays
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES, SECTORS
 from parhelion.sensors.lidar.echoes import NO_ECHO, Echo, Echoes, EchoRows, SpecularBeams, choose, echo_bits, in_rows
-from parhelion.sensors.lidar.emit import BeamFrame, Beams
 from parhelion.sensors.lidar.illuminate import Local, Reflection, illuminate_all
+from parhelion.sensors.light.beams import BeamFrame, Beams
 
 DISAGREE = NOTHING - 1
 """Part number that stands for probes on different surfaces, in kernels."""

@@ -16,9 +16,9 @@ from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.echoes import Echoes, EchoRows
-from parhelion.sensors.lidar.emit import Beams
 from parhelion.sensors.lidar.intensity import near_infrared
-from parhelion.sensors.lidar.target import PartNames
+from parhelion.sensors.light.beams import Beams
+from parhelion.sensors.light.target import PartNames
 
 SKY_REFLECTANCE = 0.35
 """The sky counts as bright as a surface of this reflectance in the same light: in recordings of an OS0 and an OS1,

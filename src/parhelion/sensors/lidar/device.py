@@ -14,12 +14,11 @@ from parhelion.core.records import Scan, Waveform
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine
 from parhelion.sensors.lidar.adaptive import illuminate_adaptively
-from parhelion.sensors.lidar.air import Air, group_size
 from parhelion.sensors.lidar.ambient import ambient_light
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
-from parhelion.sensors.lidar.curve import Curve
-from parhelion.sensors.lidar.emit import Beams, ShotArrays, SubRays, aim, in_fours, motion_knots
+from parhelion.sensors.lidar.emit import ShotArrays, SubRays, aim, in_fours, motion_knots
+from parhelion.sensors.lidar.groups import group_size
 from parhelion.sensors.lidar.illuminate import Optics, Reflection, illuminate_all
 from parhelion.sensors.lidar.intensity import threshold_photons
 from parhelion.sensors.lidar.link_budget import SystemConstant
@@ -31,8 +30,11 @@ from parhelion.sensors.lidar.receiver import Detector
 from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S, PointsExpected, Reporter, collect, scans_of
 from parhelion.sensors.lidar.scatterers import draw_scatterers
 from parhelion.sensors.lidar.specular import trace_specular
-from parhelion.sensors.lidar.target import Target
 from parhelion.sensors.lidar.weathered import LaunchWeather, WeatherOnDevice
+from parhelion.sensors.light.air import Air
+from parhelion.sensors.light.beams import Beams
+from parhelion.sensors.light.curve import Curve
+from parhelion.sensors.light.target import Target
 from parhelion.weather.medium import Medium, medium
 from parhelion.weather.weather import Weather
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.sensors.lidar.air import FieldOnDevice
+from parhelion.sensors.light.air import FieldOnDevice
 from parhelion.weather.detectable import Detectable, obscured, sample
 
 WHITE_BRDF = 1.0 / math.pi

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.sensors.lidar.air import Air, FieldOnDevice
 from parhelion.sensors.lidar.config import ReturnMode
-from parhelion.sensors.lidar.curve import Curve, curve_grid
-from parhelion.sensors.lidar.emit import BeamFrame
+from parhelion.sensors.light.air import Air, FieldOnDevice
+from parhelion.sensors.light.beams import BeamFrame
+from parhelion.sensors.light.curve import Curve, curve_grid
 
 FLUCTUATION = 0.15
 """Relative deviation of the fog's echo from shot to shot: speckle of a laser of a few dozen modes (assumed)."""

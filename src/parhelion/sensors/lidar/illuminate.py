@@ -8,12 +8,13 @@ from typing import Any
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
 from parhelion.rays.recordable import SceneArrays
-from parhelion.sensors.lidar.air import Air, LocalAir
-from parhelion.sensors.lidar.curve import Curve, LocalCurve
 from parhelion.sensors.lidar.echoes import NO_ACTOR, NO_ECHO, Echo, Echoes, EchoRows
-from parhelion.sensors.lidar.emit import BeamFrame, Beams, SubRays
+from parhelion.sensors.lidar.emit import SubRays
 from parhelion.sensors.lidar.link_budget import received_power
-from parhelion.sensors.lidar.target import Surfaces
+from parhelion.sensors.light.air import Air, LocalAir
+from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.sensors.light.curve import Curve, LocalCurve
+from parhelion.sensors.light.target import Surfaces
 
 
 @kernel_tree()

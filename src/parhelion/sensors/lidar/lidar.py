@@ -20,7 +20,7 @@ from parhelion.sensors.lidar.device import LidarOnDevice
 from parhelion.sensors.lidar.link_budget import SystemConstant, max_range, system_constant
 from parhelion.sensors.lidar.patterns import ShotTable, repeats, shot_table
 from parhelion.sensors.lidar.presets import canonical_name, load_preset
-from parhelion.sensors.lidar.target import Target, target_for
+from parhelion.sensors.light.target import Target, target_for
 from parhelion.world.world import World
 
 Sampling = Literal["adaptive", "fixed"]
@@ -209,7 +209,8 @@ class Lidar:
         return ("lidar", self.model, *((self.name, own_name(self.name)) if self.name else ()))
 
     def _target(self, world: World) -> Target:
-        return target_for(world, names=self.known_as[1:], wavelength_nm=self.config.wavelength_nm)
+        kind, *names = self.known_as
+        return target_for(world, kind, names=tuple(names), wavelength_nm=self.config.wavelength_nm)
 
     def _device(self, target: Target) -> LidarOnDevice:
         if self._on_device is None:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from parhelion.rays.device import Engine
 from parhelion.sensors.lidar.config import Overlap
-from parhelion.sensors.lidar.curve import Curve, curve_grid
+from parhelion.sensors.light.curve import Curve, curve_grid
 
 LEAST_OVERLAP = 1e-6
 """What overlaps are divided by at least: nothing is seen where the curve is 0."""

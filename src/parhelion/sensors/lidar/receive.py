@@ -12,12 +12,13 @@ from typing import Any
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.lidar.echoes import Block, Echoes, EchoRows
-from parhelion.sensors.lidar.emit import Beams, ShotArrays
+from parhelion.sensors.lidar.emit import ShotArrays
 from parhelion.sensors.lidar.receiver import Detector, detect
 from parhelion.sensors.lidar.report import Reported, Reporter, Returns, Row, report
 from parhelion.sensors.lidar.scatterers import ScattererRows
 from parhelion.sensors.lidar.specular import ROWS as SPECULAR_ROWS
 from parhelion.sensors.lidar.specular import Behind
+from parhelion.sensors.light.beams import Beams
 
 
 @kernel_tree()

@@ -17,7 +17,7 @@ from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.config import ReturnMode
 from parhelion.sensors.lidar.echoes import NO_ECHO, Block, Echo, choose
-from parhelion.sensors.lidar.emit import Beams
+from parhelion.sensors.light.beams import Beams
 
 FALSE_ALARM = NOTHING - 1
 """Slot number of a return that no echo made."""

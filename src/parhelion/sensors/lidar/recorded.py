@@ -20,9 +20,8 @@ from parhelion.core.random import Stream, to_unit, words
 from parhelion.core.records import PointCloud
 from parhelion.rays.device import engine
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.lidar.air import Air
 from parhelion.sensors.lidar.echoes import NO_ECHO, SCATTERER_BIT, Block, Echo, Echoes, EchoRows
-from parhelion.sensors.lidar.emit import LUCK_DRAW, Beams
+from parhelion.sensors.lidar.emit import LUCK_DRAW
 from parhelion.sensors.lidar.intensity import (
     FULL_SCALE_POWER,
     SCALES,
@@ -40,6 +39,8 @@ from parhelion.sensors.lidar.recorded_shots import RecordedShots, holds_counts, 
 from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S
 from parhelion.sensors.lidar.scatterers import draw_scatterers
 from parhelion.sensors.lidar.weathered import WeatherOnDevice
+from parhelion.sensors.light.air import Air
+from parhelion.sensors.light.beams import Beams
 from parhelion.weather.medium import Medium, medium
 from parhelion.weather.weather import Weather
 

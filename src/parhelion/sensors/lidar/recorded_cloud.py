@@ -12,7 +12,7 @@ from parhelion.core.records import FIELDS, ORIGINS, PointCloud, Scan
 from parhelion.core.reflectivity import reflectivity_counts
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.recorded_shots import RecordedShots
-from parhelion.sensors.lidar.target import NO_MATERIAL
+from parhelion.sensors.light.target import NO_MATERIAL
 from parhelion.world.labels import SEMANTIC_KITTI
 
 IN_THE_AIR = ("rain", "fog", "snow", "dust")

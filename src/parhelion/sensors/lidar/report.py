@@ -17,14 +17,15 @@ from parhelion.rays.device import Engine, kernel_tree, room
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.ambient import Ambient
-from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block, in_rows
-from parhelion.sensors.lidar.emit import Beams, ShotArrays
+from parhelion.sensors.lidar.emit import ShotArrays
 from parhelion.sensors.lidar.intensity import SCALES, reflectivity
 from parhelion.sensors.lidar.noise import range_sigma
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.receiver import FALSE_ALARM, Return, echo_of
-from parhelion.sensors.lidar.target import PartNames, Target
+from parhelion.sensors.light.beams import Beams
+from parhelion.sensors.light.curve import Curve
+from parhelion.sensors.light.target import PartNames, Target
 
 _NOISE_DRAW = 3000
 _SURFACE, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "multipath", "noise"))

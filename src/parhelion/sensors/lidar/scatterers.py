@@ -15,12 +15,12 @@ from parhelion.core.records import ORIGINS
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.lidar.air import Air, DustTable, FieldOnDevice, range_of_depth
-from parhelion.sensors.lidar.curve import Curve
 from parhelion.sensors.lidar.echoes import SCATTERER_BIT, Block, Echo, Echoes, EchoRows, echo_bits
-from parhelion.sensors.lidar.emit import BeamFrame, Beams
 from parhelion.sensors.lidar.falling import COUNT_LIMIT, Falling, FallingTables
 from parhelion.sensors.lidar.fog_echo import FogEcho
+from parhelion.sensors.light.air import Air, DustTable, FieldOnDevice, range_of_depth
+from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.sensors.light.curve import Curve
 
 RAIN, FOG, SNOW, DUST = (ORIGINS.index(name) for name in ("rain", "fog", "snow", "dust"))
 

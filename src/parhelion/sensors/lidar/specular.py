@@ -19,8 +19,8 @@ from parhelion.rays.recordable import SceneArrays
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.beam import PROBES
 from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, Echo, Echoes, EchoRows, SpecularBeams, choose
-from parhelion.sensors.lidar.emit import BeamFrame, Beams
 from parhelion.sensors.lidar.illuminate import Reflection
+from parhelion.sensors.light.beams import BeamFrame, Beams
 
 FOLLOWED = 2
 """Probes of a beam that are followed behind a specular surface."""

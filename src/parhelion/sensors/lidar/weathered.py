@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
-from parhelion.sensors.lidar.air import Air, DustOnDevice, DustTable, FieldOnDevice, integrate
 from parhelion.sensors.lidar.beam import cross_section
 from parhelion.sensors.lidar.config import LidarConfig
-from parhelion.sensors.lidar.emit import Beams
 from parhelion.sensors.lidar.falling import Falling
 from parhelion.sensors.lidar.fog_echo import FogEcho, fog_echo
 from parhelion.sensors.lidar.link_budget import SystemConstant
@@ -28,6 +26,8 @@ from parhelion.sensors.lidar.scatterers import (
     Scatterers,
     count_scatterers,
 )
+from parhelion.sensors.light.air import Air, DustOnDevice, DustTable, FieldOnDevice, integrate
+from parhelion.sensors.light.beams import Beams
 from parhelion.weather.detectable import detectable
 from parhelion.weather.drop_sizes import drop_sizes
 from parhelion.weather.fog import SoftEchoShares, soft_echo

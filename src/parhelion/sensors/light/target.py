@@ -1,4 +1,4 @@
-"""A world as a lidar of one wavelength sees it: the ray scene, and the tables that hits are looked up in."""
+"""A world as a sensor of light of one wavelength sees it: the ray scene, and the tables that hits are looked up in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parhelion.core.errors import unknown_name
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING, RayScene
-from parhelion.sensors.lidar.textures import PartTextures
+from parhelion.sensors.light.textures import PartTextures
 from parhelion.surfaces import library
 from parhelion.surfaces.material import COLUMNS, material_table, specular_split
 from parhelion.surfaces.reflection import reflected, reflection_table
@@ -142,14 +142,18 @@ class Target:
     def __init__(
         self,
         world: World,
+        kind: str,
         *,
         names: tuple[str, ...],
         wavelength_nm: float,
         snowed: tuple[str, ...] = (),
         scenes: dict[Any, Any] | None = None,
     ) -> None:
-        """`names` are those of the sensor, which objects may be hidden from; `snowed` labels of what snow lies on."""
-        geometry = world.geometry("lidar", *names)
+        """`kind` and `names` are those of the sensor, which objects may be hidden from.
+
+        `snowed` are labels of what snow lies on.
+        """
+        geometry = world.geometry(kind, *names)
         # Sensors of different wavelengths see the same triangles: they share one acceleration structure.
         scenes = {} if scenes is None else scenes
         if ("scene", id(geometry)) not in scenes:
@@ -202,16 +206,16 @@ def _under_snow(world: World, labels: tuple[str, ...]) -> NDArray[np.uint16]:
     return np.where(covered, len(world.materials), parts.material).astype(np.uint16)
 
 
-def target_for(world: World, *, names: tuple[str, ...], wavelength_nm: float) -> Target:
-    """The target of a world, built on first use and kept until the world changes."""
+def target_for(world: World, kind: str, *, names: tuple[str, ...], wavelength_nm: float) -> Target:
+    """The target of a world for a kind of sensor, built on first use and kept until the world changes."""
     cache = _scenes.setdefault(world, {})
     if cache.get("version") != world.version:
         cache.clear()
         cache["version"] = world.version
     snow = None if world.weather is None else world.weather.snow
     snowed = () if snow is None else snow.covers
-    key = (id(world.geometry("lidar", *names)), wavelength_nm, snowed)
+    key = (id(world.geometry(kind, *names)), wavelength_nm, snowed)
     if key not in cache:
-        cache[key] = Target(world, names=names, wavelength_nm=wavelength_nm, snowed=snowed, scenes=cache)
+        cache[key] = Target(world, kind, names=names, wavelength_nm=wavelength_nm, snowed=snowed, scenes=cache)
     target: Target = cache[key]
     return target

@@ -1,0 +1,53 @@
+"""The rays of one launch, each at its own time: where they leave and point, and what their draws are keyed by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from parhelion.rays.device import Engine, kernel_tree
+
+
+@dataclass
+class BeamFrame:
+    """Where a beam leaves and where it points, in the scene's local frame, as kernel variables."""
+
+    axis: Any
+    left: Any
+    origin: Any
+    time: Any
+    """Time after the window's start [s]."""
+    luck: Any
+    """Random number of the pulse in (0, 1), where the weather needs one; else 0."""
+    beam: Any
+    """Number of the beam."""
+
+
+@kernel_tree()
+@dataclass
+class Beams:
+    """Beams of one launch, as evaluated device arrays of one length."""
+
+    count: int
+    scan: Any
+    """Number of the scan within the launch."""
+    shot: Any
+    """Row in the table of shots."""
+    rows: tuple[Any, Any, Any]
+    """Axis and time, left and luck, and origin: four numbers a beam each, so that one access fetches them."""
+
+    def draws(self, engine: Engine, beam: Any, keys: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+        """Shot numbers of beams by number, and their scans' words of `keys`: what their random draws are keyed by."""
+        dr, mi = engine.dr, engine.mi
+        scan = dr.gather(mi.UInt32, self.scan, beam)
+        low, high = (dr.gather(mi.UInt32, word, scan) for word in keys)
+        return dr.gather(mi.UInt32, self.shot, beam), (low, high)
+
+    def frame(self, engine: Engine, beam: Any) -> BeamFrame:
+        """Beams by number."""
+        dr, mi = engine.dr, engine.mi
+        axis, left, origin = (dr.gather(mi.Vector4f, rows, beam) for rows in self.rows)
+        return BeamFrame(
+            mi.Vector3f(axis.x, axis.y, axis.z), mi.Vector3f(left.x, left.y, left.z),
+            mi.Point3f(origin.x, origin.y, origin.z), axis.w, left.w, beam,
+        )  # fmt: skip
