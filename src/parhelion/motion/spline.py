@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, quat_multiply
 from parhelion.motion.curves import (
@@ -26,8 +27,6 @@ from parhelion.motion.curves import (
 from parhelion.motion.path import Path
 from parhelion.motion.state import BodyState, checked_rows, checked_times, checked_unit_quats
 from parhelion.motion.time_law import MotionLimits, TimeLaw, law_through, law_within
-
-STANDARD_GRAVITY_M_S2 = 9.80665
 
 
 class SplineMotion:

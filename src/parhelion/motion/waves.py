@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream, to_unit
 
-GRAVITY_M_S2 = 9.80665
+GRAVITY_M_S2 = STANDARD_GRAVITY_M_S2
 """Standard gravity."""
 
 FULLY_DEVELOPED_FETCH = 2.0e4

@@ -32,7 +32,7 @@ from parhelion.io.timed_poses import TimedPoses
 from parhelion.motion.actors.body import about, heading_of
 from parhelion.motion.actors.mobility import mobility_table
 from parhelion.outputs.boxes import KITTI_TYPES, NUSCENES_CATEGORIES, Box, BoxFrame, BoxTruth
-from parhelion.sensors.lidar.intensity import velodyne
+from parhelion.sensors.lidar.intensity import BYTE_SCALES, velodyne
 from parhelion.world.labels import SEMANTIC_KITTI
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 MOVING_M_S = 0.2
 """A thing that is faster than this [m/s] moves; slower ones stand."""
-BYTE_SCALES = ("velodyne", "robosense", "hesai", "livox", "echo")
-"""Vendors whose intensity is a byte; that of others is put on Velodyne's scale by reflectivity."""
 DRIVEABLE = ("road", "lane-marking", "parking", "sidewalk", "floor", "quay", "other-ground")
 """Labels of what a map's mask shows."""
 MAP_MARGIN_M, MAP_LARGEST_M = 100.0, 500.0

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from parhelion.core.config import Config
+from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError
 from parhelion.core.inertial import BarometerData
 from parhelion.core.pose import Floats, Pose, quat_rotate
@@ -38,7 +39,7 @@ SEA_LEVEL_K = 288.15
 LOWEST_M, HIGHEST_M = -5_000.0, 32_000.0
 """Geopotential heights [m] between which the atmosphere below is defined."""
 
-_G = 9.80665
+_G = STANDARD_GRAVITY_M_S2
 _AIR = 287.05287  # gas constant of dry air [J/(kg K)], ISO 2533
 _EARTH_M = 6_356_766.0  # radius that turns geometric into geopotential height, ISO 2533
 # Lower edge [m] and change of temperature with height [K/m] of each layer.

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError
 from parhelion.core.inertial import ImuData
 from parhelion.core.records import FIELDS, Scan, Shots
@@ -33,8 +34,6 @@ from parhelion.io.packets.ouster_metadata import Geometry, SensorDescription, de
 
 __all__ = ["OusterEncoder", "Packets", "decode", "decode_imu", "encode", "encode_imu", "frames", "metadata"]
 
-STANDARD_GRAVITY = 9.80665
-"""Acceleration [m/s^2] that IMU packets call 1 g."""
 _ANGLE_SLACK_DEG = 0.01
 _LATEST_S = 9e9  # nanoseconds in 63 bits
 
@@ -214,7 +213,7 @@ def encode_imu(samples: ImuData, port: int = 7503, epoch_s: float = 0.0) -> Pack
     data = np.zeros(len(samples), IMU)
     for name in ("system_time", "accelerometer_time", "gyroscope_time"):
         data[name] = np.rint(time * 1e9).astype(np.uint64)
-    data["specific_force"] = samples.specific_force / STANDARD_GRAVITY
+    data["specific_force"] = samples.specific_force / STANDARD_GRAVITY_M_S2
     data["angular_rate"] = np.degrees(samples.angular_rate)
     return Packets(time, data.view(np.uint8).reshape(-1, IMU.itemsize), port)
 
@@ -315,6 +314,6 @@ def decode_imu(payloads: Iterable[bytes]) -> ImuData:
     data = np.frombuffer(b"".join(part for part in payloads if len(part) == IMU.itemsize), IMU)
     none = np.zeros((3, 3))
     return ImuData(
-        data["system_time"] * 1e-9, specific_force=data["specific_force"] * STANDARD_GRAVITY,
+        data["system_time"] * 1e-9, specific_force=data["specific_force"] * STANDARD_GRAVITY_M_S2,
         angular_rate=np.radians(data["angular_rate"]), specific_force_covariance=none, angular_rate_covariance=none,
     )  # fmt: skip

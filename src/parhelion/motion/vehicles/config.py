@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from parhelion.core.config import Config
+from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
@@ -139,8 +140,10 @@ class MultirotorConfig(Sheet):
     @model_validator(mode="after")
     def _can_hover(self) -> MultirotorConfig:
         most = len(self.rotors) * self.thrust_n_s2 * self.max_rotor_speed_rad_s**2
-        if most <= 9.80665 * self.mass_kg:
-            raise ValueError(f"the rotors lift {most:.3g} N, less than the weight of {9.80665 * self.mass_kg:.3g} N")
+        if most <= STANDARD_GRAVITY_M_S2 * self.mass_kg:
+            raise ValueError(
+                f"the rotors lift {most:.3g} N, less than the weight of {STANDARD_GRAVITY_M_S2 * self.mass_kg:.3g} N"
+            )
         return self
 
 

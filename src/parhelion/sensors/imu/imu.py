@@ -7,6 +7,7 @@ from os import PathLike
 
 import numpy as np
 
+from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.inertial import ImuData
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, quat_rotate
 from parhelion.core.trajectory import Trajectory
@@ -30,7 +31,7 @@ from parhelion.sensors.presets import load_sheet, sheet_names
 from parhelion.sensors.stream import WithoutWorld
 from parhelion.world.world import World
 
-STANDARD_GRAVITY = 9.80665
+STANDARD_GRAVITY = STANDARD_GRAVITY_M_S2
 """g [m/s²], ISO 80000-3."""
 GRAVITY = np.array([0.0, 0.0, -STANDARD_GRAVITY])
 """Gravity [m/s²] in the world frame."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
 from parhelion.core.records import Scan, Waveform
@@ -27,7 +28,7 @@ from parhelion.sensors.lidar.overlap import overlap_curve
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.receive import Reception, receive
 from parhelion.sensors.lidar.receiver import Detector
-from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S, PointsExpected, Reporter, collect, scans_of
+from parhelion.sensors.lidar.report import PointsExpected, Reporter, collect, scans_of
 from parhelion.sensors.lidar.scatterers import draw_scatterers
 from parhelion.sensors.lidar.specular import trace_specular
 from parhelion.sensors.lidar.weathered import LaunchWeather, WeatherOnDevice
@@ -76,21 +77,7 @@ class LidarOnDevice:
         sun = config.noise.background_klx if sun_klx is None else sun_klx
         self.sun_klx = opaque(sun) if config.intensity.scale == "ouster" else None
         self._photons = opaque(threshold_photons(config))
-        open_time = 2.0 * (limits.max_m - limits.min_m) / SPEED_OF_LIGHT_M_S
-        self.detector = Detector(
-            mode=receiver.returns,
-            max_returns=receiver.max_returns,
-            merge_distance=opaque(receiver.merge_distance_m),
-            dead_distance=opaque(receiver.dead_time_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0),
-            noise_sigma=opaque(self.noise_sigma),
-            shot_noise=opaque(1.0 / receiver.threshold_photons) if receiver.threshold_photons else None,
-            noisy=noise,
-            false_alarm_chance=opaque(-np.expm1(-config.noise.false_alarm_rate_hz * open_time))
-            if config.noise.false_alarm_rate_hz
-            else None,
-            min_range=self.optics.min_range,
-            max_range=self.optics.max_range,
-        )
+        self.detector = Detector.of(engine, config, self.noise_sigma, noisy=noise)
         self.weather = WeatherOnDevice(engine, config, constant, self.noise_sigma if noise else 0.0)
         self._expected = PointsExpected()
         self._group: int | None = None

@@ -105,6 +105,15 @@ def near_infrared(reflectance: Any, *, sun_klx: Any) -> Any:
 _WHITE = {"velodyne": 100.0, "robosense": 100.0, "velodyne-vls": 110.0, "livox": 150.0}
 
 
+BYTE_SCALES = (*_WHITE, "hesai", "echo")
+"""Scales of one byte."""
+
+
+def in_steps(value: Any, step: Any) -> Any:
+    """A value as a sensor writes it down: in whole steps; as it is where the step is None. Arrays of either kind."""
+    return value if step is None else namespace(value).round(value / step) * step
+
+
 def reflectivity_of(scale: str, value: Any) -> Any:
     """The reflectivity that a maker's intensity stands for, where its scale is one of reflectivity; else None.
 

@@ -7,15 +7,17 @@ on to the next echo. No waveform is ever stored.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from parhelion.core.arrays import namespace
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.lidar.config import ReturnMode
+from parhelion.sensors.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.lidar.echoes import NO_ECHO, Block, Echo, choose
 from parhelion.sensors.light.beams import Beams
 
@@ -47,6 +49,37 @@ class Detector:
     """Chance of a false return in one shot, or None."""
     min_range: Any
     max_range: Any
+
+    @classmethod
+    def of(
+        cls,
+        engine: Engine,
+        config: LidarConfig,
+        noise_sigma: float,
+        *,
+        noisy: bool,
+        merge_distance: Any = None,
+        false_alarms: bool = True,
+    ) -> Detector:
+        """The receiver of a data sheet, for simulated scans and for recorded ones.
+
+        `merge_distance` [m] is one number a beam, where it is not that of the sheet.
+        """
+        receiver, limits, number = config.receiver, config.range, engine.number
+        open_time = 2.0 * (limits.max_m - limits.min_m) / SPEED_OF_LIGHT_M_S
+        alarms = config.noise.false_alarm_rate_hz if false_alarms else 0.0
+        return cls(
+            mode=receiver.returns,
+            max_returns=receiver.max_returns,
+            merge_distance=number(receiver.merge_distance_m) if merge_distance is None else merge_distance,
+            dead_distance=number(receiver.dead_time_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0),
+            noise_sigma=number(noise_sigma),
+            shot_noise=number(1.0 / receiver.threshold_photons) if receiver.threshold_photons else None,
+            noisy=noisy,
+            false_alarm_chance=number(-math.expm1(-alarms * open_time)) if alarms else None,
+            min_range=number(limits.min_m),
+            max_range=number(limits.max_m),
+        )
 
     def with_luck(self, power: Any, deviations: Any) -> Any:
         """What the receiver reads of a power with noise of so many standard deviations."""

@@ -26,6 +26,7 @@ from parhelion.sensors.lidar.intensity import (
     FULL_SCALE_POWER,
     SCALES,
     calibrated,
+    in_steps,
     power_of,
     reflectivity,
     reflectivity_of,
@@ -36,7 +37,6 @@ from parhelion.sensors.lidar.noise import background_noise_factor, power_with_ch
 from parhelion.sensors.lidar.receiver import Detector, detect, echo_of
 from parhelion.sensors.lidar.recorded_cloud import Found, as_it_was, assembled, earlier_weather
 from parhelion.sensors.lidar.recorded_shots import RecordedShots, holds_counts, recorded_shots
-from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S
 from parhelion.sensors.lidar.scatterers import draw_scatterers
 from parhelion.sensors.lidar.weathered import WeatherOnDevice
 from parhelion.sensors.light.air import Air
@@ -260,23 +260,13 @@ class _Launch:
         return equal * overlap * dr.exp(-2.0 * gamma * range_m) / (np.pi * threshold * range_m * range_m)
 
     def _detector(self, shots: RecordedShots) -> Detector:
-        receiver, limits = self.config.receiver, self.config.range
-
-        def opaque(value: float) -> Any:
-            return self.engine.dr.opaque(self.engine.mi.Float, float(value))
-
-        merge = opaque(receiver.merge_distance_m)
-        gap = shots.least_gap()
+        merge, gap = None, shots.least_gap()
         if gap is not None:
             # Returns that the sensor told apart are not merged again.
-            merge = self.engine.table(np.minimum(receiver.merge_distance_m, 0.99 * gap))
-        return Detector(
-            mode=receiver.returns, max_returns=receiver.max_returns, merge_distance=merge,
-            dead_distance=opaque(receiver.dead_time_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0),
-            noise_sigma=opaque(self.sigma), shot_noise=opaque(self.shot_noise) if self.shot_noise else None,
-            noisy=self.sigma > 0.0, false_alarm_chance=None,
-            min_range=opaque(limits.min_m), max_range=opaque(limits.max_m),
-        )  # fmt: skip
+            merge = self.engine.table(np.minimum(self.config.receiver.merge_distance_m, 0.99 * gap))
+        return Detector.of(
+            self.engine, self.config, self.sigma, noisy=self.sigma > 0.0, merge_distance=merge, false_alarms=False
+        )
 
     def _outcome(
         self,
@@ -294,8 +284,7 @@ class _Launch:
         dr, mi = self.engine.dr, self.engine.mi
         resolution = self.config.range.resolution_m
         range_m = dr.select(valid, range_m, 0.0)
-        if resolution:
-            range_m = dr.select(in_the_air, dr.round(range_m / resolution) * resolution, range_m)
+        range_m = dr.select(in_the_air, in_steps(range_m, resolution or None), range_m)
         curve = _device(self.lidar, self.engine, self.sigma).overlap_curve
         at_range = dr.select(valid, item.range, 0.0)
         equal = reflectivity(
@@ -306,9 +295,9 @@ class _Launch:
         judged = item.power
         if calibrated(self.config.intensity.scale):
             judged = dr.select(in_the_air, item.power, FULL_SCALE_POWER)
-        value = SCALES[self.config.intensity.scale](judged, equal, threshold_photons(self.config))
-        if self.config.intensity.resolution:
-            value = dr.round(value / self.config.intensity.resolution) * self.config.intensity.resolution
+        sheet = self.config.intensity
+        value = SCALES[sheet.scale](judged, equal, threshold_photons(self.config))
+        value = in_steps(value, sheet.resolution or None)
         at = range_m * direction
         return {
             "valid": valid, "x": at.x, "y": at.y, "z": at.z, "range": range_m, "power": item.power,

@@ -12,6 +12,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.records import PointCloud, Scan
 from parhelion.core.reflectivity import reflectivity_of_counts
 from parhelion.rays.scene import NOTHING
+from parhelion.sensors.lidar.intensity import BYTE_SCALES
 from parhelion.sensors.lidar.lidar import Lidar
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.recorded_gaps import directions_at, gaps_between, ring_numbers, rings_of
@@ -23,7 +24,6 @@ _ALONG = 0.9
 """Share of the points that must do so."""
 _LOOKED_AT = 2000
 """Points that are looked at to see whether a cloud follows a pattern."""
-_BYTE_SCALES = ("velodyne", "robosense", "hesai", "livox")
 
 
 @dataclass
@@ -177,7 +177,7 @@ def _intensity(
     value = np.where(finite, values, 0).astype(np.float32) if not finite.all() else values.astype(np.float32)
     if not np.isfinite(value).all():
         raise ConfigError("weather: the cloud's field intensity holds numbers that are not finite")
-    if 0.0 < value.max(initial=0.0) <= 1.0 and lidar.config.intensity.scale in _BYTE_SCALES:
+    if 0.0 < value.max(initial=0.0) <= 1.0 and lidar.config.intensity.scale in BYTE_SCALES:
         notes.append("intensities from 0 to 1 were taken as shares of 255")
         return value * np.float32(255.0), 1.0 / 255.0
     return value, 1.0

@@ -19,7 +19,7 @@ from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.ambient import Ambient
 from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block, in_rows
 from parhelion.sensors.lidar.emit import ShotArrays
-from parhelion.sensors.lidar.intensity import SCALES, reflectivity
+from parhelion.sensors.lidar.intensity import SCALES, in_steps, reflectivity
 from parhelion.sensors.lidar.noise import range_sigma
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.receiver import FALSE_ALARM, Return, echo_of
@@ -29,7 +29,6 @@ from parhelion.sensors.light.target import PartNames, Target
 
 _NOISE_DRAW = 3000
 _SURFACE, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "multipath", "noise"))
-SPEED_OF_LIGHT_M_S = 299_792_458.0
 
 
 @kernel_tree()
@@ -147,8 +146,7 @@ def report(
             factor = namespace(power).maximum(1.0 + reporter.intensity_sigma * luck[1], 0.0)
             seen, equal = power * factor, equal * factor
         value = SCALES[reporter.intensity_scale](seen, equal, reporter.photons)
-        if reporter.intensity_resolution is not None:
-            value = dr.round(value / reporter.intensity_resolution) * reporter.intensity_resolution
+        value = in_steps(value, reporter.intensity_resolution)
         ghost = made & ((echo.actor & GHOST_BIT) != 0)
         source = dr.select(made, dr.select(ghost, mi.UInt32(_MULTIPATH), _SURFACE), _NOISE)
         actor = echo.actor & NO_ACTOR
@@ -180,9 +178,7 @@ def _measured_range(
         range_m = range_m + sigma * luck
         if reporter.bias is not None:
             range_m = range_m + dr.gather(mi.Float, reporter.bias, shot)
-    if reporter.resolution is not None:
-        range_m = dr.round(range_m / reporter.resolution) * reporter.resolution
-    return range_m
+    return in_steps(range_m, reporter.resolution)
 
 
 @dataclass

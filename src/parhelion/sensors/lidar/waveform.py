@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.pulse import pulse_shape
 from parhelion.core.random import Stream, to_normal, words
@@ -15,7 +16,6 @@ from parhelion.core.records import Waveform
 from parhelion.rays.device import Engine
 from parhelion.sensors.lidar.echoes import Block
 from parhelion.sensors.lidar.emit import ShotArrays
-from parhelion.sensors.lidar.report import SPEED_OF_LIGHT_M_S
 
 _MOST_SAMPLES = 200_000_000
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.sensors.lidar.beam import cross_section
@@ -42,7 +43,6 @@ from parhelion.weather.rain import (
 from parhelion.weather.snow import flake_backscatter, flake_cross_section
 from parhelion.weather.weather import Weather
 
-SPEED_OF_LIGHT_M_S = 299_792_458.0
 _LEAST_FLOOR = 0.15
 _RANGE_ERROR_DRAW = 4000
 
