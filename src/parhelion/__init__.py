@@ -28,6 +28,7 @@ _HOME = {
     "Fixed": "core.trajectory",
     "Fog": "weather.config",
     "FormatError": "core.errors",
+    "Image": "core.image",
     "Imu": "sensors.imu.imu",
     "ImuData": "core.inertial",
     "Lidar": "sensors.lidar.lidar",
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from parhelion.core.errors import FormatError as FormatError
     from parhelion.core.errors import MissingDependencyError as MissingDependencyError
     from parhelion.core.errors import ParhelionError as ParhelionError
+    from parhelion.core.image import Image as Image
     from parhelion.core.inertial import ImuData as ImuData
     from parhelion.core.pose import Pose as Pose
     from parhelion.core.records import PointCloud as PointCloud

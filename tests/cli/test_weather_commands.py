@@ -144,16 +144,16 @@ def test_options_that_cannot_be_read_or_hang_in_the_air(run: Run, options: tuple
 
 def test_scan_in_weather_is_what_python_gives(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "scan.npz"
-    result = run(*SMALL_SCAN, "--rain", 50, "--visibility", 300, "--seed", 5, "-o", file)
+    result = run(*SMALL_SCAN, "--rain", 100, "--visibility", 200, "--seed", 5, "-o", file)
     assert result.exit_code == 0, result.output
     world = ph.World.load("cuboids")
-    world.weather = ph.Weather(rain_rate_mm_h=50, visibility_m=300)
+    world.weather = ph.Weather(rain_rate_mm_h=100, visibility_m=200)
     expected = small_lidar().scan(world, seed=5)
     written = ph.PointCloud.load(file)
     assert np.array_equal(written.xyz, expected.xyz)
     assert np.array_equal(written.origin, expected.origin)
     text = words(result.stdout)
-    assert "weatherrain50mm/h,visibility300m" in text
+    assert "weatherrain100mm/h,visibility200m" in text
     for name in ("rain", "fog"):
         count = int(np.sum(expected.origin == ORIGINS.index(name)))
         assert count > 100
@@ -231,10 +231,10 @@ def files_below(place: Path) -> list[str]:
 def test_weather_on_a_file_is_what_python_gives(run: Run, recorded: ph.Scan, tmp_path: Path) -> None:
     dry, wet, picture = tmp_path / "dry.pcd", tmp_path / "wet.npz", tmp_path / "wet.png"
     recorded.save(dry)
-    result = run("weather", dry, "-o", wet, "--rain", 50, *SENSOR, "--seed", 9, "--png", picture)
+    result = run("weather", dry, "-o", wet, "--rain", 100, *SENSOR, "--seed", 9, "--png", picture)
     assert result.exit_code == 0, result.output
     before, after = ph.PointCloud.load(dry), ph.PointCloud.load(wet)
-    expected = ph.Weather(rain_rate_mm_h=50).apply(before, sensor="velodyne/vlp-16", seed=9)
+    expected = ph.Weather(rain_rate_mm_h=100).apply(before, sensor="velodyne/vlp-16", seed=9)
     assert np.array_equal(after.xyz, expected.xyz)
     assert np.array_equal(after.intensity, expected.intensity)
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -1,7 +1,4 @@
-"""What inertial and other small sensors measure, as frozen records: one row a sample, unit and frame on every field.
-
-`units(record)` gives units and frames as data, for whoever writes them to a file.
-"""
+"""What inertial and other small sensors measure, as frozen records: one row a sample, unit and frame on every field."""
 
 from __future__ import annotations
 
@@ -12,43 +9,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.errors import ConfigError
+from parhelion.core.measured import Record, column, units
 from parhelion.core.pose import Floats
+
+__all__ = [
+    "BarometerData", "ImuData", "MagnetometerData", "OdometryData", "Record", "Samples", "column", "joined", "units",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-Record = TypeVar("Record", bound="Samples")
-
-
-def column(unit: str, frame: str, *shape: str | int, dtype: str = "float64") -> dict[str, Any]:
-    """What a field holds. In `shape`, n is the number of samples and w the number of wheels."""
-    return {"unit": unit, "frame": frame, "shape": shape, "dtype": dtype}
+Kind = TypeVar("Kind", bound="Samples")
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class Samples(Record):
     """Samples of one sensor in the order of time. Arrays are finite and read-only."""
 
     time: Floats = field(metadata=column("s", "", "n"))
     """Time of each sample [s] on the world's clock, shape (n,)."""
 
-    def __post_init__(self) -> None:
-        sizes = {"n": int(np.size(self.time)), "w": len(getattr(self, "wheels", ()))}
-        for one in fields(self):
-            value = getattr(self, one.name)
-            if "shape" not in one.metadata or value is None:
-                continue
-            array = np.asarray(value, dtype=one.metadata["dtype"]).view()
-            expected = tuple(sizes.get(size, size) for size in one.metadata["shape"])
-            if array.shape != expected:
-                raise ConfigError(
-                    f"{type(self).__name__}: {one.name} must have shape {expected}, got shape {array.shape}"
-                )
-            if not np.all(np.isfinite(array)):
-                raise ConfigError(f"{type(self).__name__}: {one.name} must be finite")
-            array.setflags(write=False)
-            object.__setattr__(self, one.name, array)
+    def _sizes(self) -> Mapping[str, int]:
+        return {"n": int(np.size(self.time)), "w": len(getattr(self, "wheels", ()))}
 
     def __len__(self) -> int:
         return int(self.time.shape[0])
@@ -66,17 +48,12 @@ class Samples:
         ]
 
 
-def joined(parts: Sequence[Record]) -> Record:
+def joined(parts: Sequence[Kind]) -> Kind:
     """Samples of one sensor in one record, from parts in the order of time; at least one part."""
     first = parts[0]
     return replace(
         first, **{name: np.concatenate([getattr(part, name) for part in parts]) for name in first._columns()}
     )
-
-
-def units(record: Samples | type[Samples]) -> dict[str, tuple[str, str]]:
-    """Unit and frame of every array of a record, by field name; the frame is '' where none applies."""
-    return {one.name: (one.metadata["unit"], one.metadata["frame"]) for one in fields(record) if "unit" in one.metadata}
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.display import as_html, one_line
 from parhelion.core.errors import ConfigError
+from parhelion.core.measured import Record
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Fixed, Trajectory
 
@@ -65,7 +66,7 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PointCloud:
+class PointCloud(Record):
     """Points with any number of further fields, each an array with one row a point."""
 
     xyz: NDArray[Any]
@@ -101,6 +102,10 @@ class PointCloud:
         object.__setattr__(self, "fields", MappingProxyType(kept))
         object.__setattr__(self, "names", MappingProxyType(dict(self.names)))
         object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
+
+    def _units(self) -> dict[str, tuple[str, str]]:
+        known = {name: (FIELDS[name].unit, "") for name in self.fields if name in FIELDS}
+        return {"xyz": ("m", self.frame), **known}
 
     def __len__(self) -> int:
         return int(self.xyz.shape[0])

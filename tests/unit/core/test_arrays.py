@@ -31,11 +31,12 @@ CASES: dict[str, tuple[Array, ...]] = {
     "arccos": (UNIT,),
     "abs": (ANY,),
     "floor": (ANY,),
+    "round": (ANY,),
     "minimum": (ANY, OTHER),
     "maximum": (ANY, OTHER),
     "power": (POSITIVE, UNIT),
 }
-EXACT = {"abs", "floor", "minimum", "maximum"}
+EXACT = {"abs", "floor", "round", "minimum", "maximum"}
 
 
 @pytest.fixture(scope="module")
