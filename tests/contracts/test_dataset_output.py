@@ -188,8 +188,8 @@ def test_kitti_boxes_hold_the_points_of_their_things(yard: Path) -> None:
                 continue
             own = solid & (cloud.instance == one)
             if own.sum() >= 5:
-                # Range noise of 3 cm throws points off the foot plate of a cone, which is as flat.
-                least = 0.85 if "cone" in words_on(cloud, one) else 0.9
+                # Noise and the constant errors of rings throw points off the foot plate of a cone, which is 3 cm flat.
+                least = 0.6 if "cone" in words_on(cloud, one) else 0.9
                 assert max(inside(label, camera)[own].mean() for label in labels) >= least
                 checked += 1
         # Points of a box in view are within its rectangle.

@@ -166,7 +166,7 @@ SCENARIO: dict[str, Any] = {
     "water": {"kind": "gerstner", "waves": [{"amplitude_m": 0.15, "length_m": 6.0, "direction_deg": 30.0}]},
     "vehicles": [{"name": "boat", "model": "dlr/aurora"}],
     "sensors": [
-        {"name": "down", "type": "lidar", "model": "velodyne/vlp-16", "vehicle": "boat",
+        {"name": "down", "type": "lidar", "model": "hesai/xt32", "vehicle": "boat",
          "options": {"sub_rays": 1, "noise": False}, "mount": {"xyz": [0, 0, 2.0], "rpy_deg": [0, 75, 0]}},
     ],
     "report": False,

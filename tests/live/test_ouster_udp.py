@@ -127,14 +127,14 @@ def steps_of(scenario: Scenario, scans: int) -> Iterator[Any]:
     """Steps of a tenth of a second with one scan each, all of the same points: sending is tested, not measuring."""
     scanner = scenario.frame_sensors[0]
     scan = random_scan(scanner.sensor)
-    imu = scenario.stream_sensor("imu")
+    imu = scenario.stream_sensor("imu").stream(scenario.world, 1)
     for number in range(scans):
         start = number * scanner.period_s
         one = dataclasses.replace(scan, start_time=start)
         yield SimpleNamespace(
             time=start + scanner.period_s,
             scans={"roof": [(number, one)]},
-            samples=lambda name, begin=start: imu.run(begin, scanner.period_s, 1),
+            samples=lambda name, end=start + scanner.period_s: imu.until(end),
         )
 
 

@@ -71,7 +71,8 @@ def receivers(count: int) -> Iterator[list[Receiver]]:
 
 def lidar_scene(*lidars: ph.Lidar) -> Any:
     """As much of a scenario as the streams look at."""
-    return SimpleNamespace(scanners=[SimpleNamespace(name=f"lidar{k}", lidar=lidar) for k, lidar in enumerate(lidars)])
+    sensors = [SimpleNamespace(name=f"lidar{k}", sensor=lidar) for k, lidar in enumerate(lidars)]
+    return SimpleNamespace(giving=lambda record: sensors)
 
 
 def step(scans: dict[str, list[Any]], end: float = 1.0) -> Any:

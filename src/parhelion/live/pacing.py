@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.inertial import Samples
 from parhelion.core.records import Scan
 from parhelion.scenario.scenario import Scenario, Step
 
@@ -52,7 +53,9 @@ class SharedStep(Step):
     @classmethod
     def of(cls, step: Step, standing: Any) -> SharedStep:
         """The same step, asked under a lock."""
-        return cls(step.number, step.time, step.scans, step._scenario, step._start, standing)
+        return cls(
+            step.number, step.time, step.frames, step._scenario, step._start, step._streams, step._samples, standing
+        )
 
     def state(self, vehicle: str) -> Any:
         """State of a vehicle at the step's end."""
@@ -63,6 +66,11 @@ class SharedStep(Step):
         """What an IMU or other small sensor gave during this step."""
         with self._standing:
             return super().samples(sensor)
+
+    def new_samples(self) -> dict[str, Samples]:
+        """By stream sensor: all samples that became known since they were last asked for."""
+        with self._standing:
+            return super().new_samples()
 
 
 @dataclass
