@@ -18,8 +18,7 @@ LINK = re.compile(r"\]\((?:\.\./)+((?:src|tests)/[\w/.-]+\.py)\)")
 
 def on_files(files: Files, config: Any) -> Files:
     """Add the source files that pages link to."""
-    pages = [file for file in files.documentation_pages() if file.abs_src_path is not None]
-    linked = {name for page in pages for name in LINK.findall(Path(page.abs_src_path).read_text(encoding="utf-8"))}
+    linked = {name for page in files.documentation_pages() for name in LINK.findall(page.content_string)}
     for name in sorted(linked):
         # Browsers show .txt and would rather download .py.
         text = (ROOT / name).read_text(encoding="utf-8")
