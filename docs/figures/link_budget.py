@@ -51,12 +51,14 @@ def draw_longest_ranges(axes: Any) -> None:
     cases = (
         ("VLP-16: 100 m at 90 %", one_target(0.9, 100.0), [(0.9, 100.0)], BLUE),
         ("VLP-16 after Huang: γ = 0.0023 /m", two_targets((0.8, 0.1), (120.0, 50.0)), HUANG, ORANGE),
-        ("OS1: 40 m at 10 %", one_target(0.1, 40.0), [(0.1, 40.0)], PURPLE),
+        ("OS1: 40 m at 10 %, nine of ten shots", one_target(0.1, 40.0), [(0.1, 40.0)], PURPLE),
     )  # fmt: skip
     for label, constant, rated, colour in cases:
         axes.plot(100 * reflectance, constant.max_range(reflectance), color=colour, label=label)
         rho, range_m = np.array(rated).T
         axes.plot(100 * rho, range_m, "o", color=colour, markersize=5)
+    half = ph.Lidar(OS1).system_constant.max_range(reflectance)
+    axes.plot(100 * reflectance, half, "--", color=PURPLE, linewidth=1, label="OS1: half of the shots")
     # Huang's second target happens to be the same pair, so this mark goes around its dot.
     axes.plot([80.0], [120.0], "s", color=PURPLE, markersize=11, fillstyle="none", label="OS1 sheet: 120 m at 80 %")
     axes.set(

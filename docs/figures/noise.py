@@ -58,18 +58,22 @@ def with_shot_noise(power: NDArray[np.float64], ratio: float) -> NDArray[np.floa
 
 def draw_detection(axes: Any) -> None:
     """Share of shots that return, around the threshold, under three suns."""
-    power = np.linspace(0.4, 1.8, 200)
+    power = np.linspace(0.3, 2.7, 200)
+    # From 29 m on the receiver collects everything, so power goes with 1/R²; half of the shots find a target here.
+    reach = ph.Lidar(RIG).max_range(0.1)
     for sun_klx, colour in ((0.0, BLUE), (100.0, GREEN), (400.0, ORANGE)):
         lidar = ph.Lidar(RIG, sun_klx=sun_klx)
         noise = np.sqrt(0.5 * (1.0 + sun_klx / RIG.noise.background_klx))
         ratio = RIG.receiver.threshold_to_noise / noise
         axes.plot(power, with_shot_noise(power, ratio), color=colour, label=f"{sun_klx:g} klx")
         axes.plot(power, detection_probability(power, threshold_to_noise=ratio), ":", color=colour, linewidth=0.9)
-        for level in (0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5):
-            scan = lidar.scan(wall(40.0 / np.sqrt(level), "lambert-10"), pose=ph.Pose(), seed=2)
+        for level in (0.5, 0.7, 0.85, 1.0, 1.15, 1.3, 1.5, 2.0, 2.5):
+            scan = lidar.scan(wall(reach / np.sqrt(level), "lambert-10"), pose=ph.Pose(), seed=2)
             axes.plot([level], [len(scan) / SHOTS], "o", color=colour, markersize=4)
     axes.plot([], [], ":", color=GREY, linewidth=0.9, label="without shot noise")
     axes.axvline(1.0, color=GREY, linewidth=0.8, linestyle=":")
+    rated = (reach / RIG.range.rated[0].range_m) ** 2
+    axes.plot([rated], [RIG.range.rated[0].detection], "s", color=RED, fillstyle="none", label="rated: 90 %")
     axes.set(
         xlabel="received power [P_min]", ylabel="share of shots with a return", title="Detection near the threshold"
     )

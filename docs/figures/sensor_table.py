@@ -7,27 +7,38 @@ from pathlib import Path
 
 import numpy as np
 
+from parhelion.sensors.kinds import kinds
 from parhelion.sensors.lidar.config import LidarConfig, Source
 from parhelion.sensors.lidar.patterns import ShotTable, shot_table
 from parhelion.sensors.lidar.presets import load_preset, preset_names
 
+SMALL = "[small sensors](models/small-sensors.md)"
+MODEL_PAGES = {
+    "lidar": "[link budget](models/lidar-link-budget.md) and those after it", "imu": "[IMU](models/imu.md)",
+    "odometry": SMALL, "barometer": SMALL, "magnetometer": SMALL,
+}  # fmt: skip
 PAGE = Path(__file__).resolve().parents[1] / "sensors.md"
 
 HEAD = """# Sensors
 
 <!-- Written by docs/figures/sensor_table.py from the preset files: edit those, then run the script. -->
 
-A lidar is a data sheet: one YAML file in `src/parhelion/sensors/lidar/presets/<vendor>/<model>.yaml`. Name it
-(`"velodyne/vlp-16"`), or copy a file, change it and give its path. Every file lists its sources with the fields they
-cover; what no source gives is under `assumed`, with the reason.
+Every sensor is a data sheet: one YAML file. Name it (`"velodyne/vlp-16"`, in any case: it has one name, however it is
+spelt), or copy a file, change it and give its path. Every file lists its sources with the fields they cover; what no
+source gives is under `assumed`, with the reason. A lidar's lies in
+`src/parhelion/sensors/lidar/presets/<vendor>/<model>.yaml`; its `maker` decides its ROS topic and layout, and
+whether it sends an Ouster's packets, so that a copy does as the original. `parhelion sensors` and `ph.sensors()` list
+them all, with the kinds that other packages [add](architecture.md#add-a-kind-of-sensor).
+
+KINDS
 
 ![Where some of the sensors shoot](images/patterns.png)
 
-## All presets
+## All lidars
 
 Points are shots a second at the default rate. Divergence is the full angle, horizontal x vertical, by the definition
-the file names. Range: where a matt target of the given reflectance is just detected; in brackets the longest range
-reported.
+the file names. Range: as rated, for a matt target of the given reflectance that half of the shots find, those of Ouster
+nine of ten (`range.rated.detection`); in brackets the longest range reported.
 
 | sensor | channels | field of view [deg] | points/s | rates [Hz] | range | [nm] | divergence [mrad] | scatter |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |
@@ -52,7 +63,9 @@ CONVENTIONS = """
 
 One rated range fixes the system's constant; two fix an extinction as well. Several sheets give a pair that would make
 it negative (OS0, OS1, Mid-40), or that ends at the range gate instead of the detection limit (Mid-360). Those presets
-keep the darker target alone. OS1: 40 m at 10 % carries to 113 m at 80 % by 1/R^2, where the sheet says 120 m.
+keep the darker target alone. OS1: 40 m at 10 % carries to 113 m at 80 % by 1/R^2, where the sheet says 120 m. Ouster
+rates its ranges for a detection of 90 %: half of the shots of an OS1 find a 10 % target at 53 m
+([link budget](models/lidar-link-budget.md#rated-for-a-detection)).
 
 ## Real recordings
 
@@ -155,12 +168,23 @@ def sources_section(configs: dict[str, LidarConfig]) -> str:
     return text + "".join(sources_of(names, configs[names[0]], common) for names in alike.values())
 
 
+def kinds_table() -> str:
+    """All kinds of sensors with their presets; the lidars have a table of their own."""
+    lines = ["| `type` in a scenario | what it is | gives | presets | model |", "| --- | --- | --- | --- | --- |"]
+    for kind in kinds().values():
+        if kind.home.startswith("parhelion."):
+            names = kind.preset_names()
+            shown = f"[{len(names)}](#all-lidars)" if kind.name == "lidar" else ", ".join(f"`{name}`" for name in names)
+            lines.append(f"| `{kind.name}` | {kind.words} | {kind.gives} | {shown} | {MODEL_PAGES[kind.name]} |")
+    return "\n".join(lines)
+
+
 def page() -> str:
     """The whole page as Markdown."""
     configs = {name: load_preset(name)[0] for name in preset_names()}
     rows = "".join(table_row(name, config, shot_table(config.pattern)) for name, config in configs.items())
     coverage = "".join(coverage_row(name) for name in LIVOX)
-    return HEAD + rows + CONVENTIONS + coverage + sources_section(configs)
+    return HEAD.replace("KINDS", kinds_table()) + rows + CONVENTIONS + coverage + sources_section(configs)
 
 
 if __name__ == "__main__":

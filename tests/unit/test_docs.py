@@ -133,15 +133,38 @@ def test_the_version_is_the_same_wherever_it_is_told() -> None:
         assert re.findall(pattern, text_of(ROOT / file), re.M) == [parhelion.__version__], file
 
 
-def test_table_of_fields_is_the_one_in_the_code() -> None:
-    spec = spec_from_file_location("field_table", DOCS / "figures" / "field_table.py")
+@pytest.mark.parametrize(("script", "page"), [("field_table", "point-fields.md"), ("reader_table", "architecture.md")])
+def test_tables_made_from_the_code_are_those_in_the_code(script: str, page: str) -> None:
+    spec = spec_from_file_location(script, DOCS / "figures" / f"{script}.py")
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    page = text_of(DOCS / "point-fields.md")
-    shown = page.partition(module.BEGIN)[2].partition(module.END)[0].strip()
-    assert shown == module.table(), "run python docs/figures/field_table.py"
+    shown = text_of(DOCS / page).partition(module.BEGIN)[2].partition(module.END)[0].strip()
+    assert shown == module.table(), f"run python docs/figures/{script}.py"
+
+
+def test_the_walks_through_the_source_name_what_is_there() -> None:
+    """At most a dozen stops each, from the command line on; every stop is a file and a name that it defines."""
+    walks = re.findall(r"<!-- walk -->\n(.*?)<!-- end -->", text_of(DOCS / "architecture.md"), re.DOTALL)
+    assert len(walks) == 2
+    for walk in walks:
+        stops = re.findall(r"^\d+\. \[`(.+?)`\]\((.+?)\), `(\w+)`: (.*?[.])\n", walk + "\n", re.MULTILINE | re.DOTALL)
+        assert len(stops) == len(re.findall(r"^\d+\. ", walk, re.MULTILINE)) <= 12
+        assert stops[0][0].startswith("cli/")
+        for shown, target, what, _ in stops:
+            file = (DOCS / target).resolve()
+            assert file == ROOT / "src" / "parhelion" / shown
+            assert re.search(rf"^(def |class )?{what}\b[(:]", text_of(file), re.MULTILINE), f"{shown} has no {what}"
+
+
+def test_lines_quoted_of_the_toy_sensor_are_its_own() -> None:
+    _, _, rest = text_of(DOCS / "architecture.md").partition("<!-- toy sensor: lines of tests/toy_sensor.py -->")
+    quoted = [line for line in _FENCE.findall(rest)[0][1].splitlines() if line]
+    own = iter(text_of(ROOT / "tests" / "toy_sensor.py").splitlines())
+    assert len(quoted) > 15
+    for line in quoted:
+        assert line in own, f"not in tests/toy_sensor.py, or not in this order: {line}"
 
 
 def commands_shown(page: Path) -> Iterator[list[str]]:

@@ -1,0 +1,92 @@
+"""Writes the table of docs/architecture.md that says what every reader makes of every kind of sensor.
+
+A scenario with one sensor of each kind is made, and each reader's own table is asked for its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import parhelion as ph
+from parhelion.core.readers import Readers
+from parhelion.live.viewer.layers import VIEWER
+from parhelion.outputs.datasets import DATASETS
+from parhelion.outputs.files import FILES
+from parhelion.outputs.foxglove.rules import FOXGLOVE
+from parhelion.outputs.pcap import PACKETS
+from parhelion.outputs.readers import REPORT
+from parhelion.outputs.ros.rules import ROS
+from parhelion.scenario.sensors import OnBoard, StreamOnBoard
+from parhelion.sensors.kinds import kinds
+
+PAGE = Path(__file__).resolve().parents[1] / "architecture.md"
+BEGIN, END = "<!-- readers: begin -->", "<!-- readers: end -->"
+
+Cell = Callable[[OnBoard], str]
+
+
+def table() -> str:
+    """Readers by kinds as Markdown, and the reasons of what is left out."""
+    fields = [
+        {"name": kind.name, "type": kind.name, "model": kind.preset_names()[0], "vehicle": "it"}
+        for kind in kinds().values()
+        if kind.home.startswith("parhelion.")  # not those of other packages that happen to be installed
+    ]
+    place = {"name": "it", "motion": {"fixed": {}}}
+    scenario = ph.Scenario.from_mapping(
+        {"duration_s": 1, "world": "test-range", "vehicles": [place], "sensors": fields}
+    )
+
+    def report(sensor: OnBoard) -> str:
+        rule = REPORT[sensor.kind.gives].of(sensor.record_type)
+        if not isinstance(sensor, StreamOnBoard):
+            return "pictures"
+        drawn = rule(sensor.example(scenario.world, 0))
+        return ", ".join(words.lower() for _, words, _, _ in drawn)
+
+    rows: list[tuple[str, str, Readers[Any] | None, Cell]] = [
+        ("files", "outputs/files.py", FILES, lambda s: f"`{FILES.of(s.record_type).ending(s, scenario)}`"),
+        (
+            "ROS", "outputs/ros/rules.py", ROS,
+            lambda s: f"`{ROS.of(s.record_type).type(s, 'driver').replace('/msg/', '/')}`",
+        ),
+        (
+            "Foxglove", "outputs/foxglove/rules.py", FOXGLOVE,
+            lambda s: f"`{FOXGLOVE.of(s.record_type).schema(s, scenario).name}`",
+        ),
+        ("packets", "outputs/pcap.py", PACKETS, lambda s: PACKETS.of(s.record_type)),
+        ("data sets", "outputs/datasets.py", DATASETS, lambda s: DATASETS.of(s.record_type)),
+        ("report", "outputs/report/", None, report),
+        (
+            "viewer", "live/viewer/layers.py", VIEWER,
+            lambda s: "points in the scene" if VIEWER.of(s.record_type).in_scene else "a line of numbers",
+        ),
+    ]  # fmt: skip
+    lines = [
+        f"| reader | {' | '.join(sensor.name for sensor in scenario.sensors)} |",
+        f"| --- |{' --- |' * len(scenario.sensors)}",
+    ]
+    reasons: dict[str, None] = {}
+    for name, file, reader, cell in rows:
+        cells = []
+        for sensor in scenario.sensors:
+            reason = None if reader is None else reader.reason(sensor.record_type)
+            if reason is not None:
+                reasons[f"{name[0].upper()}{name[1:]}: {reason}"] = None
+            cells.append("–" if reason is not None else cell(sensor))
+        lines.append(f"| {name}, `{file}` | {' | '.join(cells)} |")
+    told = "\n".join(f"- {reason}." for reason in reasons)
+    return "\n".join([*lines, "", "Why some are left out, as the readers themselves say it:", "", told])
+
+
+def main() -> None:
+    """Write the table into the page."""
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    PAGE.write_text(f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
