@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import parhelion as ph
 import toy_sensor
 from parhelion.core.errors import ConfigError
 from parhelion.core.inertial import Samples
-from parhelion.core.records import Scan
 from parhelion.live.viewer.layers import VIEWER
 from parhelion.outputs.readers import READERS, REPORT
 from parhelion.sensors import kinds
@@ -59,7 +59,7 @@ def test_a_type_that_a_reader_does_not_know_is_told() -> None:
 def test_presets_of_every_kind_can_be_made_and_keep_the_contract(name: str) -> None:
     kind = kind_called(name)
     assert kind.words
-    assert issubclass(kind.record_type, Scan if kind.gives == "frames" else Samples)
+    assert issubclass(kind.record_type, Samples) == (kind.gives == "samples")
     assert ph.sensors()[name] == kind.preset_names() == sorted(kind.preset_names()) != []
     motion = ph.ConstantTwist(ph.Pose((0, 0, 2)), velocity=(1.0, 0.2, 0.0))
     world = ph.World()
@@ -126,6 +126,57 @@ def test_the_new_kind_is_short() -> None:
 
 def test_the_new_kind_keeps_the_contract(thermometer: SensorKind) -> None:
     check_sensor(thermometer.sensor("toy/pt100"), ph.World(), ph.Fixed(ph.Pose()))
+
+
+@dataclass(frozen=True)
+class Ping:
+    """One frame of an echo sounder."""
+
+    range_m: float
+    start_time: float
+
+
+class Sounder:
+    """Gives a range a ping, from nothing but the time."""
+
+    rate_hz, frame_duration_s, noise = 10.0, 0.01, False
+
+    def __init__(self, model: str, name: str = "") -> None:
+        self.model, self.name, self.known_as = model, name, ("sounder", model, name)
+
+    def measure(self, world: Any, motion: Any, time: float, seed: int, frame: int | None = None) -> Ping:
+        return Ping(2.0 + time, time)
+
+
+def test_frames_of_a_new_type_reach_files_and_report(tmp_path: Path) -> None:
+    from parhelion.outputs.files import FILES, FileRule
+    from parhelion.outputs.report.frames import FRAMES
+
+    def write(ping: Ping, file: Path) -> list[str]:
+        file.write_text(f"{ping.range_m:.2f}")
+        return []
+
+    here = "test_sensor_kinds"
+    add_kind(SensorKind("sounder", f"{here}:Sounder", f"{here}:one_preset", "frames", f"{here}:Ping", "sounders"))
+    FILES.add(Ping, FileRule(lambda sensor, scenario: ".txt", write))
+    FRAMES.add(Ping, lambda name, model, pings: f"<p>{name}: {[round(one.range_m, 1) for one in pings.values()]}</p>")
+    for reader in READERS[1:]:
+        reader.leaves_out(Ping, "this is a sensor of the tests")
+    try:
+        fields = scene(outputs=[{"kind": "bag"}])
+        fields["sensors"].append({"name": "depth", "type": "sounder", "model": "toy", "vehicle": "robot"})
+        summary = ph.Scenario.from_mapping(fields).run(tmp_path / "out")
+    finally:
+        kinds._added.clear()
+    assert [file.read_text() for file in sorted((tmp_path / "out" / "depth").iterdir())] == [
+        "2.00", "2.10", "2.20", "2.30", "2.40",
+    ]  # fmt: skip
+    assert summary.report is not None
+    assert "<p>depth: [2.0, 2.2, 2.4]</p>" in summary.report.read_text()
+
+
+def one_preset() -> list[str]:
+    return ["toy"]
 
 
 # ---- measured once ---------------------------------------------------------------------------------------------------

@@ -147,6 +147,11 @@ def _ouster_rows(cloud: PointCloud, echo: int) -> tuple[NDArray[Any], tuple[int,
         image[axis] = np.nan
     image["ring"] = np.repeat(np.arange(rings), columns)
     image["t"][cell] = _whole(shots.time.astype(np.float64) * 1e9, "u4")
+    # Pixels without a return keep what the sensor counted there.
+    if shots.near_ir is not None:
+        image["ambient"][cell] = _whole(shots.near_ir, "u2")
+    if shots.noise is not None and echo == 0:
+        image["intensity"][cell] = shots.noise
     chosen = _echo_rows(cloud, echo)
     points["ring"] = rings - 1 - points["ring"]
     image[cell[cloud.fields["shot"][chosen]]] = points[chosen]

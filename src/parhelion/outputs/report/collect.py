@@ -80,8 +80,8 @@ STREAMS: Readers[Callable[[Samples], Drawn]] = Readers(
 class NoReport:
     """The report of a run that wants none."""
 
-    def wants(self, lidar: str, number: int) -> bool:
-        """Whether a scan is needed that the run itself has already."""
+    def wants(self, sensor: str, number: int) -> bool:
+        """Whether a frame is needed that the run itself has already."""
         return False
 
     def take(self, step: Step) -> None:
@@ -116,41 +116,46 @@ class RunReport(NoReport):
         self.curves: dict[str, list[tuple[str, str, list[Curve]]]] = {}
         """By sensor: words, unit and curves of each plot."""
         self.sample_counts: dict[str, int] = {}
-        self.kept: dict[str, dict[int, Scan]] = {}
-        """First, middle and last scan of each lidar, by number."""
+        self.kept: dict[str, dict[int, Any]] = {}
+        """First, middle and last frame of each sensor that gives frames, by number."""
         self._clouds: dict[tuple[str, int], dict[str, NDArray[Any]]] = {}
         """Some points of some scans, and how the sensor moved; see `points`."""
         self._shown: dict[str, set[int]] = {}
         self._sampled: dict[str, set[int]] = {}
         counts = {scanner.name: scanner.count(scenario.duration_s) for scanner in scenario.giving(Scan)}
+        for sensor in scenario.frame_sensors:
+            number = sensor.count(scenario.duration_s)
+            self._shown[sensor.name] = {0, number // 2, number - 1} if number else set()
+            self._sampled[sensor.name] = set()
         for name, count in counts.items():
             share = min(count, max(3, _CLOUDS // len(counts)))
-            self._shown[name] = {0, count // 2, count - 1} if count else set()
             self._sampled[name] = set(np.linspace(0, count - 1, share).round().astype(int).tolist())
         chosen = sum(map(len, self._sampled.values()))
         self._points_a_cloud = _MOST_POINTS // max(chosen, 1)
         there = {(name, number) for name, count in counts.items() for number in range(count)}
         self.tally = CountsFile(folder / COUNTS, there if resume else frozenset())
+        self._lidars = set(counts)
         self._moving = {item.instance for item in scenario.world.objects if item.is_actor}
 
-    def wants(self, lidar: str, number: int) -> bool:
-        """Whether a scan is needed for the page: one that is drawn, or one whose counts are lost."""
-        return self._is_drawn(lidar, number) or (lidar, number) not in self.tally.rows
-
-    def _is_drawn(self, lidar: str, number: int) -> bool:
-        return number in self._shown[lidar] or number in self._sampled[lidar]
+    def wants(self, sensor: str, number: int) -> bool:
+        """Whether a frame is needed for the page: one that is drawn, or a scan whose counts are lost."""
+        if number in self._shown[sensor] or number in self._sampled[sensor]:
+            return True
+        return sensor in self._lidars and (sensor, number) not in self.tally.rows
 
     def take(self, step: Step) -> None:
         """Take what a step gave."""
         before = wall.perf_counter()
-        for lidar, scans in step.scans.items():
-            for number, scan in scans:
-                if (lidar, number) not in self.tally.rows:
-                    self.tally.add(counts_of(lidar, number, scan, self._moving))
-                if number in self._shown[lidar]:
-                    self.kept.setdefault(lidar, {})[number] = scan
-                if number in self._sampled[lidar]:
-                    self._clouds[lidar, number] = _some_points(scan, self._points_a_cloud)
+        for name, frames in step.frames.items():
+            for number, record in frames:
+                if number in self._shown[name]:
+                    self.kept.setdefault(name, {})[number] = record
+                if not isinstance(record, Scan):
+                    continue
+                if (name, number) not in self.tally.rows:
+                    self.tally.add(counts_of(name, number, record, self._moving))
+                if number in self._sampled[name]:
+                    self._clouds[name, number] = _some_points(record, self._points_a_cloud)
         self.measured = wall.perf_counter()
         self.collecting_s += self.measured - before
 
