@@ -8,16 +8,16 @@ import numpy as np
 from page import BLUE, GREEN, GREY, ORANGE, finish, sheet
 
 import parhelion as ph
-from parhelion.weather.dust_trail import DustTrail
+from parhelion.weather.dust_plume import DustPlume
 
 SEEDS = 20
 NOW = 20.0
 
 
-def drive(speed_m_s: float, seed: int = 0, parcels_per_s: float = 2000.0) -> DustTrail:
+def drive(speed_m_s: float, seed: int = 0, parcels_per_s: float = 2000.0) -> DustPlume:
     """A car of 2000 kg along the x axis of a dry construction site; its middle passes x = 0 at `NOW`."""
     path = ph.ConstantTwist(ph.Pose(), velocity=(speed_m_s, 0.0, 0.0), start_time=NOW)
-    return DustTrail(path, 0.0, 30.0, seed=seed, parcels_per_s=parcels_per_s)
+    return DustPlume(path, 0.0, 30.0, seed=seed, parcels_per_s=parcels_per_s)
 
 
 def draw_side(figure: Any, axes: Any) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from parhelion.core.random import Stream, to_normal, words
 from parhelion.rays.device import engine
+from parhelion.sensors.lidar.detection import Detector, detect
 from parhelion.sensors.lidar.echoes import Block, Echo, EchoRows
-from parhelion.sensors.lidar.receiver import Detector, detect
 from parhelion.sensors.light.beams import Beams
 
 MOST = 6

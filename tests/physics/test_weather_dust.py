@@ -23,7 +23,7 @@ from parhelion.weather.dust import (
     transmission,
 )
 from parhelion.weather.dust_grid import MOST_CELLS, DustGrid, ellipsoid_cloud
-from parhelion.weather.dust_trail import GRAVITY_M_S2, fly
+from parhelion.weather.dust_plume import GRAVITY_M_S2, fly
 
 SHORT_TON_KG = 907.18474
 

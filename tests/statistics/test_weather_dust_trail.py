@@ -12,9 +12,9 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Waypoints
 from parhelion.weather.dust import KG_PER_M_FROM_LB_PER_MILE
-from parhelion.weather.dust_trail import DustTrail, Particles
+from parhelion.weather.dust_plume import DustPlume, Particles
 
-DRIVE = DustTrail(ConstantTwist(Pose(), velocity=(10.0, 0.0, 0.0)), 0.0, 30.0, seed=5)
+DRIVE = DustPlume(ConstantTwist(Pose(), velocity=(10.0, 0.0, 0.0)), 0.0, 30.0, seed=5)
 """30 s at 10 m/s along x."""
 
 
@@ -36,7 +36,7 @@ def test_a_drive_has_the_parcels_of_the_last_ten_seconds(time: float, count: int
 def test_mass_is_what_was_emitted_in_the_living_window() -> None:
     # Speeds up, stands for a while, drives on: all the way driven within the window counts, and nothing else.
     path = Waypoints([0.0, 4.0, 7.0, 12.0], [Pose((0, 0, 0)), Pose((30, 0, 0)), Pose((30, 0, 0)), Pose((30, 25, 0))])
-    trail = DustTrail(path, 0.0, 12.0, parcels_per_s=200.0)
+    trail = DustPlume(path, 0.0, 12.0, parcels_per_s=200.0)
     per_metre = trail.emission_factor * KG_PER_M_FROM_LB_PER_MILE
     for time, metres in ((4.0, 30.0), (6.5, 30.0), (9.0, 40.0), (12.0, 15.0 + 25.0), (15.0, 25.0), (30.0, 0.0)):
         assert trail.particles(time).mass_kg.sum() == pytest.approx(per_metre * metres, rel=1e-9, abs=1e-15)
@@ -86,7 +86,7 @@ def test_a_parcel_keeps_its_identity_over_time() -> None:
 def test_dust_is_born_evenly_in_spheres_behind_the_wheels() -> None:
     # So slow that parcels stay where they are born; facing along -y.
     slow = ConstantTwist(Pose((5.0, 7.0, 2.0), rpy_deg=(0, 0, -90)), velocity=(0.0, -1e-9, 0.0))
-    trail = DustTrail(slow, 0.0, 10.0, gravity_m_s2=0.0, parcels_per_s=2000.0, width_m=2.4, length_m=6.0, seed=3)
+    trail = DustPlume(slow, 0.0, 10.0, gravity_m_s2=0.0, parcels_per_s=2000.0, width_m=2.4, length_m=6.0, seed=3)
     xyz = trail.particles(10.0).xyz
     offset = xyz - [5.0, 7.0 + 3.0, 0.0]
     wheel = np.array([1.2, 0.0, 0.0])
@@ -104,7 +104,7 @@ def test_dust_is_born_evenly_in_spheres_behind_the_wheels() -> None:
 
 def test_first_velocity_is_vanes() -> None:
     drive = ConstantTwist(Pose(), velocity=(6.0, -8.0, 0.0))
-    trail = DustTrail(drive, 0.0, 10.0, gravity_m_s2=0.0, drag_per_m=0.0, parcels_per_s=2000.0, seed=11)
+    trail = DustPlume(drive, 0.0, 10.0, gravity_m_s2=0.0, drag_per_m=0.0, parcels_per_s=2000.0, seed=11)
     dust = trail.particles(10.0)
     mean = np.array([3.0, -4.0, 7.5])
     scatter = dust.velocity - mean
@@ -117,7 +117,7 @@ def test_first_velocity_is_vanes() -> None:
 
 @pytest.mark.parametrize(("speed", "top_m", "longest_s"), [(5.0, 2.0, 1.2), (10.0, 4.9, 2.3), (20.0, 10.1, 3.8)])
 def test_heights_and_times_aloft_with_vanes_drag(speed: float, top_m: float, longest_s: float) -> None:
-    trail = DustTrail(ConstantTwist(Pose(), velocity=(speed, 0.0, 0.0)), 0.0, 30.0)
+    trail = DustPlume(ConstantTwist(Pose(), velocity=(speed, 0.0, 0.0)), 0.0, 30.0)
     aloft = trail.particles(20.0).airborne
     # The highest and the oldest of some thousand: extremes, which vary by a tenth or two from draw to draw.
     assert aloft.xyz[:, 2].max() == pytest.approx(top_m, rel=0.3)
@@ -136,7 +136,7 @@ def test_dust_that_is_held_up_goes_with_the_wind() -> None:
 
 def test_ground_is_flat_or_the_road_itself() -> None:
     climb = Waypoints([0.0, 30.0], [Pose((0, 0, 100.0)), Pose((300, 0, 160.0))])
-    trail = DustTrail(climb, 0.0, 30.0, ground_z_m=None)
+    trail = DustPlume(climb, 0.0, 30.0, ground_z_m=None)
     dust = trail.particles(20.0)
     born_at = 100.0 + 2.0 * (20.0 - dust.age)
     assert np.all(dust.xyz[:, 2] >= born_at - 1e-9)
@@ -188,6 +188,6 @@ def test_bad_moments_are_refused() -> None:
     with pytest.raises(ConfigError, match="time: "):
         DRIVE.particles(np.nan)
     with pytest.raises(ConfigError, match=r"trajectory: .*finite"):
-        DustTrail(Lost(), 0.0, 1.0).particles(0.5)
+        DustPlume(Lost(), 0.0, 1.0).particles(0.5)
     with pytest.raises(ConfigError, match="parcels_per_s: "):
         replace(DRIVE, end_s=np.inf).particles(1e9)

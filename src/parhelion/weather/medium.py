@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.weather import dust_trail
+from parhelion.weather import dust_plume
 from parhelion.weather.config import DustCloud, Uneven
 from parhelion.weather.dust_grid import DustGrid, ellipsoid_cloud
 from parhelion.weather.fields import DensityField, density_field
@@ -128,7 +128,7 @@ def _dust(weather: Weather, time: float) -> tuple[tuple[DustGrid, float], ...]:
         start, end = part.span_s
         if time <= start:
             continue
-        trail = dust_trail.DustTrail(
+        trail = dust_plume.DustPlume(
             part.trajectory(), start, end, seed=weather.seed, name=f"trail-{row}", weight_kg=part.weight_kg,
             silt_percent=part.silt_percent, moisture_percent=part.moisture_percent, width_m=part.width_m,
             length_m=part.length_m, ground_z_m=None, wind_m_s=weather.wind_m_s,

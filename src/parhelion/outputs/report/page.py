@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from parhelion.core.records import ORIGINS, Scan
 from parhelion.outputs.report.frames import FRAMES
 from parhelion.outputs.report.tables import (
-    MovingThing,
+    SeenMoving,
     actors_table,
     count,
     files_table,
@@ -153,7 +153,7 @@ def _points(report: RunReport) -> str:
     return html.section("points", "Points", html.figure("", picture, caption))
 
 
-def _map(report: RunReport, things: list[MovingThing]) -> str:
+def _map(report: RunReport, things: list[SeenMoving]) -> str:
     scenario = report.scenario
     times = _times(report, _TIMES)
     ways = [Way(name, body.state(times).xyz, k) for k, (name, body) in enumerate(scenario.bodies.items())]

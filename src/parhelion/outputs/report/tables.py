@@ -144,7 +144,7 @@ def _schedule(schedule: Schedule, unit: str) -> tuple[str, str]:
 
 
 @dataclass(frozen=True)
-class MovingThing:
+class SeenMoving:
     """Something in the world that moves, with all its parts."""
 
     instance: int
@@ -156,7 +156,7 @@ class MovingThing:
     fastest_m_s: float
 
 
-def moving_things(scenario: Scenario) -> list[MovingThing]:
+def moving_things(scenario: Scenario) -> list[SeenMoving]:
     """The world's actors; parts that share an instance number are one thing."""
     times = np.linspace(0.0, scenario.duration_s, _TIMES)
     parts: dict[int, list[Any]] = {}
@@ -169,11 +169,11 @@ def moving_things(scenario: Scenario) -> list[MovingThing]:
         fastest = np.linalg.norm(np.diff(xyz, axis=0), axis=1).max(initial=0.0) / (times[1] - times[0])
         # Parts are named after the whole: walker/torso.
         name = items[0].name.partition("/")[0] if len(items) > 1 else items[0].name
-        things.append(MovingThing(instance, items[0].label, len(items), name, Way(name, xyz), float(fastest)))
+        things.append(SeenMoving(instance, items[0].label, len(items), name, Way(name, xyz), float(fastest)))
     return things
 
 
-def actors_table(report: RunReport, things: Sequence[MovingThing]) -> str:
+def actors_table(report: RunReport, things: Sequence[SeenMoving]) -> str:
     """What moves in the world: how far, how fast, and how many points it got."""
     points: dict[str, int] = {}
     for row in report.tally.rows.values():

@@ -18,6 +18,7 @@ from parhelion.sensors.lidar.adaptive import illuminate_adaptively
 from parhelion.sensors.lidar.ambient import ambient_light
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.lidar.detection import Detector
 from parhelion.sensors.lidar.emit import ShotArrays, SubRays, aim, in_fours, motion_knots
 from parhelion.sensors.lidar.groups import group_size
 from parhelion.sensors.lidar.illuminate import Optics, Reflection, illuminate_all
@@ -26,9 +27,8 @@ from parhelion.sensors.lidar.link_budget import SystemConstant
 from parhelion.sensors.lidar.noise import background_noise_factor, channel_biases
 from parhelion.sensors.lidar.overlap import overlap_curve
 from parhelion.sensors.lidar.patterns import ShotTable
-from parhelion.sensors.lidar.receive import Reception, receive
-from parhelion.sensors.lidar.receiver import Detector
-from parhelion.sensors.lidar.report import PointsExpected, Reporter, collect, scans_of
+from parhelion.sensors.lidar.readout import PointsExpected, Readout, collect, scans_of
+from parhelion.sensors.lidar.reception import Reception, receive
 from parhelion.sensors.lidar.scatterers import draw_scatterers
 from parhelion.sensors.lidar.specular import trace_specular
 from parhelion.sensors.lidar.weathered import LaunchWeather, WeatherOnDevice
@@ -84,7 +84,7 @@ class LidarOnDevice:
         self._still: tuple[Weather, Medium] | None = None
         self._table: ShotTable | None = None
         self._shots: ShotArrays | None = None
-        self._reporter: Reporter | None = None
+        self._readout: Readout | None = None
 
     def _opaque(self, value: float) -> Any:
         return self.engine.dr.opaque(self.engine.mi.Float, float(value))
@@ -114,14 +114,14 @@ class LidarOnDevice:
             yield first, last
             first = last
 
-    def _upload(self, table: ShotTable) -> tuple[ShotArrays, Reporter]:
-        if self._table is not table or self._shots is None or self._reporter is None:
+    def _upload(self, table: ShotTable) -> tuple[ShotArrays, Readout]:
+        if self._table is not table or self._shots is None or self._readout is None:
             self._table, self._group = table, None
             self._shots = ShotArrays.upload(self.engine, table)
-            self._reporter = self._make_reporter(table)
-        return self._shots, self._reporter
+            self._readout = self._make_readout(table)
+        return self._shots, self._readout
 
-    def _make_reporter(self, table: ShotTable) -> Reporter:
+    def _make_readout(self, table: ShotTable) -> Readout:
         noise, config = self.config.noise, self.config
         jitter_m = noise.time_jitter_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0
         biases = channel_biases(noise, int(table.ring.max(initial=0)) + 1, config.name)
@@ -130,7 +130,7 @@ class LidarOnDevice:
         def optional(value: float | None) -> Any:
             return self._opaque(value) if value else None
 
-        return Reporter(
+        return Readout(
             noisy=self.noisy,
             sigma_0=self._opaque(np.hypot(noise.range_sigma_m, jitter_m)),
             sigma_1=self._opaque(noise.range_sigma_snr_m),

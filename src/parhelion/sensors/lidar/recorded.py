@@ -20,6 +20,7 @@ from parhelion.core.random import Stream, to_unit, words
 from parhelion.core.records import PointCloud
 from parhelion.rays.device import engine
 from parhelion.rays.scene import NOTHING
+from parhelion.sensors.lidar.detection import Detector, detect, echo_of
 from parhelion.sensors.lidar.echoes import NO_ECHO, SCATTERER_BIT, Block, Echo, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import LUCK_DRAW
 from parhelion.sensors.lidar.intensity import (
@@ -34,7 +35,6 @@ from parhelion.sensors.lidar.intensity import (
 )
 from parhelion.sensors.lidar.lidar import Lidar
 from parhelion.sensors.lidar.noise import background_noise_factor, power_with_chance
-from parhelion.sensors.lidar.receiver import Detector, detect, echo_of
 from parhelion.sensors.lidar.recorded_cloud import Found, as_it_was, assembled, earlier_weather
 from parhelion.sensors.lidar.recorded_shots import RecordedShots, holds_counts, recorded_shots
 from parhelion.sensors.lidar.scatterers import draw_scatterers

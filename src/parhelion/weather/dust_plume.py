@@ -66,7 +66,7 @@ class Particles:
 
 
 @dataclass(frozen=True, eq=False)
-class DustTrail:
+class DustPlume:
     """Dust raised by a vehicle that drives along a trajectory between two times."""
 
     trajectory: Trajectory

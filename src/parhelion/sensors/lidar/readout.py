@@ -17,12 +17,12 @@ from parhelion.rays.device import Engine, kernel_tree, room
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.ambient import Ambient
+from parhelion.sensors.lidar.detection import FALSE_ALARM, Return, echo_of
 from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block, in_rows
 from parhelion.sensors.lidar.emit import ShotArrays
 from parhelion.sensors.lidar.intensity import SCALES, in_steps, reflectivity
 from parhelion.sensors.lidar.noise import range_sigma
 from parhelion.sensors.lidar.patterns import ShotTable
-from parhelion.sensors.lidar.receiver import FALSE_ALARM, Return, echo_of
 from parhelion.sensors.light.beams import Beams
 from parhelion.sensors.light.curve import Curve
 from parhelion.sensors.light.target import PartNames, Target
@@ -33,7 +33,7 @@ _SURFACE, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "mul
 
 @kernel_tree()
 @dataclass
-class Reporter:
+class Readout:
     """Errors and scales that turn a return into numbers, opaque to the kernel compiler."""
 
     noisy: bool
@@ -58,13 +58,13 @@ class Reporter:
     overlap: Curve | None
     """Share of the return that the receiver collects by range, which the firmware divides out of reflectivity."""
     direction: Any
-    """Reported direction of each shot, sensor frame, in fours."""
+    """ReadReturn direction of each shot, sensor frame, in fours."""
     origin: Any
     """Where each shot leaves, in fours."""
 
 
 @dataclass
-class Reported:
+class ReadReturn:
     """One return of each beam, as kernel variables; what is looked up together in fours and twos."""
 
     valid: Any
@@ -87,14 +87,14 @@ class Row:
     source: Any = None
 
     @classmethod
-    def of(cls, engine: Engine, found: Reported) -> Row:
+    def of(cls, engine: Engine, found: ReadReturn) -> Row:
         """Evaluate what was reported of all beams, in order."""
         dr = engine.dr
         row = cls(found.valid, *(dr.ravel(values) for values in (found.measured, found.place, found.source)))
         dr.eval(*vars(row).values())
         return row
 
-    def overwrite(self, engine: Engine, beam: Any, better: Reported) -> None:
+    def overwrite(self, engine: Engine, beam: Any, better: ReadReturn) -> None:
         """Put what was reported of some beams, by number, in place of what is there."""
         dr = engine.dr
         for name, values in vars(better).items():
@@ -102,32 +102,32 @@ class Row:
         dr.eval(*vars(self).values())
 
 
-def report(
+def read_out(
     engine: Engine,
-    reporter: Reporter,
+    readout: Readout,
     blocks: list[Block],
     found: list[Return],
     beams: Beams,
     beam: Any,
     keys: Any,
     displaced: Callable[[Any, Any, Any], Any] | None = None,
-) -> list[Reported]:
+) -> list[ReadReturn]:
     """Noise, steps, scales and coordinates of each return.
 
     `displaced` is the range of a surface's return as the weather lets it appear, of range, shot and key.
     """
     mi, dr = engine.mi, engine.dr
     shot, key = beams.draws(engine, beam, keys)
-    fours = (dr.gather(mi.Vector4f, values, shot) for values in (reporter.direction, reporter.origin))
+    fours = (dr.gather(mi.Vector4f, values, shot) for values in (readout.direction, readout.origin))
     direction, origin = (mi.Vector3f(four.x, four.y, four.z) for four in fours)
     rows = []
     for number, item in enumerate(found):
         valid = item.range < NO_ECHO
         power = item.power
-        if reporter.saturation is not None:
-            power = namespace(power).minimum(power, reporter.saturation)
+        if readout.saturation is not None:
+            power = namespace(power).minimum(power, readout.saturation)
         luck: tuple[Any, Any] = (0.0, 0.0)
-        if reporter.noisy:
+        if readout.noisy:
             a, b, _, _ = words(key, shot, _NOISE_DRAW + number)
             luck = to_normal(a, b)
         made = valid & (item.slot != FALSE_ALARM)
@@ -136,17 +136,17 @@ def report(
         true_range = item.range
         if displaced is not None:
             true_range = dr.select(made & ~in_air, displaced(true_range, shot, key), true_range)
-        range_m = _measured_range(engine, reporter, true_range, power, shot, luck[0], valid)
-        overlap = 1.0 if reporter.overlap is None else reporter.overlap(dr.select(valid, item.range, 0.0), valid)
+        range_m = _measured_range(engine, readout, true_range, power, shot, luck[0], valid)
+        overlap = 1.0 if readout.overlap is None else readout.overlap(dr.select(valid, item.range, 0.0), valid)
         equal = reflectivity(
-            power, item.range, threshold=reporter.threshold, extinction_per_m=reporter.extinction, overlap=overlap
+            power, item.range, threshold=readout.threshold, extinction_per_m=readout.extinction, overlap=overlap
         )
         seen = power
-        if reporter.noisy and reporter.intensity_sigma is not None:
-            factor = namespace(power).maximum(1.0 + reporter.intensity_sigma * luck[1], 0.0)
+        if readout.noisy and readout.intensity_sigma is not None:
+            factor = namespace(power).maximum(1.0 + readout.intensity_sigma * luck[1], 0.0)
             seen, equal = power * factor, equal * factor
-        value = SCALES[reporter.intensity_scale](seen, equal, reporter.photons)
-        value = in_steps(value, reporter.intensity_resolution)
+        value = SCALES[readout.intensity_scale](seen, equal, readout.photons)
+        value = in_steps(value, readout.intensity_resolution)
         ghost = made & ((echo.actor & GHOST_BIT) != 0)
         source = dr.select(made, dr.select(ghost, mi.UInt32(_MULTIPATH), _SURFACE), _NOISE)
         actor = echo.actor & NO_ACTOR
@@ -155,7 +155,7 @@ def report(
         xyz = origin + range_m * direction
         part = dr.reinterpret_array(mi.Float, dr.select(made, echo.part, NOTHING))
         rows.append(
-            Reported(
+            ReadReturn(
                 valid, mi.Vector4f(range_m, seen, equal, value), mi.Vector4f(xyz.x, xyz.y, xyz.z, part),
                 mi.Vector2u(actor, source),
             )
@@ -164,21 +164,21 @@ def report(
 
 
 def _measured_range(
-    engine: Engine, reporter: Reporter, true_range: Any, power: Any, shot: Any, luck: Any, valid: Any
+    engine: Engine, readout: Readout, true_range: Any, power: Any, shot: Any, luck: Any, valid: Any
 ) -> Any:
     """Range with noise, channel bias and the sensor's step; `luck` is a standard normal number a beam."""
     mi, dr = engine.mi, engine.dr
     range_m = true_range
-    if reporter.noisy:
-        if reporter.sigma_curve is not None:
-            sigma = reporter.sigma_curve(dr.select(valid, true_range, 0.0), valid)
+    if readout.noisy:
+        if readout.sigma_curve is not None:
+            sigma = readout.sigma_curve(dr.select(valid, true_range, 0.0), valid)
         else:
-            snr = namespace(power).maximum(power, 1e-6) * reporter.threshold_to_noise
-            sigma = range_sigma(snr, sigma_0=reporter.sigma_0, sigma_1=reporter.sigma_1)
+            snr = namespace(power).maximum(power, 1e-6) * readout.threshold_to_noise
+            sigma = range_sigma(snr, sigma_0=readout.sigma_0, sigma_1=readout.sigma_1)
         range_m = range_m + sigma * luck
-        if reporter.bias is not None:
-            range_m = range_m + dr.gather(mi.Float, reporter.bias, shot)
-    return in_steps(range_m, reporter.resolution)
+        if readout.bias is not None:
+            range_m = range_m + dr.gather(mi.Float, readout.bias, shot)
+    return in_steps(range_m, readout.resolution)
 
 
 @dataclass

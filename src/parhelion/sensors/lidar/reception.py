@@ -11,10 +11,10 @@ from typing import Any
 
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
+from parhelion.sensors.lidar.detection import Detector, detect
 from parhelion.sensors.lidar.echoes import Block, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import ShotArrays
-from parhelion.sensors.lidar.receiver import Detector, detect
-from parhelion.sensors.lidar.report import Reported, Reporter, Returns, Row, report
+from parhelion.sensors.lidar.readout import Readout, ReadReturn, Returns, Row, read_out
 from parhelion.sensors.lidar.scatterers import ScattererRows
 from parhelion.sensors.lidar.specular import ROWS as SPECULAR_ROWS
 from parhelion.sensors.lidar.specular import Behind
@@ -27,7 +27,7 @@ class Reception:
     """What all beams of a launch are received with."""
 
     detector: Detector
-    reporter: Reporter
+    readout: Readout
     beams: Beams
     keys: tuple[Any, Any]
     """Two words a scan, for the random streams."""
@@ -36,13 +36,13 @@ class Reception:
     displaced: Any
     """Range of a surface's return as the rain lets it appear, or None where it is the true one."""
 
-    def of(self, blocks: list[Block], beam: Any) -> list[Reported]:
+    def of(self, blocks: list[Block], beam: Any) -> list[ReadReturn]:
         """Detect and report the beams with these numbers, from their surfaces' echoes and those of the air."""
         engine = running_engine()
         if self.in_air is not None:
             blocks = self.in_air.join(engine, blocks, beam)
         found = detect(engine, self.detector, blocks, self.beams, beam, self.keys)
-        return report(engine, self.reporter, blocks, found, self.beams, beam, self.keys, self.displaced)
+        return read_out(engine, self.readout, blocks, found, self.beams, beam, self.keys, self.displaced)
 
 
 def receive(engine: Engine, reception: Reception, echoes: Echoes, behind: Behind | None, shots: ShotArrays) -> Returns:
