@@ -16,6 +16,7 @@ from parhelion.rays.moving import Atlas, MovingScene, off_planes, rotate, triang
 from parhelion.rays.recordable import CoveredScene, SceneArrays, addresses
 from parhelion.rays.records import Hits, Rays
 from parhelion.rays.surface import SurfaceScene
+from parhelion.rays.turns import OnDevice, in_turn
 
 NOTHING = 0xFFFFFFFF
 """Triangle, part or actor number that stands for none, in kernels."""
@@ -46,13 +47,14 @@ class Trace:
     """Barycentric coordinate of the third corner."""
 
 
-class RayScene:
+class RayScene(OnDevice):
     """A scene built once: static triangles in one acceleration structure, moving bodies in another.
 
     Positions inside are float32 relative to `origin`, the middle of the static triangles, so that worlds far from
     zero (map coordinates) lose nothing.
     """
 
+    @in_turn
     def __init__(self, geometry: SceneGeometry) -> None:
         self.engine = engine()
         static, solid_rows = geometry.static.solid()
@@ -197,6 +199,7 @@ class RayScene:
             found = found | met
         return Trace(found, t, normal, part, triangle, actor, u, v)
 
+    @in_turn
     def cast(self, rays: Rays, *, coherent: bool = False) -> Hits:
         """The nearest triangle each ray meets, within its range; `coherent` as for `trace`."""
         n = len(rays)

@@ -13,6 +13,7 @@ from parhelion.core.random import Stream
 from parhelion.core.records import Scan, Waveform
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine
+from parhelion.rays.turns import OnDevice
 from parhelion.sensors.lidar.adaptive import illuminate_adaptively
 from parhelion.sensors.lidar.air import Air, group_size
 from parhelion.sensors.lidar.ambient import ambient_light
@@ -40,7 +41,7 @@ from parhelion.weather.weather import Weather
 _SLOTS_PER_LAUNCH = {"cpu": 4_000_000, "cuda": 32_000_000}
 
 
-class LidarOnDevice:
+class LidarOnDevice(OnDevice):
     """Everything that stays the same from scan to scan."""
 
     def __init__(

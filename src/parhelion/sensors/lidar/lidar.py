@@ -14,6 +14,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, frame_of
 from parhelion.core.records import Scan, Waveform
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
+from parhelion.rays.turns import in_turn
 from parhelion.sensors.lidar.beam import footprint
 from parhelion.sensors.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.lidar.device import LidarOnDevice
@@ -21,6 +22,7 @@ from parhelion.sensors.lidar.link_budget import SystemConstant, max_range, syste
 from parhelion.sensors.lidar.patterns import ShotTable, repeats, shot_table
 from parhelion.sensors.lidar.presets import canonical_name, load_preset
 from parhelion.sensors.lidar.target import Target, target_for
+from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
 Sampling = Literal["adaptive", "fixed"]
@@ -97,10 +99,11 @@ class Lidar:
 
     def shots(self, time: float = 0.0) -> ShotTable:
         """The table of shots of the scan that starts at `time` [s]."""
-        if self._table is None or not self._repeats:
+        table = self._table  # another thread may ask for another time meanwhile
+        if table is None or not self._repeats:
             start = 0.0 if self._repeats else float(time)
-            self._table = shot_table(self.config.pattern, frame_start_s=start, **self._pattern_options)
-        return self._table
+            self._table = table = shot_table(self.config.pattern, frame_start_s=start, **self._pattern_options)
+        return table
 
     def scan(
         self,
@@ -150,6 +153,7 @@ class Lidar:
         """Time [s] from a scan's start to its last shot."""
         return float(self.shots(0.0).time.max(initial=0.0))
 
+    @in_turn
     def waveform(
         self,
         world: World,
@@ -167,27 +171,27 @@ class Lidar:
         """The digitised signal of chosen shots (rows of the table of shots), all sub-rays traced."""
         motion = _motion(world, pose, trajectory, mount)
         start = _finite_time(time)
-        target = self._target(world)
+        target, weather = self._seen(world)
         device = self._device(target)
         stream = self._stream(seed, motion, start, frame)
         return device.waveform(
             target, self.shots(start), motion, start, stream, np.asarray(shots),
-            bin_size_m=bin_size_m, window_m=range_m, weather=world.weather,
+            bin_size_m=bin_size_m, window_m=range_m, weather=weather,
         )  # fmt: skip
 
+    @in_turn
     def _measure(
         self, world: World, motions: list[Trajectory], times: list[float], seed: int, frames: Sequence[int] | None
     ) -> list[Scan]:
         if not isinstance(world, World):
             raise ConfigError(f"world: expected a parhelion World, got {type(world).__name__}")
-        target = self._target(world)
+        target, weather = self._seen(world)
         device = self._device(target)
         scans: list[Scan] = []
         streams = [
             self._stream(seed, motion, start, None if frames is None else frames[i])
             for i, (motion, start) in enumerate(zip(motions, times, strict=True))
         ]
-        weather = world.weather
         # Weather is prepared for one time, too, where it changes.
         same_air = weather is None or weather.is_still
         for batch in device.batches(target, motions, times, same_shots=self._repeats and same_air):
@@ -208,8 +212,11 @@ class Lidar:
         """Names that objects may be hidden from: its kind, model and name, and one that no other sensor can have."""
         return ("lidar", self.model, *((self.name, own_name(self.name)) if self.name else ()))
 
-    def _target(self, world: World) -> Target:
-        return target_for(world, names=self.known_as[1:], wavelength_nm=self.config.wavelength_nm)
+    def _seen(self, world: World) -> tuple[Target, Weather | None]:
+        """The world and its weather as they are now: edits by other threads come before or after, never in between."""
+        with world.edits():
+            target = target_for(world, names=self.known_as[1:], wavelength_nm=self.config.wavelength_nm)
+            return target, world.weather
 
     def _device(self, target: Target) -> LidarOnDevice:
         if self._on_device is None:

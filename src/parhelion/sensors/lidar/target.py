@@ -13,6 +13,7 @@ from parhelion.core.errors import unknown_name
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING, RayScene
+from parhelion.rays.turns import OnDevice
 from parhelion.sensors.lidar.textures import PartTextures
 from parhelion.surfaces import library
 from parhelion.surfaces.material import COLUMNS, material_table, specular_split
@@ -136,7 +137,7 @@ class PartNames:
         return dr.gather(mi.Float, self.diffuse, dr.select(hit, part, 0), hit)
 
 
-class Target:
+class Target(OnDevice):
     """The scene and its surfaces on the device. Built once for a world, a sensor and a wavelength."""
 
     def __init__(

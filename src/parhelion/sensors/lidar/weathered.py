@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
+from parhelion.rays.turns import OnDevice
 from parhelion.sensors.lidar.air import Air, DustOnDevice, DustTable, FieldOnDevice, integrate
 from parhelion.sensors.lidar.beam import cross_section
 from parhelion.sensors.lidar.config import LidarConfig
@@ -83,7 +84,7 @@ class Displacement:
         return range_m + rain_range_shift(self.extinction * range_m)
 
 
-class WeatherOnDevice:
+class WeatherOnDevice(OnDevice):
     """The tables of a sensor for weathers, made when first needed."""
 
     def __init__(self, engine: Engine, config: LidarConfig, constant: SystemConstant, noise_sigma: float) -> None:
