@@ -88,6 +88,13 @@ class Lidar:
         """Tables for weather on recorded clouds, made when first needed."""
         self.shots(0.0)  # a wrong rate or table file is told now, not at the first scan
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Device memory cannot travel, and the table of shots is made again faster than it is sent.
+        folder = self._pattern_options["folder"]
+        options = {**self._pattern_options, "folder": None if folder is None else folder.absolute()}
+        made = {"_on_device": None, "recorded_weather": None, "_table": None, "_pattern_options": options}
+        return {**self.__dict__, **made}
+
     @property
     def system_constant(self) -> SystemConstant:
         """The constant that the data sheet's rated ranges fix."""
