@@ -195,7 +195,7 @@ def test_recordings_do_not_keep_a_world() -> None:
     world = glass_and_edges(1)
     lidar = ph.Lidar(small_lidar(90))
     lidar.scan(world)
-    scene = ref(lidar._seen(world)[0].scene)
+    scene = ref(lidar._target(world).scene)
     assert scene() is not None
     del world
     gc.collect()

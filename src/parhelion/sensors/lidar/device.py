@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
 from parhelion.core.records import Scan, Waveform
-from parhelion.core.trajectory import Trajectory
+from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.device import Engine
 from parhelion.rays.turns import OnDevice
 from parhelion.sensors.lidar.adaptive import illuminate_adaptively
@@ -114,7 +114,7 @@ class LidarOnDevice(OnDevice):
         one_time = target.scene.changes or not same_shots
         places: list[tuple[int, int] | None] = [None] * len(times)
         if target.scene.surface is not None:
-            starts = [_place(motion, time) for motion, time in zip(motions, times, strict=True)]
+            starts = [place_at(motion, time) for motion, time in zip(motions, times, strict=True)]
             places = [target.scene.neighbourhood(start) for start in starts]
         first = 0
         while first < len(times):
@@ -177,7 +177,7 @@ class LidarOnDevice(OnDevice):
         shots, _ = self._upload(table)
         duration = table.duration
         if target.scene.changes:
-            target.scene.set_window(times[0], duration, _place(motions[0], times[0]))
+            target.scene.set_window(times[0], duration, place_at(motions[0], times[0]))
         knots, count = motion_knots(motions, times, duration, target.scene.origin)
         if not np.all(np.isfinite(knots)):
             raise ConfigError("pose: the sensor's motion is not finite during the scan")
@@ -293,9 +293,9 @@ class LidarOnDevice(OnDevice):
         return digitise(self.engine, blocks, shot_arrays, shots, window, bin_size_m, pulse, sigma, stream, background)
 
 
-def _place(motion: Trajectory, time: float) -> NDArray[np.float64]:
+def place_at(motion: Trajectory, time: float) -> NDArray[np.float64]:
     """Where a sensor is at a time [s]: its position [m], shape (3,)."""
-    return motion.sample(np.array([time]))[0][0]
+    return motion.pose.xyz if isinstance(motion, Fixed) else motion.sample(np.array([time]))[0][0]
 
 
 def _reported_direction(table: ShotTable, encoder_step_deg: float) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -14,10 +15,12 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, frame_of
 from parhelion.core.records import Scan, Waveform
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
+from parhelion.rays.geometry import SceneGeometry
+from parhelion.rays.middle import Cell, cell_of, runs
 from parhelion.rays.turns import in_turn
 from parhelion.sensors.lidar.beam import footprint
 from parhelion.sensors.lidar.config import LidarConfig, ReturnMode
-from parhelion.sensors.lidar.device import LidarOnDevice
+from parhelion.sensors.lidar.device import LidarOnDevice, place_at
 from parhelion.sensors.lidar.link_budget import SystemConstant, max_range, system_constant
 from parhelion.sensors.lidar.patterns import ShotTable, repeats, shot_table
 from parhelion.sensors.lidar.presets import canonical_name, load_preset
@@ -178,7 +181,9 @@ class Lidar:
         """The digitised signal of chosen shots (rows of the table of shots), all sub-rays traced."""
         motion = _motion(world, pose, trajectory, mount)
         start = _finite_time(time)
-        target, weather = self._seen(world)
+        with world.edits():
+            cell = cell_of(self._geometry(world), place_at(motion, start))
+            target, weather = self._target(world, cell), world.weather
         device = self._device(target)
         stream = self._stream(seed, motion, start, frame)
         return device.waveform(
@@ -192,13 +197,37 @@ class Lidar:
     ) -> list[Scan]:
         if not isinstance(world, World):
             raise ConfigError(f"world: expected a parhelion World, got {type(world).__name__}")
-        target, weather = self._seen(world)
-        device = self._device(target)
         scans: list[Scan] = []
         streams = [
             self._stream(seed, motion, start, None if frames is None else frames[i])
             for i, (motion, start) in enumerate(zip(motions, times, strict=True))
         ]
+        places = [place_at(motion, start) for motion, start in zip(motions, times, strict=True)]
+        with ExitStack() as unchanged:
+            # One state of the world for all scans: edits by other threads come before or after, never in between.
+            unchanged.enter_context(world.edits())
+            weather = world.weather
+            cells = list(runs(self._geometry(world), places))
+            for rows, cell in cells:
+                target = self._target(world, cell)
+                if len(cells) == 1:
+                    unchanged.close()  # the target is a copy
+                scans += self._scans(target, weather, motions[rows], times[rows], streams[rows], seed, world.name)
+        return scans
+
+    def _scans(
+        self,
+        target: Target,
+        weather: Weather | None,
+        motions: list[Trajectory],
+        times: list[float],
+        streams: list[Stream],
+        seed: int,
+        world: str,
+    ) -> list[Scan]:
+        """Scans of one target, in as few launches as will do."""
+        device = self._device(target)
+        scans: list[Scan] = []
         # Weather is prepared for one time, too, where it changes.
         same_air = weather is None or weather.is_still
         for batch in device.batches(target, motions, times, same_shots=self._repeats and same_air):
@@ -206,7 +235,7 @@ class Lidar:
             metadata = [
                 {
                     "sensor": self.model, "seed": int(seed), "time": start, "rate_hz": self.rate_hz,
-                    "returns": self.config.receiver.returns, "sampling": self.sampling, "world": world.name,
+                    "returns": self.config.receiver.returns, "sampling": self.sampling, "world": world,
                 }
                 for start in times[rows]
             ]  # fmt: skip
@@ -219,11 +248,12 @@ class Lidar:
         """Names that objects may be hidden from: its kind, model and name, and one that no other sensor can have."""
         return ("lidar", self.model, *((self.name, own_name(self.name)) if self.name else ()))
 
-    def _seen(self, world: World) -> tuple[Target, Weather | None]:
-        """The world and its weather as they are now: edits by other threads come before or after, never in between."""
-        with world.edits():
-            target = target_for(world, names=self.known_as[1:], wavelength_nm=self.config.wavelength_nm)
-            return target, world.weather
+    def _geometry(self, world: World) -> SceneGeometry:
+        return world.geometry(*self.known_as)
+
+    def _target(self, world: World, cell: Cell | None = None) -> Target:
+        wavelength = self.config.wavelength_nm
+        return target_for(world, names=self.known_as[1:], wavelength_nm=wavelength, cell=cell)
 
     def _device(self, target: Target) -> LidarOnDevice:
         if self._on_device is None:
