@@ -48,7 +48,11 @@ class MeshSources:
     def _file(self, path: Path, up: Up) -> LoadedMesh:
         key = file_key(path, up)
         if key not in self._files:
-            self._files[key] = load_mesh(path, up=up)
+            loaded = load_mesh(path, up=up)
+            # Of a file that was written anew, the old content is asked for no more.
+            for old in [old for old in self._files if (old[0], old[-1]) == (key[0], up)]:
+                del self._files[old]
+            self._files[key] = loaded
         return self._files[key]
 
 

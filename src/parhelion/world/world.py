@@ -20,12 +20,13 @@ from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
 from parhelion.weather.weather import Weather
 from parhelion.world.assemble import assemble, default_viewpoint
-from parhelion.world.choose import MaterialLike, TextureLike, choose_materials, texture_image
+from parhelion.world.choose import MaterialLike, TextureLike, choose_materials
 from parhelion.world.labels import LabelTable
 from parhelion.world.loaders import MESH_SUFFIXES, Up
 from parhelion.world.mesh import Mesh
 from parhelion.world.parts import Origin, PartRows, PartTable, WorldObject, WorldPart, hidden_patterns
-from parhelion.world.sources import MeshLike, MeshSources, file_key
+from parhelion.world.sources import MeshLike, MeshSources
+from parhelion.world.texture_rows import TextureRows
 from parhelion.world.water_surface import Waves, check_water
 
 LARGEST_INSTANCE = 2**32 - 1
@@ -41,9 +42,10 @@ class World:
         """A drive through the world, where it has one."""
         self.materials: list[Material] = []
         """Materials in order of first use; a material's row is its number."""
-        self.textures: list[NDArray[np.float32]] = []
-        """Textures in order of first use: factors on the reflectance in [0, 1], each of shape (height, width)."""
-        self.texture_files: dict[int, Path] = {}
+        self._textures = TextureRows()
+        self.textures: list[NDArray[np.float32]] = self._textures.images
+        """Textures by row: factors on the reflectance in [0, 1], each of shape (height, width)."""
+        self.texture_files: dict[int, Path] = self._textures.files
         """The image file of each texture that came from one, by row of `textures`."""
         self.base: Any = None
         """What the world was started from, where it came from a built-in one; see `parhelion.world.file`."""
@@ -53,13 +55,12 @@ class World:
         self._rows = PartRows()
         self._labels = LabelTable()
         self._material_numbers: dict[str, int] = {}
-        self._instances_used: set[int] = {0}
+        self._instances_used: set[int] = set()
         self._next_instance = 1
         self._viewpoint: Pose | None = None
         self._weather: Weather | None = None
         self._water: Waves | None = None
         self._meshes = MeshSources()
-        self._texture_rows: dict[tuple[Any, ...], tuple[int, Any]] = {}
         self._cache: dict[Any, Any] = {}
         self._lock = RLock()
 
@@ -208,11 +209,18 @@ class World:
             )
 
     def remove(self, item: WorldObject) -> None:
-        """Take an object or actor out of the world. Numbers of the other parts stay as they are."""
+        """Take an object or actor out of the world. Numbers of the other parts stay as they are.
+
+        Rows of its parts and textures are free for what is added next.
+        """
         with self._lock:
             if self._objects.get(item.index) is not item:
                 raise ConfigError(f"world: {item!r} is not in this world")
             del self._objects[item.index]
+            for part in item.parts:
+                self._rows.free(part.number)
+                if part.texture >= 0:
+                    self._textures.leave(part.texture)
             self._changed()
 
     def set_water(self, water: Any) -> None:
@@ -246,7 +254,7 @@ class World:
         if texture is not None and any(m.uv is None for m in meshes):
             raise ConfigError(f"{loaded.source}: a texture needs a mesh with UV coordinates, and this one has none")
         hidden, number = hidden_patterns(hidden_from), self._instance(instance)
-        texture_row = -1 if texture is None else self._texture(texture)
+        texture_row = -1 if texture is None else self._textures.row(texture)
         index, label_id = self._next_index, self._labels.use(label)
         parts = []
         for part, placed, kind in zip(loaded.parts, meshes, chosen, strict=True):
@@ -257,6 +265,8 @@ class World:
                 object_index=index,
                 texture=texture_row,
             )
+            if texture_row >= 0:
+                self._textures.use(texture_row)
             vertices = placed.vertices if trajectory is not None else _in_world(placed, pose)
             parts.append(WorldPart(row, placed, vertices, kind, texture_row, part.material))
         called = name or (origin.file.stem if origin.file else f"{label}-{index}")
@@ -285,29 +295,19 @@ class World:
             )
         return self.materials[number]
 
-    def _texture(self, texture: TextureLike) -> int:
-        """Row of the texture in the world's list; one row for all the objects that use the same file or array."""
-        path = Path(texture) if isinstance(texture, (str, PathLike)) else None
-        key = (id(texture),) if path is None else file_key(path)
-        if key not in self._texture_rows:
-            # The array is kept with its row: while it lives, its id can mean no other array.
-            image = texture_image(texture)
-            self._texture_rows[key] = (len(self.textures), texture)
-            self.textures.append(image)
-            if path is not None:
-                self.texture_files[len(self.textures) - 1] = path
-        return self._texture_rows[key][0]
-
     def _instance(self, instance: int | None) -> int:
         if instance is None:
             while self._next_instance in self._instances_used:
+                self._instances_used.discard(self._next_instance)  # no number below the next is asked for again
                 self._next_instance += 1
-            instance = self._next_instance
+            instance, self._next_instance = self._next_instance, self._next_instance + 1
+            return instance
         elif isinstance(instance, bool) or not isinstance(instance, (int, np.integer)):
             raise ConfigError(f"world: instance must be a whole number, got {instance!r}")
         elif not 0 <= instance <= LARGEST_INSTANCE:
             raise ConfigError(f"world: instance must be from 0 to {LARGEST_INSTANCE}, got {instance}")
-        self._instances_used.add(int(instance))
+        if instance >= self._next_instance:
+            self._instances_used.add(int(instance))
         return int(instance)
 
     def _changed(self) -> None:

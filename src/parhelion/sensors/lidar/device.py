@@ -102,14 +102,13 @@ class LidarOnDevice(OnDevice):
         return self.engine.dr.opaque(self.engine.mi.Float, float(value))
 
     def batches(
-        self, target: Target, motions: list[Trajectory], times: list[float], *, same_shots: bool
+        self, target: Target, motions: list[Trajectory], times: list[float], *, shots: int, same_shots: bool
     ) -> Iterator[tuple[int, int]]:
-        """First and last row of the scans that can share a launch.
+        """First and last row of the scans, of so many `shots` each, that can share a launch.
 
         Moving bodies, and patterns that never repeat, are prepared for one start time: there, scans of other times
         need launches of their own. Waves are prepared for one neighbourhood, too.
         """
-        shots = self._shots.count if self._shots is not None else 1
         most = max(1, _SLOTS_PER_LAUNCH[self.engine.device] // max(1, shots * self.sub_rays.count))
         one_time = target.scene.changes or not same_shots
         places: list[tuple[int, int] | None] = [None] * len(times)

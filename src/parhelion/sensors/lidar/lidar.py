@@ -230,7 +230,9 @@ class Lidar:
         scans: list[Scan] = []
         # Weather is prepared for one time, too, where it changes.
         same_air = weather is None or weather.is_still
-        for batch in device.batches(target, motions, times, same_shots=self._repeats and same_air):
+        # Patterns that do not repeat have as many shots at any time: the last table tells, and need not be made again.
+        shots = len(self.shots() if self._table is None else self._table)
+        for batch in device.batches(target, motions, times, shots=shots, same_shots=self._repeats and same_air):
             rows = slice(*batch)
             metadata = [
                 {
