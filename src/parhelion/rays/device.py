@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError
+from parhelion.rays.turns import engine_turn
 
 _Result = TypeVar("_Result")
 _Tree = TypeVar("_Tree")
@@ -252,6 +253,11 @@ class Picked:
         return dr.reshape(self.numbers, count, shrink=True) if count else mi.UInt32()
 
 
+def copied(values: Any) -> NDArray[Any]:
+    """Values of the device in NumPy's own memory. Dr.Jit's `numpy()` lends its memory, which other threads may free."""
+    return np.array(values.numpy())
+
+
 def _aligned(size: int, dtype: Any) -> NDArray[Any]:
     """An empty array of 4-byte elements whose memory starts at a multiple of 64."""
     room = np.empty(4 * size + 64, np.uint8)
@@ -270,6 +276,13 @@ def requested_device() -> str:
 @lru_cache(maxsize=1)
 def engine() -> Engine:
     """Start the engine, or return the one that is running."""
+    with engine_turn:
+        return _started()
+
+
+@lru_cache(maxsize=1)
+def _started() -> Engine:
+    # A second cache: two threads may both find the first one empty, and then come here one after the other.
     wanted = requested_device()
     try:
         import drjit as dr
@@ -293,6 +306,7 @@ def engine() -> Engine:
         dr.set_thread_count(int(threads))
     if device == "cpu":
         _share_work_evenly(dr)
+    engine_turn.settle = dr.sync_thread
     return Engine(mi, dr, device)
 
 

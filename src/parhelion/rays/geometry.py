@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -116,10 +117,15 @@ class SceneGeometry:
     surface: ChangingSurface | None = None
     """Water with waves, where there is any."""
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Lower and upper corner of what does not move about [m], or None where there is none of it."""
         corners = [] if self.surface is None else list(self.surface.bounds)
         if len(self.static):
             corners += [self.static.vertices.min(axis=0), self.static.vertices.max(axis=0)]
         return (np.min(corners, axis=0), np.max(corners, axis=0)) if corners else None
+
+    @cached_property
+    def middle(self) -> NDArray[np.float64]:
+        """Middle of the bounds in whole metres [m], shape (3,)."""
+        return np.zeros(3) if self.bounds is None else np.round((self.bounds[0] + self.bounds[1]) / 2)

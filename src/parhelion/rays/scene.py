@@ -12,10 +12,12 @@ from parhelion.core.arrays import namespace
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import engine
 from parhelion.rays.geometry import MovingTriangles, SceneGeometry, Triangles
+from parhelion.rays.middle import likely_zero, warn_of_far_rays, warn_of_long_sides
 from parhelion.rays.moving import Atlas, MovingScene, off_planes, rotate, triangle_scene
 from parhelion.rays.recordable import CoveredScene, SceneArrays, addresses
 from parhelion.rays.records import Hits, Rays
 from parhelion.rays.surface import SurfaceScene
+from parhelion.rays.turns import OnDevice, in_turn
 
 NOTHING = 0xFFFFFFFF
 """Triangle, part or actor number that stands for none, in kernels."""
@@ -46,14 +48,16 @@ class Trace:
     """Barycentric coordinate of the third corner."""
 
 
-class RayScene:
+class RayScene(OnDevice):
     """A scene built once: static triangles in one acceleration structure, moving bodies in another.
 
     Positions inside are float32 relative to `origin`, the middle of the static triangles, so that worlds far from
-    zero (map coordinates) lose nothing.
+    zero (map coordinates) lose nothing. Rays that start far from that middle need a
+    scene of their own, with a `zero` (3,) [m] near them.
     """
 
-    def __init__(self, geometry: SceneGeometry) -> None:
+    @in_turn
+    def __init__(self, geometry: SceneGeometry, *, zero: NDArray[np.float64] | None = None) -> None:
         self.engine = engine()
         static, solid_rows = geometry.static.solid()
         actors = [MovingTriangles(actor.triangles.solid()[0], actor.trajectory) for actor in geometry.actors]
@@ -65,9 +69,10 @@ class RayScene:
         self._count = len(geometry.static) + sum(len(actor.triangles) for actor in geometry.actors)
         self._before_surface = len(static) + sum(len(actor.triangles) for actor in actors)
         bounds = self.geometry.bounds
-        self.origin: NDArray[np.float64] = np.zeros(3) if bounds is None else np.round((bounds[0] + bounds[1]) / 2)
+        self.origin: NDArray[np.float64] = likely_zero(self.geometry) if zero is None else np.round(zero)
         if bounds is not None and not np.all(np.isfinite(bounds)):
             raise ConfigError("scene: vertices must be finite")
+        warn_of_long_sides(static)
         local = Triangles(static.vertices - self.origin, static.faces, static.part)
         self._build(local, actors)
         everything = [static] + [actor.triangles for actor in self.geometry.actors]
@@ -197,6 +202,7 @@ class RayScene:
             found = found | met
         return Trace(found, t, normal, part, triangle, actor, u, v)
 
+    @in_turn
     def cast(self, rays: Rays, *, coherent: bool = False) -> Hits:
         """The nearest triangle each ray meets, within its range; `coherent` as for `trace`."""
         n = len(rays)
@@ -204,6 +210,7 @@ class RayScene:
             empty = np.zeros(0, np.int64)
             return Hits(np.zeros(0), empty, empty, empty, np.zeros((0, 3)))
         dr, mi = self.engine.dr, self.engine.mi
+        warn_of_far_rays(rays.origin, self.origin)
         start = float(rays.time.min())
         self.set_window(start, float(rays.time.max()) - start, rays.middle_origin)
         origin = mi.Point3f((rays.origin - self.origin).T.astype(np.float32))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -111,7 +112,7 @@ class WorldObject:
 
 @dataclass(frozen=True, eq=False)
 class PartTable:
-    """One row a part, numbered world-wide; rows of removed objects stay, so that numbers keep their meaning."""
+    """One row a part, numbered world-wide. A part keeps its row; that of a removed one is free for another."""
 
     material: NDArray[np.uint16]
     """Row of `world.materials`, shape (n,)."""
@@ -120,7 +121,7 @@ class PartTable:
     instance: NDArray[np.uint32]
     """Instance number, shape (n,)."""
     object_index: NDArray[np.int32]
-    """`index` of the object, shape (n,)."""
+    """`index` of the object, -1 in rows that are free, shape (n,)."""
     texture: NDArray[np.int32]
     """Row of `world.textures`, or -1, shape (n,)."""
 
@@ -129,22 +130,41 @@ class PartTable:
 
 
 class PartRows:
-    """Rows of the table, appended one by one."""
+    """Rows of the table, added and freed one by one: the lowest free one is taken first."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[int, int, int, int, int]] = []
+        self._rows: list[tuple[int, int, int, int, int] | None] = []
+        self._free: list[int] = []
+        """A heap of rows that were freed; some may be in use again, or beyond the last row."""
 
     def append(self, *, material: int, label: int, instance: int, object_index: int, texture: int) -> int:
         """Add a row; its number."""
-        self._rows.append((material, label, instance, object_index, texture))
+        values = (material, label, instance, object_index, texture)
+        while self._free:
+            row = heappop(self._free)
+            if row < len(self._rows) and self._rows[row] is None:
+                self._rows[row] = values
+                return row
+        self._rows.append(values)
         return len(self._rows) - 1
+
+    def free(self, row: int) -> None:
+        """Give a row back."""
+        self._rows[row] = None
+        heappush(self._free, row)
+        while self._rows and self._rows[-1] is None:
+            self._rows.pop()
+        if not self._rows:
+            self._free.clear()
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def table(self) -> PartTable:
         """All rows as arrays."""
-        columns = np.array(self._rows, dtype=np.int64).reshape(-1, 5)
+        # Free rows repeat the material of the last row, which is never free: tables of all materials in use stay so.
+        free = (self._rows[-1][0] if self._rows and self._rows[-1] else 0, 0, 0, -1, -1)
+        columns = np.array([free if row is None else row for row in self._rows], dtype=np.int64).reshape(-1, 5)
         columns.setflags(write=False)
         material, label, instance, object_index, texture = columns.T
         return PartTable(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from threading import RLock
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.pose import Floats, Pose
@@ -18,22 +20,17 @@ from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
 from parhelion.weather.weather import Weather
 from parhelion.world.assemble import assemble, default_viewpoint
-from parhelion.world.choose import MaterialLike, TextureLike, choose_materials, texture_image
+from parhelion.world.choose import MaterialLike, TextureLike, choose_materials
 from parhelion.world.labels import LabelTable
-from parhelion.world.loaders import MESH_SUFFIXES, LoadedMesh, LoadedPart, Up, from_trimesh, load_mesh
+from parhelion.world.loaders import MESH_SUFFIXES, Up
 from parhelion.world.mesh import Mesh
-from parhelion.world.parts import DescribedShape, Origin, PartRows, PartTable, WorldObject, WorldPart, hidden_patterns
+from parhelion.world.parts import Origin, PartRows, PartTable, WorldObject, WorldPart, hidden_patterns
+from parhelion.world.sources import MeshLike, MeshSources
+from parhelion.world.texture_rows import TextureRows
 from parhelion.world.water_surface import Waves, check_water
 
-if TYPE_CHECKING:
-    import trimesh
-
-MeshLike = Union[
-    str, PathLike[str], Mesh, DescribedShape, "tuple[ArrayLike, ArrayLike]", "trimesh.Trimesh", "trimesh.Scene"
-]
-"""A mesh file's path, a mesh, a described shape, vertices (n, 3) with faces (m, 3), or a trimesh mesh or scene."""
-
 LARGEST_INSTANCE = 2**32 - 1
+_Made = TypeVar("_Made")
 
 
 class World:
@@ -45,9 +42,10 @@ class World:
         """A drive through the world, where it has one."""
         self.materials: list[Material] = []
         """Materials in order of first use; a material's row is its number."""
-        self.textures: list[NDArray[np.float32]] = []
-        """Textures in order of first use: factors on the reflectance in [0, 1], each of shape (height, width)."""
-        self.texture_files: dict[int, Path] = {}
+        self._textures = TextureRows()
+        self.textures: list[NDArray[np.float32]] = self._textures.images
+        """Textures by row: factors on the reflectance in [0, 1], each of shape (height, width)."""
+        self.texture_files: dict[int, Path] = self._textures.files
         """The image file of each texture that came from one, by row of `textures`."""
         self.base: Any = None
         """What the world was started from, where it came from a built-in one; see `parhelion.world.file`."""
@@ -57,14 +55,22 @@ class World:
         self._rows = PartRows()
         self._labels = LabelTable()
         self._material_numbers: dict[str, int] = {}
-        self._instances_used: set[int] = {0}
+        self._instances_used: set[int] = set()
         self._next_instance = 1
         self._viewpoint: Pose | None = None
         self._weather: Weather | None = None
         self._water: Waves | None = None
-        self._loaded_files: dict[tuple[Any, ...], LoadedMesh] = {}
-        self._texture_rows: dict[tuple[Any, ...], tuple[int, Any]] = {}
+        self._meshes = MeshSources()
         self._cache: dict[Any, Any] = {}
+        self._lock = RLock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Neither locks nor what can be made again go into copies.
+        return {**self.__dict__, "_lock": None, "_cache": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = RLock()
 
     # ---- making ------------------------------------------------------------------------------------------------
 
@@ -139,6 +145,15 @@ class World:
 
     # ---- changing ----------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def edits(self) -> Iterator[None]:
+        """Several changes that other threads see as one: a scan in another thread comes before or after all of them.
+
+        A single change needs no such block.
+        """
+        with self._lock:
+            yield
+
     def add(
         self,
         mesh: MeshLike,
@@ -164,9 +179,10 @@ class World:
         """
         if not isinstance(pose, Pose):
             raise ConfigError(f"world: pose must be a Pose, got {type(pose).__name__}")
-        return self._insert(
-            mesh, material, materials, label, pose, None, name, instance, hidden_from, texture, scale, up
-        )
+        with self._lock:
+            return self._insert(
+                mesh, material, materials, label, pose, None, name, instance, hidden_from, texture, scale, up
+            )
 
     def add_actor(
         self,
@@ -187,16 +203,25 @@ class World:
         motion = Fixed(trajectory) if isinstance(trajectory, Pose) else trajectory
         if not isinstance(motion, Trajectory):
             raise ConfigError(f"world: trajectory must have sample(times), got {type(trajectory).__name__}")
-        return self._insert(
-            mesh, material, materials, label, Pose(), motion, name, instance, hidden_from, texture, scale, up
-        )
+        with self._lock:
+            return self._insert(
+                mesh, material, materials, label, Pose(), motion, name, instance, hidden_from, texture, scale, up
+            )
 
     def remove(self, item: WorldObject) -> None:
-        """Take an object or actor out of the world. Numbers of the other parts stay as they are."""
-        if self._objects.get(item.index) is not item:
-            raise ConfigError(f"world: {item!r} is not in this world")
-        del self._objects[item.index]
-        self._changed()
+        """Take an object or actor out of the world. Numbers of the other parts stay as they are.
+
+        Rows of its parts and textures are free for what is added next.
+        """
+        with self._lock:
+            if self._objects.get(item.index) is not item:
+                raise ConfigError(f"world: {item!r} is not in this world")
+            del self._objects[item.index]
+            for part in item.parts:
+                self._rows.free(part.number)
+                if part.texture >= 0:
+                    self._textures.leave(part.texture)
+            self._changed()
 
     def set_water(self, water: Any) -> None:
         """Let waves run over the world's water: a `Water` of `parhelion.motion.water`, None for the sheets as they are.
@@ -204,8 +229,9 @@ class World:
         What stands, is labelled 'water' and lies within 1 m of the water's level follows its surface, inside of its
         own outline. Calm water leaves the sheets as they are. Rays then meet the waves of their own time.
         """
-        self._water = check_water(water, self.objects)
-        self._changed()
+        with self._lock:
+            self._water = check_water(water, self.objects)
+            self._changed()
 
     def _insert(
         self,
@@ -222,13 +248,13 @@ class World:
         scale: float,
         up: Up,
     ) -> WorldObject:
-        loaded, origin = self._triangles(mesh, up)
+        loaded, origin = self._meshes.triangles(mesh, up)
         chosen = choose_materials(loaded, material, materials, self._material, from_file=origin.file is not None)
         meshes = [part.mesh if scale == 1.0 else part.mesh.scaled(scale) for part in loaded.parts]
         if texture is not None and any(m.uv is None for m in meshes):
             raise ConfigError(f"{loaded.source}: a texture needs a mesh with UV coordinates, and this one has none")
         hidden, number = hidden_patterns(hidden_from), self._instance(instance)
-        texture_row = -1 if texture is None else self._texture(texture)
+        texture_row = -1 if texture is None else self._textures.row(texture)
         index, label_id = self._next_index, self._labels.use(label)
         parts = []
         for part, placed, kind in zip(loaded.parts, meshes, chosen, strict=True):
@@ -239,6 +265,8 @@ class World:
                 object_index=index,
                 texture=texture_row,
             )
+            if texture_row >= 0:
+                self._textures.use(texture_row)
             vertices = placed.vertices if trajectory is not None else _in_world(placed, pose)
             parts.append(WorldPart(row, placed, vertices, kind, texture_row, part.material))
         called = name or (origin.file.stem if origin.file else f"{label}-{index}")
@@ -248,28 +276,6 @@ class World:
         self._next_index += 1
         self._changed()
         return item
-
-    def _triangles(self, mesh: MeshLike, up: Up) -> tuple[LoadedMesh, Origin]:
-        if isinstance(mesh, Mesh):
-            return LoadedMesh((LoadedPart(mesh, None),), "mesh"), Origin()
-        if isinstance(mesh, DescribedShape):
-            return LoadedMesh((LoadedPart(mesh.mesh(), None),), "shape"), Origin(shape=mesh.description())
-        if isinstance(mesh, (str, PathLike)):
-            return self._file(Path(mesh), up), Origin(Path(mesh), up)
-        if isinstance(mesh, (tuple, list)) and len(mesh) == 2:
-            return LoadedMesh((LoadedPart(Mesh(np.asarray(mesh[0]), np.asarray(mesh[1])), None),), "mesh"), Origin()
-        if type(mesh).__module__.partition(".")[0] == "trimesh":
-            return from_trimesh(mesh), Origin()
-        raise ConfigError(
-            f"world: a mesh must be a path, a Mesh, (vertices, faces) or a trimesh mesh, got {type(mesh).__name__}"
-        )
-
-    def _file(self, path: Path, up: Up) -> LoadedMesh:
-        """A mesh file, read once for all the objects that use it."""
-        key = _file_key(path, up)
-        if key not in self._loaded_files:
-            self._loaded_files[key] = load_mesh(path, up=up)
-        return self._loaded_files[key]
 
     def _material(self, material: MaterialLike) -> Material:
         """The material itself, entered in the table."""
@@ -289,34 +295,32 @@ class World:
             )
         return self.materials[number]
 
-    def _texture(self, texture: TextureLike) -> int:
-        """Row of the texture in the world's list; one row for all the objects that use the same file or array."""
-        path = Path(texture) if isinstance(texture, (str, PathLike)) else None
-        key = (id(texture),) if path is None else _file_key(path)
-        if key not in self._texture_rows:
-            # The array is kept with its row: while it lives, its id can mean no other array.
-            image = texture_image(texture)
-            self._texture_rows[key] = (len(self.textures), texture)
-            self.textures.append(image)
-            if path is not None:
-                self.texture_files[len(self.textures) - 1] = path
-        return self._texture_rows[key][0]
-
     def _instance(self, instance: int | None) -> int:
         if instance is None:
             while self._next_instance in self._instances_used:
+                self._instances_used.discard(self._next_instance)  # no number below the next is asked for again
                 self._next_instance += 1
-            instance = self._next_instance
+            instance, self._next_instance = self._next_instance, self._next_instance + 1
+            return instance
         elif isinstance(instance, bool) or not isinstance(instance, (int, np.integer)):
             raise ConfigError(f"world: instance must be a whole number, got {instance!r}")
         elif not 0 <= instance <= LARGEST_INSTANCE:
             raise ConfigError(f"world: instance must be from 0 to {LARGEST_INSTANCE}, got {instance}")
-        self._instances_used.add(int(instance))
+        if instance >= self._next_instance:
+            self._instances_used.add(int(instance))
         return int(instance)
 
     def _changed(self) -> None:
         self._version += 1
         self._cache.clear()
+
+    def _kept(self, key: Any, make: Callable[[], _Made]) -> _Made:
+        """What was made from the objects, kept until they change."""
+        with self._lock:
+            if key not in self._cache:
+                self._cache[key] = make()
+            made: _Made = self._cache[key]
+            return made
 
     # ---- asking ------------------------------------------------------------------------------------------------
 
@@ -328,7 +332,8 @@ class World:
     @property
     def objects(self) -> list[WorldObject]:
         """Everything in the world, actors included, in order of adding."""
-        return list(self._objects.values())
+        with self._lock:
+            return list(self._objects.values())
 
     @property
     def label_names(self) -> dict[int, str]:
@@ -338,10 +343,7 @@ class World:
     @property
     def parts(self) -> PartTable:
         """Material, label, instance and texture of each part; triangles carry its row numbers."""
-        if "parts" not in self._cache:
-            self._cache["parts"] = self._rows.table()
-        table: PartTable = self._cache["parts"]
-        return table
+        return self._kept("parts", self._rows.table)
 
     def geometry(self, *sensor: str) -> SceneGeometry:
         """The triangles that a sensor can meet: `geometry("lidar")`, or with its own name too.
@@ -350,43 +352,42 @@ class World:
         out until the world changes.
         """
         names = sensor or ("lidar",)
-        if names not in self._cache:
+
+        def made() -> SceneGeometry:
             hidden = frozenset(i for i, item in self._objects.items() if item.hidden_from and item.hides_from(names))
-            if hidden not in self._cache:
-                self._cache[hidden] = assemble(
-                    (item for i, item in self._objects.items() if i not in hidden), self._water
-                )
-            self._cache[names] = self._cache[hidden]
-        scene: SceneGeometry = self._cache[names]
-        return scene
+            seen = (item for i, item in self._objects.items() if i not in hidden)
+            return self._kept(hidden, lambda: assemble(seen, self._water))
+
+        return self._kept(names, made)
 
     @property
     def triangle_count(self) -> int:
         """Number of triangles, actors included."""
-        return sum(item.triangle_count for item in self._objects.values())
+        return sum(item.triangle_count for item in self.objects)
 
     @property
     def bounds(self) -> tuple[Floats, Floats] | None:
         """Lower and upper corner [m] of everything, actors where they are at time 0; None for an empty world."""
-        if not self._objects:
-            return None
-        if "bounds" not in self._cache:
+
+        def made() -> tuple[Floats, Floats] | None:
             corners = [item.bounds() for item in self._objects.values()]
             lower, upper = (np.array([corner[k] for corner in corners]) for k in range(2))
-            self._cache["bounds"] = lower.min(axis=0), upper.max(axis=0)
-        bounds: tuple[Floats, Floats] = self._cache["bounds"]
-        return bounds
+            return (lower.min(axis=0), upper.max(axis=0)) if corners else None
+
+        return self._kept("bounds", made)
 
     @property
     def viewpoint(self) -> Pose:
         """A sensible pose for a sensor: the one that was set, else above the ground at the centre of the bounds."""
-        if self._viewpoint is not None:
-            return self._viewpoint
-        if "viewpoint" not in self._cache:
+        own = self._viewpoint
+        if own is not None:
+            return own
+
+        def made() -> Pose:
             seen = [item for item in self._objects.values() if not item.hides_from(("lidar",))]
-            self._cache["viewpoint"] = default_viewpoint(assemble(seen).static)
-        pose: Pose = self._cache["viewpoint"]
-        return pose
+            return default_viewpoint(assemble(seen).static)
+
+        return self._kept("viewpoint", made)
 
     @viewpoint.setter
     def viewpoint(self, pose: Pose | None) -> None:
@@ -411,24 +412,15 @@ class World:
         self._weather = weather
 
     def __repr__(self) -> str:
-        actors = sum(item.is_actor for item in self._objects.values())
+        actors = sum(item.is_actor for item in self.objects)
         return (
-            f"World({self.name!r}: {len(self._objects) - actors} objects, {actors} actors, "
+            f"World({self.name!r}: {len(self.objects) - actors} objects, {actors} actors, "
             f"{self.triangle_count} triangles, {len(self.materials)} materials)"
         )
 
 
 def _in_world(mesh: Mesh, pose: Pose) -> Floats:
     return mesh.vertices if pose == _ORIGIN else mesh.vertices @ pose.rotation.T + pose.xyz
-
-
-def _file_key(path: Path, *more: str) -> tuple[Any, ...]:
-    """Names a file's content: another one after the file was written anew. Missing files get a key, too."""
-    try:
-        state = path.stat()
-        return (str(path.absolute()), state.st_mtime_ns, state.st_size, *more)
-    except (OSError, ValueError):
-        return (str(path), *more)
 
 
 _ORIGIN = Pose()

@@ -12,8 +12,9 @@ from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
 from parhelion.core.records import Scan, Waveform
-from parhelion.core.trajectory import Trajectory
+from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.device import Engine
+from parhelion.rays.turns import OnDevice
 from parhelion.sensors.lidar.adaptive import illuminate_adaptively
 from parhelion.sensors.lidar.ambient import ambient_light
 from parhelion.sensors.lidar.beam import Footprint
@@ -43,7 +44,7 @@ from parhelion.weather.weather import Weather
 _SLOTS_PER_LAUNCH = {"cpu": 4_000_000, "cuda": 32_000_000}
 
 
-class LidarOnDevice:
+class LidarOnDevice(OnDevice):
     """Everything that stays the same from scan to scan."""
 
     def __init__(
@@ -90,19 +91,18 @@ class LidarOnDevice:
         return self.engine.dr.opaque(self.engine.mi.Float, float(value))
 
     def batches(
-        self, target: Target, motions: list[Trajectory], times: list[float], *, same_shots: bool
+        self, target: Target, motions: list[Trajectory], times: list[float], *, shots: int, same_shots: bool
     ) -> Iterator[tuple[int, int]]:
-        """First and last row of the scans that can share a launch.
+        """First and last row of the scans, of so many `shots` each, that can share a launch.
 
         Moving bodies, and patterns that never repeat, are prepared for one start time: there, scans of other times
         need launches of their own. Waves are prepared for one neighbourhood, too.
         """
-        shots = self._shots.count if self._shots is not None else 1
         most = max(1, _SLOTS_PER_LAUNCH[self.engine.device] // max(1, shots * self.sub_rays.count))
         one_time = target.scene.changes or not same_shots
         places: list[tuple[int, int] | None] = [None] * len(times)
         if target.scene.surface is not None:
-            starts = [_place(motion, time) for motion, time in zip(motions, times, strict=True)]
+            starts = [place_at(motion, time) for motion, time in zip(motions, times, strict=True)]
             places = [target.scene.neighbourhood(start) for start in starts]
         first = 0
         while first < len(times):
@@ -165,7 +165,7 @@ class LidarOnDevice:
         shots, _ = self._upload(table)
         duration = table.duration
         if target.scene.changes:
-            target.scene.set_window(times[0], duration, _place(motions[0], times[0]))
+            target.scene.set_window(times[0], duration, place_at(motions[0], times[0]))
         knots, count = motion_knots(motions, times, duration, target.scene.origin)
         if not np.all(np.isfinite(knots)):
             raise ConfigError("pose: the sensor's motion is not finite during the scan")
@@ -281,9 +281,9 @@ class LidarOnDevice:
         return digitise(self.engine, blocks, shot_arrays, shots, window, bin_size_m, pulse, sigma, stream, background)
 
 
-def _place(motion: Trajectory, time: float) -> NDArray[np.float64]:
+def place_at(motion: Trajectory, time: float) -> NDArray[np.float64]:
     """Where a sensor is at a time [s]: its position [m], shape (3,)."""
-    return motion.sample(np.array([time]))[0][0]
+    return motion.pose.xyz if isinstance(motion, Fixed) else motion.sample(np.array([time]))[0][0]
 
 
 def _reported_direction(table: ShotTable, encoder_step_deg: float) -> NDArray[np.float64]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -14,13 +15,17 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, frame_of
 from parhelion.core.records import Scan, Waveform
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
+from parhelion.rays.geometry import SceneGeometry
+from parhelion.rays.middle import Cell, cell_of, runs
+from parhelion.rays.turns import in_turn
 from parhelion.sensors.lidar.beam import footprint
 from parhelion.sensors.lidar.config import LidarConfig, ReturnMode
-from parhelion.sensors.lidar.device import LidarOnDevice
+from parhelion.sensors.lidar.device import LidarOnDevice, place_at
 from parhelion.sensors.lidar.link_budget import SystemConstant, max_range, system_constant
 from parhelion.sensors.lidar.patterns import ShotTable, repeats, shot_table
 from parhelion.sensors.lidar.presets import canonical_name, load_preset
 from parhelion.sensors.light.target import Target, target_for
+from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
 Sampling = Literal["adaptive", "fixed"]
@@ -86,6 +91,13 @@ class Lidar:
         """Tables for weather on recorded clouds, made when first needed."""
         self.shots(0.0)  # a wrong rate or table file is told now, not at the first scan
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Device memory cannot travel, and the table of shots is made again faster than it is sent.
+        folder = self._pattern_options["folder"]
+        options = {**self._pattern_options, "folder": None if folder is None else folder.absolute()}
+        made = {"_on_device": None, "recorded_weather": None, "_table": None, "_pattern_options": options}
+        return {**self.__dict__, **made}
+
     @property
     def system_constant(self) -> SystemConstant:
         """The constant that the data sheet's rated ranges fix."""
@@ -97,10 +109,11 @@ class Lidar:
 
     def shots(self, time: float = 0.0) -> ShotTable:
         """The table of shots of the scan that starts at `time` [s]."""
-        if self._table is None or not self._repeats:
+        table = self._table  # another thread may ask for another time meanwhile
+        if table is None or not self._repeats:
             start = 0.0 if self._repeats else float(time)
-            self._table = shot_table(self.config.pattern, frame_start_s=start, **self._pattern_options)
-        return self._table
+            self._table = table = shot_table(self.config.pattern, frame_start_s=start, **self._pattern_options)
+        return table
 
     def scan(
         self,
@@ -150,6 +163,7 @@ class Lidar:
         """Time [s] from a scan's start to its last shot."""
         return float(self.shots(0.0).time.max(initial=0.0))
 
+    @in_turn
     def waveform(
         self,
         world: World,
@@ -167,35 +181,63 @@ class Lidar:
         """The digitised signal of chosen shots (rows of the table of shots), all sub-rays traced."""
         motion = _motion(world, pose, trajectory, mount)
         start = _finite_time(time)
-        target = self._target(world)
+        with world.edits():
+            cell = cell_of(self._geometry(world), place_at(motion, start))
+            target, weather = self._target(world, cell), world.weather
         device = self._device(target)
         stream = self._stream(seed, motion, start, frame)
         return device.waveform(
             target, self.shots(start), motion, start, stream, np.asarray(shots),
-            bin_size_m=bin_size_m, window_m=range_m, weather=world.weather,
+            bin_size_m=bin_size_m, window_m=range_m, weather=weather,
         )  # fmt: skip
 
+    @in_turn
     def _measure(
         self, world: World, motions: list[Trajectory], times: list[float], seed: int, frames: Sequence[int] | None
     ) -> list[Scan]:
         if not isinstance(world, World):
             raise ConfigError(f"world: expected a parhelion World, got {type(world).__name__}")
-        target = self._target(world)
-        device = self._device(target)
         scans: list[Scan] = []
         streams = [
             self._stream(seed, motion, start, None if frames is None else frames[i])
             for i, (motion, start) in enumerate(zip(motions, times, strict=True))
         ]
-        weather = world.weather
+        places = [place_at(motion, start) for motion, start in zip(motions, times, strict=True)]
+        with ExitStack() as unchanged:
+            # One state of the world for all scans: edits by other threads come before or after, never in between.
+            unchanged.enter_context(world.edits())
+            weather = world.weather
+            cells = list(runs(self._geometry(world), places))
+            for rows, cell in cells:
+                target = self._target(world, cell)
+                if len(cells) == 1:
+                    unchanged.close()  # the target is a copy
+                scans += self._scans(target, weather, motions[rows], times[rows], streams[rows], seed, world.name)
+        return scans
+
+    def _scans(
+        self,
+        target: Target,
+        weather: Weather | None,
+        motions: list[Trajectory],
+        times: list[float],
+        streams: list[Stream],
+        seed: int,
+        world: str,
+    ) -> list[Scan]:
+        """Scans of one target, in as few launches as will do."""
+        device = self._device(target)
+        scans: list[Scan] = []
         # Weather is prepared for one time, too, where it changes.
         same_air = weather is None or weather.is_still
-        for batch in device.batches(target, motions, times, same_shots=self._repeats and same_air):
+        # Patterns that do not repeat have as many shots at any time: the last table tells, and need not be made again.
+        shots = len(self.shots() if self._table is None else self._table)
+        for batch in device.batches(target, motions, times, shots=shots, same_shots=self._repeats and same_air):
             rows = slice(*batch)
             metadata = [
                 {
                     "sensor": self.model, "seed": int(seed), "time": start, "rate_hz": self.rate_hz,
-                    "returns": self.config.receiver.returns, "sampling": self.sampling, "world": world.name,
+                    "returns": self.config.receiver.returns, "sampling": self.sampling, "world": world,
                 }
                 for start in times[rows]
             ]  # fmt: skip
@@ -208,9 +250,12 @@ class Lidar:
         """Names that objects may be hidden from: its kind, model and name, and one that no other sensor can have."""
         return ("lidar", self.model, *((self.name, own_name(self.name)) if self.name else ()))
 
-    def _target(self, world: World) -> Target:
+    def _geometry(self, world: World) -> SceneGeometry:
+        return world.geometry(*self.known_as)
+
+    def _target(self, world: World, cell: Cell | None = None) -> Target:
         kind, *names = self.known_as
-        return target_for(world, kind, names=tuple(names), wavelength_nm=self.config.wavelength_nm)
+        return target_for(world, kind, names=tuple(names), wavelength_nm=self.config.wavelength_nm, cell=cell)
 
     def _device(self, target: Target) -> LidarOnDevice:
         if self._on_device is None:

@@ -13,7 +13,7 @@ from parhelion.core.arrays import namespace
 from parhelion.core.random import to_normal, words
 from parhelion.core.records import FIELDS, ORIGINS, Scan, Shots
 from parhelion.core.trajectory import Trajectory
-from parhelion.rays.device import Engine, kernel_tree, room
+from parhelion.rays.device import Engine, copied, kernel_tree, room
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.ambient import Ambient
@@ -251,8 +251,7 @@ class PointsExpected:
     def learn(self, beams: int, points: int) -> None:
         """So many there were.
 
-        More are expected at once, fewer bit by bit: records keep the memory that they were looked up in, so it should
-        not stay much more than they need.
+        More are expected at once, fewer bit by bit, so that memory and copying stay near what is needed.
         """
         self._expected[beams] = max(points + points // 8 + 1, 9 * self._expected.get(beams, 0) // 10)
 
@@ -287,7 +286,7 @@ def collect(
     if count > room_for:
         values = look_up(expected.room(beams.count, most))
     xyz, *more = (
-        values.pop(name).numpy()[: 3 * count].reshape(-1, 3) for name in ("xyz", "velocity") if name in values
+        np.array(values.pop(name).numpy()[: 3 * count]).reshape(-1, 3) for name in ("xyz", "velocity") if name in values
     )
     fields = {"velocity": more[0] if more else np.zeros((count, 3), np.float32)}
     for key, value in values.items():
@@ -295,7 +294,7 @@ def collect(
     order = [name for name in (*_MEASURED, "near_ir", *_ORDER[len(_MEASURED) :]) if name in fields]
     counted = None
     if ambient is not None:
-        light, noise = (values.numpy().reshape(-1, shots.count) for values in ambient.in_order(engine, found.beam))
+        light, noise = (copied(values).reshape(-1, shots.count) for values in ambient.in_order(engine, found.beam))
         # Noise is what the sensor writes down where there is no return.
         counted = light, np.where(returns == 0, np.rint(noise), 0.0).astype(np.float32)
     return Points({name: fields[name] for name in order}, xyz, returns, borders, counted)
@@ -379,7 +378,8 @@ def _unpacked(names: list[str], words: NDArray[Any]) -> dict[str, NDArray[Any]]:
 def _typed(name: str, values: NDArray[Any]) -> NDArray[Any]:
     spec = FIELDS[name]
     shaped = values.reshape(-1, spec.columns) if spec.columns > 1 else values
-    return shaped.astype(spec.dtype, copy=False)
+    # A copy in any case: what records hold must not be Dr.Jit's memory, which only its own thread may free.
+    return shaped.astype(spec.dtype)
 
 
 def scans_of(

@@ -18,8 +18,9 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_unit, words
 from parhelion.core.records import PointCloud
-from parhelion.rays.device import engine
+from parhelion.rays.device import copied, engine
 from parhelion.rays.scene import NOTHING
+from parhelion.rays.turns import in_turn
 from parhelion.sensors.lidar.detection import Detector, detect, echo_of
 from parhelion.sensors.lidar.echoes import NO_ECHO, SCATTERER_BIT, Block, Echo, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import LUCK_DRAW
@@ -55,6 +56,7 @@ def _named(name: str) -> Lidar:
     return Lidar(name)
 
 
+@in_turn
 def weathered(
     cloud: PointCloud,
     weather: Weather,
@@ -332,9 +334,9 @@ class _Launch:
         whole = {name: of(name, chosen) for name in ("source", "origin")}
         dr.eval(xyz, shot, *floats.values(), *whole.values())
         return Found(
-            xyz=xyz.numpy().reshape(-1, 3), range_m=floats["range"].numpy(), power=floats["power"].numpy(),
-            reflectivity=floats["reflectivity"].numpy(), intensity=floats["intensity"].numpy(), shot=shot.numpy(),
-            source=whole["source"].numpy(), origin=whole["origin"].numpy(),
+            xyz=copied(xyz).reshape(-1, 3), range_m=copied(floats["range"]), power=copied(floats["power"]),
+            reflectivity=copied(floats["reflectivity"]), intensity=copied(floats["intensity"]), shot=copied(shot),
+            source=copied(whole["source"]), origin=copied(whole["origin"]),
         )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pulse import pulse_shape
 from parhelion.core.random import Stream, to_normal, words
 from parhelion.core.records import Waveform
-from parhelion.rays.device import Engine
+from parhelion.rays.device import Engine, copied
 from parhelion.sensors.lidar.echoes import Block
 from parhelion.sensors.lidar.emit import ShotArrays
 
@@ -64,7 +64,7 @@ def digitise(
         low, high = (dr.opaque(mi.UInt32, word) for word in own.key)
         a, b, _, _ = words((low, high), index - row * width, shot)
         signal = signal + dr.opaque(mi.Float, noise_sigma) * to_normal(a, b)[0]
-    samples = mi.Float(signal).numpy().reshape(len(shots), bins)
+    samples = copied(mi.Float(signal)).reshape(len(shots), bins)
     return Waveform(shots.astype(np.uint32), float(first), float(bin_size_m), samples, float(noise_sigma))
 
 

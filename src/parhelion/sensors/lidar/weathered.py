@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
+from parhelion.rays.turns import OnDevice
 from parhelion.sensors.lidar.beam import cross_section
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.falling import Falling
@@ -83,7 +84,7 @@ class Displacement:
         return range_m + rain_range_shift(self.extinction * range_m)
 
 
-class WeatherOnDevice:
+class WeatherOnDevice(OnDevice):
     """The tables of a sensor for weathers, made when first needed."""
 
     def __init__(self, engine: Engine, config: LidarConfig, constant: SystemConstant, noise_sigma: float) -> None:

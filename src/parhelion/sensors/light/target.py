@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from parhelion.core.errors import unknown_name
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.middle import Cell, zero_of
 from parhelion.rays.scene import NOTHING, RayScene
+from parhelion.rays.turns import OnDevice
 from parhelion.sensors.light.textures import PartTextures
 from parhelion.surfaces import library
 from parhelion.surfaces.material import COLUMNS, material_table, specular_split
@@ -136,7 +138,7 @@ class PartNames:
         return dr.gather(mi.Float, self.diffuse, dr.select(hit, part, 0), hit)
 
 
-class Target:
+class Target(OnDevice):
     """The scene and its surfaces on the device. Built once for a world, a sensor and a wavelength."""
 
     def __init__(
@@ -148,6 +150,7 @@ class Target:
         wavelength_nm: float,
         snowed: tuple[str, ...] = (),
         scenes: dict[Any, Any] | None = None,
+        cell: Cell | None = None,
     ) -> None:
         """`kind` and `names` are those of the sensor, which objects may be hidden from.
 
@@ -156,9 +159,10 @@ class Target:
         geometry = world.geometry(kind, *names)
         # Sensors of different wavelengths see the same triangles: they share one acceleration structure.
         scenes = {} if scenes is None else scenes
-        if ("scene", id(geometry)) not in scenes:
-            scenes["scene", id(geometry)] = RayScene(geometry)
-        self.scene: RayScene = scenes["scene", id(geometry)]
+        key = ("scene", id(geometry), cell)
+        if key not in scenes:
+            scenes[key] = RayScene(geometry, zero=zero_of(geometry, cell))
+        self.scene: RayScene = scenes[key]
         self.engine = self.scene.engine
         self.parts = world.parts
         materials = [*world.materials, library.material("snow")] if snowed else world.materials
@@ -193,6 +197,18 @@ class Target:
 _scenes: WeakKeyDictionary[World, dict[Any, Any]] = WeakKeyDictionary()
 
 
+_MOST_CELLS = 4
+"""Cells of a wide world that are kept: a sensor on the border of some changes between them."""
+
+
+def _forget_cells(cache: dict[Any, Any], coming: Cell) -> None:
+    """Drop what was built for the cells that were left longest ago, where another comes."""
+    cells = list(dict.fromkeys(key[-1] for key in cache if isinstance(key[-1], tuple) and key[-1] != coming))
+    gone = set(cells[: max(0, len(cells) + 1 - _MOST_CELLS)])
+    for key in [key for key in cache if isinstance(key[-1], tuple) and key[-1] in gone]:
+        del cache[key]
+
+
 def _under_snow(world: World, labels: tuple[str, ...]) -> NDArray[np.uint16]:
     """Material of each part, with the number after the world's last for what snow lies on."""
     parts = world.parts
@@ -206,16 +222,25 @@ def _under_snow(world: World, labels: tuple[str, ...]) -> NDArray[np.uint16]:
     return np.where(covered, len(world.materials), parts.material).astype(np.uint16)
 
 
-def target_for(world: World, kind: str, *, names: tuple[str, ...], wavelength_nm: float) -> Target:
-    """The target of a world for a kind of sensor, built on first use and kept until the world changes."""
+def target_for(
+    world: World, kind: str, *, names: tuple[str, ...], wavelength_nm: float, cell: Cell | None = None
+) -> Target:
+    """The target of a world for a kind of sensor, built on first use and kept until the world changes.
+
+    `cell` is where the sensor is, if that is far from the middle of the world.
+    """
     cache = _scenes.setdefault(world, {})
     if cache.get("version") != world.version:
         cache.clear()
         cache["version"] = world.version
     snow = None if world.weather is None else world.weather.snow
     snowed = () if snow is None else snow.covers
-    key = (id(world.geometry(kind, *names)), wavelength_nm, snowed)
+    key = (id(world.geometry(kind, *names)), wavelength_nm, snowed, cell)
     if key not in cache:
-        cache[key] = Target(world, kind, names=names, wavelength_nm=wavelength_nm, snowed=snowed, scenes=cache)
+        if cell is not None:
+            _forget_cells(cache, cell)
+        cache[key] = Target(
+            world, kind, names=names, wavelength_nm=wavelength_nm, snowed=snowed, scenes=cache, cell=cell
+        )
     target: Target = cache[key]
     return target

@@ -1,0 +1,111 @@
+"""One thread at a time uses the engine, and only that thread frees its memory.
+
+Dr.Jit keeps what it records, schedules and frees in tables that threads share without a word to each other: two threads
+that run kernels end the process. So every door that runs kernels is behind one lock, `engine_turn`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import wraps
+from threading import Lock, get_ident
+from traceback import clear_frames
+from typing import Any, ParamSpec, TypeVar
+
+_P = ParamSpec("_P")
+_Result = TypeVar("_Result")
+
+
+class EngineTurn:
+    """A re-entrant lock that lets threads in by turns: who waits comes before who has just been in.
+
+    Kernels may still run when Python's part is over, and only the thread that started them can wait for them. So the
+    lock is handed on when they are done.
+    """
+
+    def __init__(self) -> None:
+        self.settle: Callable[[], None] | None = None
+        """Waits for the kernels of this thread; set when the engine starts."""
+        self._discarded: list[Any] = []
+        self._unlock()
+
+    def _unlock(self) -> None:
+        self._running, self._next = Lock(), Lock()
+        self._owner: int | None = None
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        me = get_ident()
+        if self._owner != me:
+            # Only one thread waits at the lock itself, the others behind it: the last owner has to queue, too.
+            with self._next:
+                self._running.acquire()
+            self._owner = me
+        self._depth += 1
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            try:
+                _forget_locals(error)
+                if self.settle is not None:
+                    self.settle()
+                self._free()
+            finally:
+                self._owner = None
+                self._running.release()
+
+    def discard(self, held: Any) -> None:
+        """Drop the last hold on device memory: at once if no thread uses the engine, else when that thread is done.
+
+        Never waits, so that it may be called by Python's garbage collection, in any thread and at any moment.
+        """
+        self._discarded.append(held)
+        del held
+        if self._owner != get_ident() and self._running.acquire(blocking=False):
+            self._owner = get_ident()
+            try:
+                self._free()
+            finally:
+                self._owner = None
+                self._running.release()
+
+    def _free(self) -> None:
+        while self._discarded:
+            self._discarded.pop()
+
+
+def _forget_locals(error: BaseException | None) -> None:
+    """Let an error on its way out take no arrays with it: whoever catches it would free them, out of turn."""
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
+engine_turn = EngineTurn()
+if hasattr(os, "register_at_fork"):
+    # A fork copies the lock as it is, but not the thread that would open it.
+    os.register_at_fork(after_in_child=engine_turn._unlock)
+
+
+def in_turn(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
+    """Let a function that runs kernels wait for its turn."""
+
+    @wraps(function)
+    def waits(*args: _P.args, **kwargs: _P.kwargs) -> _Result:
+        with engine_turn:
+            return function(*args, **kwargs)
+
+    return waits
+
+
+class OnDevice:
+    """Base of what holds device memory for long: any thread may drop it, the memory is freed in turn.
+
+    Dr.Jit 1.5 ends the process where memory borrowed from NumPy is freed while a recording is made.
+    """
+
+    def __del__(self, discard: Callable[[Any], None] = engine_turn.discard) -> None:
+        # The names of this module may be gone when the interpreter ends; the default argument is not.
+        discard(self.__dict__)

@@ -1,0 +1,124 @@
+"""Any number of threads may scan, edit and read: they take turns, and the bits are those of one thread."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import parhelion as ph
+from parhelion.core.errors import ConfigError
+from parhelion.rays.turns import EngineTurn, OnDevice, engine_turn
+from rigs import sheet, wall
+
+RIG = Path(__file__).parents[1] / "threads_rigs.py"
+
+
+def run(*arguments: object, timeout: float) -> None:
+    """In a process of its own: where threads meet in the engine, Dr.Jit aborts."""
+    done = subprocess.run(
+        [sys.executable, str(RIG), *map(str, arguments)], capture_output=True, text=True, timeout=timeout
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr[-2000:]
+
+
+@pytest.mark.slow
+def test_four_threads_scan_the_bits_of_one() -> None:
+    run("scans", 60, 1, timeout=120)
+
+
+@pytest.mark.slow
+def test_two_hundred_scans_in_each_of_four_threads_ten_times() -> None:
+    run("scans", 200, 10, timeout=400)
+
+
+@pytest.mark.slow
+def test_a_world_is_edited_while_others_scan_it() -> None:
+    run("edits", 60, 1, timeout=120)
+
+
+@pytest.mark.slow
+def test_threads_build_and_drop_ray_scenes() -> None:
+    run("casts", 40, 1, timeout=120)
+
+
+def test_a_thread_that_waits_comes_before_the_one_that_was_in() -> None:
+    """A loop of scans must not keep an editor out: without a queue it takes the lock again before others wake up."""
+    turn, order = EngineTurn(), []
+    waiting = threading.Event()
+
+    def wait() -> None:
+        waiting.set()
+        with turn:
+            order.append("waiter")
+
+    other = threading.Thread(target=wait)
+    with turn:
+        other.start()
+        waiting.wait(5.0)
+        time.sleep(0.1)  # until it stands at the lock
+    for _ in range(100):
+        with turn:
+            order.append("loop")
+    other.join(5.0)
+    assert order.index("waiter") == 0
+
+
+def test_device_memory_is_freed_in_turn_only() -> None:
+    freed: list[str] = []
+
+    class Array:
+        def __del__(self) -> None:
+            freed.append("freed")
+
+    class Holder(OnDevice):
+        def __init__(self) -> None:
+            self.array = Array()
+
+    held: list[Any] = [Holder()]
+    with engine_turn:
+        other = threading.Thread(target=held.clear)
+        other.start()
+        other.join(5.0)
+        assert not held
+        assert not freed
+    assert freed == ["freed"]
+    held = [Holder()]
+    held.clear()  # nobody uses the engine: at once
+    assert freed == ["freed"] * 2
+
+
+def test_records_hold_no_memory_of_the_engine() -> None:
+    def owner(array: Any) -> Any:
+        while isinstance(array.base, np.ndarray):
+            array = array.base
+        return array.base
+
+    lidar, world = ph.Lidar("ouster/os1-64", sub_rays=5), wall(10.0)
+    scan = lidar.scan(world, pose=ph.Pose())
+    wet = ph.Weather(rain=ph.Rain(rate_mm_h=20)).apply(scan, sensor=lidar)
+    for cloud in (scan, wet):
+        for array in (cloud.xyz, *cloud.fields.values()):
+            assert owner(array) is None
+    assert owner(scan.shots.near_ir) is None
+    assert owner(scan.shots.return_count) is None
+    assert owner(lidar.waveform(world, [0], pose=ph.Pose()).samples) is None
+
+
+def test_errors_take_no_arrays_with_them() -> None:
+    class Lost:
+        def sample(self, times: Any) -> Any:
+            return np.full((len(times), 3), np.nan), np.tile([0.0, 0, 0, 1], (len(times), 1))
+
+    with pytest.raises(ConfigError, match="not finite") as caught:
+        ph.Lidar(sheet()).scan(wall(10.0), trajectory=Lost(), frame=1)  # type: ignore[arg-type]
+    frames = [entry.frame for entry in caught.traceback]
+    inside = [frame for frame in frames if frame.code.name == "_emit"]
+    assert inside
+    assert all(not frame.f_locals for frame in inside)
