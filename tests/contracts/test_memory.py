@@ -15,8 +15,8 @@ from rigs import add_wall, sheet, wall
 
 PEAK = """
 import resource, sys, parhelion as ph
-from rigs import wall
-lidar, world = ph.Lidar("velodyne/vlp-16"), wall(10.0)
+lidar, world = ph.Lidar("velodyne/vlp-16"), ph.World()
+world.add(ph.shapes.plane(50, 50), material="lambert-50", label="road", pose=ph.Pose((0, 0, -2)))
 if sys.argv[1] == "used":
     lidar.scan(world, pose=ph.Pose())
 scans = lidar.scan_many(world, [ph.Pose((0.01 * k, 0, 0)) for k in range(120)])
