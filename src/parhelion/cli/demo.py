@@ -69,8 +69,9 @@ def _sail(output: Path, seed: int, seconds: float) -> None:
     from parhelion.core.records import Scan
     from parhelion.outputs.bag import BagSink
     from parhelion.outputs.files import write_samples
+    from parhelion.outputs.manifest import sha256_of
     from parhelion.outputs.report.collect import RunReport
-    from parhelion.outputs.run import BATCH_S, sha256_of
+    from parhelion.outputs.run import BATCH_S
     from parhelion.pictures import Drive
     from parhelion.scenario.scenario import Scenario
     from parhelion.scenario.schema import BagOutput, ScenarioFile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,6 +11,8 @@ from os import PathLike
 from pathlib import Path
 
 from parhelion.core.errors import FormatError
+
+_TEMPORARY = re.compile(r"\.parhelion-[0-9a-f]{12}-.*", re.DOTALL)
 
 
 def _checked_target(path: str | PathLike[str]) -> Path:
@@ -55,6 +58,18 @@ def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
     except BaseException:  # Ctrl-C too: nothing half-written may stay behind
         _remove(temporary)
         raise
+
+
+def remove_litter(folder: Path) -> None:
+    """Remove temporary files that killed programs left in a folder and below. Nobody may be writing there.
+
+    Folders within that another program keeps to itself are passed over.
+    """
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not Path(place, name, ".writing").exists()]
+        for name in files:
+            if _TEMPORARY.fullmatch(name):
+                _remove(Path(place, name))
 
 
 def _remove(temporary: Path) -> None:

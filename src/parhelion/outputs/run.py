@@ -1,33 +1,32 @@
 """Running a scenario to files: clouds as they are made, then streams, truth and a manifest.
 
 Every file is written whole or not at all, and depends on the scenario alone. A run that was stopped goes on where it
-was: vehicles are driven anew, which is quick, and clouds that are there are not made again.
+was: vehicles are driven anew, which is quick, and clouds that are there are not made again. Those that a manifest knows
+must have kept their bytes.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import time as wall
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.errors import FormatError
 from parhelion.core.files import only_writer
 from parhelion.core.inertial import Samples, joined
 from parhelion.core.records import Scan
 from parhelion.io import tum
-from parhelion.io.atomic import atomic_write
+from parhelion.io.atomic import remove_litter
 from parhelion.io.timed_poses import TimedPoses
 from parhelion.outputs.boxes import BoxTruth, write_kitti_labels, write_nuscenes_boxes
 from parhelion.outputs.files import FILES, FileRule, write_columns
+from parhelion.outputs.manifest import EarlierRun, content_of, write_manifest
 from parhelion.outputs.report.collect import NoReport, report_of
 from parhelion.outputs.sinks import Sinks
 from parhelion.outputs.writer import Writer
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
     from parhelion.scenario.sensors import FrameOnBoard
 
-MANIFEST = "manifest.json"
 BATCH_S = 1.0
 """Time of the run [s] whose samples are measured together."""
 
@@ -91,8 +89,9 @@ def _run(
     began: float,
 ) -> RunSummary:
     content = content_of(scenario)
-    _check_earlier(folder, content, resume)
-    _write_json(folder / MANIFEST, {**content, "complete": False})
+    earlier = EarlierRun.of(folder, content, resume)
+    # Under the lock of this folder nobody else writes here: temporary files are those of runs that were killed.
+    remove_litter(folder)
     rules = {sensor.name: FILES.get(sensor.record_type) for sensor in scenario.sensors}
     frames = {
         sensor.name: _frame_files(scenario, sensor, rule, folder)
@@ -116,7 +115,12 @@ def _run(
     total = scenario.frame_count
     streams: dict[str, list[Samples]] = {sensor.name: [] for sensor in scenario.stream_sensors}
     with _paced(realtime) as wait:
-        present = {name: {n for n, file in enumerate(files) if file.exists()} for name, files in frames.items()}
+        boxed = truth or ()
+        present = {
+            name: {n for n, file in enumerate(files) if earlier.has(file, *_with(file, scenario, name in boxed))}
+            for name, files in frames.items()
+        }
+        write_manifest(folder, content, complete=False, files=earlier.hashes)
         summary.found = sum(len(numbers) for numbers in present.values())
         sinks = Sinks(scenario, folder)
         report = report_of(scenario, folder)
@@ -160,8 +164,8 @@ def _run(
     summary.files += _write_streams(scenario, streams, folder, report)
     summary.files += _write_truth(scenario, folder)
     summary.files += report.counts()
-    hashes = {file.relative_to(folder).as_posix(): sha256_of(file) for file in summary.files}
-    _write_json(folder / MANIFEST, {**content, "complete": True, "files": dict(sorted(hashes.items()))})
+    hashes = {file.relative_to(folder).as_posix(): earlier.hash_of(file) for file in summary.files}
+    write_manifest(folder, content, complete=True, files=hashes)
     summary.report = report.write(hashes, summary.found)
     summary.seconds = wall.perf_counter() - began
     return summary
@@ -182,6 +186,11 @@ def _boxes_of(cloud: Path, scenario: Scenario) -> Path:
     """The file of the boxes of a cloud."""
     ending = ".txt" if scenario.settings.boxes == "kitti" else ".json"
     return cloud.parent.with_name(cloud.parent.name + "-boxes") / (cloud.name.partition(".")[0] + ending)
+
+
+def _with(cloud: Path, scenario: Scenario, boxed: bool) -> list[Path]:
+    """The files that belong to a cloud."""
+    return [_boxes_of(cloud, scenario)] if boxed else []
 
 
 def _write_frame(scenario: Scenario, rule: FileRule, boxes: Any, record: Any, file: Path) -> list[str]:
@@ -249,60 +258,3 @@ def _write_truth(scenario: Scenario, folder: Path) -> list[Path]:
             tum.write(TimedPoses(starts, *scanner.motion.sample(starts)), file)
             files.append(file)
     return files
-
-
-# ---- manifest ------------------------------------------------------------------------------------------------------
-
-
-def content_of(scenario: Scenario) -> dict[str, Any]:
-    """What decides a run's result: the resolved scenario, the seed and the versions."""
-    packages = {name: _version(name) for name in ("parhelion", "mitsuba", "drjit", "numpy", "scipy")}
-    settings = scenario.settings.model_dump(mode="json")
-    text = json.dumps(settings, sort_keys=True)
-    return {
-        "scenario": settings,
-        "scenario_sha256": hashlib.sha256(text.encode()).hexdigest(),
-        "seed": scenario.seed,
-        "versions": packages,
-    }
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # run from a folder of sources
-        return "not installed"
-
-
-def _check_earlier(folder: Path, content: dict[str, Any], resume: bool) -> None:
-    """See that clouds of an earlier run belong to the same scenario."""
-    file = folder / MANIFEST
-    if not file.exists():
-        return
-    try:
-        earlier = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise FormatError(f"{file}: cannot be read as the manifest of an earlier run; choose another folder") from None
-    same = isinstance(earlier, dict) and all(
-        earlier.get(key) == content[key] for key in ("scenario_sha256", "versions")
-    )
-    if not same:
-        raise ConfigError(
-            f"{folder}: holds a run of another scenario or version; choose another folder, or remove it first"
-        )
-    if not resume:
-        raise ConfigError(f"{folder}: holds a run of this scenario already; let it resume, or remove it first")
-
-
-def _write_json(file: Path, content: dict[str, Any]) -> None:
-    with atomic_write(file) as temporary:
-        temporary.write_text(json.dumps(content, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def sha256_of(file: Path) -> str:
-    """SHA-256 of a file's bytes, as hexadecimal digits."""
-    digest = hashlib.sha256()
-    with file.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()

@@ -92,7 +92,7 @@ def _head(report: RunReport, title: str, drawing: float) -> str:
 
 
 def _origin_of_it(report: RunReport) -> str:
-    from parhelion.outputs.run import content_of
+    from parhelion.outputs.manifest import content_of
 
     content = content_of(report.scenario)
     rows = [

@@ -1,0 +1,110 @@
+"""The manifest of a run: what decides its result, and the hash of every file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from parhelion.core.errors import ConfigError, FormatError
+from parhelion.io.atomic import atomic_write
+
+if TYPE_CHECKING:
+    from parhelion.scenario.scenario import Scenario
+
+MANIFEST = "manifest.json"
+
+
+class EarlierRun:
+    """What an earlier run of the same scenario left in a folder, as far as it can be trusted."""
+
+    def __init__(self, folder: Path, known: dict[str, str], complete: bool) -> None:
+        self._folder, self._known, self._complete = folder, known, complete
+        self.hashes: dict[str, str] = {}
+        """Hashes of the files that were looked at and found as the manifest has them."""
+
+    @classmethod
+    def of(cls, folder: Path, content: dict[str, Any], resume: bool) -> EarlierRun:
+        """Read the folder's manifest, and see that it belongs to the same scenario."""
+        file = folder / MANIFEST
+        if not file.exists():
+            return cls(folder, {}, complete=False)
+        try:
+            earlier = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise FormatError(
+                f"{file}: cannot be read as the manifest of an earlier run; choose another folder"
+            ) from None
+        same = isinstance(earlier, dict) and all(
+            earlier.get(key) == content[key] for key in ("scenario_sha256", "versions")
+        )
+        if not same:
+            raise ConfigError(
+                f"{folder}: holds a run of another scenario or version; choose another folder, or remove it first"
+            )
+        if not resume:
+            raise ConfigError(f"{folder}: holds a run of this scenario already; let it resume, or remove it first")
+        files = earlier.get("files")
+        return cls(folder, files if isinstance(files, dict) else {}, complete=earlier.get("complete") is True)
+
+    def has(self, *files: Path) -> bool:
+        """Whether files are there, and as they were written.
+
+        A finished run knows every file. One that was stopped knows those of the runs before it; the others it wrote
+        itself, each whole or not at all.
+        """
+        hashes: dict[str, str] = {}
+        for file in files:
+            name = file.relative_to(self._folder).as_posix()
+            known = self._known.get(name)
+            if not file.is_file() or (known is None and self._complete):
+                return False
+            if known is not None:
+                if sha256_of(file) != known:
+                    return False
+                hashes[name] = known
+        self.hashes |= hashes
+        return True
+
+    def hash_of(self, file: Path) -> str:
+        """The hash of a file that was kept or is new."""
+        return self.hashes.get(file.relative_to(self._folder).as_posix()) or sha256_of(file)
+
+
+def write_manifest(folder: Path, content: dict[str, Any], *, complete: bool, files: dict[str, str]) -> None:
+    """Write the manifest; before a run is complete, `files` are those of earlier runs."""
+    known = {"files": dict(sorted(files.items()))} if complete or files else {}
+    with atomic_write(folder / MANIFEST) as temporary:
+        text = json.dumps({**content, "complete": complete, **known}, indent=1, sort_keys=True)
+        temporary.write_text(text + "\n", encoding="utf-8")
+
+
+def content_of(scenario: Scenario) -> dict[str, Any]:
+    """What decides a run's result: the resolved scenario, the seed and the versions."""
+    packages = {name: _version(name) for name in ("parhelion", "mitsuba", "drjit", "numpy", "scipy")}
+    settings = scenario.settings.model_dump(mode="json")
+    text = json.dumps(settings, sort_keys=True)
+    return {
+        "scenario": settings,
+        "scenario_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "seed": scenario.seed,
+        "versions": packages,
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from a folder of sources
+        return "not installed"
+
+
+def sha256_of(file: Path) -> str:
+    """SHA-256 of a file's bytes, as hexadecimal digits."""
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
