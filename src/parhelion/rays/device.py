@@ -52,7 +52,7 @@ class Engine:
     _numbers: dict[float, Any] = field(default_factory=dict, compare=False, repr=False)
     _wholes: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
     _counting: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
-    _frozen: dict[Callable[..., Any], Recorded] = field(default_factory=dict, compare=False, repr=False)
+    _frozen: dict[Callable[..., Any], Replayed] = field(default_factory=dict, compare=False, repr=False)
 
     def number(self, value: float) -> Any:
         """A number that kernels read from memory, so that another value needs no other kernel; kept for the next."""
@@ -87,12 +87,12 @@ class Engine:
         if made is None:
 
             def run(*args: Any) -> _Result:
-                # Dr.Jit looks at every global name of what it records, at every call: there are none here.
+                # Dr.Jit looks at every global name of what it freezes, at every call: there are none here.
                 return function(*args)
 
             # A function may see many kinds of sensors and weathers; forgetting the oldest costs only time.
-            recorded = self.dr.freeze(run, limit=256, warn_after=1 << 30)
-            made = self._frozen[function] = Recorded(function, recorded, casts=casts)
+            replay = self.dr.freeze(run, limit=256, warn_after=1 << 30)
+            made = self._frozen[function] = Replayed(function, replay, casts=casts)
         return made
 
     def counting(self, count: int) -> Any:
@@ -108,7 +108,7 @@ class Engine:
         return known
 
     def pick(self, flags: Any, index: Any, rows: Any, size: int, most: Any = None) -> Picked:
-        """For recorded functions: which of the rows, counted by `index`, have the flag 1, not 0.
+        """For frozen functions: which of the rows, counted by `index`, have the flag 1, not 0.
 
         `rows` is how many there are, on the device. There is memory for `size` of those picked; where there may be
         more, `most` is the same on the device, and the others are left out.
@@ -142,25 +142,25 @@ class Engine:
         return kind(aligned)
 
 
-class Recorded:
-    """A function that is recorded at its first call; see `Engine.frozen`."""
+class Replayed:
+    """A function whose kernels are kept at its first call and replayed at later ones; see `Engine.frozen`."""
 
-    def __init__(self, function: Callable[..., Any], recorded: Any, *, casts: bool) -> None:
-        self._function, self._recorded, self._casts, self._works = function, recorded, casts, True
+    def __init__(self, function: Callable[..., Any], replay: Any, *, casts: bool) -> None:
+        self._function, self._replay, self._casts, self._works = function, replay, casts, True
 
     @property
     def n_recordings(self) -> int:
-        """How often it was recorded."""
-        return int(self._recorded.n_recordings)
+        """How often it was traced, for other constants or sizes."""
+        return int(self._replay.n_recordings)
 
     def __call__(self, *args: Any) -> Any:
         if not self._works:
             return self._function(*args)
         with _garbage_kept:
             try:
-                return self._recorded(*args)
+                return self._replay(*args)
             except RuntimeError as error:
-                # What a recorded cast needs to be told is written down nowhere, and may be more in another Mitsuba.
+                # What a replayed cast needs to be told is written down nowhere, and may be more in another Mitsuba.
                 if not self._casts or "not specified as an input" not in f"{error} {error.__cause__}":
                     raise
                 self._works = False
@@ -247,7 +247,7 @@ class Picked:
     def wait(self) -> Any:
         """The numbers in an array of their own length, in the same memory. Waits for the device.
 
-        Recorded functions take arrays of one memory for one array: never hand them this and `numbers` together.
+        Frozen functions take arrays of one memory for one array: never hand them this and `numbers` together.
         """
         mi, dr, count = engine().mi, engine().dr, int(self.count[0])
         return dr.reshape(self.numbers, count, shrink=True) if count else mi.UInt32()

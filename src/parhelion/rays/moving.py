@@ -20,7 +20,7 @@ from parhelion.core.pose import quat_rotate
 from parhelion.rays.device import Engine
 from parhelion.rays.geometry import MovingTriangles, Triangles
 from parhelion.rays.knots import KnotClock
-from parhelion.rays.recordable import addresses
+from parhelion.rays.replayable import addresses
 
 _BOX_FACES = np.array(
     [

@@ -14,8 +14,8 @@ from parhelion.rays.device import engine
 from parhelion.rays.geometry import MovingTriangles, SceneGeometry, Triangles
 from parhelion.rays.middle import likely_zero, warn_of_far_rays, warn_of_long_sides
 from parhelion.rays.moving import Atlas, MovingScene, off_planes, rotate, triangle_scene
-from parhelion.rays.recordable import CoveredScene, SceneArrays, addresses
 from parhelion.rays.records import Hits, Rays
+from parhelion.rays.replayable import CoveredScene, SceneArrays, addresses
 from parhelion.rays.surface import SurfaceScene
 from parhelion.rays.turns import OnDevice, in_turn
 
@@ -96,7 +96,7 @@ class RayScene(OnDevice):
         self._cover = CoveredScene(self, (self.static is None, self.farthest, moving, waves))
 
     def for_kernels(self) -> SceneArrays:
-        """The scene as an argument of recorded functions, for the window that was set last."""
+        """The scene as an argument of frozen functions, for the window that was set last."""
         arrays = self._static_arrays
         if self.moving is not None:
             arrays += self.moving.arrays

@@ -18,7 +18,7 @@ from parhelion.core.arrays import namespace
 from parhelion.rays.device import Engine
 from parhelion.rays.geometry import ChangingSurface, Triangles, risen
 from parhelion.rays.moving import triangle_scene
-from parhelion.rays.recordable import addresses
+from parhelion.rays.replayable import addresses
 
 _SPARE = 1024
 """Room for triangles grows in steps of this many, so that meshes of nearly one size share a scene."""

@@ -17,7 +17,7 @@ from typing import Any
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import Engine, Picked, kernel_tree, room
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.recordable import SceneArrays
+from parhelion.rays.replayable import SceneArrays
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES, SECTORS
 from parhelion.sensors.lidar.echoes import NO_ECHO, Echo, Echoes, EchoRows, SpecularBeams, choose, echo_bits, in_rows

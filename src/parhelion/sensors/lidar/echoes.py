@@ -126,7 +126,8 @@ class SpecularBeams:
     """
 
     narrow: Any
-    """Those of one row, or all where all beams have as many; None for none, since recorded functions take no less."""
+    """Those of one row, or all where all beams have as many; None if there are none: a replayed kernel cannot take an
+    empty array."""
     wide: Any
     """Those of many rows; None for none."""
     first_wide: Any

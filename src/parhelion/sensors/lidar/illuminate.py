@@ -7,7 +7,7 @@ from typing import Any
 
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
-from parhelion.rays.recordable import SceneArrays
+from parhelion.rays.replayable import SceneArrays
 from parhelion.sensors.lidar.echoes import NO_ACTOR, NO_ECHO, Echo, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import SubRays
 from parhelion.sensors.lidar.link_budget import received_power

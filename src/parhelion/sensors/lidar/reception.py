@@ -63,7 +63,7 @@ def _receive(
     slots: int,
     behind: Behind | None,
 ) -> Returns:
-    """Recorded once: all that changes from scan to scan is an argument.
+    """Traced once: all that changes from scan to scan is an argument.
 
     `numbers` are those of `Returns.of`.
     """

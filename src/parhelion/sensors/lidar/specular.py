@@ -15,7 +15,7 @@ from typing import Any
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree, room
-from parhelion.rays.recordable import SceneArrays
+from parhelion.rays.replayable import SceneArrays
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.beam import PROBES
 from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, Echo, Echoes, EchoRows, SpecularBeams, choose

@@ -1,7 +1,7 @@
-"""Scenes as arguments of functions that are recorded (`Engine.frozen`).
+"""Scenes as arguments of functions whose kernels are replayed (`Engine.frozen`).
 
 Dr.Jit takes a Mitsuba scene as an argument, but then looks at every scene of the process at each call, and fails where
-one goes away meanwhile. All that a recorded cast reads are the addresses of the scene's acceleration structure and the
+one goes away meanwhile. All that a replayed cast reads are the addresses of the scene's acceleration structure and the
 tables beside it: those are handed over as arrays, and the scene itself in a cover that Dr.Jit does not look under.
 """
 
@@ -58,7 +58,7 @@ class SceneArrays:
 def addresses(engine: Engine, scene: Any) -> tuple[Any, ...]:
     """The arrays with the addresses that casts at a Mitsuba scene read; none where this Mitsuba does not tell them.
 
-    Recording then fails, and the engine falls back to tracing every call.
+    Freezing then fails, and the engine falls back to tracing every call.
     """
     dr, mi = engine.dr, engine.mi
     try:
