@@ -291,6 +291,46 @@ def test_a_client_that_goes_away_harms_nobody(server: OusterHttp) -> None:
     assert get(server, "sensor/config")[0] == 200
 
 
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "elsewhere.example"}, 403),
+        ({"Origin": "https://elsewhere.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://localhost:3000"}, 200),
+        ({"Host": "localhost:80"}, 200),
+    ],
+)
+def test_pages_of_other_sites_are_refused(server: OusterHttp, headers: dict[str, str], status: int) -> None:
+    for data in (None, b"{}"):
+        url = f"http://127.0.0.1:{server.port}/api/v1/sensor/config"
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=5) as answer:
+                found = answer.status
+        except urllib.error.HTTPError as error:
+            with error:
+                found = error.code
+        assert found == status
+
+
+def test_half_open_connections_are_closed(document: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("parhelion.live.ouster_http._LONGEST_S", 0.6)
+    monkeypatch.setattr("parhelion.live.ouster_http._MOST_CONNECTIONS", 2)
+    with OusterHttp(document) as server:
+        slow = [socket.create_connection(("127.0.0.1", server.port), timeout=5) for _ in range(2)]
+        for one in slow:
+            one.sendall(b"GET /")
+        time.sleep(0.2)
+        with socket.create_connection(("127.0.0.1", server.port), timeout=5) as more:
+            assert more.recv(10) == b""  # there is no place for a third
+        for one in slow:
+            one.sendall(b"a")  # still sending, but for too long
+            assert one.recv(10) == b""
+            one.close()
+        time.sleep(0.1)
+        assert get(server, "sensor/config")[0] == 200
+
+
 def test_ports_and_hosts_are_checked(server: OusterHttp, document: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=rf"cannot listen on 127.0.0.1:{server.port} .*in use.*choose another port"):
         OusterHttp(document, port=server.port)

@@ -40,7 +40,7 @@ def url() -> Iterator[str]:
         yield found[0]
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=10)
-        assert process.returncode == 0
+        assert process.returncode == 130
         assert out.strip() == "closed"
         assert err == ""
     finally:

@@ -69,6 +69,29 @@ def test_other_hosts_are_warned_of(cloud: Path, tmp_path: Path, monkeypatch: pyt
     assert "warning: --host 127.0.0.1: everyone who can reach this machine" in result.stderr
 
 
+WEBSOCKET = {
+    "Upgrade": "websocket",
+    "Connection": "Upgrade",
+    "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+    "Sec-WebSocket-Version": "13",
+}
+OWN_PAGE = {**WEBSOCKET, "Host": "localhost"}
+STRANGERS = (
+    {**WEBSOCKET, "Host": "127.0.0.1", "Origin": "https://elsewhere.example"},
+    {**WEBSOCKET, "Host": "elsewhere.example"},
+    {"Host": "elsewhere.example:8080"},
+    {"Host": "127.0.0.1", "Origin": "null"},
+)
+
+
+def first_line(port: int, headers: dict[str, str]) -> str:
+    """The first line of the answer to a request with these headers."""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as line:
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        line.sendall(f"GET / HTTP/1.1\r\n{head}\r\n".encode())
+        return line.recv(64).decode("latin-1").splitlines()[0]
+
+
 def test_a_cloud_is_served_until_it_is_stopped(cloud: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from parhelion.live.viewer import Viewer
 
@@ -78,12 +101,17 @@ def test_a_cloud_is_served_until_it_is_stopped(cloud: Path, monkeypatch: pytest.
         with socket.create_connection((viewer.host, viewer.port), timeout=5) as line:
             line.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
             seen.append(line.recv(64).decode("latin-1"))
+        for headers in STRANGERS:
+            seen.append(first_line(viewer.port, headers))
+        seen.append(first_line(viewer.port, {**OWN_PAGE, "Origin": f"http://localhost:{viewer.port}"}))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Viewer, "run", look)
     result = view(cloud, "--port", 0)
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == 130, result.output
     assert result.stdout.splitlines()[0].startswith("scan.pcd: open http://127.0.0.1:")
     assert result.stdout.splitlines()[-1] == "closed"
     assert "viser" not in result.stdout
     assert seen[0].startswith("HTTP/1.1 200")
+    assert [line.split()[1] for line in seen[1:-1]] == ["403"] * len(STRANGERS)
+    assert seen[-1].startswith("HTTP/1.1 101")

@@ -112,6 +112,7 @@ def view(
             viewer.run()
         except KeyboardInterrupt:
             screen.say("closed")
+            raise typer.Exit(130) from None
 
 
 def _world_stage(

@@ -6,8 +6,10 @@ Read-only: what the simulated sensor does is fixed by its scenario. Answers go t
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
@@ -15,11 +17,15 @@ from urllib.parse import urlsplit
 
 from parhelion.core.errors import ConfigError
 from parhelion.io.packets.ouster_metadata import describe
+from parhelion.live.callers import REFUSED, may_ask
 from parhelion.live.udp import LOOPBACK, checked_host
 
 PREFIX = "/api/v1"
 _MOST_BODY = 65536  # bytes of a request; a configuration has some hundreds
 _PATIENCE_S = 10.0
+_LONGEST_S = 60.0
+"""A connection ends after this time, however much its other end has to say."""
+_MOST_CONNECTIONS = 64
 
 
 class OusterHttp:
@@ -40,7 +46,7 @@ class OusterHttp:
         if not 0 <= port <= 65535:
             raise ConfigError(f"Ouster HTTP: a port is within 0 and 65535, got {port}")
         answers = _answers(json.loads(json.dumps(document)))
-        handler = type("Handler", (_Handler,), {"answers": answers})
+        handler = type("Handler", (_Handler,), {"answers": answers, "bound": host})
         try:
             self._server = _Server((host, port), handler)
         except OSError as error:
@@ -79,8 +85,35 @@ class _Server(ThreadingHTTPServer):
     # A port that is in use must be told, not shared.
     allow_reuse_address = False
 
+    def __init__(self, *args: Any) -> None:
+        self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        super().__init__(*args)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Give a connection a thread of its own, if not too many have one."""
+        if not self._places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, for a while: who sends a byte now and then, or nothing, does not keep a thread."""
+        end = threading.Timer(_LONGEST_S, _hang_up, (request,))
+        end.daemon = True
+        end.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            end.cancel()
+            self._places.release()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes away in the middle is its own affair."""
+
+
+def _hang_up(connection: socket.socket) -> None:
+    with suppress(OSError):  # it may be gone already
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _answers(document: dict[str, Any]) -> dict[str, Any]:
@@ -102,10 +135,21 @@ def _answers(document: dict[str, Any]) -> dict[str, Any]:
 
 class _Handler(BaseHTTPRequestHandler):
     answers: Mapping[str, Any]
+    bound: str
     timeout = _PATIENCE_S
     protocol_version = "HTTP/1.1"
     server_version = "parhelion"
     sys_version = ""
+
+    def parse_request(self) -> bool:
+        """Read the head of a request; pages of other sites are refused before anything is done."""
+        if not super().parse_request():
+            return False
+        if may_ask(self.bound, self.headers.get("Host"), self.headers.get("Origin")):
+            return True
+        self.close_connection = True
+        self._reply(403, {"error": REFUSED.strip()})
+        return False
 
     def do_GET(self) -> None:
         path = self._path()

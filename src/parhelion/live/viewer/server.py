@@ -9,6 +9,7 @@ import logging
 import socket
 import time as clock
 from collections.abc import Iterator
+from http import HTTPStatus
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError, MissingDependencyError
 from parhelion.core.pose import Floats, Pose
+from parhelion.live.callers import REFUSED, may_ask
 from parhelion.live.viewer.panel import Actions, Panel
 from parhelion.live.viewer.scene import Scene, first_camera
 from parhelion.live.viewer.session import Session, Shown
@@ -256,8 +258,12 @@ def _viser() -> Any:
 
 def _start(viser: Any, host: str, port: int, title: str) -> Any:
     logging.getLogger("websockets.server").setLevel(logging.CRITICAL)  # a page that goes away is no error
-    with _quiet():
+    with _quiet(), _own_pages_only(host) as guards:
         server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
+    if not guards:
+        with _quiet():
+            server.stop()
+        raise MissingDependencyError("the viewer cannot guard this version of viser; see 'pip install parhelion[view]'")
     if port and server.get_port() != port:
         with _quiet():
             server.stop()
@@ -266,6 +272,33 @@ def _start(viser: Any, host: str, port: int, title: str) -> Any:
         )
     server.request_share_url = _share_nothing  # a page could ask for a tunnel through a server elsewhere
     return server
+
+
+@contextlib.contextmanager
+def _own_pages_only(bound: str) -> Iterator[list[object]]:
+    """Within the block, servers of websockets that are started refuse pages of other sites; the list counts them.
+
+    Viser hands nothing on to its server that would let us look at a request first.
+    """
+    from websockets.asyncio import server as sockets
+
+    plain = sockets.serve
+    guards: list[object] = []
+
+    def serve(*args: Any, process_request: Any = None, **options: Any) -> Any:
+        def check(connection: Any, request: Any) -> Any:
+            if not may_ask(bound, request.headers.get("Host"), request.headers.get("Origin")):
+                return connection.respond(HTTPStatus.FORBIDDEN, REFUSED)
+            return None if process_request is None else process_request(connection, request)
+
+        guards.append(check)
+        return plain(*args, process_request=check, **options)
+
+    sockets.serve = serve  # type: ignore[misc,assignment]
+    try:
+        yield guards
+    finally:
+        sockets.serve = plain  # type: ignore[misc]
 
 
 def _share_nothing(verbose: bool = True) -> None:
