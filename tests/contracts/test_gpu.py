@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
-from parhelion.rays.device import engine, requested_device
+from parhelion.rays.device import _started, requested_device
 
 Array = NDArray[Any]
 
@@ -187,7 +187,7 @@ def test_no_thread_at_all_is_refused() -> None:
 def test_a_number_of_threads_that_is_none_is_refused(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PARHELION_THREADS", threads)
     with pytest.raises(ConfigError, match="PARHELION_THREADS: must be a whole number from 1 to 4096"):
-        engine.__wrapped__()  # a fresh start, past the engine that is running
+        _started.__wrapped__()  # a fresh start, past the engine that is running
 
 
 def test_the_device_is_as_asked() -> None:
