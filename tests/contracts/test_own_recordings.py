@@ -62,9 +62,9 @@ def recording(request: pytest.FixtureRequest) -> Recording:
     return request.param
 
 
-def run(*arguments: object) -> Any:
+def run(*arguments: object, ends_with: int = 0) -> Any:
     result = CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="parhelion")
-    assert result.exit_code == 0, result.output
+    assert result.exit_code == ends_with, result.output
     return result
 
 
@@ -208,6 +208,6 @@ def test_view_serves_every_turn(recording: Recording, monkeypatch: pytest.Monkey
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Viewer, "run", look)
-    result = run("view", recording.path, "--port", 0)
+    result = run("view", recording.path, "--port", 0, ends_with=130)
     assert seen == [len(turn) for turn in turns]
     assert result.stdout.startswith(f"{recording.file}: open http://127.0.0.1:")
