@@ -114,7 +114,7 @@ def _small(scan: Scan) -> Scan:
     from parhelion.core.records import Shots
 
     points = scan.fields["shot"] < 40
-    shots = Shots(**{name: getattr(scan.shots, name)[:40] for name in Shots.__dataclass_fields__})
+    shots = Shots(**{name: values[:40] for name, values in vars(scan.shots).items() if values is not None})
     return Scan(
         scan.xyz[points], {name: values[points] for name, values in scan.fields.items()}, metadata=scan.metadata,
         shots=shots, start_time=1.0,
