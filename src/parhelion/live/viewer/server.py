@@ -258,6 +258,7 @@ def _viser() -> Any:
 
 def _start(viser: Any, host: str, port: int, title: str) -> Any:
     logging.getLogger("websockets.server").setLevel(logging.CRITICAL)  # a page that goes away is no error
+    _hush()
     with _quiet(), _own_pages_only(host) as guards:
         server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
     if not guards:
@@ -299,6 +300,26 @@ def _own_pages_only(bound: str) -> Iterator[list[object]]:
         yield guards
     finally:
         sockets.serve = plain  # type: ignore[misc]
+
+
+def _hush() -> None:
+    """Keep viser from printing a line for each page that comes, goes or is of another version.
+
+    Its server prints from a thread of its own, at any time, and whoever can reach the port decides how much. It calls
+    `rich.print` through the module, so that is where its lines can be told from those of others.
+    """
+    import rich
+
+    plain = rich.print
+    if getattr(plain, "leaves_out_viser", False):
+        return
+
+    def print_others(*words: Any, **options: Any) -> None:
+        if not (words and "(viser)" in str(words[0])):
+            plain(*words, **options)
+
+    print_others.leaves_out_viser = True  # type: ignore[attr-defined]
+    rich.print = print_others
 
 
 def _share_nothing(verbose: bool = True) -> None:
