@@ -31,7 +31,8 @@ from parhelion.io.datasets.visibility import HiddenShare
 from parhelion.io.timed_poses import TimedPoses
 from parhelion.motion.actors.body import about, heading_of
 from parhelion.motion.actors.mobility import mobility_table
-from parhelion.outputs.boxes import KITTI_TYPES, NUSCENES_CATEGORIES, Box, BoxFrame, BoxTruth
+from parhelion.motion.boxes import Box, BoxFrame, BoxTruth
+from parhelion.outputs.boxes import KITTI_TYPES, NUSCENES_CATEGORIES
 from parhelion.sensors.lidar.intensity import BYTE_SCALES, velodyne
 from parhelion.world.labels import SEMANTIC_KITTI
 
