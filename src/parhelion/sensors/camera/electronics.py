@@ -170,17 +170,21 @@ def develop(
         exposure = auto_exposure(np.asarray(counts), electronics.full_well_e, exposure)
     e, time = electronics, exposure.time_s
     keys = (replace(stream, name=f"{stream.name}/readout").key, Stream(0, f"fixed-pattern/{e.identity}").key)
-    raws, means = bench.run(
+    raws = bench.run(
         _read, rates, bench.pixel, bench.keys(keys),
         bench.numbers((time, e.dark_current_e_s * time, e.prnu, e.dsnu_e, e.full_well_e, e.read_noise_e,
                        e.dn_per_e(exposure.gain_db), e.black_level_dn, e.largest_dn)),
-        Fixed((width, e.bayer, e.prnu > 0.0 or e.dsnu_e > 0.0, e.noise, e.white_balance == "auto")),
+        Fixed((e.prnu > 0.0 or e.dsnu_e > 0.0, e.noise)),
     )  # fmt: skip
-    given = means if isinstance(e.white_balance, str) else bench.numbers(e.white_balance)
+    if e.white_balance == "auto":
+        levels = bench.numbers((e.black_level_dn, e.largest_dn))
+        balance = bench.run(_means, raws, bench.pixel, levels, Fixed((width, e.bayer)))
+    else:
+        balance = [] if e.white_balance == "none" else bench.numbers(e.white_balance)
     stored = bench.run(
-        _finish, raws, bench.pixel, given,
+        _finish, raws, bench.pixel, balance,
         bench.numbers((e.black_level_dn, 1.0 / (e.largest_dn - e.black_level_dn))),
-        Fixed((width, height, e.bayer, e.demosaic, e.white_balance == "auto", len(given) > 0, e.colour_matrix,
+        Fixed((width, height, e.bayer, e.demosaic, e.white_balance == "auto", e.colour_matrix,
                e.curve, e.gamma, e.output_bits)),
     )  # fmt: skip
     colour = bench.picture(stored, width, height, e.output_bits)
@@ -210,27 +214,26 @@ def axis_cosines(intrinsics: Intrinsics) -> NDArray[np.float32]:
 
 def _light(
     planes: list[Array], pixel: Array, cos_axis: Array, scales: list[Any], zooms: list[Any], centre: list[Any],
-    fixed: Fixed,
+    fixed: Any,
 ) -> list[Array]:  # fmt: skip
     """Electrons a second that light makes in each pixel: of its colour alone, or of every band."""
     width, height, bayer, vignetting = fixed.values
     if zooms:
         at = (centre[0], centre[1])
         planes = [zoomed(p, pixel, width, height, at, zoom) for p, zoom in zip(planes, zooms, strict=True)]
-    rates = [plane * scale for plane, scale in zip(planes, scales, strict=True)]
+    rates: list[Array] = [plane * scale for plane, scale in zip(planes, scales, strict=True)]
     if bayer is not None:
-        rates = [mosaic(*rates, pixel, width, bayer)]
+        red, green, blue = rates
+        rates = [mosaic(red, green, blue, pixel, width, bayer)]
     if cos_axis is not None:
         share = falloff(cos_axis, vignetting)
         rates = [rate * share for rate in rates]
     return [namespace(rate).maximum(rate, 0.0) for rate in rates]
 
 
-def _read(
-    rates: list[Array], pixel: Array, keys: tuple[Any, Any], numbers: list[Any], fixed: Fixed
-) -> tuple[list[Array], list[Any]]:
-    """Digital numbers of each pixel, and where white balance asks for them the mean signal of each band."""
-    width, bayer, patterned, noisy, balanced = fixed.values
+def _read(rates: list[Array], pixel: Array, keys: tuple[Any, Any], numbers: list[Any], fixed: Any) -> list[Array]:
+    """Digital numbers of each pixel."""
+    patterned, noisy = fixed.values
     time, dark, prnu, dsnu, full_well, read_noise, gain, black, largest = numbers
     raws = []
     for band, rate in enumerate(rates):
@@ -239,14 +242,19 @@ def _read(
             dsnu_e=dsnu, full_well_e=full_well, read_noise_e=read_noise, patterned=patterned, noisy=noisy,
         )  # fmt: skip
         raws.append(digitised(electrons, dn_per_e=gain, black_level_dn=black, largest_dn=largest))
-    if not balanced:
-        return raws, []
+    return raws
+
+
+def _means(raws: list[Array], pixel: Array, levels: list[Any], fixed: Any) -> list[Any]:
+    """Mean signal of each band, without the pixels that are full."""
+    width, bayer = fixed.values
+    black, largest = levels
     if bayer is None:
-        return raws, [_mean_signal(raw, raw < largest, black) for raw in raws]
+        return [_mean_signal(raw, raw < largest, black) for raw in raws]
     is_red, is_blue, _ = sites(pixel, width, bayer)
     open_sites = raws[0] < largest
     of_band = (is_red, ~(is_red | is_blue), is_blue)
-    return raws, [_mean_signal(raws[0], site & open_sites, black) for site in of_band]
+    return [_mean_signal(raws[0], site & open_sites, black) for site in of_band]
 
 
 def _mean_signal(raw: Array, wanted: Array, black: Any) -> Any:
@@ -256,21 +264,19 @@ def _mean_signal(raw: Array, wanted: Array, black: Any) -> Any:
         return np.float64(raw[wanted].sum() / max(int(wanted.sum()), 1) - black)
     import drjit as dr
 
-    whole = dr.uint64_array_t(type(raw))
+    whole: Any = dr.uint64_array_t(type(raw))
     total = dr.sum(whole(xp.where(wanted, raw, 0.0)))
     number = dr.sum(xp.where(wanted, xp.uint32(raw) * 0 + 1, 0))
     return type(raw)(total) / xp.maximum(type(raw)(number), 1.0) - black
 
 
-def _finish(
-    raws: list[Array], pixel: Array, balance: list[Any], numbers: list[Any], fixed: Fixed
-) -> list[Array]:
+def _finish(raws: list[Array], pixel: Array, balance: list[Any], numbers: list[Any], fixed: Any) -> list[Array]:
     """Stored values, as floats, of each band of the output."""
-    width, height, bayer, method, is_auto, is_balanced, matrix, curve, gamma, bits = fixed.values
+    width, height, bayer, method, is_auto, matrix, curve, gamma, bits = fixed.values
     black, per_dn = numbers
     bands = list(raws) if bayer is None else list(demosaic(raws[0], pixel, width, height, bayer, method))
     signals = [(band - black) * per_dn for band in bands]
-    if is_balanced:
+    if balance:
         gains = grey_world_gains(balance) if is_auto else balance
         signals = [signal * gain for signal, gain in zip(signals, gains, strict=True)]
     if matrix is not None:
@@ -319,18 +325,18 @@ class _Bench:
 
     def picture(self, stored: list[Array], width: int, height: int, bits: int) -> NDArray[Any]:
         """Whole numbers of the output, (h, w) or (h, w, bands)."""
-        kind = np.uint8 if bits == 8 else np.uint16
+        kind: Any = np.uint8 if bits == 8 else np.uint16
         if self._engine is None or len(stored) == 1 or bits != 8:
             return pictured([self.host(one).astype(kind) for one in stored], width, height)
         packed = self.run(_interleaved, stored, self.pixel, Fixed((width * height,)))
         return copied(packed).reshape(height, width, len(stored))
 
 
-def _interleaved(stored: list[Array], pixel: Array, fixed: Fixed) -> Array:
+def _interleaved(stored: list[Array], pixel: Array, fixed: Any) -> Array:
     """Bytes of all bands, pixel after pixel."""
     engine = running_engine()
     dr, mi = engine.dr, engine.mi
-    out = dr.empty(mi.UInt8, fixed.values[0] * len(stored))  # type: ignore[operator]
+    out = dr.empty(mi.UInt8, fixed.values[0] * len(stored))
     for band, plane in enumerate(stored):
         dr.scatter(out, mi.UInt8(mi.UInt32(plane)), pixel * len(stored) + band)
     return out

@@ -20,11 +20,11 @@ PLANCK = 6.62607015e-34
 """[J s]"""
 LIGHT_SPEED = 299_792_458.0
 """[m/s]"""
-EXACT_POISSON_MEAN = 12.0
+EXACT_POISSON_MEAN = 16.0
 """Up to this mean Poisson numbers are drawn by inversion; beyond, by Fisher and Cornish's expansion, whose distribution
-function is off by less than 3e-5 everywhere."""
+function is off by at most 1.3e-4 there, 2.1e-5 at 50 and 8e-6 at 100."""
 _MOST_STEPS = 64
-"""No number of that mean passes it: the chance is below 1e-24."""
+"""No number of that mean passes it: the chance is below 1e-17."""
 
 
 def irradiance(radiance: Array, *, f_number: Any, transmission: Any, falloff: Any = 1.0) -> Array:
@@ -71,15 +71,16 @@ def poisson(mean: Array, word_a: Array, word_b: Array) -> Array:
 
     Up to EXACT_POISSON_MEAN the distribution function is inverted, to the 2^-23 that a uniform number resolves. Beyond,
 
-        floor(1/2 + mu + sqrt(mu) z + (z^2 - 1) / 6 + (z - z^3) / (72 sqrt(mu)))
+        floor(1/2 + mu + sqrt(mu) z + (z^2 - 1) / 6 - (z^3 + 2 z) / (72 sqrt(mu)))
 
-    with z normal: the normal approximation with the corrections for skewness and kurtosis.
+    with z normal: the normal approximation with the corrections for skewness, kurtosis and whole numbers (Sheppard's,
+    1/12 of the variance).
     """
     xp = namespace(mean, word_a)
     normal, _ = to_normal(word_a, word_b)
     root = xp.sqrt(xp.maximum(mean, EXACT_POISSON_MEAN))
     squared = normal * normal
-    bent = (squared - 1.0) * (1.0 / 6.0) + normal * (1.0 - squared) / (72.0 * root)
+    bent = (squared - 1.0) * (1.0 / 6.0) + normal * (squared + 2.0) / (-72.0 * root)
     many = xp.maximum(xp.floor(root * root + root * normal + bent + 0.5), 0.0)
     few = _inverted(xp.clip(mean, 0.0, EXACT_POISSON_MEAN), to_unit(word_a), mean <= EXACT_POISSON_MEAN)
     return xp.where(mean <= EXACT_POISSON_MEAN, few, many)
