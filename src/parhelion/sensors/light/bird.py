@@ -24,7 +24,7 @@ OZONE_CM = 0.344
 """Precipitable water and ozone of the U.S. standard atmosphere (ASTM G173)."""
 
 _ALBEDO_400, _ALBEDO_VARIATION, _ASYMMETRY = 0.945, 0.095, 0.65
-"""Single-scattering albedo of rural aerosol at 400 nm, how it falls with wavelength, and its asymmetry (report, p. 11)."""
+"""Single-scattering albedo of rural aerosol at 400 nm, how it falls with wavelength, and its asymmetry (report)."""
 _OZONE_HEIGHT = 22.0 / 6370.0
 _DIFFUSE_MASS = 1.8
 """Air mass of light that comes from all directions."""

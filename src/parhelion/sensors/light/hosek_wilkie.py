@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 import numpy as np
@@ -55,7 +55,7 @@ def read_tensors(path: Path) -> dict[str, Floats]:
 @lru_cache(maxsize=1)
 def _coefficients() -> tuple[Floats, Floats]:
     """Parameters (turbidity, albedo, control point, wavelength, 9), and mean radiances without the last axis."""
-    spec = find_spec("mitsuba")
+    spec = PathFinder.find_spec("mitsuba")  # without importing it; once imported it is another module
     folders = list(spec.submodule_search_locations or []) if spec else []
     for folder in folders:
         file = Path(folder) / "data" / "sunsky" / "sunsky_datasets.bin"

@@ -149,9 +149,8 @@ def clear_sky(
     level = (diffuse + night + direct * max(float(sun[2]), 0.0)) @ above
     table[cells[:, 2] < 0.0] = ground_albedo * level / np.pi
     lux = float(luminous(wavelength, diffuse + night + direct * max(float(sun[2]), 0.0)))
-    return SkyLight(
-        tuple(bands), table.reshape(*shape, len(bands)).astype(np.float32), sun, beam, level, lux, ground_albedo, turbidity
-    )  # fmt: skip
+    radiance = table.reshape(*shape, len(bands)).astype(np.float32)
+    return SkyLight(tuple(bands), radiance, sun, beam, level, lux, ground_albedo, turbidity)
 
 
 def _check(bands: Sequence[Band], turbidity: float, ground_albedo: float, shape: tuple[int, int]) -> None:
