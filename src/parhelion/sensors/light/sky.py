@@ -50,6 +50,8 @@ class SkyLight:
     """Of sun and sky together on level ground [W/m^2] in each band, shape (bands,)."""
     illuminance_lux: float
     """Of sun and sky on level ground, for the eye."""
+    sun_illuminance_lux: float
+    """Of the beam on a plane normal to it, for the eye."""
     ground_albedo: float
     turbidity: float
     sun_half_angle_rad: float = SUN_HALF_ANGLE_RAD
@@ -148,9 +150,12 @@ def clear_sky(
     beam = direct @ above
     level = (diffuse + night + direct * max(float(sun[2]), 0.0)) @ above
     table[cells[:, 2] < 0.0] = ground_albedo * level / np.pi
-    lux = float(luminous(wavelength, diffuse + night + direct * max(float(sun[2]), 0.0)))
     radiance = table.reshape(*shape, len(bands)).astype(np.float32)
-    return SkyLight(tuple(bands), radiance, sun, beam, level, lux, ground_albedo, turbidity)
+    sun_lux = float(luminous(wavelength, direct))
+    lux = float(luminous(wavelength, diffuse + night)) + sun_lux * max(float(sun[2]), 0.0)
+    for array in (radiance, sun, beam, level):
+        array.setflags(write=False)
+    return SkyLight(tuple(bands), radiance, sun, beam, level, lux, sun_lux, ground_albedo, turbidity)
 
 
 def _check(bands: Sequence[Band], turbidity: float, ground_albedo: float, shape: tuple[int, int]) -> None:
