@@ -1,0 +1,151 @@
+"""The light of a scene from a few words: time and place or the sun's height, haze, cloud, and the weather."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator, model_validator
+
+from parhelion.core.config import Config
+from parhelion.core.errors import ConfigError
+from parhelion.sensors.light.airlight import turbidity_of_visibility
+from parhelion.sensors.light.cloud import CLOUD_ASYMMETRY, under_cloud
+from parhelion.sensors.light.sky import SkyLight, clear_sky
+from parhelion.sensors.light.sun import direction, distance_factor, moment, sun_position
+from parhelion.surfaces.bands import Band
+from parhelion.weather.fog import fog_extinction
+from parhelion.weather.weather import Weather
+
+USUAL_TURBIDITY = 3.0
+"""Of clear air (Preetham, Shirley and Smits 1999)."""
+USUAL_ELEVATION_DEG, USUAL_AZIMUTH_DEG = 45.0, 150.0
+RAIN_CLOUD, SNOW_CLOUD = 30.0, 20.0
+"""Optical depth of the cloud that rain or snow falls from. Nimbostratus is 23 and more in the classes of the ISCCP
+(Rossow and Schiffer 1999); the two numbers are assumed."""
+FULL_CLOUD_RATE_MM_H = 0.5
+"""From this rate on the sky is closed; below, the optical depth grows in proportion."""
+FOG_ASYMMETRY = 0.8
+STEP_S = 10.0
+"""The sun moves on in steps of this: 0.04 degrees."""
+
+Degrees = Annotated[float, Field(ge=-360, le=360)]
+
+
+class Daylight(Config):
+    """Sun and sky of a scene. Give time and place, or the sun's elevation and azimuth."""
+
+    time: str | None = None
+    """ISO 8601 with its zone, such as 2024-06-21T12:00:00+02:00: the scene's time 0. Needs pvlib."""
+    latitude_deg: Annotated[float, Field(ge=-90, le=90)] | None = None
+    longitude_deg: Annotated[float, Field(ge=-180, le=180)] | None = None
+    sun_elevation_deg: Annotated[float, Field(ge=-90, le=90)] | None = None
+    """Above the horizon; negative for twilight and night. 45 where nothing is said."""
+    sun_azimuth_deg: Degrees | None = None
+    """Clockwise from north. 150 where nothing is said."""
+    turbidity: Annotated[float, Field(ge=1, le=10)] = USUAL_TURBIDITY
+    """Haze of the whole air: 2 arctic, 3 clear, 6 hazy, 10 thick."""
+    cloud_optical_depth: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    """Of an even layer of cloud: 0 none, 1 veil, 10 overcast, 50 dark."""
+    ground_albedo: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """Of the ground all around, for the light between ground and sky."""
+    fog_layer_m: Annotated[float, Field(gt=0, le=5000)] = 150.0
+    """Thickness of the layer that the weather's fog fills."""
+    x_azimuth_deg: Degrees = 90.0
+    """Compass direction of the world's x axis; 90 is east."""
+
+    @field_validator("time", mode="before")
+    @classmethod
+    def _with_zone(cls, value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            # YAML reads a time without quotes as a time already.
+            return moment(value).isoformat()
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+
+    @model_validator(mode="after")
+    def _one_sun(self) -> Daylight:
+        place = (self.time, self.latitude_deg, self.longitude_deg)
+        angles = (self.sun_elevation_deg, self.sun_azimuth_deg)
+        if any(field is not None for field in place):
+            if any(field is None for field in place):
+                raise ValueError("give time, latitude_deg and longitude_deg together")
+            if any(field is not None for field in angles):
+                raise ValueError("give time and place, or sun_elevation_deg and sun_azimuth_deg, not both")
+        return self
+
+    def sun(self, after_s: float = 0.0) -> NDArray[np.float64]:
+        """Unit vector (3,) to the sun in the world's frame at a time of the scene [s]; without a time it stands."""
+        if self.time is None:
+            elevation = USUAL_ELEVATION_DEG if self.sun_elevation_deg is None else self.sun_elevation_deg
+            azimuth = USUAL_AZIMUTH_DEG if self.sun_azimuth_deg is None else self.sun_azimuth_deg
+        else:
+            assert self.latitude_deg is not None  # the validator's case
+            assert self.longitude_deg is not None
+            elevation, azimuth = sun_position(self.time, self.latitude_deg, self.longitude_deg, after_s=after_s)
+        return direction(elevation, azimuth, x_azimuth_deg=self.x_azimuth_deg)
+
+    @property
+    def distance_factor(self) -> float:
+        """Of the sun's irradiance by the day of the year; 1 without a time."""
+        return 1.0 if self.time is None else distance_factor(datetime.fromisoformat(self.time).timetuple().tm_yday)
+
+
+def cloud_of_weather(rain_rate_mm_h: float, snow_rate_mm_h: float) -> float:
+    """Optical depth of the cloud that rain and snow imply."""
+    rain = RAIN_CLOUD * min(rain_rate_mm_h / FULL_CLOUD_RATE_MM_H, 1.0)
+    snow = SNOW_CLOUD * min(snow_rate_mm_h / FULL_CLOUD_RATE_MM_H, 1.0)
+    return max(rain, snow)
+
+
+def turbidity_with(own: float, visibility_m: float) -> float:
+    """Turbidity of air whose visibility at the ground is said, too.
+
+    From 5 km up the visibility is haze of the whole air; at 1 km and below it is fog near the ground, and the air
+    above keeps its own turbidity; between, in proportion to the logarithm.
+    """
+    if math.isinf(visibility_m):
+        return own
+    haze = max(own, turbidity_of_visibility(visibility_m))
+    return float(np.interp(np.log(visibility_m), np.log([1000.0, 5000.0]), [own, haze]))
+
+
+def lighting(
+    daylight: Daylight, bands: Sequence[Band], *, weather: Weather | None = None, time: float = 0.0
+) -> SkyLight:
+    """Sun and sky at a time of the scene [s], under the cloud that is said or that rain and snow imply, and in fog.
+
+    The answer is kept: the same arguments give the same object, and times within 10 s of each other the same sun.
+    """
+    cloud, fog, visibility = daylight.cloud_optical_depth, 0.0, math.inf
+    if weather is not None:
+        now = weather.at(time)
+        cloud = max(cloud, cloud_of_weather(now.rain_rate_mm_h, now.snow_rate_mm_h))
+        if weather.fog is not None:
+            visibility = now.visibility_m
+            per_m = float(fog_extinction(visibility, model=weather.fog.model, wavelength_nm=550.0))
+            fog = min(per_m * daylight.fog_layer_m, 1000.0)
+    turbidity = turbidity_with(daylight.turbidity, visibility)
+    moved = 0.0 if daylight.time is None else STEP_S * math.floor(time / STEP_S)
+    return _made(daylight, tuple(bands), turbidity, cloud, fog, moved)
+
+
+@lru_cache(maxsize=32)
+def _made(
+    daylight: Daylight, bands: tuple[Band, ...], turbidity: float, cloud: float, fog: float, after_s: float
+) -> SkyLight:
+    sky = clear_sky(
+        bands,
+        daylight.sun(after_s),
+        turbidity=turbidity,
+        ground_albedo=daylight.ground_albedo,
+        distance_factor=daylight.distance_factor,
+    )
+    return under_cloud(under_cloud(sky, cloud, CLOUD_ASYMMETRY), fog, FOG_ASYMMETRY)
