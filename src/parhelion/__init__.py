@@ -28,7 +28,11 @@ _HOME = {
     "Fixed": "core.trajectory",
     "Fog": "weather.config",
     "FormatError": "core.errors",
+    "Camera": "sensors.camera.camera",
+    "CameraConfig": "sensors.camera.config",
+    "Daylight": "sensors.light.daylight",
     "Image": "core.image",
+    "Intrinsics": "core.image",
     "Imu": "sensors.imu.imu",
     "ImuData": "core.inertial",
     "Lidar": "sensors.lidar.lidar",
@@ -81,6 +85,7 @@ if TYPE_CHECKING:
     from parhelion.core.errors import MissingDependencyError as MissingDependencyError
     from parhelion.core.errors import ParhelionError as ParhelionError
     from parhelion.core.image import Image as Image
+    from parhelion.core.image import Intrinsics as Intrinsics
     from parhelion.core.inertial import ImuData as ImuData
     from parhelion.core.pose import Pose as Pose
     from parhelion.core.records import PointCloud as PointCloud
@@ -105,10 +110,13 @@ if TYPE_CHECKING:
     from parhelion.sensors import lidar_names as lidar_names
     from parhelion.sensors.barometer import Barometer as Barometer
     from parhelion.sensors.barometer import barometer_names as barometer_names
+    from parhelion.sensors.camera.camera import Camera as Camera
+    from parhelion.sensors.camera.config import CameraConfig as CameraConfig
     from parhelion.sensors.imu.imu import Imu as Imu
     from parhelion.sensors.imu.imu import imu_names as imu_names
     from parhelion.sensors.lidar.config import LidarConfig as LidarConfig
     from parhelion.sensors.lidar.lidar import Lidar as Lidar
+    from parhelion.sensors.light.daylight import Daylight as Daylight
     from parhelion.sensors.magnetometer import Magnetometer as Magnetometer
     from parhelion.sensors.magnetometer import magnetometer_names as magnetometer_names
     from parhelion.sensors.odometry import Odometry as Odometry

@@ -24,7 +24,7 @@ from parhelion.scenario.populate import Populate
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, Streams, on_board
-from parhelion.sensors.lidar.lidar import own_name
+from parhelion.sensors.frame import own_name
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 

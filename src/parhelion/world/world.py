@@ -59,6 +59,8 @@ class World:
         self._next_instance = 1
         self._viewpoint: Pose | None = None
         self._weather: Weather | None = None
+        self.daylight: Any = None
+        """Sun and sky, a `Daylight` of `parhelion.sensors.light`; None is a clear day."""
         self._water: Waves | None = None
         self._meshes = MeshSources()
         self._cache: dict[Any, Any] = {}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.image import Intrinsics
-from parhelion.core.pose import Floats, quat_conjugate, quat_rotate
+from parhelion.core.pose import quat_conjugate, quat_rotate
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine, copied
 from parhelion.rays.device import engine as running_engine
@@ -85,7 +85,7 @@ def _see(
 
 def flow(
     seen: Seen, directions: NDArray[np.floating[Any]], motion: Trajectory, scene: RayScene, intrinsics: Intrinsics,
-    times: Floats, later_s: float,
+    times: NDArray[Any], later_s: float,
 ) -> NDArray[np.float32]:  # fmt: skip
     """How far what pixels show moves on the picture within `later_s` [s], shape (h, w, 2).
 

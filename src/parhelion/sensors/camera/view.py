@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.errors import ConfigError
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
@@ -75,6 +76,8 @@ class View:
         order, uploaded = upload(engine, corners) if tables is None else tables
         duration = exposure_s + line_time_s * (height - 1)
         knots, count = motion_knots([motion], [start], duration, origin)
+        if not np.all(np.isfinite(knots)):
+            raise ConfigError("pose: the camera's motion is not finite during the exposure")
         return cls(
             width, height, aperture_m > 0.0 and np.isfinite(focus_m), order, uploaded, engine.table(knots[0]),
             engine.whole(count), engine.number((count - 1) / max(duration, 1e-9)), engine.number(line_time_s),
