@@ -271,17 +271,14 @@ def _derivative(coefficients: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _first_root(coefficients: Floats) -> float:
-    """The smallest positive root of a polynomial, lowest power first; infinite where there is none."""
-    trimmed = np.trim_zeros(coefficients, "b")
-    if len(trimmed) < 2:
-        return math.inf
-    with np.errstate(all="ignore"):
-        try:
-            roots = polynomial.polyroots(trimmed)
-        except np.linalg.LinAlgError:  # coefficients so far apart that their ratio overflows
-            return 0.0
-    real = roots.real[(np.abs(roots.imag) <= 1e-9 * np.abs(roots)) & (roots.real > 0.0)]
-    return float(real.min(initial=math.inf))
+    """The smallest positive root of a polynomial, lowest power first, that is 1 at 0; infinite where there is none."""
+    if not np.isfinite(coefficients).all():
+        return 0.0
+    # Backwards, its roots are their inverses, and the first number is 1 however small the last one is.
+    roots = np.roots(coefficients)
+    real = roots.real[np.abs(roots.imag) <= 1e-9 * np.abs(roots)]
+    largest = float(real.max(initial=0.0))
+    return 1.0 / largest if largest > 1e-12 else math.inf
 
 
 def _reach(radial: RadialMap, d: float) -> float:
