@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config
+from parhelion.core.config import Config, parse
 from parhelion.core.image import Intrinsics
 from parhelion.sensors.camera import lens
 from parhelion.sensors.lidar.config import Fraction, NonNegative, Number, Positive, Source
@@ -376,6 +376,17 @@ class CameraConfig(Config):
             distortion=tuple(sheet.distortion),
             baseline_m=0.0 if self.stereo is None else self.stereo.baseline_m,
         )
+
+    def calibrated(self, intrinsics: Intrinsics) -> CameraConfig:
+        """The same camera with a lens as measured, such as one of `load_intrinsics`."""
+        lens.check(intrinsics)
+        own = {name: getattr(intrinsics, name) for name in ("fx", "fy", "cx", "cy", "skew")}
+        own["kind"] = "fisheye" if intrinsics.model == "equidistant" else "pinhole"
+        own["distortion"] = list(intrinsics.distortion)
+        sheet = self.model_dump()
+        sheet["image"] = {"width": intrinsics.width, "height": intrinsics.height}
+        sheet["lens"] |= {**own, "hfov_deg": None}
+        return parse(CameraConfig, sheet, f"{self.name}, calibrated")
 
 
 def preset_names() -> list[str]:
