@@ -1,0 +1,271 @@
+"""Where a lens puts directions on the picture, and which way each pixel looks. Pure float64 functions.
+
+Directions and points are in the sensor's frame (x forward, y left, z up). Pixels are in OpenCV's convention: the middle
+of the first pixel is (0, 0), u counts columns and v rows, so that a picture covers u from -0.5 to width - 0.5.
+Sources of the models are named in `distortion.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.image import Intrinsics
+from parhelion.sensors.camera.distortion import (
+    Floats,
+    RadialMap,
+    bend,
+    bend_slopes,
+    padded,
+    radial_map,
+    unbend,
+)
+
+_BLOCK = 16384
+"""Points that are worked on at once: their arrays stay in the processor's cache, which is several times faster."""
+
+
+def project(intrinsics: Intrinsics, points: ArrayLike) -> tuple[Floats, NDArray[np.bool_]]:
+    """Pixels (n, 2) of points (n, 3) [m] in the sensor's frame, and which of them (n,) the picture shows.
+
+    A point is inside where it is in front of the lens, within the picture, and within the field over which the
+    distortion does not fold back. Points that the lens gives no pixel at all, behind it or beyond the fold, are NaN.
+    """
+    given = np.asarray(points, dtype=np.float64)
+    if given.ndim != 2 or given.shape[1] != 3:
+        raise ConfigError(f"project: points must have shape (n, 3), got {given.shape}")
+    x, y, z = -given[:, 1], -given[:, 2], given[:, 0]
+    with np.errstate(all="ignore"):
+        xd, yd, seen = (_project_fisheye if intrinsics.model == "equidistant" else _project_pinhole)(
+            intrinsics, x, y, z
+        )
+        u = intrinsics.fx * xd + intrinsics.skew * yd + intrinsics.cx
+        v = intrinsics.fy * yd + intrinsics.cy
+        uv = np.where(seen[:, None], np.stack([u, v], axis=1), np.nan)
+        inside = (u >= -0.5) & (u < intrinsics.width - 0.5) & (v >= -0.5) & (v < intrinsics.height - 0.5)
+    return uv, seen & inside
+
+
+def _project_pinhole(
+    intrinsics: Intrinsics, x: Floats, y: Floats, z: Floats
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    radial, p1, p2 = _parts(intrinsics)
+    x, y = x / z, y / z
+    seen = (z > 0.0) & (np.hypot(x, y) <= radial.end)
+    if p1 != 0.0 or p2 != 0.0:
+        a, b, c = bend_slopes(radial, p1, p2, x, y)
+        seen &= a * c - b * b > 0.0
+    xd, yd = bend(radial, p1, p2, x, y)
+    return xd, yd, seen
+
+
+def _project_fisheye(
+    intrinsics: Intrinsics, x: Floats, y: Floats, z: Floats
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    radial, _, _ = _parts(intrinsics)
+    aside = np.hypot(x, y)
+    angle = np.arctan2(aside, z)
+    ratio = np.divide(radial(angle), aside, out=np.zeros_like(aside), where=aside > 0.0)
+    seen = (angle <= radial.end) & ((aside > 0.0) | (z > 0.0)) & np.isfinite(aside) & np.isfinite(z)
+    return x * ratio, y * ratio, seen
+
+
+def directions(intrinsics: Intrinsics, uv: ArrayLike) -> Floats:
+    """Unit vectors (n, 3) in the sensor's frame that pixels (n, 2) look along: the inverse of `project`.
+
+    Over the picture of a lens that passes `check`, projecting them gives the pixels back to 1e-9. Pixels beyond the
+    fold of the lens look along its edge, so that the result is finite for all finite pixels.
+    """
+    given = np.asarray(uv, dtype=np.float64)
+    if given.ndim != 2 or given.shape[1] != 2:
+        raise ConfigError(f"directions: pixels must have shape (n, 2), got {given.shape}")
+    looked = np.empty((len(given), 3))
+    for start in range(0, len(given), _BLOCK):
+        block = given[start : start + _BLOCK]
+        looked[start : start + _BLOCK] = _directions(intrinsics, block[:, 0], block[:, 1])
+    return looked
+
+
+def _directions(intrinsics: Intrinsics, u: Floats, v: Floats) -> Floats:
+    radial, p1, p2 = _parts(intrinsics)
+    yd = (v - intrinsics.cy) / intrinsics.fy
+    xd = (u - intrinsics.cx - intrinsics.skew * yd) / intrinsics.fx
+    if intrinsics.model == "equidistant":
+        d = np.hypot(xd, yd)
+        angle = radial.inverse(d)
+        ratio = np.divide(np.sin(angle), d, out=np.ones_like(d), where=d > 0.0)
+        return np.stack([np.cos(angle), -xd * ratio, -yd * ratio], axis=1)
+    x, y = unbend(radial, p1, p2, xd, yd)
+    looked = np.stack([np.ones_like(x), -x, -y], axis=1)
+    looked /= np.sqrt(1.0 + x * x + y * y)[:, None]
+    return looked
+
+
+def corner_directions(intrinsics: Intrinsics) -> NDArray[np.float32]:
+    """Directions through the corners of all pixels, shape (height + 1, width + 1, 3), read-only.
+
+    Entry (i, j) looks through u = j - 0.5, v = i - 0.5: pixel (i, j) lies between entries (i, j) and (i + 1, j + 1).
+    """
+    return _corner_directions(replace(intrinsics, distortion=tuple(intrinsics.distortion), baseline_m=0.0))
+
+
+@lru_cache(maxsize=4)
+def _corner_directions(intrinsics: Intrinsics) -> NDArray[np.float32]:
+    width, height = intrinsics.width, intrinsics.height
+    looked = np.empty((height + 1, width + 1, 3), dtype=np.float32)
+    u = np.arange(width + 1) - 0.5
+    rows = max(1, _BLOCK // (width + 1))
+    for start in range(0, height + 1, rows):
+        v = np.arange(start, min(start + rows, height + 1)) - 0.5
+        block = _directions(intrinsics, np.tile(u, len(v)), np.repeat(v, width + 1))
+        looked[start : start + len(v)] = block.reshape(len(v), width + 1, 3)
+    looked.setflags(write=False)
+    return looked
+
+
+def check(intrinsics: Intrinsics) -> None:
+    """Raise ConfigError, in one sentence, where no real lens of this model can have given such a picture."""
+    _check_numbers(intrinsics)
+    radial, p1, p2 = _parts(intrinsics)
+    corners = _grid(intrinsics, 2)
+    yd = (corners[:, 1] - intrinsics.cy) / intrinsics.fy
+    xd = (corners[:, 0] - intrinsics.cx - intrinsics.skew * yd) / intrinsics.fx
+    d = np.hypot(xd, yd)
+    worst = int(np.argmax(d))
+    reach = float(radial(np.array(radial.end)))
+    if d[worst] > reach:
+        share = reach / d[worst]
+        centre = np.array([intrinsics.cx, intrinsics.cy])
+        edge = centre + share * (corners[worst] - centre)
+        away = f"{np.linalg.norm(edge - centre):.1f} pixels from the principal point, near pixel {_pixel(edge)}"
+        if radial.fold <= radial.end * (1.0 + 1e-6):
+            what = f"distortion folds back {away}, at {_angle(intrinsics, radial.end)}"
+        elif intrinsics.model == "equidistant":
+            what = f"a fisheye looks straight back {away}"
+        else:
+            what = f"a pinhole lens looks sideways, 90 degrees off its axis, {away}"
+        raise ConfigError(f"lens: {what}, but the picture reaches to {_pixel(corners[worst])}")
+    if p1 != 0.0 or p2 != 0.0:
+        _check_decentring(intrinsics, radial, p1, p2)
+
+
+def _check_numbers(intrinsics: Intrinsics) -> None:
+    for name in ("width", "height"):
+        if getattr(intrinsics, name) < 1:
+            raise ConfigError(f"lens: {name} must be at least 1 pixel, got {getattr(intrinsics, name)}")
+    for name in ("fx", "fy"):
+        value = getattr(intrinsics, name)
+        if not (math.isfinite(value) and value > 0.0):
+            raise ConfigError(f"lens: {name} must be a positive number of pixels, got {value}")
+    for name, size in (("cx", intrinsics.width), ("cy", intrinsics.height)):
+        value = getattr(intrinsics, name)
+        if not -size <= value <= 2 * size:  # not so for NaN
+            raise ConfigError(
+                f"lens: {name} must be within one picture's size of the picture, {-size} to {2 * size}, got {value}"
+            )
+    if not abs(intrinsics.skew) < intrinsics.fx:
+        raise ConfigError(f"lens: skew must be smaller than fx ({intrinsics.fx:g}), got {intrinsics.skew}")
+    if not (math.isfinite(intrinsics.baseline_m) and intrinsics.baseline_m >= 0.0):
+        raise ConfigError(f"lens: baseline_m must be 0 or more, got {intrinsics.baseline_m}")
+    for index, number in enumerate(padded(intrinsics.model, intrinsics.distortion)):
+        if not abs(number) < 1e6:
+            raise ConfigError(f"lens: distortion[{index}] must be between -1e6 and 1e6, got {number}")
+
+
+def _check_decentring(intrinsics: Intrinsics, radial: RadialMap, p1: float, p2: float) -> None:
+    """Decentring can fold a lens whose radial part does not; no closed form says where, so a grid is tried."""
+    pixels = _grid(intrinsics, 33)
+    looked = directions(intrinsics, pixels)
+    x, y = -looked[:, 1] / looked[:, 0], -looked[:, 2] / looked[:, 0]
+    a, b, c = bend_slopes(radial, p1, p2, x, y)
+    uv, _ = project(intrinsics, looked)
+    missed = ~(np.abs(uv - pixels).max(axis=1) < 1e-6)
+    folded = ~(a * c - b * b > 0.0) | missed
+    if folded.any():
+        middle = np.array([intrinsics.cx, intrinsics.cy])
+        away = np.linalg.norm(pixels - middle, axis=1)
+        first = int(np.argmin(np.where(folded, away, np.inf)))
+        raise ConfigError(
+            f"lens: distortion folds back {away[first]:.1f} pixels from the principal point, near pixel "
+            f"{_pixel(pixels[first])}, through its decentring p1 = {p1:g}, p2 = {p2:g}"
+        )
+
+
+def focal_length_px(width: int, hfov_deg: float, model: str = "plumb_bob", distortion: Sequence[float] = ()) -> float:
+    """Focal length [pixel] at which a centred picture of this width sees `hfov_deg` from edge to edge.
+
+    Distortion counts, but for its decentring.
+    """
+    half = math.radians(hfov_deg) / 2.0
+    r = half if model == "equidistant" else math.tan(half)
+    radial = radial_map(model, distortion)
+    if not 0.0 < r <= radial.end:
+        raise ConfigError(f"lens: hfov_deg {hfov_deg:g} is more than a lens of this model and distortion sees")
+    return width / 2.0 / float(radial(np.array(r)))
+
+
+def scaled(intrinsics: Intrinsics, width: int, height: int) -> Intrinsics:
+    """The same lens and field on another number of pixels: binned, or enlarged."""
+    if width < 1 or height < 1:
+        raise ConfigError(f"lens: a picture of {width} x {height} pixels is none")
+    across, down = width / intrinsics.width, height / intrinsics.height
+    return replace(
+        intrinsics,
+        width=width,
+        height=height,
+        fx=intrinsics.fx * across,
+        fy=intrinsics.fy * down,
+        cx=(intrinsics.cx + 0.5) * across - 0.5,
+        cy=(intrinsics.cy + 0.5) * down - 0.5,
+        skew=intrinsics.skew * across,
+    )
+
+
+def aperture_radius_m(focal_mm: float, f_number: float) -> float:
+    """Radius [m] of the entrance pupil of a thin lens: half of focal length over f-number."""
+    return focal_mm * 1e-3 / (2.0 * f_number)
+
+
+def circle_of_confusion_px(
+    distance_m: ArrayLike, focus_m: float, focal_mm: float, f_number: float, pixel_um: float
+) -> Floats:
+    """Diameter [pixel] of the disc that a thin lens makes of a point at `distance_m` when focused at `focus_m`.
+
+    c = A f |z - s| / (z (s - f)) with the aperture's diameter A = f / N, for distances z and s beyond f from the lens;
+    s may be infinite. Any textbook of optics has it; aberrations and diffraction come on top.
+    """
+    z, f = np.asarray(distance_m, dtype=np.float64), focal_mm * 1e-3
+    if focus_m <= f:
+        raise ConfigError(f"lens: focus_m must be beyond the focal length, {f:g} m, got {focus_m:g}")
+    defocus = np.abs(z - focus_m) / (focus_m - f) if math.isfinite(focus_m) else np.ones_like(z)
+    return 2.0 * aperture_radius_m(focal_mm, f_number) * f * defocus / z / (pixel_um * 1e-6)
+
+
+def _parts(intrinsics: Intrinsics) -> tuple[RadialMap, float, float]:
+    radial = radial_map(intrinsics.model, intrinsics.distortion)
+    if intrinsics.model == "equidistant":
+        return radial, 0.0, 0.0
+    numbers = padded(intrinsics.model, intrinsics.distortion)
+    return radial, numbers[2], numbers[3]
+
+
+def _grid(intrinsics: Intrinsics, count: int) -> Floats:
+    """Pixels on a grid over the picture, its outer edges included, shape (count * count, 2)."""
+    u = np.linspace(-0.5, intrinsics.width - 0.5, count)
+    v = np.linspace(-0.5, intrinsics.height - 0.5, count)
+    return np.stack([np.tile(u, count), np.repeat(v, count)], axis=1)
+
+
+def _pixel(uv: Floats) -> str:
+    return f"({uv[0]:.1f}, {uv[1]:.1f})"
+
+
+def _angle(intrinsics: Intrinsics, r: float) -> str:
+    degrees = math.degrees(r if intrinsics.model == "equidistant" else math.atan(r))
+    return f"{degrees:.1f} degrees off the axis"
