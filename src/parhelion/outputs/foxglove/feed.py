@@ -55,9 +55,7 @@ MOST_PATH_POSES = 1000
 class FoxgloveFeed:
     """Turns the steps of a scenario into messages, in the order of time."""
 
-    def __init__(
-        self, scenario: Scenario, *, images: str = "png", epoch_s: float = 0.0, batch_s: float = 0.0
-    ) -> None:
+    def __init__(self, scenario: Scenario, *, images: str = "png", epoch_s: float = 0.0, batch_s: float = 0.0) -> None:
         """`epoch_s` [s] is the time at the scenario's start; `images`, png or jpeg, how pictures are compressed.
 
         With `batch_s` [s] messages are held back and given together for so long a time, which costs much less.

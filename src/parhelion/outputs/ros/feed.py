@@ -116,7 +116,9 @@ class RosFeed:
     @property
     def advertised(self) -> dict[str, str]:
         """Topics that the sensors are sure to have, and their types."""
-        return {topic: kind for rule, telling in self._told.values() for topic, kind in rule.advertised(telling).items()}
+        return {
+            topic: kind for rule, telling in self._told.values() for topic, kind in rule.advertised(telling).items()
+        }
 
     def restart(self) -> None:
         """Begin anew, with the scenario."""
