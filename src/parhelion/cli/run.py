@@ -30,6 +30,7 @@ def run(
 
     Clouds that an earlier run of the same scenario left in the folder are kept, so an interrupted run goes on.
     """
+    from parhelion.core.records import Scan
     from parhelion.scenario import Scenario, json_schema
 
     if schema:
@@ -54,12 +55,14 @@ def run(
         if not whole.frame_count:
             advance()
     tell_drops(summary.dropped)
+    pictures = any(not issubclass(sensor.record_type, Scan) for sensor in whole.frame_sensors)
     if summary.found:
-        warn(f"{summary.found} clouds of an earlier run were kept")
+        warn(f"{summary.found} {'frames' if pictures else 'clouds'} of an earlier run were kept")
     pace = whole.duration_s / summary.seconds if summary.seconds else 0.0
     rows = [
         ("simulated", f"{whole.duration_s:g} s in {summary.seconds:.1f} s ({pace:.1f} times real time)"),
         ("scans", f"{summary.scans} new with {screen.count(summary.points)} points, {summary.found} from before"),
+        *([("other frames", f"{summary.frames - summary.scans} new")] if pictures else []),
         ("vehicles", ", ".join(whole.bodies) or "none"),
         ("sensors", ", ".join(sensor.name for sensor in whole.sensors)),
         ("weather", repr(whole.world.weather)[9:-1] if whole.world.weather else "clear"),

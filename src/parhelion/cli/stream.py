@@ -86,8 +86,8 @@ def _ros(scenario: Scenario, choices: Choices) -> Outlet:
     node = kind(choices.domain, choices.interface, reliable=choices.reliable)
     try:
         return RosOutlet(
-            scenario, node, topics=bag.topics, frames=bag.frames, layout=bag.layout, epoch_s=bag.epoch_s,
-            batch_s=choices.ahead_s / 2,
+            scenario, node, topics=bag.topics, frames=bag.frames, layout=bag.layout, images=bag.images,
+            epoch_s=bag.epoch_s, batch_s=choices.ahead_s / 2,
         )  # fmt: skip
     except BaseException:
         node.close()

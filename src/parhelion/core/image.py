@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,10 @@ from parhelion.core.pose import Pose
 
 LENS_MODELS = ("plumb_bob", "rational_polynomial", "equidistant")
 """Lens models by ROS's names: Brown-Conrady of 5 numbers, of 8 numbers, and Kannala-Brandt's fisheye of 4."""
+
+
+OPTICAL = Pose(quat_xyzw=(-0.5, 0.5, -0.5, 0.5))
+"""The optical frame (x right, y down, z forward) in the sensor's (x forward, y left, z up)."""
 
 
 @dataclass(frozen=True)
@@ -152,6 +157,19 @@ class Image(Record):
     def height(self) -> int:
         """Rows."""
         return int(self.colour.shape[0])
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, format: str | None = None) -> Image:
+        """Read an image; the format follows from the file's ending unless named."""
+        from parhelion.io.images import read_image  # the door to io: records themselves need no format
+
+        return read_image(path, format=format)
+
+    def save(self, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> None:
+        """Write the image (PNG, JPEG, TIFF, EXR, NPZ); the format follows from the file's ending unless named."""
+        from parhelion.io.images import write_image
+
+        write_image(self, path, format=format, **options)
 
     def __repr__(self) -> str:
         bands = 1 if self.colour.ndim == 2 else self.colour.shape[2]

@@ -47,7 +47,8 @@ class Description:
     """What one format alone needs, such as the scale of LAS intensities."""
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
+    """A value as JSON has it; raises TypeError where there is no such."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
@@ -80,7 +81,7 @@ def to_json(
     if extras:
         data["extras"] = extras
     try:
-        text = json.dumps(data, default=_plain, separators=(",", ":"))
+        text = json.dumps(data, default=plain_value, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
         raise FormatError(f"{path}: the cloud's metadata cannot be written as JSON ({error})") from None
     # Spaces remain inside strings only; escaped, no reader that trims lines can lose one.

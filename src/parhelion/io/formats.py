@@ -88,7 +88,8 @@ def format_of(path: str | PathLike[str], name: str | None = None) -> Format:
     raise FormatError(f"{path}: unknown file ending, known are {', '.join(sorted(by_ending))}; or name the format")
 
 
-def _check_options(function: Callable[..., Any], options: dict[str, Any], what: str) -> None:
+def check_options(function: Callable[..., Any], options: dict[str, Any], what: str) -> None:
+    """Raise where a reader or writer does not take an option."""
     parameters = inspect.signature(function).parameters.values()
     known = [entry.name for entry in parameters if entry.kind is inspect.Parameter.KEYWORD_ONLY]
     for name in options:
@@ -107,7 +108,7 @@ def read_cloud(path: str | PathLike[str], *, format: str | None = None, **option
     """
     file = Path(path)
     kind = format_of(file, format)
-    _check_options(kind.read, options, f"reading {kind.name}")
+    check_options(kind.read, options, f"reading {kind.name}")
     with reading(file):
         return kind.read(file, **options)
 
@@ -122,7 +123,7 @@ def write_cloud(cloud: PointCloud, path: str | PathLike[str], *, format: str | N
     """
     file = Path(path)
     kind = format_of(file, format)
-    _check_options(kind.write, options, f"writing {kind.name}")
+    check_options(kind.write, options, f"writing {kind.name}")
     for note in _write(cloud, file, kind, options):
         warnings.warn(f"{file}: {note}", FieldsDroppedWarning, stacklevel=2)
 

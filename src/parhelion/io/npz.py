@@ -54,6 +54,12 @@ def write(cloud: PointCloud, path: Path, *, compress: bool = False) -> tuple[str
         extras["start_time"] = float(cloud.start_time)
     text = to_json(cloud, path, extras=extras)
     arrays["parhelion"] = np.frombuffer(text.encode("ascii"), np.uint8)
+    write_archive(arrays, path, compress=compress)
+    return ()
+
+
+def write_archive(arrays: Mapping[str, NDArray[Any]], path: Path, *, compress: bool) -> None:
+    """Write arrays by name, whole or not at all; the same arrays give the same bytes."""
     method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
     with atomic_write(path) as temporary, zipfile.ZipFile(temporary, "w", method) as archive:
         for key, values in arrays.items():
@@ -62,7 +68,6 @@ def write(cloud: PointCloud, path: Path, *, compress: bool = False) -> tuple[str
             member.compress_type = method
             with archive.open(member, "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, np.ascontiguousarray(values), allow_pickle=False)
-    return ()
 
 
 def _arrays(cloud: PointCloud) -> tuple[Arrays, dict[str, str]]:
@@ -99,7 +104,7 @@ def _motion(scan: Scan) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArr
 
 def read(path: Path) -> PointCloud:
     """Read a cloud, or the scan where one was written. A foreign archive needs an array `xyz` of shape (n, 3)."""
-    arrays = _read_archive(read_bytes(path), path)
+    arrays = read_archive(read_bytes(path), path)
     text = arrays.pop("parhelion", None)
     description = Description() if text is None else from_json(text.tobytes().decode("latin-1"), path)
     if "xyz" not in arrays:
@@ -147,7 +152,8 @@ def _read_motion(arrays: Arrays) -> Waypoints:
     return Waypoints(times.tolist(), [Pose(position, quat) for position, quat in zip(xyz, quats, strict=True)])
 
 
-def _read_archive(data: bytes, path: Path) -> Arrays:
+def read_archive(data: bytes, path: Path) -> Arrays:
+    """Every array of an archive by name."""
     if not data:
         raise FormatError(f"{path}: the file is empty")
     budget = UnpackingBudget(path, len(data))

@@ -23,6 +23,7 @@ HIGHEST_DOMAIN = 232
 """Beyond it the ports of a domain would pass 65535."""
 SENSOR_TYPES = frozenset(f"sensor_msgs/msg/{name}" for name in (
     "PointCloud2", "LaserScan", "Imu", "MagneticField", "FluidPressure", "Range", "NavSatFix", "Image",
+    "CompressedImage", "CameraInfo",
 ))  # fmt: skip
 """Messages that are sent as sensor data: best effort, the last few, unless all is to be reliable."""
 LATCHED_TOPICS = frozenset({"/tf_static"})

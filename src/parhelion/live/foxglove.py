@@ -14,6 +14,7 @@ import time as wall
 from typing import Any
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.image import Image
 from parhelion.core.records import Scan
 from parhelion.live.udp import LOOPBACK, checked_host
 from parhelion.outputs.foxglove.feed import CLOCK, LATCHED, FoxgloveFeed
@@ -28,6 +29,8 @@ _FEWEST, _MOST = 64, 1024
 _GRACE_S = 0.3
 _POINT_BYTES = 64
 """About what a point takes with all its fields."""
+_PIXEL_BYTES = 4
+"""About what a pixel takes: packed colours, or raw depth."""
 
 
 class FoxgloveServer:
@@ -153,7 +156,11 @@ def _listener(server: FoxgloveServer) -> Any:
 
 def _backlog(scenario: Scenario) -> int:
     """How many messages may wait for a slow client, so that clouds do not fill the memory."""
-    largest = max((len(scanner.sensor.shots(0.0)) for scanner in scenario.giving(Scan)), default=1) * _POINT_BYTES
+    sizes = [len(scanner.sensor.shots(0.0)) * _POINT_BYTES for scanner in scenario.giving(Scan)]
+    for camera in scenario.giving(Image):
+        lens = getattr(camera.sensor, "intrinsics", None)
+        sizes.append(lens.width * lens.height * _PIXEL_BYTES if lens is not None else 0)
+    largest = max((1, *sizes))
     return min(max(_QUEUE_BYTES // largest, _FEWEST), _MOST)
 
 

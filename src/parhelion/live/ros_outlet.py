@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from parhelion.io.ros.types import Message
 from parhelion.live.dds import Sent
 from parhelion.outputs.ros.feed import RosFeed
-from parhelion.outputs.ros.rules import Layout, rule_of
+from parhelion.outputs.ros.rules import Images, Layout
 from parhelion.scenario.scenario import Scenario, Step
 
 
@@ -49,28 +49,24 @@ class RosOutlet:
         topics: Mapping[str, str] | None = None,
         frames: Mapping[str, str] | None = None,
         layout: Layout = "driver",
+        images: Images = "raw",
         batch_s: float = 0.1,
         epoch_s: float = 0.0,
     ) -> None:
         """The options are those of `RosFeed`; a stream has to be ahead by more than `batch_s`."""
         self.node = node
         self._scenario = scenario
-        self._options: dict[str, Any] = {"topics": topics, "frames": frames, "layout": layout, "batch_s": batch_s}
+        self._options: dict[str, Any] = {
+            "topics": topics, "frames": frames, "layout": layout, "images": images, "batch_s": batch_s
+        }  # fmt: skip
         self._rounds, self._first_s, self._epoch_s = 0, epoch_s, epoch_s
         self._feed = RosFeed(scenario, **self._options, epoch_s=epoch_s)
         for message in self._feed.first():
             node.publish(message)
-        self.topics = {self._feed.sensors[name].topic: kind for name, kind in self._types(layout).items()}
+        self.topics = self._feed.advertised
         """Types of the sensors' topics."""
         for topic, kind in self.topics.items():
             node.advertise(topic, kind)
-
-    def _types(self, layout: Layout) -> dict[str, str]:
-        return {
-            sensor.name: rule.type(sensor, layout)
-            for sensor in self._scenario.sensors
-            if (rule := rule_of(sensor)) is not None
-        }
 
     def prepare(self, step: Step) -> list[tuple[float, Message]]:
         """Messages that are complete with a step, and when each is to be sent [s]."""

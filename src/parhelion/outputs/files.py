@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parhelion.core.image import Image
 from parhelion.core.inertial import Samples
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
 from parhelion.io import FORMATS, format_of, write_noting_drops
 from parhelion.io.atomic import atomic_write
 from parhelion.io.text_table import format_rows
+from parhelion.outputs.image_files import FOLDER, files_beside, image_ending, write_frame
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
@@ -29,6 +31,10 @@ class FileRule:
     """Of the files of a sensor, such as '.pcd'."""
     write: Callable[[Any, Path], list[str]]
     """Write a record; what the file's format could not hold."""
+    folder: str = ""
+    """Where the files are in the sensor's folder, where that has several."""
+    beside: Callable[[Path], list[Path]] = lambda file: []
+    """Further files that belong to that of a record."""
 
 
 def _cloud_ending(sensor: OnBoard, scenario: Scenario) -> str:
@@ -51,6 +57,7 @@ FILES: Readers[FileRule] = Readers(
     {
         Scan: FileRule(_cloud_ending, _write_cloud),
         Samples: FileRule(lambda sensor, scenario: ".csv", write_samples),
+        Image: FileRule(image_ending, write_frame, FOLDER, files_beside),
     },
 )
 """How each type of record becomes files."""

@@ -45,10 +45,12 @@ class RunSummary:
     """What a run wrote."""
 
     folder: Path
+    frames: int = 0
+    """Frames of all sensors made in this run: clouds, pictures."""
     scans: int = 0
-    """Clouds made in this run."""
+    """Clouds among them."""
     found: int = 0
-    """Clouds that an earlier run had left."""
+    """Frames that an earlier run had left."""
     points: int = 0
     seconds: float = 0.0
     """Wall time."""
@@ -118,7 +120,11 @@ def _run(
     with _paced(realtime) as wait:
         boxed = truth or ()
         present = {
-            name: {n for n, file in enumerate(files) if earlier.has(file, *_with(file, scenario, name in boxed))}
+            name: {
+                n
+                for n, file in enumerate(files)
+                if earlier.has(file, *_with(file, scenario, name in boxed), *_beside(file, rules[name]))
+            }
             for name, files in frames.items()
         }
         write_manifest(folder, content, complete=False, files=earlier.hashes)
@@ -142,14 +148,16 @@ def _run(
                         # Boxes are found now: motions are not to be read while the next step is being driven.
                         boxes = truth[name].of(record, "points") if truth is not None and name in truth else None
                         writer.put(partial(_write_frame, scenario, rule, boxes, record, frames[name][number]))
-                        summary.scans += 1
-                        summary.points += len(record) if isinstance(record, Scan) else 0
+                        summary.frames += 1
+                        if isinstance(record, Scan):
+                            summary.scans += 1
+                            summary.points += len(record)
                 for name, samples in step.new_samples().items():
                     streams[name].append(samples)
                 sinks.take(step)
                 done += sum(map(len, step.frames.values()))
                 if progress is not None:
-                    progress(done if sinks else summary.found + summary.scans, total)
+                    progress(done if sinks else summary.found + summary.frames, total)
                 wait(step.time)
             for notes in writer.close():
                 for note in notes:
@@ -158,7 +166,9 @@ def _run(
             writer.abandon()
             sinks.abandon()
             raise
-    summary.files = [file for files in frames.values() for file in files]
+    summary.files = [
+        one for name, files in frames.items() for file in files for one in (file, *_beside(file, rules[name]))
+    ]
     if truth is not None:
         summary.files += [_boxes_of(file, scenario) for name in truth for file in frames[name]]
     summary.files += sinks.close()
@@ -177,7 +187,7 @@ def _run(
 
 def _frame_files(scenario: Scenario, sensor: FrameOnBoard, rule: FileRule, folder: Path) -> list[Path]:
     """The files of a sensor's frames."""
-    place = folder / sensor.name
+    place = folder / sensor.name / rule.folder
     place.mkdir(parents=True, exist_ok=True)
     ending = rule.ending(sensor, scenario)
     return [place / f"{number:06d}{ending}" for number in range(sensor.count(scenario.duration_s))]
@@ -192,6 +202,11 @@ def _boxes_of(cloud: Path, scenario: Scenario) -> Path:
 def _with(cloud: Path, scenario: Scenario, boxed: bool) -> list[Path]:
     """The files that belong to a cloud."""
     return [_boxes_of(cloud, scenario)] if boxed else []
+
+
+def _beside(file: Path, rule: FileRule | None) -> list[Path]:
+    """The files that the rule of a frame writes beside its own."""
+    return [] if rule is None else rule.beside(file)
 
 
 def _write_frame(scenario: Scenario, rule: FileRule, boxes: Any, record: Any, file: Path) -> list[str]:

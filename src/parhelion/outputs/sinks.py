@@ -86,7 +86,7 @@ def _sink(entry: OutputEntry, scenario: Scenario, folder: Path) -> Sink:
     if isinstance(entry, FoxgloveOutput):
         from parhelion.outputs.foxglove.output import FoxgloveSink
 
-        return FoxgloveSink(scenario, folder)
+        return FoxgloveSink(scenario, folder, entry.images)
     assert isinstance(entry, DatasetOutput)
     from parhelion.outputs.datasets import dataset_sink
 

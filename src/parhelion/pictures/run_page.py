@@ -33,6 +33,9 @@ figure { margin: 0 0 .9rem; padding: .8rem; min-width: 0; } figcaption { margin-
 figure > b { display: block; margin-bottom: .4rem; font-weight: 600; overflow-wrap: anywhere; }
 img, svg { display: block; width: 100%; height: auto; border-radius: 6px; } .cloud { background: var(--shade); }
 img.scan { height: 84px; background: var(--shade); margin-bottom: .35rem; } img.frame { background: var(--shade); }
+.contacts { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(13rem, 45%), 1fr)); gap: .6rem; }
+.contacts span { color: var(--muted); font-size: .82rem; font-variant-numeric: tabular-nums; }
+img.shot { background: var(--shade); }
 .pair { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(25rem, 100%), 1fr)); gap: .9rem;
   margin-bottom: .9rem; }
 .pair figure { margin: 0; }
@@ -128,6 +131,16 @@ def figure(title: str, content: str, caption: Any = "") -> str:
 def image(address: str, words: str, kind: str) -> str:
     """A picture that the page holds itself; `words` for those who do not see it."""
     return f'<img class="{kind}" src="{address}" alt="{escape(words, quote=True)}">'
+
+
+def cell(picture: str, words: str) -> str:
+    """A picture of a contact sheet, with what it is below it."""
+    return f"<div>{picture}<span>{text(words)}</span></div>"
+
+
+def contact_sheet(*cells: str) -> str:
+    """Many small pictures."""
+    return f'<div class="contacts">{"".join(cells)}</div>' if cells else ""
 
 
 def pair(*figures: str) -> str:

@@ -155,7 +155,7 @@ class SensorEntry(Config):
     phase_s: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     """When its first measurement begins."""
     format: str | None = None
-    """Format of a lidar's clouds, where the scenario's own is not wanted."""
+    """Format of a lidar's clouds, where the scenario's own is not wanted, or of a camera's pictures: png, exr, npz ..."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Further choices, such as a lidar's returns or sub_rays."""
 
@@ -167,6 +167,8 @@ class BagOutput(Config):
     storage: Literal["mcap", "sqlite3"] = "mcap"
     layout: Literal["driver", "velodyne", "ouster", "all"] = "driver"
     """Fields of point clouds: as the sensor's own driver lays them out, as one of the two, or all that we know."""
+    images: Literal["raw", "png", "jpeg"] = "raw"
+    """Pictures as sensor_msgs/Image, or as CompressedImage: png keeps every bit, jpeg does not."""
     topics: dict[str, str] = Field(default_factory=dict)
     """Other topics than the drivers' own, by sensor or vehicle name."""
     frames: dict[str, str] = Field(default_factory=dict)
@@ -191,6 +193,8 @@ class FoxgloveOutput(Config):
     """A recording for Foxglove with the scene, the clouds and the poses."""
 
     kind: Literal["foxglove"]
+    images: Literal["png", "jpeg"] = "png"
+    """How pictures are compressed: png keeps every bit, jpeg does not."""
 
 
 OutputEntry = Annotated[BagOutput | PcapOutput | DatasetOutput | FoxgloveOutput, Field(discriminator="kind")]

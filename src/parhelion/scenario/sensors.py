@@ -8,16 +8,23 @@ from typing import Any
 import numpy as np
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.image import Image
 from parhelion.core.inertial import Samples
 from parhelion.core.pose import Pose
+from parhelion.core.readers import Readers
+from parhelion.core.records import PointCloud
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory
 from parhelion.io import format_of
+from parhelion.io.images import image_format_of
 from parhelion.scenario.bodies import Body
 from parhelion.scenario.robots import RobotOnBoard
 from parhelion.scenario.schema import SensorEntry
 from parhelion.sensors.kinds import SensorKind, kind_called
 from parhelion.sensors.stream import SampleStream
 from parhelion.world.world import World
+
+FILE_FORMATS: Readers[Any] = Readers("file formats", {PointCloud: format_of, Image: image_format_of})
+"""What finds a file format by its name, for frames of each type."""
 
 
 class _OnBoard:
@@ -44,7 +51,9 @@ class FrameOnBoard(_OnBoard):
     def __init__(self, kind: SensorKind, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
         super().__init__(kind, entry, folder, body, mount)
         if entry.format is not None:
-            format_of(Path("cloud"), entry.format)  # an unknown one is told now, not at the first frame
+            FILE_FORMATS.of(self.record_type)(
+                Path("frame"), entry.format
+            )  # an unknown one is told now, not at the first frame
         self.period_s = 1.0 / float(self.sensor.rate_hz)
         self.length_s = float(self.sensor.frame_duration_s)
         """Time [s] from a frame's start to the last thing that it measures."""

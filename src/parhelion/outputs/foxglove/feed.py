@@ -55,8 +55,8 @@ MOST_PATH_POSES = 1000
 class FoxgloveFeed:
     """Turns the steps of a scenario into messages, in the order of time."""
 
-    def __init__(self, scenario: Scenario, *, epoch_s: float = 0.0, batch_s: float = 0.0) -> None:
-        """`epoch_s` [s] is the time at the scenario's start.
+    def __init__(self, scenario: Scenario, *, images: str = "png", epoch_s: float = 0.0, batch_s: float = 0.0) -> None:
+        """`epoch_s` [s] is the time at the scenario's start; `images`, png or jpeg, how pictures are compressed.
 
         With `batch_s` [s] messages are held back and given together for so long a time, which costs much less.
         """
@@ -64,7 +64,7 @@ class FoxgloveFeed:
         if not (np.isfinite(batch_s) and batch_s >= 0.0):
             raise ConfigError(f"batch_s: must be finite and not negative, got {batch_s!r}")
         self.scenario = scenario
-        self._batch_s = batch_s
+        self._batch_s, self._images = batch_s, images
         self._sensors = sensor_names(scenario, {}, {}, "all")
         self._vehicles = vehicle_names(scenario, {}, {})
         self._moving = moving(scenario.world)
@@ -75,7 +75,12 @@ class FoxgloveFeed:
         frames = [self._sensors[sensor.name].frame for sensor in self._framed()]
         check_distinct(
             [*(named.topic for named in self._sensors.values()), SCENE, BOXES, TF, TF_STATIC, CLOCK, NAMES],
-            [MAP, *(vehicle.frame for vehicle in self._vehicles.values()), *frames],
+            [
+                MAP,
+                *(vehicle.frame for vehicle in self._vehicles.values()),
+                *frames,
+                *(child for _, child, *_ in self._beneath()),
+            ],
         )
         self.restart(epoch_s)
 
@@ -92,10 +97,14 @@ class FoxgloveFeed:
         self._path_due = _Due(PATH_PERIOD_S)
         self._paths: dict[str, _Path] = {name: _Path() for name in self._vehicles}
         self._told = {
-            sensor.name: (rule, Telling(self._sensors[sensor.name].topic, self._sensors[sensor.name].frame, self.stamp))
+            sensor.name: (rule, self._telling(sensor))
             for sensor in self._heard()
             if (rule := FOXGLOVE.get(sensor.record_type)) is not None
         }
+
+    def _telling(self, sensor: OnBoard) -> Telling:
+        named = self._sensors[sensor.name]
+        return Telling(named.topic, named.frame, self.stamp, getattr(sensor, "length_s", 0.0), self._images)
 
     def stamp(self, time_s: float) -> int:
         """A time of the scenario [s] as messages have it [ns]."""
@@ -108,6 +117,15 @@ class FoxgloveFeed:
     def _framed(self) -> list[OnBoard]:
         """Sensors with a frame of their own; what odometry says is of its vehicle's."""
         return [sensor for sensor in self._heard() if not getattr(rule_of(sensor), "of_vehicle", False)]
+
+    def _beneath(self) -> list[tuple[str, str, Floats, Floats]]:
+        """Frames that hang on those of sensors: parent, child, position and orientation."""
+        return [
+            (self._sensors[sensor.name].frame, frame, pose.xyz, pose.quat_xyzw)
+            for sensor in self._framed()
+            if (rule := rule_of(sensor)) is not None
+            for frame, pose in rule.beneath(sensor, self._sensors[sensor.name].frame)
+        ]
 
     def _schemas(self) -> dict[str, Any]:
         from foxglove.messages import FrameTransforms, PoseInFrame, PosesInFrame, SceneUpdate
@@ -123,7 +141,8 @@ class FoxgloveFeed:
         for sensor in self._heard():
             rule = FOXGLOVE.get(sensor.record_type)
             if rule is not None:
-                found[self._sensors[sensor.name].topic] = rule.schema(sensor, self.scenario)
+                topic = self._sensors[sensor.name].topic
+                found |= {topic: rule.schema(sensor, self.scenario), **rule.beside(sensor, self.scenario, topic)}
         for vehicle in self._vehicles.values():
             found[f"{vehicle.topic}/ground_truth/pose"] = PoseInFrame.get_schema()
             found[f"{vehicle.topic}/ground_truth/path"] = PosesInFrame.get_schema()
@@ -149,6 +168,7 @@ class FoxgloveFeed:
             parent = MAP if sensor.entry.vehicle is None else self._vehicles[sensor.entry.vehicle].frame
             mount = sensor.mount
             placed.append((parent, self._sensors[sensor.name].frame, mount.xyz, mount.quat_xyzw))
+        placed += self._beneath()
         return [
             FoxgloveMessage(SCENE, at, scene_update(self.scenario.world, MAP, at)),
             FoxgloveMessage(TF_STATIC, at, transforms_message(placed, at)),

@@ -32,6 +32,8 @@ class FoxgloveMessage:
     time_ns: int
     """When it is told [ns]."""
     body: bytes | Callable[[], bytes]
+    schema: Any = None
+    """Of a topic that the feed did not know of beforehand."""
 
     @property
     def data(self) -> bytes:
@@ -52,14 +54,21 @@ class Channels:
     """The topics of a feed in a context of Foxglove's SDK."""
 
     def __init__(self, context: Any, topics: Mapping[str, Any]) -> None:
-        foxglove = need_foxglove()
+        self._context = context
         self._channels: dict[str, Any] = {}
         for topic, schema in topics.items():
-            encoding = "json" if schema.encoding == "jsonschema" else schema.encoding
-            self._channels[topic] = foxglove.Channel(topic, message_encoding=encoding, schema=schema, context=context)
+            self._add(topic, schema)
+
+    def _add(self, topic: str, schema: Any) -> None:
+        encoding = "json" if schema.encoding == "jsonschema" else schema.encoding
+        self._channels[topic] = need_foxglove().Channel(
+            topic, message_encoding=encoding, schema=schema, context=self._context
+        )
 
     def log(self, message: FoxgloveMessage) -> None:
         """Tell a message to all who listen; nothing is made where nobody does."""
+        if message.topic not in self._channels and message.schema is not None:
+            self._add(message.topic, message.schema)
         channel = self._channels[message.topic]
         if channel.has_sinks():
             # At 0 a chunk of a recording would pass for one without messages.

@@ -56,11 +56,11 @@ class FoxgloveSink:
     A recording of an earlier run stays until this one is whole.
     """
 
-    def __init__(self, scenario: Scenario, folder: Path) -> None:
+    def __init__(self, scenario: Scenario, folder: Path, images: str = "png") -> None:
         foxglove = need_foxglove()
         from foxglove.mcap import MCAPWriteOptions
 
-        self._feed = FoxgloveFeed(scenario, batch_s=BATCH_S)
+        self._feed = FoxgloveFeed(scenario, images=images, batch_s=BATCH_S)
         self.path = folder / NAME
         if self.path.is_dir():
             raise FormatError(f"{self.path}: is a folder, not a file")

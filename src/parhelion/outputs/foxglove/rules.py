@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from parhelion.core.image import Image
 from parhelion.core.inertial import Samples
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
+from parhelion.outputs.foxglove.images import image_messages, image_schema, image_topics
 from parhelion.outputs.foxglove.messages import (
     FoxgloveMessage,
     as_json,
@@ -31,6 +33,10 @@ class Telling:
     frame: str
     stamp: Callable[[float], int]
     """A time of the scenario [s] as messages have it [ns]."""
+    length_s: float = 0.0
+    """How long a frame takes."""
+    images: str = "png"
+    """How pictures are compressed: png or jpeg."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,8 @@ class FoxgloveRule:
     """Of a sensor's topic, for the sensor on board and its scenario."""
     messages: Callable[[Any, Telling], Iterator[FoxgloveMessage]]
     """The messages of a record."""
+    beside: Callable[[Any, Scenario, str], dict[str, Any]] = lambda sensor, scenario, topic: {}
+    """Schemas of further topics that a sensor is sure to have, of its own topic's name."""
 
 
 def _cloud_schema(sensor: Any, scenario: Scenario) -> Any:
@@ -69,6 +77,11 @@ def _samples(samples: Samples, telling: Telling) -> Iterator[FoxgloveMessage]:
 
 
 FOXGLOVE: Readers[FoxgloveRule] = Readers(
-    "Foxglove", {Scan: FoxgloveRule(_cloud_schema, _cloud), Samples: FoxgloveRule(_samples_schema, _samples)}
+    "Foxglove",
+    {
+        Scan: FoxgloveRule(_cloud_schema, _cloud),
+        Samples: FoxgloveRule(_samples_schema, _samples),
+        Image: FoxgloveRule(image_schema, image_messages, image_topics),
+    },
 )
 """What Foxglove makes of each type of record."""

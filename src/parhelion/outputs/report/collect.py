@@ -24,6 +24,7 @@ from parhelion.core.pose import quat_rotate
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
 from parhelion.outputs.report.counts import CountsFile, counts_of
+from parhelion.outputs.report.frames import KEPT
 from parhelion.pictures.run_plots import Curve
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class RunReport(NoReport):
         """By sensor: words, unit and curves of each plot."""
         self.sample_counts: dict[str, int] = {}
         self.kept: dict[str, dict[int, Any]] = {}
-        """First, middle and last frame of each sensor that gives frames, by number."""
+        """Some frames of each sensor that gives frames, the first and the last among them, or what is kept of them."""
         self._clouds: dict[tuple[str, int], dict[str, NDArray[Any]]] = {}
         """Some points of some scans, and how the sensor moved; see `points`."""
         self._shown: dict[str, set[int]] = {}
@@ -125,7 +126,15 @@ class RunReport(NoReport):
         counts = {scanner.name: scanner.count(scenario.duration_s) for scanner in scenario.giving(Scan)}
         for sensor in scenario.frame_sensors:
             number = sensor.count(scenario.duration_s)
-            self._shown[sensor.name] = {0, number // 2, number - 1} if number else set()
+            rule = KEPT.of(sensor.record_type)
+            alike = sum(KEPT.of(other.record_type) is rule for other in scenario.frame_sensors)
+            most = min(number, max(3, rule.most // alike))
+            shown = (
+                {0, number // 2, number - 1}
+                if most == 3
+                else set(np.linspace(0, number - 1, most).astype(int).tolist())
+            )
+            self._shown[sensor.name] = shown if number else set()
             self._sampled[sensor.name] = set()
         for name, count in counts.items():
             share = min(count, max(3, _CLOUDS // len(counts)))
@@ -149,7 +158,7 @@ class RunReport(NoReport):
         for name, frames in step.frames.items():
             for number, record in frames:
                 if number in self._shown[name]:
-                    self.kept.setdefault(name, {})[number] = record
+                    self.kept.setdefault(name, {})[number] = KEPT.of(type(record)).keep(record)
                 if not isinstance(record, Scan):
                     continue
                 if (name, number) not in self.tally.rows:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from parhelion.core.image import Image
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
 from parhelion.outputs.report.tables import count
 from parhelion.pictures import run_page as html
+from parhelion.pictures.camera import depth_colours, image_colours, label_colours_of, thumbnail
 from parhelion.pictures.grids import is_organised
-from parhelion.pictures.run_images import field_limits, field_uri, gradient
+from parhelion.pictures.run_images import field_limits, field_uri, gradient, rgb_uri
 from parhelion.pictures.run_plots import Curve, line_plot
 
 
@@ -55,5 +58,58 @@ def _profile(title: str, scans: dict[int, Scan]) -> str:
     return html.pair(html.figure(f"Range, {title}", plot + html.key((c.name, c.colour) for c in curves)))
 
 
-FRAMES: Readers[Callable[[str, str, dict[int, Any]], str]] = Readers("report, frames", {Scan: scans_section})
+_THUMBNAIL_WIDTH = 320
+
+
+def images_section(name: str, model: str, images: dict[int, Image]) -> str:
+    """A contact sheet: frames spread over the run with their times, and the truth of the middle one."""
+    cells = [
+        html.cell(_picture(image_colours(image), f"Frame {number} of {name}"), f"{image.start_time:.2f} s")
+        for number, image in images.items()
+    ]
+    middle = list(images.values())[len(images) // 2]
+    truth = []
+    if middle.depth is not None:
+        truth.append(html.cell(_picture(depth_colours(middle.depth), f"Depth of {name}"), "depth, near is light"))
+    if middle.label is not None:
+        shown = label_colours_of(middle.label, middle.names.get("label", {}))
+        truth.append(html.cell(_picture(shown, f"Labels of {name}"), "labels"))
+    parts = html.figure(f"{name}, {model}", html.contact_sheet(*cells))
+    if truth:
+        parts += html.figure(f"{name}, the truth at {middle.start_time:.2f} s", html.contact_sheet(*truth))
+    return parts
+
+
+def _picture(pixels: Any, words: str) -> str:
+    return html.image(rgb_uri(pixels / 255.0), words, "shot")
+
+
+FRAMES: Readers[Callable[[str, str, dict[int, Any]], str]] = Readers(
+    "report, frames", {Scan: scans_section, Image: images_section}
+)
 """A part of the page for some frames of a sensor, of its name, model and frames by number."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What the page keeps of frames while the run goes on."""
+
+    most: int
+    """Frames of all sensors of the type together, though at least three of each: they are spread over the run."""
+    keep: Callable[[Any], Any]
+    """What is kept of a frame."""
+    anchor: str
+    """Of the section that shows them."""
+    title: str
+    word: str
+    """What several of them are called."""
+
+
+KEPT: Readers[Kept] = Readers(
+    "report, kept frames",
+    {
+        object: Kept(3, lambda record: record, "scans", "Scans", "frames"),
+        Image: Kept(24, lambda image: thumbnail(image, _THUMBNAIL_WIDTH), "pictures", "Pictures", "pictures"),
+    },
+)
+"""What is kept of each type of frame."""

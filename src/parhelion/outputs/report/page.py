@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.records import ORIGINS, Scan
-from parhelion.outputs.report.frames import FRAMES
+from parhelion.outputs.report.frames import FRAMES, KEPT
 from parhelion.outputs.report.tables import (
     SeenMoving,
     actors_table,
@@ -80,6 +80,10 @@ def _head(report: RunReport, title: str, drawing: float) -> str:
     facts: list[tuple[str, Any]] = [("simulated", seconds(scenario.duration_s)), ("seed", scenario.seed)]
     if scenario.giving(Scan):
         facts += [("scans", count(len(rows))), ("points", count(sum(row.points for row in rows)))]
+    others = [sensor for sensor in scenario.frame_sensors if not issubclass(sensor.record_type, Scan)]
+    for word in dict.fromkeys(KEPT.of(sensor.record_type).word for sensor in others):
+        alike = [sensor for sensor in others if KEPT.of(sensor.record_type).word == word]
+        facts.append((word, count(sum(sensor.count(scenario.duration_s) for sensor in alike))))
     if report.sample_counts:
         facts.append(("samples", count(sum(report.sample_counts.values()))))
     for word, things in (("vehicle", scenario.bodies), ("sensor", scenario.sensors)):
@@ -107,9 +111,10 @@ def _origin_of_it(report: RunReport) -> str:
 
 def _timings(report: RunReport, found: int, drawing: float) -> str:
     scenario = report.scenario
-    made = len(report.tally.rows) - found
+    made = scenario.frame_count - found
+    clouds_only = len(scenario.giving(Scan)) == len(scenario.frame_sensors)
     rows: list[tuple[str, Any]] = [
-        ("clouds", f"{count(made)} made, {count(found)} kept from an earlier run"),
+        ("clouds" if clouds_only else "frames", f"{count(made)} made, {count(found)} kept from an earlier run"),
         ("driving, measuring, writing clouds", f"{report.measured - report.began:.2f} s"),
         ("streams, truth, hashes", f"{max(drawing - report.measured, 0.0):.2f} s"),
         ("counting for this page", f"{report.collecting_s:.3f} s"),
@@ -178,20 +183,22 @@ def _map(report: RunReport, things: list[SeenMoving]) -> str:
 
 
 def _frames(report: RunReport) -> str:
-    parts: list[str] = []
+    sections: dict[tuple[str, str], list[str]] = {}
     images = 0
     sensors = report.scenario.frame_sensors
     for sensor in sensors:
-        show = FRAMES.get(sensor.record_type)
+        show, rule = FRAMES.get(sensor.record_type), KEPT.of(sensor.record_type)
         kept = report.kept.get(sensor.name, {})
         numbers = sorted(kept)
-        if len(sensors) > _LIDARS_IN_FULL:
+        large = rule is KEPT.of(Scan)
+        if large and len(sensors) > _LIDARS_IN_FULL:
             numbers = numbers[len(numbers) // 2 :][:1]
-        if show is None or not numbers or images >= _MOST_IMAGES:
+        if show is None or not numbers or (large and images >= _MOST_IMAGES):
             continue
-        images += 2 * len(numbers)
-        parts.append(show(sensor.name, sensor.entry.model, {n: kept[n] for n in numbers}))
-    return html.section("scans", "Scans", *parts)
+        images += 2 * len(numbers) if large else 0
+        part = show(sensor.name, sensor.entry.model, {n: kept[n] for n in numbers})
+        sections.setdefault((rule.anchor, rule.title), []).append(part)
+    return "".join(html.section(anchor, title, *parts) for (anchor, title), parts in sections.items())
 
 
 def _times(report: RunReport, number: int) -> NDArray[np.float64]:

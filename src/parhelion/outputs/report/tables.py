@@ -59,6 +59,8 @@ def size_of(size: int) -> str:
 
 def sensors_table(report: RunReport) -> str:
     """Model, rate, place, and what came of each sensor."""
+    from parhelion.core.records import Scan
+    from parhelion.outputs.report.frames import KEPT
     from parhelion.scenario.sensors import FrameOnBoard
 
     rows = []
@@ -69,11 +71,15 @@ def sensors_table(report: RunReport) -> str:
         if np.any(turned):
             place += " turned " + ", ".join(f"{value:g}°" for value in turned)
         carrier = (entry.vehicle or "in the world") + (f", {entry.link}" if entry.link else "")
-        if isinstance(sensor, FrameOnBoard):
+        if isinstance(sensor, FrameOnBoard) and not issubclass(sensor.record_type, Scan):
+            number = sensor.count(report.scenario.duration_s)
+            given: tuple[Any, ...] = (f"{count(number)} {KEPT.of(sensor.record_type).word}", "", "", "")
+            rate = float(sensor.sensor.rate_hz)
+        elif isinstance(sensor, FrameOnBoard):
             counts = [row for key, row in report.tally.rows.items() if key[0] == sensor.name]
             points, shots = sum(row.points for row in counts), sum(row.shots for row in counts)
             lost = percent(sum(row.lost for row in counts) / shots) if shots else ""
-            given: tuple[Any, ...] = (f"{count(len(counts))} scans", count(points), lost, _ranges(counts))
+            given = (f"{count(len(counts))} scans", count(points), lost, _ranges(counts))
             rate = float(sensor.sensor.rate_hz)
         else:
             given = (f"{count(report.sample_counts.get(sensor.name, 0))} samples", "", "", "")

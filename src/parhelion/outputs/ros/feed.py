@@ -21,7 +21,7 @@ from parhelion.core.pose import Floats, quat_conjugate, quat_rotate
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.messages import Message, Transform
 from parhelion.outputs.ros.names import Named, check_distinct, check_names, sensor_names, vehicle_names
-from parhelion.outputs.ros.rules import BASE, MAP, Layout, Telling, rule_of
+from parhelion.outputs.ros.rules import BASE, MAP, Images, Layout, Telling, rule_of
 from parhelion.scenario.sensors import OnBoard
 
 if TYPE_CHECKING:
@@ -41,13 +41,14 @@ class RosFeed:
         frames: Mapping[str, str] | None = None,
         layout: Layout = "driver",
         *,
+        images: Images = "raw",
         epoch_s: float = 0.0,
         batch_s: float = 0.0,
     ) -> None:
         """`topics` and `frames` name them by sensor or vehicle, other than the drivers' own.
 
         For a vehicle, `topics` is what its topics begin with. `layout` is that of point clouds; 'driver' takes the
-        sensor maker's, with a LaserScan for lidars of one plane. `epoch_s` [s] is the time at the scenario's start.
+        sensor maker's, with a LaserScan for lidars of one plane. `images` compresses pictures. `epoch_s` [s] is the time at the scenario's start.
         With `batch_s` [s] messages are held back and given together for so long a time, which costs less.
         """
         self.scenario = scenario
@@ -63,10 +64,15 @@ class RosFeed:
         self._settle_frames(given_frames)
         check_distinct(
             [named.topic for named in self.sensors.values()],
-            [MAP, *(v.frame for v in self.vehicles.values()), *(self.sensors[s.name].frame for s in self._framed())],
+            [
+                MAP,
+                *(v.frame for v in self.vehicles.values()),
+                *(self.sensors[s.name].frame for s in self._framed()),
+                *(transform.child for transform in self._beneath(0)),
+            ],
         )
         self._told = {
-            sensor.name: (rule, Telling(sensor, *self._called(sensor), layout, self.stamp))
+            sensor.name: (rule, Telling(sensor, *self._called(sensor), layout, self.stamp, images))
             for sensor in scenario.sensors
             if (rule := rule_of(sensor)) is not None
         }
@@ -98,6 +104,22 @@ class RosFeed:
             and not (rule.of_vehicle and self.sensors[sensor.name].frame in shared)
         ]
 
+    def _beneath(self, at: int) -> list[Transform]:
+        """Frames that hang on those of sensors."""
+        return [
+            Transform(self.sensors[sensor.name].frame, frame, at, pose.xyz, pose.quat_xyzw)
+            for sensor in self._framed()
+            if (rule := rule_of(sensor)) is not None
+            for frame, pose in rule.beneath(sensor, self.sensors[sensor.name].frame)
+        ]
+
+    @property
+    def advertised(self) -> dict[str, str]:
+        """Topics that the sensors are sure to have, and their types."""
+        return {
+            topic: kind for rule, telling in self._told.values() for topic, kind in rule.advertised(telling).items()
+        }
+
     def restart(self) -> None:
         """Begin anew, with the scenario."""
         self._held: list[Message] = []
@@ -117,6 +139,7 @@ class RosFeed:
             parent = MAP if sensor.entry.vehicle is None else self.vehicles[sensor.entry.vehicle].frame
             frame = self.sensors[sensor.name].frame
             placed.append(Transform(parent, frame, at, sensor.mount.xyz, sensor.mount.quat_xyzw))
+        placed += self._beneath(at)
         return [Message("/tf_static", ros.TF, at, ros.tf_message(placed))] if placed else []
 
     def of(self, step: Step) -> list[Message]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.outputs.ros.rules import BASE, Layout, rule_of
+from parhelion.outputs.ros.spelling import ros_name
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
@@ -56,12 +57,6 @@ def vehicle_names(scenario: Scenario, topics: Mapping[str, str], frames: Mapping
         prefix, frame = ("", BASE) if name in plain else (f"/{ros_name(name)}", f"{ros_name(name)}/{BASE}")
         found[name] = Named(topics.get(name, prefix).rstrip("/"), frames.get(name, frame))
     return found
-
-
-def ros_name(text: str) -> str:
-    """A name of a scenario as ROS allows it: letters, digits and underscores, not beginning with a digit."""
-    plain = re.sub(r"[^A-Za-z0-9_]", "_", text)
-    return f"_{plain}" if plain[0].isdigit() else plain
 
 
 def check_names(scenario: Scenario, topics: Mapping[str, str], frames: Mapping[str, str]) -> None:

@@ -6,14 +6,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from parhelion.core.image import Image
 from parhelion.core.inertial import BarometerData, ImuData, MagnetometerData, OdometryData
+from parhelion.core.pose import Pose
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.messages import Message
+from parhelion.outputs.ros.images import image_messages, image_names, image_topics, image_type, optical_frames
 from parhelion.scenario.sensors import OnBoard
 
 Layout = Literal["driver", "velodyne", "ouster", "all"]
+
+Images = Literal["raw", "png", "jpeg"]
+"""How pictures are told: sensor_msgs/Image, or CompressedImage of one of two kinds."""
 
 MAP, ODOM, BASE = "map", "odom", "base_link"
 
@@ -39,6 +45,7 @@ class Telling:
     layout: Layout
     stamp: Callable[[float], int]
     """A time of the scenario [s] as ROS has it [ns]."""
+    images: Images = "raw"
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,16 @@ class RosRule:
     """The messages of a record."""
     of_vehicle: bool = False
     """Whether what it tells is of its vehicle's frame, not of one of its own."""
+    topics: Callable[[Telling], dict[str, str]] | None = None
+    """Topics that a sensor is sure to have, and their types; None for its one topic."""
+    beneath: Callable[[OnBoard, str], list[tuple[str, Pose]]] = lambda sensor, frame: []
+    """Frames that hang on the sensor's own, and their poses in it."""
+
+    def advertised(self, telling: Telling) -> dict[str, str]:
+        """Topics that a sensor is sure to have, and their types."""
+        if self.topics is not None:
+            return self.topics(telling)
+        return {telling.topic: self.type(telling.sensor, telling.layout)}
 
 
 ROS: Readers[RosRule] = Readers("ROS messages", {})
@@ -107,6 +124,7 @@ def _scan(scan: Scan, telling: Telling) -> Iterator[Message]:
 
 
 ROS.add(Scan, RosRule(_lidar_names, _lidar_type, _scan))
+ROS.add(Image, RosRule(image_names, image_type, image_messages, topics=image_topics, beneath=optical_frames))
 
 
 # ---- small sensors --------------------------------------------------------------------------------------------------

@@ -1,0 +1,123 @@
+"""Files that hold the picture alone, with the facts beside it where they have a place for text: PNG, JPEG, TIFF."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import FormatError
+from parhelion.core.image import Image
+from parhelion.core.reading import UnpackingBudget, read_bytes
+from parhelion.io.atomic import atomic_write
+from parhelion.io.images import facts, png
+
+QUALITY = 92
+"""Of JPEG, where none is asked for."""
+_DESCRIPTION = 270
+"""TIFF's tag ImageDescription."""
+_LEFT_OUT = ("depth", "normal", "label", "instance", "flow", "measured_depth", "right")
+
+
+def left_out(image: Image) -> tuple[str, ...]:
+    """Arrays that a file of the picture alone does not hold."""
+    return tuple(name for name in _LEFT_OUT if getattr(image, name) is not None)
+
+
+def write_png(image: Image, path: Path) -> tuple[str, ...]:
+    """The picture as PNG, 8 or 16 bits, with all facts as text."""
+    if not png.fits(image.colour):
+        raise FormatError(
+            f"{path}: PNG holds 1, 3 or 4 bands of 8 or 16 bits, not {image.colour.dtype} {image.colour.shape}; "
+            "TIFF, EXR and NPZ hold it"
+        )
+    put(path, png.encode(image.colour, {facts.KEY: facts.to_json(image)}))
+    return left_out(image)
+
+
+def read_png(path: Path) -> Image:
+    """A PNG file, and the facts where it was written here."""
+    pixels, text = png.read(path)
+    return facts.image_of({"colour": pixels}, text.get(facts.KEY))
+
+
+def put(path: Path, data: bytes) -> None:
+    """Write bytes as a file, whole or not at all."""
+    with atomic_write(path) as temporary:
+        temporary.write_bytes(data)
+
+
+# ---- JPEG ------------------------------------------------------------------------------------------------------------
+
+
+def jpeg(pixels: NDArray[Any], quality: int = QUALITY) -> bytes:
+    """The bytes of a JPEG file of pixels (h, w) or (h, w, 3), uint8."""
+    from PIL import Image as Picture
+
+    if pixels.dtype != np.uint8 or (pixels.ndim == 3 and pixels.shape[2] != 3):
+        raise FormatError(f"JPEG holds 1 or 3 bands of 8 bits, not {pixels.dtype} {pixels.shape}")
+    stream = BytesIO()
+    Picture.fromarray(np.ascontiguousarray(pixels)).save(stream, "JPEG", quality=int(quality))
+    return stream.getvalue()
+
+
+def write_jpeg(image: Image, path: Path, *, quality: int = QUALITY) -> tuple[str, ...]:
+    """The picture as JPEG, which is lossy, of 8 bits; it holds no facts."""
+    pixels = image.colour[:, :, 0] if image.colour.ndim == 3 and image.colour.shape[2] == 1 else image.colour
+    put(path, jpeg(pixels, quality))
+    return left_out(image)
+
+
+def read_jpeg(path: Path) -> Image:
+    """A JPEG file."""
+    return Image(_pillow(path, "JPEG")[0])
+
+
+# ---- TIFF ------------------------------------------------------------------------------------------------------------
+
+
+def write_tiff(image: Image, path: Path) -> tuple[str, ...]:
+    """The picture as TIFF: one page a band, of whatever type, with all facts in the description of the first page."""
+    from PIL import Image as Picture
+    from PIL.TiffImagePlugin import ImageFileDirectory_v2
+
+    bands = image.colour[:, :, None] if image.colour.ndim == 2 else image.colour
+    pages = [Picture.fromarray(np.ascontiguousarray(bands[:, :, k])) for k in range(bands.shape[2])]
+    tags = ImageFileDirectory_v2()
+    tags[_DESCRIPTION] = facts.to_json(image)
+    stream = BytesIO()
+    pages[0].save(
+        stream, "TIFF", save_all=True, append_images=pages[1:], tiffinfo=tags, compression="tiff_adobe_deflate"
+    )
+    put(path, stream.getvalue())
+    return left_out(image)
+
+
+def read_tiff(path: Path) -> Image:
+    """A TIFF file; several pages of one size are bands."""
+    pixels, text = _pillow(path, "TIFF")
+    return facts.image_of({"colour": pixels}, text if text is not None and text.startswith('{"start_time"') else None)
+
+
+def _pillow(path: Path, kind: str) -> tuple[NDArray[Any], str | None]:
+    """All pages of a file as bands, and its description."""
+    from PIL import Image as Picture
+
+    data = read_bytes(path)
+    budget = UnpackingBudget(path, len(data))
+    pages = []
+    with Picture.open(BytesIO(data), formats=[kind]) as picture:
+        said = picture.tag_v2.get(_DESCRIPTION) if kind == "TIFF" else None
+        for number in range(getattr(picture, "n_frames", 1)):
+            picture.seek(number)
+            budget.spend(picture.width * picture.height * 4)
+            if picture.mode not in ("L", "RGB", "RGBA", "F", "I;16", "I;16B"):
+                raise FormatError(f"{path}: holds pixels of the kind {picture.mode}, which is not read")
+            page = np.asarray(picture)
+            pages.append(page.astype(np.uint16) if page.dtype.kind in "iu" and page.itemsize > 1 else page)
+    if len({page.shape for page in pages}) > 1:
+        raise FormatError(f"{path}: its pages have different sizes, so they are no bands of one picture")
+    return pages[0] if len(pages) == 1 else np.dstack(pages), said if isinstance(said, str) else None

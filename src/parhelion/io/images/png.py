@@ -1,0 +1,127 @@
+"""PNG files of 8 and 16 bits with up to four bands, which no other package here writes in all of these forms."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import FormatError
+from parhelion.core.reading import UnpackingBudget, read_bytes
+
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_COLOUR_TYPES = {1: 0, 3: 2, 4: 6}
+"""Of PNG, by the number of bands: grey, colour, colour with alpha."""
+_BANDS = {0: 1, 2: 3, 3: 3, 4: 2, 6: 4}
+"""The other way round; 3 is a palette, which is read as the colours it stands for."""
+_LEVEL = 2
+"""Of zlib: beyond it the files of noisy pictures shrink by a fiftieth, and take twice as long."""
+
+
+def fits(pixels: NDArray[Any]) -> bool:
+    """Whether PNG can hold these pixels as they are."""
+    bands = 1 if pixels.ndim == 2 else pixels.shape[2]
+    return pixels.dtype in (np.uint8, np.uint16) and bands in _COLOUR_TYPES
+
+
+def encode(pixels: NDArray[Any], text: Mapping[str, str] | None = None) -> bytes:
+    """The bytes of a PNG file of pixels (h, w) or (h, w, 1, 3 or 4), uint8 or uint16; `text` by keyword, ASCII.
+
+    The same pixels give the same bytes.
+    """
+    if not fits(pixels):
+        raise FormatError(f"PNG holds 1, 3 or 4 bands of 8 or 16 bits, not {pixels.dtype} {pixels.shape}")
+    height, width = pixels.shape[:2]
+    bands = 1 if pixels.ndim == 2 else pixels.shape[2]
+    deep = pixels.dtype == np.uint16
+    raw = np.ascontiguousarray(pixels, dtype=">u2" if deep else "u1")
+    rows = raw.view(np.uint8).reshape(height, width * bands * raw.itemsize)
+    header = struct.pack(">IIBBBBB", width, height, 16 if deep else 8, _COLOUR_TYPES[bands], 0, 0, 0)
+    chunks = [_chunk(b"IHDR", header)]
+    for keyword, words in (text or {}).items():
+        chunks.append(_chunk(b"zTXt", keyword.encode("ascii") + b"\0\0" + zlib.compress(words.encode("ascii"), 6)))
+    chunks.append(_chunk(b"IDAT", zlib.compress(_filtered(rows, bands * raw.itemsize).tobytes(), _LEVEL)))
+    chunks.append(_chunk(b"IEND", b""))
+    return SIGNATURE + b"".join(chunks)
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+
+def _filtered(rows: NDArray[np.uint8], step: int) -> NDArray[np.uint8]:
+    """Each row less its left or upper neighbours, whichever leaves the smaller numbers, after the number of its filter.
+
+    Masks stay as they are: equal bytes next to each other pack best.
+    """
+    out = np.zeros((rows.shape[0], rows.shape[1] + 1), np.uint8)
+    out[:, 1:] = rows
+    if len(np.unique(rows[:: max(1, len(rows) // 32)])) < 24:
+        return out
+    left, up = rows.copy(), rows.copy()
+    left[:, step:] -= rows[:, :-step]
+    up[1:] -= rows[:-1]
+    sizes = [np.abs(part.view(np.int8).astype(np.int16)).sum(axis=1, dtype=np.int64) for part in (left, up)]
+    use_up = sizes[1] < sizes[0]
+    out[:, 0] = np.where(use_up, 2, 1)
+    out[:, 1:] = np.where(use_up[:, None], up, left)
+    return out
+
+
+def read(path: Path) -> tuple[NDArray[Any], dict[str, str]]:
+    """The pixels (h, w) or (h, w, bands) of a PNG file, and its texts by keyword."""
+    data = read_bytes(path)
+    if data[:8] != SIGNATURE or len(data) < 33 or data[12:16] != b"IHDR":
+        raise FormatError(f"{path}: is no PNG file")
+    width, height, bits, kind = struct.unpack(">IIBB", data[16:26])
+    if kind not in _BANDS or not width or not height:
+        raise FormatError(f"{path}: is damaged (its header makes no sense)")
+    UnpackingBudget(path, len(data)).spend(width * height * _BANDS[kind] * max(bits, 8) // 8)
+    text = _texts(data, path)
+    if bits == 16 and kind in (2, 6):
+        return _deep_colours(path), text  # Pillow would cut them to 8 bits
+    from PIL import Image
+
+    with Image.open(BytesIO(data), formats=["PNG"]) as picture:
+        if picture.mode == "1":
+            return np.asarray(picture.convert("L")), text
+        if picture.mode == "P":
+            return np.asarray(picture.convert("RGBA" if "transparency" in picture.info else "RGB")), text
+        pixels = np.asarray(picture)
+    return pixels.astype(np.uint16) if pixels.dtype.kind in "iu" and pixels.itemsize > 1 else pixels, text
+
+
+def _deep_colours(path: Path) -> NDArray[Any]:
+    import mitsuba as mi
+
+    # Needs no variant, and sets none.
+    return np.array(mi.Bitmap(str(path))).astype(np.uint16, copy=False)
+
+
+def _texts(data: bytes, path: Path) -> dict[str, str]:
+    """Texts of a file that lie before its pixels, where `encode` puts them."""
+    found: dict[str, str] = {}
+    at, budget = 8, UnpackingBudget(path, len(data))
+    while at + 8 <= len(data):
+        size, kind = struct.unpack(">I4s", data[at : at + 8])
+        if kind in (b"IDAT", b"IEND"):
+            break
+        content = data[at + 8 : at + 8 + size]
+        keyword, _, rest = content.partition(b"\0")
+        if kind == b"tEXt":
+            found[keyword.decode("latin-1")] = rest.decode("latin-1")
+        elif kind == b"zTXt" and rest[:1] == b"\0":
+            unpack = zlib.decompressobj()
+            words = unpack.decompress(rest[1:], min(budget.left, 1 << 26))
+            budget.spend(len(words))
+            if not unpack.eof:
+                raise FormatError(f"{path}: a text in it is cut off, or larger than 64 MiB")
+            found[keyword.decode("latin-1")] = words.decode("latin-1")
+        at += 12 + size
+    return found

@@ -1,0 +1,180 @@
+"""Images and their truth as pictures for eyes: colours, depth, masks, and a lidar's points over them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.image import Image
+from parhelion.io.images.eight_bit import red_green_blue
+from parhelion.io.images.truth import instance_colours
+from parhelion.pictures.style import INK, PANEL, RANGE_COLOURS, check_picture, colour_labels, robust_limits, save, sheet
+
+Pixels = NDArray[np.uint8]
+
+_NOTHING = (14, 17, 22)
+"""Colour of pixels that show nothing, and of what is not known."""
+_POINT_COLOURS = "turbo_r"
+"""Of points over a picture: near ones are red, and all of them are brighter than what is below them."""
+
+
+def image_colours(image: Image) -> Pixels:
+    """The picture as red, green, blue (h, w, 3), whatever its bands and type are."""
+    return red_green_blue(image.colour, image.bands)
+
+
+def depth_colours(depth: NDArray[Any], limits: tuple[float, float] | None = None) -> Pixels:
+    """Depth (h, w) [m] as colours that go with its logarithm, near ones light; dark where there is none.
+
+    `limits` are the depths of the first and the last colour; else they follow from the picture.
+    """
+    known = np.isfinite(depth) & (depth > 0.0)
+    out = np.full((*depth.shape, 3), _NOTHING, np.uint8)
+    if known.any():
+        out[known] = range_colours(depth[known], limits)
+    return out
+
+
+def range_colours(
+    distance: NDArray[Any], limits: tuple[float, float] | None = None, colours: str = RANGE_COLOURS
+) -> Pixels:
+    """Distances (n,) [m] as colours (n, 3), by their logarithm; `colours` is a colour map of Matplotlib's."""
+    from matplotlib import colormaps
+
+    values = np.asarray(distance, np.float64)
+    low, high = np.log(np.maximum(limits or robust_limits(values, 0.5, 99.5), 1e-3))
+    level = (np.log(np.maximum(values, 1e-3)) - low) / max(float(high - low), 1e-9)
+    table = np.asarray(colormaps[colours](np.linspace(0.0, 1.0, 256))[:, :3])
+    return np.round(255.0 * table[np.clip(level * 255.0, 0.0, 255.0).astype(np.intp)]).astype(np.uint8)
+
+
+def label_colours_of(label: NDArray[Any], names: Mapping[int, str]) -> Pixels:
+    """A mask of classes (h, w) in the colours that labels have in all pictures; dark where nothing is seen."""
+    out = np.round(255.0 * colour_labels(label.ravel(), {0: "unlabeled", **names})).astype(np.uint8)
+    out[label.ravel() == 0] = _NOTHING
+    return out.reshape(*label.shape, 3)
+
+
+def normal_colours(normal: NDArray[Any]) -> Pixels:
+    """Unit normals (h, w, 3) as colours; dark where nothing is seen."""
+    out = np.round((np.asarray(normal, np.float64) + 1.0) * 127.5).astype(np.uint8)
+    out[~np.any(normal, axis=2)] = _NOTHING
+    return out
+
+
+def points_over(
+    picture: Image | Pixels,
+    uv: NDArray[Any],
+    distance: NDArray[Any],
+    *,
+    limits: tuple[float, float] | None = None,
+    size: int = 2,
+    light: float = 0.65,
+) -> Pixels:
+    """A picture with points on it, coloured by their distance [m]: near ones are red and on top.
+
+        uv, inside = camera.project(image.pose.inverse().apply(scan.in_world().xyz))
+        pictures.points_over(image, uv[inside], scan.range[inside])
+
+    `uv` (n, 2) are columns and rows, as `project` gives them; points outside of the picture are left out. A point is a
+    square of `size` pixels. `light` darkens the picture, so that points stand out.
+    """
+    canvas = image_colours(picture) if isinstance(picture, Image) else np.asarray(picture)
+    if uv.ndim != 2 or uv.shape != (len(distance), 2):
+        raise ConfigError(f"points over a picture: uv must have shape ({len(distance)}, 2), got {uv.shape}")
+    canvas = np.round(canvas * light).astype(np.uint8)
+    height, width = canvas.shape[:2]
+    with np.errstate(invalid="ignore"):
+        framed = np.all((uv > -0.5) & (uv < (width - 0.5, height - 0.5)), axis=1)
+    column, row = (np.round(uv[framed, k]).astype(np.intp) for k in range(2))
+    order = np.argsort(-distance[framed], kind="stable")  # of one pixel's points the last stays
+    column, row = column[order], row[order]
+    colours = (
+        range_colours(distance[framed], limits, _POINT_COLOURS)[order] if framed.any() else np.zeros((0, 3), np.uint8)
+    )
+    first = -((size - 1) // 2)
+    for down in range(first, first + size):
+        for right in range(first, first + size):
+            r, c = row + down, column + right
+            inside = (r >= 0) & (r < height) & (c >= 0) & (c < width)
+            canvas[r[inside], c[inside]] = colours[inside]
+    return canvas
+
+
+def thumbnail(image: Image, width: int) -> Image:
+    """A smaller image, at most so wide: the picture averaged, of the truth every n-th pixel.
+
+    Lens, objects, flow and the second picture are left out.
+    """
+    step = max(1, -(-image.width // width))
+    smooth = _averaged(image.colour, step)
+    rows, columns = ((np.arange(count) * step + step // 2) for count in smooth.shape[:2])
+    rows = np.minimum(rows, image.height - 1)  # of a picture lower than one step
+
+    def thinned(values: NDArray[Any] | None) -> Any:
+        return None if values is None else values[rows][:, columns]
+
+    return replace(
+        image, colour=smooth, right=None, intrinsics=None, objects=(), flow=None, depth=thinned(image.depth),
+        normal=thinned(image.normal), label=thinned(image.label), instance=thinned(image.instance),
+        measured_depth=thinned(image.measured_depth),
+    )  # fmt: skip
+
+
+def _averaged(pixels: NDArray[Any], step: int) -> NDArray[Any]:
+    """Means of squares of so many pixels, of the same type; a rest at the edges is left out."""
+    if step == 1:
+        return pixels
+    rows, columns = max(1, pixels.shape[0] // step), max(1, pixels.shape[1] // step)
+    blocks = pixels[: rows * step, : columns * step].reshape(rows, -1, columns, step, *pixels.shape[2:])
+    mean = blocks.mean(axis=(1, 3))
+    return (np.round(mean) if pixels.dtype.kind == "u" else mean).astype(pixels.dtype)
+
+
+# ---- a sheet of all that an image holds ------------------------------------------------------------------------------
+
+
+def image_panels(image: Image) -> list[tuple[str, Pixels]]:
+    """Title and colours of the picture and of each kind of truth that is there."""
+    found = [("picture", image_colours(image))]
+    if image.right is not None:
+        found.append(("right picture", red_green_blue(image.right, image.bands)))
+    for name, depth in (("depth", image.depth), ("measured depth", image.measured_depth)):
+        if depth is not None:
+            low, high = robust_limits(depth[np.isfinite(depth)], 0.5, 99.5)
+            found.append((f"{name}, {low:.3g} m light to {high:.3g} m dark", depth_colours(depth, (low, high))))
+    if image.normal is not None:
+        found.append(("normals", normal_colours(image.normal)))
+    if image.label is not None:
+        found.append(("labels", label_colours_of(image.label, image.names.get("label", {}))))
+    if image.instance is not None:
+        found.append(("instances", instance_colours(image.instance)))
+    return found
+
+
+def draw_image(image: Image, path: str | PathLike[str]) -> None:
+    """Draw the picture and all its truth on one sheet (.png, .jpg, .pdf, .svg)."""
+    check_picture(path)
+    panels = image_panels(image)
+    across = 1 if len(panels) == 1 else 2 if len(panels) in (2, 4) else 3
+    down = -(-len(panels) // across)
+    wide = 4.6
+    tall = wide * image.height / image.width + 0.35
+    figure = sheet(across * wide + 0.3, down * tall + 0.3)
+    for number, (title, pixels) in enumerate(panels):
+        left, top = (number % across) * wide + 0.2, (number // across) * tall + 0.45
+        width_in, height_in = figure.get_size_inches()
+        axes = figure.add_axes(
+            (left / width_in, 1.0 - (top + tall - 0.35) / height_in, (wide - 0.1) / width_in, (tall - 0.4) / height_in)
+        )
+        axes.set_facecolor(PANEL)
+        axes.imshow(pixels, interpolation="nearest" if image.width < 400 else "antialiased")
+        axes.set_axis_off()
+        axes.set_title(title, loc="left", color=INK, fontsize=9, pad=4)
+    save(figure, path)
