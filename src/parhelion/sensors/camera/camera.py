@@ -41,6 +41,7 @@ class Camera:
     `width` and `height` give another resolution of the same field; `samples` are rays through each pixel, `bounces`
     how often light may be scattered on after the first surface; `truth` names what comes beside the picture (depth,
     normal, label, instance, flow, objects), and `picture=False` leaves the picture itself out, for truth alone;
+    `developed=False` gives the light itself, band radiance [W/(m^2 sr)] as float32, before lens falloff and sensor;
     `noise=False` is a sensor without noise; `exposure_s` and `gain_db` set what the sheet leaves to the automatic;
     `name` tells this one from others of its model.
     """
@@ -56,6 +57,7 @@ class Camera:
         bounces: int = 1,
         truth: Collection[str] = USUAL_TRUTH,
         picture: bool = True,
+        developed: bool = True,
         noise: bool = True,
         exposure_s: float | None = None,
         gain_db: float | None = None,
@@ -78,7 +80,7 @@ class Camera:
         self.config = chosen(config, rate_hz, width, height, exposure_s, gain_db)
         self.rate_hz = self.config.rate_hz
         self.samples, self.bounces, self.noise, self.name = samples, bounces, noise, name
-        self.truth, self.picture, self.denoise = tuple(truth), picture, denoise
+        self.truth, self.picture, self.developed, self.denoise = tuple(truth), picture, developed, denoise
         self.intrinsics: Intrinsics = self.config.intrinsics()
         """The lens."""
         self.bands = bands_of(self.config)

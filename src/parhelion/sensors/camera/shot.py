@@ -12,6 +12,7 @@ from parhelion.core.image import Image
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
+from parhelion.rays.device import copied
 from parhelion.sensors.camera.device import CameraOnDevice
 from parhelion.sensors.camera.electronics import SensorElectronics, axis_cosines, develop
 from parhelion.sensors.camera.exposure import AutoExposure, Exposure, auto_exposure, meter
@@ -122,6 +123,8 @@ def _picture(
     view = _view(camera, device, shot, taken.time_s, motion)
     scene = _scene(camera, device, shot, view)
     planes = device.expose(shot.target, scene, shot.stream, camera.samples)
+    if not camera.developed:
+        return np.stack([copied(plane).reshape(view.height, view.width) for plane in planes], axis=-1)
     if isinstance(electronics, ThermalElectronics):
         return develop_thermal(planes[0], electronics, shot.stream, width=view.width, height=view.height).colour
     lens = camera.intrinsics
