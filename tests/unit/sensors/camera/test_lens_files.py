@@ -219,8 +219,9 @@ def test_cut_and_scrambled_files_never_raise_anything_else(tmp_path: Path, text:
         if content:
             content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
     file = written(tmp_path, bytes(content))
+    problem = None
     try:
         load_intrinsics(file)
     except ParhelionError as error:
-        assert str(file) in str(error)
-        assert "\n" not in str(error)
+        problem = str(error)
+    assert problem is None or (str(file) in problem and "\n" not in problem)
