@@ -119,9 +119,12 @@ class _Fields:
     def numbers(self, name: str) -> tuple[list[float], tuple[int, int] | None]:
         """The numbers of a matrix or of a plain list, and the shape that a matrix states."""
         value: Any = self.data[name]
-        shape, place = None, name
+        shape: tuple[int, int] | None = None
+        place = name
         if isinstance(value, dict):
-            rows, cols, value = (value.get(part) for part in ("rows", "cols", "data"))
+            rows: Any = value.get("rows")
+            cols: Any = value.get("cols")
+            value = value.get("data")
             if not (_is_count(rows) and _is_count(cols)):
                 raise self.error(name, "must have whole numbers of rows and cols")
             shape, place = (rows, cols), f"{name}.data"

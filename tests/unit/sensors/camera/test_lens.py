@@ -223,7 +223,7 @@ def test_impossible_lenses_are_told_in_one_sentence(change: dict[str, Any], word
 
 
 def test_the_fold_is_found_where_the_slope_is_zero() -> None:
-    """218 pixels: d = r + k1 r^3 has its top at r = 1 / sqrt(-3 k1), d = 2 r / 3; the corner lies almost at 37 degrees."""
+    """218 pixels: d = r + k1 r^3 has its top at r = 1 / sqrt(-3 k1), d = 2 r / 3."""
     barrel = replace(PLAIN, fy=400.0, distortion=(-0.5,))
     with pytest.raises(ConfigError, match=f"folds back {400 * 2 / 3 / math.sqrt(1.5):.1f} pixels"):
         lens.check(barrel)
@@ -275,7 +275,7 @@ def test_a_scaled_lens_has_the_same_corners(intrinsics: Intrinsics, factor: int)
     ("model", "numbers"), [("plumb_bob", (-0.2, 0.03)), ("rational_polynomial", (0.1,) * 8), ("equidistant", (-0.02,))]
 )
 def test_focal_length_from_the_field(model: str, numbers: tuple[float, ...]) -> None:
-    centred = numbers[:2] + (0.0, 0.0) + numbers[4:] if model != "equidistant" else numbers
+    centred = (*numbers[:2], 0.0, 0.0, *numbers[4:]) if model != "equidistant" else numbers
     f = lens.focal_length_px(800, 75.0, model, centred)
     made = Intrinsics(800, 600, f, f, 399.5, 299.5, model=model, distortion=centred)
     left, right = lens.directions(made, [[-0.5, 299.5], [799.5, 299.5]])
