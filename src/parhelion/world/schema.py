@@ -14,6 +14,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
 from parhelion.surfaces.material import Brdf, LambertModel, Material, Retro, SpectrumTable, Specular
 from parhelion.world import shapes
+from parhelion.world.lamps import Lamp
 from parhelion.world.mesh import LARGEST_COORDINATE_M, Mesh
 
 Coordinate = Annotated[float, Field(ge=-LARGEST_COORDINATE_M, le=LARGEST_COORDINATE_M)]
@@ -259,6 +260,7 @@ class WorldFile(Config):
     materials: dict[str, MaterialEntry] = Field(default_factory=dict)
     objects: list[ObjectEntry] = Field(default_factory=list)
     actors: list[ActorEntry] = Field(default_factory=list)
+    lamps: list[Lamp] = Field(default_factory=list)
     viewpoint: PoseEntry | None = None
     path: TrajectoryEntry | None = None
     """A drive through the world."""
