@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from threading import RLock
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -131,8 +132,38 @@ def lamp_fields(entry: WorldLamp, objects: Iterable[WorldObject]) -> dict[str, A
     return fields
 
 
-def check_lamp(entry: Any) -> WorldLamp:
-    """A lamp of a world, or an error."""
-    if not isinstance(entry, WorldLamp):
-        raise ConfigError(f"world: remove_lamp takes a lamp of the world, got {type(entry).__name__}")
-    return entry
+class HasLamps:
+    """What a world does with its lamps."""
+
+    _lamps: tuple[WorldLamp, ...]
+    _objects: dict[int, WorldObject]
+    _lock: RLock
+
+    @property
+    def lamps(self) -> tuple[WorldLamp, ...]:
+        """Sources of light, in order of adding; another tuple after every change."""
+        return self._lamps
+
+    def add_lamp(self, xyz: Any, *, carrier: WorldObject | None = None, **fields: Any) -> WorldLamp:
+        """Add a source of light at `xyz` [m], in the frame of `carrier` where one is given; it goes with it.
+
+        `fields` are those of `parhelion.world.lamps.Lamp`: direction, inner_deg, outer_deg, flux_lm or intensity_cd,
+        colour_temperature_k, lit, name. A lamp has no triangles, and `version` stays as it is.
+        """
+        with self._lock:
+            if carrier is not None and self._objects.get(carrier.index) is not carrier:
+                raise ConfigError(f"world: {carrier!r} is not in this world")
+            plain = xyz.tolist() if isinstance(xyz, np.ndarray) else xyz
+            entry = lamp_of({"xyz": plain, **fields}, carrier, self._objects.values())
+            self._lamps = (*self._lamps, entry)
+            return entry
+
+    def remove_lamp(self, entry: WorldLamp) -> None:
+        """Take a lamp out of the world. Removing an object removes its lamps, too."""
+        with self._lock:
+            if not any(own is entry for own in self._lamps):
+                raise ConfigError("world: this lamp is not in this world")
+            self._lamps = tuple(own for own in self._lamps if own is not entry)
+
+    def _leave_lamps_of(self, item: WorldObject) -> None:
+        self._lamps = tuple(entry for entry in self._lamps if entry.carrier != item.index)

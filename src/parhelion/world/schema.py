@@ -218,6 +218,8 @@ class MaterialEntry(Config):
     brdf: Brdf = LambertModel()
     retro: Retro | None = None
     specular: Specular | None = None
+    emissivity_thermal: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Mean in 8 to 14 um."""
     description: str = ""
     sources: list[str] = Field(default_factory=list)
 
@@ -244,6 +246,7 @@ class MaterialEntry(Config):
             "brdf": self.brdf,
             "retro": self.retro,
             "specular": self.specular,
+            "emissivity_thermal": self.emissivity_thermal,
         }
 
 

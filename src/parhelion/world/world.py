@@ -22,7 +22,7 @@ from parhelion.weather.weather import Weather
 from parhelion.world.assemble import assemble, default_viewpoint
 from parhelion.world.choose import MaterialLike, TextureLike, choose_materials
 from parhelion.world.labels import LabelTable
-from parhelion.world.lamps import WorldLamp, check_lamp, lamp_of
+from parhelion.world.lamps import HasLamps
 from parhelion.world.loaders import MESH_SUFFIXES, Up
 from parhelion.world.mesh import Mesh
 from parhelion.world.parts import Origin, PartRows, PartTable, WorldObject, WorldPart, hidden_patterns
@@ -34,7 +34,7 @@ LARGEST_INSTANCE = 2**32 - 1
 _Made = TypeVar("_Made")
 
 
-class World:
+class World(HasLamps):
     """Objects and actors with materials and labels. Frame: x east (or forward), y left, z up, metres."""
 
     def __init__(self, name: str = "") -> None:
@@ -61,7 +61,7 @@ class World:
         self._viewpoint: Pose | None = None
         self._weather: Weather | None = None
         self._water: Waves | None = None
-        self._lamps: tuple[WorldLamp, ...] = ()
+        self._lamps = ()
         self._meshes = MeshSources()
         self._cache: dict[Any, Any] = {}
         self._lock = RLock()
@@ -219,33 +219,12 @@ class World:
             if self._objects.get(item.index) is not item:
                 raise ConfigError(f"world: {item!r} is not in this world")
             del self._objects[item.index]
-            self._lamps = tuple(entry for entry in self._lamps if entry.carrier != item.index)
+            self._leave_lamps_of(item)
             for part in item.parts:
                 self._rows.free(part.number)
                 if part.texture >= 0:
                     self._textures.leave(part.texture)
             self._changed()
-
-    def add_lamp(self, xyz: Any, *, carrier: WorldObject | None = None, **fields: Any) -> WorldLamp:
-        """Add a source of light at `xyz` [m], in the frame of `carrier` where one is given; it goes with it.
-
-        `fields` are those of `parhelion.world.lamps.Lamp`: direction, inner_deg, outer_deg, flux_lm or intensity_cd,
-        colour_temperature_k, lit, name. A lamp has no triangles, and `version` stays as it is.
-        """
-        with self._lock:
-            if carrier is not None and self._objects.get(carrier.index) is not carrier:
-                raise ConfigError(f"world: {carrier!r} is not in this world")
-            plain = xyz.tolist() if isinstance(xyz, np.ndarray) else xyz
-            entry = lamp_of({"xyz": plain, **fields}, carrier, self._objects.values())
-            self._lamps = (*self._lamps, entry)
-            return entry
-
-    def remove_lamp(self, entry: WorldLamp) -> None:
-        """Take a lamp out of the world. Removing an object removes its lamps, too."""
-        with self._lock:
-            if not any(own is check_lamp(entry) for own in self._lamps):
-                raise ConfigError("world: this lamp is not in this world")
-            self._lamps = tuple(own for own in self._lamps if own is not entry)
 
     def set_water(self, water: Any) -> None:
         """Let waves run over the world's water: a `Water` of `parhelion.motion.water`, None for the sheets as they are.
@@ -358,11 +337,6 @@ class World:
         """Everything in the world, actors included, in order of adding."""
         with self._lock:
             return list(self._objects.values())
-
-    @property
-    def lamps(self) -> tuple[WorldLamp, ...]:
-        """Sources of light, in order of adding; another tuple after every change."""
-        return self._lamps
 
     @property
     def label_names(self) -> dict[int, str]:
