@@ -132,6 +132,8 @@ class Material(Config):
     retro: Retro | None = None
     specular: Specular | None = None
     """Mirrored and transmitted paths of a smooth surface, beside the diffuse return of spectrum and BRDF."""
+    emissivity_thermal: Fraction | None = None
+    """Mean emissivity in 8 to 14 um; None takes that of `surfaces/thermal.py`."""
 
     @field_validator("sources")
     @classmethod

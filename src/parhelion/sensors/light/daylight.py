@@ -105,16 +105,13 @@ def cloud_of_weather(rain_rate_mm_h: float, snow_rate_mm_h: float) -> float:
     return max(rain, snow)
 
 
-def turbidity_with(own: float, visibility_m: float) -> float:
-    """Turbidity of air whose visibility at the ground is said, too.
+def haze_share(visibility_m: float) -> float:
+    """How far a visibility speaks of haze in the whole air, and not of fog near the ground.
 
-    From 5 km up the visibility is haze of the whole air; at 1 km and below it is fog near the ground, and the air
-    above keeps its own turbidity; between, in proportion to the logarithm.
+    0 at 1 km and below, where the air above the fog keeps its own turbidity; 1 from 5 km up, where there is no layer
+    of fog; between, in proportion to the logarithm.
     """
-    if math.isinf(visibility_m):
-        return own
-    haze = max(own, turbidity_of_visibility(visibility_m))
-    return float(np.interp(np.log(visibility_m), np.log([1000.0, 5000.0]), [own, haze]))
+    return float(np.interp(np.log(visibility_m), np.log([1000.0, 5000.0]), [0.0, 1.0]))
 
 
 def lighting(
@@ -124,15 +121,15 @@ def lighting(
 
     The answer is kept: the same arguments give the same object, and times within 10 s of each other the same sun.
     """
-    cloud, fog, visibility = daylight.cloud_optical_depth, 0.0, math.inf
+    turbidity, cloud, fog = daylight.turbidity, daylight.cloud_optical_depth, 0.0
     if weather is not None:
         now = weather.at(time)
         cloud = max(cloud, cloud_of_weather(now.rain_rate_mm_h, now.snow_rate_mm_h))
         if weather.fog is not None:
-            visibility = now.visibility_m
-            per_m = float(fog_extinction(visibility, model=weather.fog.model, wavelength_nm=550.0))
-            fog = min(per_m * daylight.fog_layer_m, 1000.0)
-    turbidity = turbidity_with(daylight.turbidity, visibility)
+            haze = haze_share(now.visibility_m)
+            turbidity += haze * max(turbidity_of_visibility(now.visibility_m) - turbidity, 0.0)
+            per_m = float(fog_extinction(now.visibility_m, model=weather.fog.model, wavelength_nm=550.0))
+            fog = min((1.0 - haze) * per_m * daylight.fog_layer_m, 1000.0)
     moved = 0.0 if daylight.time is None else STEP_S * math.floor(time / STEP_S)
     return _made(daylight, tuple(bands), turbidity, cloud, fog, moved)
 
