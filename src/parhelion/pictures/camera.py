@@ -95,9 +95,9 @@ def points_over(
     column, row = (np.round(uv[framed, k]).astype(np.intp) for k in range(2))
     order = np.argsort(-distance[framed], kind="stable")  # of one pixel's points the last stays
     column, row = column[order], row[order]
-    colours = (
-        range_colours(distance[framed], limits, _POINT_COLOURS)[order] if framed.any() else np.zeros((0, 3), np.uint8)
-    )
+    if not framed.any():
+        return canvas
+    colours = range_colours(distance[framed], limits, _POINT_COLOURS)[order]
     first = -((size - 1) // 2)
     for down in range(first, first + size):
         for right in range(first, first + size):

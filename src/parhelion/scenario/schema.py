@@ -155,7 +155,7 @@ class SensorEntry(Config):
     phase_s: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     """When its first measurement begins."""
     format: str | None = None
-    """Format of a lidar's clouds, where the scenario's own is not wanted, or of a camera's pictures: png, exr, npz ..."""
+    """Format of a lidar's clouds, where the scenario's own is not wanted; of a camera's pictures: png, exr, npz ..."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Further choices, such as a lidar's returns or sub_rays."""
 

@@ -83,7 +83,7 @@ def read(path: Path) -> Image:
     bitmap = mi.Bitmap(str(path))
     pixels = np.array(bitmap, dtype=np.float32)
     pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
-    names = [field.name for field in bitmap.struct_()]
+    names = [field.name for field in getattr(bitmap, "struct_")()]  # noqa: B009 - its stubs do not know it
     there = {name: pixels[:, :, k] for k, name in enumerate(names)}
     metadata = bitmap.metadata()
     said = str(metadata[facts.KEY]) if facts.KEY in metadata else ""

@@ -9,7 +9,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError
 from parhelion.core.image import Image, Intrinsics, SeenObject
@@ -48,7 +47,7 @@ def to_json(image: Image) -> str:
         raise FormatError(f"the image's metadata cannot be written as JSON ({error})") from None
 
 
-def image_of(arrays: Mapping[str, NDArray[Any]], text: str | None) -> Image:
+def image_of(arrays: Mapping[str, Any], text: str | None) -> Image:
     """An image of arrays by field name, and of the facts in `text` where there are any."""
     plain = Image(**arrays)
     if text is None:

@@ -68,7 +68,7 @@ def image_messages(image: Image, telling: Telling) -> Iterator[FoxgloveMessage]:
     if image.label is not None:
         yield told(f"{base}/ground_truth/label/image_raw", RawImage, raw, image.label, "16UC1", frame, stamp)
     if image.objects:
-        yield told(f"{base}/objects", ImageAnnotations, annotations, image, stamp)
+        yield told(f"{base}/objects", ImageAnnotations, boxes_over, image, stamp)
 
 
 def picture(pixels: NDArray[Any], bands: tuple[str, ...], frame: str, stamp: int, form: str) -> bytes:
@@ -113,7 +113,7 @@ def calibration(lens: Intrinsics, frame: str, stamp: int, right: bool) -> bytes:
     return encoded
 
 
-def annotations(image: Image, stamp: int) -> bytes:
+def boxes_over(image: Image, stamp: int) -> bytes:
     """foxglove.ImageAnnotations: the visible box of each object, with its label and instance."""
     from foxglove.messages import (
         Color,

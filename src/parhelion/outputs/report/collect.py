@@ -129,12 +129,10 @@ class RunReport(NoReport):
             rule = KEPT.of(sensor.record_type)
             alike = sum(KEPT.of(other.record_type) is rule for other in scenario.frame_sensors)
             most = min(number, max(3, rule.most // alike))
-            shown = (
-                {0, number // 2, number - 1}
-                if most == 3
-                else set(np.linspace(0, number - 1, most).astype(int).tolist())
+            spread = (
+                [0, number // 2, number - 1] if most == 3 else np.linspace(0, number - 1, most).astype(int).tolist()
             )
-            self._shown[sensor.name] = shown if number else set()
+            self._shown[sensor.name] = set(spread) if number else set()
             self._sampled[sensor.name] = set()
         for name, count in counts.items():
             share = min(count, max(3, _CLOUDS // len(counts)))

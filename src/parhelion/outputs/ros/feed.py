@@ -48,8 +48,9 @@ class RosFeed:
         """`topics` and `frames` name them by sensor or vehicle, other than the drivers' own.
 
         For a vehicle, `topics` is what its topics begin with. `layout` is that of point clouds; 'driver' takes the
-        sensor maker's, with a LaserScan for lidars of one plane. `images` compresses pictures. `epoch_s` [s] is the time at the scenario's start.
-        With `batch_s` [s] messages are held back and given together for so long a time, which costs less.
+        sensor maker's, with a LaserScan for lidars of one plane. `images` compresses pictures, as png or jpeg.
+        `epoch_s` [s] is the time at the scenario's start. With `batch_s` [s] messages are held back and given together
+        for so long a time, which costs less.
         """
         self.scenario = scenario
         given_topics, given_frames = dict(topics or {}), dict(frames or {})
@@ -116,9 +117,10 @@ class RosFeed:
     @property
     def advertised(self) -> dict[str, str]:
         """Topics that the sensors are sure to have, and their types."""
-        return {
-            topic: kind for rule, telling in self._told.values() for topic, kind in rule.advertised(telling).items()
-        }
+        found: dict[str, str] = {}
+        for rule, telling in self._told.values():
+            found |= rule.advertised(telling)
+        return found
 
     def restart(self) -> None:
         """Begin anew, with the scenario."""
