@@ -8,6 +8,7 @@ from pathlib import Path
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.camera import lens
+from parhelion.sensors.camera.colour import colour_matrix
 from parhelion.sensors.camera.config import CameraConfig, CurveBand, RoundBand, load_camera_config
 from parhelion.sensors.camera.electronics import SensorElectronics
 from parhelion.sensors.camera.exposure import AutoExposure, Exposure
@@ -108,12 +109,18 @@ def electronics_of(
         bayer=sensor.bayer,
         chromatic_scale=tuple(optics.chromatic_aberration) or None,
         white_balance=sensor.white_balance if isinstance(sensor.white_balance, str) else tuple(sensor.white_balance),
+        # Numbers that go to a screen are a screen's colours; linear ones stay the sensor's own.
+        colour_matrix=colour_matrix(bands) if gamma != "linear" and _is_colour(config) else None,
         curve=gamma if isinstance(gamma, str) else "gamma",
         gamma=2.2 if isinstance(gamma, str) else gamma,
         output_bits=sensor.output_bits,
         jpeg_quality=config.jpeg_quality,
         noise=noise,
     )
+
+
+def _is_colour(config: CameraConfig) -> bool:
+    return config.sensor.band_names == ("red", "green", "blue")
 
 
 def exposure_of(config: CameraConfig) -> Exposure | AutoExposure:
