@@ -30,7 +30,7 @@ _HOME = {
     "FormatError": "core.errors",
     "Camera": "sensors.camera.camera",
     "CameraConfig": "sensors.camera.config",
-    "Daylight": "sensors.light.daylight",
+    "Daylight": "weather.daylight",
     "Image": "core.image",
     "Intrinsics": "core.image",
     "Imu": "sensors.imu.imu",
@@ -116,7 +116,6 @@ if TYPE_CHECKING:
     from parhelion.sensors.imu.imu import imu_names as imu_names
     from parhelion.sensors.lidar.config import LidarConfig as LidarConfig
     from parhelion.sensors.lidar.lidar import Lidar as Lidar
-    from parhelion.sensors.light.daylight import Daylight as Daylight
     from parhelion.sensors.magnetometer import Magnetometer as Magnetometer
     from parhelion.sensors.magnetometer import magnetometer_names as magnetometer_names
     from parhelion.sensors.odometry import Odometry as Odometry
@@ -129,6 +128,7 @@ if TYPE_CHECKING:
     from parhelion.weather.config import Rain as Rain
     from parhelion.weather.config import Snow as Snow
     from parhelion.weather.config import Uneven as Uneven
+    from parhelion.weather.daylight import Daylight as Daylight
     from parhelion.weather.weather import Weather as Weather
     from parhelion.world import shapes as shapes
     from parhelion.world.mesh import Mesh as Mesh

@@ -29,8 +29,8 @@ from parhelion.sensors.light.sky import (
     natural_illuminance,
     solid_angles,
 )
-from parhelion.sensors.light.sun import direction
 from parhelion.surfaces.bands import box_band, named_band
+from parhelion.weather.sun import direction
 
 BANDS = tuple(named_band(name) for name in ("red", "green", "blue", "nir", "swir"))
 HEIGHTS_DEG = (5.0, 15.0, 30.0, 50.0, 80.0)

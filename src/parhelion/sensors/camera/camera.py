@@ -26,7 +26,7 @@ from parhelion.sensors.camera.shot import Shot, photograph
 from parhelion.sensors.camera.target import camera_target
 from parhelion.sensors.camera.truth import TRUTH
 from parhelion.sensors.frame import finite_time, motion_of, own_name
-from parhelion.sensors.light.daylight import Daylight
+from parhelion.weather.daylight import Daylight
 from parhelion.world.world import World
 
 USUAL_TRUTH = ("depth", "normal", "label", "instance")

@@ -23,7 +23,8 @@ from parhelion.sensors.camera.target import CameraTarget
 from parhelion.sensors.camera.thermal import ThermalElectronics, develop_thermal
 from parhelion.sensors.camera.truth import Seen, flow
 from parhelion.sensors.camera.view import View
-from parhelion.sensors.light.daylight import Daylight, lighting
+from parhelion.sensors.light.lighting import lighting
+from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.light.bird import clear_spectrum
 from parhelion.sensors.light.hosek_wilkie import TURBIDITIES, WAVELENGTHS_NM, hosek_wilkie
-from parhelion.sensors.light.sun import SUN_HALF_ANGLE_RAD
 from parhelion.surfaces.bands import Band
 from parhelion.surfaces.photometry import luminous
+from parhelion.weather.sun import SUN_HALF_ANGLE_RAD
 
 Floats = NDArray[np.float64]
 

@@ -22,11 +22,11 @@ from parhelion.sensors.light.airlight import (
     visibility_of_turbidity,
 )
 from parhelion.sensors.light.cloud import diffuse_transmittance, layer_transmittance, under_cloud
-from parhelion.sensors.light.daylight import Daylight, cloud_of_weather, haze_share, lighting
+from parhelion.sensors.light.lighting import Daylight, cloud_of_weather, haze_share, lighting
 from parhelion.sensors.light.sky import SkyLight, clear_sky, cosine_weights, solid_angles
-from parhelion.sensors.light.sun import direction, distance_factor, moment, sun_position
 from parhelion.surfaces.bands import named_band
 from parhelion.weather import Weather
+from parhelion.weather.sun import direction, distance_factor, moment, sun_position
 
 RGB = tuple(named_band(name) for name in ("red", "green", "blue"))
 NOON = clear_sky(RGB, direction(50.0, 180.0))

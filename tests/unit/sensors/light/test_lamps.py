@@ -14,9 +14,9 @@ from parhelion.core.trajectory import ConstantTwist
 from parhelion.motion.actors.vehicles import add_car
 from parhelion.sensors.light.lamps import lamp_table, lamps_lit
 from parhelion.sensors.light.sky import clear_sky
-from parhelion.sensors.light.sun import direction
 from parhelion.surfaces.bands import named_band
 from parhelion.surfaces.photometry import radiant_per_lumen
+from parhelion.weather.sun import direction
 from parhelion.world.lamps import Lamp
 
 RGB = [named_band(name) for name in ("red", "green", "blue")]
