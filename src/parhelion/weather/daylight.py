@@ -39,6 +39,10 @@ class Daylight(Config):
     """Of the ground all around, for the light between ground and sky."""
     fog_layer_m: Annotated[float, Field(gt=0, le=5000)] = 150.0
     """Thickness of the layer that the weather's fog fills."""
+    air_temperature_c: Annotated[float, Field(ge=-60, le=60)] = 15.0
+    """For thermal cameras: what things are warmed from."""
+    dew_point_c: Annotated[float, Field(ge=-60, le=40)] = 8.0
+    """For thermal cameras: how much of the sky's cold is seen through the air."""
     x_azimuth_deg: Degrees = 90.0
     """Compass direction of the world's x axis; 90 is east."""
 

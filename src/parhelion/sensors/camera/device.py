@@ -12,18 +12,24 @@ from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.device import Engine, copied
 from parhelion.rays.turns import OnDevice
 from parhelion.sensors.camera.fog import AirLight, air_of
+from parhelion.sensors.camera.heat import Warmth, render_heat
 from parhelion.sensors.camera.path import Scene, render
 from parhelion.sensors.camera.target import CameraTarget
 from parhelion.sensors.camera.truth import Seen, look
 from parhelion.sensors.camera.view import View, upload
 from parhelion.sensors.light.air import Air
 from parhelion.sensors.light.airlight import HAZE_ASYMMETRY, clear_air_extinction, mean_radiance
+from parhelion.sensors.light.lamps import lamps_lit
+from parhelion.sensors.light.lighting import cloud_of_weather, lighting
 from parhelion.sensors.light.sky import SkyLight
 from parhelion.sensors.light.sky_table import SkyOnDevice, directions
-from parhelion.surfaces.bands import Band
+from parhelion.surfaces.bands import Band, box_band
+from parhelion.weather.daylight import Daylight
 from parhelion.weather.medium import medium
 from parhelion.weather.weather import Weather
 
+SOLAR = box_band("solar", 2150.0, 3700.0)
+"""All of the sun's light, which warms what it falls on."""
 REACH_M = 50_000.0
 """Rays end here."""
 UNEVEN_REACH_M = 2000.0
@@ -45,6 +51,7 @@ class CameraOnDevice(OnDevice):
         self._tables = upload(engine, corners)
         self._coarse = _thinned(corners)
         self._coarse_tables = upload(engine, self._coarse)
+        self._warmth: tuple[Any, Any, Warmth] | None = None
         self._skies: dict[int, tuple[SkyLight, SkyOnDevice]] = {}
         self._sees_air = all(band.centre_nm < 3000.0 for band in bands)
 
@@ -65,12 +72,12 @@ class CameraOnDevice(OnDevice):
 
     def scene(
         self, target: CameraTarget, view: View, sky: SkyLight, weather: Weather | None, time: float, bounces: int,
-        lamps: Any,
     ) -> Scene:  # fmt: skip
         """All that light depends on, for one exposure."""
-        engine = self.engine
+        engine, lamps = self.engine, target.lamps(night=lamps_lit(sky))
         reach = engine.number(REACH_M)
         air = self._air(target, view, sky, weather, time)
+        assert target.surfaces is not None
         return Scene(bounces, view, target.surfaces, target.textures, self._sky(sky), lamps, air, reach)
 
     def _sky(self, sky: SkyLight) -> SkyOnDevice:
@@ -118,13 +125,38 @@ class CameraOnDevice(OnDevice):
         """Mean radiance of the pixels [W/(m^2 sr)], one flat array a band, on the device."""
         engine, view = self.engine, scene.view
         count = view.width * view.height
-        low, high = stream.key
-        keys = (engine.dr.opaque(engine.mi.UInt32, low), engine.dr.opaque(engine.mi.UInt32, high))
         shoot = engine.frozen(render, casts=True)
         return shoot(
-            scene, target.scene.for_kernels(), engine.counting(count), keys, engine.whole(samples),
+            scene, target.scene.for_kernels(), engine.counting(count), self._keys(stream), engine.whole(samples),
             engine.whole(first), count,
         )  # fmt: skip
+
+    def expose_heat(
+        self, target: CameraTarget, view: View, day: Daylight, weather: Weather | None, time: float, stream: Stream,
+        samples: int,
+    ) -> Any:  # fmt: skip
+        """Mean thermal radiance of the pixels [W/(m^2 sr)], a flat array on the device."""
+        engine, count = self.engine, view.width * view.height
+        solar = lighting(day, (SOLAR,), weather=weather, time=time)
+        cloud, wind = day.cloud_optical_depth, 2.0
+        if weather is not None:
+            now = weather.at(time)
+            cloud = max(cloud, cloud_of_weather(now.rain_rate_mm_h, now.snow_rate_mm_h))
+            wind = max(wind, float(np.linalg.norm(weather.wind_m_s)))
+        key = (id(target), id(solar), day, cloud, wind)
+        if self._warmth is None or self._warmth[0] != key:
+            made = Warmth.of(engine, target.materials, target.material_rows, self.bands[0], day, solar, cloud, wind)
+            self._warmth = (key, (target, solar), made)
+        shoot = engine.frozen(render_heat, casts=True)
+        return shoot(
+            view, self._warmth[2], engine.number(REACH_M), target.scene.for_kernels(), engine.counting(count),
+            self._keys(stream), engine.whole(samples), count,
+        )  # fmt: skip
+
+    def _keys(self, stream: Stream) -> tuple[Any, Any]:
+        opaque, kind = self.engine.dr.opaque, self.engine.mi.UInt32
+        low, high = stream.key
+        return opaque(kind, low), opaque(kind, high)
 
     def metered(self, target: CameraTarget, scene: Scene, stream: Stream) -> NDArray[np.float64]:
         """Radiance of a coarse picture for the light meter, shape (pixels, bands)."""

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.moving import rotate
+from parhelion.rays.moving import interpolate_knots, rotate
 from parhelion.rays.scene import NOTHING
+from parhelion.sensors.light.lamps import LampTable
 
 _ROWS = 3
 
@@ -44,18 +45,18 @@ class Lamps:
     """Poses of bodies: knots, count of them, knots a second, and time of the first."""
 
     @classmethod
-    def of(cls, engine: Engine, table: dict[str, NDArray[Any]], origin: NDArray[np.float64]) -> Lamps:
-        """From arrays of one row a lamp: position [m], direction, cos_inner, cos_outer, intensity [W/sr], actor."""
-        count, bands = table["intensity"].shape
+    def of(cls, engine: Engine, table: LampTable, origin: NDArray[np.float64]) -> Lamps:
+        """Copy a table of lamps."""
+        count, bands = table.intensity.shape
         wide = 4 * ((bands + 3) // 4)
         rows = np.zeros((count, 4 * _ROWS + wide), np.float32)
-        actor = table["actor"].astype(np.int64)
+        actor = table.actor.astype(np.int64)
         # What is carried is given in the frame of its body.
-        rows[:, :3] = table["position"] - np.where(actor[:, None] < 0, origin, 0.0)
+        rows[:, :3] = table.position - np.where(actor[:, None] < 0, origin, 0.0)
         rows[:, 3] = np.where(actor < 0, NOTHING, actor).astype(np.uint32).view(np.float32)
-        rows[:, 4:7] = table["direction"]
-        rows[:, 7], rows[:, 8] = table["cos_outer"], table["cos_inner"]
-        rows[:, 4 * _ROWS : 4 * _ROWS + bands] = table["intensity"]
+        rows[:, 4:7] = table.direction
+        rows[:, 7], rows[:, 8] = table.cos_outer, table.cos_inner
+        rows[:, 4 * _ROWS : 4 * _ROWS + bands] = table.intensity
         return cls(bands, bool(np.any(actor >= 0)), engine.whole(count), engine.table(rows), ())
 
     def with_bodies(self, moving: Any) -> Lamps:
@@ -72,8 +73,6 @@ class Lamps:
         four = [dr.gather(mi.Vector4f, self.rows, number * width + k) for k in range(width)]
         place, axis = mi.Vector3f(four[0].x, four[0].y, four[0].z), mi.Vector3f(four[1].x, four[1].y, four[1].z)
         if self.moving:
-            from parhelion.rays.moving import interpolate_knots
-
             knots, count, per_second, first = self.moving
             body = dr.reinterpret_array(mi.UInt32, four[0].w)
             on_body = body != NOTHING

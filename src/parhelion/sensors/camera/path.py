@@ -20,7 +20,7 @@ from parhelion.rays.device import kernel_tree
 from parhelion.rays.replayable import SceneArrays
 from parhelion.sensors.camera.fog import AirLight
 from parhelion.sensors.camera.lamps import Lamps
-from parhelion.sensors.camera.view import View
+from parhelion.sensors.camera.view import Ray, View
 from parhelion.sensors.light.bsdf import BandSurfaces, Surface
 from parhelion.sensors.light.sky_table import SkyOnDevice
 from parhelion.sensors.light.textures import PartTextures
@@ -64,11 +64,11 @@ class _Path:
     """What of each band's light reaches the lens."""
 
 
-class _Draws:
-    """Random numbers of one sample, in the order of asking."""
+class Draws:
+    """Random numbers of one sample of pixels."""
 
-    def __init__(self, keys: tuple[Any, Any], pixel: Any, first: Any) -> None:
-        self._keys, self._pixel, self._first = keys, pixel, first
+    def __init__(self, keys: tuple[Any, Any], pixel: Any, sample: Any) -> None:
+        self._keys, self._pixel, self._first = keys, pixel, sample * _DRAWS
 
     def four(self, number: Any) -> tuple[Any, Any, Any, Any]:
         """Four numbers within (0, 1)."""
@@ -85,8 +85,7 @@ def render(
     bands = scene.surfaces.bands
 
     def one(number: Any, *total: Any) -> Any:
-        draws = _Draws(keys, pixel, (first + number) * _DRAWS)
-        light = _sample(scene, cast, draws, first + number, index, row, column)
+        light = _sample(scene, cast, Draws(keys, pixel, first + number), index, row, column)
         return number + 1, *(a + b for a, b in zip(total, light, strict=True))
 
     state = (mi.UInt32(0), *(mi.Float(0.0) for _ in range(bands)))
@@ -100,19 +99,10 @@ def render(
     return results
 
 
-def _sample(
-    scene: Scene, cast: SceneArrays, draws: _Draws, number: Any, index: Any, row: Any, column: Any
-) -> list[Any]:
+def _sample(scene: Scene, cast: SceneArrays, draws: Draws, index: Any, row: Any, column: Any) -> list[Any]:
     """The light that one ray of each pixel brings, for each band."""
     dr, mi = running_engine().dr, running_engine().mi
-    a, b, c, d = draws.four(mi.UInt32(0))
-    lens = None
-    if scene.view.has_aperture:
-        sine, cosine = dr.sincos(2.0 * np.pi * d)
-        # The second number of the pair is used for time as well: neither is seen alone.
-        e = draws.four(mi.UInt32(1))[0]
-        lens = (dr.sqrt(e) * cosine, dr.sqrt(e) * sine)
-    ray = scene.view.ray(row, column, a, b, c, lens)
+    ray = start_of_sample(scene.view, draws, row, column)
     bands = scene.surfaces.bands
     light = [mi.Float(0.0) for _ in range(bands)]
     path = _Path(ray.origin, ray.direction, mi.Bool(True), mi.Bool(True), [mi.Float(1.0) for _ in range(bands)])
@@ -135,8 +125,25 @@ def _sample(
     return light
 
 
+def start_of_sample(view: View, draws: Draws, row: Any, column: Any) -> Ray:
+    """A ray through a drawn place of each pixel, at a drawn time and through a drawn place of the lens."""
+    dr, mi = running_engine().dr, running_engine().mi
+    across, down, moment, turn = draws.four(mi.UInt32(0))
+    lens = None
+    if view.has_aperture:
+        sine, cosine = dr.sincos(2.0 * np.pi * turn)
+        radius = dr.sqrt(draws.four(mi.UInt32(1))[0])
+        lens = (radius * cosine, radius * sine)
+    return view.ray(row, column, across, down, moment, lens)
+
+
+def step_off(distance: Any) -> Any:
+    """How far off a surface rays go on [m], so that they do not meet it again, after `distance` [m] to it."""
+    return _STEP_OFF_M + _STEP_OFF_PER_M * distance
+
+
 def _step(
-    scene: Scene, cast: SceneArrays, draws: _Draws, draw: Any, path: _Path, light: list[Any], time: Any,
+    scene: Scene, cast: SceneArrays, draws: Draws, draw: Any, path: _Path, light: list[Any], time: Any,
     *, coherent: bool,
 ) -> tuple[_Path, list[Any], Any]:  # fmt: skip
     """Follow paths to the next surface: what light they gain there, how they go on, and how far it was [m]."""
@@ -153,7 +160,7 @@ def _step(
     wo = -path.direction
     normal = dr.select(dr.dot(hit.normal, wo) < 0.0, -hit.normal, hit.normal)
     place = dr.fma(path.direction, hit.t, path.origin)
-    off = normal * (_STEP_OFF_M + _STEP_OFF_PER_M * hit.t)
+    off = normal * step_off(hit.t)
     first, second, third = draws.four(draw), draws.four(draw + 1), draws.four(draw + 2)
     if "emits" in scene.surfaces.features:
         own = [dr.select(hit.found, band["emitted"], 0.0) for band in surface.bands]
@@ -212,7 +219,7 @@ def _unblocked(
         surface = scene.surfaces.at(dr.select(met, hit.part, 0), None, met)
         through = surface.split(dr.abs(dr.dot(hit.normal, direction)))[1]
         passed = dr.select(met, passed * through, passed)
-        step_m = hit.t + _STEP_OFF_M + _STEP_OFF_PER_M * hit.t
+        step_m = hit.t + step_off(hit.t)
         going = met & (passed > 0.0)
         # What is still behind glass after so many panes is taken for dark.
         passed = dr.select(going & (count + 1 >= _MOST_PANES), 0.0, passed)
@@ -241,7 +248,9 @@ def _go_on(
         share = [a * b for a, b in zip(path.share, scattered, strict=True)]
         return _Path(mi.Point3f(place + off), wi, mi.Bool(False), path.active & active, share)
     mirrored, through = surface.split(cos_o)
-    body = namespace(mirrored).maximum(1.0 - mirrored - through, 0.05)
+    # The body is followed as often as it is bright: dark water shows the sky, white paint under glass itself.
+    bright = sum((band["diffuse"] for band in surface.bands[1:]), start=surface.bands[0]["diffuse"])
+    body = namespace(mirrored).maximum(bright * (1.0 / len(surface.bands)), 0.02)
     total = mirrored + through + body
     smooth = mirrored + through > 0.0
     pick = choice * total

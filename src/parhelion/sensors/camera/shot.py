@@ -19,10 +19,13 @@ from parhelion.sensors.camera.exposure import AutoExposure, Exposure, auto_expos
 from parhelion.sensors.camera.lens import aperture_radius_m
 from parhelion.sensors.camera.path import Scene
 from parhelion.sensors.camera.seen_objects import ObjectFinder
+from parhelion.sensors.camera.streaks import layer_of, streaks_of, with_layer
 from parhelion.sensors.camera.target import CameraTarget
 from parhelion.sensors.camera.thermal import ThermalElectronics, develop_thermal
 from parhelion.sensors.camera.truth import Seen, flow
 from parhelion.sensors.camera.view import View
+from parhelion.sensors.camera.wet import rains
+from parhelion.sensors.light.airlight import mean_radiance
 from parhelion.sensors.light.lighting import lighting
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
@@ -96,7 +99,7 @@ def _view(
 
 def _scene(camera: Camera, device: CameraOnDevice, shot: Shot, view: View) -> Scene:
     sky = lighting(shot.daylight, camera.bands, weather=shot.weather, time=shot.start)
-    return device.scene(shot.target, view, sky, shot.weather, shot.start, camera.bounces, None)
+    return device.scene(shot.target, view, sky, shot.weather, shot.start, camera.bounces)
 
 
 def _metered(
@@ -122,8 +125,12 @@ def _picture(
 ) -> NDArray[Any]:  # fmt: skip
     """What the sensor reads."""
     view = _view(camera, device, shot, taken.time_s, motion)
-    scene = _scene(camera, device, shot, view)
-    planes = device.expose(shot.target, scene, shot.stream, camera.samples)
+    if isinstance(electronics, ThermalElectronics):
+        day, stream = shot.daylight, shot.stream
+        planes = [device.expose_heat(shot.target, view, day, shot.weather, shot.start, stream, camera.samples)]
+    else:
+        planes = device.expose(shot.target, _scene(camera, device, shot, view), shot.stream, camera.samples)
+        planes = _behind_rain(camera, device, shot, planes, taken, motion, view)
     if not camera.developed:
         return np.stack([copied(plane).reshape(view.height, view.width) for plane in planes], axis=-1)
     if isinstance(electronics, ThermalElectronics):
@@ -135,6 +142,29 @@ def _picture(
         principal_point=(lens.cx, lens.cy),
     )  # fmt: skip
     return done.colour
+
+
+def _behind_rain(
+    camera: Camera, device: CameraOnDevice, shot: Shot, planes: list[Any], taken: Exposure, motion: Trajectory,
+    view: View,
+) -> list[Any]:  # fmt: skip
+    """The picture with rain streaks and snow flakes in front of it."""
+    if shot.weather is None or not (rains(shot.weather) or shot.weather.snow is not None):
+        return planes
+    lens, sheet = camera.intrinsics, camera.config.lens
+    aperture = 0.0 if sheet.focus_m is None else 2.0 * aperture_radius_m(camera.config.focal_length_mm, sheet.f_number)
+    poses = [pose_at(motion, shot.start + after) for after in (0.0, taken.time_s)]
+    streaks = streaks_of(
+        shot.weather, lens, poses[0], shot.start, taken.time_s, end_pose=poses[1], aperture_m=aperture,
+        focus_m=np.inf if sheet.focus_m is None else sheet.focus_m,
+    )  # fmt: skip
+    if not len(streaks):
+        return planes
+    depth = device.look(shot.target, view).depth
+    layer = layer_of(streaks, lens.width, lens.height, depth)
+    sky = lighting(shot.daylight, camera.bands, weather=shot.weather, time=shot.start)
+    table = device.engine.table
+    return with_layer(planes, table(layer.share), table(layer.light), [float(v) for v in mean_radiance(sky)])
 
 
 def _truth(camera: Camera, device: CameraOnDevice, shot: Shot, taken: Exposure) -> dict[str, Any]:

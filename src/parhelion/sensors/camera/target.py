@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from parhelion.rays.middle import Cell
 from parhelion.rays.turns import OnDevice
+from parhelion.sensors.camera.lamps import Lamps
+from parhelion.sensors.camera.wet import rains, wetted
 from parhelion.sensors.light.bsdf import BandSurfaces
+from parhelion.sensors.light.lamps import lamp_table
 from parhelion.sensors.light.target import PartNames, kept_for, part_numbers, shared_scene, under_snow
 from parhelion.sensors.light.textures import PartTextures
 from parhelion.surfaces import library
@@ -26,6 +28,7 @@ class CameraTarget(OnDevice):
         known_as: tuple[str, ...],
         bands: tuple[Band, ...],
         snowed: tuple[str, ...],
+        wet: bool,
         scenes: dict[Any, Any],
         cell: Cell | None,
     ) -> None:
@@ -37,14 +40,31 @@ class CameraTarget(OnDevice):
         rows = under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
         self.label_names = dict(world.label_names)
         self.names = PartNames(engine.table(part_numbers(world, rows)), engine.table(np.zeros(1, np.float32)))
-        table = material_band_table(materials, bands)
-        of_parts = {name: values[rows] for name, values in table.items()}
-        self.surfaces = BandSurfaces.of(engine, of_parts, _emitted(len(rows), len(bands)))
+        self.materials, self.material_rows = materials, rows
         self.textures = PartTextures.of(self.scene, world) if np.any(parts.texture >= 0) else None
+        self.surfaces: BandSurfaces | None = None
+        """What parts reflect; None for thermal cameras, which go by `material_rows`."""
+        self._lamps: dict[bool, Lamps | None] = {}
+        if is_thermal(bands):
+            return
+        table = material_band_table(materials, bands)
+        if wet:
+            table = wetted(table, materials)
+        of_parts = {name: values[rows] for name, values in table.items()}
+        self.surfaces = BandSurfaces.of(engine, of_parts, np.zeros((len(rows), len(bands))))
+        for night in (False, True):
+            lamps = lamp_table(world, bands, night=night, sensor=known_as)
+            self._lamps[night] = Lamps.of(engine, lamps, self.scene.origin) if len(lamps) else None
+
+    def lamps(self, *, night: bool) -> Lamps | None:
+        """Lamps that are lit by night, or by day, for the time window that is set."""
+        found = self._lamps[night]
+        return None if found is None else found.with_bodies(self.scene.moving)
 
 
-def _emitted(parts: int, bands: int) -> NDArray[np.float64]:
-    return np.zeros((parts, bands))
+def is_thermal(bands: tuple[Band, ...]) -> bool:
+    """Whether these bands show the glow of things, and not the light of sun and lamps."""
+    return bands[0].centre_nm > 5000.0
 
 
 def camera_target(
@@ -55,8 +75,9 @@ def camera_target(
     snow = None if world.weather is None else world.weather.snow
     snowed = () if snow is None else snow.covers
     kind, *names = known_as
-    key = ("camera", id(world.geometry(kind, *names)), bands, snowed, cell)
+    wet = rains(world.weather)
+    key = ("camera", id(world.geometry(kind, *names)), bands, snowed, wet, cell)
     if key not in cache:
-        cache[key] = CameraTarget(world, known_as, bands, snowed, cache, cell)
+        cache[key] = CameraTarget(world, known_as, bands, snowed, wet, cache, cell)
     target: CameraTarget = cache[key]
     return target
