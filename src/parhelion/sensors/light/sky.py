@@ -3,7 +3,7 @@
 By day the angular shape is Hosek and Wilkie's (`hosek_wilkie.py`), wavelength by wavelength, and its level Bird's
 (`bird.py`), so that sun and sky share one balance of energy and one spectrum from 300 to 4000 nm. Beyond 720 nm the
 shape is that of 720 nm. With the sun below 5 degrees, and below the horizon, the level follows the illuminances of
-Janiczek and DeYoung (`natural_illuminance`).
+the Astronomical Almanac (`natural_illuminance`).
 """
 
 from __future__ import annotations
@@ -113,8 +113,9 @@ _PIECES = (
 def natural_illuminance(elevation_deg: float) -> float:
     """Illuminance of level ground by sun and clear sky [lux], from the sun's elevation of -18 to 90 degrees.
 
-    log10 E = a + b x + c x^2 + d x^3, x = elevation / 90: Janiczek and DeYoung 1987, U.S. Naval Observatory Circular
-    171. It is 759 lx at sunset, 3.4 lx at -6 and 6.5e-4 lx at -18 degrees, and stays so below.
+    log10 E = a + b x + c x^2 + d x^3, x = elevation / 90, as in the Explanatory Supplement to the Astronomical Almanac
+    (Seidelmann 1992), after Janiczek and DeYoung 1987 (U.S. Naval Observatory Circular 171). It is 759 lx at sunset,
+    3.4 lx at -6 and 6.5e-4 lx at -18 degrees, and stays so below.
     """
     at = float(np.clip(elevation_deg, -18.0, 90.0))
     for first, last, coefficients in _PIECES:
