@@ -149,6 +149,8 @@ class Scenario:
         world: World = self._at(
             "world", lambda: World.load(self.folder / name if is_file else name, seed=entry.seed, **entry.params)
         )
+        if self.settings.daylight is not None:
+            world.daylight = self.settings.daylight
         weather = self.settings.weather
         if isinstance(weather, dict):
             world.weather = Weather.from_mapping(weather, f"{self.source}: weather")

@@ -89,6 +89,8 @@ def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Ma
     with _at(file, "path"):
         if content.path is not None:
             world.path = content.path.trajectory()
+    if content.daylight is not None:
+        world.daylight = content.daylight
     if isinstance(content.weather, dict):
         world.weather = Weather.from_mapping(content.weather, f"{file}: weather")
     elif content.weather is not None:
@@ -159,6 +161,8 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
     content = {name: value for name, value in content.items() if value not in ("", [], {})}
     if world.weather is not None:
         content["weather"] = world.weather.to_mapping()
+    if world.daylight is not None:
+        content["daylight"] = world.daylight.model_dump(mode="json", exclude_defaults=True)
     config.parse(WorldFile, content, file)  # what is written can be read again
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
     write_whole(file, text.encode("utf-8"))

@@ -13,6 +13,7 @@ from parhelion.core.config import Config
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
 from parhelion.surfaces.material import Brdf, LambertModel, Material, Retro, SpectrumTable, Specular
+from parhelion.weather.daylight import Daylight
 from parhelion.world import shapes
 from parhelion.world.lamps import Lamp
 from parhelion.world.mesh import LARGEST_COORDINATE_M, Mesh
@@ -269,6 +270,9 @@ class WorldFile(Config):
     """A drive through the world."""
     weather: dict[str, Any] | str | None = None
     """What a weather file says, or the name of one, relative to the world file's folder."""
+
+    daylight: Daylight | None = None
+    """Sun and sky."""
 
     @field_validator("weather", mode="before")
     @classmethod

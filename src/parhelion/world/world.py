@@ -18,6 +18,7 @@ from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.geometry import SceneGeometry
 from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
+from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 from parhelion.world.assemble import assemble, default_viewpoint
 from parhelion.world.choose import MaterialLike, TextureLike, choose_materials
@@ -60,8 +61,7 @@ class World(HasLamps):
         self._next_instance = 1
         self._viewpoint: Pose | None = None
         self._weather: Weather | None = None
-        self.daylight: Any = None
-        """Sun and sky, a `Daylight` of `parhelion.sensors.light`; None is a clear day."""
+        self._daylight: Daylight | None = None
         self._water: Waves | None = None
         self._lamps = ()
         self._meshes = MeshSources()
@@ -415,6 +415,17 @@ class World(HasLamps):
         if weather is not None and not isinstance(weather, Weather):
             raise ConfigError(f"world: weather must be a Weather, or None for clear air, got {type(weather).__name__}")
         self._weather = weather
+
+    @property
+    def daylight(self) -> Daylight | None:
+        """Sun and sky; None is a clear day."""
+        return self._daylight
+
+    @daylight.setter
+    def daylight(self, daylight: Daylight | None) -> None:
+        if daylight is not None and not isinstance(daylight, Daylight):
+            raise ConfigError(f"world: daylight must be a Daylight, or None, got {type(daylight).__name__}")
+        self._daylight = daylight
 
     def __repr__(self) -> str:
         actors = sum(item.is_actor for item in self.objects)

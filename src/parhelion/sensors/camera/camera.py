@@ -26,6 +26,7 @@ from parhelion.sensors.camera.shot import Shot, photograph
 from parhelion.sensors.camera.target import camera_target
 from parhelion.sensors.camera.truth import TRUTH
 from parhelion.sensors.frame import finite_time, motion_of, own_name
+from parhelion.sensors.light.lighting import lighting
 from parhelion.weather.daylight import Daylight
 from parhelion.world.world import World
 
@@ -141,6 +142,15 @@ class Camera:
         `frame` numbers the measurement for the random streams; by default it follows from time and pose.
         """
         return self._shoot(world, motion_of(world, pose, trajectory, mount), finite_time(time), seed, frame)
+
+    def reflected_light(self, world: World, time: float = 0.0) -> NDArray[np.float64]:
+        """Radiance of a white matt surface that lies level in the open [W/(m^2 sr)], for each band.
+
+        The light of a picture divided by it is reflectance, as for a vegetation index.
+        """
+        daylight = Daylight() if world.daylight is None else world.daylight
+        sky = lighting(daylight, self.bands, weather=world.weather, time=finite_time(time))
+        return np.asarray(sky.horizontal_irradiance / np.pi)
 
     def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> Image:
         """The contract of every frame sensor: one measurement of a world from a motion."""
