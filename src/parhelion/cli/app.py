@@ -15,7 +15,7 @@ from parhelion.cli.screen import examples
 app = typer.Typer(
     name="parhelion",
     cls=Group,
-    help="Simulates what a robot's sensors really see, through rain, fog, snow and dust: the same again for the same seed.",
+    help="Simulates what a robot's sensors really see, in any weather: the same again for the same seed.",
     epilog=examples(
         "parhelion demo",
         "parhelion scan --world city --sensor ouster/os1-128 -o scan.pcd --png scan.png",
