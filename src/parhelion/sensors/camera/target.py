@@ -41,6 +41,7 @@ class CameraTarget(OnDevice):
         self.label_names = dict(world.label_names)
         self.names = PartNames(engine.table(part_numbers(world, rows)), engine.table(np.zeros(1, np.float32)))
         self.materials, self.material_rows = materials, rows
+        self.world_lamps = world.lamps
         self.textures = PartTextures.of(self.scene, world) if np.any(parts.texture >= 0) else None
         self.surfaces: BandSurfaces | None = None
         """What parts reflect; None for thermal cameras, which go by `material_rows`."""
@@ -76,7 +77,9 @@ def camera_target(
     snowed = () if snow is None else snow.covers
     kind, *names = known_as
     wet = rains(world.weather)
-    key = ("camera", id(world.geometry(kind, *names)), bands, snowed, wet, cell)
+    # Lamps come and go without a change of what stands there; those that are kept here keep their numbers.
+    lamps = tuple(id(entry) for entry in world.lamps)
+    key = ("camera", id(world.geometry(kind, *names)), bands, snowed, wet, lamps, cell)
     if key not in cache:
         cache[key] = CameraTarget(world, known_as, bands, snowed, wet, cache, cell)
     target: CameraTarget = cache[key]
