@@ -13,6 +13,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.rays.device import copied
+from parhelion.sensors.camera.denoise import denoised
 from parhelion.sensors.camera.device import CameraOnDevice
 from parhelion.sensors.camera.electronics import SensorElectronics, axis_cosines, develop
 from parhelion.sensors.camera.exposure import AutoExposure, Exposure, auto_exposure, meter
@@ -130,9 +131,12 @@ def _picture(
         planes = [device.expose_heat(shot.target, view, day, shot.weather, shot.start, stream, camera.samples)]
     else:
         planes = device.expose(shot.target, _scene(camera, device, shot, view), shot.stream, camera.samples)
+        if camera.denoise:
+            smooth = denoised(_stacked(planes, view))
+            planes = [device.engine.table(smooth[..., band]) for band in range(smooth.shape[2])]
         planes = _behind_rain(camera, device, shot, planes, taken, motion, view)
     if not camera.developed:
-        return np.stack([copied(plane).reshape(view.height, view.width) for plane in planes], axis=-1)
+        return _stacked(planes, view)
     if isinstance(electronics, ThermalElectronics):
         return develop_thermal(planes[0], electronics, shot.stream, width=view.width, height=view.height).colour
     lens = camera.intrinsics
@@ -142,6 +146,11 @@ def _picture(
         principal_point=(lens.cx, lens.cy),
     )  # fmt: skip
     return done.colour
+
+
+def _stacked(planes: list[Any], view: View) -> NDArray[np.float32]:
+    """Flat arrays of the device as one picture (h, w, bands)."""
+    return np.stack([copied(plane).reshape(view.height, view.width) for plane in planes], axis=-1)
 
 
 def _behind_rain(
