@@ -55,10 +55,15 @@ def test_drops_stay_evenly_spread(time: float) -> None:
     assert stats.kstest((at[:, 1] + 0.5) / 240, "uniform").pvalue > SIGNIFICANCE
 
 
+def row_of_cells(cell_m: float) -> np.ndarray:
+    """Cells of 320 cubic metres together."""
+    count = round(320.0 / cell_m**3)
+    return np.stack([np.arange(count), np.zeros(count), np.zeros(count)], axis=1).astype(np.int64)
+
+
 def test_sizes_are_those_of_the_weather() -> None:
     kinds = falling_classes(ph.Weather(rain_rate_mm_h=25), 0.0, np.zeros(3))
-    cells = np.stack([np.arange(40), np.zeros(40), np.zeros(40)], axis=1).astype(np.int64)
-    sizes = np.concatenate([drops_in_cells(kind, 9, cells, 1.0).diameter_m for kind in kinds])
+    sizes = np.concatenate([drops_in_cells(kind, 9, row_of_cells(kind.cell_m), 1.0).diameter_m for kind in kinds])
     slope = 4.1e3 * 25**-0.21  # Marshall and Palmer [1/m]
     assert stats.kstest(slope * (sizes - 0.5e-3), "expon").pvalue > SIGNIFICANCE
 
