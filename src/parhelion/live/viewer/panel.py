@@ -68,7 +68,8 @@ class Panel:
             self._add_time()
         if session.stage.world is not None:
             self._add_weather()
-            self._add_sensor(models)
+            if session.request.model:
+                self._add_sensor(models)
 
     # ---- folders -----------------------------------------------------------------------------------------------
 
@@ -95,10 +96,11 @@ class Panel:
         with gui.add_folder("Cameras"):
             taken = gui.add_checkbox("pictures", session.request.pictures, hint="off is faster")
             _by_hand(taken, lambda value: session.change(pictures=bool(value)))
-            over = gui.add_checkbox(
-                "points over", session.request.points_over, hint="the lidar's points on the picture, near ones red"
-            )
-            _by_hand(over, lambda value: session.change(points_over=bool(value)))
+            if session.request.model:
+                over = gui.add_checkbox(
+                    "points over", session.request.points_over, hint="the lidar's points on the picture, near ones red"
+                )
+                _by_hand(over, lambda value: session.change(points_over=bool(value)))
             for name in session.stage.cameras:
                 self._pictures[name] = gui.add_image(_BLANK, label=name, format="jpeg", visible=False)
 

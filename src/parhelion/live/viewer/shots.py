@@ -74,13 +74,18 @@ class Cameras:
 
         `air` is what weather it is: with another, pictures are taken anew.
         """
-        for camera in self._cameras:
-            number = self._number(camera, time_s)
-            key = (number, air)
-            if self._kept.get(camera.name, (None,))[0] != key:
-                record = camera.measure(self._scenario.world, number, self._scenario.seed)
-                self._kept[camera.name] = (key, record)
-            yield shot_of(camera.name, self._kept[camera.name][1], points)
+        for name in self.names:
+            yield shot_of(name, self.image(name, time_s, air), points)
+
+    def image(self, name: str, time_s: float, air: object) -> Image:
+        """What one camera measures nearest to a time [s]."""
+        camera = next(one for one in self._cameras if one.name == name)
+        number = self._number(camera, time_s)
+        key = (number, air)
+        if self._kept.get(name, (None,))[0] != key:
+            self._kept[name] = (key, camera.measure(self._scenario.world, number, self._scenario.seed))
+        found: Image = self._kept[name][1]
+        return found
 
 
 def shot_of(name: str, image: Image, points: Floats | None = None) -> Shot:
