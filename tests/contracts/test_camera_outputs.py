@@ -266,6 +266,26 @@ def numbers(file: Path) -> dict[str, Any]:
     return {name: np.array(values.split(), float) for name, _, values in rows}
 
 
+def pose_of(row: dict[str, Any]) -> ph.Pose:
+    """A row of nuScenes' tables, whose rotations are w, x, y, z."""
+    return ph.Pose(row["translation"], np.roll(row["rotation"], -1))
+
+
+def check_depth(camera: Any, image: Image) -> None:
+    """Points (n, 3) in the optical frame lie where the picture sees something at their depth."""
+    assert image.intrinsics is not None
+    assert image.depth is not None
+    flat = camera @ image.intrinsics.matrix.T
+    ahead = camera[:, 2] > 1.0
+    uv = np.round(flat[ahead, :2] / flat[ahead, 2:]).astype(int)
+    inside = np.all((uv >= 0) & (uv < (image.width, image.height)), axis=1)
+    depth = camera[ahead, 2][inside]
+    assert len(depth) > 1000
+    off = np.abs(image.depth[uv[inside, 1], uv[inside, 0]] - depth)
+    # Half a pixel of the ground, 1.5 m below, is so deep; edges are left.
+    assert np.mean(off < 0.55 * depth**2 / (1.5 * image.intrinsics.fx) + 0.1) > 0.975
+
+
 def test_kitti_points_fall_on_what_the_picture_shows(out: Path, shots: list[Image]) -> None:
     place = out / "kitti-object" / "training"
     assert len(list((place / "image_2").iterdir())) == len(list((place / "velodyne").iterdir())) == 3
@@ -276,16 +296,9 @@ def test_kitti_points_fall_on_what_the_picture_shows(out: Path, shots: list[Imag
     assert np.array_equal(png.read(place / "image_3" / "000001.png")[0], image.right)
     points = np.fromfile(place / "velodyne" / "000001.bin", "<f4").reshape(-1, 4)
     lidar = np.concatenate([points[:, :3], np.ones((len(points), 1))], axis=1)
-    camera = lidar @ calibration["Tr_velo_to_cam"].reshape(3, 4).T
-    flat = np.concatenate([camera, np.ones((len(camera), 1))], axis=1) @ calibration["P2"].reshape(3, 4).T
-    ahead = camera[:, 2] > 1.0
-    uv = np.round(flat[ahead, :2] / flat[ahead, 2:]).astype(int)
-    inside = np.all((uv >= 0) & (uv < (image.width, image.height)), axis=1)
-    assert image.depth is not None
-    depth = camera[ahead, 2][inside]
-    off = np.abs(image.depth[uv[inside, 1], uv[inside, 0]] - depth)
-    # Half a pixel of the ground, 1.5 m below, is so deep; edges are left.
-    assert np.mean(off < 0.55 * depth**2 / (1.5 * calibration["P2"][0]) + 0.1) > 0.975
+    check_depth(lidar @ calibration["Tr_velo_to_cam"].reshape(3, 4).T, image)
+    assert image.intrinsics is not None
+    assert calibration["P2"].reshape(3, 4)[:, :3] == pytest.approx(image.intrinsics.matrix)
     assert calibration["P3"][3] == pytest.approx(calibration["P2"][0] * -0.12)
     lines = (place / "label_2" / "000001.txt").read_text().splitlines()
     assert len(lines) == len(image.objects)
@@ -331,6 +344,14 @@ def test_nuscenes_tables_know_the_camera(out: Path, shots: list[Image]) -> None:
     assert (data[0]["width"], data[0]["height"], data[0]["fileformat"]) == (96, 64, "png")
     assert data[0]["filename"].startswith("samples/CAM_FRONT/")
     assert np.array_equal(png.read(place / data[1]["filename"])[0], shots[1].colour)
+    # Points of the lidar, by the kit's chain of frames: lidar, vehicle, world, vehicle at the picture's time, camera.
+    placed_at = {row["token"]: pose_of(row) for row in (*rows["calibrated_sensor"], *rows["ego_pose"])}
+    sweep = next(row for row in rows["sample_data"] if row["timestamp"] == 100_000 and row["fileformat"] == "pcd")
+    shot = next(row for row in data if row["timestamp"] == 100_000)
+    points = np.fromfile(place / sweep["filename"], "<f4").reshape(-1, 5)[:, :3].astype(np.float64)
+    world = placed_at[sweep["ego_pose_token"]].apply(placed_at[sweep["calibrated_sensor_token"]].apply(points))
+    camera = (placed_at[shot["ego_pose_token"]] @ placed_at[placed["token"]]).inverse().apply(world)
+    check_depth(camera, shots[2])
 
 
 def test_coco_s_segments_are_the_masks(out: Path, shots: list[Image]) -> None:
