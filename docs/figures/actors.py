@@ -13,7 +13,7 @@ from parhelion.core.trajectory import pose_at
 from parhelion.motion import MotionLimits, SplineMotion
 from parhelion.motion.actors import add_forklift, add_person, pedestrians, traffic
 from parhelion.motion.actors.gait import Walk
-from parhelion.outputs.boxes import BoxTruth
+from parhelion.motion.boxes import BoxTruth
 
 COLOURS = {"car": BLUE, "person": ORANGE, "forklift": GREEN}
 

@@ -28,7 +28,11 @@ _HOME = {
     "Fixed": "core.trajectory",
     "Fog": "weather.config",
     "FormatError": "core.errors",
+    "Camera": "sensors.camera.camera",
+    "CameraConfig": "sensors.camera.config",
+    "Daylight": "weather.daylight",
     "Image": "core.image",
+    "Intrinsics": "core.image",
     "Imu": "sensors.imu.imu",
     "ImuData": "core.inertial",
     "Lidar": "sensors.lidar.lidar",
@@ -81,6 +85,7 @@ if TYPE_CHECKING:
     from parhelion.core.errors import MissingDependencyError as MissingDependencyError
     from parhelion.core.errors import ParhelionError as ParhelionError
     from parhelion.core.image import Image as Image
+    from parhelion.core.image import Intrinsics as Intrinsics
     from parhelion.core.inertial import ImuData as ImuData
     from parhelion.core.pose import Pose as Pose
     from parhelion.core.records import PointCloud as PointCloud
@@ -105,6 +110,8 @@ if TYPE_CHECKING:
     from parhelion.sensors import lidar_names as lidar_names
     from parhelion.sensors.barometer import Barometer as Barometer
     from parhelion.sensors.barometer import barometer_names as barometer_names
+    from parhelion.sensors.camera.camera import Camera as Camera
+    from parhelion.sensors.camera.config import CameraConfig as CameraConfig
     from parhelion.sensors.imu.imu import Imu as Imu
     from parhelion.sensors.imu.imu import imu_names as imu_names
     from parhelion.sensors.lidar.config import LidarConfig as LidarConfig
@@ -121,6 +128,7 @@ if TYPE_CHECKING:
     from parhelion.weather.config import Rain as Rain
     from parhelion.weather.config import Snow as Snow
     from parhelion.weather.config import Uneven as Uneven
+    from parhelion.weather.daylight import Daylight as Daylight
     from parhelion.weather.weather import Weather as Weather
     from parhelion.world import shapes as shapes
     from parhelion.world.mesh import Mesh as Mesh

@@ -8,17 +8,18 @@ from typing import Annotated
 import typer
 
 from parhelion import __version__
-from parhelion.cli import convert, demo, doctor, materials, run, scan, sensors, stream, view, weather, worlds
+from parhelion.cli import convert, demo, doctor, materials, run, scan, sensors, shoot, stream, view, weather, worlds
 from parhelion.cli.failures import DEBUG_VARIABLE, Command, Group
 from parhelion.cli.screen import examples
 
 app = typer.Typer(
     name="parhelion",
     cls=Group,
-    help="Simulates what a robot's sensors really see: lidar, physically based, the same again for the same seed.",
+    help="Simulates what a robot's sensors really see, in any weather: the same again for the same seed.",
     epilog=examples(
         "parhelion demo",
         "parhelion scan --world city --sensor ouster/os1-128 -o scan.pcd --png scan.png",
+        "parhelion shoot --world city --camera generic/vga -o city.png",
         "parhelion run scenario.yaml -o out",
         "parhelion view scenario.yaml",
         "parhelion weather recorded.pcd -o wet.pcd --rain 25 --sensor velodyne/vlp-16",
@@ -51,6 +52,6 @@ def _options(
         os.environ[DEBUG_VARIABLE] = "1"
 
 
-for _module in (demo, scan, run, stream, view, weather, convert, sensors, worlds, materials, doctor):
+for _module in (demo, scan, shoot, run, stream, view, weather, convert, sensors, worlds, materials, doctor):
     _kind = getattr(_module, "COMMAND", Command)
     app.command(cls=_kind, epilog=examples(*_module.EXAMPLES))(getattr(_module, _module.__name__.rpartition(".")[2]))

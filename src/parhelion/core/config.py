@@ -33,10 +33,11 @@ def read_yaml(path: str | PathLike[str]) -> Any:
     """The data of a YAML file (safe subset: data only, no code)."""
     file = Path(path)
     with reading(file, ConfigError):
-        return _parsed(file, _text(file))
+        return yaml_data(file, _text(file))
 
 
-def _parsed(file: Path, text: str) -> Any:
+def yaml_data(file: Path, text: str) -> Any:
+    """The data of a YAML file's text; `file` is named in errors."""
     try:
         check_events(file, yaml.parse(text, Loader=_Loader))
         return yaml.load(text, Loader=_Loader)

@@ -6,3 +6,9 @@ SPEED_OF_LIGHT_M_S = 299_792_458.0
 """In vacuum; exact by the definition of the metre. Air is slower by 0.03 %, which makers calibrate out."""
 STANDARD_GRAVITY_M_S2 = 9.80665
 """Standard acceleration of free fall (ISO 80000-3)."""
+PLANCK_J_S = 6.626_070_15e-34
+BOLTZMANN_J_K = 1.380_649e-23
+"""Planck's and Boltzmann's constants; exact by the definition of the SI."""
+STEFAN_BOLTZMANN_W_M2_K4 = 5.670_374_419e-8
+"""2 pi^5 k^4 / (15 h^3 c^2)."""
+ZERO_CELSIUS_K = 273.15

@@ -1,236 +1,24 @@
-"""Ground-truth boxes: for every instance of a world where it is, how large, which way it faces and how fast it goes.
+"""Ground-truth boxes as KITTI's labels and nuScenes' annotations.
 
-    truth = BoxTruth(world)
-    boxes = truth.at(12.3)                        # all boxes at a time, world frame
-    frame = truth.of(scan)                        # boxes of a scan in both frames, with numbers of points
-    write_kitti_labels(frame, "label_2/000000.txt")
-    write_nuscenes_boxes([frame], "boxes.json")
-
-A box stands upright on the world's z axis and faces as the instance's main body does: the first object that was added
-under its number. It is the tightest such box over all parts of the instance at that time.
+frame = BoxTruth(world).of(scan)
+write_kitti_labels(frame, "label_2/000000.txt")
+write_nuscenes_boxes([frame], "boxes.json")
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, quat_rotate
-from parhelion.core.records import Scan
-from parhelion.core.trajectory import pose_at
+from parhelion.core.pose import quat_rotate
 from parhelion.io.atomic import atomic_write
-from parhelion.motion.actors.body import about, heading_of
-from parhelion.motion.actors.mobility import Mobility, mobility_of, mobility_table
-from parhelion.world.parts import WorldObject
-from parhelion.world.world import World
-
-STEP_S = 1e-3
-"""Velocities are central differences over this time."""
-
-
-@dataclass(frozen=True, eq=False)
-class Box:
-    """A box around one instance at one time."""
-
-    instance: int
-    label: str
-    mobility: Mobility
-    centre: Floats
-    """Middle of the box [m], shape (3,)."""
-    size: Floats
-    """Length along its x axis, width along y, height along z [m], shape (3,)."""
-    quat_xyzw: Floats
-    """Orientation, box to frame."""
-    velocity: Floats
-    """Velocity [m/s] over ground of the main body at the box's centre, along the frame's axes, shape (3,)."""
-    points: int
-    """Number of points of the scan on this instance; 0 without a scan."""
-    time: float
-    """Time [s] at which it holds."""
-    frame: str = "world"
-    """'world' or 'sensor'."""
-
-    @property
-    def yaw(self) -> float:
-        """Angle [rad] of its x axis about the frame's z axis, from -π to π."""
-        return float(heading_of(self.quat_xyzw[None])[0])
-
-    def seen_from(self, sensor: Pose) -> Box:
-        """The same box in the frame of a sensor at a pose in the world."""
-        back = quat_conjugate(sensor.quat_xyzw)
-        return replace(
-            self,
-            centre=quat_rotate(back, self.centre - sensor.xyz),
-            quat_xyzw=quat_multiply(back, self.quat_xyzw),
-            velocity=quat_rotate(back, self.velocity),
-            frame="sensor",
-        )
-
-    def corners(self) -> Floats:
-        """Its corners (8, 3) [m]: bit 0, 1 and 2 of a row's number choose front, left and upper side."""
-        bits = (np.arange(8)[:, None] >> np.arange(3)) & 1
-        return quat_rotate(self.quat_xyzw, (bits - 0.5) * self.size) + self.centre
-
-    def contains(self, points: ArrayLike, margin_m: float = 0.0) -> NDArray[np.bool_]:
-        """Which points (n, 3) [m] of the same frame lie inside, or at most `margin_m` outside."""
-        local = quat_rotate(quat_conjugate(self.quat_xyzw), np.asarray(points, dtype=np.float64) - self.centre)
-        inside: NDArray[np.bool_] = np.all(np.abs(local) <= 0.5 * self.size + margin_m, axis=-1)
-        return inside
-
-
-@dataclass(frozen=True, eq=False)
-class BoxFrame:
-    """The boxes of one scan, in the same order in both frames."""
-
-    time: float
-    """Start of the scan [s]."""
-    world: tuple[Box, ...]
-    sensor: tuple[Box, ...]
-
-
-class BoxTruth:
-    """Boxes of a world's instances. Things that stand are measured once, until the world changes."""
-
-    def __init__(
-        self,
-        world: World,
-        *,
-        labels: Collection[str] | None = None,
-        mobility: Collection[Mobility] = ("static", "movable", "dynamic"),
-        sensor: Sequence[str] = ("lidar",),
-        without: Collection[int] = (),
-    ) -> None:
-        """`labels` and `mobility` choose instances; parts hidden from a sensor of the names `sensor` do not count.
-
-        `without` are instances that get no box, such as the robot that carries the sensor. Instance 0 is what belongs
-        to no object, and has no box.
-        """
-        self.world = world
-        self._labels = None if labels is None else frozenset(labels)
-        self._mobility, self._sensor, self._without = frozenset(mobility), tuple(sensor), frozenset({0, *without})
-        self._known: tuple[object, ...] = ()
-        self._instances: dict[int, list[WorldObject]] = {}
-        self._kinds: dict[int, Mobility] = {}
-        self._standing: dict[int, Box] = {}
-        self._used: dict[int, Floats] = {}
-
-    def at(self, time: float) -> list[Box]:
-        """All boxes at a time [s], world frame, by instance number."""
-        self._look()
-        return [self._box(instance, time) for instance in self._instances]
-
-    def of(self, scan: Scan, when: Literal["start", "points"] | float = "start") -> BoxFrame:
-        """The boxes of a scan of this world.
-
-        `when` says for which time: "start", that of `scan.deskewed()`; a time [s]; or "points", for each instance the
-        mean time of its own points, so that boxes of fast things lie where their points are. The sensor frame is that
-        at the same time.
-        """
-        if "instance" not in scan.fields:
-            raise ConfigError("boxes: the scan has no field 'instance'")
-        self._look()
-        counts, seen = _seen(scan)
-        times = [scan.start_time + seen.get(instance, 0.0) for instance in self._instances]
-        if when != "points":
-            times = [scan.start_time if isinstance(when, str) else float(when)] * len(times)
-        in_world = [
-            replace(self._box(instance, time), points=counts.get(instance, 0))
-            for instance, time in zip(self._instances, times, strict=True)
-        ]
-        # All places of the sensor at once: worlds by rule have hundreds of things.
-        places = zip(*scan.motion.sample(np.array(times)), strict=True) if times else ()
-        in_sensor = [box.seen_from(Pose(xyz, quat)) for box, (xyz, quat) in zip(in_world, places, strict=True)]
-        return BoxFrame(float(scan.start_time), tuple(in_world), tuple(in_sensor))
-
-    def _look(self) -> None:
-        """Gather the instances, anew where the world has changed."""
-        table = mobility_table(self.world)
-        known = (self.world.version, *table.items())
-        if self._known == known:
-            return
-        found: dict[int, list[WorldObject]] = {}
-        for item in self.world.objects:
-            if item.instance not in self._without and not (item.hidden_from and item.hides_from(self._sensor)):
-                found.setdefault(item.instance, []).append(item)
-        self._kinds = {instance: mobility_of(self.world, instance, items) for instance, items in found.items()}
-        self._instances = {
-            instance: items
-            for instance, items in sorted(found.items())
-            if (self._labels is None or items[0].label in self._labels) and self._kinds[instance] in self._mobility
-        }
-        self._standing.clear()
-        self._used.clear()
-        self._known = known
-
-    def _box(self, instance: int, time: float) -> Box:
-        if not np.isfinite(time):
-            raise ConfigError(f"boxes: time must be finite, got {time!r}")
-        if instance in self._standing:
-            return replace(self._standing[instance], time=float(time))
-        items = self._instances[instance]
-        main = items[0]
-        xyz, quat = _poses(main, time)
-        yaw = float(heading_of(quat[1][None])[0])
-        turn = about(2, yaw)
-        low, high = np.full(3, np.inf), np.full(3, -np.inf)
-        for item in items:
-            points = self._vertices(item, time) - xyz[1]
-            local = quat_rotate(quat_conjugate(turn), points)
-            low, high = np.minimum(low, local.min(axis=0)), np.maximum(high, local.max(axis=0))
-        centre = xyz[1] + quat_rotate(turn, 0.5 * (low + high))
-        carried = quat_rotate(quat_conjugate(quat[1]), centre - xyz[1])
-        ends = xyz[[0, 2]] + quat_rotate(quat[[0, 2]], carried)
-        box = Box(
-            instance=instance,
-            label=main.label,
-            mobility=self._kinds[instance],
-            centre=centre,
-            size=high - low,
-            quat_xyzw=turn,
-            velocity=(ends[1] - ends[0]) / STEP_S,
-            points=0,
-            time=float(time),
-        )
-        if not any(item.is_actor for item in items):
-            self._standing[instance] = box
-        return box
-
-    def _vertices(self, item: WorldObject, time: float) -> Floats:
-        """Vertices (n, 3) of an object in the world at a time; only those that triangles use."""
-        if item.index not in self._used:
-            used = [part.placed[np.unique(part.mesh.faces)] for part in item.parts]
-            self._used[item.index] = np.concatenate(used)
-        placed = self._used[item.index]
-        return placed if item.trajectory is None else pose_at(item.trajectory, time).apply(placed)
-
-
-def _poses(item: WorldObject, time: float) -> tuple[Floats, Floats]:
-    """Positions (3, 3) and quaternions (3, 4) of an object shortly before, at and after a time."""
-    if item.trajectory is None:
-        return np.tile(item.pose.xyz, (3, 1)), np.tile(item.pose.quat_xyzw, (3, 1))
-    return item.trajectory.sample(time + STEP_S * np.array([-0.5, 0.0, 0.5]))
-
-
-def _seen(scan: Scan) -> tuple[dict[int, int], dict[int, float]]:
-    """Number of points on each instance, and their mean time [s] after the scan's start."""
-    instance = scan.fields["instance"]
-    time = np.asarray(scan.fields.get("time", np.zeros(len(scan))), dtype=np.float64)
-    if "origin" in scan.fields:  # drops and ghosts are on no surface
-        kept = scan.fields["origin"] == 0
-        instance, time = instance[kept], time[kept]
-    numbers, row, count = np.unique(instance, return_inverse=True, return_counts=True)
-    mean = np.bincount(row, weights=time, minlength=len(numbers)) / np.maximum(count, 1)
-    keys = numbers.tolist()
-    return dict(zip(keys, count.tolist(), strict=True)), dict(zip(keys, mean.tolist(), strict=True))
-
+from parhelion.motion.boxes import Box, BoxFrame
 
 # ---- KITTI -----------------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from parhelion.io.datasets.about import ABOUT, TITLES
 from parhelion.io.datasets.folder import DatasetFolder
 from parhelion.io.datasets.visibility import HiddenShare
 from parhelion.motion.actors.mobility import mobility_table
-from parhelion.outputs.boxes import Box, BoxFrame, BoxTruth
+from parhelion.motion.boxes import Box, BoxFrame, BoxTruth
 from parhelion.sensors.lidar.intensity import BYTE_SCALES, velodyne
 
 if TYPE_CHECKING:

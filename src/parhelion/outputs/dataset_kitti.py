@@ -19,7 +19,8 @@ from parhelion.io.datasets.folder import DatasetFolder
 from parhelion.io.images import png
 from parhelion.io.timed_poses import TimedPoses
 from parhelion.motion.actors.body import about, heading_of
-from parhelion.outputs.boxes import KITTI_TYPES, Box
+from parhelion.motion.boxes import Box
+from parhelion.outputs.boxes import KITTI_TYPES
 from parhelion.outputs.dataset_base import MOVING_M_S, DatasetSink, cloud_of, hidden_shares
 from parhelion.outputs.dataset_images import Pair, Pairs, bends, projection_of, straight
 from parhelion.world.labels import SEMANTIC_KITTI

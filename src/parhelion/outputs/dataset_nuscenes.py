@@ -14,7 +14,8 @@ from parhelion.core.trajectory import pose_at
 from parhelion.io import nuscenes as nuscenes_scan
 from parhelion.io.datasets import nuscenes
 from parhelion.io.images import png
-from parhelion.outputs.boxes import NUSCENES_CATEGORIES, Box
+from parhelion.motion.boxes import Box
+from parhelion.outputs.boxes import NUSCENES_CATEGORIES
 from parhelion.outputs.dataset_base import DatasetSink, cloud_of, hidden_shares, moving
 from parhelion.outputs.dataset_images import straight
 

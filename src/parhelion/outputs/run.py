@@ -24,7 +24,8 @@ from parhelion.core.records import Scan
 from parhelion.io import tum
 from parhelion.io.atomic import remove_litter
 from parhelion.io.timed_poses import TimedPoses
-from parhelion.outputs.boxes import BoxTruth, write_kitti_labels, write_nuscenes_boxes
+from parhelion.motion.boxes import BoxTruth
+from parhelion.outputs.boxes import write_kitti_labels, write_nuscenes_boxes
 from parhelion.outputs.files import FILES, FileRule, write_columns
 from parhelion.outputs.manifest import EarlierRun, content_of, write_manifest
 from parhelion.outputs.report.collect import NoReport, report_of

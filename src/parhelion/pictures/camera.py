@@ -14,7 +14,17 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.image import Image
 from parhelion.io.images.eight_bit import red_green_blue
 from parhelion.io.images.truth import instance_colours
-from parhelion.pictures.style import INK, PANEL, RANGE_COLOURS, check_picture, colour_labels, robust_limits, save, sheet
+from parhelion.pictures.style import (
+    INK,
+    PANEL,
+    RANGE_COLOURS,
+    check_picture,
+    colour_bar,
+    colour_labels,
+    robust_limits,
+    save,
+    sheet,
+)
 
 Pixels = NDArray[np.uint8]
 
@@ -177,4 +187,33 @@ def draw_image(image: Image, path: str | PathLike[str]) -> None:
         axes.imshow(pixels, interpolation="nearest" if image.width < 400 else "antialiased")
         axes.set_axis_off()
         axes.set_title(title, loc="left", color=INK, fontsize=9, pad=4)
+    save(figure, path)
+
+
+def ndvi(image: Image, white: NDArray[Any]) -> NDArray[np.float64]:
+    """The vegetation index (nir - red) / (nir + red) of reflectances, shape (h, w); NaN where there is no light.
+
+    `image` holds radiance; `white` is that of a white surface in the same light, for each band
+    (`Camera.reflected_light`).
+    """
+    values = np.asarray(image.colour, np.float64) / np.asarray(white, np.float64)
+    red, nir = values[..., image.bands.index("red")], values[..., image.bands.index("nir")]
+    total = red + nir
+    return np.divide(nir - red, total, out=np.full(red.shape, np.nan), where=total > 0.0)
+
+
+def draw_ndvi(image: Image, path: str | PathLike[str], white: NDArray[Any]) -> None:
+    """Draw the vegetation index with its scale; `image` and `white` as for `ndvi`."""
+    check_picture(path)
+    index = ndvi(image, white)
+    if image.depth is not None:
+        index[~np.isfinite(image.depth)] = np.nan  # the sky has none
+    width = 7.0
+    figure = sheet(width, width * image.height / image.width + 0.4)
+    axes = figure.add_axes((0.02, 0.02, 0.84, 0.9))
+    axes.set_facecolor(PANEL)
+    drawn = axes.imshow(index, vmin=-0.2, vmax=0.9, cmap="RdYlGn")
+    axes.set_axis_off()
+    axes.set_title("vegetation index (NDVI)", loc="left", color=INK, fontsize=10, pad=4)
+    colour_bar(figure, drawn, axes, "NDVI")
     save(figure, path)

@@ -54,6 +54,10 @@ class SceneArrays:
         """As `RayScene.trace`."""
         return self.scene().trace(*args, **kwargs)
 
+    def blocked(self, *args: Any, **kwargs: Any) -> Any:
+        """As `RayScene.blocked`."""
+        return self.scene().blocked(*args, **kwargs)
+
 
 def addresses(engine: Engine, scene: Any) -> tuple[Any, ...]:
     """The arrays with the addresses that casts at a Mitsuba scene read; none where this Mitsuba does not tell them.

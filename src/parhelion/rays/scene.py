@@ -202,6 +202,25 @@ class RayScene(OnDevice):
             found = found | met
         return Trace(found, t, normal, part, triangle, actor, u, v)
 
+    def blocked(
+        self, origin: Any, direction: Any, time: Any, limit: Any, active: Any = True, *, coherent: bool = False
+    ) -> Any:
+        """Whether kernel rays meet anything at all; arguments as for `trace`, at less cost."""
+        dr, mi = self.engine.dr, self.engine.mi
+        active = mi.Bool(active)
+        direction = off_planes(dr, direction)
+        limit = namespace(direction).minimum(mi.Float(limit), self.farthest)
+        met = mi.Bool(False)
+        if self.static is not None:
+            met = self.static.ray_test(mi.Ray3f(origin, direction, limit, 0.0, []), coherent, active)
+        if self.moving is not None:
+            body = self.moving.intersect(origin, direction, time, limit, active & ~met, coherent=coherent)
+            met |= body.actor != NOTHING
+        if self.surface is not None:
+            water = self.surface.intersect(origin, direction, time, limit, active & ~met, coherent=coherent)
+            met |= water.found
+        return active & met
+
     @in_turn
     def cast(self, rays: Rays, *, coherent: bool = False) -> Hits:
         """The nearest triangle each ray meets, within its range; `coherent` as for `trace`."""

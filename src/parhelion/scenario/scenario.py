@@ -24,7 +24,7 @@ from parhelion.scenario.populate import Populate
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, Streams, on_board
-from parhelion.sensors.lidar.lidar import own_name
+from parhelion.sensors.frame import own_name
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
@@ -149,6 +149,8 @@ class Scenario:
         world: World = self._at(
             "world", lambda: World.load(self.folder / name if is_file else name, seed=entry.seed, **entry.params)
         )
+        if self.settings.daylight is not None:
+            world.daylight = self.settings.daylight
         weather = self.settings.weather
         if isinstance(weather, dict):
             world.weather = Weather.from_mapping(weather, f"{self.source}: weather")

@@ -20,6 +20,7 @@ from parhelion.scenario.living import (
 from parhelion.scenario.motions import MotionEntry, Name, Positive, Seed
 from parhelion.scenario.robots import UrdfEntry
 from parhelion.sensors.kinds import kinds
+from parhelion.weather.daylight import Daylight
 from parhelion.world.schema import PoseEntry, Shape, Xyz
 
 
@@ -215,6 +216,8 @@ class ScenarioFile(Config):
     world: WorldEntry | str
     weather: dict[str, Any] | str | None = None
     """What a weather file says, or the name of one; else the world's own."""
+    daylight: Daylight | None = None
+    """Sun and sky; else the world's own."""
     water: WaterEntry | None = None
     """What vessels float on; calm where not given."""
     vehicles: list[VehicleEntry] = Field(default_factory=list)

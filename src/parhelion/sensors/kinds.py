@@ -63,6 +63,10 @@ _OWN = (
         "parhelion.core.records:Scan", "lidars: one cloud a turn or frame",
     ),
     SensorKind(
+        "camera", "parhelion.sensors.camera.camera:Camera", "parhelion.sensors.camera.config:preset_names", "frames",
+        "parhelion.core.image:Image", "cameras: one picture an exposure, with the truth of every pixel",
+    ),
+    SensorKind(
         "imu", "parhelion.sensors.imu.imu:Imu", "parhelion.sensors.imu.imu:imu_names", "samples",
         "parhelion.core.inertial:ImuData", "inertial measurement units: specific force and turn rate",
     ),

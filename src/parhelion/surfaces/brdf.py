@@ -2,9 +2,9 @@
 
 A lidar looks along its own beam, so the plain functions are monostatic: incident direction, reflected direction and
 half vector are one and the same, and a function of `cos_theta`, the cosine between the normal on the sensor's side
-and the direction to the sensor. The `*_bistatic` forms take all three directions; at `wi == wo` they give the
-monostatic value. No value here includes the cosine of the link budget. None of these BRDFs is sampled: the lidar
-only ever evaluates them.
+and the direction to the sensor. The `*_between` forms take the cosines of any two directions, and the `*_bistatic`
+forms the directions; where the two are one they give the monostatic value. No value here includes the cosine of the
+link budget. What draws directions from them is in `sensors/camera`.
 
 Sources: modified Phong, VANE (ERDC/GSL TR-20-32) eq. 2.7 after Lafortune and Willems 1994; Oren and Nayar 1994;
 Cook and Torrance 1982 with the distribution of Walter et al. 2007 (GGX), Schlick 1994's Fresnel term and the
@@ -117,6 +117,50 @@ def retro_lobe(cos_theta: Array, *, gain: Array, width_rad: Array, cos_observati
     return cos * cos * _retro(cos_observation, gain, width_rad)
 
 
+# Bistatic forms by cosines, for NumPy and Dr.Jit: `cos_i` and `cos_o` between the normal and the directions to source
+# and receiver, both above 0, and `cos_io` between those two directions.
+
+
+def phong_lobe_between(cos_i: Array, cos_o: Array, cos_io: Array, *, specular: Array, exponent: Array) -> Array:
+    """The specular part of the modified Phong BRDF [1/sr]: the lobe is around the mirror direction 2 (n.wi) n - wi."""
+    return _phong_lobe(2.0 * cos_i * cos_o - cos_io, specular, exponent)
+
+
+def oren_nayar_between(cos_i: Array, cos_o: Array, cos_io: Array, *, reflectance: Array, sigma_rad: Array) -> Array:
+    """Oren-Nayar BRDF [1/sr]: rho / pi (A + B max(0, cos dphi) sin alpha tan beta)."""
+    xp = namespace(cos_i, cos_o, cos_io, reflectance, sigma_rad)
+    # sin i sin o cos dphi = wi.wo - cos i cos o, and tan beta divides it by the larger of the two cosines.
+    along = xp.maximum(cos_io - cos_i * cos_o, 0.0)
+    return _oren_nayar(along, xp.maximum(cos_i, cos_o), reflectance, sigma_rad)
+
+
+def cook_torrance_between(cos_i: Array, cos_o: Array, cos_io: Array, *, roughness: Array, f0: Array) -> Array:
+    """Cook-Torrance BRDF [1/sr] with the Fresnel term at the angle between direction and half vector."""
+    shape, cos_half = cook_torrance_shape(cos_i, cos_o, cos_io, roughness=roughness)
+    return shape * fresnel_schlick(cos_half, f0=f0)
+
+
+def cook_torrance_shape(cos_i: Array, cos_o: Array, cos_io: Array, *, roughness: Array) -> tuple[Array, Array]:
+    """The Cook-Torrance BRDF without its Fresnel term, the same for all wavelengths, and the cosine that term needs."""
+    xp = namespace(cos_i, cos_o, cos_io, roughness)
+    length = xp.sqrt(xp.maximum(2.0 + 2.0 * cos_io, 1e-30))  # |wi + wo|
+    cos_h = xp.clip((cos_i + cos_o) / length, 0.0, 1.0)
+    k = _shadowing_k(roughness)
+    visible = (xp.maximum(cos_i, 0.0) * (1.0 - k) + k) * (xp.maximum(cos_o, 0.0) * (1.0 - k) + k)
+    return _ggx(cos_h, roughness) / (4.0 * visible), 0.5 * length  # v.h is half the length of wi + wo
+
+
+def coat_factor_between(cos_i: Array, cos_o: Array) -> Array:
+    """What a smooth dielectric surface makes of the BRDF below it, for any pair of directions."""
+    xp = namespace(cos_i, cos_o)
+    return 1.05 * _enters(xp.clip(cos_i, 0.0, 1.0)) * _enters(xp.clip(cos_o, 0.0, 1.0))
+
+
+def retro_lobe_between(cos_i: Array, cos_o: Array, cos_io: Array, *, gain: Array, width_rad: Array) -> Array:
+    """Retro-reflector's lobe [1/sr] for any pair of directions."""
+    return cos_i * cos_o * _retro(cos_io, gain, width_rad)
+
+
 # Bistatic forms: `normal`, `wi` (towards the source) and `wo` (towards the receiver) are unit vectors (..., 3).
 
 
@@ -129,45 +173,37 @@ def lambert_bistatic(normal: Array, wi: Array, wo: Array, *, reflectance: Array)
 def modified_phong_bistatic(
     normal: Array, wi: Array, wo: Array, *, diffuse: Array, specular: Array, exponent: Array
 ) -> NDArray[np.float64]:
-    """Modified Phong BRDF [1/sr]: the lobe is around the mirror direction 2 (n.wi) n - wi."""
+    """Modified Phong BRDF [1/sr] for any pair of directions."""
     _check_phong(diffuse, specular, exponent)
-    cos_i, cos_o, cos_io = _cosines(normal, wi, wo)
-    lobe = _phong_lobe(2.0 * cos_i * cos_o - cos_io, specular, exponent)
-    return _above(cos_i, cos_o, lambert(reflectance=diffuse) + lobe)
+    cosines = _cosines(normal, wi, wo)
+    lobe = phong_lobe_between(*cosines, specular=specular, exponent=exponent)
+    return _above(*cosines[:2], lambert(reflectance=diffuse) + lobe)
 
 
 def oren_nayar_bistatic(
     normal: Array, wi: Array, wo: Array, *, reflectance: Array, sigma_rad: Array
 ) -> NDArray[np.float64]:
-    """Oren-Nayar BRDF [1/sr]: rho / pi (A + B max(0, cos dphi) sin alpha tan beta)."""
-    cos_i, cos_o, cos_io = _cosines(normal, wi, wo)
-    # sin i sin o cos dphi = wi.wo - cos i cos o, and tan beta divides it by the larger of the two cosines.
-    along = np.maximum(cos_io - cos_i * cos_o, 0.0)
-    return _above(cos_i, cos_o, _oren_nayar(along, np.maximum(cos_i, cos_o), reflectance, sigma_rad))
+    """Oren-Nayar BRDF [1/sr] for any pair of directions."""
+    cosines = _cosines(normal, wi, wo)
+    return _above(*cosines[:2], oren_nayar_between(*cosines, reflectance=reflectance, sigma_rad=sigma_rad))
 
 
 def cook_torrance_bistatic(normal: Array, wi: Array, wo: Array, *, roughness: Array, f0: Array) -> NDArray[np.float64]:
-    """Cook-Torrance BRDF [1/sr] with the Fresnel term at the angle between direction and half vector."""
-    cos_i, cos_o, cos_io = _cosines(normal, wi, wo)
-    length = np.sqrt(np.maximum(2.0 + 2.0 * cos_io, 1e-300))  # |wi + wo|
-    cos_h = np.clip((cos_i + cos_o) / length, 0.0, 1.0)
-    k = _shadowing_k(roughness)
-    visible = (np.maximum(cos_i, 0.0) * (1.0 - k) + k) * (np.maximum(cos_o, 0.0) * (1.0 - k) + k)
-    fresnel = fresnel_schlick(0.5 * length, f0=f0)  # v.h is half the length of wi + wo
-    return _above(cos_i, cos_o, _ggx(cos_h, roughness) * fresnel / (4.0 * visible))
+    """Cook-Torrance BRDF [1/sr] for any pair of directions."""
+    cosines = _cosines(normal, wi, wo)
+    return _above(*cosines[:2], cook_torrance_between(*cosines, roughness=roughness, f0=f0))
 
 
 def coated_diffuse_bistatic(normal: Array, wi: Array, wo: Array, *, reflectance: Array) -> NDArray[np.float64]:
     """Diffuse light from below a smooth dielectric surface [1/sr], for any pair of directions."""
     cos_i, cos_o, _ = _cosines(normal, wi, wo)
-    factor = 1.05 * _enters(np.clip(cos_i, 0.0, 1.0)) * _enters(np.clip(cos_o, 0.0, 1.0))
-    return _above(cos_i, cos_o, lambert(reflectance=reflectance) * factor)
+    return _above(cos_i, cos_o, lambert(reflectance=reflectance) * coat_factor_between(cos_i, cos_o))
 
 
 def retro_lobe_bistatic(normal: Array, wi: Array, wo: Array, *, gain: Array, width_rad: Array) -> NDArray[np.float64]:
     """Retro-reflector's lobe [1/sr] for any pair of directions."""
-    cos_i, cos_o, cos_io = _cosines(normal, wi, wo)
-    return _above(cos_i, cos_o, cos_i * cos_o * _retro(cos_io, gain, width_rad))
+    cosines = _cosines(normal, wi, wo)
+    return _above(*cosines[:2], retro_lobe_between(*cosines, gain=gain, width_rad=width_rad))
 
 
 def normal_reflectance(*, index: Array) -> Array:

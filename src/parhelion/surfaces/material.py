@@ -132,6 +132,8 @@ class Material(Config):
     retro: Retro | None = None
     specular: Specular | None = None
     """Mirrored and transmitted paths of a smooth surface, beside the diffuse return of spectrum and BRDF."""
+    emissivity_thermal: Fraction | None = None
+    """Mean emissivity in 8 to 14 um; None takes that of `surfaces/thermal.py`."""
 
     @field_validator("sources")
     @classmethod
@@ -228,7 +230,7 @@ def material_table(materials: Sequence[Material], wavelength_nm: float) -> dict[
     `mirror` share of the power on the mirrored path at normal incidence; `pane_index` refractive
     index of a glass pane or water (1: neither); `transmits` 1 where rays pass through; `pane_transmittance` internal.
     """
-    rows = [_columns_of(material, wavelength_nm) for material in materials]
+    rows = [columns_of(material, material.reflectance_at(wavelength_nm)) for material in materials]
     return {name: np.array([row.get(name, default) for row in rows], np.float32) for name, default in COLUMNS.items()}
 
 
@@ -273,8 +275,8 @@ def specular_split(cos_theta: Array, columns: Mapping[str, Array]) -> tuple[Arra
     return xp.where(index > 1.0, reflected, columns["mirror"]), transmitted * columns["transmits"]
 
 
-def _columns_of(material: Material, wavelength_nm: float) -> dict[str, float]:
-    reflectance = material.reflectance_at(wavelength_nm)
+def columns_of(material: Material, reflectance: float) -> dict[str, float]:
+    """One row of a material table for a reflectance of the spectrum; columns that the material lacks are left out."""
     row = {**_brdf_columns(material.brdf, reflectance)}
     if material.retro is not None:
         row["retro_gain"] = material.retro.gain_per_sr

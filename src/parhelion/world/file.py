@@ -21,6 +21,7 @@ from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoint
 from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
 from parhelion.weather.weather import Weather
+from parhelion.world.lamps import WorldLamp, lamp_fields
 from parhelion.world.meshfile import MeshFolder
 from parhelion.world.parts import WorldObject, WorldPart
 from parhelion.world.schema import Thing, WorldFile
@@ -40,6 +41,13 @@ class Base:
     """`index` of each object that came with it."""
     path: Trajectory | None = None
     """The drive that came with it."""
+    lamps: tuple[WorldLamp, ...] = ()
+    """The lamps that came with it."""
+
+    def is_whole(self, world: World) -> bool:
+        """Whether the world still has everything that came with it."""
+        objects, lamps = {item.index for item in world.objects}, {id(entry) for entry in world.lamps}
+        return objects.issuperset(self.objects) and lamps.issuperset(map(id, self.lamps))
 
 
 # ---- reading -----------------------------------------------------------------------------------------------------
@@ -72,12 +80,17 @@ def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Ma
         with _at(file, f"actors[{row}]"):
             mesh, options = thing_of(actor, file, own)
             world.add_actor(mesh, trajectory=actor.trajectory.trajectory(), **options)
+    for row, lamp in enumerate(content.lamps):
+        with _at(file, f"lamps[{row}]"):
+            world.add_lamp(**lamp.model_dump(exclude_defaults=True))
     with _at(file, "viewpoint"):
         if content.viewpoint is not None:
             world.viewpoint = content.viewpoint.pose()
     with _at(file, "path"):
         if content.path is not None:
             world.path = content.path.trajectory()
+    if content.daylight is not None:
+        world.daylight = content.daylight
     if isinstance(content.weather, dict):
         world.weather = Weather.from_mapping(content.weather, f"{file}: weather")
     elif content.weather is not None:
@@ -131,8 +144,7 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
     if file.suffix.lower() not in (".yaml", ".yml"):
         raise ConfigError(f"{file}: a world file's name ends in .yaml")
     folder = MeshFolder(file)
-    present = {item.index for item in world.objects}
-    base = world.base if isinstance(world.base, Base) and present.issuperset(world.base.objects) else None
+    base = world.base if isinstance(world.base, Base) and world.base.is_whole(world) else None
     written = [item for item in world.objects if base is None or item.index not in base.objects]
     content: dict[str, Any] = {"name": world.name}
     if base is not None:
@@ -140,6 +152,8 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
     content["materials"] = _foreign_materials(written)
     content["objects"] = [row for item in written if not item.is_actor for row in _entries(world, item, folder)]
     content["actors"] = [row for item in written if item.is_actor for row in _entries(world, item, folder)]
+    came = set() if base is None else {id(entry) for entry in base.lamps}
+    content["lamps"] = [lamp_fields(entry, world.objects) for entry in world.lamps if id(entry) not in came]
     if world.has_own_viewpoint:
         content["viewpoint"] = pose_fields(world.viewpoint)
     if world.path is not None and (base is None or world.path is not base.path):
@@ -147,6 +161,8 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
     content = {name: value for name, value in content.items() if value not in ("", [], {})}
     if world.weather is not None:
         content["weather"] = world.weather.to_mapping()
+    if world.daylight is not None:
+        content["daylight"] = world.daylight.model_dump(mode="json", exclude_defaults=True)
     config.parse(WorldFile, content, file)  # what is written can be read again
     text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110)
     write_whole(file, text.encode("utf-8"))

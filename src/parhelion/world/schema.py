@@ -13,7 +13,9 @@ from parhelion.core.config import Config
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
 from parhelion.surfaces.material import Brdf, LambertModel, Material, Retro, SpectrumTable, Specular
+from parhelion.weather.daylight import Daylight
 from parhelion.world import shapes
+from parhelion.world.lamps import Lamp
 from parhelion.world.mesh import LARGEST_COORDINATE_M, Mesh
 
 Coordinate = Annotated[float, Field(ge=-LARGEST_COORDINATE_M, le=LARGEST_COORDINATE_M)]
@@ -217,6 +219,8 @@ class MaterialEntry(Config):
     brdf: Brdf = LambertModel()
     retro: Retro | None = None
     specular: Specular | None = None
+    emissivity_thermal: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Mean in 8 to 14 um."""
     description: str = ""
     sources: list[str] = Field(default_factory=list)
 
@@ -243,6 +247,7 @@ class MaterialEntry(Config):
             "brdf": self.brdf,
             "retro": self.retro,
             "specular": self.specular,
+            "emissivity_thermal": self.emissivity_thermal,
         }
 
 
@@ -259,11 +264,15 @@ class WorldFile(Config):
     materials: dict[str, MaterialEntry] = Field(default_factory=dict)
     objects: list[ObjectEntry] = Field(default_factory=list)
     actors: list[ActorEntry] = Field(default_factory=list)
+    lamps: list[Lamp] = Field(default_factory=list)
     viewpoint: PoseEntry | None = None
     path: TrajectoryEntry | None = None
     """A drive through the world."""
     weather: dict[str, Any] | str | None = None
     """What a weather file says, or the name of one, relative to the world file's folder."""
+
+    daylight: Daylight | None = None
+    """Sun and sky."""
 
     @field_validator("weather", mode="before")
     @classmethod

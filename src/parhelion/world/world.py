@@ -18,10 +18,12 @@ from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.geometry import SceneGeometry
 from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
+from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 from parhelion.world.assemble import assemble, default_viewpoint
 from parhelion.world.choose import MaterialLike, TextureLike, choose_materials
 from parhelion.world.labels import LabelTable
+from parhelion.world.lamps import HasLamps
 from parhelion.world.loaders import MESH_SUFFIXES, Up
 from parhelion.world.mesh import Mesh
 from parhelion.world.parts import Origin, PartRows, PartTable, WorldObject, WorldPart, hidden_patterns
@@ -33,7 +35,7 @@ LARGEST_INSTANCE = 2**32 - 1
 _Made = TypeVar("_Made")
 
 
-class World:
+class World(HasLamps):
     """Objects and actors with materials and labels. Frame: x east (or forward), y left, z up, metres."""
 
     def __init__(self, name: str = "") -> None:
@@ -59,7 +61,9 @@ class World:
         self._next_instance = 1
         self._viewpoint: Pose | None = None
         self._weather: Weather | None = None
+        self._daylight: Daylight | None = None
         self._water: Waves | None = None
+        self._lamps = ()
         self._meshes = MeshSources()
         self._cache: dict[Any, Any] = {}
         self._lock = RLock()
@@ -134,7 +138,7 @@ class World:
         if materials is not None:
             raise ConfigError(f"world {name!r}: materials maps the names of a mesh file; a built-in world has its own")
         world: World = builtin.build(name, seed=0 if seed is None else seed, **params)
-        world.base = Base(name, 0 if seed is None else seed, params, tuple(world._objects), world.path)
+        world.base = Base(name, 0 if seed is None else seed, params, tuple(world._objects), world.path, world.lamps)
         return world
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -217,6 +221,7 @@ class World:
             if self._objects.get(item.index) is not item:
                 raise ConfigError(f"world: {item!r} is not in this world")
             del self._objects[item.index]
+            self._leave_lamps_of(item)
             for part in item.parts:
                 self._rows.free(part.number)
                 if part.texture >= 0:
@@ -410,6 +415,17 @@ class World:
         if weather is not None and not isinstance(weather, Weather):
             raise ConfigError(f"world: weather must be a Weather, or None for clear air, got {type(weather).__name__}")
         self._weather = weather
+
+    @property
+    def daylight(self) -> Daylight | None:
+        """Sun and sky; None is a clear day."""
+        return self._daylight
+
+    @daylight.setter
+    def daylight(self, daylight: Daylight | None) -> None:
+        if daylight is not None and not isinstance(daylight, Daylight):
+            raise ConfigError(f"world: daylight must be a Daylight, or None, got {type(daylight).__name__}")
+        self._daylight = daylight
 
     def __repr__(self) -> str:
         actors = sum(item.is_actor for item in self.objects)

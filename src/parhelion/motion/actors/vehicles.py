@@ -14,7 +14,7 @@ from parhelion.motion.actors.schedule import Schedule, schedule
 from parhelion.motion.actors.way import Way
 from parhelion.world.kit.many import boxes, struts
 from parhelion.world.kit.props import Part
-from parhelion.world.kit.vehicles import CAR_SHAPES, axles, car, lorry
+from parhelion.world.kit.vehicles import CAR_SHAPES, axles, car, head_lights, lorry
 from parhelion.world.mesh import Mesh
 from parhelion.world.world import World
 
@@ -44,7 +44,8 @@ def add_car(
     """A car whose frame (on the ground, under its middle, x forward) follows a motion.
 
     `model` is one of `CAR_MODELS`. With `wheels` the four wheels are bodies of their own that roll with the way driven
-    (they do not steer); a lorry's never do. At a `Pose` the car is parked: it stands, and counts as movable. `times` is
+    (they do not steer); a lorry's never do. At a `Pose` the car is parked: it stands,
+    counts as movable, and has no light; one that moves has its low beams on at night. `times` is
     for rolling wheels on motions without a `start_time` and `end_time`.
     """
     if model not in CAR_MODELS:
@@ -65,7 +66,11 @@ def add_car(
                 way = Way(moving, times, hub)
                 turning = Turning(moving, 1, lambda t, way=way: way(t) / s.wheel_radius, hub)
                 builder.add(f"{where} {side} wheel", _wheel(s.wheel_radius, sign), turning)
-    return builder.done()
+    actor = builder.done()
+    if not isinstance(motion, Pose):
+        for fields in head_lights(shape):
+            world.add_lamp(carrier=actor.objects[0], **fields)
+    return actor
 
 
 @cache

@@ -22,7 +22,7 @@ import numpy as np
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.records import ORIGINS
-from parhelion.outputs.boxes import BoxTruth
+from parhelion.motion.boxes import BoxTruth
 from parhelion.outputs.foxglove.messages import (
     TIME_SCHEMA,
     FoxgloveMessage,

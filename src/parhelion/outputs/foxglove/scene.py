@@ -14,7 +14,7 @@ import numpy as np
 
 from parhelion.core.pose import Floats
 from parhelion.core.trajectory import Trajectory
-from parhelion.outputs.boxes import Box
+from parhelion.motion.boxes import Box
 from parhelion.surfaces.material import Material
 from parhelion.world.parts import WorldObject, WorldPart
 from parhelion.world.world import World

@@ -7,9 +7,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
-from parhelion.core.config import Config
+from parhelion.core.config import Config, parse
+from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.sensors.camera import lens
 from parhelion.sensors.lidar.config import Fraction, NonNegative, Number, Positive, Source
@@ -120,7 +121,17 @@ class CurveBand(Config):
         return self
 
 
-Band = BandName | RoundBand | CurveBand
+def _kind_of_band(value: Any) -> str:
+    """So that an error speaks of the kind of band that was meant, not of all three."""
+    if isinstance(value, CurveBand) or (isinstance(value, dict) and ("response" in value or "wavelength_nm" in value)):
+        return "CurveBand"
+    return "RoundBand" if isinstance(value, (dict, RoundBand)) else "name"
+
+
+Band = Annotated[
+    Annotated[BandName, Tag("name")] | Annotated[RoundBand, Tag("RoundBand")] | Annotated[CurveBand, Tag("CurveBand")],
+    Discriminator(_kind_of_band),
+]
 
 
 class PixelArray(Config):
@@ -376,6 +387,21 @@ class CameraConfig(Config):
             distortion=tuple(sheet.distortion),
             baseline_m=0.0 if self.stereo is None else self.stereo.baseline_m,
         )
+
+    def calibrated(self, intrinsics: Intrinsics) -> CameraConfig:
+        """The same camera with a lens as measured, such as one of `load_intrinsics`; `lens.scaled` changes its size."""
+        lens.check(intrinsics)
+        if (intrinsics.width, intrinsics.height) != (self.image.width, self.image.height):
+            raise ConfigError(
+                f"{self.name}: the calibration is of {intrinsics.width} x {intrinsics.height} pixels, the camera gives "
+                f"{self.image.width} x {self.image.height}"
+            )
+        own = {name: getattr(intrinsics, name) for name in ("fx", "fy", "cx", "cy", "skew")}
+        own["kind"] = "fisheye" if intrinsics.model == "equidistant" else "pinhole"
+        own["distortion"] = list(intrinsics.distortion)
+        sheet = self.model_dump()
+        sheet["lens"] |= {**own, "hfov_deg": None}
+        return parse(CameraConfig, sheet, f"{self.name}, calibrated")
 
 
 def preset_names() -> list[str]:

@@ -28,9 +28,12 @@ WIDEST_TANGENT = 1e4
 COEFFICIENTS = {"plumb_bob": 5, "rational_polynomial": 8, "equidistant": 4}
 """How many numbers the distortion of a model has at most."""
 
+PRECISION = 4e-15
+"""Error of distorted coordinates at which Newton's method ends, relative to their size and a tenth."""
+
 _NODES = 1025
+_PLAIN_STEPS = 4
 _MOST_STEPS = 60
-_PRECISION = 4e-15
 
 
 @dataclass(frozen=True)
@@ -57,40 +60,55 @@ class RadialMap:
         """d of r, and its derivative."""
         s = r * r
         n, d = _horner(self.numerator, s), _horner(self.denominator, s)
-        n1, d1 = _horner(_derivative(self.numerator), s), _horner(_derivative(self.denominator), s)
         ratio = n / d
-        return r * ratio, ratio + 2.0 * s * (n1 - ratio * d1) / d
+        grown = _horner(_derivative(self.numerator), s)
+        if len(self.denominator) > 1:
+            grown -= ratio * _horner(_derivative(self.denominator), s)
+        grown *= s
+        grown /= d
+        return r * ratio, ratio + 2.0 * grown
 
     @property
     def is_plain(self) -> bool:
         """Whether d is r."""
         return not any(self.numerator[1:]) and not any(self.denominator[1:])
 
-    def inverse(self, d: Floats) -> Floats:
-        """r of d, by Newton's method between two nodes of a table; what lies beyond `end` gives `end`."""
+    def inverse(self, d: Floats, precision: float = PRECISION) -> Floats:
+        """r of d, by Newton's method from a table; what lies beyond `end` gives `end`."""
         if self.is_plain:
             return np.minimum(d, self.end)
         nodes, values = _table(self, _reach(self, float(d.max(initial=0.0))))
         d = np.minimum(d, values[-1])
+        r = np.interp(d, values, nodes)
+        tolerance = precision * (0.1 + d)
+        for _ in range(_PLAIN_STEPS):
+            value, slope = self.with_slope(r)
+            value -= d
+            wrong = ~(np.abs(value) <= tolerance)
+            if not wrong.any():
+                return r
+            with np.errstate(divide="ignore", invalid="ignore"):
+                value /= slope
+            r -= value
+            np.clip(r, 0.0, nodes[-1], out=r)
+        r[wrong] = self._bracketed(d[wrong], tolerance[wrong])
+        return r
+
+    def _bracketed(self, d: Floats, tolerance: Floats) -> Floats:
+        """The same by Newton's method within brackets, halved where it leaves them: for the nearly flat edge."""
+        nodes, values = _table(self, _reach(self, float(d.max(initial=0.0))))
         cell = np.clip(np.searchsorted(values, d), 1, len(nodes) - 1)
         low, high = nodes[cell - 1], nodes[cell]
-        below, above = values[cell - 1], values[cell]
-        r = low + (high - low) * (d - below) / (above - below)
-        active = np.arange(len(d))
+        r = 0.5 * (low + high)
         for _ in range(_MOST_STEPS):
-            at = r[active]
-            value, slope = self.with_slope(at)
-            error = value - d[active]
-            wrong = np.abs(error) > _PRECISION * (0.1 + d[active])
-            if not wrong.any():
+            value, slope = self.with_slope(r)
+            error = value - d
+            if (np.abs(error) <= tolerance).all():
                 break
-            active, at, error, slope = active[wrong], at[wrong], error[wrong], slope[wrong]
-            low[active] = np.where(error < 0.0, at, low[active])
-            high[active] = np.where(error > 0.0, at, high[active])
+            low, high = np.where(error < 0.0, r, low), np.where(error > 0.0, r, high)
             with np.errstate(divide="ignore", invalid="ignore"):
-                step = at - error / slope
-            kept = (step >= low[active]) & (step <= high[active])  # not so for NaN
-            r[active] = np.where(kept, step, 0.5 * (low[active] + high[active]))
+                step = r - error / slope
+            r = np.where((step >= low) & (step <= high), step, 0.5 * (low + high))  # halved for NaN, too
         return r
 
 
@@ -102,11 +120,13 @@ def radial_map(model: str, distortion: Sequence[float]) -> RadialMap:
 @lru_cache(maxsize=64)
 def _radial_map(model: str, distortion: tuple[float, ...]) -> RadialMap:
     numbers = padded(model, distortion)
+    numerator: tuple[float, ...]
+    denominator: tuple[float, ...]
     if model == "equidistant":
-        numerator, denominator = (1.0, *numbers), (1.0,)
+        numerator, denominator = _trimmed(1.0, *numbers), (1.0,)
     else:
         k1, k2, _, _, k3, *rest = numbers
-        numerator, denominator = (1.0, k1, k2, k3), (1.0, *rest)
+        numerator, denominator = _trimmed(1.0, k1, k2, k3), _trimmed(1.0, *rest)
     # The sign of the slope of r N / D is that of N D + 2 s (N' D - N D') in s = r^2, before the first pole.
     n, d = np.array(numerator), np.array(denominator)
     bent = polynomial.polysub(
@@ -139,88 +159,108 @@ def bend(radial: RadialMap, p1: float, p2: float, x: Floats, y: Floats) -> tuple
     )
 
 
-def bend_slopes(radial: RadialMap, p1: float, p2: float, x: Floats, y: Floats) -> tuple[Floats, Floats, Floats]:
-    """The Jacobian of `bend`, which is symmetric: d xd / dx, d xd / dy = d yd / dx, d yd / dy."""
-    s = x * x + y * y
+def bend_with_slopes(
+    radial: RadialMap, p1: float, p2: float, x: Floats, y: Floats
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    """`bend`, and its Jacobian, which is symmetric: xd, yd, d xd / dx, d xd / dy = d yd / dx, d yd / dy."""
+    xx, yy, xy = x * x, y * y, x * y
+    s = xx + yy
     n, d = _horner(radial.numerator, s), _horner(radial.denominator, s)
     ratio = n / d
-    grown = 2.0 * (_horner(_derivative(radial.numerator), s) - ratio * _horner(_derivative(radial.denominator), s)) / d
+    grown = _horner(_derivative(radial.numerator), s)
+    if len(radial.denominator) > 1:
+        grown -= ratio * _horner(_derivative(radial.denominator), s)
+    grown *= 2.0 / d
+    px, py = p1 * x, p1 * y
+    qx, qy = p2 * x, p2 * y
     return (
-        ratio + grown * x * x + 2.0 * p1 * y + 6.0 * p2 * x,
-        grown * x * y + 2.0 * p1 * x + 2.0 * p2 * y,
-        ratio + grown * y * y + 6.0 * p1 * y + 2.0 * p2 * x,
+        x * ratio + 2.0 * p1 * xy + p2 * (s + 2.0 * xx),
+        y * ratio + p1 * (s + 2.0 * yy) + 2.0 * p2 * xy,
+        ratio + grown * xx + 2.0 * py + 6.0 * qx,
+        grown * xy + 2.0 * px + 2.0 * qy,
+        ratio + grown * yy + 6.0 * py + 2.0 * qx,
     )
 
 
-def unbend(radial: RadialMap, p1: float, p2: float, xd: Floats, yd: Floats) -> tuple[Floats, Floats]:
+def unbend(
+    radial: RadialMap, p1: float, p2: float, xd: Floats, yd: Floats, precision: float = PRECISION
+) -> tuple[Floats, Floats]:
     """Ideal coordinates of a pinhole lens from distorted ones; finite for all that is finite."""
-    x, y = _along(radial, xd, yd)
-    if p1 == 0.0 and p2 == 0.0:
+    decentred = p1 != 0.0 or p2 != 0.0
+    d = np.hypot(xd, yd)
+    # Of a decentred lens, this is a start only.
+    r = radial.inverse(d, 1e-3 if decentred else precision)
+    ratio = np.divide(r, d, out=np.ones_like(d), where=d > 0.0)
+    x, y = xd * ratio, yd * ratio
+    if not decentred:
         return x, y
-    # One round of Heikkilä and Silvén's fixed point: take off what decentring adds at the first guess.
+    # One round of Heikkilä and Silvén's fixed point takes off what decentring adds at the start.
     s = x * x + y * y
-    x, y = _along(
-        radial,
-        xd - 2.0 * p1 * x * y - p2 * (s + 2.0 * x * x),
-        yd - p1 * (s + 2.0 * y * y) - 2.0 * p2 * x * y,
+    x, y = (
+        (xd - 2.0 * p1 * x * y - p2 * (s + 2.0 * x * x)) * ratio,
+        (yd - p1 * (s + 2.0 * y * y) - 2.0 * p2 * x * y) * ratio,
     )
-    active = np.arange(len(x))
-    for _ in range(_MOST_STEPS):
-        at_x, at_y = x[active], y[active]
-        ex, ey, wrong = _errors(radial, p1, p2, at_x, at_y, xd[active], yd[active])
+    tolerance = precision * (0.1 + d)
+    for _ in range(_PLAIN_STEPS):
+        step_x, step_y, error = _newton_step(radial, p1, p2, x, y, xd, yd)
+        wrong = ~(error <= tolerance)
         if not wrong.any():
-            break
-        active, at_x, at_y, ex, ey = active[wrong], at_x[wrong], at_y[wrong], ex[wrong], ey[wrong]
-        step_x, step_y = _newton_step(radial, p1, p2, at_x, at_y, ex, ey)
-        before = np.hypot(ex, ey)
-        size = np.ones(len(active))
-        for _ in range(8):  # a step that makes things worse is halved
-            new_x, new_y = _within(radial.end, at_x - size * step_x, at_y - size * step_y)
-            bx, by, _ = _errors(radial, p1, p2, new_x, new_y, xd[active], yd[active])
-            worse = ~(np.hypot(bx, by) < before)
-            if not worse.any():
-                break
-            size[worse] *= 0.5
-        # What no step betters has come as near as floating point, or the lens, lets it.
-        x[active], y[active] = np.where(worse, at_x, new_x), np.where(worse, at_y, new_y)
-        active = active[~worse]
+            return x, y
+        x, y = _within(radial.end, x - step_x, y - step_y)
+    x[wrong], y[wrong] = _damped(radial, p1, p2, x[wrong], y[wrong], xd[wrong], yd[wrong], tolerance[wrong])
     return x, y
 
 
-def _errors(
-    radial: RadialMap, p1: float, p2: float, x: Floats, y: Floats, xd: Floats, yd: Floats
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    at_x, at_y = bend(radial, p1, p2, x, y)
-    ex, ey = at_x - xd, at_y - yd
-    return ex, ey, np.abs(ex) + np.abs(ey) > _PRECISION * (0.1 + np.abs(xd) + np.abs(yd))
+def _damped(
+    radial: RadialMap, p1: float, p2: float, x: Floats, y: Floats, xd: Floats, yd: Floats, tolerance: Floats
+) -> tuple[Floats, Floats]:
+    """Newton's method whose steps are halved until they better the result: for the edge of strong lenses."""
+    size = np.ones_like(x)
+    for _ in range(_MOST_STEPS):
+        step_x, step_y, error = _newton_step(radial, p1, p2, x, y, xd, yd)
+        # What no step betters has come as near as floating point, or the lens, lets it.
+        if ((error <= tolerance) | (size < 1e-6)).all():
+            break
+        new_x, new_y = _within(radial.end, x - size * step_x, y - size * step_y)
+        bx, by = bend(radial, p1, p2, new_x, new_y)
+        better = np.hypot(bx - xd, by - yd) < error
+        x, y = np.where(better, new_x, x), np.where(better, new_y, y)
+        size = np.where(better, 1.0, 0.5 * size)
+    return x, y
 
 
 def _newton_step(
-    radial: RadialMap, p1: float, p2: float, x: Floats, y: Floats, ex: Floats, ey: Floats
-) -> tuple[Floats, Floats]:
-    a, b, c = bend_slopes(radial, p1, p2, x, y)
+    radial: RadialMap, p1: float, p2: float, x: Floats, y: Floats, xd: Floats, yd: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """What to subtract from x and y, and how far off they are."""
+    ex, ey, a, b, c = bend_with_slopes(radial, p1, p2, x, y)
+    ex -= xd
+    ey -= yd
     determinant = a * c - b * b
-    safe = np.where(np.abs(determinant) > 1e-12, determinant, 1e-12)
-    return (c * ex - b * ey) / safe, (a * ey - b * ex) / safe
-
-
-def _along(radial: RadialMap, xd: Floats, yd: Floats) -> tuple[Floats, Floats]:
-    """Undo the radial part alone."""
-    d = np.hypot(xd, yd)
-    r = radial.inverse(d)
-    ratio = np.divide(r, d, out=np.ones_like(d), where=d > 0.0)
-    return xd * ratio, yd * ratio
+    inverse = 1.0 / np.where(np.abs(determinant) > 1e-12, determinant, 1e-12)
+    return (c * ex - b * ey) * inverse, (a * ey - b * ex) * inverse, np.hypot(ex, ey)
 
 
 def _within(end: float, x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    r = np.hypot(x, y)
+    s = x * x + y * y
+    if s.max(initial=0.0) <= end * end:
+        return x, y
+    r = np.sqrt(s)
     ratio = np.divide(end, r, out=np.ones_like(r), where=r > end)
     return x * ratio, y * ratio
 
 
+def _trimmed(*coefficients: float) -> tuple[float, ...]:
+    """Without zeros at the end, which would cost time."""
+    return tuple(float(number) for number in np.trim_zeros(coefficients, "b"))
+
+
 def _horner(coefficients: tuple[float, ...], s: Floats) -> Floats:
-    value = np.full_like(s, coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
+    if len(coefficients) == 1:
+        return np.full_like(s, coefficients[0])
+    value = s * coefficients[-1]
+    value += coefficients[-2]
+    for coefficient in coefficients[-3::-1]:
         value *= s
         value += coefficient
     return value
@@ -231,17 +271,14 @@ def _derivative(coefficients: tuple[float, ...]) -> tuple[float, ...]:
 
 
 def _first_root(coefficients: Floats) -> float:
-    """The smallest positive root of a polynomial, lowest power first; infinite where there is none."""
-    trimmed = np.trim_zeros(coefficients, "b")
-    if len(trimmed) < 2:
-        return math.inf
-    with np.errstate(all="ignore"):
-        try:
-            roots = polynomial.polyroots(trimmed)
-        except np.linalg.LinAlgError:  # coefficients so far apart that their ratio overflows
-            return 0.0
-    real = roots.real[(np.abs(roots.imag) <= 1e-9 * np.abs(roots)) & (roots.real > 0.0)]
-    return float(real.min(initial=math.inf))
+    """The smallest positive root of a polynomial, lowest power first, that is 1 at 0; infinite where there is none."""
+    if not np.isfinite(coefficients).all():
+        return 0.0
+    # Backwards, its roots are their inverses, and the first number is 1 however small the last one is.
+    roots = np.roots(coefficients)
+    real = roots.real[np.abs(roots.imag) <= 1e-9 * np.abs(roots)]
+    largest = float(real.max(initial=0.0))
+    return 1.0 / largest if largest > 1e-12 else math.inf
 
 
 def _reach(radial: RadialMap, d: float) -> float:

@@ -20,7 +20,7 @@ from parhelion.sensors.lidar.ambient import ambient_light
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.detection import Detector
-from parhelion.sensors.lidar.emit import ShotArrays, SubRays, aim, in_fours, motion_knots
+from parhelion.sensors.lidar.emit import ShotArrays, SubRays, aim, in_fours
 from parhelion.sensors.lidar.groups import group_size
 from parhelion.sensors.lidar.illuminate import Optics, Reflection, illuminate_all
 from parhelion.sensors.lidar.intensity import threshold_photons
@@ -36,6 +36,7 @@ from parhelion.sensors.lidar.weathered import LaunchWeather, WeatherOnDevice
 from parhelion.sensors.light.air import Air
 from parhelion.sensors.light.beams import Beams
 from parhelion.sensors.light.curve import Curve
+from parhelion.sensors.light.motion import motion_knots
 from parhelion.sensors.light.target import Target
 from parhelion.weather.medium import Medium, medium
 from parhelion.weather.weather import Weather

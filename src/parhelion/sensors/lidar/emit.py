@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.random import to_normal, to_unit, words
-from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.moving import interpolate_knots, rotate
@@ -18,9 +16,6 @@ from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import Noise
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.light.beams import BeamFrame, Beams
-
-# The sensor's pose is sampled this often and interpolated in between: at 100 m/s^2 the error is 0.01 mm.
-KNOT_SPACING_S = 1e-3
 
 AIM_DRAW = 1000
 """Number of the random draw that moves a beam's direction, apart from the receiver's draws."""
@@ -63,25 +58,6 @@ class ShotArrays:
 def in_fours(engine: Engine, rows: NDArray[Any]) -> Any:
     """Rows of up to four numbers as a table of four each, which kernels read faster than columns."""
     return engine.table(np.pad(rows.astype(np.float32), ((0, 0), (0, 4 - rows.shape[1]))))
-
-
-def motion_knots(
-    motions: Sequence[Trajectory], starts: Sequence[float], duration: float, origin: NDArray[np.float64]
-) -> tuple[NDArray[np.float32], int]:
-    """Poses of each scan's sensor relative to `origin`, rows of 8, and the number of rows a scan."""
-    moving = any(not isinstance(motion, Fixed) for motion in motions)
-    count = max(2, int(np.ceil(duration / KNOT_SPACING_S)) + 1) if moving else 2
-    fractions = np.linspace(0.0, 1.0, count) * duration if moving else None
-    rows = np.zeros((len(motions), count, 8), np.float32)
-    for row, motion, start in zip(rows, motions, starts, strict=True):
-        if isinstance(motion, Fixed):
-            row[:, :3], row[:, 4:] = motion.pose.xyz - origin, motion.pose.quat_xyzw
-            continue
-        xyz, quat = motion.sample(start + fractions)  # type: ignore[operator]
-        sign = np.cumprod(np.where(np.sum(quat[1:] * quat[:-1], axis=1) < 0, -1.0, 1.0))
-        row[:, :3] = xyz - origin
-        row[:, 4:] = np.concatenate([quat[:1], sign[:, None] * quat[1:]])
-    return rows, count
 
 
 def aim(

@@ -14,10 +14,11 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, frame_of
 from parhelion.core.records import Scan, Waveform
-from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
+from parhelion.core.trajectory import Fixed, Trajectory, pose_at
 from parhelion.rays.geometry import SceneGeometry
 from parhelion.rays.middle import Cell, cell_of, runs
 from parhelion.rays.turns import in_turn
+from parhelion.sensors.frame import finite_time, motion_of, own_name
 from parhelion.sensors.lidar.beam import footprint
 from parhelion.sensors.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.lidar.device import LidarOnDevice, place_at
@@ -29,8 +30,6 @@ from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
 Sampling = Literal["adaptive", "fixed"]
-
-LARGEST_TIME_S = 1e12
 
 
 class Lidar:
@@ -132,8 +131,8 @@ class Lidar:
         shot, and every actor, is taken at its own time. `frame` numbers the measurement for the random streams; by
         default it follows from time and pose.
         """
-        motion = _motion(world, pose, trajectory, mount)
-        return self._measure(world, [motion], [_finite_time(time)], seed, None if frame is None else [frame])[0]
+        motion = motion_of(world, pose, trajectory, mount)
+        return self._measure(world, [motion], [finite_time(time)], seed, None if frame is None else [frame])[0]
 
     def scan_many(
         self,
@@ -152,7 +151,7 @@ class Lidar:
         times = _one_a_scan(time, len(motions))
         if frames is not None and len(frames) != len(motions):
             raise ConfigError(f"frames: {len(frames)} numbers for {len(motions)} scans")
-        return self._measure(world, motions, [_finite_time(t) for t in times], seed, frames)
+        return self._measure(world, motions, [finite_time(t) for t in times], seed, frames)
 
     def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> Scan:
         """The contract of every frame sensor: one measurement of a world from a motion."""
@@ -179,8 +178,8 @@ class Lidar:
         range_m: tuple[float, float] | None = None,
     ) -> Waveform:
         """The digitised signal of chosen shots (rows of the table of shots), all sub-rays traced."""
-        motion = _motion(world, pose, trajectory, mount)
-        start = _finite_time(time)
+        motion = motion_of(world, pose, trajectory, mount)
+        start = finite_time(time)
         with world.edits():
             cell = cell_of(self._geometry(world), place_at(motion, start))
             target, weather = self._target(world, cell), world.weather
@@ -272,36 +271,6 @@ class Lidar:
 
     def __repr__(self) -> str:
         return f"<Lidar {self.model}: {len(self.shots())} shots a scan at {self.rate_hz:g} Hz>"
-
-
-def own_name(name: str) -> str:
-    """What to hide an object from that only the sensor of this name shall not see, be it called 'lidar' itself."""
-    return f"sensor:{name}"
-
-
-def _motion(world: World, pose: Pose | None, trajectory: Trajectory | None, mount: Pose | None) -> Trajectory:
-    if pose is not None and trajectory is not None:
-        raise ConfigError("scan: give pose or trajectory, not both")
-    if pose is not None and not isinstance(pose, Pose):
-        raise ConfigError(f"pose: expected a parhelion Pose, got {type(pose).__name__}")
-    if mount is not None and not isinstance(mount, Pose):
-        raise ConfigError(f"mount: expected a parhelion Pose, got {type(mount).__name__}")
-    if trajectory is None:
-        place = world.viewpoint if pose is None else pose
-        return Fixed(place if mount is None else place @ mount)
-    if not isinstance(trajectory, Trajectory):
-        raise ConfigError(f"trajectory: expected an object with sample(times), got {type(trajectory).__name__}")
-    return trajectory if mount is None else Mounted(trajectory, mount)
-
-
-def _finite_time(time: float) -> float:
-    try:
-        number = float(time)
-    except (TypeError, ValueError, OverflowError):
-        raise ConfigError(f"time: must be a number [s], got {time!r}") from None
-    if not abs(number) <= LARGEST_TIME_S:
-        raise ConfigError(f"time: must be finite and within ±{LARGEST_TIME_S:g} s, got {time!r}")
-    return number
 
 
 def _one_a_scan(time: float | Sequence[float], count: int) -> list[float]:

@@ -156,23 +156,15 @@ class Target(OnDevice):
 
         `snowed` are labels of what snow lies on.
         """
-        geometry = world.geometry(kind, *names)
-        # Sensors of different wavelengths see the same triangles: they share one acceleration structure.
-        scenes = {} if scenes is None else scenes
-        key = ("scene", id(geometry), cell)
-        if key not in scenes:
-            scenes[key] = RayScene(geometry, zero=zero_of(geometry, cell))
-        self.scene: RayScene = scenes[key]
+        self.scene: RayScene = shared_scene(world, kind, names, {} if scenes is None else scenes, cell)
         self.engine = self.scene.engine
         self.parts = world.parts
         materials = [*world.materials, library.material("snow")] if snowed else world.materials
         self.material_names = {**dict(enumerate(material.name for material in materials)), NO_MATERIAL: "none"}
         self.label_names = dict(world.label_names)
         parts = self.parts
-        rows = _under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
-        columns = [column.astype(np.uint32) for column in (rows, parts.label, parts.instance)]
-        looked_up = np.pad(np.stack([*columns, np.zeros_like(columns[0])], axis=1), ((1, 0), (0, 0)))
-        looked_up[0, 0] = NO_MATERIAL
+        rows = under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
+        looked_up = part_numbers(world, rows)
         table = material_table(materials, wavelength_nm)
         textures = PartTextures.of(self.scene, world) if np.any(self.parts.texture >= 0) else None
         # Kernels cannot read from empty arrays, not even with all reading switched off: hence one row at least.
@@ -197,6 +189,38 @@ class Target(OnDevice):
 _scenes: WeakKeyDictionary[World, dict[Any, Any]] = WeakKeyDictionary()
 
 
+def kept_for(world: World, cell: Cell | None) -> dict[Any, Any]:
+    """What was built from a world and is kept until it changes, by keys whose last entry is the cell."""
+    cache = _scenes.setdefault(world, {})
+    if cache.get("version") != world.version:
+        cache.clear()
+        cache["version"] = world.version
+    if cell is not None:
+        _forget_cells(cache, cell)
+    return cache
+
+
+def shared_scene(
+    world: World, kind: str, names: tuple[str, ...], scenes: dict[Any, Any], cell: Cell | None
+) -> RayScene:
+    """The triangles that a sensor sees: those of one world share their acceleration structure, at any wavelength."""
+    geometry = world.geometry(kind, *names)
+    key = ("scene", id(geometry), cell)
+    if key not in scenes:
+        scenes[key] = RayScene(geometry, zero=zero_of(geometry, cell))
+    scene: RayScene = scenes[key]
+    return scene
+
+
+def part_numbers(world: World, rows: NDArray[Any]) -> NDArray[np.uint32]:
+    """Material, label, instance and 0, of no part and then of each; `rows` are the materials' numbers."""
+    parts = world.parts
+    columns = [column.astype(np.uint32) for column in (rows, parts.label, parts.instance)]
+    numbers = np.pad(np.stack([*columns, np.zeros_like(columns[0])], axis=1), ((1, 0), (0, 0)))
+    numbers[0, 0] = NO_MATERIAL
+    return numbers
+
+
 _MOST_CELLS = 4
 """Cells of a wide world that are kept: a sensor on the border of some changes between them."""
 
@@ -209,7 +233,7 @@ def _forget_cells(cache: dict[Any, Any], coming: Cell) -> None:
         del cache[key]
 
 
-def _under_snow(world: World, labels: tuple[str, ...]) -> NDArray[np.uint16]:
+def under_snow(world: World, labels: tuple[str, ...]) -> NDArray[np.uint16]:
     """Material of each part, with the number after the world's last for what snow lies on."""
     parts = world.parts
     if not labels:
@@ -229,16 +253,11 @@ def target_for(
 
     `cell` is where the sensor is, if that is far from the middle of the world.
     """
-    cache = _scenes.setdefault(world, {})
-    if cache.get("version") != world.version:
-        cache.clear()
-        cache["version"] = world.version
+    cache = kept_for(world, cell)
     snow = None if world.weather is None else world.weather.snow
     snowed = () if snow is None else snow.covers
     key = (id(world.geometry(kind, *names)), wavelength_nm, snowed, cell)
     if key not in cache:
-        if cell is not None:
-            _forget_cells(cache, cell)
         cache[key] = Target(
             world, kind, names=names, wavelength_nm=wavelength_nm, snowed=snowed, scenes=cache, cell=cell
         )

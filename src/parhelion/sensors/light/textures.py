@@ -48,6 +48,10 @@ class PartTextures:
         """Which of these parts have a texture."""
         return running_engine().dr.gather(running_engine().mi.UInt32, self.row, part, active) > 0
 
+    def factors(self, part: Any, hit: Any, active: Any, bands: int) -> list[Any]:
+        """Reflectance factor of each band at hits."""
+        return [self.factor(part, hit, active)] * bands
+
     def factor(self, part: Any, hit: Any, active: Any) -> Any:
         """Reflectance factor in [0, 1] at hits; 1 for parts without a texture."""
         dr, mi = running_engine().dr, running_engine().mi

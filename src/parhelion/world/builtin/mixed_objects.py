@@ -10,9 +10,10 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
 from parhelion.world.kit.buildings import Band, building
 from parhelion.world.kit.many import boxes, quads
-from parhelion.world.kit.props import Part, add_parts, bench, lamp_pole, person, traffic_sign
+from parhelion.world.kit.props import Part, add_parts, bench, lamp_pole, person, street_light, traffic_sign
 from parhelion.world.kit.trees import tree
 from parhelion.world.kit.vehicles import car, lorry
+from parhelion.world.lamps import Lamp, put
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import arch, board, box, cone, cylinder, plane, sphere
 from parhelion.world.world import World
@@ -34,6 +35,8 @@ def build(seed: int = 0) -> World:
             angle = np.radians(turn)
             pose = Pose((radius * np.cos(angle), radius * np.sin(angle), 0.0), rpy_deg=(0.0, 0.0, turn))
             add_parts(world, parts, pose=pose, name=name, instance=next(instances))
+            if name == "lamp":
+                world.add_lamp(**put(Lamp(**street_light(5.0, 1.0)), pose).model_dump(exclude_defaults=True))
     bands = [Band(0.0, 1, 3.4, 3.4, 1.3, 0.9, 1.6), Band(3.4, 1, 3.0, 3.4, 1.2, 0.9, 1.4)]
     house = building(rng, 12.0, 9.0, bands, wall="brick", roof="gable")
     for name, parts, xyz, yaw in (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -96,6 +96,18 @@ def lamp_pole(height: float = 7.0, arm: float = 1.6) -> list[Part]:
         Part("pole", Mesh.merged([pole, bracket, foot]), "galvanised-steel", "pole"),
         Part("head", Mesh.merged([head, lens]), "aluminium", "pole"),
     ]
+
+
+def street_light(height: float = 7.0, arm: float = 1.6) -> dict[str, Any]:
+    """The light of `lamp_pole`, as `World.add_lamp` takes it: 6000 lm of warm white LEDs, downward (round figures)."""
+    return {
+        "xyz": (arm + 0.28, 0.0, height - 0.07),
+        "direction": (0.0, 0.0, -1.0),
+        "inner_deg": 50.0,
+        "outer_deg": 80.0,
+        "flux_lm": 6000.0,
+        "colour_temperature_k": 3000.0,
+    }
 
 
 def traffic_light(height: float = 3.4, arm: float = 0.0) -> list[Part]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -75,6 +76,28 @@ def _unpainted(shape: str) -> tuple[Part, ...]:
         Part("plates", _plates(s), "retro-sheeting", "car"),
         Part("seats", _seats(s), "fabric", "car"),
     )
+
+
+def head_lights(shape: str = "saloon") -> list[dict[str, Any]]:
+    """Low beams of a car, as `World.add_lamp` takes them: 900 lm each, 9 kcd, 1.5 degrees down (round figures)."""
+    if shape == "lorry":
+        front, across, height = 3.76, 0.95, 0.9
+    elif shape in CAR_SHAPES:
+        s = CAR_SHAPES[shape]
+        front, across, height = s.length / 2 + 0.01, s.width / 2 - 0.25, s.bonnet - 0.08
+    else:
+        raise unknown_name("car shape", shape, CAR_SHAPES)
+    return [
+        {
+            "xyz": (front, sign * across, height),
+            "direction": (1.0, 0.0, -0.026),
+            "inner_deg": 3.0,
+            "outer_deg": 14.0,
+            "flux_lm": 900.0,
+            "colour_temperature_k": 4300.0,
+        }
+        for sign in (1.0, -1.0)
+    ]
 
 
 def axles(s: CarShape) -> tuple[float, float]:

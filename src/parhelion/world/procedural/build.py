@@ -12,6 +12,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Waypoints
 from parhelion.world.kit.paths import timed_path
 from parhelion.world.kit.props import add_parts
+from parhelion.world.lamps import put
 from parhelion.world.procedural.fields import Mobility
 from parhelion.world.procedural.goods import Load, rack_loads
 from parhelion.world.procedural.kinds import RackParams
@@ -19,6 +20,7 @@ from parhelion.world.procedural.layout import Drive, Layout
 from parhelion.world.procedural.plane import along_line
 from parhelion.world.procedural.relief import ground_height
 from parhelion.world.procedural.things import parts_of
+from parhelion.world.procedural.town_things import lamps_of
 from parhelion.world.world import World
 
 LOAD_MOBILITY: Mobility = "movable"
@@ -52,6 +54,8 @@ def world_of(layout: Layout) -> LayoutWorld:
         except ParhelionError as error:
             raise ConfigError(f"layout {layout.name!r}: objects[{row}] ({name}): {error}") from None
         world._mobility[row + 1] = thing.mobility
+        for lamp in lamps_of(thing):
+            world.add_lamp(**put(lamp, pose).model_dump(exclude_defaults=True))
         if isinstance(thing.params, RackParams):
             held = rack_loads(*thing.size, thing.params)
             loads += [(f"{name}/load-{k}", pose @ load.pose, load) for k, load in enumerate(held)]

@@ -18,6 +18,7 @@ from parhelion.world.kit.buildings import Band, building
 from parhelion.world.kit.many import boxes
 from parhelion.world.kit.props import Part, grouped
 from parhelion.world.kit.trees import tree
+from parhelion.world.lamps import Lamp
 from parhelion.world.procedural import street, water
 from parhelion.world.procedural.draws import generator_at
 from parhelion.world.procedural.fields import Params
@@ -97,6 +98,16 @@ def town_parts(thing: LayoutObject) -> list[Part] | None:
     if isinstance(params, street.StreetsParams):
         return _streets(thing.size, params)
     return None
+
+
+def lamps_of(thing: LayoutObject) -> list[Lamp]:
+    """The lights of a thing in its own frame: that of a street lamp, none of all others."""
+    if not isinstance(thing.params, street.LampParams):
+        return []
+    lamp = Lamp(**props.street_light(thing.params.height_m, thing.params.arm_m))
+    factor = [wanted / own for wanted, own in zip(thing.size, natural_size(thing.params), strict=True)]
+    x, y, z = (place * stretch for place, stretch in zip(lamp.xyz, factor, strict=True))
+    return [lamp.model_copy(update={"xyz": (x, y, z)})]
 
 
 def bands_of(height: float, params: street.BuildingParams) -> list[Band]:

@@ -1,0 +1,235 @@
+"""`parhelion shoot`: one picture, or several in a row."""
+
+from __future__ import annotations
+
+import time as clock
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parhelion.cli import screen
+from parhelion.cli.clouds import check_file
+from parhelion.cli.engine import start_engine
+from parhelion.cli.scan import load_world, parse_pose
+from parhelion.cli.weather_options import (
+    DustOption,
+    FogModelOption,
+    RainModelOption,
+    RainOption,
+    SnowOption,
+    UnevenFogOption,
+    VisibilityOption,
+    WeatherFileOption,
+    WeatherOptions,
+    WindOption,
+    in_words,
+)
+
+if TYPE_CHECKING:
+    from parhelion import Camera, Daylight, Image, Pose, World
+
+EXAMPLES = (
+    "parhelion shoot --world city --camera generic/vga -o city.png",
+    "parhelion shoot --world harbour --camera flir/blackfly-s-16s2c --rain 25 -o rain.png --truth truth.png",
+    "parhelion shoot --world city --camera generic/vga --sun -20 --exposure 0.1 -o night.png",
+    "parhelion shoot --world city --camera flir/boson-640 -o heat.png",
+    "parhelion shoot --world city --camera generic/vga --time 2024-06-21T18:00+02:00 --at 52.5,13.4 -o evening.exr",
+    "parhelion shoot --world city --camera micasense/rededge-mx --ndvi ndvi.png",
+)
+_SUN = "Light"
+
+
+def shoot(
+    world: Annotated[str, typer.Option("--world", "-w", help="Built-in world, world file (.yaml) or mesh file.")],
+    camera: Annotated[str, typer.Option("--camera", "-c", help="Preset, such as generic/vga, or a YAML file.")],
+    pose: Annotated[
+        str | None,
+        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Where the camera stands, in m; roll, pitch, yaw in degrees."),
+    ] = None,
+    start: Annotated[float, typer.Option("--start", help="Start on the world's clock, in s.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
+    pictures: Annotated[
+        int, typer.Option(min=1, help="Pictures in a row: along the world's path, or standing at --pose.")
+    ] = 1,
+    samples: Annotated[int, typer.Option(min=1, help="Rays through each pixel: more take longer and grain less.")] = 16,
+    bounces: Annotated[int, typer.Option(min=0, help="How often light is scattered on, after the first time.")] = 1,
+    width: Annotated[int | None, typer.Option(help="Pixels of a row, of the same field of view.")] = None,
+    height: Annotated[int | None, typer.Option(help="Rows, of the same field of view.")] = None,
+    exposure: Annotated[float | None, typer.Option(help="Exposure time in s; else the camera's own.")] = None,
+    gain: Annotated[float | None, typer.Option(help="Gain in dB, with --exposure.")] = None,
+    noise: Annotated[bool, typer.Option("--noise/--no-noise", help="With or without the sensor's noise.")] = True,
+    denoise: Annotated[bool, typer.Option("--denoise", help="Smooth the grain of few rays (needs pyoidn).")] = False,
+    material: Annotated[str | None, typer.Option(help="Material of a mesh file that names none.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File (.png .jpg .tiff .exr .npz), or a folder for several.")
+    ] = None,
+    truth: Annotated[
+        Path | None, typer.Option(help="Sheet with depth, normals, classes, objects and flow beside the picture.")
+    ] = None,
+    ndvi: Annotated[Path | None, typer.Option(help="Picture of the vegetation index, for bands red and nir.")] = None,
+    sun: Annotated[
+        float | None,
+        typer.Option("--sun", help="Height of the sun in degrees; below 0 is night.", rich_help_panel=_SUN),
+    ] = None,
+    azimuth: Annotated[
+        float | None, typer.Option(help="Where the sun stands, degrees from north clockwise.", rich_help_panel=_SUN)
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option("--time", help="Date and time with zone, with --at (needs pvlib).", rich_help_panel=_SUN),
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="LAT,LON", help="Place on Earth.", rich_help_panel=_SUN)
+    ] = None,
+    turbidity: Annotated[
+        float | None, typer.Option(help="Haze: 2 arctic, 3 clear, 10 thick.", rich_help_panel=_SUN)
+    ] = None,
+    cloud: Annotated[
+        float | None, typer.Option(help="Optical depth of clouds: 0 none, 10 overcast.", rich_help_panel=_SUN)
+    ] = None,
+    rain: RainOption = None,
+    visibility: VisibilityOption = None,
+    snow: SnowOption = None,
+    dust: DustOption = None,
+    wind: WindOption = None,
+    rain_model: RainModelOption = None,
+    fog_model: FogModelOption = None,
+    uneven_fog: UnevenFogOption = False,
+    weather: WeatherFileOption = None,
+) -> None:
+    """Take pictures of a world with a camera, and print how they were taken."""
+    from parhelion import Camera
+    from parhelion.io.images import image_format_of
+
+    place = parse_pose(pose)
+    several = pictures > 1
+    if output is not None and not several:
+        image_format_of(output)
+    for file in (truth, ndvi, None if several else output):
+        if file is not None:
+            check_file(file)
+    wanted = ("depth", "normal", "label", "instance", "flow", "objects") if truth is not None else ("depth", "label")
+    eye = Camera(
+        camera, width=width, height=height, samples=samples, bounces=bounces, truth=wanted, noise=noise,
+        exposure_s=exposure, gain_db=gain, denoise=denoise,
+    )  # fmt: skip
+    if ndvi is not None and not {"red", "nir"} <= set(eye.config.sensor.band_names):
+        raise typer.BadParameter(f"{camera} has not the bands red and nir", param_hint="--ndvi")
+    scene = load_world(world, material)
+    options = WeatherOptions(rain, visibility, snow, dust, wind, rain_model, fog_model, uneven_fog, weather)
+    scene.weather = options.weather(scene.weather)
+    scene.daylight = _daylight(scene.daylight, sun, azimuth, time, at, turbidity, cloud)
+    start_engine()
+    files = _Files(output, several)
+    began = clock.perf_counter()
+    with screen.progress("shooting", pictures) as advance:
+        for number in range(pictures):
+            image = _one(eye, scene, place, start + number / eye.rate_hz, seed, several)
+            files.write(image, number)
+            advance()
+    took = (clock.perf_counter() - began) / pictures
+    if truth is not None:
+        from parhelion.pictures.camera import draw_image
+
+        draw_image(image, truth)
+        files.written.append(truth)
+    if ndvi is not None:
+        _draw_ndvi(eye, scene, place, start, seed, ndvi)
+        files.written.append(ndvi)
+    _print(eye, scene, image, took)
+    for file in files.written:
+        screen.say(f"wrote {file}")
+
+
+def _one(camera: Camera, world: World, place: Pose | None, start: float, seed: int, several: bool) -> Image:
+    if several and place is None and world.path is not None:
+        return camera.shoot(world, trajectory=world.path, time=start, seed=seed)
+    return camera.shoot(world, pose=place, time=start, seed=seed)
+
+
+class _Files:
+    """Where the pictures go."""
+
+    def __init__(self, output: Path | None, several: bool) -> None:
+        self.output, self.several = output, several
+        self.written: list[Path] = []
+        if output is not None and several:
+            output.mkdir(parents=True, exist_ok=True)
+
+    def write(self, image: Image, number: int) -> None:
+        if self.output is None:
+            return
+        file = self.output / f"{number:06d}.png" if self.several else self.output
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what the file cannot hold was measured for the words below alone
+            image.save(file)
+        if not self.written:
+            self.written.append(self.output)
+
+
+def _daylight(
+    own: Daylight | None,
+    sun: float | None,
+    azimuth: float | None,
+    time: str | None,
+    at: str | None,
+    turbidity: float | None,
+    cloud: float | None,
+) -> Daylight | None:
+    """The world's daylight with what the options change."""
+    from parhelion import ConfigError, Daylight
+    from parhelion.core.config import parse
+
+    fields = {} if own is None else own.model_dump(mode="python", exclude_defaults=True)
+    if time is not None or at is not None:
+        fields = {name: value for name, value in fields.items() if not name.startswith("sun_")}
+        fields["time"] = time
+        try:
+            fields["latitude_deg"], fields["longitude_deg"] = map(float, (at or "").split(","))
+        except ValueError:
+            raise ConfigError(f"--at: expected LAT,LON to go with --time, got {at!r}") from None
+    changes = {
+        "sun_elevation_deg": sun, "sun_azimuth_deg": azimuth, "turbidity": turbidity, "cloud_optical_depth": cloud
+    }  # fmt: skip
+    fields |= {name: value for name, value in changes.items() if value is not None}
+    return parse(Daylight, fields, "daylight") if fields else own
+
+
+def _draw_ndvi(camera: Camera, world: World, place: Pose | None, start: float, seed: int, file: Path) -> None:
+    """The vegetation index of the light itself, before the sensor's gamma."""
+    from parhelion import Camera
+    from parhelion.pictures.camera import draw_ndvi
+
+    plain = Camera(
+        camera.config,
+        samples=camera.samples,
+        bounces=camera.bounces,
+        truth=("depth",),
+        developed=False,
+        name=camera.name,
+    )
+    draw_ndvi(plain.shoot(world, pose=place, time=start, seed=seed), file, plain.reflected_light(world, start))
+
+
+def _print(camera: Camera, world: World, image: Image, took: float) -> None:
+    import numpy as np
+
+    rows = [("pictures", f"{image.width} x {image.height} pixels, {', '.join(image.bands)}")]
+    if "exposure_s" in image.metadata:
+        exposure, gain = image.metadata["exposure_s"], image.metadata["gain_db"]
+        rows.append(("exposure", f"{1e3 * exposure:.3g} ms, gain {gain:.1f} dB"))
+    if world.weather is not None:
+        rows.append(("weather", in_words(world.weather)))
+    if image.depth is not None and np.isfinite(image.depth).any():
+        near, far = np.percentile(image.depth[np.isfinite(image.depth)], [1, 99])
+        rows.append(("depth", f"{near:.1f} to {far:.1f} m for 98 % of what is seen"))
+    rows.append(("time taken", f"{took:.2f} s a picture, the first one with its preparation"))
+    screen.facts(f"{camera.config.name} in {world.name or 'the world'}", rows)
+    if image.label is not None:
+        numbers, pixels = np.unique(image.label, return_counts=True)
+        names = {**image.names.get("label", {}), 0: "sky"}
+        table = sorted(zip(pixels.tolist(), numbers.tolist(), strict=True), reverse=True)[:12]
+        labels = [(names.get(n, str(n)), screen.count(p), screen.percent(p / image.label.size)) for p, n in table]
+        screen.table("", ("label", "pixels", "share"), labels, numbers=("pixels", "share"))

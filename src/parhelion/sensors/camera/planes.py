@@ -1,0 +1,100 @@
+"""Pictures as planes: one flat array a band, row after row, of NumPy or Dr.Jit alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import is_drjit, namespace
+from parhelion.core.errors import ConfigError
+
+Array = Any
+"""A flat NumPy or Dr.Jit array."""
+
+
+def gather(plane: Array, index: Array) -> Array:
+    """The elements of a plane by whole number."""
+    if not is_drjit(plane):
+        return np.take(plane, index)
+    import drjit as dr
+
+    return dr.gather(type(plane), plane, index)
+
+
+def signed(values: Array) -> Array:
+    """Whole numbers that may be negative, of the same kind; what is behind the point is cut off."""
+    if not is_drjit(values):
+        return np.asarray(values).astype(np.int64)
+    import drjit as dr
+
+    return dr.int32_array_t(values)(values)
+
+
+def places(pixel: Array, width: int) -> tuple[Array, Array]:
+    """Row and column, as signed whole numbers, of pixels by number."""
+    pixel = signed(pixel)
+    row = pixel // width
+    return row, pixel - row * width
+
+
+def mirrored(position: Array, size: int) -> Array:
+    """Rows or columns up to two beyond the edge, mirrored about the edge's own: -1 becomes 1, `size` becomes size - 2.
+
+    The mirrored place has the same colour in a Bayer mosaic.
+    """
+    xp = namespace(position)
+    position = xp.abs(position)
+    return xp.where(position >= size, 2 * (size - 1) - position, position)
+
+
+def bilinear(plane: Array, u: Array, v: Array, width: int, height: int) -> Array:
+    """Values between pixel middles at column `u` and row `v`; beyond the edge those at the edge."""
+    xp = namespace(plane, u, v)
+    u, v = xp.clip(u, 0.0, width - 1.0), xp.clip(v, 0.0, height - 1.0)
+    left, top = xp.floor(u), xp.floor(v)
+    left, top = xp.minimum(left, max(width - 2.0, 0.0)), xp.minimum(top, max(height - 2.0, 0.0))
+    right_share, lower_share = u - left, v - top
+    corner = signed(top) * width + signed(left)
+    step, line = (1 if width > 1 else 0), (width if height > 1 else 0)
+    upper = gather(plane, corner) * (1.0 - right_share) + gather(plane, corner + step) * right_share
+    lower = gather(plane, corner + line) * (1.0 - right_share) + gather(plane, corner + line + step) * right_share
+    return upper * (1.0 - lower_share) + lower * lower_share
+
+
+def zoomed(plane: Array, pixel: Array, width: int, height: int, centre: tuple[Any, Any], scale: Any) -> Array:
+    """The plane magnified by `scale` about a point (column, row): lateral chromatic aberration of one band.
+
+    A point that an ideal lens puts at distance r from the principal point appears at r * scale.
+    """
+    xp = namespace(plane, pixel)
+    row, column = places(pixel, width)
+    u = centre[0] + (xp.float_of(column) - centre[0]) / scale
+    v = centre[1] + (xp.float_of(row) - centre[1]) / scale
+    return bilinear(plane, u, v, width, height)
+
+
+def planes_of(radiance: Any, width: int | None, height: int | None) -> tuple[list[Array], int, int]:
+    """Bands as flat arrays, width and height: from (h, w) or (h, w, bands) of NumPy, or from a list of flat arrays."""
+    if isinstance(radiance, np.ndarray):
+        if radiance.ndim not in (2, 3) or 0 in radiance.shape:
+            raise ConfigError(f"radiance: must have shape (h, w) or (h, w, bands), got {radiance.shape}")
+        bands = radiance[..., None] if radiance.ndim == 2 else radiance
+        rows, columns, count = bands.shape
+        return [np.ascontiguousarray(bands[..., b], np.float64).ravel() for b in range(count)], columns, rows
+    if width is None or height is None:
+        raise ConfigError("radiance: flat bands need width and height")
+    planes: list[Array] = list(radiance) if isinstance(radiance, Sequence) else [radiance]
+    for plane in planes:
+        if len(plane) != width * height:
+            raise ConfigError(f"radiance: a band has {len(plane)} values for {width} x {height} pixels")
+    return planes, width, height
+
+
+def pictured(planes: list[NDArray[Any]], width: int, height: int) -> NDArray[Any]:
+    """(h, w) of one plane, (h, w, bands) of several."""
+    if len(planes) == 1:
+        return planes[0].reshape(height, width)
+    return np.stack(planes, axis=-1).reshape(height, width, len(planes))

@@ -1,0 +1,190 @@
+"""One picture from light to record: meter, expose, put rain in front, read out, and tell the truth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.image import Image
+from parhelion.core.pose import Pose
+from parhelion.core.random import Stream
+from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
+from parhelion.rays.device import copied
+from parhelion.sensors.camera.device import CameraOnDevice
+from parhelion.sensors.camera.electronics import SensorElectronics, axis_cosines, develop
+from parhelion.sensors.camera.exposure import AutoExposure, Exposure, auto_exposure, meter
+from parhelion.sensors.camera.lens import aperture_radius_m
+from parhelion.sensors.camera.path import Scene
+from parhelion.sensors.camera.seen_objects import ObjectFinder
+from parhelion.sensors.camera.streaks import layer_of, streaks_of, with_layer
+from parhelion.sensors.camera.target import CameraTarget
+from parhelion.sensors.camera.thermal import ThermalElectronics, develop_thermal
+from parhelion.sensors.camera.truth import Seen, flow
+from parhelion.sensors.camera.view import View
+from parhelion.sensors.camera.wet import rains
+from parhelion.sensors.light.airlight import mean_radiance
+from parhelion.sensors.light.lighting import lighting
+from parhelion.weather.daylight import Daylight
+from parhelion.weather.weather import Weather
+
+if TYPE_CHECKING:
+    from parhelion.sensors.camera.camera import Camera
+
+
+@dataclass(frozen=True, eq=False)
+class Shot:
+    """What a picture is taken of."""
+
+    target: CameraTarget
+    weather: Weather | None
+    daylight: Daylight
+    motion: Trajectory
+    start: float
+    stream: Stream
+    finder: ObjectFinder | None
+
+
+def photograph(
+    camera: Camera,
+    device: CameraOnDevice,
+    shot: Shot,
+    electronics: SensorElectronics | ThermalElectronics,
+    exposure: Exposure | AutoExposure,
+    seed: int,
+    world: str,
+) -> Image:
+    """Take the picture."""
+    intrinsics = camera.intrinsics
+    metadata: dict[str, Any] = {
+        "sensor": camera.model, "seed": seed, "time": shot.start, "rate_hz": camera.rate_hz, "world": world,
+    }  # fmt: skip
+    colour: NDArray[Any] = np.zeros((intrinsics.height, intrinsics.width), np.uint8)
+    right: NDArray[Any] | None = None
+    taken = exposure if isinstance(exposure, Exposure) else Exposure(exposure.max_time_s)
+    if camera.picture:
+        taken = _metered(camera, device, shot, electronics, exposure)
+        metadata |= {"exposure_s": taken.time_s, "gain_db": taken.gain_db, "samples": camera.samples}
+        colour = _picture(camera, device, shot, electronics, taken, shot.motion)
+        if intrinsics.baseline_m:
+            beside = Mounted(shot.motion, Pose(xyz=(0.0, -intrinsics.baseline_m, 0.0)))
+            other = replace(shot, stream=replace(shot.stream, name=f"{shot.stream.name}/right"))
+            right = _picture(camera, device, other, electronics, taken, beside)
+    truth: dict[str, Any] = {}
+    if camera.truth or camera.config.depth is not None:
+        truth = _truth(camera, device, shot, taken)
+    start_pose = shot.motion.pose if isinstance(shot.motion, Fixed) else pose_at(shot.motion, shot.start)
+    bands = camera.config.sensor.band_names if camera.picture else ()
+    return Image(
+        colour=colour, right=right, bands=bands, intrinsics=intrinsics, start_time=shot.start, pose=start_pose,
+        names={"label": {0: "none", **shot.target.label_names}}, metadata=metadata, **truth,
+    )  # fmt: skip
+
+
+def _view(
+    camera: Camera, device: CameraOnDevice, shot: Shot, exposure_s: float, motion: Trajectory, *, coarse: bool = False
+) -> View:
+    sheet = camera.config.lens
+    focus = np.inf if sheet.focus_m is None else sheet.focus_m
+    aperture = 0.0 if sheet.focus_m is None else aperture_radius_m(camera.config.focal_length_mm, sheet.f_number)
+    # The coarse picture has fewer rows, which take as long together.
+    line_time = 0.0 if coarse else camera.line_time_s
+    return device.view(
+        shot.target, motion, shot.start, line_time_s=line_time, exposure_s=exposure_s, aperture_m=aperture,
+        focus_m=focus, coarse=coarse,
+    )  # fmt: skip
+
+
+def _scene(camera: Camera, device: CameraOnDevice, shot: Shot, view: View) -> Scene:
+    sky = lighting(shot.daylight, camera.bands, weather=shot.weather, time=shot.start)
+    return device.scene(shot.target, view, sky, shot.weather, shot.start, camera.bounces)
+
+
+def _metered(
+    camera: Camera, device: CameraOnDevice, shot: Shot, electronics: SensorElectronics | ThermalElectronics,
+    exposure: Exposure | AutoExposure,
+) -> Exposure:  # fmt: skip
+    """Time and gain: as set, or for the light of a coarse picture."""
+    if isinstance(exposure, Exposure):
+        return exposure
+    if isinstance(electronics, ThermalElectronics):
+        return Exposure(exposure.max_time_s)
+    view = _view(camera, device, shot, exposure.min_time_s, shot.motion, coarse=True)
+    stream = replace(shot.stream, name=f"{shot.stream.name}/meter")
+    radiance = device.metered(shot.target, _scene(camera, device, shot, view), stream)
+    rates = radiance * np.array(electronics.electrons_per_radiance())
+    counts = np.sum([meter(rates[:, band]) for band in range(rates.shape[1])], axis=0)
+    return auto_exposure(counts, electronics.full_well_e, exposure)
+
+
+def _picture(
+    camera: Camera, device: CameraOnDevice, shot: Shot, electronics: SensorElectronics | ThermalElectronics,
+    taken: Exposure, motion: Trajectory,
+) -> NDArray[Any]:  # fmt: skip
+    """What the sensor reads."""
+    view = _view(camera, device, shot, taken.time_s, motion)
+    if isinstance(electronics, ThermalElectronics):
+        day, stream = shot.daylight, shot.stream
+        planes = [device.expose_heat(shot.target, view, day, shot.weather, shot.start, stream, camera.samples)]
+    else:
+        planes = device.expose(shot.target, _scene(camera, device, shot, view), shot.stream, camera.samples)
+        planes = _behind_rain(camera, device, shot, planes, taken, motion, view)
+    if not camera.developed:
+        return np.stack([copied(plane).reshape(view.height, view.width) for plane in planes], axis=-1)
+    if isinstance(electronics, ThermalElectronics):
+        return develop_thermal(planes[0], electronics, shot.stream, width=view.width, height=view.height).colour
+    lens = camera.intrinsics
+    cosines = axis_cosines(lens) if electronics.vignetting else None
+    done = develop(
+        planes, electronics, taken, shot.stream, width=view.width, height=view.height, cos_axis=cosines,
+        principal_point=(lens.cx, lens.cy),
+    )  # fmt: skip
+    return done.colour
+
+
+def _behind_rain(
+    camera: Camera, device: CameraOnDevice, shot: Shot, planes: list[Any], taken: Exposure, motion: Trajectory,
+    view: View,
+) -> list[Any]:  # fmt: skip
+    """The picture with rain streaks and snow flakes in front of it."""
+    if shot.weather is None or not (rains(shot.weather) or shot.weather.snow is not None):
+        return planes
+    lens, sheet = camera.intrinsics, camera.config.lens
+    aperture = 0.0 if sheet.focus_m is None else 2.0 * aperture_radius_m(camera.config.focal_length_mm, sheet.f_number)
+    poses = [pose_at(motion, shot.start + after) for after in (0.0, taken.time_s)]
+    streaks = streaks_of(
+        shot.weather, lens, poses[0], shot.start, taken.time_s, end_pose=poses[1], aperture_m=aperture,
+        focus_m=np.inf if sheet.focus_m is None else sheet.focus_m,
+    )  # fmt: skip
+    if not len(streaks):
+        return planes
+    depth = device.look(shot.target, view).depth
+    layer = layer_of(streaks, lens.width, lens.height, depth)
+    sky = lighting(shot.daylight, camera.bands, weather=shot.weather, time=shot.start)
+    table = device.engine.table
+    return with_layer(planes, table(layer.share), table(layer.light), [float(v) for v in mean_radiance(sky)])
+
+
+def _truth(camera: Camera, device: CameraOnDevice, shot: Shot, taken: Exposure) -> dict[str, Any]:
+    """What was asked for beside the picture."""
+    view = _view(camera, device, shot, taken.time_s, shot.motion)
+    seen = device.look(shot.target, view)
+    found: dict[str, Any] = {
+        name: getattr(seen, name) for name in ("depth", "normal", "label", "instance") if name in camera.truth
+    }
+    if "flow" in camera.truth:
+        found["flow"] = _flow(camera, device, shot, taken, seen)
+    if shot.finder is not None:
+        middle = shot.start + 0.5 * (taken.time_s + camera.line_time_s * (view.height - 1))
+        found["objects"] = shot.finder.find(seen, camera.intrinsics, pose_at(shot.motion, middle), middle)
+    return found
+
+
+def _flow(camera: Camera, device: CameraOnDevice, shot: Shot, taken: Exposure, seen: Seen) -> NDArray[np.float32]:
+    corners = device.corners.astype(np.float64)
+    middles = corners[:-1, :-1] + corners[:-1, 1:] + corners[1:, :-1] + corners[1:, 1:]
+    middles /= np.linalg.norm(middles, axis=-1, keepdims=True)
+    times = shot.start + 0.5 * taken.time_s + camera.line_time_s * np.arange(len(middles))
+    return flow(seen, middles, shot.motion, shot.target.scene, camera.intrinsics, times, 1.0 / camera.rate_hz)

@@ -1,0 +1,214 @@
+"""The light of sun and sky as a table that kernels gather from.
+
+By day the angular shape is Hosek and Wilkie's (`hosek_wilkie.py`), wavelength by wavelength, and its level Bird's
+(`bird.py`), so that sun and sky share one balance of energy and one spectrum from 300 to 4000 nm. Beyond 720 nm the
+shape is that of 720 nm. With the sun below 5 degrees, and below the horizon, the level follows the illuminances of
+the Astronomical Almanac (`natural_illuminance`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.sensors.light.bird import clear_spectrum
+from parhelion.sensors.light.hosek_wilkie import TURBIDITIES, WAVELENGTHS_NM, hosek_wilkie
+from parhelion.surfaces.bands import Band
+from parhelion.surfaces.photometry import luminous
+from parhelion.weather.sun import SUN_HALF_ANGLE_RAD
+
+Floats = NDArray[np.float64]
+
+ROWS, COLUMNS = 128, 256
+SPECTRUM_NM = (300.0, 4000.0)
+LOW_SUN_DEG = 5.0
+"""Below this elevation Bird's model is too dark, and measured illuminances set the level."""
+NIGHT_LUX = 6.5e-4
+"""Illuminance of a moonless night sky: airglow and stars, 2.1e-4 cd/m^2 all over (about 21.8 mag per square arcsec)."""
+
+
+@dataclass(frozen=True, eq=False)
+class SkyLight:
+    """Sun and sky in some bands. The rows below the horizon hold the light of level ground."""
+
+    bands: tuple[Band, ...]
+    radiance: NDArray[np.float32]
+    """Radiance [W/(m^2 sr)] in each band without the sun's disc, shape (rows, columns, bands).
+
+    Row r is centred on the angle (r + 0.5) / rows * 180 degrees from the zenith (z up), column c on the angle
+    (c + 0.5) / columns * 360 degrees from x towards y, both in the world's frame. The number of rows is even, so that
+    the horizon lies between two rows."""
+    sun_direction: Floats
+    """Unit vector to the sun in the world's frame, shape (3,); z is negative at night."""
+    sun_irradiance: Floats
+    """Of the beam on a plane normal to it [W/m^2] in each band, shape (bands,)."""
+    horizontal_irradiance: Floats
+    """Of sun and sky together on level ground [W/m^2] in each band, shape (bands,)."""
+    illuminance_lux: float
+    """Of sun and sky on level ground, for the eye."""
+    sun_illuminance_lux: float
+    """Of the beam on a plane normal to it, for the eye."""
+    ground_albedo: float
+    turbidity: float
+    sun_half_angle_rad: float = SUN_HALF_ANGLE_RAD
+
+    @property
+    def diffuse_irradiance(self) -> Floats:
+        """Of the sky alone on level ground [W/m^2], shape (bands,)."""
+        return self.horizontal_irradiance - self.sun_irradiance * max(float(self.sun_direction[2]), 0.0)
+
+    def radiance_at(self, directions: Floats) -> Floats:
+        """Radiance in directions (n, 3), linear between the table's cells: shape (n, bands)."""
+        rows, columns = self.radiance.shape[:2]
+        unit = directions / np.linalg.norm(directions, axis=-1, keepdims=True)
+        row = np.arccos(np.clip(unit[:, 2], -1.0, 1.0)) / np.pi * rows - 0.5
+        column = np.arctan2(unit[:, 1], unit[:, 0]) / (2.0 * np.pi) * columns - 0.5
+        r, c = np.floor(row).astype(int), np.floor(column).astype(int)
+        down, right = (row - r)[:, None], (column - c)[:, None]
+
+        def cell(i: NDArray[np.int_], j: NDArray[np.int_]) -> Floats:
+            return self.radiance[np.clip(i, 0, rows - 1), j % columns].astype(np.float64)
+
+        upper = (1.0 - right) * cell(r, c) + right * cell(r, c + 1)
+        lower = (1.0 - right) * cell(r + 1, c) + right * cell(r + 1, c + 1)
+        return (1.0 - down) * upper + down * lower
+
+
+def cell_directions(rows: int = ROWS, columns: int = COLUMNS) -> Floats:
+    """Unit vectors to the centres of a table's cells, shape (rows, columns, 3)."""
+    theta = (np.arange(rows) + 0.5) / rows * np.pi
+    phi = (np.arange(columns) + 0.5) / columns * 2.0 * np.pi
+    level = np.sin(theta)[:, None]
+    z = np.broadcast_to(np.cos(theta)[:, None], (rows, columns))
+    return np.stack([level * np.cos(phi), level * np.sin(phi), z], axis=-1)
+
+
+def cosine_weights(rows: int = ROWS, columns: int = COLUMNS) -> Floats:
+    """Integral of the cosine to the zenith over each cell [sr], shape (rows, columns); 0 below the horizon."""
+    edge = np.sin(np.arange(rows // 2 + 1) / rows * np.pi) ** 2
+    upper = np.diff(edge) * np.pi / columns
+    return np.repeat(np.concatenate([upper, np.zeros(rows - rows // 2)])[:, None], columns, axis=1)
+
+
+def solid_angles(rows: int = ROWS, columns: int = COLUMNS) -> Floats:
+    """Solid angle of each cell [sr], shape (rows, columns)."""
+    z = np.cos(np.arange(rows + 1) / rows * np.pi)
+    return np.repeat((-np.diff(z) * 2.0 * np.pi / columns)[:, None], columns, axis=1)
+
+
+_PIECES = (
+    (-18.0, -12.0, (13.84, 262.72, 1447.42, 2797.93)),
+    (-12.0, -5.0, (2.70, 12.17, -431.69, -1899.83)),
+    (-5.0, -0.8, (2.88, 21.81, -258.11, -858.36)),
+    (-0.8, 5.0, (2.88, 22.26, -207.64, 1034.30)),
+    (5.0, 20.0, (3.05, 13.28, -45.98, 64.33)),
+    (20.0, 90.0, (3.74, 3.97, -4.07, 1.47)),
+)
+
+
+def natural_illuminance(elevation_deg: float) -> float:
+    """Illuminance of level ground by sun and clear sky [lux], from the sun's elevation of -18 to 90 degrees.
+
+    log10 E = a + b x + c x^2 + d x^3, x = elevation / 90, as in the Explanatory Supplement to the Astronomical Almanac
+    (Seidelmann 1992), after Janiczek and DeYoung 1987 (U.S. Naval Observatory Circular 171). It is 759 lx at sunset,
+    3.4 lx at -6 and 6.5e-4 lx at -18 degrees, and stays so below.
+    """
+    at = float(np.clip(elevation_deg, -18.0, 90.0))
+    for first, last, coefficients in _PIECES:
+        if first <= at <= last:
+            return float(10.0 ** np.polynomial.polynomial.polyval(at / 90.0, coefficients))
+    raise AssertionError("the pieces cover all elevations")
+
+
+def clear_sky(
+    bands: Sequence[Band],
+    sun_direction: Floats,
+    *,
+    turbidity: float = 3.0,
+    ground_albedo: float = 0.2,
+    distance_factor: float = 1.0,
+    shape: tuple[int, int] = (ROWS, COLUMNS),
+) -> SkyLight:
+    """Sun and clear sky at any height of the sun; `turbidity` from 1 (pure air) to 10 (thick haze)."""
+    _check(bands, turbidity, ground_albedo, shape)
+    sun = np.asarray(sun_direction, dtype=np.float64)
+    sun = sun / np.linalg.norm(sun)
+    elevation_deg = float(np.degrees(np.arcsin(np.clip(sun[2], -1.0, 1.0))))
+    wavelength, direct, diffuse, night = _spectra(elevation_deg, turbidity, ground_albedo, distance_factor)
+    above = np.stack([band.weights(wavelength) for band in bands], axis=1)  # (122, bands)
+    to_model = _interpolation(wavelength)
+
+    glow_from = _raised(sun)
+    cells = cell_directions(*shape).reshape(-1, 3)
+    cosines = cosine_weights(*shape).reshape(-1)
+    seen = hosek_wilkie(cells, glow_from, turbidity, ground_albedo)
+    unit = seen / (cosines @ seen)  # the irradiance of each wavelength is 1
+    table = unit @ (to_model.T @ (diffuse[:, None] * above)) + (night @ above) / np.pi
+    beam = direct @ above
+    level = (diffuse + night + direct * max(float(sun[2]), 0.0)) @ above
+    table[cells[:, 2] < 0.0] = ground_albedo * level / np.pi
+    radiance = table.reshape(*shape, len(bands)).astype(np.float32)
+    sun_lux = float(luminous(wavelength, direct))
+    lux = float(luminous(wavelength, diffuse + night)) + sun_lux * max(float(sun[2]), 0.0)
+    for array in (radiance, sun, beam, level):
+        array.setflags(write=False)
+    return SkyLight(tuple(bands), radiance, sun, beam, level, lux, sun_lux, ground_albedo, turbidity)
+
+
+def _check(bands: Sequence[Band], turbidity: float, ground_albedo: float, shape: tuple[int, int]) -> None:
+    if not bands:
+        raise ConfigError("light: give one band at least")
+    for band in bands:
+        first, last = band.range_nm
+        if first < SPECTRUM_NM[0] or last > SPECTRUM_NM[1]:
+            raise ConfigError(
+                f"band {band.name!r}: sun and sky are known from {SPECTRUM_NM[0]:g} to {SPECTRUM_NM[1]:g} nm, "
+                f"and the band needs {first:g} to {last:g} nm"
+            )
+    if not TURBIDITIES[0] <= turbidity <= TURBIDITIES[1]:
+        raise ConfigError(f"light: turbidity must be from 1 to 10, got {turbidity:g}")
+    if not 0.0 <= ground_albedo <= 1.0:
+        raise ConfigError(f"light: ground_albedo must be from 0 to 1, got {ground_albedo:g}")
+    if shape[0] < 4 or shape[1] < 4 or shape[0] % 2:
+        raise ConfigError(f"light: a table needs 4 columns and an even number of rows from 4 up, got {shape}")
+
+
+def _raised(sun: Floats) -> Floats:
+    """The sun's direction, or the horizon below or above which it is nearest: twilight keeps its glow there."""
+    if sun[2] >= 0.0:
+        return sun
+    level = np.hypot(sun[0], sun[1])
+    return np.array([1.0, 0.0, 0.0]) if level < 1e-9 else np.array([sun[0] / level, sun[1] / level, 0.0])
+
+
+def _interpolation(wavelength: Floats) -> Floats:
+    """Matrix (n, 11) from values at Hosek and Wilkie's wavelengths to those at others, level beyond the ends."""
+    return np.stack([np.interp(wavelength, WAVELENGTHS_NM, row) for row in np.eye(len(WAVELENGTHS_NM))], axis=1)
+
+
+def _spectra(
+    elevation_deg: float, turbidity: float, ground_albedo: float, distance: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Wavelengths, the beam, the sun's light from the sky, and the night's [W/(m^2 nm)]."""
+    options = {"ground_albedo": ground_albedo, "distance_factor": distance}
+    here = clear_spectrum(np.radians(max(elevation_deg, 0.0)), turbidity, **options)
+    half = np.degrees(SUN_HALF_ANGLE_RAD)
+    direct = here.direct * np.clip(0.5 * (elevation_deg / half + 1.0), 0.0, 1.0)  # the part of the disc that is up
+    wavelength, nothing = here.wavelength_nm, np.zeros_like(direct)
+    if elevation_deg >= LOW_SUN_DEG:
+        return wavelength, direct, here.diffuse, nothing
+    low = clear_spectrum(np.radians(LOW_SUN_DEG), turbidity, **options)
+    sky_lux = float(luminous(wavelength, low.diffuse))
+    joint = sky_lux + float(luminous(wavelength, low.direct)) * np.sin(np.radians(LOW_SUN_DEG))
+    share = float(np.clip(elevation_deg / LOW_SUN_DEG, 0.0, 1.0))
+    wanted = natural_illuminance(elevation_deg) * (joint / natural_illuminance(LOW_SUN_DEG)) ** share
+    beam_lux = float(luminous(wavelength, direct)) * max(np.sin(np.radians(elevation_deg)), 0.0)
+    # Night light comes in below the horizon; at sunset it is a millionth of the whole.
+    flat = np.ones_like(wavelength)
+    night = flat * (NIGHT_LUX / float(luminous(wavelength, flat))) if elevation_deg < 0.0 else nothing
+    lux = max(wanted - beam_lux - (NIGHT_LUX if elevation_deg < 0.0 else 0.0), 0.0)
+    return wavelength, direct, low.diffuse * (lux / sky_lux), night

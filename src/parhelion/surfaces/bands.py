@@ -1,0 +1,203 @@
+"""Spectral bands of cameras, and what a material reflects in them.
+
+A band is a relative response by wavelength with its peak at 1, linear between its entries. The power in a band is the
+spectrum times the response, integrated over wavelength, so that a radiance in W/(m^2 sr nm) becomes W/(m^2 sr).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.surfaces.material import COLUMNS, Material, columns_of
+
+Floats = NDArray[np.float64]
+SHORTEST_NM, LONGEST_NM = 200.0, 20_000.0
+SPECTRAL_COLUMNS = ("diffuse", "phong_specular", "ct_f0", "curve_level")
+"""Columns of a material table that change with wavelength."""
+
+
+@dataclass(frozen=True, eq=False)
+class Band:
+    """A relative spectral response: not negative, at least one value above 0, stored with its peak at 1."""
+
+    name: str
+    wavelength_nm: Floats
+    """Wavelengths [nm], ascending, shape (n,)."""
+    response: Floats
+    """Response to power at each wavelength, peak 1, linear between entries and 0 outside, shape (n,)."""
+
+    def __init__(self, name: str, wavelength_nm: ArrayLike, response: ArrayLike) -> None:
+        try:
+            grid, values = (np.array(field, dtype=np.float64) for field in (wavelength_nm, response))
+        except (TypeError, ValueError):
+            raise ConfigError(f"band {name!r}: wavelength_nm and response must be lists of numbers") from None
+        if grid.ndim != 1 or grid.shape != values.shape or len(grid) < 2:
+            raise ConfigError(f"band {name!r}: give one response a wavelength, two or more of them")
+        if not (np.isfinite(grid).all() and np.isfinite(values).all()):
+            raise ConfigError(f"band {name!r}: every wavelength and response must be finite")
+        if np.any(np.diff(grid) <= 0.0):
+            raise ConfigError(f"band {name!r}: wavelengths must ascend")
+        if grid[0] < SHORTEST_NM or grid[-1] > LONGEST_NM:
+            raise ConfigError(
+                f"band {name!r}: wavelengths must lie within {SHORTEST_NM:g} to {LONGEST_NM:g} nm, "
+                f"got {grid[0]:g} to {grid[-1]:g} nm"
+            )
+        if values.min() < 0.0 or values.max() <= 0.0:
+            raise ConfigError(f"band {name!r}: responses must not be negative, and one at least must be above 0")
+        values = values / values.max()
+        for field, array in (("wavelength_nm", grid), ("response", values)):
+            array.setflags(write=False)
+            object.__setattr__(self, field, array)
+        object.__setattr__(self, "name", str(name))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Band):
+            return NotImplemented
+        same = np.array_equal(self.wavelength_nm, other.wavelength_nm) and np.array_equal(self.response, other.response)
+        return self.name == other.name and same
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.wavelength_nm.tobytes(), self.response.tobytes()))
+
+    @property
+    def range_nm(self) -> tuple[float, float]:
+        """First and last wavelength of the response [nm]."""
+        return float(self.wavelength_nm[0]), float(self.wavelength_nm[-1])
+
+    @property
+    def width_nm(self) -> float:
+        """Integral of the response [nm]: the width of the box band with the same power from a flat spectrum."""
+        return float(self.weights(self.wavelength_nm).sum())
+
+    @property
+    def centre_nm(self) -> float:
+        """Mean wavelength [nm], weighted by the response."""
+        return float(self.weights(self.wavelength_nm) @ self.wavelength_nm) / self.width_nm
+
+    def weights(self, grid_nm: ArrayLike) -> Floats:
+        """Weights (n,) [nm] on values at `grid_nm` (n,): their sum of products is the integral over the band.
+
+        Exact for values that are linear between the grid's points; they are taken as level beyond its ends.
+        """
+        grid = np.asarray(grid_nm, dtype=np.float64)
+        inside = grid[(grid > self.wavelength_nm[0]) & (grid < self.wavelength_nm[-1])]
+        union = np.union1d(self.wavelength_nm, inside)
+        middle, step = 0.5 * (union[1:] + union[:-1]), np.diff(union)
+        total = np.zeros(len(grid))
+        # Simpson's rule is exact for the product of two linear functions.
+        for at, share in ((union[:-1], 1.0), (middle, 4.0), (union[1:], 1.0)):
+            amount = share / 6.0 * step * np.interp(at, self.wavelength_nm, self.response)
+            place = np.clip(np.searchsorted(grid, at, side="right") - 1, 0, max(len(grid) - 2, 0))
+            if len(grid) == 1:
+                total[0] += amount.sum()
+                continue
+            fraction = np.clip((at - grid[place]) / (grid[place + 1] - grid[place]), 0.0, 1.0)
+            np.add.at(total, place, amount * (1.0 - fraction))
+            np.add.at(total, place + 1, amount * fraction)
+        return total
+
+    def integral(self, grid_nm: ArrayLike, values: ArrayLike) -> Floats:
+        """Values (..., n) per nm at `grid_nm` (n,), integrated over the band, shape (...)."""
+        return np.asarray(np.asarray(values, dtype=np.float64) @ self.weights(grid_nm))
+
+    def mean(self, grid_nm: ArrayLike, values: ArrayLike) -> Floats:
+        """Mean of values (..., n) at `grid_nm` (n,), weighted by the response, shape (...)."""
+        return self.integral(grid_nm, values) / self.width_nm
+
+
+def box_band(name: str, centre_nm: float, width_nm: float) -> Band:
+    """The same response over `width_nm`, none outside."""
+    if not width_nm > 0.0:
+        raise ConfigError(f"band {name!r}: width_nm must be above 0, got {width_nm:g}")
+    return Band(name, [centre_nm - width_nm / 2, centre_nm + width_nm / 2], [1.0, 1.0])
+
+
+def gaussian_band(name: str, centre_nm: float, width_nm: float) -> Band:
+    """A Gaussian of full width `width_nm` at half its height, cut 1.35 widths from the centre (at 0.6 %)."""
+    if not width_nm > 0.0:
+        raise ConfigError(f"band {name!r}: width_nm must be above 0, got {width_nm:g}")
+    offset = np.linspace(-1.35, 1.35, 81)
+    return Band(name, centre_nm + width_nm * offset, np.exp2(-4.0 * offset**2))
+
+
+def smooth_box_band(name: str, first_nm: float, last_nm: float, edge_nm: float) -> Band:
+    """Level between two half-height wavelengths, with flanks of half a cosine that are `edge_nm` wide."""
+    if not 0.0 < edge_nm < last_nm - first_nm:
+        raise ConfigError(f"band {name!r}: edge_nm must lie between 0 and {last_nm - first_nm:g}, got {edge_nm:g}")
+    step = np.linspace(-0.5, 0.5, 25)
+    rise = 0.5 * (1.0 + np.sin(np.pi * step))
+    return Band(
+        name,
+        np.concatenate([first_nm + edge_nm * step, last_nm + edge_nm * step]),
+        np.concatenate([rise, rise[::-1]]),
+    )
+
+
+_NAMED: Mapping[str, Callable[[str], Band]] = {
+    "red": lambda name: gaussian_band(name, 600.0, 75.0),
+    "green": lambda name: gaussian_band(name, 530.0, 95.0),
+    "blue": lambda name: gaussian_band(name, 460.0, 80.0),
+    "mono": lambda name: smooth_box_band(name, 415.0, 675.0, 50.0),
+    "nir": lambda name: gaussian_band(name, 842.0, 115.0),
+    "swir": lambda name: smooth_box_band(name, 950.0, 1650.0, 100.0),
+    "thermal": lambda name: smooth_box_band(name, 8_000.0, 14_000.0, 500.0),
+}
+"""Bands by name. Red, green and blue are Gaussians whose peaks are near those that Jiang, Liu, Gu and Susstrunk (2013)
+measured on 28 colour cameras; their widths are assumed. Mono is a sensor behind an infrared-cut filter, NIR has the
+centre and width of Sentinel-2's band 8, SWIR is what InGaAs sees, thermal what an uncooled bolometer sees."""
+
+BAND_NAMES = tuple(_NAMED)
+
+
+def named_band(name: str) -> Band:
+    """One of red, green, blue, mono, nir, swir, thermal."""
+    if name not in _NAMED:
+        raise unknown_name("band", str(name), _NAMED)
+    return _NAMED[name](name)
+
+
+def band_reflectance(material: Material, band: Band, *, illuminant: tuple[ArrayLike, ArrayLike] | None = None) -> float:
+    """Mean reflectance in a band, weighted by its response and, where given, by the light that falls in.
+
+    `illuminant` is a pair of wavelengths [nm] and relative spectral irradiance. The material's spectrum must cover the
+    band (those of the library span 350 to 2500 nm).
+    """
+    first, last = material.wavelength_range_nm
+    low, high = band.range_nm
+    if low < first - 1e-6 or high > last + 1e-6:
+        raise ConfigError(
+            f"material {material.name!r}: the spectrum covers {first:g} to {last:g} nm, "
+            f"and band {band.name!r} needs {low:g} to {high:g} nm"
+        )
+    grid = np.asarray(material.spectrum.wavelength_um, dtype=np.float64) * 1e3
+    values = np.asarray(material.spectrum.reflectance, dtype=np.float64)
+    if illuminant is None:
+        return float(band.mean(grid, values))
+    light_nm, light = (np.asarray(part, dtype=np.float64) for part in illuminant)
+    fine = np.union1d(np.union1d(grid, light_nm), band.wavelength_nm)
+    weight = np.interp(fine, light_nm, light, left=0.0, right=0.0)
+    total = float(band.integral(fine, weight))
+    if not total > 0.0:
+        raise ConfigError(f"band {band.name!r}: the illuminant has no light in it")
+    return float(band.integral(fine, weight * np.interp(fine, grid, values))) / total
+
+
+def material_band_table(materials: Sequence[Material], bands: Sequence[Band]) -> dict[str, NDArray[np.float32]]:
+    """The columns of `material_table` for several bands: what kernels of cameras gather.
+
+    Those of `SPECTRAL_COLUMNS` have shape (n_materials, n_bands), all others (n_materials,).
+    """
+    if not bands:
+        raise ConfigError("a table of materials needs one band at least")
+    rows = [[columns_of(material, band_reflectance(material, band)) for band in bands] for material in materials]
+    table = {}
+    for name, default in COLUMNS.items():
+        values = np.array([[row.get(name, default) for row in line] for line in rows], np.float32)
+        values = values.reshape(len(materials), len(bands))
+        table[name] = values if name in SPECTRAL_COLUMNS else values[:, 0].copy()
+    return table

@@ -1,0 +1,214 @@
+"""Thermal light: what surfaces and the sky send out by their temperature, and how warm surfaces get.
+
+Temperatures come from a steady balance of one square metre: sunlight absorbed, thermal light of the sky taken in and
+of the surface sent out, heat carried off by the air. Nothing is stored, so that surfaces answer to the sun at once;
+thick ones such as walls are in truth hours late and cooler by some kelvin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.constants import STEFAN_BOLTZMANN_W_M2_K4, ZERO_CELSIUS_K
+from parhelion.core.errors import ConfigError
+from parhelion.surfaces.bands import Band, band_reflectance
+from parhelion.surfaces.material import CookTorranceModel, Material, MirrorFinish
+from parhelion.surfaces.photometry import planck_radiance
+
+Floats = NDArray[np.float64]
+
+USUAL_EMISSIVITY, METAL_EMISSIVITY, MIRROR_EMISSIVITY = 0.92, 0.2, 0.05
+EMISSIVITY = {
+    "aluminium": 0.12, "asphalt": 0.95, "asphalt-dark": 0.95, "asphaltic-concrete": 0.95, "bark": 0.95, "brick": 0.93,
+    "cardboard": 0.90, "concrete": 0.93, "copper": 0.15, "cotton": 0.90, "epoxy": 0.90, "fabric": 0.90, "foam": 0.90,
+    "galvanised-steel": 0.25, "glass": 0.88, "granite": 0.93, "grass": 0.98, "grass-dry": 0.96, "gravel": 0.94,
+    "leaf": 0.97, "limestone": 0.94, "mirror": 0.05, "needles": 0.98, "paper": 0.92, "plaster": 0.91, "plastic": 0.92,
+    "plywood": 0.91, "retro-sheeting": 0.90, "road-paint": 0.93, "road-paint-yellow": 0.93, "roof-tile": 0.93,
+    "roofing-felt": 0.93, "rubber": 0.93, "rusted-steel": 0.80, "sand": 0.92, "shingle": 0.95, "skin": 0.98,
+    "slate": 0.95, "snow": 0.985, "snow-fresh": 0.985, "snow-wet": 0.985, "soil": 0.95, "stainless-steel": 0.20,
+    "steel": 0.30, "water": 0.985, "white-paint": 0.90, "wood": 0.91,
+}  # fmt: skip
+"""Emissivity in 8 to 14 um by material: round figures within the ranges of Incropera and DeWitt, table A.11 (metals,
+paints, stone, skin, water), and of the MODIS UCSB emissivity library (plants, soils, asphalt, snow)."""
+FIXED_K = {"skin": ZERO_CELSIUS_K + 33.0}
+"""Surfaces whose temperature is kept from inside: skin at rest, a round figure."""
+LATENT_SHARE = {"grass": 0.7, "leaf": 0.7, "needles": 0.7, "water": 0.9}
+"""Share of the absorbed sunlight that evaporates water and warms nothing, or goes into depth; assumed after the usual
+Bowen ratios of watered plants (0.2 to 0.5) and of lakes (0.1)."""
+MELTING = ("snow", "snow-fresh", "snow-wet")
+
+
+def emissivity_of(material: Material) -> float:
+    """Emissivity in 8 to 14 um: the material's own, that of the table, or the usual one of its class."""
+    if material.emissivity_thermal is not None:
+        return material.emissivity_thermal
+    if material.name in EMISSIVITY:
+        return EMISSIVITY[material.name]
+    if isinstance(material.specular, MirrorFinish):
+        return MIRROR_EMISSIVITY
+    metal = isinstance(material.brdf, CookTorranceModel) and material.brdf.refractive_index is None
+    return METAL_EMISSIVITY if metal else USUAL_EMISSIVITY
+
+
+def solar_absorptance(material: Material) -> float:
+    """Share of sunlight that a surface absorbs, from its spectrum and a sun of 5772 K, where the spectrum is known."""
+    first, last = material.wavelength_range_nm
+    first, last = max(first, 300.0), min(last, 2500.0)
+    if first >= last:
+        raise ConfigError(f"material {material.name!r}: the spectrum must cover a part of 300 to 2500 nm")
+    grid = np.linspace(first, last, 401)
+    sun = planck_radiance(grid, 5772.0)
+    return 1.0 - band_reflectance(material, Band("sun", [first, last], [1.0, 1.0]), illuminant=(grid, sun))
+
+
+# ---- black bodies in a band ----------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def _curve(band: Band) -> tuple[Floats, Floats]:
+    """Temperatures from 20 to 3000 K in even steps of the logarithm, and the logarithm of the radiance in the band."""
+    kelvin = np.geomspace(20.0, 3000.0, 2001)
+    grid = np.linspace(*band.range_nm, 257)
+    radiance = band.integral(grid, planck_radiance(grid, kelvin[:, None]))
+    return np.log(kelvin), np.log(np.maximum(radiance, 1e-300))
+
+
+def band_radiance(temperature_k: ArrayLike, band: Band) -> Floats:
+    """Radiance of a black body in a band [W/(m^2 sr)], 20 to 3000 K."""
+    kelvin = np.asarray(temperature_k, dtype=np.float64)
+    if np.any(~(kelvin >= 20.0)) or np.any(kelvin > 3000.0):
+        raise ConfigError("thermal: temperatures must be from 20 to 3000 K")
+    grid = np.linspace(*band.range_nm, 257)
+    return band.integral(grid, planck_radiance(grid, kelvin[..., None]))
+
+
+def brightness_temperature(radiance: ArrayLike, band: Band) -> Floats:
+    """Temperature [K] of the black body with this radiance in a band [W/(m^2 sr)]: the inverse of `band_radiance`.
+
+    Read from a curve of 2001 points, within 1 mK for 200 to 1000 K in 8 to 14 um.
+    """
+    log_kelvin, log_radiance = _curve(band)
+    with np.errstate(divide="ignore"):
+        wanted = np.log(np.maximum(np.asarray(radiance, dtype=np.float64), 0.0))
+    return np.asarray(np.exp(np.interp(wanted, log_radiance, log_kelvin)))
+
+
+# ---- the sky -------------------------------------------------------------------------------------------------------
+
+
+def sky_emissivity(dew_point_c: float, cloud_optical_depth: float = 0.0) -> float:
+    """Of the whole sky over all wavelengths: Berdahl and Martin 1984 for clear nights, dew points of -20 to 30 C.
+
+    0.711 + 0.56 d + 0.73 d^2 with d = dew point / 100 C. Cloud of a visible optical depth t closes the rest by
+    1 - exp(-t / 2), since drops of 10 um take about half as much of thermal light as of visible light.
+    """
+    d = float(np.clip(dew_point_c, -20.0, 30.0)) / 100.0
+    clear = 0.711 + 0.56 * d + 0.73 * d * d
+    return clear + (1.0 - clear) * (1.0 - float(np.exp(-0.5 * cloud_optical_depth)))
+
+
+def sky_radiance(
+    band: Band,
+    sin_elevation: ArrayLike,
+    *,
+    air_k: float = 288.15,
+    dew_point_c: float = 8.0,
+    cloud_optical_depth: float = 0.0,
+) -> Floats:
+    """Thermal radiance of the sky in a band [W/(m^2 sr)], by the sine of the elevation; the horizon's below it.
+
+    All that is open in the sky is taken to lie between 8 and 14 um, outside of which it is as warm as the air. There
+    it is a grey layer whose vertical depth gives the emissivity of the whole sky: its emissivity at an elevation e is
+    1 - exp(-depth / sin e), and over the hemisphere 1 - exp(-1.66 depth).
+    """
+    window = Band("window", [8_000.0, 14_000.0], [1.0, 1.0])
+    black = band_radiance(air_k, window) * np.pi / (STEFAN_BOLTZMANN_W_M2_K4 * air_k**4)
+    closed = 1.0 - (1.0 - sky_emissivity(dew_point_c, cloud_optical_depth)) / float(black)
+    depth = -np.log(1.0 - np.clip(closed, 0.01, 1.0 - 1e-9)) / 1.66
+    sine = np.clip(np.asarray(sin_elevation, dtype=np.float64), 1e-4, 1.0)
+    share = 1.0 - np.exp(-depth / sine)
+    grid = np.linspace(*band.range_nm, 257)
+    inside = np.interp(grid, [7999.0, 8000.0, 14000.0, 14001.0], [0.0, 1.0, 1.0, 0.0])
+    planck = planck_radiance(grid, air_k)
+    return np.asarray(band.integral(grid, planck * (1.0 - inside) + share[..., None] * inside * planck))
+
+
+def sky_brightness_temperature(band: Band, sin_elevation: ArrayLike, **air: float) -> Floats:
+    """Brightness temperature of the sky [K]; `air` as in `sky_radiance`."""
+    return brightness_temperature(sky_radiance(band, sin_elevation, **air), band)
+
+
+# ---- surfaces ------------------------------------------------------------------------------------------------------
+
+
+def convection(wind_m_s: float) -> float:
+    """Heat that the air carries off [W/(m^2 K)]: 5.7 + 3.8 v (Juerges 1924, in McAdams 1954), v up to 5 m/s or so."""
+    return 5.7 + 3.8 * max(float(wind_m_s), 0.0)
+
+
+def surface_temperature(
+    absorbed_w_m2: ArrayLike,
+    emissivity: ArrayLike,
+    *,
+    air_k: float = 288.15,
+    dew_point_c: float = 8.0,
+    cloud_optical_depth: float = 0.0,
+    wind_m_s: float = 2.0,
+    sky_share: ArrayLike = 1.0,
+) -> Floats:
+    """Steady temperature [K] of a surface that absorbs so much sunlight (and heat from inside); arguments broadcast.
+
+    absorbed + emissivity s (share e_sky T_air^4 + (1 - share) T_air^4 - T^4) = h (T - T_air), s Stefan's constant.
+    `sky_share` is the sky's part of what the surface sees: 1 for level ground, 0.5 for walls; the rest is as warm as
+    the air.
+    """
+    power = np.asarray(absorbed_w_m2, dtype=np.float64)
+    grey = np.asarray(emissivity, dtype=np.float64) * STEFAN_BOLTZMANN_W_M2_K4
+    share = np.asarray(sky_share, dtype=np.float64)
+    around = (share * sky_emissivity(dew_point_c, cloud_optical_depth) + 1.0 - share) * air_k**4
+    carried = convection(wind_m_s)
+    kelvin = np.full(np.broadcast_shapes(power.shape, grey.shape, share.shape), float(air_k))
+    for _ in range(8):  # Newton: the left side falls and is convex, so it arrives
+        excess = power + grey * (around - kelvin**4) - carried * (kelvin - air_k)
+        kelvin = kelvin + excess / (4.0 * grey * kelvin**3 + carried)
+    return kelvin
+
+
+def thermal_table(
+    materials: Sequence[Material],
+    *,
+    air_k: float = 288.15,
+    dew_point_c: float = 8.0,
+    cloud_optical_depth: float = 0.0,
+    wind_m_s: float = 2.0,
+) -> dict[str, NDArray[np.float32]]:
+    """One row a material, each column of shape (n,): what kernels of thermal cameras gather.
+
+    `emissivity` [1]; `dark_k` and `wall_dark_k` [K] the temperature without sun of level ground and of walls;
+    `kelvin_per_w_m2` its rise with the whole solar irradiance on the surface, the mean slope up to 1000 W/m^2 (within
+    1.5 K of the balance); `most_k` what it never passes (0 C for snow).
+    """
+    air = {
+        "air_k": air_k, "dew_point_c": dew_point_c, "cloud_optical_depth": cloud_optical_depth, "wind_m_s": wind_m_s
+    }  # fmt: skip
+    rows = []
+    for material in materials:
+        emissivity, absorbed = emissivity_of(material), solar_absorptance(material)
+        power = 1000.0 * absorbed * (1.0 - LATENT_SHARE.get(material.name, 0.0))
+        dark, wall, sunny = surface_temperature(
+            np.array([0.0, 0.0, power]), emissivity, sky_share=np.array([1.0, 0.5, 1.0]), **air
+        )
+        row = {"emissivity": emissivity, "dark_k": dark, "wall_dark_k": wall, "most_k": 3000.0}
+        row["kelvin_per_w_m2"] = (sunny - dark) / 1000.0
+        if material.name in MELTING:
+            row["most_k"] = ZERO_CELSIUS_K
+        if material.name in FIXED_K:
+            fixed = FIXED_K[material.name]
+            row |= {"dark_k": fixed, "wall_dark_k": fixed, "kelvin_per_w_m2": 0.0}
+        rows.append(row)
+    names = ("emissivity", "dark_k", "wall_dark_k", "kelvin_per_w_m2", "most_k")
+    return {name: np.array([row[name] for row in rows], np.float32) for name in names}

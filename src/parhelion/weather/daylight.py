@@ -1,0 +1,85 @@
+"""Sun and sky of a scene: time and place or the sun's height, haze and cloud."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, field_validator, model_validator
+
+from parhelion.core.config import Config
+from parhelion.core.errors import ConfigError
+from parhelion.weather.sun import direction, distance_factor, moment, sun_position
+
+USUAL_TURBIDITY = 3.0
+"""Of clear air (Preetham, Shirley and Smits 1999)."""
+USUAL_ELEVATION_DEG, USUAL_AZIMUTH_DEG = 45.0, 150.0
+
+Degrees = Annotated[float, Field(ge=-360, le=360)]
+
+
+class Daylight(Config):
+    """Sun and sky of a scene. Give time and place, or the sun's elevation and azimuth."""
+
+    time: str | None = None
+    """ISO 8601 with its zone, such as 2024-06-21T12:00:00+02:00: the scene's time 0. Needs pvlib."""
+    latitude_deg: Annotated[float, Field(ge=-90, le=90)] | None = None
+    longitude_deg: Annotated[float, Field(ge=-180, le=180)] | None = None
+    sun_elevation_deg: Annotated[float, Field(ge=-90, le=90)] | None = None
+    """Above the horizon; negative for twilight and night. 45 where nothing is said."""
+    sun_azimuth_deg: Degrees | None = None
+    """Clockwise from north. 150 where nothing is said."""
+    turbidity: Annotated[float, Field(ge=1, le=10)] = USUAL_TURBIDITY
+    """Haze of the whole air: 2 arctic, 3 clear, 6 hazy, 10 thick."""
+    cloud_optical_depth: Annotated[float, Field(ge=0, le=1000)] = 0.0
+    """Of an even layer of cloud: 0 none, 1 veil, 10 overcast, 50 dark."""
+    ground_albedo: Annotated[float, Field(ge=0, le=1)] = 0.2
+    """Of the ground all around, for the light between ground and sky."""
+    fog_layer_m: Annotated[float, Field(gt=0, le=5000)] = 150.0
+    """Thickness of the layer that the weather's fog fills."""
+    air_temperature_c: Annotated[float, Field(ge=-60, le=60)] = 15.0
+    """For thermal cameras: what things are warmed from."""
+    dew_point_c: Annotated[float, Field(ge=-60, le=40)] = 8.0
+    """For thermal cameras: how much of the sky's cold is seen through the air."""
+    x_azimuth_deg: Degrees = 90.0
+    """Compass direction of the world's x axis; 90 is east."""
+
+    @field_validator("time", mode="before")
+    @classmethod
+    def _with_zone(cls, value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            # YAML reads a time without quotes as a time already.
+            return moment(value).isoformat()
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+
+    @model_validator(mode="after")
+    def _one_sun(self) -> Daylight:
+        place = (self.time, self.latitude_deg, self.longitude_deg)
+        angles = (self.sun_elevation_deg, self.sun_azimuth_deg)
+        if any(field is not None for field in place):
+            if any(field is None for field in place):
+                raise ValueError("give time, latitude_deg and longitude_deg together")
+            if any(field is not None for field in angles):
+                raise ValueError("give time and place, or sun_elevation_deg and sun_azimuth_deg, not both")
+        return self
+
+    def sun(self, after_s: float = 0.0) -> NDArray[np.float64]:
+        """Unit vector (3,) to the sun in the world's frame at a time of the scene [s]; without a time it stands."""
+        if self.time is None:
+            elevation = USUAL_ELEVATION_DEG if self.sun_elevation_deg is None else self.sun_elevation_deg
+            azimuth = USUAL_AZIMUTH_DEG if self.sun_azimuth_deg is None else self.sun_azimuth_deg
+        else:
+            assert self.latitude_deg is not None  # the validator's case
+            assert self.longitude_deg is not None
+            elevation, azimuth = sun_position(self.time, self.latitude_deg, self.longitude_deg, after_s=after_s)
+        return direction(elevation, azimuth, x_azimuth_deg=self.x_azimuth_deg)
+
+    @property
+    def distance_factor(self) -> float:
+        """Of the sun's irradiance by the day of the year; 1 without a time."""
+        return 1.0 if self.time is None else distance_factor(datetime.fromisoformat(self.time).timetuple().tm_yday)

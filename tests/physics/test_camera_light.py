@@ -1,0 +1,193 @@
+"""What the camera's light promises: irradiance, energy, fog, vegetation, lamps, heat."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import parhelion as ph
+from parhelion.pictures.camera import ndvi
+from parhelion.sensors.camera import shot
+from parhelion.sensors.camera.device import CameraOnDevice
+from parhelion.sensors.camera.wet import wet_reflectance
+from parhelion.sensors.light.bird import OZONE_CM, WATER_VAPOUR_CM, air_mass, haze_optical_depth
+from parhelion.sensors.light.sky import clear_sky
+from parhelion.weather.medium import medium
+
+DOWN = ph.Pose((0, 0, 2.0), rpy_deg=(0, 90, 0))
+
+
+def light(model: str = "generic/vga", **options: Any) -> ph.Camera:
+    """A small camera that gives the light itself."""
+    settings = {"width": 16, "height": 12, "samples": 256, "bounces": 1, "truth": (), "developed": False}
+    return ph.Camera(model, **{**settings, **options})
+
+
+def card(material: Any = "lambert-50", size: float = 40.0) -> ph.World:
+    world = ph.World()
+    world.add(ph.shapes.plane(size, size), material=material)
+    return world
+
+
+@pytest.mark.parametrize("height_deg", [10.0, 25.0, 40.0, 60.0, 85.0])
+def test_a_grey_card_has_the_light_that_pvlib_says(height_deg: float) -> None:
+    """Sun and sky on a level card: the spectral irradiance of pvlib in each band, the cosine included."""
+    pvlib = pytest.importorskip("pvlib")
+    world = card()
+    world.daylight = ph.Daylight(sun_elevation_deg=height_deg, sun_azimuth_deg=120.0)
+    camera = light(samples=1024)
+    seen = camera.shoot(world, pose=DOWN, seed=3).colour.astype(np.float64)
+    elevation, day = np.radians(height_deg), 93
+    spectrum = pvlib.spectrum.spectrl2(
+        90.0 - height_deg, 90.0 - height_deg, 0.0, 0.2, 101_300.0, air_mass(elevation), WATER_VAPOUR_CM, OZONE_CM,
+        float(haze_optical_depth(3.0, 500.0)), dayofyear=day, alpha=1.3,
+    )  # fmt: skip
+    distance = float(pvlib.irradiance.get_extra_radiation(day, method="spencer", solar_constant=1.0))
+    level = (spectrum["dni"][:, 0] * np.sin(elevation) + spectrum["dhi"][:, 0]) / distance
+    wanted = np.array([band.integral(spectrum["wavelength"], level) for band in camera.bands])
+    mean = seen.mean(axis=(0, 1))
+    error = seen.std(axis=(0, 1)) / np.sqrt(seen.shape[0] * seen.shape[1])
+    assert np.all(error < 0.004 * mean)
+    assert mean * np.pi / 0.5 == pytest.approx(wanted, rel=0.02)
+
+
+def even_light(monkeypatch: pytest.MonkeyPatch, level: float) -> None:
+    """The same radiance from everywhere, no sun, and no air in between."""
+
+    def sky(daylight: Any, bands: Any, **_: Any) -> Any:
+        plain = clear_sky(bands, np.array([0.0, 0.0, 1.0]), shape=(8, 16))
+        radiance = np.full(plain.radiance.shape, level, np.float32)
+        return replace(plain, radiance=radiance, sun_irradiance=np.zeros(len(bands)))
+
+    monkeypatch.setattr(shot, "lighting", sky)
+    monkeypatch.setattr(CameraOnDevice, "_air", lambda *args: None)
+
+
+def white(name: str, brdf: dict[str, Any]) -> ph.Material:
+    spectrum = {"wavelength_um": [0.3, 2.5], "reflectance": [1.0, 1.0]}
+    return ph.Material(name=name, sources=["a test"], spectrum=spectrum, brdf=brdf)
+
+
+@pytest.mark.parametrize(
+    ("brdf", "least"),
+    [
+        ({"model": "lambert"}, 0.999),
+        ({"model": "oren-nayar", "roughness_deg": 30}, 0.7),
+        ({"model": "phong", "specular_share": 0.5, "exponent": 20}, 0.7),
+        ({"model": "cook-torrance", "roughness": 0.4, "refractive_index": 1.5}, 0.8),
+        ({"model": "cook-torrance", "roughness": 0.4}, 0.5),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("tilt_deg", [90.0, 40.0, 15.0])
+def test_white_furnace(brdf: dict[str, Any], least: float, tilt_deg: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A white plane in even light gives back no more than comes in, and a matt one all of it."""
+    even_light(monkeypatch, 10.0)
+    world = card(white("furnace", brdf), size=400.0)
+    pose = ph.Pose((0, 0, 2.0), rpy_deg=(0, tilt_deg, 0))
+    seen = light(samples=512, width=24, height=2).shoot(world, pose=pose, seed=1).colour.mean(axis=(0, 1))
+    assert np.all(seen <= 10.0 * 1.002)
+    assert np.all(seen >= 10.0 * (least if tilt_deg > 30.0 else 0.4))
+
+
+def test_light_between_walls_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Inside a closed grey sphere that glows nowhere, light comes in through a hole alone: none without one."""
+    even_light(monkeypatch, 10.0)
+    world = ph.World()
+    world.add(ph.shapes.sphere(3.0, 4), material="lambert-80")
+    seen = light(bounces=8).shoot(world, pose=ph.Pose(), seed=1).colour
+    assert np.all(seen == 0.0)
+
+
+@pytest.mark.parametrize("distance", [20.0, 60.0, 100.0])
+def test_contrast_falls_in_fog_as_koschmieder_says(distance: float) -> None:
+    """The difference of a white and a black board falls by exp(-alpha d): to 5 % at the optical range ln 20 / alpha."""
+    world = ph.World()
+    for side, material in ((1.0, "lambert-90"), (-1.0, "lambert-5")):
+        board = ph.shapes.board(0.5 * distance, 0.5 * distance)
+        world.add(board, material=material, pose=ph.Pose((distance, side * 0.25 * distance, 0)))
+    # Fog under an even cloud: without a beam, the boards have the light that they have without fog.
+    world.daylight = ph.Daylight(cloud_optical_depth=50.0)
+    camera = light(samples=64, width=32, height=8)
+    clear = camera.shoot(world, pose=ph.Pose(), seed=1).colour.astype(np.float64)
+    world.weather = ph.Weather(visibility_m=100.0)
+    foggy = camera.shoot(world, pose=ph.Pose(), seed=1).colour.astype(np.float64)
+    components = [medium(world.weather, 0.0, band.centre_nm).components for band in camera.bands]
+    alpha = np.array([parts[0].extinction_per_m for parts in components])
+    level = _light_on(camera, world) / _light_on(camera, world, fog=False)
+    left, right = slice(13, 15), slice(17, 19)
+    before = clear[3:5, left].mean(axis=(0, 1)) - clear[3:5, right].mean(axis=(0, 1))
+    after = foggy[3:5, left].mean(axis=(0, 1)) - foggy[3:5, right].mean(axis=(0, 1))
+    # Pixels two columns off the middle look a little farther.
+    slant = np.hypot(distance, distance * 2.0 / camera.intrinsics.fx)
+    assert after / before / level == pytest.approx(np.exp(-alpha * slant), rel=0.03)
+
+
+def _light_on(camera: ph.Camera, world: ph.World, *, fog: bool = True) -> np.ndarray[Any, Any]:
+    weather, world.weather = world.weather, world.weather if fog else None
+    found = camera.reflected_light(world)
+    world.weather = weather
+    return found
+
+
+def test_the_vegetation_index_tells_grass_from_asphalt() -> None:
+    found = {}
+    for material in ("grass", "leaf", "asphalt", "concrete"):
+        world = card(material)
+        camera = light("micasense/rededge-mx", samples=32)
+        image = camera.shoot(world, pose=DOWN, seed=1)
+        found[material] = float(np.mean(ndvi(image, camera.reflected_light(world))))
+    assert found["grass"] > 0.5
+    assert found["leaf"] > 0.5
+    assert abs(found["asphalt"]) < 0.15
+    assert abs(found["concrete"]) < 0.2
+
+
+def test_a_lamp_lights_by_its_intensity_over_the_square_of_distance() -> None:
+    world = card("lambert-100", size=4.0)
+    world.daylight = ph.Daylight(sun_elevation_deg=-40.0)
+    camera = light(samples=64, bounces=0, width=8, height=6)
+    dark = camera.shoot(world, pose=DOWN, seed=1).colour.mean(axis=(0, 1))
+    found = []
+    for height in (3.0, 6.0):
+        lamp = world.add_lamp((0.0, 0.0, height), direction=(0, 0, -1), intensity_cd=100.0, lit="always")
+        seen = camera.shoot(world, pose=ph.Pose((0, 0, 1.0), rpy_deg=(0, 90, 0)), seed=1).colour[2:4, 3:5]
+        found.append(seen.mean(axis=(0, 1)) - dark)
+        world.remove_lamp(lamp)
+    assert found[0] / found[1] == pytest.approx(np.full(3, 4.0), rel=0.02)
+
+
+def test_the_night_without_lamps_is_dark_and_no_error() -> None:
+    world = card()
+    world.daylight = ph.Daylight(sun_elevation_deg=-60.0)
+    image = ph.Camera("generic/vga", width=32, height=24, samples=4, noise=False).shoot(world, pose=DOWN, seed=1)
+    assert image.colour.max() <= 16
+    assert image.metadata["gain_db"] > 0.0
+
+
+def test_wet_roads_are_darker() -> None:
+    assert float(wet_reflectance(0.0)) == 0.0
+    assert float(wet_reflectance(0.2)) == pytest.approx(0.11, abs=0.02)  # about half (Lekner and Dorf 1988, figure 2)
+    assert 0.8 < float(wet_reflectance(0.95)) < 0.95
+    world = card("asphalt")
+    world.daylight = ph.Daylight(cloud_optical_depth=50.0)
+    dry = light(samples=64).shoot(world, pose=DOWN, seed=1).colour.mean() / light().reflected_light(world).mean()
+    world.weather = ph.Weather(rain_rate_mm_h=10.0)
+    wet = light(samples=64).shoot(world, pose=DOWN, seed=1).colour.mean() / light().reflected_light(world).mean()
+    assert 0.4 < wet / dry < 0.7
+
+
+def test_a_thermal_camera_reads_temperatures() -> None:
+    """Asphalt in the sun is warmer than in shade, both warmer than the clear sky; water is near the air."""
+    world = card("asphalt")
+    world.add(ph.shapes.box(4, 4, 0.2), material="wood", pose=ph.Pose((0, 0, 8.0)))
+    camera = ph.Camera("flir/boson-640", width=64, height=48, samples=8, truth=("depth",))
+    image = camera.shoot(world, pose=ph.Pose((-20, 0, 6.0), rpy_deg=(0, 15, 0)), seed=1)
+    kelvin = image.colour.astype(np.float64) / 100.0
+    sky = kelvin[~np.isfinite(image.depth)]
+    ground = kelvin[np.isfinite(image.depth)]
+    assert 230.0 < np.median(sky) < 285.0
+    assert 295.0 < np.median(ground) < 335.0
+    assert np.median(ground) - ground.min() > 5.0
