@@ -9,7 +9,7 @@ import numpy as np
 from parhelion.core.image import Image, Intrinsics, SeenObject
 from parhelion.core.pose import Pose, quat_conjugate, quat_rotate
 from parhelion.core.trajectory import Trajectory, pose_at
-from parhelion.outputs.boxes import BoxTruth
+from parhelion.motion.boxes import BoxTruth
 from parhelion.pictures.style import colour_labels
 from parhelion.rays.records import Rays
 from parhelion.rays.scene import RayScene

@@ -46,6 +46,12 @@ def table() -> str:
         drawn = rule(sensor.example(scenario.world, 0))
         return ", ".join(words.lower() for _, words, _, _ in drawn)
 
+    def viewer(sensor: OnBoard) -> str:
+        layer = VIEWER.of(sensor.record_type)
+        if layer.picture is not None:
+            return "a picture in the scene and the panel"
+        return "points in the scene" if layer.in_scene else "a line of numbers"
+
     rows: list[tuple[str, str, Readers[Any] | None, Cell]] = [
         ("files", "outputs/files.py", FILES, lambda s: f"`{FILES.of(s.record_type).ending(s, scenario)}`"),
         (
@@ -61,7 +67,7 @@ def table() -> str:
         ("report", "outputs/report/", None, report),
         (
             "viewer", "live/viewer/layers.py", VIEWER,
-            lambda s: "points in the scene" if VIEWER.of(s.record_type).in_scene else "a line of numbers",
+            viewer,
         ),
     ]  # fmt: skip
     lines = [

@@ -23,7 +23,7 @@ from parhelion.live.viewer.stages import weather_of
 class CountingStage:
     """A stage whose cloud says which time it is of, and that counts its measurements."""
 
-    title, world, duration_s = "counting", None, 2.0
+    title, world, duration_s, cameras = "counting", None, 2.0, ()
 
     def __init__(self, fails_from: float = math.inf) -> None:
         self.places = {

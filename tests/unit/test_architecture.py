@@ -31,6 +31,8 @@ WORLD_MAY_IMPORT = may_import(WORLD_ROOMS)
 # Likewise a weather that is applied to a cloud opens the door to the sensor that recorded it, and a scenario that is
 # run to files the door to what writes them.
 DOORS = {
+    ("core/image.py", "load", "io"),
+    ("core/image.py", "save", "io"),
     ("core/records.py", "load", "io"),
     ("core/records.py", "save", "io"),
     ("weather/weather.py", "apply", "sensors"),

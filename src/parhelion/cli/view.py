@@ -137,7 +137,8 @@ def _file_stage(
     source: Path, format: str | None, time: float, options: WeatherOptions, sensor: str | None = None
 ) -> Stage:
     """A scenario where the file is YAML, the turns of a capture, else a cloud."""
-    from parhelion.live.viewer.stages import CloudStage, ScenarioStage
+    from parhelion.live.viewer.pictures_stage import scenario_stage
+    from parhelion.live.viewer.stages import CloudStage
     from parhelion.live.viewer.turns import TurnsStage
 
     if source.suffix.lower() in (".yaml", ".yml"):
@@ -146,7 +147,7 @@ def _file_stage(
         scenario = Scenario.load(source)
         scenario.world.weather = options.weather(scenario.world.weather)
         start_engine()
-        return ScenarioStage(scenario, source.stem, time=time)
+        return scenario_stage(scenario, source.stem, time=time)
     from parhelion import PointCloud
 
     if options != WeatherOptions():

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.inertial import Samples
-from parhelion.core.records import Scan
 from parhelion.scenario.scenario import Scenario, Step
 
 LONGEST_WAIT_S = 0.05
@@ -282,9 +281,9 @@ class Stream:
         return told
 
     def _warm_up(self) -> None:
-        """One scan of each lidar, thrown away: the first of a process compiles kernels, which takes seconds."""
-        for scanner in self.scenario.giving(Scan):
-            scanner.measure(self.scenario.world, 0, self.scenario.seed)
+        """One frame of each sensor, thrown away: the first of a process compiles kernels, which takes seconds."""
+        for sensor in self.scenario.frame_sensors:
+            sensor.measure(self.scenario.world, 0, self.scenario.seed)
 
     def _round(self, senders: Sequence[Sender], progress: Callable[[StreamSummary], None]) -> None:
         told = self.summary

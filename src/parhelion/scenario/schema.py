@@ -187,7 +187,7 @@ class PcapOutput(Config):
 class DatasetOutput(Config):
     """A folder laid out as a public data set, for tools that read it."""
 
-    kind: Literal["kitti-odometry", "kitti-object", "semantic-kitti", "nuscenes"]
+    kind: Literal["kitti-odometry", "kitti-object", "semantic-kitti", "nuscenes", "coco-panoptic"]
 
 
 class FoxgloveOutput(Config):

@@ -51,9 +51,8 @@ class FrameOnBoard(_OnBoard):
     def __init__(self, kind: SensorKind, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
         super().__init__(kind, entry, folder, body, mount)
         if entry.format is not None:
-            FILE_FORMATS.of(self.record_type)(
-                Path("frame"), entry.format
-            )  # an unknown one is told now, not at the first frame
+            # An unknown one is told now, not at the first frame.
+            FILE_FORMATS.of(self.record_type)(Path("frame"), entry.format)
         self.period_s = 1.0 / float(self.sensor.rate_hz)
         self.length_s = float(self.sensor.frame_duration_s)
         """Time [s] from a frame's start to the last thing that it measures."""

@@ -1,7 +1,7 @@
 """KITTI's calibration files, and labels of its object benchmark.
 
-There is no simulated camera: a nominal one stands for all four, with the focal length and picture size of KITTI's own.
-It sits in the lidar and looks along the lidar's x axis, so that tools find the matrices which they ask for.
+Where a run has no camera beside the lidar, a nominal one stands for all four, with the focal length and picture size
+of KITTI's own. It sits in the lidar and looks along the lidar's x axis, so that tools find the matrices that they need.
 Sources: https://www.cvlibs.net/datasets/kitti/setup.php, the readme of the object development kit (Geiger et al. 2012).
 """
 
@@ -40,19 +40,31 @@ def calibration(rows: Mapping[str, ArrayLike]) -> bytes:
     return "".join(lines).encode()
 
 
-def odometry_calibration() -> bytes:
-    """calib.txt of a sequence: P0 to P3 are the nominal camera, Tr turns the lidar's axes to the camera's."""
-    turn = np.concatenate([CAMERA_FROM_LIDAR, np.zeros((3, 1))], axis=1)
-    return calibration({**{f"P{k}": PROJECTION for k in range(4)}, "Tr": turn})
+def odometry_calibration(
+    left: Floats = PROJECTION, right: Floats = PROJECTION, camera_from_lidar: Floats | None = None
+) -> bytes:
+    """calib.txt of a sequence: P0 and P2 are the left camera (3, 4), P1 and P3 the right one, Tr goes to the left one.
+
+    Without arguments all are the nominal camera.
+    """
+    if camera_from_lidar is None:
+        camera_from_lidar = np.concatenate([CAMERA_FROM_LIDAR, np.zeros((3, 1))], axis=1)
+    return calibration({**_cameras(left, right), "Tr": camera_from_lidar})
 
 
-def object_calibration(camera_from_lidar: Floats, lidar_from_vehicle: Floats) -> bytes:
-    """A frame's calibration: the rotation (3, 3) from lidar to camera, and the matrix (4, 4) from vehicle to lidar."""
+def _cameras(left: Floats, right: Floats) -> dict[str, Floats]:
+    return {f"P{k}": (left, right)[k % 2] for k in range(4)}
+
+
+def object_calibration(
+    camera_from_lidar: Floats, lidar_from_vehicle: Floats, left: Floats = PROJECTION, right: Floats = PROJECTION
+) -> bytes:
+    """A frame's calibration: the matrices (3, 4) from lidar to camera and (4, 4) from vehicle to lidar, and cameras."""
     return calibration(
         {
-            **{f"P{k}": PROJECTION for k in range(4)},
+            **_cameras(left, right),
             "R0_rect": np.eye(3),
-            "Tr_velo_to_cam": np.concatenate([camera_from_lidar, np.zeros((3, 1))], axis=1),
+            "Tr_velo_to_cam": camera_from_lidar,
             "Tr_imu_to_velo": lidar_from_vehicle[:3],
         }
     )
@@ -60,7 +72,7 @@ def object_calibration(camera_from_lidar: Floats, lidar_from_vehicle: Floats) ->
 
 @dataclass(frozen=True)
 class InPicture:
-    """Where a box is in the nominal picture."""
+    """Where a box is in the picture."""
 
     left: float
     top: float
@@ -70,7 +82,9 @@ class InPicture:
     """Share of its rectangle that lies outside the picture, 0 to 1."""
 
 
-def in_picture(corners: Floats) -> InPicture | None:
+def in_picture(
+    corners: Floats, projection: Floats = PROJECTION, size: tuple[int, int] = IMAGE_SIZE
+) -> InPicture | None:
     """The rectangle [pixels] around a box's corners (8, 3) [m] in camera axes; None where it is out of the picture."""
     ends = corners[_EDGES]
     depth = ends[:, :, 2]
@@ -81,10 +95,10 @@ def in_picture(corners: Floats) -> InPicture | None:
     seen = np.concatenate([corners[corners[:, 2] >= NEAR_M], cut])
     if not len(seen):
         return None
-    flat = seen @ PROJECTION[:, :3].T
+    flat = seen @ projection[:, :3].T
     pixels = flat[:, :2] / flat[:, 2:]
     low, high = pixels.min(axis=0), pixels.max(axis=0)
-    edge = np.array(IMAGE_SIZE, dtype=np.float64) - 1.0
+    edge = np.array(size, dtype=np.float64) - 1.0
     inner_low, inner_high = np.clip(low, 0.0, edge), np.clip(high, 0.0, edge)
     inside = float(np.prod(inner_high - inner_low))
     if inside <= 0.0:

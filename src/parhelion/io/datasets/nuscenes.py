@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.image import OPTICAL
 from parhelion.core.pose import Floats, Pose
 
 VERSION = "v1.0-mini"
@@ -69,6 +70,14 @@ def attribute_of(category: str, label: str, *, moving: bool, parked: bool) -> st
     return None
 
 
+def camera_channel(name: str) -> str:
+    """Channel of a camera: front and cam_front are CAM_FRONT."""
+    plain = "".join(c if c.isalnum() else "_" for c in name.upper())
+    for word in ("CAMERA_", "CAM_"):
+        plain = plain.removeprefix(word)
+    return f"CAM_{plain}"
+
+
 def key_frames(starts: Floats) -> NDArray[np.int64]:
     """Numbers of the scans, of those that begin at even times `starts` [s], which are samples: one every 0.5 s."""
     if len(starts) < 2:
@@ -114,6 +123,16 @@ class Annotation:
 
 
 @dataclass(frozen=True, eq=False)
+class CameraChannel:
+    """What the tables say of a camera."""
+
+    matrix: Floats
+    """Camera matrix, shape (3, 3)."""
+    width: int
+    height: int
+
+
+@dataclass(frozen=True, eq=False)
 class _Sweep:
     channel: str
     timestamp: int
@@ -132,7 +151,9 @@ class SceneTables:
     location: str
     description: str
     channels: dict[str, Pose] = field(default_factory=dict)
-    """Pose of each lidar on the vehicle, in our axes, by channel."""
+    """Pose of each lidar and camera on the vehicle, in our axes, by channel."""
+    cameras: dict[str, CameraChannel] = field(default_factory=dict)
+    """Channels that are cameras."""
     samples: list[int] = field(default_factory=list)
     """Timestamps [µs]."""
     sweeps: list[_Sweep] = field(default_factory=list)
@@ -201,7 +222,12 @@ class Tables:
                 for row, level in enumerate(VISIBILITY, start=1)
             ],
             "sensor": [
-                {"token": self.token("sensor", name), "channel": name, "modality": "lidar"} for name in channels
+                {
+                    "token": self.token("sensor", name),
+                    "channel": name,
+                    "modality": "camera" if any(name in scene.cameras for scene in scenes) else "lidar",
+                }
+                for name in channels
             ],
         }
         for name in ("calibrated_sensor", "ego_pose", "log", "scene", "sample", "sample_data", "map", "instance"):
@@ -240,11 +266,12 @@ class Tables:
                 {"token": one, "timestamp": stamp, **_links(samples, row), "scene_token": token("scene", name)}
             )
         for channel, mount in scene.channels.items():
-            sensor = token("calibrated_sensor", name, channel)
+            sensor, camera = token("calibrated_sensor", name, channel), scene.cameras.get(channel)
             tables["calibrated_sensor"].append(
                 {
-                    "token": sensor, "sensor_token": token("sensor", channel), **_placed(mount @ TURN),
-                    "camera_intrinsic": [],
+                    "token": sensor, "sensor_token": token("sensor", channel),
+                    **_placed(mount @ (TURN if camera is None else OPTICAL)),
+                    "camera_intrinsic": [] if camera is None else camera.matrix.tolist(),
                 }
             )  # fmt: skip
             sweeps = [sweep for sweep in scene.sweeps if sweep.channel == channel]
@@ -258,8 +285,10 @@ class Tables:
                 tables["sample_data"].append(
                     {
                         "token": data[row], "sample_token": samples[sample], "ego_pose_token": data[row],
-                        "calibrated_sensor_token": sensor, "timestamp": sweep.timestamp, "fileformat": "pcd",
-                        "is_key_frame": key, "height": 0, "width": 0, "filename": sweep.filename,
+                        "calibrated_sensor_token": sensor, "timestamp": sweep.timestamp,
+                        "fileformat": "pcd" if camera is None else "png", "is_key_frame": key,
+                        "height": 0 if camera is None else camera.height,
+                        "width": 0 if camera is None else camera.width, "filename": sweep.filename,
                         **_links(data, row),
                     }
                 )  # fmt: skip

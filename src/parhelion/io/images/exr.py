@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError
 from parhelion.core.image import Image
-from parhelion.core.reading import read_bytes
+from parhelion.core.reading import UnpackingBudget, read_bytes
 from parhelion.io.atomic import atomic_write
 from parhelion.io.images import facts
 
@@ -27,6 +27,8 @@ _TYPES = {"label": np.uint16, "instance": np.uint32}
 _MOST_EXACT = 1 << 24
 _RGB = ("red", "green", "blue")
 _LARGEST_SIDE = 1 << 16
+_CHANNEL_BYTES = 18
+"""The least that a header takes for a channel."""
 
 
 def write(image: Image, path: Path) -> tuple[str, ...]:
@@ -79,7 +81,7 @@ def read(path: Path) -> Image:
     data = read_bytes(path)
     if data[:4] != b"\x76\x2f\x31\x01":
         raise FormatError(f"{path}: is no EXR file")
-    _check_window(data, path)
+    _check_header(data, path)
     bitmap = mi.Bitmap(str(path))
     pixels = np.array(bitmap, dtype=np.float32)
     pixels = pixels[:, :, None] if pixels.ndim == 2 else pixels
@@ -122,14 +124,30 @@ def _file_order(names: list[str], text: str | None) -> list[str]:
     return sorted(names, key=lambda name: (len(name), name))
 
 
-def _check_window(data: bytes, path: Path) -> None:
-    """Refuse pictures that claim absurd sizes before they are unpacked."""
-    at = data.find(b"dataWindow\0box2i\0\x10\0\0\0", 0, 1 << 20)
-    if at < 0:
+def _check_header(data: bytes, path: Path) -> None:
+    """Refuse headers that claim more than is there, before anything is allocated for it."""
+    attributes = _attributes(data, path)
+    window = attributes.get(b"dataWindow", b"")
+    if len(window) != 16:
         raise FormatError(f"{path}: is damaged (its header does not say how large it is)")
-    left, top, right, bottom = np.frombuffer(data, "<i4", 4, at + 21).astype(np.int64).tolist()
-    if not (0 < right - left + 1 <= _LARGEST_SIDE and 0 < bottom - top + 1 <= _LARGEST_SIDE):
-        raise FormatError(f"{path}: is damaged (its header claims {right - left + 1} x {bottom - top + 1} pixels)")
-    from parhelion.core.reading import UnpackingBudget
+    left, top, right, bottom = np.frombuffer(window, "<i4").astype(np.int64).tolist()
+    width, height = right - left + 1, bottom - top + 1
+    if not (0 < width <= _LARGEST_SIDE and 0 < height <= _LARGEST_SIDE):
+        raise FormatError(f"{path}: is damaged (its header claims {width} x {height} pixels)")
+    channels = max(1, len(attributes.get(b"channels", b"")) // _CHANNEL_BYTES)
+    UnpackingBudget(path, len(data)).spend(4 * channels * width * height)
 
-    UnpackingBudget(path, len(data)).spend(4 * (right - left + 1) * (bottom - top + 1))
+
+def _attributes(data: bytes, path: Path) -> dict[bytes, bytes]:
+    """Values of the header by name: each is a name, a type, a size and so many bytes; an empty name ends it."""
+    found, at = {}, 8
+    while at < len(data) and data[at]:
+        name_end = data.find(b"\0", at, at + 256)
+        type_end = data.find(b"\0", name_end + 1, name_end + 257)
+        size = int.from_bytes(data[type_end + 1 : type_end + 5], "little")
+        start = type_end + 5
+        if name_end < 0 or type_end < 0 or start + size > len(data):
+            raise FormatError(f"{path}: is cut off or damaged (in its header)")
+        found[data[at:name_end]] = data[start : start + size]
+        at = start + size
+    return found

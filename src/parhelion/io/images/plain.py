@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -104,13 +105,22 @@ def read_tiff(path: Path) -> Image:
 
 def _pillow(path: Path, kind: str) -> tuple[NDArray[Any], str | None]:
     """All pages of a file as bands, and its description."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of damaged tags: what comes of them is checked
+        pages, said = _pages(path, kind)
+    if len({page.shape for page in pages}) > 1:
+        raise FormatError(f"{path}: its pages have different sizes, so they are no bands of one picture")
+    return pages[0] if len(pages) == 1 else np.dstack(pages), said if isinstance(said, str) else None
+
+
+def _pages(path: Path, kind: str) -> tuple[list[NDArray[Any]], Any]:
     from PIL import Image as Picture
 
     data = read_bytes(path)
     budget = UnpackingBudget(path, len(data))
     pages = []
     with Picture.open(BytesIO(data), formats=[kind]) as picture:
-        said = picture.tag_v2.get(_DESCRIPTION) if kind == "TIFF" else None
+        said = picture.tag_v2.get(_DESCRIPTION) if kind == "TIFF" else None  # type: ignore[attr-defined]
         for number in range(getattr(picture, "n_frames", 1)):
             picture.seek(number)
             budget.spend(picture.width * picture.height * 4)
@@ -118,6 +128,4 @@ def _pillow(path: Path, kind: str) -> tuple[NDArray[Any], str | None]:
                 raise FormatError(f"{path}: holds pixels of the kind {picture.mode}, which is not read")
             page = np.asarray(picture)
             pages.append(page.astype(np.uint16) if page.dtype.kind in "iu" and page.itemsize > 1 else page)
-    if len({page.shape for page in pages}) > 1:
-        raise FormatError(f"{path}: its pages have different sizes, so they are no bands of one picture")
-    return pages[0] if len(pages) == 1 else np.dstack(pages), said if isinstance(said, str) else None
+    return pages, said

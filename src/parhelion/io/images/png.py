@@ -105,14 +105,14 @@ def _deep_colours(path: Path) -> NDArray[Any]:
 
 
 def _texts(data: bytes, path: Path) -> dict[str, str]:
-    """Texts of a file that lie before its pixels, where `encode` puts them."""
+    """Texts of a file that lie before its pixels, where `encode` puts them; all chunks are checked for damage."""
     found: dict[str, str] = {}
     at, budget = 8, UnpackingBudget(path, len(data))
-    while at + 8 <= len(data):
+    while at < len(data):
         size, kind = struct.unpack(">I4s", data[at : at + 8])
-        if kind in (b"IDAT", b"IEND"):
-            break
         content = data[at + 8 : at + 8 + size]
+        if data[at + 8 + size : at + 12 + size] != struct.pack(">I", zlib.crc32(kind + content)):
+            raise FormatError(f"{path}: is cut off or damaged (the sum of the part {kind!r} at byte {at} is wrong)")
         keyword, _, rest = content.partition(b"\0")
         if kind == b"tEXt":
             found[keyword.decode("latin-1")] = rest.decode("latin-1")
@@ -123,5 +123,7 @@ def _texts(data: bytes, path: Path) -> dict[str, str]:
             if not unpack.eof:
                 raise FormatError(f"{path}: a text in it is cut off, or larger than 64 MiB")
             found[keyword.decode("latin-1")] = words.decode("latin-1")
+        if kind == b"IEND":
+            break
         at += 12 + size
     return found

@@ -1,4 +1,4 @@
-"""What the viewer shows of each type of record: a cloud in the scene, or lines of text beside it."""
+"""What the viewer shows of each type of record: a cloud in the scene, a picture, or lines of text beside it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from parhelion.core.image import Image
 from parhelion.core.inertial import Samples, units
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
+from parhelion.pictures.camera import image_colours
 
 
 @dataclass(frozen=True)
@@ -21,6 +24,8 @@ class ViewerLayer:
     """Whether it is a cloud in the scene, chosen and coloured by the panel."""
     lines: Callable[[str, Any], list[str]]
     """Lines of text for the panel, of a sensor's name and its latest record."""
+    picture: Callable[[Any], NDArray[np.uint8]] | None = None
+    """Red, green, blue (h, w, 3) of what is a picture."""
 
 
 def _reading(name: str, samples: Samples) -> list[str]:
@@ -36,7 +41,16 @@ def _reading(name: str, samples: Samples) -> list[str]:
     return [f"{name}: {'; '.join(parts)}"]
 
 
+def _size(name: str, image: Image) -> list[str]:
+    return [f"{name}: {image.width} x {image.height} pixels at {image.start_time:.3f} s"]
+
+
 VIEWER: Readers[ViewerLayer] = Readers(
-    "viewer", {Scan: ViewerLayer(True, lambda name, scan: []), Samples: ViewerLayer(False, _reading)}
+    "viewer",
+    {
+        Scan: ViewerLayer(True, lambda name, scan: []),
+        Samples: ViewerLayer(False, _reading),
+        Image: ViewerLayer(False, _size, image_colours),
+    },
 )
 """How the viewer shows each type of record."""

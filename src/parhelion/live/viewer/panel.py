@@ -9,15 +9,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from parhelion.live.viewer.colours import Legend, Ramp, Swatches, rgb
 from parhelion.live.viewer.scene import POINT_SIZE_M
 from parhelion.live.viewer.session import SPEEDS, Pick, Session
+from parhelion.live.viewer.shots import Shot
+from parhelion.live.viewer.stages import Measured
 
 CLEAR_M = 2000.0
 """The upper end of the slider for visibility: no fog."""
 SAVE, HOME = "save PNG", "reset view"
 _BRAND = "#ffb454"
 _MUTED = "#8d99a8"
+_BLANK = np.zeros((2, 2, 3), np.uint8)
 _NO_PICK = "Click near a point to read its fields."
 
 
@@ -55,11 +60,16 @@ class Panel:
         self._add_view()
         with self._gui.add_folder("Point"):
             self._picked = self._gui.add_html(_facts_html(None))
+        self._pictures: dict[str, Any] = {}
+        self._told: dict[str, Shot] = {}
+        if session.stage.cameras:
+            self._add_cameras()
         if session.stage.duration_s > 0:
             self._add_time()
         if session.stage.world is not None:
             self._add_weather()
-            self._add_sensor(models)
+            if session.request.model:
+                self._add_sensor(models)
 
     # ---- folders -----------------------------------------------------------------------------------------------
 
@@ -80,6 +90,19 @@ class Panel:
                 follow.on_update(lambda event: self._actions.follow(event.target.value))
             buttons = gui.add_button_group("picture", (SAVE, HOME), hint="a PNG of what you see; the first camera")
             buttons.on_click(self._picture)
+
+    def _add_cameras(self) -> None:
+        gui, session = self._gui, self._session
+        with gui.add_folder("Cameras"):
+            taken = gui.add_checkbox("pictures", session.request.pictures, hint="off is faster")
+            _by_hand(taken, lambda value: session.change(pictures=bool(value)))
+            if session.request.model:
+                over = gui.add_checkbox(
+                    "points over", session.request.points_over, hint="the lidar's points on the picture, near ones red"
+                )
+                _by_hand(over, lambda value: session.change(points_over=bool(value)))
+            for name in session.stage.cameras:
+                self._pictures[name] = gui.add_image(_BLANK, label=name, format="jpeg", visible=False)
 
     def _add_time(self) -> None:
         gui, session = self._gui, self._session
@@ -161,6 +184,7 @@ class Panel:
         self.tell_playing()
         if measured is None:
             return
+        self._tell_pictures(measured)
         if tuple(self._colour.options) != tuple(session.choices):
             self._colour.options = tuple(session.choices)
         self._colour.value = session.colour_by
@@ -173,6 +197,16 @@ class Panel:
             lines.append(f"measured in {1e3 * measured.seconds:.0f} ms{shown}")
         lines += [html.escape(note) for note in (*measured.notes, *self.notes)]
         self._status.content = _status_html("<br>".join(lines))
+
+    def _tell_pictures(self, measured: Measured) -> None:
+        there = {shot.name: shot for shot in measured.pictures}
+        for name, shown in self._pictures.items():
+            shot = there.get(name)
+            if shot is not None and self._told.get(name) is not shot:
+                self._told[name] = shot
+                shown.image = shot.pixels
+            if shown.visible != (shot is not None):
+                shown.visible = shot is not None
 
     def tell_playing(self) -> None:
         """The button says what it would do."""

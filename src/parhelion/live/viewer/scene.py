@@ -1,4 +1,4 @@
-"""The three-dimensional part of the page: world, moving things, sensor, beams, cloud and the picked point."""
+"""The three-dimensional part of the page: world, moving things, sensor, beams, cloud, pictures, the picked point."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.image import OPTICAL
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import pose_at
 from parhelion.live.viewer.beams import Beams
@@ -23,6 +24,9 @@ LOST_COLOUR = (24, 28, 36)
 _DIMMED = (22.0, 0.38)
 """Surfaces are shown darker than they are and with less contrast, so that points stand out before them."""
 _AXES_M = 0.8
+FRUSTUM_COLOUR = (255, 180, 84)
+_FRUSTUM_M = 1.2
+_JPEG_QUALITY = 85
 
 
 class Scene:
@@ -37,6 +41,7 @@ class Scene:
         self._sensor: Any = None
         self._world: Any = None
         self._picked: Any = None
+        self._frustums: dict[str, Any] = {}
         self._point_size = POINT_SIZE_M
         self._beams_shown = True
         self.left_out = 0
@@ -88,6 +93,7 @@ class Scene:
             if shown.new_cloud or self._cloud is None:
                 self._show_cloud(measured, shown.painted.colours)
                 self._show_sensor(measured)
+                self._show_pictures(measured)
                 self._move(measured.time_s)
                 self.mark(None)
             else:
@@ -143,6 +149,21 @@ class Scene:
                 "/sensor/body", 0.06, 0.1, color=BODY_COLOUR, cast_shadow=False, receive_shadow=False
             )
         _place(self._sensor, measured.pose)
+
+    def _show_pictures(self, measured: Measured) -> None:
+        """Each camera as a pyramid with its picture at the end."""
+        for name in set(self._frustums) - {shot.name for shot in measured.pictures}:
+            self._frustums.pop(name).remove()
+        for number, shot in enumerate(measured.pictures):
+            place = Pose(shot.pose.xyz - measured.offset, shot.pose.quat_xyzw) @ OPTICAL
+            x, y, z, w = (float(v) for v in place.quat_xyzw)
+            height, width = shot.pixels.shape[:2]
+            # Picture and place in one message: no viewer sees the new of the one with the old of the other.
+            self._frustums[shot.name] = self._api.add_camera_frustum(
+                f"/cameras/{number}", shot.fov_rad, width / height, scale=_FRUSTUM_M, thickness=0.01,
+                color=FRUSTUM_COLOUR, image=shot.pixels, format="jpeg", jpeg_quality=_JPEG_QUALITY,
+                wxyz=(w, x, y, z), position=tuple(float(v) for v in place.xyz), cast_shadow=False, receive_shadow=False,
+            )  # fmt: skip
 
     def _move(self, time_s: float) -> None:
         for body, frame in self._bodies:

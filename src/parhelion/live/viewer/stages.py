@@ -19,6 +19,7 @@ from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.live.viewer.beams import Beams, beams_of
 from parhelion.live.viewer.colours import IN_THE_AIR
 from parhelion.live.viewer.layers import VIEWER
+from parhelion.live.viewer.shots import Cameras, Shot
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.sensors import FrameOnBoard
 from parhelion.sensors.lidar.lidar import Lidar
@@ -59,6 +60,10 @@ class Request:
     snow_rate_mm_h: float | None = None
     dust_kg_m3: float = 0.0
     """Density at the centre of one further dust cloud."""
+    pictures: bool = True
+    """Whether a scenario's cameras take pictures, too."""
+    points_over: bool = False
+    """Whether the cloud is drawn over them."""
 
     @property
     def mount(self) -> Pose:
@@ -83,6 +88,8 @@ class Measured:
     offset: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
     """What is taken from all coordinates on the screen [m]: graphics cards calculate in single precision."""
     notes: tuple[str, ...] = ()
+    pictures: tuple[Shot, ...] = ()
+    """Of cameras."""
 
 
 class Stage(Protocol):
@@ -94,6 +101,8 @@ class Stage(Protocol):
     """Length of its clock; 0 where it has no time."""
     places: dict[str, Request]
     """Lidars that there are, by name, as they are at first; empty for recordings."""
+    cameras: tuple[str, ...]
+    """Names of cameras whose pictures are shown beside the cloud."""
 
     def measure(self, request: Request) -> Measured:
         """The cloud that a request asks for."""
@@ -144,6 +153,8 @@ def weather_of(base: Weather | None, request: Request, dust_at: Triple) -> Weath
 
 class WorldStage:
     """A world with one lidar: on the world's path where it has one and no pose is given, else standing."""
+
+    cameras: tuple[str, ...] = ()
 
     def __init__(self, world: World, model: str, *, pose: Pose | None = None, time: float = 0.0, seed: int = 0) -> None:
         self.world: World | None = world
@@ -200,6 +211,8 @@ class ScenarioStage:
                 name, scanner.sensor.model, scanner.mount, min(float(time), scenario.duration_s)
             )
         self._base = scenario.world.weather
+        self._cameras = Cameras(scenario)
+        self.cameras: tuple[str, ...] = self._cameras.names
         self._walk: Iterator[Any] = scenario.walk(lambda sensor, number: False, batch_s=READING_S)
         self._walked_s = 0.0
         self._samples: dict[str, list[Samples]] = {sensor.name: [] for sensor in scenario.stream_sensors}
@@ -228,7 +241,7 @@ class ScenarioStage:
         scanner, lidar = self._lidar(request)
         begun = clock.perf_counter()
         start = self.scan_start(request)
-        self._drive_until(start + _length_s(lidar))
+        self._drive_until(max(start + _length_s(lidar), self._cameras.over_at(start) if request.pictures else 0.0))
         world = self._scenario.world
         world.weather = weather_of(self._base, request, self._dust_at)
         mount = request.mount
@@ -236,7 +249,17 @@ class ScenarioStage:
             mount = scanner.mount  # not by way of angles, which would round it
         motion: Trajectory = Fixed(mount) if scanner.body is None else Mounted(scanner.body.motion, mount)
         scan = lidar.scan(world, trajectory=motion, time=start, seed=self._scenario.seed, frame=self._number(request))
-        return replace(_measured(scan, begun), notes=tuple(self._readings(start + _length_s(lidar))))
+        found = _measured(scan, begun)
+        shots = self._shots(request, found, start)
+        notes = [*self._readings(start + _length_s(lidar)), *(line for shot in shots for line in shot.lines)]
+        return replace(found, notes=tuple(notes), pictures=shots)
+
+    def _shots(self, request: Request, found: Measured, start: float) -> tuple[Shot, ...]:
+        """Pictures that go with a scan."""
+        if not request.pictures:
+            return ()
+        air = (request.rain_rate_mm_h, request.visibility_m, request.snow_rate_mm_h, request.dust_kg_m3)
+        return tuple(self._cameras.at(start, air, found.cloud.xyz if request.points_over else None))
 
     def _drive_until(self, time: float) -> None:
         """Step the vehicles on; what they did is kept, so going back in time costs nothing."""
@@ -263,6 +286,8 @@ class ScenarioStage:
 
 class CloudStage:
     """A recorded cloud alone."""
+
+    cameras: tuple[str, ...] = ()
 
     def __init__(self, cloud: PointCloud, title: str = "cloud") -> None:
         self.world: World | None = None

@@ -21,6 +21,8 @@ _USUAL_PERIOD_S = 0.1
 class TurnsStage:
     """The turns of a capture. They are read as they are asked for; going back reads the file from its beginning."""
 
+    cameras: tuple[str, ...] = ()
+
     def __init__(self, path: Path, *, model: str | None = None) -> None:
         self._path, self._model = path, model
         self.world: World | None = None

@@ -129,9 +129,9 @@ class RunReport(NoReport):
             rule = KEPT.of(sensor.record_type)
             alike = sum(KEPT.of(other.record_type) is rule for other in scenario.frame_sensors)
             most = min(number, max(3, rule.most // alike))
-            spread = (
-                [0, number // 2, number - 1] if most == 3 else np.linspace(0, number - 1, most).astype(int).tolist()
-            )
+            spread = [0, number // 2, number - 1]
+            if most > 3:
+                spread = np.linspace(0, number - 1, most).astype(int).tolist()
             self._shown[sensor.name] = set(spread) if number else set()
             self._sampled[sensor.name] = set()
         for name, count in counts.items():

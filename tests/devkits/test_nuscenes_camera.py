@@ -1,0 +1,58 @@
+"""nuScenes' own development kit on a set with a camera: its projection of points meets the picture's depth."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import toy_camera
+from dataset_rigs import DRIVE, drive
+from parhelion.io.images import png, truth
+from parhelion.scenario import Scenario
+from parhelion.sensors import kinds
+from parhelion.sensors.kinds import add_kind
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    devkit = pytest.importorskip("nuscenes.nuscenes", reason="nuscenes-devkit is not installed: make test-devkits")
+
+CAMERA: dict[str, Any] = {
+    "name": "front", "type": "toy-camera", "model": "toy/colour", "vehicle": "carrier",
+    "mount": {"xyz": [0.6, 0.1, 1.5], "rpy_deg": [0, 2, 0]},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    add_kind(toy_camera.KIND)
+    folder = tmp_path_factory.mktemp("run")
+    file = drive(folder, ["nuscenes"], duration_s=1.2, sensors=[*DRIVE["sensors"], CAMERA])
+    Scenario.load(file).run(folder / "out")
+    yield folder / "out"
+    kinds._added.clear()
+
+
+def test_the_kit_puts_points_on_the_picture(run: Path) -> None:
+    data = devkit.NuScenes("v1.0-mini", str(run / "nuscenes"), verbose=False)
+    sample = data.sample[1]
+    assert sample["data"].keys() == {"LIDAR_TOP", "CAM_FRONT"}
+    _, boxes, intrinsic = data.get_sample_data(sample["data"]["CAM_FRONT"])
+    assert intrinsic[0, 0] == pytest.approx(0.8 * 96)
+    assert boxes
+    points, depths, picture = data.explorer.map_pointcloud_to_image(
+        sample["data"]["LIDAR_TOP"], sample["data"]["CAM_FRONT"]
+    )
+    assert picture.size == (96, 64)
+    # The sample is 0.5 s after the start: the fifth picture.
+    depth = truth.depth_from(png.read(run / "front" / "depth" / "000005.png")[0])
+    column, row = np.round(points[:2]).astype(int)
+    off = np.abs(depth[row, column] - depths)
+    assert len(depths) > 500
+    assert np.mean(off < 0.6 * depths**2 / (1.5 * intrinsic[0, 0]) + 0.1) > 0.95
