@@ -18,6 +18,7 @@ from parhelion.sensors.camera.device import CameraOnDevice
 from parhelion.sensors.camera.electronics import SensorElectronics, axis_cosines, develop
 from parhelion.sensors.camera.exposure import AutoExposure, Exposure, auto_exposure, meter
 from parhelion.sensors.camera.lens import aperture_radius_m
+from parhelion.sensors.camera.lens_drops import lens_drops, through_lens_drops
 from parhelion.sensors.camera.path import Scene
 from parhelion.sensors.camera.seen_objects import ObjectFinder
 from parhelion.sensors.camera.streaks import layer_of, streaks_of, with_layer
@@ -135,6 +136,10 @@ def _picture(
             smooth = denoised(_stacked(planes, view))
             planes = [device.engine.table(smooth[..., band]) for band in range(smooth.shape[2])]
         planes = _behind_rain(camera, device, shot, planes, taken, motion, view)
+        if camera.lens_drops:
+            drops = lens_drops(camera.intrinsics, seed=shot.stream.seed, count=camera.lens_drops)
+            seen = [through_lens_drops(copied(plane), drops, view.width, view.height) for plane in planes]
+            planes = [device.engine.table(one.astype(np.float32)) for one in seen]
     if not camera.developed:
         return _stacked(planes, view)
     if isinstance(electronics, ThermalElectronics):
