@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import copy
+import json
 import logging
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("foxglove", reason="the server is made with foxglove-sdk")
 pytest.importorskip("websockets", reason="the rig speaks WebSocket")
 
+from typer.testing import CliRunner, Result
+
 from foxglove_rigs import SUBPROTOCOLS, Client
+from parhelion.cli.app import app
 from parhelion.core.errors import ConfigError
 from parhelion.live import relay
 from parhelion.live.foxglove import WEB_APP, FoxgloveServer
@@ -170,3 +177,33 @@ def test_garbage_is_not_told(
     assert len(out.splitlines()) + len(err.splitlines()) + len(caplog.records) <= 3
     with Client(server.url) as client:
         assert client.info["name"] == "a wall"
+
+
+def stream(*arguments: object) -> Result:
+    return CliRunner().invoke(app, ["stream", *map(str, arguments)], prog_name="parhelion")
+
+
+def test_the_command_tells_how_to_let_the_web_app_in(tmp_path: Path) -> None:
+    file = tmp_path / "wall.yaml"
+    file.write_text(json.dumps({**FIELDS, "duration_s": 1.0}))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+
+    def visit() -> None:
+        for _ in range(500):
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=5) as caller:
+                for _ in range(2):
+                    caller.sendall(head(Origin=WEB_APP))
+                return
+            time.sleep(0.02)
+
+    visitor = threading.Thread(target=visit)
+    visitor.start()
+    result = stream(file, "--foxglove", port)
+    visitor.join()
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("warning: Foxglove's web app was refused; to let it in, add --foxglove-origin") == 1
+    wrong = stream(file, "--foxglove", port, "--foxglove-origin", "elsewhere")
+    assert wrong.exit_code == 1
+    assert "error: origin: expected a site such as https://app.foxglove.dev, got 'elsewhere'" in wrong.stderr
+    assert stream(file, "--ros2", "--foxglove-origin", WEB_APP).exit_code == 2
