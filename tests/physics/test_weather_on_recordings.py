@@ -88,6 +88,10 @@ def test_every_vendors_scale_is_dimmed_alike(preset: str) -> None:
     assert np.median(ratio) == pytest.approx(1.0, abs=0.03)
 
 
+STILL = ph.Weather(rain=BLOWN.rain, fog=BLOWN.fog, snow=BLOWN.snow, dust=BLOWN.dust)
+"""All kinds without wind: over a recording the weather stands still, while scans meet it as it blows by. In 3 m/s it
+moves by 0.3 m within a scan, which changes the mean power of fog's echoes by a percent or two."""
+
 # ---- the same physics as in scans ----------------------------------------------------------------------------------
 
 
@@ -130,7 +134,7 @@ def agree(a: int, b: int) -> bool:
         ph.Weather(visibility_m=60),
         ph.Weather(rain=ph.Rain(rate_mm_h=20, model="vane")),
         ph.Weather(rain=ph.Rain(rate_mm_h=20, model="goodin2019")),
-        BLOWN,
+        STILL,
     ],
 )
 @pytest.mark.parametrize("noise", [False, True])
