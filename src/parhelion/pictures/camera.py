@@ -35,7 +35,15 @@ _POINT_COLOURS = "turbo_r"
 
 
 def image_colours(image: Image) -> Pixels:
-    """The picture as red, green, blue (h, w, 3), whatever its bands and type are."""
+    """The picture as red, green, blue (h, w, 3), whatever its bands and type are.
+
+    Heat is stretched over what the picture holds: its numbers are temperatures, all close to each other.
+    """
+    if image.bands == ("thermal",):
+        values = image.colour.astype(np.float64)
+        low, high = np.percentile(values, [0.5, 99.5])
+        grey = np.clip((values - low) / max(high - low, 1e-9), 0.0, 1.0)
+        return np.repeat(np.round(255.0 * grey).astype(np.uint8)[..., None], 3, axis=2)
     return red_green_blue(image.colour, image.bands)
 
 
