@@ -23,8 +23,9 @@ test: $(VENV)/.installed-dev engine
 
 # Statistical tests under other random keys: a test that holds for one key alone says nothing. SALTS="a b c" names them.
 SALTS ?= 1 2 3
-DRAWS := tests/statistics tests/physics/test_lidar_weather.py tests/physics/test_lidar_dust.py \
-	tests/physics/test_weather_on_recordings.py tests/physics/test_weather_dust.py
+DRAWS := tests/statistics tests/physics/test_lidar_weather.py tests/physics/test_lidar_uneven_weather.py \
+	tests/physics/test_lidar_dust.py tests/physics/test_weather_on_recordings.py \
+	tests/physics/test_weather_dust.py
 test-salts: $(VENV)/.installed-dev engine
 	for salt in $(SALTS); do \
 		PARHELION_TEST_SALT=$$salt $(BIN)/python -m pytest $(DRAWS) || exit 1; \

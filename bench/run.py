@@ -30,6 +30,7 @@ _TABLES: Mapping[str, tuple[str, str]] = {
     "batch": ("batch", "tables"),
     "anatomy": ("anatomy", "tables"),
     "weather": ("weather", "tables"),
+    "camera": ("camera", "tables"),
     "scenarios": ("scenarios", "tables"),
     "growth": ("growth", "tables"),
 }

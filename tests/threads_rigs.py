@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import queue
 import sys
 import threading
+import weakref
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -124,6 +127,55 @@ def edits(count: int) -> None:
     assert seen == {20.0, 30.0}, seen
 
 
+def drops(count: int) -> None:
+    """One thread scans worlds, others drop them, as garbage in cycles too; memory is freed in turn alone."""
+    from parhelion.rays.turns import OnDevice, engine_turn
+
+    watched: dict[int, weakref.ref[Any]] = {}
+    out_of_turn: list[str] = []
+
+    def new(cls: type[OnDevice], *_: object, **__: object) -> OnDevice:
+        made: OnDevice = object.__new__(cls)
+        made.__dict__["watched"] = array = np.zeros(1)
+
+        def freed(gone: weakref.ref[Any]) -> None:
+            del watched[id(gone)]
+            if engine_turn._owner != threading.get_ident():
+                out_of_turn.append(cls.__name__)
+
+        watch = weakref.ref(array, freed)
+        watched[id(watch)] = watch
+        return made
+
+    OnDevice.__new__ = new  # type: ignore[assignment,method-assign]
+    sys.setswitchinterval(1e-4)
+    waiting: queue.Queue[list[Any] | None] = queue.Queue(8)
+
+    def drop(number: int) -> None:
+        while (held := waiting.get()) is not None:
+            if number % 2:
+                held.append(held)
+            del held
+            gc.collect()
+
+    def work(number: int) -> None:
+        if number:
+            return drop(number)
+        try:
+            for k in range(count):
+                world, lidar = _scene(k), ph.Lidar(sheet(noise={"range_sigma_m": 0.02}))
+                scan = lidar.scan(world, pose=ph.Pose(), seed=k)
+                ph.Weather(rain=ph.Rain(rate_mm_h=20)).apply(scan, sensor=lidar, seed=k)
+                waiting.put([world, lidar, scan])
+                del world, lidar
+        finally:
+            for _ in range(THREADS - 1):
+                waiting.put(None)
+
+    in_threads(work)
+    assert not out_of_turn, out_of_turn
+
+
 def casts(count: int) -> None:
     """Ray scenes that threads build, cast at and drop; the answers are those of one thread."""
     from parhelion.rays import Rays, RayScene
@@ -140,5 +192,5 @@ def casts(count: int) -> None:
 
 if __name__ == "__main__":
     for _ in range(int(sys.argv[3])):
-        {"scans": scans, "edits": edits, "casts": casts}[sys.argv[1]](int(sys.argv[2]))
+        {"scans": scans, "edits": edits, "casts": casts, "drops": drops}[sys.argv[1]](int(sys.argv[2]))
     print("done")

@@ -9,9 +9,14 @@ import numpy as np
 
 import parhelion as ph
 from parhelion.core.records import ORIGINS
+from parhelion.sensors.lidar.beam import cross_section
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.overlap import overlap_share
+from parhelion.weather.detectable import Detectable, detectable, obscured, sample
+from parhelion.weather.drop_sizes import drop_sizes
 from parhelion.weather.medium import medium
+from parhelion.weather.rain import drop_backscatter, drop_cross_section
+from parhelion.weather.snow import flake_backscatter, flake_cross_section
 from rigs import OPEN_AT_1_M
 
 NM = 905.0
@@ -58,6 +63,48 @@ def integral(weather: ph.Weather, start: Any, direction: Any, length: Any, time:
     drift = np.asarray(time, dtype=float)[..., None] * np.array(weather.wind_m_s)
     at = (np.asarray(start) - drift)[..., None, :] + (reach[..., None] * share)[..., None] * way[:, None, :]
     return medium(weather, 0.0, NM).extinction(at.reshape(-1, 3)).reshape(at.shape[:-1]).mean(axis=-1) * reach
+
+
+def summed(
+    weather: ph.Weather, start: Any, direction: Any, length: Any, time: Any = 0.0, *, reach: float = 150.0
+) -> np.ndarray:
+    """The same as the sum that kernels take: 32 steps, their ends even in the root of range up to `reach`, each read
+    in its middle. Of the step in which the way ends, the part before it counts. Several lengths may be given a ray."""
+    way, to = np.asarray(direction, dtype=float), np.asarray(length, dtype=float)
+    ends = reach * (np.arange(33) / 32) ** 2
+    middle, step = 0.5 * (ends[1:] + ends[:-1]), np.diff(ends)
+    passed = np.clip(to[..., None] - ends[:-1], 0.0, step)
+    drift = np.asarray(time, dtype=float)[..., None] * np.array(weather.wind_m_s)
+    at = (np.asarray(start) - drift)[..., None, :] + middle[:, None] * way[:, None, :]
+    extinction = medium(weather, 0.0, NM).extinction(at.reshape(-1, 3)).reshape(at.shape[:-1])
+    return (extinction if to.ndim == 1 else extinction[:, None, :]) * passed @ np.ones(32)
+
+
+def table_of(kind: str, rate: float, config: LidarConfig, floor: float = 1.0, more: float = 0.0) -> Detectable:
+    """The drops or flakes whose echo is `floor` thresholds at least, by the weather room alone.
+
+    `more` is the extinction of what else is in the air [1/m].
+    """
+    sizes = drop_sizes("marshall-palmer" if kind == "rain" else "constant-intercept", rate)
+    backscatter = (lambda d: drop_backscatter(d, NM)) if kind == "rain" else flake_backscatter
+    return detectable(
+        sizes, backscatter, area=lambda z: cross_section(config.beam, z), overlap=open_at_1_m,
+        extinction_per_m=more + extinction_of(kind, rate), threshold=ph.Lidar(config).system_constant.threshold,
+        floor=floor, least_range_m=config.range.min_m, largest_range_m=config.range.max_m,
+    )  # fmt: skip
+
+
+def extinction_of(kind: str, rate: float) -> float:
+    return medium(ph.Weather(**{f"{kind}_rate_mm_h": rate}), 0.0, NM).components[0].extinction_per_m
+
+
+def shares_taken(kind: str, rate: float, config: LidarConfig) -> tuple[float, np.ndarray]:
+    """Mean number of drops or flakes that are drawn in a beam, and the share of it that each takes, evenly drawn."""
+    table = table_of(kind, rate, config)
+    u = (np.arange(1000) + 0.5) / 1000
+    range_m, diameter = sample(table, *(axis.ravel() for axis in np.meshgrid(u, u)))
+    taken = drop_cross_section(diameter) if kind == "rain" else flake_cross_section(diameter, NM)
+    return table.mean, np.asarray(obscured(taken, cross_section(config.beam, range_m)))
 
 
 def fan(columns: int = 40, rows: int = 4, width_deg: float = 30.0) -> dict[str, Any]:

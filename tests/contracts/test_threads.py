@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
 import time
+import weakref
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +95,43 @@ def test_device_memory_is_freed_in_turn_only() -> None:
     held = [Holder()]
     held.clear()  # nobody uses the engine: at once
     assert freed == ["freed"] * 2
+
+
+@pytest.mark.parametrize("in_cycle", [False, True])
+@pytest.mark.parametrize("busy", [False, True])
+def test_memory_is_never_freed_by_a_thread_out_of_turn(in_cycle: bool, busy: bool) -> None:
+    """Its holder lives on for a moment after it let go, in a cycle until the collection is over."""
+    freed: list[bool] = []
+
+    class Holder(OnDevice):
+        def __init__(self) -> None:
+            # As arrays of the engine, those of NumPy are no business of the garbage collection itself.
+            self.array = np.zeros(1)
+
+    holder: Any = Holder()
+    watch = weakref.ref(holder.array, lambda _: freed.append(engine_turn._owner == threading.get_ident()))
+    held = [holder]
+    del holder
+    if in_cycle:
+        held.append(held)
+
+    def drop() -> None:
+        nonlocal held
+        held = []
+        gc.collect()
+
+    with engine_turn if busy else nullcontext():
+        other = threading.Thread(target=drop)
+        other.start()
+        other.join(5.0)
+        assert freed == ([] if busy else [True])
+    assert freed == [True]
+    assert watch() is None
+
+
+@pytest.mark.slow
+def test_threads_drop_what_another_has_scanned() -> None:
+    run("drops", 60, 1, timeout=120)
 
 
 def test_records_hold_no_memory_of_the_engine() -> None:

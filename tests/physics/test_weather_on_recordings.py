@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 import parhelion as ph
+from chance import LIKELY, deviations
 from parhelion.core.records import ORIGINS
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.weather.fog import fog_extinction
@@ -87,6 +88,10 @@ def test_every_vendors_scale_is_dimmed_alike(preset: str) -> None:
     assert np.median(ratio) == pytest.approx(1.0, abs=0.03)
 
 
+STILL = ph.Weather(rain=BLOWN.rain, fog=BLOWN.fog, snow=BLOWN.snow, dust=BLOWN.dust)
+"""All kinds without wind: over a recording the weather stands still, while scans meet it as it blows by. In 3 m/s it
+moves by 0.3 m within a scan, which changes the mean power of fog's echoes by a percent or two."""
+
 # ---- the same physics as in scans ----------------------------------------------------------------------------------
 
 
@@ -115,9 +120,9 @@ def both_ways(
     return sensor.scan(world, pose=pose, seed=2), weather.apply(clear, sensor=sensor, seed=3, pose=pose)
 
 
-def agree(a: int, b: int, *, slack: float = 0.0) -> bool:
-    """Whether two independent counts pass for draws of one Poisson law, at five sigma."""
-    return abs(a - b) <= 5 * np.sqrt(a + b + 1) + slack
+def agree(a: int, b: int) -> bool:
+    """Whether two independent counts pass for draws of one Poisson law."""
+    return bool(abs(a - b) <= deviations() * np.sqrt(a + b + 1))
 
 
 @pytest.mark.parametrize(
@@ -129,7 +134,7 @@ def agree(a: int, b: int, *, slack: float = 0.0) -> bool:
         ph.Weather(visibility_m=60),
         ph.Weather(rain=ph.Rain(rate_mm_h=20, model="vane")),
         ph.Weather(rain=ph.Rain(rate_mm_h=20, model="goodin2019")),
-        BLOWN,
+        STILL,
     ],
 )
 @pytest.mark.parametrize("noise", [False, True])
@@ -139,14 +144,14 @@ def test_a_recording_in_weather_is_like_a_scan_in_it(weather: ph.Weather, noise:
     simulated, applied = both_ways(weather, pose, noise=noise)
     for origin in (SURFACE, RAIN, FOG, SNOW, DUST):
         a, b = (int((cloud.fields["origin"] == origin).sum()) for cloud in (simulated, applied))
-        assert agree(a, b, slack=0.002 * a), (ORIGINS[origin], a, b)
+        assert agree(a, b), (ORIGINS[origin], a, b)
     for origin in (SURFACE, RAIN, FOG, SNOW):
         a, b = (cloud.select(cloud.fields["origin"] == origin) for cloud in (simulated, applied))
         if len(a) > 300:
             for name in ("range", "power"):
                 x, y = np.log(a.fields[name].astype(float)), np.log(b.fields[name].astype(float))
                 error = np.hypot(x.std() / np.sqrt(len(a)), y.std() / np.sqrt(len(b)))
-                assert abs(x.mean() - y.mean()) < 5 * error + 0.002, (ORIGINS[origin], name)
+                assert abs(x.mean() - y.mean()) < deviations() * error, (ORIGINS[origin], name)
 
 
 @pytest.mark.parametrize("weather", [ph.Weather(rain_rate_mm_h=100), ph.Weather(snow_rate_mm_h=3)])
@@ -156,8 +161,8 @@ def test_weak_drops_add_up_and_pass_with_luck_as_in_scans(weather: ph.Weather) -
     world.weather = weather
     simulated, applied = sensor.scan(world, pose=ph.Pose(), seed=2), weather.apply(clear, sensor=sensor, seed=3)
     assert agree(len(simulated), len(applied))
-    assert stats.ks_2samp(simulated.range, applied.range).pvalue > 1e-4
-    assert stats.ks_2samp(simulated.power, applied.power).pvalue > 1e-4
+    assert stats.ks_2samp(simulated.range, applied.range).pvalue > LIKELY
+    assert stats.ks_2samp(simulated.power, applied.power).pvalue > LIKELY
 
 
 @pytest.mark.parametrize("photons", [None, 9.0])
@@ -175,7 +180,7 @@ def test_near_the_threshold_as_many_are_lost_as_in_scans(clear_power: float, pho
         applied = world.weather.apply(clear, sensor=sensor, seed=3)
         simulated, applied = (cloud.select(of_origin(cloud, SURFACE)) for cloud in (simulated, applied))
         assert np.all(applied.power < clear_power)
-        assert agree(len(simulated), len(applied), slack=0.005 * len(simulated)), visibility
+        assert agree(len(simulated), len(applied)), visibility
 
 
 def test_in_fog_the_surviving_surfaces_are_the_very_same() -> None:

@@ -61,6 +61,7 @@ def shoot(
     gain: Annotated[float | None, typer.Option(help="Gain in dB, with --exposure.")] = None,
     noise: Annotated[bool, typer.Option("--noise/--no-noise", help="With or without the sensor's noise.")] = True,
     denoise: Annotated[bool, typer.Option("--denoise", help="Smooth the grain of few rays (needs pyoidn).")] = False,
+    lens_drops: Annotated[int, typer.Option(min=0, help="Drops of water on the lens.")] = 0,
     material: Annotated[str | None, typer.Option(help="Material of a mesh file that names none.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File (.png .jpg .tiff .exr .npz), or a folder for several.")
@@ -113,7 +114,7 @@ def shoot(
     wanted = ("depth", "normal", "label", "instance", "flow", "objects") if truth is not None else ("depth", "label")
     eye = Camera(
         camera, width=width, height=height, samples=samples, bounces=bounces, truth=wanted, noise=noise,
-        exposure_s=exposure, gain_db=gain, denoise=denoise,
+        exposure_s=exposure, gain_db=gain, denoise=denoise, lens_drops=lens_drops,
     )  # fmt: skip
     if ndvi is not None and not {"red", "nir"} <= set(eye.config.sensor.band_names):
         raise typer.BadParameter(f"{camera} has not the bands red and nir", param_hint="--ndvi")

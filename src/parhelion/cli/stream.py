@@ -70,6 +70,7 @@ class Choices:
     ouster_udp: str | None
     ouster_http: str | None
     foxglove: str | None
+    foxglove_origins: list[str]
     anywhere: bool
     ahead_s: float
 
@@ -113,7 +114,7 @@ def _foxglove(scenario: Scenario, choices: Choices) -> Outlet:
     from parhelion.live.foxglove import FoxgloveServer
 
     host, port = _address("--foxglove", choices.foxglove)
-    return FoxgloveServer(scenario, host, port, allow_remote=choices.anywhere)
+    return FoxgloveServer(scenario, host, port, allow_remote=choices.anywhere, origins=choices.foxglove_origins)
 
 
 OUTLETS: dict[str, tuple[Callable[[Choices], object], Callable[[Scenario, Choices], Outlet]]] = {
@@ -152,6 +153,12 @@ def stream(
     foxglove: Annotated[
         str | None, typer.Option("--foxglove", metavar="[PORT]", help="Serve Foxglove on this machine.")
     ] = None,
+    foxglove_origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--foxglove-origin", metavar="SITE", help="Let pages of this site in, as https://app.foxglove.dev."
+        ),
+    ] = None,
     anywhere: Annotated[
         bool, typer.Option("--anywhere", help="Allow UDP and Foxglove to go beyond this machine.")
     ] = False,
@@ -177,8 +184,9 @@ def stream(
     if ahead is None:
         ahead = CLOSED_LOOP_AHEAD_S if cmd_vel else OPEN_LOOP_AHEAD_S
     choices = Choices(
-        ros2, rclpy, domain, interface, reliable, velodyne_udp, ouster_udp, ouster_http, foxglove, anywhere, ahead
-    )
+        ros2, rclpy, domain, interface, reliable, velodyne_udp, ouster_udp, ouster_http, foxglove,
+        foxglove_origin or [], anywhere, ahead,
+    )  # fmt: skip
     chosen = {name: make for name, (asked, make) in OUTLETS.items() if asked(choices)}
     if not chosen:
         raise typer.BadParameter("say where to stream, as with --ros2", param_hint="SCENARIO")
@@ -186,6 +194,8 @@ def stream(
         raise typer.BadParameter("needs --ros2 or --rclpy", param_hint="--cmd-vel" if cmd_vel else "--wait")
     if ouster_http and not ouster_udp:
         raise typer.BadParameter("needs --ouster-udp", param_hint="--ouster-http")
+    if foxglove_origin and not foxglove:
+        raise typer.BadParameter("needs --foxglove", param_hint="--foxglove-origin")
     if speed != 1.0 and (velodyne_udp or ouster_udp):
         raise typer.BadParameter("packets of sensors are sent at their own times, so at speed 1", param_hint="--speed")
     from parhelion.live.pacing import Stream
@@ -264,8 +274,14 @@ def _progress(flow: Stream) -> Iterator[Callable[[StreamSummary], None]]:
     with Progress(*columns, console=out, transient=True, disable=not out.is_terminal, refresh_per_second=4) as bar:
         task = bar.add_task("", total=total)
 
+        advised = False
+
         def progress(told: StreamSummary) -> None:
+            nonlocal advised
             stop_if_interrupted()
+            if not advised and getattr(flow.outlets.get("Foxglove"), "missed_web_app", False):
+                advised = True
+                warn("Foxglove's web app was refused; to let it in, add --foxglove-origin https://app.foxglove.dev")
             seconds = flow.clock.seconds
             rate = told.scans / seconds if seconds > 0.5 else 0.0
             lag = max((lag.last_s for lag in told.lags.values()), default=0.0)

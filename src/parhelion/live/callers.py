@@ -7,7 +7,10 @@ A browser sends the requests of any page that its user looks at to this machine,
 from __future__ import annotations
 
 import ipaddress
+import re
 from urllib.parse import urlsplit
+
+from parhelion.core.errors import ConfigError
 
 REFUSED = "refused: this server answers programs and pages of its own machine\n"
 
@@ -25,6 +28,28 @@ def may_ask(bound: str, host: str | None, origin: str | None) -> bool:
     if _is_here(bound):
         return (host is None or _is_here(asked)) and (page is None or _is_here(page))
     return page is None or page == asked
+
+
+def of_an_app(origin: str) -> bool:
+    """Whether an origin is of a program that is built like a browser, with pages of its own.
+
+    Such pages are files (`file://`) or have a scheme that the program made up, as `app://`. A page of the web is of
+    http or https, or hides where it is from ('null').
+    """
+    scheme, there, _ = origin.partition("://")
+    return bool(there) and _SCHEME.fullmatch(scheme) is not None and scheme.lower() not in _OF_THE_WEB
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+_OF_THE_WEB = ("http", "https", "ws", "wss", "ftp")
+
+
+def checked_origin(text: str) -> str:
+    """An origin as browsers send it, such as https://app.foxglove.dev, or 'null'."""
+    origin = text.strip().lower().removesuffix("/")
+    if origin != "null" and re.fullmatch(r"[a-z][a-z0-9+.-]*://[^\s/?#@\\]*", origin) is None:
+        raise ConfigError(f"origin: expected a site such as https://app.foxglove.dev, got {text!r}")
+    return origin
 
 
 def _name(address: str) -> str | None:

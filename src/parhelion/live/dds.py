@@ -5,6 +5,7 @@ Names, qualities of service and bytes on the wire are those of ROS 2, so ROS nod
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 import stat
@@ -38,6 +39,8 @@ _RECEIVE_BYTES = 64 << 20
 """Asked of the kernel, which gives as much as net.core.rmem_max allows."""
 _BLOCK_S = 0.1
 """Longest time [s] for which a reliable subscriber may hold up the sender."""
+_FATAL = 1
+"""Cyclone's category of what it says before it ends the process."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ class DdsNode:
                 f"process already, the interface may be down, or {_MOST_PARTICIPANTS} others use the domain"
             ) from None
         self._open = True
+        _hush()
         if interface == LOOPBACK:
             # Cyclone listens on all addresses whatever it is told, so the kernel holds it to the interface.
             _hold_to_interface(_sockets() - before, interface)
@@ -311,6 +315,19 @@ def _sockets() -> set[int]:
         except OSError:  # closed meanwhile
             continue
     return found
+
+
+def _hush() -> None:
+    """Keep Cyclone from printing a line for every packet that it cannot read: whoever sends decides how many come.
+
+    Its settings in XML do not reach these lines.
+    """
+    from cyclonedds.internal import DDS
+
+    set_mask = getattr(DDS._dll_handle, "dds_set_log_mask", None)
+    if set_mask is not None:
+        set_mask.argtypes, set_mask.restype = [ctypes.c_uint32], None
+        set_mask(_FATAL)
 
 
 def _hold_to_interface(sockets: set[int], interface: str) -> None:

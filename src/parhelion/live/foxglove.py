@@ -5,17 +5,23 @@
         server.take(step)
     server.close()
 
-Any number of clients may come and go; those that come late get the scene, too.
+Clients may come and go; those that come late get the scene, too. The SDK's server answers any page of any site, so it
+is hidden, and a relay before it looks at who asks.
 """
 
 from __future__ import annotations
 
+import logging
+import secrets
 import time as wall
+from collections.abc import Sequence
 from typing import Any
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Image
 from parhelion.core.records import Scan
+from parhelion.live.callers import checked_origin, may_ask, of_an_app
+from parhelion.live.relay import Relay, listen
 from parhelion.live.udp import LOOPBACK, checked_host
 from parhelion.outputs.foxglove.feed import CLOCK, LATCHED, FoxgloveFeed
 from parhelion.outputs.foxglove.messages import Channels, FoxgloveMessage, need_foxglove
@@ -23,6 +29,8 @@ from parhelion.scenario.scenario import Scenario, Step
 from parhelion.scenario.schema import FoxgloveOutput
 
 PORT = 8765
+WEB_APP = "https://app.foxglove.dev"
+"""Origin of Foxglove's web app, which is let in where the user says so."""
 BATCH_S = 0.1
 """Simulated time [s] whose messages are made together."""
 _QUEUE_BYTES = 256 << 20
@@ -48,10 +56,17 @@ class FoxgloveServer:
         port: int = PORT,
         *,
         allow_remote: bool = False,
+        origins: Sequence[str] = (),
         batch_s: float = BATCH_S,
     ) -> None:
-        """`port` 0 takes any that is free; see `port`. Addresses beyond this machine need `allow_remote`."""
+        """`port` 0 takes any that is free; see `port`. Addresses beyond this machine need `allow_remote`.
+
+        Programs and pages of this machine may connect, and pages of the sites that `origins` names.
+        """
         self.host = checked_host(host, allow_remote)
+        self._origins = frozenset(checked_origin(origin) for origin in origins)
+        self.missed_web_app = False
+        """Whether Foxglove's web app asked and was refused."""
         if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65535:
             raise ConfigError(f"port: must be a whole number from 0 to 65535, got {port!r}")
         foxglove = need_foxglove()
@@ -62,25 +77,34 @@ class FoxgloveServer:
         self._feed = FoxgloveFeed(scenario, images=asked[0] if asked else "jpeg", batch_s=batch_s)
         self._stepwise = False
         self._latched = {message.topic: message for message in self._feed.first()}
+        listener = listen(self.host, port)
         # Channels let go of their sinks with the context, so it is kept.
         self._context = foxglove.Context()
         # Channels exist before anyone can connect: a client sees all topics at once.
         self._channels = Channels(self._context, self._feed.topics)
         try:
-            self._server: Any = foxglove.start_server(
+            self._server, inner = _start(
                 name=scenario.settings.name or "parhelion",
-                host=self.host,
-                port=port,
                 capabilities=[foxglove.Capability.Time],
                 server_listener=_listener(self),
                 context=self._context,
                 message_backlog_size=_backlog(scenario),
             )
-        except RuntimeError as error:
+        except BaseException:
+            listener.close()
             self._channels.close()
-            raise _cannot_serve(self.host, port, error) from None
-        self.port = int(self._server.port)
+            raise
+        self.port = int(listener.getsockname()[1])
         """The port that clients connect to."""
+        self._relay = Relay(listener, inner, self._may_ask)
+
+    def _may_ask(self, host: str | None, origin: str | None) -> bool:
+        """Whether a request with these headers is let in; on loopback its Host must be this machine in any case."""
+        known = origin is not None and (origin.lower() in self._origins or of_an_app(origin))
+        if may_ask(self.host, host, None if known else origin):
+            return True
+        self.missed_web_app |= origin == WEB_APP
+        return False
 
     @property
     def url(self) -> str:
@@ -123,6 +147,7 @@ class FoxgloveServer:
             wall.sleep(_GRACE_S)  # the SDK drops what still waits when it stops, and does not say whether any does
         self._channels.close()
         server.stop()
+        self._relay.close()
 
     def _timed(self, messages: list[FoxgloveMessage]) -> list[tuple[float, FoxgloveMessage]]:
         return [(1e-9 * message.time_ns - self._epoch_s, message) for message in messages]
@@ -167,9 +192,20 @@ def _backlog(scenario: Scenario) -> int:
     return min(max(_QUEUE_BYTES // largest, _FEWEST), _MOST)
 
 
-def _cannot_serve(host: str, port: int, error: RuntimeError) -> ConfigError:
-    text = str(error)
-    if "in use" in text:
-        return ConfigError(f"port: {port} on {host} is in use already; choose another one, or end what uses it")
-    reason = text.rpartition("Failed to bind port:")[2].strip()
-    return ConfigError(f"Foxglove cannot be served on {host}:{port} ({reason})")
+def _start(**options: Any) -> tuple[Any, tuple[str, int]]:
+    """The SDK's server and its address, which no page can guess: the port, and the host if possible, are by chance."""
+    foxglove = need_foxglove()
+    # It tells of every message that it cannot read, and so whoever connects would decide how much is told.
+    log = logging.getLogger("foxglove.websocket")
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.CRITICAL)
+    reason = ""
+    # Linux and Windows have 16 million addresses of this machine alone, other systems one.
+    for host in (".".join(("127", *(str(1 + secrets.randbelow(254)) for _ in range(3)))), LOOPBACK):
+        try:
+            server = foxglove.start_server(host=host, port=0, **options)
+        except RuntimeError as error:
+            reason = str(error).rpartition("Failed to bind port:")[2].strip()
+        else:
+            return server, (host, int(server.port))
+    raise ConfigError(f"Foxglove cannot be served ({reason})")

@@ -27,7 +27,7 @@ class EngineTurn:
     def __init__(self) -> None:
         self.settle: Callable[[], None] | None = None
         """Waits for the kernels of this thread; set when the engine starts."""
-        self._discarded: list[Any] = []
+        self._discarded: list[dict[str, Any]] = []
         self._unlock()
 
     def _unlock(self) -> None:
@@ -45,35 +45,41 @@ class EngineTurn:
         self._depth += 1
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            try:
-                _forget_locals(error)
-                if self.settle is not None:
-                    self.settle()
-                self._free()
-            finally:
-                self._owner = None
-                self._running.release()
+        if self._depth > 1:
+            self._depth -= 1
+            return
+        try:
+            _forget_locals(error)
+            if self.settle is not None:
+                self.settle()
+            self._free()
+        finally:
+            self._hand_on()
 
-    def discard(self, held: Any) -> None:
+    def discard(self, held: dict[str, Any]) -> None:
         """Drop the last hold on device memory: at once if no thread uses the engine, else when that thread is done.
 
-        Never waits, so that it may be called by Python's garbage collection, in any thread and at any moment.
+        Empties `held`, whose owner may live on for a while, and would free out of turn what is left in it. Never waits,
+        so that it may be called by Python's garbage collection, in any thread and at any moment.
         """
-        self._discarded.append(held)
-        del held
+        taken = dict(held)
+        held.clear()
+        self._discarded.append(taken)
         if self._owner != get_ident() and self._running.acquire(blocking=False):
-            self._owner = get_ident()
+            self._owner, self._depth = get_ident(), 1
             try:
                 self._free()
             finally:
-                self._owner = None
-                self._running.release()
+                self._hand_on()
+
+    def _hand_on(self) -> None:
+        # Only now: what is freed may come here again, in the same thread.
+        self._owner, self._depth = None, 0
+        self._running.release()
 
     def _free(self) -> None:
         while self._discarded:
-            self._discarded.pop()
+            self._discarded.pop().clear()
 
 
 def _forget_locals(error: BaseException | None) -> None:

@@ -197,7 +197,8 @@ class Weather:
         """A recorded cloud as it would have been in this weather.
 
         `sensor` is the `Lidar` that recorded it, or its name; `seed` and `frame` choose the drops; `time` [s] is where
-        in its changes the weather is. `pose` is where the sensor stood, which only uneven weather and dust ask for.
+        in its changes the weather is, which stands still for the length of the cloud. `pose` is where the sensor stood,
+        which only uneven weather and dust ask for.
         `reflectance` stands for intensity where the cloud has none. `no_returns`: 'auto' takes shots without a return
         from the cloud, or finds them by the sensor's pattern or between the points; 'none' leaves them out.
         What could not be done is said in `metadata['weather_notes']`.

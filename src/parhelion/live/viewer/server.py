@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import io
 import ipaddress
-import logging
 import socket
 import time as clock
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http import HTTPStatus
-from queue import Empty, SimpleQueue
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from parhelion.core.errors import ConfigError, MissingDependencyError
 from parhelion.core.pose import Floats, Pose
 from parhelion.live.callers import REFUSED, may_ask
 from parhelion.live.viewer.panel import Actions, Panel
+from parhelion.live.viewer.quiet import hush, hush_loop, quiet
 from parhelion.live.viewer.scene import Scene, first_camera
 from parhelion.live.viewer.session import Session, Shown
 from parhelion.live.viewer.stages import Stage
@@ -52,7 +52,8 @@ class Viewer:
         if first is None:
             raise ConfigError(self.session.error)
         self._shown: Shown = first
-        self._work: SimpleQueue[Any] = SimpleQueue()
+        self._work: dict[str, Callable[[], None]] = {}
+        self._asked, self._saving = Lock(), Lock()
         self._running = True
         self._follows = True
         self._server = _start(viser, host, port, f"Parhelion · {stage.title}")
@@ -93,9 +94,10 @@ class Viewer:
 
     def turn(self) -> None:
         """Do what is due now, once."""
-        with contextlib.suppress(Empty):
-            while True:
-                self._work.get_nowait()()
+        with self._asked:
+            work, self._work = self._work, {}
+        for do in work.values():
+            do()
         before = self.session.error
         shown = self.session.update()
         if shown is not None:
@@ -123,7 +125,7 @@ class Viewer:
         if self._running:
             self._running = False
             self.session.stop()
-            with _quiet():
+            with quiet():
                 self._server.stop()
 
     def __enter__(self) -> Viewer:
@@ -134,28 +136,36 @@ class Viewer:
 
     # ---- what the page asks for --------------------------------------------------------------------------------
 
-    def _later(self, work: Any) -> None:
-        """Let the measuring thread do something: it alone changes the scene."""
-        self._work.put(work)
+    def _later(self, kind: str, work: Callable[[], None]) -> None:
+        """Let the measuring thread do something: it alone changes the scene.
+
+        Of one kind only the last is done: pages may ask for more than can be, and nothing may pile up.
+        """
+        with self._asked:
+            self._work[kind] = work
         self.session.change()
 
     def _actions(self) -> Actions:
         return Actions(
-            point_size=lambda size: self._later(lambda: self._scene.point_size(size)),
-            show_world=lambda visible: self._later(lambda: self._scene.show_world(visible)),
+            point_size=lambda size: self._later("size", lambda: self._scene.point_size(size)),
+            show_world=lambda visible: self._later("world", lambda: self._scene.show_world(visible)),
             follow=self._set_follows,
-            show_beams=lambda visible: self._later(lambda: self._scene.show_beams(visible, self._shown)),
+            show_beams=lambda visible: self._later("beams", lambda: self._scene.show_beams(visible, self._shown)),
             save=self._save,
             home=self._go_home,
         )
 
     def _clicked(self, event: Any) -> None:
+        origin, direction = (np.asarray(ray, np.float64) for ray in (event.ray_origin, event.ray_direction))
+        if origin.shape != (3,) or direction.shape != (3,) or not np.all(np.isfinite([origin, direction])):
+            return
+
         def pick() -> None:
-            found = self.session.pick(event.ray_origin, event.ray_direction)
+            found = self.session.pick(origin, direction)
             self._scene.mark(found)
             self._panel.tell_pick(found)
 
-        self._later(pick)
+        self._later("pick", pick)
 
     def _set_camera(self) -> None:
         position, target = self._camera
@@ -197,6 +207,13 @@ class Viewer:
 
     def _save(self, client: Any) -> None:
         """Send a picture of what one page shows as a download to that page. Pages come and go: none is waited for."""
+        if self._saving.acquire(blocking=False):  # one at a time: each holds a thread until the page has answered
+            try:
+                self._send_picture(client)
+            finally:
+                self._saving.release()
+
+    def _send_picture(self, client: Any) -> None:
         height, width = client.camera.image_height, client.camera.image_width
         try:
             picture = client.get_render(height, width, transport_format="png", timeout=_RENDER_WAIT_S)
@@ -257,20 +274,20 @@ def _viser() -> Any:
 
 
 def _start(viser: Any, host: str, port: int, title: str) -> Any:
-    logging.getLogger("websockets.server").setLevel(logging.CRITICAL)  # a page that goes away is no error
-    _hush()
-    with _quiet(), _own_pages_only(host) as guards:
+    hush()
+    with quiet(), _own_pages_only(host) as guards:
         server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
     if not guards:
-        with _quiet():
+        with quiet():
             server.stop()
         raise MissingDependencyError("the viewer cannot guard this version of viser; see 'pip install parhelion[view]'")
     if port and server.get_port() != port:
-        with _quiet():
+        with quiet():
             server.stop()
         raise ConfigError(
             f"cannot listen on {host}:{port}: it was taken at the same moment; choose another with --port"
         )
+    hush_loop(getattr(server, "_event_loop", None))
     server.request_share_url = _share_nothing  # a page could ask for a tunnel through a server elsewhere
     return server
 
@@ -302,32 +319,5 @@ def _own_pages_only(bound: str) -> Iterator[list[object]]:
         sockets.serve = plain  # type: ignore[misc]
 
 
-def _hush() -> None:
-    """Keep viser from printing a line for each page that comes, goes or is of another version.
-
-    Its server prints from a thread of its own, at any time, and whoever can reach the port decides how much. It calls
-    `rich.print` through the module, so that is where its lines can be told from those of others.
-    """
-    import rich
-
-    plain = rich.print
-    if getattr(plain, "leaves_out_viser", False):
-        return
-
-    def print_others(*words: Any, **options: Any) -> None:
-        if not (words and "(viser)" in str(words[0])):
-            plain(*words, **options)
-
-    print_others.leaves_out_viser = True  # type: ignore[attr-defined]
-    rich.print = print_others
-
-
 def _share_nothing(verbose: bool = True) -> None:
     """No address elsewhere leads here."""
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep what viser prints to itself."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        yield

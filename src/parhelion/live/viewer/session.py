@@ -191,7 +191,14 @@ class Session:
         measured = self._measured
         if measured is None:
             return None
-        painted = self._paint(measured, wanted.model)
+        try:
+            painted = self._paint(measured, wanted.model)
+        except ParhelionError as error:
+            if self._painted_by is None:
+                raise
+            # A colour that the cloud does not have, which no dropdown offers.
+            self.error, self.colour_by = str(error), self._painted_by
+            return None
         self._painted_by = self.colour_by
         return Shown(measured, painted, self.colour_by, new_cloud)
 

@@ -37,6 +37,18 @@ def mosaic(red: Array, green: Array, blue: Array, pixel: Array, width: int, patt
     return xp.where(is_red, red, xp.where(is_blue, blue, green))
 
 
+def quad_largest(raw: Array, pixel: Array, width: int, height: int) -> Array:
+    """The largest value of the two by two pixels, one of each colour and a second green, that each pixel belongs to."""
+    xp = namespace(raw, pixel)
+    row, column = places(pixel, width)
+    top, left = row - (row & 1), column - (column & 1)
+    # The last row or column of an odd number has the next to last as its partner.
+    bottom, right = mirrored(top + 1, height), mirrored(left + 1, width)
+    upper = xp.maximum(gather(raw, top * width + left), gather(raw, top * width + right))
+    lower = xp.maximum(gather(raw, bottom * width + left), gather(raw, bottom * width + right))
+    return xp.maximum(upper, lower)
+
+
 def demosaic(
     raw: Array, pixel: Array, width: int, height: int, pattern: str, method: str = "malvar"
 ) -> tuple[Array, Array, Array]:

@@ -44,6 +44,7 @@ class Camera:
     normal, label, instance, flow, objects), and `picture=False` leaves the picture itself out, for truth alone;
     `developed=False` gives the light itself, band radiance [W/(m^2 sr)] as float32, before lens falloff and sensor;
     `noise=False` is a sensor without noise; `exposure_s` and `gain_db` set what the sheet leaves to the automatic;
+    `denoise` smooths the grain of few rays; `lens_drops` is how many drops lie on the lens;
     `name` tells this one from others of its model.
     """
 
@@ -63,6 +64,7 @@ class Camera:
         exposure_s: float | None = None,
         gain_db: float | None = None,
         denoise: bool = False,
+        lens_drops: int = 0,
         name: str = "",
     ) -> None:
         if isinstance(model, CameraConfig):
@@ -72,7 +74,8 @@ class Camera:
         else:
             kind = type(model).__name__
             raise ConfigError(f"camera: give the name of a preset, a YAML file or a CameraConfig, got {kind}")
-        for what, value, low, high in (("samples", samples, 1, 4096), ("bounces", bounces, 0, 16)):
+        wholes = (("samples", samples, 1, 4096), ("bounces", bounces, 0, 16), ("lens_drops", lens_drops, 0, 10_000))
+        for what, value, low, high in wholes:
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
                 raise ConfigError(f"{what}: must be a whole number from {low} to {high}, got {value!r}")
         for one in truth:
@@ -82,6 +85,7 @@ class Camera:
         self.rate_hz = self.config.rate_hz
         self.samples, self.bounces, self.noise, self.name = samples, bounces, noise, name
         self.truth, self.picture, self.developed, self.denoise = tuple(truth), picture, developed, denoise
+        self.lens_drops = lens_drops
         self.intrinsics: Intrinsics = self.config.intrinsics()
         """The lens."""
         self.bands = bands_of(self.config)

@@ -35,6 +35,8 @@ Floats = NDArray[np.float64]
 MODELS = ("physical", "vane")
 CELL_M = 2.0
 """Side of the lattice's cells."""
+SMALL_CELL_M = 1.0
+"""The same for the two smallest classes, which are drawn only near the lens."""
 VELOCITY_SPREAD = 0.15
 """Each component of a drop's velocity is even within this share of its mean (VANE)."""
 DROP_BRIGHTNESS = 0.94
@@ -94,6 +96,7 @@ class FallingClass:
     cover: float = 1.0
     """Share of the disc around it that it covers."""
     brightness: float = DROP_BRIGHTNESS
+    cell_m: float = CELL_M
 
 
 def falling_classes(weather: Weather, time: float, place: Floats, model: str = "physical") -> list[FallingClass]:
@@ -149,7 +152,8 @@ def _rain_classes(sizes: DropSizes, share: float, wind: tuple[float, float, floa
         velocity = _with_fall(wind, float(terminal_velocity(np.float64(typical))))
         count, draw = _within(sizes, low, high)
         name, size = f"rain/{number}", _scaled(draw, 1e-3)
-        found.append(FallingClass(name, share * count, velocity, wind, size, typical, terminal_velocity))
+        cell = SMALL_CELL_M if number < 2 else CELL_M
+        found.append(FallingClass(name, share * count, velocity, wind, size, typical, terminal_velocity, cell_m=cell))
     return found
 
 
@@ -161,7 +165,7 @@ def _snow_classes(sizes: DropSizes, share: float, wind: tuple[float, float, floa
         count, draw = _within(sizes, low, high)
         flakes = FallingClass(
             f"snow/{number}", share * count, velocity, wind, _flakes(draw), typical, _flake_speed,
-            FLAKE_FLUTTER, AREA_RATIO, FLAKE_BRIGHTNESS,
+            FLAKE_FLUTTER, AREA_RATIO, FLAKE_BRIGHTNESS, SMALL_CELL_M if number < 2 else CELL_M,
         )  # fmt: skip
         found.append(flakes)
     return found
@@ -205,7 +209,7 @@ def drops_in_cells(kind: FallingClass, seed: int, cells: NDArray[np.int64], time
     key = tuple(np.uint32(word) for word in Stream(seed, f"camera/{kind.name}").key)
     corner = cells.astype(np.uint32)
     a, b, _, _ = _words(corner, np.zeros(len(cells), np.uint32), key)
-    mean = np.full(len(cells), kind.number_per_m3 * CELL_M**3)
+    mean = np.full(len(cells), kind.number_per_m3 * kind.cell_m**3)
     counts = np.asarray(poisson(mean, a, b)).astype(np.int64)
     cell = np.repeat(np.arange(len(cells)), counts)
     first = np.cumsum(counts) - counts
@@ -222,8 +226,8 @@ def drops_in_cells(kind: FallingClass, seed: int, cells: NDArray[np.int64], time
         flutter = kind.flutter_m_s if axis < 2 else 0.0
         velocity[:, axis] = still * (1.0 + VELOCITY_SPREAD * spread[axis]) + flutter * spread[axis]
     mean_velocity = np.asarray(kind.velocity_m_s)
-    within = np.mod(CELL_M * np.stack([x, y, z], axis=1) + (velocity - mean_velocity) * time, CELL_M)
-    return Drops(CELL_M * cells[cell] + mean_velocity * time + within, velocity, diameter)
+    within = np.mod(kind.cell_m * np.stack([x, y, z], axis=1) + (velocity - mean_velocity) * time, kind.cell_m)
+    return Drops(kind.cell_m * cells[cell] + mean_velocity * time + within, velocity, diameter)
 
 
 def _words(cells: NDArray[np.uint32], last: NDArray[np.uint32], key: Any) -> Any:

@@ -21,7 +21,7 @@ from parhelion.core.image import Intrinsics
 from parhelion.core.random import Stream
 from parhelion.rays.device import Fixed, copied
 from parhelion.rays.device import engine as running_engine
-from parhelion.sensors.camera.bayer import DEMOSAICS, PATTERNS, demosaic, mosaic, sites
+from parhelion.sensors.camera.bayer import DEMOSAICS, PATTERNS, demosaic, mosaic, quad_largest, sites
 from parhelion.sensors.camera.exposure import AutoExposure, Exposure, auto_exposure, meter
 from parhelion.sensors.camera.planes import Array, pictured, planes_of, zoomed
 from parhelion.sensors.camera.readout import collected, digitised, electrons_per_radiance, falloff
@@ -178,7 +178,7 @@ def develop(
     )  # fmt: skip
     if e.white_balance == "auto":
         levels = bench.numbers((e.black_level_dn, e.largest_dn))
-        balance = bench.run(_means, raws, bench.pixel, levels, Fixed((width, e.bayer)))
+        balance = bench.run(_means, raws, bench.pixel, levels, Fixed((width, height, e.bayer)))
     else:
         balance = [] if e.white_balance == "none" else bench.numbers(e.white_balance)
     stored = bench.run(
@@ -246,15 +246,18 @@ def _read(rates: list[Array], pixel: Array, keys: tuple[Any, Any], numbers: list
 
 
 def _means(raws: list[Array], pixel: Array, levels: list[Any], fixed: Any) -> list[Any]:
-    """Mean signal of each band, without the pixels that are full."""
-    width, bayer = fixed.values
+    """Mean signal of each band, without the pixels of which one band is full: its colour is not known."""
+    width, height, bayer = fixed.values
     black, largest = levels
     if bayer is None:
-        return [_mean_signal(raw, raw < largest, black) for raw in raws]
+        is_open = raws[0] < largest
+        for raw in raws[1:]:
+            is_open = is_open & (raw < largest)
+        return [_mean_signal(raw, is_open, black) for raw in raws]
     is_red, is_blue, _ = sites(pixel, width, bayer)
-    open_sites = raws[0] < largest
+    is_open = quad_largest(raws[0], pixel, width, height) < largest
     of_band = (is_red, ~(is_red | is_blue), is_blue)
-    return [_mean_signal(raws[0], site & open_sites, black) for site in of_band]
+    return [_mean_signal(raws[0], site & is_open, black) for site in of_band]
 
 
 def _mean_signal(raw: Array, wanted: Array, black: Any) -> Any:

@@ -29,7 +29,7 @@ class Fragments(NamedTuple):
 def capsules(start: Floats, end: Floats, width_px: Floats, width: int, height: int) -> Iterator[Fragments]:
     """Fragments of capsules from `start` to `end` (n, 2) [pixel], in batches, ordered by capsule.
 
-    An edge is a ramp of one pixel, so that sums over pixels keep the area: width times length, and the two ends.
+    An edge is a ramp of one pixel, so that sums over pixels keep the area (`drawn_area`).
     """
     if len(start) == 0:
         return
@@ -82,6 +82,10 @@ def _covered(
     return Fragments(pixel, number[seen], coverage[seen])
 
 
-def capsule_area(length_px: Any, width_px: Any) -> Any:
-    """Pixels that a capsule covers, ends included."""
-    return width_px * length_px + 0.25 * np.pi * width_px * width_px
+def drawn_area(length_px: Any, width_px: Any) -> Any:
+    """Sum of the coverage of a capsule's pixels: its length times its width, its two ends, and their ramp of one pixel.
+
+    Thin ones are drawn one pixel wide and fainter.
+    """
+    drawn, thin = np.maximum(width_px, 1.0), np.minimum(width_px, 1.0)
+    return thin * (drawn * length_px + 0.25 * np.pi * drawn * drawn + np.pi / 12.0)

@@ -13,10 +13,12 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.rays.device import copied
+from parhelion.sensors.camera.denoise import denoised
 from parhelion.sensors.camera.device import CameraOnDevice
 from parhelion.sensors.camera.electronics import SensorElectronics, axis_cosines, develop
 from parhelion.sensors.camera.exposure import AutoExposure, Exposure, auto_exposure, meter
 from parhelion.sensors.camera.lens import aperture_radius_m
+from parhelion.sensors.camera.lens_drops import lens_drops, through_lens_drops
 from parhelion.sensors.camera.path import Scene
 from parhelion.sensors.camera.seen_objects import ObjectFinder
 from parhelion.sensors.camera.streaks import layer_of, streaks_of, with_layer
@@ -130,9 +132,16 @@ def _picture(
         planes = [device.expose_heat(shot.target, view, day, shot.weather, shot.start, stream, camera.samples)]
     else:
         planes = device.expose(shot.target, _scene(camera, device, shot, view), shot.stream, camera.samples)
+        if camera.denoise:
+            smooth = denoised(_stacked(planes, view))
+            planes = [device.engine.table(smooth[..., band]) for band in range(smooth.shape[2])]
         planes = _behind_rain(camera, device, shot, planes, taken, motion, view)
+        if camera.lens_drops:
+            drops = lens_drops(camera.intrinsics, seed=shot.stream.seed, count=camera.lens_drops)
+            seen = [through_lens_drops(copied(plane), drops, view.width, view.height) for plane in planes]
+            planes = [device.engine.table(one.astype(np.float32)) for one in seen]
     if not camera.developed:
-        return np.stack([copied(plane).reshape(view.height, view.width) for plane in planes], axis=-1)
+        return _stacked(planes, view)
     if isinstance(electronics, ThermalElectronics):
         return develop_thermal(planes[0], electronics, shot.stream, width=view.width, height=view.height).colour
     lens = camera.intrinsics
@@ -142,6 +151,11 @@ def _picture(
         principal_point=(lens.cx, lens.cy),
     )  # fmt: skip
     return done.colour
+
+
+def _stacked(planes: list[Any], view: View) -> NDArray[np.float32]:
+    """Flat arrays of the device as one picture (h, w, bands)."""
+    return np.stack([copied(plane).reshape(view.height, view.width) for plane in planes], axis=-1)
 
 
 def _behind_rain(

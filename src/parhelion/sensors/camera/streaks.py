@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.core.pose import Pose
-from parhelion.sensors.camera.drops import CELL_M, FallingClass, drops_in_cells, falling_classes
+from parhelion.sensors.camera.drops import FallingClass, drops_in_cells, falling_classes
 from parhelion.sensors.camera.planes import Array
-from parhelion.sensors.camera.rasterise import capsule_area, capsules
+from parhelion.sensors.camera.rasterise import capsules, drawn_area
 from parhelion.weather.weather import Weather
 
 Floats = NDArray[np.float64]
@@ -232,12 +232,15 @@ def _cells_in_view(
     fisheye = lens.model == "equidistant"
     half_angle = min(float(off), np.pi) if fisheye else float(np.arctan(_LENS_MARGIN * off))
     length = far if fisheye or half_angle > 1.4 else far / np.cos(half_angle)
-    here = (pose.xyz - np.asarray(kind.velocity_m_s) * time) / CELL_M
-    axes = [np.arange(np.floor(c - (length + margin) / CELL_M), np.ceil(c + (length + margin) / CELL_M)) for c in here]
+    here = (pose.xyz - np.asarray(kind.velocity_m_s) * time) / kind.cell_m
+    axes = [
+        np.arange(np.floor(c - (length + margin) / kind.cell_m), np.ceil(c + (length + margin) / kind.cell_m))
+        for c in here
+    ]
     cells = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
-    away = (cells + 0.5 - here) * CELL_M
+    away = (cells + 0.5 - here) * kind.cell_m
     distance = np.linalg.norm(away, axis=1)
-    radius = 0.5 * np.sqrt(3.0) * CELL_M + margin
+    radius = 0.5 * np.sqrt(3.0) * kind.cell_m + margin
     forward = away @ pose.rotation[:, 0]
     angle = np.arccos(np.clip(forward / np.maximum(distance, 1e-9), -1.0, 1.0))
     widened = half_angle + np.arcsin(np.minimum(radius / np.maximum(distance, radius), 1.0))
@@ -251,12 +254,13 @@ def layer_of(streaks: Streaks, width: int, height: int, depth_m: Any = None) -> 
     """The streaks as a layer over a picture. Where `depth_m` (h, w) says that the scene is nearer, there are none.
 
     A drop's disc passes over its streak: of the exposure, it is before a pixel for the share (disc's area) / (area
-    of the streak). Defocus widens the streak and lowers the share. Shares of several drops combine as chances do.
+    of the streak). The area is that on the grid of pixels, so that the shares of one drop sum up to its disc. Defocus
+    widens the streak and lowers the share. Shares of several drops combine as chances do.
     """
     pixels = width * height
     drawn_px = np.hypot(streaks.width_px, streaks.blur_px)
     disc = 0.25 * np.pi * streaks.width_px**2 * streaks.cover
-    share = np.minimum(disc / capsule_area(streaks.length_px, drawn_px), 1.0)
+    share = np.minimum(disc / drawn_area(streaks.length_px, drawn_px), 1.0)
     scene = None if depth_m is None else np.asarray(depth_m, np.float64).ravel()
     gone, total, light, mask = (np.zeros(pixels) for _ in range(4))
     for part in capsules(streaks.start, streaks.end, drawn_px, width, height):

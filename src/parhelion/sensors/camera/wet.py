@@ -1,40 +1,83 @@
-"""Wet surfaces: rain darkens what soaks it up."""
+"""How rain darkens surfaces: the diffuse reflectance of a rough surface under a film of water.
+
+Light that a rough surface scatters into the film is in part reflected back at the film's upper side, and has another
+chance to be absorbed. Written once for NumPy and Dr.Jit.
+
+Sources: A. Ångström, "The albedo of various surfaces of ground", Geografiska Annaler 7, 1925; J. Lekner, M. C. Dorf,
+"Why some things are darker when wet", Applied Optics 27, 1988.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.surfaces.brdf import fresnel_dielectric
+from parhelion.core.errors import unknown_name
 from parhelion.surfaces.material import Material
 from parhelion.weather.config import bounds_of
 from parhelion.weather.weather import Weather
 
 WATER_INDEX = 1.33
+MATERIAL_INDEX = 1.5
+"""Refractive index of the grains of sand, concrete and soil, about that of quartz."""
+MODELS = ("lekner-dorf", "angstrom")
+
+
+@lru_cache(maxsize=32)
+def diffuse_fresnel(index: float) -> float:
+    """Share of diffuse light that a smooth surface of relative index > 1 reflects, by Fresnel."""
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    angle = 0.25 * np.pi * (nodes + 1.0)
+    cos_in = np.cos(angle)
+    cos_out = np.sqrt(1.0 - (np.sin(angle) / index) ** 2)
+    across = ((cos_in - index * cos_out) / (cos_in + index * cos_out)) ** 2
+    along = ((index * cos_in - cos_out) / (index * cos_in + cos_out)) ** 2
+    return float((0.25 * np.pi * weights * 0.5 * (across + along) * np.sin(2.0 * angle)).sum())
+
+
+def wet_factor(dry: Any, *, porous: Any = 1.0, model: str = "lekner-dorf", water: float = WATER_INDEX) -> Any:
+    """Factor on the diffuse reflectance `dry`, 0 to 1, of a rough surface that rain wets; arrays of either kind.
+
+    `porous` is the share of it that takes water up or holds a film on rough ground: 1 for asphalt, concrete, soil,
+    brick and wood, 0 for paint, metal, glass and leaves, on which water runs off.
+
+    `angstrom`: 1 / (n^2 (1 - rho) + rho). `lekner-dorf`: the wet reflectance is
+
+        (1 - R) (1 - p) (1 - a) / (1 - p (1 - a)),    p = 1 - (1 - R_diffuse(n)) / n^2
+
+    R = ((n - 1) / (n + 1))^2 is reflected by the film at once, as by a mirror, and is not part of it. `a` is what the
+    surface absorbs of light that comes through water: what it absorbs dry, 1 - rho, times a factor that goes from
+    q = (1 - R_diffuse(m / n)) / (1 - R_diffuse(m)) of white surfaces of index m = 1.5 to 1 of black ones.
+    """
+    if model == "angstrom":
+        ratio = 1.0 / (water * water * (1.0 - dry) + dry)
+    elif model == "lekner-dorf":
+        back = 1.0 - (1.0 - diffuse_fresnel(water)) / (water * water)
+        mirror = ((water - 1.0) / (water + 1.0)) ** 2
+        q = (1.0 - diffuse_fresnel(MATERIAL_INDEX / water)) / (1.0 - diffuse_fresnel(MATERIAL_INDEX))
+        # 1 - a over rho, from a = (1 - rho) (q rho + 1 - rho).
+        left = 2.0 - q + (q - 1.0) * dry
+        ratio = (1.0 - mirror) * (1.0 - back) * left / (1.0 - back * left * dry)
+    else:
+        raise unknown_name("model of wet surfaces", model, MODELS)
+    return 1.0 + porous * (ratio - 1.0)
+
+
+def wet_reflectance(dry: Any, *, model: str = "lekner-dorf", water: float = WATER_INDEX) -> Any:
+    """Diffuse reflectance of a wet rough surface from that of the dry one; arrays of either kind. See `wet_factor`."""
+    return dry * wet_factor(dry, model=model, water=water)
+
+
 POROUS = frozenset({
     "asphalt", "asphalt-dark", "asphaltic-concrete", "concrete", "brick", "plaster", "soil", "sand", "gravel",
     "limestone", "granite", "roof-tile", "roofing-felt", "shingle", "slate", "wood", "plywood", "bark", "cardboard",
     "cotton", "fabric", "fabric-blue", "fabric-green", "fabric-red", "paper", "road-paint", "road-paint-yellow",
 })  # fmt: skip
-"""Materials of the library that a film of water covers or fills; paint, metal and leaves shed it."""
-
-
-def wet_reflectance(dry: NDArray[np.float64] | float) -> NDArray[np.float64]:
-    """Diffuse reflectance of a rough surface under a film of water, of its reflectance when dry, both 0 to 1.
-
-    Light that the surface scatters is partly reflected back down by the film and gets another chance to be absorbed:
-    rho_wet = (1 - R_in) (1 - R_out) rho / (1 - R_out rho), with R_in the film's reflectance for even light from above
-    and R_out = 1 - (1 - R_in) / n^2 for even light from within (Angstrom 1925; Lekner and Dorf 1988).
-    Dark surfaces keep about half of their reflectance, white ones nearly all.
-    """
-    rho = np.asarray(dry, dtype=np.float64)
-    # Even light from above, by quadrature over the cosine: its mean Fresnel reflectance.
-    cos = (np.arange(2000) + 0.5) / 2000
-    even = float(np.mean(fresnel_dielectric(cos, index=WATER_INDEX) * 2.0 * cos))
-    back = 1.0 - (1.0 - even) / WATER_INDEX**2
-    return np.asarray((1.0 - even) * (1.0 - back) * rho / (1.0 - back * rho))
+"""Materials of the library that take water up or hold a film of it; paint, metal and leaves shed it."""
 
 
 def rains(weather: Weather | None) -> bool:
@@ -44,6 +87,6 @@ def rains(weather: Weather | None) -> bool:
 
 def wetted(table: dict[str, NDArray[np.float32]], materials: Sequence[Material]) -> dict[str, NDArray[np.float32]]:
     """A table of materials' bands in rain: what is porous has the reflectance of the wet surface."""
-    porous = np.array([material.name in POROUS for material in materials], bool)[:, None]
-    diffuse = np.where(porous, wet_reflectance(table["diffuse"].astype(np.float64)), table["diffuse"])
-    return {**table, "diffuse": diffuse.astype(np.float32)}
+    porous = np.array([material.name in POROUS for material in materials], np.float64)[:, None]
+    dry = table["diffuse"].astype(np.float64)
+    return {**table, "diffuse": (dry * wet_factor(dry, porous=porous)).astype(np.float32)}

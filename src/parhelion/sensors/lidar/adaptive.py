@@ -64,7 +64,7 @@ def _first_look(
     """Probes of all beams, of which there are `count`, and what `_sum_flat_beams` makes of them."""
     engine = running_engine()
     beam = index // PROBES
-    probes = ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), index - beam * PROBES))
+    probes = ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), index - beam * PROBES), index)
     return probes, *_sum_flat_beams(light, beams, everyone, count, probes, merge_distance)
 
 
@@ -95,9 +95,12 @@ class ProbeRows:
     normals: Any = None
 
     @classmethod
-    def of(cls, engine: Engine, echo: Echo, normal: Any, *, index: Any = None, size: int = 0) -> ProbeRows:
-        """Evaluate echoes and normals; `index` and `size` are as for `in_rows`."""
-        normals = in_rows(engine, engine.mi.Vector4f(normal.x, normal.y, normal.z, 0.0), index, size)
+    def of(cls, engine: Engine, echo: Echo, normal: Any, rows: Any, *, index: Any = None, size: int = 0) -> ProbeRows:
+        """Evaluate echoes and normals of the probes that `rows` counts; `index` and `size` are as for `in_rows`."""
+        # The fourth number is not read. It has to differ from row to row: where no probe can meet anything, normals are
+        # one constant, and would be one row in memory.
+        fourth = engine.dr.reinterpret_array(engine.mi.Float, rows)
+        normals = in_rows(engine, engine.mi.Vector4f(normal.x, normal.y, normal.z, fourth), index, size)
         return cls(EchoRows.of(engine, echo, normals, index=index, size=size), normals)
 
     def reach(self, beam: Any, active: Any) -> Any:
@@ -292,7 +295,7 @@ def _second_look(
     echo = choose(dr, mixed, traced, _on_plane(light, frame, sub_ray, whole, plane)[1])
     dr.scatter(words, echo_bits(engine, echo), number * slots + sub_ray)
     normal = dr.select(mixed, normal, plane.normal)
-    more = ProbeRows.of(engine, echo, normal, index=index, size=size * MORE_PROBES)
+    more = ProbeRows.of(engine, echo, normal, index, index=index, size=size * MORE_PROBES)
     place = dr.full(mi.UInt32, NOTHING, beams.count)
     order = dr.arange(mi.UInt32, dr.width(wide_beams))
     dr.scatter(place, order, wide_beams)

@@ -18,7 +18,7 @@ from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.echoes import SCATTERER_BIT, Block, Echo, Echoes, EchoRows, echo_bits
 from parhelion.sensors.lidar.falling import COUNT_LIMIT, Falling, FallingTables
 from parhelion.sensors.lidar.fog_echo import FogEcho
-from parhelion.sensors.light.air import Air, DustTable, FieldOnDevice, range_of_depth
+from parhelion.sensors.light.air import FRONT_M, Air, DustTable, FieldOnDevice, range_of_depth
 from parhelion.sensors.light.beams import BeamFrame, Beams
 from parhelion.sensors.light.curve import Curve
 
@@ -148,8 +148,7 @@ def _count(
     total, counts = mi.UInt32(0), []
     for limit, (drops, field) in zip(limits, falling, strict=True):
         u = to_unit(words(key, shot, _COUNT_DRAW[drops.origin])[0])
-        # They fall within a few metres of the sensor, where density is that at its front.
-        factor = mi.Float(1.0) if field is None else field.factor(frame, 2.0)
+        factor = mi.Float(1.0) if field is None else field.factor(frame, FRONT_M)
         counts.append(drops.count(u, factor, limit))
         total += counts[-1]
     return total, counts

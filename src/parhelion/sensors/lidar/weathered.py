@@ -28,7 +28,7 @@ from parhelion.sensors.lidar.scatterers import (
     Scatterers,
     count_scatterers,
 )
-from parhelion.sensors.light.air import Air, DustOnDevice, DustTable, FieldOnDevice, integrate
+from parhelion.sensors.light.air import Air, DrawnDrops, DustOnDevice, DustTable, FieldOnDevice, integrate
 from parhelion.sensors.light.beams import Beams
 from parhelion.weather.detectable import detectable
 from parhelion.weather.drop_sizes import drop_sizes
@@ -151,10 +151,8 @@ class WeatherOnDevice(OnDevice):
             for grid, per_mass in medium.dust
         ]
         air.tables += dust
-        if falling:
-            depth = sum(kind.depth for kind, _ in falling)
-            zone = max(kind.farthest_m for kind, _ in falling)
-            air.near = engine.number(depth), engine.number(1.0 / zone)
+        number = engine.number
+        air.drawn += [DrawnDrops(number(kind.depth), number(1.0 / kind.farthest_m), field) for kind, field in falling]
         scatterers = None
         if falling or fog is not None or dust:
             gain = 0.5 * self.pulse_length_m / (DUST_LIDAR_RATIO_SR * self.constant.threshold)

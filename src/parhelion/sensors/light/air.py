@@ -37,9 +37,8 @@ class Air:
     """Extinction of rain of which every pulse meets a share by its own luck [1/m] (`vane`), or None."""
     tables: list[DepthTable | DustTable] = field(default_factory=list)
     """Integrals of what is not the same everywhere."""
-    near: tuple[Any, Any] | None = None
-    """Optical depth of the drops that are drawn one by one, which dim the beam on their own, and the inverse of the
-    range within which they lie [1/m]; None where none are drawn."""
+    drawn: list[DrawnDrops] = field(default_factory=list)
+    """Drops and flakes that are drawn one by one: they dim the beam on their own, and are taken out here."""
 
     def depth(self, frame: BeamFrame, range_m: Any) -> Any:
         """Optical depth from the sensor to a range, one way."""
@@ -48,9 +47,8 @@ class Air:
             depth = depth + vane_pulse_extinction(self.lucky_extinction, frame.luck) * range_m
         for table in self.tables:
             depth = depth + table.at(frame, range_m)
-        if self.near is not None:
-            drawn, per_m = self.near
-            depth = depth - drawn * namespace(range_m).minimum(range_m * per_m, 1.0)
+        for drops in self.drawn:
+            depth = depth - drops.at(frame, range_m)
         return depth
 
     def around(self, frame: BeamFrame, range_m: Any) -> Air | LocalAir:
@@ -62,6 +60,26 @@ class Air:
 
 
 _LOCAL_M = 0.5
+FRONT_M = 2.0
+"""Drops that are drawn one by one lie within a few metres of the sensor: their density is that of this range [m]."""
+
+
+@kernel_tree()
+@dataclass
+class DrawnDrops:
+    """Mean optical depth of the drops or flakes of one kind that are drawn one by one."""
+
+    depth: Any
+    """Of all of them, at mean density."""
+    per_m: Any
+    """Inverse of the range within which they lie [1/m]."""
+    field: FieldOnDevice | None
+    """How density varies, or None."""
+
+    def at(self, frame: BeamFrame, range_m: Any) -> Any:
+        """Optical depth to a range along beams."""
+        depth = self.depth if self.field is None else self.depth * self.field.factor(frame, FRONT_M)
+        return depth * namespace(range_m).minimum(range_m * self.per_m, 1.0)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import pytest
 
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import engine
-from parhelion.sensors.camera.bayer import PATTERNS, demosaic, mosaic
+from parhelion.sensors.camera.bayer import PATTERNS, demosaic, mosaic, quad_largest
 
 WIDTH, HEIGHT = 14, 10
 PIXEL = np.arange(WIDTH * HEIGHT, dtype=np.uint32)
@@ -46,6 +46,12 @@ def test_grey_gradients_come_back(pattern: str, method: str) -> None:
     inside = inner(2)
     for got in demosaic(raw, PIXEL, WIDTH, HEIGHT, pattern, method):
         assert got[inside] == pytest.approx(grey[inside], abs=1e-10)
+
+
+def test_the_largest_of_each_quad() -> None:
+    raw = np.arange(15.0)  # 5 columns, 3 rows
+    pixel = np.arange(15, dtype=np.uint32)
+    assert quad_largest(raw, pixel, 5, 3).tolist() == [6, 6, 8, 8, 9, 6, 6, 8, 8, 9, 11, 11, 13, 13, 14]
 
 
 def test_malvar_by_hand() -> None:

@@ -184,6 +184,16 @@ def test_grey_world_makes_a_grey_card_grey() -> None:
     assert made.colour.min() > 50
 
 
+@pytest.mark.parametrize("bayer", ["RGGB", None])
+def test_a_sky_that_is_full_in_one_band_does_not_tint_the_rest(bayer: str | None) -> None:
+    """Half of the picture is a grey card, half a light in which green alone is full."""
+    picture = np.full((16, 32, 3), 8.0)
+    picture[:, 16:] = (30.0, 1e6, 30.0)
+    sensor = replace(QUIET, bayer=bayer, white_balance="auto", quantum_efficiency=(0.4, 0.6, 0.5), output_bits=8)
+    card = develop(picture, sensor, Exposure(1e-4), STREAM).colour[:, :12]
+    assert np.ptp(card.astype(int), axis=2).max() <= 1
+
+
 def test_colour_matrix_and_gains() -> None:
     swap = ((0.0, 0.0, 1.0), (0.0, 1.0, 0.0), (1.0, 0.0, 0.0))
     plain = develop(scene(), replace(QUIET, bayer=None), Exposure(1e-4), STREAM).colour
