@@ -19,6 +19,8 @@ from PIL import Image
 from ouster_scans import random_scan
 from parhelion import Lidar, World
 from parhelion.core.errors import ParhelionError
+from parhelion.core.image import Image as Shot
+from parhelion.core.image import Intrinsics
 from parhelion.core.records import PointCloud, Scan
 from parhelion.io import read_cloud, write_cloud
 from parhelion.io.columns import FieldsDroppedWarning
@@ -262,12 +264,25 @@ def _settings(folder: Path) -> list[Seed]:
     ]
 
 
+def _pictures(folder: Path) -> list[Seed]:
+    rng = np.random.default_rng(5)
+    for name, dtype, bands in (
+        ("a.png", np.uint8, 3), ("deep.png", np.uint16, 3), ("grey.png", np.uint16, 1), ("a.jpg", np.uint8, 3),
+        ("a.tif", np.uint16, 5), ("a.exr", np.uint8, 3), ("float.exr", np.float32, 2), ("a.npz", np.uint16, 4),
+    ):  # fmt: skip
+        shape = (6, 9) if bands == 1 else (6, 9, bands)
+        lens = Intrinsics(9, 6, 8.0, 8.0, 4.0, 2.5)
+        colour = rng.integers(0, 255, shape).astype(dtype)
+        Shot(colour, intrinsics=lens, depth=np.ones((6, 9)), label=np.ones((6, 9))).save(folder / name)
+    return [Seed(file, Shot.load) for file in sorted(folder.iterdir())]
+
+
 def make_corpus(folder: Path) -> list[Seed]:
     """Write one whole file or more of every format below `folder`."""
     seeds = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FieldsDroppedWarning)  # no format holds all
-        for part in (_clouds, _scans, _bags, _meshes, _plain, _settings):
+        for part in (_clouds, _scans, _bags, _meshes, _plain, _settings, _pictures):
             place = folder / part.__name__.strip("_")
             place.mkdir()
             seeds += part(place)

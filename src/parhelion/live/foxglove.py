@@ -26,6 +26,7 @@ from parhelion.live.udp import LOOPBACK, checked_host
 from parhelion.outputs.foxglove.feed import CLOCK, LATCHED, FoxgloveFeed
 from parhelion.outputs.foxglove.messages import Channels, FoxgloveMessage, need_foxglove
 from parhelion.scenario.scenario import Scenario, Step
+from parhelion.scenario.schema import FoxgloveOutput
 
 PORT = 8765
 WEB_APP = "https://app.foxglove.dev"
@@ -71,7 +72,9 @@ class FoxgloveServer:
         foxglove = need_foxglove()
         self._scenario = scenario
         self._rounds, self._epoch_s = 0, 0.0
-        self._feed = FoxgloveFeed(scenario, batch_s=batch_s)
+        # As the scenario's recording has them, else such as are quickly packed.
+        asked = [entry.images for entry in scenario.settings.outputs if isinstance(entry, FoxgloveOutput)]
+        self._feed = FoxgloveFeed(scenario, images=asked[0] if asked else "jpeg", batch_s=batch_s)
         self._stepwise = False
         self._latched = {message.topic: message for message in self._feed.first()}
         listener = listen(self.host, port)

@@ -41,9 +41,9 @@ SINKS: dict[str, type[DatasetSink]] = {
 
 def dataset_sink(kind: str, scenario: Scenario, folder: Path) -> Sink:
     """The sink that writes a run as a data set into folder/<kind>."""
-    taken = {name for scanner in scenario.giving(Scan) for name in (scanner.name, f"{scanner.name}-boxes")}
+    taken = {name for sensor in scenario.frame_sensors for name in (sensor.name, f"{sensor.name}-boxes")}
     if kind in taken:
-        raise ConfigError(f"outputs: {kind}: a lidar's files have the same folder; give the lidar another name")
+        raise ConfigError(f"outputs: {kind}: a sensor's files have the same folder; give the sensor another name")
     if sum(entry.kind == kind for entry in scenario.settings.outputs) > 1:
         raise ConfigError(f"outputs: {kind} is given twice")
     needed, words = SINKS[kind].needs

@@ -44,14 +44,12 @@ TRUTH: dict[str, Callable[[Any], NDArray[Any]]] = {
 """Folders of truth, and how each array becomes the pixels of a PNG file."""
 
 
-def bands_of(sensor: Any) -> tuple[str, ...]:
-    """Names of a camera's bands, where it tells them."""
-    return tuple(getattr(sensor, "bands", ()))
-
-
 def image_ending(sensor: OnBoard, scenario: Scenario) -> str:
-    """Ending of a camera's pictures: as asked for, else PNG, or TIFF for numbers of bands that PNG does not have."""
-    usual = "png" if len(bands_of(sensor.sensor)) in (0, 1, 3, 4) else "tiff"
+    """Ending of a camera's pictures: as asked for, else PNG; TIFF for numbers of bands that PNG does not have, and EXR
+    for light that no sensor has read."""
+    count = len(getattr(sensor.sensor, "bands", ()))
+    usual = "png" if count in (0, 1, 3, 4) else "tiff"
+    usual = usual if getattr(sensor.sensor, "developed", True) else "exr"
     return image_format_of(Path("image"), sensor.entry.format or usual).endings[0]
 
 

@@ -16,6 +16,7 @@ from parhelion.io.images.eight_bit import red_green_blue
 from parhelion.io.images.truth import instance_colours
 from parhelion.pictures.style import (
     INK,
+    INTENSITY_COLOURS,
     PANEL,
     RANGE_COLOURS,
     check_picture,
@@ -35,16 +36,19 @@ _POINT_COLOURS = "turbo_r"
 
 
 def image_colours(image: Image) -> Pixels:
-    """The picture as red, green, blue (h, w, 3), whatever its bands and type are.
-
-    Heat is stretched over what the picture holds: its numbers are temperatures, all close to each other.
-    """
+    """The picture as red, green, blue (h, w, 3), whatever its bands and type are; warm is bright in thermal ones."""
     if image.bands == ("thermal",):
-        values = image.colour.astype(np.float64)
-        low, high = np.percentile(values, [0.5, 99.5])
-        grey = np.clip((values - low) / max(high - low, 1e-9), 0.0, 1.0)
-        return np.repeat(np.round(255.0 * grey).astype(np.uint8)[..., None], 3, axis=2)
+        return _thermal_colours(image.colour.reshape(image.colour.shape[:2]))
     return red_green_blue(image.colour, image.bands)
+
+
+def _thermal_colours(pixels: NDArray[Any]) -> Pixels:
+    """Between the coldest and the warmest: a scene spans a few of the degrees that the camera can tell."""
+    from matplotlib import colormaps
+
+    low, high = robust_limits(pixels, 0.5, 99.5)
+    level = np.clip((pixels.astype(np.float64) - low) / (high - low), 0.0, 1.0)
+    return np.round(255.0 * colormaps[INTENSITY_COLOURS](level)[:, :, :3]).astype(np.uint8)
 
 
 def depth_colours(depth: NDArray[Any], limits: tuple[float, float] | None = None) -> Pixels:

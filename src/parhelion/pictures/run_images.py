@@ -49,6 +49,15 @@ def rgb_uri(image: NDArray[Any]) -> str:
     return png_uri(Image.fromarray(pixels).quantize(128, method=Image.Quantize.FASTOCTREE))
 
 
+def photo_uri(pixels: NDArray[np.uint8]) -> str:
+    """A photograph (rows, columns, 3) as a `data:` address, in 256 colours that are dithered between."""
+    from PIL import Image
+
+    picture = Image.fromarray(np.ascontiguousarray(pixels))
+    palette = picture.quantize(256, method=Image.Quantize.MEDIANCUT)
+    return png_uri(picture.quantize(256, palette=palette, dither=Image.Dither.FLOYDSTEINBERG))
+
+
 def field_limits(scans: Sequence[Scan], name: str) -> tuple[float, float]:
     """Values that the darkest and the brightest colour stand for, common to several scans."""
     values = np.concatenate([np.asarray(scan.fields[name], np.float64) for scan in scans])

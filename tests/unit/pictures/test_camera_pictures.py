@@ -39,6 +39,13 @@ def test_depth_is_light_where_near_and_dark_where_nothing_is() -> None:
     assert out[0] > out[1] > out[2] > out[3] == out[4]
 
 
+def test_a_thermal_picture_is_spread_over_what_is_there() -> None:
+    pixels = np.linspace(30_000, 30_400, 600).reshape(20, 30).astype(np.uint16)
+    out = pictures.image_colours(Image(pixels, ("thermal",))).astype(int).sum(axis=2)
+    assert out[0, 0] < 30
+    assert out[-1, -1] > 600
+
+
 def test_masks_have_the_colours_of_their_words() -> None:
     names = {1: "car", 2: "road"}
     out = pictures.label_colours_of(np.array([[0, 1], [2, 1]], np.uint16), names)

@@ -15,7 +15,7 @@ from parhelion.outputs.report.tables import count
 from parhelion.pictures import run_page as html
 from parhelion.pictures.camera import depth_colours, image_colours, label_colours_of, thumbnail
 from parhelion.pictures.grids import is_organised
-from parhelion.pictures.run_images import field_limits, field_uri, gradient, rgb_uri
+from parhelion.pictures.run_images import field_limits, field_uri, gradient, photo_uri
 from parhelion.pictures.run_plots import Curve, line_plot
 
 
@@ -81,7 +81,7 @@ def images_section(name: str, model: str, images: dict[int, Image]) -> str:
 
 
 def _picture(pixels: Any, words: str) -> str:
-    return html.image(rgb_uri(pixels / 255.0), words, "shot")
+    return html.image(photo_uri(pixels), words, "shot")
 
 
 FRAMES: Readers[Callable[[str, str, dict[int, Any]], str]] = Readers(
