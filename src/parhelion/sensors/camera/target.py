@@ -11,7 +11,7 @@ from parhelion.rays.middle import Cell
 from parhelion.rays.turns import OnDevice
 from parhelion.sensors.light.bsdf import BandSurfaces
 from parhelion.sensors.light.target import PartNames, kept_for, part_numbers, shared_scene, under_snow
-from parhelion.sensors.light.textures import PartTextures
+from parhelion.sensors.light.textures import BandTextures
 from parhelion.surfaces import library
 from parhelion.surfaces.bands import Band, material_band_table
 from parhelion.world.world import World
@@ -36,11 +36,15 @@ class CameraTarget(OnDevice):
         parts = world.parts
         rows = under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
         self.label_names = dict(world.label_names)
-        self.names = PartNames(engine.table(part_numbers(world, rows)), engine.table(np.zeros(1, np.float32)))
         table = material_band_table(materials, bands)
         of_parts = {name: values[rows] for name, values in table.items()}
+        # Kernels cannot read from empty arrays: hence one row at least.
+        diffuse = (of_parts["diffuse"] + of_parts["curve_level"]).mean(axis=1) if len(rows) else np.zeros(1)
+        self.names = PartNames(engine.table(part_numbers(world, rows)), engine.table(diffuse.astype(np.float32)))
         self.surfaces = BandSurfaces.of(engine, of_parts, _emitted(len(rows), len(bands)))
-        self.textures = PartTextures.of(self.scene, world) if np.any(parts.texture >= 0) else None
+        names_of_bands = tuple(band.name for band in bands)
+        textured = np.any(parts.texture >= 0)
+        self.textures = BandTextures.of(self.scene, world, names_of_bands) if textured else None
 
 
 def _emitted(parts: int, bands: int) -> NDArray[np.float64]:
