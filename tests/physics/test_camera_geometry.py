@@ -90,7 +90,7 @@ def test_opencv_undistort_straightens_edges() -> None:
     cv2 = pytest.importorskip("cv2")
     stripes = np.tile([0.05, 0.95], 12)[None, :]
     world = board(stripes, (24, 24), 0.15)
-    camera = ph.Camera(distorted(), samples=32, bounces=0, noise=False, truth=())
+    camera = ph.Camera(distorted(), samples=80, bounces=0, noise=False, truth=())
     lens = camera.intrinsics
     worst = []
     for roll in (0.0, 90.0):
@@ -131,12 +131,14 @@ def test_lidar_points_lie_on_their_objects_in_the_picture() -> None:
     world = ph.World.load("city")
     pose = world.viewpoint
     pattern = {
-        "kind": "raster", "rate_hz": 10, "azimuth_deg": (-32, 32), "elevation_deg": (-22, 22), "columns": 200, "rows": 140,
+        "kind": "raster", "rate_hz": 10, "columns": 200, "rows": 140,
+        "azimuth_deg": (-32, 32), "elevation_deg": (-22, 22),
     }  # fmt: skip
     scan = ph.Lidar(sheet(pattern=pattern), noise=False).scan(world, pose=pose)
     camera = ph.Camera("generic/vga", width=480, height=360, picture=False, truth=("label", "instance"))
     image = camera.shoot(world, pose=pose)
-    assert image.label is not None and image.instance is not None
+    assert image.label is not None
+    assert image.instance is not None
     uv, inside = camera.project(scan.xyz)
     column, row = np.round(uv[inside]).astype(int).T
     for mask, own in ((image.label, scan.label), (image.instance, scan.instance)):
@@ -158,8 +160,10 @@ def test_flow_is_the_difference_of_two_pictures() -> None:
     camera = ph.Camera(camera_sheet(192, 144, lens=lens), picture=False, truth=truth)
     times = [0.0, 1.0 / camera.rate_hz]
     first, later = (camera.shoot(world, trajectory=drive, time=t) for t in times)
-    assert first.flow is not None and first.depth is not None and later.depth is not None
-    assert first.instance is not None and later.instance is not None
+    for image in (first, later):
+        assert image.flow is not None
+        assert image.depth is not None
+        assert image.instance is not None
     half = 0.5 * camera.config.exposure.time_s
     # World places of the later pixels, taken back to the earlier time with the body that they are on.
     car = world.objects[-1].instance
