@@ -1,14 +1,16 @@
-"""Grey textures: an 8-bit image's red channel modulates the diffuse reflectance through texture coordinates.
+"""Textures: an 8-bit image modulates the diffuse reflectance through texture coordinates.
 
 The convention (Arce 2025 for the red channel and the tiling): u runs along an image row, v runs up, so image row 0
-lies at v = 1. Coordinates outside [0, 1] repeat the image. A texel's value is red / 255.
+lies at v = 1. Coordinates outside [0, 1] repeat the image. A lidar takes red / 255 as it is. A camera takes colours:
+those of a colour image are encoded by sRGB's curve (IEC 61966-2-1), which `linear_srgb` undoes, since reflectance is
+linear in light. A grey image has no colours; cameras too take its values / 255 as they are.
 """
 
 from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -27,9 +29,14 @@ LARGEST_SIDE = 8192
 """Pixels; larger images are refused. Texel positions stay exact in float32."""
 
 
-@reader()
 def load_texture(path: str | PathLike[str]) -> NDArray[np.float32]:
     """Red channel of an 8-bit image as a reflectance factor in [0, 1], shape (height, width); row 0 is the top."""
+    return load_colour_texture(path)[0]
+
+
+@reader()
+def load_colour_texture(path: str | PathLike[str]) -> tuple[NDArray[np.float32], NDArray[np.uint8] | None]:
+    """As `load_texture`, and the image's colours, shape (height, width, 3), where it is not grey."""
     from PIL import Image
 
     file = Path(path)
@@ -44,11 +51,20 @@ def load_texture(path: str | PathLike[str]) -> NDArray[np.float32]:
                 )
             if image.mode not in ("1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"):
                 raise FormatError(f"{file}: textures must have 8 bits a channel, this image has mode {image.mode!r}")
-            red = np.asarray(image if image.mode == "L" else image.convert("RGB").getchannel("R"))
+            is_grey = image.mode in ("1", "L", "LA")
+            pixels = np.asarray(image if image.mode == "L" else image.convert("RGB"))
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
         raise FormatError(f"{file}: cannot be read as an image ({error})") from None
+    red = pixels if pixels.ndim == 2 else pixels[:, :, 0]
     # By a table of all values: an image divided as float64 takes eight times the memory of its pixels.
-    return np.asarray(np.arange(256) / 255.0, np.float32)[red]
+    return np.asarray(np.arange(256) / 255.0, np.float32)[red], None if is_grey else pixels
+
+
+def linear_srgb(encoded: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Light in [0, 1] that 8-bit values of sRGB stand for (IEC 61966-2-1)."""
+    value = np.arange(256) / 255.0
+    light = np.where(value <= 0.04045, value / 12.92, ((value + 0.055) / 1.055) ** 2.4)
+    return light.astype(np.float32)[encoded]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,11 +123,13 @@ class TextureAtlas:
 
 
 def sample_texture(
-    u: Array, v: Array, *, texels: Array, offset: Array, width: Array, height: Array, bilinear: bool = False
-) -> Array:
+    u: Array, v: Array, *, texels: Array, offset: Array, width: Array, height: Array, bilinear: bool = False,
+    read: Callable[[Array, Array], Array] | None = None,
+) -> Array:  # fmt: skip
     """Texture value at (u, v), for NumPy and Dr.Jit; `offset`, `width`, `height` are those of each point's texture.
 
     Nearest texel by default. Bilinear puts the texels' values at their centres and blends across the tile's edges.
+    `read` gives the texels at places where they are not one number each.
     """
     xp = namespace(u, v)
     columns, rows = xp.float_of(width), xp.float_of(height)
@@ -120,7 +138,7 @@ def sample_texture(
 
     def texel(column: Array, row: Array) -> Array:
         place = offset + xp.uint32(row) * width + xp.uint32(column)
-        return _gather(texels, place, u)
+        return _gather(texels, place, u) if read is None else read(texels, place)
 
     if not bilinear:
         # Rounding may put u - floor(u) at exactly 1; v = 0 lies on the lower edge of the last row.

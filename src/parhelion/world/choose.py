@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError, nearest_name
 from parhelion.surfaces.library import match_material
 from parhelion.surfaces.material import Material
-from parhelion.surfaces.texture import load_texture
+from parhelion.surfaces.texture import load_colour_texture
 from parhelion.world.loaders import LoadedMesh
 
 DEFAULT_MATERIAL = "concrete"
@@ -76,16 +76,28 @@ def _check_mapping(loaded: LoadedMesh, mapping: Mapping[str, MaterialLike]) -> N
             raise ConfigError(f"{loaded.source}: materials: no material {name!r} in it; {advice}")
 
 
-def texture_image(texture: TextureLike) -> NDArray[np.float32]:
-    """Factors on the reflectance in [0, 1], shape (height, width): the red channel of an image file or array."""
+def texture_image(texture: TextureLike) -> tuple[NDArray[np.float32], NDArray[np.uint8] | None]:
+    """Factors on the reflectance in [0, 1], shape (height, width): the red channel of an image file or array.
+
+    Beside them the colours, 8 bits of sRGB each, shape (height, width, 3); None for a grey image.
+    """
     if isinstance(texture, (str, PathLike)):
-        return load_texture(texture)
-    array = np.asarray(texture)
-    if array.ndim == 3:
+        return load_colour_texture(texture)
+    given = array = np.asarray(texture)
+    if array.ndim == 3 and array.size:
         array = array[:, :, 0]
     if array.ndim != 2 or array.size == 0 or array.dtype.kind not in "buif":
         raise ConfigError(f"texture: must be an image of shape (height, width), got {array.shape} of {array.dtype}")
     image: NDArray[np.float32] = array.astype(np.float32) / np.float32(255.0 if array.dtype == np.uint8 else 1.0)
     if not (image.min() >= 0.0 and image.max() <= 1.0):
         raise ConfigError("texture: values must lie within 0 to 1 (or be 8-bit)")
-    return image
+    return image, _colours(given) if given.ndim == 3 and given.shape[2] >= 3 else None
+
+
+def _colours(given: NDArray[Any]) -> NDArray[np.uint8]:
+    colours = given[:, :, :3]
+    if colours.dtype == np.uint8:
+        return np.array(colours)
+    if not (colours.min() >= 0.0 and colours.max() <= 1.0):
+        raise ConfigError("texture: values must lie within 0 to 1 (or be 8-bit)")
+    return np.round(colours.astype(np.float32) * 255.0).astype(np.uint8)

@@ -211,7 +211,8 @@ def _surface(world: World, part: WorldPart, folder: MeshFolder) -> dict[str, Any
     surface: dict[str, Any] = {"material": part.material.name}
     if part.texture >= 0:
         image = world.texture_files.get(part.texture)
-        found = folder.image(world.textures[part.texture]) if image is None else folder.relative(image)
+        own = world.texture_colours.get(part.texture, world.textures[part.texture])
+        found = folder.image(own) if image is None else folder.relative(image)
         surface["texture"] = found
     return surface
 

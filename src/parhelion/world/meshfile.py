@@ -32,13 +32,14 @@ class MeshFolder:
             self._written[id(mesh)] = self._keep("mesh", ".ply", ply_bytes(mesh))
         return self._written[id(mesh)]
 
-    def image(self, texture: NDArray[np.float32]) -> str:
-        """Write a texture, rounded to 8 bits; its path as seen from the world file."""
+    def image(self, texture: NDArray[np.float32] | NDArray[np.uint8]) -> str:
+        """Write a texture, grey values rounded to 8 bits; its path as seen from the world file."""
         from PIL import Image
 
         if id(texture) not in self._written:
             stream = io.BytesIO()
-            Image.fromarray(np.round(texture * 255.0).astype(np.uint8)).save(stream, format="png")
+            bits = texture if texture.dtype == np.uint8 else np.round(texture * 255.0).astype(np.uint8)
+            Image.fromarray(bits).save(stream, format="png")
             self._written[id(texture)] = self._keep("texture", ".png", stream.getvalue())
         return self._written[id(texture)]
 

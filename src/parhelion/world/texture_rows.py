@@ -22,6 +22,8 @@ class TextureRows:
     def __init__(self) -> None:
         self.images: list[NDArray[np.float32]] = []
         """Factors on the reflectance in [0, 1], each of shape (height, width); a white texel in free rows."""
+        self.colours: dict[int, NDArray[np.uint8]] = {}
+        """Colours of each texture that has some, 8 bits of sRGB each, shape (height, width, 3)."""
         self.files: dict[int, Path] = {}
         """The image file of each texture that came from one."""
         self._row_of: dict[tuple[Any, ...], int] = {}
@@ -43,13 +45,15 @@ class TextureRows:
         path = Path(texture) if isinstance(texture, (str, PathLike)) else None
         key = (id(texture),) if path is None else file_key(path)
         if key not in self._row_of:
-            image = texture_image(texture)
+            image, colours = texture_image(texture)
             row = next((k for k in range(len(self.images)) if k not in self._uses), len(self.images))
             self.images[row : row + 1] = [image]
             # The array is kept with its row: while it lives, its id can mean no other array.
             self._row_of[key], self._given[row], self._uses[row] = row, (key, texture), 0
             if path is not None:
                 self.files[row] = path
+            if colours is not None:
+                self.colours[row] = colours
         return self._row_of[key]
 
     def use(self, row: int) -> None:
@@ -61,17 +65,21 @@ class TextureRows:
         left = self._uses.pop(row) - 1
         self._uses[row] = left
         spare = [row for row, uses in self._uses.items() if uses == 0]
-        size = sum(self.images[row].nbytes for row in spare)
+        size = sum(map(self._bytes, spare))
         for row in spare:
             if size <= SPARE_BYTES:
                 break
-            size -= self.images[row].nbytes
+            size -= self._bytes(row)
             self._forget(row)
+
+    def _bytes(self, row: int) -> int:
+        return self.images[row].nbytes + (self.colours[row].nbytes if row in self.colours else 0)
 
     def _forget(self, row: int) -> None:
         key, _ = self._given.pop(row)
         del self._row_of[key], self._uses[row]
         self.files.pop(row, None)
+        self.colours.pop(row, None)
         self.images[row] = np.ones((1, 1), np.float32)
         while self.images and len(self.images) - 1 not in self._uses:
             self.images.pop()

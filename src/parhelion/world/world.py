@@ -47,6 +47,8 @@ class World(HasLamps):
         self._textures = TextureRows()
         self.textures: list[NDArray[np.float32]] = self._textures.images
         """Textures by row: factors on the reflectance in [0, 1], each of shape (height, width)."""
+        self.texture_colours: dict[int, NDArray[np.uint8]] = self._textures.colours
+        """Colours of the textures that are not grey, by row of `textures`: sRGB, each of shape (height, width, 3)."""
         self.texture_files: dict[int, Path] = self._textures.files
         """The image file of each texture that came from one, by row of `textures`."""
         self.base: Any = None

@@ -126,7 +126,9 @@ class Camera:
         array = np.asarray(points, dtype=np.float64)
         if array.ndim != 2 or array.shape[1] != 3:
             raise ConfigError(f"points: must have shape (n, 3), got {array.shape}")
-        return lens.project(self.intrinsics, array)
+        uv, inside = lens.project(self.intrinsics, array)
+        circle = self.config.lens.image_circle_deg
+        return uv, inside if circle is None else inside & lens.lights(circle, array)
 
     def shoot(
         self,

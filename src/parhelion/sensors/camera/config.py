@@ -13,6 +13,7 @@ from parhelion.core.config import Config, parse
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.sensors.camera import lens
+from parhelion.sensors.camera.depth_sheet import Depth, Stereo
 from parhelion.sensors.lidar.config import Fraction, NonNegative, Number, Positive, Source
 from parhelion.sensors.presets import load_sheet, sheet_names
 
@@ -65,6 +66,8 @@ class Lens(Config):
     f_number: Positive = 2.8
     focus_m: Positive | None = None
     """Distance in focus; null is a pinhole: everything is sharp."""
+    image_circle_deg: Annotated[float, Field(gt=0, le=360)] | None = None
+    """Angle across the circle that the lens lights; pixels beyond it are black; null where it lights them all."""
     vignetting: Fraction = 0.0
     """Share of the natural fall of light towards the edge, cos^4 of the angle off the axis: 0 none, 1 all of it."""
     chromatic_aberration: list[Annotated[float, Field(ge=0.9, le=1.1)]] = Field(default_factory=list)
@@ -236,52 +239,6 @@ class Shutter(Config):
             raise ValueError("a rolling shutter needs line_time_us")
         if self.kind == "global" and self.line_time_us > 0:
             raise ValueError("line_time_us is for a rolling shutter; a global one exposes all rows at once")
-        return self
-
-
-class Stereo(Config):
-    """A second lens to the right of the first, of the same make and parallel to it."""
-
-    baseline_m: Positive
-    """Distance of the two lenses."""
-    subpixel_px: NonNegative = 0.0
-    """Standard deviation of the disparity that matching finds on well textured surfaces [pixel]."""
-    min_disparity_px: NonNegative = 0.0
-    """Disparities below have no answer: it ends the range."""
-    max_disparity_px: Positive | None = None
-    """Disparities above have no answer: what is nearer is not seen; null for no end."""
-    active: bool = False
-    """Whether a projector puts a texture on bare surfaces."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Stereo:
-        if self.max_disparity_px is not None and self.max_disparity_px <= self.min_disparity_px:
-            raise ValueError("max_disparity_px must be larger than min_disparity_px")
-        return self
-
-
-class DepthNoise(Config):
-    """Standard deviation of depth z [m]: constant_m + linear z + quadratic_per_m z^2, beside that of disparity."""
-
-    constant_m: NonNegative = 0.0
-    linear: NonNegative = 0.0
-    quadratic_per_m: NonNegative = 0.0
-
-
-class Depth(Config):
-    """What a depth camera reports."""
-
-    kind: Literal["stereo", "time-of-flight"]
-    min_m: NonNegative
-    max_m: Positive
-    resolution_m: NonNegative = 0.0
-    """Step of the reported depth; 0 is continuous."""
-    noise: DepthNoise = DepthNoise()
-
-    @model_validator(mode="after")
-    def _ordered(self) -> Depth:
-        if self.max_m <= self.min_m:
-            raise ValueError(f"max_m ({self.max_m:g}) must be larger than min_m ({self.min_m:g})")
         return self
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -54,6 +55,14 @@ class CameraOnDevice(OnDevice):
         self._warmth: tuple[Any, Any, Warmth] | None = None
         self._skies: dict[int, tuple[SkyLight, SkyOnDevice]] = {}
         self._sees_air = all(band.centre_nm < 3000.0 for band in bands)
+
+    @cached_property
+    def middles(self) -> NDArray[np.float64]:
+        """Directions of the pixels' middles in the sensor's frame, shape (h, w, 3)."""
+        corners = self.corners.astype(np.float64)
+        middles = corners[:-1, :-1] + corners[:-1, 1:] + corners[1:, :-1] + corners[1:, 1:]
+        middles /= np.linalg.norm(middles, axis=-1, keepdims=True)
+        return middles
 
     def view(
         self, target: CameraTarget, motion: Trajectory, start: float, *, line_time_s: float, exposure_s: float,

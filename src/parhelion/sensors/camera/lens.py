@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -75,6 +76,13 @@ def _project_fisheye(
     ratio = np.divide(radial(angle), aside, out=np.zeros_like(aside), where=aside > 0.0)
     seen = (angle <= radial.end) & ((aside > 0.0) | (z > 0.0)) & np.isfinite(aside) & np.isfinite(z)
     return x * ratio, y * ratio, seen
+
+
+def lights(image_circle_deg: float, points: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+    """Which points or directions (..., 3) of the sensor's frame lie within an image circle of this angle across."""
+    angle = np.arctan2(np.hypot(points[..., 1], points[..., 2]), points[..., 0])
+    within: NDArray[np.bool_] = angle <= math.radians(image_circle_deg) / 2.0
+    return within
 
 
 def directions(intrinsics: Intrinsics, uv: ArrayLike) -> Floats:

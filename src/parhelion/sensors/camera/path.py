@@ -23,7 +23,7 @@ from parhelion.sensors.camera.lamps import Lamps
 from parhelion.sensors.camera.view import Ray, View
 from parhelion.sensors.light.bsdf import BandSurfaces, Surface
 from parhelion.sensors.light.sky_table import SkyOnDevice
-from parhelion.sensors.light.textures import PartTextures
+from parhelion.sensors.light.textures import BandTextures
 
 # Rays go on from a surface by this much along its normal, so that they do not meet it again.
 _STEP_OFF_M = 2e-4
@@ -43,7 +43,7 @@ class Scene:
     """Scatterings after the first surface."""
     view: View
     surfaces: BandSurfaces
-    textures: PartTextures | None
+    textures: BandTextures | None
     sky: SkyOnDevice
     lamps: Lamps | None
     air: AirLight | None
@@ -155,7 +155,7 @@ def _step(
     part = dr.select(hit.found, hit.part, 0)
     texture = None
     if scene.textures is not None:
-        texture = scene.textures.factors(part, hit, hit.found, scene.surfaces.bands)
+        texture = scene.textures.factors(part, hit, hit.found)
     surface = scene.surfaces.at(part, texture, hit.found)
     wo = -path.direction
     normal = dr.select(dr.dot(hit.normal, wo) < 0.0, -hit.normal, hit.normal)

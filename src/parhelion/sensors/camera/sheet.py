@@ -61,7 +61,14 @@ def _resize(config: CameraConfig, data: dict, width: int | None, height: int | N
     data["image"] = {"width": width, "height": height}
     data["lens"] |= {"fx": new.fx, "fy": new.fy, "cx": new.cx, "cy": new.cy, "skew": new.skew, "hfov_deg": None}
     data["lens"]["focal_length_mm"] = config.focal_length_mm
-    data["sensor"]["pixel_um"] *= old.width / width
+    sensor, ratio = data["sensor"], old.width / width
+    # Pixels that hold the charge of several fill as they did; their noises add by squares.
+    for name, factor in (
+        ("pixel_um", ratio), ("full_well_e", ratio**2), ("dark_current_e_s", ratio**2), ("read_noise_e", ratio),
+        ("dsnu_e", ratio), ("gain_e_per_dn", ratio**2),
+    ):  # fmt: skip
+        if sensor[name] is not None:
+            sensor[name] *= factor
 
 
 def bands_of(config: CameraConfig) -> tuple[Band, ...]:

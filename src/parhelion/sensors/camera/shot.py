@@ -14,10 +14,11 @@ from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.rays.device import copied
 from parhelion.sensors.camera.denoise import denoised
+from parhelion.sensors.camera.depth import Draws, flight_depth, stereo_depth
 from parhelion.sensors.camera.device import CameraOnDevice
 from parhelion.sensors.camera.electronics import SensorElectronics, axis_cosines, develop
 from parhelion.sensors.camera.exposure import AutoExposure, Exposure, auto_exposure, meter
-from parhelion.sensors.camera.lens import aperture_radius_m
+from parhelion.sensors.camera.lens import aperture_radius_m, lights
 from parhelion.sensors.camera.lens_drops import lens_drops, through_lens_drops
 from parhelion.sensors.camera.path import Scene
 from parhelion.sensors.camera.seen_objects import ObjectFinder
@@ -71,12 +72,15 @@ def photograph(
         metadata |= {"exposure_s": taken.time_s, "gain_db": taken.gain_db, "samples": camera.samples}
         colour = _picture(camera, device, shot, electronics, taken, shot.motion)
         if intrinsics.baseline_m:
-            beside = Mounted(shot.motion, Pose(xyz=(0.0, -intrinsics.baseline_m, 0.0)))
             other = replace(shot, stream=replace(shot.stream, name=f"{shot.stream.name}/right"))
-            right = _picture(camera, device, other, electronics, taken, beside)
+            right = _picture(camera, device, other, electronics, taken, _beside(camera, shot))
     truth: dict[str, Any] = {}
     if camera.truth or camera.config.depth is not None:
-        truth = _truth(camera, device, shot, taken)
+        seen = _look(camera, device, shot, taken, shot.motion)
+        truth = _truth(camera, device, shot, taken, seen)
+        if camera.config.depth is not None:
+            pictures = None if right is None else (colour, right)
+            truth["measured_depth"] = _measured_depth(camera, device, shot, taken, seen, pictures)
     start_pose = shot.motion.pose if isinstance(shot.motion, Fixed) else pose_at(shot.motion, shot.start)
     bands = camera.config.sensor.band_names if camera.picture else ()
     return Image(
@@ -140,6 +144,10 @@ def _picture(
             drops = lens_drops(camera.intrinsics, seed=shot.stream.seed, count=camera.lens_drops)
             seen = [through_lens_drops(copied(plane), drops, view.width, view.height) for plane in planes]
             planes = [device.engine.table(one.astype(np.float32)) for one in seen]
+    circle = camera.config.lens.image_circle_deg
+    if circle is not None:
+        shown = device.engine.table(lights(circle, device.middles).ravel().astype(np.float32))
+        planes = [plane * shown for plane in planes]
     if not camera.developed:
         return _stacked(planes, view)
     if isinstance(electronics, ThermalElectronics):
@@ -181,24 +189,47 @@ def _behind_rain(
     return with_layer(planes, table(layer.share), table(layer.light), [float(v) for v in mean_radiance(sky)])
 
 
-def _truth(camera: Camera, device: CameraOnDevice, shot: Shot, taken: Exposure) -> dict[str, Any]:
+def _beside(camera: Camera, shot: Shot) -> Trajectory:
+    """How the second lens moves."""
+    return Mounted(shot.motion, Pose(xyz=(0.0, -camera.intrinsics.baseline_m, 0.0)))
+
+
+def _look(camera: Camera, device: CameraOnDevice, shot: Shot, taken: Exposure, motion: Trajectory) -> Seen:
+    """What the middles of pixels show, within the circle that the lens lights."""
+    seen = device.look(shot.target, _view(camera, device, shot, taken.time_s, motion))
+    circle = camera.config.lens.image_circle_deg
+    return seen if circle is None else seen.within(lights(circle, device.middles))
+
+
+def _measured_depth(
+    camera: Camera, device: CameraOnDevice, shot: Shot, taken: Exposure, seen: Seen,
+    pictures: tuple[NDArray[Any], NDArray[Any]] | None,
+) -> NDArray[np.float32]:  # fmt: skip
+    """What a depth camera reports."""
+    sheet, stereo = camera.config.depth, camera.config.stereo
+    assert sheet is not None
+    stream = replace(shot.stream, name=f"{shot.stream.name}/depth")
+    draws = Draws.of(stream, seen.depth.shape, noise=camera.noise)
+    if sheet.kind == "time-of-flight":
+        return flight_depth(sheet, device.middles, seen, draws, camera.config.sensor.full_well_e)
+    assert stereo is not None  # the data sheet has seen to it
+    right = _look(camera, device, shot, taken, _beside(camera, shot))
+    return stereo_depth(stereo, sheet, camera.intrinsics, device.middles, seen, right, draws, pictures)
+
+
+def _truth(camera: Camera, device: CameraOnDevice, shot: Shot, taken: Exposure, seen: Seen) -> dict[str, Any]:
     """What was asked for beside the picture."""
-    view = _view(camera, device, shot, taken.time_s, shot.motion)
-    seen = device.look(shot.target, view)
     found: dict[str, Any] = {
         name: getattr(seen, name) for name in ("depth", "normal", "label", "instance") if name in camera.truth
     }
     if "flow" in camera.truth:
         found["flow"] = _flow(camera, device, shot, taken, seen)
     if shot.finder is not None:
-        middle = shot.start + 0.5 * (taken.time_s + camera.line_time_s * (view.height - 1))
+        middle = shot.start + 0.5 * (taken.time_s + camera.line_time_s * (len(seen.depth) - 1))
         found["objects"] = shot.finder.find(seen, camera.intrinsics, pose_at(shot.motion, middle), middle)
     return found
 
 
 def _flow(camera: Camera, device: CameraOnDevice, shot: Shot, taken: Exposure, seen: Seen) -> NDArray[np.float32]:
-    corners = device.corners.astype(np.float64)
-    middles = corners[:-1, :-1] + corners[:-1, 1:] + corners[1:, :-1] + corners[1:, 1:]
-    middles /= np.linalg.norm(middles, axis=-1, keepdims=True)
-    times = shot.start + 0.5 * taken.time_s + camera.line_time_s * np.arange(len(middles))
-    return flow(seen, middles, shot.motion, shot.target.scene, camera.intrinsics, times, 1.0 / camera.rate_hz)
+    times = shot.start + 0.5 * taken.time_s + camera.line_time_s * np.arange(len(device.middles))
+    return flow(seen, device.middles, shot.motion, shot.target.scene, camera.intrinsics, times, 1.0 / camera.rate_hz)

@@ -13,7 +13,7 @@ from parhelion.sensors.camera.wet import rains, wetted
 from parhelion.sensors.light.bsdf import BandSurfaces
 from parhelion.sensors.light.lamps import lamp_table
 from parhelion.sensors.light.target import PartNames, kept_for, part_numbers, shared_scene, under_snow
-from parhelion.sensors.light.textures import PartTextures
+from parhelion.sensors.light.textures import BandTextures
 from parhelion.surfaces import library
 from parhelion.surfaces.bands import Band, material_band_table
 from parhelion.world.world import World
@@ -39,19 +39,25 @@ class CameraTarget(OnDevice):
         parts = world.parts
         rows = under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
         self.label_names = dict(world.label_names)
-        self.names = PartNames(engine.table(part_numbers(world, rows)), engine.table(np.zeros(1, np.float32)))
         self.materials, self.material_rows = materials, rows
         self.world_lamps = world.lamps
-        self.textures = PartTextures.of(self.scene, world) if np.any(parts.texture >= 0) else None
+        names_of_bands = tuple(band.name for band in bands)
+        textured = np.any(parts.texture >= 0)
+        self.textures = BandTextures.of(self.scene, world, names_of_bands) if textured else None
         self.surfaces: BandSurfaces | None = None
         """What parts reflect; None for thermal cameras, which go by `material_rows`."""
         self._lamps: dict[bool, Lamps | None] = {}
+        numbers = engine.table(part_numbers(world, rows))
+        # Kernels cannot read from empty arrays: hence one row at least.
+        self.names = PartNames(numbers, engine.table(np.zeros(max(1, len(rows)), np.float32)))
         if is_thermal(bands):
             return
         table = material_band_table(materials, bands)
         if wet:
             table = wetted(table, materials)
         of_parts = {name: values[rows] for name, values in table.items()}
+        diffuse = (of_parts["diffuse"] + of_parts["curve_level"]).mean(axis=1) if len(rows) else np.zeros(1)
+        self.names = PartNames(numbers, engine.table(diffuse.astype(np.float32)))
         self.surfaces = BandSurfaces.of(engine, of_parts, np.zeros((len(rows), len(bands))))
         for night in (False, True):
             lamps = lamp_table(world, bands, night=night, sensor=known_as)

@@ -41,6 +41,16 @@ class Seen:
     instance: NDArray[np.uint32]
     actor: NDArray[np.int64]
     """Number of the moving body, -1 for what stands."""
+    reflectance: NDArray[np.float32]
+    """Diffuse reflectance of the material, the mean of the camera's bands; 0 where nothing is seen."""
+
+    def within(self, shown: NDArray[np.bool_]) -> Seen:
+        """The same with nothing seen outside of a mask (h, w)."""
+        return Seen(
+            np.where(shown, self.range_m, np.float32(np.inf)), np.where(shown, self.depth, np.float32(np.inf)),
+            self.normal * shown[..., None], self.label * shown, self.instance * shown,
+            np.where(shown, self.actor, -1), self.reflectance * shown,
+        )  # fmt: skip
 
 
 def look(engine: Engine, view: View, names: PartNames, scene: SceneArrays, reach: Any, *, moves: bool) -> Seen:
@@ -49,11 +59,11 @@ def look(engine: Engine, view: View, names: PartNames, scene: SceneArrays, reach
     see = engine.frozen(_see, casts=True)
     found = see(view, names, scene, engine.counting(count), reach, count, moves)
     shape = (view.height, view.width)
-    range_m, depth, *normal = (copied(values).reshape(shape) for values in found[:5])
-    label, instance, actor = (copied(values).reshape(shape) for values in found[5:])
+    range_m, depth, *normal, reflectance = (copied(values).reshape(shape) for values in found[:6])
+    label, instance, actor = (copied(values).reshape(shape) for values in found[6:])
     return Seen(
         range_m, depth, np.stack(normal, axis=-1), label.astype(np.uint16), instance,
-        np.where(actor == NOTHING, -1, actor.astype(np.int64)),
+        np.where(actor == NOTHING, -1, actor.astype(np.int64)), reflectance,
     )  # fmt: skip
 
 
@@ -70,7 +80,7 @@ def _see(
     actor = hit.actor if moves else mi.UInt32(NOTHING)
     floats = [
         dr.select(hit.found, hit.t, dr.inf), dr.select(hit.found, hit.t * ray.forward, dr.inf),
-        *(dr.select(hit.found, v, 0.0) for v in (local.x, local.y, local.z)),
+        *(dr.select(hit.found, v, 0.0) for v in (local.x, local.y, local.z)), names.reflectance(hit.part),
     ]  # fmt: skip
     wholes = [told["label"], told["instance"], dr.select(hit.found, actor, NOTHING)]
     results = []
