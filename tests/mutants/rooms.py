@@ -58,6 +58,6 @@ minutes each.
 """
 
 
-def tests_of(path: str) -> list[str]:
+def held_by(path: str) -> list[str]:
     """Tests of a source file by its path under src/parhelion; none where it is not in the table."""
     return next((tests for start, tests in ROOMS if path.startswith(start)), [])

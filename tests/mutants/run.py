@@ -26,7 +26,7 @@ from queue import Queue
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from mutants.changes import Change, changes
-from mutants.rooms import tests_of
+from mutants.rooms import held_by
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path("src/parhelion")
@@ -49,7 +49,7 @@ def all_mutants(only: list[str]) -> list[Mutant]:
     found = []
     for file in sorted((ROOT / SOURCE).rglob("*.py")):
         path = file.relative_to(ROOT / SOURCE).as_posix()
-        if tests_of(path) and (not only or any(path.startswith(start) for start in only)):
+        if held_by(path) and (not only or any(path.startswith(start) for start in only)):
             found += [Mutant(path, change) for change in changes(file.read_bytes())]
     return found
 
@@ -133,7 +133,7 @@ def main() -> int:
         first.check()
         limits: dict[str, float] = {}
         for path in dict.fromkeys(mutant.path for mutant in mutants):
-            tests = tests_of(path)
+            tests = held_by(path)
             if str(tests) not in limits:
                 begin = time.monotonic()
                 if first.run(tests, 1200.0) != "passed":
@@ -142,7 +142,7 @@ def main() -> int:
         trees.put(first)
 
         def judged(mutant: Mutant) -> str:
-            tree, tests = trees.get(), tests_of(mutant.path)
+            tree, tests = trees.get(), held_by(mutant.path)
             try:
                 found = tree.run_changed(mutant, tests, limits[str(tests)])
             finally:

@@ -8,6 +8,7 @@ import pytest
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
 from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose
+from parhelion.world.procedural.plane import Footprints
 from parhelion.world.procedural.relief import (
     HeightField,
     bridge_height,
@@ -15,6 +16,7 @@ from parhelion.world.procedural.relief import (
     ground_height,
     height_field,
     in_frame,
+    in_the_way,
     on_water,
 )
 
@@ -168,3 +170,35 @@ def test_basins_and_bridges() -> None:
     found = bridge_height(layout(bridge), [0.0, 3.9, 4.1, 0.0, 0.0, -3.9], [0.0, 0.0, 0.0, 26.9, 27.1, -26.9])
     road = 0.5 + 6.4 + 1.13
     np.testing.assert_allclose(found, [road, road, np.nan, road, np.nan, road])
+
+
+def test_what_is_in_the_way_stands_between_ground_and_height() -> None:
+    """Boxes by their foot and head, over ground at 1 m, for something 2 m high; quays count from the water."""
+    floor = LayoutObject(
+        kind="terrain", name="ground", size=(100, 100, 0), pose=LayoutPose(xyz=(0, 0, 1.0)),
+        params={"heights_m": ((0.0, 0.0), (0.0, 0.0))},  # type: ignore[arg-type]
+    )  # fmt: skip
+    low, high = np.array([1.0, 2.9, 3.1, -1.0, -1.0]), np.array([1.5, 9.0, 9.0, 1.1, 0.9])
+    n = len(low)
+    boxes = Footprints(
+        np.ones(n, np.intp),
+        np.zeros((n, 2)),
+        np.ones((n, 2)),
+        np.tile([1.0, 0.0], (n, 1)),
+        np.zeros(n, bool),
+        low,
+        high,
+    )
+    rock = LayoutObject(kind="rock", name="stone", size=(1, 1, 1))
+    assert in_the_way(layout(floor, rock), boxes, 2.0).tolist() == [True, True, False, True, False]
+    basin = LayoutObject(kind="basin", name="dock", size=(50.0, 40.0, 2.0), pose=LayoutPose(xyz=(0.0, 0.0, 0.0)))
+    quay = Footprints(
+        np.zeros(1, np.intp), np.array([[30.0, 0.0]]), np.ones((1, 2)), np.array([[1.0, 0.0]]), np.zeros(1, bool),
+        np.array([0.5]), np.array([1.9]),
+    )  # fmt: skip
+    # On the water, at 0 m, the wall is in the way; on the quay itself, at 2 m, it lies below.
+    assert in_the_way(layout(basin), quay, 1.0, (0.0, 0.0)).tolist() == [True]
+    assert in_the_way(layout(basin), quay, 1.0, (30.0, 0.0)).tolist() == [False]
+    assert in_the_way(layout(basin), quay, 1.0).tolist() == [True]
+    ashore = Layout(name="plan", size=(400.0, 400.0), objects=(basin,), viewpoint=LayoutPose(xyz=(40.0, 0.0, 2.0)))
+    assert in_the_way(ashore, quay, 1.0).tolist() == [False]
