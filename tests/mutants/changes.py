@@ -20,7 +20,7 @@ _ARITHMETIC = {
     ast.Mod: ("%", "*"), ast.Pow: ("**", "*"), ast.LShift: ("<<", ">>"), ast.RShift: (">>", "<<"),
     ast.BitAnd: ("&", "|"), ast.BitOr: ("|", "&"), ast.BitXor: ("^", "&"),
 }  # fmt: skip
-_SILENT_CALLS = {"print", "warn", "debug", "info", "warning", "error", "exception", "log", "lru_cache", "check_number"}
+_SILENT_CALLS = {"print", "warn", "debug", "info", "warning", "error", "exception", "log", "lru_cache"}
 _SILENT_CALLS |= {"TypeVar", "NewType", "cast", "Literal", "errstate", "simplefilter", "kernel_tree"}
 _SILENT_KEYWORDS = {
     "strict", "copy", "exist_ok", "parents", "stacklevel", "allow_pickle", "kind", "repr", "init", "compare", "frozen",
@@ -130,7 +130,9 @@ class _Finder(ast.NodeVisitor):
         union = kind is ast.BitOr and any(
             isinstance(side, ast.Constant) and side.value is None for side in (node.left, node.right)
         )
-        if kind in _ARITHMETIC and not text and not union:
+        # Adding 0.0 takes the minus from a zero, and subtracting it does the same to all others.
+        nothing = isinstance(node.right, ast.Constant) and node.right.value == 0.0
+        if kind in _ARITHMETIC and not text and not union and not nothing:
             self._between(node.left, node.right, _ARITHMETIC[kind][1])
         self.generic_visit(node)
 

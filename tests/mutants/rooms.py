@@ -17,7 +17,11 @@ ROOMS: list[tuple[str, list[str]]] = [
     ("io/npz.py", ["unit/io/test_npz.py"]),
     ("io/las.py", ["unit/io/test_las.py"]),
     ("motion/actors/gait.py", ["unit/motion/test_gait.py", "physics/test_actor_motion.py"]),
-    ("motion/actors", ["physics/test_actor_motion.py", "unit/motion/test_actors.py"]),
+    ("motion/actors/steps.py", ["unit/motion/test_gait.py", "physics/test_actor_motion.py"]),
+    ("motion/actors/schedule.py", ["unit/motion/test_actors.py", "physics/test_actor_motion.py"]),
+    ("motion/actors/way.py", ["unit/motion/test_actors.py", "physics/test_actor_motion.py"]),
+    ("motion/actors/body.py", ["unit/motion/test_actors.py", "physics/test_actor_motion.py"]),
+    ("motion/actors/traffic.py", ["physics/test_actor_motion.py", "unit/motion/test_actors.py"]),
     ("motion/vehicles/base.py", ["unit/motion/test_vehicles_by_hand.py", "physics/test_vehicles_ground.py"]),
     ("motion/vehicles/car.py", ["unit/motion/test_vehicles_by_hand.py", "physics/test_vehicles_ground.py"]),
     ("motion/vehicles/multirotor.py",
@@ -54,7 +58,7 @@ ROOMS: list[tuple[str, list[str]]] = [
 """Beginning of the path under src/parhelion, and the tests under tests/ that hold it, the most telling first.
 
 Kernels, live feeds, pictures and the command line are not here: what they do is seen in tests of whole runs, which take
-minutes each.
+minutes each. Nor are the bodies of people, machines and things, whose measures are of our choice.
 """
 
 

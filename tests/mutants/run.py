@@ -139,6 +139,7 @@ def main() -> int:
                 if first.run(tests, 1200.0) != "passed":
                     raise SystemExit(f"mutants: {' '.join(tests)} do not pass without a change")
                 limits[str(tests)] = 30.0 + 4.0 * options.jobs * (time.monotonic() - begin)
+                print(f"{time.monotonic() - begin:5.0f} s   {' '.join(tests)}", flush=True)
         trees.put(first)
 
         def judged(mutant: Mutant) -> str:
