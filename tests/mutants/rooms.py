@@ -34,6 +34,8 @@ ROOMS: list[tuple[str, list[str]]] = [
     ("motion/state.py", ["unit/motion/test_motion_state.py"]),
     ("motion/recorded.py", ["unit/motion/test_motion_recorded.py"]),
     ("sensors/imu/allan.py", ["statistics/test_imu_allan.py"]),
+    ("sensors/imu/errors.py",
+     ["unit/sensors/test_samples.py", "physics/test_imu.py", "statistics/test_imu_allan.py"]),
     ("sensors/imu", ["physics/test_imu.py", "statistics/test_imu_allan.py"]),
     ("sensors/odometry.py", ["physics/test_odometry_barometer_magnetometer.py"]),
     ("sensors/barometer.py", ["physics/test_odometry_barometer_magnetometer.py"]),
