@@ -37,7 +37,7 @@ ROOMS: list[tuple[str, list[str]]] = [
     ("sensors/imu/errors.py",
      ["unit/sensors/test_samples.py", "physics/test_imu.py", "statistics/test_imu_allan.py"]),
     ("sensors/imu", ["physics/test_imu.py", "statistics/test_imu_allan.py"]),
-    ("sensors/odometry.py", ["physics/test_odometry_barometer_magnetometer.py"]),
+    ("sensors/odometry.py", ["unit/sensors/test_samples.py", "physics/test_odometry_barometer_magnetometer.py"]),
     ("sensors/barometer.py", ["physics/test_odometry_barometer_magnetometer.py"]),
     ("sensors/magnetometer.py", ["physics/test_odometry_barometer_magnetometer.py"]),
     ("surfaces/spectra.py", ["unit/surfaces/test_spectra.py"]),

@@ -1,4 +1,4 @@
-"""Clocks, digits and fixed errors of the small sensors, by hand."""
+"""Clocks, digits, fixed errors and wheels of the small sensors, by hand."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats
 from parhelion.core.random import Stream, to_normal, words
+from parhelion.motion.state import BodyState
 from parhelion.sensors.imu.errors import (
     AxesErrors,
     chosen_rate,
@@ -22,6 +25,7 @@ from parhelion.sensors.imu.errors import (
     transformed,
     white,
 )
+from parhelion.sensors.odometry import Odometry
 
 
 def test_samples_are_counted_from_time_zero() -> None:
@@ -96,3 +100,24 @@ def test_fixed_errors_are_drawn_by_their_deviations() -> None:
     for matrix, bias in ((np.eye(2), np.zeros(3)), (np.eye(3), np.zeros(2)), (np.eye(3) * np.nan, np.zeros(3))):
         with pytest.raises(ConfigError, match="unit errors"):
             AxesErrors(matrix, bias)
+
+
+class Rush:
+    """Along x by t^6, which Gauss's three points sum exactly: its speed is a polynomial of degree 5."""
+
+    def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
+        state = self.state(times)
+        return state.xyz, state.quat_xyzw
+
+    def state(self, times: ArrayLike) -> BodyState:
+        t = np.asarray(times, dtype=np.float64)
+        x, none = np.eye(3)[0], np.zeros((len(t), 3))
+        way, speed, pull = (np.outer(values, x) for values in (t**6, 6 * t**5, 30 * t**4))
+        return BodyState(t, way, np.tile([0.0, 0.0, 0.0, 1.0], (len(t), 1)), speed, none, pull, none)
+
+
+def test_wheels_roll_the_whole_way_of_a_motion_that_speeds_up() -> None:
+    data = Odometry("clearpath-husky", rate_hz=5.0, noise=False).run(Rush(), 0.0, 2.0)
+    assert data.time == pytest.approx(np.arange(1, 11) / 5.0)
+    assert data.xyz[:, 0] == pytest.approx(data.time**6, rel=1e-9)
+    assert data.velocity[:, 0] == pytest.approx(np.diff(np.append(0.0, data.time**6)) * 5.0, rel=1e-9)
