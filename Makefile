@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo check test test-devkits test-salts fuzz bench lint docs clean
+.PHONY: demo check test test-devkits test-salts fuzz mutants bench lint docs clean
 
 demo: $(VENV)/.installed engine
 	$(BIN)/parhelion demo
@@ -40,6 +40,13 @@ FUZZ_SECONDS ?= 3600
 FUZZ_SEED    ?= 1
 fuzz: $(VENV)/.installed-dev engine
 	$(BIN)/python tests/fuzz/run.py --seconds $(FUZZ_SECONDS) --seed $(FUZZ_SEED)
+
+# Changes of the source, one at a time, that the tests of that place must notice: MUTANTS is how many, MUTANTS_SEED which.
+MUTANTS      ?= 100
+MUTANTS_SEED ?= 1
+MUTANTS_JOBS ?= 1
+mutants: $(VENV)/.installed-dev engine
+	$(BIN)/python tests/mutants/run.py --count $(MUTANTS) --seed $(MUTANTS_SEED) --jobs $(MUTANTS_JOBS)
 
 # The engines that ours is compared with pin other packages than the test extras do, so they get their own environment.
 bench: $(VENV)-bench/.installed engine-bench

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from parhelion.core.errors import ConfigError
+from parhelion.weather import mie
 from parhelion.weather.mie import (
     differential_backscatter,
     efficiencies,
@@ -150,3 +151,13 @@ def test_tables_are_made_once() -> None:
 def test_bad_input(call: object, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         call()  # type: ignore[operator]
+
+
+def test_indices_fall_with_wavelength_and_their_tables_are_in_order() -> None:
+    """Water and ice have normal dispersion between their bands in the ultraviolet and at 3 um: n falls throughout."""
+    for nanometres, n in ((mie._WATER_N_NM, mie._WATER_N), (mie._ICE_NM, mie._ICE_N)):
+        assert np.all(np.diff(nanometres) > 0)
+        assert np.all(np.diff(n) <= 0)
+    for nanometres, k in ((mie._WATER_K_NM, mie._WATER_K), (mie._ICE_NM, mie._ICE_K)):
+        assert np.all(np.diff(nanometres) > 0)
+        assert len(nanometres) == len(k)

@@ -36,6 +36,7 @@ def test_position_packets_are_read_by_others() -> None:
 
 def test_a_sentence_without_a_place_is_void() -> None:
     assert gprmc(59.9) == b"$GPRMC,000059,V,0000.0000,N,00000.0000,E,000.0,000.0,010170,000.0,E*6A\r\n"
+    assert b",A,0000.0000,N,00000.0000,E," in gprmc(0.0, 0.0, 0.0)  # where the equator meets Greenwich is a place
     # 59.99999 minutes are the next degree.
     assert b",4800.0000,N,01100.0000,W," in gprmc(0.0, 47.9999999, -10.9999999)
     with pytest.raises(ConfigError, match="latitude must be within -90 and 90"):

@@ -117,10 +117,10 @@ class Walk:
         before, after = BEFORE * stance, AFTER * stance
         step = 2.0 * np.floor((phase + before - number) / 2.0) + number
         lift, land = np.maximum(step + after, first), np.minimum(step + 2.0 - before, last)
-        swings = phase > lift
+        stands = bout < 0
+        swings = (phase > lift) & ~stands
         part = np.clip((phase - lift) / np.maximum(land - lift, 1e-12), 0.0, 1.0)
         share = part**2 * (3.0 - 2.0 * part)
-        stands = bout < 0
         places, headings = zip(
             *(self._foothold(step + shift, bout, sign, stands, xyz, heading) for shift in (-2.0, 0.0, 2.0)), strict=True
         )

@@ -1,0 +1,69 @@
+"""Which tests belong to which part of the source: the first row whose beginning fits a file."""
+
+from __future__ import annotations
+
+ROOMS: list[tuple[str, list[str]]] = [
+    ("core/random.py", ["unit/core/test_random.py"]),
+    ("core/pose.py", ["unit/core/test_pose.py"]),
+    ("core/trajectory.py", ["unit/core/test_trajectory.py"]),
+    ("core/records.py", ["unit/core/test_records.py"]),
+    ("core/image.py", ["unit/core/test_image.py"]),
+    ("core/arrays.py", ["unit/core/test_arrays.py"]),
+    ("core/config.py", ["unit/core/test_config.py"]),
+    ("io/packets/velodyne_models.py", ["unit/io/test_velodyne_models.py", "unit/io/test_velodyne.py"]),
+    ("io/packets/velodyne", ["unit/io/test_velodyne.py", "unit/io/test_velodyne_files.py", "unit/io/test_turns.py"]),
+    ("io/ply.py", ["unit/io/test_ply.py"]),
+    ("io/pcd.py", ["unit/io/test_pcd.py", "unit/io/test_lzf.py"]),
+    ("io/npz.py", ["unit/io/test_npz.py"]),
+    ("io/las.py", ["unit/io/test_las.py"]),
+    ("motion/actors/gait.py", ["unit/motion/test_gait.py", "physics/test_actor_motion.py"]),
+    ("motion/actors/steps.py", ["unit/motion/test_gait.py", "physics/test_actor_motion.py"]),
+    ("motion/actors/schedule.py", ["unit/motion/test_actors.py", "physics/test_actor_motion.py"]),
+    ("motion/actors/way.py", ["unit/motion/test_actors.py", "physics/test_actor_motion.py"]),
+    ("motion/actors/body.py", ["unit/motion/test_actors.py", "physics/test_actor_motion.py"]),
+    ("motion/actors/traffic.py", ["physics/test_actor_motion.py", "unit/motion/test_actors.py"]),
+    ("motion/vehicles/base.py", ["unit/motion/test_vehicles_by_hand.py", "physics/test_vehicles_ground.py"]),
+    ("motion/vehicles/car.py", ["unit/motion/test_vehicles_by_hand.py", "physics/test_vehicles_ground.py"]),
+    ("motion/vehicles/multirotor.py",
+     ["unit/motion/test_vehicles_by_hand.py", "physics/test_vehicles_multirotor.py"]),
+    ("motion/vehicles/differential.py", ["physics/test_vehicles_ground.py", "physics/test_vehicles_drive.py"]),
+    ("motion/vehicles/vessel.py", ["physics/test_vehicles_vessel.py"]),
+    ("motion/vehicles/hull.py", ["physics/test_vehicles_vessel.py"]),
+    ("motion/waves.py", ["physics/test_water.py"]),
+    ("motion/spline.py", ["unit/motion/test_motion_spline.py"]),
+    ("motion/state.py", ["unit/motion/test_motion_state.py"]),
+    ("motion/recorded.py", ["unit/motion/test_motion_recorded.py"]),
+    ("sensors/imu/allan.py", ["statistics/test_imu_allan.py"]),
+    ("sensors/imu/errors.py",
+     ["unit/sensors/test_samples.py", "physics/test_imu.py", "statistics/test_imu_allan.py"]),
+    ("sensors/imu", ["physics/test_imu.py", "statistics/test_imu_allan.py"]),
+    ("sensors/odometry.py", ["unit/sensors/test_samples.py", "physics/test_odometry_barometer_magnetometer.py"]),
+    ("sensors/barometer.py", ["physics/test_odometry_barometer_magnetometer.py"]),
+    ("sensors/magnetometer.py", ["physics/test_odometry_barometer_magnetometer.py"]),
+    ("surfaces/spectra.py", ["unit/surfaces/test_spectra.py"]),
+    ("surfaces/brdf.py", ["physics/test_brdf.py", "physics/test_brdf_curves.py"]),
+    ("weather/fog.py", ["physics/test_weather_fog.py"]),
+    ("weather/mie.py", ["physics/test_weather_mie.py"]),
+    ("weather/rain.py", ["physics/test_weather_rain.py"]),
+    ("weather/snow.py", ["physics/test_weather_snow.py"]),
+    ("weather/drop_sizes.py", ["physics/test_weather_drop_sizes.py"]),
+    ("weather/detectable.py", ["statistics/test_weather_detectable.py"]),
+    ("weather/dust", ["physics/test_weather_dust.py", "statistics/test_weather_dust_trail.py"]),
+    ("weather/fields.py", ["unit/weather/test_weather_fields.py"]),
+    ("world/file.py", ["unit/world/test_world_file.py"]),
+    ("world/loaders.py", ["unit/world/test_loaders.py"]),
+    ("world/mesh.py", ["unit/world/test_mesh.py"]),
+    ("world/shapes.py", ["unit/world/test_shapes.py"]),
+    ("world/procedural/relief.py", ["unit/world/test_relief.py"]),
+    ("world/procedural/woods.py", ["unit/world/test_woods.py"]),
+]  # fmt: skip
+"""Beginning of the path under src/parhelion, and the tests under tests/ that hold it, the most telling first.
+
+Kernels, live feeds, pictures and the command line are not here: what they do is seen in tests of whole runs, which take
+minutes each. Nor are the bodies of people, machines and things, whose measures are of our choice.
+"""
+
+
+def held_by(path: str) -> list[str]:
+    """Tests of a source file by its path under src/parhelion; none where it is not in the table."""
+    return next((tests for start, tests in ROOMS if path.startswith(start)), [])

@@ -1,0 +1,170 @@
+"""Change the source in one place at a time, and see whether the tests of that place notice.
+
+    python tests/mutants/run.py --count 100 --seed 1
+    python tests/mutants/run.py --only core/random.py world/mesh.py
+
+The same seed gives the same changes. They are made in a copy of the tree, never here. A change is killed when a test
+fails, or when the tests take far longer than without it; what survives is listed with its place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Queue
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from mutants.changes import Change, changes
+from mutants.rooms import held_by
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = Path("src/parhelion")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change of one file."""
+
+    path: str
+    """Under src/parhelion."""
+    change: Change
+
+    def __str__(self) -> str:
+        return f"{SOURCE / self.path}:{self.change.line}: {self.change}"
+
+
+def all_mutants(only: list[str]) -> list[Mutant]:
+    """Every change of the files that have tests in the table, or of those under `only`."""
+    found = []
+    for file in sorted((ROOT / SOURCE).rglob("*.py")):
+        path = file.relative_to(ROOT / SOURCE).as_posix()
+        if held_by(path) and (not only or any(path.startswith(start) for start in only)):
+            found += [Mutant(path, change) for change in changes(file.read_bytes())]
+    return found
+
+
+class Tree:
+    """A copy of what tests need, in which changes are made."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        skipped = shutil.ignore_patterns("__pycache__", ".*", "out", "site", "*.egg-info")
+        for name in ("src", "tests", "docs", "examples", "tools", "bench"):
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, folder / name, ignore=skipped)
+        for file in ROOT.iterdir():
+            if file.is_file():
+                shutil.copy2(file, folder / file.name)
+
+    def environment(self) -> dict[str, str]:
+        """Ours, with the copy's modules first."""
+        paths = os.pathsep.join(str(self.folder / name) for name in ("src", "tests"))
+        return {**os.environ, "PYTHONPATH": paths}
+
+    def check(self) -> None:
+        """Make sure that the copy is what will be tested."""
+        command = [sys.executable, "-c", "import parhelion; print(parhelion.__file__)"]
+        found = subprocess.run(command, cwd=self.folder, env=self.environment(), capture_output=True, text=True)
+        if not Path(found.stdout.strip()).is_relative_to(self.folder):
+            raise SystemExit(f"mutants: tests would import {found.stdout.strip() or found.stderr}, not the copy")
+
+    def run(self, tests: list[str], limit_s: float) -> str:
+        """'passed', 'failed' or 'late'."""
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *(f"tests/{t}" for t in tests)]
+        # In a session of its own, so that what a late test has started ends with it.
+        with subprocess.Popen(
+            command, cwd=self.folder, env=self.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        ) as process:  # fmt: skip
+            try:
+                return "passed" if process.wait(limit_s) == 0 else "failed"
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, 9)
+                return "late"
+
+    def run_changed(self, mutant: Mutant, tests: list[str], limit_s: float) -> str:
+        """The same with a change in place, which is taken back."""
+        file = self.folder / SOURCE / mutant.path
+        whole = file.read_bytes()
+        try:
+            self._write(file, mutant.change.applied(whole))
+            return self.run(tests, limit_s)
+        finally:
+            self._write(file, whole)
+
+    @staticmethod
+    def _write(file: Path, text: bytes) -> None:
+        file.write_bytes(text)
+        # Compiled modules are told by size and second of change, which may be the same.
+        for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*"):
+            compiled.unlink()
+
+
+def main() -> int:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=100, help="how many changes; 0 for all")
+    parser.add_argument("--seed", type=int, default=1, help="which changes")
+    parser.add_argument("--jobs", type=int, default=1, help="how many at a time, each in a copy of its own")
+    parser.add_argument("--only", nargs="+", default=[], help="beginnings of paths under src/parhelion")
+    options = parser.parse_args()
+    mutants = all_mutants(options.only)
+    total = len(mutants)
+    if options.count and options.count < total:
+        mutants = random.Random(options.seed).sample(mutants, options.count)
+        mutants.sort(key=lambda one: (one.path, one.change.start))
+    print(f"{len(mutants)} of {total} changes, seed {options.seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        trees: Queue[Tree] = Queue()
+        for number in range(options.jobs):
+            trees.put(Tree(Path(folder) / str(number)))
+        first = trees.get()
+        first.check()
+        limits: dict[str, float] = {}
+        for path in dict.fromkeys(mutant.path for mutant in mutants):
+            tests = held_by(path)
+            if str(tests) not in limits:
+                begin = time.monotonic()
+                if first.run(tests, 1200.0) != "passed":
+                    raise SystemExit(f"mutants: {' '.join(tests)} do not pass without a change")
+                limits[str(tests)] = 30.0 + 4.0 * options.jobs * (time.monotonic() - begin)
+                print(f"{time.monotonic() - begin:5.0f} s   {' '.join(tests)}", flush=True)
+        trees.put(first)
+
+        def judged(mutant: Mutant) -> str:
+            tree, tests = trees.get(), held_by(mutant.path)
+            try:
+                found = tree.run_changed(mutant, tests, limits[str(tests)])
+            finally:
+                trees.put(tree)
+            word = {"passed": "SURVIVED", "failed": "killed", "late": "timeout"}[found]
+            print(f"{word:9}{mutant}", flush=True)
+            return word
+
+        with ThreadPoolExecutor(options.jobs) as pool:
+            words = list(pool.map(judged, mutants))
+    tally = Counter(words)
+    noticed = len(words) - tally["SURVIVED"]
+    print(
+        f"\n{tally['killed']} killed, {tally['timeout']} timed out, {tally['SURVIVED']} survived: "
+        f"{100.0 * noticed / max(len(words), 1):.0f} % of {len(words)} changes were noticed"
+    )
+    for mutant, word in zip(mutants, words, strict=True):
+        if word == "SURVIVED":
+            print(f"  {mutant}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
