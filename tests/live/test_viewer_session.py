@@ -263,6 +263,16 @@ def test_a_recording_without_intensity_is_coloured_by_height() -> None:
         wrong.update()
 
 
+def test_a_colour_that_the_cloud_does_not_have_ends_nothing() -> None:
+    session = Session(CloudStage(ph.PointCloud(np.eye(3), {"intensity": np.arange(3.0)})))
+    session.update()
+    session.change(colour_by="no such field")
+    shown = session.update()
+    assert shown is not None
+    assert session.colour_by == "intensity"
+    assert not session.is_due
+
+
 def test_beams_end_at_their_points(small_world: ph.World) -> None:
     scan = ph.Lidar("velodyne/vlp-16").scan(small_world, pose=ph.Pose(xyz=(0, 0, 2), rpy_deg=(3, 4, 5)), seed=1)
     beams = beams_of(scan, 100)

@@ -193,12 +193,12 @@ class Session:
             return None
         try:
             painted = self._paint(measured, wanted.model)
-        except ParhelionError as error:
+        except ParhelionError:
             if self._painted_by is None:
                 raise
-            # A colour that the cloud does not have, which no dropdown offers.
-            self.error, self.colour_by = str(error), self._painted_by
-            return None
+            # The cloud does not have it: it may come from another lidar, or a page may ask for what was not offered.
+            self.colour_by = self._painted_by if self._painted_by in colour_choices(measured.cloud) else "height"
+            painted = self._paint(measured, wanted.model)
         self._painted_by = self.colour_by
         return Shown(measured, painted, self.colour_by, new_cloud)
 
