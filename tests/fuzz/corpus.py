@@ -17,7 +17,7 @@ import yaml
 from PIL import Image
 
 from ouster_scans import random_scan
-from parhelion import Lidar, World
+from parhelion import Camera, Lidar, World
 from parhelion.core.errors import ParhelionError
 from parhelion.core.image import Image as Shot
 from parhelion.core.image import Intrinsics
@@ -30,6 +30,8 @@ from parhelion.io.ros.clouds import POINT_CLOUD, like, point_cloud2
 from parhelion.io.ros.messages import IMU, imu
 from parhelion.motion import RecordedMotion
 from parhelion.scenario import Scenario
+from parhelion.sensors.camera.config import FOLDER as CAMERAS
+from parhelion.sensors.camera.lens_files import load_intrinsics, save_opencv, save_ros
 from parhelion.sensors.lidar.presets import FOLDER as PRESETS
 from parhelion.surfaces.spectra import read_spectrum
 from parhelion.surfaces.texture import load_texture
@@ -260,6 +262,7 @@ def _settings(folder: Path) -> list[Seed]:
         Seed(folder / "shots.csv", lambda path: Lidar(path.with_name("by-csv.yaml"))),
         Seed(folder / "shots.npy", lambda path: Lidar(path.with_name("by-npy.yaml"))),
         Seed(folder / "scenario.yaml", Scenario.load),
+        *_cameras(folder),
         Seed(write_rover(folder), _robot),
     ]
 
@@ -275,6 +278,19 @@ def _pictures(folder: Path) -> list[Seed]:
         colour = rng.integers(0, 255, shape).astype(dtype)
         Shot(colour, intrinsics=lens, depth=np.ones((6, 9)), label=np.ones((6, 9))).save(folder / name)
     return [Seed(file, Shot.load) for file in sorted(folder.iterdir())]
+
+
+def _cameras(folder: Path) -> list[Seed]:
+    """A data sheet of a camera, and calibrations of its lens."""
+    lens = Intrinsics(64, 48, 60.0, 61.0, 31.0, 24.0, distortion=(-0.2, 0.05, 1e-3, -1e-3, 0.0))
+    save_opencv(folder / "lens-opencv.yaml", lens)
+    save_ros(folder / "lens-ros.yaml", lens)
+    shutil.copy(CAMERAS / "onsemi" / "ar0231.yaml", folder / "camera.yaml")
+    return [
+        Seed(folder / "camera.yaml", Camera),
+        Seed(folder / "lens-opencv.yaml", load_intrinsics),
+        Seed(folder / "lens-ros.yaml", load_intrinsics),
+    ]
 
 
 def make_corpus(folder: Path) -> list[Seed]:
