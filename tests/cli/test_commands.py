@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -255,6 +256,38 @@ def test_demo_writes_all_its_files(run, tmp_path: Path) -> None:
     report = (folder / "report.html").read_text()
     assert f"{sum(map(len, clouds)):,}".replace(",", " ") in report
     assert "next: parhelion" in result.stdout
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["complete"] is True
+    assert {"clouds/000001.pcd", "demo.png", "trajectory.tum", "scenario.yaml"} <= set(manifest["files"])
+    assert "First points of the first scan" in report
+
+
+def test_a_second_demo_takes_the_place_of_the_first(run, tmp_path: Path) -> None:
+    folder, fresh = tmp_path / "demo", tmp_path / "fresh"
+    assert run("demo", "-o", folder, "--seconds", 0.3, "--seed", 3).exit_code == 0
+    result = run("demo", "-o", folder, "--seconds", 0.2, "--seed", 4)
+    assert result.exit_code == 0, result.output
+    assert "1 older files are there too, such as 000002.pcd" in result.stderr
+    assert run("demo", "-o", fresh, "--seconds", 0.2, "--seed", 4).exit_code == 0
+    for file in fresh.rglob("*"):
+        if file.is_file() and file.name != "report.html":
+            assert file.read_bytes() == (folder / file.relative_to(fresh)).read_bytes(), file.name
+
+
+def test_a_demo_does_not_touch_the_run_of_another_scenario(run, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"scenario": {"name": "mine"}, "complete": true}')
+    result = run("demo", "-o", tmp_path, "--seconds", 0.2)
+    assert result.exit_code != 0
+    assert "holds a run of another scenario" in result.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_what_the_demo_writes_runs_as_a_scenario(run, tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    assert run("demo", "-o", folder, "--seconds", 0.2).exit_code == 0
+    assert run("run", folder / "scenario.yaml", "-o", tmp_path / "again").exit_code == 0
+    for name in ("clouds/000001.pcd", "imu.csv", "bag/bag_0.mcap", "truth/lidar.tum"):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes(), name
 
 
 def test_every_format_can_be_written_by_scan(run, tmp_path: Path) -> None:

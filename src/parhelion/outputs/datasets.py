@@ -55,8 +55,8 @@ DATASETS.leaves_out(Samples, "these data sets hold no streams of samples; the ru
 
 def dataset_sink(kind: str, scenario: Scenario, folder: Path) -> Sink:
     """The sink that writes a run as a data set into folder/<kind>."""
-    taken = {name for scanner in scenario.giving(Scan) for name in (scanner.name, f"{scanner.name}-boxes")}
-    if kind in taken:
+    folders = {scanner.folder_name for scanner in scenario.giving(Scan)}
+    if kind in folders | {f"{folder}-boxes" for folder in folders}:
         raise ConfigError(f"outputs: {kind}: a lidar's files have the same folder; give the lidar another name")
     if sum(entry.kind == kind for entry in scenario.settings.outputs) > 1:
         raise ConfigError(f"outputs: {kind} is given twice")
