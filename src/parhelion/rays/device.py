@@ -74,12 +74,8 @@ class Engine:
         """A function of arrays that is traced once: later calls run the kernels of the first without Python's part.
 
         All that may differ from call to call must reach the function as an argument: kernel arrays, and dataclasses,
-        tuples and lists of them. Other things among the arguments (names, numbers, None) are what the kernels were made
-        for; others make others. Three traps lie here. What an array's length is used for, as a number, is what it was
-        at first. So is the size of all memory that the function asks for itself: that of `dr.zeros`, `dr.empty` and
-        `dr.ravel`, but not that of results, one a row of the kernel. And the number of a kernel's rows is the length of
-        the arrays it reads in order: where it reads all by index, it is guessed. So functions read an array in order,
-        and those that ask for memory have its size among their arguments.
+        tuples and lists of them. Other things among the arguments (names, numbers, None) are constants of the kernels:
+        other values make another recording. How many rows the function works on is told by `Rows`, which says why.
 
         Functions that cast rays say so, and take the scene as `SceneArrays`.
         """
@@ -96,7 +92,7 @@ class Engine:
         return made
 
     def counting(self, count: int) -> Any:
-        """The whole numbers from 0 to below `count`, evaluated; kept for the next, where the next asks for as many."""
+        """The whole numbers from 0 to below `count`, evaluated, and kept for the next who asks; see `Rows`."""
         known = self._counting.get(count)
         if known is None:
             if sum(self._counting) + count > _MOST_COUNTED:
@@ -106,21 +102,6 @@ class Engine:
             if count <= _MOST_COUNTED:
                 self._counting[count] = known
         return known
-
-    def pick(self, flags: Any, index: Any, rows: Any, size: int, most: Any = None) -> Picked:
-        """For frozen functions: which of the rows, counted by `index`, have the flag 1, not 0.
-
-        `rows` is how many there are, on the device. There is memory for `size` of those picked; where there may be
-        more, `most` is the same on the device, and the others are left out.
-        """
-        dr, mi = self.dr, self.mi
-        before = dr.prefix_sum(flags)
-        numbers, count = dr.empty(mi.UInt32, size), dr.empty(mi.UInt32, 1)
-        kept = flags != 0 if most is None else (flags != 0) & (before < most)
-        dr.scatter(numbers, index, before, kept)
-        dr.scatter(count, before + flags, 0, index + 1 == rows)
-        dr.eval(numbers, count)
-        return Picked(numbers, count)
 
     def table(self, values: NDArray[Any]) -> Any:
         """A copy of a NumPy array for kernels to read, flattened: float32 or uint32, aligned to 64 bytes.
@@ -193,12 +174,6 @@ class _GarbageKept:
 _garbage_kept = _GarbageKept()
 
 
-def room(rows: int) -> int:
-    """Memory for this many rows and up to a quarter more, so that recordings can be used again for nearly as many."""
-    step = 1 << max(8, rows.bit_length() - 3)
-    return -(-rows // step) * step
-
-
 class Fixed:
     """Values that kernels are made for, as one argument: of several, Dr.Jit looks at each, which takes it longer."""
 
@@ -232,25 +207,6 @@ def kernel_tree(*, fixed: tuple[str, ...] = ()) -> Callable[[type[_Tree]], type[
         return cls
 
     return decorate
-
-
-@kernel_tree()
-@dataclass
-class Picked:
-    """Numbers of some rows, in order, on the device."""
-
-    numbers: Any = None
-    """Those after the last mean nothing."""
-    count: Any = None
-    """How many there are."""
-
-    def wait(self) -> Any:
-        """The numbers in an array of their own length, in the same memory. Waits for the device.
-
-        Frozen functions take arrays of one memory for one array: never hand them this and `numbers` together.
-        """
-        mi, dr, count = engine().mi, engine().dr, int(self.count[0])
-        return dr.reshape(self.numbers, count, shrink=True) if count else mi.UInt32()
 
 
 def copied(values: Any) -> NDArray[Any]:

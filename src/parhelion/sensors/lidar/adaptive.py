@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from parhelion.core.arrays import namespace
-from parhelion.rays.device import Engine, Picked, kernel_tree, room
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replayable import SceneArrays
+from parhelion.rays.rows import Picked, Rows, room
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES, SECTORS
 from parhelion.sensors.lidar.echoes import NO_ECHO, Echo, Echoes, EchoRows, SpecularBeams, choose, echo_bits, in_rows
@@ -45,9 +46,9 @@ def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, m
     if slots <= ALL_PROBES:
         return illuminate_all(light, scene, beams)
     engine = running_engine()
-    numbers = engine.counting(beams.count * PROBES), engine.counting(beams.count), engine.whole(beams.count)
+    looks, everyone = Rows.kept(engine, beams.count * PROBES), Rows.kept(engine, beams.count)
     first_look = engine.frozen(_first_look, casts=True)
-    probes, narrow, part, wide, specular = first_look(light, scene, beams, *numbers, merge_distance)
+    probes, narrow, part, wide, specular = first_look(light, scene, beams, looks, everyone, merge_distance)
     casts = [beams.count * PROBES]
     wide_beams = wide.wait()
     # Asked now, since whoever asks later waits for all kernels that were begun in between.
@@ -59,13 +60,13 @@ def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, m
 
 
 def _first_look(
-    light: Reflection, scene: SceneArrays, beams: Beams, index: Any, everyone: Any, count: Any, merge_distance: Any
+    light: Reflection, scene: SceneArrays, beams: Beams, looks: Rows, everyone: Rows, merge_distance: Any
 ) -> tuple[ProbeRows, EchoRows, Any, Picked, tuple[Picked, ...]]:
-    """Probes of all beams, of which there are `count`, and what `_sum_flat_beams` makes of them."""
-    engine = running_engine()
+    """The probes of all beams, which `looks` are, and what `_sum_flat_beams` makes of them."""
+    engine, index = running_engine(), looks.index
     beam = index // PROBES
     probes = ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), index - beam * PROBES))
-    return probes, *_sum_flat_beams(light, beams, everyone, count, probes, merge_distance)
+    return probes, *_sum_flat_beams(light, beams, everyone, probes, merge_distance)
 
 
 @dataclass
@@ -159,7 +160,7 @@ def _on_plane(
 
 
 def _sum_flat_beams(
-    light: Reflection, beams: Beams, beam: Any, count: Any, probes: ProbeRows, merge_distance: Any
+    light: Reflection, beams: Beams, everyone: Rows, probes: ProbeRows, merge_distance: Any
 ) -> tuple[EchoRows, Any, Picked, tuple[Picked, ...]]:
     """The one echo of each beam whose probes agree, the part each beam is on, and some beams.
 
@@ -167,7 +168,7 @@ def _sum_flat_beams(
     those that do not, and of those that do.
     """
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
+    dr, mi, beam = engine.dr, engine.mi, everyone.index
     xp = namespace(merge_distance)
     frame = beams.frame(engine, beam)
     first, *others = (probes.at(light, frame, mi.UInt32(k), beam * PROBES + k) for k in range(PROBES))
@@ -214,7 +215,7 @@ def _sum_flat_beams(
         masks += [specular & ~wide, specular & wide]
     flags = [dr.select(mask, mi.UInt32(1), 0) for mask in masks]
     rows = EchoRows.of(engine, choose(dr, one, mean, Echo.none(engine)), part, *flags)
-    picked, *more = (engine.pick(flag, beam, count, beams.count) for flag in flags)
+    picked, *more = (everyone.pick(flag) for flag in flags)
     return rows, part, picked, tuple(more)
 
 
@@ -247,18 +248,16 @@ def _wide_rows(
 ) -> tuple[EchoRows, Any, list[Any]]:
     """All slots of the wide beams, the place of each beam among them, and how many rays it took (on the device)."""
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
     count = len(wide_beams)
-    numbers = *(dr.arange(mi.UInt32, count * each) for each in (MORE_PROBES, SECTORS)), engine.whole(count * SECTORS)
+    looks, sectors = (Rows.passing(engine, count * each, room(count) * each) for each in (MORE_PROBES, SECTORS))
     second_look = engine.frozen(_second_look, casts=True)
-    rows, place, still_open, traced = second_look(light, scene, beams, wide_beams, *numbers, room(count), part, probes)
+    rows, place, still_open, traced = second_look(light, scene, beams, wide_beams, looks, sectors, part, probes)
     left, casts = still_open.wait(), [traced]
     if len(left):
-        members = light.sub_rays.sector_size
-        index = dr.arange(mi.UInt32, len(left) * members)
-        echo, row, found = engine.frozen(_third_look, casts=True)(light, scene, beams, wide_beams, left, index)
+        looks = Rows.passing(engine, len(left) * light.sub_rays.sector_size)
+        echo, row, found = engine.frozen(_third_look, casts=True)(light, scene, beams, wide_beams, left, looks)
         rows.put(row, echo, True if found is None else found)
-        casts.append(len(index) if found is None else dr.count(found))
+        casts.append(len(looks) if found is None else engine.dr.count(found))
     return rows, place, casts
 
 
@@ -267,22 +266,19 @@ def _second_look(
     scene: SceneArrays,
     beams: Beams,
     wide_beams: Any,
-    index: Any,
-    sector: Any,
-    sectors: Any,
-    size: int,
+    looks: Rows,
+    sectors: Rows,
     part: Any,
     probes: ProbeRows,
 ) -> tuple[EchoRows, Any, Picked, Any]:
     """Slots of wide beams, each beam's place among them or NOTHING, the open eighths, and how many rays it took.
 
     Wide beams are mixed, where their probes disagree, or spread, where their one plane reaches over much range. Only in
-    mixed ones are more probes traced. `index` numbers those, `sector` the eighths of all, of which there are `sectors`;
-    there is memory for `size` beams.
+    mixed ones are more probes traced, which `looks` are; `sectors` are the eighths of all wide beams.
     """
     engine = running_engine()
-    dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
-    words = dr.empty(mi.UInt32, 4 * size * slots)
+    dr, mi, slots, index = engine.dr, engine.mi, light.sub_rays.count, looks.index
+    words = dr.empty(mi.UInt32, 4 * (looks.room // MORE_PROBES) * slots)
     number = index // MORE_PROBES
     beam, sub_ray = dr.gather(mi.UInt32, wide_beams, number), PROBES + index - number * MORE_PROBES
     whole, frame = dr.gather(mi.UInt32, part, beam), beams.frame(engine, beam)
@@ -292,7 +288,7 @@ def _second_look(
     echo = choose(dr, mixed, traced, _on_plane(light, frame, sub_ray, whole, plane)[1])
     dr.scatter(words, echo_bits(engine, echo), number * slots + sub_ray)
     normal = dr.select(mixed, normal, plane.normal)
-    more = ProbeRows.of(engine, echo, normal, index=index, size=size * MORE_PROBES)
+    more = ProbeRows.of(engine, echo, normal, index=index, size=looks.room)
     place = dr.full(mi.UInt32, NOTHING, beams.count)
     order = dr.arange(mi.UInt32, dr.width(wide_beams))
     dr.scatter(place, order, wide_beams)
@@ -304,17 +300,16 @@ def _second_look(
 
     dr.while_loop((mi.UInt32(0),), lambda k: k < PROBES, copy)
     dr.eval(place, words, probed)
-    is_open = _fill(light, beams, sector, wide_beams, probes, more, words)
-    still_open = engine.pick(is_open, sector, sectors, size * SECTORS)
-    return EchoRows(words), place, still_open, dr.sum(dr.select(probed, mi.UInt32(MORE_PROBES), 0))
+    is_open = _fill(light, beams, sectors.index, wide_beams, probes, more, words)
+    return EchoRows(words), place, sectors.pick(is_open), dr.sum(dr.select(probed, mi.UInt32(MORE_PROBES), 0))
 
 
 def _third_look(
-    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Any, left: Any, index: Any
+    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Any, left: Any, looks: Rows
 ) -> tuple[Echo, Any, Any]:
     """Echoes of the sub-rays in eighths that are still open, their rows, and which of those there are, None for all."""
     engine = running_engine()
-    dr, mi, sub_rays = engine.dr, engine.mi, light.sub_rays
+    dr, mi, sub_rays, index = engine.dr, engine.mi, light.sub_rays, looks.index
     number = index // sub_rays.sector_size
     sector = dr.gather(mi.UInt32, left, number)
     row = sector // SECTORS

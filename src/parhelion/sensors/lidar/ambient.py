@@ -14,6 +14,7 @@ from parhelion.core.arrays import namespace
 from parhelion.core.random import to_normal, words
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.rows import Rows
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.echoes import Echoes, EchoRows
 from parhelion.sensors.lidar.intensity import near_infrared
@@ -56,8 +57,8 @@ def ambient_light(
 ) -> Ambient:
     """Counts of all beams of a launch; `keys` are None where noise has no luck."""
     rows, each = (echoes.wide, echoes.slots) if echoes.probes is None else (echoes.probes.echoes, 4)
-    beam = engine.counting(beams.count)
-    return engine.frozen(_ambient)(names, rows, engine.whole(each), beams, beam, keys, sun_klx, photons)
+    everyone = Rows.kept(engine, beams.count)
+    return engine.frozen(_ambient)(names, rows, engine.whole(each), beams, everyone, keys, sun_klx, photons)
 
 
 def _ambient(
@@ -65,13 +66,13 @@ def _ambient(
     rows: EchoRows,
     each: Any,
     beams: Beams,
-    beam: Any,
+    everyone: Rows,
     keys: tuple[Any, Any] | None,
     sun_klx: Any,
     photons: Any,
 ) -> Ambient:
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
+    dr, mi, beam = engine.dr, engine.mi, everyone.index
     # The first sub-ray of a beam says what it looks at.
     part = rows.at(beam * each).part
     reflectance = dr.select(part == NOTHING, SKY_REFLECTANCE, names.reflectance(part))

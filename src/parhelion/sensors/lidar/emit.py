@@ -14,6 +14,7 @@ from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.moving import interpolate_knots, rotate
+from parhelion.rays.rows import Rows
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import Noise
 from parhelion.sensors.lidar.patterns import ShotTable
@@ -107,15 +108,14 @@ def aim(
         jitter = [engine.number(float(np.radians(s))) for s in sigma]
     rate = engine.number((knot_count - 1) / max(duration, 1e-9))
     sizes = tuple(engine.whole(size) for size in (shots.count, knot_count))
-    index = engine.counting(count)
-    scan, shot, rows = engine.frozen(_aim)(shots, count, index, sizes, engine.table(knots), rate, keys, jitter, lucky)
+    beams = Rows.kept(engine, count)
+    scan, shot, rows = engine.frozen(_aim)(shots, beams, sizes, engine.table(knots), rate, keys, jitter, lucky)
     return Beams(count, scan, shot, rows)
 
 
 def _aim(
     shots: ShotArrays,
-    count: int,
-    index: Any,
+    beams: Rows,
     sizes: tuple[Any, Any],
     knots: Any,
     rate: Any,
@@ -123,9 +123,9 @@ def _aim(
     jitter: list[Any] | None,
     lucky: bool,
 ) -> tuple[Any, Any, tuple[Any, Any, Any]]:
-    """Scan, shot and rows of `count` beams; a scan has `sizes` shots and knots, of which `rate` come a second."""
+    """Scan, shot and rows of beams; a scan has `sizes` shots and knots, of which `rate` come a second."""
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
+    dr, mi, index = engine.dr, engine.mi, beams.index
     per_scan, knot_count = sizes
     scan = index // per_scan
     place = index - scan * per_scan

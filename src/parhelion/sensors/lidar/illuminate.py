@@ -8,6 +8,7 @@ from typing import Any
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
 from parhelion.rays.replayable import SceneArrays
+from parhelion.rays.rows import Rows
 from parhelion.sensors.lidar.echoes import NO_ACTOR, NO_ECHO, Echo, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import SubRays
 from parhelion.sensors.lidar.link_budget import received_power
@@ -98,11 +99,11 @@ def illuminate_all(light: Reflection, scene: SceneArrays, beams: Beams) -> Echoe
     """Trace every sub-ray."""
     engine, slots = running_engine(), light.sub_rays.count
     trace_all = engine.frozen(_trace_all, casts=True)
-    rows = trace_all(light, scene, beams, engine.counting(beams.count * slots), slots)
+    rows = trace_all(light, scene, beams, Rows.kept(engine, beams.count * slots), slots)
     return Echoes(slots, rows, None, None, None, [beams.count * slots])
 
 
-def _trace_all(light: Reflection, scene: SceneArrays, beams: Beams, index: Any, slots: int) -> EchoRows:
-    engine = running_engine()
+def _trace_all(light: Reflection, scene: SceneArrays, beams: Beams, looks: Rows, slots: int) -> EchoRows:
+    engine, index = running_engine(), looks.index
     beam = index // slots
     return EchoRows.of(engine, light.trace(scene, beams.frame(engine, beam), index - beam * slots)[0])

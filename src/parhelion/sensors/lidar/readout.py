@@ -13,8 +13,9 @@ from parhelion.core.arrays import namespace
 from parhelion.core.random import to_normal, words
 from parhelion.core.records import FIELDS, ORIGINS, Scan, Shots
 from parhelion.core.trajectory import Trajectory
-from parhelion.rays.device import Engine, copied, kernel_tree, room
+from parhelion.rays.device import Engine, copied, kernel_tree
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.rows import Rows, room
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.ambient import Ambient
 from parhelion.sensors.lidar.detection import FALSE_ALARM, Return, echo_of
@@ -218,10 +219,11 @@ class Returns:
 
     @classmethod
     def of(
-        cls, engine: Engine, rows: list[Row], count: int, place: Any, index: Any, per_scan: Any, places: Any
+        cls, engine: Engine, rows: list[Row], count: int, everyone: Rows, returns: Rows, per_scan: Any, places: Any
     ) -> Returns:
-        """`place` numbers the beams, `index` the returns that they may have; `places` is that of `ShotArrays`."""
+        """Of `everyone`, the beams, and of the `returns` that they may have; `places` is that of `ShotArrays`."""
         dr, mi, n = engine.dr, engine.mi, len(rows)
+        place, index = everyone.index, returns.index
         valid = _joined(dr, rows, "valid")
         first = (place // per_scan) * per_scan
         beam = first + dr.gather(mi.UInt32, places, place - first)
@@ -274,8 +276,8 @@ def collect(
     tables = target.names, beams.shot, shots.time, shots.ring_column, velocity, near_ir
 
     def look_up(room_for: int) -> dict[str, Any]:
-        numbers = engine.counting(most), engine.whole(most), engine.counting(room_for), engine.whole(room_for)
-        return engine.frozen(_look_up)(found, tables, numbers, beams.count, room_for)
+        returns, points = Rows.kept(engine, most), Rows.kept(engine, room_for)
+        return engine.frozen(_look_up)(found, tables, returns, points, beams.count)
 
     room_for = expected.room(beams.count, most)
     values = look_up(room_for)
@@ -303,20 +305,20 @@ def collect(
 def _look_up(
     found: Returns,
     tables: tuple[PartNames, Any, Any, Any, Any, Any],
-    numbers: tuple[Any, Any, Any, Any],
+    returns: Rows,
+    points: Rows,
     beams: int,
-    room_for: int,
 ) -> dict[str, Any]:
     """The fields of all returns that there are; small ones two or four to a word, so that less is copied.
 
-    `numbers` count the returns that there may be, to a most, and the points that there is room for, to `room_for`, both
-    on the device, too. What comes after the last point means nothing.
+    `returns` are those that there may be, `points` those that there is memory for. Rows after the last point have no
+    meaning.
     """
     engine = running_engine()
     dr, mi, rows, n = engine.dr, engine.mi, found.rows, len(found.rows)
     parts, shots_of_beams, times, ring_columns, velocity, near_ir = tables
-    index, most, row, limit = numbers
-    picked = engine.pick(found.flags, index, most, room_for, limit)
+    row, room_for = points.index, points.room
+    picked = returns.pick(found.flags, into=points)
     # Behind the last one, the first return of all is as good as any.
     chosen = dr.gather(mi.UInt32, picked.numbers, row, row < picked.count)
     place_in_order = chosen // n

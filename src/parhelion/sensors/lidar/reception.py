@@ -11,6 +11,7 @@ from typing import Any
 
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.rows import Rows
 from parhelion.sensors.lidar.detection import Detector, detect
 from parhelion.sensors.lidar.echoes import Block, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import ShotArrays
@@ -48,14 +49,17 @@ class Reception:
 def receive(engine: Engine, reception: Reception, echoes: Echoes, behind: Behind | None, shots: ShotArrays) -> Returns:
     """Returns of all beams; of those that met glass, water or a mirror with what lies behind it."""
     count, most = reception.beams.count, reception.detector.registers
-    numbers = engine.counting(count), engine.counting(count * most), engine.whole(shots.count), shots.place
+    rows = Rows.kept(engine, count), Rows.kept(engine, count * most)
+    order = engine.whole(shots.count), shots.place
     surfaces = echoes.narrow, echoes.wide, echoes.wide_beams, echoes.wide_place
-    return engine.frozen(_receive)(reception, numbers, *surfaces, echoes.slots, behind)
+    return engine.frozen(_receive)(reception, *rows, order, *surfaces, echoes.slots, behind)
 
 
 def _receive(
     reception: Reception,
-    numbers: tuple[Any, Any, Any, Any],
+    beams: Rows,
+    returns: Rows,
+    order: tuple[Any, Any],
     narrow: EchoRows | None,
     wide: EchoRows | None,
     wide_beams: Any,
@@ -65,10 +69,10 @@ def _receive(
 ) -> Returns:
     """Traced once: all that changes from scan to scan is an argument.
 
-    `numbers` are those of `Returns.of`.
+    `returns` are those that the beams may have; `order` is the number of shots of a scan, and their places.
     """
     engine = running_engine()
-    dr, mi, everyone = engine.dr, engine.mi, numbers[0]
+    dr, mi, everyone = engine.dr, engine.mi, beams.index
     if narrow is None:
         assert wide is not None
         found = reception.of([Block(wide, everyone * slots, mi.UInt32(slots))], everyone)
@@ -92,4 +96,4 @@ def _receive(
                 number = dr.arange(mi.UInt32, dr.width(beam)) + before
                 blocks.append(Block(behind.rows, number * SPECULAR_ROWS, mi.UInt32(SPECULAR_ROWS), held=SPECULAR_ROWS))
                 again(blocks, beam)
-    return Returns.of(engine, rows, reception.beams.count, *numbers)
+    return Returns.of(engine, rows, reception.beams.count, beams, returns, *order)

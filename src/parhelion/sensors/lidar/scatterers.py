@@ -14,6 +14,7 @@ from parhelion.core.random import to_unit, words
 from parhelion.core.records import ORIGINS
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.rows import Rows
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.echoes import SCATTERER_BIT, Block, Echo, Echoes, EchoRows, echo_bits
 from parhelion.sensors.lidar.falling import COUNT_LIMIT, Falling, FallingTables
@@ -125,10 +126,10 @@ def count_scatterers(
     if room <= _MOST_ROOM:
         limits = [engine.whole(limit) for limit in most]
         return ScattererCounts(beams.count * room, engine.whole(room), limits, None)
-    beam = engine.counting(beams.count)
+    everyone = Rows.kept(engine, beams.count)
     limits = [engine.whole(COUNT_LIMIT)] * len(falling)
     kinds = [(drops.tables, field) for drops, field in falling]
-    total, counts = engine.frozen(_count)(kinds, limits, beams, beam, keys)
+    total, counts = engine.frozen(_count)(kinds, limits, beams, everyone, keys)
     dr.eval(total, *counts)
     first = dr.prefix_sum(total)
     return ScattererCounts(int(first[beams.count - 1] + total[beams.count - 1]), first, None, counts)
@@ -138,12 +139,12 @@ def _count(
     falling: list[tuple[FallingTables, FieldOnDevice | None]],
     limits: list[Any],
     beams: Beams,
-    beam: Any,
+    everyone: Rows,
     keys: tuple[Any, Any],
 ) -> tuple[Any, list[Any]]:
     """Draw how many of each kind each beam has, and the sum."""
     engine = running_engine()
-    mi = engine.mi
+    mi, beam = engine.mi, everyone.index
     frame, (shot, key) = beams.frame(engine, beam), beams.draws(engine, beam, keys)
     total, counts = mi.UInt32(0), []
     for limit, (drops, field) in zip(limits, falling, strict=True):
@@ -174,8 +175,8 @@ def draw_scatterers(
     met = Echoes(echoes.slots, echoes.wide if echoes.probes is None else None, None, None, None, [], echoes.probes)
     store = None if drawn is None else dr.empty(mi.UInt32, 4 * drawn.rows)
     places = None if drawn is None else (drawn.first, drawn.limits, drawn.counts)
-    beam = engine.counting(beams.count)
-    fog, dust, count, clear = engine.frozen(_draw)(scatterers, places, met, beams, beam, keys, air, store)
+    everyone = Rows.kept(engine, beams.count)
+    fog, dust, count, clear = engine.frozen(_draw)(scatterers, places, met, beams, everyone, keys, air, store)
     if drawn is None:
         return ScattererRows(fog, dust, None)
     return ScattererRows(fog, dust, EchoRows(store), drawn.first, count, clear)
@@ -186,14 +187,14 @@ def _draw(
     places: tuple[Any, list[Any] | None, list[Any] | None] | None,
     met: Echoes,
     beams: Beams,
-    beam: Any,
+    everyone: Rows,
     keys: tuple[Any, Any],
     air: Air,
     store: Any,
 ) -> tuple[EchoRows | None, EchoRows | None, Any, Any]:
     """Echoes of fog and of dust, how many drops and flakes each beam has, and what they leave of surfaces' power."""
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
+    dr, mi, beam = engine.dr, engine.mi, everyone.index
     frame, (shot, key) = beams.frame(engine, beam), beams.draws(engine, beam, keys)
     total: Any = None
     counts: list[Any] = []
@@ -207,7 +208,7 @@ def _draw(
             for count in counts:
                 total = total + count
         else:
-            total, counts = _count(scatterers.falling, limits, beams, beam, keys)
+            total, counts = _count(scatterers.falling, limits, beams, everyone, keys)
             row = beam * first
     lonely = scatterers.fog is None and not scatterers.dust
     reach = met.reach(engine, beam, total > 0 if lonely else mi.Bool(True))

@@ -14,8 +14,9 @@ from typing import Any
 
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.device import kernel_tree, room
+from parhelion.rays.device import kernel_tree
 from parhelion.rays.replayable import SceneArrays
+from parhelion.rays.rows import Rows, room
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.beam import PROBES
 from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, Echo, Echoes, EchoRows, SpecularBeams, choose
@@ -72,19 +73,18 @@ def trace_specular(
 ) -> tuple[Behind | None, Any]:
     """What the beams that met a specular surface see through and in it, and how many rays it took (on the device)."""
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
     some = echoes.specular
     if some is None:
-        some = SpecularBeams.of(engine, dr.compress(specular_beams(light, echoes, beams)))
+        some = SpecularBeams.of(engine, engine.dr.compress(specular_beams(light, echoes, beams)))
     count = len(some)
     if count == 0:
         return None, None
     # What was found of the surfaces is all that is read of the echoes, whose other arrays would only be looked at.
     traced = None if echoes.probes is not None else echoes.wide
     met = Echoes(echoes.slots, traced, None, None, None, [], echoes.probes)
-    index, straight = dr.arange(mi.UInt32, count * ROWS), engine.whole(count * FOLLOWED)
+    paths, straight = Rows.passing(engine, count * ROWS, room(count) * ROWS), engine.whole(count * FOLLOWED)
     follow = engine.frozen(_follow_paths, casts=True)
-    rows, casts = follow(light, scene, met, beams, some, index, straight, room(count), bounces)
+    rows, casts = follow(light, scene, met, beams, some, paths, straight, bounces)
     return Behind(some, rows), casts
 
 
@@ -94,17 +94,13 @@ def _follow_paths(
     echoes: Echoes,
     beams: Beams,
     some: SpecularBeams,
-    index: Any,
+    paths: Rows,
     straight: Any,
-    size: int,
     bounces: int,
 ) -> tuple[EchoRows, Any]:
-    """Echoes at the ends of the paths with these numbers, of which so many go straight through, and rays it took.
-
-    There is memory for `size` beams.
-    """
+    """Echoes at the ends of paths, of which the first `straight` go straight through, and how many rays it took."""
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
+    dr, mi, index = engine.dr, engine.mi, paths.index
     # All paths that go through, then all that are mirrored: rays that run together are traced together.
     mirrored = index >= straight
     path = dr.select(mirrored, index - straight, index)
@@ -120,7 +116,7 @@ def _follow_paths(
     # The first surface was traced for both paths of a probe, and is counted once.
     casts = dr.select(mirrored, 0, casts) + steps
     place = row * ROWS + dr.select(mirrored, which + FOLLOWED, which)
-    return EchoRows.of(engine, echo, casts, index=place, size=size * ROWS), dr.sum(casts)
+    return EchoRows.of(engine, echo, casts, index=place, size=paths.room), dr.sum(casts)
 
 
 def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Any:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.rows import Rows
 from parhelion.sensors.light.beams import BeamFrame, Beams
 from parhelion.weather.dust_grid import DustGrid
 from parhelion.weather.fields import CELLS, DensityField, factor
@@ -116,22 +117,21 @@ def integrate(
     dr, mi = engine.dr, engine.mi
     count = beams.count // group
     rows = dr.empty(mi.Float, 2 * STEPS * count)  # each of them is written
-    number = engine.counting(count)
-    engine.frozen(_integrate)(beams, group, number, fields, max_range, rows)
+    engine.frozen(_integrate)(beams, group, Rows.kept(engine, count), fields, max_range, rows)
     return DepthTable(group, max_range, lucky, rows)
 
 
 def _integrate(
     beams: Beams,
     size: int,
-    group: Any,
+    groups: Rows,
     fields: list[FieldOnDevice],
     max_range: Any,
     rows: Any,
 ) -> None:
-    """Fill the rows of a table."""
+    """Fill the rows of a table, for groups of `size` beams."""
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
+    dr, mi, group = engine.dr, engine.mi, groups.index
     frame = beams.frame(engine, group * size + size // 2)
     scale = max_range / STEPS**2
 
@@ -293,7 +293,7 @@ class DustTable:
     def of(cls, engine: Engine, beams: Beams, group: int, grid: DustOnDevice, max_range: Any) -> DustTable:
         """Integrate a grid along groups of beams."""
         dr, mi = engine.dr, engine.mi
-        number = engine.counting(beams.count // group)
+        number = Rows.kept(engine, beams.count // group).index
         frame = beams.frame(engine, number * group + group // 2)
         enter, leave = grid.stretch(frame, max_range)
         met = enter < leave
