@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Ints, Reals
 from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError
 from parhelion.rays.turns import engine_turn
 
@@ -54,11 +55,11 @@ class Engine:
     _counting: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
     _frozen: dict[Callable[..., Any], Replayed] = field(default_factory=dict, compare=False, repr=False)
 
-    def number(self, value: float) -> Any:
+    def number(self, value: float) -> Reals:
         """A number that kernels read from memory, so that another value needs no other kernel; kept for the next."""
         return self._kept(self._numbers, self.mi.Float, value)
 
-    def whole(self, value: int) -> Any:
+    def whole(self, value: int) -> Ints:
         """The same for a whole number that is not negative."""
         return self._kept(self._wholes, self.mi.UInt32, value)
 
@@ -91,7 +92,7 @@ class Engine:
             made = self._frozen[function] = Replayed(function, replay, casts=casts)
         return made
 
-    def counting(self, count: int) -> Any:
+    def counting(self, count: int) -> Ints:
         """The whole numbers from 0 to below `count`, evaluated, and kept for the next who asks; see `Rows`."""
         known = self._counting.get(count)
         if known is None:

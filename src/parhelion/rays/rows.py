@@ -16,8 +16,8 @@ there is memory for, and `index` is an array to read in order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from parhelion.core.arrays import Ints
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 
@@ -27,9 +27,9 @@ from parhelion.rays.device import engine as running_engine
 class Rows:
     """Rows of a recorded function, by number."""
 
-    index: Any
+    index: Ints
     """0, 1, 2 ... The function reads it in order, so that its kernels have as many rows."""
-    count: Any
+    count: Ints
     """How many there are, on the device: another number needs no other kernel."""
     room: int
     """How many rows there is memory for. Another number makes another recording; 0 where no memory is asked for."""
@@ -48,7 +48,7 @@ class Rows:
         """How many there are, for those who call recorded functions; within them it would be a trap."""
         return len(self.index)
 
-    def pick(self, flags: Any, into: Rows | None = None) -> Picked:
+    def pick(self, flags: Ints, into: Rows | None = None) -> Picked:
         """Which rows have the flag 1, not 0. Only for recorded functions.
 
         There is memory for as many as these rows have. With `into` it is for as many as those have, and the others are
@@ -72,12 +72,12 @@ class Rows:
 class Picked:
     """Numbers of some rows, in order, on the device."""
 
-    numbers: Any = None
+    numbers: Ints = None
     """Those after the last mean nothing."""
-    count: Any = None
+    count: Ints = None
     """How many there are."""
 
-    def wait(self) -> Any:
+    def wait(self) -> Ints:
         """The numbers in an array of their own length, in the same memory. Waits for the device.
 
         Recorded functions take arrays of one memory for one array: never hand them this and `numbers` together.

@@ -12,9 +12,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replayable import SceneArrays
@@ -40,7 +39,7 @@ GENTLE = 0.2
 _ONE_SURFACE_M = 1.0
 
 
-def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, merge_distance: Any) -> Echoes:
+def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, merge_distance: Reals) -> Echoes:
     """Echoes of all beams; those closer than `merge_distance` [m] may be summed."""
     slots = light.sub_rays.count
     if slots <= ALL_PROBES:
@@ -60,8 +59,8 @@ def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, m
 
 
 def _first_look(
-    light: Reflection, scene: SceneArrays, beams: Beams, looks: Rows, everyone: Rows, merge_distance: Any
-) -> tuple[ProbeRows, EchoRows, Any, Picked, tuple[Picked, ...]]:
+    light: Reflection, scene: SceneArrays, beams: Beams, looks: Rows, everyone: Rows, merge_distance: Reals
+) -> tuple[ProbeRows, EchoRows, Ints, Picked, tuple[Picked, ...]]:
     """The probes of all beams, which `looks` are, and what `_sum_flat_beams` makes of them."""
     engine, index = running_engine(), looks.index
     beam = index // PROBES
@@ -74,11 +73,11 @@ class Probe:
     """What a probe met, as kernel variables."""
 
     echo: Echo
-    normal: Any
-    point: Any
+    normal: Vectors
+    point: Vectors
     """Hit point relative to the beam's exit [m]."""
 
-    def same_plane(self, other: Probe) -> Any:
+    def same_plane(self, other: Probe) -> Masks:
         """Whether the other probe hit the plane that this one hit, on the same part."""
         dr = running_engine().dr
         apart = dr.abs(dr.dot(self.normal, other.point - self.point))
@@ -93,15 +92,15 @@ class ProbeRows:
     """Probes in device memory."""
 
     echoes: EchoRows = field(default_factory=EchoRows)
-    normals: Any = None
+    normals: Reals = None
 
     @classmethod
-    def of(cls, engine: Engine, echo: Echo, normal: Any, *, index: Any = None, size: int = 0) -> ProbeRows:
+    def of(cls, engine: Engine, echo: Echo, normal: Vectors, *, index: Ints = None, size: int = 0) -> ProbeRows:
         """Evaluate echoes and normals; `index` and `size` are as for `in_rows`."""
         normals = in_rows(engine, engine.mi.Vector4f(normal.x, normal.y, normal.z, 0.0), index, size)
         return cls(EchoRows.of(engine, echo, normals, index=index, size=size), normals)
 
-    def reach(self, beam: Any, active: Any) -> Any:
+    def reach(self, beam: Ints, active: Masks) -> Reals:
         """Range of the surface that beams meet [m]: of several the farthest, NO_ECHO where a probe met none."""
         dr, mi = running_engine().dr, running_engine().mi
         nearest, farthest, total = mi.Float(NO_ECHO), mi.Float(0.0), mi.Float(0.0)
@@ -112,13 +111,13 @@ class ProbeRows:
             total = total + range_m
         return dr.select(farthest - nearest < _ONE_SURFACE_M, total / PROBES, farthest)
 
-    def normal(self, row: Any, active: Any = True) -> Any:
+    def normal(self, row: Ints, active: Masks = True) -> Vectors:
         """Normals by number; zeros where not active."""
         dr, mi = running_engine().dr, running_engine().mi
         n = dr.gather(mi.Vector4f, self.normals, row, active)
         return mi.Vector3f(n.x, n.y, n.z)
 
-    def at(self, light: Reflection, frame: BeamFrame, sub_ray: Any, row: Any, active: Any = True) -> Probe:
+    def at(self, light: Reflection, frame: BeamFrame, sub_ray: Ints, row: Ints, active: Masks = True) -> Probe:
         """Rows by number, which belong to these sub-rays of beams; zeros where not active."""
         echo = self.echoes.at(row, active)
         # Points follow from the range: to work them out again takes less time than to keep them.
@@ -126,7 +125,7 @@ class ProbeRows:
         return Probe(echo, self.normal(row, active), running_engine().dr.fma(direction, echo.range, offset))
 
 
-def _judge(light: Reflection, first: Probe, *others: Probe) -> Any:
+def _judge(light: Reflection, first: Probe, *others: Probe) -> Ints:
     """The part that probes agree on; NOTHING where none met anything; DISAGREE else."""
     dr = running_engine().dr
     part = first.echo.part
@@ -142,12 +141,12 @@ def _judge(light: Reflection, first: Probe, *others: Probe) -> Any:
 def _on_plane(
     light: Reflection,
     frame: BeamFrame,
-    sub_ray: Any,
-    part: Any,
+    sub_ray: Ints,
+    part: Ints,
     probe: Probe,
-    material: Any = None,
+    material: Ints = None,
     near: Local | None = None,
-) -> tuple[Any, Echo]:
+) -> tuple[Masks, Echo]:
     """Which sub-rays meet the plane of a probe that their part says they are on, and their echo there."""
     dr = running_engine().dr
     offset, direction = light.sub_rays.ray(frame, sub_ray)
@@ -160,8 +159,8 @@ def _on_plane(
 
 
 def _sum_flat_beams(
-    light: Reflection, beams: Beams, everyone: Rows, probes: ProbeRows, merge_distance: Any
-) -> tuple[EchoRows, Any, Picked, tuple[Picked, ...]]:
+    light: Reflection, beams: Beams, everyone: Rows, probes: ProbeRows, merge_distance: Reals
+) -> tuple[EchoRows, Ints, Picked, tuple[Picked, ...]]:
     """The one echo of each beam whose probes agree, the part each beam is on, and some beams.
 
     First those that need all their slots; then, in worlds that have specular surfaces, those with a probe on one: of
@@ -187,7 +186,7 @@ def _sum_flat_beams(
     )
     gentle &= flat
 
-    def step(k: Any, power: Any, moment: Any, nearest: Any, farthest: Any) -> Any:
+    def step(k: Ints, power: Reals, moment: Reals, nearest: Reals, farthest: Reals) -> State:
         met, echo = _on_plane(light, frame, k, part, first, material, near)
         returned = met & (echo.power > 0)
         off = echo.range - middle
@@ -220,8 +219,8 @@ def _sum_flat_beams(
 
 
 def _five_point_sum(
-    light: Reflection, probes: tuple[Probe, ...], middle: Echo, merge_distance: Any
-) -> tuple[Any, Any, Any]:
+    light: Reflection, probes: tuple[Probe, ...], middle: Echo, merge_distance: Reals
+) -> tuple[Masks, Reals, Reals]:
     """Power of all sub-rays, and power times range from the first probe's, by four probes and the middle.
 
     Exact for what is cubic over the footprint. First: where it may be used, which is where power hardly varies and
@@ -244,8 +243,8 @@ def _five_point_sum(
 
 
 def _wide_rows(
-    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Any, part: Any, probes: ProbeRows
-) -> tuple[EchoRows, Any, list[Any]]:
+    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Ints, part: Ints, probes: ProbeRows
+) -> tuple[EchoRows, Ints, list[Ints]]:
     """All slots of the wide beams, the place of each beam among them, and how many rays it took (on the device)."""
     engine = running_engine()
     count = len(wide_beams)
@@ -265,12 +264,12 @@ def _second_look(
     light: Reflection,
     scene: SceneArrays,
     beams: Beams,
-    wide_beams: Any,
+    wide_beams: Ints,
     looks: Rows,
     sectors: Rows,
-    part: Any,
+    part: Ints,
     probes: ProbeRows,
-) -> tuple[EchoRows, Any, Picked, Any]:
+) -> tuple[EchoRows, Ints, Picked, Ints]:
     """Slots of wide beams, each beam's place among them or NOTHING, the open eighths, and how many rays it took.
 
     Wide beams are mixed, where their probes disagree, or spread, where their one plane reaches over much range. Only in
@@ -294,7 +293,7 @@ def _second_look(
     dr.scatter(place, order, wide_beams)
     probed = dr.gather(mi.UInt32, part, wide_beams) == DISAGREE
 
-    def copy(k: Any) -> Any:
+    def copy(k: Ints) -> State:
         dr.scatter(words, echo_bits(engine, probes.echoes.at(wide_beams * PROBES + k)), order * slots + k)
         return (k + 1,)
 
@@ -305,8 +304,8 @@ def _second_look(
 
 
 def _third_look(
-    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Any, left: Any, looks: Rows
-) -> tuple[Echo, Any, Any]:
+    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Ints, left: Ints, looks: Rows
+) -> tuple[Echo, Ints, Masks]:
     """Echoes of the sub-rays in eighths that are still open, their rows, and which of those there are, None for all."""
     engine = running_engine()
     dr, mi, sub_rays, index = engine.dr, engine.mi, light.sub_rays, looks.index
@@ -326,8 +325,8 @@ def _third_look(
 
 
 def _fill(
-    light: Reflection, beams: Beams, index: Any, wide_beams: Any, probes: ProbeRows, more: ProbeRows, words: Any
-) -> Any:
+    light: Reflection, beams: Beams, index: Ints, wide_beams: Ints, probes: ProbeRows, more: ProbeRows, words: Ints
+) -> Ints:
     """Write what sub-rays meet whose plane is known into their slots; 1 for eighths that are still open, else 0.
 
     `index` numbers the eighths. Each is judged by the middle and its two probes at the rim, one of the first four and
@@ -346,7 +345,7 @@ def _fill(
     part = _judge(light, middle, early_probe, more.at(light, frame, late, number + (late - PROBES)))
     material = light.surfaces.material(dr.select(part < DISAGREE, part, 0), part < DISAGREE)
 
-    def fill(k: Any, is_open: Any) -> Any:
+    def fill(k: Ints, is_open: Masks) -> State:
         sub_ray = dr.gather(mi.UInt32, sub_rays.sector_members, sector * sub_rays.sector_size + k)
         there = sub_ray != NOTHING
         sub_ray = dr.select(there, sub_ray, 0)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Keys, Reals
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
@@ -87,7 +88,7 @@ class LidarOnDevice(OnDevice):
         self._shots: ShotArrays | None = None
         self._readout: Readout | None = None
 
-    def _opaque(self, value: float) -> Any:
+    def _opaque(self, value: float) -> Reals:
         return self.engine.dr.opaque(self.engine.mi.Float, float(value))
 
     def batches(
@@ -127,7 +128,7 @@ class LidarOnDevice(OnDevice):
         biases = channel_biases(noise, int(table.ring.max(initial=0)) + 1, config.name)
         bias = None if biases is None else self.engine.table(biases[table.ring])
 
-        def optional(value: float | None) -> Any:
+        def optional(value: float | None) -> Reals:
             return self._opaque(value) if value else None
 
         return Readout(
@@ -161,7 +162,7 @@ class LidarOnDevice(OnDevice):
         streams: list[Stream],
         *,
         lucky: bool = False,
-    ) -> tuple[Beams, tuple[Any, Any]]:
+    ) -> tuple[Beams, Keys]:
         shots, _ = self._upload(table)
         duration = table.duration
         if target.scene.changes:
@@ -176,7 +177,7 @@ class LidarOnDevice(OnDevice):
         return beams, keys
 
     def _launch_weather(
-        self, target: Target, weather: Weather | None, time: float, beams: Beams, keys: tuple[Any, Any]
+        self, target: Target, weather: Weather | None, time: float, beams: Beams, keys: Keys
     ) -> LaunchWeather | None:
         """The weather of a launch, or None in clear air."""
         if weather is None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Ints, Keys, Reals, Vectors
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.device import Engine, kernel_tree
@@ -35,14 +36,14 @@ class ShotArrays:
     """A table of shots on the device, in the sensor frame."""
 
     count: int
-    rows: tuple[Any, Any, Any]
+    rows: tuple[Reals, Reals, Reals]
     """Axis and time, the direction left of it, and origin: four numbers a shot each, in the order of tracing."""
-    time: Any
-    ring_column: Any
+    time: Reals
+    ring_column: Ints
     """Ring in the lower, column in the upper 16 bits."""
-    order: Any
+    order: Ints
     """Shots in the order in which they are traced: ring by ring, so that neighbouring rays are alike."""
-    place: Any
+    place: Ints
     """The inverse: where in that order each shot is."""
 
     @classmethod
@@ -61,7 +62,7 @@ class ShotArrays:
         )  # fmt: skip
 
 
-def in_fours(engine: Engine, rows: NDArray[Any]) -> Any:
+def in_fours(engine: Engine, rows: NDArray[Any]) -> Reals:
     """Rows of up to four numbers as a table of four each, which kernels read faster than columns."""
     return engine.table(np.pad(rows.astype(np.float32), ((0, 0), (0, 4 - rows.shape[1]))))
 
@@ -91,7 +92,7 @@ def aim(
     knots: NDArray[np.float32],
     knot_count: int,
     duration: float,
-    keys: tuple[Any, Any],
+    keys: Keys,
     noise: Noise,
     *,
     noisy: bool,
@@ -116,13 +117,13 @@ def aim(
 def _aim(
     shots: ShotArrays,
     beams: Rows,
-    sizes: tuple[Any, Any],
-    knots: Any,
-    rate: Any,
-    keys: tuple[Any, Any],
-    jitter: list[Any] | None,
+    sizes: tuple[Ints, Ints],
+    knots: Reals,
+    rate: Reals,
+    keys: Keys,
+    jitter: list[Reals] | None,
     lucky: bool,
-) -> tuple[Any, Any, tuple[Any, Any, Any]]:
+) -> tuple[Ints, Ints, tuple[Reals, Reals, Reals]]:
     """Scan, shot and rows of beams; a scan has `sizes` shots and knots, of which `rate` come a second."""
     engine = running_engine()
     dr, mi, index = engine.dr, engine.mi, beams.index
@@ -159,15 +160,15 @@ class SubRays:
     count: int
     weight: float
     """Share of the pulse's energy, the same for all."""
-    rows: Any
+    rows: Reals
     """Slope and offset, each to the left and up."""
     five_point_weights: tuple[float, ...] | None
     """As `Footprint.five_point_weights`."""
-    sector_rim: Any
+    sector_rim: Ints
     """As of `Footprint`."""
     sector_size: int
     """Most sub-rays beside the probes that lie in one eighth of the footprint."""
-    sector_members: Any
+    sector_members: Ints
     """As of `Footprint`."""
     sectors_are_even: bool
     """Whether all eighths have as many."""
@@ -185,7 +186,7 @@ class SubRays:
             bool(np.all(members < len(footprint))),
         )  # fmt: skip
 
-    def ray(self, frame: BeamFrame, sub_ray: Any) -> tuple[Any, Any]:
+    def ray(self, frame: BeamFrame, sub_ray: Ints) -> tuple[Vectors, Vectors]:
         """Start point relative to the beam's exit, and unit direction, of sub-rays, as kernel variables."""
         dr, mi = running_engine().dr, running_engine().mi
         if self.count == 1:

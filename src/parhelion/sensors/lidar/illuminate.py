@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from parhelion.core.arrays import Ints, Masks, Reals, Vectors
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
 from parhelion.rays.replayable import SceneArrays
@@ -23,12 +24,12 @@ from parhelion.sensors.light.target import Surfaces
 class Optics:
     """Numbers of the sensor that reflection needs, opaque to the kernel compiler so that all sensors share kernels."""
 
-    threshold: Any
+    threshold: Reals
     """P_min / C [1/(m^2 sr)]."""
-    extinction: Any
+    extinction: Reals
     """One-way extinction of the air [1/m]."""
-    min_range: Any
-    max_range: Any
+    min_range: Reals
+    max_range: Reals
     overlap: Curve | None
     """Overlap of emitter and receiver by range, or None where it is 1."""
 
@@ -54,16 +55,16 @@ class Reflection:
     def power(
         self,
         frame: BeamFrame,
-        part: Any,
-        cosine: Any,
-        range_m: Any,
+        part: Ints,
+        cosine: Reals,
+        range_m: Reals,
         hit: Any,
-        active: Any,
+        active: Masks,
         *,
-        share: Any = 1.0,
-        material: Any = None,
+        share: Reals = 1.0,
+        material: Ints = None,
         near: Local | None = None,
-    ) -> Any:
+    ) -> Reals:
         """Received power of one sub-ray in units of P_min; nothing from nearer than the sensor's least range.
 
         `material` is that of the part, where it was looked up before; `near` holds for a narrow stretch of range.
@@ -78,12 +79,12 @@ class Reflection:
         )  # fmt: skip
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
 
-    def around(self, frame: BeamFrame, range_m: Any) -> Local:
+    def around(self, frame: BeamFrame, range_m: Reals) -> Local:
         """What depends on range alone, for ranges within some decimetres of one: tables are read here alone."""
         curve = self.optics.overlap
         return Local(self.air.around(frame, range_m), None if curve is None else curve.around(range_m))
 
-    def trace(self, scene: SceneArrays, frame: BeamFrame, sub_ray: Any, active: Any = True) -> tuple[Echo, Any]:
+    def trace(self, scene: SceneArrays, frame: BeamFrame, sub_ray: Ints, active: Masks = True) -> tuple[Echo, Vectors]:
         """Echo and hit normal of traced sub-rays."""
         dr, mi = running_engine().dr, running_engine().mi
         offset, direction = self.sub_rays.ray(frame, sub_ray)

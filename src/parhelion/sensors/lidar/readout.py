@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Keys, Masks, Reals, namespace
 from parhelion.core.random import to_normal, words
 from parhelion.core.records import FIELDS, ORIGINS, Scan, Shots
 from parhelion.core.trajectory import Trajectory
@@ -38,29 +38,29 @@ class Readout:
     """Errors and scales that turn a return into numbers, opaque to the kernel compiler."""
 
     noisy: bool
-    sigma_0: Any
-    sigma_1: Any
+    sigma_0: Reals
+    sigma_1: Reals
     sigma_curve: Curve | None
-    threshold_to_noise: Any
-    bias: Any
+    threshold_to_noise: Reals
+    bias: Reals
     """Range error of each shot's channel [m], one value a shot, or None."""
-    resolution: Any
+    resolution: Reals
     """Step of the reported range [m], or None."""
-    saturation: Any
+    saturation: Reals
     """Highest power that the receiver can tell, or None."""
-    intensity_sigma: Any
+    intensity_sigma: Reals
     """Relative deviation of intensity, or None."""
     intensity_scale: str
-    intensity_resolution: Any
-    photons: Any
+    intensity_resolution: Reals
+    photons: Reals
     """Photons at the detection threshold, for scales that count them."""
-    threshold: Any
-    extinction: Any
+    threshold: Reals
+    extinction: Reals
     overlap: Curve | None
     """Share of the return that the receiver collects by range, which the firmware divides out of reflectivity."""
-    direction: Any
+    direction: Reals
     """ReadReturn direction of each shot, sensor frame, in fours."""
-    origin: Any
+    origin: Reals
     """Where each shot leaves, in fours."""
 
 
@@ -68,12 +68,12 @@ class Readout:
 class ReadReturn:
     """One return of each beam, as kernel variables; what is looked up together in fours and twos."""
 
-    valid: Any
-    measured: Any
+    valid: Masks
+    measured: Reals
     """Range, power, reflectivity and intensity."""
-    place: Any
+    place: Reals
     """Coordinates, and the bits of the part's number."""
-    source: Any
+    source: Ints
     """Number of the actor, and of the point's origin."""
 
 
@@ -82,10 +82,10 @@ class ReadReturn:
 class Row:
     """One return of every beam in device memory: as reported, the numbers of a beam together."""
 
-    valid: Any = None
-    measured: Any = None
-    place: Any = None
-    source: Any = None
+    valid: Masks = None
+    measured: Reals = None
+    place: Reals = None
+    source: Ints = None
 
     @classmethod
     def of(cls, engine: Engine, found: ReadReturn) -> Row:
@@ -95,7 +95,7 @@ class Row:
         dr.eval(*vars(row).values())
         return row
 
-    def overwrite(self, engine: Engine, beam: Any, better: ReadReturn) -> None:
+    def overwrite(self, engine: Engine, beam: Ints, better: ReadReturn) -> None:
         """Put what was reported of some beams, by number, in place of what is there."""
         dr = engine.dr
         for name, values in vars(better).items():
@@ -109,9 +109,9 @@ def read_out(
     blocks: list[Block],
     found: list[Return],
     beams: Beams,
-    beam: Any,
-    keys: Any,
-    displaced: Callable[[Any, Any, Any], Any] | None = None,
+    beam: Ints,
+    keys: Keys,
+    displaced: Callable[[Reals, Ints, Keys], Reals] | None = None,
 ) -> list[ReadReturn]:
     """Noise, steps, scales and coordinates of each return.
 
@@ -127,7 +127,7 @@ def read_out(
         power = item.power
         if readout.saturation is not None:
             power = namespace(power).minimum(power, readout.saturation)
-        luck: tuple[Any, Any] = (0.0, 0.0)
+        luck: tuple[Reals, Reals] = (0.0, 0.0)
         if readout.noisy:
             a, b, _, _ = words(key, shot, _NOISE_DRAW + number)
             luck = to_normal(a, b)
@@ -165,8 +165,8 @@ def read_out(
 
 
 def _measured_range(
-    engine: Engine, readout: Readout, true_range: Any, power: Any, shot: Any, luck: Any, valid: Any
-) -> Any:
+    engine: Engine, readout: Readout, true_range: Reals, power: Reals, shot: Ints, luck: Reals, valid: Masks
+) -> Reals:
     """Range with noise, channel bias and the sensor's step; `luck` is a standard normal number a beam."""
     mi, dr = engine.mi, engine.dr
     range_m = true_range
@@ -210,16 +210,16 @@ class Returns:
 
     rows: list[Row] = field(default_factory=list)
     """One for each return that a beam may have."""
-    beam: Any = None
+    beam: Ints = None
     """Beams in the order of records: they were traced ring by ring, records go shot by shot."""
-    counts: Any = None
+    counts: Ints = None
     """How many returns each of those has."""
-    flags: Any = None
+    flags: Ints = None
     """1 for their returns that there are, else 0, beam by beam."""
 
     @classmethod
     def of(
-        cls, engine: Engine, rows: list[Row], count: int, everyone: Rows, returns: Rows, per_scan: Any, places: Any
+        cls, engine: Engine, rows: list[Row], count: int, everyone: Rows, returns: Rows, per_scan: Ints, places: Ints
     ) -> Returns:
         """Of `everyone`, the beams, and of the `returns` that they may have; `places` is that of `ShotArrays`."""
         dr, mi, n = engine.dr, engine.mi, len(rows)
@@ -304,7 +304,7 @@ def collect(
 
 def _look_up(
     found: Returns,
-    tables: tuple[PartNames, Any, Any, Any, Any, Any],
+    tables: tuple[PartNames, Reals, Reals, Reals, Reals, Reals],
     returns: Rows,
     points: Rows,
     beams: int,
@@ -351,7 +351,7 @@ def _look_up(
     return values
 
 
-def _counts(engine: Engine, valid: Any, count: int, beam: Any, registers: int, below: Any) -> Any:
+def _counts(engine: Engine, valid: Masks, count: int, beam: Ints, registers: int, below: Ints) -> Ints:
     """How many registers with numbers under `below` are valid of a beam, one of `count`."""
     dr, mi = engine.dr, engine.mi
     total = dr.zeros(mi.UInt32, dr.width(beam))

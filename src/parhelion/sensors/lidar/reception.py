@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from parhelion.core.arrays import Ints, Keys
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.rows import Rows
@@ -30,14 +31,14 @@ class Reception:
     detector: Detector
     readout: Readout
     beams: Beams
-    keys: tuple[Any, Any]
+    keys: Keys
     """Two words a scan, for the random streams."""
     in_air: ScattererRows | None
     """Echoes of the air, or None."""
     displaced: Any
     """Range of a surface's return as the rain lets it appear, or None where it is the true one."""
 
-    def of(self, blocks: list[Block], beam: Any) -> list[ReadReturn]:
+    def of(self, blocks: list[Block], beam: Ints) -> list[ReadReturn]:
         """Detect and report the beams with these numbers, from their surfaces' echoes and those of the air."""
         engine = running_engine()
         if self.in_air is not None:
@@ -59,11 +60,11 @@ def _receive(
     reception: Reception,
     beams: Rows,
     returns: Rows,
-    order: tuple[Any, Any],
+    order: tuple[Ints, Ints],
     narrow: EchoRows | None,
     wide: EchoRows | None,
-    wide_beams: Any,
-    wide_place: Any,
+    wide_beams: Ints,
+    wide_place: Ints,
     slots: int,
     behind: Behind | None,
 ) -> Returns:
@@ -80,7 +81,7 @@ def _receive(
         found = reception.of([Block(narrow, everyone, mi.UInt32(1), held=1)], everyone)
     rows = [Row.of(engine, item) for item in found]
 
-    def again(blocks: list[Block], beam: Any) -> None:
+    def again(blocks: list[Block], beam: Ints) -> None:
         for row, better in zip(rows, reception.of(blocks, beam), strict=True):
             row.overwrite(engine, beam, better)
 

@@ -7,9 +7,8 @@ gives one where its signal passes the threshold (`fog_echo`); dust gives one whe
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Keys, Masks, Reals, State, namespace
 from parhelion.core.random import to_unit, words
 from parhelion.core.records import ORIGINS
 from parhelion.rays.device import Engine, kernel_tree
@@ -50,13 +49,13 @@ class Scatterers:
     falling: list[tuple[FallingTables, FieldOnDevice | None]]
     fog: FogEcho | None
     dust: list[DustTable]
-    dust_gain: Any = None
+    dust_gain: Reals = None
     """Power of dust's echo per extinction times T^2 xi / range^2."""
-    dust_depth: Any = None
+    dust_depth: Reals = None
     """Optical depth above which dust always returns."""
     overlap: Curve | None = None
     """Share of the return that the receiver collects by range, or None where it is all."""
-    max_range: Any = None
+    max_range: Reals = None
     """How far dust is looked for [m]."""
 
 
@@ -71,14 +70,14 @@ class ScattererRows:
     """One row a beam; None where there is none."""
     falling: EchoRows | None
     """Of drops and flakes, or None where none fall."""
-    first: Any = None
+    first: Ints = None
     """First row of each beam's drops and flakes."""
-    count: Any = None
+    count: Ints = None
     """How many each beam has."""
-    clear: Any = None
+    clear: Reals = None
     """Share of a surface's power that they leave, one number a beam."""
 
-    def join(self, engine: Engine, blocks: list[Block], beam: Any) -> list[Block]:
+    def join(self, engine: Engine, blocks: list[Block], beam: Ints) -> list[Block]:
         """The blocks of surfaces of beams by number, dimmed, with those of the air."""
         dr, mi = engine.dr, engine.mi
         if self.falling is not None:
@@ -102,16 +101,16 @@ class ScattererCounts:
 
     rows: int
     """Rows of all beams."""
-    first: Any
+    first: Ints
     """First row of each beam, or the distance of two beams' first rows where all have room for all they may have."""
-    limits: list[Any] | None
+    limits: list[Ints] | None
     """In the latter case: the most of each kind that a beam may have."""
-    counts: list[Any] | None
+    counts: list[Ints] | None
     """In the former: how many of each kind each beam has."""
 
 
 def count_scatterers(
-    engine: Engine, falling: list[tuple[Falling, FieldOnDevice | None]], beams: Beams, keys: tuple[Any, Any]
+    engine: Engine, falling: list[tuple[Falling, FieldOnDevice | None]], beams: Beams, keys: Keys
 ) -> ScattererCounts | None:
     """Make room for drops and flakes; None where none fall.
 
@@ -137,11 +136,11 @@ def count_scatterers(
 
 def _count(
     falling: list[tuple[FallingTables, FieldOnDevice | None]],
-    limits: list[Any],
+    limits: list[Ints],
     beams: Beams,
     everyone: Rows,
-    keys: tuple[Any, Any],
-) -> tuple[Any, list[Any]]:
+    keys: Keys,
+) -> tuple[Ints, list[Ints]]:
     """Draw how many of each kind each beam has, and the sum."""
     engine = running_engine()
     mi, beam = engine.mi, everyone.index
@@ -162,7 +161,7 @@ def draw_scatterers(
     drawn: ScattererCounts | None,
     echoes: Echoes,
     beams: Beams,
-    keys: tuple[Any, Any],
+    keys: Keys,
     air: Air,
 ) -> ScattererRows | None:
     """Echoes of the air in every beam; those behind the surfaces it meets are not there."""
@@ -184,21 +183,21 @@ def draw_scatterers(
 
 def _draw(
     scatterers: Scatterers,
-    places: tuple[Any, list[Any] | None, list[Any] | None] | None,
+    places: tuple[Ints, list[Ints] | None, list[Ints] | None] | None,
     met: Echoes,
     beams: Beams,
     everyone: Rows,
-    keys: tuple[Any, Any],
+    keys: Keys,
     air: Air,
-    store: Any,
-) -> tuple[EchoRows | None, EchoRows | None, Any, Any]:
+    store: Ints,
+) -> tuple[EchoRows | None, EchoRows | None, Ints, Reals]:
     """Echoes of fog and of dust, how many drops and flakes each beam has, and what they leave of surfaces' power."""
     engine = running_engine()
     dr, mi, beam = engine.dr, engine.mi, everyone.index
     frame, (shot, key) = beams.frame(engine, beam), beams.draws(engine, beam, keys)
-    total: Any = None
-    counts: list[Any] = []
-    row: Any = None
+    total: Ints = None
+    counts: list[Ints] = []
+    row: Ints = None
     if places is not None:
         first, limits, known = places
         if limits is None:
@@ -231,7 +230,7 @@ def _draw(
     return fog, dust, total, clear
 
 
-def _bits(engine: Engine, range_m: Any, power: Any, origin: int, reach: Any) -> tuple[Any, Any]:
+def _bits(engine: Engine, range_m: Reals, power: Reals, origin: int, reach: Reals) -> tuple[Ints, Masks]:
     """An echo of the air as four words, and whether it lies before the surface."""
     dr, mi = engine.dr, engine.mi
     seen = range_m < reach
@@ -241,20 +240,20 @@ def _bits(engine: Engine, range_m: Any, power: Any, origin: int, reach: Any) -> 
 
 def _fall(
     engine: Engine,
-    store: Any,
+    store: Ints,
     falling: FallingTables,
-    row: Any,
-    count: Any,
-    shot: Any,
-    key: Any,
-    reach: Any,
-    clear: Any,
-) -> Any:
+    row: Ints,
+    count: Ints,
+    shot: Ints,
+    key: Keys,
+    reach: Reals,
+    clear: Reals,
+) -> Reals:
     """Draw a beam's drops, and return what share of a surface's power they leave, both ways."""
     dr, mi = engine.dr, engine.mi
     draw = _COUNT_DRAW[falling.origin] + 1
 
-    def step(k: Any, clear: Any) -> Any:
+    def step(k: Ints, clear: Reals) -> State:
         u, v, _, _ = words(key, shot, k + draw)
         range_m, power, obscured = falling.draw(to_unit(u), to_unit(v))
         bits, seen = _bits(engine, range_m, power, falling.origin, reach)
@@ -267,8 +266,8 @@ def _fall(
 
 
 def _dust_echo(
-    engine: Engine, scatterers: Scatterers, frame: BeamFrame, shot: Any, key: Any, reach: Any, air: Air
-) -> tuple[Any, Any]:
+    engine: Engine, scatterers: Scatterers, frame: BeamFrame, shot: Ints, key: Keys, reach: Reals, air: Air
+) -> tuple[Reals, Reals]:
     """Range and power of dust's echo, by VANE's rule.
 
     Dust of optical depth mu before the surface returns with chance min(1, mu / threshold): that is where the depth

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
 from parhelion.rays.replayable import SceneArrays
@@ -37,24 +37,24 @@ _STEP_OFF_PER_M = 1e-5
 class _Surface:
     """What a ray met, as kernel variables."""
 
-    found: Any
-    t: Any
-    normal: Any
-    part: Any
+    found: Masks
+    t: Reals
+    normal: Vectors
+    part: Ints
 
 
 @dataclass
 class _Path:
     """A path after its last surface, as kernel variables."""
 
-    origin: Any
-    direction: Any
-    length: Any
+    origin: Vectors
+    direction: Vectors
+    length: Reals
     """Length so far [m]."""
-    share: Any
+    share: Reals
     """Part of the power that comes this way and back."""
-    active: Any
-    ghost: Any
+    active: Masks
+    ghost: Masks
     """Whether a mirror folded it."""
 
 
@@ -70,7 +70,7 @@ class Behind:
 
 def trace_specular(
     light: Reflection, scene: SceneArrays, echoes: Echoes, beams: Beams, bounces: int
-) -> tuple[Behind | None, Any]:
+) -> tuple[Behind | None, Ints]:
     """What the beams that met a specular surface see through and in it, and how many rays it took (on the device)."""
     engine = running_engine()
     some = echoes.specular
@@ -95,9 +95,9 @@ def _follow_paths(
     beams: Beams,
     some: SpecularBeams,
     paths: Rows,
-    straight: Any,
+    straight: Ints,
     bounces: int,
-) -> tuple[EchoRows, Any]:
+) -> tuple[EchoRows, Ints]:
     """Echoes at the ends of paths, of which the first `straight` go straight through, and how many rays it took."""
     engine = running_engine()
     dr, mi, index = engine.dr, engine.mi, paths.index
@@ -119,7 +119,7 @@ def _follow_paths(
     return EchoRows.of(engine, echo, casts, index=place, size=paths.room), dr.sum(casts)
 
 
-def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Any:
+def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Masks:
     """Which beams have a probe on a specular surface."""
     dr, mi = running_engine().dr, running_engine().mi
     beam = dr.arange(mi.UInt32, beams.count)
@@ -129,13 +129,13 @@ def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Any:
     return found
 
 
-def is_specular(light: Reflection, part: Any) -> Any:
+def is_specular(light: Reflection, part: Ints) -> Masks:
     """Which parts mirror or transmit; NOTHING does not."""
     met = part != NOTHING
     return met & light.surfaces.is_specular(running_engine().dr.select(met, part, 0), met)
 
 
-def _probe_parts(light: Reflection, echoes: Echoes, beam: Any) -> list[Any]:
+def _probe_parts(light: Reflection, echoes: Echoes, beam: Ints) -> list[Ints]:
     """What each probe of a beam met."""
     if echoes.probes is not None:
         return [echoes.probes.echoes.at(beam * PROBES + k).part for k in range(PROBES)]
@@ -143,7 +143,7 @@ def _probe_parts(light: Reflection, echoes: Echoes, beam: Any) -> list[Any]:
     return [echoes.wide.at(beam * echoes.slots + k).part for k in range(min(PROBES, echoes.slots))]
 
 
-def _chosen_probe(light: Reflection, echoes: Echoes, beam: Any, *, is_last: Any) -> tuple[Any, Any, Any]:
+def _chosen_probe(light: Reflection, echoes: Echoes, beam: Ints, *, is_last: Masks) -> tuple[Ints, Reals, Masks]:
     """The first or last probe of a beam on a specular surface, what it stands for in sub-rays, and if there is one."""
     dr, mi = running_engine().dr, running_engine().mi
     none = mi.UInt32(NOTHING)
@@ -165,12 +165,12 @@ def _first_surface(
     scene: SceneArrays,
     echoes: Echoes,
     frame: BeamFrame,
-    beam: Any,
-    probe: Any,
-    offset: Any,
-    direction: Any,
-    met: Any,
-) -> tuple[_Surface, Any]:
+    beam: Ints,
+    probe: Ints,
+    offset: Vectors,
+    direction: Vectors,
+    met: Masks,
+) -> tuple[_Surface, Ints]:
     """The surface that a probe met: remembered where adaptive sampling traced it, else traced again."""
     mi, dr = running_engine().mi, running_engine().dr
     if echoes.probes is not None:
@@ -181,7 +181,7 @@ def _first_surface(
     return _Surface(hit.found, hit.t, hit.normal, hit.part), dr.select(met, mi.UInt32(1), 0)
 
 
-def _go_on(light: Reflection, path: _Path, hit: Any, mirror: Any) -> _Path:
+def _go_on(light: Reflection, path: _Path, hit: Any, mirror: Masks) -> _Path:
     """The path behind a surface that it met, mirrored or transmitted, if that can still be worth tracing."""
     dr, mi = running_engine().dr, running_engine().mi
     slope = dr.dot(hit.normal, path.direction)
@@ -200,12 +200,12 @@ def _go_on(light: Reflection, path: _Path, hit: Any, mirror: Any) -> _Path:
     )
 
 
-def _follow(light: Reflection, scene: SceneArrays, path: _Path, frame: BeamFrame, bounces: int) -> tuple[Echo, Any]:
+def _follow(light: Reflection, scene: SceneArrays, path: _Path, frame: BeamFrame, bounces: int) -> tuple[Echo, Ints]:
     """The echo at the end of a path, and how many rays it took."""
     dr, mi = running_engine().dr, running_engine().mi
     width = len(vars(path))
 
-    def step(casts: Any, *state: Any) -> Any:
+    def step(casts: Ints, *state: Any) -> State:
         now, echo = _Path(*state[:width]), Echo(*state[width:])
         room = namespace(now.length).maximum(light.optics.max_range - now.length, 0.0)
         hit = scene.trace(now.origin, now.direction, frame.time, room, now.active, coherent=True)

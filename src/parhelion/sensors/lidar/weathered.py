@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Ints, Keys, Reals
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
@@ -69,12 +70,12 @@ class Displacement:
 
     law: str
     """That of VANE or Goodin 2019, which go with their models of extinction, or of Filgueira 2017."""
-    rate: Any
+    rate: Reals
     """Rain rate [mm/h]."""
-    extinction: Any
+    extinction: Reals
     """Of the rain [1/m]."""
 
-    def __call__(self, range_m: Any, shot: Any, key: Any) -> Any:
+    def __call__(self, range_m: Reals, shot: Ints, key: Keys) -> Reals:
         """Ranges [m] of returns as they appear, with the random words of their shots and scans."""
         if self.law == "vane":
             return vane_range(range_m, to_unit(words(key, shot, _RANGE_ERROR_DRAW)[0]))
@@ -114,7 +115,7 @@ class WeatherOnDevice(OnDevice):
         group: int,
         local_origin: NDArray[np.float64],
         *,
-        keys: tuple[Any, Any],
+        keys: Keys,
         clear_per_m: float | None = None,
     ) -> LaunchWeather:
         """Everything for the beams of a launch; `clear_per_m` is the extinction of air without weather [1/m]."""
@@ -122,7 +123,7 @@ class WeatherOnDevice(OnDevice):
         engine = self.engine
         lucky = self.lucky(weather)
         uniform = clear_air
-        lucky_extinction: Any = None
+        lucky_extinction: Reals = None
         common: dict[str, FieldOnDevice] = {}
         own: dict[str, FieldOnDevice] = {}
         for part in medium.components:

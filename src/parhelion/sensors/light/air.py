@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Reals, State, namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.rows import Rows
@@ -32,17 +32,17 @@ STEPS = 32
 class Air:
     """What dims the light, for the beams of one launch."""
 
-    extinction: Any
+    extinction: Reals
     """One way, the same everywhere [1/m]; clear air's own included."""
-    lucky_extinction: Any = None
+    lucky_extinction: Reals = None
     """Extinction of rain of which every pulse meets a share by its own luck [1/m] (`vane`), or None."""
     tables: list[DepthTable | DustTable] = field(default_factory=list)
     """Integrals of what is not the same everywhere."""
-    near: tuple[Any, Any] | None = None
+    near: tuple[Reals, Reals] | None = None
     """Optical depth of the drops that are drawn one by one, which dim the beam on their own, and the inverse of the
     range within which they lie [1/m]; None where none are drawn."""
 
-    def depth(self, frame: BeamFrame, range_m: Any) -> Any:
+    def depth(self, frame: BeamFrame, range_m: Reals) -> Reals:
         """Optical depth from the sensor to a range, one way."""
         depth = self.extinction * range_m
         if self.lucky_extinction is not None:
@@ -54,7 +54,7 @@ class Air:
             depth = depth - drawn * namespace(range_m).minimum(range_m * per_m, 1.0)
         return depth
 
-    def around(self, frame: BeamFrame, range_m: Any) -> Air | LocalAir:
+    def around(self, frame: BeamFrame, range_m: Reals) -> Air | LocalAir:
         """The same for ranges within a metre or so of one: where tables are read, they are then read here alone."""
         if not self.tables:
             return self
@@ -69,11 +69,11 @@ _LOCAL_M = 0.5
 class LocalAir:
     """Optical depth near one range of each beam: a straight line."""
 
-    range: Any
-    here: Any
-    slope: Any
+    range: Reals
+    here: Reals
+    slope: Reals
 
-    def depth(self, frame: BeamFrame, range_m: Any) -> Any:
+    def depth(self, frame: BeamFrame, range_m: Reals) -> Reals:
         """Optical depth from the sensor to a range, one way."""
         return self.here + self.slope * (range_m - self.range)
 
@@ -85,14 +85,14 @@ class DepthTable:
 
     group: int
     """Beams of a group."""
-    max_range: Any
+    max_range: Reals
     """Range of the last step's end [m]."""
     lucky: bool
     """Whether the depth counts with each pulse's luck."""
-    rows: Any
+    rows: Reals
     """Depth at the start of each step, and what the step adds."""
 
-    def at(self, frame: BeamFrame, range_m: Any) -> Any:
+    def at(self, frame: BeamFrame, range_m: Reals) -> Reals:
         """Optical depth to a range along beams."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
@@ -109,7 +109,7 @@ def integrate(
     beams: Beams,
     group: int,
     fields: list[FieldOnDevice],
-    max_range: Any,
+    max_range: Reals,
     *,
     lucky: bool = False,
 ) -> DepthTable:
@@ -126,8 +126,8 @@ def _integrate(
     size: int,
     groups: Rows,
     fields: list[FieldOnDevice],
-    max_range: Any,
-    rows: Any,
+    max_range: Reals,
+    rows: Reals,
 ) -> None:
     """Fill the rows of a table, for groups of `size` beams."""
     engine = running_engine()
@@ -135,7 +135,7 @@ def _integrate(
     frame = beams.frame(engine, group * size + size // 2)
     scale = max_range / STEPS**2
 
-    def step(k: Any, depth: Any) -> Any:
+    def step(k: Ints, depth: Reals) -> State:
         number = mi.Float(k)
         middle, length = scale * (number * (number + 1.0) + 0.5), scale * (2.0 * number + 1.0)
         factors = [one.factor(frame, middle) for one in fields]
@@ -154,18 +154,18 @@ def _integrate(
 class FieldOnDevice:
     """Uneven rain, fog or snow."""
 
-    mean: Any
+    mean: Reals
     """Extinction at mean density [1/m]."""
-    table: Any
+    table: Reals
     """Factors on density."""
     flat: bool
     """Whether they are the same at every height."""
     largest_factor: float
-    per_m: Any
+    per_m: Reals
     """Cells a metre."""
-    start: list[Any]
+    start: list[Reals]
     """Place of the scene's origin, and below how fast the field drifts, in cells."""
-    wind: list[Any]
+    wind: list[Reals]
 
     @classmethod
     def of(cls, engine: Engine, part: Component, medium: Medium, local_origin: NDArray[np.float64]) -> FieldOnDevice:
@@ -182,7 +182,7 @@ class FieldOnDevice:
             [dr.opaque(mi.Float, float(v) / cell) for v in medium.wind_m_s],
         )  # fmt: skip
 
-    def factor(self, frame: BeamFrame, range_m: Any) -> Any:
+    def factor(self, frame: BeamFrame, range_m: Reals) -> Reals:
         """Factor on density at a range along beams."""
         places = [
             start + self.per_m * (o + range_m * d) - wind * frame.time
@@ -192,7 +192,7 @@ class FieldOnDevice:
             places[2] = 0.0 * places[2]
         return factor(self.table, *places)
 
-    def extinction(self, frame: BeamFrame, range_m: Any) -> Any:
+    def extinction(self, frame: BeamFrame, range_m: Reals) -> Reals:
         """Extinction at a range along beams [1/m]."""
         return self.mean * self.factor(frame, range_m)
 
@@ -200,7 +200,7 @@ class FieldOnDevice:
 _uploaded: dict[int, tuple[DensityField, Any]] = {}
 
 
-def uploaded(engine: Engine, density: DensityField) -> Any:
+def uploaded(engine: Engine, density: DensityField) -> Reals:
     """The table of a field on the device, copied once."""
     key = id(density.table)
     if key not in _uploaded or _uploaded[key][0].table is not density.table:
@@ -215,14 +215,14 @@ def uploaded(engine: Engine, density: DensityField) -> Any:
 class DustOnDevice:
     """A grid of dust."""
 
-    table: Any
+    table: Reals
     """Extinction at the nodes [1/m]."""
-    size: list[Any]
+    size: list[Ints]
     """Nodes along each axis."""
-    cell_m: Any
-    per_m: Any
+    cell_m: Reals
+    per_m: Reals
     """Cells a metre."""
-    start: list[Any]
+    start: list[Reals]
     """Place of the scene's origin, in cells."""
 
     @classmethod
@@ -237,7 +237,7 @@ class DustOnDevice:
             dr.opaque(mi.Float, 1.0 / grid.cell_m), [dr.opaque(mi.Float, float(v)) for v in start],
         )  # fmt: skip
 
-    def stretch(self, frame: BeamFrame, max_range: Any) -> tuple[Any, Any]:
+    def stretch(self, frame: BeamFrame, max_range: Reals) -> tuple[Reals, Reals]:
         """Ranges between which beams run within the grid [m]; the first is not below the second where they miss it."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(max_range)
@@ -250,7 +250,7 @@ class DustOnDevice:
             enter, leave = xp.maximum(enter, xp.minimum(first, last)), xp.minimum(leave, xp.maximum(first, last))
         return enter, leave
 
-    def extinction(self, frame: BeamFrame, range_m: Any) -> Any:
+    def extinction(self, frame: BeamFrame, range_m: Reals) -> Reals:
         """Extinction at a range along beams [1/m], linear between nodes."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
@@ -284,13 +284,13 @@ class DustTable:
     group: int
     """Beams of a group."""
     grid: DustOnDevice
-    rows: Any
+    rows: Reals
     """Depth at the start of each step, and what the step adds."""
-    spans: Any
+    spans: Reals
     """Where each group enters the grid [m], and steps a metre within it."""
 
     @classmethod
-    def of(cls, engine: Engine, beams: Beams, group: int, grid: DustOnDevice, max_range: Any) -> DustTable:
+    def of(cls, engine: Engine, beams: Beams, group: int, grid: DustOnDevice, max_range: Reals) -> DustTable:
         """Integrate a grid along groups of beams."""
         dr, mi = engine.dr, engine.mi
         number = Rows.kept(engine, beams.count // group).index
@@ -303,7 +303,7 @@ class DustTable:
         part_m = length / namespace(length).maximum(mi.Float(parts), 1.0)
         rows = dr.zeros(mi.Float, 2 * STEPS * (beams.count // group))
 
-        def step(k: Any, depth: Any) -> Any:
+        def step(k: Ints, depth: Reals) -> State:
             start = enter + mi.Float(k) * length
             _, passed = dr.while_loop(
                 (mi.UInt32(0), mi.Float(0.0)),
@@ -321,7 +321,7 @@ class DustTable:
         dr.eval(rows, spans)
         return cls(group, grid, rows, spans)
 
-    def at(self, frame: BeamFrame, range_m: Any) -> Any:
+    def at(self, frame: BeamFrame, range_m: Reals) -> Reals:
         """Optical depth to a range along beams."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
@@ -336,11 +336,11 @@ class DustTable:
 _HALVINGS = 18
 
 
-def range_of_depth(engine: Engine, tables: list[DustTable], frame: BeamFrame, depth: Any, reach: Any) -> Any:
+def range_of_depth(engine: Engine, tables: list[DustTable], frame: BeamFrame, depth: Reals, reach: Reals) -> Reals:
     """The range [m] before `reach` at which beams have passed an optical depth, found by halving."""
     dr, mi = engine.dr, engine.mi
 
-    def halve(k: Any, low: Any, high: Any) -> Any:
+    def halve(k: Ints, low: Reals, high: Reals) -> State:
         middle = 0.5 * (low + high)
         short = sum((table.at(frame, middle) for table in tables), start=mi.Float(0.0)) < depth
         return k + 1, dr.select(short, middle, low), dr.select(short, high, middle)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from parhelion.core.arrays import Ints, Keys, Reals, Vectors
 from parhelion.rays.device import Engine, kernel_tree
 
 
@@ -12,14 +12,14 @@ from parhelion.rays.device import Engine, kernel_tree
 class BeamFrame:
     """Where a beam leaves and where it points, in the scene's local frame, as kernel variables."""
 
-    axis: Any
-    left: Any
-    origin: Any
-    time: Any
+    axis: Vectors
+    left: Vectors
+    origin: Vectors
+    time: Reals
     """Time after the window's start [s]."""
-    luck: Any
+    luck: Reals
     """Random number of the pulse in (0, 1), where the weather needs one; else 0."""
-    beam: Any
+    beam: Ints
     """Number of the beam."""
 
 
@@ -29,21 +29,21 @@ class Beams:
     """Beams of one launch, as evaluated device arrays of one length."""
 
     count: int
-    scan: Any
+    scan: Ints
     """Number of the scan within the launch."""
-    shot: Any
+    shot: Ints
     """Row in the table of shots."""
-    rows: tuple[Any, Any, Any]
+    rows: tuple[Reals, Reals, Reals]
     """Axis and time, left and luck, and origin: four numbers a beam each, so that one access fetches them."""
 
-    def draws(self, engine: Engine, beam: Any, keys: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
+    def draws(self, engine: Engine, beam: Ints, keys: Keys) -> tuple[Ints, Keys]:
         """Shot numbers of beams by number, and their scans' words of `keys`: what their random draws are keyed by."""
         dr, mi = engine.dr, engine.mi
         scan = dr.gather(mi.UInt32, self.scan, beam)
         low, high = (dr.gather(mi.UInt32, word, scan) for word in keys)
         return dr.gather(mi.UInt32, self.shot, beam), (low, high)
 
-    def frame(self, engine: Engine, beam: Any) -> BeamFrame:
+    def frame(self, engine: Engine, beam: Ints) -> BeamFrame:
         """Beams by number."""
         dr, mi = engine.dr, engine.mi
         axis, left, origin = (dr.gather(mi.Vector4f, rows, beam) for rows in self.rows)
