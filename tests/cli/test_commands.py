@@ -175,6 +175,33 @@ def test_one_sensor_shows_its_sources(run) -> None:
     assert all(field in result.stdout for field in config.assumed)
 
 
+@pytest.mark.parametrize("kind", ph.sensors())
+def test_a_sheet_of_ones_own_is_known_by_its_fields(run, tmp_path: Path, kind: str) -> None:
+    preset = ph.sensors()[kind][0]
+    found = [file for file in Path(ph.__file__).parent.glob("sensors/**/*.yaml") if preset in file.as_posix()]
+    own = tmp_path / "mine.yaml"
+    own.write_text(found[0].read_text())
+    result, expected = run("sensors", own), run("sensors", preset)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[1:] == expected.stdout.splitlines()[1:]
+    # A misspelt field is told by the kind that the other fields name.
+    own.write_text(found[0].read_text() + "rate_hrz: 3\n")
+    assert "rate_hrz" in run("sensors", own).stderr
+
+
+def test_what_is_no_data_sheet_is_told_in_one_sentence(run, tmp_path: Path) -> None:
+    own = tmp_path / "mine.yaml"
+    for text in ("name: mine\nrate_hz: 10\n", "name: house\nstoreys: 3\n", "duration_s: 3\nworld: city\nsensors: []\n"):
+        own.write_text(text)
+        result = run("sensors", own)
+        assert result.exit_code == 1
+        kinds = ", ".join(ph.sensors())
+        assert result.stderr == f"error: {own}: is not the data sheet of any kind of sensor ({kinds})\n"
+    own.write_text("- 3\n")
+    assert "expected the fields of a data sheet, got list" in run("sensors", own).stderr
+    assert "no such file" in run("sensors", tmp_path / "missing.yaml").stderr
+
+
 def test_worlds_lists_every_world_with_its_triangles(run) -> None:
     result = run("worlds")
     assert result.exit_code == 0
