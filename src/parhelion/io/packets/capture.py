@@ -51,7 +51,7 @@ class _Ouster:
     def __init__(self, document: Mapping[str, Any] | None, epoch_s: float) -> None:
         self._document, self._epoch_s = document, epoch_s
         self._encoder: Any = None
-        self._frame = 0
+        self._frame_number = 0
 
     @property
     def document(self) -> Mapping[str, Any] | None:
@@ -63,8 +63,8 @@ class _Ouster:
         if self._encoder is None:
             self._document = metadata(scan) if self._document is None else self._document
             self._encoder = OusterEncoder(self._document)
-        packets = self._encoder.packets(scan, self._frame, self._epoch_s)
-        self._frame += 1
+        packets = self._encoder.packets(scan, self._frame_number, self._epoch_s)
+        self._frame_number += 1
         return _of_ouster(packets)
 
     def finish(self) -> list[Datagram]:

@@ -22,7 +22,7 @@ from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES, SECTORS
 from parhelion.sensors.lidar.echoes import NO_ECHO, Echo, Echoes, EchoRows, SpecularBeams, choose, echo_bits, in_rows
 from parhelion.sensors.lidar.illuminate import Local, Reflection, illuminate_all
-from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.sensors.light.beams import BeamAim, Beams
 
 DISAGREE = NOTHING - 1
 """Part number that stands for probes on different surfaces, in kernels."""
@@ -64,7 +64,7 @@ def _first_look(
     """The probes of all beams, which `looks` are, and what `_sum_flat_beams` makes of them."""
     engine, index = running_engine(), looks.index
     beam = index // PROBES
-    probes = ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), index - beam * PROBES))
+    probes = ProbeRows.of(engine, *light.trace(scene, beams.aim(engine, beam), index - beam * PROBES))
     return probes, *_sum_flat_beams(light, beams, everyone, probes, merge_distance)
 
 
@@ -117,11 +117,11 @@ class ProbeRows:
         n = dr.gather(mi.Vector4f, self.normals, row, active)
         return mi.Vector3f(n.x, n.y, n.z)
 
-    def at(self, light: Reflection, frame: BeamFrame, sub_ray: Ints, row: Ints, active: Masks = True) -> Probe:
+    def at(self, light: Reflection, aim: BeamAim, sub_ray: Ints, row: Ints, active: Masks = True) -> Probe:
         """Rows by number, which belong to these sub-rays of beams; zeros where not active."""
         echo = self.echoes.at(row, active)
         # Points follow from the range: to work them out again takes less time than to keep them.
-        offset, direction = light.sub_rays.ray(frame, sub_ray)
+        offset, direction = light.sub_rays.ray(aim, sub_ray)
         return Probe(echo, self.normal(row, active), running_engine().dr.fma(direction, echo.range, offset))
 
 
@@ -140,7 +140,7 @@ def _judge(light: Reflection, first: Probe, *others: Probe) -> Ints:
 
 def _on_plane(
     light: Reflection,
-    frame: BeamFrame,
+    aim: BeamAim,
     sub_ray: Ints,
     part: Ints,
     probe: Probe,
@@ -149,11 +149,11 @@ def _on_plane(
 ) -> tuple[Masks, Echo]:
     """Which sub-rays meet the plane of a probe that their part says they are on, and their echo there."""
     dr = running_engine().dr
-    offset, direction = light.sub_rays.ray(frame, sub_ray)
+    offset, direction = light.sub_rays.ray(aim, sub_ray)
     slope = dr.dot(probe.normal, direction)
     range_m = dr.dot(probe.normal, probe.point - offset) / slope
     met = (part < DISAGREE) & (range_m > 0) & (range_m < light.optics.max_range)
-    power = light.power(frame, dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material, near=near)
+    power = light.power(aim, dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material, near=near)
     there = Echo(range_m, power, part, probe.echo.actor)
     return met, choose(dr, met, there, Echo.none(running_engine()))
 
@@ -169,25 +169,25 @@ def _sum_flat_beams(
     engine = running_engine()
     dr, mi, beam = engine.dr, engine.mi, everyone.index
     xp = namespace(merge_distance)
-    frame = beams.frame(engine, beam)
-    first, *others = (probes.at(light, frame, mi.UInt32(k), beam * PROBES + k) for k in range(PROBES))
+    aim = beams.aim(engine, beam)
+    first, *others = (probes.at(light, aim, mi.UInt32(k), beam * PROBES + k) for k in range(PROBES))
     part = _judge(light, first, *others)
     flat = part < DISAGREE
     material = light.surfaces.material(dr.select(flat, part, 0), flat)
     middle = first.echo.range  # ranges are summed relative to this one, to keep float32's last digits
     # Beams that reach over more range than the receiver can tell apart are wide, and are looked up in full.
-    near = light.around(frame, dr.select(flat, middle, 1.0))
+    near = light.around(aim, dr.select(flat, middle, 1.0))
 
     gentle, quick_power, quick_moment = _five_point_sum(
         light,
         (first, *others),
-        _on_plane(light, frame, mi.UInt32(MIDDLE), part, first, material, near)[1],
+        _on_plane(light, aim, mi.UInt32(MIDDLE), part, first, material, near)[1],
         merge_distance,
     )
     gentle &= flat
 
     def step(k: Ints, power: Reals, moment: Reals, nearest: Reals, farthest: Reals) -> State:
-        met, echo = _on_plane(light, frame, k, part, first, material, near)
+        met, echo = _on_plane(light, aim, k, part, first, material, near)
         returned = met & (echo.power > 0)
         off = echo.range - middle
         power = power + echo.power
@@ -280,11 +280,11 @@ def _second_look(
     words = dr.empty(mi.UInt32, 4 * (looks.room // MORE_PROBES) * slots)
     number = index // MORE_PROBES
     beam, sub_ray = dr.gather(mi.UInt32, wide_beams, number), PROBES + index - number * MORE_PROBES
-    whole, frame = dr.gather(mi.UInt32, part, beam), beams.frame(engine, beam)
+    whole, aim = dr.gather(mi.UInt32, part, beam), beams.aim(engine, beam)
     mixed = whole == DISAGREE
-    traced, normal = light.trace(scene, frame, sub_ray, mixed)
-    plane = probes.at(light, frame, mi.UInt32(0), beam * PROBES, ~mixed)
-    echo = choose(dr, mixed, traced, _on_plane(light, frame, sub_ray, whole, plane)[1])
+    traced, normal = light.trace(scene, aim, sub_ray, mixed)
+    plane = probes.at(light, aim, mi.UInt32(0), beam * PROBES, ~mixed)
+    echo = choose(dr, mixed, traced, _on_plane(light, aim, sub_ray, whole, plane)[1])
     dr.scatter(words, echo_bits(engine, echo), number * slots + sub_ray)
     normal = dr.select(mixed, normal, plane.normal)
     more = ProbeRows.of(engine, echo, normal, index=index, size=looks.room)
@@ -317,8 +317,8 @@ def _third_look(
     found = None if sub_rays.sectors_are_even else sub_ray != NOTHING
     if found is not None:
         sub_ray = dr.select(found, sub_ray, 0)
-    frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
-    echo, _ = light.trace(scene, frame, sub_ray, True if found is None else found)
+    aim = beams.aim(engine, dr.gather(mi.UInt32, wide_beams, row))
+    echo, _ = light.trace(scene, aim, sub_ray, True if found is None else found)
     row = row * sub_rays.count + sub_ray
     dr.eval(echo, row, found)
     return echo, row, found
@@ -339,17 +339,17 @@ def _fill(
     beam = dr.gather(mi.UInt32, wide_beams, row)
     rim = dr.gather(mi.Vector2u, sub_rays.sector_rim, sector)
     early, late = dr.select(rim.x < PROBES, rim.x, rim.y), dr.select(rim.x < PROBES, rim.y, rim.x)
-    frame, number = beams.frame(engine, beam), row * MORE_PROBES
-    middle = more.at(light, frame, mi.UInt32(MIDDLE), number + (MIDDLE - PROBES))
-    early_probe = probes.at(light, frame, early, beam * PROBES + early)
-    part = _judge(light, middle, early_probe, more.at(light, frame, late, number + (late - PROBES)))
+    aim, number = beams.aim(engine, beam), row * MORE_PROBES
+    middle = more.at(light, aim, mi.UInt32(MIDDLE), number + (MIDDLE - PROBES))
+    early_probe = probes.at(light, aim, early, beam * PROBES + early)
+    part = _judge(light, middle, early_probe, more.at(light, aim, late, number + (late - PROBES)))
     material = light.surfaces.material(dr.select(part < DISAGREE, part, 0), part < DISAGREE)
 
     def fill(k: Ints, is_open: Masks) -> State:
         sub_ray = dr.gather(mi.UInt32, sub_rays.sector_members, sector * sub_rays.sector_size + k)
         there = sub_ray != NOTHING
         sub_ray = dr.select(there, sub_ray, 0)
-        met, echo = _on_plane(light, frame, sub_ray, part, middle, material)
+        met, echo = _on_plane(light, aim, sub_ray, part, middle, material)
         dr.scatter(words, echo_bits(engine, echo), row * sub_rays.count + sub_ray, there)
         return k + 1, is_open | there & ~(met | (part == NOTHING))
 

@@ -19,7 +19,7 @@ from parhelion.rays.rows import Rows
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import Noise
 from parhelion.sensors.lidar.patterns import ShotTable
-from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.sensors.light.beams import BeamAim, Beams
 
 # The sensor's pose is sampled this often and interpolated in between: at 100 m/s^2 the error is 0.01 mm.
 KNOT_SPACING_S = 1e-3
@@ -186,11 +186,11 @@ class SubRays:
             bool(np.all(members < len(footprint))),
         )  # fmt: skip
 
-    def ray(self, frame: BeamFrame, sub_ray: Ints) -> tuple[Vectors, Vectors]:
+    def ray(self, aim: BeamAim, sub_ray: Ints) -> tuple[Vectors, Vectors]:
         """Start point relative to the beam's exit, and unit direction, of sub-rays, as kernel variables."""
         dr, mi = running_engine().dr, running_engine().mi
         if self.count == 1:
-            return mi.Vector3f(0.0), frame.axis
-        up = dr.cross(frame.axis, frame.left)
+            return mi.Vector3f(0.0), aim.axis
+        up = dr.cross(aim.axis, aim.left)
         bend = dr.gather(mi.Vector4f, self.rows, sub_ray)
-        return bend.z * frame.left + bend.w * up, dr.normalize(frame.axis + bend.x * frame.left + bend.y * up)
+        return bend.z * aim.left + bend.w * up, dr.normalize(aim.axis + bend.x * aim.left + bend.y * up)

@@ -20,7 +20,7 @@ from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.lidar.config import ReturnMode
 from parhelion.sensors.light.air import Air, FieldOnDevice
-from parhelion.sensors.light.beams import BeamFrame
+from parhelion.sensors.light.beams import BeamAim
 from parhelion.sensors.light.curve import Curve, curve_grid
 
 FLUCTUATION = 0.15
@@ -59,7 +59,7 @@ class FogEcho:
     field: FieldOnDevice | None
     """How density varies, or None."""
 
-    def draw(self, frame: BeamFrame, air: Air, reach: Reals, shot: Ints, key: Keys) -> tuple[Reals, Reals]:
+    def draw(self, aim: BeamAim, air: Air, reach: Reals, shot: Ints, key: Keys) -> tuple[Reals, Reals]:
         """Range [m] and power of the reported echo, as the receiver reads it; power 0 where none passes.
 
         Nothing is seen of fog behind `reach`, the surface that a beam meets.
@@ -68,9 +68,9 @@ class FogEcho:
         reach = reach - self.gap
 
         def read(range_m: Reals, luck: Reals) -> Reals:
-            mean = self.signal(range_m) * dr.exp(-2.0 * air.depth(frame, range_m))
+            mean = self.signal(range_m) * dr.exp(-2.0 * air.depth(aim, range_m))
             if self.field is not None:
-                mean = mean * self.field.factor(frame, range_m)
+                mean = mean * self.field.factor(aim, range_m)
             variance = self.noise_variance + self.shot_noise * mean + FLUCTUATION**2 * mean * mean
             return mean + luck * dr.sqrt(variance)
 

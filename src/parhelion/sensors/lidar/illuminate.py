@@ -14,7 +14,7 @@ from parhelion.sensors.lidar.echoes import NO_ACTOR, NO_ECHO, Echo, Echoes, Echo
 from parhelion.sensors.lidar.emit import SubRays
 from parhelion.sensors.lidar.link_budget import received_power
 from parhelion.sensors.light.air import Air, LocalAir
-from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.sensors.light.beams import BeamAim, Beams
 from parhelion.sensors.light.curve import Curve, LocalCurve
 from parhelion.sensors.light.target import Surfaces
 
@@ -54,7 +54,7 @@ class Reflection:
 
     def power(
         self,
-        frame: BeamFrame,
+        aim: BeamAim,
         part: Ints,
         cosine: Reals,
         range_m: Reals,
@@ -75,22 +75,22 @@ class Reflection:
         material = self.surfaces.material(part, active) if material is None else material
         power = received_power(
             weight=share * self.sub_rays.weight, reflected=self.surfaces.reflected(part, material, cosine, hit, active),
-            range_m=range_m, optical_depth=air.depth(frame, range_m), threshold=optics.threshold, overlap=overlap,
+            range_m=range_m, optical_depth=air.depth(aim, range_m), threshold=optics.threshold, overlap=overlap,
         )  # fmt: skip
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
 
-    def around(self, frame: BeamFrame, range_m: Reals) -> Local:
+    def around(self, aim: BeamAim, range_m: Reals) -> Local:
         """What depends on range alone, for ranges within some decimetres of one: tables are read here alone."""
         curve = self.optics.overlap
-        return Local(self.air.around(frame, range_m), None if curve is None else curve.around(range_m))
+        return Local(self.air.around(aim, range_m), None if curve is None else curve.around(range_m))
 
-    def trace(self, scene: SceneArrays, frame: BeamFrame, sub_ray: Ints, active: Masks = True) -> tuple[Echo, Vectors]:
+    def trace(self, scene: SceneArrays, aim: BeamAim, sub_ray: Ints, active: Masks = True) -> tuple[Echo, Vectors]:
         """Echo and hit normal of traced sub-rays."""
         dr, mi = running_engine().dr, running_engine().mi
-        offset, direction = self.sub_rays.ray(frame, sub_ray)
-        hit = scene.trace(frame.origin + offset, direction, frame.time, self.optics.max_range, active, coherent=True)
+        offset, direction = self.sub_rays.ray(aim, sub_ray)
+        hit = scene.trace(aim.origin + offset, direction, aim.time, self.optics.max_range, active, coherent=True)
         cosine = dr.abs(dr.dot(hit.normal, direction))
-        power = self.power(frame, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)
+        power = self.power(aim, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         echo = Echo(dr.select(hit.found, hit.t, NO_ECHO), power, hit.part, actor)
         return echo, hit.normal
@@ -107,4 +107,4 @@ def illuminate_all(light: Reflection, scene: SceneArrays, beams: Beams) -> Echoe
 def _trace_all(light: Reflection, scene: SceneArrays, beams: Beams, looks: Rows, slots: int) -> EchoRows:
     engine, index = running_engine(), looks.index
     beam = index // slots
-    return EchoRows.of(engine, light.trace(scene, beams.frame(engine, beam), index - beam * slots)[0])
+    return EchoRows.of(engine, light.trace(scene, beams.aim(engine, beam), index - beam * slots)[0])

@@ -201,7 +201,7 @@ class _Launch:
         # A recorded point was detected, so its power was the threshold at least, or nearly so with luck.
         least = max(power_with_chance(-_MOST_LUCK, self.sigma, self.shot_noise), _LEAST_POWER)
         power = namespace(power).maximum(power, dr.opaque(mi.Float, least))
-        depth = air.depth(beams.frame(self.engine, beam), range_m)
+        depth = air.depth(beams.aim(self.engine, beam), range_m)
         dimmed = power * dr.exp(-2.0 * depth)
         echo = Echo(
             dr.select(here, range_m, NO_ECHO), dr.select(here, self._with_old_luck(dimmed, power), 0.0),

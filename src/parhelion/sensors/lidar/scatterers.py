@@ -19,7 +19,7 @@ from parhelion.sensors.lidar.echoes import SCATTERER_BIT, Block, Echo, Echoes, E
 from parhelion.sensors.lidar.falling import COUNT_LIMIT, Falling, FallingTables
 from parhelion.sensors.lidar.fog_echo import FogEcho
 from parhelion.sensors.light.air import Air, DustTable, FieldOnDevice, range_of_depth
-from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.sensors.light.beams import BeamAim, Beams
 from parhelion.sensors.light.curve import Curve
 
 RAIN, FOG, SNOW, DUST = (ORIGINS.index(name) for name in ("rain", "fog", "snow", "dust"))
@@ -144,12 +144,12 @@ def _count(
     """Draw how many of each kind each beam has, and the sum."""
     engine = running_engine()
     mi, beam = engine.mi, everyone.index
-    frame, (shot, key) = beams.frame(engine, beam), beams.draws(engine, beam, keys)
+    aim, (shot, key) = beams.aim(engine, beam), beams.draws(engine, beam, keys)
     total, counts = mi.UInt32(0), []
     for limit, (drops, field) in zip(limits, falling, strict=True):
         u = to_unit(words(key, shot, _COUNT_DRAW[drops.origin])[0])
         # They fall within a few metres of the sensor, where density is that at its front.
-        factor = mi.Float(1.0) if field is None else field.factor(frame, 2.0)
+        factor = mi.Float(1.0) if field is None else field.factor(aim, 2.0)
         counts.append(drops.count(u, factor, limit))
         total += counts[-1]
     return total, counts
@@ -194,7 +194,7 @@ def _draw(
     """Echoes of fog and of dust, how many drops and flakes each beam has, and what they leave of surfaces' power."""
     engine = running_engine()
     dr, mi, beam = engine.dr, engine.mi, everyone.index
-    frame, (shot, key) = beams.frame(engine, beam), beams.draws(engine, beam, keys)
+    aim, (shot, key) = beams.aim(engine, beam), beams.draws(engine, beam, keys)
     total: Ints = None
     counts: list[Ints] = []
     row: Ints = None
@@ -214,10 +214,10 @@ def _draw(
     fog: EchoRows | None = None
     dust: EchoRows | None = None
     if scatterers.fog is not None:
-        echo = scatterers.fog.draw(frame, air, reach, shot, key)
+        echo = scatterers.fog.draw(aim, air, reach, shot, key)
         fog = EchoRows(dr.ravel(_bits(engine, *echo, FOG, reach)[0]))
     if scatterers.dust:
-        echo = _dust_echo(engine, scatterers, frame, shot, key, reach, air)
+        echo = _dust_echo(engine, scatterers, aim, shot, key, reach, air)
         dust = EchoRows(dr.ravel(_bits(engine, *echo, DUST, reach)[0]))
     clear = None
     if places is not None:
@@ -266,7 +266,7 @@ def _fall(
 
 
 def _dust_echo(
-    engine: Engine, scatterers: Scatterers, frame: BeamFrame, shot: Ints, key: Keys, reach: Reals, air: Air
+    engine: Engine, scatterers: Scatterers, aim: BeamAim, shot: Ints, key: Keys, reach: Reals, air: Air
 ) -> tuple[Reals, Reals]:
     """Range and power of dust's echo, by VANE's rule.
 
@@ -278,10 +278,10 @@ def _dust_echo(
     xp = namespace(reach)
     u, _, _, _ = words(key, shot, _DUST_DRAW)
     wanted, reach = scatterers.dust_depth * to_unit(u), xp.minimum(reach, scatterers.max_range)
-    met = sum((table.at(frame, reach) for table in scatterers.dust), start=mi.Float(0.0)) > wanted
-    range_m = dr.select(met, range_of_depth(engine, scatterers.dust, frame, wanted, reach), 1.0)
-    extinction = sum((table.grid.extinction(frame, range_m) for table in scatterers.dust), start=mi.Float(0.0))
-    dimmed = dr.exp(-2.0 * air.depth(frame, range_m)) / (range_m * range_m)
+    met = sum((table.at(aim, reach) for table in scatterers.dust), start=mi.Float(0.0)) > wanted
+    range_m = dr.select(met, range_of_depth(engine, scatterers.dust, aim, wanted, reach), 1.0)
+    extinction = sum((table.grid.extinction(aim, range_m) for table in scatterers.dust), start=mi.Float(0.0))
+    dimmed = dr.exp(-2.0 * air.depth(aim, range_m)) / (range_m * range_m)
     overlap = 1.0 if scatterers.overlap is None else scatterers.overlap(range_m)
     sure = _DUST_LEAST_POWER * xp.minimum(overlap * (1.0 / _DUST_LEAST_OVERLAP), 1.0)
     power = xp.maximum(overlap * scatterers.dust_gain * extinction * dimmed, sure)

@@ -21,7 +21,7 @@ from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.beam import PROBES
 from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, Echo, Echoes, EchoRows, SpecularBeams, choose
 from parhelion.sensors.lidar.illuminate import Reflection
-from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.sensors.light.beams import BeamAim, Beams
 
 FOLLOWED = 2
 """Probes of a beam that are followed behind a specular surface."""
@@ -108,11 +108,11 @@ def _follow_paths(
     which = path - row * FOLLOWED
     beam = some.at(row)
     probe, weight, met = _chosen_probe(light, echoes, beam, is_last=which == 1)
-    frame = beams.frame(engine, beam)
-    offset, direction = light.sub_rays.ray(frame, probe)
-    surface, casts = _first_surface(light, scene, echoes, frame, beam, probe, offset, direction, met)
-    start = _Path(frame.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False))
-    echo, steps = _follow(light, scene, _go_on(light, start, surface, mirror=mirrored), frame, bounces)
+    aim = beams.aim(engine, beam)
+    offset, direction = light.sub_rays.ray(aim, probe)
+    surface, casts = _first_surface(light, scene, echoes, aim, beam, probe, offset, direction, met)
+    start = _Path(aim.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False))
+    echo, steps = _follow(light, scene, _go_on(light, start, surface, mirror=mirrored), aim, bounces)
     # The first surface was traced for both paths of a probe, and is counted once.
     casts = dr.select(mirrored, 0, casts) + steps
     place = row * ROWS + dr.select(mirrored, which + FOLLOWED, which)
@@ -164,7 +164,7 @@ def _first_surface(
     light: Reflection,
     scene: SceneArrays,
     echoes: Echoes,
-    frame: BeamFrame,
+    aim: BeamAim,
     beam: Ints,
     probe: Ints,
     offset: Vectors,
@@ -177,7 +177,7 @@ def _first_surface(
         row = beam * PROBES + probe
         seen = echoes.probes.echoes.at(row)
         return _Surface(met, seen.range, echoes.probes.normal(row), seen.part), mi.UInt32(0)
-    hit = scene.trace(frame.origin + offset, direction, frame.time, light.optics.max_range, met, coherent=True)
+    hit = scene.trace(aim.origin + offset, direction, aim.time, light.optics.max_range, met, coherent=True)
     return _Surface(hit.found, hit.t, hit.normal, hit.part), dr.select(met, mi.UInt32(1), 0)
 
 
@@ -200,7 +200,7 @@ def _go_on(light: Reflection, path: _Path, hit: Any, mirror: Masks) -> _Path:
     )
 
 
-def _follow(light: Reflection, scene: SceneArrays, path: _Path, frame: BeamFrame, bounces: int) -> tuple[Echo, Ints]:
+def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bounces: int) -> tuple[Echo, Ints]:
     """The echo at the end of a path, and how many rays it took."""
     dr, mi = running_engine().dr, running_engine().mi
     width = len(vars(path))
@@ -208,7 +208,7 @@ def _follow(light: Reflection, scene: SceneArrays, path: _Path, frame: BeamFrame
     def step(casts: Ints, *state: Any) -> State:
         now, echo = _Path(*state[:width]), Echo(*state[width:])
         room = namespace(now.length).maximum(light.optics.max_range - now.length, 0.0)
-        hit = scene.trace(now.origin, now.direction, frame.time, room, now.active, coherent=True)
+        hit = scene.trace(now.origin, now.direction, aim.time, room, now.active, coherent=True)
         surface = dr.select(hit.found, hit.part, 0)
         casts = casts + 1
         goes_on = hit.found & light.surfaces.is_specular(surface, hit.found) & (casts < bounces)
@@ -217,7 +217,7 @@ def _follow(light: Reflection, scene: SceneArrays, path: _Path, frame: BeamFrame
         cosine = dr.abs(dr.dot(hit.normal, now.direction))
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         actor |= dr.select(now.ghost, mi.UInt32(GHOST_BIT), 0)
-        last = Echo(length, light.power(frame, surface, cosine, length, hit, ends, share=now.share), hit.part, actor)
+        last = Echo(length, light.power(aim, surface, cosine, length, hit, ends, share=now.share), hit.part, actor)
         echo = choose(dr, ends, last, echo)
         reflected, transmitted = light.surfaces.specular_split(surface, cosine, hit.found)
         following = _go_on(light, now, hit, reflected > transmitted)

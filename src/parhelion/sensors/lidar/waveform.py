@@ -60,7 +60,7 @@ def digitise(
         levels = engine.table(background(first + bin_size_m * np.arange(bins, dtype=np.float64)))
         signal = signal + dr.gather(mi.Float, levels, index - row * width)
     if noise_sigma > 0:
-        own = Stream(stream.seed, stream.name + "/waveform", stream.frame)
+        own = Stream(stream.seed, stream.name + "/waveform", stream.number)
         # The element is the bin within the window of its shot, the draw the shot: any choice of shots gives the same.
         low, high = (dr.opaque(mi.UInt32, word) for word in own.key)
         a, b, _, _ = words((low, high), index - row * width, shot)

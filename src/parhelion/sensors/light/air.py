@@ -17,7 +17,7 @@ from parhelion.core.arrays import Ints, Reals, State, namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.rows import Rows
-from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.sensors.light.beams import BeamAim, Beams
 from parhelion.weather.dust_grid import DustGrid
 from parhelion.weather.fields import CELLS, DensityField, factor
 from parhelion.weather.medium import Component, Medium
@@ -42,24 +42,24 @@ class Air:
     """Optical depth of the drops that are drawn one by one, which dim the beam on their own, and the inverse of the
     range within which they lie [1/m]; None where none are drawn."""
 
-    def depth(self, frame: BeamFrame, range_m: Reals) -> Reals:
+    def depth(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Optical depth from the sensor to a range, one way."""
         depth = self.extinction * range_m
         if self.lucky_extinction is not None:
-            depth = depth + vane_pulse_extinction(self.lucky_extinction, frame.luck) * range_m
+            depth = depth + vane_pulse_extinction(self.lucky_extinction, aim.luck) * range_m
         for table in self.tables:
-            depth = depth + table.at(frame, range_m)
+            depth = depth + table.at(aim, range_m)
         if self.near is not None:
             drawn, per_m = self.near
             depth = depth - drawn * namespace(range_m).minimum(range_m * per_m, 1.0)
         return depth
 
-    def around(self, frame: BeamFrame, range_m: Reals) -> Air | LocalAir:
+    def around(self, aim: BeamAim, range_m: Reals) -> Air | LocalAir:
         """The same for ranges within a metre or so of one: where tables are read, they are then read here alone."""
         if not self.tables:
             return self
-        here = self.depth(frame, range_m)
-        return LocalAir(range_m, here, (self.depth(frame, range_m + _LOCAL_M) - here) / _LOCAL_M)
+        here = self.depth(aim, range_m)
+        return LocalAir(range_m, here, (self.depth(aim, range_m + _LOCAL_M) - here) / _LOCAL_M)
 
 
 _LOCAL_M = 0.5
@@ -73,7 +73,7 @@ class LocalAir:
     here: Reals
     slope: Reals
 
-    def depth(self, frame: BeamFrame, range_m: Reals) -> Reals:
+    def depth(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Optical depth from the sensor to a range, one way."""
         return self.here + self.slope * (range_m - self.range)
 
@@ -92,16 +92,16 @@ class DepthTable:
     rows: Reals
     """Depth at the start of each step, and what the step adds."""
 
-    def at(self, frame: BeamFrame, range_m: Reals) -> Reals:
+    def at(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Optical depth to a range along beams."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
         place = xp.minimum(dr.sqrt(range_m / self.max_range) * STEPS, STEPS - 1e-3)
         step = mi.UInt32(place)
-        row = dr.gather(mi.Vector2f, self.rows, (frame.beam // self.group) * STEPS + step)
+        row = dr.gather(mi.Vector2f, self.rows, (aim.beam // self.group) * STEPS + step)
         below = mi.Float(step)
         depth = row.x + row.y * ((place - below) * (place + below) / (2.0 * below + 1.0))
-        return vane_pulse_extinction(depth, frame.luck) if self.lucky else depth
+        return vane_pulse_extinction(depth, aim.luck) if self.lucky else depth
 
 
 def integrate(
@@ -132,13 +132,13 @@ def _integrate(
     """Fill the rows of a table, for groups of `size` beams."""
     engine = running_engine()
     dr, mi, group = engine.dr, engine.mi, groups.index
-    frame = beams.frame(engine, group * size + size // 2)
+    aim = beams.aim(engine, group * size + size // 2)
     scale = max_range / STEPS**2
 
     def step(k: Ints, depth: Reals) -> State:
         number = mi.Float(k)
         middle, length = scale * (number * (number + 1.0) + 0.5), scale * (2.0 * number + 1.0)
-        factors = [one.factor(frame, middle) for one in fields]
+        factors = [one.factor(aim, middle) for one in fields]
         passed = mi.Float(0.0)
         for one, density in zip(fields, factors, strict=True):
             passed += one.mean * density * length
@@ -182,19 +182,19 @@ class FieldOnDevice:
             [dr.opaque(mi.Float, float(v) / cell) for v in medium.wind_m_s],
         )  # fmt: skip
 
-    def factor(self, frame: BeamFrame, range_m: Reals) -> Reals:
+    def factor(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Factor on density at a range along beams."""
         places = [
-            start + self.per_m * (o + range_m * d) - wind * frame.time
-            for start, wind, o, d in zip(self.start, self.wind, frame.origin, frame.axis, strict=True)
+            start + self.per_m * (o + range_m * d) - wind * aim.time
+            for start, wind, o, d in zip(self.start, self.wind, aim.origin, aim.axis, strict=True)
         ]
         if self.flat:
             places[2] = 0.0 * places[2]
         return factor(self.table, *places)
 
-    def extinction(self, frame: BeamFrame, range_m: Reals) -> Reals:
+    def extinction(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Extinction at a range along beams [1/m]."""
-        return self.mean * self.factor(frame, range_m)
+        return self.mean * self.factor(aim, range_m)
 
 
 _uploaded: dict[int, tuple[DensityField, Any]] = {}
@@ -237,12 +237,12 @@ class DustOnDevice:
             dr.opaque(mi.Float, 1.0 / grid.cell_m), [dr.opaque(mi.Float, float(v)) for v in start],
         )  # fmt: skip
 
-    def stretch(self, frame: BeamFrame, max_range: Reals) -> tuple[Reals, Reals]:
+    def stretch(self, aim: BeamAim, max_range: Reals) -> tuple[Reals, Reals]:
         """Ranges between which beams run within the grid [m]; the first is not below the second where they miss it."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(max_range)
         enter, leave = mi.Float(0.0), mi.Float(max_range)
-        for start, size, o, d in zip(self.start, self.size, frame.origin, frame.axis, strict=True):
+        for start, size, o, d in zip(self.start, self.size, aim.origin, aim.axis, strict=True):
             # A beam along a side of the grid is taken as leaning a little, which keeps infinities away.
             slope = self.per_m * dr.select(dr.abs(d) > 1e-9, d, 1e-9)
             first = -(start + self.per_m * o) / slope
@@ -250,13 +250,13 @@ class DustOnDevice:
             enter, leave = xp.maximum(enter, xp.minimum(first, last)), xp.minimum(leave, xp.maximum(first, last))
         return enter, leave
 
-    def extinction(self, frame: BeamFrame, range_m: Reals) -> Reals:
+    def extinction(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Extinction at a range along beams [1/m], linear between nodes."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
         index, share = [], []
         inside = mi.Bool(True)
-        for start, size, o, d in zip(self.start, self.size, frame.origin, frame.axis, strict=True):
+        for start, size, o, d in zip(self.start, self.size, aim.origin, aim.axis, strict=True):
             place = start + self.per_m * (o + range_m * d)
             inside &= (place >= 0.0) & (place < mi.Float(size) - 1.0)
             place = xp.clip(place, 0.0, mi.Float(size) - 1.001)
@@ -294,8 +294,8 @@ class DustTable:
         """Integrate a grid along groups of beams."""
         dr, mi = engine.dr, engine.mi
         number = Rows.kept(engine, beams.count // group).index
-        frame = beams.frame(engine, number * group + group // 2)
-        enter, leave = grid.stretch(frame, max_range)
+        aim = beams.aim(engine, number * group + group // 2)
+        enter, leave = grid.stretch(aim, max_range)
         met = enter < leave
         length = dr.select(met, leave - enter, 0.0) / STEPS
         # As the grid itself reads it: at the middles of parts of half a cell at most.
@@ -310,7 +310,7 @@ class DustTable:
                 lambda j, passed: j < parts,
                 lambda j, passed: (
                     j + 1,
-                    passed + part_m * grid.extinction(frame, start + (mi.Float(j) + 0.5) * part_m),
+                    passed + part_m * grid.extinction(aim, start + (mi.Float(j) + 0.5) * part_m),
                 ),
             )
             dr.scatter(rows, mi.Vector2f(depth, passed), number * STEPS + k)
@@ -321,11 +321,11 @@ class DustTable:
         dr.eval(rows, spans)
         return cls(group, grid, rows, spans)
 
-    def at(self, frame: BeamFrame, range_m: Reals) -> Reals:
+    def at(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Optical depth to a range along beams."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
-        group = frame.beam // self.group
+        group = aim.beam // self.group
         span = dr.gather(mi.Vector2f, self.spans, group)
         place = xp.clip((range_m - span.x) * span.y, 0.0, float(STEPS))
         step = mi.UInt32(xp.minimum(place, STEPS - 0.5))
@@ -336,13 +336,13 @@ class DustTable:
 _HALVINGS = 18
 
 
-def range_of_depth(engine: Engine, tables: list[DustTable], frame: BeamFrame, depth: Reals, reach: Reals) -> Reals:
+def range_of_depth(engine: Engine, tables: list[DustTable], aim: BeamAim, depth: Reals, reach: Reals) -> Reals:
     """The range [m] before `reach` at which beams have passed an optical depth, found by halving."""
     dr, mi = engine.dr, engine.mi
 
     def halve(k: Ints, low: Reals, high: Reals) -> State:
         middle = 0.5 * (low + high)
-        short = sum((table.at(frame, middle) for table in tables), start=mi.Float(0.0)) < depth
+        short = sum((table.at(aim, middle) for table in tables), start=mi.Float(0.0)) < depth
         return k + 1, dr.select(short, middle, low), dr.select(short, high, middle)
 
     state = (mi.UInt32(0), mi.Float(0.0), mi.Float(reach))

@@ -9,7 +9,7 @@ from parhelion.rays.device import Engine, kernel_tree
 
 
 @dataclass
-class BeamFrame:
+class BeamAim:
     """Where a beam leaves and where it points, in the scene's local frame, as kernel variables."""
 
     axis: Vectors
@@ -43,11 +43,11 @@ class Beams:
         low, high = (dr.gather(mi.UInt32, word, scan) for word in keys)
         return dr.gather(mi.UInt32, self.shot, beam), (low, high)
 
-    def frame(self, engine: Engine, beam: Ints) -> BeamFrame:
+    def aim(self, engine: Engine, beam: Ints) -> BeamAim:
         """Beams by number."""
         dr, mi = engine.dr, engine.mi
         axis, left, origin = (dr.gather(mi.Vector4f, rows, beam) for rows in self.rows)
-        return BeamFrame(
+        return BeamAim(
             mi.Vector3f(axis.x, axis.y, axis.z), mi.Vector3f(left.x, left.y, left.z),
             mi.Point3f(origin.x, origin.y, origin.z), axis.w, left.w, beam,
         )  # fmt: skip
