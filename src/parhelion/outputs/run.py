@@ -127,7 +127,7 @@ def _run(
             for name, files in frames.items()
         }
         summary.found = sum(len(numbers) for numbers in present.values())
-        # Sinks write one file from beginning to end, so they need the scans that are there already, too.
+        # A sink writes its file from beginning to end, so it needs the frames that an earlier run left, too.
         sinks = Sinks(scenario, folder, watch)
         done = 0
         writer = Writer()
@@ -148,7 +148,7 @@ def _run(
                         rule = rules[name]
                         if rule is None or number in present[name]:
                             continue
-                        # Boxes are found now: motions are not to be read while the next step is being driven.
+                        # Boxes are found here, not in the writer's thread: the next step changes the motions they read.
                         boxes = truth[name].of(record, "points") if truth is not None and name in truth else None
                         writer.put(partial(_write_frame, scenario, rule, boxes, record, frames[name][number]))
                         summary.scans += 1

@@ -232,7 +232,7 @@ class LidarOnDevice(OnDevice):
             luck = keys if self.noisy else None
             ambient = ambient_light(self.engine, target.names, echoes, beams, luck, self.sun_klx, self._photons)
         points = collect(target, returns, beams, shots, ambient, self._expected)
-        # Read only now: to ask the device earlier would be to wait for it.
+        # Read at the end: reading earlier would make Python wait for the device.
         specular = 0 if more_casts is None else int(more_casts[0])
         casts = sum(number if isinstance(number, int) else int(number[0]) for number in echoes.casts)
         for entry in metadata:

@@ -107,13 +107,13 @@ class Block:
     scale: Reals = None
     """Factor on the power of each beam's rows, or None."""
     is_read: bool = False
-    """Whether powers are what the receiver reads, its noise included: windows that they dominate get no more."""
+    """Whether powers include the receiver's noise already. Windows in which such rows dominate get no further noise."""
     held: int = 0
-    """How many of the first rows kernels that go over them often keep at hand, where a beam has so many."""
+    """How many of a beam's first rows are kept in registers by kernels that read the rows several times."""
 
     @property
     def is_held(self) -> bool:
-        """Whether all rows are kept at hand: where the count is known to the compiler, and not above."""
+        """Whether all rows are kept in registers: the compiler knows their count, and it is not above `held`."""
         known = self.count.state == running_engine().dr.VarState.Literal
         return bool(known and self.count[0] <= self.held)
 
@@ -127,10 +127,10 @@ class SpecularBeams:
     """
 
     narrow: Ints
-    """Those of one row, or all where all beams have as many; None if there are none: a replayed kernel cannot take an
-    empty array."""
+    """Beams of one row, or all beams if all have the same number of rows. None if there are none: a replayed kernel
+    cannot take an empty array."""
     wide: Ints
-    """Those of many rows; None for none."""
+    """Beams of many rows; None if there are none."""
     first_wide: Ints
     """How many narrow ones there are."""
 
@@ -163,13 +163,13 @@ class Echoes:
     wide: EchoRows | None
     """Row = number of the wide beam * slots + sub-ray."""
     wide_beams: Ints
-    """Beam numbers of the wide beams; None where none is, or all are, in order."""
+    """Beam numbers of the wide beams. None if no beam is wide, or if all are: then they are in order."""
     narrow: EchoRows | None
     """One row a beam, without power for wide beams; None where all beams are wide."""
     wide_place: Ints
     """Number of each beam among the wide ones, or NOTHING; None where all beams are wide."""
     casts: list[Ints]
-    """Rays that were cast: numbers to add up, some of which the device is still counting."""
+    """Numbers of rays cast, to be added up. Some are arrays that the device is still computing."""
     probes: Any = None
     """What the first four sub-rays of every beam met, as `adaptive.ProbeRows`, where adaptive sampling traced them."""
     specular: SpecularBeams | None = None

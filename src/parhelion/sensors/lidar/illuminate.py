@@ -80,7 +80,7 @@ class Reflection:
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
 
     def around(self, aim: BeamAim, range_m: Reals) -> Local:
-        """What depends on range alone, for ranges within some decimetres of one: tables are read here alone."""
+        """What depends on range alone, for ranges within some decimetres of one: tables are read once, here."""
         curve = self.optics.overlap
         return Local(self.air.around(aim, range_m), None if curve is None else curve.around(range_m))
 

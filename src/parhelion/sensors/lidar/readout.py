@@ -59,14 +59,14 @@ class Readout:
     overlap: Curve | None
     """Share of the return that the receiver collects by range, which the firmware divides out of reflectivity."""
     direction: Reals
-    """ReadReturn direction of each shot, sensor frame, in fours."""
+    """Reported direction of each shot in the sensor frame, in rows of four."""
     origin: Reals
-    """Where each shot leaves, in fours."""
+    """Where each shot leaves in the sensor frame [m], in rows of four."""
 
 
 @dataclass
 class ReadReturn:
-    """One return of each beam, as kernel variables; what is looked up together in fours and twos."""
+    """One return of each beam, as kernel variables. Values that are read together are one vector."""
 
     valid: Masks
     measured: Reals
@@ -191,7 +191,7 @@ class Points:
     returns: NDArray[np.uint8]
     """Number of returns of each beam, shape (scans, beams of a scan)."""
     borders: list[int]
-    """Row of the first point of each scan, and of none behind the last."""
+    """Row of the first point of each scan, and at the end the number of all points."""
     counted: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
     """Near infrared, and signal where there is no return, shape (scans, beams of a scan); None where not counted."""
 
@@ -237,23 +237,23 @@ class Returns:
 
 
 class PointsExpected:
-    """How many points there is room for, learnt from earlier launches of as many beams.
+    """The size of the point buffer, learnt from earlier launches of as many beams.
 
-    To ask the device for their number would be to wait for it, and to let it wait then for the next kernel. Where room
-    does not suffice, points are looked up once more.
+    Asking the device for the number of points would stall both: Python would wait for the device, and the device then
+    for the next kernel. If the buffer turns out too small, the points are looked up once more.
     """
 
     def __init__(self) -> None:
         self._expected: dict[int, int] = {}
 
     def room(self, beams: int, most: int) -> int:
-        """Room for the points of so many beams, which cannot have more than `most`."""
+        """Rows of the buffer for a number of beams, which cannot have more points than `most`."""
         return room(min(most, self._expected.get(beams, most)))
 
     def learn(self, beams: int, points: int) -> None:
-        """So many there were.
+        """Take note of the number of points that a launch gave.
 
-        More are expected at once, fewer bit by bit, so that memory and copying stay near what is needed.
+        The buffer grows at once, and shrinks by a tenth a launch towards the size of the last.
         """
         self._expected[beams] = max(points + points // 8 + 1, 9 * self._expected.get(beams, 0) // 10)
 
@@ -319,7 +319,7 @@ def _look_up(
     parts, shots_of_beams, times, ring_columns, velocity, near_ir = tables
     row, room_for = points.index, points.room
     picked = returns.pick(found.flags, into=points)
-    # Behind the last one, the first return of all is as good as any.
+    # Rows after the last return read the first one; nobody looks at them.
     chosen = dr.gather(mi.UInt32, picked.numbers, row, row < picked.count)
     place_in_order = chosen // n
     register = chosen - place_in_order * n
@@ -372,7 +372,7 @@ def _unpacked(names: list[str], words: NDArray[Any]) -> dict[str, NDArray[Any]]:
         return {names[0]: _typed(names[0], words)}
     fields = {name: np.empty(len(words), FIELDS[name].dtype) for name in names}
     for number, values in enumerate(fields.values()):
-        # In pieces within NumPy: of a large batch, all words shifted at once would be a large array more.
+        # NumPy shifts in pieces here: shifting all words of a large batch at once would need another large array.
         np.right_shift(words, number * (16 if len(names) == 2 else 8), out=values, casting="unsafe")
     return fields
 

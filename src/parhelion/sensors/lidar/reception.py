@@ -88,7 +88,7 @@ def _receive(
     if narrow is not None and wide is not None:
         again([Block(wide, dr.arange(mi.UInt32, dr.width(wide_beams)) * slots, mi.UInt32(slots))], wide_beams)
     if behind is not None:
-        # With narrow beams alone there are no wide rows to look for; fixed sampling has wide ones alone, in order.
+        # Narrow beams have no wide rows. With fixed sampling all beams are wide, and their rows are in order.
         some = behind.beams
         sorts = [(some.narrow, wide if narrow is None else None, 0), (some.wide, wide, some.first_wide)]
         for beam, their_wide, before in sorts:

@@ -102,11 +102,11 @@ class ScattererCounts:
     rows: int
     """Rows of all beams."""
     first: Ints
-    """First row of each beam, or the distance of two beams' first rows where all have room for all they may have."""
+    """First row of each beam. If every beam has memory for the most it may have: the number of rows of one beam."""
     limits: list[Ints] | None
-    """In the latter case: the most of each kind that a beam may have."""
+    """The most of each kind that a beam may have, if every beam has memory for them; else None."""
     counts: list[Ints] | None
-    """In the former: how many of each kind each beam has."""
+    """How many of each kind each beam has, if they were counted; else None."""
 
 
 def count_scatterers(
@@ -114,8 +114,8 @@ def count_scatterers(
 ) -> ScattererCounts | None:
     """Make room for drops and flakes; None where none fall.
 
-    Where few are possible, every beam gets room for all of them, and nobody has to wait for the counts. Else they are
-    counted first, early, since the answer is waited for.
+    If few are possible, every beam gets memory for all of them, and nothing has to be counted. Otherwise they are
+    counted first. Python waits for the counts, so this is done early in a scan.
     """
     if not falling:
         return None
@@ -170,7 +170,7 @@ def draw_scatterers(
         drawn, scatterers = None, replace(scatterers, falling=[])
     if drawn is None and scatterers.fog is None and not scatterers.dust:
         return None
-    # What the surfaces are: of all that was traced, the probes suffice. Rows that are not written are not read.
+    # Of all that was traced, the probes suffice to tell where the surfaces are.
     met = Echoes(echoes.slots, echoes.wide if echoes.probes is None else None, None, None, None, [], echoes.probes)
     store = None if drawn is None else dr.empty(mi.UInt32, 4 * drawn.rows)
     places = None if drawn is None else (drawn.first, drawn.limits, drawn.counts)

@@ -79,7 +79,7 @@ def trace_specular(
     count = len(some)
     if count == 0:
         return None, None
-    # What was found of the surfaces is all that is read of the echoes, whose other arrays would only be looked at.
+    # Only what was traced is read. Dr.Jit would inspect the other arrays of the echoes at every call, for nothing.
     traced = None if echoes.probes is not None else echoes.wide
     met = Echoes(echoes.slots, traced, None, None, None, [], echoes.probes)
     paths, straight = Rows.passing(engine, count * ROWS, room(count) * ROWS), engine.whole(count * FOLLOWED)

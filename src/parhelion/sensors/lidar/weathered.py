@@ -141,7 +141,7 @@ class WeatherOnDevice(OnDevice):
         fog = self._fog_echo(medium, fields.get("fog"), mean)
         air = Air(extinction, lucky_extinction)
         falling = self._all_falling(weather, medium, mean, fields)
-        # Counts are waited for, so they come before anything that takes long.
+        # Python waits for the counts, so they are started before anything that takes long.
         drawn = count_scatterers(engine, falling, beams, keys)
         if common:
             air.tables.append(integrate(engine, beams, group, list(common.values()), reach))
@@ -185,7 +185,7 @@ class WeatherOnDevice(OnDevice):
         if weather.snow is not None and medium.snow_rate_mm_h > 0.0:
             wanted.append((SNOW, "constant-intercept", medium.snow_rate_mm_h, "snow"))
         found = []
-        # Made of the rounded number by which they are kept: tables of earlier scans are those of a new sensor.
+        # Tables are made for the rounded number that they are stored under, so that a new sensor makes the same ones.
         extinction = round(extinction, 6)
         for origin, sizes, rate, kind in wanted:
             key = (origin, sizes, rate, extinction)

@@ -55,7 +55,7 @@ class Air:
         return depth
 
     def around(self, aim: BeamAim, range_m: Reals) -> Air | LocalAir:
-        """The same for ranges within a metre or so of one: where tables are read, they are then read here alone."""
+        """The same for ranges within about a metre of one: tables are read once, here, and not for each range."""
         if not self.tables:
             return self
         here = self.depth(aim, range_m)
@@ -229,7 +229,7 @@ class DustOnDevice:
     def of(cls, engine: Engine, grid: DustGrid, per_mass: float, local_origin: NDArray[np.float64]) -> DustOnDevice:
         """Copy a grid; `per_mass` is its extinction for a density of 1 [m^2/kg]."""
         dr, mi = engine.dr, engine.mi
-        # A row of nodes more on every side, all empty: outside is where the nearest node is one of these.
+        # One more layer of empty nodes on every side: a point is outside if its nearest node is in that layer.
         padded = np.pad(grid.extinction(per_mass), 1)
         start = (local_origin - grid.origin_m) / grid.cell_m + 1.0
         return cls(

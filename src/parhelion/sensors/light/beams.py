@@ -37,14 +37,14 @@ class Beams:
     """Axis and time, left and luck, and origin: four numbers a beam each, so that one access fetches them."""
 
     def draws(self, engine: Engine, beam: Ints, keys: Keys) -> tuple[Ints, Keys]:
-        """Shot numbers of beams by number, and their scans' words of `keys`: what their random draws are keyed by."""
+        """What the random draws of beams are keyed by: their shots, and the words of `keys` of their scans."""
         dr, mi = engine.dr, engine.mi
         scan = dr.gather(mi.UInt32, self.scan, beam)
         low, high = (dr.gather(mi.UInt32, word, scan) for word in keys)
         return dr.gather(mi.UInt32, self.shot, beam), (low, high)
 
     def aim(self, engine: Engine, beam: Ints) -> BeamAim:
-        """Beams by number."""
+        """The aim of beams by number."""
         dr, mi = engine.dr, engine.mi
         axis, left, origin = (dr.gather(mi.Vector4f, rows, beam) for rows in self.rows)
         return BeamAim(

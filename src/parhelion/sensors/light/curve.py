@@ -51,7 +51,7 @@ class Curve:
         return dr.fma(place - mi.Float(below), row.y, row.x)
 
     def around(self, range_m: Reals, active: Masks = True) -> LocalCurve:
-        """The same for ranges within some decimetres of one, by a straight line: the table is read here alone."""
+        """The same for ranges within some decimetres of one, by a straight line: the table is read once, here."""
         here = self(range_m, active)
         return LocalCurve(range_m, here, (self(range_m + _LOCAL_M, active) - here) / _LOCAL_M)
 

@@ -32,7 +32,7 @@ NO_MATERIAL = 0xFFFF
 @kernel_tree(fixed=("shared", "names"))
 @dataclass
 class Columns:
-    """Numbers of parts: those that all parts share as they are, the others packed four to a row for one gather."""
+    """Numbers of each part. Those that all parts share are kept once; the others are packed four to a row."""
 
     shared: tuple[tuple[str, float], ...]
     names: tuple[str, ...]
