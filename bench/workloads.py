@@ -116,9 +116,9 @@ def sub_rays_of_scan(lidar: ph.Lidar, world: ph.World, seed: int) -> tuple[RaySc
     dr, mi = engine.dr, engine.mi
     index = dr.arange(mi.UInt32, beams.count * device.sub_rays.count)
     beam = index // device.sub_rays.count
-    frame = beams.frame(engine, beam)
-    offset, direction = device.sub_rays.ray(frame, index - beam * device.sub_rays.count)
-    origin = frame.origin + offset
+    aim = beams.aim(engine, beam)
+    offset, direction = device.sub_rays.ray(aim, index - beam * device.sub_rays.count)
+    origin = aim.origin + offset
     finish(engine, origin, direction)
     return target.scene, origin, direction
 

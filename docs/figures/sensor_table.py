@@ -27,7 +27,7 @@ Every sensor is a data sheet: one YAML file. Name it (`"velodyne/vlp-16"`, in an
 spelt), or copy a file, change it and give its path. Every file lists its sources with the fields they cover; what no
 source gives is under `assumed`, with the reason. A lidar's lies in
 `src/parhelion/sensors/lidar/presets/<vendor>/<model>.yaml`; its `maker` decides its ROS topic and layout, and
-whether it sends an Ouster's packets, so that a copy does as the original. `parhelion sensors` and `ph.sensors()` list
+whose packets it sends, so that a copy does as the original. `parhelion sensors` and `ph.sensors()` list
 them all, with the kinds that other packages [add](architecture.md#add-a-kind-of-sensor).
 
 KINDS

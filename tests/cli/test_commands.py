@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -174,6 +175,33 @@ def test_one_sensor_shows_its_sources(run) -> None:
     assert all(field in result.stdout for field in config.assumed)
 
 
+@pytest.mark.parametrize("kind", ph.sensors())
+def test_a_sheet_of_ones_own_is_known_by_its_fields(run, tmp_path: Path, kind: str) -> None:
+    preset = ph.sensors()[kind][0]
+    found = [file for file in Path(ph.__file__).parent.glob("sensors/**/*.yaml") if preset in file.as_posix()]
+    own = tmp_path / "mine.yaml"
+    own.write_text(found[0].read_text())
+    result, expected = run("sensors", own), run("sensors", preset)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.splitlines()[1:] == expected.stdout.splitlines()[1:]
+    # A misspelt field is told by the kind that the other fields name.
+    own.write_text(found[0].read_text() + "rate_hrz: 3\n")
+    assert "rate_hrz" in run("sensors", own).stderr
+
+
+def test_what_is_no_data_sheet_is_told_in_one_sentence(run, tmp_path: Path) -> None:
+    own = tmp_path / "mine.yaml"
+    for text in ("name: mine\nrate_hz: 10\n", "name: house\nstoreys: 3\n", "duration_s: 3\nworld: city\nsensors: []\n"):
+        own.write_text(text)
+        result = run("sensors", own)
+        assert result.exit_code == 1
+        kinds = ", ".join(ph.sensors())
+        assert result.stderr == f"error: {own}: is not the data sheet of any kind of sensor ({kinds})\n"
+    own.write_text("- 3\n")
+    assert "expected the fields of a data sheet, got list" in run("sensors", own).stderr
+    assert "no such file" in run("sensors", tmp_path / "missing.yaml").stderr
+
+
 def test_worlds_lists_every_world_with_its_triangles(run) -> None:
     result = run("worlds")
     assert result.exit_code == 0
@@ -255,6 +283,38 @@ def test_demo_writes_all_its_files(run, tmp_path: Path) -> None:
     report = (folder / "report.html").read_text()
     assert f"{sum(map(len, clouds)):,}".replace(",", " ") in report
     assert "next: parhelion" in result.stdout
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["complete"] is True
+    assert {"clouds/000001.pcd", "demo.png", "trajectory.tum", "scenario.yaml"} <= set(manifest["files"])
+    assert "First points of the first scan" in report
+
+
+def test_a_second_demo_takes_the_place_of_the_first(run, tmp_path: Path) -> None:
+    folder, fresh = tmp_path / "demo", tmp_path / "fresh"
+    assert run("demo", "-o", folder, "--seconds", 0.3, "--seed", 3).exit_code == 0
+    result = run("demo", "-o", folder, "--seconds", 0.2, "--seed", 4)
+    assert result.exit_code == 0, result.output
+    assert "1 older files are there too, such as 000002.pcd" in result.stderr
+    assert run("demo", "-o", fresh, "--seconds", 0.2, "--seed", 4).exit_code == 0
+    for file in fresh.rglob("*"):
+        if file.is_file() and file.name != "report.html":
+            assert file.read_bytes() == (folder / file.relative_to(fresh)).read_bytes(), file.name
+
+
+def test_a_demo_does_not_touch_the_run_of_another_scenario(run, tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"scenario": {"name": "mine"}, "complete": true}')
+    result = run("demo", "-o", tmp_path, "--seconds", 0.2)
+    assert result.exit_code != 0
+    assert "holds a run of another scenario" in result.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_what_the_demo_writes_runs_as_a_scenario(run, tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    assert run("demo", "-o", folder, "--seconds", 0.2).exit_code == 0
+    assert run("run", folder / "scenario.yaml", "-o", tmp_path / "again").exit_code == 0
+    for name in ("clouds/000001.pcd", "imu.csv", "bag/bag_0.mcap", "truth/lidar.tum"):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes(), name
 
 
 def test_every_format_can_be_written_by_scan(run, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ import pytest
 
 import parhelion as ph
 from parhelion.rays import device
-from parhelion.rays.device import engine, room
+from parhelion.rays.device import engine
+from parhelion.rays.rows import room
 from parhelion.rays.scene import RayScene
 from parhelion.sensors.check import same_bits
 from parhelion.sensors.lidar.config import LidarConfig

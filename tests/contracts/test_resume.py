@@ -11,6 +11,7 @@ import pytest
 import yaml
 from test_scenario import DRIVE, YARD, files_of
 
+from parhelion.core.errors import ConfigError
 from parhelion.outputs.run import RunSummary
 from parhelion.scenario import Scenario
 
@@ -100,3 +101,57 @@ def test_litter_of_killed_runs_is_removed(run: Callable[..., RunSummary], tmp_pa
         file.write_bytes(b"of somebody else")
     run()
     assert set(files_of(out)) == set(whole) | {file.relative_to(out).as_posix() for file in kept}
+
+
+def _with_seed(yard: Path, seed: int, **fields: object) -> Scenario:
+    return Scenario.from_mapping({**PLAIN, "seed": seed, **fields}, yard)
+
+
+def test_a_replaced_run_that_is_stopped_leaves_no_cloud_of_the_earlier_one(yard: Path, tmp_path: Path) -> None:
+    _with_seed(yard, 1).run(tmp_path / "out")
+    _with_seed(yard, 2).run(tmp_path / "whole")
+
+    class Stop(Exception):
+        pass
+
+    def stop(there: int, total: int) -> None:
+        if there == 2:
+            raise Stop
+
+    with pytest.raises(Stop):
+        _with_seed(yard, 2).run(tmp_path / "out", replace=True, progress=stop)
+    # The second scenario may go on now, and must not take a cloud of the first for its own.
+    _with_seed(yard, 2).run(tmp_path / "out")
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "whole")
+
+
+def test_a_run_is_replaced_only_by_a_scenario_of_the_same_name(yard: Path, tmp_path: Path) -> None:
+    _with_seed(yard, 1, name="mine").run(tmp_path / "out")
+    before = files_of(tmp_path / "out")
+    with pytest.raises(ConfigError, match="holds a run of another scenario than 'theirs'"):
+        _with_seed(yard, 1, name="theirs").run(tmp_path / "out", replace=True)
+    assert files_of(tmp_path / "out") == before
+
+
+def test_an_output_that_cannot_be_made_leaves_the_earlier_run_whole(yard: Path, tmp_path: Path) -> None:
+    _with_seed(yard, 1).run(tmp_path / "out")
+    before = files_of(tmp_path / "out")
+    twice = _with_seed(yard, 2, outputs=[{"kind": "nuscenes"}, {"kind": "nuscenes"}])
+    with pytest.raises(ConfigError, match="is given twice"):
+        twice.run(tmp_path / "out", replace=True)
+    assert files_of(tmp_path / "out") == before
+
+
+def test_a_sensor_names_the_folder_of_its_frames(yard: Path, tmp_path: Path) -> None:
+    plain = _with_seed(yard, 1).run(tmp_path / "plain")
+    sensor = {**PLAIN["sensors"][0], "folder": "clouds"}
+    _with_seed(yard, 1, sensors=[sensor]).run(tmp_path / "named")
+    there, named = files_of(tmp_path / "plain"), files_of(tmp_path / "named")
+    assert plain.scans == 5
+    for number in range(5):
+        for folder, ending in (("", ".pcd"), ("-boxes", ".txt")):
+            name = f"{folder}/{number:06d}{ending}"
+            assert named[f"clouds{name}"] == there[f"top{name}"]
+    assert not any(name.startswith("top") for name in named)
+    with pytest.raises(ConfigError, match="the folder 'top' is that of two sensors"):
+        _with_seed(yard, 1, sensors=[PLAIN["sensors"][0], {**sensor, "name": "other", "folder": "top"}])

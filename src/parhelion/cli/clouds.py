@@ -73,16 +73,21 @@ class CloudFiles:
         """One warning for each kind of loss, and one for older files among the new ones."""
         tell_drops(self.dropped)
         if self.numbered:
-            mine = {file.name for file in self.written}
-            older = [file for file in self.path.glob(f"*{self.file(0).suffix}") if file.name not in mine]
-            if older:
-                warn(f"{self.path}: {len(older)} older files are there too, such as {older[0].name}")
+            tell_older(self.path, self.written, self.file(0).suffix)
 
 
 def tell_drops(dropped: dict[str, int]) -> None:
     """One line for each kind of loss."""
     for note, files in dropped.items():
         warn(f"{note} ({files} files)" if files > 1 else note)
+
+
+def tell_older(folder: Path, written: list[Path], suffix: str) -> None:
+    """One line where a folder holds further files of this ending than those that were written."""
+    mine = {file.name for file in written}
+    older = [file for file in folder.glob(f"*{suffix}") if file.name not in mine]
+    if older:
+        warn(f"{folder}: {len(older)} older files are there too, such as {older[0].name}")
 
 
 def make_folder(path: Path) -> None:

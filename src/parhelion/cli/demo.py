@@ -1,48 +1,34 @@
-"""`parhelion demo`: a vessel in the harbour at dusk, in rain; bag, clouds, IMU samples, trajectory, picture, report."""
+"""`parhelion demo`: runs the scenario demo.yaml, a vessel in the harbour at dusk, in rain, and draws what it gave."""
 
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.clouds import CloudFiles, make_folder
+from parhelion.cli.clouds import make_folder, tell_drops, tell_older
 from parhelion.cli.engine import start_engine
+
+if TYPE_CHECKING:
+    from parhelion.scenario.scenario import Scenario, Step
 
 EXAMPLES = ("parhelion demo", "parhelion demo -o first-trip --seconds 3 --seed 7")
 
-LIDAR, IMU = "velodyne/vlp-16", "xsens/mti-3"
+SCENARIO = Path(__file__).with_name("demo.yaml")
 LONGEST_S = 25.0
 """How long the way is: to the end of the canal."""
 
 
 def scenario_of(seconds: float, seed: int) -> dict[str, Any]:
-    """The demo as a scenario file has it."""
-    on_board = {"vehicle": "aurora"}
-    return {
-        "name": "a vessel in the harbour at dusk, in rain",
-        "seed": seed,
-        "duration_s": seconds,
-        "step_s": 0.02,
-        "world": "harbour",
-        "weather": {"rain_rate_mm_h": 25.0, "wind_m_s": [3.0, 1.0, 0.0]},
-        "water": {"kind": "ocean", "wind_speed_m_s": 5.0, "fetch_m": 2000.0},
-        "vehicles": [
-            {"name": "aurora", "model": "dlr/aurora", "start": {"xyz": [30.0, -2.0, 0.0]},
-             "follow": {"points": [[70.0, -1.0, 0.0], [110.0, 0.0, 0.0]], "speed_m_s": 3.0}},
-        ],
-        "sensors": [
-            {"name": "lidar", "type": "lidar", "model": LIDAR, "mount": {"xyz": [0.5, 0.0, 2.0]}, **on_board,
-             "options": {"sun_klx": 0.5}},
-            {"name": "imu", "type": "imu", "model": IMU, "rate_hz": 100.0, "mount": {"xyz": [0.0, 0.0, 0.5]},
-             **on_board},
-        ],
-    }  # fmt: skip
+    """The fields of the demo's scenario file, for a trip of this length."""
+    import yaml
+
+    fields: dict[str, Any] = yaml.safe_load(SCENARIO.read_text(encoding="utf-8"))
+    return {**fields, "seed": seed, "duration_s": seconds}
 
 
 def demo(
@@ -51,105 +37,109 @@ def demo(
     seconds: Annotated[float, typer.Option(min=0.1, max=LONGEST_S, help="Length of the trip, in s.")] = 10.0,
 ) -> None:
     """Take a vessel through a harbour in rain and write a bag, clouds, IMU samples, trajectory, picture and report."""
-    from parhelion.core.files import only_writer
-
-    make_folder(output)
-    with only_writer(output):
-        _sail(output, seed, seconds)
-
-
-def _sail(output: Path, seed: int, seconds: float) -> None:
-    import yaml
-
-    from parhelion.cli.report import first_points, how_to_read
-    from parhelion.cli.summary import Tally
     from parhelion.core.config import parse
-    from parhelion.core.files import write_whole
-    from parhelion.core.inertial import joined
-    from parhelion.core.records import Scan
-    from parhelion.outputs.bag import BagSink
-    from parhelion.outputs.files import write_samples
-    from parhelion.outputs.manifest import sha256_of
-    from parhelion.outputs.report.collect import RunReport
-    from parhelion.outputs.run import BATCH_S
-    from parhelion.pictures import Drive
     from parhelion.scenario.scenario import Scenario
-    from parhelion.scenario.schema import BagOutput, ScenarioFile
+    from parhelion.scenario.schema import ScenarioFile
 
     began = clock.perf_counter()
-    files = CloudFiles.at(output / "clouds", "pcd", several=True)
-    described = scenario_of(seconds, seed)
-    scenario = Scenario(parse(ScenarioFile, described, "demo"))
-    text = yaml.safe_dump(described, sort_keys=False, default_flow_style=None, width=110)
-    write_whole(output / "scenario.yaml", text.encode("utf-8"))
-    scanner = scenario.giving(Scan)[0]
-    samples: list[Any] = []
+    make_folder(output)
+    fields = scenario_of(seconds, seed)
+    scenario = Scenario(parse(ScenarioFile, fields, "demo"))
     start_engine()
-    tally, drive = Tally(), Drive()
-    report = RunReport(scenario, output, resume=False)
-    bag = BagSink(BagOutput(kind="bag"), scenario, output)
-    first_rows = ""
-    before = clock.perf_counter()
-    with screen.progress("sailing", scenario.frame_count) as advance, _left_readable(bag):
-        for step in scenario.walk(batch_s=BATCH_S):
-            report.take(step)
-            for number, scan in step.scans.get("lidar", []):
-                tally.add(scan, clock.perf_counter() - before)
-                files.write(scan, number)
-                drive.add(scan)
-                first_rows = first_rows or first_points(scan)
-                before = clock.perf_counter()
-                advance()
-            samples += [found["imu"]] if (found := step.new_samples()) else []
-            bag.take(step)
-    recorded = bag.close()
-    trajectory, stream, picture = (output / name for name in ("trajectory.tum", "imu.csv", "demo.png"))
-    whole = joined(samples)
-    write_samples(whole, stream)
-    report.sampled("imu", whole)
-    _write_trajectory(scenario, trajectory)
-    with screen.progress("drawing", 2) as advance:
-        drive.draw(picture, title=f"{scanner.sensor.config.name} on a vessel in the harbour, rain of 25 mm/h")
-        advance()
-        written = [*files.written, *recorded, *report.counts(), stream, picture, output / "scenario.yaml"]
-        written += [trajectory] if trajectory.exists() else []
-        hashes = {file.relative_to(output).as_posix(): sha256_of(file) for file in written}
-        page = report.write(hashes, more=first_rows + how_to_read())
-        advance()
+    with ExitStack() as bars:
+        trip = Trip(scenario, output, fields, bars)
+        # A second demo in the same folder, perhaps with another seed, takes the place of the first.
+        summary = scenario.run(output, replace=True, watch=trip)
     needed = clock.perf_counter() - began
-    files.finish()
+    clouds = output / trip.lidar.folder_name
+    written = [file for file in summary.files if file.parent == clouds]
+    tell_drops(summary.dropped)
+    tell_older(clouds, written, ".pcd")
     pace = f"{seconds:g} s in {needed:.1f} s, pictures and set-up included"
-    screen.facts(scenario.settings.name, [("simulated", pace), *tally.rows()])
+    screen.facts(scenario.settings.name, [("simulated", pace), *trip.tally.rows()])
     screen.say(f"""
-wrote {files.path}/  {len(files.written)} clouds (binary PCD)
-      {recorded[0]}  all of it as a ROS 2 bag (MCAP)
-      {trajectory}  pose of the lidar at each scan's start (TUM)
-      {stream}  100 samples a second of the IMU
-      {picture}  look at this one first
-      {page}  pictures, curves and tables of all of it, for a browser
-      {output / "scenario.yaml"}  all of it as a file to change: parhelion run
+wrote {clouds}/  {len(written)} clouds (binary PCD)
+      {output / "bag" / "bag_0.mcap"}  all of it as a ROS 2 bag (MCAP)
+      {trip.trajectory}  pose of the lidar at each scan's start (TUM)
+      {output / "imu.csv"}  100 samples a second of the IMU
+      {trip.picture}  look at this one first
+      {summary.report}  pictures, curves and tables of all of it, for a browser
+      {trip.scenario_file}  all of it as a file to change: parhelion run
 
 next: parhelion scan --world city --sensor ouster/os1-128 --visibility 100 -o scan.ply --png scan.png""")
 
 
-@contextmanager
-def _left_readable(bag: Any) -> Iterator[None]:
-    """A trip that is stopped leaves a bag that can be read as far as it goes."""
-    try:
-        yield
-    except BaseException:
-        bag.abandon()
-        raise
+class Trip:
+    """Watches the run of the demo: counts its scans, and draws them at the end.
 
+    Of several lidars, the first one is counted and drawn.
+    """
 
-def _write_trajectory(scenario: Any, file: Path) -> None:
-    """Write the lidar's poses."""
-    import numpy as np
+    def __init__(self, scenario: Scenario, folder: Path, fields: dict[str, Any], bars: ExitStack) -> None:
+        from parhelion.cli.summary import Tally
+        from parhelion.core.records import Scan
+        from parhelion.pictures import Drive
 
-    from parhelion.io import tum
-    from parhelion.io.timed_poses import TimedPoses
+        self.lidar = scenario.giving(Scan)[0]
+        self.tally, self._drive = Tally(), Drive()
+        self.scenario_file, self.trajectory, self.picture = (
+            folder / name for name in ("scenario.yaml", "trajectory.tum", "demo.png")
+        )
+        self._scenario, self._fields, self._bars = scenario, fields, bars
+        self._advance = bars.enter_context(screen.progress("sailing", scenario.frame_count))
+        self._first_rows = ""
+        self._before = clock.perf_counter()
 
-    scanner = scenario.frame_sensors[0]
-    starts = np.array([scanner.start(number) for number in range(scanner.count(scenario.duration_s))])
-    if len(starts):
-        tum.write(TimedPoses(starts, *scanner.motion.sample(starts)), file)
+    def take(self, step: Step) -> None:
+        """Count the scans of a step."""
+        from parhelion.cli.report import first_points
+
+        if step.number == 0:
+            self._write_scenario()
+        for _, scan in step.scans.get(self.lidar.name, []):
+            self.tally.add(scan, clock.perf_counter() - self._before)
+            self._drive.add(scan)
+            self._first_rows = self._first_rows or first_points(scan)
+            self._before = clock.perf_counter()
+        for _ in range(sum(map(len, step.frames.values()))):
+            self._advance()
+
+    def close(self) -> list[Path]:
+        """Draw the picture and write the trajectory."""
+        self._bars.close()
+        advance = self._bars.enter_context(screen.progress("drawing", 2))
+        title = f"{self.lidar.sensor.config.name} on a vessel in the harbour, rain of 25 mm/h"
+        self._drive.draw(self.picture, title=title)
+        advance()
+        return [self.scenario_file, self.picture, *self._write_trajectory()]
+
+    def abandon(self) -> None:
+        """Leave what was written as it is: each file is whole."""
+
+    def on_page(self) -> str:
+        """The first points in numbers, and how to read a cloud."""
+        from parhelion.cli.report import how_to_read
+
+        return self._first_rows + how_to_read()
+
+    def _write_scenario(self) -> None:
+        import yaml
+
+        from parhelion.core.files import write_whole
+
+        text = yaml.safe_dump(self._fields, sort_keys=False, default_flow_style=None, width=110)
+        write_whole(self.scenario_file, text.encode("utf-8"))
+
+    def _write_trajectory(self) -> list[Path]:
+        """Write the lidar's poses at the starts of its scans; a trip without a whole scan has none."""
+        import numpy as np
+
+        from parhelion.io import tum
+        from parhelion.io.timed_poses import TimedPoses
+
+        count = self.lidar.count(self._scenario.duration_s)
+        starts = np.array([self.lidar.start(number) for number in range(count)])
+        if not count:
+            return []
+        tum.write(TimedPoses(starts, *self.lidar.motion.sample(starts)), self.trajectory)
+        return [self.trajectory]

@@ -10,12 +10,13 @@ from parhelion.cli import screen
 
 if TYPE_CHECKING:
     from parhelion import Lidar
+    from parhelion.sensors.kinds import SensorKind
 
 EXAMPLES = (
     "parhelion sensors                       # every kind, with its presets",
     "parhelion sensors ouster/os1-128        # one data sheet, with sources and assumptions",
     "parhelion sensors bosch/bmi160",
-    "parhelion sensors my-lidar.yaml",
+    "parhelion sensors my-imu.yaml           # a sheet of your own, of any kind",
 )
 
 
@@ -26,13 +27,25 @@ def sensors(
     if name is None:
         _list()
         return
-    from parhelion.sensors.kinds import kinds
-
-    kind = next((one for one in kinds().values() if name.lower() in one.preset_names()), None)
-    if kind is None or kind.name == "lidar":
+    kind = _kind_of(name)
+    if kind.name == "lidar":
         _show(name)
     else:
         _show_sheet(kind.sensor(name), name)
+
+
+def _kind_of(name: str) -> SensorKind:
+    """The kind of sensor that a preset or a data sheet describes."""
+    from parhelion.core.errors import unknown_name
+    from parhelion.sensors.kinds import kind_of_sheet, kinds
+    from parhelion.sensors.presets import YAML_SUFFIXES
+
+    presets = {preset: kind for kind in kinds().values() for preset in kind.preset_names()}
+    if name.lower() in presets:
+        return presets[name.lower()]
+    if not name.lower().endswith(YAML_SUFFIXES):
+        raise unknown_name("sensor", name, presets, "(or give the path of a YAML file)")
+    return kind_of_sheet(name)
 
 
 def _list() -> None:

@@ -10,9 +10,24 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+
+# What formulas and kernels work on: arrays of Dr.Jit or NumPy, or one number for all rows. The types of Dr.Jit's arrays
+# are known only when the engine runs, so a type checker takes anything here. The names are for the reader.
+Reals: TypeAlias = Any
+"""Floating-point numbers: float32 in kernels, float64 in NumPy."""
+Ints: TypeAlias = Any
+"""Whole numbers that are not negative: uint32 in kernels. Numbers of rows, beams, parts, and packed bits."""
+Masks: TypeAlias = Any
+"""True or false."""
+Vectors: TypeAlias = Any
+"""Points, directions and quaternions, each component a column."""
+Keys: TypeAlias = tuple[Ints, Ints]
+"""Two words that key a random stream: of each scan, or of each row."""
+State: TypeAlias = tuple[Any, ...]
+"""What a loop of a kernel carries from step to step."""
 
 _NUMPY = SimpleNamespace(
     name="numpy",

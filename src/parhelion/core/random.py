@@ -1,4 +1,4 @@
-"""Random numbers by counter: a draw is a pure function of (seed, stream name, frame, element, draw number).
+"""Random numbers by counter: a draw is a pure function of seed, stream name, measurement, element and draw.
 
 There is no generator state, so results do not depend on the number of threads, on how work is split into
 batches, or on what was drawn before. The function is Philox4x32 with ten rounds (Salmon et al., "Parallel random
@@ -55,8 +55,8 @@ def to_normal(word_a: Any, word_b: Any) -> tuple[Any, Any]:
     return radius * xp.cos(angle), radius * xp.sin(angle)
 
 
-def frame_of(time: float, pose: Pose) -> int:
-    """A frame number for a measurement that was given none: 63 bits drawn from its time and pose.
+def number_of(time: float, pose: Pose) -> int:
+    """A number for a measurement that was given none: 63 bits drawn from its time and pose.
 
     Scans at other times or places then have independent noise, and a scan has the same noise alone or in a batch.
     """
@@ -74,18 +74,18 @@ class Stream:
     """Any whole number of at most 64 bits, chosen by the user."""
     name: str
     """What the numbers are for, such as 'lidar/range-noise'."""
-    frame: int = 0
-    """Which measurement they are for, at most 64 bits."""
+    number: int = 0
+    """Number of the measurement they are for, at most 64 bits."""
 
     def __post_init__(self) -> None:
-        for label, value in (("seed", self.seed), ("frame", self.frame)):
+        for label, value in (("seed", self.seed), ("frame", self.number)):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**64:
                 raise ConfigError(f"{label}: must be a whole number from 0 to 2**64 - 1, got {value!r}")
 
     @property
     def key(self) -> tuple[int, int]:
-        """The two key words: seed, name and frame mixed, so that neighbouring seeds share nothing."""
-        packed = struct.pack("<QQ", int(self.seed), int(self.frame)) + self.name.encode()
+        """The two key words: seed, name and number mixed, so that neighbouring seeds share nothing."""
+        packed = struct.pack("<QQ", int(self.seed), int(self.number)) + self.name.encode()
         digest = hashlib.blake2b(packed, digest_size=8, person=b"stream").digest()
         low, high = struct.unpack("<II", digest)
         return low, high

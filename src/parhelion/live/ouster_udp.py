@@ -32,7 +32,7 @@ class _Sensor:
     encoder: OusterEncoder
     imu: str | None
     sender: TimedSender
-    frame: int = 0
+    frame_number: int = 0
     waiting: list[Datagram] = field(default_factory=list)
     """IMU packets that are younger than the last lidar packet."""
 
@@ -133,8 +133,8 @@ class OusterUdp:
                 samples = encode_imu(step.samples(sensor.imu), self.ports[name][1], self._shift)
                 sensor.waiting += self._datagrams(samples)
             for _, scan in step.scans.get(name, ()):
-                packets = sensor.encoder.packets(scan, sensor.frame, self._shift)
-                sensor.frame += 1
+                packets = sensor.encoder.packets(scan, sensor.frame_number, self._shift)
+                sensor.frame_number += 1
                 end = float(packets.time[-1])
                 due = [item for item in sensor.waiting if item.time_s <= end]
                 sensor.waiting = sensor.waiting[len(due) :]

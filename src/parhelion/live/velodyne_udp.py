@@ -14,6 +14,7 @@ from parhelion.io.packets.velodyne_models import MODELS
 from parhelion.io.packets.velodyne_position import POSITION_PORT
 from parhelion.io.packets.velodyne_stream import VelodyneStream
 from parhelion.live.udp import LOOPBACK, TimedSender, checked_host, checked_port
+from parhelion.outputs.pcap import packets_like
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
@@ -44,9 +45,17 @@ class VelodyneUdp:
     ) -> None:
         """`epoch_s` is UTC [s since 1970] at the scenario's time 0; by default now, as a real sensor's clock would."""
         host = checked_host(host, allow_remote)
-        lidars = [scanner for scanner in scenario.giving(Scan) if scanner.sensor.model in MODELS]
+        models: dict[str, str] = {}
+        others: list[str] = []
+        for scanner in scenario.giving(Scan):
+            try:
+                models[scanner.name] = packets_like(scanner.sensor)
+            except ConfigError as reason:
+                others.append(f"{scanner.sensor.model} ({reason})")
+        lidars = [scanner for scanner in scenario.giving(Scan) if models.get(scanner.name) in MODELS]
         if not lidars:
-            there = ", ".join(scanner.sensor.model for scanner in scenario.giving(Scan)) or "none"
+            ousters = [s.sensor.model for s in scenario.giving(Scan) if s.name in models]
+            there = ", ".join([*ousters, *others]) or "none"
             raise ConfigError(
                 f"scenario: has no lidar with Velodyne packets ({', '.join(MODELS)}); its lidars: {there}"
             )
@@ -68,7 +77,7 @@ class VelodyneUdp:
         for scanner in lidars:
             try:
                 self._streams[scanner.name] = VelodyneStream(
-                    scanner.sensor.model, returns=scanner.sensor.config.receiver.returns, epoch_s=epoch
+                    models[scanner.name], returns=scanner.sensor.config.receiver.returns, epoch_s=epoch
                 )
             except ConfigError as error:
                 raise ConfigError(f"sensors: {scanner.name}: {error}") from None

@@ -41,8 +41,8 @@ SINKS: dict[str, type[DatasetSink]] = {
 
 def dataset_sink(kind: str, scenario: Scenario, folder: Path) -> Sink:
     """The sink that writes a run as a data set into folder/<kind>."""
-    taken = {name for sensor in scenario.frame_sensors for name in (sensor.name, f"{sensor.name}-boxes")}
-    if kind in taken:
+    folders = {sensor.folder_name for sensor in scenario.frame_sensors}
+    if kind in folders | {f"{folder}-boxes" for folder in folders}:
         raise ConfigError(f"outputs: {kind}: a sensor's files have the same folder; give the sensor another name")
     if sum(entry.kind == kind for entry in scenario.settings.outputs) > 1:
         raise ConfigError(f"outputs: {kind} is given twice")

@@ -28,19 +28,10 @@ class EarlierRun:
     @classmethod
     def of(cls, folder: Path, content: dict[str, Any], resume: bool) -> EarlierRun:
         """Read the folder's manifest, and see that it belongs to the same scenario."""
-        file = folder / MANIFEST
-        if not file.exists():
+        earlier = _manifest_in(folder)
+        if earlier is None:
             return cls(folder, {}, complete=False)
-        try:
-            earlier = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise FormatError(
-                f"{file}: cannot be read as the manifest of an earlier run; choose another folder"
-            ) from None
-        same = isinstance(earlier, dict) and all(
-            earlier.get(key) == content[key] for key in ("scenario_sha256", "versions")
-        )
-        if not same:
+        if any(earlier.get(key) != content[key] for key in ("scenario_sha256", "versions")):
             raise ConfigError(
                 f"{folder}: holds a run of another scenario or version; choose another folder, or remove it first"
             )
@@ -48,6 +39,18 @@ class EarlierRun:
             raise ConfigError(f"{folder}: holds a run of this scenario already; let it resume, or remove it first")
         files = earlier.get("files")
         return cls(folder, files if isinstance(files, dict) else {}, complete=earlier.get("complete") is True)
+
+    @classmethod
+    def replaced(cls, folder: Path, content: dict[str, Any]) -> EarlierRun:
+        """A run of which nothing is kept; see that it is of a scenario of the same name."""
+        earlier = _manifest_in(folder)
+        if earlier is not None:
+            scenario, name = earlier.get("scenario"), content["scenario"]["name"]
+            if not isinstance(scenario, dict) or scenario.get("name") != name:
+                raise ConfigError(
+                    f"{folder}: holds a run of another scenario than {name!r}; choose another folder, or remove it"
+                )
+        return cls(folder, {}, complete=True)
 
     def has(self, *files: Path) -> bool:
         """Whether files are there, and as they were written.
@@ -71,6 +74,18 @@ class EarlierRun:
     def hash_of(self, file: Path) -> str:
         """The hash of a file that was kept or is new."""
         return self.hashes.get(file.relative_to(self._folder).as_posix()) or sha256_of(file)
+
+
+def _manifest_in(folder: Path) -> dict[str, Any] | None:
+    """The manifest that an earlier run left in a folder, if any."""
+    file = folder / MANIFEST
+    if not file.exists():
+        return None
+    try:
+        earlier = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise FormatError(f"{file}: cannot be read as the manifest of an earlier run; choose another folder") from None
+    return earlier if isinstance(earlier, dict) else {}
 
 
 def write_manifest(folder: Path, content: dict[str, Any], *, complete: bool, files: dict[str, str]) -> None:

@@ -13,12 +13,14 @@ from parhelion.core.image import Image
 from parhelion.core.inertial import ImuData, Samples
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
-from parhelion.io.packets.capture import PacketStream, has_packets, imu_datagrams, stream_of, write_document
+from parhelion.io.packets.capture import PacketStream, imu_datagrams, stream_of, write_document
 from parhelion.io.packets.pcap import Datagram, PcapWriter
+from parhelion.io.packets.velodyne_match import matching_model
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
     from parhelion.scenario.sensors import FrameOnBoard, StreamOnBoard
+    from parhelion.sensors.lidar.lidar import Lidar
 
 
 @dataclass
@@ -56,10 +58,13 @@ class PcapSink:
 
     def __init__(self, scenario: Scenario, folder: Path) -> None:
         self._sensors: dict[str, _Sensor] = {}
-        known = [scanner for scanner in scenario.giving(Scan) if has_packets(_packet_name(scanner))]
-        without = [f"{s.name} ({s.sensor.model})" for s in scenario.giving(Scan) if s not in known]
-        if without:
-            warnings.warn(f"no capture of {', '.join(without)}: their packets are not known", stacklevel=2)
+        known = []
+        for scanner in scenario.giving(Scan):
+            try:
+                packets_like(scanner.sensor)
+                known.append(scanner)
+            except ConfigError as reason:
+                warnings.warn(f"no capture of {scanner.name} ({scanner.sensor.model}): {reason}", stacklevel=2)
         try:
             for scanner in known:
                 imu = _imu_of(scanner, scenario)
@@ -106,10 +111,17 @@ class PcapSink:
         self._sensors = {}
 
 
-def _packet_name(scanner: FrameOnBoard) -> str:
-    """The preset whose packets a lidar has; any sheet of Ouster's has Ouster's."""
-    lidar = scanner.sensor
-    return "ouster/own-sheet" if lidar.config.maker == "ouster" else str(lidar.model)
+def packets_like(lidar: Lidar) -> str:
+    """The name of a preset that sends the same packets as a lidar; the error says why there is none.
+
+    The maker that its data sheet names and its channels decide, so a copy of a sheet sends what the original does.
+    """
+    maker = lidar.config.maker
+    if maker == "ouster":
+        return "ouster/own-sheet"
+    if maker != "velodyne":
+        raise ConfigError(f"packets of the maker {maker!r} are not known" if maker else "its data sheet names no maker")
+    return matching_model(lidar.shots()).name
 
 
 def _imu_of(scanner: FrameOnBoard, scenario: Scenario) -> StreamOnBoard | None:
@@ -129,6 +141,6 @@ def _stream(scanner: FrameOnBoard, imu: StreamOnBoard | None) -> PacketStream:
 
             place = None if imu is None else scanner.mount.inverse() @ imu.mount
             document = metadata(lidar, name=scanner.name, imu=place)
-        return stream_of(_packet_name(scanner), returns=lidar.config.receiver.returns, document=document)
+        return stream_of(packets_like(lidar), returns=lidar.config.receiver.returns, document=document)
     except ConfigError as error:
         raise ConfigError(f"sensors: {scanner.name}: {error}") from None

@@ -29,7 +29,7 @@ from parhelion.outputs.boxes import write_kitti_labels, write_nuscenes_boxes
 from parhelion.outputs.files import FILES, FileRule, write_columns
 from parhelion.outputs.manifest import EarlierRun, content_of, write_manifest
 from parhelion.outputs.report.collect import NoReport, report_of
-from parhelion.outputs.sinks import Sinks
+from parhelion.outputs.sinks import Sinks, Watcher
 from parhelion.outputs.writer import Writer
 
 if TYPE_CHECKING:
@@ -66,13 +66,17 @@ def run(
     folder: Path,
     *,
     resume: bool = True,
+    replace: bool = False,
     realtime: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    watch: Watcher | None = None,
 ) -> RunSummary:
     """Run a scenario and write all that it gives into a folder.
 
-    `resume` keeps clouds of an earlier run of the same scenario; `realtime` waits for the wall clock; `progress` is
-    told the number of scans that are there and of all.
+    `resume` keeps clouds of an earlier run of the same scenario. `replace` makes everything again, also where the
+    folder holds a run of a scenario of the same name with other values. `realtime` waits for the wall clock.
+    `progress` is told the number of scans that are there and of all. `watch` is given every step with all its frames,
+    as the outputs are.
     """
     began = wall.perf_counter()
     try:
@@ -80,19 +84,21 @@ def run(
     except OSError as error:
         raise FormatError(f"{folder}: the folder cannot be made ({error.strerror})") from None
     with only_writer(folder):
-        return _run(scenario, folder, resume, realtime, progress, began)
+        return _run(scenario, folder, resume, replace, realtime, progress, watch, began)
 
 
 def _run(
     scenario: Scenario,
     folder: Path,
     resume: bool,
+    replace: bool,
     realtime: bool,
     progress: Callable[[int, int], None] | None,
+    watch: Watcher | None,
     began: float,
 ) -> RunSummary:
     content = content_of(scenario)
-    earlier = EarlierRun.of(folder, content, resume)
+    earlier = EarlierRun.replaced(folder, content) if replace else EarlierRun.of(folder, content, resume)
     # Under the lock of this folder nobody else writes here: temporary files are those of runs that were killed.
     remove_litter(folder)
     rules = {sensor.name: FILES.get(sensor.record_type) for sensor in scenario.sensors}
@@ -112,8 +118,8 @@ def _run(
             )
             for scanner in scenario.giving(Scan)
         }
-        for name in truth:
-            (folder / f"{name}-boxes").mkdir(exist_ok=True)
+        for scanner in scenario.giving(Scan):
+            (folder / f"{scanner.folder_name}-boxes").mkdir(exist_ok=True)
     summary = RunSummary(folder)
     total = scenario.frame_count
     streams: dict[str, list[Samples]] = {sensor.name: [] for sensor in scenario.stream_sensors}
@@ -127,14 +133,18 @@ def _run(
             }
             for name, files in frames.items()
         }
-        write_manifest(folder, content, complete=False, files=earlier.hashes)
         summary.found = sum(len(numbers) for numbers in present.values())
-        sinks = Sinks(scenario, folder)
-        report = report_of(scenario, folder)
-        # Sinks write one file from beginning to end, so they need the scans that are there already, too.
+        # A sink writes its file from beginning to end, so it needs the frames that an earlier run left, too.
+        sinks = Sinks(scenario, folder, watch)
         done = 0
         writer = Writer()
         try:
+            report = report_of(scenario, folder, resume=not replace)
+            if replace:
+                # A run that is stopped trusts the frames it finds: those of another run must go before its manifest.
+                for file in (file for files in frames.values() for file in files):
+                    file.unlink(missing_ok=True)
+            write_manifest(folder, content, complete=False, files=earlier.hashes)
             for step in scenario.walk(
                 lambda name, number: bool(sinks) or number not in present.get(name, ()) or report.wants(name, number),
                 batch_s=BATCH_S,
@@ -145,7 +155,7 @@ def _run(
                         rule = rules[name]
                         if rule is None or number in present[name]:
                             continue
-                        # Boxes are found now: motions are not to be read while the next step is being driven.
+                        # Boxes are found here, not in the writer's thread: the next step changes the motions they read.
                         boxes = truth[name].of(record, "points") if truth is not None and name in truth else None
                         writer.put(partial(_write_frame, scenario, rule, boxes, record, frames[name][number]))
                         summary.frames += 1
@@ -177,7 +187,7 @@ def _run(
     summary.files += report.counts()
     hashes = {file.relative_to(folder).as_posix(): earlier.hash_of(file) for file in summary.files}
     write_manifest(folder, content, complete=True, files=hashes)
-    summary.report = report.write(hashes, summary.found)
+    summary.report = report.write(hashes, summary.found, "" if watch is None else watch.on_page())
     summary.seconds = wall.perf_counter() - began
     return summary
 
@@ -187,7 +197,7 @@ def _run(
 
 def _frame_files(scenario: Scenario, sensor: FrameOnBoard, rule: FileRule, folder: Path) -> list[Path]:
     """The files of a sensor's frames."""
-    place = folder / sensor.name / rule.folder
+    place = folder / sensor.folder_name / rule.folder
     place.mkdir(parents=True, exist_ok=True)
     ending = rule.ending(sensor, scenario)
     return [place / f"{number:06d}{ending}" for number in range(sensor.count(scenario.duration_s))]

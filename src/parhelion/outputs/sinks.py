@@ -33,14 +33,26 @@ class Sink(Protocol):
         ...
 
 
-class Sinks:
-    """All sinks that a scenario asks for, writing into a folder. Where one fails, the others are left off in order."""
+class Watcher(Sink, Protocol):
+    """A sink that the caller of a run brings along: it takes every step, may write files and add to the run's page."""
 
-    def __init__(self, scenario: Scenario, folder: Path) -> None:
+    def on_page(self) -> str:
+        """HTML that the run's page shows before its list of files; asked for after `close`."""
+        ...
+
+
+class Sinks:
+    """All sinks that a scenario asks for, writing into a folder, and the caller's own after them.
+
+    Where one fails, the others are left off in order.
+    """
+
+    def __init__(self, scenario: Scenario, folder: Path, watch: Sink | None = None) -> None:
         self._open: list[Sink] = []
         try:
             for entry in scenario.settings.outputs:
                 self._open.append(_sink(entry, scenario, folder))
+            self._open += [] if watch is None else [watch]
         except BaseException:
             self.abandon()
             raise

@@ -17,18 +17,19 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Ints, Reals
 from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError
 from parhelion.rays.turns import engine_turn
 
 _Result = TypeVar("_Result")
 _Tree = TypeVar("_Tree")
 
-# Numbers that are kept by counting to them once, of 4 bytes each.
+# Index arrays that are kept hold at most this many numbers together, of 4 bytes each.
 _MOST_COUNTED = 8_000_000
-# Numbers of a table that is copied rather than borrowed.
+# Tables of up to this many numbers are copied to Dr.Jit's memory; it borrows larger ones from NumPy.
 _MOST_COPIED = 1024
-# Rows of a kernel that a thread takes at a time. Of Dr.Jit's own 16384 a scan makes few pieces, some of which take much
-# longer than others: at the end of each kernel, threads wait for the last.
+# Rows of a kernel that a thread takes at a time. With Dr.Jit's own 16384 a scan has few pieces, and some take much
+# longer than others, so that threads wait for the last piece of each kernel.
 _ROWS_AT_A_TIME = 2048
 DEVICES = ("auto", "cpu", "cuda")
 _VARIANT = {"cpu": "llvm_ad_rgb", "cuda": "cuda_ad_rgb"}
@@ -54,32 +55,28 @@ class Engine:
     _counting: dict[int, Any] = field(default_factory=dict, compare=False, repr=False)
     _frozen: dict[Callable[..., Any], Replayed] = field(default_factory=dict, compare=False, repr=False)
 
-    def number(self, value: float) -> Any:
+    def number(self, value: float) -> Reals:
         """A number that kernels read from memory, so that another value needs no other kernel; kept for the next."""
         return self._kept(self._numbers, self.mi.Float, value)
 
-    def whole(self, value: int) -> Any:
+    def whole(self, value: int) -> Ints:
         """The same for a whole number that is not negative."""
         return self._kept(self._wholes, self.mi.UInt32, value)
 
     def _kept(self, kept: dict[Any, Any], kind: Any, value: float) -> Any:
         known = kept.get(value)
         if known is None:
-            if len(kept) >= 1024:  # values that change from scan to scan are not asked for again
+            if len(kept) >= 1024:  # most of them changed from scan to scan and will not be asked for again
                 kept.clear()
             known = kept[value] = self.dr.opaque(kind, value)
         return known
 
     def frozen(self, function: Callable[..., _Result], *, casts: bool = False) -> Callable[..., _Result]:
-        """A function of arrays that is traced once: later calls run the kernels of the first without Python's part.
+        """A function of arrays that is traced once: later calls replay its kernels without running its Python code.
 
         All that may differ from call to call must reach the function as an argument: kernel arrays, and dataclasses,
-        tuples and lists of them. Other things among the arguments (names, numbers, None) are what the kernels were made
-        for; others make others. Three traps lie here. What an array's length is used for, as a number, is what it was
-        at first. So is the size of all memory that the function asks for itself: that of `dr.zeros`, `dr.empty` and
-        `dr.ravel`, but not that of results, one a row of the kernel. And the number of a kernel's rows is the length of
-        the arrays it reads in order: where it reads all by index, it is guessed. So functions read an array in order,
-        and those that ask for memory have its size among their arguments.
+        tuples and lists of them. Other things among the arguments (names, numbers, None) are constants of the kernels:
+        other values make another recording. How many rows the function works on is told by `Rows`, which says why.
 
         Functions that cast rays say so, and take the scene as `SceneArrays`.
         """
@@ -87,7 +84,7 @@ class Engine:
         if made is None:
 
             def run(*args: Any) -> _Result:
-                # Dr.Jit looks at every global name of what it freezes, at every call: there are none here.
+                # Dr.Jit inspects every global name of a frozen function at each call. This function uses none.
                 return function(*args)
 
             # A function may see many kinds of sensors and weathers; forgetting the oldest costs only time.
@@ -95,8 +92,8 @@ class Engine:
             made = self._frozen[function] = Replayed(function, replay, casts=casts)
         return made
 
-    def counting(self, count: int) -> Any:
-        """The whole numbers from 0 to below `count`, evaluated; kept for the next, where the next asks for as many."""
+    def counting(self, count: int) -> Ints:
+        """The whole numbers from 0 to below `count`, evaluated, and kept for the next who asks; see `Rows`."""
         known = self._counting.get(count)
         if known is None:
             if sum(self._counting) + count > _MOST_COUNTED:
@@ -107,35 +104,19 @@ class Engine:
                 self._counting[count] = known
         return known
 
-    def pick(self, flags: Any, index: Any, rows: Any, size: int, most: Any = None) -> Picked:
-        """For frozen functions: which of the rows, counted by `index`, have the flag 1, not 0.
-
-        `rows` is how many there are, on the device. There is memory for `size` of those picked; where there may be
-        more, `most` is the same on the device, and the others are left out.
-        """
-        dr, mi = self.dr, self.mi
-        before = dr.prefix_sum(flags)
-        numbers, count = dr.empty(mi.UInt32, size), dr.empty(mi.UInt32, 1)
-        kept = flags != 0 if most is None else (flags != 0) & (before < most)
-        dr.scatter(numbers, index, before, kept)
-        dr.scatter(count, before + flags, 0, index + 1 == rows)
-        dr.eval(numbers, count)
-        return Picked(numbers, count)
-
     def table(self, values: NDArray[Any]) -> Any:
         """A copy of a NumPy array for kernels to read, flattened: float32 or uint32, aligned to 64 bytes.
 
-        On the CPU Dr.Jit borrows NumPy's memory, and picks the gather instruction by its alignment: with memory as
-        NumPy's allocator happens to give it, the same kernel would be compiled again in another form now and then.
-        Small arrays, which may be others at each scan, it copies: to give memory back, a thread that should run kernels
-        waits for Python's lock.
+        On the CPU, Dr.Jit borrows NumPy's memory and picks the gather instruction by its alignment. NumPy's own
+        alignment varies, so the same kernel would be compiled in several forms. Small arrays may change at each scan
+        and are copied: a thread that gives borrowed memory back has to wait for Python's lock.
         """
         flat = np.ascontiguousarray(values).ravel()
         floats = flat.dtype.kind == "f"
         kind, dtype = (self.mi.Float, np.float32) if floats else (self.mi.UInt32, np.uint32)
         if 0 < flat.size <= _MOST_COPIED:
             numbers = flat.astype(dtype, copy=False).tolist()
-            # One alone would be a constant of the kernel.
+            # A single number would become a constant of the kernel.
             return kind(numbers) if len(numbers) > 1 else self.dr.opaque(kind, numbers[0])
         aligned = _aligned(flat.size, dtype)
         aligned[:] = flat
@@ -160,7 +141,7 @@ class Replayed:
             try:
                 return self._replay(*args)
             except RuntimeError as error:
-                # What a replayed cast needs to be told is written down nowhere, and may be more in another Mitsuba.
+                # Mitsuba does not document what a replayed cast reads; another version may read more than we hand over.
                 if not self._casts or "not specified as an input" not in f"{error} {error.__cause__}":
                     raise
                 self._works = False
@@ -168,9 +149,9 @@ class Replayed:
 
 
 class _GarbageKept:
-    """Holds Python's garbage collection back, in as many threads and as deep as it is entered.
+    """Switches Python's garbage collection off while any thread is inside; it may be entered again within.
 
-    Dr.Jit 1.5 ends the process where memory that it borrowed from NumPy is freed while a recording is made.
+    Dr.Jit 1.5 ends the process if memory that it borrowed from NumPy is freed while it makes a recording.
     """
 
     def __init__(self) -> None:
@@ -193,14 +174,11 @@ class _GarbageKept:
 _garbage_kept = _GarbageKept()
 
 
-def room(rows: int) -> int:
-    """Memory for this many rows and up to a quarter more, so that recordings can be used again for nearly as many."""
-    step = 1 << max(8, rows.bit_length() - 3)
-    return -(-rows // step) * step
-
-
 class Fixed:
-    """Values that kernels are made for, as one argument: of several, Dr.Jit looks at each, which takes it longer."""
+    """Constants that select the kernel, bundled into one argument.
+
+    Dr.Jit inspects every argument at each call, which takes about 2 us for a constant.
+    """
 
     __slots__ = ("values",)
 
@@ -215,10 +193,10 @@ class Fixed:
 
 
 def kernel_tree(*, fixed: tuple[str, ...] = ()) -> Callable[[type[_Tree]], type[_Tree]]:
-    """Let Dr.Jit find the fields of a dataclass that frozen functions are given at once: asking takes it longer.
+    """Tell Dr.Jit the fields of a dataclass that is an argument of frozen functions, so that it need not look for them.
 
-    `fixed` names those that are no arrays, where there are several. What frozen functions return must have defaults for
-    all its fields.
+    `fixed` names the fields that are constants, if there are several. A dataclass that frozen functions return needs
+    a default for each field.
     """
 
     def decorate(cls: type[_Tree]) -> type[_Tree]:
@@ -232,25 +210,6 @@ def kernel_tree(*, fixed: tuple[str, ...] = ()) -> Callable[[type[_Tree]], type[
         return cls
 
     return decorate
-
-
-@kernel_tree()
-@dataclass
-class Picked:
-    """Numbers of some rows, in order, on the device."""
-
-    numbers: Any = None
-    """Those after the last mean nothing."""
-    count: Any = None
-    """How many there are."""
-
-    def wait(self) -> Any:
-        """The numbers in an array of their own length, in the same memory. Waits for the device.
-
-        Frozen functions take arrays of one memory for one array: never hand them this and `numbers` together.
-        """
-        mi, dr, count = engine().mi, engine().dr, int(self.count[0])
-        return dr.reshape(self.numbers, count, shrink=True) if count else mi.UInt32()
 
 
 def copied(values: Any) -> NDArray[Any]:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Reals
 from parhelion.core.errors import ConfigError
 from parhelion.core.trajectory import Trajectory
 
@@ -98,7 +99,7 @@ MOST_SHIFT_M = 0.25
 """A ray that grazes a rising face would meet it far from where it is at the middle time: it is moved by no more."""
 
 
-def risen(distance: Any, normal: Any, rise: Any, late: Any, toward: Any, xp: Any) -> Any:
+def risen(distance: Reals, normal: Reals, rise: Reals, late: Reals, toward: Reals, xp: Any) -> Reals:
     """Distance [m] at which rays meet faces that moved on for `late` [s], from the distance at which they stood.
 
     `normal` is the upward component of the faces' normals and `toward` the cosine between normal and ray; arrays of

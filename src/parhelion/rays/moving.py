@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
 from parhelion.core.pose import quat_rotate
 from parhelion.rays.device import Engine
 from parhelion.rays.geometry import MovingTriangles, Triangles
@@ -34,11 +34,11 @@ _BOX_FACES = np.array(
 class MovingHit:
     """The nearest hit on a moving body, as kernel variables."""
 
-    t: Any
-    triangle: Any
-    actor: Any
-    u: Any
-    v: Any
+    t: Reals
+    triangle: Ints
+    actor: Ints
+    u: Reals
+    v: Reals
 
 
 @dataclass
@@ -96,12 +96,12 @@ class MovingScene:
         self.arrays: tuple[Any, ...] = ()
         """Every array that casts read, for the window that was set last."""
         self._window: tuple[float, float] | None = None
-        self.knots: Any = None
-        self.velocity: Any = None
-        self.knot_count: Any = None
-        self.knots_per_second: Any = None
-        self.time_of_first: Any = None
-        self.step_back: Any = None
+        self.knots: Reals = None
+        self.velocity: Reals = None
+        self.knot_count: Ints = None
+        self.knots_per_second: Reals = None
+        self.time_of_first: Reals = None
+        self.step_back: Reals = None
 
     def set_window(self, start: float, duration: float) -> None:
         """Prepare for rays with times in [start, start + duration] [s]."""
@@ -131,15 +131,15 @@ class MovingScene:
         )  # fmt: skip
         self._window = (start, duration)
 
-    def pose_at(self, actor: Any, time: Any) -> tuple[Any, Any]:
+    def pose_at(self, actor: Ints, time: Reals) -> tuple[Vectors, Vectors]:
         """Position and quaternion of bodies at times [s] after the window's start, as kernel variables."""
         dr, mi = self.engine.dr, self.engine.mi
         position = (time - self.time_of_first) * self.knots_per_second
         return interpolate_knots(dr, mi, self.knots, actor * self.knot_count, position, self.knot_count)
 
     def _cast_at_body(
-        self, body: Any, origin: Any, direction: Any, time: Any, limit: Any, active: Any, coherent: bool
-    ) -> tuple[Any, Any]:
+        self, body: Ints, origin: Vectors, direction: Vectors, time: Reals, limit: Reals, active: Masks, coherent: bool
+    ) -> tuple[Reals, Any]:
         """Carry rays into the frame of a body and cast them there, only along the stretch inside its bounds."""
         dr, mi = self.engine.dr, self.engine.mi
         position, turn = self.pose_at(body, time)
@@ -155,7 +155,7 @@ class MovingScene:
         return near, self.atlas.ray_intersect_preliminary(ray, coherent, active & (near <= far))
 
     def intersect(
-        self, origin: Any, direction: Any, time: Any, limit: Any, active: Any, *, coherent: bool = False
+        self, origin: Vectors, direction: Vectors, time: Reals, limit: Reals, active: Masks, *, coherent: bool = False
     ) -> MovingHit:
         """The nearest body each ray meets before `limit` [m]; `t` stays at `limit` where there is none."""
         mi = self.engine.mi
@@ -169,8 +169,15 @@ class MovingScene:
         return MovingHit(t=t, triangle=triangle, actor=actor, u=u, v=v)
 
     def _try(
-        self, body: Any, origin: Any, direction: Any, time: Any, best: tuple[Any, ...], active: Any, coherent: bool
-    ) -> tuple[Any, ...]:
+        self,
+        body: Ints,
+        origin: Vectors,
+        direction: Vectors,
+        time: Reals,
+        best: State,
+        active: Masks,
+        coherent: bool,
+    ) -> State:
         """The best hit so far, or the one on this body where that is nearer."""
         dr = self.engine.dr
         body_of_active = dr.select(active, body, 0)
@@ -180,22 +187,22 @@ class MovingScene:
         return tuple(dr.select(found, a, b) for a, b in zip(new, best, strict=True))
 
     def _among_all(
-        self, origin: Any, direction: Any, time: Any, best: tuple[Any, ...], active: Any, coherent: bool
-    ) -> Any:
+        self, origin: Vectors, direction: Vectors, time: Reals, best: State, active: Masks, coherent: bool
+    ) -> State:
         dr, mi = self.engine.dr, self.engine.mi
         active = mi.Bool(active)
 
-        def step(body: Any, *best: Any) -> Any:
+        def step(body: Ints, *best: Any) -> State:
             return body + 1, *self._try(body, origin, direction, time, best, active, coherent)
 
         return dr.while_loop((mi.UInt32(0), *best), lambda body, *_: active & (body < self.body_count), step)[1:]
 
     def _through_boxes(
-        self, origin: Any, direction: Any, time: Any, best: tuple[Any, ...], active: Any, coherent: bool
-    ) -> Any:
+        self, origin: Vectors, direction: Vectors, time: Reals, best: State, active: Masks, coherent: bool
+    ) -> State:
         dr, mi = self.engine.dr, self.engine.mi
 
-        def next_box(travelled: Any, limit: Any, going: Any) -> tuple[Any, Any, Any]:
+        def next_box(travelled: Reals, limit: Reals, going: Masks) -> tuple[Ints, Reals, Masks]:
             """Which box is met next, how far along the ray, and whether there is one."""
             start = dr.fma(direction, travelled, origin)
             box = self.boxes.ray_intersect_preliminary(
@@ -204,7 +211,7 @@ class MovingScene:
             met = going & box.is_valid()
             return dr.select(met, box.prim_index // 12, 0), dr.select(met, travelled + box.t + 1e-3, travelled), met
 
-        def step(candidate: Any, travelled: Any, last: Any, going: Any, *best: Any) -> Any:
+        def step(candidate: Ints, travelled: Reals, last: Ints, going: Masks, *best: Any) -> State:
             # A box is met when entered and when left; once is enough.
             best = self._try(candidate, origin, direction, time, best, going & (candidate != last), coherent)
             last = mi.UInt32(candidate)
@@ -218,7 +225,7 @@ class MovingScene:
         return dr.while_loop(state, lambda *s: s[3], step)[4:]
 
 
-def off_planes(dr: Any, direction: Any) -> Any:
+def off_planes(dr: Any, direction: Vectors) -> Vectors:
     """Directions that lie in no coordinate plane.
 
     Packets with a ray exactly along such a plane miss what they should hit; 1e-7 rad off, they do not.
@@ -226,7 +233,7 @@ def off_planes(dr: Any, direction: Any) -> Any:
     return dr.select(dr.abs(direction) < 1e-7, 1e-7, direction)
 
 
-def _slab(dr: Any, low: Any, high: Any, origin: Any, direction: Any) -> tuple[Any, Any]:
+def _slab(dr: Any, low: Vectors, high: Vectors, origin: Vectors, direction: Vectors) -> tuple[Reals, Reals]:
     """Where rays enter and leave boxes [m]; the first is larger than the second where they pass by."""
     # A direction component of exactly 0 would give 0 * inf; a tiny one gives the same answer.
     inverse = dr.rcp(dr.select(dr.abs(direction) < 1e-12, 1e-12, direction))
@@ -236,7 +243,9 @@ def _slab(dr: Any, low: Any, high: Any, origin: Any, direction: Any) -> tuple[An
     return xp.maximum(xp.maximum(near.x, near.y), near.z), xp.minimum(xp.minimum(far.x, far.y), far.z)
 
 
-def interpolate_knots(dr: Any, mi: Any, knots: Any, first: Any, position: Any, count: Any) -> tuple[Any, Any]:
+def interpolate_knots(
+    dr: Any, mi: Any, knots: Reals, first: Ints, position: Reals, count: Ints
+) -> tuple[Vectors, Vectors]:
     """Pose between knots: `knots` rows of 8 (x y z 0, quaternion), `position` in knots after row `first`."""
     index = dr.clip(mi.Int32(position), 0, mi.Int32(count) - 2)
     fraction = namespace(position).clip(position - mi.Float(index), 0.0, 1.0)
@@ -250,14 +259,14 @@ def interpolate_knots(dr: Any, mi: Any, knots: Any, first: Any, position: Any, c
     return mi.Vector3f(p.x, p.y, p.z), q
 
 
-def rotate(dr: Any, mi: Any, q: Any, v: Any) -> Any:
+def rotate(dr: Any, mi: Any, q: Vectors, v: Vectors) -> Vectors:
     """Kernel vectors turned by kernel quaternions `xyzw`."""
     axis = mi.Vector3f(q.x, q.y, q.z)
     t = 2.0 * dr.cross(axis, v)
     return v + q.w * t + dr.cross(axis, t)
 
 
-def rotate_back(dr: Any, mi: Any, q: Any, v: Any) -> Any:
+def rotate_back(dr: Any, mi: Any, q: Vectors, v: Vectors) -> Vectors:
     """As `rotate`, by the inverse quaternion."""
     return rotate(dr, mi, mi.Vector4f(-q.x, -q.y, -q.z, q.w), v)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import engine
 from parhelion.rays.geometry import MovingTriangles, SceneGeometry, Triangles
@@ -30,21 +30,21 @@ places a body's triangles to 0.3 mm there."""
 class Trace:
     """The nearest hit of each ray, as kernel variables."""
 
-    found: Any
+    found: Masks
     """Whether anything was met."""
-    t: Any
+    t: Reals
     """Distance [m]; the ray's limit where nothing was met."""
-    normal: Any
+    normal: Vectors
     """Unit normal in the world frame."""
-    part: Any
+    part: Ints
     """Part number."""
-    triangle: Any
+    triangle: Ints
     """Triangle number, static ones first."""
-    actor: Any
+    actor: Ints
     """Actor number, or NOTHING; None where nothing in the world moves."""
-    u: Any
+    u: Reals
     """Barycentric coordinate of the second corner."""
-    v: Any
+    v: Reals
     """Barycentric coordinate of the third corner."""
 
 
@@ -154,7 +154,14 @@ class RayScene(OnDevice):
             self.surface.set_window(start, duration, place)
 
     def trace(
-        self, origin: Any, direction: Any, time: Any, limit: Any, active: Any = True, *, coherent: bool = False
+        self,
+        origin: Vectors,
+        direction: Vectors,
+        time: Reals,
+        limit: Reals,
+        active: Masks = True,
+        *,
+        coherent: bool = False,
     ) -> Trace:
         """Cast kernel rays: local origins (Point3f), unit directions, time [s] after the window's start, limit [m].
 
@@ -241,7 +248,7 @@ class RayScene(OnDevice):
         dr.eval(hit.found, hit.t, hit.triangle, hit.part, actor, hit.normal)
         found = hit.found.numpy()
 
-        def number(values: Any) -> NDArray[np.int64]:
+        def number(values: Ints) -> NDArray[np.int64]:
             whole = values.numpy().astype(np.int64)
             return np.where(found & (whole != NOTHING), whole, -1)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
 from parhelion.rays.device import Engine
 from parhelion.rays.geometry import ChangingSurface, Triangles, risen
 from parhelion.rays.moving import triangle_scene
@@ -28,13 +28,13 @@ _SPARE = 1024
 class SurfaceHit:
     """Hits on the surface, as kernel variables."""
 
-    found: Any
-    t: Any
-    triangle: Any
-    normal: Any
-    part: Any
-    u: Any
-    v: Any
+    found: Masks
+    t: Reals
+    triangle: Ints
+    normal: Vectors
+    part: Ints
+    u: Reals
+    v: Reals
 
 
 class SurfaceScene:
@@ -49,8 +49,8 @@ class SurfaceScene:
         self._room = 0
         self._window: tuple[float, float, tuple[int, int]] | None = None
         self._faces_of: tuple[int, int] | None = None
-        self.table: Any = None
-        self.middle: Any = None
+        self.table: Reals = None
+        self.middle: Reals = None
         self.arrays: tuple[Any, ...] = ()
         """Every array that casts read, for the window that was set last."""
 
@@ -101,7 +101,7 @@ class SurfaceScene:
         self._window = (start, duration, where)
 
     def intersect(
-        self, origin: Any, direction: Any, time: Any, limit: Any, active: Any, *, coherent: bool = False
+        self, origin: Vectors, direction: Vectors, time: Reals, limit: Reals, active: Masks, *, coherent: bool = False
     ) -> SurfaceHit:
         """Where rays meet the surface before `limit` [m], each at its own time [s] after the window's start."""
         dr, mi = self.engine.dr, self.engine.mi

@@ -241,7 +241,7 @@ class Scenario:
     def walk(self, wanted: Wanted = lambda sensor, number: True, *, batch_s: float = 0.0) -> Iterator[Step]:
         """Go through the steps of the clock from the beginning; of the frames, only those wanted are made.
 
-        With `batch_s` [s], samples are told together once in so long a time, which costs much less than every step.
+        Samples of stream sensors are measured once in `batch_s` [s], which costs much less than at every step.
         """
         if self._begun:
             for body in self.bodies.values():

@@ -157,6 +157,8 @@ class SensorEntry(Config):
     """When its first measurement begins."""
     format: str | None = None
     """Format of a lidar's clouds, where the scenario's own is not wanted; of a camera's pictures: png, exr, npz ..."""
+    folder: Name | None = None
+    """Folder of its frames, where that of its name is not wanted."""
     options: dict[str, Any] = Field(default_factory=dict)
     """Further choices, such as a lidar's returns or sub_rays."""
 
@@ -264,6 +266,10 @@ class ScenarioFile(Config):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise ValueError(f"{kind}: the name {twice[0]!r} is given twice")
+        folders = [sensor.folder or sensor.name for sensor in self.sensors]
+        shared = sorted({folder for folder in folders if folders.count(folder) > 1})
+        if shared:
+            raise ValueError(f"sensors: the folder {shared[0]!r} is that of two sensors")
         known = [vehicle.name for vehicle in self.vehicles]
         robots = [vehicle.name for vehicle in self.vehicles if vehicle.urdf is not None]
         for sensor in self.sensors:

@@ -56,6 +56,8 @@ class FrameOnBoard(_OnBoard):
         self.period_s = 1.0 / float(self.sensor.rate_hz)
         self.length_s = float(self.sensor.frame_duration_s)
         """Time [s] from a frame's start to the last thing that it measures."""
+        self.folder_name = entry.folder or entry.name
+        """Name of the folder that holds its frames, one file each."""
 
     def start(self, number: int) -> float:
         """When frame `number` begins [s]."""

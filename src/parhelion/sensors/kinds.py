@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from os import PathLike
 from typing import Any, Literal
 
+from parhelion.core.config import read_yaml
 from parhelion.core.errors import ConfigError, unknown_name
 
 GROUP = "parhelion.sensors"
@@ -105,6 +107,31 @@ def add_kind(kind: SensorKind) -> None:
     if kind.name in {own.name for own in _OWN}:
         raise ConfigError(f"sensors: {kind.name!r} is a kind of Parhelion's own")
     _added[kind.name] = kind
+
+
+def kind_of_sheet(path: str | PathLike[str]) -> SensorKind:
+    """The kind of sensor whose data sheet a YAML file is, by the fields that it has.
+
+    It is the one kind that knows more of the fields than any other, and most of them. A field that it does not know,
+    such as a misspelt one, is left for that kind to complain about.
+    """
+    sheet = read_yaml(path)
+    if not isinstance(sheet, dict):
+        raise ConfigError(f"{path}: expected the fields of a data sheet, got {type(sheet).__name__}")
+    known = {kind: fields for kind in kinds().values() if (fields := _sheet_fields(kind))}
+    given = frozenset(map(str, sheet))
+    most = max(len(given & fields) for fields in known.values())
+    best = [kind for kind, fields in known.items() if len(given & fields) == most]
+    if len(best) > 1 or 2 * most <= len(given):
+        raise ConfigError(f"{path}: is not the data sheet of any kind of sensor ({', '.join(k.name for k in known)})")
+    return best[0]
+
+
+def _sheet_fields(kind: SensorKind) -> frozenset[str]:
+    """The fields that data sheets of a kind may have; none where it has no presets, or none with a sheet."""
+    names = kind.preset_names()
+    config = getattr(kind.sensor(names[0]), "config", None) if names else None
+    return frozenset(getattr(type(config), "model_fields", ()))
 
 
 def presets() -> dict[str, list[str]]:

@@ -19,11 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Reals, Vectors, namespace
 from parhelion.core.errors import ConfigError
-
-Array = Any
-"""A float, a NumPy array, or a Dr.Jit array; the arguments of one call broadcast."""
 
 GRAZING_COS = 0.01
 """Cosine (89.4 degrees) below which Oren-Nayar's tangent stops growing: sin/cos has no limit there."""
@@ -31,12 +28,12 @@ GRAZING_COS = 0.01
 INV_PI = 1.0 / math.pi
 
 
-def lambert(*, reflectance: Array) -> Array:
+def lambert(*, reflectance: Reals) -> Reals:
     """Lambertian BRDF [1/sr]: reflectance / pi at every angle."""
     return reflectance * INV_PI
 
 
-def modified_phong(cos_theta: Array, *, diffuse: Array, specular: Array, exponent: Array) -> Array:
+def modified_phong(cos_theta: Reals, *, diffuse: Reals, specular: Reals, exponent: Reals) -> Reals:
     """Modified Phong BRDF, monostatic [1/sr].
 
         f = kd / pi + ks (n + 2) / (2 pi) max(cos 2 theta, 0)^n
@@ -49,12 +46,12 @@ def modified_phong(cos_theta: Array, *, diffuse: Array, specular: Array, exponen
     return lambert(reflectance=diffuse) + phong_lobe(cos_theta, specular=specular, exponent=exponent)
 
 
-def phong_lobe(cos_theta: Array, *, specular: Array, exponent: Array) -> Array:
+def phong_lobe(cos_theta: Reals, *, specular: Reals, exponent: Reals) -> Reals:
     """The specular part of `modified_phong`, monostatic [1/sr], unchecked."""
     return _phong_lobe(2.0 * cos_theta * cos_theta - 1.0, specular, exponent)
 
 
-def oren_nayar(cos_theta: Array, *, reflectance: Array, sigma_rad: Array) -> Array:
+def oren_nayar(cos_theta: Reals, *, reflectance: Reals, sigma_rad: Reals) -> Reals:
     """Oren-Nayar BRDF of a surface of matt facets whose slope angle has deviation `sigma_rad`, monostatic [1/sr].
 
         f = rho / pi (A + B sin theta tan theta),  A = 1 - 0.5 s / (s + 0.33),  B = 0.45 s / (s + 0.09),  s = sigma^2
@@ -67,7 +64,7 @@ def oren_nayar(cos_theta: Array, *, reflectance: Array, sigma_rad: Array) -> Arr
     return _oren_nayar(1.0 - cos * cos, cos, reflectance, sigma_rad)
 
 
-def cook_torrance(cos_theta: Array, *, roughness: Array, f0: Array) -> Array:
+def cook_torrance(cos_theta: Reals, *, roughness: Reals, f0: Reals) -> Reals:
     """Cook-Torrance specular BRDF, monostatic [1/sr]: D G F / (4 cos^2) with half vector = direction to the sensor.
 
         D = a^2 / (pi (cos^2 (a^2 - 1) + 1)^2),  a = roughness^2
@@ -84,7 +81,7 @@ def cook_torrance(cos_theta: Array, *, roughness: Array, f0: Array) -> Array:
     return _ggx(cos, roughness) * f0 / (4.0 * visible * visible)
 
 
-def coated_diffuse(cos_theta: Array, *, reflectance: Array) -> Array:
+def coated_diffuse(cos_theta: Reals, *, reflectance: Reals) -> Reals:
     """Diffuse light from below a smooth dielectric surface, monostatic [1/sr].
 
         f = rho / pi * 21/20 (1 - (1 - cos)^5)^2
@@ -97,13 +94,13 @@ def coated_diffuse(cos_theta: Array, *, reflectance: Array) -> Array:
     return lambert(reflectance=reflectance) * coat_factor(xp.clip(cos_theta, 0.0, 1.0))
 
 
-def coat_factor(cos_theta: Array) -> Array:
+def coat_factor(cos_theta: Reals) -> Reals:
     """What a smooth dielectric surface makes of the monostatic BRDF below it; the mean over directions is kept."""
     enters = _enters(cos_theta)
     return 1.05 * enters * enters
 
 
-def retro_lobe(cos_theta: Array, *, gain: Array, width_rad: Array, cos_observation: Array = 1.0) -> Array:
+def retro_lobe(cos_theta: Reals, *, gain: Reals, width_rad: Reals, cos_observation: Reals = 1.0) -> Reals:
     """Retro-reflector: a lobe around the direction to the source [1/sr].
 
         f = gain cos^2 theta exp(-(1 - cos alpha) / width^2)
@@ -121,12 +118,12 @@ def retro_lobe(cos_theta: Array, *, gain: Array, width_rad: Array, cos_observati
 # and receiver, both above 0, and `cos_io` between those two directions.
 
 
-def phong_lobe_between(cos_i: Array, cos_o: Array, cos_io: Array, *, specular: Array, exponent: Array) -> Array:
+def phong_lobe_between(cos_i: Reals, cos_o: Reals, cos_io: Reals, *, specular: Reals, exponent: Reals) -> Reals:
     """The specular part of the modified Phong BRDF [1/sr]: the lobe is around the mirror direction 2 (n.wi) n - wi."""
     return _phong_lobe(2.0 * cos_i * cos_o - cos_io, specular, exponent)
 
 
-def oren_nayar_between(cos_i: Array, cos_o: Array, cos_io: Array, *, reflectance: Array, sigma_rad: Array) -> Array:
+def oren_nayar_between(cos_i: Reals, cos_o: Reals, cos_io: Reals, *, reflectance: Reals, sigma_rad: Reals) -> Reals:
     """Oren-Nayar BRDF [1/sr]: rho / pi (A + B max(0, cos dphi) sin alpha tan beta)."""
     xp = namespace(cos_i, cos_o, cos_io, reflectance, sigma_rad)
     # sin i sin o cos dphi = wi.wo - cos i cos o, and tan beta divides it by the larger of the two cosines.
@@ -134,13 +131,13 @@ def oren_nayar_between(cos_i: Array, cos_o: Array, cos_io: Array, *, reflectance
     return _oren_nayar(along, xp.maximum(cos_i, cos_o), reflectance, sigma_rad)
 
 
-def cook_torrance_between(cos_i: Array, cos_o: Array, cos_io: Array, *, roughness: Array, f0: Array) -> Array:
+def cook_torrance_between(cos_i: Reals, cos_o: Reals, cos_io: Reals, *, roughness: Reals, f0: Reals) -> Reals:
     """Cook-Torrance BRDF [1/sr] with the Fresnel term at the angle between direction and half vector."""
     shape, cos_half = cook_torrance_shape(cos_i, cos_o, cos_io, roughness=roughness)
     return shape * fresnel_schlick(cos_half, f0=f0)
 
 
-def cook_torrance_shape(cos_i: Array, cos_o: Array, cos_io: Array, *, roughness: Array) -> tuple[Array, Array]:
+def cook_torrance_shape(cos_i: Reals, cos_o: Reals, cos_io: Reals, *, roughness: Reals) -> tuple[Reals, Reals]:
     """The Cook-Torrance BRDF without its Fresnel term, the same for all wavelengths, and the cosine that term needs."""
     xp = namespace(cos_i, cos_o, cos_io, roughness)
     length = xp.sqrt(xp.maximum(2.0 + 2.0 * cos_io, 1e-30))  # |wi + wo|
@@ -150,13 +147,13 @@ def cook_torrance_shape(cos_i: Array, cos_o: Array, cos_io: Array, *, roughness:
     return _ggx(cos_h, roughness) / (4.0 * visible), 0.5 * length  # v.h is half the length of wi + wo
 
 
-def coat_factor_between(cos_i: Array, cos_o: Array) -> Array:
+def coat_factor_between(cos_i: Reals, cos_o: Reals) -> Reals:
     """What a smooth dielectric surface makes of the BRDF below it, for any pair of directions."""
     xp = namespace(cos_i, cos_o)
     return 1.05 * _enters(xp.clip(cos_i, 0.0, 1.0)) * _enters(xp.clip(cos_o, 0.0, 1.0))
 
 
-def retro_lobe_between(cos_i: Array, cos_o: Array, cos_io: Array, *, gain: Array, width_rad: Array) -> Array:
+def retro_lobe_between(cos_i: Reals, cos_o: Reals, cos_io: Reals, *, gain: Reals, width_rad: Reals) -> Reals:
     """Retro-reflector's lobe [1/sr] for any pair of directions."""
     return cos_i * cos_o * _retro(cos_io, gain, width_rad)
 
@@ -164,14 +161,14 @@ def retro_lobe_between(cos_i: Array, cos_o: Array, cos_io: Array, *, gain: Array
 # Bistatic forms: `normal`, `wi` (towards the source) and `wo` (towards the receiver) are unit vectors (..., 3).
 
 
-def lambert_bistatic(normal: Array, wi: Array, wo: Array, *, reflectance: Array) -> NDArray[np.float64]:
+def lambert_bistatic(normal: Vectors, wi: Vectors, wo: Vectors, *, reflectance: Reals) -> NDArray[np.float64]:
     """Lambertian BRDF [1/sr] for any pair of directions; 0 below the surface."""
     cos_i, cos_o, _ = _cosines(normal, wi, wo)
     return _above(cos_i, cos_o, lambert(reflectance=reflectance) * np.ones_like(cos_i))
 
 
 def modified_phong_bistatic(
-    normal: Array, wi: Array, wo: Array, *, diffuse: Array, specular: Array, exponent: Array
+    normal: Vectors, wi: Vectors, wo: Vectors, *, diffuse: Reals, specular: Reals, exponent: Reals
 ) -> NDArray[np.float64]:
     """Modified Phong BRDF [1/sr] for any pair of directions."""
     _check_phong(diffuse, specular, exponent)
@@ -181,44 +178,48 @@ def modified_phong_bistatic(
 
 
 def oren_nayar_bistatic(
-    normal: Array, wi: Array, wo: Array, *, reflectance: Array, sigma_rad: Array
+    normal: Vectors, wi: Vectors, wo: Vectors, *, reflectance: Reals, sigma_rad: Reals
 ) -> NDArray[np.float64]:
     """Oren-Nayar BRDF [1/sr] for any pair of directions."""
     cosines = _cosines(normal, wi, wo)
     return _above(*cosines[:2], oren_nayar_between(*cosines, reflectance=reflectance, sigma_rad=sigma_rad))
 
 
-def cook_torrance_bistatic(normal: Array, wi: Array, wo: Array, *, roughness: Array, f0: Array) -> NDArray[np.float64]:
+def cook_torrance_bistatic(
+    normal: Vectors, wi: Vectors, wo: Vectors, *, roughness: Reals, f0: Reals
+) -> NDArray[np.float64]:
     """Cook-Torrance BRDF [1/sr] for any pair of directions."""
     cosines = _cosines(normal, wi, wo)
     return _above(*cosines[:2], cook_torrance_between(*cosines, roughness=roughness, f0=f0))
 
 
-def coated_diffuse_bistatic(normal: Array, wi: Array, wo: Array, *, reflectance: Array) -> NDArray[np.float64]:
+def coated_diffuse_bistatic(normal: Vectors, wi: Vectors, wo: Vectors, *, reflectance: Reals) -> NDArray[np.float64]:
     """Diffuse light from below a smooth dielectric surface [1/sr], for any pair of directions."""
     cos_i, cos_o, _ = _cosines(normal, wi, wo)
     return _above(cos_i, cos_o, lambert(reflectance=reflectance) * coat_factor_between(cos_i, cos_o))
 
 
-def retro_lobe_bistatic(normal: Array, wi: Array, wo: Array, *, gain: Array, width_rad: Array) -> NDArray[np.float64]:
+def retro_lobe_bistatic(
+    normal: Vectors, wi: Vectors, wo: Vectors, *, gain: Reals, width_rad: Reals
+) -> NDArray[np.float64]:
     """Retro-reflector's lobe [1/sr] for any pair of directions."""
     cosines = _cosines(normal, wi, wo)
     return _above(*cosines[:2], retro_lobe_between(*cosines, gain=gain, width_rad=width_rad))
 
 
-def normal_reflectance(*, index: Array) -> Array:
+def normal_reflectance(*, index: Reals) -> Reals:
     """Fresnel reflectance of a dielectric at normal incidence, F0 = ((n - 1) / (n + 1))^2; both parts are squared."""
     ratio = (index - 1.0) / (index + 1.0)
     return ratio * ratio
 
 
-def fresnel_schlick(cos_i: Array, *, f0: Array) -> Array:
+def fresnel_schlick(cos_i: Reals, *, f0: Reals) -> Reals:
     """Schlick's Fresnel reflectance, F0 + (1 - F0) (1 - cos)^5."""
     cos = namespace(cos_i, f0).clip(cos_i, 0.0, 1.0)
     return f0 + (1.0 - f0) * (1.0 - _enters(cos))
 
 
-def fresnel_dielectric(cos_i: Array, *, index: Array) -> Array:
+def fresnel_dielectric(cos_i: Reals, *, index: Reals) -> Reals:
     """Unpolarised Fresnel reflectance of a smooth dielectric of relative refractive index `index`.
 
     Total reflection (index < 1) gives 1. The cosine is held at 1e-4 at least.
@@ -231,13 +232,13 @@ def fresnel_dielectric(cos_i: Array, *, index: Array) -> Array:
     return 0.5 * (across * across + along * along)
 
 
-def fresnel_conductor(*, index: Array, extinction: Array) -> Array:
+def fresnel_conductor(*, index: Reals, extinction: Reals) -> Reals:
     """Fresnel reflectance of a metal of complex index n + ik at normal incidence."""
     k2 = extinction * extinction
     return ((index - 1.0) * (index - 1.0) + k2) / ((index + 1.0) * (index + 1.0) + k2)
 
 
-def thin_pane(cos_i: Array, *, index: Array, transmittance: Array) -> tuple[Array, Array]:
+def thin_pane(cos_i: Reals, *, index: Reals, transmittance: Reals) -> tuple[Reals, Reals]:
     """Power fractions that a plane-parallel pane reflects and transmits: both faces, all bounces, incoherent.
 
         R = F + F (1 - F)^2 t^2 / (1 - F^2 t^2),  T = (1 - F)^2 t / (1 - F^2 t^2)
@@ -255,14 +256,14 @@ def thin_pane(cos_i: Array, *, index: Array, transmittance: Array) -> tuple[Arra
     return fresnel * (1.0 + once * passed), once
 
 
-def _phong_lobe(cos_mirror: Array, specular: Array, exponent: Array) -> Array:
+def _phong_lobe(cos_mirror: Reals, specular: Reals, exponent: Reals) -> Reals:
     xp = namespace(cos_mirror, specular, exponent)
     # The floor keeps log(0) out of the kernels' power; 1e-30^1 is below any signal.
     peak = xp.power(xp.maximum(cos_mirror, 1e-30), exponent)
     return specular * (exponent + 2.0) * (0.5 * INV_PI) * peak
 
 
-def _oren_nayar(along: Array, cos_larger: Array, reflectance: Array, sigma_rad: Array) -> Array:
+def _oren_nayar(along: Reals, cos_larger: Reals, reflectance: Reals, sigma_rad: Reals) -> Reals:
     xp = namespace(along, reflectance, sigma_rad)
     variance = sigma_rad * sigma_rad
     a = 1.0 - 0.5 * variance / (variance + 0.33)
@@ -271,38 +272,38 @@ def _oren_nayar(along: Array, cos_larger: Array, reflectance: Array, sigma_rad: 
     return kept * INV_PI * (a + b * along / xp.maximum(cos_larger, GRAZING_COS))
 
 
-def _ggx(cos_h: Array, roughness: Array) -> Array:
+def _ggx(cos_h: Reals, roughness: Reals) -> Reals:
     a2 = roughness * roughness * roughness * roughness
     # cos^2 (a^2 - 1) + 1, written without the cancellation that float32 would suffer near cos = 1
     spread = (1.0 - cos_h) * (1.0 + cos_h) + a2 * cos_h * cos_h
     return a2 * INV_PI / (spread * spread)
 
 
-def _shadowing_k(roughness: Array) -> Array:
+def _shadowing_k(roughness: Reals) -> Reals:
     return (roughness + 1.0) * (roughness + 1.0) * 0.125
 
 
-def _enters(cos: Array) -> Array:
+def _enters(cos: Reals) -> Reals:
     grazing = 1.0 - cos
     square = grazing * grazing
     return 1.0 - square * square * grazing
 
 
-def _retro(cos_observation: Array, gain: Array, width_rad: Array) -> Array:
+def _retro(cos_observation: Reals, gain: Reals, width_rad: Reals) -> Reals:
     xp = namespace(cos_observation, gain, width_rad)
     return gain * xp.exp((cos_observation - 1.0) / (width_rad * width_rad))
 
 
-def _cosines(normal: Array, wi: Array, wo: Array) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _cosines(normal: Vectors, wi: Vectors, wo: Vectors) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     n, i, o = np.broadcast_arrays(*(np.asarray(vector, np.float64) for vector in (normal, wi, wo)))
     return np.sum(n * i, axis=-1), np.sum(n * o, axis=-1), np.sum(i * o, axis=-1)
 
 
-def _above(cos_i: NDArray[Any], cos_o: NDArray[Any], value: Array) -> NDArray[np.float64]:
+def _above(cos_i: NDArray[Any], cos_o: NDArray[Any], value: Reals) -> NDArray[np.float64]:
     return np.asarray(np.where((cos_i > 0.0) & (cos_o > 0.0), value, 0.0), np.float64)
 
 
-def _check_phong(diffuse: Array, specular: Array, exponent: Array) -> None:
+def _check_phong(diffuse: Reals, specular: Reals, exponent: Reals) -> None:
     if namespace(diffuse, specular, exponent).name != "numpy":
         return
     kd, ks, n = (np.asarray(value, np.float64) for value in (diffuse, specular, exponent))

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Reals, namespace
 from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError
 from parhelion.surfaces.brdf import (
-    Array,
     coat_factor,
     cook_torrance,
     normal_reflectance,
@@ -234,7 +233,7 @@ def material_table(materials: Sequence[Material], wavelength_nm: float) -> dict[
     return {name: np.array([row.get(name, default) for row in rows], np.float32) for name, default in COLUMNS.items()}
 
 
-def monostatic_brdf(cos_theta: Array, columns: Mapping[str, Array], *, texture: Array = 1.0) -> Array:
+def monostatic_brdf(cos_theta: Reals, columns: Mapping[str, Reals], *, texture: Reals = 1.0) -> Reals:
     """BRDF towards the sensor [1/sr]: the sum of a material's parts, without branches.
 
     `cos_theta` is the cosine of incidence in [0, 1]; `columns` are a table's columns gathered by material, NumPy or
@@ -263,7 +262,7 @@ def material_curves(materials: Sequence[Material]) -> NDArray[np.float32]:
     return rows
 
 
-def specular_split(cos_theta: Array, columns: Mapping[str, Array]) -> tuple[Array, Array]:
+def specular_split(cos_theta: Reals, columns: Mapping[str, Reals]) -> tuple[Reals, Reals]:
     """Power fractions on the mirrored and on the transmitted path at this incidence; both 0 for ordinary surfaces.
 
     Glass is a pane with two faces, water a half space that swallows what it does not mirror, a mirror the same at

@@ -8,12 +8,11 @@ about sqrt(2) u^2, so the narrow lobes of glossy surfaces are resolved (17 steps
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Masks, Reals, namespace
 from parhelion.surfaces.curves import curve_value
 from parhelion.surfaces.material import Material, material_curves, material_table, monostatic_brdf
 
@@ -43,7 +42,7 @@ def reflection_table(materials: Sequence[Material], wavelength_nm: float, *, tex
     return np.stack(rows, axis=-1).astype(np.float32)
 
 
-def reflected(cos_theta: Any, material: Any, table: Any, *, texture: Any = None, active: Any = True) -> Any:
+def reflected(cos_theta: Reals, material: Ints, table: Reals, *, texture: Reals = None, active: Masks = True) -> Reals:
     """f cos(theta) [1/sr] of materials by number; `table` is a reflection table, flat, NumPy or Dr.Jit.
 
     `texture` in [0, 1] multiplies the diffuse part, and is given where the table was made for textures.

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Reals, namespace
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.reading import read_bytes, reader
-from parhelion.surfaces.brdf import Array
 
 _LARGEST_FILE_BYTES = 512 * 1024 * 1024
 LARGEST_SIDE = 8192
@@ -107,7 +106,7 @@ class TextureAtlas:
     def __len__(self) -> int:
         return len(self.offset)
 
-    def sample(self, u: Array, v: Array, texture: Array, *, bilinear: bool = False) -> NDArray[np.float64]:
+    def sample(self, u: Reals, v: Reals, texture: Reals, *, bilinear: bool = False) -> NDArray[np.float64]:
         """Values at texture coordinates (u, v) of the textures with these numbers, NumPy arrays of shape (n,)."""
         rows = np.asarray(texture)
         value = sample_texture(
@@ -123,9 +122,9 @@ class TextureAtlas:
 
 
 def sample_texture(
-    u: Array, v: Array, *, texels: Array, offset: Array, width: Array, height: Array, bilinear: bool = False,
-    read: Callable[[Array, Array], Array] | None = None,
-) -> Array:  # fmt: skip
+    u: Reals, v: Reals, *, texels: Reals, offset: Ints, width: Ints, height: Ints, bilinear: bool = False,
+    read: Callable[[Reals, Ints], Reals] | None = None,
+) -> Reals:  # fmt: skip
     """Texture value at (u, v), for NumPy and Dr.Jit; `offset`, `width`, `height` are those of each point's texture.
 
     Nearest texel by default. Bilinear puts the texels' values at their centres and blends across the tile's edges.
@@ -136,7 +135,7 @@ def sample_texture(
     across = (u - xp.floor(u)) * columns
     down = (1.0 - (v - xp.floor(v))) * rows
 
-    def texel(column: Array, row: Array) -> Array:
+    def texel(column: Reals, row: Reals) -> Reals:
         place = offset + xp.uint32(row) * width + xp.uint32(column)
         return _gather(texels, place, u) if read is None else read(texels, place)
 
@@ -150,7 +149,7 @@ def sample_texture(
     return top * (1.0 - blend_y) + bottom * blend_y
 
 
-def _neighbours(position: Array, count: Array) -> tuple[Array, Array, Array]:
+def _neighbours(position: Reals, count: Reals) -> tuple[Reals, Reals, Reals]:
     """The two texels whose centres enclose `position` [texels], wrapped, and the share of the second."""
     xp = namespace(position, count)
     first = xp.floor(position - 0.5)
@@ -159,7 +158,7 @@ def _neighbours(position: Array, count: Array) -> tuple[Array, Array, Array]:
     return xp.where(first < 0.0, count - 1.0, first), xp.where(second >= count, second - count, second), blend
 
 
-def _gather(texels: Array, place: Array, like: Array) -> Array:
+def _gather(texels: Reals, place: Ints, like: Reals) -> Reals:
     if namespace(like).name == "numpy":
         return texels[place]
     import drjit

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Reals, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.weather.drop_sizes import DropSizes
 
@@ -48,14 +47,14 @@ class Detectable:
 
 
 def drop_echo(
-    backscatter_m2_sr: Any,
+    backscatter_m2_sr: Reals,
     *,
-    beam_area_m2: Any,
-    range_m: Any,
-    extinction_per_m: Any,
-    overlap: Any = 1.0,
-    threshold: Any,
-) -> Any:
+    beam_area_m2: Reals,
+    range_m: Reals,
+    extinction_per_m: Reals,
+    overlap: Reals = 1.0,
+    threshold: Reals,
+) -> Reals:
     """Echo of one drop in units of the detection threshold: (sigma_b / A) T^2 xi / z^2 / (P_min / C).
 
     The drop stands anywhere in a beam of even brightness and cross-section A(z), larger than the drop; `threshold` is
@@ -65,7 +64,7 @@ def drop_echo(
     return backscatter_m2_sr / beam_area_m2 * transmission * overlap / (range_m * range_m * threshold)
 
 
-def obscured(cross_section_m2: Any, area_m2: Any) -> Any:
+def obscured(cross_section_m2: Reals, area_m2: Reals) -> Reals:
     """Share of the beam's area that a drop with this extinction cross-section takes away, at most 1; either kind."""
     return namespace(cross_section_m2, area_m2).minimum(cross_section_m2 / area_m2, 1.0)
 

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from math import gamma
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.arrays import Reals
 from parhelion.core.errors import ConfigError, unknown_name
 
 LEAST_DIAMETER_MM = 0.05
@@ -238,7 +239,7 @@ def drop_sizes(name: str, rate_mm_h: float) -> DropSizes:
     return DropSizes(name, rate, LEAST_DIAMETER_MM, largest, spectrum)
 
 
-def checked_rate(rate_mm_h: Any, field: str = "rate_mm_h") -> float:
+def checked_rate(rate_mm_h: Reals, field: str = "rate_mm_h") -> float:
     """The rate as a number, or an error that names the field."""
     if isinstance(rate_mm_h, (int, float, np.integer, np.floating)) and not isinstance(rate_mm_h, bool):
         rate = float(rate_mm_h)
@@ -253,7 +254,7 @@ def extinction_of(sizes: DropSizes, efficiency: Callable[[NDArray[np.float64]], 
     return sizes.integrate(lambda d: np.asarray(efficiency(d)) * (area_m2_per_mm2 * d * d))
 
 
-def beam_volume(range_m: Any, radius_0_m: Any, radius_at_range_m: Any) -> Any:
+def beam_volume(range_m: Reals, radius_0_m: Reals, radius_at_range_m: Reals) -> Reals:
     """Volume [m^3] of a beam from its exit to a range: the frustum (pi L / 3)(r_0^2 + r_0 r_L + r_L^2).
 
     A cylinder of the exit's radius, as some models take, misses most of a wide beam. Arrays of either kind.
@@ -262,6 +263,6 @@ def beam_volume(range_m: Any, radius_0_m: Any, radius_at_range_m: Any) -> Any:
     return (np.pi / 3.0) * range_m * (r0 * r0 + r0 * r1 + r1 * r1)
 
 
-def drops_in_beam(sizes: DropSizes, volume_m3: Any, above_mm: float = LEAST_DIAMETER_MM) -> Any:
+def drops_in_beam(sizes: DropSizes, volume_m3: Reals, above_mm: float = LEAST_DIAMETER_MM) -> Reals:
     """Mean of the Poisson number of drops in a volume [m^3]; arrays of either kind."""
     return volume_m3 * sizes.count(above_mm)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from parhelion.core.arrays import is_drjit, namespace
+from parhelion.core.arrays import Reals, is_drjit, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 
@@ -100,7 +100,7 @@ def emission_factor_lb_per_mile(
     )
 
 
-def emitted_mass_kg(emission_factor: Any, speed_m_s: Any, dt_s: Any) -> Any:
+def emitted_mass_kg(emission_factor: Reals, speed_m_s: Reals, dt_s: Reals) -> Reals:
     """Mass [kg] raised in a time `dt_s` by a vehicle of `speed_m_s` (VANE eq. 8.2), factor in lb per mile."""
     check_not_negative("emission_factor", emission_factor)
     check_not_negative("speed_m_s", speed_m_s)
@@ -114,13 +114,13 @@ def particle_mass(radius_m: float, density_kg_m3: float = 2650.0) -> float:
     return float(4.0 / 3.0 * np.pi * radius**3 * check_number("density_kg_m3", density_kg_m3, above=0.0))
 
 
-def particle_count(mass_kg: ArrayLike, particle_mass_kg: float) -> Any:
+def particle_count(mass_kg: ArrayLike, particle_mass_kg: float) -> Reals:
     """Number of particles in a mass: their quotient (VANE eq. 8.3 prints a sum), not rounded."""
     check_not_negative("mass_kg", mass_kg)
     return np.asarray(mass_kg, dtype=np.float64) / check_number("particle_mass_kg", particle_mass_kg, above=0.0)
 
 
-def drag_coefficient(age_s: Any, *, lifetime_s: float = DUST_LIFETIME_S, drag_per_m: float = DRAG_PER_M) -> Any:
+def drag_coefficient(age_s: Reals, *, lifetime_s: float = DUST_LIFETIME_S, drag_per_m: float = DRAG_PER_M) -> Reals:
     """Drag factor [1/m] of a dust parcel of an age: C_d (1 - exp(-4.6 t / t_max)); arrays of either kind.
 
     The deceleration is this times the square of the speed through the air (VANE eqs. 8.6, 8.10). Valid for ages from
@@ -133,13 +133,13 @@ def drag_coefficient(age_s: Any, *, lifetime_s: float = DUST_LIFETIME_S, drag_pe
     return full * (1.0 - namespace(age).exp(age * (-DRAG_GROWTH / lifetime)))
 
 
-def optical_depth(density_path_kg_m2: Any, mass_extinction_m2_kg: Any = VEHICLE_DUST_EXTINCTION_M2_KG) -> Any:
+def optical_depth(density_path_kg_m2: Reals, mass_extinction_m2_kg: Reals = VEHICLE_DUST_EXTINCTION_M2_KG) -> Reals:
     """One-way optical depth mu = sigma_m * integral of density along the path; arrays of either kind."""
     path = check_not_negative("density_path_kg_m2", density_path_kg_m2)
     return path * check_not_negative("mass_extinction_m2_kg", mass_extinction_m2_kg)
 
 
-def transmission(density_path_kg_m2: Any, mass_extinction_m2_kg: Any = VEHICLE_DUST_EXTINCTION_M2_KG) -> Any:
+def transmission(density_path_kg_m2: Reals, mass_extinction_m2_kg: Reals = VEHICLE_DUST_EXTINCTION_M2_KG) -> Reals:
     """Share of light that passes once through dust: exp(-sigma_m * integral of density) (VANE eq. 8.12).
 
     `density_path_kg_m2` is the integral of density [kg/m^3] along the path [m]. Single scattering: light that
@@ -148,7 +148,7 @@ def transmission(density_path_kg_m2: Any, mass_extinction_m2_kg: Any = VEHICLE_D
     return namespace(density_path_kg_m2).exp(-optical_depth(density_path_kg_m2, mass_extinction_m2_kg))
 
 
-def dust_return_probability(optical_depth: Any, threshold: float) -> Any:
+def dust_return_probability(optical_depth: Reals, threshold: float) -> Reals:
     """Chance that a pulse comes back from the dust itself: mu / threshold, at most 1; arrays of either kind.
 
     `optical_depth` is one way and not negative. `threshold` belongs to the sensor: 0.1 to 0.3 for time-of-flight

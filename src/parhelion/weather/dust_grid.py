@@ -8,12 +8,11 @@ volume: depositing parcels with the same weights conserves mass exactly.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Reals, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.weather.dust import VEHICLE_DUST_EXTINCTION_M2_KG, check_number, check_vector
@@ -165,7 +164,7 @@ class DustGrid:
         return np.where(missed, 0.0, enter), np.where(missed, 0.0, leave)
 
 
-def ellipsoid_profile(squared_radius: Any) -> Any:
+def ellipsoid_profile(squared_radius: Reals) -> Reals:
     """Density of a placed cloud relative to its middle: (1 - s^2)^2 within s < 1, else 0; arrays of either kind.
 
     s is 1 on the ellipsoid's surface. Value and slope vanish there, so the cloud has no hard edge. A cloud of half

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Reals, namespace
 from parhelion.core.random import Stream, to_normal
 from parhelion.weather.config import Uneven
 
@@ -50,7 +50,7 @@ def density_field(uneven: Uneven, *, seed: int, name: str, flat: bool = False) -
     return DensityField(table, uneven.scale_m * EDDIES / CELLS, flat)
 
 
-def factor(table: Any, x: Any, y: Any, z: Any) -> Any:
+def factor(table: Reals, x: Reals, y: Reals, z: Reals) -> Reals:
     """Linear interpolation between the eight points around a place in units of cells; arrays of either kind.
 
     `table` has rows of four: (CELLS^3, 4) in NumPy, flat in Dr.Jit.
@@ -63,7 +63,7 @@ def factor(table: Any, x: Any, y: Any, z: Any) -> Any:
     return low + c * (high - low)
 
 
-def _cell(xp: Any, place: Any) -> tuple[Any, Any]:
+def _cell(xp: Any, place: Reals) -> tuple[Ints, Reals]:
     """The number of the cell within the table, and how far into it a place is."""
     start = xp.floor(place)
     if xp.name == "numpy":
@@ -73,7 +73,7 @@ def _cell(xp: Any, place: Any) -> tuple[Any, Any]:
     return mi.UInt32(mi.Int32(start)) & (CELLS - 1), place - start
 
 
-def _face(xp: Any, table: Any, row: Any, a: Any, b: Any) -> Any:
+def _face(xp: Any, table: Reals, row: Ints, a: Reals, b: Reals) -> Reals:
     if xp.name == "numpy":
         corner, along_x, along_y, across = table[row].T
     else:

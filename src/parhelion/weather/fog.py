@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parhelion.core.arrays import is_drjit, namespace
+from parhelion.core.arrays import Reals, is_drjit, namespace
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.pulse import pulse_shape
 from parhelion.weather.fog_drops import fog_lidar_ratio
@@ -26,17 +26,17 @@ _PANELS, _NODES = 256, 3
 class FogModel(NamedTuple):
     """A way to get extinction from visibility."""
 
-    extinction: Callable[[Any, float], Any]
+    extinction: Callable[[Reals, float], Reals]
     """(visibility [m], wavelength [nm]) -> extinction [1/m], arrays of either kind."""
     source: str
 
 
-def _by_wavelength(visibility_m: Any, wavelength_nm: float, exponent: Any) -> Any:
+def _by_wavelength(visibility_m: Reals, wavelength_nm: float, exponent: Reals) -> Reals:
     log_ratio = float(np.log(wavelength_nm / 550.0))
     return 3.91 / visibility_m * namespace(visibility_m).exp(-exponent * log_ratio)
 
 
-def kim_extinction(visibility_m: Any, wavelength_nm: float) -> Any:
+def kim_extinction(visibility_m: Reals, wavelength_nm: float) -> Reals:
     """Kim's form, in which dense fog takes all wavelengths alike; arrays of either kind.
 
     (3.91 / V) (lambda / 550 nm)^-q with q = 1.6 (V > 50 km), 1.3 (6 to 50), 0.16 V + 0.34 (1 to 6), V - 0.5 (0.5 to 1)
@@ -52,7 +52,7 @@ def kim_extinction(visibility_m: Any, wavelength_nm: float) -> Any:
     return _by_wavelength(visibility_m, wavelength_nm, q)
 
 
-def kruse_extinction(visibility_m: Any, wavelength_nm: float) -> Any:
+def kruse_extinction(visibility_m: Reals, wavelength_nm: float) -> Reals:
     """Kruse's form: as Kim's, but q = 0.585 V^(1/3) for all V below 6 km; arrays of either kind. Valid for haze."""
     xp = namespace(visibility_m)
     km = visibility_m * 1e-3
@@ -61,12 +61,12 @@ def kruse_extinction(visibility_m: Any, wavelength_nm: float) -> Any:
     return _by_wavelength(visibility_m, wavelength_nm, q)
 
 
-def koschmieder_extinction(visibility_m: Any, wavelength_nm: float) -> Any:
+def koschmieder_extinction(visibility_m: Reals, wavelength_nm: float) -> Reals:
     """-ln(0.02) / V = 3.912 / V at any wavelength: a black object's contrast has fallen to 2 %."""
     return float(-np.log(0.02)) / visibility_m
 
 
-def hahner2021_extinction(visibility_m: Any, wavelength_nm: float) -> Any:
+def hahner2021_extinction(visibility_m: Reals, wavelength_nm: float) -> Reals:
     """ln 20 / V at any wavelength: V is the meteorological optical range, at which 5 % of light is left."""
     return LN_20 / visibility_m
 
@@ -80,7 +80,7 @@ FOG_MODELS: dict[str, FogModel] = {
 """Models of extinction by name."""
 
 
-def fog_extinction(visibility_m: Any, model: str = "kim", wavelength_nm: float = 905.0) -> Any:
+def fog_extinction(visibility_m: Reals, model: str = "kim", wavelength_nm: float = 905.0) -> Reals:
     """One-way extinction [1/m] at a visibility above 0 m; infinite visibility gives 0. Arrays of either kind."""
     if model not in FOG_MODELS:
         raise unknown_name("fog model", model, FOG_MODELS)
@@ -94,7 +94,7 @@ def fog_extinction(visibility_m: Any, model: str = "kim", wavelength_nm: float =
     return np.where(np.isinf(v), 0.0, extinction)[()]
 
 
-def optical_range(extinction_per_m: Any) -> Any:
+def optical_range(extinction_per_m: Reals) -> Reals:
     """Meteorological optical range [m], at which 5 % of light is left: ln 20 / alpha; arrays of either kind."""
     return LN_20 / extinction_per_m
 
@@ -107,7 +107,7 @@ def usual_backscatter(model: str, wavelength_nm: float) -> float:
     return HAHNER_BACKSCATTER if model == "hahner2021" else LN_20 / fog_lidar_ratio(wavelength_nm)
 
 
-def fog_backscatter(extinction_per_m: Any, factor: float) -> Any:
+def fog_backscatter(extinction_per_m: Reals, factor: float) -> Reals:
     """Backscatter [1/(m sr)]: factor / MOR = factor alpha / ln 20; arrays of either kind."""
     if not (np.isfinite(factor) and factor >= 0.0):
         raise ConfigError(f"factor: must be finite and 0 /sr or more, got {factor!r}")

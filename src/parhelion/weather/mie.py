@@ -16,11 +16,11 @@ Two averages make Q_back a number that a lidar can use.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.arrays import Reals
 from parhelion.core.errors import ConfigError
 
 WAVELENGTHS_NM = (350.0, 2500.0)
@@ -101,7 +101,7 @@ def ice_index(wavelength_nm: float) -> complex:
     return complex(np.interp(w, _ICE_NM, _ICE_N), np.exp(np.interp(w, _ICE_NM, np.log(_ICE_K))))
 
 
-def checked_wavelength(wavelength_nm: Any) -> float:
+def checked_wavelength(wavelength_nm: Reals) -> float:
     """The wavelength as a number, or an error that names it."""
     low, high = WAVELENGTHS_NM
     if isinstance(wavelength_nm, (int, float, np.integer, np.floating)) and low <= wavelength_nm <= high:
@@ -123,7 +123,7 @@ def large_sphere_extinction(diameter_mm: ArrayLike, wavelength_nm: float) -> NDA
     return 2.0 + 1.9924 * size_parameter(diameter_mm, wavelength_nm) ** (-2.0 / 3.0)
 
 
-def differential_backscatter(diameter_mm: Any, q_back: Any) -> Any:
+def differential_backscatter(diameter_mm: Reals, q_back: Reals) -> Reals:
     """What a sphere sends straight back, D^2 Q_back / 16 [m^2/sr]; arrays of either kind."""
     return diameter_mm * diameter_mm * q_back * (1e-6 / 16.0)
 

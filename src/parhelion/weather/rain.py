@@ -8,12 +8,12 @@ the default.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Reals, namespace
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.weather.drop_sizes import DropSizes, checked_rate, extinction_of
 from parhelion.weather.drop_sizes import drop_sizes as sizes_at
@@ -46,27 +46,27 @@ def mie_extinction(rate_mm_h: float, drop_sizes: str, wavelength_nm: float) -> f
     return extinction_of(sizes, lambda d: large_sphere_extinction(d, wavelength_nm))
 
 
-def vane_extinction(rate_mm_h: Any) -> Any:
+def vane_extinction(rate_mm_h: Reals) -> Reals:
     """0.003 R [1/m], R [mm/h]; arrays of either kind. Fitted to ranges of an automotive lidar up to 30 mm/h."""
     return 0.003 * rate_mm_h
 
 
-def vane_pulse_extinction(extinction_per_m: Any, uniform: Any) -> Any:
+def vane_pulse_extinction(extinction_per_m: Reals, uniform: Reals) -> Reals:
     """VANE's extinction of one pulse: the rate's times a factor even in (0.5, 1); `uniform` in (0, 1)."""
     return extinction_per_m * (0.5 + 0.5 * uniform)
 
 
-def vane_range(range_m: Any, uniform: Any) -> Any:
+def vane_range(range_m: Reals, uniform: Reals) -> Reals:
     """VANE's range of an echo in rain: the true one times a factor even in (0.99, 1.01); `uniform` in (0, 1)."""
     return range_m * (0.99 + 0.02 * uniform)
 
 
-def goodin2019_extinction(rate_mm_h: Any) -> Any:
+def goodin2019_extinction(rate_mm_h: Reals) -> Reals:
     """0.01 R^0.6 [1/m], R [mm/h]; arrays of either kind."""
     return 0.01 * namespace(rate_mm_h).power(rate_mm_h, 0.6)
 
 
-def goodin2019_range_sigma(range_m: Any, rate_mm_h: Any) -> Any:
+def goodin2019_range_sigma(range_m: Reals, rate_mm_h: Reals) -> Reals:
     """Standard deviation of range [m] in rain: 0.02 d (1 - exp(-R))^2; arrays of either kind.
 
     It reaches 2 % of the range at a few mm/h, where Filgueira et al. (2017) measured shifts below 20 cm.
@@ -75,7 +75,7 @@ def goodin2019_range_sigma(range_m: Any, rate_mm_h: Any) -> Any:
     return 0.02 * range_m * rise * rise
 
 
-def ulbrich_atlas_extinction(rate_mm_h: Any) -> Any:
+def ulbrich_atlas_extinction(rate_mm_h: Reals) -> Reals:
     """1.45 R^0.64 dB/km as [1/m], R [mm/h]; arrays of either kind."""
     return 1.45 * _PER_M_OF_DB_PER_KM * namespace(rate_mm_h).power(rate_mm_h, 0.64)
 
@@ -177,7 +177,7 @@ reaches a receiver whose field of view is a few mrad. A tenth is taken to be los
 LARGEST_RANGE_SHIFT_M = 0.1
 
 
-def rain_range_shift(optical_depth: Any) -> Any:
+def rain_range_shift(optical_depth: Reals) -> Reals:
     """How much farther [m] a surface seems through rain: 0.1 m (1 - exp(-tau)), tau that of the rain, one way.
 
     In proportion to the drops met while they are few, and bounded: in real rain the shift stays below 0.2 m

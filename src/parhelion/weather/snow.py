@@ -13,12 +13,10 @@ snow, at about these rates (Rasmussen et al. 1999, who find scatter of 3 to 10 t
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Reals, namespace
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.weather.drop_sizes import checked_rate, extinction_of
 from parhelion.weather.drop_sizes import drop_sizes as sizes_at
@@ -34,7 +32,7 @@ _FLAKE_DENSITY_MM = 0.17
 """Density of dry snow times flake diameter [g/cm^3 mm] (Holroyd 1971)."""
 
 
-def flake_diameter(melted_mm: Any) -> Any:
+def flake_diameter(melted_mm: Reals) -> Reals:
     """Diameter of a dry flake [mm] from that of its drop; arrays of either kind.
 
     Density is 0.17 / D g/cm^3, D [mm] (Holroyd 1971, for aggregates of 1 to 10 mm), and at most that of ice; from

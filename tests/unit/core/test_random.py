@@ -11,7 +11,7 @@ import pytest
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.core.random import Stream, frame_of, philox, to_normal, to_unit, words
+from parhelion.core.random import Stream, number_of, philox, to_normal, to_unit, words
 
 KEY_LOW, KEY_HIGH = 0x8016BABB, 0x76119743
 WORDS = [[0xE4512C02, 0x15A9A3AC], [0x34260776, 0xB1FA751C], [0xFAB08AD5, 0x14219CC6], [0x5F127DBF, 0x7AB70DC6]]
@@ -89,8 +89,8 @@ def test_frames_of_time_and_pose() -> None:
     pose = Pose((1.0, -2.0, 0.5), rpy_deg=(0, 0, 90))
     packed = struct.pack("<8d", 0.1, *pose.xyz, *pose.quat_xyzw)
     digest = hashlib.blake2b(packed, digest_size=8, person=b"frame").digest()
-    assert frame_of(0.1, pose) == struct.unpack("<Q", digest)[0] // 2
-    assert frame_of(0.0, Pose()) == FRAME
+    assert number_of(0.1, pose) == struct.unpack("<Q", digest)[0] // 2
+    assert number_of(0.0, Pose()) == FRAME
 
 
 @pytest.mark.parametrize("name", ["seed", "frame"])

@@ -95,7 +95,7 @@ def test_points_of_every_preset_and_mode(preset: str) -> None:
         info = info_of(document)
         assert str(info.config.lidar_mode) == f"{columns}x{rate:g}"
         assert info.prod_line == preset.replace("ouster/os", "OS-")
-        packets = encode(scan, document, frame=3)
+        packets = encode(scan, document, frame_number=3)
         frames = sdk_frames(packets.data, info)
         assert len(frames) == 1
         assert frames[0].complete()
@@ -219,7 +219,7 @@ def test_headers_as_the_decoder_reads_them(lidar: Lidar) -> None:
     document = metadata(lidar, SINGLE, name="front")
     info = info_of(document)
     reader = core.PacketFormat(info)
-    packets = encode(scan, document, frame=65536 + 41)
+    packets = encode(scan, document, frame_number=65536 + 41)
     for number, payload in enumerate(packets.data):
         assert reader.packet_type(payload) == 1
         assert reader.frame_id(payload) == 41
@@ -236,7 +236,7 @@ def test_headers_as_the_decoder_reads_them(lidar: Lidar) -> None:
 def test_legacy_columns_have_frame_encoder_and_status(lidar: Lidar) -> None:
     document = metadata(lidar, "LEGACY")
     reader = core.PacketFormat(info_of(document))
-    payload = encode(random_scan(lidar), document, frame=7).data[2]
+    payload = encode(random_scan(lidar), document, frame_number=7).data[2]
     encoder = reader.packet_header(core.ColHeader.ENCODER_COUNT, payload)
     np.testing.assert_array_equal(encoder, (np.arange(16) + 32) * 90112 // 512)
     np.testing.assert_array_equal(reader.packet_header(core.ColHeader.FRAME_ID, payload), 7)
@@ -369,7 +369,7 @@ def test_checksum_is_that_of_xz_files(size: int, seed: int) -> None:
 def test_decoding_gives_the_scan_back(profile: str, lidar: Lidar) -> None:
     scan = random_scan(lidar, 13, dual=profile == DUAL, start=3.0)
     document = metadata(lidar, profile)
-    payloads = [row.tobytes() for row in encode(scan, document, frame=9).data]
+    payloads = [row.tobytes() for row in encode(scan, document, frame_number=9).data]
     (again,) = decode([b"x" * 48, *payloads, b""], document)
     np.testing.assert_allclose(again.xyz, scan.xyz, atol=HALF_STEP_M[profile] + SLACK_M)
     np.testing.assert_allclose(again.range, scan.range, atol=HALF_STEP_M[profile] + 2e-5)
@@ -385,7 +385,8 @@ def test_decoding_gives_the_scan_back(profile: str, lidar: Lidar) -> None:
     if profile != LOW:
         np.testing.assert_array_equal(again.intensity, scan.intensity)
     if profile != DUAL:
-        np.testing.assert_array_equal(encode(again, document, frame=9).data, encode(scan, document, frame=9).data)
+        first, second = (encode(one, document, frame_number=9).data for one in (again, scan))
+        np.testing.assert_array_equal(first, second)
 
 
 def test_frames_are_told_apart_across_the_wrap_and_late_packets(lidar: Lidar) -> None:

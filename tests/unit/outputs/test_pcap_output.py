@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import velodyne_decoder as vd
+import yaml
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.io import read_cloud
 from parhelion.io.packets.pcap import read_pcap
 from parhelion.io.packets.velodyne_decode import is_data_packet
-from parhelion.outputs.pcap import PcapSink
+from parhelion.io.packets.velodyne_models import MODELS
+from parhelion.outputs.pcap import PcapSink, packets_like
+
+PRESETS = Path(ph.__file__).parent / "sensors" / "lidar" / "presets"
 
 RUN = {
     "duration_s": 0.21,
@@ -43,7 +50,7 @@ RUN = {
 
 def test_a_run_writes_a_capture_for_every_lidar_with_packets(tmp_path: Path) -> None:
     scenario = ph.Scenario.from_mapping(RUN)
-    with pytest.warns(UserWarning, match=r"no capture of odd \(velodyne/hdl-64e\): their packets are not known"):
+    with pytest.warns(UserWarning, match=r"no capture of odd \(velodyne/hdl-64e\): its number of channels is 64, and"):
         summary = scenario.run(tmp_path)
     assert {file.name for file in summary.files if file.suffix == ".pcap"} == {"top.pcap", "front.pcap"}
     assert sum(is_data_packet(d.payload) for d in read_pcap(tmp_path / "top.pcap")) == 151  # 2 scans of 1808 sequences
@@ -70,6 +77,66 @@ def test_a_run_that_cannot_have_captures_is_told_before_it_begins(tmp_path: Path
     with pytest.raises(FormatError, match=r"front.pcap: is a folder"):
         PcapSink(both, tmp_path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["front.pcap"]
+
+
+def _own_sheet(folder: Path, preset: str, **changes: Any) -> Path:
+    """A copy of a preset under another name, with fields of its pattern changed."""
+    maker, _, model = preset.partition("/")
+    sheet = yaml.safe_load((PRESETS / maker / f"{model}.yaml").read_text())
+    sheet["name"], sheet["maker"] = "Mine", changes.pop("maker", sheet["maker"])
+    channels = sheet["pattern"]["channels"]
+    for name, change in changes.items():
+        (channels if name in {*channels, "azimuth_deg"} else sheet["pattern"])[name] = change
+    file = folder / "mine.yaml"
+    file.write_text(yaml.safe_dump(sheet))
+    return file
+
+
+@pytest.mark.parametrize("preset", sorted(MODELS))
+def test_a_copy_of_a_velodyne_sheet_sends_what_the_original_does(tmp_path: Path, preset: str) -> None:
+    own = _own_sheet(tmp_path, preset)
+    captures = []
+    for name, model in (("original", preset), ("copy", str(own))):
+        sensor = {"name": "top", "type": "lidar", "model": model, "options": {"sub_rays": 1, "noise": False}}
+        ph.Scenario.from_mapping({**RUN, "sensors": [sensor]}).run(tmp_path / name)
+        captures.append((tmp_path / name / "top.pcap").read_bytes())
+    assert captures[0] == captures[1]
+    assert len(captures[0]) > 100_000
+    scan = ph.Lidar(own, sub_rays=1).scan(ph.World.load("mixed-objects"), seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scan.save(tmp_path / "scan.pcap")
+    assert len(read_cloud(tmp_path / "scan.pcap")) == len(scan) > 1000
+
+
+_VLP_16 = list(MODELS["velodyne/vlp-16"].elevation_deg)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"maker": "robosense"}, "packets of the maker 'robosense' are not known"),
+        ({"maker": "nobody"}, "packets of the maker 'nobody' are not known"),
+        ({"elevation_deg": [*_VLP_16[:-1], 14.0]}, "since channel 15 points 1.00 deg beside its elevation"),
+        ({"azimuth_deg": [0.0] * 15 + [1.0]}, "since channel 15 points 1.00 deg beside its azimuth"),
+        ({"firing_period_us": 50.0}, "since it fires every 50.000 us, not every 55.296 us"),
+        ({"fire_time_us": [0.0] * 16}, "since channel 15 fires 34.56 us beside its time"),
+        ({"direction": "counter-clockwise"}, "since it turns counter-clockwise"),
+    ],
+)  # fmt: skip
+def test_why_a_sheet_has_no_packets_is_told(tmp_path: Path, changes: dict[str, Any], reason: str) -> None:
+    own = _own_sheet(tmp_path, "velodyne/vlp-16", **changes)
+    with pytest.raises(ConfigError, match=re.escape(reason) + "$"):
+        packets_like(ph.Lidar(own))
+    if "maker" not in changes:
+        scan = ph.Lidar(own, sub_rays=1).scan(ph.World.load("mixed-objects"), seed=1)
+        with pytest.raises(FormatError, match=re.escape(reason) + "$"):
+            scan.save(tmp_path / "scan.pcap")
+
+
+def test_the_calibration_of_a_single_unit_does_not_change_its_packets(tmp_path: Path) -> None:
+    turned = [angle + 0.05 * (-1) ** k for k, angle in enumerate(_VLP_16)]
+    assert packets_like(ph.Lidar(_own_sheet(tmp_path, "velodyne/vlp-16", elevation_deg=turned))) == "velodyne/vlp-16"
 
 
 def test_an_ouster_has_its_imu_and_its_metadata(tmp_path: Path) -> None:

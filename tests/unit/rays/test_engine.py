@@ -12,14 +12,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parhelion.rays.device import Fixed, Picked, engine, kernel_tree
+from parhelion.rays.device import Fixed, engine, kernel_tree
+from parhelion.rays.rows import Picked, Rows
 
 
-def _pick(values: Any, index: Any, rows: Any, size: int, most: Any) -> Picked:
+def _pick(values: Any, rows: Rows, into: Rows | None) -> Picked:
     dr, mi = engine().dr, engine().mi
     flags = dr.select(values > 0.5, mi.UInt32(1), 0)
     dr.eval(flags)
-    return engine().pick(flags, index, rows, size, most)
+    return rows.pick(flags, into)
 
 
 @settings(max_examples=60, deadline=None)
@@ -27,17 +28,13 @@ def _pick(values: Any, index: Any, rows: Any, size: int, most: Any) -> Picked:
 def test_rows_are_picked_as_numpy_picks_them(count: int, share: float, seed: int) -> None:
     values = np.where(np.random.default_rng(seed).random(count) < share, 1.0, 0.0).astype(np.float32)
     running = engine()
-    found = running.frozen(_pick)(
-        running.table(values), running.counting(count), running.whole(count), 8192, None
-    ).wait()  # fmt: skip
+    found = running.frozen(_pick)(running.table(values), Rows.passing(running, count, 8192), None).wait()
     np.testing.assert_array_equal(found.numpy(), np.flatnonzero(values))
 
 
 def test_rows_for_which_there_is_no_room_are_counted_and_left_out() -> None:
     running, values = engine(), np.ones(3000, np.float32)
-    picked = running.frozen(_pick)(
-        running.table(values), running.counting(3000), running.whole(3000), 100, running.whole(100)
-    )  # fmt: skip
+    picked = running.frozen(_pick)(running.table(values), Rows.kept(running, 3000), Rows.kept(running, 100))
     assert int(picked.count[0]) == 3000
     np.testing.assert_array_equal(picked.numbers.numpy(), np.arange(100))
 

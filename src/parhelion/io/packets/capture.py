@@ -16,6 +16,7 @@ from parhelion.core.reading import reader
 from parhelion.core.records import PointCloud, Scan
 from parhelion.io.packets.pcap import Datagram, PcapWriter, read_pcap
 from parhelion.io.packets.velodyne_decode import is_data_packet
+from parhelion.io.packets.velodyne_match import matching_model
 from parhelion.io.packets.velodyne_models import MODELS
 from parhelion.io.packets.velodyne_stream import VelodyneStream
 
@@ -50,7 +51,7 @@ class _Ouster:
     def __init__(self, document: Mapping[str, Any] | None, epoch_s: float) -> None:
         self._document, self._epoch_s = document, epoch_s
         self._encoder: Any = None
-        self._frame = 0
+        self._frame_number = 0
 
     @property
     def document(self) -> Mapping[str, Any] | None:
@@ -62,8 +63,8 @@ class _Ouster:
         if self._encoder is None:
             self._document = metadata(scan) if self._document is None else self._document
             self._encoder = OusterEncoder(self._document)
-        packets = self._encoder.packets(scan, self._frame, self._epoch_s)
-        self._frame += 1
+        packets = self._encoder.packets(scan, self._frame_number, self._epoch_s)
+        self._frame_number += 1
         return _of_ouster(packets)
 
     def finish(self) -> list[Datagram]:
@@ -85,11 +86,6 @@ def imu_datagrams(samples: ImuData, document: Mapping[str, Any], epoch_s: float 
     return _of_ouster(encode_imu(samples, describe(document).imu_port, epoch_s))
 
 
-def has_packets(sensor: str) -> bool:
-    """Whether the packets of a sensor, by the name of its preset, are known."""
-    return sensor in MODELS or sensor.startswith("ouster/")
-
-
 def stream_of(
     sensor: str, *, returns: str | None = None, document: Mapping[str, Any] | None = None, epoch_s: float = 0.0
 ) -> PacketStream:
@@ -104,6 +100,11 @@ def stream_of(
     if sensor.startswith("ouster/"):
         return _Ouster(document, epoch_s)
     raise ConfigError(f"the packets of {sensor} are not known; known are {', '.join(MODELS)} and ouster/*")
+
+
+def _preset_like(sensor: str, scan: Scan) -> str:
+    """The preset that sends the same packets as the sensor of a scan, which may have a data sheet of its own."""
+    return matching_model(scan.shots).name if sensor.lower().endswith((".yaml", ".yml")) else sensor
 
 
 def write_document(document: Mapping[str, Any] | None, capture: Path) -> list[Path]:
@@ -129,7 +130,7 @@ def write(cloud: PointCloud, path: Path, *, epoch_s: float = 0.0) -> tuple[str, 
         )
     sensor = str(cloud.metadata.get("sensor", "a sensor without name"))
     try:
-        stream = stream_of(sensor, epoch_s=epoch_s)
+        stream = stream_of(_preset_like(sensor, cloud), epoch_s=epoch_s)
         with PcapWriter(path) as capture:
             for datagram in [*stream.add(cloud), *stream.finish()]:
                 capture.write(*datagram)

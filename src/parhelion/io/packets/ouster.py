@@ -57,7 +57,7 @@ class OusterEncoder:
     """Turns the scans of one sensor into its packets.
 
         encoder = OusterEncoder(metadata(lidar))
-        packets = encoder.packets(scan, frame=7)
+        packets = encoder.packets(scan, frame_number=7)
 
     `document` is the sensor's metadata, which says profile, mode, beams, serial number and ports.
     """
@@ -69,8 +69,8 @@ class OusterEncoder:
         self._type = packet_type(self.profile.name, self.sensor.channels)
         self._known: tuple[Any, Geometry] | None = None
 
-    def packets(self, scan: Scan, frame: int = 0, epoch_s: float = 0.0) -> Packets:
-        """Lidar packets of a scan; `frame` is its number, of which the packets hold the lower 16 bits.
+    def packets(self, scan: Scan, frame_number: int = 0, epoch_s: float = 0.0) -> Packets:
+        """Lidar packets of a scan; packets hold the lower 16 bits of `frame_number`.
 
         `epoch_s` is the sensor's clock [s] at time 0 of the scan's clock. All packets of the sensor's
         column window are there; columns that the scan lacks are marked invalid.
@@ -92,7 +92,7 @@ class OusterEncoder:
         blocks["time"], blocks["number"] = ns, number
         present = np.zeros(blocks.size, bool)
         present[scan.shots.column.astype(np.int64) + offset] = True
-        self._head(data, frame, present.reshape(blocks.shape), number)
+        self._head(data, frame_number, present.reshape(blocks.shape), number)
         self._fill(blocks["pixels"], scan, offset)
         raw = data.view(np.uint8).reshape(len(data), -1)
         if self.profile.has_header:
@@ -124,14 +124,16 @@ class OusterEncoder:
         self._known = (scan.shots.direction, shape)
         return shape
 
-    def _head(self, data: NDArray[Any], frame: int, present: NDArray[np.bool_], number: NDArray[np.int64]) -> None:
+    def _head(
+        self, data: NDArray[Any], frame_number: int, present: NDArray[np.bool_], number: NDArray[np.int64]
+    ) -> None:
         """Packet and column headers."""
         if not self.profile.has_header:
-            data["columns"]["frame"] = frame & 0xFFFF
+            data["columns"]["frame"] = frame_number & 0xFFFF
             data["columns"]["encoder"] = number * ENCODER_TICKS // self.sensor.columns
             data["columns"]["status"] = np.where(present, 0xFFFFFFFF, 0)
             return
-        data["type"], data["frame"] = LIDAR_PACKET, frame & 0xFFFF
+        data["type"], data["frame"] = LIDAR_PACKET, frame_number & 0xFFFF
         data["initialisation"] = np.frombuffer((self.sensor.initialisation & 0xFFFFFF).to_bytes(3, "little"), np.uint8)
         data["serial"] = np.frombuffer((self.sensor.serial & 0xFFFFFFFFFF).to_bytes(5, "little"), np.uint8)
         data["columns"]["status"] = present
@@ -192,14 +194,14 @@ def _rank(scan: Scan, rows: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def encode(
-    scan: Scan, document: Mapping[str, Any] | None = None, *, profile: str | None = None, frame: int = 0
+    scan: Scan, document: Mapping[str, Any] | None = None, *, profile: str | None = None, frame_number: int = 0
 ) -> Packets:
     """Lidar packets of one scan, by default with metadata made from the scan itself; see `OusterEncoder`."""
     if document is not None and profile is not None:
         raise ConfigError("Ouster packets: the metadata says the profile; give one of the two")
     if not isinstance(scan, Scan):
         raise ConfigError(f"Ouster packets: need a Scan with its table of shots, got a {type(scan).__name__}")
-    return OusterEncoder(metadata(scan, profile) if document is None else document).packets(scan, frame)
+    return OusterEncoder(metadata(scan, profile) if document is None else document).packets(scan, frame_number)
 
 
 def encode_imu(samples: ImuData, port: int = 7503, epoch_s: float = 0.0) -> Packets:

@@ -23,15 +23,15 @@ def by_frame(payloads: Iterable[bytes], sensor: SensorDescription, source: str) 
         # Frame numbers wrap at 16 bits.
         number = told if newest is None else newest + (told - newest + 0x8000) % 0x10000 - 0x8000
         if newest is not None and number < newest - 1:  # the sensor was started anew
-            yield from (list(waiting.pop(frame).values()) for frame in sorted(waiting))
+            yield from (list(waiting.pop(done).values()) for done in sorted(waiting))
             newest, number = None, told
         newest = number if newest is None else max(newest, number)
-        yield from (list(waiting.pop(frame).values()) for frame in sorted(waiting) if frame < newest - 1)
+        yield from (list(waiting.pop(done).values()) for done in sorted(waiting) if done < newest - 1)
         column = int.from_bytes(packet[column_at : column_at + 2], "little")
         if column < sensor.columns:
             # Of a packet that came twice, the first is kept.
             waiting.setdefault(number, {}).setdefault(column, packet)
-    yield from (list(waiting[frame].values()) for frame in sorted(waiting))
+    yield from (list(waiting[done].values()) for done in sorted(waiting))
 
 
 def _own_packets(payloads: Iterable[bytes], sensor: SensorDescription, source: str) -> Iterator[bytes]:

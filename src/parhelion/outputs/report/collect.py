@@ -201,9 +201,9 @@ class RunReport(NoReport):
         return file
 
 
-def report_of(scenario: Scenario, folder: Path) -> NoReport:
-    """The report that a scenario asks for, written into a folder."""
-    return RunReport(scenario, folder) if scenario.settings.report else NoReport()
+def report_of(scenario: Scenario, folder: Path, *, resume: bool = True) -> NoReport:
+    """The report that a scenario asks for, written into a folder; `resume` as for `RunReport`."""
+    return RunReport(scenario, folder, resume=resume) if scenario.settings.report else NoReport()
 
 
 def _some_points(scan: Scan, most: int) -> dict[str, NDArray[Any]]:

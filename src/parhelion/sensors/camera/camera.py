@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.image import Image, Intrinsics
 from parhelion.core.pose import Pose
-from parhelion.core.random import Stream, frame_of
+from parhelion.core.random import Stream, number_of
 from parhelion.core.trajectory import Fixed, Trajectory, pose_at
 from parhelion.rays.device import engine
 from parhelion.rays.middle import cell_of
@@ -168,7 +168,7 @@ class Camera:
             raise ConfigError(f"world: expected a parhelion World, got {type(world).__name__}")
         camera = motion.pose if isinstance(motion, Fixed) else pose_at(motion, start)
         if frame is None:
-            frame = frame_of(start, camera)
+            frame = number_of(start, camera)
         stream = Stream(seed, f"camera/{self._identity}", frame)
         with world.edits():
             # One state of the world for the whole picture: edits by other threads come before or after.

@@ -20,7 +20,7 @@ from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.camera.view import Ray, View
 from parhelion.sensors.light.air import Air, DepthTable, DustOnDevice, DustTable, FieldOnDevice, integrate
-from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.sensors.light.beams import BeamAim, Beams
 from parhelion.weather.medium import Medium
 
 GROUP = 64
@@ -52,7 +52,7 @@ class AirLight:
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(length)
         out = self.top / xp.maximum(dr.abs(ray.direction.z), 1e-4)
-        frame = BeamFrame(ray.direction, None, ray.origin, ray.time, mi.Float(0.0), index)
+        frame = BeamAim(ray.direction, None, ray.origin, ray.time, mi.Float(0.0), index)
         depth = self.air.depth(frame, xp.minimum(length, out))
         phase = henyey_greenstein(dr.dot(ray.direction, mi.Vector3f(*self.sun)), self.asymmetry)
         seen = []

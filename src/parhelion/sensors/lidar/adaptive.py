@@ -12,17 +12,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-from parhelion.core.arrays import namespace
-from parhelion.rays.device import Engine, Picked, kernel_tree, room
+from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replayable import SceneArrays
+from parhelion.rays.rows import Picked, Rows, room
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES, SECTORS
 from parhelion.sensors.lidar.echoes import NO_ECHO, Echo, Echoes, EchoRows, SpecularBeams, choose, echo_bits, in_rows
 from parhelion.sensors.lidar.illuminate import Local, Reflection, illuminate_all
-from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.sensors.light.beams import BeamAim, Beams
 
 DISAGREE = NOTHING - 1
 """Part number that stands for probes on different surfaces, in kernels."""
@@ -39,15 +39,15 @@ GENTLE = 0.2
 _ONE_SURFACE_M = 1.0
 
 
-def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, merge_distance: Any) -> Echoes:
+def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, merge_distance: Reals) -> Echoes:
     """Echoes of all beams; those closer than `merge_distance` [m] may be summed."""
     slots = light.sub_rays.count
     if slots <= ALL_PROBES:
         return illuminate_all(light, scene, beams)
     engine = running_engine()
-    numbers = engine.counting(beams.count * PROBES), engine.counting(beams.count), engine.whole(beams.count)
+    looks, everyone = Rows.kept(engine, beams.count * PROBES), Rows.kept(engine, beams.count)
     first_look = engine.frozen(_first_look, casts=True)
-    probes, narrow, part, wide, specular = first_look(light, scene, beams, *numbers, merge_distance)
+    probes, narrow, part, wide, specular = first_look(light, scene, beams, looks, everyone, merge_distance)
     casts = [beams.count * PROBES]
     wide_beams = wide.wait()
     # Asked now, since whoever asks later waits for all kernels that were begun in between.
@@ -59,13 +59,13 @@ def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, m
 
 
 def _first_look(
-    light: Reflection, scene: SceneArrays, beams: Beams, index: Any, everyone: Any, count: Any, merge_distance: Any
-) -> tuple[ProbeRows, EchoRows, Any, Picked, tuple[Picked, ...]]:
-    """Probes of all beams, of which there are `count`, and what `_sum_flat_beams` makes of them."""
-    engine = running_engine()
+    light: Reflection, scene: SceneArrays, beams: Beams, looks: Rows, everyone: Rows, merge_distance: Reals
+) -> tuple[ProbeRows, EchoRows, Ints, Picked, tuple[Picked, ...]]:
+    """The probes of all beams, which `looks` are, and what `_sum_flat_beams` makes of them."""
+    engine, index = running_engine(), looks.index
     beam = index // PROBES
-    probes = ProbeRows.of(engine, *light.trace(scene, beams.frame(engine, beam), index - beam * PROBES), index)
-    return probes, *_sum_flat_beams(light, beams, everyone, count, probes, merge_distance)
+    probes = ProbeRows.of(engine, *light.trace(scene, beams.aim(engine, beam), index - beam * PROBES), index)
+    return probes, *_sum_flat_beams(light, beams, everyone, probes, merge_distance)
 
 
 @dataclass
@@ -73,11 +73,11 @@ class Probe:
     """What a probe met, as kernel variables."""
 
     echo: Echo
-    normal: Any
-    point: Any
+    normal: Vectors
+    point: Vectors
     """Hit point relative to the beam's exit [m]."""
 
-    def same_plane(self, other: Probe) -> Any:
+    def same_plane(self, other: Probe) -> Masks:
         """Whether the other probe hit the plane that this one hit, on the same part."""
         dr = running_engine().dr
         apart = dr.abs(dr.dot(self.normal, other.point - self.point))
@@ -92,10 +92,12 @@ class ProbeRows:
     """Probes in device memory."""
 
     echoes: EchoRows = field(default_factory=EchoRows)
-    normals: Any = None
+    normals: Reals = None
 
     @classmethod
-    def of(cls, engine: Engine, echo: Echo, normal: Any, rows: Any, *, index: Any = None, size: int = 0) -> ProbeRows:
+    def of(
+        cls, engine: Engine, echo: Echo, normal: Vectors, rows: Ints, *, index: Ints = None, size: int = 0
+    ) -> ProbeRows:
         """Evaluate echoes and normals of the probes that `rows` counts; `index` and `size` are as for `in_rows`."""
         # The fourth number is not read. It has to differ from row to row: where no probe can meet anything, normals are
         # one constant, and would be one row in memory.
@@ -103,7 +105,7 @@ class ProbeRows:
         normals = in_rows(engine, engine.mi.Vector4f(normal.x, normal.y, normal.z, fourth), index, size)
         return cls(EchoRows.of(engine, echo, normals, index=index, size=size), normals)
 
-    def reach(self, beam: Any, active: Any) -> Any:
+    def reach(self, beam: Ints, active: Masks) -> Reals:
         """Range of the surface that beams meet [m]: of several the farthest, NO_ECHO where a probe met none."""
         dr, mi = running_engine().dr, running_engine().mi
         nearest, farthest, total = mi.Float(NO_ECHO), mi.Float(0.0), mi.Float(0.0)
@@ -114,21 +116,21 @@ class ProbeRows:
             total = total + range_m
         return dr.select(farthest - nearest < _ONE_SURFACE_M, total / PROBES, farthest)
 
-    def normal(self, row: Any, active: Any = True) -> Any:
+    def normal(self, row: Ints, active: Masks = True) -> Vectors:
         """Normals by number; zeros where not active."""
         dr, mi = running_engine().dr, running_engine().mi
         n = dr.gather(mi.Vector4f, self.normals, row, active)
         return mi.Vector3f(n.x, n.y, n.z)
 
-    def at(self, light: Reflection, frame: BeamFrame, sub_ray: Any, row: Any, active: Any = True) -> Probe:
+    def at(self, light: Reflection, aim: BeamAim, sub_ray: Ints, row: Ints, active: Masks = True) -> Probe:
         """Rows by number, which belong to these sub-rays of beams; zeros where not active."""
         echo = self.echoes.at(row, active)
         # Points follow from the range: to work them out again takes less time than to keep them.
-        offset, direction = light.sub_rays.ray(frame, sub_ray)
+        offset, direction = light.sub_rays.ray(aim, sub_ray)
         return Probe(echo, self.normal(row, active), running_engine().dr.fma(direction, echo.range, offset))
 
 
-def _judge(light: Reflection, first: Probe, *others: Probe) -> Any:
+def _judge(light: Reflection, first: Probe, *others: Probe) -> Ints:
     """The part that probes agree on; NOTHING where none met anything; DISAGREE else."""
     dr = running_engine().dr
     part = first.echo.part
@@ -143,54 +145,54 @@ def _judge(light: Reflection, first: Probe, *others: Probe) -> Any:
 
 def _on_plane(
     light: Reflection,
-    frame: BeamFrame,
-    sub_ray: Any,
-    part: Any,
+    aim: BeamAim,
+    sub_ray: Ints,
+    part: Ints,
     probe: Probe,
-    material: Any = None,
+    material: Ints = None,
     near: Local | None = None,
-) -> tuple[Any, Echo]:
+) -> tuple[Masks, Echo]:
     """Which sub-rays meet the plane of a probe that their part says they are on, and their echo there."""
     dr = running_engine().dr
-    offset, direction = light.sub_rays.ray(frame, sub_ray)
+    offset, direction = light.sub_rays.ray(aim, sub_ray)
     slope = dr.dot(probe.normal, direction)
     range_m = dr.dot(probe.normal, probe.point - offset) / slope
     met = (part < DISAGREE) & (range_m > 0) & (range_m < light.optics.max_range)
-    power = light.power(frame, dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material, near=near)
+    power = light.power(aim, dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material, near=near)
     there = Echo(range_m, power, part, probe.echo.actor)
     return met, choose(dr, met, there, Echo.none(running_engine()))
 
 
 def _sum_flat_beams(
-    light: Reflection, beams: Beams, beam: Any, count: Any, probes: ProbeRows, merge_distance: Any
-) -> tuple[EchoRows, Any, Picked, tuple[Picked, ...]]:
+    light: Reflection, beams: Beams, everyone: Rows, probes: ProbeRows, merge_distance: Reals
+) -> tuple[EchoRows, Ints, Picked, tuple[Picked, ...]]:
     """The one echo of each beam whose probes agree, the part each beam is on, and some beams.
 
     First those that need all their slots; then, in worlds that have specular surfaces, those with a probe on one: of
     those that do not, and of those that do.
     """
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
+    dr, mi, beam = engine.dr, engine.mi, everyone.index
     xp = namespace(merge_distance)
-    frame = beams.frame(engine, beam)
-    first, *others = (probes.at(light, frame, mi.UInt32(k), beam * PROBES + k) for k in range(PROBES))
+    aim = beams.aim(engine, beam)
+    first, *others = (probes.at(light, aim, mi.UInt32(k), beam * PROBES + k) for k in range(PROBES))
     part = _judge(light, first, *others)
     flat = part < DISAGREE
     material = light.surfaces.material(dr.select(flat, part, 0), flat)
     middle = first.echo.range  # ranges are summed relative to this one, to keep float32's last digits
     # Beams that reach over more range than the receiver can tell apart are wide, and are looked up in full.
-    near = light.around(frame, dr.select(flat, middle, 1.0))
+    near = light.around(aim, dr.select(flat, middle, 1.0))
 
     gentle, quick_power, quick_moment = _five_point_sum(
         light,
         (first, *others),
-        _on_plane(light, frame, mi.UInt32(MIDDLE), part, first, material, near)[1],
+        _on_plane(light, aim, mi.UInt32(MIDDLE), part, first, material, near)[1],
         merge_distance,
     )
     gentle &= flat
 
-    def step(k: Any, power: Any, moment: Any, nearest: Any, farthest: Any) -> Any:
-        met, echo = _on_plane(light, frame, k, part, first, material, near)
+    def step(k: Ints, power: Reals, moment: Reals, nearest: Reals, farthest: Reals) -> State:
+        met, echo = _on_plane(light, aim, k, part, first, material, near)
         returned = met & (echo.power > 0)
         off = echo.range - middle
         power = power + echo.power
@@ -217,13 +219,13 @@ def _sum_flat_beams(
         masks += [specular & ~wide, specular & wide]
     flags = [dr.select(mask, mi.UInt32(1), 0) for mask in masks]
     rows = EchoRows.of(engine, choose(dr, one, mean, Echo.none(engine)), part, *flags)
-    picked, *more = (engine.pick(flag, beam, count, beams.count) for flag in flags)
+    picked, *more = (everyone.pick(flag) for flag in flags)
     return rows, part, picked, tuple(more)
 
 
 def _five_point_sum(
-    light: Reflection, probes: tuple[Probe, ...], middle: Echo, merge_distance: Any
-) -> tuple[Any, Any, Any]:
+    light: Reflection, probes: tuple[Probe, ...], middle: Echo, merge_distance: Reals
+) -> tuple[Masks, Reals, Reals]:
     """Power of all sub-rays, and power times range from the first probe's, by four probes and the middle.
 
     Exact for what is cubic over the footprint. First: where it may be used, which is where power hardly varies and
@@ -246,22 +248,20 @@ def _five_point_sum(
 
 
 def _wide_rows(
-    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Any, part: Any, probes: ProbeRows
-) -> tuple[EchoRows, Any, list[Any]]:
+    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Ints, part: Ints, probes: ProbeRows
+) -> tuple[EchoRows, Ints, list[Ints]]:
     """All slots of the wide beams, the place of each beam among them, and how many rays it took (on the device)."""
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
     count = len(wide_beams)
-    numbers = *(dr.arange(mi.UInt32, count * each) for each in (MORE_PROBES, SECTORS)), engine.whole(count * SECTORS)
+    looks, sectors = (Rows.passing(engine, count * each, room(count) * each) for each in (MORE_PROBES, SECTORS))
     second_look = engine.frozen(_second_look, casts=True)
-    rows, place, still_open, traced = second_look(light, scene, beams, wide_beams, *numbers, room(count), part, probes)
+    rows, place, still_open, traced = second_look(light, scene, beams, wide_beams, looks, sectors, part, probes)
     left, casts = still_open.wait(), [traced]
     if len(left):
-        members = light.sub_rays.sector_size
-        index = dr.arange(mi.UInt32, len(left) * members)
-        echo, row, found = engine.frozen(_third_look, casts=True)(light, scene, beams, wide_beams, left, index)
+        looks = Rows.passing(engine, len(left) * light.sub_rays.sector_size)
+        echo, row, found = engine.frozen(_third_look, casts=True)(light, scene, beams, wide_beams, left, looks)
         rows.put(row, echo, True if found is None else found)
-        casts.append(len(index) if found is None else dr.count(found))
+        casts.append(len(looks) if found is None else engine.dr.count(found))
     return rows, place, casts
 
 
@@ -269,55 +269,51 @@ def _second_look(
     light: Reflection,
     scene: SceneArrays,
     beams: Beams,
-    wide_beams: Any,
-    index: Any,
-    sector: Any,
-    sectors: Any,
-    size: int,
-    part: Any,
+    wide_beams: Ints,
+    looks: Rows,
+    sectors: Rows,
+    part: Ints,
     probes: ProbeRows,
-) -> tuple[EchoRows, Any, Picked, Any]:
+) -> tuple[EchoRows, Ints, Picked, Ints]:
     """Slots of wide beams, each beam's place among them or NOTHING, the open eighths, and how many rays it took.
 
     Wide beams are mixed, where their probes disagree, or spread, where their one plane reaches over much range. Only in
-    mixed ones are more probes traced. `index` numbers those, `sector` the eighths of all, of which there are `sectors`;
-    there is memory for `size` beams.
+    mixed ones are more probes traced, which `looks` are; `sectors` are the eighths of all wide beams.
     """
     engine = running_engine()
-    dr, mi, slots = engine.dr, engine.mi, light.sub_rays.count
-    words = dr.empty(mi.UInt32, 4 * size * slots)
+    dr, mi, slots, index = engine.dr, engine.mi, light.sub_rays.count, looks.index
+    words = dr.empty(mi.UInt32, 4 * (looks.room // MORE_PROBES) * slots)
     number = index // MORE_PROBES
     beam, sub_ray = dr.gather(mi.UInt32, wide_beams, number), PROBES + index - number * MORE_PROBES
-    whole, frame = dr.gather(mi.UInt32, part, beam), beams.frame(engine, beam)
+    whole, aim = dr.gather(mi.UInt32, part, beam), beams.aim(engine, beam)
     mixed = whole == DISAGREE
-    traced, normal = light.trace(scene, frame, sub_ray, mixed)
-    plane = probes.at(light, frame, mi.UInt32(0), beam * PROBES, ~mixed)
-    echo = choose(dr, mixed, traced, _on_plane(light, frame, sub_ray, whole, plane)[1])
+    traced, normal = light.trace(scene, aim, sub_ray, mixed)
+    plane = probes.at(light, aim, mi.UInt32(0), beam * PROBES, ~mixed)
+    echo = choose(dr, mixed, traced, _on_plane(light, aim, sub_ray, whole, plane)[1])
     dr.scatter(words, echo_bits(engine, echo), number * slots + sub_ray)
     normal = dr.select(mixed, normal, plane.normal)
-    more = ProbeRows.of(engine, echo, normal, index, index=index, size=size * MORE_PROBES)
+    more = ProbeRows.of(engine, echo, normal, index, index=index, size=looks.room)
     place = dr.full(mi.UInt32, NOTHING, beams.count)
     order = dr.arange(mi.UInt32, dr.width(wide_beams))
     dr.scatter(place, order, wide_beams)
     probed = dr.gather(mi.UInt32, part, wide_beams) == DISAGREE
 
-    def copy(k: Any) -> Any:
+    def copy(k: Ints) -> State:
         dr.scatter(words, echo_bits(engine, probes.echoes.at(wide_beams * PROBES + k)), order * slots + k)
         return (k + 1,)
 
     dr.while_loop((mi.UInt32(0),), lambda k: k < PROBES, copy)
     dr.eval(place, words, probed)
-    is_open = _fill(light, beams, sector, wide_beams, probes, more, words)
-    still_open = engine.pick(is_open, sector, sectors, size * SECTORS)
-    return EchoRows(words), place, still_open, dr.sum(dr.select(probed, mi.UInt32(MORE_PROBES), 0))
+    is_open = _fill(light, beams, sectors.index, wide_beams, probes, more, words)
+    return EchoRows(words), place, sectors.pick(is_open), dr.sum(dr.select(probed, mi.UInt32(MORE_PROBES), 0))
 
 
 def _third_look(
-    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Any, left: Any, index: Any
-) -> tuple[Echo, Any, Any]:
+    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Ints, left: Ints, looks: Rows
+) -> tuple[Echo, Ints, Masks]:
     """Echoes of the sub-rays in eighths that are still open, their rows, and which of those there are, None for all."""
     engine = running_engine()
-    dr, mi, sub_rays = engine.dr, engine.mi, light.sub_rays
+    dr, mi, sub_rays, index = engine.dr, engine.mi, light.sub_rays, looks.index
     number = index // sub_rays.sector_size
     sector = dr.gather(mi.UInt32, left, number)
     row = sector // SECTORS
@@ -326,16 +322,16 @@ def _third_look(
     found = None if sub_rays.sectors_are_even else sub_ray != NOTHING
     if found is not None:
         sub_ray = dr.select(found, sub_ray, 0)
-    frame = beams.frame(engine, dr.gather(mi.UInt32, wide_beams, row))
-    echo, _ = light.trace(scene, frame, sub_ray, True if found is None else found)
+    aim = beams.aim(engine, dr.gather(mi.UInt32, wide_beams, row))
+    echo, _ = light.trace(scene, aim, sub_ray, True if found is None else found)
     row = row * sub_rays.count + sub_ray
     dr.eval(echo, row, found)
     return echo, row, found
 
 
 def _fill(
-    light: Reflection, beams: Beams, index: Any, wide_beams: Any, probes: ProbeRows, more: ProbeRows, words: Any
-) -> Any:
+    light: Reflection, beams: Beams, index: Ints, wide_beams: Ints, probes: ProbeRows, more: ProbeRows, words: Ints
+) -> Ints:
     """Write what sub-rays meet whose plane is known into their slots; 1 for eighths that are still open, else 0.
 
     `index` numbers the eighths. Each is judged by the middle and its two probes at the rim, one of the first four and
@@ -348,17 +344,17 @@ def _fill(
     beam = dr.gather(mi.UInt32, wide_beams, row)
     rim = dr.gather(mi.Vector2u, sub_rays.sector_rim, sector)
     early, late = dr.select(rim.x < PROBES, rim.x, rim.y), dr.select(rim.x < PROBES, rim.y, rim.x)
-    frame, number = beams.frame(engine, beam), row * MORE_PROBES
-    middle = more.at(light, frame, mi.UInt32(MIDDLE), number + (MIDDLE - PROBES))
-    early_probe = probes.at(light, frame, early, beam * PROBES + early)
-    part = _judge(light, middle, early_probe, more.at(light, frame, late, number + (late - PROBES)))
+    aim, number = beams.aim(engine, beam), row * MORE_PROBES
+    middle = more.at(light, aim, mi.UInt32(MIDDLE), number + (MIDDLE - PROBES))
+    early_probe = probes.at(light, aim, early, beam * PROBES + early)
+    part = _judge(light, middle, early_probe, more.at(light, aim, late, number + (late - PROBES)))
     material = light.surfaces.material(dr.select(part < DISAGREE, part, 0), part < DISAGREE)
 
-    def fill(k: Any, is_open: Any) -> Any:
+    def fill(k: Ints, is_open: Masks) -> State:
         sub_ray = dr.gather(mi.UInt32, sub_rays.sector_members, sector * sub_rays.sector_size + k)
         there = sub_ray != NOTHING
         sub_ray = dr.select(there, sub_ray, 0)
-        met, echo = _on_plane(light, frame, sub_ray, part, middle, material)
+        met, echo = _on_plane(light, aim, sub_ray, part, middle, material)
         dr.scatter(words, echo_bits(engine, echo), row * sub_rays.count + sub_ray, there)
         return k + 1, is_open | there & ~(met | (part == NOTHING))
 

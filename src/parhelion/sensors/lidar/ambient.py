@@ -8,12 +8,12 @@ have about as many.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Keys, Reals, namespace
 from parhelion.core.random import to_normal, words
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.rows import Rows
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.echoes import Echoes, EchoRows
 from parhelion.sensors.lidar.intensity import near_infrared
@@ -35,12 +35,12 @@ _DRAW = 8000
 class Ambient:
     """Counts of every beam, on the device."""
 
-    near_ir: Any = None
+    near_ir: Reals = None
     """Ambient light [counts]."""
-    noise: Any = None
+    noise: Reals = None
     """Signal of the noise [photons]."""
 
-    def in_order(self, engine: Engine, beam: Any) -> tuple[Any, Any]:
+    def in_order(self, engine: Engine, beam: Ints) -> tuple[Reals, Reals]:
         """Both as arrays, for beams by number."""
         return engine.frozen(_in_order)(self, beam)
 
@@ -50,28 +50,28 @@ def ambient_light(
     names: PartNames,
     echoes: Echoes,
     beams: Beams,
-    keys: tuple[Any, Any] | None,
-    sun_klx: Any,
-    photons: Any,
+    keys: Keys | None,
+    sun_klx: Reals,
+    photons: Reals,
 ) -> Ambient:
     """Counts of all beams of a launch; `keys` are None where noise has no luck."""
     rows, each = (echoes.wide, echoes.slots) if echoes.probes is None else (echoes.probes.echoes, 4)
-    beam = engine.counting(beams.count)
-    return engine.frozen(_ambient)(names, rows, engine.whole(each), beams, beam, keys, sun_klx, photons)
+    everyone = Rows.kept(engine, beams.count)
+    return engine.frozen(_ambient)(names, rows, engine.whole(each), beams, everyone, keys, sun_klx, photons)
 
 
 def _ambient(
     names: PartNames,
     rows: EchoRows,
-    each: Any,
+    each: Ints,
     beams: Beams,
-    beam: Any,
-    keys: tuple[Any, Any] | None,
-    sun_klx: Any,
-    photons: Any,
+    everyone: Rows,
+    keys: Keys | None,
+    sun_klx: Reals,
+    photons: Reals,
 ) -> Ambient:
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
+    dr, mi, beam = engine.dr, engine.mi, everyone.index
     # The first sub-ray of a beam says what it looks at.
     part = rows.at(beam * each).part
     reflectance = dr.select(part == NOTHING, SKY_REFLECTANCE, names.reflectance(part))
@@ -86,7 +86,7 @@ def _ambient(
     return found
 
 
-def _in_order(ambient: Ambient, beam: Any) -> tuple[Any, Any]:
+def _in_order(ambient: Ambient, beam: Ints) -> tuple[Reals, Reals]:
     dr, mi = running_engine().dr, running_engine().mi
     values = dr.gather(mi.Float, ambient.near_ir, beam), dr.gather(mi.Float, ambient.noise, beam)
     dr.eval(*values)

@@ -57,8 +57,8 @@ class Channels(Config):
         return self
 
 
-def _check_frame(columns: float, channels: int, rate_hz: float) -> None:
-    """Refuse frames of no columns, or of more shots than a cloud can hold; told now, before a table is made."""
+def _check_shots(columns: float, channels: int, rate_hz: float) -> None:
+    """Refuse scans of no columns, or of more shots than a cloud can hold, before a table of them is made."""
     if not 1 <= columns <= MOST_COLUMNS:
         raise ValueError(f"a frame at {rate_hz:g} Hz would have {columns:.6g} columns, allowed are 1 to {MOST_COLUMNS}")
     if columns * channels > MOST_SHOTS:
@@ -102,9 +102,9 @@ class SpinningPattern(Config):
         for rate in {self.rate_hz, *self.rates_hz}:
             if self.firing_period_us is not None:
                 turn = 1e6 / (rate * self.firing_period_us)
-                _check_frame(self.field_of_view_deg / 360.0 * turn + 1e-6, channels, rate)
+                _check_shots(self.field_of_view_deg / 360.0 * turn + 1e-6, channels, rate)
         if self.columns is not None:
-            _check_frame(max([self.columns, *self.columns_offered]), channels, self.rate_hz)
+            _check_shots(max([self.columns, *self.columns_offered]), channels, self.rate_hz)
         return self
 
 
@@ -129,7 +129,7 @@ class RasterPattern(Config):
 
     @model_validator(mode="after")
     def _countable(self) -> RasterPattern:
-        _check_frame(self.columns, self.rows, self.rate_hz)
+        _check_shots(self.columns, self.rows, self.rate_hz)
         return self
 
 
@@ -154,7 +154,7 @@ class RosettePattern(Config):
     @model_validator(mode="after")
     def _countable(self) -> RosettePattern:
         for rate in {self.rate_hz, *self.rates_hz}:
-            _check_frame(max(1.0, self.points_per_second / self.lines / rate), self.lines, rate)
+            _check_shots(max(1.0, self.points_per_second / self.lines / rate), self.lines, rate)
         return self
 
 
@@ -184,7 +184,7 @@ class NonRepetitivePattern(Config):
         if high - low < (self.lines - 1) * self.line_spacing_deg:
             raise ValueError(f"{self.lines} lines {self.line_spacing_deg} deg apart need more than {high - low} deg")
         for rate in {self.rate_hz, *self.rates_hz}:
-            _check_frame(max(1.0, self.points_per_second / self.lines / rate), self.lines, rate)
+            _check_shots(max(1.0, self.points_per_second / self.lines / rate), self.lines, rate)
         return self
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Keys, Masks, Reals, State, namespace
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
@@ -37,18 +37,18 @@ class Detector:
 
     mode: ReturnMode
     max_returns: int
-    merge_distance: Any
-    dead_distance: Any
+    merge_distance: Reals
+    dead_distance: Reals
     """How far behind a return the receiver is blind [m]."""
-    noise_sigma: Any
+    noise_sigma: Reals
     """Standard deviation of the noise without signal, in units of P_min."""
-    shot_noise: Any
+    shot_noise: Reals
     """Variance that each unit of signal adds, in the same units: 1 / photons at the threshold; None where none."""
     noisy: bool
-    false_alarm_chance: Any
+    false_alarm_chance: Reals
     """Chance of a false return in one shot, or None."""
-    min_range: Any
-    max_range: Any
+    min_range: Reals
+    max_range: Reals
 
     @classmethod
     def of(
@@ -58,7 +58,7 @@ class Detector:
         noise_sigma: float,
         *,
         noisy: bool,
-        merge_distance: Any = None,
+        merge_distance: Reals = None,
         false_alarms: bool = True,
     ) -> Detector:
         """The receiver of a data sheet, for simulated scans and for recorded ones.
@@ -81,7 +81,7 @@ class Detector:
             max_range=number(limits.max_m),
         )
 
-    def with_luck(self, power: Any, deviations: Any) -> Any:
+    def with_luck(self, power: Reals, deviations: Reals) -> Reals:
         """What the receiver reads of a power with noise of so many standard deviations."""
         sigma = self.noise_sigma
         if self.shot_noise is not None:
@@ -98,14 +98,14 @@ class Detector:
 class Return:
     """One return of every beam, as kernel variables."""
 
-    range: Any
+    range: Reals
     """Range before noise [m], NO_ECHO where there is none."""
-    power: Any
-    slot: Any
+    power: Reals
+    slot: Ints
     """Where the echo that gave most of the power lies (see `echo_of`), or FALSE_ALARM."""
 
 
-def echo_of(engine: Engine, blocks: list[Block], slot: Any, active: Any) -> Echo:
+def echo_of(engine: Engine, blocks: list[Block], slot: Ints, active: Masks) -> Echo:
     """The echo that a slot number stands for."""
     dr = engine.dr
     number, row = slot >> _BLOCK_SHIFT, slot & ((1 << _BLOCK_SHIFT) - 1)
@@ -117,7 +117,7 @@ def echo_of(engine: Engine, blocks: list[Block], slot: Any, active: Any) -> Echo
 
 
 def detect(
-    engine: Engine, detector: Detector, blocks: list[Block], beams: Beams, beam: Any, keys: tuple[Any, Any]
+    engine: Engine, detector: Detector, blocks: list[Block], beams: Beams, beam: Ints, keys: Keys
 ) -> list[Return]:
     """Returns of beams in order of range.
 
@@ -142,7 +142,7 @@ def detect(
     return found
 
 
-def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Any, key: Any) -> list[Return]:
+def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Ints, key: Keys) -> list[Return]:
     mi, dr = engine.mi, engine.dr
     n = len(_empty(mi, detector))
     echoes = _BeamEchoes(engine, blocks)
@@ -151,7 +151,7 @@ def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Any, 
     # All together, with the most luck, must be able to pass the threshold.
     hope = (nearest < NO_ECHO) & (detector.with_luck(everything.power, most) >= 1.0)
 
-    def step(start: Any, anchor: Any, number: Any, going: Any, *registers: Any) -> Any:
+    def step(start: Reals, anchor: Reals, number: Ints, going: Masks, *registers: Any) -> State:
         end = start + detector.merge_distance
         # Echoes that all lie in the first window are summed already.
         again = going & ((start > nearest) | (farthest > end))
@@ -190,18 +190,18 @@ def _search(engine: Engine, detector: Detector, blocks: list[Block], shot: Any, 
 class _Sum:
     """Echoes that are taken together, as kernel variables."""
 
-    power: Any
-    moment: Any
+    power: Reals
+    moment: Reals
     """Power times range behind the nearest."""
-    peak: Any
-    slot: Any
+    peak: Reals
+    slot: Ints
     """Of the strongest."""
 
     @property
-    def sums(self) -> tuple[Any, Any, Any]:
+    def sums(self) -> tuple[Reals, Reals, Ints]:
         return self.power, self.moment, self.slot
 
-    def strongest(self, dr: Any, use: Any, power: Any, slot: Any) -> tuple[Any, Any]:
+    def strongest(self, dr: Any, use: Masks, power: Reals, slot: Ints) -> tuple[Reals, Ints]:
         """Peak and its slot with one more echo."""
         stronger = use & (power > self.peak)
         return dr.select(stronger, power, self.peak), dr.select(stronger, slot, self.slot)
@@ -211,15 +211,15 @@ class _Sum:
 class _Ahead:
     """What lies behind the start of a window: ranges of echoes (NO_ECHO where there is none), and sums of power."""
 
-    following: Any
+    following: Reals
     """The first behind the start."""
-    beyond: Any
+    beyond: Reals
     """The first behind the window's end."""
-    after: Any
+    after: Reals
     """The first behind the window's end and the dead time."""
-    near: Any
+    near: Reals
     """Power of all behind the start that windows starting within this one can reach."""
-    far: Any
+    far: Reals
     """Power of all behind the window's end."""
 
 
@@ -229,7 +229,7 @@ class _BeamEchoes:
 
     engine: Engine
     blocks: list[Block]
-    _held: list[tuple[Any, Any, Any]] = field(init=False)
+    _held: list[tuple[Ints, Reals, Reals]] = field(init=False)
     """Slot, range and power of rows that are kept at hand."""
 
     def __post_init__(self) -> None:
@@ -237,7 +237,7 @@ class _BeamEchoes:
             self._echo(n, k, k < block.count) for n, block in enumerate(self.blocks) for k in range(block.held)
         ]
 
-    def _echo(self, number: int, k: Any, active: Any) -> tuple[Any, Any, Any]:
+    def _echo(self, number: int, k: Ints, active: Masks) -> tuple[Ints, Reals, Reals]:
         """Slot, range and power of row k of a block; no power where not active."""
         block = self.blocks[number]
         row = block.first + k
@@ -245,7 +245,7 @@ class _BeamEchoes:
         power = echo.power if block.scale is None else echo.power * block.scale
         return row | (number << _BLOCK_SHIFT), echo.range, power
 
-    def is_read(self, slot: Any) -> Any:
+    def is_read(self, slot: Ints) -> Masks:
         """Whether the echo with this number is as the receiver reads it, noise included."""
         mi = self.engine.mi
         numbers = [number for number, block in enumerate(self.blocks) if block.is_read]
@@ -254,12 +254,12 @@ class _BeamEchoes:
             found |= (slot >> _BLOCK_SHIFT) == number
         return found
 
-    def survey(self) -> tuple[Any, Any, _Sum]:
+    def survey(self) -> tuple[Reals, Reals, _Sum]:
         """Nearest and farthest range of all echoes (NO_ECHO and 0 where there are none), and their sum."""
         mi, dr = self.engine.mi, self.engine.dr
         xp = namespace(mi.Float(0.0))
 
-        def add(slot: Any, r: Any, p: Any, nearest: Any, farthest: Any, *values: Any) -> tuple[Any, ...]:
+        def add(slot: Ints, r: Reals, p: Reals, nearest: Reals, farthest: Reals, *values: Any) -> State:
             total, use = _Sum(*values), p > 0.0
             # The moment is kept relative to the nearest echo so far, so that float32 keeps tenths of a millimetre.
             before = nearest
@@ -273,13 +273,13 @@ class _BeamEchoes:
         nearest, farthest, *values = self._pass(start, mi.Bool(True), add)
         return nearest, farthest, _Sum(*values)
 
-    def window(self, start: Any, length: Any, dead: Any, active: Any) -> tuple[_Sum, _Ahead]:
+    def window(self, start: Reals, length: Reals, dead: Reals, active: Masks) -> tuple[_Sum, _Ahead]:
         """The sum over a window that starts at an echo, and what lies ahead."""
         mi, dr = self.engine.mi, self.engine.dr
         end = start + length
         blind, reach = end + dead, end + length
 
-        def add(slot: Any, r: Any, p: Any, *values: Any) -> tuple[Any, ...]:
+        def add(slot: Ints, r: Reals, p: Reals, *values: Any) -> State:
             total, ahead = _Sum(*values[:4]), _Ahead(*values[4:])
             real = p > 0.0
             behind, out = real & (r > start), real & (r > end)
@@ -300,12 +300,12 @@ class _BeamEchoes:
         values = self._pass((*_nothing(mi), *places), active, add)
         return _Sum(*values[:4]), _Ahead(*values[4:])
 
-    def _pass(self, start: tuple[Any, ...], active: Any, add: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
+    def _pass(self, start: tuple[Reals, ...], active: Masks, add: Callable[..., State]) -> State:
         """Add all echoes of each beam, one after the other: `add(slot, range, power, *values)` gives the new values."""
         mi, dr = self.engine.mi, self.engine.dr
 
-        def pass_over(number: int, block: Block, values: tuple[Any, ...]) -> tuple[Any, ...]:
-            def step(k: Any, *values: Any) -> Any:
+        def pass_over(number: int, block: Block, values: State) -> State:
+            def step(k: Ints, *values: Any) -> State:
                 return k + 1, *add(*self._echo(number, k, active), *values)
 
             final = dr.while_loop((mi.UInt32(block.held), *values), lambda *s: active & (s[0] < block.count), step)
@@ -320,7 +320,7 @@ class _BeamEchoes:
         return values
 
 
-def _nothing(mi: Any) -> tuple[Any, Any, Any, Any]:
+def _nothing(mi: Any) -> tuple[Reals, Reals, Reals, Ints]:
     """The sum over no echo."""
     return mi.Float(0.0), mi.Float(0.0), mi.Float(0.0), mi.UInt32(NOTHING)
 
@@ -330,7 +330,7 @@ def _empty(mi: Any, detector: Detector) -> list[Return]:
     return [Return(mi.Float(NO_ECHO), mi.Float(0.0), mi.UInt32(NOTHING)) for _ in range(count)]
 
 
-def _flat(returns: list[Return]) -> tuple[Any, ...]:
+def _flat(returns: list[Return]) -> State:
     return tuple(value for r in returns for value in (r.range, r.power, r.slot))
 
 
@@ -338,7 +338,7 @@ def _unflat(values: Any, count: int) -> list[Return]:
     return [Return(*values[3 * k : 3 * k + 3]) for k in range(count)]
 
 
-def _select(dr: Any, mask: Any, a: Return, b: Return) -> Return:
+def _select(dr: Any, mask: Masks, a: Return, b: Return) -> Return:
     return Return(dr.select(mask, a.range, b.range), dr.select(mask, a.power, b.power), dr.select(mask, a.slot, b.slot))
 
 

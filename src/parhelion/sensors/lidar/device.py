@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Keys, Reals
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
@@ -88,7 +89,7 @@ class LidarOnDevice(OnDevice):
         self._shots: ShotArrays | None = None
         self._readout: Readout | None = None
 
-    def _opaque(self, value: float) -> Any:
+    def _opaque(self, value: float) -> Reals:
         return self.engine.dr.opaque(self.engine.mi.Float, float(value))
 
     def batches(
@@ -128,7 +129,7 @@ class LidarOnDevice(OnDevice):
         biases = channel_biases(noise, int(table.ring.max(initial=0)) + 1, config.name)
         bias = None if biases is None else self.engine.table(biases[table.ring])
 
-        def optional(value: float | None) -> Any:
+        def optional(value: float | None) -> Reals:
             return self._opaque(value) if value else None
 
         return Readout(
@@ -162,7 +163,7 @@ class LidarOnDevice(OnDevice):
         streams: list[Stream],
         *,
         lucky: bool = False,
-    ) -> tuple[Beams, tuple[Any, Any]]:
+    ) -> tuple[Beams, Keys]:
         shots, _ = self._upload(table)
         duration = table.duration
         if target.scene.changes:
@@ -177,7 +178,7 @@ class LidarOnDevice(OnDevice):
         return beams, keys
 
     def _launch_weather(
-        self, target: Target, weather: Weather | None, time: float, beams: Beams, keys: tuple[Any, Any]
+        self, target: Target, weather: Weather | None, time: float, beams: Beams, keys: Keys
     ) -> LaunchWeather | None:
         """The weather of a launch, or None in clear air."""
         if weather is None:
@@ -232,7 +233,7 @@ class LidarOnDevice(OnDevice):
             luck = keys if self.noisy else None
             ambient = ambient_light(self.engine, target.names, echoes, beams, luck, self.sun_klx, self._photons)
         points = collect(target, returns, beams, shots, ambient, self._expected)
-        # Read only now: to ask the device earlier would be to wait for it.
+        # Read at the end: reading earlier would make Python wait for the device.
         specular = 0 if more_casts is None else int(more_casts[0])
         casts = sum(number if isinstance(number, int) else int(number[0]) for number in echoes.casts)
         for entry in metadata:

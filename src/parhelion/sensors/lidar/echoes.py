@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.scene import NOTHING
@@ -30,13 +31,13 @@ SCATTERER_BIT = 0x80000000
 class Echo:
     """What sub-rays bring back, as kernel variables."""
 
-    range: Any = None
+    range: Reals = None
     """Range [m], NO_ECHO where nothing comes back."""
-    power: Any = None
+    power: Reals = None
     """Received power in units of P_min."""
-    part: Any = None
+    part: Ints = None
     """Part number, or NOTHING."""
-    actor: Any = None
+    actor: Ints = None
     """Actor number, or NO_ACTOR; with GHOST_BIT where a mirror folded the path."""
 
     @classmethod
@@ -50,10 +51,10 @@ class Echo:
 class EchoRows:
     """Rows of echoes, evaluated."""
 
-    words: Any = None
+    words: Ints = None
 
     @classmethod
-    def of(cls, engine: Engine, echo: Echo, *also: Any, index: Any = None, size: int = 0) -> EchoRows:
+    def of(cls, engine: Engine, echo: Echo, *also: Reals, index: Ints = None, size: int = 0) -> EchoRows:
         """Evaluate echoes, and with them in the same kernel the variables `also`, which share their rays.
 
         `index` and `size` are as for `in_rows`.
@@ -62,20 +63,20 @@ class EchoRows:
         engine.dr.eval(words, *also)
         return cls(words)
 
-    def at(self, row: Any, active: Any = True) -> Echo:
+    def at(self, row: Ints, active: Masks = True) -> Echo:
         """Rows by number; zeros where not active."""
         mi, dr = running_engine().mi, running_engine().dr
         words = dr.gather(mi.Vector4u, self.words, row, active)
         return Echo(dr.reinterpret_array(mi.Float, words.x), dr.reinterpret_array(mi.Float, words.y), words.z, words.w)
 
-    def put(self, row: Any, echo: Echo, active: Any) -> None:
+    def put(self, row: Ints, echo: Echo, active: Masks) -> None:
         """Overwrite rows."""
         dr = running_engine().dr
         dr.scatter(self.words, echo_bits(running_engine(), echo), row, active)
         dr.eval(self.words)
 
 
-def in_rows(engine: Engine, vectors: Any, index: Any = None, size: int = 0) -> Any:
+def in_rows(engine: Engine, vectors: Vectors, index: Ints = None, size: int = 0) -> Reals:
     """Vectors in memory, one after another; with `index`, at the rows it says, of memory for `size` rows."""
     if index is None:
         return engine.dr.ravel(vectors)
@@ -85,7 +86,7 @@ def in_rows(engine: Engine, vectors: Any, index: Any = None, size: int = 0) -> A
     return words
 
 
-def echo_bits(engine: Engine, echo: Echo) -> Any:
+def echo_bits(engine: Engine, echo: Echo) -> Ints:
     """An echo as four words."""
     mi, dr = engine.mi, engine.dr
     return mi.Vector4u(
@@ -99,20 +100,20 @@ class Block:
     """Some of the echoes of each beam: rows that follow one another in memory."""
 
     rows: EchoRows
-    first: Any
+    first: Ints
     """Row of each beam's first echo."""
-    count: Any
+    count: Ints
     """How many rows each beam has."""
-    scale: Any = None
+    scale: Reals = None
     """Factor on the power of each beam's rows, or None."""
     is_read: bool = False
-    """Whether powers are what the receiver reads, its noise included: windows that they dominate get no more."""
+    """Whether powers include the receiver's noise already. Windows in which such rows dominate get no further noise."""
     held: int = 0
-    """How many of the first rows kernels that go over them often keep at hand, where a beam has so many."""
+    """How many of a beam's first rows are kept in registers by kernels that read the rows several times."""
 
     @property
     def is_held(self) -> bool:
-        """Whether all rows are kept at hand: where the count is known to the compiler, and not above."""
+        """Whether all rows are kept in registers: the compiler knows their count, and it is not above `held`."""
         known = self.count.state == running_engine().dr.VarState.Literal
         return bool(known and self.count[0] <= self.held)
 
@@ -125,16 +126,16 @@ class SpecularBeams:
     Apart, since kernels take beams in step: among wide ones, narrow ones would take as long as they.
     """
 
-    narrow: Any
-    """Those of one row, or all where all beams have as many; None if there are none: a replayed kernel cannot take an
-    empty array."""
-    wide: Any
-    """Those of many rows; None for none."""
-    first_wide: Any
+    narrow: Ints
+    """Beams of one row, or all beams if all have the same number of rows. None if there are none: a replayed kernel
+    cannot take an empty array."""
+    wide: Ints
+    """Beams of many rows; None if there are none."""
+    first_wide: Ints
     """How many narrow ones there are."""
 
     @classmethod
-    def of(cls, engine: Engine, narrow: Any, wide: Any = None) -> SpecularBeams:
+    def of(cls, engine: Engine, narrow: Ints, wide: Ints = None) -> SpecularBeams:
         """Of arrays that may be empty."""
         narrow, wide = (numbers if numbers is not None and len(numbers) else None for numbers in (narrow, wide))
         return cls(narrow, wide, engine.whole(0 if narrow is None else len(narrow)))
@@ -142,7 +143,7 @@ class SpecularBeams:
     def __len__(self) -> int:
         return sum(len(numbers) for numbers in (self.narrow, self.wide) if numbers is not None)
 
-    def at(self, place: Any) -> Any:
+    def at(self, place: Ints) -> Ints:
         """Beam numbers by their place, the narrow ones first."""
         dr, mi = running_engine().dr, running_engine().mi
         if self.narrow is None or self.wide is None:
@@ -161,20 +162,20 @@ class Echoes:
     """Rows of a wide beam."""
     wide: EchoRows | None
     """Row = number of the wide beam * slots + sub-ray."""
-    wide_beams: Any
-    """Beam numbers of the wide beams; None where none is, or all are, in order."""
+    wide_beams: Ints
+    """Beam numbers of the wide beams. None if no beam is wide, or if all are: then they are in order."""
     narrow: EchoRows | None
     """One row a beam, without power for wide beams; None where all beams are wide."""
-    wide_place: Any
+    wide_place: Ints
     """Number of each beam among the wide ones, or NOTHING; None where all beams are wide."""
-    casts: list[Any]
-    """Rays that were cast: numbers to add up, some of which the device is still counting."""
+    casts: list[Ints]
+    """Numbers of rays cast, to be added up. Some are arrays that the device is still computing."""
     probes: Any = None
     """What the first four sub-rays of every beam met, as `adaptive.ProbeRows`, where adaptive sampling traced them."""
     specular: SpecularBeams | None = None
     """The beams that have a probe on glass, water or a mirror; None where it was not asked yet."""
 
-    def reach(self, engine: Engine, beam: Any, active: Any) -> Any:
+    def reach(self, engine: Engine, beam: Ints, active: Masks) -> Reals:
         """Range of the farthest surface that beams meet [m], NO_ECHO where some of the beam meets none."""
         dr, mi = engine.dr, engine.mi
         if self.probes is not None:
@@ -182,7 +183,7 @@ class Echoes:
         assert self.wide is not None
         rows, first = self.wide, beam * self.slots
 
-        def step(k: Any, farthest: Any) -> Any:
+        def step(k: Ints, farthest: Reals) -> State:
             range_m = rows.at(first + k, active).range
             return k + 1, dr.select(range_m > farthest, range_m, farthest)
 
@@ -190,7 +191,7 @@ class Echoes:
         _, farthest = dr.while_loop(state, lambda k, farthest: active & (k < self.slots), step)
         return farthest
 
-    def blocks(self, engine: Engine, beam: Any) -> list[Block]:
+    def blocks(self, engine: Engine, beam: Ints) -> list[Block]:
         """The echoes of beams by number."""
         dr, mi = engine.dr, engine.mi
         if self.narrow is None:
@@ -205,6 +206,6 @@ class Echoes:
         return [one, Block(self.wide, first, dr.select(is_wide, mi.UInt32(self.slots), 0))]
 
 
-def choose(dr: Any, mask: Any, a: Echo, b: Echo) -> Echo:
+def choose(dr: Any, mask: Masks, a: Echo, b: Echo) -> Echo:
     """`a` where the mask is set, else `b`."""
     return Echo(*(dr.select(mask, x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True)))

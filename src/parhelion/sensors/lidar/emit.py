@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Ints, Keys, Reals, Vectors
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.moving import interpolate_knots, rotate
+from parhelion.rays.rows import Rows
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import Noise
 from parhelion.sensors.lidar.patterns import ShotTable
-from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.sensors.light.beams import BeamAim, Beams
 
 AIM_DRAW = 1000
 """Number of the random draw that moves a beam's direction, apart from the receiver's draws."""
@@ -29,14 +31,14 @@ class ShotArrays:
     """A table of shots on the device, in the sensor frame."""
 
     count: int
-    rows: tuple[Any, Any, Any]
+    rows: tuple[Reals, Reals, Reals]
     """Axis and time, the direction left of it, and origin: four numbers a shot each, in the order of tracing."""
-    time: Any
-    ring_column: Any
+    time: Reals
+    ring_column: Ints
     """Ring in the lower, column in the upper 16 bits."""
-    order: Any
+    order: Ints
     """Shots in the order in which they are traced: ring by ring, so that neighbouring rays are alike."""
-    place: Any
+    place: Ints
     """The inverse: where in that order each shot is."""
 
     @classmethod
@@ -55,7 +57,7 @@ class ShotArrays:
         )  # fmt: skip
 
 
-def in_fours(engine: Engine, rows: NDArray[Any]) -> Any:
+def in_fours(engine: Engine, rows: NDArray[Any]) -> Reals:
     """Rows of up to four numbers as a table of four each, which kernels read faster than columns."""
     return engine.table(np.pad(rows.astype(np.float32), ((0, 0), (0, 4 - rows.shape[1]))))
 
@@ -66,7 +68,7 @@ def aim(
     knots: NDArray[np.float32],
     knot_count: int,
     duration: float,
-    keys: tuple[Any, Any],
+    keys: Keys,
     noise: Noise,
     *,
     noisy: bool,
@@ -83,25 +85,24 @@ def aim(
         jitter = [engine.number(float(np.radians(s))) for s in sigma]
     rate = engine.number((knot_count - 1) / max(duration, 1e-9))
     sizes = tuple(engine.whole(size) for size in (shots.count, knot_count))
-    index = engine.counting(count)
-    scan, shot, rows = engine.frozen(_aim)(shots, count, index, sizes, engine.table(knots), rate, keys, jitter, lucky)
+    beams = Rows.kept(engine, count)
+    scan, shot, rows = engine.frozen(_aim)(shots, beams, sizes, engine.table(knots), rate, keys, jitter, lucky)
     return Beams(count, scan, shot, rows)
 
 
 def _aim(
     shots: ShotArrays,
-    count: int,
-    index: Any,
-    sizes: tuple[Any, Any],
-    knots: Any,
-    rate: Any,
-    keys: tuple[Any, Any],
-    jitter: list[Any] | None,
+    beams: Rows,
+    sizes: tuple[Ints, Ints],
+    knots: Reals,
+    rate: Reals,
+    keys: Keys,
+    jitter: list[Reals] | None,
     lucky: bool,
-) -> tuple[Any, Any, tuple[Any, Any, Any]]:
-    """Scan, shot and rows of `count` beams; a scan has `sizes` shots and knots, of which `rate` come a second."""
+) -> tuple[Ints, Ints, tuple[Reals, Reals, Reals]]:
+    """Scan, shot and rows of beams; a scan has `sizes` shots and knots, of which `rate` come a second."""
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
+    dr, mi, index = engine.dr, engine.mi, beams.index
     per_scan, knot_count = sizes
     scan = index // per_scan
     place = index - scan * per_scan
@@ -135,15 +136,15 @@ class SubRays:
     count: int
     weight: float
     """Share of the pulse's energy, the same for all."""
-    rows: Any
+    rows: Reals
     """Slope and offset, each to the left and up."""
     five_point_weights: tuple[float, ...] | None
     """As `Footprint.five_point_weights`."""
-    sector_rim: Any
+    sector_rim: Ints
     """As of `Footprint`."""
     sector_size: int
     """Most sub-rays beside the probes that lie in one eighth of the footprint."""
-    sector_members: Any
+    sector_members: Ints
     """As of `Footprint`."""
     sectors_are_even: bool
     """Whether all eighths have as many."""
@@ -161,11 +162,11 @@ class SubRays:
             bool(np.all(members < len(footprint))),
         )  # fmt: skip
 
-    def ray(self, frame: BeamFrame, sub_ray: Any) -> tuple[Any, Any]:
+    def ray(self, aim: BeamAim, sub_ray: Ints) -> tuple[Vectors, Vectors]:
         """Start point relative to the beam's exit, and unit direction, of sub-rays, as kernel variables."""
         dr, mi = running_engine().dr, running_engine().mi
         if self.count == 1:
-            return mi.Vector3f(0.0), frame.axis
-        up = dr.cross(frame.axis, frame.left)
+            return mi.Vector3f(0.0), aim.axis
+        up = dr.cross(aim.axis, aim.left)
         bend = dr.gather(mi.Vector4f, self.rows, sub_ray)
-        return bend.z * frame.left + bend.w * up, dr.normalize(frame.axis + bend.x * frame.left + bend.y * up)
+        return bend.z * aim.left + bend.w * up, dr.normalize(aim.axis + bend.x * aim.left + bend.y * up)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Reals, State, namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.light.air import FieldOnDevice
@@ -28,19 +28,19 @@ class FallingTables:
     """Drops of rain or flakes of snow whose echo can be detected, as tables for kernels."""
 
     origin: int
-    mean: Any
+    mean: Reals
     """Mean number in a beam."""
-    by_range: Any
+    by_range: Reals
     """Range, logarithm of the tail of sizes, echo per backscatter, and 1 / area of the beam, at even probability."""
     range_steps: int
-    by_tail: Any
+    by_tail: Reals
     """Diameter, backscatter, and area taken away, at even steps of the logarithm of the tail."""
     last_tail: int
-    tail_start: Any
-    tail_per: Any
+    tail_start: Reals
+    tail_per: Reals
     """Steps per unit of that logarithm."""
 
-    def draw(self, u: Any, v: Any) -> tuple[Any, Any, Any]:
+    def draw(self, u: Reals, v: Reals) -> tuple[Reals, Reals, Reals]:
         """Range [m], echo in units of P_min, and share of the beam taken away, of drops by two uniform numbers."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(u)
@@ -57,13 +57,13 @@ class FallingTables:
         backscatter = xp.minimum(drop.y, WHITE_BRDF / row.w)
         return row.x, backscatter * row.z, xp.minimum(drop.z * row.w, 1.0)
 
-    def count(self, u: Any, factor: Any, most: Any) -> Any:
+    def count(self, u: Reals, factor: Reals, most: Ints) -> Ints:
         """Poisson counts of mean `mean * factor` by inversion, up to `most`."""
         dr, mi = running_engine().dr, running_engine().mi
         mean = self.mean * factor
         chance = dr.exp(-mean)
 
-        def step(k: Any, chance: Any, below: Any) -> Any:
+        def step(k: Ints, chance: Reals, below: Reals) -> State:
             k = k + 1
             chance = chance * mean / mi.Float(k)
             return k, chance, below + chance

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Ints, Keys, Reals, State
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.lidar.config import ReturnMode
 from parhelion.sensors.light.air import Air, FieldOnDevice
-from parhelion.sensors.light.beams import BeamFrame
+from parhelion.sensors.light.beams import BeamAim
 from parhelion.sensors.light.curve import Curve, curve_grid
 
 FLUCTUATION = 0.15
@@ -42,23 +43,23 @@ class FogEcho:
     """Which of the cells above the threshold is reported: 'first', 'last' or 'strongest'."""
     signal: Curve
     """Signal of fog of mean density before it is dimmed on its way, in units of P_min, by range."""
-    nearest: Any
+    nearest: Reals
     """Where the first cell starts [m]."""
-    cell: Any
+    cell: Reals
     """Length of a cell [m]."""
-    cells: Any
+    cells: Ints
     """How many there are."""
-    gap: Any
+    gap: Reals
     """How far before a surface the receiver can tell fog from it [m]; what is nearer adds to the surface's echo, less
     than a percent, and is left out."""
-    noise_variance: Any
+    noise_variance: Reals
     """Of the receiver's noise, in units of P_min^2."""
-    shot_noise: Any
+    shot_noise: Reals
     """Variance that each unit of signal adds."""
     field: FieldOnDevice | None
     """How density varies, or None."""
 
-    def draw(self, frame: BeamFrame, air: Air, reach: Any, shot: Any, key: Any) -> tuple[Any, Any]:
+    def draw(self, aim: BeamAim, air: Air, reach: Reals, shot: Ints, key: Keys) -> tuple[Reals, Reals]:
         """Range [m] and power of the reported echo, as the receiver reads it; power 0 where none passes.
 
         Nothing is seen of fog behind `reach`, the surface that a beam meets.
@@ -66,14 +67,14 @@ class FogEcho:
         dr, mi = running_engine().dr, running_engine().mi
         reach = reach - self.gap
 
-        def read(range_m: Any, luck: Any) -> Any:
-            mean = self.signal(range_m) * dr.exp(-2.0 * air.depth(frame, range_m))
+        def read(range_m: Reals, luck: Reals) -> Reals:
+            mean = self.signal(range_m) * dr.exp(-2.0 * air.depth(aim, range_m))
             if self.field is not None:
-                mean = mean * self.field.factor(frame, range_m)
+                mean = mean * self.field.factor(aim, range_m)
             variance = self.noise_variance + self.shot_noise * mean + FLUCTUATION**2 * mean * mean
             return mean + luck * dr.sqrt(variance)
 
-        def step(k: Any, best: Any, where: Any) -> Any:
+        def step(k: Ints, best: Any, where: Reals) -> State:
             # One set of random words makes the luck of two cells, and where in each the signal is read.
             a, b, *places = words(key, shot, (k >> 1) + _DRAW)
             for number, (luck, place) in enumerate(zip(to_normal(a, b), places, strict=True)):

@@ -5,14 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from parhelion.core.arrays import Ints, Masks, Reals, Vectors
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
 from parhelion.rays.replayable import SceneArrays
+from parhelion.rays.rows import Rows
 from parhelion.sensors.lidar.echoes import NO_ACTOR, NO_ECHO, Echo, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import SubRays
 from parhelion.sensors.lidar.link_budget import received_power
 from parhelion.sensors.light.air import Air, LocalAir
-from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.sensors.light.beams import BeamAim, Beams
 from parhelion.sensors.light.curve import Curve, LocalCurve
 from parhelion.sensors.light.target import Surfaces
 
@@ -22,12 +24,12 @@ from parhelion.sensors.light.target import Surfaces
 class Optics:
     """Numbers of the sensor that reflection needs, opaque to the kernel compiler so that all sensors share kernels."""
 
-    threshold: Any
+    threshold: Reals
     """P_min / C [1/(m^2 sr)]."""
-    extinction: Any
+    extinction: Reals
     """One-way extinction of the air [1/m]."""
-    min_range: Any
-    max_range: Any
+    min_range: Reals
+    max_range: Reals
     overlap: Curve | None
     """Overlap of emitter and receiver by range, or None where it is 1."""
 
@@ -52,17 +54,17 @@ class Reflection:
 
     def power(
         self,
-        frame: BeamFrame,
-        part: Any,
-        cosine: Any,
-        range_m: Any,
+        aim: BeamAim,
+        part: Ints,
+        cosine: Reals,
+        range_m: Reals,
         hit: Any,
-        active: Any,
+        active: Masks,
         *,
-        share: Any = 1.0,
-        material: Any = None,
+        share: Reals = 1.0,
+        material: Ints = None,
         near: Local | None = None,
-    ) -> Any:
+    ) -> Reals:
         """Received power of one sub-ray in units of P_min; nothing from nearer than the sensor's least range.
 
         `material` is that of the part, where it was looked up before; `near` holds for a narrow stretch of range.
@@ -73,22 +75,22 @@ class Reflection:
         material = self.surfaces.material(part, active) if material is None else material
         power = received_power(
             weight=share * self.sub_rays.weight, reflected=self.surfaces.reflected(part, material, cosine, hit, active),
-            range_m=range_m, optical_depth=air.depth(frame, range_m), threshold=optics.threshold, overlap=overlap,
+            range_m=range_m, optical_depth=air.depth(aim, range_m), threshold=optics.threshold, overlap=overlap,
         )  # fmt: skip
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
 
-    def around(self, frame: BeamFrame, range_m: Any) -> Local:
-        """What depends on range alone, for ranges within some decimetres of one: tables are read here alone."""
+    def around(self, aim: BeamAim, range_m: Reals) -> Local:
+        """What depends on range alone, for ranges within some decimetres of one: tables are read once, here."""
         curve = self.optics.overlap
-        return Local(self.air.around(frame, range_m), None if curve is None else curve.around(range_m))
+        return Local(self.air.around(aim, range_m), None if curve is None else curve.around(range_m))
 
-    def trace(self, scene: SceneArrays, frame: BeamFrame, sub_ray: Any, active: Any = True) -> tuple[Echo, Any]:
+    def trace(self, scene: SceneArrays, aim: BeamAim, sub_ray: Ints, active: Masks = True) -> tuple[Echo, Vectors]:
         """Echo and hit normal of traced sub-rays."""
         dr, mi = running_engine().dr, running_engine().mi
-        offset, direction = self.sub_rays.ray(frame, sub_ray)
-        hit = scene.trace(frame.origin + offset, direction, frame.time, self.optics.max_range, active, coherent=True)
+        offset, direction = self.sub_rays.ray(aim, sub_ray)
+        hit = scene.trace(aim.origin + offset, direction, aim.time, self.optics.max_range, active, coherent=True)
         cosine = dr.abs(dr.dot(hit.normal, direction))
-        power = self.power(frame, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)
+        power = self.power(aim, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         echo = Echo(dr.select(hit.found, hit.t, NO_ECHO), power, hit.part, actor)
         return echo, hit.normal
@@ -98,11 +100,11 @@ def illuminate_all(light: Reflection, scene: SceneArrays, beams: Beams) -> Echoe
     """Trace every sub-ray."""
     engine, slots = running_engine(), light.sub_rays.count
     trace_all = engine.frozen(_trace_all, casts=True)
-    rows = trace_all(light, scene, beams, engine.counting(beams.count * slots), slots)
+    rows = trace_all(light, scene, beams, Rows.kept(engine, beams.count * slots), slots)
     return Echoes(slots, rows, None, None, None, [beams.count * slots])
 
 
-def _trace_all(light: Reflection, scene: SceneArrays, beams: Beams, index: Any, slots: int) -> EchoRows:
-    engine = running_engine()
+def _trace_all(light: Reflection, scene: SceneArrays, beams: Beams, looks: Rows, slots: int) -> EchoRows:
+    engine, index = running_engine(), looks.index
     beam = index // slots
-    return EchoRows.of(engine, light.trace(scene, beams.frame(engine, beam), index - beam * slots)[0])
+    return EchoRows.of(engine, light.trace(scene, beams.aim(engine, beam), index - beam * slots)[0])

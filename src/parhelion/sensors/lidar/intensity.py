@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Reals, namespace
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.overlap import LEAST_OVERLAP
 
@@ -15,7 +14,9 @@ FULL_SCALE_POWER = 3.0
 """Power [P_min] from which on makers' calibrated scales read the reflectivity itself."""
 
 
-def reflectivity(power: Any, range_m: Any, *, threshold: Any, extinction_per_m: Any = 0.0, overlap: Any = 1.0) -> Any:
+def reflectivity(
+    power: Reals, range_m: Reals, *, threshold: Reals, extinction_per_m: Reals = 0.0, overlap: Reals = 1.0
+) -> Reals:
     """Range-corrected reflectance: that of a Lambertian target, facing the sensor, which returns this power.
 
     `power` in units of P_min, `threshold` P_min / C [1/(m^2 sr)], `extinction_per_m` one way, `overlap` the share that
@@ -27,7 +28,7 @@ def reflectivity(power: Any, range_m: Any, *, threshold: Any, extinction_per_m: 
     return clear / xp.maximum(overlap, LEAST_OVERLAP)
 
 
-def _near_threshold(power: Any) -> Any:
+def _near_threshold(power: Reals) -> Reals:
     """Factor on calibrated reflectivity of weak echoes: 0 at the threshold, 1 from FULL_SCALE_POWER times it on.
 
     Makers' eight-bit scales fall to 0 for echoes that are barely seen: a VLP-16 recording has a median intensity of 0
@@ -37,7 +38,7 @@ def _near_threshold(power: Any) -> Any:
     return xp.clip((power - 1.0) * (1.0 / (FULL_SCALE_POWER - 1.0)), 0.0, 1.0)
 
 
-def velodyne(power: Any, reflectivity: Any, photons: Any = None) -> Any:
+def velodyne(power: Reals, reflectivity: Reals, photons: Reals = None) -> Reals:
     """Velodyne's calibrated reflectivity: 0-100 for diffuse targets of 0-100 %, 101-255 for retro-reflectors.
 
     VLP-16 user manual 63-9243 section 6.1: 100 is a diffuse reflector of 100 %, 255 an ideal retro-reflector. The
@@ -46,12 +47,12 @@ def velodyne(power: Any, reflectivity: Any, photons: Any = None) -> Any:
     return _near_threshold(power) * _diffuse_then_retro(reflectivity, 100.0)
 
 
-def velodyne_vls(power: Any, reflectivity: Any, photons: Any = None) -> Any:
+def velodyne_vls(power: Reals, reflectivity: Reals, photons: Reals = None) -> Reals:
     """The VLS-128's scale: 0-110 for diffuse targets of 0-100 %, 111-255 for retro-reflectors (its manual)."""
     return _near_threshold(power) * _diffuse_then_retro(reflectivity, 110.0)
 
 
-def _diffuse_then_retro(reflectivity: Any, white: float) -> Any:
+def _diffuse_then_retro(reflectivity: Reals, white: float) -> Reals:
     """Linear up to `white` for a perfect diffuser, then logarithmic over three decades of gain up to 255."""
     xp = namespace(reflectivity)
     above = white + (255.0 - white) * xp.log(xp.maximum(reflectivity, 1.0)) / np.log(1000.0)
@@ -67,33 +68,33 @@ def threshold_photons(config: LidarConfig) -> float:
     return config.receiver.threshold_photons or USUAL_PHOTONS
 
 
-def ouster(power: Any, reflectivity: Any, photons: Any = USUAL_PHOTONS) -> Any:
+def ouster(power: Reals, reflectivity: Reals, photons: Reals = USUAL_PHOTONS) -> Reals:
     """Ouster's signal channel: photons counted, not range-corrected, 16 bit; `photons` are those at the threshold."""
     return namespace(power).minimum(photons * power, 65535.0)
 
 
-def livox(power: Any, reflectivity: Any, photons: Any = None) -> Any:
+def livox(power: Reals, reflectivity: Reals, photons: Reals = None) -> Reals:
     """Livox: 0-150 for diffuse targets of 0-100 %, 151-255 for total reflection (user manuals)."""
     return _near_threshold(power) * _diffuse_then_retro(reflectivity, 150.0)
 
 
-def hesai(power: Any, reflectivity: Any, photons: Any = None) -> Any:
+def hesai(power: Reals, reflectivity: Reals, photons: Reals = None) -> Reals:
     """Hesai: one count a percent of reflectance, up to 255 (manuals: 0 to 255 %)."""
     return _near_threshold(power) * namespace(reflectivity).minimum(100.0 * reflectivity, 255.0)
 
 
-def robosense(power: Any, reflectivity: Any, photons: Any = None) -> Any:
+def robosense(power: Reals, reflectivity: Reals, photons: Reals = None) -> Reals:
     """RoboSense: 0-100 for diffuse targets, 101-255 for retro-reflectors, like Velodyne's scale."""
     return velodyne(power, reflectivity)
 
 
-def echo(power: Any, reflectivity: Any, photons: Any = None) -> Any:
+def echo(power: Reals, reflectivity: Reals, photons: Reals = None) -> Reals:
     """2D scanners: echo amplitude, logarithmic in received power, 0 at the threshold and 255 at 100 000 times it."""
     xp = namespace(power)
     return xp.clip(255.0 * xp.log(xp.maximum(power, 1.0)) / np.log(1e5), 0.0, 255.0)
 
 
-def near_infrared(reflectance: Any, *, sun_klx: Any) -> Any:
+def near_infrared(reflectance: Reals, *, sun_klx: Reals) -> Reals:
     """Ouster's near-infrared channel: ambient light at the lidar's wavelength, in counts.
 
     A Lambertian surface under even light of `sun_klx`, ten counts a klx for a perfect white one, 16 bit. The light
@@ -109,12 +110,12 @@ BYTE_SCALES = (*_WHITE, "hesai", "echo")
 """Scales of one byte."""
 
 
-def in_steps(value: Any, step: Any) -> Any:
+def in_steps(value: Reals, step: Reals) -> Reals:
     """A value as a sensor writes it down: in whole steps; as it is where the step is None. Arrays of either kind."""
     return value if step is None else namespace(value).round(value / step) * step
 
 
-def reflectivity_of(scale: str, value: Any) -> Any:
+def reflectivity_of(scale: str, value: Reals) -> Reals:
     """The reflectivity that a maker's intensity stands for, where its scale is one of reflectivity; else None.
 
     Of echoes near the threshold, whose intensity falls to 0, it gives too little: `recorded.py` bounds it by what the
@@ -135,7 +136,7 @@ def calibrated(scale: str) -> bool:
     return scale in _WHITE or scale == "hesai"
 
 
-def power_of(scale: str, value: Any, photons_at_threshold: float) -> Any:
+def power_of(scale: str, value: Reals, photons_at_threshold: float) -> Reals:
     """The power in units of P_min that a maker's intensity stands for, where its scale is one of power; else None."""
     if scale == "ouster":
         return value / photons_at_threshold
@@ -144,7 +145,7 @@ def power_of(scale: str, value: Any, photons_at_threshold: float) -> Any:
     return value if scale == "power" else None
 
 
-SCALES: Mapping[str, Callable[[Any, Any, Any], Any]] = {
+SCALES: Mapping[str, Callable[[Reals, Reals, Reals], Reals]] = {
     "velodyne": velodyne,
     "velodyne-vls": velodyne_vls,
     "ouster": ouster,

@@ -12,7 +12,7 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.core.random import Stream, frame_of
+from parhelion.core.random import Stream, number_of
 from parhelion.core.records import Scan, Waveform
 from parhelion.core.trajectory import Fixed, Trajectory, pose_at
 from parhelion.rays.geometry import SceneGeometry
@@ -264,10 +264,10 @@ class Lidar:
             )  # fmt: skip
         return self._on_device
 
-    def _stream(self, seed: int, motion: Trajectory, start: float, frame: int | None) -> Stream:
-        if frame is None:
-            frame = frame_of(start, motion.pose if isinstance(motion, Fixed) else pose_at(motion, start))
-        return Stream(seed, f"lidar/{self.model}" + (f"/{self.name}" if self.name else ""), frame)
+    def _stream(self, seed: int, motion: Trajectory, start: float, number: int | None) -> Stream:
+        if number is None:
+            number = number_of(start, motion.pose if isinstance(motion, Fixed) else pose_at(motion, start))
+        return Stream(seed, f"lidar/{self.model}" + (f"/{self.name}" if self.name else ""), number)
 
     def __repr__(self) -> str:
         return f"<Lidar {self.model}: {len(self.shots())} shots a scan at {self.rate_hz:g} Hz>"

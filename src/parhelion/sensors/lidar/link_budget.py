@@ -12,12 +12,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Reals, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.noise import power_with_chance
@@ -133,8 +132,8 @@ def max_range(config: LidarConfig, reflectance: float) -> float:
 
 
 def received_power(
-    *, weight: Any, reflected: Any, range_m: Any, optical_depth: Any, threshold: Any, overlap: Any = 1.0
-) -> Any:
+    *, weight: Reals, reflected: Reals, range_m: Reals, optical_depth: Reals, threshold: Reals, overlap: Reals = 1.0
+) -> Reals:
     """Received power of a sub-ray in units of P_min; arrays of either kind.
 
     `reflected` is f cos(theta) [1/sr], `optical_depth` that of the air one way, `threshold` P_min / C [1/(m^2 sr)].

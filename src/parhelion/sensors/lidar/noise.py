@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Reals, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream, to_normal
 from parhelion.sensors.lidar.config import Noise
 
 
-def range_sigma(snr: Any, *, sigma_0: Any, sigma_1: Any) -> Any:
+def range_sigma(snr: Reals, *, sigma_0: Reals, sigma_1: Reals) -> Reals:
     """Standard deviation of range [m]: sqrt(sigma_0^2 + (sigma_1 / SNR)^2), for SNR > 0.
 
     sigma_0 is left at high signal, sigma_1 is the part that falls with it (both [m]).
@@ -57,7 +55,7 @@ def detection_probability(power: ArrayLike, *, threshold_to_noise: float) -> NDA
     return np.asarray(ndtr((np.asarray(power, dtype=np.float64) - 1.0) * threshold_to_noise))
 
 
-def power_with_chance(deviations: Any, noise_sigma: Any, shot_noise: Any) -> Any:
+def power_with_chance(deviations: Reals, noise_sigma: Reals, shot_noise: Reals) -> Reals:
     """The power [P_min] that passes the threshold with the chance Phi(deviations); arrays of either kind.
 
     The root of P - 1 = z sqrt(sigma^2 + q P), with q the variance that a unit of signal adds.

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Keys, Masks, Reals, namespace
 from parhelion.core.random import to_normal, words
 from parhelion.core.records import FIELDS, ORIGINS, Scan, Shots
 from parhelion.core.trajectory import Trajectory
-from parhelion.rays.device import Engine, copied, kernel_tree, room
+from parhelion.rays.device import Engine, copied, kernel_tree
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.rows import Rows, room
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.ambient import Ambient
 from parhelion.sensors.lidar.detection import FALSE_ALARM, Return, echo_of
@@ -37,42 +38,42 @@ class Readout:
     """Errors and scales that turn a return into numbers, opaque to the kernel compiler."""
 
     noisy: bool
-    sigma_0: Any
-    sigma_1: Any
+    sigma_0: Reals
+    sigma_1: Reals
     sigma_curve: Curve | None
-    threshold_to_noise: Any
-    bias: Any
+    threshold_to_noise: Reals
+    bias: Reals
     """Range error of each shot's channel [m], one value a shot, or None."""
-    resolution: Any
+    resolution: Reals
     """Step of the reported range [m], or None."""
-    saturation: Any
+    saturation: Reals
     """Highest power that the receiver can tell, or None."""
-    intensity_sigma: Any
+    intensity_sigma: Reals
     """Relative deviation of intensity, or None."""
     intensity_scale: str
-    intensity_resolution: Any
-    photons: Any
+    intensity_resolution: Reals
+    photons: Reals
     """Photons at the detection threshold, for scales that count them."""
-    threshold: Any
-    extinction: Any
+    threshold: Reals
+    extinction: Reals
     overlap: Curve | None
     """Share of the return that the receiver collects by range, which the firmware divides out of reflectivity."""
-    direction: Any
-    """ReadReturn direction of each shot, sensor frame, in fours."""
-    origin: Any
-    """Where each shot leaves, in fours."""
+    direction: Reals
+    """Reported direction of each shot in the sensor frame, in rows of four."""
+    origin: Reals
+    """Where each shot leaves in the sensor frame [m], in rows of four."""
 
 
 @dataclass
 class ReadReturn:
-    """One return of each beam, as kernel variables; what is looked up together in fours and twos."""
+    """One return of each beam, as kernel variables. Values that are read together are one vector."""
 
-    valid: Any
-    measured: Any
+    valid: Masks
+    measured: Reals
     """Range, power, reflectivity and intensity."""
-    place: Any
+    place: Reals
     """Coordinates, and the bits of the part's number."""
-    source: Any
+    source: Ints
     """Number of the actor, and of the point's origin."""
 
 
@@ -81,10 +82,10 @@ class ReadReturn:
 class Row:
     """One return of every beam in device memory: as reported, the numbers of a beam together."""
 
-    valid: Any = None
-    measured: Any = None
-    place: Any = None
-    source: Any = None
+    valid: Masks = None
+    measured: Reals = None
+    place: Reals = None
+    source: Ints = None
 
     @classmethod
     def of(cls, engine: Engine, found: ReadReturn) -> Row:
@@ -94,7 +95,7 @@ class Row:
         dr.eval(*vars(row).values())
         return row
 
-    def overwrite(self, engine: Engine, beam: Any, better: ReadReturn) -> None:
+    def overwrite(self, engine: Engine, beam: Ints, better: ReadReturn) -> None:
         """Put what was reported of some beams, by number, in place of what is there."""
         dr = engine.dr
         for name, values in vars(better).items():
@@ -108,9 +109,9 @@ def read_out(
     blocks: list[Block],
     found: list[Return],
     beams: Beams,
-    beam: Any,
-    keys: Any,
-    displaced: Callable[[Any, Any, Any], Any] | None = None,
+    beam: Ints,
+    keys: Keys,
+    displaced: Callable[[Reals, Ints, Keys], Reals] | None = None,
 ) -> list[ReadReturn]:
     """Noise, steps, scales and coordinates of each return.
 
@@ -126,7 +127,7 @@ def read_out(
         power = item.power
         if readout.saturation is not None:
             power = namespace(power).minimum(power, readout.saturation)
-        luck: tuple[Any, Any] = (0.0, 0.0)
+        luck: tuple[Reals, Reals] = (0.0, 0.0)
         if readout.noisy:
             a, b, _, _ = words(key, shot, _NOISE_DRAW + number)
             luck = to_normal(a, b)
@@ -164,8 +165,8 @@ def read_out(
 
 
 def _measured_range(
-    engine: Engine, readout: Readout, true_range: Any, power: Any, shot: Any, luck: Any, valid: Any
-) -> Any:
+    engine: Engine, readout: Readout, true_range: Reals, power: Reals, shot: Ints, luck: Reals, valid: Masks
+) -> Reals:
     """Range with noise, channel bias and the sensor's step; `luck` is a standard normal number a beam."""
     mi, dr = engine.mi, engine.dr
     range_m = true_range
@@ -190,7 +191,7 @@ class Points:
     returns: NDArray[np.uint8]
     """Number of returns of each beam, shape (scans, beams of a scan)."""
     borders: list[int]
-    """Row of the first point of each scan, and of none behind the last."""
+    """Row of the first point of each scan, and at the end the number of all points."""
     counted: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
     """Near infrared, and signal where there is no return, shape (scans, beams of a scan); None where not counted."""
 
@@ -209,19 +210,20 @@ class Returns:
 
     rows: list[Row] = field(default_factory=list)
     """One for each return that a beam may have."""
-    beam: Any = None
+    beam: Ints = None
     """Beams in the order of records: they were traced ring by ring, records go shot by shot."""
-    counts: Any = None
+    counts: Ints = None
     """How many returns each of those has."""
-    flags: Any = None
+    flags: Ints = None
     """1 for their returns that there are, else 0, beam by beam."""
 
     @classmethod
     def of(
-        cls, engine: Engine, rows: list[Row], count: int, place: Any, index: Any, per_scan: Any, places: Any
+        cls, engine: Engine, rows: list[Row], count: int, everyone: Rows, returns: Rows, per_scan: Ints, places: Ints
     ) -> Returns:
-        """`place` numbers the beams, `index` the returns that they may have; `places` is that of `ShotArrays`."""
+        """Of `everyone`, the beams, and of the `returns` that they may have; `places` is that of `ShotArrays`."""
         dr, mi, n = engine.dr, engine.mi, len(rows)
+        place, index = everyone.index, returns.index
         valid = _joined(dr, rows, "valid")
         first = (place // per_scan) * per_scan
         beam = first + dr.gather(mi.UInt32, places, place - first)
@@ -235,23 +237,23 @@ class Returns:
 
 
 class PointsExpected:
-    """How many points there is room for, learnt from earlier launches of as many beams.
+    """The size of the point buffer, learnt from earlier launches of as many beams.
 
-    To ask the device for their number would be to wait for it, and to let it wait then for the next kernel. Where room
-    does not suffice, points are looked up once more.
+    Asking the device for the number of points would stall both: Python would wait for the device, and the device then
+    for the next kernel. If the buffer turns out too small, the points are looked up once more.
     """
 
     def __init__(self) -> None:
         self._expected: dict[int, int] = {}
 
     def room(self, beams: int, most: int) -> int:
-        """Room for the points of so many beams, which cannot have more than `most`."""
+        """Rows of the buffer for a number of beams, which cannot have more points than `most`."""
         return room(min(most, self._expected.get(beams, most)))
 
     def learn(self, beams: int, points: int) -> None:
-        """So many there were.
+        """Take note of the number of points that a launch gave.
 
-        More are expected at once, fewer bit by bit, so that memory and copying stay near what is needed.
+        The buffer grows at once, and shrinks by a tenth a launch towards the size of the last.
         """
         self._expected[beams] = max(points + points // 8 + 1, 9 * self._expected.get(beams, 0) // 10)
 
@@ -274,8 +276,8 @@ def collect(
     tables = target.names, beams.shot, shots.time, shots.ring_column, velocity, near_ir
 
     def look_up(room_for: int) -> dict[str, Any]:
-        numbers = engine.counting(most), engine.whole(most), engine.counting(room_for), engine.whole(room_for)
-        return engine.frozen(_look_up)(found, tables, numbers, beams.count, room_for)
+        returns, points = Rows.kept(engine, most), Rows.kept(engine, room_for)
+        return engine.frozen(_look_up)(found, tables, returns, points, beams.count)
 
     room_for = expected.room(beams.count, most)
     values = look_up(room_for)
@@ -302,22 +304,22 @@ def collect(
 
 def _look_up(
     found: Returns,
-    tables: tuple[PartNames, Any, Any, Any, Any, Any],
-    numbers: tuple[Any, Any, Any, Any],
+    tables: tuple[PartNames, Reals, Reals, Reals, Reals, Reals],
+    returns: Rows,
+    points: Rows,
     beams: int,
-    room_for: int,
 ) -> dict[str, Any]:
     """The fields of all returns that there are; small ones two or four to a word, so that less is copied.
 
-    `numbers` count the returns that there may be, to a most, and the points that there is room for, to `room_for`, both
-    on the device, too. What comes after the last point means nothing.
+    `returns` are those that there may be, `points` those that there is memory for. Rows after the last point have no
+    meaning.
     """
     engine = running_engine()
     dr, mi, rows, n = engine.dr, engine.mi, found.rows, len(found.rows)
     parts, shots_of_beams, times, ring_columns, velocity, near_ir = tables
-    index, most, row, limit = numbers
-    picked = engine.pick(found.flags, index, most, room_for, limit)
-    # Behind the last one, the first return of all is as good as any.
+    row, room_for = points.index, points.room
+    picked = returns.pick(found.flags, into=points)
+    # Rows after the last return read the first one; nobody looks at them.
     chosen = dr.gather(mi.UInt32, picked.numbers, row, row < picked.count)
     place_in_order = chosen // n
     register = chosen - place_in_order * n
@@ -349,7 +351,7 @@ def _look_up(
     return values
 
 
-def _counts(engine: Engine, valid: Any, count: int, beam: Any, registers: int, below: Any) -> Any:
+def _counts(engine: Engine, valid: Masks, count: int, beam: Ints, registers: int, below: Ints) -> Ints:
     """How many registers with numbers under `below` are valid of a beam, one of `count`."""
     dr, mi = engine.dr, engine.mi
     total = dr.zeros(mi.UInt32, dr.width(beam))
@@ -370,7 +372,7 @@ def _unpacked(names: list[str], words: NDArray[Any]) -> dict[str, NDArray[Any]]:
         return {names[0]: _typed(names[0], words)}
     fields = {name: np.empty(len(words), FIELDS[name].dtype) for name in names}
     for number, values in enumerate(fields.values()):
-        # In pieces within NumPy: of a large batch, all words shifted at once would be a large array more.
+        # NumPy shifts in pieces here: shifting all words of a large batch at once would need another large array.
         np.right_shift(words, number * (16 if len(names) == 2 else 8), out=values, casting="unsafe")
     return fields
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from parhelion.core.arrays import Ints, Keys
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.rows import Rows
 from parhelion.sensors.lidar.detection import Detector, detect
 from parhelion.sensors.lidar.echoes import Block, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import ShotArrays
@@ -29,14 +31,14 @@ class Reception:
     detector: Detector
     readout: Readout
     beams: Beams
-    keys: tuple[Any, Any]
+    keys: Keys
     """Two words a scan, for the random streams."""
     in_air: ScattererRows | None
     """Echoes of the air, or None."""
     displaced: Any
     """Range of a surface's return as the rain lets it appear, or None where it is the true one."""
 
-    def of(self, blocks: list[Block], beam: Any) -> list[ReadReturn]:
+    def of(self, blocks: list[Block], beam: Ints) -> list[ReadReturn]:
         """Detect and report the beams with these numbers, from their surfaces' echoes and those of the air."""
         engine = running_engine()
         if self.in_air is not None:
@@ -48,27 +50,30 @@ class Reception:
 def receive(engine: Engine, reception: Reception, echoes: Echoes, behind: Behind | None, shots: ShotArrays) -> Returns:
     """Returns of all beams; of those that met glass, water or a mirror with what lies behind it."""
     count, most = reception.beams.count, reception.detector.registers
-    numbers = engine.counting(count), engine.counting(count * most), engine.whole(shots.count), shots.place
+    rows = Rows.kept(engine, count), Rows.kept(engine, count * most)
+    order = engine.whole(shots.count), shots.place
     surfaces = echoes.narrow, echoes.wide, echoes.wide_beams, echoes.wide_place
-    return engine.frozen(_receive)(reception, numbers, *surfaces, echoes.slots, behind)
+    return engine.frozen(_receive)(reception, *rows, order, *surfaces, echoes.slots, behind)
 
 
 def _receive(
     reception: Reception,
-    numbers: tuple[Any, Any, Any, Any],
+    beams: Rows,
+    returns: Rows,
+    order: tuple[Ints, Ints],
     narrow: EchoRows | None,
     wide: EchoRows | None,
-    wide_beams: Any,
-    wide_place: Any,
+    wide_beams: Ints,
+    wide_place: Ints,
     slots: int,
     behind: Behind | None,
 ) -> Returns:
     """Traced once: all that changes from scan to scan is an argument.
 
-    `numbers` are those of `Returns.of`.
+    `returns` are those that the beams may have; `order` is the number of shots of a scan, and their places.
     """
     engine = running_engine()
-    dr, mi, everyone = engine.dr, engine.mi, numbers[0]
+    dr, mi, everyone = engine.dr, engine.mi, beams.index
     if narrow is None:
         assert wide is not None
         found = reception.of([Block(wide, everyone * slots, mi.UInt32(slots))], everyone)
@@ -76,14 +81,14 @@ def _receive(
         found = reception.of([Block(narrow, everyone, mi.UInt32(1), held=1)], everyone)
     rows = [Row.of(engine, item) for item in found]
 
-    def again(blocks: list[Block], beam: Any) -> None:
+    def again(blocks: list[Block], beam: Ints) -> None:
         for row, better in zip(rows, reception.of(blocks, beam), strict=True):
             row.overwrite(engine, beam, better)
 
     if narrow is not None and wide is not None:
         again([Block(wide, dr.arange(mi.UInt32, dr.width(wide_beams)) * slots, mi.UInt32(slots))], wide_beams)
     if behind is not None:
-        # With narrow beams alone there are no wide rows to look for; fixed sampling has wide ones alone, in order.
+        # Narrow beams have no wide rows. With fixed sampling all beams are wide, and their rows are in order.
         some = behind.beams
         sorts = [(some.narrow, wide if narrow is None else None, 0), (some.wide, wide, some.first_wide)]
         for beam, their_wide, before in sorts:
@@ -92,4 +97,4 @@ def _receive(
                 number = dr.arange(mi.UInt32, dr.width(beam)) + before
                 blocks.append(Block(behind.rows, number * SPECULAR_ROWS, mi.UInt32(SPECULAR_ROWS), held=SPECULAR_ROWS))
                 again(blocks, beam)
-    return Returns.of(engine, rows, reception.beams.count, *numbers)
+    return Returns.of(engine, rows, reception.beams.count, beams, returns, *order)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_unit, words
@@ -143,7 +143,7 @@ class _Launch:
             parts.append(self._outcome(blocks, item, valid, echo, in_the_air, range_m, direction, length, shots))
         return self._collected(parts, shots)
 
-    def _directions(self, shots: RecordedShots) -> tuple[Any, Any]:
+    def _directions(self, shots: RecordedShots) -> tuple[Vectors, Reals]:
         """Unit directions from the beam's exit in the sensor frame, and the range of the first return."""
         dr, mi = self.engine.dr, self.engine.mi
         v = mi.Vector3f(*(self.engine.table(column) for column in shots.vectors.T))
@@ -152,7 +152,7 @@ class _Launch:
         dr.eval(direction, length)
         return direction, length
 
-    def _beams(self, shots: RecordedShots, direction: Any, pose: Pose) -> Beams:
+    def _beams(self, shots: RecordedShots, direction: Vectors, pose: Pose) -> Beams:
         dr, mi = self.engine.dr, self.engine.mi
         axis = direction
         if not self.air.is_uniform:
@@ -160,7 +160,7 @@ class _Launch:
             turn = [[dr.opaque(mi.Float, float(v)) for v in row] for row in (pose.apply(np.eye(3)) - pose.xyz).T]
             axis = mi.Vector3f(*(sum(row[j] * direction[j] for j in range(3)) for row in turn))  # type: ignore[misc]
         index = dr.arange(mi.UInt32, shots.count)
-        luck: Any = 0.0
+        luck: Reals = 0.0
         if WeatherOnDevice.lucky(self.weather):
             low, high = (dr.opaque(mi.UInt32, word) for word in self.stream.key)
             luck = to_unit(words((low, high), index, LUCK_DRAW)[0])
@@ -177,7 +177,7 @@ class _Launch:
         self,
         cloud: PointCloud,
         shots: RecordedShots,
-        length: Any,
+        length: Reals,
         reflectance: float | None,
         beams: Beams,
         air: Air,
@@ -201,7 +201,7 @@ class _Launch:
         # A recorded point was detected, so its power was the threshold at least, or nearly so with luck.
         least = max(power_with_chance(-_MOST_LUCK, self.sigma, self.shot_noise), _LEAST_POWER)
         power = namespace(power).maximum(power, dr.opaque(mi.Float, least))
-        depth = air.depth(beams.frame(self.engine, beam), range_m)
+        depth = air.depth(beams.aim(self.engine, beam), range_m)
         dimmed = power * dr.exp(-2.0 * depth)
         echo = Echo(
             dr.select(here, range_m, NO_ECHO), dr.select(here, self._with_old_luck(dimmed, power), 0.0),
@@ -209,7 +209,7 @@ class _Launch:
         )  # fmt: skip
         return Echoes(slots, EchoRows.of(self.engine, echo), None, None, None, [])
 
-    def _with_old_luck(self, dimmed: Any, clear: Any) -> Any:
+    def _with_old_luck(self, dimmed: Reals, clear: Reals) -> Reals:
         """Power of recorded points, raised to where the receiver's noise lets them pass as often as it should.
 
         They were seen in clear air with the luck that they had, and are seen still if that is luck enough: the chance
@@ -221,7 +221,7 @@ class _Launch:
         sigma, shot_noise = (dr.opaque(mi.Float, value) for value in (self.sigma, self.shot_noise))
         root_2 = float(np.sqrt(2.0))
 
-        def chance(power: Any) -> Any:
+        def chance(power: Reals) -> Reals:
             return 0.5 + 0.5 * dr.erf((power - 1.0) / (root_2 * dr.sqrt(sigma * sigma + shot_noise * power)))
 
         xp = namespace(dimmed)
@@ -230,8 +230,14 @@ class _Launch:
         return xp.maximum(dimmed, power_with_chance(deviations, sigma, shot_noise))
 
     def _recorded_power(
-        self, cloud: PointCloud, shots: RecordedShots, source: Any, range_m: Any, here: Any, reflectance: float | None
-    ) -> Any:
+        self,
+        cloud: PointCloud,
+        shots: RecordedShots,
+        source: Ints,
+        range_m: Reals,
+        here: Masks,
+        reflectance: float | None,
+    ) -> Reals:
         dr, mi = self.engine.dr, self.engine.mi
         threshold, gamma = self.constant.threshold, self.constant.gamma_per_m
         if shots.intensity is None:
@@ -274,12 +280,12 @@ class _Launch:
         self,
         blocks: list[Block],
         item: Any,
-        valid: Any,
+        valid: Masks,
         echo: Echo,
-        in_the_air: Any,
-        range_m: Any,
-        direction: Any,
-        length: Any,
+        in_the_air: Masks,
+        range_m: Reals,
+        direction: Vectors,
+        length: Reals,
         shots: RecordedShots,
     ) -> dict[str, Any]:
         """What is written down of one return of every shot."""

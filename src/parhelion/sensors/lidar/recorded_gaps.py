@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Reals
 from parhelion.sensors.lidar.lidar import Lidar
 
 Floats = NDArray[np.float64]
@@ -213,7 +214,7 @@ def _beams(lidar: Lidar) -> tuple[Floats, Floats, Floats, float] | None:
     return table.elevation[rows].astype(np.float64), _wrapped(azimuth - azimuth[0]), exits, step
 
 
-def _wrapped(angle: Any) -> Any:
+def _wrapped(angle: Reals) -> Reals:
     return (angle + np.pi) % (2.0 * np.pi) - np.pi
 
 

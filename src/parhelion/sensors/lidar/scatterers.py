@@ -7,19 +7,19 @@ gives one where its signal passes the threshold (`fog_echo`); dust gives one whe
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Keys, Masks, Reals, State, namespace
 from parhelion.core.random import to_unit, words
 from parhelion.core.records import ORIGINS
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
+from parhelion.rays.rows import Rows
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.echoes import SCATTERER_BIT, Block, Echo, Echoes, EchoRows, echo_bits
 from parhelion.sensors.lidar.falling import COUNT_LIMIT, Falling, FallingTables
 from parhelion.sensors.lidar.fog_echo import FogEcho
 from parhelion.sensors.light.air import FRONT_M, Air, DustTable, FieldOnDevice, range_of_depth
-from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.sensors.light.beams import BeamAim, Beams
 from parhelion.sensors.light.curve import Curve
 
 RAIN, FOG, SNOW, DUST = (ORIGINS.index(name) for name in ("rain", "fog", "snow", "dust"))
@@ -49,13 +49,13 @@ class Scatterers:
     falling: list[tuple[FallingTables, FieldOnDevice | None]]
     fog: FogEcho | None
     dust: list[DustTable]
-    dust_gain: Any = None
+    dust_gain: Reals = None
     """Power of dust's echo per extinction times T^2 xi / range^2."""
-    dust_depth: Any = None
+    dust_depth: Reals = None
     """Optical depth above which dust always returns."""
     overlap: Curve | None = None
     """Share of the return that the receiver collects by range, or None where it is all."""
-    max_range: Any = None
+    max_range: Reals = None
     """How far dust is looked for [m]."""
 
 
@@ -70,14 +70,14 @@ class ScattererRows:
     """One row a beam; None where there is none."""
     falling: EchoRows | None
     """Of drops and flakes, or None where none fall."""
-    first: Any = None
+    first: Ints = None
     """First row of each beam's drops and flakes."""
-    count: Any = None
+    count: Ints = None
     """How many each beam has."""
-    clear: Any = None
+    clear: Reals = None
     """Share of a surface's power that they leave, one number a beam."""
 
-    def join(self, engine: Engine, blocks: list[Block], beam: Any) -> list[Block]:
+    def join(self, engine: Engine, blocks: list[Block], beam: Ints) -> list[Block]:
         """The blocks of surfaces of beams by number, dimmed, with those of the air."""
         dr, mi = engine.dr, engine.mi
         if self.falling is not None:
@@ -101,21 +101,21 @@ class ScattererCounts:
 
     rows: int
     """Rows of all beams."""
-    first: Any
-    """First row of each beam, or the distance of two beams' first rows where all have room for all they may have."""
-    limits: list[Any] | None
-    """In the latter case: the most of each kind that a beam may have."""
-    counts: list[Any] | None
-    """In the former: how many of each kind each beam has."""
+    first: Ints
+    """First row of each beam. If every beam has memory for the most it may have: the number of rows of one beam."""
+    limits: list[Ints] | None
+    """The most of each kind that a beam may have, if every beam has memory for them; else None."""
+    counts: list[Ints] | None
+    """How many of each kind each beam has, if they were counted; else None."""
 
 
 def count_scatterers(
-    engine: Engine, falling: list[tuple[Falling, FieldOnDevice | None]], beams: Beams, keys: tuple[Any, Any]
+    engine: Engine, falling: list[tuple[Falling, FieldOnDevice | None]], beams: Beams, keys: Keys
 ) -> ScattererCounts | None:
     """Make room for drops and flakes; None where none fall.
 
-    Where few are possible, every beam gets room for all of them, and nobody has to wait for the counts. Else they are
-    counted first, early, since the answer is waited for.
+    If few are possible, every beam gets memory for all of them, and nothing has to be counted. Otherwise they are
+    counted first. Python waits for the counts, so this is done early in a scan.
     """
     if not falling:
         return None
@@ -125,10 +125,10 @@ def count_scatterers(
     if room <= _MOST_ROOM:
         limits = [engine.whole(limit) for limit in most]
         return ScattererCounts(beams.count * room, engine.whole(room), limits, None)
-    beam = engine.counting(beams.count)
+    everyone = Rows.kept(engine, beams.count)
     limits = [engine.whole(COUNT_LIMIT)] * len(falling)
     kinds = [(drops.tables, field) for drops, field in falling]
-    total, counts = engine.frozen(_count)(kinds, limits, beams, beam, keys)
+    total, counts = engine.frozen(_count)(kinds, limits, beams, everyone, keys)
     dr.eval(total, *counts)
     first = dr.prefix_sum(total)
     return ScattererCounts(int(first[beams.count - 1] + total[beams.count - 1]), first, None, counts)
@@ -136,19 +136,19 @@ def count_scatterers(
 
 def _count(
     falling: list[tuple[FallingTables, FieldOnDevice | None]],
-    limits: list[Any],
+    limits: list[Ints],
     beams: Beams,
-    beam: Any,
-    keys: tuple[Any, Any],
-) -> tuple[Any, list[Any]]:
+    everyone: Rows,
+    keys: Keys,
+) -> tuple[Ints, list[Ints]]:
     """Draw how many of each kind each beam has, and the sum."""
     engine = running_engine()
-    mi = engine.mi
-    frame, (shot, key) = beams.frame(engine, beam), beams.draws(engine, beam, keys)
+    mi, beam = engine.mi, everyone.index
+    aim, (shot, key) = beams.aim(engine, beam), beams.draws(engine, beam, keys)
     total, counts = mi.UInt32(0), []
     for limit, (drops, field) in zip(limits, falling, strict=True):
         u = to_unit(words(key, shot, _COUNT_DRAW[drops.origin])[0])
-        factor = mi.Float(1.0) if field is None else field.factor(frame, FRONT_M)
+        factor = mi.Float(1.0) if field is None else field.factor(aim, FRONT_M)
         counts.append(drops.count(u, factor, limit))
         total += counts[-1]
     return total, counts
@@ -160,7 +160,7 @@ def draw_scatterers(
     drawn: ScattererCounts | None,
     echoes: Echoes,
     beams: Beams,
-    keys: tuple[Any, Any],
+    keys: Keys,
     air: Air,
 ) -> ScattererRows | None:
     """Echoes of the air in every beam; those behind the surfaces it meets are not there."""
@@ -169,12 +169,12 @@ def draw_scatterers(
         drawn, scatterers = None, replace(scatterers, falling=[])
     if drawn is None and scatterers.fog is None and not scatterers.dust:
         return None
-    # What the surfaces are: of all that was traced, the probes suffice. Rows that are not written are not read.
+    # Of all that was traced, the probes suffice to tell where the surfaces are.
     met = Echoes(echoes.slots, echoes.wide if echoes.probes is None else None, None, None, None, [], echoes.probes)
     store = None if drawn is None else dr.empty(mi.UInt32, 4 * drawn.rows)
     places = None if drawn is None else (drawn.first, drawn.limits, drawn.counts)
-    beam = engine.counting(beams.count)
-    fog, dust, count, clear = engine.frozen(_draw)(scatterers, places, met, beams, beam, keys, air, store)
+    everyone = Rows.kept(engine, beams.count)
+    fog, dust, count, clear = engine.frozen(_draw)(scatterers, places, met, beams, everyone, keys, air, store)
     if drawn is None:
         return ScattererRows(fog, dust, None)
     return ScattererRows(fog, dust, EchoRows(store), drawn.first, count, clear)
@@ -182,21 +182,21 @@ def draw_scatterers(
 
 def _draw(
     scatterers: Scatterers,
-    places: tuple[Any, list[Any] | None, list[Any] | None] | None,
+    places: tuple[Ints, list[Ints] | None, list[Ints] | None] | None,
     met: Echoes,
     beams: Beams,
-    beam: Any,
-    keys: tuple[Any, Any],
+    everyone: Rows,
+    keys: Keys,
     air: Air,
-    store: Any,
-) -> tuple[EchoRows | None, EchoRows | None, Any, Any]:
+    store: Ints,
+) -> tuple[EchoRows | None, EchoRows | None, Ints, Reals]:
     """Echoes of fog and of dust, how many drops and flakes each beam has, and what they leave of surfaces' power."""
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
-    frame, (shot, key) = beams.frame(engine, beam), beams.draws(engine, beam, keys)
-    total: Any = None
-    counts: list[Any] = []
-    row: Any = None
+    dr, mi, beam = engine.dr, engine.mi, everyone.index
+    aim, (shot, key) = beams.aim(engine, beam), beams.draws(engine, beam, keys)
+    total: Ints = None
+    counts: list[Ints] = []
+    row: Ints = None
     if places is not None:
         first, limits, known = places
         if limits is None:
@@ -206,17 +206,17 @@ def _draw(
             for count in counts:
                 total = total + count
         else:
-            total, counts = _count(scatterers.falling, limits, beams, beam, keys)
+            total, counts = _count(scatterers.falling, limits, beams, everyone, keys)
             row = beam * first
     lonely = scatterers.fog is None and not scatterers.dust
     reach = met.reach(engine, beam, total > 0 if lonely else mi.Bool(True))
     fog: EchoRows | None = None
     dust: EchoRows | None = None
     if scatterers.fog is not None:
-        echo = scatterers.fog.draw(frame, air, reach, shot, key)
+        echo = scatterers.fog.draw(aim, air, reach, shot, key)
         fog = EchoRows(dr.ravel(_bits(engine, *echo, FOG, reach)[0]))
     if scatterers.dust:
-        echo = _dust_echo(engine, scatterers, frame, shot, key, reach, air)
+        echo = _dust_echo(engine, scatterers, aim, shot, key, reach, air)
         dust = EchoRows(dr.ravel(_bits(engine, *echo, DUST, reach)[0]))
     clear = None
     if places is not None:
@@ -229,7 +229,7 @@ def _draw(
     return fog, dust, total, clear
 
 
-def _bits(engine: Engine, range_m: Any, power: Any, origin: int, reach: Any) -> tuple[Any, Any]:
+def _bits(engine: Engine, range_m: Reals, power: Reals, origin: int, reach: Reals) -> tuple[Ints, Masks]:
     """An echo of the air as four words, and whether it lies before the surface."""
     dr, mi = engine.dr, engine.mi
     seen = range_m < reach
@@ -239,20 +239,20 @@ def _bits(engine: Engine, range_m: Any, power: Any, origin: int, reach: Any) -> 
 
 def _fall(
     engine: Engine,
-    store: Any,
+    store: Ints,
     falling: FallingTables,
-    row: Any,
-    count: Any,
-    shot: Any,
-    key: Any,
-    reach: Any,
-    clear: Any,
-) -> Any:
+    row: Ints,
+    count: Ints,
+    shot: Ints,
+    key: Keys,
+    reach: Reals,
+    clear: Reals,
+) -> Reals:
     """Draw a beam's drops, and return what share of a surface's power they leave, both ways."""
     dr, mi = engine.dr, engine.mi
     draw = _COUNT_DRAW[falling.origin] + 1
 
-    def step(k: Any, clear: Any) -> Any:
+    def step(k: Ints, clear: Reals) -> State:
         u, v, _, _ = words(key, shot, k + draw)
         range_m, power, obscured = falling.draw(to_unit(u), to_unit(v))
         bits, seen = _bits(engine, range_m, power, falling.origin, reach)
@@ -265,8 +265,8 @@ def _fall(
 
 
 def _dust_echo(
-    engine: Engine, scatterers: Scatterers, frame: BeamFrame, shot: Any, key: Any, reach: Any, air: Air
-) -> tuple[Any, Any]:
+    engine: Engine, scatterers: Scatterers, aim: BeamAim, shot: Ints, key: Keys, reach: Reals, air: Air
+) -> tuple[Reals, Reals]:
     """Range and power of dust's echo, by VANE's rule.
 
     Dust of optical depth mu before the surface returns with chance min(1, mu / threshold): that is where the depth
@@ -277,10 +277,10 @@ def _dust_echo(
     xp = namespace(reach)
     u, _, _, _ = words(key, shot, _DUST_DRAW)
     wanted, reach = scatterers.dust_depth * to_unit(u), xp.minimum(reach, scatterers.max_range)
-    met = sum((table.at(frame, reach) for table in scatterers.dust), start=mi.Float(0.0)) > wanted
-    range_m = dr.select(met, range_of_depth(engine, scatterers.dust, frame, wanted, reach), 1.0)
-    extinction = sum((table.grid.extinction(frame, range_m) for table in scatterers.dust), start=mi.Float(0.0))
-    dimmed = dr.exp(-2.0 * air.depth(frame, range_m)) / (range_m * range_m)
+    met = sum((table.at(aim, reach) for table in scatterers.dust), start=mi.Float(0.0)) > wanted
+    range_m = dr.select(met, range_of_depth(engine, scatterers.dust, aim, wanted, reach), 1.0)
+    extinction = sum((table.grid.extinction(aim, range_m) for table in scatterers.dust), start=mi.Float(0.0))
+    dimmed = dr.exp(-2.0 * air.depth(aim, range_m)) / (range_m * range_m)
     overlap = 1.0 if scatterers.overlap is None else scatterers.overlap(range_m)
     sure = _DUST_LEAST_POWER * xp.minimum(overlap * (1.0 / _DUST_LEAST_OVERLAP), 1.0)
     power = xp.maximum(overlap * scatterers.dust_gain * extinction * dimmed, sure)

@@ -12,15 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.device import kernel_tree, room
+from parhelion.rays.device import kernel_tree
 from parhelion.rays.replayable import SceneArrays
+from parhelion.rays.rows import Rows, room
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.lidar.beam import PROBES
 from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, Echo, Echoes, EchoRows, SpecularBeams, choose
 from parhelion.sensors.lidar.illuminate import Reflection
-from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.sensors.light.beams import BeamAim, Beams
 
 FOLLOWED = 2
 """Probes of a beam that are followed behind a specular surface."""
@@ -36,24 +37,24 @@ _STEP_OFF_PER_M = 1e-5
 class _Surface:
     """What a ray met, as kernel variables."""
 
-    found: Any
-    t: Any
-    normal: Any
-    part: Any
+    found: Masks
+    t: Reals
+    normal: Vectors
+    part: Ints
 
 
 @dataclass
 class _Path:
     """A path after its last surface, as kernel variables."""
 
-    origin: Any
-    direction: Any
-    length: Any
+    origin: Vectors
+    direction: Vectors
+    length: Reals
     """Length so far [m]."""
-    share: Any
+    share: Reals
     """Part of the power that comes this way and back."""
-    active: Any
-    ghost: Any
+    active: Masks
+    ghost: Masks
     """Whether a mirror folded it."""
 
 
@@ -69,22 +70,21 @@ class Behind:
 
 def trace_specular(
     light: Reflection, scene: SceneArrays, echoes: Echoes, beams: Beams, bounces: int
-) -> tuple[Behind | None, Any]:
+) -> tuple[Behind | None, Ints]:
     """What the beams that met a specular surface see through and in it, and how many rays it took (on the device)."""
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
     some = echoes.specular
     if some is None:
-        some = SpecularBeams.of(engine, dr.compress(specular_beams(light, echoes, beams)))
+        some = SpecularBeams.of(engine, engine.dr.compress(specular_beams(light, echoes, beams)))
     count = len(some)
     if count == 0:
         return None, None
-    # What was found of the surfaces is all that is read of the echoes, whose other arrays would only be looked at.
+    # Only what was traced is read. Dr.Jit would inspect the other arrays of the echoes at every call, for nothing.
     traced = None if echoes.probes is not None else echoes.wide
     met = Echoes(echoes.slots, traced, None, None, None, [], echoes.probes)
-    index, straight = dr.arange(mi.UInt32, count * ROWS), engine.whole(count * FOLLOWED)
+    paths, straight = Rows.passing(engine, count * ROWS, room(count) * ROWS), engine.whole(count * FOLLOWED)
     follow = engine.frozen(_follow_paths, casts=True)
-    rows, casts = follow(light, scene, met, beams, some, index, straight, room(count), bounces)
+    rows, casts = follow(light, scene, met, beams, some, paths, straight, bounces)
     return Behind(some, rows), casts
 
 
@@ -94,17 +94,13 @@ def _follow_paths(
     echoes: Echoes,
     beams: Beams,
     some: SpecularBeams,
-    index: Any,
-    straight: Any,
-    size: int,
+    paths: Rows,
+    straight: Ints,
     bounces: int,
-) -> tuple[EchoRows, Any]:
-    """Echoes at the ends of the paths with these numbers, of which so many go straight through, and rays it took.
-
-    There is memory for `size` beams.
-    """
+) -> tuple[EchoRows, Ints]:
+    """Echoes at the ends of paths, of which the first `straight` go straight through, and how many rays it took."""
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
+    dr, mi, index = engine.dr, engine.mi, paths.index
     # All paths that go through, then all that are mirrored: rays that run together are traced together.
     mirrored = index >= straight
     path = dr.select(mirrored, index - straight, index)
@@ -112,18 +108,18 @@ def _follow_paths(
     which = path - row * FOLLOWED
     beam = some.at(row)
     probe, weight, met = _chosen_probe(light, echoes, beam, is_last=which == 1)
-    frame = beams.frame(engine, beam)
-    offset, direction = light.sub_rays.ray(frame, probe)
-    surface, casts = _first_surface(light, scene, echoes, frame, beam, probe, offset, direction, met)
-    start = _Path(frame.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False))
-    echo, steps = _follow(light, scene, _go_on(light, start, surface, mirror=mirrored), frame, bounces)
+    aim = beams.aim(engine, beam)
+    offset, direction = light.sub_rays.ray(aim, probe)
+    surface, casts = _first_surface(light, scene, echoes, aim, beam, probe, offset, direction, met)
+    start = _Path(aim.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False))
+    echo, steps = _follow(light, scene, _go_on(light, start, surface, mirror=mirrored), aim, bounces)
     # The first surface was traced for both paths of a probe, and is counted once.
     casts = dr.select(mirrored, 0, casts) + steps
     place = row * ROWS + dr.select(mirrored, which + FOLLOWED, which)
-    return EchoRows.of(engine, echo, casts, index=place, size=size * ROWS), dr.sum(casts)
+    return EchoRows.of(engine, echo, casts, index=place, size=paths.room), dr.sum(casts)
 
 
-def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Any:
+def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Masks:
     """Which beams have a probe on a specular surface."""
     dr, mi = running_engine().dr, running_engine().mi
     beam = dr.arange(mi.UInt32, beams.count)
@@ -133,13 +129,13 @@ def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Any:
     return found
 
 
-def is_specular(light: Reflection, part: Any) -> Any:
+def is_specular(light: Reflection, part: Ints) -> Masks:
     """Which parts mirror or transmit; NOTHING does not."""
     met = part != NOTHING
     return met & light.surfaces.is_specular(running_engine().dr.select(met, part, 0), met)
 
 
-def _probe_parts(light: Reflection, echoes: Echoes, beam: Any) -> list[Any]:
+def _probe_parts(light: Reflection, echoes: Echoes, beam: Ints) -> list[Ints]:
     """What each probe of a beam met."""
     if echoes.probes is not None:
         return [echoes.probes.echoes.at(beam * PROBES + k).part for k in range(PROBES)]
@@ -147,7 +143,7 @@ def _probe_parts(light: Reflection, echoes: Echoes, beam: Any) -> list[Any]:
     return [echoes.wide.at(beam * echoes.slots + k).part for k in range(min(PROBES, echoes.slots))]
 
 
-def _chosen_probe(light: Reflection, echoes: Echoes, beam: Any, *, is_last: Any) -> tuple[Any, Any, Any]:
+def _chosen_probe(light: Reflection, echoes: Echoes, beam: Ints, *, is_last: Masks) -> tuple[Ints, Reals, Masks]:
     """The first or last probe of a beam on a specular surface, what it stands for in sub-rays, and if there is one."""
     dr, mi = running_engine().dr, running_engine().mi
     none = mi.UInt32(NOTHING)
@@ -168,24 +164,24 @@ def _first_surface(
     light: Reflection,
     scene: SceneArrays,
     echoes: Echoes,
-    frame: BeamFrame,
-    beam: Any,
-    probe: Any,
-    offset: Any,
-    direction: Any,
-    met: Any,
-) -> tuple[_Surface, Any]:
+    aim: BeamAim,
+    beam: Ints,
+    probe: Ints,
+    offset: Vectors,
+    direction: Vectors,
+    met: Masks,
+) -> tuple[_Surface, Ints]:
     """The surface that a probe met: remembered where adaptive sampling traced it, else traced again."""
     mi, dr = running_engine().mi, running_engine().dr
     if echoes.probes is not None:
         row = beam * PROBES + probe
         seen = echoes.probes.echoes.at(row)
         return _Surface(met, seen.range, echoes.probes.normal(row), seen.part), mi.UInt32(0)
-    hit = scene.trace(frame.origin + offset, direction, frame.time, light.optics.max_range, met, coherent=True)
+    hit = scene.trace(aim.origin + offset, direction, aim.time, light.optics.max_range, met, coherent=True)
     return _Surface(hit.found, hit.t, hit.normal, hit.part), dr.select(met, mi.UInt32(1), 0)
 
 
-def _go_on(light: Reflection, path: _Path, hit: Any, mirror: Any) -> _Path:
+def _go_on(light: Reflection, path: _Path, hit: Any, mirror: Masks) -> _Path:
     """The path behind a surface that it met, mirrored or transmitted, if that can still be worth tracing."""
     dr, mi = running_engine().dr, running_engine().mi
     slope = dr.dot(hit.normal, path.direction)
@@ -204,15 +200,15 @@ def _go_on(light: Reflection, path: _Path, hit: Any, mirror: Any) -> _Path:
     )
 
 
-def _follow(light: Reflection, scene: SceneArrays, path: _Path, frame: BeamFrame, bounces: int) -> tuple[Echo, Any]:
+def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bounces: int) -> tuple[Echo, Ints]:
     """The echo at the end of a path, and how many rays it took."""
     dr, mi = running_engine().dr, running_engine().mi
     width = len(vars(path))
 
-    def step(casts: Any, *state: Any) -> Any:
+    def step(casts: Ints, *state: Any) -> State:
         now, echo = _Path(*state[:width]), Echo(*state[width:])
         room = namespace(now.length).maximum(light.optics.max_range - now.length, 0.0)
-        hit = scene.trace(now.origin, now.direction, frame.time, room, now.active, coherent=True)
+        hit = scene.trace(now.origin, now.direction, aim.time, room, now.active, coherent=True)
         surface = dr.select(hit.found, hit.part, 0)
         casts = casts + 1
         goes_on = hit.found & light.surfaces.is_specular(surface, hit.found) & (casts < bounces)
@@ -221,7 +217,7 @@ def _follow(light: Reflection, scene: SceneArrays, path: _Path, frame: BeamFrame
         cosine = dr.abs(dr.dot(hit.normal, now.direction))
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         actor |= dr.select(now.ghost, mi.UInt32(GHOST_BIT), 0)
-        last = Echo(length, light.power(frame, surface, cosine, length, hit, ends, share=now.share), hit.part, actor)
+        last = Echo(length, light.power(aim, surface, cosine, length, hit, ends, share=now.share), hit.part, actor)
         echo = choose(dr, ends, last, echo)
         reflected, transmitted = light.surfaces.specular_split(surface, cosine, hit.found)
         following = _go_on(light, now, hit, reflected > transmitted)

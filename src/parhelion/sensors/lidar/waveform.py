@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Ints, Reals, State
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.pulse import pulse_shape
@@ -59,7 +60,7 @@ def digitise(
         levels = engine.table(background(first + bin_size_m * np.arange(bins, dtype=np.float64)))
         signal = signal + dr.gather(mi.Float, levels, index - row * width)
     if noise_sigma > 0:
-        own = Stream(stream.seed, stream.name + "/waveform", stream.frame)
+        own = Stream(stream.seed, stream.name + "/waveform", stream.number)
         # The element is the bin within the window of its shot, the draw the shot: any choice of shots gives the same.
         low, high = (dr.opaque(mi.UInt32, word) for word in own.key)
         a, b, _, _ = words((low, high), index - row * width, shot)
@@ -68,17 +69,17 @@ def digitise(
     return Waveform(shots.astype(np.uint32), float(first), float(bin_size_m), samples, float(noise_sigma))
 
 
-def _summed(engine: Engine, block: Block, beam: Any, place: Any, length: Any) -> Any:
+def _summed(engine: Engine, block: Block, beam: Ints, place: Reals, length: Reals) -> Reals:
     """Signal of a block's echoes at places along beams."""
     dr, mi = engine.dr, engine.mi
 
-    def of_beam(values: Any) -> Any:
+    def of_beam(values: Reals) -> Any:
         return values if dr.width(values) == 1 else dr.gather(type(values), values, beam)
 
     first, count = of_beam(block.first), of_beam(block.count)
     scale = mi.Float(1.0) if block.scale is None else of_beam(block.scale)
 
-    def step(k: Any, total: Any) -> Any:
+    def step(k: Ints, total: Reals) -> State:
         echo = block.rows.at(first + k)
         shape = pulse_shape(place - echo.range, length_m=length)
         return k + 1, total + dr.select(echo.power > 0.0, echo.power * shape, 0.0)

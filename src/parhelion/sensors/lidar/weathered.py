@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Ints, Keys, Reals
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
@@ -69,12 +70,12 @@ class Displacement:
 
     law: str
     """That of VANE or Goodin 2019, which go with their models of extinction, or of Filgueira 2017."""
-    rate: Any
+    rate: Reals
     """Rain rate [mm/h]."""
-    extinction: Any
+    extinction: Reals
     """Of the rain [1/m]."""
 
-    def __call__(self, range_m: Any, shot: Any, key: Any) -> Any:
+    def __call__(self, range_m: Reals, shot: Ints, key: Keys) -> Reals:
         """Ranges [m] of returns as they appear, with the random words of their shots and scans."""
         if self.law == "vane":
             return vane_range(range_m, to_unit(words(key, shot, _RANGE_ERROR_DRAW)[0]))
@@ -114,7 +115,7 @@ class WeatherOnDevice(OnDevice):
         group: int,
         local_origin: NDArray[np.float64],
         *,
-        keys: tuple[Any, Any],
+        keys: Keys,
         clear_per_m: float | None = None,
     ) -> LaunchWeather:
         """Everything for the beams of a launch; `clear_per_m` is the extinction of air without weather [1/m]."""
@@ -122,7 +123,7 @@ class WeatherOnDevice(OnDevice):
         engine = self.engine
         lucky = self.lucky(weather)
         uniform = clear_air
-        lucky_extinction: Any = None
+        lucky_extinction: Reals = None
         common: dict[str, FieldOnDevice] = {}
         own: dict[str, FieldOnDevice] = {}
         for part in medium.components:
@@ -140,7 +141,7 @@ class WeatherOnDevice(OnDevice):
         fog = self._fog_echo(medium, fields.get("fog"), mean)
         air = Air(extinction, lucky_extinction)
         falling = self._all_falling(weather, medium, mean, fields)
-        # Counts are waited for, so they come before anything that takes long.
+        # Python waits for the counts, so they are started before anything that takes long.
         drawn = count_scatterers(engine, falling, beams, keys)
         if common:
             air.tables.append(integrate(engine, beams, group, list(common.values()), reach))
@@ -182,7 +183,7 @@ class WeatherOnDevice(OnDevice):
         if weather.snow is not None and medium.snow_rate_mm_h > 0.0:
             wanted.append((SNOW, "constant-intercept", medium.snow_rate_mm_h, "snow"))
         found = []
-        # Made of the rounded number by which they are kept: tables of earlier scans are those of a new sensor.
+        # Tables are made for the rounded number that they are stored under, so that a new sensor makes the same ones.
         extinction = round(extinction, 6)
         for origin, sizes, rate, kind in wanted:
             key = (origin, sizes, rate, extinction)

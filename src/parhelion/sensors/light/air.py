@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Reals, State, namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.sensors.light.beams import BeamFrame, Beams
+from parhelion.rays.rows import Rows
+from parhelion.sensors.light.beams import BeamAim, Beams
 from parhelion.weather.dust_grid import DustGrid
 from parhelion.weather.fields import CELLS, DensityField, factor
 from parhelion.weather.medium import Component, Medium
@@ -31,32 +32,32 @@ STEPS = 32
 class Air:
     """What dims the light, for the beams of one launch."""
 
-    extinction: Any
+    extinction: Reals
     """One way, the same everywhere [1/m]; clear air's own included."""
-    lucky_extinction: Any = None
+    lucky_extinction: Reals = None
     """Extinction of rain of which every pulse meets a share by its own luck [1/m] (`vane`), or None."""
     tables: list[DepthTable | DustTable] = field(default_factory=list)
     """Integrals of what is not the same everywhere."""
     drawn: list[DrawnDrops] = field(default_factory=list)
     """Drops and flakes that are drawn one by one: they dim the beam on their own, and are taken out here."""
 
-    def depth(self, frame: BeamFrame, range_m: Any) -> Any:
+    def depth(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Optical depth from the sensor to a range, one way."""
         depth = self.extinction * range_m
         if self.lucky_extinction is not None:
-            depth = depth + vane_pulse_extinction(self.lucky_extinction, frame.luck) * range_m
+            depth = depth + vane_pulse_extinction(self.lucky_extinction, aim.luck) * range_m
         for table in self.tables:
-            depth = depth + table.at(frame, range_m)
+            depth = depth + table.at(aim, range_m)
         for drops in self.drawn:
-            depth = depth - drops.at(frame, range_m)
+            depth = depth - drops.at(aim, range_m)
         return depth
 
-    def around(self, frame: BeamFrame, range_m: Any) -> Air | LocalAir:
-        """The same for ranges within a metre or so of one: where tables are read, they are then read here alone."""
+    def around(self, aim: BeamAim, range_m: Reals) -> Air | LocalAir:
+        """The same for ranges within about a metre of one: tables are read once, here, and not for each range."""
         if not self.tables:
             return self
-        here = self.depth(frame, range_m)
-        return LocalAir(range_m, here, (self.depth(frame, range_m + _LOCAL_M) - here) / _LOCAL_M)
+        here = self.depth(aim, range_m)
+        return LocalAir(range_m, here, (self.depth(aim, range_m + _LOCAL_M) - here) / _LOCAL_M)
 
 
 _LOCAL_M = 0.5
@@ -76,9 +77,9 @@ class DrawnDrops:
     field: FieldOnDevice | None
     """How density varies, or None."""
 
-    def at(self, frame: BeamFrame, range_m: Any) -> Any:
+    def at(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Optical depth to a range along beams."""
-        depth = self.depth if self.field is None else self.depth * self.field.factor(frame, FRONT_M)
+        depth = self.depth if self.field is None else self.depth * self.field.factor(aim, FRONT_M)
         return depth * namespace(range_m).minimum(range_m * self.per_m, 1.0)
 
 
@@ -86,11 +87,11 @@ class DrawnDrops:
 class LocalAir:
     """Optical depth near one range of each beam: a straight line."""
 
-    range: Any
-    here: Any
-    slope: Any
+    range: Reals
+    here: Reals
+    slope: Reals
 
-    def depth(self, frame: BeamFrame, range_m: Any) -> Any:
+    def depth(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Optical depth from the sensor to a range, one way."""
         return self.here + self.slope * (range_m - self.range)
 
@@ -102,23 +103,23 @@ class DepthTable:
 
     group: int
     """Beams of a group."""
-    max_range: Any
+    max_range: Reals
     """Range of the last step's end [m]."""
     lucky: bool
     """Whether the depth counts with each pulse's luck."""
-    rows: Any
+    rows: Reals
     """Depth at the start of each step, and what the step adds."""
 
-    def at(self, frame: BeamFrame, range_m: Any) -> Any:
+    def at(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Optical depth to a range along beams."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
         place = xp.minimum(dr.sqrt(range_m / self.max_range) * STEPS, STEPS - 1e-3)
         step = mi.UInt32(place)
-        row = dr.gather(mi.Vector2f, self.rows, (frame.beam // self.group) * STEPS + step)
+        row = dr.gather(mi.Vector2f, self.rows, (aim.beam // self.group) * STEPS + step)
         below = mi.Float(step)
         depth = row.x + row.y * ((place - below) * (place + below) / (2.0 * below + 1.0))
-        return vane_pulse_extinction(depth, frame.luck) if self.lucky else depth
+        return vane_pulse_extinction(depth, aim.luck) if self.lucky else depth
 
 
 def integrate(
@@ -126,7 +127,7 @@ def integrate(
     beams: Beams,
     group: int,
     fields: list[FieldOnDevice],
-    max_range: Any,
+    max_range: Reals,
     *,
     lucky: bool = False,
 ) -> DepthTable:
@@ -134,29 +135,28 @@ def integrate(
     dr, mi = engine.dr, engine.mi
     count = beams.count // group
     rows = dr.empty(mi.Float, 2 * STEPS * count)  # each of them is written
-    number = engine.counting(count)
-    engine.frozen(_integrate)(beams, group, number, fields, max_range, rows)
+    engine.frozen(_integrate)(beams, group, Rows.kept(engine, count), fields, max_range, rows)
     return DepthTable(group, max_range, lucky, rows)
 
 
 def _integrate(
     beams: Beams,
     size: int,
-    group: Any,
+    groups: Rows,
     fields: list[FieldOnDevice],
-    max_range: Any,
-    rows: Any,
+    max_range: Reals,
+    rows: Reals,
 ) -> None:
-    """Fill the rows of a table."""
+    """Fill the rows of a table, for groups of `size` beams."""
     engine = running_engine()
-    dr, mi = engine.dr, engine.mi
-    frame = beams.frame(engine, group * size + size // 2)
+    dr, mi, group = engine.dr, engine.mi, groups.index
+    aim = beams.aim(engine, group * size + size // 2)
     scale = max_range / STEPS**2
 
-    def step(k: Any, depth: Any) -> Any:
+    def step(k: Ints, depth: Reals) -> State:
         number = mi.Float(k)
         middle, length = scale * (number * (number + 1.0) + 0.5), scale * (2.0 * number + 1.0)
-        factors = [one.factor(frame, middle) for one in fields]
+        factors = [one.factor(aim, middle) for one in fields]
         passed = mi.Float(0.0)
         for one, density in zip(fields, factors, strict=True):
             passed += one.mean * density * length
@@ -172,18 +172,18 @@ def _integrate(
 class FieldOnDevice:
     """Uneven rain, fog or snow."""
 
-    mean: Any
+    mean: Reals
     """Extinction at mean density [1/m]."""
-    table: Any
+    table: Reals
     """Factors on density."""
     flat: bool
     """Whether they are the same at every height."""
     largest_factor: float
-    per_m: Any
+    per_m: Reals
     """Cells a metre."""
-    start: list[Any]
+    start: list[Reals]
     """Place of the scene's origin, and below how fast the field drifts, in cells."""
-    wind: list[Any]
+    wind: list[Reals]
 
     @classmethod
     def of(cls, engine: Engine, part: Component, medium: Medium, local_origin: NDArray[np.float64]) -> FieldOnDevice:
@@ -200,25 +200,25 @@ class FieldOnDevice:
             [dr.opaque(mi.Float, float(v) / cell) for v in medium.wind_m_s],
         )  # fmt: skip
 
-    def factor(self, frame: BeamFrame, range_m: Any) -> Any:
+    def factor(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Factor on density at a range along beams."""
         places = [
-            start + self.per_m * (o + range_m * d) - wind * frame.time
-            for start, wind, o, d in zip(self.start, self.wind, frame.origin, frame.axis, strict=True)
+            start + self.per_m * (o + range_m * d) - wind * aim.time
+            for start, wind, o, d in zip(self.start, self.wind, aim.origin, aim.axis, strict=True)
         ]
         if self.flat:
             places[2] = 0.0 * places[2]
         return factor(self.table, *places)
 
-    def extinction(self, frame: BeamFrame, range_m: Any) -> Any:
+    def extinction(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Extinction at a range along beams [1/m]."""
-        return self.mean * self.factor(frame, range_m)
+        return self.mean * self.factor(aim, range_m)
 
 
 _uploaded: dict[int, tuple[DensityField, Any]] = {}
 
 
-def uploaded(engine: Engine, density: DensityField) -> Any:
+def uploaded(engine: Engine, density: DensityField) -> Reals:
     """The table of a field on the device, copied once."""
     key = id(density.table)
     if key not in _uploaded or _uploaded[key][0].table is not density.table:
@@ -233,21 +233,21 @@ def uploaded(engine: Engine, density: DensityField) -> Any:
 class DustOnDevice:
     """A grid of dust."""
 
-    table: Any
+    table: Reals
     """Extinction at the nodes [1/m]."""
-    size: list[Any]
+    size: list[Ints]
     """Nodes along each axis."""
-    cell_m: Any
-    per_m: Any
+    cell_m: Reals
+    per_m: Reals
     """Cells a metre."""
-    start: list[Any]
+    start: list[Reals]
     """Place of the scene's origin, in cells."""
 
     @classmethod
     def of(cls, engine: Engine, grid: DustGrid, per_mass: float, local_origin: NDArray[np.float64]) -> DustOnDevice:
         """Copy a grid; `per_mass` is its extinction for a density of 1 [m^2/kg]."""
         dr, mi = engine.dr, engine.mi
-        # A row of nodes more on every side, all empty: outside is where the nearest node is one of these.
+        # One more layer of empty nodes on every side: a point is outside if its nearest node is in that layer.
         padded = np.pad(grid.extinction(per_mass), 1)
         start = (local_origin - grid.origin_m) / grid.cell_m + 1.0
         return cls(
@@ -255,12 +255,12 @@ class DustOnDevice:
             dr.opaque(mi.Float, 1.0 / grid.cell_m), [dr.opaque(mi.Float, float(v)) for v in start],
         )  # fmt: skip
 
-    def stretch(self, frame: BeamFrame, max_range: Any) -> tuple[Any, Any]:
+    def stretch(self, aim: BeamAim, max_range: Reals) -> tuple[Reals, Reals]:
         """Ranges between which beams run within the grid [m]; the first is not below the second where they miss it."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(max_range)
         enter, leave = mi.Float(0.0), mi.Float(max_range)
-        for start, size, o, d in zip(self.start, self.size, frame.origin, frame.axis, strict=True):
+        for start, size, o, d in zip(self.start, self.size, aim.origin, aim.axis, strict=True):
             # A beam along a side of the grid is taken as leaning a little, which keeps infinities away.
             slope = self.per_m * dr.select(dr.abs(d) > 1e-9, d, 1e-9)
             first = -(start + self.per_m * o) / slope
@@ -268,13 +268,13 @@ class DustOnDevice:
             enter, leave = xp.maximum(enter, xp.minimum(first, last)), xp.minimum(leave, xp.maximum(first, last))
         return enter, leave
 
-    def extinction(self, frame: BeamFrame, range_m: Any) -> Any:
+    def extinction(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Extinction at a range along beams [1/m], linear between nodes."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
         index, share = [], []
         inside = mi.Bool(True)
-        for start, size, o, d in zip(self.start, self.size, frame.origin, frame.axis, strict=True):
+        for start, size, o, d in zip(self.start, self.size, aim.origin, aim.axis, strict=True):
             place = start + self.per_m * (o + range_m * d)
             inside &= (place >= 0.0) & (place < mi.Float(size) - 1.0)
             place = xp.clip(place, 0.0, mi.Float(size) - 1.001)
@@ -302,18 +302,18 @@ class DustTable:
     group: int
     """Beams of a group."""
     grid: DustOnDevice
-    rows: Any
+    rows: Reals
     """Depth at the start of each step, and what the step adds."""
-    spans: Any
+    spans: Reals
     """Where each group enters the grid [m], and steps a metre within it."""
 
     @classmethod
-    def of(cls, engine: Engine, beams: Beams, group: int, grid: DustOnDevice, max_range: Any) -> DustTable:
+    def of(cls, engine: Engine, beams: Beams, group: int, grid: DustOnDevice, max_range: Reals) -> DustTable:
         """Integrate a grid along groups of beams."""
         dr, mi = engine.dr, engine.mi
-        number = engine.counting(beams.count // group)
-        frame = beams.frame(engine, number * group + group // 2)
-        enter, leave = grid.stretch(frame, max_range)
+        number = Rows.kept(engine, beams.count // group).index
+        aim = beams.aim(engine, number * group + group // 2)
+        enter, leave = grid.stretch(aim, max_range)
         met = enter < leave
         length = dr.select(met, leave - enter, 0.0) / STEPS
         # As the grid itself reads it: at the middles of parts of half a cell at most.
@@ -321,14 +321,14 @@ class DustTable:
         part_m = length / namespace(length).maximum(mi.Float(parts), 1.0)
         rows = dr.zeros(mi.Float, 2 * STEPS * (beams.count // group))
 
-        def step(k: Any, depth: Any) -> Any:
+        def step(k: Ints, depth: Reals) -> State:
             start = enter + mi.Float(k) * length
             _, passed = dr.while_loop(
                 (mi.UInt32(0), mi.Float(0.0)),
                 lambda j, passed: j < parts,
                 lambda j, passed: (
                     j + 1,
-                    passed + part_m * grid.extinction(frame, start + (mi.Float(j) + 0.5) * part_m),
+                    passed + part_m * grid.extinction(aim, start + (mi.Float(j) + 0.5) * part_m),
                 ),
             )
             dr.scatter(rows, mi.Vector2f(depth, passed), number * STEPS + k)
@@ -339,11 +339,11 @@ class DustTable:
         dr.eval(rows, spans)
         return cls(group, grid, rows, spans)
 
-    def at(self, frame: BeamFrame, range_m: Any) -> Any:
+    def at(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Optical depth to a range along beams."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(range_m)
-        group = frame.beam // self.group
+        group = aim.beam // self.group
         span = dr.gather(mi.Vector2f, self.spans, group)
         place = xp.clip((range_m - span.x) * span.y, 0.0, float(STEPS))
         step = mi.UInt32(xp.minimum(place, STEPS - 0.5))
@@ -354,13 +354,13 @@ class DustTable:
 _HALVINGS = 18
 
 
-def range_of_depth(engine: Engine, tables: list[DustTable], frame: BeamFrame, depth: Any, reach: Any) -> Any:
+def range_of_depth(engine: Engine, tables: list[DustTable], aim: BeamAim, depth: Reals, reach: Reals) -> Reals:
     """The range [m] before `reach` at which beams have passed an optical depth, found by halving."""
     dr, mi = engine.dr, engine.mi
 
-    def halve(k: Any, low: Any, high: Any) -> Any:
+    def halve(k: Ints, low: Reals, high: Reals) -> State:
         middle = 0.5 * (low + high)
-        short = sum((table.at(frame, middle) for table in tables), start=mi.Float(0.0)) < depth
+        short = sum((table.at(aim, middle) for table in tables), start=mi.Float(0.0)) < depth
         return k + 1, dr.select(short, middle, low), dr.select(short, high, middle)
 
     state = (mi.UInt32(0), mi.Float(0.0), mi.Float(reach))

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
+from parhelion.core.arrays import Ints, Keys, Reals, Vectors
 from parhelion.rays.device import Engine, kernel_tree
 
 
 @dataclass
-class BeamFrame:
+class BeamAim:
     """Where a beam leaves and where it points, in the scene's local frame, as kernel variables."""
 
-    axis: Any
-    left: Any
-    origin: Any
-    time: Any
+    axis: Vectors
+    left: Vectors
+    origin: Vectors
+    time: Reals
     """Time after the window's start [s]."""
-    luck: Any
+    luck: Reals
     """Random number of the pulse in (0, 1), where the weather needs one; else 0."""
-    beam: Any
+    beam: Ints
     """Number of the beam."""
 
 
@@ -29,25 +29,25 @@ class Beams:
     """Beams of one launch, as evaluated device arrays of one length."""
 
     count: int
-    scan: Any
+    scan: Ints
     """Number of the scan within the launch."""
-    shot: Any
+    shot: Ints
     """Row in the table of shots."""
-    rows: tuple[Any, Any, Any]
+    rows: tuple[Reals, Reals, Reals]
     """Axis and time, left and luck, and origin: four numbers a beam each, so that one access fetches them."""
 
-    def draws(self, engine: Engine, beam: Any, keys: tuple[Any, Any]) -> tuple[Any, tuple[Any, Any]]:
-        """Shot numbers of beams by number, and their scans' words of `keys`: what their random draws are keyed by."""
+    def draws(self, engine: Engine, beam: Ints, keys: Keys) -> tuple[Ints, Keys]:
+        """What the random draws of beams are keyed by: their shots, and the words of `keys` of their scans."""
         dr, mi = engine.dr, engine.mi
         scan = dr.gather(mi.UInt32, self.scan, beam)
         low, high = (dr.gather(mi.UInt32, word, scan) for word in keys)
         return dr.gather(mi.UInt32, self.shot, beam), (low, high)
 
-    def frame(self, engine: Engine, beam: Any) -> BeamFrame:
-        """Beams by number."""
+    def aim(self, engine: Engine, beam: Ints) -> BeamAim:
+        """The aim of beams by number."""
         dr, mi = engine.dr, engine.mi
         axis, left, origin = (dr.gather(mi.Vector4f, rows, beam) for rows in self.rows)
-        return BeamFrame(
+        return BeamAim(
             mi.Vector3f(axis.x, axis.y, axis.z), mi.Vector3f(left.x, left.y, left.z),
             mi.Point3f(origin.x, origin.y, origin.z), axis.w, left.w, beam,
         )  # fmt: skip

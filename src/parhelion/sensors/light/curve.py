@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Masks, Reals, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
@@ -23,9 +22,9 @@ _LOCAL_M = 0.25
 class Curve:
     """A function of range [m] on an even grid: straight lines between its points, level behind the last."""
 
-    rows: Any
+    rows: Reals
     """Value at each point of the grid, and how much it rises to the next."""
-    steps_per_m: Any
+    steps_per_m: Reals
 
     @classmethod
     def of(cls, engine: Engine, field: str, points: Sequence[tuple[float, float]]) -> Curve:
@@ -43,7 +42,7 @@ class Curve:
         rows = np.stack([values, np.diff(values, append=values[-1])], axis=1)
         return cls(engine.table(rows), engine.dr.opaque(engine.mi.Float, _STEPS / grid[-1]))
 
-    def __call__(self, range_m: Any, active: Any = True) -> Any:
+    def __call__(self, range_m: Reals, active: Masks = True) -> Reals:
         """Values at kernel ranges [m]."""
         dr, mi = running_engine().dr, running_engine().mi
         place = namespace(range_m).clip(range_m * self.steps_per_m, 0.0, float(_STEPS))
@@ -51,8 +50,8 @@ class Curve:
         row = dr.gather(mi.Vector2f, self.rows, below, active)
         return dr.fma(place - mi.Float(below), row.y, row.x)
 
-    def around(self, range_m: Any, active: Any = True) -> LocalCurve:
-        """The same for ranges within some decimetres of one, by a straight line: the table is read here alone."""
+    def around(self, range_m: Reals, active: Masks = True) -> LocalCurve:
+        """The same for ranges within some decimetres of one, by a straight line: the table is read once, here."""
         here = self(range_m, active)
         return LocalCurve(range_m, here, (self(range_m + _LOCAL_M, active) - here) / _LOCAL_M)
 
@@ -61,11 +60,11 @@ class Curve:
 class LocalCurve:
     """A curve near one range of each beam: a straight line, never below zero."""
 
-    range: Any
-    here: Any
-    slope: Any
+    range: Reals
+    here: Reals
+    slope: Reals
 
-    def __call__(self, range_m: Any, active: Any = True) -> Any:
+    def __call__(self, range_m: Reals, active: Masks = True) -> Reals:
         """Values at kernel ranges [m]."""
         return namespace(range_m).maximum(self.here + self.slope * (range_m - self.range), 0.0)
 

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Ints, Masks, Reals
 from parhelion.core.errors import unknown_name
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
@@ -31,11 +32,11 @@ NO_MATERIAL = 0xFFFF
 @kernel_tree(fixed=("shared", "names"))
 @dataclass
 class Columns:
-    """Numbers of parts: those that all parts share as they are, the others packed four to a row for one gather."""
+    """Numbers of each part. Those that all parts share are kept once; the others are packed four to a row."""
 
     shared: tuple[tuple[str, float], ...]
     names: tuple[str, ...]
-    packed: Any
+    packed: Ints
     """Of these names, or None where there are none."""
 
     @classmethod
@@ -52,7 +53,7 @@ class Columns:
             del shared[name]
         return cls(tuple(shared.items()), tuple(varying), engine.table(packed) if varying else None)
 
-    def at(self, part: Any, active: Any) -> dict[str, Any]:
+    def at(self, part: Ints, active: Masks) -> dict[str, Any]:
         """The numbers of parts, by name."""
         dr, mi = running_engine().dr, running_engine().mi
         values: dict[str, Any] = dict(self.shared)
@@ -69,23 +70,23 @@ class Columns:
 class Surfaces:
     """Tables that kernels look surfaces up in, by the number of the part."""
 
-    materials: Any
+    materials: Reals
     """Number of the material."""
-    reflection: Any
+    reflection: Reals
     """Reflection table of all materials."""
-    specular: Any
+    specular: Reals
     """1 for parts that mirror or transmit, else 0; None where no part does."""
     split: Columns
     """How specular parts share power between what they mirror and what they let through."""
-    brightest: Any
+    brightest: Reals
     """Twice the BRDF of the whitest part, were it Lambertian [1/sr]; only glints and retro-reflectors exceed it."""
     textures: PartTextures | None
 
-    def material(self, part: Any, active: Any) -> Any:
+    def material(self, part: Ints, active: Masks) -> Ints:
         """Material numbers of parts."""
         return running_engine().dr.gather(running_engine().mi.UInt32, self.materials, part, active)
 
-    def reflected(self, part: Any, material: Any, cos_theta: Any, hit: Any, active: Any) -> Any:
+    def reflected(self, part: Ints, material: Ints, cos_theta: Reals, hit: Any, active: Masks) -> Reals:
         """BRDF towards the sensor times the cosine of incidence [1/sr], textures included.
 
         Sub-rays that were filled in have no hit of their own (None), but are never on textured parts.
@@ -100,17 +101,17 @@ class Surfaces:
         """Whether any part mirrors or transmits."""
         return self.specular is not None
 
-    def is_specular(self, part: Any, active: Any) -> Any:
+    def is_specular(self, part: Ints, active: Masks) -> Masks:
         """Which of these parts mirror or transmit."""
         if self.specular is None:
             return running_engine().mi.Bool(False)
         return running_engine().dr.gather(running_engine().mi.UInt32, self.specular, part, active) != 0
 
-    def specular_split(self, part: Any, cos_theta: Any, active: Any) -> tuple[Any, Any]:
+    def specular_split(self, part: Ints, cos_theta: Reals, active: Masks) -> tuple[Reals, Reals]:
         """Power fractions of the mirrored and the transmitted path, both 0 for ordinary surfaces."""
         return specular_split(cos_theta, self.split.at(part, active))
 
-    def textured(self, part: Any, active: Any) -> Any:
+    def textured(self, part: Ints, active: Masks) -> Masks:
         """Which of these parts have a texture."""
         return running_engine().mi.Bool(False) if self.textures is None else self.textures.present(part, active)
 
@@ -120,19 +121,19 @@ class Surfaces:
 class PartNames:
     """What records say of the part that was hit."""
 
-    numbers: Any
+    numbers: Ints
     """Material, label, instance and 0, of no part and then of each."""
-    diffuse: Any
+    diffuse: Reals
     """Diffuse reflectance at the wavelength."""
 
-    def at(self, part: Any) -> dict[str, Any]:
+    def at(self, part: Ints) -> dict[str, Any]:
         """Material, label and instance of parts; NO_MATERIAL, 0 and 0 where nothing was hit."""
         dr, mi = running_engine().dr, running_engine().mi
         # NOTHING + 1 wraps to row 0, which stands for none.
         row = dr.gather(mi.Vector4u, self.numbers, part + 1)
         return {"material": row.x, "label": row.y, "instance": row.z}
 
-    def reflectance(self, part: Any) -> Any:
+    def reflectance(self, part: Ints) -> Reals:
         """Diffuse reflectance of parts at the wavelength; 0 where nothing was hit."""
         dr, mi, hit = running_engine().dr, running_engine().mi, part != NOTHING
         return dr.gather(mi.Float, self.diffuse, dr.select(hit, part, 0), hit)

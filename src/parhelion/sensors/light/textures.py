@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Ints, Masks, Reals
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
 from parhelion.rays.scene import RayScene
@@ -20,14 +21,14 @@ from parhelion.world.world import World
 class PartTextures:
     """Looks up the texture of the part that was hit, at the hit's texture coordinates."""
 
-    row: Any
+    row: Ints
     """Row of the atlas of each part, 0 for parts without a texture."""
-    uv: Any
+    uv: Reals
     """Texture coordinates of each triangle's corners."""
-    texels: Any
-    offset: Any
-    width: Any
-    height: Any
+    texels: Reals
+    offset: Ints
+    width: Ints
+    height: Ints
 
     @classmethod
     def of(cls, scene: RayScene, world: World) -> PartTextures:
@@ -40,11 +41,11 @@ class PartTextures:
             *(table(a) for a in (atlas.texels, atlas.offset, atlas.width, atlas.height)),
         )  # fmt: skip
 
-    def present(self, part: Any, active: Any) -> Any:
+    def present(self, part: Ints, active: Masks) -> Masks:
         """Which of these parts have a texture."""
         return running_engine().dr.gather(running_engine().mi.UInt32, self.row, part, active) > 0
 
-    def factor(self, part: Any, hit: Any, active: Any) -> Any:
+    def factor(self, part: Ints, hit: Any, active: Masks) -> Reals:
         """Reflectance factor in [0, 1] at hits; 1 for parts without a texture."""
         u, v, place = self._places(part, hit, active)
         return sample_texture(u, v, texels=self.texels, **place)
