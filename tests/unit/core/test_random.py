@@ -93,7 +93,7 @@ def test_frames_of_time_and_pose() -> None:
     assert number_of(0.0, Pose()) == FRAME
 
 
-@pytest.mark.parametrize("name", ["seed", "frame"])
+@pytest.mark.parametrize("name", ["seed", "number"])
 def test_seeds_and_frames_have_64_bits(name: str) -> None:
     for good in (0, 2**64 - 1, np.int64(7)):
         Stream(**{"seed": 1, "name": "x", name: good})  # type: ignore[arg-type]
