@@ -61,6 +61,7 @@ def demo(
 wrote {clouds}/  {len(written)} clouds (binary PCD)
       {output / "bag" / "bag_0.mcap"}  all of it as a ROS 2 bag (MCAP)
       {trip.trajectory}  pose of the lidar at each scan's start (TUM)
+      {output / "camera"}/  a picture a second, with depth, normals, classes and objects
       {output / "imu.csv"}  100 samples a second of the IMU
       {trip.picture}  look at this one first
       {summary.report}  pictures, curves and tables of all of it, for a browser
