@@ -224,5 +224,5 @@ def test_draws_are_those_of_the_pixel() -> None:
     stream = Stream(1, "depth", 2)
     one, two = Draws.of(stream, (4, 6), noise=True), Draws.of(stream, (4, 6), noise=True)
     assert np.array_equal(one.first, two.first)
-    assert not np.array_equal(one.first, Draws.of(replace(stream, frame=3), (4, 6), noise=True).first)
+    assert not np.array_equal(one.first, Draws.of(replace(stream, number=3), (4, 6), noise=True).first)
     assert np.all(Draws.of(stream, (4, 6), noise=False).first == 0.0)

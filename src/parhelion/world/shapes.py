@@ -110,9 +110,19 @@ def _cap(ring: Floats) -> NDArray[np.int32]:
     return triangulated(np.stack([ring @ u, ring @ v / scale * np.linalg.norm(u)], axis=1))
 
 
+_MOST_COMPARED = 200
+"""Corners of polygons whose ears are compared."""
+
+
 def triangulated(polygon: ArrayLike) -> NDArray[np.int32]:
-    """Triangles (m - 2, 3) over a simple polygon (m, 2), convex or not, turning as the polygon does (ear clipping)."""
+    """Triangles (m - 2, 3) over a simple polygon (m, 2), convex or not, turning as the polygon does (ear clipping).
+
+    Corners that repeat the one before have no part in it.
+    """
     points = _points("polygon", polygon, 2, 3)
+    moves = np.any(points != np.roll(points, 1, axis=0), axis=1)
+    if 3 <= int(moves.sum()) < len(points):
+        return np.flatnonzero(moves).astype(np.int32)[triangulated(points[moves])]
     x, y = points.T
     doubled_area = float(np.sum(x * np.roll(y, -1) - y * np.roll(x, -1)))
     if abs(doubled_area) <= 1e-12 * float(np.ptp(points)) ** 2:
@@ -126,7 +136,8 @@ def triangulated(polygon: ArrayLike) -> NDArray[np.int32]:
     rest = list(range(len(points)))
     faces = []
     while len(rest) > 3:
-        ear = _best_ear(points[rest], sign)
+        # To look at all ears takes time with the cube of the corners; of many, the first that will do is taken.
+        ear = _best_ear(points[rest], sign) if len(points) <= _MOST_COMPARED else _first_ear(points[rest], sign)
         faces.append([rest[ear - 1], rest[ear], rest[(ear + 1) % len(rest)]])
         del rest[ear]
     return np.array([*faces, rest], dtype=np.int32)
@@ -179,6 +190,25 @@ def _best_ear(points: Floats, sign: float) -> int:
     if fatness[best] <= 0:
         raise ConfigError("polygon: its outline touches itself or doubles back")
     return best
+
+
+def _first_ear(points: Floats, sign: float) -> int:
+    """A corner that can be cut off: the first by number."""
+    a, c = np.roll(points, 1, axis=0), np.roll(points, -1, axis=0)
+
+    def turn(p: Floats, q: Floats, r: Floats) -> Floats:
+        first, second = q - p, r - p
+        return np.asarray(sign * (first[..., 0] * second[..., 1] - first[..., 1] * second[..., 0]))
+
+    area = turn(a, points, c)
+    # Only corners that bend inwards can lie within an ear.
+    inward = points[area <= 0.0]
+    for corner in np.flatnonzero(area > 0.0):
+        p, q, r = a[corner], points[corner], c[corner]
+        inside = np.minimum(np.minimum(turn(p, q, inward), turn(q, r, inward)), turn(r, p, inward))
+        if not np.any(inside > 0.0):
+            return int(corner)
+    raise ConfigError("polygon: its outline touches itself or doubles back")
 
 
 def prism(polygon: ArrayLike, height: float) -> Mesh:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -141,3 +143,19 @@ def test_triangulation_covers_any_star_shaped_polygon(radii):
 def test_bad_sizes_are_named(make, says):
     with pytest.raises(ConfigError, match=says):
         make()
+
+
+def test_polygons_of_many_corners_are_cut_in_good_time() -> None:
+    """A star of 2000 corners, each given twice: the triangles have its area, and it takes no minute."""
+    angle = np.linspace(0.0, 2.0 * np.pi, 2000, endpoint=False)
+    star = np.stack([np.cos(angle), np.sin(angle)], axis=1) * np.where(np.arange(2000) % 2, 3.0, 5.0)[:, None]
+    started = time.perf_counter()
+    faces = shapes.triangulated(np.repeat(star, 2, axis=0))
+    assert time.perf_counter() - started < 20.0
+    x, y = star.T
+    wanted = 0.5 * np.sum(x * np.roll(y, -1) - y * np.roll(x, -1))
+    a, b, c = np.repeat(star, 2, axis=0)[faces].transpose(1, 0, 2)
+    areas = 0.5 * ((b - a)[:, 0] * (c - a)[:, 1] - (b - a)[:, 1] * (c - a)[:, 0])
+    assert len(faces) == 1998
+    assert np.all(areas > 0.0)
+    assert areas.sum() == pytest.approx(wanted, rel=1e-9)

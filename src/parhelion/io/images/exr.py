@@ -27,8 +27,6 @@ _TYPES = {"label": np.uint16, "instance": np.uint32}
 _MOST_EXACT = 1 << 24
 _RGB = ("red", "green", "blue")
 _LARGEST_SIDE = 1 << 16
-_CHANNEL_BYTES = 18
-"""The least that a header takes for a channel."""
 
 
 def write(image: Image, path: Path) -> tuple[str, ...]:
@@ -124,9 +122,22 @@ def _file_order(names: list[str], text: str | None) -> list[str]:
     return sorted(names, key=lambda name: (len(name), name))
 
 
+_LINES = {0: 1, 1: 1, 2: 1, 3: 16, 4: 32, 5: 16, 6: 32, 7: 32, 8: 32, 9: 256}
+"""Lines of a chunk by the kind of compression."""
+_SIZES = {
+    b"box2i": 16, b"box2f": 16, b"int": 4, b"float": 4, b"double": 8, b"compression": 1, b"lineOrder": 1, b"v2i": 8,
+    b"v2f": 8, b"v3i": 12, b"v3f": 12, b"m33f": 36, b"m44f": 64, b"rational": 8, b"timecode": 8, b"keycode": 28,
+    b"chromaticities": 32, b"envmap": 1,
+}  # fmt: skip
+"""Bytes of the values that have a fixed size."""
+_TEXTS = (b"string", b"chlist")
+
+
 def _check_header(data: bytes, path: Path) -> None:
     """Refuse headers that claim more than is there, before anything is allocated for it."""
-    attributes = _attributes(data, path)
+    if int.from_bytes(data[4:8], "little") & ~0x4FF != 0 or data[4:5] != b"\x02":
+        raise FormatError(f"{path}: is an EXR file of tiles, of several parts or of depths; plain pictures are read")
+    attributes, end = _attributes(data, path)
     window = attributes.get(b"dataWindow", b"")
     if len(window) != 16:
         raise FormatError(f"{path}: is damaged (its header does not say how large it is)")
@@ -134,13 +145,48 @@ def _check_header(data: bytes, path: Path) -> None:
     width, height = right - left + 1, bottom - top + 1
     if not (0 < width <= _LARGEST_SIDE and 0 < height <= _LARGEST_SIDE):
         raise FormatError(f"{path}: is damaged (its header claims {width} x {height} pixels)")
-    channels = max(1, len(attributes.get(b"channels", b"")) // _CHANNEL_BYTES)
+    channels = _channel_count(attributes.get(b"channels", b""), path)
     UnpackingBudget(path, len(data)).spend(4 * channels * width * height)
+    _check_chunks(data, end, height, attributes.get(b"compression", b"\0"), path)
 
 
-def _attributes(data: bytes, path: Path) -> dict[bytes, bytes]:
-    """Values of the header by name: each is a name, a type, a size and so many bytes; an empty name ends it."""
-    found, at = {}, 8
+def _channel_count(said: bytes, path: Path) -> int:
+    """How many channels the header lists; each has a name, a type, and a value for every pixel."""
+    count, at = 0, 0
+    while at < len(said) and said[at]:
+        name_end = said.find(b"\0", at, at + 256)
+        kind, _, across, down = np.frombuffer(said[name_end + 1 : name_end + 17].ljust(16, b"\0"), "<u4").tolist()
+        if name_end < 0 or kind > 2 or across != 1 or down != 1:
+            raise FormatError(f"{path}: is damaged (in its list of channels), or has channels of fewer pixels")
+        count, at = count + 1, name_end + 17
+    if count == 0 or at + 1 != len(said):
+        raise FormatError(f"{path}: is damaged (in its list of channels)")
+    return count
+
+
+def _check_chunks(data: bytes, table: int, height: int, compression: bytes, path: Path) -> None:
+    """See that the chunks of lines lie within the file, by the table after the header."""
+    lines = _LINES.get(compression[0])
+    if lines is None:
+        raise FormatError(f"{path}: is damaged (its compression is not known)")
+    count = -(-height // lines)
+    starts = np.frombuffer(data[table : table + 8 * count], "<u8")
+    if len(starts) < count or int(starts.max(initial=0)) > len(data) - 8:
+        raise FormatError(f"{path}: is cut off or damaged (in its table of lines)")
+    for start in starts.tolist():
+        size = int.from_bytes(data[start + 4 : start + 8], "little")
+        if start + 8 + size > len(data):
+            raise FormatError(f"{path}: is cut off or damaged (in its lines)")
+
+
+def _attributes(data: bytes, path: Path) -> tuple[dict[bytes, bytes], int]:
+    """Values of the header by name, and where it ends.
+
+    Each is a name, a type, a size and so many bytes; an empty name ends it. A name may stand there once: of two, our
+    look and the reader's might take different ones.
+    """
+    found: dict[bytes, bytes] = {}
+    at = 8
     while at < len(data) and data[at]:
         name_end = data.find(b"\0", at, at + 256)
         type_end = data.find(b"\0", name_end + 1, name_end + 257)
@@ -148,6 +194,9 @@ def _attributes(data: bytes, path: Path) -> dict[bytes, bytes]:
         start = type_end + 5
         if name_end < 0 or type_end < 0 or start + size > len(data):
             raise FormatError(f"{path}: is cut off or damaged (in its header)")
-        found[data[at:name_end]] = data[start : start + size]
+        kind, name = data[name_end + 1 : type_end], data[at:name_end]
+        if name in found or (kind not in _TEXTS and _SIZES.get(kind) != size):
+            raise FormatError(f"{path}: is damaged (in its header)")
+        found[name] = data[start : start + size]
         at = start + size
-    return found
+    return found, at + 1
