@@ -97,6 +97,7 @@ def test_frames_of_time_and_pose() -> None:
 def test_seeds_and_frames_have_64_bits(name: str) -> None:
     for good in (0, 2**64 - 1, np.int64(7)):
         Stream(**{"seed": 1, "name": "x", name: good})  # type: ignore[arg-type]
+    assert Stream(1, "x") == Stream(1, "x", 0)
     for bad in (-1, 2**64, 1.0, True, "1"):
         with pytest.raises(ConfigError, match=f"{name}: must be a whole number"):
             Stream(**{"seed": 1, "name": "x", name: bad})  # type: ignore[arg-type]

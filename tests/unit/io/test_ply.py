@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from parhelion.core.errors import FormatError
 from parhelion.core.records import PointCloud
 from parhelion.io import FieldsDroppedWarning, read_cloud, write_cloud
+from parhelion.io.ply import _stored
 
 
 def ply(tmp_path: Path, header: str, body: bytes, line_end: str = "\n") -> Path:
@@ -133,3 +134,21 @@ def test_absurd_headers_are_refused_at_once(tmp_path: Path, header: str, body: b
     with pytest.raises(FormatError, match=problem):
         read_cloud(path)
     assert time.perf_counter() - start < 1
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        (-7, "<i4"),
+        (2**31 - 1, "<i4"),
+        (2**31, "<u4"),
+        (2**32 - 1, "<u4"),
+        (2**32, "<f8"),
+        (2**53, "<f8"),
+        (2**53 + 2, ""),
+    ],
+)
+def test_whole_numbers_are_stored_in_the_smallest_type_that_holds_them(value: int, code: str) -> None:
+    """Doubles hold every whole number up to 2**53; PLY has no wider one."""
+    found = _stored(np.array([value, 0], np.int64))
+    assert ("" if found is None else found.dtype.str) == code

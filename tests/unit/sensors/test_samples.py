@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream, to_normal, words
 from parhelion.motion.state import BodyState
+from parhelion.sensors.imu.config import ImuConfig
 from parhelion.sensors.imu.errors import (
     AxesErrors,
     chosen_rate,
@@ -25,7 +27,8 @@ from parhelion.sensors.imu.errors import (
     transformed,
     white,
 )
-from parhelion.sensors.odometry import Odometry
+from parhelion.sensors.imu.imu import Imu
+from parhelion.sensors.odometry import Odometry, OdometryConfig
 
 
 def test_samples_are_counted_from_time_zero() -> None:
@@ -121,3 +124,57 @@ def test_wheels_roll_the_whole_way_of_a_motion_that_speeds_up() -> None:
     assert data.time == pytest.approx(np.arange(1, 11) / 5.0)
     assert data.xyz[:, 0] == pytest.approx(data.time**6, rel=1e-9)
     assert data.velocity[:, 0] == pytest.approx(np.diff(np.append(0.0, data.time**6)) * 5.0, rel=1e-9)
+
+
+def imu_sheet(gyroscope: dict[str, float], accelerometer: dict[str, float]) -> ImuConfig:
+    data = {
+        "name": "test", "grade": "industrial", "rate_hz": 50.0, "max_rate_hz": 1000.0,
+        "gyroscope": {"range_deg_s": 2000.0} | gyroscope, "accelerometer": {"range_g": 16.0} | accelerometer,
+        "sources": [{"title": "a test", "covers": ["name"]}],
+    }  # fmt: skip
+    return parse(ImuConfig, data, "a test")
+
+
+def test_sheets_that_name_no_errors_have_none() -> None:
+    measured, truth = (Imu(imu_sheet({}, {}), noise=noise).run(Rush(), 0.0, 1.0, seed=3) for noise in (True, False))
+    np.testing.assert_array_equal(measured.specific_force, truth.specific_force)
+    np.testing.assert_array_equal(measured.angular_rate, truth.angular_rate)
+    assert not measured.specific_force_covariance.any()
+    assert not measured.angular_rate_covariance.any()
+    wheels = {
+        "name": "cart", "kind": "car", "rate_hz": 10.0, "max_rate_hz": 100.0, "wheel_radius_m": 0.3, "track_m": 1.5,
+        "wheelbase_m": 2.5, "ticks_per_turn": 1_000_000_000, "sources": [{"title": "a test", "covers": ["name"]}],
+    }  # fmt: skip
+    sheet = parse(OdometryConfig, wheels, "a test")
+    plain, exact = (Odometry(sheet, noise=noise).run(Rush(), 0.0, 1.0, seed=3) for noise in (True, False))
+    np.testing.assert_allclose(plain.xyz, exact.xyz, atol=1e-7)
+    np.testing.assert_array_equal(plain.steering_angle, exact.steering_angle)
+
+
+def test_units_of_the_imus_sheet() -> None:
+    """Degrees, milli-g and micro-g in SI, times the very draws of the unit; variances of white noise and rounding."""
+    gyroscope = {
+        "turn_on_bias_deg_s": 2.0, "scale_factor_percent": 3.0, "misalignment_deg": 0.5, "g_sensitivity_deg_s_g": 0.1,
+        "noise_deg_s_sqrt_hz": 0.01, "resolution_deg_s": 0.02,
+    }  # fmt: skip
+    accelerometer = {
+        "turn_on_bias_mg": 30.0, "scale_factor_percent": 1.0, "misalignment_deg": 0.2, "noise_ug_sqrt_hz": 200.0,
+        "resolution_mg": 0.5,
+    }  # fmt: skip
+    imu = Imu(imu_sheet(gyroscope, accelerometer))
+    unit, g, degree = imu.unit(6), 9.80665, math.pi / 180
+    for name, found, scale, lean, bias in (
+        ("gyroscope", unit.gyroscope, 0.03, 0.5 * degree, 2.0 * degree),
+        ("accelerometer", unit.accelerometer, 0.01, 0.2 * degree, 0.030 * g),
+    ):
+        draws = normals(Stream(6, f"imu/test//{name}"), np.arange(3))
+        spread = np.where(np.eye(3) > 0, scale, lean)
+        np.testing.assert_allclose(found.matrix, np.eye(3) + spread * draws[:, :3], rtol=1e-12)
+        np.testing.assert_allclose(found.bias, bias * draws[:, 3], rtol=1e-12)
+    draws = normals(Stream(6, "imu/test//g-sensitivity"), np.arange(3))
+    np.testing.assert_allclose(unit.g_sensitivity, 0.1 * degree / g * draws[:, :3], rtol=1e-12)
+    data = imu.run(Rush(), 0.0, 0.1, seed=6)
+    rate = (0.01 * degree) ** 2 * 50.0 + (0.02 * degree) ** 2 / 12.0
+    force = (200e-6 * g) ** 2 * 50.0 + (0.5e-3 * g) ** 2 / 12.0
+    np.testing.assert_allclose(data.angular_rate_covariance, rate * np.eye(3), rtol=1e-12)
+    np.testing.assert_allclose(data.specific_force_covariance, force * np.eye(3), rtol=1e-12)

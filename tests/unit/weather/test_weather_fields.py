@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import parhelion as ph
+from parhelion.core.random import Stream, to_normal
 from parhelion.weather.dust_grid import ellipsoid_cloud
-from parhelion.weather.fields import CELLS, EDDIES, DensityField, density_field, factor
+from parhelion.weather.fields import CELLS, EDDIES, DensityField, _gradient_noise, density_field, factor
 from parhelion.weather.fog import fog_extinction
 from parhelion.weather.medium import medium
 from parhelion.weather.rain import rain_extinction
@@ -255,3 +256,22 @@ def test_dust_of_a_trail_begins_with_it_and_ends_after_its_life() -> None:
     assert per_mass == 2600.0
     assert grid.mass_kg > 0.0
     assert medium(weather, 5.0 + 10.0 + 0.1, NM).is_clear
+
+
+def test_gradient_noise_is_perlins() -> None:
+    """Perlin 2002 by hand at some points: dot products of corner gradients, faded by 6 t^5 - 15 t^4 + 10 t^3."""
+    stream, eddies = Stream(3, "noise"), 8
+    x, y = to_normal(*stream.words(np.arange(eddies**3))[:2])
+    z, _ = to_normal(*stream.words(np.arange(eddies**3))[2:])
+    gradient = np.stack([x, y, z], axis=-1).astype(float)
+    gradient = (gradient / np.linalg.norm(gradient, axis=1)[:, None]).reshape(eddies, eddies, eddies, 3)
+    found = _gradient_noise(eddies, stream)
+    for point in ((0, 0, 0), (5, 17, 40), (63, 62, 3), (31, 8, 63)):
+        place = (np.array(point) + 0.5) * eddies / 64
+        cell, t = np.floor(place).astype(int), place % 1.0
+        fade = 6 * t**5 - 15 * t**4 + 10 * t**3
+        total = 0.0
+        for corner in np.ndindex(2, 2, 2):
+            weight = np.prod(np.where(np.array(corner) == 1, fade, 1 - fade))
+            total += weight * float(gradient[tuple((cell + corner) % eddies)] @ (t - corner))
+        assert found[point] == pytest.approx(total, rel=1e-5, abs=1e-7)

@@ -140,6 +140,7 @@ def test_tracks_wind_along_x_through_the_origin(length: float, width: float) -> 
         assert 0.1 * most * min(1.0, (width / 2 - 5) / sum(heights)) < bend.max() < most + 4e-3
 
 
+@pytest.mark.slow
 def test_the_grid_is_coarser_in_large_forests() -> None:
     for size, cell in (((80.0, 80.0), 0.5), ((300.0, 300.0), 0.8)):
         ground = forest(size, density_per_ha=0.0, seed=1).objects[0]

@@ -18,6 +18,7 @@ from PIL import Image
 from parhelion.core.errors import ConfigError, ParhelionError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Waypoints, pose_at
+from parhelion.surfaces.library import material
 from parhelion.surfaces.material import LambertModel, Material, SpectrumTable
 from parhelion.weather import DustTrail, Fog, Rain, Uneven, Weather
 from parhelion.world import World, shapes
@@ -142,6 +143,19 @@ def test_saving_and_loading_gives_the_same_world(yard_folder: Path, tmp_path: Pa
         np.testing.assert_allclose(a.trajectory.sample(times)[0], b.trajectory.sample(times)[0], atol=1e-12)
         np.testing.assert_allclose(a.trajectory.sample(times)[1], b.trajectory.sample(times)[1], atol=1e-12)
     assert not list(tmp_path.glob("copy-files/*")), "files are named, not copied"
+
+
+def test_materials_of_the_library_are_named_and_others_written_out(tmp_path: Path) -> None:
+    world = World("two")
+    own = material("brick").model_copy(update={"name": "old-brick"})
+    for one in ("concrete", own):
+        world.add(shapes.box(1, 1, 1), material=one)
+    world.save(tmp_path / "two.yaml")
+    text = yaml.safe_load((tmp_path / "two.yaml").read_text())
+    assert [row["material"] for row in text["objects"]] == ["concrete", "old-brick"]
+    assert list(text["materials"]) == ["old-brick"]
+    again = World.load(tmp_path / "two.yaml")
+    assert [item.parts[0].material for item in again.objects] == [material("concrete"), own]
 
 
 def test_meshes_from_code_are_written_beside_the_file(tmp_path: Path) -> None:
