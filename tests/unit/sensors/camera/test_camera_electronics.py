@@ -112,7 +112,7 @@ def test_same_seed_same_bytes() -> None:
     sensor = SensorElectronics()
     first, again = (develop(scene(), sensor, AutoExposure(), STREAM).colour for _ in range(2))
     assert np.array_equal(first, again)
-    assert not np.array_equal(first, develop(scene(), sensor, AutoExposure(), replace(STREAM, frame=6)).colour)
+    assert not np.array_equal(first, develop(scene(), sensor, AutoExposure(), replace(STREAM, number=6)).colour)
     assert not np.array_equal(first, develop(scene(), sensor, AutoExposure(), replace(STREAM, seed=4)).colour)
 
 
