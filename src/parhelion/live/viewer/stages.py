@@ -83,6 +83,8 @@ class Measured:
     offset: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
     """What is taken from all coordinates on the screen [m]: graphics cards calculate in single precision."""
     notes: tuple[str, ...] = ()
+    strokes: tuple[tuple[NDArray[Any], NDArray[Any]], ...] = ()
+    """Lines of other sensors: ends (k, 2, 3) [m] and colours of the ends."""
 
 
 class Stage(Protocol):
@@ -236,7 +238,8 @@ class ScenarioStage:
             mount = scanner.mount  # not by way of angles, which would round it
         motion: Trajectory = Fixed(mount) if scanner.body is None else Mounted(scanner.body.motion, mount)
         scan = lidar.scan(world, trajectory=motion, time=start, seed=self._scenario.seed, frame=self._number(request))
-        return replace(_measured(scan, begun), notes=tuple(self._readings(start + _length_s(lidar))))
+        latest = self._latest(start + _length_s(lidar))
+        return replace(_measured(scan, begun), notes=tuple(_notes(latest)), strokes=tuple(_strokes(latest)))
 
     def _drive_until(self, time: float) -> None:
         """Step the vehicles on; what they did is kept, so going back in time costs nothing."""
@@ -249,16 +252,28 @@ class ScenarioStage:
                 if len(samples):
                     self._samples[name].append(samples)
 
-    def _readings(self, time: float) -> list[str]:
+    def _latest(self, time: float) -> dict[str, Samples]:
         """What the other sensors said last before a time [s]."""
-        lines: list[str] = []
-        for sensor in self._scenario.stream_sensors:
-            layer = VIEWER.get(sensor.record_type)
-            before = [part for part in self._samples[sensor.name] if part.time[0] <= time]
-            if layer is not None and before:
-                latest = before[-1]
-                lines += layer.lines(sensor.name, latest.select(latest.time <= time))
-        return lines
+        found = {}
+        for name, parts in self._samples.items():
+            before = [part for part in parts if part.time[0] <= time]
+            if before:
+                found[name] = before[-1].select(before[-1].time <= time)
+        return found
+
+
+def _notes(latest: dict[str, Samples]) -> Iterator[str]:
+    for name, samples in latest.items():
+        layer = VIEWER.get(type(samples))
+        if layer is not None:
+            yield from layer.lines(name, samples)
+
+
+def _strokes(latest: dict[str, Samples]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    for samples in latest.values():
+        layer = VIEWER.get(type(samples))
+        if layer is not None and layer.strokes is not None:
+            yield layer.strokes(samples)
 
 
 class CloudStage:

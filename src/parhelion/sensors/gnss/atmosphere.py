@@ -74,9 +74,7 @@ def at_frequency(delay_l1: ArrayLike, frequency_hz: ArrayLike) -> Floats:
 # ---- troposphere ---------------------------------------------------------------------------------------------------
 
 
-def zenith_delays(
-    latitude: ArrayLike, height_m: ArrayLike, humidity: float = USUAL_HUMIDITY
-) -> tuple[Floats, Floats]:
+def zenith_delays(latitude: ArrayLike, height_m: ArrayLike, humidity: float = USUAL_HUMIDITY) -> tuple[Floats, Floats]:
     """Hydrostatic and wet delay at the zenith [m] by Saastamoinen 1972 in a standard atmosphere, below 10 km."""
     height = np.maximum(_array(height_m), 0.0)
     pressure = 1013.25 * (1.0 - 2.2557e-5 * height) ** 5.2568
@@ -126,10 +124,9 @@ def continued_fraction(sine: ArrayLike, a: ArrayLike, b: ArrayLike, c: ArrayLike
     return np.asarray((1.0 + a / (1.0 + b / (1.0 + c))) / (s + a / (s + b / (s + c))))
 
 
-def niell(
-    latitude: ArrayLike, height_m: ArrayLike, elevation: ArrayLike, day_of_year: float
-) -> tuple[Floats, Floats]:
-    """Slant over zenith delay, hydrostatic and wet (Niell 1996, J. Geophys. Res. 101, 3227), elevations of 3 to 90 deg."""
+def niell(latitude: ArrayLike, height_m: ArrayLike, elevation: ArrayLike, day_of_year: float) -> tuple[Floats, Floats]:
+    """Slant over zenith delay, hydrostatic and wet (Niell 1996, J. Geophys. Res. 101, 3227), elevations of 3 to 90
+    deg."""
     latitude = _array(latitude)
     sine = np.sin(_array(elevation))
     degrees = np.degrees(np.abs(latitude))

@@ -66,7 +66,8 @@ class BudgetConfig(Config):
     signal_in_space_m: NonNegative = 0.5
     """Orbit and clock of a satellite: GPS 0.5 m (GPS SPS Performance Analysis Report, FAA), Galileo 0.3 m."""
     ionosphere_share: Annotated[float, Field(ge=0, le=1)] = 0.3
-    """Of the model's delay that is wrong; Klobuchar leaves a half of the root mean square (IS-GPS-200, 20.3.3.5.2.5)."""
+    """Of the model's delay that is wrong; Klobuchar leaves a half of the root mean square (IS-GPS-200,
+    20.3.3.5.2.5)."""
     wet_zenith_m: NonNegative = 0.04
     """Of the wet delay at the zenith."""
     clock_drift: NonNegative = 5e-7

@@ -6,8 +6,8 @@ they move. Sources:
 - GPS: SPS Performance Standard, 4th edition 2008, table 2.1-2 (24 slots, epoch 1993-07-01).
 - Galileo: reference constellation of the European GNSS Service Centre (24/3/1, epoch 2016-11-21).
 - GLONASS: ICD L1, L2, edition 5.1, 2008, section 3.3.1 (24 slots, epoch 1983-01-01, Moscow time).
-- BeiDou: B1C ICD 1.0, 2017, section 3.1 (24/3/1 at 55 degrees, three geostationary, three inclined). It says no longitudes
-  of nodes; 0 was taken for the first plane, and 118 degrees east for the crossing of the inclined ones.
+- BeiDou: B1C ICD 1.0, 2017, section 3.1 (24/3/1 at 55 degrees, three geostationary, three inclined). It says no
+  longitudes of nodes; 0 was taken for the first plane, and 118 degrees east for the crossing of the inclined ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from datetime import datetime, timezone
 import numpy as np
 
 from parhelion.core.errors import ConfigError, unknown_name
-from parhelion.sensors.gnss.earth import GpsTime
+from parhelion.core.gps_time import GpsTime
 from parhelion.sensors.gnss.orbits import GEOSTATIONARY, MU, RATE, Ephemerides
 
 SYSTEMS = {"gps": "G", "galileo": "E", "glonass": "R", "beidou": "C"}
@@ -60,10 +60,12 @@ def _walker(
     """Even planes with even slots; `phase` [deg] is how much the slots of a plane lead those of the one before."""
     called = list(names)
     each = len(called) // planes
-    return [
-        Slot(name, axis, tilt, node + 360.0 / planes * (k // each), first + phase * (k // each) + 360.0 / each * (k % each))
-        for k, name in enumerate(called)
-    ]  # fmt: skip
+    slots = []
+    for k, name in enumerate(called):
+        plane, place = divmod(k, each)
+        latitude = first + phase * plane + 360.0 / each * place
+        slots.append(Slot(name, axis, tilt, node + 360.0 / planes * plane, latitude))
+    return slots
 
 
 def _gps() -> tuple[datetime, list[Slot]]:

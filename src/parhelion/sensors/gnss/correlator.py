@@ -1,8 +1,8 @@
 """What a receiver's loops make of several copies of one signal, and how noisy they are.
 
 A delay lock loop sets the early and the late correlator to equal power. Copies that come by mirrors pull it: by their
-amplitude, delay and phase. A phase lock loop follows the phase of the sum. The front end is taken as infinitely wide, so
-peaks of correlation are sharp; real ones are rounder, which makes narrow spacings a little worse than here.
+amplitude, delay and phase. A phase lock loop follows the phase of the sum. The front end is taken as infinitely wide,
+so peaks of correlation are sharp; real ones are rounder, which makes narrow spacings a little worse than here.
 """
 
 from __future__ import annotations
@@ -40,13 +40,12 @@ def _balance(delay: Floats, amplitude: Complexes, boc: NDArray[np.bool_], at: Fl
     return np.asarray(np.abs(early) ** 2 - np.abs(late) ** 2)
 
 
-def track(
-    delay: ArrayLike, amplitude: ArrayLike, spacing: float, boc: ArrayLike = False
-) -> tuple[Floats, Complexes]:
+def track(delay: ArrayLike, amplitude: ArrayLike, spacing: float, boc: ArrayLike = False) -> tuple[Floats, Complexes]:
     """Where the code loop rests [chips after the direct signal], and the prompt correlation there.
 
-    `delay` [chips] and complex `amplitude` of the copies, shape (m, k); `spacing` [chips] between early and late, above 0
-    to 1. Copies of amplitude 0 do not count. The loop is taken at the highest peak of the sum near the strongest copy.
+    `delay` [chips] and complex `amplitude` of the copies, shape (m, k); `spacing` [chips] between early and late,
+    above 0 to 1. Copies of amplitude 0 do not count. The loop is taken at the highest peak of the sum near the
+    strongest copy.
     """
     delay = np.atleast_2d(np.asarray(delay, dtype=np.float64))
     amplitude = np.atleast_2d(np.asarray(amplitude, dtype=np.complex128))
@@ -99,6 +98,7 @@ def phase_sigma(cn0_dbhz: ArrayLike, bandwidth_hz: float, dwell_s: float) -> Flo
 
 
 def rate_sigma(cn0_dbhz: ArrayLike, bandwidth_hz: float, dwell_s: float) -> Floats:
-    """Noise of the frequency loop [Hz]: sqrt(4 B / s (1 + 1 / (T s))) / (2 pi T) (Kaplan and Hegarty 2006, eq. 5.16)."""
+    """Noise of the frequency loop [Hz]: sqrt(4 B / s (1 + 1 / (T s))) / (2 pi T) (Kaplan and Hegarty 2006, eq.
+    5.16)."""
     s = 10.0 ** (np.asarray(cn0_dbhz, dtype=np.float64) / 10.0)
     return np.asarray(np.sqrt(4.0 * bandwidth_hz / s * (1.0 + 1.0 / (dwell_s * s))) / (2.0 * np.pi * dwell_s))

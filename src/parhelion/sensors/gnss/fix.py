@@ -1,11 +1,12 @@
 """From ranges to a position: weighted least squares in ECEF, dilutions of precision, a test of the residuals, velocity.
 
-Gauss and Newton: rows [-e, 1] with e the unit vector to the satellite, weights 1 / variance, until a step is below 0.1 mm.
-Each time is solved for itself.
+Gauss and Newton: rows [-e, 1] with e the unit vector to the satellite, weights 1 / variance, until a step is below
+0.1 mm. Each time is solved for itself.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -235,7 +236,7 @@ def _velocity(found: Known, xyz: Floats, variance: Floats) -> tuple[Floats, floa
     return solution[:3], float(solution[3])
 
 
-def fixes(observed: Observed, sky: Sky, fix: FixConfig, bands: list[str]) -> list[Fix | None]:
+def fixes(observed: Observed, sky: Sky, fix: FixConfig, bands: Sequence[str]) -> list[Fix | None]:
     """The fix of each time."""
     signals = [band_of(band, sky.satellites) for band in bands]
     return [

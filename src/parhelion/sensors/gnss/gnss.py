@@ -14,12 +14,13 @@ import numpy as np
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.gnss import FIX, NO_FIX, GnssData
+from parhelion.core.gps_time import GpsTime, moment
 from parhelion.core.pose import Floats, Pose, quat_rotate
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.motion.state import at_mount, state_of
 from parhelion.sensors.gnss.config import FOLDER, GnssConfig
 from parhelion.sensors.gnss.constellations import SYSTEMS, nominal
-from parhelion.sensors.gnss.earth import GpsTime, Place, geodetic, moment
+from parhelion.sensors.gnss.earth import Place, geodetic
 from parhelion.sensors.gnss.fix import Fix, fixes
 from parhelion.sensors.gnss.mirrors import radio_world
 from parhelion.sensors.gnss.observe import Observed, Sky, observe
@@ -48,11 +49,11 @@ class Gnss:
         fixes = gnss.run(world, motion, start=0.0, duration=60.0, seed=7)
 
     The world's zero is at `latitude_deg`, `longitude_deg` and `altitude_m` above the ellipsoid; its x axis points to
-    `x_azimuth_deg` (90 is east), its time 0 is `epoch`. Place, time and x axis come from the world's daylight where that has
-    them and nothing is said here. Satellites are those of `ephemeris`, a RINEX navigation file, or the nominal
-    `constellations`. `order` is the number of mirrors on a signal's way, 0 to 2. The antenna's axis is z of its mount.
-    `noise=False` leaves out all that is random; what the world does to the signals stays. `rule="vane"` replaces mirrors,
-    air and weights by the plain rules of VANE.
+    `x_azimuth_deg` (90 is east), its time 0 is `epoch`. Place, time and x axis come from the world's daylight where
+    that has them and nothing is said here. Satellites are those of `ephemeris`, a RINEX navigation file, or the
+    nominal `constellations`. `order` is the number of mirrors on a signal's way, 0 to 2. The antenna's axis is z of
+    its mount. `noise=False` leaves out all that is random; what the world does to the signals stays. `rule="vane"`
+    replaces mirrors, air and weights by the plain rules of VANE.
     """
 
     may_stand = True
@@ -231,8 +232,8 @@ class Gnss:
             k = int(inside[0])
             where = ", ".join(f"{value:.2f}" for value in xyz[k])
             warnings.warn(
-                f"gnss {self.name or self.model}: at {times[k]:g} s the antenna at ({where}) m is inside of something solid: "
-                "all it sees are back faces, so it has no fix there; check its mount and its way",
+                f"gnss {self.name or self.model}: at {times[k]:g} s the antenna at ({where}) m is inside of something "
+                "solid: all it sees are back faces, so it has no fix there; check its mount and its way",
                 stacklevel=4,
             )
 
@@ -256,18 +257,15 @@ class Gnss:
         first = found.bands[0]
         second = found.bands[1] if len(found.bands) > 1 else None
         return GnssData(
-            time=times, satellites=sky.satellites, mode=mode, position=sky.place.to_world(ecef),
-            velocity=sky.place.turned_to_world(speed), position_covariance=covariance, latitude=latitude,
-            longitude=longitude, altitude=altitude, dop=dop, consistent=consistent, clock_bias=bias, clock_drift=drift,
-            azimuth=found.seen.azimuth, elevation=found.seen.elevation, status=found.received.status, used=used,
-            cn0=first.cn0, pseudorange=first.pseudorange, carrier=first.carrier, doppler=first.doppler,
-            residual=residual, true_position=xyz,
-            cn0_2=None if second is None else second.cn0,
-            pseudorange_2=None if second is None else second.pseudorange,
-            carrier_2=None if second is None else second.carrier,
-            doppler_2=None if second is None else second.doppler,
-            metadata=self._metadata(sky, seed),
-        )  # fmt: skip
+            time=times, satellites=sky.satellites, receiver_time=found.seconds, mode=mode,
+            position=sky.place.to_world(ecef), velocity=sky.place.turned_to_world(speed),
+            position_covariance=covariance, latitude=latitude, longitude=longitude, altitude=altitude, dop=dop,
+            consistent=consistent, clock_bias=bias, clock_drift=drift, azimuth=found.seen.azimuth,
+            elevation=found.seen.elevation, status=found.received.status, used=used, cn0=first.cn0,
+            pseudorange=first.pseudorange, carrier=first.carrier, doppler=first.doppler, residual=residual,
+            true_position=xyz, cn0_2=None if second is None else second.cn0, pseudorange_2=None if second is None else
+            second.pseudorange, carrier_2=None if second is None else second.carrier, doppler_2=None if second is None
+            else second.doppler, metadata=self._metadata(sky, seed), )  # fmt: skip
 
     def _metadata(self, sky: Sky, seed: int) -> dict[str, Any]:
         place = sky.place

@@ -1,7 +1,8 @@
 """The world as radio waves of decimetres see it: what blocks, what mirrors, and what only weakens.
 
-Leaves and needles block nothing: they are crowns, ellipsoids that weaken what passes by its length inside. Bark, and parts
-narrower than the Fresnel zone, neither block nor mirror. The rest blocks, and mirrors where its flat pieces are large enough.
+Leaves and needles block nothing: they are crowns, ellipsoids that weaken what passes by its length inside. Bark, and
+parts narrower than the Fresnel zone, neither block nor mirror. The rest blocks, and mirrors where its flat pieces are
+large enough.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from parhelion.surfaces.radio import RADIO_MATERIALS, radio_name
 from parhelion.world.world import World
 
 NARROW_M = 0.5
-"""Parts of which two extents are below this stand aside: poles, wires, signs. At 20 m the Fresnel zone of L1 is 4 m wide."""
+"""Parts of which two extents are below this stand aside: poles, wires, signs. At 20 m the Fresnel zone of L1 is 4 m
+wide."""
 CROWN_M = 12.0
 """Foliage that is wider is cut into pieces of this size, each a crown of its own."""
 NORMAL_STEP = 1e-3
@@ -146,7 +148,8 @@ def _narrow(geometry: SceneGeometry, count: int) -> NDArray[np.bool_]:
 
 
 def _planes(triangles: Triangles) -> tuple[NDArray[np.int64], Floats]:
-    """Number of the plane of each triangle, and the area [m^2] of all its triangles: of one part, level and direction."""
+    """Number of the plane of each triangle, and the area [m^2] of all its triangles: of one part, level and
+    direction."""
     if not len(triangles):
         return np.zeros(0, np.int64), np.zeros(0)
     a, b, c = (triangles.vertices[triangles.faces[:, k]] for k in range(3))
@@ -166,7 +169,7 @@ def _planes(triangles: Triangles) -> tuple[NDArray[np.int64], Floats]:
     new = np.any(np.diff(keys[order], axis=0) != 0, axis=1)
     plane = np.empty(len(keys), np.int64)
     plane[order] = np.concatenate([[0], np.cumsum(new)])
-    return plane, np.bincount(plane, weights=twice / 2.0)[plane]
+    return plane, np.asarray(np.bincount(plane, weights=twice / 2.0)[plane], dtype=np.float64)
 
 
 def _crowns(static: Triangles, leafy: NDArray[np.bool_]) -> Crowns:

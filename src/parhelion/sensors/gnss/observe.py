@@ -1,7 +1,7 @@
 """Pseudorange, carrier and Doppler: geometry, clocks, air, mirrors and noise added up.
 
-P = rho + c (dt_r - dt_s + TGD) + I + T + mirrors + signal in space + noise; the carrier has -I, its own mirrors and a whole
-number of cycles; the Doppler is the carrier's rate.
+P = rho + c (dt_r - dt_s + TGD) + I + T + mirrors + signal in space + noise; the carrier has -I, its own mirrors and a
+whole number of cycles; the Doppler is the carrier's rate.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.gps_time import GpsTime
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream, to_unit
 from parhelion.sensors.gnss import atmosphere
 from parhelion.sensors.gnss.config import GnssConfig
 from parhelion.sensors.gnss.correlator import code_sigma, phase_sigma, rate_sigma
-from parhelion.sensors.gnss.earth import EARTH_RATE_RAD_S, GpsTime, Place, geodetic, up_at
+from parhelion.sensors.gnss.earth import EARTH_RATE_RAD_S, Place, geodetic, up_at
 from parhelion.sensors.gnss.mirrors import RadioWorld
 from parhelion.sensors.gnss.orbits import Ephemerides, SatelliteStates, states
 from parhelion.sensors.gnss.paths import Sight, look
@@ -200,7 +201,8 @@ def observe(
     order: int,
     noise: bool,
 ) -> Observed:
-    """Measure from positions (n, 3) [m], velocities and the antenna's axis in the world, at sample numbers and times (n,)."""
+    """Measure from positions (n, 3) [m], velocities and the antenna's axis in the world, at sample numbers and times
+    (n,)."""
     seconds = sky.epoch.second + times
     ecef = sky.place.to_ecef(xyz)
     seen = geometry(sky, ecef, seconds)
@@ -214,7 +216,9 @@ def observe(
         held = receive(sight.paths, sight.clear, above, boresight, config, band, signals)
         first = first or held
         bands.append(
-            _ranges(config, sky, seen, held, signals, wrong, ecef, velocity, seconds, numbers, seed, f"{name}/{band}", noise)
+            _ranges(
+                config, sky, seen, held, signals, wrong, ecef, velocity, seconds, numbers, seed, f"{name}/{band}", noise
+            )
         )  # fmt: skip
     assert first is not None
     return Observed(seen, sight, first, bands, wrong, seconds + wrong.clock_s)

@@ -135,7 +135,7 @@ def states(eph: Ephemerides, row: NDArray[np.int64], times: Floats) -> Satellite
     known = row >= 0
     at = np.where(known, row, 0)
     get = {one.name: getattr(eph, one.name)[at] for one in fields(eph) if one.name not in ("satellite", "health")}
-    mu, rate, tilted = (values[at] for values in eph.constants)
+    mu, rate, tilted = eph.constants[0][at], eph.constants[1][at], eph.constants[2][at]
     tk = times - get["toe"]
     a = get["root_a"] ** 2
     n = np.sqrt(mu / a**3) + get["dn"]

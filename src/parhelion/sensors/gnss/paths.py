@@ -1,9 +1,9 @@
 """The ways of signals through a world: direct, and mirrored once or twice. Satellites are directions, not points.
 
 Rays in all directions from the antenna tell which ways the surfaces around it face. A satellite in direction u that a
-surface of normal n mirrors is seen in direction d = u - 2 (u . n) n: a ray along d has to meet a surface of that normal,
-and one from there along u has to be free. Rays are float32 and only find; lengths come from the planes in float64:
-extra path = r (1 - d . u) for one mirror at distance r.
+surface of normal n mirrors is seen in direction d = u - 2 (u . n) n: a ray along d has to meet a surface of that
+normal, and one from there along u has to be free. Rays are float32 and only find; lengths come from the planes in
+float64: extra path = r (1 - d . u) for one mirror at distance r.
 """
 
 from __future__ import annotations
@@ -206,7 +206,9 @@ class _Bounce:
     radio: NDArray[np.int64]
 
 
-def _bounce(world: RadioWorld, origin: Floats, direction: Floats, after: Floats, times: Floats, want: Floats) -> _Bounce:
+def _bounce(
+    world: RadioWorld, origin: Floats, direction: Floats, after: Floats, times: Floats, want: Floats
+) -> _Bounce:
     """Cast rays to mirrors that shall turn them from `direction` to `after`; lengths in float64 where nothing moves.
 
     The hit's own plane may lie a little other than the normal that was tried: its own mirror direction counts.

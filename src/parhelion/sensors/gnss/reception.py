@@ -17,8 +17,8 @@ from parhelion.sensors.gnss.signals import BANDS, BandOfSatellites
 from parhelion.surfaces.radio import circular, fresnel, permittivity
 
 FOLIAGE_DB_M, FOLIAGE_AT_HZ = 1.3, 870e6
-"""Loss in the crown of a tree in leaf: 1.3 dB/m at 870 MHz, growing with the root of the frequency (Goldhirsh and Vogel 1998,
-Handbook of Propagation Effects for Vehicular and Personal Mobile Satellite Systems, chapter 2)."""
+"""Loss in the crown of a tree in leaf: 1.3 dB/m at 870 MHz, growing with the root of the frequency (Goldhirsh and
+Vogel 1998, Handbook of Propagation Effects for Vehicular and Personal Mobile Satellite Systems, chapter 2)."""
 MOST_FOLIAGE_DB = 30.0
 MOST_COPIES = 8
 """Copies of one signal that count, the strongest first."""
@@ -56,11 +56,12 @@ def foliage_db(length_m: Floats, frequency_hz: float) -> Floats:
 
 
 def amplitudes(paths: Paths, boresight: Floats, config: GnssConfig, band: str, wavelength_m: Floats) -> Complexes:
-    """Complex amplitude of each path at the receiver; 1 is a direct signal from the zenith, its phase that of the carrier.
+    """Complex amplitude of each path at the receiver; 1 is a direct signal from the zenith, its phase that of the
+    carrier.
 
-    A wave leaves right-handed. Each mirror keeps a part of it and turns a part over; the planes of incidence of two mirrors
-    are taken as one. Mirrors smaller than the first Fresnel zone send A cos / (lambda r) of what a whole plane would
-    (physical optics).
+    A wave leaves right-handed. Each mirror keeps a part of it and turns a part over; the planes of incidence of two
+    mirrors are taken as one. Mirrors smaller than the first Fresnel zone send A cos / (lambda r) of what a whole
+    plane would (physical optics).
     """
     frequency = BANDS[band]
     right, left = np.ones(len(paths), np.complex128), np.zeros(len(paths), np.complex128)

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.gps_time import WEEK_S, GpsTime
 from parhelion.core.pose import Floats
 from parhelion.core.reading import read_bytes, reader
-from parhelion.sensors.gnss.earth import WEEK_S, GpsTime
 from parhelion.sensors.gnss.orbits import Ephemerides
 
 LARGEST_BYTES = 64 * 1024 * 1024
@@ -26,10 +26,32 @@ _LINES = {"G": 8, "E": 8, "C": 8, "J": 8, "I": 8, "R": 4, "S": 4}
 _BEIDOU_BEHIND_S = 14.0
 """BeiDou time counts without the leap seconds before 2006."""
 _MOST_E, _ROOT_A = 0.3, (4000.0, 7000.0)
-_FIELDS = (
-    "iode crs dn m0 cuc e cus root_a toe_second cic omega0 cis i0 crc omega omega_dot i_dot spare1 week spare2 "
-    "accuracy_m health tgd iodc"
-).split()
+_FIELDS = [
+    "iode",
+    "crs",
+    "dn",
+    "m0",
+    "cuc",
+    "e",
+    "cus",
+    "root_a",
+    "toe_second",
+    "cic",
+    "omega0",
+    "cis",
+    "i0",
+    "crc",
+    "omega",
+    "omega_dot",
+    "i_dot",
+    "spare1",
+    "week",
+    "spare2",
+    "accuracy_m",
+    "health",
+    "tgd",
+    "iodc",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +163,8 @@ def _row(file: Path, number: int, record: list[str], version: float) -> dict[str
         year, *rest = (_whole(file, number, head[a:b]) for a, b in ((4, 8), (9, 11), (12, 14), (15, 17), (18, 20)))
         second = float(_whole(file, number, head[21:23]))
     try:
-        clock_time = GpsTime.from_calendar(datetime(year, *rest) + timedelta(seconds=second))
+        month, day, hour, minute = rest
+        clock_time = GpsTime.from_calendar(datetime(year, month, day, hour, minute) + timedelta(seconds=second))
     except (ValueError, OverflowError, TypeError):
         raise FormatError(f"{file}: line {number}: no such time: {head[3:23].strip()!r}") from None
     start = 22 if version < 3.0 else 23
@@ -189,10 +212,31 @@ def _collected(
             columns.setdefault(name, []).append(value)
     arrays = {
         name: np.array(columns[name], dtype=np.float64)
-        for name in (
-            "toe toc root_a e m0 dn omega0 i0 omega omega_dot i_dot cuc cus crc crs cic cis af0 af1 af2 tgd toe_second "
-            "accuracy_m"
-        ).split()
+        for name in [
+            "toe",
+            "toc",
+            "root_a",
+            "e",
+            "m0",
+            "dn",
+            "omega0",
+            "i0",
+            "omega",
+            "omega_dot",
+            "i_dot",
+            "cuc",
+            "cus",
+            "crc",
+            "crs",
+            "cic",
+            "cis",
+            "af0",
+            "af1",
+            "af2",
+            "tgd",
+            "toe_second",
+            "accuracy_m",
+        ]
     }
     found = Ephemerides(
         satellite=np.array(columns["satellite"], dtype="U3"),
@@ -210,6 +254,6 @@ def check_covers(navigation: Navigation, epoch: GpsTime, source: str) -> None:
         return
     first, last = (navigation.start.utc(float(toe)) for toe in (eph.toe.min(), eph.toe.max()))
     raise ConfigError(
-        f"{source}: its ephemerides are for {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC, none is within hours of "
-        f"the epoch {epoch.utc():%Y-%m-%d %H:%M} UTC"
+        f"{source}: its ephemerides are for {first:%Y-%m-%d %H:%M} to {last:%Y-%m-%d %H:%M} UTC, none is within hours "
+        f"of the epoch {epoch.utc():%Y-%m-%d %H:%M} UTC"
     )

@@ -1,15 +1,16 @@
 """VANE's plain rules for GPS (ERDC/GSL TR-20-32, chapter 3), as an option beside the physics.
 
-A satellite in view has its range. One that is blocked has that of a signal by way of some surface: 100 even rays over the
-hemisphere, hits within 45 m, a free ray from there to the satellite; the error is the distance to the surface (here the
-nearest that serves; VANE does not say which). Delays of the air and of the ephemeris are added and not corrected for. The
-fix has equal weights. Formulas are those of the report with its misprints mended: the root of eq. 3.8 covers two terms, eq.
-3.9 is the usual continued fraction, eq. 3.12 has a cosine, eq. 3.16 gives metres for hectopascals.
+A satellite in view has its range. One that is blocked has that of a signal by way of some surface: 100 even rays over
+the hemisphere, hits within 45 m, a free ray from there to the satellite; the error is the distance to the surface (here
+the nearest that serves; VANE does not say which). Delays of the air and of the ephemeris are added and not corrected
+for. The fix has equal weights. Formulas are those of the report with its misprints mended: the root of eq. 3.8 covers
+two terms, eq. 3.9 is the usual continued fraction, eq. 3.12 has a cosine, eq. 3.16 gives metres for hectopascals.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.gnss import ABSENT, BLOCKED, DIRECT, REFLECTED
@@ -86,8 +87,8 @@ def observe_plainly(
     return Observed(seen, sight, held, bands, none, seconds), FIX
 
 
-def _detour(world: RadioWorld, xyz: Floats, times: Floats, toward: Floats, wanted: Floats) -> Floats:
-    """Distance [m] to the nearest surface from which a blocked satellite is free, shape (n, s); NaN where there is none."""
+def _detour(world: RadioWorld, xyz: Floats, times: Floats, toward: Floats, wanted: NDArray[np.bool_]) -> Floats:
+    """Distance [m] to the nearest surface from which a blocked satellite is free, shape (n, s); NaN for none."""
     rays = fan(2 * RAYS)[:RAYS]  # the spiral starts at the zenith: its first half is the upper hemisphere
     found = np.full(wanted.shape, np.nan)
     for k in range(len(times)):
@@ -109,4 +110,3 @@ def _detour(world: RadioWorld, xyz: Floats, times: Floats, toward: Floats, wante
 
 def _facing(normal: Floats, direction: Floats) -> Floats:
     return np.where(np.sum(normal * direction, axis=1, keepdims=True) > 0, -normal, normal)
-
