@@ -26,6 +26,8 @@ SIGNIFICANCE = 0.001
 """Of the test of residuals: one good fix of a thousand fails it."""
 MOST_EXCLUDED = 4
 _STEPS, _SMALL_M = 12, 1e-4
+_ACCURACY_M = np.array([2.4, 3.4, 4.85, 6.85, 9.65, 13.65, 24.0, 48.0, 96.0, 192.0, 384.0, 768.0, 1536.0, 3072.0, 6144.0])
+"""Upper ends of the steps in which satellites tell their accuracy (IS-GPS-200, 20.3.3.3.1.3)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +191,8 @@ def variances(fix: FixConfig, elevation: Floats, cn0: Floats, accuracy_m: Floats
     air = (0.3 / (np.sin(np.maximum(elevation, 0.01)) + 0.1)) ** 2 if fix.troposphere != "none" else 0.0
     if fix.weights == "elevation":
         own = 0.3**2 * (1.0 + 1.0 / sine)
-        return np.asarray(own + accuracy_m**2 + 0.3**2 + (0.5 * ion) ** 2 + air)
+        told = _ACCURACY_M[np.minimum(np.searchsorted(_ACCURACY_M, accuracy_m), len(_ACCURACY_M) - 1)]
+        return np.asarray(own + told**2 + 0.3**2 + (0.5 * ion) ** 2 + air)
     own = fix.sigma_m**2 * 10.0 ** ((45.0 - cn0) / 10.0)
     return np.asarray(own + 0.5**2 + (0.3 * ion) ** 2 + 0.1 * air)
 
