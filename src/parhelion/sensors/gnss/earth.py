@@ -90,12 +90,34 @@ def geodetic(ecef: ArrayLike) -> tuple[Floats, Floats, Floats]:
     return lat, lon, height
 
 
-def up_at(ecef: Floats) -> tuple[Floats, Floats, Floats]:
-    """East, north and up at positions (n, 3) [m] of ECEF, each of shape (n, 3), by the ellipsoid's plumb line."""
-    lat, lon, _ = geodetic(ecef)
-    lat, lon = np.radians(lat), np.radians(lon)
-    zero = np.zeros_like(lat)
-    east = np.stack([-np.sin(lon), np.cos(lon), zero], axis=-1)
-    north = np.stack([-np.sin(lat) * np.cos(lon), -np.sin(lat) * np.sin(lon), np.cos(lat)], axis=-1)
-    up = np.stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)], axis=-1)
-    return east, north, up
+@dataclass(frozen=True, eq=False)
+class Local:
+    """Places on the ellipsoid and their axes in ECEF: n of them."""
+
+    latitude: Floats
+    """Geodetic [rad], shape (n,)."""
+    longitude: Floats
+    """[rad], shape (n,)."""
+    height_m: Floats
+    """Above the ellipsoid, shape (n,)."""
+    east: Floats
+    """Unit vectors, shape (n, 3)."""
+    north: Floats
+    up: Floats
+    """Along the ellipsoid's plumb line."""
+
+    @classmethod
+    def at(cls, ecef: Floats) -> Local:
+        """Of positions (n, 3) [m]."""
+        lat, lon, height = geodetic(ecef)
+        lat, lon = np.radians(lat), np.radians(lon)
+        sin_lat, cos_lat, sin_lon, cos_lon = np.sin(lat), np.cos(lat), np.sin(lon), np.cos(lon)
+        east = np.stack([-sin_lon, cos_lon, np.zeros_like(lat)], axis=-1)
+        north = np.stack([-sin_lat * cos_lon, -sin_lat * sin_lon, cos_lat], axis=-1)
+        up = np.stack([cos_lat * cos_lon, cos_lat * sin_lon, sin_lat], axis=-1)
+        return cls(lat, lon, height, east, north, up)
+
+    def angles(self, toward: Floats) -> tuple[Floats, Floats]:
+        """Azimuth and elevation [rad] of unit vectors (n, s, 3)."""
+        east, north, up = (np.sum(toward * axis[:, None], axis=2) for axis in (self.east, self.north, self.up))
+        return np.mod(np.arctan2(east, north), 2.0 * np.pi), np.arcsin(np.clip(up, -1.0, 1.0))

@@ -17,7 +17,7 @@ from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.pose import Floats
 from parhelion.sensors.gnss import atmosphere
 from parhelion.sensors.gnss.config import FixConfig
-from parhelion.sensors.gnss.earth import EARTH_RATE_RAD_S, geodetic, up_at
+from parhelion.sensors.gnss.earth import EARTH_RATE_RAD_S, Local
 from parhelion.sensors.gnss.observe import Observed, Ranges, Sky
 from parhelion.sensors.gnss.orbits import states
 from parhelion.sensors.gnss.signals import BandOfSatellites, band_of
@@ -160,14 +160,12 @@ def _corrections(
     xyz: Floats, e: Floats, sky: Sky, fix: FixConfig, second: float, frequency: Floats
 ) -> tuple[Floats, Floats, Floats]:
     """Elevations [rad], and delays [m] that the receiver takes off: ionosphere and troposphere."""
-    east, north, up = (e @ axis[0] for axis in up_at(xyz[None]))
-    elevation = np.arcsin(np.clip(up, -1.0, 1.0))
-    lat, lon, height = (float(value[0]) for value in geodetic(xyz[None]))
-    lat, lon = np.radians(lat), np.radians(lon)
+    local = Local.at(xyz[None])
+    azimuth, elevation = (value[0] for value in local.angles(e[None]))
+    lat, lon, height = (float(value[0]) for value in (local.latitude, local.longitude, local.height_m))
     safe = np.maximum(elevation, np.radians(1.0))
     ion, air = np.zeros(len(e)), np.zeros(len(e))
     if fix.ionosphere == "klobuchar":
-        azimuth = np.arctan2(east, north)
         ion = atmosphere.klobuchar(*sky.klobuchar, lat, lon, azimuth, safe, second)
         ion = atmosphere.at_frequency(ion, frequency)
     if fix.troposphere == "saastamoinen":
@@ -208,7 +206,8 @@ def _finished(
     passed: bool,
 ) -> Fix:
     plain = np.linalg.inv(rows.T @ rows)
-    axes = np.stack([axis[0] for axis in up_at(x[None, :3])])
+    here = Local.at(x[None, :3])
+    axes = np.stack([here.east[0], here.north[0], here.up[0]])
     local = np.diag(axes @ plain[:3, :3] @ axes.T)
     dop = np.sqrt([np.trace(plain), np.sum(local), local[0] + local[1], local[2]])
     velocity, drift = _velocity(found.rows(np.isin(np.arange(len(found.column)), used)), x[:3], variance[used])

@@ -18,7 +18,7 @@ from parhelion.core.random import Stream, to_unit
 from parhelion.sensors.gnss import atmosphere
 from parhelion.sensors.gnss.config import GnssConfig
 from parhelion.sensors.gnss.correlator import code_sigma, phase_sigma, rate_sigma
-from parhelion.sensors.gnss.earth import EARTH_RATE_RAD_S, Place, geodetic, up_at
+from parhelion.sensors.gnss.earth import EARTH_RATE_RAD_S, Local, Place
 from parhelion.sensors.gnss.mirrors import RadioWorld
 from parhelion.sensors.gnss.orbits import Ephemerides, SatelliteStates, states
 from parhelion.sensors.gnss.paths import Sight, look
@@ -65,6 +65,8 @@ class Geometry:
     """At the time of sending; positions in ECEF of the time of arrival."""
     azimuth: Floats
     elevation: Floats
+    local: Local
+    """Of the antenna."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,14 +98,8 @@ def geometry(sky: Sky, ecef: Floats, seconds: Floats) -> Geometry:
         travel = distance / SPEED_OF_LIGHT_M_S
     state = SatelliteStates(turned(state.xyz, travel), turned(state.velocity, travel), state.clock, state.clock_rate)
     toward = away / distance[..., None]
-    azimuth, elevation = angles(ecef, toward)
-    return Geometry(row, distance, toward, state, azimuth, elevation)
-
-
-def angles(ecef: Floats, toward: Floats) -> tuple[Floats, Floats]:
-    """Azimuth and elevation [rad] of unit vectors (n, s, 3) from positions (n, 3)."""
-    east, north, up = (np.sum(toward * axis[:, None], axis=2) for axis in up_at(ecef))
-    return np.mod(np.arctan2(east, north), 2.0 * np.pi), np.arcsin(np.clip(up, -1.0, 1.0))
+    local = Local.at(ecef)
+    return Geometry(row, distance, toward, state, *local.angles(toward), local)
 
 
 def range_rate(seen: Geometry, velocity: Floats, toward: Floats) -> Floats:
@@ -217,7 +213,7 @@ def observe(
         first = first or held
         bands.append(
             _ranges(
-                config, sky, seen, held, signals, wrong, ecef, velocity, seconds, numbers, seed, f"{name}/{band}", noise
+                config, sky, seen, held, signals, wrong, velocity, seconds, numbers, seed, f"{name}/{band}", noise
             )
         )  # fmt: skip
     assert first is not None
@@ -231,7 +227,6 @@ def _ranges(
     held: Received,
     signals: BandOfSatellites,
     wrong: Errors,
-    ecef: Floats,
     velocity: Floats,
     seconds: Floats,
     numbers: NDArray[np.int64],
@@ -246,7 +241,7 @@ def _ranges(
     scale = 1.0 if noise else 0.0
     cn0 = config.cn0_zenith_dbhz + held.level_db + scale * (config.cn0_spread_db * power[:, 0] + 0.3 * draws[..., 3])
     cn0 = np.where(cn0 >= loops.threshold_dbhz, cn0, np.nan)
-    ion, air = delays(sky, seen, ecef, seconds, wrong)
+    ion, air = delays(sky, seen, seconds, wrong)
     ion = atmosphere.at_frequency(ion, signals.frequency_hz)
     row = np.where(seen.row >= 0, seen.row, 0)
     group = sky.ephemerides.tgd[row] * (atmosphere.L1_HZ / signals.frequency_hz) ** 2
@@ -267,10 +262,10 @@ def _ranges(
     return Ranges(cn0, pseudorange, carrier, doppler)
 
 
-def delays(sky: Sky, seen: Geometry, ecef: Floats, seconds: Floats, wrong: Errors) -> tuple[Floats, Floats]:
+def delays(sky: Sky, seen: Geometry, seconds: Floats, wrong: Errors) -> tuple[Floats, Floats]:
     """True delays of ionosphere (on L1) and troposphere [m], shape (n, s)."""
-    lat, lon, height = (value[:, None] for value in geodetic(ecef))
-    lat, lon = np.radians(lat), np.radians(lon)
+    local = seen.local
+    lat, lon, height = (value[:, None] for value in (local.latitude, local.longitude, local.height_m))
     up = np.maximum(np.nan_to_num(seen.elevation, nan=0.1), np.radians(1.0))
     ion = atmosphere.klobuchar(*sky.klobuchar, lat, lon, seen.azimuth, up, seconds[:, None])
     dry, wet = atmosphere.zenith_delays(lat, height)

@@ -80,6 +80,12 @@ class Ephemerides:
         return np.array([MU[one] for one in letters]), np.array([RATE[one] for one in letters]), tilted
 
     @cached_property
+    def healthy(self) -> dict[str, NDArray[np.int64]]:
+        """Healthy rows of each satellite that has some."""
+        found = {name: np.flatnonzero((self.satellite == name) & (self.health == 0)) for name in self.names}
+        return {name: rows for name, rows in found.items() if len(rows)}
+
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Satellites, sorted."""
         return tuple(sorted(set(self.satellite.tolist())))
@@ -98,8 +104,8 @@ class Ephemerides:
         """Row for each time (n,) and satellite (s,): the healthy one nearest in time; -1 where none is near enough."""
         found = np.full((len(times), len(names)), -1, dtype=np.int64)
         for column, name in enumerate(names):
-            mine = np.flatnonzero((self.satellite == name) & (self.health == 0))
-            if not len(mine):
+            mine = self.healthy.get(name)
+            if mine is None:
                 continue
             away = np.abs(times[:, None] - self.toe[mine])
             best = np.argmin(away, axis=1)

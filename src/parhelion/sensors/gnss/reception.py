@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from parhelion.sensors.gnss.correlator import Complexes, track
 from parhelion.sensors.gnss.mirrors import RADIO
 from parhelion.sensors.gnss.paths import Paths
 from parhelion.sensors.gnss.signals import BANDS, BandOfSatellites
-from parhelion.surfaces.radio import circular, fresnel, permittivity
+from parhelion.surfaces.radio import RADIO_MATERIALS, circular, fresnel, permittivity
 
 FOLIAGE_DB_M, FOLIAGE_AT_HZ = 1.3, 870e6
 """Loss in the crown of a tree in leaf: 1.3 dB/m at 870 MHz, growing with the root of the frequency (Goldhirsh and
@@ -65,7 +66,7 @@ def amplitudes(paths: Paths, boresight: Floats, config: GnssConfig, band: str, w
     """
     frequency = BANDS[band]
     right, left = np.ones(len(paths), np.complex128), np.zeros(len(paths), np.complex128)
-    table = np.array([permittivity(name, frequency) if _reaches(name) else np.nan for name in RADIO])
+    table = _permittivities(frequency)
     for mirror in range(2):
         rows = np.flatnonzero(paths.radio[:, mirror] >= 0)
         same, other = circular(*fresnel(paths.cos[rows, mirror], table[paths.radio[rows, mirror]]))
@@ -81,11 +82,14 @@ def amplitudes(paths: Paths, boresight: Floats, config: GnssConfig, band: str, w
     return np.asarray(weak * phase * (right * for_right + left * for_left))
 
 
-def _reaches(name: str) -> bool:
-    """Whether a radio material is known at these frequencies."""
-    from parhelion.surfaces.radio import RADIO_MATERIALS
-
-    return any(band.lower_ghz <= 1.0 and band.upper_ghz >= 2.0 for band in RADIO_MATERIALS[name])
+@lru_cache(maxsize=8)
+def _permittivities(frequency_hz: float) -> Complexes:
+    """Of all radio materials, by number; NaN for the one that is known at higher frequencies only."""
+    ghz = frequency_hz / 1e9
+    known = [any(band.lower_ghz <= ghz <= band.upper_ghz for band in RADIO_MATERIALS[name]) for name in RADIO]
+    return np.array(
+        [complex(permittivity(name, frequency_hz)) if good else np.nan for name, good in zip(RADIO, known, strict=True)]
+    )
 
 
 def receive(

@@ -18,7 +18,6 @@ from parhelion.core.pose import Floats
 from parhelion.rays.records import Rays
 from parhelion.sensors.gnss import atmosphere
 from parhelion.sensors.gnss.config import FixConfig, GnssConfig
-from parhelion.sensors.gnss.earth import geodetic
 from parhelion.sensors.gnss.mirrors import RadioWorld
 from parhelion.sensors.gnss.observe import Errors, Observed, Ranges, Sky, geometry, range_rate
 from parhelion.sensors.gnss.paths import fan, look
@@ -61,7 +60,7 @@ def observe_plainly(
     toward = np.nan_to_num(sky.place.turned_to_world(seen.toward))
     sight = look(world, xyz, times, toward, above, 0)
     detour = _detour(world, xyz, times, toward, above & ~sight.clear)
-    lat, _, height = (value[:, None] for value in geodetic(ecef))
+    lat, height = np.degrees(seen.local.latitude)[:, None], seen.local.height_m[:, None]
     up = np.maximum(np.nan_to_num(seen.elevation, nan=1.0), np.radians(1.0))
     pressure = 1013.25 * (1.0 - 2.2557e-5 * np.maximum(height, 0.0)) ** 5.2568
     wrong = (
