@@ -26,7 +26,9 @@ SIGNIFICANCE = 0.001
 """Of the test of residuals: one good fix of a thousand fails it."""
 MOST_EXCLUDED = 4
 _STEPS, _SMALL_M = 12, 1e-4
-_ACCURACY_M = np.array([2.4, 3.4, 4.85, 6.85, 9.65, 13.65, 24.0, 48.0, 96.0, 192.0, 384.0, 768.0, 1536.0, 3072.0, 6144.0])
+_ACCURACY_M = np.array(
+    [2.4, 3.4, 4.85, 6.85, 9.65, 13.65, 24.0, 48.0, 96.0, 192.0, 384.0, 768.0, 1536.0, 3072.0, 6144.0]
+)
 """Upper ends of the steps in which satellites tell their accuracy (IS-GPS-200, 20.3.3.3.1.3)."""
 
 

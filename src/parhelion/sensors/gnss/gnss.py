@@ -157,6 +157,13 @@ class Gnss:
             raise ConfigError(f"{self._file}: has no satellites of {', '.join(self.constellations)}")
         return Sky(chosen, place, counted, self._navigation.klobuchar or USUAL_KLOBUCHAR)
 
+    def save_navigation(self, world: World, path: str | PathLike[str]) -> None:
+        """Write the satellites over a world as a RINEX navigation file; GLONASS is left out."""
+        from parhelion.sensors.gnss.rinex_nav_out import write_navigation
+
+        sky = self.sky(world)
+        write_navigation(path, sky.ephemerides, GpsTime(sky.epoch.week, 0.0), sky.klobuchar)
+
     # ---- measuring -------------------------------------------------------------------------------------------------
 
     def run(

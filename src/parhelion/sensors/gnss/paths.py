@@ -118,7 +118,7 @@ def _look(
     u = toward[row, sat]
     whole = np.concatenate([np.tile(rays, (n, 1)), u])
     at = np.concatenate([np.repeat(np.arange(n), FAN_RAYS), row])
-    hits = _cast(world, origin[at], whole, times[at])
+    hits = cast(world, origin[at], whole, times[at])
     seen, direct = _part(hits, slice(0, n * FAN_RAYS)), _part(hits, slice(n * FAN_RAYS, None))
     clear = np.zeros(wanted.shape, bool)
     clear[row, sat] = ~direct.found
@@ -134,9 +134,13 @@ def _look(
     return Sight(_through_foliage(world, paths, origin, toward, first), clear, enclosed)
 
 
-def _cast(world: RadioWorld, origin: Floats, direction: Floats, times: Floats) -> Hits:
+def cast(world: RadioWorld, origin: Floats, direction: Floats, times: Floats, limit: float = FAR_M) -> Hits:
+    """What rays with unit directions (m, 3) from positions (m, 3) [m] meet at times (m,) [s] before `limit` [m]."""
     count = len(origin)
-    return world.scene.cast(Rays(origin, direction, times, np.full(count, FAR_M)))
+    if not len(world.plane) and world.geometry.surface is None:
+        nothing = np.full(count, -1)
+        return Hits(np.full(count, np.inf), nothing, nothing, nothing, np.zeros((count, 3)))
+    return world.scene.cast(Rays(origin, direction, times, np.full(count, limit)))
 
 
 def _part(hits: Hits, rows: slice) -> Hits:
@@ -213,7 +217,7 @@ def _bounce(
 
     The hit's own plane may lie a little other than the normal that was tried: its own mirror direction counts.
     """
-    hits = _cast(world, origin, direction, times)
+    hits = cast(world, origin, direction, times)
     normal, area, good = _faces(world, hits, direction)
     good &= np.sum(normal * want, axis=1) > _SAME
     exact = _mirrored(after, normal)
@@ -270,7 +274,7 @@ def _once(
 
 
 def _free(world: RadioWorld, origin: Floats, direction: Floats, times: Floats) -> NDArray[np.bool_]:
-    return np.zeros(0, bool) if not len(origin) else ~_cast(world, origin, direction, times).found
+    return np.zeros(0, bool) if not len(origin) else ~cast(world, origin, direction, times).found
 
 
 def _twice(

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.gnss import ABSENT, BLOCKED, DIRECT, REFLECTED
 from parhelion.core.pose import Floats
-from parhelion.rays.records import Rays
 from parhelion.sensors.gnss import atmosphere
 from parhelion.sensors.gnss.config import FixConfig, GnssConfig
 from parhelion.sensors.gnss.mirrors import RadioWorld
 from parhelion.sensors.gnss.observe import Errors, Observed, Ranges, Sky, geometry, range_rate
-from parhelion.sensors.gnss.paths import fan, look
+from parhelion.sensors.gnss.paths import cast, fan, look
 from parhelion.sensors.gnss.reception import Received
 from parhelion.sensors.gnss.signals import band_of
 
@@ -93,7 +92,7 @@ def _detour(world: RadioWorld, xyz: Floats, times: Floats, toward: Floats, wante
     for k in range(len(times)):
         if not np.any(wanted[k]):
             continue
-        hits = world.scene.cast(Rays.of(xyz[k], rays, times[k], REACH_M))
+        hits = cast(world, np.broadcast_to(xyz[k], rays.shape), rays, np.full(RAYS, times[k]), REACH_M)
         near = np.flatnonzero(hits.found)
         satellites = np.flatnonzero(wanted[k])
         if not len(near):
@@ -101,7 +100,8 @@ def _detour(world: RadioWorld, xyz: Floats, times: Floats, toward: Floats, wante
         points = xyz[k] + hits.range[near, None] * rays[near] + 0.01 * _facing(hits.normal[near], rays[near])
         origin = np.repeat(points, len(satellites), axis=0)
         direction = np.tile(toward[k, satellites], (len(near), 1))
-        free = ~world.scene.cast(Rays.of(origin, direction, times[k])).found.reshape(len(near), len(satellites))
+        met = cast(world, origin, direction, np.full(len(origin), times[k])).found
+        free = ~met.reshape(len(near), len(satellites))
         distance = np.where(free, hits.range[near, None], np.inf).min(axis=0)
         found[k, satellites] = np.where(np.isfinite(distance), distance, np.nan)
     return found
