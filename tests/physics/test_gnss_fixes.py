@@ -25,7 +25,8 @@ def test_without_noise_and_mirrors_the_fix_is_the_truth(preset: str) -> None:
 def test_the_open_sky_error_is_within_its_budget() -> None:
     # Weighted by their own variances, errors of ranges are about 1: the cofactor tells the position's. Twelve units.
     receiver = ph.Gnss("u-blox/m8", rate_hz=1.0, order=1)
-    units = [receiver.run(plain(), ph.Fixed(ph.Pose((0, 0, 2))), duration=1.0, seed=seed) for seed in range(12)]
+    world, still = plain(), ph.Fixed(ph.Pose((0, 0, 2)))
+    units = [receiver.run(world, still, duration=1.0, seed=seed) for seed in range(12)]
     error = np.concatenate([one.error for one in units])
     told = np.sqrt(np.mean([np.diag(one.position_covariance[0]) for one in units], axis=0))
     assert np.sqrt(np.mean(error[:, :2] ** 2)) < 1.5 * told[:2].mean()
@@ -43,10 +44,10 @@ def test_two_frequencies_take_the_ionosphere_off() -> None:
     spoilt = {"ionosphere_share": 1.0, "signal_in_space_m": 0.0, "wet_zenith_m": 0.0}
     one = sheet("generic/survey", budget=spoilt, fix={"ionosphere": "klobuchar"})
     two = sheet("generic/survey", budget=spoilt)
-    still, spread = ph.Fixed(ph.Pose((0, 0, 2))), []
+    world, still, spread = ph.World(), ph.Fixed(ph.Pose((0, 0, 2))), []
     for kind in (one, two):
         receiver = ph.Gnss(kind, order=0)
-        runs = [receiver.run(ph.World(), still, duration=1.0, seed=seed).error[:, 2] for seed in range(8)]
+        runs = [receiver.run(world, still, duration=1.0, seed=seed).error[:, 2] for seed in range(8)]
         spread.append(np.sqrt(np.mean(np.square(runs))))
     assert spread[0] > 3.0 * spread[1]
 
@@ -113,8 +114,8 @@ def test_a_satellite_gone_wrong_is_left_out() -> None:
     still = np.zeros((1, 3))
     sky, up = receiver.sky(world), np.array([[0.0, 0.0, 1.0]])
     good = observe(
-        receiver.config, sky, radio_world(world, ("gnss",)), still, still, up, np.zeros(1, np.int64), np.zeros(1), 1, "it",
-        order=0, noise=True,
+        receiver.config, sky, radio_world(world, ("gnss",)), still, still, up, np.zeros(1, np.int64), np.zeros(1), 1,
+        "it", order=0, noise=True,
     )  # fmt: skip
     whole = fixes(good, sky, receiver.config.fix, ["L1"])[0]
     assert whole is not None

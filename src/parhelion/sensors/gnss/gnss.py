@@ -158,7 +158,10 @@ class Gnss:
         return Sky(chosen, place, counted, self._navigation.klobuchar or USUAL_KLOBUCHAR)
 
     def save_navigation(self, world: World, path: str | PathLike[str]) -> None:
-        """Write the satellites over a world as a RINEX navigation file; GLONASS is left out."""
+        """Write the satellites over a world as a RINEX navigation file; GLONASS is left out.
+
+        Of a nominal sky it holds one set of ephemerides, good for two hours to those who read it.
+        """
         from parhelion.sensors.gnss.rinex_nav_out import write_navigation
 
         sky = self.sky(world)

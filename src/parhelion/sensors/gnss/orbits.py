@@ -6,7 +6,7 @@ constants of their own. Times are seconds of GPS time since the start of one wee
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
@@ -64,9 +64,11 @@ class Ephemerides:
     """Delay of the first frequency against the clock's [s]."""
     toe_second: Floats
     """Seconds of the week of `toe` as the message has it, which the node's longitude counts from."""
-    health: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    health: NDArray[np.int64]
     """0 is healthy."""
-    accuracy_m: Floats = field(default_factory=lambda: np.zeros(0))
+    fit_s: Floats
+    """How far from its reference time it is used [s]."""
+    accuracy_m: Floats
     """Accuracy of the range that the satellite itself tells (URA, SISA) [m]."""
 
     def __len__(self) -> int:
@@ -109,7 +111,7 @@ class Ephemerides:
                 continue
             away = np.abs(times[:, None] - self.toe[mine])
             best = np.argmin(away, axis=1)
-            near = away[np.arange(len(times)), best] <= FIT_S[name[0]]
+            near = away[np.arange(len(times)), best] <= self.fit_s[mine[best]]
             found[:, column] = np.where(near, mine[best], -1)
         return found
 

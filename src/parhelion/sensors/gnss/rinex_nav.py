@@ -18,7 +18,7 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.gps_time import WEEK_S, GpsTime
 from parhelion.core.pose import Floats
 from parhelion.core.reading import read_bytes, reader
-from parhelion.sensors.gnss.orbits import Ephemerides
+from parhelion.sensors.gnss.orbits import FIT_S, Ephemerides
 
 LARGEST_BYTES = 64 * 1024 * 1024
 _LINES = {"G": 8, "E": 8, "C": 8, "J": 8, "I": 8, "R": 4, "S": 4}
@@ -238,8 +238,10 @@ def _collected(
             "accuracy_m",
         ]
     }
+    satellite = np.array(columns["satellite"], dtype="U3")
     found = Ephemerides(
-        satellite=np.array(columns["satellite"], dtype="U3"),
+        satellite=satellite,
+        fit_s=np.array([FIT_S[name[0]] for name in satellite.tolist()]),
         health=np.array(columns["health"], dtype=np.float64).astype(np.int64),
         **arrays,
     )

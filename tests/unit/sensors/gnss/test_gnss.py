@@ -69,7 +69,7 @@ def test_impossible_orbits_are_told(navigation: Path) -> None:
     first = next(k for k, line in enumerate(lines) if line.startswith("G01"))
     lines[first + 2] = lines[first + 2][:23] + f"{0.9:19.12E}" + lines[first + 2][42:]
     navigation.write_text("".join(lines))
-    with pytest.raises(FormatError, match="e must be from 0 to 0.3, got 0.9"):
+    with pytest.raises(FormatError, match=r"e must be from 0 to 0\.3, got 0\.9"):
         read_navigation(navigation)
 
 
