@@ -76,7 +76,9 @@ def draw_streets(axes: Any) -> None:
             spread.append(np.sqrt(np.nanmean(np.sum(found.error[:, :2] ** 2, axis=1))))
         axes.semilogy(WIDTHS, spread, "o-", color=colour, markersize=4, label=name)
     axes.invert_xaxis()
-    axes.set(xlabel="width of the street [m]", ylabel="horizontal error, rms [m]", title="Streets between houses of 25 m")
+    axes.set(
+        xlabel="width of the street [m]", ylabel="horizontal error, rms [m]", title="Streets between houses of 25 m"
+    )
     axes.legend(fontsize=8)
 
 

@@ -161,5 +161,6 @@ def _ephemerides(slots: list[Slot], began: GpsTime, epoch: GpsTime) -> Ephemerid
         toe=np.full(count, toe), toc=np.full(count, toe), root_a=np.sqrt(a), e=zero, m0=np.mod(m0, 2.0 * np.pi), dn=dn,
         omega0=longitude, i0=np.where(tilted, np.radians(5.0), tilt), omega=zero, omega_dot=drift, i_dot=zero,
         cuc=zero, cus=zero, crc=zero, crs=zero, cic=zero, cis=zero, af0=zero, af1=zero, af2=zero, tgd=zero,
-        toe_second=np.full(count, toe), health=np.zeros(count, np.int64), fit_s=np.full(count, np.inf), accuracy_m=np.full(count, 2.0),
+        toe_second=np.full(count, toe), health=np.zeros(count, np.int64), fit_s=np.full(count, np.inf),
+        accuracy_m=np.full(count, 2.0),
     )  # fmt: skip

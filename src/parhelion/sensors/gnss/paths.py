@@ -179,7 +179,7 @@ def _normals(world: RadioWorld, seen: Hits, rays: Floats, n: int) -> list[Floats
     """For each time, normals (k, 3) of what can mirror around the antenna, those of most rays first."""
     direction = np.tile(rays, (n, 1))
     normal, area, good = _faces(world, seen, direction)
-    distance = np.where(good, seen.range, 1.0)
+    distance = np.where(good, np.maximum(seen.range, 1e-3), 1.0)
     share = area * -np.sum(normal * direction, axis=1) / (WAVELENGTH_M * distance)
     good &= share >= LEAST_SIZE
     # A plain order for normals: three coordinates in steps of 1/500, packed into one number.
