@@ -153,3 +153,31 @@ def test_a_scenario_writes_all_of_it(tmp_path: Path) -> None:
     page = summary.report.read_text()
     assert "gps: sky" in page
     assert "gps: error of the position" in page
+
+
+@pytest.mark.slow
+def test_the_viewer_draws_lines_of_sight() -> None:
+    from parhelion.live.viewer.stages import ScenarioStage
+
+    fields = {
+        "duration_s": 1.0, "world": "test-range",
+        "sensors": [
+            {"name": "lidar", "type": "lidar", "model": "sick/lms-111", "mount": {"xyz": [0, 0, 1]}},
+            {"name": "gps", "type": "gnss", "model": "u-blox/m8", "mount": {"xyz": [0, 0, 2]}},
+        ],
+    }  # fmt: skip
+    stage = ScenarioStage(ph.Scenario.from_mapping(fields), time=0.5)
+    shown = stage.measure(stage.places["lidar"])
+    ((ends, colours),) = shown.strokes
+    assert ends[:, 0] == pytest.approx(np.tile([0.0, 0.0, 2.0], (len(ends), 1)))
+    assert len(ends) == len(colours) > 8
+    assert any(note.startswith("gps: error") for note in shown.notes)
+
+
+def test_messages_have_types_on_the_wire() -> None:
+    pytest.importorskip("cyclonedds", reason="cyclonedds is not installed")
+    from parhelion.io.ros import messages as ros
+    from parhelion.live.dds_types import dds_type
+
+    assert "sensor_msgs.msg.dds_.NavSatFix_" in repr(dds_type(ros.NAV_SAT_FIX))
+    assert "geometry_msgs.msg.dds_.TwistStamped_" in repr(dds_type(ros.TWIST))
