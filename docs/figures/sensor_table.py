@@ -15,7 +15,8 @@ from parhelion.sensors.lidar.presets import load_preset, preset_names
 SMALL = "[small sensors](models/small-sensors.md)"
 MODEL_PAGES = {
     "lidar": "[link budget](models/lidar-link-budget.md) and those after it", "imu": "[IMU](models/imu.md)",
-    "camera": "[camera](models/camera.md) and those after it", "odometry": SMALL, "barometer": SMALL, "magnetometer": SMALL,
+    "camera": "[camera](models/camera.md) and those after it", "odometry": SMALL, "barometer": SMALL,
+    "magnetometer": SMALL, "gnss": "[satellite navigation](models/gnss.md)",
 }  # fmt: skip
 PAGE = Path(__file__).resolve().parents[1] / "sensors.md"
 

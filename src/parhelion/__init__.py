@@ -31,6 +31,9 @@ _HOME = {
     "Camera": "sensors.camera.camera",
     "CameraConfig": "sensors.camera.config",
     "Daylight": "weather.daylight",
+    "Gnss": "sensors.gnss.gnss",
+    "GnssConfig": "sensors.gnss.config",
+    "GnssData": "core.gnss",
     "Image": "core.image",
     "Intrinsics": "core.image",
     "Imu": "sensors.imu.imu",
@@ -64,6 +67,7 @@ _HOME = {
     "Weather": "weather.weather",
     "World": "world.world",
     "barometer_names": "sensors.barometer",
+    "gnss_names": "sensors.gnss.gnss",
     "imu_names": "sensors.imu.imu",
     "lidar_names": "sensors",
     "load_urdf": "world.urdf",
@@ -84,6 +88,7 @@ if TYPE_CHECKING:
     from parhelion.core.errors import FormatError as FormatError
     from parhelion.core.errors import MissingDependencyError as MissingDependencyError
     from parhelion.core.errors import ParhelionError as ParhelionError
+    from parhelion.core.gnss import GnssData as GnssData
     from parhelion.core.image import Image as Image
     from parhelion.core.image import Intrinsics as Intrinsics
     from parhelion.core.inertial import ImuData as ImuData
@@ -112,6 +117,9 @@ if TYPE_CHECKING:
     from parhelion.sensors.barometer import barometer_names as barometer_names
     from parhelion.sensors.camera.camera import Camera as Camera
     from parhelion.sensors.camera.config import CameraConfig as CameraConfig
+    from parhelion.sensors.gnss.config import GnssConfig as GnssConfig
+    from parhelion.sensors.gnss.gnss import Gnss as Gnss
+    from parhelion.sensors.gnss.gnss import gnss_names as gnss_names
     from parhelion.sensors.imu.imu import Imu as Imu
     from parhelion.sensors.imu.imu import imu_names as imu_names
     from parhelion.sensors.lidar.config import LidarConfig as LidarConfig

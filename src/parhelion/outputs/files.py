@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parhelion.core.gnss import GnssData
 from parhelion.core.image import Image
 from parhelion.core.inertial import Samples
 from parhelion.core.readers import Readers
@@ -16,6 +17,7 @@ from parhelion.core.records import Scan
 from parhelion.io import FORMATS, format_of, write_noting_drops
 from parhelion.io.atomic import atomic_write
 from parhelion.io.text_table import format_rows
+from parhelion.outputs import gnss_files
 from parhelion.outputs.image_files import FOLDER, files_beside, image_ending, write_frame
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ FILES: Readers[FileRule] = Readers(
     {
         Scan: FileRule(_cloud_ending, _write_cloud),
         Samples: FileRule(lambda sensor, scenario: ".csv", write_samples),
+        GnssData: FileRule(lambda sensor, scenario: ".csv", gnss_files.write_gnss, beside=gnss_files.files_beside),
         Image: FileRule(image_ending, write_frame, FOLDER, files_beside),
     },
 )

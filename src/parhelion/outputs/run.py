@@ -255,7 +255,7 @@ def _write_streams(scenario: Scenario, streams: dict[str, list[Samples]], folder
         if rule is not None:
             file = folder / f"{sensor.name}{rule.ending(sensor, scenario)}"
             rule.write(samples, file)
-            files.append(file)
+            files += [file, *rule.beside(file)]
     return files
 
 

@@ -85,6 +85,10 @@ _OWN = (
         "parhelion.sensors.magnetometer:magnetometer_names", "samples", "parhelion.core.inertial:MagnetometerData",
         "magnetometers: the magnetic field",
     ),
+    SensorKind(
+        "gnss", "parhelion.sensors.gnss.gnss:Gnss", "parhelion.sensors.gnss.gnss:gnss_names", "samples",
+        "parhelion.core.gnss:GnssData", "satellite navigation: fixes, and the ranges behind them",
+    ),
 )  # fmt: skip
 _added: dict[str, SensorKind] = {}
 

@@ -17,9 +17,10 @@ from parhelion.io.ros.clouds import LAYOUTS, cloud_of, point_cloud2
 from parhelion.io.ros.types import Message, decode, definition_of, encode, header, nanoseconds, new, stamp
 
 __all__ = [
-    "CLOCK", "FLUID_PRESSURE", "IMU", "LASER_SCAN", "LAYOUTS", "MAGNETIC_FIELD", "Message", "ODOMETRY", "POINT_CLOUD",
-    "POSE", "TF", "Transform", "clock", "cloud_of", "decode", "definition_of", "fluid_pressure", "imu", "laser_scan",
-    "magnetic_field", "nanoseconds", "odometry", "point_cloud2", "pose_stamped", "tf_message",
+    "CLOCK", "FLUID_PRESSURE", "IMU", "LASER_SCAN", "LAYOUTS", "MAGNETIC_FIELD", "Message", "NAV_SAT_FIX",
+    "ODOMETRY", "POINT_CLOUD", "POSE", "TF", "TWIST", "Transform", "clock", "cloud_of", "decode", "definition_of",
+    "fluid_pressure", "imu", "laser_scan", "magnetic_field", "nanoseconds", "nav_sat_fix", "odometry",
+    "point_cloud2", "pose_stamped", "tf_message", "twist_stamped",
 ]  # fmt: skip
 
 POINT_CLOUD = "sensor_msgs/msg/PointCloud2"
@@ -31,6 +32,8 @@ TF = "tf2_msgs/msg/TFMessage"
 CLOCK = "rosgraph_msgs/msg/Clock"
 MAGNETIC_FIELD = "sensor_msgs/msg/MagneticField"
 FLUID_PRESSURE = "sensor_msgs/msg/FluidPressure"
+NAV_SAT_FIX = "sensor_msgs/msg/NavSatFix"
+TWIST = "geometry_msgs/msg/TwistStamped"
 
 _FULL_TURN_SLACK = 1.5
 """A laser scan whose ends are less than this many steps apart covers the whole circle."""
@@ -179,6 +182,41 @@ def fluid_pressure(time_ns: int, frame_id: str, pressure_pa: float, variance: fl
         FLUID_PRESSURE, header=header(time_ns, frame_id), fluid_pressure=float(pressure_pa), variance=float(variance)
     )
     return encode(FLUID_PRESSURE, message)
+
+
+def nav_sat_fix(
+    time_ns: int,
+    frame_id: str,
+    latitude_deg: float,
+    longitude_deg: float,
+    altitude_m: float,
+    *,
+    fix: bool,
+    service: int,
+    covariance_enu: ArrayLike | None = None,
+) -> bytes:
+    """sensor_msgs/NavSatFix: height above the ellipsoid; without a fix the status is -1 and the numbers are NaN.
+
+    `service` adds up 1 for GPS, 2 for GLONASS, 4 for BeiDou, 8 for Galileo.
+    """
+    known = fix and covariance_enu is not None
+    message = new(
+        NAV_SAT_FIX,
+        header=header(time_ns, frame_id),
+        status=new("sensor_msgs/msg/NavSatStatus", status=0 if fix else -1, service=service),
+        latitude=float(latitude_deg),
+        longitude=float(longitude_deg),
+        altitude=float(altitude_m),
+        position_covariance=_covariance(covariance_enu if known else None, 3),
+        position_covariance_type=3 if known else 0,
+    )
+    return encode(NAV_SAT_FIX, message)
+
+
+def twist_stamped(time_ns: int, frame_id: str, velocity: ArrayLike) -> bytes:
+    """geometry_msgs/TwistStamped of a velocity [m/s] along the axes of the frame; no turn rate."""
+    twist = new("geometry_msgs/msg/Twist", linear=_vector(velocity), angular=_vector((0.0, 0.0, 0.0)))
+    return encode(TWIST, new(TWIST, header=header(time_ns, frame_id), twist=twist))
 
 
 def laser_scan(

@@ -38,6 +38,7 @@ class Scene:
         self._poses: dict[str, Pose] = {}
         self._cloud: Any = None
         self._beams: Any = None
+        self._strokes: list[Any] = []
         self._sensor: Any = None
         self._world: Any = None
         self._picked: Any = None
@@ -95,6 +96,7 @@ class Scene:
                 self._show_sensor(measured)
                 self._show_pictures(measured)
                 self._move(measured.time_s)
+                self._show_strokes(measured)
                 self.mark(None)
             else:
                 self._cloud.colors = shown.painted.colours
@@ -125,6 +127,19 @@ class Scene:
         self._beams = self._api.add_line_segments(
             "/beams", beams.ends.astype(np.float32), ends, thickness=1.0, thickness_units="screen"
         )
+
+    def _show_strokes(self, measured: Measured) -> None:
+        """Lines of other sensors, such as lines of sight to satellites."""
+        for drawn in self._strokes:
+            drawn.remove()
+        self._strokes = [
+            self._api.add_line_segments(
+                f"/strokes/{number}", (ends - measured.offset).astype(np.float32), colours, thickness=1.5,
+                thickness_units="screen",
+            )
+            for number, (ends, colours) in enumerate(measured.strokes)
+            if len(ends)
+        ]  # fmt: skip
 
     def show_beams(self, visible: bool, shown: Shown | None) -> None:
         """Show or hide the beams."""

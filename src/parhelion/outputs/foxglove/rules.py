@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from parhelion.core.gnss import GnssData
 from parhelion.core.image import Image
 from parhelion.core.inertial import Samples
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
+from parhelion.outputs.foxglove.gnss import fix_messages, fix_schema
 from parhelion.outputs.foxglove.images import image_messages, image_schema, image_topics
 from parhelion.outputs.foxglove.messages import (
     FoxgloveMessage,
@@ -81,6 +83,7 @@ FOXGLOVE: Readers[FoxgloveRule] = Readers(
     {
         Scan: FoxgloveRule(_cloud_schema, _cloud),
         Samples: FoxgloveRule(_samples_schema, _samples),
+        GnssData: FoxgloveRule(fix_schema, fix_messages),
         Image: FoxgloveRule(image_schema, image_messages, image_topics),
     },
 )

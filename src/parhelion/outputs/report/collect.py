@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.gnss import GnssData
 from parhelion.core.inertial import BarometerData, ImuData, MagnetometerData, OdometryData, Samples, units
 from parhelion.core.pose import quat_rotate
 from parhelion.core.readers import Readers
@@ -26,6 +27,7 @@ from parhelion.core.records import Scan
 from parhelion.outputs.report.counts import CountsFile, counts_of
 from parhelion.outputs.report.frames import KEPT
 from parhelion.pictures.run_plots import Curve
+from parhelion.pictures.sky_plot import sky_plot
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
@@ -73,9 +75,28 @@ STREAMS: Readers[Callable[[Samples], Drawn]] = Readers(
         ),
         BarometerData: _these(("pressure", "Pressure", "hPa", 0.01), ("altitude", "Altitude by pressure", "m", 1.0)),
         MagnetometerData: _these(("magnetic_field", "Magnetic field", "µT", 1e6)),
+        GnssData: _these(
+            ("error", "Error of the position", "m", 1.0), ("satellites_used", "Satellites in the fix", "", 1.0)
+        ),
     },
 )
 """What of a stream of samples is drawn, by type of record; of unknown ones, everything."""
+
+
+def _no_pictures(samples: Samples) -> list[tuple[str, str, str]]:
+    return []
+
+
+def _sky(samples: GnssData) -> list[tuple[str, str, str]]:
+    lost = int(np.count_nonzero(samples.mode == 0))
+    caption = "Green: direct. Amber: with mirrors, or by mirrors alone where hollow. Grey: blocked."
+    return [("sky", sky_plot(samples), f"{caption} {lost} of {len(samples)} times without a fix.")]
+
+
+STREAM_PICTURES: Readers[Callable[[Any], list[tuple[str, str, str]]]] = Readers(
+    "report, pictures of streams", {Samples: _no_pictures, GnssData: _sky}
+)
+"""Pictures of a stream beside its curves: title, SVG and caption of each."""
 
 
 class NoReport:
@@ -116,6 +137,8 @@ class RunReport(NoReport):
         """Wall time that collecting took."""
         self.curves: dict[str, list[tuple[str, str, list[Curve]]]] = {}
         """By sensor: words, unit and curves of each plot."""
+        self.pictures: dict[str, list[tuple[str, str, str]]] = {}
+        """By stream sensor: title, SVG and caption of each picture."""
         self.sample_counts: dict[str, int] = {}
         self.kept: dict[str, dict[int, Any]] = {}
         """Some frames of each sensor that gives frames, the first and the last among them, or what is kept of them."""
@@ -178,6 +201,8 @@ class RunReport(NoReport):
             curves = [Curve.of(names[k], samples.time, columns[:, k], k) for k in range(columns.shape[1])]
             plots.append((words, unit, curves))
         self.curves[name] = plots
+        drawn = STREAM_PICTURES.get(type(samples))
+        self.pictures[name] = [] if drawn is None else drawn(samples)
 
     def points(self) -> list[dict[str, NDArray[Any]]]:
         """Some points of some scans, spread over the run: `xyz` in the world [m], `label`, `origin`, `brightness`."""

@@ -252,8 +252,13 @@ def _over_time(report: RunReport) -> str:
 def _streams(report: RunReport) -> str:
     plots = [
         _plot(f"{name}: {words.lower()}", curves, unit)
-        for name, drawn in report.curves.items()
-        for words, unit, curves in drawn
+        for name, told in report.curves.items()
+        for words, unit, curves in told
+    ]
+    plots += [
+        html.figure(f"{name}: {title}", picture, caption)
+        for name, drawn in report.pictures.items()
+        for title, picture, caption in drawn
     ]
     return html.section("streams", "Small sensors", html.pair(*plots))
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from parhelion.core.gnss import NO_FIX, GnssData
 from parhelion.core.image import Image
 from parhelion.core.inertial import BarometerData, ImuData, MagnetometerData, OdometryData
 from parhelion.core.pose import Pose
@@ -171,3 +172,38 @@ ROS.add(ImuData, sampled("/imu/data", "imu_link", ros.IMU, _imu))
 ROS.add(OdometryData, sampled("/odom", BASE, ros.ODOMETRY, _odometry, of_vehicle=True))
 ROS.add(BarometerData, sampled("/pressure", "barometer_link", ros.FLUID_PRESSURE, _pressure))
 ROS.add(MagnetometerData, sampled("/imu/mag", "magnetometer_link", ros.MAGNETIC_FIELD, _magnetic_field))
+
+
+# ---- satellite navigation -------------------------------------------------------------------------------------------
+
+_SERVICE = {"G": 1, "R": 2, "C": 4, "E": 8}
+
+
+def _velocity_topic(topic: str) -> str:
+    """As u-blox's driver has it: /fix and /fix_velocity."""
+    return f"{topic}_velocity"
+
+
+def _fixes(found: GnssData, telling: Telling) -> Iterator[Message]:
+    service = sum(_SERVICE[letter] for letter in {name[0] for name in found.satellites})
+    for row, time in enumerate(found.time.tolist()):
+        at, fix = telling.stamp(time), bool(found.mode[row] != NO_FIX)
+        data = ros.nav_sat_fix(
+            at, telling.frame, found.latitude[row], found.longitude[row], found.altitude[row], fix=fix,
+            service=service, covariance_enu=found.covariance_enu(row) if fix else None,
+        )  # fmt: skip
+        yield Message(telling.topic, ros.NAV_SAT_FIX, at, data)
+        if fix:
+            velocity = ros.twist_stamped(at, MAP, found.velocity[row])
+            yield Message(_velocity_topic(telling.topic), ros.TWIST, at, velocity)
+
+
+ROS.add(
+    GnssData,
+    RosRule(
+        lambda sensor, layout: ("/fix", "gps_link"),
+        lambda sensor, layout: ros.NAV_SAT_FIX,
+        _fixes,
+        topics=lambda telling: {telling.topic: ros.NAV_SAT_FIX, _velocity_topic(telling.topic): ros.TWIST},
+    ),
+)

@@ -1,0 +1,1 @@
+"""Satellite navigation: orbits, signals through the world, a receiver and its fix."""

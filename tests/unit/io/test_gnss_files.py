@@ -1,0 +1,183 @@
+"""Fixes in files and messages: NMEA, RINEX, UBX, tables, ROS, Foxglove, the report and the viewer."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rosbags.highlevel import AnyReader
+
+import parhelion as ph
+from gnss_rigs import plain, sheet
+from parhelion.core.gnss import GnssData
+from parhelion.io import nmea, rinex_obs, ubx
+from parhelion.live.viewer.layers import VIEWER
+from parhelion.pictures.sky_plot import sky_plot
+
+DRIVE = ph.ConstantTwist(ph.Pose((0, 0, 2)), velocity=(3.0, 0.0, 0.0))
+
+
+@pytest.fixture(scope="module")
+def fixes() -> GnssData:
+    receiver = ph.Gnss("u-blox/f9p", rate_hz=2.0, order=1, latitude_deg=-33.9, longitude_deg=-70.6)
+    return receiver.run(plain(), DRIVE, duration=1.5, seed=3)
+
+
+@pytest.fixture(scope="module")
+def lost() -> GnssData:
+    return ph.Gnss(sheet("u-blox/m8", fix={"elevation_mask_deg": 60.0}, constellations=["gps"])).run(
+        plain(), DRIVE, duration=0.2
+    )
+
+
+def test_checksums_and_angles() -> None:
+    # The example of the standard's own text.
+    text = nmea.sentence("GPGGA,092750.000,5321.6802,N,00630.3372,W,1,8,1.03,61.7,M,55.2,M,,")
+    assert text == "$GPGGA,092750.000,5321.6802,N,00630.3372,W,1,8,1.03,61.7,M,55.2,M,,*76\r\n"
+    assert nmea._angle(-33.9999999999, 2, "NS") == "3400.00000,S"
+    assert nmea._angle(6.505621, 3, "EW") == "00630.33726,E"
+
+
+def test_sentences_of_fixes(fixes: GnssData) -> None:
+    lines = [line.strip() for line in nmea.sentences(fixes)]
+    kinds = [line[3:6] for line in lines]
+    assert kinds.count("GGA") == kinds.count("RMC") == 3
+    first = lines[kinds.index("GGA")].split(",")
+    assert first[1] == "120000.00"
+    assert (first[3], first[5], first[6]) == ("S", "W", "1")
+    assert int(first[7]) == fixes.satellites_used[0]
+    move = lines[kinds.index("RMC")].split(",")
+    assert float(move[7]) == pytest.approx(3.0 / 0.514444, abs=0.3)
+    assert float(move[8]) == pytest.approx(90.0, abs=3.0)
+    seen = [line for line in lines if line[3:6] == "GSV" and line.startswith("$GP")]
+    assert int(seen[0].split(",")[3]) == sum(
+        fixes.status[0, j] > 0 for j, name in enumerate(fixes.satellites) if name[0] == "G"
+    )
+
+
+def test_sentences_read_back(fixes: GnssData) -> None:
+    reader = pytest.importorskip("pynmeagps", reason="pynmeagps is not installed")
+    found = [reader.NMEAReader.parse(line) for line in nmea.sentences(fixes)]
+    positions = [(one.lat, one.lon, one.alt) for one in found if one.msgID == "GGA"]
+    wanted = np.stack([fixes.latitude, fixes.longitude, fixes.altitude], axis=1)
+    assert np.array(positions) == pytest.approx(wanted, abs=1e-3)
+    assert np.abs(np.array(positions)[:, :2] - wanted[:, :2]).max() < 1e-7
+
+
+def test_no_fix_is_said(lost: GnssData) -> None:
+    lines = list(nmea.sentences(lost))
+    assert ",,,,,0,00,99.99,,M" in lines[0]
+    assert ",V,,,,," in lines[1]
+    assert "GSA,A,1,," in lines[2]
+    payload = next(ubx.messages(lost))[6:-2]
+    assert payload[20] == 0
+    assert "no fix" in VIEWER.of(GnssData).lines("gnss", lost)[0]
+
+
+def test_ubx_navigation_solution(fixes: GnssData, tmp_path: Path) -> None:
+    file = tmp_path / "fixes.ubx"
+    ubx.write(fixes, file)
+    data = file.read_bytes()
+    assert len(data) == 3 * 100
+    payload = data[6:98]
+    assert struct.unpack_from("<I", payload)[0] == round(fixes.metadata["gps_second"] * 1000)
+    longitude, latitude = struct.unpack_from("<ii", payload, 24)
+    assert (latitude * 1e-7, longitude * 1e-7) == pytest.approx((fixes.latitude[0], fixes.longitude[0]), abs=1e-7)
+    reader = pytest.importorskip("pyubx2", reason="pyubx2 is not installed")
+    told = reader.UBXReader.parse(data[:100])
+    assert (told.identity, told.numSV, told.fixType) == ("NAV-PVT", fixes.satellites_used[0], 3)
+    assert told.velE == pytest.approx(3000.0, abs=200.0)
+
+
+def test_rinex_holds_every_range_to_a_millimetre(fixes: GnssData, tmp_path: Path) -> None:
+    file = tmp_path / "fixes.rnx"
+    rinex_obs.write(fixes, file)
+    lines = file.read_text().splitlines()
+    assert all(line[60:].strip() for line in lines[: lines.index(next(x for x in lines if "END OF HEADER" in x))])
+    assert any(line.startswith("E    8 C1C L1C D1C S1C C7Q L7Q D7Q S7Q") for line in lines)
+    assert any("GLONASS SLOT / FRQ #" in line for line in lines)
+    epochs = [line for line in lines if line.startswith("> ")]
+    assert len(epochs) == 3
+    assert int(epochs[0][32:35]) == int(fixes.tracked[0].sum())
+    k = next(j for j in range(len(fixes.satellites)) if fixes.tracked[0, j])
+    row = next(line for line in lines if line.startswith(fixes.satellites[k]) and "C" not in line[1:])
+    assert float(row[3:17]) == pytest.approx(fixes.pseudorange[0, k], abs=6e-4)
+
+
+def test_the_sky_and_the_lines_of_sight(fixes: GnssData) -> None:
+    picture = sky_plot(fixes)
+    assert picture.startswith("<svg")
+    seen = int((fixes.status[-1] > 0).sum())
+    assert picture.count('r="5"') == seen
+    layer = VIEWER.of(GnssData)
+    assert layer.strokes is not None
+    ends, colours = layer.strokes(fixes)
+    assert ends.shape == (seen, 2, 3) == colours.shape
+    assert np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1) == pytest.approx(60.0)
+    assert layer.strokes(fixes.select(slice(0, 0)))[0].shape == (0, 2, 3)
+    assert "satellites used" in layer.lines("gnss", fixes)[0]
+
+
+@pytest.mark.slow
+def test_a_scenario_writes_all_of_it(tmp_path: Path) -> None:
+    fields = {
+        "duration_s": 1.0, "seed": 4, "world": "test-range",
+        "vehicles": [{"name": "robot", "model": "clearpath/husky", "follow": {"points": [[5, 1, 0]]}}],
+        "sensors": [
+            {"name": "gps", "type": "gnss", "model": "u-blox/m8", "vehicle": "robot", "mount": {"xyz": [0, 0, 1.2]},
+             "options": {"latitude_deg": 48.0, "longitude_deg": 11.0}},
+            {"name": "base", "type": "gnss", "model": "generic/survey", "mount": {"xyz": [0, 0, 3]}},
+        ],
+        "outputs": [{"kind": "bag"}, {"kind": "foxglove"}],
+    }  # fmt: skip
+    summary = ph.Scenario.from_mapping(fields).run(tmp_path / "out")
+    names = {file.name for file in summary.files}
+    assert {"gps.csv", "gps-satellites.csv", "gps.nmea", "gps.rnx", "base.csv"} <= names
+    rows = np.genfromtxt(tmp_path / "out" / "gps.csv", delimiter=",", names=True)
+    assert len(rows) == 5
+    assert rows["latitude_deg"] == pytest.approx(48.0, abs=1e-3)
+    assert rows["true_position_z"] == pytest.approx(rows["true_position_z"][0], abs=0.1)
+    with AnyReader([tmp_path / "out" / "bag"]) as bag:
+        stored = {
+            topic: [bag.deserialize(raw, one.msgtype) for one, _, raw in bag.messages(info.connections)]
+            for topic, info in bag.topics.items()
+            if "fix" in topic
+        }
+    assert {"/gps/fix", "/gps/fix_velocity", "/base/fix", "/base/fix_velocity"} == set(stored)
+    assert [one.latitude for one in stored["/gps/fix"]] == pytest.approx(rows["latitude_deg"].tolist())
+    assert stored["/gps/fix"][0].status.status == 0
+    assert stored["/gps/fix"][0].position_covariance[0] > 0
+    assert summary.report is not None
+    page = summary.report.read_text()
+    assert "gps: sky" in page
+    assert "gps: error of the position" in page
+
+
+@pytest.mark.slow
+def test_the_viewer_draws_lines_of_sight() -> None:
+    from parhelion.live.viewer.stages import ScenarioStage
+
+    fields = {
+        "duration_s": 1.0, "world": "test-range",
+        "sensors": [
+            {"name": "lidar", "type": "lidar", "model": "sick/lms-111", "mount": {"xyz": [0, 0, 1]}},
+            {"name": "gps", "type": "gnss", "model": "u-blox/m8", "mount": {"xyz": [0, 0, 2]}},
+        ],
+    }  # fmt: skip
+    stage = ScenarioStage(ph.Scenario.from_mapping(fields), time=0.5)
+    shown = stage.measure(stage.places["lidar"])
+    ((ends, colours),) = shown.strokes
+    assert ends[:, 0] == pytest.approx(np.tile([0.0, 0.0, 2.0], (len(ends), 1)))
+    assert len(ends) == len(colours) > 8
+    assert any(note.startswith("gps: error") for note in shown.notes)
+
+
+def test_messages_have_types_on_the_wire() -> None:
+    pytest.importorskip("cyclonedds", reason="cyclonedds is not installed")
+    from parhelion.io.ros import messages as ros
+    from parhelion.live.dds_types import dds_type
+
+    assert "sensor_msgs.msg.dds_.NavSatFix_" in repr(dds_type(ros.NAV_SAT_FIX))
+    assert "geometry_msgs.msg.dds_.TwistStamped_" in repr(dds_type(ros.TWIST))

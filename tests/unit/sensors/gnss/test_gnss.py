@@ -1,0 +1,197 @@
+"""The receiver's edges: bad files, bad places, too few satellites, walls, and the promise of equal bits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import parhelion as ph
+from gnss_rigs import BROADCAST, plain, sheet
+from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.gnss import ABSENT, NO_FIX
+from parhelion.core.gps_time import GpsTime
+from parhelion.sensors.check import same_bits
+from parhelion.sensors.gnss.config import GnssConfig
+from parhelion.sensors.gnss.constellations import nominal
+from parhelion.sensors.gnss.orbits import states
+from parhelion.sensors.gnss.rinex_nav import read_navigation
+
+STILL = ph.Fixed(ph.Pose((0, 0, 2)))
+
+
+@pytest.fixture
+def navigation(tmp_path: Path) -> Path:
+    file = tmp_path / "sky.rnx"
+    ph.Gnss("u-blox/f9p", epoch="2024-06-21T12:00:00Z").save_navigation(ph.World(), file)
+    return file
+
+
+# ---- navigation files ------------------------------------------------------------------------------------------------
+
+
+def test_a_sky_comes_back_from_its_file(navigation: Path) -> None:
+    nav = read_navigation(navigation)
+    start = GpsTime(nav.start.week, 0.0)
+    eph = nominal(["gps", "galileo", "beidou"], GpsTime(start.week, 475_218.0))
+    at = np.full((1, len(eph.names)), 476_000.0)
+    row = [one.pick(at[:, 0], eph.names) for one in (eph, nav.ephemerides)]
+    assert np.all(row[1] >= 0)
+    assert states(nav.ephemerides, row[1], at).xyz == pytest.approx(states(eph, row[0], at).xyz, abs=1e-3)
+    found = ph.Gnss("u-blox/f9p", ephemeris=navigation, epoch="2024-06-21T12:00:00Z", noise=False, order=0)
+    assert np.abs(found.run(ph.World(), STILL, duration=0.2).error).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [
+        (lambda text: "", "is no RINEX file"),
+        (lambda text: text[:300], "the header has no end"),
+        (lambda text: text[: text.index("G03 ")] + text[text.index("G03 ") :][:250], "is cut off"),
+        (lambda text: text.replace("N: GNSS NAV", "OBSERVATION"), "holds no navigation messages"),
+        (lambda text: text.replace("     3.04", "     4.00"), "versions 2 and 3"),
+        (lambda text: text.replace("G01 2024", "X01 2024"), "is no satellite"),
+        (lambda text: text.replace("G01 2024 06", "G01 2024 66"), "no such time"),
+        (lambda text: text.split("END OF HEADER")[0] + "END OF HEADER\n", "has no ephemeris"),
+    ],
+)
+def test_damaged_files_are_told(navigation: Path, spoil, told: str) -> None:  # type: ignore[no-untyped-def]
+    spoilt = spoil(navigation.read_text())
+    navigation.write_text(spoilt)
+    with pytest.raises(FormatError, match=told) as error:
+        read_navigation(navigation)
+    assert str(navigation) in str(error.value)
+
+
+def test_impossible_orbits_are_told(navigation: Path) -> None:
+    lines = navigation.read_text().splitlines(keepends=True)
+    first = next(k for k, line in enumerate(lines) if line.startswith("G01"))
+    lines[first + 2] = lines[first + 2][:23] + f"{0.9:19.12E}" + lines[first + 2][42:]
+    navigation.write_text("".join(lines))
+    with pytest.raises(FormatError, match=r"e must be from 0 to 0\.3, got 0\.9"):
+        read_navigation(navigation)
+
+
+def test_a_file_of_another_day_is_told(navigation: Path) -> None:
+    with pytest.raises(ConfigError, match=r"sky\.rnx: its ephemerides are for 2024-06-21 .* 2024-06-23 12:00 UTC"):
+        ph.Gnss("u-blox/f9p", ephemeris=navigation, epoch="2024-06-23T12:00:00Z")
+    world = ph.World()
+    world.daylight = ph.Daylight(time="2024-07-01T12:00:00+00:00", latitude_deg=50, longitude_deg=10)
+    with pytest.raises(ConfigError, match="its ephemerides are for"):
+        ph.Gnss("u-blox/f9p", ephemeris=navigation).run(world, STILL)
+
+
+@pytest.mark.skipif(not BROADCAST.exists(), reason="the broadcast file lies outside of the repository")
+def test_a_real_file_gives_a_sky() -> None:
+    found = ph.Gnss("u-blox/f9p", ephemeris=BROADCAST, noise=False, order=0).run(plain(), STILL, duration=0.2)
+    assert np.abs(found.error).max() < 1e-3
+    assert 6 <= found.satellites_used[0] <= 14
+
+
+# ---- arguments -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"latitude_deg": 95.0, "longitude_deg": 0.0}, "latitude_deg: must be from -90 to 90"),
+        ({"latitude_deg": 45.0}, "give it together with longitude_deg"),
+        ({"epoch": "yesterday"}, "epoch: must be a time"),
+        ({"epoch": "1970-01-01T00:00:00Z"}, "when GPS time begins"),
+        ({"constellations": ["navic"]}, "constellations: must be of gps, galileo"),
+        ({"order": 3}, "order: must be 0, 1 or 2"),
+        ({"rate_hz": 1000.0}, "rate_hz: must be above 0 and at most"),
+        ({"rule": "magic"}, "rule: must be physics or vane"),
+    ],
+)
+def test_bad_options_are_told(options: dict[str, object], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        ph.Gnss("u-blox/f9p", **options)  # type: ignore[arg-type]
+
+
+def test_place_and_time_come_from_the_daylight() -> None:
+    world = ph.World()
+    world.daylight = ph.Daylight(
+        time="2024-03-01T06:00:00+00:00", latitude_deg=-33.9, longitude_deg=18.4, x_azimuth_deg=0
+    )
+    found = ph.Gnss("u-blox/f9p", noise=False, order=0).run(world, STILL, duration=0.2)
+    assert (found.latitude[0], found.longitude[0]) == pytest.approx((-33.9, 18.4), abs=1e-6)
+    assert found.metadata["x_azimuth_deg"] == 0.0
+    assert ph.Gnss("u-blox/f9p").epoch_in(world).utc().isoformat() == "2024-03-01T06:00:00+00:00"
+
+
+def test_every_preset_has_its_sources() -> None:
+    for name in ph.gnss_names():
+        found = sheet(name)
+        told = {path.split(".")[0] for source in found.sources for path in source.covers} | {
+            path.split(".")[0] for path in found.assumed
+        }
+        assert {"rate_hz", "max_rate_hz", "constellations", "bands", "cn0_zenith_dbhz", "antenna", "loops"} <= told
+    with pytest.raises(ValueError, match="needs two bands"):
+        sheet("u-blox/m8", fix={"ionosphere": "two-frequencies"})
+    with pytest.raises(ValueError, match="must be L1"):
+        GnssConfig.model_validate({**sheet("u-blox/m8").model_dump(), "bands": ["L5"]})
+
+
+# ---- no fix ----------------------------------------------------------------------------------------------------------
+
+
+def test_fewer_than_four_satellites_give_no_fix() -> None:
+    config = sheet("u-blox/m8", fix={"elevation_mask_deg": 60.0}, constellations=["gps"])
+    found = ph.Gnss(config).run(plain(), STILL, duration=0.4)
+    assert (found.mode == NO_FIX).all()
+    assert np.isnan(found.position).all()
+    assert np.isnan(found.latitude).all()
+    assert found.satellites_used.tolist() == [0, 0]
+    # What is tracked is still told.
+    assert found.tracked.sum() > 0
+    assert np.isfinite(found.true_position).all()
+
+
+def test_an_antenna_in_a_wall_is_told_and_has_no_fix() -> None:
+    world = plain()
+    world.add(ph.shapes.box(10, 10, 10), material="concrete", label="building", pose=ph.Pose((0, 0, 5)))
+    with pytest.warns(UserWarning, match=r"the antenna at \(0.00, 0.00, 2.00\) m is inside of something solid"):
+        found = ph.Gnss("u-blox/m8").run(world, STILL, duration=0.2)
+    assert found.mode.tolist() == [NO_FIX]
+    assert not found.tracked.any()
+
+
+def test_what_is_hidden_from_it_does_not_block() -> None:
+    world = plain()
+    world.add(
+        ph.shapes.box(10, 10, 10), material="concrete", label="building", pose=ph.Pose((0, 0, 5)), hidden_from="gnss"
+    )
+    assert ph.Gnss("u-blox/m8").run(world, STILL, duration=0.2).mode.tolist() == [3]
+
+
+# ---- bits ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moving", [False, True])
+def test_split_runs_give_the_same_bits(moving: bool) -> None:
+    world = plain()
+    if moving:
+        drive = ph.ConstantTwist(ph.Pose((-10, 6, 2)), velocity=(4.0, 0.0, 0.0))
+        world.add_actor(ph.shapes.box(12, 3, 4), material="steel", label="bus", trajectory=drive)
+    receiver = ph.Gnss("u-blox/m8", rate_hz=5.0)
+    motion = ph.ConstantTwist(ph.Pose((0, 0, 2)), velocity=(1.0, 0.2, 0.0))
+    whole = receiver.run(world, motion, start=29.0, duration=2.0, seed=4)
+    parts = [receiver.run(world, motion, start=29.0 + k, duration=1.0, seed=4) for k in range(2)]
+    for k, part in enumerate(parts):
+        assert same_bits(whole.select(slice(5 * k, 5 * k + 5)), part)
+    assert not same_bits(parts[0], receiver.run(world, motion, start=29.0, duration=1.0, seed=5))
+    stream = receiver.stream(world, motion, 4, start=29.0)
+    assert len(stream.until(29.05)) == 1
+    assert len(stream.until(29.1)) == 0
+    assert same_bits(stream.until(30.0), whole.select(slice(1, 5)))
+
+
+def test_the_mount_moves_the_antenna() -> None:
+    turned = ph.Fixed(ph.Pose((10, 0, 0), rpy_deg=(0, 0, 90)))
+    found = ph.Gnss("u-blox/m8", noise=False, order=0).run(
+        ph.World(), turned, duration=0.2, mount=ph.Pose((1.0, 0.0, 2.0))
+    )
+    assert found.position[0] == pytest.approx([10.0, 1.0, 2.0], abs=1e-3)
+    assert np.all(found.status[found.elevation < 0] == ABSENT)
