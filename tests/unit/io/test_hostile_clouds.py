@@ -81,10 +81,10 @@ def test_sixty_thousand_fields_are_counted_once(tmp_path: Path) -> None:
         f"VERSION 0.7\nFIELDS {' '.join(names)}\nSIZE {ones}\nTYPE {' '.join(['U'] * len(names))}\nCOUNT {ones}\n"
         "WIDTH 1\nHEIGHT 1\nPOINTS 1\nDATA binary\n" + "a" * len(names)
     )
-    start = time.perf_counter()
+    start = time.process_time()
     with fence():
         assert len(read_cloud(file).fields) == 60_000
-    assert time.perf_counter() - start < 5.0
+    assert time.process_time() - start < 5.0
 
 
 def ragged(path: Path, rows: int, length: str = "uchar", code: str = "u1") -> Path:

@@ -166,10 +166,10 @@ def test_lying_headers_are_refused_at_once(
     data = bytearray(path.read_bytes())
     struct.pack_into(code, data, place, *(value if isinstance(value, tuple) else (value,)))
     path.write_bytes(data)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FormatError, match=problem):
         read_cloud(path)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_lying_chunks_are_refused_before_memory_is_taken(tmp_path: Path) -> None:

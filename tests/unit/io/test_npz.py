@@ -140,10 +140,10 @@ def test_lying_members_are_refused_at_once(tmp_path: Path, members: dict[str, by
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         for name, content in members.items():
             archive.writestr(name, content)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FormatError, match=problem):
         read_cloud(tmp_path / "a.npz")
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_a_claim_beyond_what_compression_can_do_is_refused(tmp_path: Path) -> None:

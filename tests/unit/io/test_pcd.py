@@ -199,10 +199,10 @@ def test_ascii_keeps_every_bit(tmp_path: Path) -> None:
 )
 def test_absurd_headers_are_refused_at_once(tmp_path: Path, changes: dict[str, Any], problem: str) -> None:
     path = pcd(tmp_path, **changes)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FormatError, match=problem):
         read_cloud(path)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize(

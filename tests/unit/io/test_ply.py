@@ -130,10 +130,10 @@ BINARY = "format binary_little_endian 1.0\n"
 )
 def test_absurd_headers_are_refused_at_once(tmp_path: Path, header: str, body: bytes, problem: str) -> None:
     path = ply(tmp_path, header, body)
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FormatError, match=problem):
         read_cloud(path)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize(

@@ -149,9 +149,9 @@ def test_polygons_of_many_corners_are_cut_in_good_time() -> None:
     """A star of 2000 corners, each given twice: the triangles have its area, and it takes no minute."""
     angle = np.linspace(0.0, 2.0 * np.pi, 2000, endpoint=False)
     star = np.stack([np.cos(angle), np.sin(angle)], axis=1) * np.where(np.arange(2000) % 2, 3.0, 5.0)[:, None]
-    started = time.perf_counter()
+    started = time.process_time()
     faces = shapes.triangulated(np.repeat(star, 2, axis=0))
-    assert time.perf_counter() - started < 20.0
+    assert time.process_time() - started < 20.0
     x, y = star.T
     wanted = 0.5 * np.sum(x * np.roll(y, -1) - y * np.roll(x, -1))
     a, b, c = np.repeat(star, 2, axis=0)[faces].transpose(1, 0, 2)
