@@ -72,9 +72,8 @@ def columns_of(samples: Samples) -> dict[str, Any]:
         if values.ndim == 1:
             columns[name] = values
         elif values.ndim == 2:
-            axes = {3: "xyz", 4: "xyzw"}.get(values.shape[1], "")
-            for k in range(values.shape[1]):
-                columns[f"{name}_{axes[k] if axes else k}"] = values[:, k]
+            for k, part in enumerate(samples.column_names(name)):
+                columns[f"{name}_{part}"] = values[:, k]
     return columns
 
 

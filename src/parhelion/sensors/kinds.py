@@ -83,6 +83,10 @@ _OWN = (
         "parhelion.sensors.magnetometer:magnetometer_names", "samples", "parhelion.core.inertial:MagnetometerData",
         "magnetometers: the magnetic field",
     ),
+    SensorKind(
+        "uwb", "parhelion.sensors.uwb.uwb:Uwb", "parhelion.sensors.uwb.uwb:uwb_names", "samples",
+        "parhelion.core.ranges:UwbData", "ranging radios: UWB, Wi-Fi and Bluetooth tags against anchors",
+    ),
 )  # fmt: skip
 _added: dict[str, SensorKind] = {}
 

@@ -11,9 +11,20 @@ from numpy.typing import NDArray
 
 from parhelion.core.image import Image
 from parhelion.core.inertial import Samples, units
+from parhelion.core.ranges import UwbData
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
 from parhelion.pictures.camera import image_colours
+
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """Lines in the scene."""
+
+    ends: NDArray[np.float64]
+    """Both ends of each [m], world frame, shape (k, 2, 3)."""
+    colours: NDArray[np.uint8]
+    """Red, green, blue of both ends, shape (k, 2, 3)."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +37,8 @@ class ViewerLayer:
     """Lines of text for the panel, of a sensor's name and its latest record."""
     picture: Callable[[Any], NDArray[np.uint8]] | None = None
     """Red, green, blue (h, w, 3) of what is a picture."""
+    segments: Callable[[Any], Segments | None] | None = None
+    """Lines in the scene, of the latest record."""
 
 
 def _reading(name: str, samples: Samples) -> list[str]:
@@ -45,11 +58,44 @@ def _size(name: str, image: Image) -> list[str]:
     return [f"{name}: {image.width} x {image.height} pixels at {image.start_time:.3f} s"]
 
 
+IN_SIGHT, HIDDEN, NOT_HEARD = (84, 201, 138), (255, 122, 90), (110, 118, 130)
+"""Colours of anchors and the lines to them."""
+_POST_M = 0.4
+
+
+def _heard(name: str, found: UwbData) -> list[str]:
+    """How many anchors were heard, and the position that follows."""
+    if not len(found):
+        return []
+    heard, sight = np.isfinite(found.range[-1]), found.los[-1]
+    text = f"{name}: {int(heard.sum())} of {len(heard)} anchors heard, {int((heard & sight).sum())} of them in sight"
+    if np.all(np.isfinite(found.position[-1])):
+        place = ", ".join(f"{value:.2f}" for value in found.position[-1].tolist())
+        text += f"; position {place} m, GDOP {found.gdop[-1]:.1f}"
+    return [text]
+
+
+def _to_anchors(found: UwbData) -> Segments | None:
+    """A short post at each anchor, and a line from the tag's position to each that was heard."""
+    if not len(found) or not len(found.anchors):
+        return None
+    heard, sight = np.isfinite(found.range[-1]), found.los[-1]
+    paint = np.where(heard[:, None], np.where(sight[:, None], IN_SIGHT, HIDDEN), NOT_HEARD).astype(np.uint8)
+    half = np.array([0.0, 0.0, _POST_M / 2.0])
+    ends, colours = np.stack([found.anchor_xyz - half, found.anchor_xyz + half], axis=1), paint
+    if np.all(np.isfinite(found.position[-1])):
+        tag = np.broadcast_to(found.position[-1], (int(heard.sum()), 3))
+        ends = np.concatenate([ends, np.stack([tag, found.anchor_xyz[heard]], axis=1)])
+        colours = np.concatenate([paint, paint[heard]])
+    return Segments(ends, np.stack([colours, colours], axis=1))
+
+
 VIEWER: Readers[ViewerLayer] = Readers(
     "viewer",
     {
         Scan: ViewerLayer(True, lambda name, scan: []),
         Samples: ViewerLayer(False, _reading),
+        UwbData: ViewerLayer(False, _heard, segments=_to_anchors),
         Image: ViewerLayer(False, _size, image_colours),
     },
 )

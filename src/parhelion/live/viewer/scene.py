@@ -42,6 +42,7 @@ class Scene:
         self._world: Any = None
         self._picked: Any = None
         self._frustums: dict[str, Any] = {}
+        self._segments: list[Any] = []
         self._point_size = POINT_SIZE_M
         self._beams_shown = True
         self.left_out = 0
@@ -94,6 +95,7 @@ class Scene:
                 self._show_cloud(measured, shown.painted.colours)
                 self._show_sensor(measured)
                 self._show_pictures(measured)
+                self._show_segments(measured)
                 self._move(measured.time_s)
                 self.mark(None)
             else:
@@ -164,6 +166,18 @@ class Scene:
                 color=FRUSTUM_COLOUR, image=shot.pixels, format="jpeg", jpeg_quality=_JPEG_QUALITY,
                 wxyz=(w, x, y, z), position=tuple(float(v) for v in place.xyz), cast_shadow=False, receive_shadow=False,
             )  # fmt: skip
+
+    def _show_segments(self, measured: Measured) -> None:
+        """Lines that other sensors draw, such as those from a tag to its anchors."""
+        for old in self._segments[len(measured.segments) :]:
+            old.remove()
+        self._segments = [
+            self._api.add_line_segments(
+                f"/segments/{number}", (lines.ends - measured.offset).astype(np.float32), lines.colours,
+                thickness=1.5, thickness_units="screen",
+            )
+            for number, lines in enumerate(measured.segments)
+        ]  # fmt: skip
 
     def _move(self, time_s: float) -> None:
         for body, frame in self._bodies:

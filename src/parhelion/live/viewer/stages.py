@@ -18,7 +18,7 @@ from parhelion.core.records import PointCloud, Scan
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.live.viewer.beams import Beams, beams_of
 from parhelion.live.viewer.colours import IN_THE_AIR
-from parhelion.live.viewer.layers import VIEWER
+from parhelion.live.viewer.layers import VIEWER, Segments
 from parhelion.live.viewer.shots import Cameras, Shot
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.sensors import FrameOnBoard
@@ -90,6 +90,8 @@ class Measured:
     notes: tuple[str, ...] = ()
     pictures: tuple[Shot, ...] = ()
     """Of cameras."""
+    segments: tuple[Segments, ...] = ()
+    """Lines that other sensors draw."""
 
 
 class Stage(Protocol):
@@ -251,8 +253,9 @@ class ScenarioStage:
         scan = lidar.scan(world, trajectory=motion, time=start, seed=self._scenario.seed, frame=self._number(request))
         found = _measured(scan, begun)
         shots = self._shots(request, found, start)
-        notes = [*self._readings(start + _length_s(lidar)), *(line for shot in shots for line in shot.lines)]
-        return replace(found, notes=tuple(notes), pictures=shots)
+        lines, segments = self._readings(start + _length_s(lidar))
+        notes = [*lines, *(line for shot in shots for line in shot.lines)]
+        return replace(found, notes=tuple(notes), pictures=shots, segments=segments)
 
     def _shots(self, request: Request, found: Measured, start: float) -> tuple[Shot, ...]:
         """Pictures that go with a scan."""
@@ -272,16 +275,19 @@ class ScenarioStage:
                 if len(samples):
                     self._samples[name].append(samples)
 
-    def _readings(self, time: float) -> list[str]:
-        """What the other sensors said last before a time [s]."""
+    def _readings(self, time: float) -> tuple[list[str], tuple[Segments, ...]]:
+        """What the other sensors said last before a time [s], in words and as lines of the scene."""
         lines: list[str] = []
+        drawn: list[Segments] = []
         for sensor in self._scenario.stream_sensors:
             layer = VIEWER.get(sensor.record_type)
             before = [part for part in self._samples[sensor.name] if part.time[0] <= time]
             if layer is not None and before:
-                latest = before[-1]
-                lines += layer.lines(sensor.name, latest.select(latest.time <= time))
-        return lines
+                latest = before[-1].select(before[-1].time <= time)
+                lines += layer.lines(sensor.name, latest)
+                segments = None if layer.segments is None else layer.segments(latest)
+                drawn += [] if segments is None else [segments]
+        return lines, tuple(drawn)
 
 
 class CloudStage:

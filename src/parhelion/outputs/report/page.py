@@ -255,7 +255,8 @@ def _streams(report: RunReport) -> str:
         for name, drawn in report.curves.items()
         for words, unit, curves in drawn
     ]
-    return html.section("streams", "Small sensors", html.pair(*plots))
+    tables = [f"<h3>{html.text(name)}</h3>{table}" for name, table in report.sample_tables.items() if table]
+    return html.section("streams", "Small sensors", html.pair(*plots) + "".join(tables))
 
 
 # ---- labels --------------------------------------------------------------------------------------------------------

@@ -9,11 +9,13 @@ from typing import Any, Literal
 from parhelion.core.image import Image
 from parhelion.core.inertial import BarometerData, ImuData, MagnetometerData, OdometryData
 from parhelion.core.pose import Pose
+from parhelion.core.ranges import UwbData
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.messages import Message
 from parhelion.outputs.ros.images import image_messages, image_names, image_topics, image_type, optical_frames
+from parhelion.outputs.ros.ranges import range_messages, range_names, range_topics, range_type
 from parhelion.scenario.sensors import OnBoard
 
 Layout = Literal["driver", "velodyne", "ouster", "all"]
@@ -171,3 +173,4 @@ ROS.add(ImuData, sampled("/imu/data", "imu_link", ros.IMU, _imu))
 ROS.add(OdometryData, sampled("/odom", BASE, ros.ODOMETRY, _odometry, of_vehicle=True))
 ROS.add(BarometerData, sampled("/pressure", "barometer_link", ros.FLUID_PRESSURE, _pressure))
 ROS.add(MagnetometerData, sampled("/imu/mag", "magnetometer_link", ros.MAGNETIC_FIELD, _magnetic_field))
+ROS.add(UwbData, RosRule(range_names, range_type, range_messages, topics=range_topics))

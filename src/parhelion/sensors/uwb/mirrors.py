@@ -90,7 +90,7 @@ def mirrored_at(point: Floats, planes: Patches, number: NDArray[np.int64]) -> Fl
 
 
 def sequences(radio: RadioScene, anchors: Floats, order: int, reach_m: float) -> Sequences:
-    """All sequences of up to `order` (0, 1, 2) mirrors that rays from the anchors (a, 3) [m] find within a reach [m]."""
+    """All sequences of up to `order` (0, 1, 2) mirrors that rays from anchors (a, 3) [m] find within a reach [m]."""
     parts = [_of_anchor(radio, k, anchor, order, reach_m) for k, anchor in enumerate(anchors)]
     return Sequences(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Sequences)))
 

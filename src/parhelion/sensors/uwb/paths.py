@@ -277,5 +277,3 @@ def _alike(normal: Floats, kept: Sequences, a: int, b: int) -> bool:
     if kept.second[a] >= 0:
         pairs.append((kept.second[a], kept.second[b]))
     return all(abs(float(normal[one] @ normal[other])) > _SAME_PLANE for one, other in pairs)
-
-

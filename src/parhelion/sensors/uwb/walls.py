@@ -79,9 +79,7 @@ def _surfaces(radio: RadioScene, start: Floats, end: Floats, times: Floats) -> d
     return found
 
 
-def _exact(
-    radio: RadioScene, start: Floats, direction: Floats, distance: Floats, hits: Hits
-) -> tuple[Floats, Floats]:
+def _exact(radio: RadioScene, start: Floats, direction: Floats, distance: Floats, hits: Hits) -> tuple[Floats, Floats]:
     """Distances [m] and normals of hits, in float64 where a plane gives them."""
     patch, planes = radio.patch_of(hits.triangle), radio.patches
     if not len(planes):

@@ -1,7 +1,7 @@
 """What paths do to a wave: spreading, mirrors, slabs and leaves. Vertical polarisation, antennas without a pattern.
 
-The field is a complex vector across the direction of travel. At each mirror and slab it is split into the part across the
-plane of incidence (TE) and the part in it (TM), as ITU-R P.2040-3 has them.
+The field is a complex vector across the direction of travel. At each mirror and slab it is split into the part across
+the plane of incidence (TE) and the part in it (TM), as ITU-R P.2040-3 has them.
 """
 
 from __future__ import annotations
