@@ -4,7 +4,8 @@
                     range, range_std [m], rssi [dBm], snr [dB] and los (1: nothing in between)
     /uwb/position   geometry_msgs/PoseWithCovarianceStamped in the frame map; only where the ranges give a position
 
-An anchor that was not heard has NaN in these fields. A position has no orientation: that is the identity, with a variance of pi^2 / 3 of each angle, as of one not known.
+An anchor that was not heard has NaN in these fields. A position has no orientation: that is the identity, with a
+variance of pi^2 / 3 of each angle, as of one not known.
 """
 
 from __future__ import annotations

@@ -26,8 +26,9 @@ def pulse(time_s: ArrayLike, bandwidth_hz: float, roll_off: float) -> Floats:
     x = np.asarray(time_s, dtype=np.float64) * bandwidth_hz
     divisor = 1.0 - (2.0 * roll_off * x) ** 2
     flat = np.abs(divisor) < 1e-9
-    shape = np.sinc(x) * np.cos(np.pi * roll_off * x) / np.where(flat, 1.0, divisor)
-    return np.asarray(np.where(flat, np.pi / 4.0 * np.sinc(x), shape))
+    bare = np.sinc(x)
+    shape = bare * np.cos(np.pi * roll_off * x) / np.where(flat, 1.0, divisor)
+    return np.asarray(np.where(flat, np.pi / 4.0 * bare, shape))
 
 
 def effective_bandwidth(bandwidth_hz: float, roll_off: float) -> float:
@@ -53,6 +54,8 @@ def impulse_response(
 
 def received_gain(delay_s: Floats, gain: Complexes, bandwidth_hz: float) -> float:
     """Power over the band against the transmitted one: the mean of |H(f)|^2, so fading in narrow bands only."""
+    if len(gain) == 1:
+        return float(np.abs(gain[0]) ** 2)
     offset = np.linspace(-0.5, 0.5, _FREQUENCIES) * bandwidth_hz
     turn = np.exp(-2j * np.pi * offset[:, None] * (delay_s - delay_s[0]))
     return float(np.mean(np.abs(np.sum(gain * turn, axis=1)) ** 2))
@@ -83,6 +86,9 @@ def first_path(
     delay_s, gain = delay_s[heard], gain[heard]
     if not len(delay_s):
         return None
+    if len(delay_s) == 1:
+        alone = float(np.abs(gain[0]) ** 2)
+        return FirstPath(float(delay_s[0]), alone) if alone >= threshold else None
     step = 1.0 / (_COARSE * bandwidth_hz)
     # Maxima lie within a pulse's width of a path: only there are samples looked at.
     number = np.floor((delay_s - delay_s[0]) / step).astype(np.int64)

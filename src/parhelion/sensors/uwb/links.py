@@ -48,7 +48,7 @@ def links_of(paths: Paths, count: int, anchors: int, sheet: UwbConfig) -> Links:
     least = 10.0 ** ((noise + sheet.threshold_db - sent) / 10.0)
     number = paths.sample * anchors + paths.anchor
     starts = np.flatnonzero(np.diff(number, prepend=-1))
-    for first, last in zip(starts, np.append(starts[1:], len(number)), strict=True):
+    for first, last in zip(starts, [*starts[1:], len(number)], strict=False):
         delay, gain = paths.delay[first:last], paths.gain[first:last]
         power = received_gain(delay, gain, sheet.bandwidth_hz)
         strength = sent + 10.0 * np.log10(max(power, 1e-40))

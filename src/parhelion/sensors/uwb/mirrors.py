@@ -91,14 +91,19 @@ def mirrored_at(point: Floats, planes: Patches, number: NDArray[np.int64]) -> Fl
 
 def sequences(radio: RadioScene, anchors: Floats, order: int, reach_m: float) -> Sequences:
     """All sequences of up to `order` (0, 1, 2) mirrors that rays from anchors (a, 3) [m] find within a reach [m]."""
-    parts = [_of_anchor(radio, k, anchor, order, reach_m) for k, anchor in enumerate(anchors)]
+    parts = [_none(), *(_of_anchor(radio, k, anchor, order, reach_m) for k, anchor in enumerate(anchors))]
     return Sequences(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Sequences)))
 
 
+def _none() -> Sequences:
+    nothing = np.zeros(0, np.int64)
+    return Sequences(nothing, nothing, nothing, np.zeros((0, 3)), np.zeros((0, 3)))
+
+
 def _of_anchor(radio: RadioScene, number: int, anchor: Floats, order: int, reach_m: float) -> Sequences:
-    planes, nothing = radio.patches, np.zeros(0, np.int64)
+    planes = radio.patches
     if order < 1 or not len(planes):
-        return Sequences(nothing, nothing, nothing, np.zeros((0, 3)), np.zeros((0, 3)))
+        return _none()
     mirrors = (planes.area >= SMALLEST_MIRROR_M2) & ~radio.foliage[planes.part]
     direction = sphere(SEARCH_RAYS)
     start = np.broadcast_to(anchor, direction.shape)

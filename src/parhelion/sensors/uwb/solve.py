@@ -61,15 +61,17 @@ def locate(
 
 def check_layout(anchors: Floats, flat: bool, differences: bool) -> None:
     """Raise ConfigError where no ranges to these anchors could give a position."""
+    least = max(3, (2 if flat else 3) + int(differences))
+    few = f"anchors: {len(anchors)} are too few for a position; {least} are needed"
+    if len(anchors) < 2:
+        raise ConfigError(few)
     spans = np.linalg.svd(anchors - anchors.mean(axis=0), compute_uv=False)
-    spans = np.pad(spans, (0, 3 - len(spans)))[:3] if len(spans) < 3 else spans
     if spans[0] < 1e-3:
         raise ConfigError(f"anchors: all {len(anchors)} are at one place, so ranges to them give no position")
+    if len(anchors) < least:
+        raise ConfigError(few)
     if spans[1] < 1e-3:
         raise ConfigError("anchors: all lie on one line, so ranges to them give no position beside it")
-    least = (2 if flat else 3) + int(differences)
-    if len(anchors) < max(3, least):
-        raise ConfigError(f"anchors: {len(anchors)} are too few for a position; {max(3, least)} are needed")
 
 
 def can_locate(anchors: Floats, flat: bool, differences: bool) -> bool:

@@ -1,4 +1,4 @@
-"""The ranging radio: tag and anchors -> paths -> impulse response -> first path -> noise, bias -> ranges -> position."""
+"""A ranging radio: tag and anchors -> paths -> impulse response -> first path -> noise, bias -> ranges -> position."""
 
 from __future__ import annotations
 

@@ -128,7 +128,8 @@ def _one_wall(radio: RadioScene, direction: Floats, near: _Surface, far: _Surfac
     """Whether two surfaces that follow each other are the two faces of one wall."""
     alike = radio.object_index[near[1]] == radio.object_index[far[1]]
     enters, leaves = float(direction @ near[2]) < 0.0, float(direction @ far[2]) > 0.0
-    return bool(alike and enters and leaves and far[0] - near[0] <= THICKEST_WALL_M)
+    thick = (far[0] - near[0]) * abs(float(direction @ near[2]))
+    return bool(alike and enters and leaves and thick <= THICKEST_WALL_M)
 
 
 def wall_around(radio: RadioScene, place: Floats) -> str | None:
