@@ -66,8 +66,10 @@ FILES: Readers[FileRule] = Readers(
 def columns_of(samples: Samples) -> dict[str, Any]:
     """The arrays of a record that have a row a sample, one column a number."""
     columns: dict[str, Any] = {"time_s": samples.time}
-    for name, values in vars(samples).items():
-        if name == "time" or not isinstance(values, np.ndarray) or values.shape[:1] != samples.time.shape:
+    # By what the record declares: another array may have as many rows by chance.
+    for name in samples._columns():
+        values = getattr(samples, name)
+        if name == "time":
             continue
         if values.ndim == 1:
             columns[name] = values

@@ -180,6 +180,7 @@ def test_differences_of_arrival() -> None:
     assert found.position[0] == pytest.approx([3.0, 2.0, 1.2], abs=5e-3)
 
 
+@pytest.mark.slow
 def test_split_runs_give_the_same_bits() -> None:
     world = floor()
     passing = ph.ConstantTwist(ph.Pose((5.0, -3.0, 1.0)), velocity=(0.0, 2.0, 0.0))
