@@ -15,7 +15,9 @@ from parhelion.sensors.lidar.presets import load_preset, preset_names
 SMALL = "[small sensors](models/small-sensors.md)"
 MODEL_PAGES = {
     "lidar": "[link budget](models/lidar-link-budget.md) and those after it", "imu": "[IMU](models/imu.md)",
+    "camera": "[camera](models/camera.md)",
     "odometry": SMALL, "barometer": SMALL, "magnetometer": SMALL,
+    "uwb": "[ranging radio](models/uwb.md)",
 }  # fmt: skip
 PAGE = Path(__file__).resolve().parents[1] / "sensors.md"
 

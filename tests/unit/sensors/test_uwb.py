@@ -111,36 +111,6 @@ def test_free_space_ranges_without_noise_are_true() -> None:
     assert found.los.all()
 
 
-def test_noise_has_the_spread_that_the_record_tells() -> None:
-    sensor = ph.Uwb(sheet(unit_bias_m=0.0, range_step_m=0.0, max_rate_hz=1000.0), anchors=SQUARE, rate_hz=1000.0)
-    found = sensor.run(ph.World(), STANDING, duration=1.0, seed=3)
-    z = found.error / found.range_std
-    # 5000 draws: the mean is within 5 / sqrt(n), the variance within 5 sqrt(2 / n), but for 1 in 10^6 runs.
-    assert abs(z.mean()) < 5.0 / np.sqrt(z.size)
-    assert abs(z.var() - 1.0) < 5.0 * np.sqrt(2.0 / z.size)
-    miss = found.position - np.array([3.0, 2.0, 1.2])
-    spread = np.sqrt(np.mean(np.trace(found.position_covariance, axis1=1, axis2=2)))
-    # Of 1000 positions, the mean square against the covariance: as if each were one number, the widest case.
-    assert np.sqrt(np.mean(np.sum(miss**2, axis=1))) == pytest.approx(spread, rel=5.0 * np.sqrt(0.5 / 1000))
-
-
-def test_units_have_biases_of_their_own_that_stay() -> None:
-    sensor = ph.Uwb(sheet(range_noise_m=0.0, unit_bias_m=0.5, range_step_m=0.0), anchors=SQUARE)
-    one, other = (sensor.run(ph.World(), STANDING, duration=2.0, seed=k).error for k in (1, 2))
-    assert np.ptp(one, axis=0).max() < 0.2
-    assert np.abs(one.mean(axis=0) - other.mean(axis=0)).max() > 0.1
-
-
-def test_replies_by_another_clock_bias_ranges() -> None:
-    sensor = ph.Uwb(
-        sheet(range_noise_m=0.0, unit_bias_m=0.0, range_step_m=0.0, reply_time_s=1e-3, clock_error_ppm=1.0),
-        anchors=[[10.0, 0, 0.1 * k] for k in range(200)], order=0,
-    )  # fmt: skip
-    bias = sensor.measure(ph.World(), STANDING, 0.0, 5).error[0]
-    # c / 2 * 1 ms * 1 ppm = 0.15 m of deviation, over 200 anchors.
-    assert bias.std() == pytest.approx(0.15, rel=5.0 * np.sqrt(0.5 / 200))
-
-
 def test_a_wall_makes_ranges_longer_never_shorter() -> None:
     world = floor()
     world.add(ph.shapes.box(0.2, 30, 12), material="concrete", label="wall", pose=ph.Pose((5.0, 0.0, 6.0)))
