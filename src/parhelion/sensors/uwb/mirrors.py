@@ -22,6 +22,8 @@ SEARCH_RAYS = 65_536
 """Rays of the search from each anchor: one each 0.8 degrees, 1 m wide at 70 m."""
 SMALLEST_MIRROR_M2 = 0.05
 """Smaller planes are no mirrors."""
+SMALLEST_OF_PAIR_M2 = 0.5
+"""Smaller planes are no mirrors of a path with two: both would weaken it."""
 _OFF_M = 2e-3
 
 
@@ -114,7 +116,10 @@ def _of_anchor(radio: RadioScene, number: int, anchor: Floats, order: int, reach
     once = Sequences(np.full(len(last), number), last, none, half, np.broadcast_to(anchor, half.shape))
     if order < 2:
         return once
-    far, _, _, rows = _bounce_with_rows(radio, mirrors, where, onward, reach_m)
+    large = mirrors & (planes.area >= SMALLEST_OF_PAIR_M2)
+    wide = large[near]
+    near, where, onward = near[wide], where[wide], onward[wide]
+    far, _, _, rows = _bounce_with_rows(radio, large, where, onward, reach_m)
     pairs = np.unique(far * len(planes) + near[rows])
     first, second = pairs // len(planes), pairs % len(planes)
     keep = first != second

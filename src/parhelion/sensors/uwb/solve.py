@@ -13,6 +13,7 @@ from parhelion.core.pose import Floats
 
 STEPS = 40
 _SINGULAR = 1e-9
+_AT_REST_M = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,17 +125,22 @@ class _Problem:
         n = len(self.measured)
         at, damping = np.tile(start, (n, 1)), np.full(n, 1e-3)
         rest, slope = self.parts(at)
+        # A row that has come to rest is left there, so its bits do not depend on the rows beside it.
+        going = np.ones(n, bool)
         for _ in range(STEPS):
+            if not going.any():
+                break
             normal = self.normal(slope)
             scale = np.trace(normal, axis1=1, axis2=2)[:, None, None]
             damped = normal + np.eye(3) * (damping[:, None, None] * scale / 3.0 + 1e-12)
             step = np.linalg.solve(damped, np.sum(slope * rest[:, :, None], axis=1)[:, :, None])[:, :, 0]
             tried_rest, tried_slope = self.parts(at + step)
-            better = np.sum(tried_rest**2, axis=1) <= np.sum(rest**2, axis=1)
+            better = going & (np.sum(tried_rest**2, axis=1) <= np.sum(rest**2, axis=1))
             at = np.where(better[:, None], at + step, at)
             rest = np.where(better[:, None], tried_rest, rest)
             slope = np.where(better[:, None, None], tried_slope, slope)
             damping = np.clip(np.where(better, damping * 0.1, damping * 10.0), 1e-12, 1e6)
+            going &= np.max(np.abs(step), axis=1) > _AT_REST_M
         return self._told(at, rest)
 
     def _told(self, at: Floats, rest: Floats) -> Fixes:

@@ -86,6 +86,7 @@ class Uwb:
         self._given = None if anchors is None else given_anchors(anchors)
         self._streams = f"uwb/{self.model}/{name}"
         self._sites: WeakKeyDictionary[World, _Site] = WeakKeyDictionary()
+        self._biases: tuple[tuple[int, tuple[str, ...]], Floats] | None = None
 
     @property
     def known_as(self) -> tuple[str, ...]:
@@ -186,6 +187,12 @@ class Uwb:
         """Range bias [m] to each anchor: antenna delays of both, and the clocks during the reply, shape (a,)."""
         if not self.noise:
             return np.zeros(len(anchors))
+        key = (int(seed), anchors.names)
+        if self._biases is None or self._biases[0] != key:
+            self._biases = (key, self._drawn_bias(anchors, seed))
+        return self._biases[1]
+
+    def _drawn_bias(self, anchors: Anchors, seed: int) -> Floats:
         sheet, zero = self.config, np.zeros(1, dtype=np.int64)
         reply = 0.5 * SPEED_OF_LIGHT_M_S * sheet.reply_time_s * sheet.clock_error_ppm * 1e-6
         own = normals(Stream(seed, f"{self._streams}/unit"), zero)[0]
