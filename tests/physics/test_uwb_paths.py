@@ -127,7 +127,16 @@ def test_a_room_has_its_image_sources(order: int) -> None:
     found = ph.Uwb("qorvo/dw1000", anchors=[ANCHOR]).paths(room(), TAG)
     lengths = sorted(found.delay[found.order == order] * SPEED_OF_LIGHT_M_S)
     assert len(lengths) == len(images(order)) == [1, 6, 18][order]
-    assert lengths == pytest.approx(images(order), abs=1e-4)
+    assert lengths == pytest.approx(images(order), abs=1e-9)
+
+
+def test_map_coordinates_lose_nothing() -> None:
+    shift = np.array([691_000.0, 5_335_000.0, 519.0])
+    world = ph.World()
+    world.add(ph.shapes.box(*ROOM_M), material="concrete", label="wall", pose=ph.Pose(shift + ROOM_M / 2))
+    found = ph.Uwb("qorvo/dw1000", anchors=[shift + ANCHOR]).paths(world, shift + TAG)
+    assert np.bincount(found.order).tolist() == [1, 6, 18]
+    assert found.length[found.order == 2] == pytest.approx(images(2), abs=1e-4)
 
 
 def test_a_room_of_metal_mirrors_all() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.check import check_sensor
 from parhelion.sensors.uwb import channel
-from parhelion.sensors.uwb.config import UwbConfig
+from parhelion.sensors.uwb.config import FOLDER, UwbConfig
 from parhelion.sensors.uwb.solve import locate
 
 SQUARE = {"a": [0, 0, 3.0], "b": [10, 0, 2.0], "c": [10, 8, 3.5], "d": [0, 8, 0.5], "e": [5, 4, 4.0]}
@@ -79,6 +80,15 @@ def test_paths_closer_than_the_bandwidth_blend_to_a_later_one() -> None:
         assert found is not None
         late_m.append(found.delay_s * SPEED_OF_LIGHT_M_S)
     assert late_m == pytest.approx([0.15, 0.15], abs=1e-3)
+
+
+@pytest.mark.parametrize("roll_off", [0.0, 0.1, 0.5])
+def test_side_lobes_are_no_first_path(roll_off: float) -> None:
+    # A path far below the threshold comes first; the lobes before the strong one are above it.
+    delay, gain = np.array([0.0, 10e-9]), np.array([1e-7, 1e-4 + 0j])
+    found = channel.first_path(delay, gain, 499.2e6, roll_off, 1e-14, 40.0)
+    assert found is not None
+    assert found.delay_s == pytest.approx(10e-9, abs=0.01e-9)
 
 
 def test_narrow_bands_fade_and_wide_ones_do_not() -> None:
@@ -245,8 +255,15 @@ def test_what_it_refuses() -> None:
         ph.Uwb("qorvo/dw1000", anchors=SQUARE, order=3)
     with pytest.raises(ConfigError, match="method: must be two-way, tdoa or rssi"):
         ph.Uwb("qorvo/dw1000", anchors=SQUARE, method="guess")
-    with pytest.raises(ValueError, match="bandwidth_mhz"):
-        sheet(bandwidth_mhz=0.0)
+
+
+def test_a_sheet_without_bandwidth_is_told_with_its_file(tmp_path: Path) -> None:
+    own = tmp_path / "mine.yaml"
+    own.write_text((FOLDER / "qorvo" / "dw1000.yaml").read_text().replace("bandwidth_mhz: 499.2", "bandwidth_mhz: 0"))
+    with pytest.raises(ConfigError, match=r"mine\.yaml: bandwidth_mhz: .*greater than 0"):
+        ph.Uwb(own, anchors=SQUARE)
+    with pytest.raises(ConfigError, match="unknown ranging radio 'qorvo/dw100': did you mean 'qorvo/dw1000'"):
+        ph.Uwb("qorvo/dw100", anchors=SQUARE)
 
 
 def test_an_anchor_inside_a_wall_is_told() -> None:

@@ -97,8 +97,10 @@ def first_path(
     middle = np.arange(1, len(near) - 1)
     peak = (level[middle] >= level[middle - 1]) & (level[middle] > level[middle + 1]) & (level[middle] >= threshold)
     peak &= (near[middle + 1] - near[middle - 1]) == 2
-    # Side lobes before the first path are no path.
-    peak &= near[middle] * step > -0.75 / bandwidth_hz
+    # Side lobes of a strong path are no path: a maximum has one of about its own power within a pulse's half width.
+    loud = delay_s[np.abs(gain) ** 2 >= 0.1 * threshold] - delay_s[0]
+    apart = np.abs(near[middle] * step - loud[:, None]).min(axis=0, initial=np.inf)
+    peak &= apart <= 0.75 / bandwidth_hz
     if not peak.any():
         return None
     at = float(near[middle[np.argmax(peak)]] * step + delay_s[0])
