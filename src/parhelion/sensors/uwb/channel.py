@@ -123,7 +123,7 @@ def _summit(delay_s: Floats, gain: Complexes, at: float, width: float, bandwidth
 def arrival_sigma(snr: ArrayLike, effective_bandwidth_hz: float) -> Floats:
     """Least standard deviation [s] of an arrival time: 1 / (2 sqrt(2) pi b sqrt(SNR)), SNR as a ratio.
 
-    The Cramer-Rao bound for one path in white noise (Gezici et al. 2005, IEEE Signal Process. Mag. 22(4), 70, eq. 3).
+    The Cramer-Rao bound for one path in white noise (Gezici et al. 2005, IEEE Signal Process. Mag. 22(4), 70).
     """
     ratio = np.asarray(snr, dtype=np.float64)
     return np.asarray(1.0 / (2.0 * np.sqrt(2.0) * np.pi * effective_bandwidth_hz * np.sqrt(ratio)))

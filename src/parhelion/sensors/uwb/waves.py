@@ -81,7 +81,7 @@ def transmit(
 def slab_delay_m(cos_incidence: ArrayLike, permittivity: ArrayLike, thickness_m: ArrayLike) -> Floats:
     """Extra length [m] of a signal through a slab: d (sqrt(e' - sin^2) - cos), e' the real part of the permittivity.
 
-    The group delay of a slab without dispersion, less that of the air in its place (Born and Wolf, section 1.6).
+    The group delay of a slab without dispersion, less that of the air in its place (Born and Wolf, Principles of Optics, on stratified media).
     """
     cos = np.asarray(cos_incidence, dtype=np.float64)
     real = np.maximum(np.real(np.asarray(permittivity)), 1.0)
@@ -97,7 +97,7 @@ def plate_share(area_m2: ArrayLike, cos_incidence: ArrayLike, before_m: ArrayLik
                 wavelength_m: float) -> Floats:  # fmt: skip
     """Amplitude of a small plane mirror against one without an end, at most 1: A cos (d1 + d2) / (lambda d1 d2).
 
-    Physical optics of a plate in its mirror direction (Balanis 2012, section 11.3), where it is smaller than the first
+    Physical optics of a plate in its mirror direction (Balanis 2012, chapter 11), where it is smaller than the first
     Fresnel zone.
     """
     d1, d2 = np.asarray(before_m, dtype=np.float64), np.asarray(after_m, dtype=np.float64)
