@@ -81,7 +81,7 @@ def transmit(
 def slab_delay_m(cos_incidence: ArrayLike, permittivity: ArrayLike, thickness_m: ArrayLike) -> Floats:
     """Extra length [m] of a signal through a slab: d (sqrt(e' - sin^2) - cos), e' the real part of the permittivity.
 
-    The group delay of a slab without dispersion, less that of the air in its place (Born and Wolf, Principles of Optics, on stratified media).
+    The group delay of a slab without dispersion, less that of the air in its place (Born and Wolf, stratified media).
     """
     cos = np.asarray(cos_incidence, dtype=np.float64)
     real = np.maximum(np.real(np.asarray(permittivity)), 1.0)
