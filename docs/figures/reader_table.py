@@ -29,11 +29,15 @@ Cell = Callable[[OnBoard], str]
 
 def table() -> str:
     """Readers by kinds as Markdown, and the reasons of what is left out."""
+    options: dict[str, Any] = {"uwb": {"anchors": [[5.0, 0.0, 2.0]]}}
     fields = [
-        {"name": kind.name, "type": kind.name, "model": kind.preset_names()[0], "vehicle": "it"}
+        {
+            "name": kind.name, "type": kind.name, "model": kind.preset_names()[0], "vehicle": "it",
+            "options": options.get(kind.name, {}),
+        }
         for kind in kinds().values()
         if kind.home.startswith("parhelion.")  # not those of other packages that happen to be installed
-    ]
+    ]  # fmt: skip
     place = {"name": "it", "motion": {"fixed": {}}}
     scenario = ph.Scenario.from_mapping(
         {"duration_s": 1, "world": "test-range", "vehicles": [place], "sensors": fields}
@@ -50,6 +54,8 @@ def table() -> str:
         layer = VIEWER.of(sensor.record_type)
         if layer.picture is not None:
             return "a picture in the scene and the panel"
+        if layer.segments is not None:
+            return "lines in the scene, a line of numbers"
         return "points in the scene" if layer.in_scene else "a line of numbers"
 
     rows: list[tuple[str, str, Readers[Any] | None, Cell]] = [

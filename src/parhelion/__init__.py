@@ -61,6 +61,9 @@ _HOME = {
     "ThrustCommand": "motion.vehicles.commands",
     "Trajectory": "core.trajectory",
     "Uneven": "weather.config",
+    "Uwb": "sensors.uwb.uwb",
+    "UwbConfig": "sensors.uwb.config",
+    "UwbData": "core.ranges",
     "VelocityCommand": "motion.vehicles.commands",
     "Waveform": "core.records",
     "Waypoints": "core.trajectory",
@@ -75,6 +78,7 @@ _HOME = {
     "material_names": "surfaces.library",
     "odometry_names": "sensors.odometry",
     "read_turns": "io",
+    "uwb_names": "sensors.uwb.uwb",
     "vehicle_names": "motion.vehicles.library",
 }
 _MODULES = {"sensors": "sensors", "shapes": "world.shapes"}
@@ -93,6 +97,7 @@ if TYPE_CHECKING:
     from parhelion.core.image import Intrinsics as Intrinsics
     from parhelion.core.inertial import ImuData as ImuData
     from parhelion.core.pose import Pose as Pose
+    from parhelion.core.ranges import UwbData as UwbData
     from parhelion.core.records import PointCloud as PointCloud
     from parhelion.core.records import Scan as Scan
     from parhelion.core.records import Waveform as Waveform
@@ -128,6 +133,9 @@ if TYPE_CHECKING:
     from parhelion.sensors.magnetometer import magnetometer_names as magnetometer_names
     from parhelion.sensors.odometry import Odometry as Odometry
     from parhelion.sensors.odometry import odometry_names as odometry_names
+    from parhelion.sensors.uwb.config import UwbConfig as UwbConfig
+    from parhelion.sensors.uwb.uwb import Uwb as Uwb
+    from parhelion.sensors.uwb.uwb import uwb_names as uwb_names
     from parhelion.surfaces.library import material_names as material_names
     from parhelion.surfaces.material import Material as Material
     from parhelion.weather.config import DustCloud as DustCloud

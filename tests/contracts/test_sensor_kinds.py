@@ -64,6 +64,8 @@ def test_presets_of_every_kind_can_be_made_and_keep_the_contract(name: str) -> N
     motion = ph.ConstantTwist(ph.Pose((0, 0, 2)), velocity=(1.0, 0.2, 0.0))
     world = ph.World()
     world.add(ph.shapes.plane(50, 50), material="concrete", label="road")
+    for k, (x, y) in enumerate([(9, 9), (9, -9), (-9, 9), (-9, -9)]):
+        world.add(ph.shapes.box(0.1, 0.1, 0.1), material="plastic", name=f"anchor-{k}", pose=ph.Pose((x, y, 3.0 + k)))
     for preset in kind.preset_names()[:2]:
         sensor = kind.sensor(preset, name="it")
         assert isinstance(sensor.measure(world, motion, 0.0, 3), kind.record_type)

@@ -39,6 +39,11 @@ class Samples(Record):
         """The samples that a boolean mask, an index array or a slice picks."""
         return replace(self, **{name: getattr(self, name)[rows] for name in self._columns()})
 
+    def column_names(self, name: str) -> Sequence[str]:
+        """Names of the columns of a field with several: axes, or numbers."""
+        count = getattr(self, name).shape[1]
+        return {3: "xyz", 4: "xyzw"}.get(count) or [str(k) for k in range(count)]
+
     def _columns(self) -> list[str]:
         """Names of the arrays with a row a sample."""
         return [

@@ -69,15 +69,16 @@ FILES: Readers[FileRule] = Readers(
 def columns_of(samples: Samples) -> dict[str, Any]:
     """The arrays of a record that have a row a sample, one column a number."""
     columns: dict[str, Any] = {"time_s": samples.time}
-    for name, values in vars(samples).items():
-        if name == "time" or not isinstance(values, np.ndarray) or values.shape[:1] != samples.time.shape:
+    # By what the record declares: another array may have as many rows by chance.
+    for name in samples._columns():
+        values = getattr(samples, name)
+        if name == "time":
             continue
         if values.ndim == 1:
             columns[name] = values
         elif values.ndim == 2:
-            axes = {3: "xyz", 4: "xyzw"}.get(values.shape[1], "")
-            for k in range(values.shape[1]):
-                columns[f"{name}_{axes[k] if axes else k}"] = values[:, k]
+            for k, part in enumerate(samples.column_names(name)):
+                columns[f"{name}_{part}"] = values[:, k]
     return columns
 
 

@@ -246,7 +246,8 @@ class RayScene(OnDevice):
         hit = self.trace(origin, direction, time, limit, coherent=coherent)
         actor = mi.UInt32(NOTHING) if hit.actor is None else hit.actor
         dr.eval(hit.found, hit.t, hit.triangle, hit.part, actor, hit.normal)
-        found = hit.found.numpy()
+        # In a scene without anything one value stands for all rays.
+        found = np.broadcast_to(hit.found.numpy(), n)
 
         def number(values: Ints) -> NDArray[np.int64]:
             whole = values.numpy().astype(np.int64)

@@ -89,6 +89,10 @@ _OWN = (
         "gnss", "parhelion.sensors.gnss.gnss:Gnss", "parhelion.sensors.gnss.gnss:gnss_names", "samples",
         "parhelion.core.gnss:GnssData", "satellite navigation: fixes, and the ranges behind them",
     ),
+    SensorKind(
+        "uwb", "parhelion.sensors.uwb.uwb:Uwb", "parhelion.sensors.uwb.uwb:uwb_names", "samples",
+        "parhelion.core.ranges:UwbData", "ranging radios: UWB, Wi-Fi and Bluetooth tags against anchors",
+    ),
 )  # fmt: skip
 _added: dict[str, SensorKind] = {}
 

@@ -112,11 +112,12 @@ def test_the_sky_and_the_lines_of_sight(fixes: GnssData) -> None:
     seen = int((fixes.status[-1] > 0).sum())
     assert picture.count('r="5"') == seen
     layer = VIEWER.of(GnssData)
-    assert layer.strokes is not None
-    ends, colours = layer.strokes(fixes)
+    assert layer.segments is not None
+    lines = layer.segments(fixes)
+    ends, colours = lines.ends, lines.colours
     assert ends.shape == (seen, 2, 3) == colours.shape
     assert np.linalg.norm(ends[:, 1] - ends[:, 0], axis=1) == pytest.approx(60.0)
-    assert layer.strokes(fixes.select(slice(0, 0)))[0].shape == (0, 2, 3)
+    assert layer.segments(fixes.select(slice(0, 0))) is None
     assert "satellites used" in layer.lines("gnss", fixes)[0]
 
 
@@ -168,7 +169,8 @@ def test_the_viewer_draws_lines_of_sight() -> None:
     }  # fmt: skip
     stage = ScenarioStage(ph.Scenario.from_mapping(fields), time=0.5)
     shown = stage.measure(stage.places["lidar"])
-    ((ends, colours),) = shown.strokes
+    (lines,) = shown.segments
+    ends, colours = lines.ends, lines.colours
     assert ends[:, 0] == pytest.approx(np.tile([0.0, 0.0, 2.0], (len(ends), 1)))
     assert len(ends) == len(colours) > 8
     assert any(note.startswith("gps: error") for note in shown.notes)

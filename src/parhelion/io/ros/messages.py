@@ -18,9 +18,9 @@ from parhelion.io.ros.types import Message, decode, definition_of, encode, heade
 
 __all__ = [
     "CLOCK", "FLUID_PRESSURE", "IMU", "LASER_SCAN", "LAYOUTS", "MAGNETIC_FIELD", "Message", "NAV_SAT_FIX",
-    "ODOMETRY", "POINT_CLOUD", "POSE", "TF", "TWIST", "Transform", "clock", "cloud_of", "decode", "definition_of",
-    "fluid_pressure", "imu", "laser_scan", "magnetic_field", "nanoseconds", "nav_sat_fix", "odometry",
-    "point_cloud2", "pose_stamped", "tf_message", "twist_stamped",
+    "ODOMETRY", "POINT_CLOUD", "POSE", "POSE_WITH_COVARIANCE", "TF", "TWIST", "Transform", "clock", "cloud_of",
+    "decode", "definition_of", "fluid_pressure", "imu", "laser_scan", "magnetic_field", "nanoseconds", "nav_sat_fix",
+    "odometry", "plain_cloud", "point_cloud2", "pose_stamped", "pose_with_covariance", "tf_message", "twist_stamped",
 ]  # fmt: skip
 
 POINT_CLOUD = "sensor_msgs/msg/PointCloud2"
@@ -34,6 +34,7 @@ MAGNETIC_FIELD = "sensor_msgs/msg/MagneticField"
 FLUID_PRESSURE = "sensor_msgs/msg/FluidPressure"
 NAV_SAT_FIX = "sensor_msgs/msg/NavSatFix"
 TWIST = "geometry_msgs/msg/TwistStamped"
+POSE_WITH_COVARIANCE = "geometry_msgs/msg/PoseWithCovarianceStamped"
 
 _FULL_TURN_SLACK = 1.5
 """A laser scan whose ends are less than this many steps apart covers the whole circle."""
@@ -140,6 +141,35 @@ def odometry(
 def pose_stamped(time_ns: int, frame_id: str, xyz: ArrayLike, quat_xyzw: ArrayLike) -> bytes:
     """geometry_msgs/PoseStamped [m]."""
     return encode(POSE, new(POSE, header=header(time_ns, frame_id), pose=_pose(xyz, quat_xyzw)))
+
+
+def pose_with_covariance(
+    time_ns: int, frame_id: str, xyz: ArrayLike, quat_xyzw: ArrayLike, covariance: ArrayLike | None = None
+) -> bytes:
+    """geometry_msgs/PoseWithCovarianceStamped [m]; covariance 6 x 6 of position [m²] and small turns [rad²]."""
+    pose = new(
+        "geometry_msgs/msg/PoseWithCovariance", pose=_pose(xyz, quat_xyzw), covariance=_covariance(covariance, 6)
+    )
+    return encode(POSE_WITH_COVARIANCE, new(POSE_WITH_COVARIANCE, header=header(time_ns, frame_id), pose=pose))
+
+
+def plain_cloud(time_ns: int, frame_id: str, columns: dict[str, NDArray[Any]]) -> bytes:
+    """sensor_msgs/PointCloud2 of columns (n,) as they come: whole numbers of one byte as uint8, others as float32."""
+    kinds = {name: "u1" if values.dtype == np.uint8 else "<f4" for name, values in columns.items()}
+    rows = np.zeros(len(next(iter(columns.values()))), dtype=list(kinds.items()))
+    for name, values in columns.items():
+        rows[name] = values
+    fields = [
+        new("sensor_msgs/msg/PointField", name=name, offset=int(rows.dtype.fields[name][1]),  # type: ignore[index]
+            datatype=2 if kind == "u1" else 7, count=1)
+        for name, kind in kinds.items()
+    ]  # fmt: skip
+    message = new(
+        POINT_CLOUD, header=header(time_ns, frame_id), height=1, width=len(rows), fields=fields, is_bigendian=False,
+        point_step=rows.itemsize, row_step=rows.itemsize * len(rows),
+        data=np.frombuffer(rows.tobytes(), dtype=np.uint8), is_dense=False,
+    )  # fmt: skip
+    return encode(POINT_CLOUD, message)
 
 
 def tf_message(transforms: Iterable[Transform]) -> bytes:

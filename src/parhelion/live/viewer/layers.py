@@ -12,11 +12,20 @@ from numpy.typing import NDArray
 from parhelion.core.gnss import BLOCKED, DIRECT, MULTIPATH, NO_FIX, REFLECTED, STATUS, GnssData
 from parhelion.core.image import Image
 from parhelion.core.inertial import Samples, units
+from parhelion.core.ranges import UwbData
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
 from parhelion.pictures.camera import image_colours
 
-Strokes = NDArray[Any]
+
+@dataclass(frozen=True, eq=False)
+class Segments:
+    """Lines in the scene."""
+
+    ends: NDArray[np.float64]
+    """Both ends of each [m], world frame, shape (k, 2, 3)."""
+    colours: NDArray[np.uint8]
+    """Red, green, blue of both ends, shape (k, 2, 3)."""
 
 
 @dataclass(frozen=True)
@@ -29,8 +38,8 @@ class ViewerLayer:
     """Lines of text for the panel, of a sensor's name and its latest record."""
     picture: Callable[[Any], NDArray[np.uint8]] | None = None
     """Red, green, blue (h, w, 3) of what is a picture."""
-    strokes: Callable[[Any], tuple[Strokes, Strokes]] | None = None
-    """Lines in the scene of its latest record: their ends (k, 2, 3) [m], and colours of the ends."""
+    segments: Callable[[Any], Segments | None] | None = None
+    """Lines in the scene, of the latest record."""
 
 
 def _reading(name: str, samples: Samples) -> list[str]:
@@ -67,16 +76,48 @@ def _fix(name: str, fixes: GnssData) -> list[str]:
     return [f"{name}: error {x:.2f}, {y:.2f}, {z:.2f} m; {used} satellites used ({', '.join(seen)})"]
 
 
-def sights(fixes: GnssData) -> tuple[Strokes, Strokes]:
+def sights(fixes: GnssData) -> Segments | None:
     """Lines from the antenna towards the satellites: green direct, amber by or with mirrors, grey blocked."""
     if not len(fixes):
-        return np.zeros((0, 2, 3), np.float32), np.zeros((0, 2, 3), np.uint8)
+        return None
     status, start = fixes.status[-1], fixes.true_position[-1]
     seen = np.flatnonzero(status > 0)
     far = start + SIGHT_M * fixes.directions()[-1, seen]
     ends = np.stack([np.broadcast_to(start, far.shape), far], axis=1)
     colours = np.array([_SIGHT_COLOUR[int(number)] for number in status[seen]], np.uint8).reshape(-1, 3)
-    return ends.astype(np.float64), np.repeat(colours[:, None], 2, axis=1)
+    return Segments(ends.astype(np.float64), np.repeat(colours[:, None], 2, axis=1))
+
+
+IN_SIGHT, HIDDEN, NOT_HEARD = (84, 201, 138), (255, 122, 90), (110, 118, 130)
+"""Colours of anchors and the lines to them."""
+_POST_M = 0.4
+
+
+def _heard(name: str, found: UwbData) -> list[str]:
+    """How many anchors were heard, and the position that follows."""
+    if not len(found):
+        return []
+    heard, sight = np.isfinite(found.range[-1]), found.los[-1]
+    text = f"{name}: {int(heard.sum())} of {len(heard)} anchors heard, {int((heard & sight).sum())} of them in sight"
+    if np.all(np.isfinite(found.position[-1])):
+        place = ", ".join(f"{value:.2f}" for value in found.position[-1].tolist())
+        text += f"; position {place} m, GDOP {found.gdop[-1]:.1f}"
+    return [text]
+
+
+def _to_anchors(found: UwbData) -> Segments | None:
+    """A short post at each anchor, and a line from the tag's position to each that was heard."""
+    if not len(found) or not len(found.anchors):
+        return None
+    heard, sight = np.isfinite(found.range[-1]), found.los[-1]
+    paint = np.where(heard[:, None], np.where(sight[:, None], IN_SIGHT, HIDDEN), NOT_HEARD).astype(np.uint8)
+    half = np.array([0.0, 0.0, _POST_M / 2.0])
+    ends, colours = np.stack([found.anchor_xyz - half, found.anchor_xyz + half], axis=1), paint
+    if np.all(np.isfinite(found.position[-1])):
+        tag = np.broadcast_to(found.position[-1], (int(heard.sum()), 3))
+        ends = np.concatenate([ends, np.stack([tag, found.anchor_xyz[heard]], axis=1)])
+        colours = np.concatenate([paint, paint[heard]])
+    return Segments(ends, np.stack([colours, colours], axis=1))
 
 
 VIEWER: Readers[ViewerLayer] = Readers(
@@ -85,7 +126,8 @@ VIEWER: Readers[ViewerLayer] = Readers(
         Scan: ViewerLayer(True, lambda name, scan: []),
         Samples: ViewerLayer(False, _reading),
         Image: ViewerLayer(False, _size, picture=image_colours),
-        GnssData: ViewerLayer(False, _fix, strokes=sights),
+        GnssData: ViewerLayer(False, _fix, segments=sights),
+        UwbData: ViewerLayer(False, _heard, segments=_to_anchors),
     },
 )
 """How the viewer shows each type of record."""

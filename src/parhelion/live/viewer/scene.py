@@ -38,11 +38,11 @@ class Scene:
         self._poses: dict[str, Pose] = {}
         self._cloud: Any = None
         self._beams: Any = None
-        self._strokes: list[Any] = []
         self._sensor: Any = None
         self._world: Any = None
         self._picked: Any = None
         self._frustums: dict[str, Any] = {}
+        self._segments: list[Any] = []
         self._point_size = POINT_SIZE_M
         self._beams_shown = True
         self.left_out = 0
@@ -95,8 +95,8 @@ class Scene:
                 self._show_cloud(measured, shown.painted.colours)
                 self._show_sensor(measured)
                 self._show_pictures(measured)
+                self._show_segments(measured)
                 self._move(measured.time_s)
-                self._show_strokes(measured)
                 self.mark(None)
             else:
                 self._cloud.colors = shown.painted.colours
@@ -127,19 +127,6 @@ class Scene:
         self._beams = self._api.add_line_segments(
             "/beams", beams.ends.astype(np.float32), ends, thickness=1.0, thickness_units="screen"
         )
-
-    def _show_strokes(self, measured: Measured) -> None:
-        """Lines of other sensors, such as lines of sight to satellites."""
-        for drawn in self._strokes:
-            drawn.remove()
-        self._strokes = [
-            self._api.add_line_segments(
-                f"/strokes/{number}", (ends - measured.offset).astype(np.float32), colours, thickness=1.5,
-                thickness_units="screen",
-            )
-            for number, (ends, colours) in enumerate(measured.strokes)
-            if len(ends)
-        ]  # fmt: skip
 
     def show_beams(self, visible: bool, shown: Shown | None) -> None:
         """Show or hide the beams."""
@@ -179,6 +166,18 @@ class Scene:
                 color=FRUSTUM_COLOUR, image=shot.pixels, format="jpeg", jpeg_quality=_JPEG_QUALITY,
                 wxyz=(w, x, y, z), position=tuple(float(v) for v in place.xyz), cast_shadow=False, receive_shadow=False,
             )  # fmt: skip
+
+    def _show_segments(self, measured: Measured) -> None:
+        """Lines that other sensors draw, such as those from a tag to its anchors."""
+        for old in self._segments[len(measured.segments) :]:
+            old.remove()
+        self._segments = [
+            self._api.add_line_segments(
+                f"/segments/{number}", (lines.ends - measured.offset).astype(np.float32), lines.colours,
+                thickness=1.5, thickness_units="screen",
+            )
+            for number, lines in enumerate(measured.segments)
+        ]  # fmt: skip
 
     def _move(self, time_s: float) -> None:
         for body, frame in self._bodies:

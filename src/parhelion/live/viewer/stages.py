@@ -18,7 +18,7 @@ from parhelion.core.records import PointCloud, Scan
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.live.viewer.beams import Beams, beams_of
 from parhelion.live.viewer.colours import IN_THE_AIR
-from parhelion.live.viewer.layers import VIEWER
+from parhelion.live.viewer.layers import VIEWER, Segments
 from parhelion.live.viewer.shots import Cameras, Shot
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.sensors import FrameOnBoard
@@ -90,8 +90,8 @@ class Measured:
     notes: tuple[str, ...] = ()
     pictures: tuple[Shot, ...] = ()
     """Of cameras."""
-    strokes: tuple[tuple[NDArray[Any], NDArray[Any]], ...] = ()
-    """Lines of other sensors: ends (k, 2, 3) [m] and colours of the ends."""
+    segments: tuple[Segments, ...] = ()
+    """Lines that other sensors draw."""
 
 
 class Stage(Protocol):
@@ -253,9 +253,9 @@ class ScenarioStage:
         scan = lidar.scan(world, trajectory=motion, time=start, seed=self._scenario.seed, frame=self._number(request))
         found = _measured(scan, begun)
         shots = self._shots(request, found, start)
-        latest = self._latest(start + _length_s(lidar))
-        notes = [*_notes(latest), *(line for shot in shots for line in shot.lines)]
-        return replace(found, notes=tuple(notes), pictures=shots, strokes=tuple(_strokes(latest)))
+        lines, segments = self._readings(start + _length_s(lidar))
+        notes = [*lines, *(line for shot in shots for line in shot.lines)]
+        return replace(found, notes=tuple(notes), pictures=shots, segments=segments)
 
     def _shots(self, request: Request, found: Measured, start: float) -> tuple[Shot, ...]:
         """Pictures that go with a scan."""
@@ -275,28 +275,19 @@ class ScenarioStage:
                 if len(samples):
                     self._samples[name].append(samples)
 
-    def _latest(self, time: float) -> dict[str, Samples]:
-        """What the other sensors said last before a time [s]."""
-        found = {}
-        for name, parts in self._samples.items():
-            before = [part for part in parts if part.time[0] <= time]
-            if before:
-                found[name] = before[-1].select(before[-1].time <= time)
-        return found
-
-
-def _notes(latest: dict[str, Samples]) -> Iterator[str]:
-    for name, samples in latest.items():
-        layer = VIEWER.get(type(samples))
-        if layer is not None:
-            yield from layer.lines(name, samples)
-
-
-def _strokes(latest: dict[str, Samples]) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    for samples in latest.values():
-        layer = VIEWER.get(type(samples))
-        if layer is not None and layer.strokes is not None:
-            yield layer.strokes(samples)
+    def _readings(self, time: float) -> tuple[list[str], tuple[Segments, ...]]:
+        """What the other sensors said last before a time [s], in words and as lines of the scene."""
+        lines: list[str] = []
+        drawn: list[Segments] = []
+        for sensor in self._scenario.stream_sensors:
+            layer = VIEWER.get(sensor.record_type)
+            before = [part for part in self._samples[sensor.name] if part.time[0] <= time]
+            if layer is not None and before:
+                latest = before[-1].select(before[-1].time <= time)
+                lines += layer.lines(sensor.name, latest)
+                segments = None if layer.segments is None else layer.segments(latest)
+                drawn += [] if segments is None else [segments]
+        return lines, tuple(drawn)
 
 
 class CloudStage:

@@ -177,10 +177,21 @@ def samples_schema(samples: Samples) -> Any:
 def samples_content(samples: Samples) -> Iterator[tuple[float, dict[str, Any]]]:
     """Time [s] and fields of each sample; vectors by their axes."""
     axes = _sample_fields(samples)
-    columns = [getattr(samples, name).tolist() for name in axes]
+    columns = [_listed(getattr(samples, name)) for name in axes]
     for time_s, *values in zip(samples.time.tolist(), *columns, strict=True):
         pairs = zip(axes.items(), values, strict=True)
         yield time_s, {name: dict(zip(of, value, strict=True)) if of else value for (name, of), value in pairs}
+
+
+def _listed(values: NDArray[Any]) -> list[Any]:
+    """Values as JSON has them: null for what is not a number, 0 and 1 for no and yes."""
+    if values.dtype == bool:
+        return list(values.astype(np.uint8).tolist())
+    if values.dtype.kind == "f" and not np.all(np.isfinite(values)):
+        told = values.astype(object)
+        told[~np.isfinite(values)] = None
+        return list(told.tolist())
+    return list(values.tolist())
 
 
 def _sample_fields(samples: Samples) -> dict[str, str]:

@@ -22,10 +22,12 @@ from numpy.typing import NDArray
 from parhelion.core.gnss import GnssData
 from parhelion.core.inertial import BarometerData, ImuData, MagnetometerData, OdometryData, Samples, units
 from parhelion.core.pose import quat_rotate
+from parhelion.core.ranges import UwbData
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
 from parhelion.outputs.report.counts import CountsFile, counts_of
 from parhelion.outputs.report.frames import KEPT
+from parhelion.outputs.report.ranges import TABLES
 from parhelion.pictures.run_plots import Curve
 from parhelion.pictures.sky_plot import sky_plot
 
@@ -78,6 +80,7 @@ STREAMS: Readers[Callable[[Samples], Drawn]] = Readers(
         GnssData: _these(
             ("error", "Error of the position", "m", 1.0), ("satellites_used", "Satellites in the fix", "", 1.0)
         ),
+        UwbData: _these(("range", "Range", "m", 1.0), ("error", "Range error", "m", 1.0), ("rssi", "RSSI", "dBm", 1.0)),
     },
 )
 """What of a stream of samples is drawn, by type of record; of unknown ones, everything."""
@@ -140,6 +143,8 @@ class RunReport(NoReport):
         self.pictures: dict[str, list[tuple[str, str, str]]] = {}
         """By stream sensor: title, SVG and caption of each picture."""
         self.sample_counts: dict[str, int] = {}
+        self.sample_tables: dict[str, str] = {}
+        """By sensor: a table of what its samples say, where their type has one."""
         self.kept: dict[str, dict[int, Any]] = {}
         """Some frames of each sensor that gives frames, the first and the last among them, or what is kept of them."""
         self._clouds: dict[tuple[str, int], dict[str, NDArray[Any]]] = {}
@@ -192,12 +197,13 @@ class RunReport(NoReport):
     def sampled(self, name: str, samples: Samples) -> None:
         """Take all samples of a sensor; only what is drawn is kept."""
         self.sample_counts[name] = len(samples)
+        self.sample_tables[name] = TABLES.of(type(samples))(samples)
         plots = []
         chosen = STREAMS.get(type(samples))
         for field, words, unit, factor in () if chosen is None else chosen(samples):
             values = np.asarray(getattr(samples, field), np.float64) * factor
             columns = values.reshape(len(values), -1)
-            names = "xyz" if columns.shape[1] == 3 else [words]
+            names = samples.column_names(field) if values.ndim == 2 else [words]
             curves = [Curve.of(names[k], samples.time, columns[:, k], k) for k in range(columns.shape[1])]
             plots.append((words, unit, curves))
         self.curves[name] = plots

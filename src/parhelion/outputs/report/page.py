@@ -260,7 +260,8 @@ def _streams(report: RunReport) -> str:
         for name, drawn in report.pictures.items()
         for title, picture, caption in drawn
     ]
-    return html.section("streams", "Small sensors", html.pair(*plots))
+    tables = [f"<h3>{html.text(name)}</h3>{table}" for name, table in report.sample_tables.items() if table]
+    return html.section("streams", "Small sensors", html.pair(*plots) + "".join(tables))
 
 
 # ---- labels --------------------------------------------------------------------------------------------------------

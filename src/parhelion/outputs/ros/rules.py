@@ -10,11 +10,13 @@ from parhelion.core.gnss import NO_FIX, GnssData
 from parhelion.core.image import Image
 from parhelion.core.inertial import BarometerData, ImuData, MagnetometerData, OdometryData
 from parhelion.core.pose import Pose
+from parhelion.core.ranges import UwbData
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.messages import Message
 from parhelion.outputs.ros.images import image_messages, image_names, image_topics, image_type, optical_frames
+from parhelion.outputs.ros.ranges import range_messages, range_names, range_topics, range_type
 from parhelion.scenario.sensors import OnBoard
 
 Layout = Literal["driver", "velodyne", "ouster", "all"]
@@ -207,3 +209,4 @@ ROS.add(
         topics=lambda telling: {telling.topic: ros.NAV_SAT_FIX, _velocity_topic(telling.topic): ros.TWIST},
     ),
 )
+ROS.add(UwbData, RosRule(range_names, range_type, range_messages, topics=range_topics))

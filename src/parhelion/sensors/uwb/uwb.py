@@ -1,0 +1,243 @@
+"""A ranging radio: tag and anchors -> paths -> impulse response -> first path -> noise, bias -> ranges -> position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats, Pose, quat_rotate
+from parhelion.core.random import Stream
+from parhelion.core.ranges import UwbData
+from parhelion.core.trajectory import Trajectory
+from parhelion.sensors.frame import own_name
+from parhelion.sensors.imu.errors import checked_motion, chosen_rate, normals, sample_number, sample_span, white
+from parhelion.sensors.presets import load_sheet, sheet_names
+from parhelion.sensors.stream import SampleStream, Stateless
+from parhelion.sensors.uwb.anchors import Anchors, anchors_of, check_places, given_anchors
+from parhelion.sensors.uwb.channel import distance_by_rssi
+from parhelion.sensors.uwb.config import FOLDER, UwbConfig
+from parhelion.sensors.uwb.links import Links, arrival_sigma_m, links_of, sent_dbm
+from parhelion.sensors.uwb.mirrors import Sequences, sequences
+from parhelion.sensors.uwb.paths import Paths, find_paths
+from parhelion.sensors.uwb.scene import RadioScene, radio_scene
+from parhelion.sensors.uwb.solve import Fixes, can_locate, locate
+from parhelion.world.world import World
+
+ORDERS = (0, 1, 2)
+
+
+def uwb_names() -> list[str]:
+    """Names of the ranging radios that come with Parhelion, such as `qorvo/dw1000`."""
+    return sheet_names(FOLDER)
+
+
+@dataclass(frozen=True, eq=False)
+class _Site:
+    """What was made of a world for one sensor, as long as the world stays as it is."""
+
+    version: int
+    anchors: Anchors
+    radio: RadioScene
+    known: Sequences
+
+
+class Uwb:
+    """A tag by preset name, YAML file or configuration, and its anchors.
+
+    `anchors` are positions [m] by name, or a list of them; without, those that stand in the world. `order` is the
+    largest number of mirrors of a path. `method` overrides the sheet's: two-way, tdoa or rssi. `height_m` tells the
+    solver of positions the tag's z. `noise=False` leaves walls and mirrors, and takes away the receiver's own errors.
+    """
+
+    may_stand = True
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | UwbConfig,
+        anchors: Any = None,
+        rate_hz: float | None = None,
+        noise: bool = True,
+        *,
+        name: str = "",
+        order: int = 2,
+        method: str | None = None,
+        height_m: float | None = None,
+    ) -> None:
+        if isinstance(model, UwbConfig):
+            self.config, self.model = model, model.name
+        else:
+            self.config, self.model = load_sheet(UwbConfig, "ranging radio", FOLDER, model), str(model).lower()
+        if method is not None:
+            if method not in ("two-way", "tdoa", "rssi"):
+                raise ConfigError(f"method: must be two-way, tdoa or rssi, got {method!r}")
+            self.config = self.config.model_copy(update={"method": method})
+        if order not in ORDERS or isinstance(order, bool):
+            raise ConfigError(f"order: must be 0, 1 or 2 mirrors, got {order!r}")
+        if height_m is not None and not np.isfinite(height_m):
+            raise ConfigError(f"height_m: must be finite, got {height_m!r}")
+        self.rate_hz = chosen_rate(rate_hz, self.config.rate_hz, self.config.max_rate_hz)
+        self.noise, self.name, self.order, self.height_m = noise, name, order, height_m
+        self._given = None if anchors is None else given_anchors(anchors)
+        self._streams = f"uwb/{self.model}/{name}"
+        self._sites: WeakKeyDictionary[World, _Site] = WeakKeyDictionary()
+        self._biases: tuple[tuple[int, tuple[str, ...]], Floats] | None = None
+
+    @property
+    def known_as(self) -> tuple[str, ...]:
+        """Names that objects may be hidden from: its kind, model and name, and one that no other sensor can have."""
+        return ("uwb", self.model, *((self.name, own_name(self.name)) if self.name else ()))
+
+    # ---- measuring -------------------------------------------------------------------------------------------------
+
+    def run(
+        self,
+        world: World,
+        motion: Trajectory,
+        start: float = 0.0,
+        duration: float = 1.0,
+        seed: int = 0,
+        mount: Pose | None = None,
+    ) -> UwbData:
+        """All samples from `start` [s] until before `start + duration` [s]; split runs give the same bits."""
+        return self._samples(world, motion, *sample_span(start, duration, self.rate_hz), seed, mount)
+
+    def samples(
+        self, world: World, motion: Trajectory, start: float, duration: float, seed: int, mount: Pose | None = None
+    ) -> UwbData:
+        """The same; a stretch between two samples gives none."""
+        first, last = (sample_number(time, self.rate_hz) for time in (start, start + duration))
+        return self._samples(world, motion, first, last - first, seed, mount)
+
+    def stream(
+        self, world: World, motion: Trajectory, seed: int, mount: Pose | None = None, start: float = 0.0
+    ) -> SampleStream:
+        """The same samples from `start` [s] on, as time goes on."""
+        return Stateless(self, world, motion, seed, mount, start)
+
+    def measure(self, world: World, motion: Trajectory, time: float, seed: int) -> UwbData:
+        """The contract of every sensor: the one sample within a period from `time` [s] on."""
+        return self._samples(world, motion, sample_number(time, self.rate_hz), 1, seed, None)
+
+    def anchors(self, world: World) -> Anchors:
+        """The anchors that it ranges to in a world."""
+        return self._site(world).anchors
+
+    def paths(self, world: World, places: Any, times: Any = 0.0) -> Paths:
+        """Paths from places (n, 3) or (3,) [m] at times [s] to all anchors, at the carrier."""
+        tags = np.atleast_2d(np.asarray(places, dtype=np.float64))
+        if tags.ndim != 2 or tags.shape[1] != 3 or not np.all(np.isfinite(tags)):
+            raise ConfigError("places: must be finite, of shape (n, 3) or (3,)")
+        site = self._site(world)
+        when = np.broadcast_to(np.asarray(times, dtype=np.float64), len(tags))
+        return find_paths(site.radio, site.known, site.anchors.xyz, tags, when, self.config.carrier_hz)
+
+    def _site(self, world: World) -> _Site:
+        found = self._sites.get(world)
+        if found is None or found.version != world.version:
+            version = world.version
+            anchors = anchors_of(world) if self._given is None else self._given
+            radio = radio_scene(world, self.known_as, self.config.carrier_hz)
+            check_places(radio, anchors)
+            known = sequences(radio, anchors.xyz, self.order, self.config.max_range_m)
+            found = self._sites[world] = _Site(version, anchors, radio, known)
+        return found
+
+    def _samples(
+        self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
+    ) -> UwbData:
+        motion, site, count = checked_motion(motion), self._site(world), max(count, 0)
+        times = np.arange(first, first + count, dtype=np.int64) / self.rate_hz
+        tags = np.zeros((0, 3))
+        if count:
+            xyz, quat = motion.sample(times)
+            tags = xyz if mount is None else xyz + quat_rotate(quat, mount.xyz)
+        anchors = site.anchors
+        vector = tags[:, None] - anchors.xyz
+        true = np.sqrt(np.sum(vector * vector, axis=2))
+        paths = find_paths(site.radio, site.known, anchors.xyz, tags, times, self.config.carrier_hz)
+        links = links_of(paths, count, len(anchors), self.config)
+        draws = self._draws(anchors, first, count, seed)
+        rssi = self._strength(links, draws)
+        ranges, sigma = self._ranges(links, rssi, draws, self._bias(anchors, seed))
+        if self.config.method == "tdoa":
+            true = true - true[:, :1]
+        fixes = self._fixes(anchors, ranges, sigma)
+        snr = 10.0 * np.log10(np.where(np.isfinite(links.snr), np.maximum(links.snr, 1e-40), np.nan))
+        return UwbData(
+            times, anchors.names, anchors.xyz, ranges, sigma, rssi, snr, links.los, true, fixes.position,
+            fixes.covariance, fixes.gdop, self.config.method,
+            metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz},
+        )  # fmt: skip
+
+    # ---- errors of the receiver ------------------------------------------------------------------------------------
+
+    def _draws(self, anchors: Anchors, first: int, count: int, seed: int) -> Floats:
+        """Standard normal numbers, shape (count, a, 4): range, strength, clock, and one to spare."""
+        if not (count and len(anchors) and self.noise):
+            return np.zeros((count, len(anchors), 4))
+        return np.stack([white(seed, f"{self._streams}/{name}", first, count) for name in anchors.names], axis=1)
+
+    def _bias(self, anchors: Anchors, seed: int) -> Floats:
+        """Range bias [m] to each anchor: antenna delays of both, and the clocks during the reply, shape (a,)."""
+        if not self.noise:
+            return np.zeros(len(anchors))
+        key = (int(seed), anchors.names)
+        if self._biases is None or self._biases[0] != key:
+            self._biases = (key, self._drawn_bias(anchors, seed))
+        return self._biases[1]
+
+    def _drawn_bias(self, anchors: Anchors, seed: int) -> Floats:
+        sheet, zero = self.config, np.zeros(1, dtype=np.int64)
+        reply = 0.5 * SPEED_OF_LIGHT_M_S * sheet.reply_time_s * sheet.clock_error_ppm * 1e-6
+        own = normals(Stream(seed, f"{self._streams}/unit"), zero)[0]
+        each = [normals(Stream(seed, f"{self._streams}/{name}/unit"), zero)[0] for name in anchors.names]
+        # The deviation is that of a pair; tag and anchor have half of the variance each.
+        half = sheet.unit_bias_m / np.sqrt(2.0)
+        return np.array([half * (own[0] + one[0]) + reply * one[1] for one in each]).reshape(len(anchors))
+
+    def _strength(self, links: Links, draws: Floats) -> Floats:
+        sheet = self.config
+        if not self.noise:
+            return links.rssi_dbm
+        rssi = links.rssi_dbm + sheet.rssi_noise_db * draws[:, :, 1]
+        return np.asarray(np.rint(rssi / sheet.rssi_step_db) * sheet.rssi_step_db) if sheet.rssi_step_db else rssi
+
+    def _ranges(self, links: Links, rssi: Floats, draws: Floats, bias: Floats) -> tuple[Floats, Floats]:
+        """Ranges and their standard deviations [m], each of shape (n, a)."""
+        sheet = self.config
+        if sheet.method == "rssi":
+            found = distance_by_rssi(rssi, sent_dbm(sheet), sheet.carrier_hz, sheet.path_loss_exponent)
+            spread = np.hypot(sheet.rssi_noise_db, sheet.rssi_step_db / np.sqrt(12.0))
+            return found, found * np.log(10.0) / (10.0 * sheet.path_loss_exponent) * spread
+        arrival = arrival_sigma_m(links, sheet)
+        if sheet.method == "two-way":
+            # The mean of two flights, each timed at its end.
+            sigma = np.hypot(arrival / np.sqrt(2.0), sheet.range_noise_m)
+            found = links.arrival_m + (bias + sigma * draws[:, :, 0] if self.noise else 0.0)
+            return self._stepped(found), sigma
+        clock = SPEED_OF_LIGHT_M_S * 1e-9 * sheet.sync_noise_ns
+        single = np.sqrt(arrival**2 + sheet.range_noise_m**2 + clock**2)
+        found = links.arrival_m + (bias + single * draws[:, :, 0] if self.noise else 0.0)
+        return self._stepped(found - found[:, :1]), np.hypot(single, single[:, :1])
+
+    def _stepped(self, ranges: Floats) -> Floats:
+        step = self.config.range_step_m
+        return np.asarray(np.rint(ranges / step) * step) if step and self.noise else ranges
+
+    def _fixes(self, anchors: Anchors, ranges: Floats, sigma: Floats) -> Fixes:
+        differences = self.config.method == "tdoa"
+        if can_locate(anchors.xyz, self.height_m is not None, differences):
+            # Ranges without noise have no deviation: all count alike then.
+            safe = np.where(sigma > 0, sigma, 1e-3)
+            return locate(anchors.xyz, ranges, safe, differences=differences, height_m=self.height_m)
+        n = len(ranges)
+        return Fixes(np.full((n, 3), np.nan), np.full((n, 3, 3), np.nan), np.full(n, np.nan), np.full(n, np.nan))
+
+    def __repr__(self) -> str:
+        return f"<Uwb {self.model}: {self.config.method}, {self.rate_hz:g} Hz>"
