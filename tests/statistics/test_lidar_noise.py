@@ -45,9 +45,9 @@ def test_uniform_and_normal_draws() -> None:
     assert abs(np.corrcoef(to_unit(a), to_unit(b))[0, 1]) < deviations() / np.sqrt(100_000)
 
 
-@pytest.mark.parametrize("change", [{"seed": 2}, {"name": "other"}, {"frame": 1}])
+@pytest.mark.parametrize("change", [{"seed": 2}, {"name": "other"}, {"number": 1}])
 def test_streams_are_independent(change: dict[str, object]) -> None:
-    base = {"seed": 1, "name": "test", "frame": 0}
+    base = {"seed": 1, "name": "test", "number": 0}
     a = to_unit(Stream(**base).words(np.arange(50_000))[0])
     b = to_unit(Stream(**{**base, **change}).words(np.arange(50_000))[0])
     assert abs(np.corrcoef(a, b)[0, 1]) < deviations() / np.sqrt(50_000)
