@@ -51,7 +51,7 @@ ROOMS = (
     _room(
         "calibrate",
         "recordings → data sheets: a sensor's own noise from drives and boards",
-        "core surfaces io sensors pictures",
+        "core surfaces io world sensors pictures",
     ),
     _room(
         "scenario",

@@ -75,7 +75,7 @@ def read_shots(path: str | PathLike[str], *, sensor: str | None = None, topic: s
         scans = _laser_scans(file, topic)
         if scans is not None:
             return scans
-    parts = [_of_cloud(cloud, str(file)) for cloud in clouds_of(file, sensor=sensor, topic=topic)]
+    parts = [shots_of_cloud(cloud, str(file)) for cloud in clouds_of(file, sensor=sensor, topic=topic)]
     return joined_shots(parts)
 
 
@@ -132,13 +132,12 @@ def _of_text(file: Path) -> BoardShots:
     bad = ~shots.lost & ~np.isfinite(shots.intensity)
     if bad.any():
         line = int(np.argmax(bad)) + 1
-        raise FormatError(
-            f"{file}: line {line} has a return whose intensity is not a number ({int(bad.sum())} such lines)"
-        )
+        raise FormatError(f"{file}: line {line} has a return without an intensity ({int(bad.sum())} such lines)")
     return shots
 
 
-def _of_cloud(cloud: PointCloud, where: str) -> BoardShots:
+def shots_of_cloud(cloud: PointCloud, where: str) -> BoardShots:
+    """All shots of a scan, or the points of a cloud; `where` is named in errors."""
     if "intensity" not in cloud.fields:
         raise FormatError(f"{where}: has no intensity; its fields are {', '.join(cloud.fields)}")
     if isinstance(cloud, Scan) and len(cloud.shots):

@@ -92,14 +92,15 @@ def fit_brdf(angle_deg: Floats, level: Floats, error: Floats) -> BrdfFit | None:
         if len(angle_deg) <= len(MODELS[name][1]) + 1:
             continue
 
-        def foretell(rows: Any, name: str = name) -> Callable[[int], float]:
-            parameters, scale = _fit(name, angle_deg[rows], level[rows], weight[rows])
+        whole, whole_scale = _fit(name, angle_deg, level, weight)
+
+        def foretell(rows: Any, name: str = name, start: tuple[float, ...] = whole) -> Callable[[int], float]:
+            parameters, scale = _fit(name, angle_deg[rows], level[rows], weight[rows], start)
             return lambda k: float(scale * np.pi * MODELS[name][0](_cosine(angle_deg[k]), *parameters))
 
         misfit = _left_out(foretell, level)
         if misfit < constant and (best is None or misfit < 0.98 * best.error):
-            parameters, scale = _fit(name, angle_deg, level, weight)
-            best = BrdfFit(name, parameters, scale, misfit, constant)
+            best = BrdfFit(name, whole, whole_scale, misfit, constant)
     return best
 
 
@@ -115,8 +116,13 @@ def _left_out(foretell: Callable[[Any], Callable[[int], float]], level: Floats) 
     return float(np.sqrt(np.mean(np.square(off))) / np.mean(np.abs(level)))
 
 
-def _fit(name: str, angle_deg: Floats, level: Floats, weight: Floats) -> tuple[tuple[float, ...], float]:
-    """Parameters and scale by least squares; the scale is linear, so it follows from the rest."""
+def _fit(
+    name: str, angle_deg: Floats, level: Floats, weight: Floats, start: tuple[float, ...] | None = None
+) -> tuple[tuple[float, ...], float]:
+    """Parameters and scale by least squares; the scale is linear, so it follows from the rest.
+
+    From `start`, where a solution is known nearby, else from several places.
+    """
     from scipy.optimize import least_squares
 
     shape, names, starts, bounds = MODELS[name]
@@ -133,6 +139,7 @@ def _fit(name: str, angle_deg: Floats, level: Floats, weight: Floats) -> tuple[t
     if not names:
         return (), scale_of(np.zeros(0))[1]
     low, high = zip(*bounds, strict=True)
-    tries = [least_squares(misfit, start, bounds=(low, high), max_nfev=25) for start in starts]
+    inside = [np.clip(one, np.array(low) + 1e-6, np.array(high) - 1e-6) for one in ([start] if start else starts)]
+    tries = [least_squares(misfit, one, bounds=(low, high), max_nfev=25) for one in inside]
     best = min(tries, key=lambda one: one.cost)
     return tuple(float(value) for value in best.x), scale_of(best.x)[1]

@@ -108,7 +108,8 @@ def intensity_cells(level: Floats) -> tuple[str, Floats]:
     values = np.unique(level)
     if len(values) <= FEW_VALUES:
         return "values", values
-    low, high = np.quantile(level, [0.0, 1.0])
+    # From 0 on, where a scale begins there: angles of which nothing is recorded may be darker than all that are.
+    low, high = min(float(level.min()), 0.0), float(level.max())
     # Whole numbers stay apart: cells end between them.
     if np.all(values == np.round(values)):
         step = max(1.0, np.ceil((high - low + 1.0) / CELLS))
@@ -154,7 +155,8 @@ def fit_profile(
     drop = lost_smooth / np.maximum(fired_smooth, 1e-9)
     mean = total / np.maximum(many, 1e-9)
     sigma = np.sqrt(np.maximum(squares / np.maximum(many, 1e-9) - mean**2, 0.0))
-    careful = (lost_smooth + 0.5) / (fired_smooth + 1.0)
+    # Two more of either kind (Agresti and Coull 1998): rates near 0 are not known as well as they look.
+    careful = (lost_smooth + 2.0) / (fired_smooth + 4.0)
     drop_error = np.sqrt(careful * (1.0 - careful) / np.maximum(fired_smooth, 1.0))
     drop_error = np.hypot(drop_error, _between_boards(shots, place, bins))
     if not shots.knows_lost:

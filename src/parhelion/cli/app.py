@@ -13,6 +13,7 @@ from parhelion.cli import (
     convert,
     demo,
     doctor,
+    identify,
     materials,
     run,
     scan,
@@ -67,6 +68,9 @@ def _options(
         os.environ[DEBUG_VARIABLE] = "1"
 
 
-for _module in (demo, scan, shoot, run, stream, view, weather, calibrate, convert, sensors, worlds, materials, doctor):
+_COMMANDS = (
+    demo, scan, shoot, run, stream, view, weather, calibrate, identify, convert, sensors, worlds, materials, doctor,
+)  # fmt: skip
+for _module in _COMMANDS:
     _kind = getattr(_module, "COMMAND", Command)
     app.command(cls=_kind, epilog=examples(*_module.EXAMPLES))(getattr(_module, _module.__name__.rpartition(".")[2]))

@@ -104,7 +104,8 @@ class Profiles:
             reference = engine.table((metres**2 / overlap_share(config.range.overlap, metres)).astype(np.float32))
         return cls(
             cells, engine.table(np.concatenate(bins).astype(np.uint32)), engine.table(np.array(noise, np.float32)),
-            engine.table(np.concatenate(draws).astype(np.float32)), engine.table(np.array(reach, np.float32)), reference,
+            engine.table(np.concatenate(draws).astype(np.float32)), engine.table(np.array(reach, np.float32)),
+            reference,
         ), tuple(materials)  # fmt: skip
 
 
@@ -169,7 +170,7 @@ class ProfiledParts:
         held = active & (row != 0)
         noise = dr.gather(mi.Vector4f, all_of.noise, row, held)
         a, b, c, d = words(key, shot, _DRAW + 2 * number)
-        e, f, _, _ = words(key, shot, _DRAW + 2 * number + 1)
+        e, _, _, _ = words(key, shot, _DRAW + 2 * number + 1)
         place = to_unit(c) * float(all_of.cells)
         cell = namespace(place).uint32(place)
         cell = dr.select(cell < all_of.cells, cell, all_of.cells - 1)
