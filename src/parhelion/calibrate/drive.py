@@ -30,6 +30,8 @@ COUNT_CUT, COUNT_CUT_ERROR = 0.25, 0.25
 """What whole counts lack: real sensors cut them (0.5), others round them (0). The middle, and how far it may be off."""
 FEWEST_CURVE_POINTS = 50
 """Points that a bin must have to become part of the sheet's overlap curve."""
+MOST_UNKNOWN = 0.7
+"""Relative error from which on a number counts as not told."""
 LEAST_BIAS = 1.4
 """Steps between rows over their errors, from which on they count as seen."""
 STANDING_M = 0.03
@@ -198,9 +200,16 @@ class _Work:
                 noise = range_noise(self.turn, level, edges, 60, jitter_m=slope)
             self.found["noise"] = noise
             law = fit_law(noise)
+            if law.slope_error_m > MOST_UNKNOWN * law.slope_m:
+                self.kept["noise.range_sigma_snr_m"] = (
+                    f"weak returns scatter too unevenly: {law.slope_m * to_snr:.2g} ± {law.slope_error_m * to_snr:.2g}"
+                )
+                law = fit_law(noise, self.preset.noise.range_sigma_snr_m / to_snr)
             self.found["law"] = law
             self.changed["noise.range_sigma_m"] = round(law.floor_m, 5)
             self.error["noise.range_sigma_m"] = law.floor_error_m
+            if law.slope_error_m == 0.0:
+                return
             self.changed["noise.range_sigma_snr_m"] = round(law.slope_m * to_snr, 5)
             relative = self.error.get("receiver.threshold_photons", 0.0) / self.photons if self.counts else 0.0
             self.error["noise.range_sigma_snr_m"] = float(

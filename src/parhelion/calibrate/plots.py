@@ -38,6 +38,15 @@ def address(figure: Any) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
+def log_axis(axis: Any) -> None:
+    """A logarithmic axis with plain numbers at 1, 2 and 5."""
+    from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=20))
+    axis.set_major_formatter(ScalarFormatter())
+    axis.set_minor_formatter(NullFormatter())
+
+
 def dots(axes: Any, x: Any, y: Any, error: Any, label: str) -> None:
     """Recorded values with their errors."""
     axes.errorbar(x, y, error, fmt="o", ms=3, lw=1, color=RECORDED, label=label or None)
@@ -52,6 +61,7 @@ def draw_overlap(axes: Any, found: DriveCalibration) -> None:
     axes.plot(r, overlap_share(found.sheet.range.overlap, r), color=SHEET, lw=1.2, label="this sheet")
     axes.plot(r, overlap_share(found.preset.range.overlap, r), color=PRESET, lw=1.0, ls="--", label="preset")
     axes.set(xscale="log", xlabel="range [m]", ylabel="overlap ξ", ylim=(0.0, 1.15))
+    log_axis(axes.xaxis)
     axes.legend(fontsize=8)
 
 
@@ -84,6 +94,7 @@ def draw_noise(axes: Any, found: DriveCalibration) -> None:
     axes.plot(x, 100 * sheet_sigma(found.preset, x, photons=photons), color=PRESET, lw=1.0, ls="--", label="preset")
     top = 1.6 * float(np.nanmax(100 * noise.sigma_m[known]))
     axes.set(xscale="log", xlabel=found.level, ylabel="range noise [cm]", ylim=(0.0, top))
+    log_axis(axes.xaxis)
     axes.legend(fontsize=8)
 
 
@@ -104,6 +115,8 @@ def draw_noise_by_range(axes: Any, found: DriveCalibration) -> None:
     )
     axes.plot(noise.photons[known], 100 * noise.all_m[known], ".", ms=3, color=PRESET, label="all windows")
     axes.set(xscale="log", yscale="log", xlabel="range [m]", ylabel="range noise [cm]")
+    for axis in (axes.xaxis, axes.yaxis):
+        log_axis(axis)
     axes.legend(fontsize=8)
 
 
@@ -137,6 +150,7 @@ def draw_dropout(axes: Any, found: DriveCalibration) -> None:
         chance = detection_chance(x, threshold_photons(sheet), sheet.receiver.threshold_to_noise)
         axes.plot(x, 100 * (1.0 - chance), color=colour, ls=style, lw=1.1, label=word)
     axes.set(xscale="log", xlabel="photons of the neighbours", ylabel="lost [%]", xlim=(4.0, 60.0), ylim=(-1.0, 40.0))
+    log_axis(axes.xaxis)
     axes.legend(fontsize=8)
 
 

@@ -167,11 +167,12 @@ class SigmaLaw:
         return np.sqrt(self.floor_m**2 + (self.slope_m / level) ** 2)
 
 
-def fit_law(noise: RangeNoise) -> SigmaLaw:
+def fit_law(noise: RangeNoise, slope_m: float | None = None) -> SigmaLaw:
     """The law that fits the bins' `pure_m` best, by least squares of logarithms weighted by their errors.
 
     Where bins differ from the law by more than chance allows, each gets as much further error, in quadrature, as makes
-    the difference likely: rough surfaces and the law itself are then counted among the errors.
+    the difference likely: rough surfaces and the law itself are then counted among the errors. `slope_m` is not fitted
+    where it is given.
     """
     from scipy.optimize import least_squares
 
@@ -182,16 +183,17 @@ def fit_law(noise: RangeNoise) -> SigmaLaw:
     own = noise.pure_error_m[known] / sigma
     low = np.log(1e-5)
     start = np.log([sigma.min(), max(float((sigma * level)[np.argmin(level)]), 1e-6)])
+    free = 2 if slope_m is None else 1
 
     def fit(more: float) -> tuple[Any, float]:
         relative = np.hypot(own, more)
 
         def misfit(logs: Floats) -> Floats:
-            floor, slope = np.exp(logs)
+            floor, slope = np.exp(logs) if slope_m is None else (float(np.exp(logs[0])), slope_m)
             return (0.5 * np.log(floor**2 + (slope / level) ** 2) - np.log(sigma)) / relative
 
-        found = least_squares(misfit, np.maximum(start, low + 1e-3), bounds=([low, low], np.inf))
-        return found, float(2.0 * found.cost) / max(len(level) - 2, 1)
+        found = least_squares(misfit, np.maximum(start, low + 1e-3)[:free], bounds=([low] * free, np.inf))
+        return found, float(2.0 * found.cost) / max(len(level) - free, 1)
 
     extra = 0.0
     found, chi2 = fit(0.01)
@@ -202,9 +204,11 @@ def fit_law(noise: RangeNoise) -> SigmaLaw:
             found, chi2 = fit(extra)
             below, above = (extra, above) if chi2 > 1.0 else (below, extra)
     error = np.sqrt(np.diag(np.linalg.pinv(found.jac.T @ found.jac, rcond=1e-10)))
-    floor, slope = np.exp(found.x)
+    floor, slope = (*np.exp(found.x), slope_m)[:2]
+    assert slope is not None
     rms = float(np.sqrt(np.mean((found.fun * np.hypot(own, max(extra, 0.01))) ** 2)))
-    return SigmaLaw(float(floor), float(floor * error[0]), float(slope), float(slope * error[1]), rms)
+    slope_error = float(slope * error[-1]) if free == 2 else 0.0
+    return SigmaLaw(float(floor), float(floor * error[0]), float(slope), slope_error, rms)
 
 
 def repeated_noise(turns: Sequence[Turn], level: Floats, edges: Sequence[float]) -> RangeNoise:
