@@ -75,7 +75,12 @@ def read_shots(path: str | PathLike[str], *, sensor: str | None = None, topic: s
         scans = _laser_scans(file, topic)
         if scans is not None:
             return scans
-    parts = [shots_of_cloud(cloud, str(file)) for cloud in clouds_of(file, sensor=sensor, topic=topic)]
+    parts, names = [], set()
+    for cloud in clouds_of(file, sensor=sensor, topic=topic):
+        names.add(str(cloud.metadata.get("sensor", "")))
+        if len(names) > 1:
+            raise FormatError(f"{file}: mixes recordings of several sensors: {', '.join(sorted(names))}")
+        parts.append(shots_of_cloud(cloud, str(file)))
     return joined_shots(parts)
 
 
