@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from calibrate_rigs import BIAS_M, CHANGED, recording, simulated_drive
-from parhelion import Lidar
+from calibrate_rigs import BIAS_M, CHANGED, changed_sheet, recording, simulated_drive
+from parhelion import Lidar, Pose, World
 from parhelion.calibrate.drive import DriveCalibration, calibrate_drive
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import write_sheet
+from parhelion.calibrate.turns import turn_of
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.io.packets.ouster_capture import write_capture
 from parhelion.sensors.lidar.overlap import overlap_share
@@ -129,11 +130,24 @@ def test_the_sheet_is_a_sensor_with_errors_and_sources(simulated: DriveCalibrati
 def test_a_drive_that_never_moves_is_refused_unless_told(tmp_path: Path) -> None:
     preset = load_preset("ouster/os0-32")[0]
     scan = simulated_drive()[0]
-    from parhelion.calibrate.turns import turn_of
-
     turns = [turn_of(scan, "a"), turn_of(scan, "b")]
     with pytest.raises(ConfigError, match="never moves in its 2 turns"):
         calibrate_drive(turns, preset, recording="parked.pcap")
+
+
+def test_repeated_looks_of_a_standing_sensor_give_its_range_noise() -> None:
+    """Five turns from one place; both numbers of the law within 3.5 standard errors, and known to 15 %."""
+    lidar = Lidar(changed_sheet("ouster/os0-32", **CHANGED))
+    world = World.load("city")
+    place = Pose((*world.viewpoint.xyz[:2], 1.4))
+    scans = lidar.scan_many(world, [place] * 5, seed=3, frames=list(range(5)))
+    turns = [turn_of(scan, f"turn {k}") for k, scan in enumerate(scans)]
+    found = calibrate_drive(turns, load_preset("ouster/os0-32")[0], standing=True)
+    for name in ("range_sigma_m", "range_sigma_snr_m"):
+        value, error = found.changed[f"noise.{name}"], found.error[f"noise.{name}"]
+        true = CHANGED["noise"][name]
+        assert abs(value - true) < 3.5 * error, f"{name}: {value} ± {error:.3g}, true {true}"
+        assert error < 0.15 * true
 
 
 def test_recordings_of_other_or_several_sensors_are_refused(tmp_path: Path) -> None:

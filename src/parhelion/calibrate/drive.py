@@ -195,7 +195,8 @@ class _Work:
             level, edges, to_snr = self.level()
             if self.standing and len(self.turns) >= 3:
                 mean = _mean_level(self.turns, level)
-                noise = repeated_noise(self.turns, mean, edges)
+                once = slope_jitter(self.turns[0], jitter.azimuth_jitter_deg, jitter.elevation_jitter_deg)
+                noise = repeated_noise(self.turns, mean, edges, once)
             else:
                 noise = range_noise(self.turn, level, edges, 60, jitter_m=slope)
             self.found["noise"] = noise

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.calibrate.turns import Floats, Turn
+from parhelion.calibrate.turns import Floats, Turn, clean
 from parhelion.core.errors import ConfigError
 
 HALF_WINDOW, DEGREE = 4, 2
@@ -24,6 +24,8 @@ FEWEST_WINDOWS = 20
 MAD_TO_SIGMA = 1.4826
 MOST_JITTER_M = 0.006
 """Windows are left out in which jitter of the beam alone would scatter ranges by more than this [m]."""
+UNTOLD = 0.03
+"""Relative error of repeated looks that slopes and edges leave which nobody told of."""
 MAD_ERROR = 1.16
 """Relative error of a scatter by the median deviation, times the root of the number of values."""
 
@@ -211,26 +213,35 @@ def fit_law(noise: RangeNoise, slope_m: float | None = None) -> SigmaLaw:
     return SigmaLaw(float(floor), float(floor * error[0]), float(slope), slope_error, rms)
 
 
-def repeated_noise(turns: Sequence[Turn], level: Floats, edges: Sequence[float]) -> RangeNoise:
-    """Scatter of ranges from repeated looks of a sensor that stands still: each pixel against its own median.
+def repeated_noise(
+    turns: Sequence[Turn], level: Floats, edges: Sequence[float], jitter_m: Floats | None = None
+) -> RangeNoise:
+    """Scatter of ranges from repeated looks of a sensor that stands still: each pixel about its own mean.
 
-    Surfaces need not be flat. `level` is the mean over the turns, such as photons.
+    Surfaces need not be flat. `level` is the mean over the turns, such as photons; `jitter_m` as for `range_noise`.
+    Pixels that see anything else in one of the turns are left out.
     """
+    from scipy.stats import chi2
+
+    usual = float(np.sqrt(chi2.median(len(turns) - 1) / (len(turns) - 1)))  # of a sample's deviation, in those of all
     every = np.stack([turn.range for turn in turns])
-    with np.errstate(invalid="ignore"):
-        middle = np.nanmedian(np.where(np.isfinite(every).sum(axis=0) >= 3, every, np.nan), axis=0)
-        same = np.nanmax(np.abs(every - middle), axis=0) < 0.03 * middle
-    freedom = np.sqrt(1.0 - 1.0 / len(turns))
+    there = np.isfinite(every).all(axis=0) & clean(turns[0])
+    jitter = np.zeros_like(level) if jitter_m is None else jitter_m
+    middle = np.median(np.where(there, every, 1.0), axis=0)
+    same = there & (np.abs(np.where(there, every, 1.0) - middle).max(axis=0) < 0.03 * middle)
     rows = []
     for low, high in pairwise(edges):
         with np.errstate(invalid="ignore"):
-            mask = same & np.isfinite(every).all(axis=0) & (level >= low) & (level < high)
-        if mask.sum() < FEWEST_WINDOWS:
+            mask = same & (level >= low) & (level < high) & (jitter < MOST_JITTER_M)
+        number = int(mask.sum())
+        if number < FEWEST_WINDOWS:
             rows.append((np.nan, np.nan, np.nan, np.nan, 0, np.nan, np.nan))
             continue
         spread = every[:, mask].std(axis=0, ddof=1)
-        sigma = float(np.sqrt(np.mean(np.minimum(spread, 5.0 * np.median(spread)) ** 2)))
-        number = int(mask.sum())
-        error = sigma / np.sqrt(2.0 * number * (len(turns) - 1)) / freedom
-        rows.append((float(np.median(level[mask])), sigma, error, sigma, number, sigma, error))
+        # The median: pixels at edges and on leaves scatter by more than noise.
+        sigma = float(np.median(spread)) / usual
+        pure = float(np.sqrt(max(sigma**2 - float(np.median(jitter[mask])) ** 2, 0.0)))
+        error = sigma * float(np.hypot(1.25 / np.sqrt(2.0 * number * (len(turns) - 1)), UNTOLD))
+        middle_level = float(np.median(level[mask]))
+        rows.append((middle_level, sigma, error, sigma, number, pure, error * sigma / max(pure, 1e-6)))
     return RangeNoise(*(np.array(part) for part in zip(*rows, strict=True)))

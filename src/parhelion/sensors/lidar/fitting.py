@@ -1,8 +1,9 @@
 """A world and a mount fitted to a recording: where the sensor stood, and how much surfaces reflect.
 
 Gauss and Newton on simulated ranges: the same shots are simulated without noise at a guess and at ten poses beside it,
-whose differences are the gradient. The heading follows from edges, which have none. Surfaces follow from the received power, which is linear in reflectance: the median
-of recorded over simulated reflectivity is the factor of each material.
+whose differences are the gradient. The heading follows from edges, which have none. Surfaces follow from the received
+power, which is linear in reflectance: the median of recorded over simulated reflectivity is the factor of each
+material.
 """
 
 from __future__ import annotations
