@@ -136,11 +136,11 @@ def test_a_drive_that_never_moves_is_refused_unless_told(tmp_path: Path) -> None
 
 
 def test_repeated_looks_of_a_standing_sensor_give_its_range_noise() -> None:
-    """Five turns from one place; both numbers of the law within 3.5 standard errors, and known to 15 %."""
+    """Four turns from one place; both numbers of the law within 3.5 standard errors, and known to 15 %."""
     lidar = Lidar(changed_sheet("ouster/os0-32", **CHANGED))
     world = World.load("city")
     place = Pose((*world.viewpoint.xyz[:2], 1.4))
-    scans = lidar.scan_many(world, [place] * 5, seed=3, frames=list(range(5)))
+    scans = lidar.scan_many(world, [place] * 4, seed=3, frames=list(range(4)))
     turns = [turn_of(scan, f"turn {k}") for k, scan in enumerate(scans)]
     found = calibrate_drive(turns, load_preset("ouster/os0-32")[0], standing=True)
     for name in ("range_sigma_m", "range_sigma_snr_m"):
@@ -164,8 +164,7 @@ def test_recordings_of_other_or_several_sensors_are_refused(tmp_path: Path) -> N
 
 
 def test_clouds_without_lost_shots_say_that_the_drop_rate_is_unknown(tmp_path: Path) -> None:
-    for number, scan in enumerate(simulated_drive()[:2]):
-        scan.save(tmp_path / f"{number}.pcd")
+    simulated_drive()[0].save(tmp_path / "0.pcd")
     found = calibrate_drive(read_drive(tmp_path), load_preset("ouster/os0-32")[0])
     assert "does not tell lost shots" in found.kept["receiver.threshold_photons"]
     assert found.overlap is not None

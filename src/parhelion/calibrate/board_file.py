@@ -140,6 +140,7 @@ def material_result(
     apollosim: bool = False,
 ) -> MaterialResult:
     """Profile, gaps and held-out comparison of one material; what a user should know goes into `notes`."""
+    apart = shots
     if apollosim:
         lost = np.isnan(shots.error_m)
         level = np.where(lost, 0.0, shots.intensity)
@@ -149,6 +150,13 @@ def material_result(
     try:
         profile, brdf = fit_profile(shots, reference_m=_reference_m(preset))
         comparison = compare(shots, seed=seed)
+        if apollosim:
+            # Drops are felt twice there: in mean and deviation, and by their rate.
+            plain, _ = fit_profile(apart, gaps=False)
+            known = np.asarray(plain.shots) > 0
+            rate = np.where(known, plain.drop, profile.drop)
+            error = np.where(known, plain.drop_error, profile.drop_error)
+            profile = profile.model_copy(update={"drop": rate.tolist(), "drop_error": error.tolist()})
     except ConfigError as error:
         raise ConfigError(f"{name}: {error}") from None
     if not shots.knows_lost:

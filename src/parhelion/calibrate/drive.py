@@ -103,9 +103,18 @@ def calibrate_drive(
     if every.returned.sum() < 500:
         raise ConfigError(f"{recording}: only {int(every.returned.sum())} returns, too few to calibrate from")
     work = _Work(every, list(turns), preset, recording, standing, seed)
-    for step in (work.overlap, work.threshold, work.noise, work.bias, work.saturation, work.rated, work.steps):
+    steps = (
+        work.steps,
+        work.overlap,
+        work.threshold,
+        work.noise,
+        work.bias,
+        work.saturation,
+        work.rated,
+        work.channels,
+    )
+    for step in steps:
         step()
-    work.channels()
     return work.result()
 
 
@@ -176,9 +185,11 @@ class _Work:
         to_noise = self.preset.receiver.threshold_to_noise
         if self.counts:
             return self.turn.signal, PHOTON_EDGES, to_noise / self.photons
-        share = reflectivity_of(self.preset.intensity.scale, self.turn.signal) if self.calibrated else None
-        if share is None or not np.isfinite(self.turn.signal).any():
-            raise ConfigError("the recording has no intensity from which the received power follows")
+        share = 0.01 * self.turn.reflectivity
+        if self.calibrated:
+            share = reflectivity_of(self.preset.intensity.scale, self.turn.signal)
+        if not np.isfinite(share).any():
+            raise ConfigError("the recording has no reflectivity from which the received power follows")
         constant, r = system_constant(self.preset), self.turn.range
         xi = overlap_share(self.preset.range.overlap, np.nan_to_num(r, nan=1.0))
         power = constant.k_m2 * share * xi * np.exp(-2.0 * constant.gamma_per_m * r) / r**2
@@ -207,7 +218,10 @@ class _Work:
                 )
                 law = fit_law(noise, self.preset.noise.range_sigma_snr_m / to_snr)
             self.found["law"] = law
-            self.changed["noise.range_sigma_m"] = round(law.floor_m, 5)
+            # Rounding to the sensor's step is in the residuals, and will be in scans beside the noise.
+            step = float(self.changed.get("range.resolution_m", self.preset.range.resolution_m))
+            floor = np.sqrt(max(law.floor_m**2 - step**2 / 12.0, 0.1 * law.floor_m**2))
+            self.changed["noise.range_sigma_m"] = round(float(floor), 5)
             self.error["noise.range_sigma_m"] = law.floor_error_m
             if law.slope_error_m == 0.0:
                 return

@@ -230,6 +230,20 @@ def test_a_boards_file_becomes_a_small_sheet(tmp_path: Path) -> None:
     assert len(section.constants) == 2
 
 
+@pytest.mark.slow
+def test_apollosims_statistics_fold_drops_into_intensities(tmp_path: Path) -> None:
+    """The same boards by both: as many drops, and as many zeros more as shots are lost."""
+    write_text(make_shots(TRUTHS[RPLIDAR]["epoxy"], SMALL[RPLIDAR], RPLIDAR, seed=5), tmp_path / "epoxy.txt")
+    entry, preset = {"material": "epoxy", "recording": "epoxy.txt"}, load_preset(RPLIDAR)[0]
+    own = calibrate_boards(board_yaml(tmp_path, entry), preset).materials[0].profile
+    theirs = calibrate_boards(board_yaml(tmp_path, entry, statistics="apollosim"), preset).materials[0].profile
+    known = np.asarray(own.shots) > 0
+    np.testing.assert_allclose(np.array(theirs.drop)[known], np.array(own.drop)[known], rtol=1e-6)
+    zeros = [np.array(one.counts)[known, 0] / np.array(one.counts)[known].sum(axis=1) for one in (own, theirs)]
+    drop = np.array(own.drop)[known]
+    np.testing.assert_allclose(zeros[1], drop + (1.0 - drop) * zeros[0], atol=0.01)
+
+
 def test_huangs_ouster_row_is_clamped_with_a_note(tmp_path: Path) -> None:
     file = board_yaml(tmp_path, targets=[{"reflectance": 0.8, "range_m": 200.0}, {"reflectance": 0.1, "range_m": 70.0}])
     found = calibrate_boards(file, load_preset("ouster/os1-128")[0])

@@ -73,12 +73,12 @@ def fit(lidar: Lidar, world: World, recording: Scan, *, pose: Pose | None = None
     still = Lidar(lidar.config, noise=False, sampling=lidar.sampling, bounces=lidar.bounces, sun_klx=lidar.sun_klx)
     measured = _by_shot(recording, recording.fields["range"])
     search = _Search(still, world, measured, recording.start_time)
-    now = search.turned_best(world.viewpoint if pose is None else pose, HEADING_DEG, 25)
+    now = search.turned_best(world.viewpoint if pose is None else pose, HEADING_DEG)
     for first, last, rounds, span_deg in PASSES:
         for number in range(rounds):
             gate = first * (last / first) ** (number / max(rounds - 1, 1))
             now = search.step(now, gate)
-        now = search.turned_best(now, span_deg, 25)
+        now = search.turned_best(now, span_deg)
     names, values, errors = _reflectances(lidar, world, recording, still, now)
     return LidarFit(
         now, search.error[:3], np.append(search.error[3:], search.heading_error_rad),
@@ -124,7 +124,7 @@ class _Search:
         self.rms, self.shots = float(np.sqrt(np.mean(b**2))), int(use.sum())
         return _turned(now, np.append(change, 0.0))
 
-    def turned_best(self, now: Pose, span_deg: float, number: int) -> Pose:
+    def turned_best(self, now: Pose, span_deg: float, number: int = 17) -> Pose:
         """The pose turned about the vertical so that as many shots as can be meet what they met."""
         turns = np.radians(np.linspace(-span_deg, span_deg, number))
         poses = [_turned(now, np.array([0.0, 0.0, 0.0, 0.0, 0.0, turn])) for turn in turns]
