@@ -103,17 +103,10 @@ def calibrate_drive(
     if every.returned.sum() < 500:
         raise ConfigError(f"{recording}: only {int(every.returned.sum())} returns, too few to calibrate from")
     work = _Work(every, list(turns), preset, recording, standing, seed)
-    steps = (
-        work.steps,
-        work.overlap,
-        work.threshold,
-        work.noise,
-        work.bias,
-        work.saturation,
-        work.rated,
-        work.channels,
-    )
-    for step in steps:
+    # Noise and rated range need the threshold, and the noise the step of ranges.
+    for step in (work.steps, work.channels, work.overlap, work.threshold, work.noise):
+        step()
+    for step in (work.bias, work.saturation, work.rated):
         step()
     return work.result()
 
