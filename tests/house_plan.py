@@ -49,6 +49,11 @@ ROOMS = (
         "core rays surfaces weather io world",
     ),
     _room(
+        "calibrate",
+        "recordings → data sheets: a sensor's own noise from drives and boards",
+        "core surfaces io world sensors pictures",
+    ),
+    _room(
         "scenario",
         "worlds, vehicles and sensors on one clock: what a scenario file says, and the walk through time",
         "core surfaces weather io world motion sensors",
@@ -66,7 +71,7 @@ ROOMS = (
     _room(
         "cli",
         "thin commands: parse, call, print",
-        f"core rays surfaces weather io world motion sensors pictures scenario outputs live {PUBLIC}",
+        f"core rays surfaces weather io world motion sensors pictures calibrate scenario outputs live {PUBLIC}",
     ),
 )
 

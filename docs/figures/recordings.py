@@ -12,13 +12,13 @@ jerry73204/rust-lidar-utils (MIT).
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from parhelion.calibrate.turns import Floats
+from parhelion.calibrate.turns import Turn as Frame
 from parhelion.core.records import Scan
 from parhelion.io.packets.ouster_capture import metadata_beside
 from parhelion.io.packets.ouster_layout import packet_type, profile_called
@@ -27,8 +27,6 @@ from parhelion.io.packets.pcap import read_pcap
 from parhelion.io.packets.velodyne import DATA_PACKET
 from parhelion.io.packets.velodyne_decode import is_data_packet
 from parhelion.io.packets.velodyne_models import velodyne_model
-
-Floats = NDArray[np.float64]
 
 FILES = {
     "os0-32": "OS-0-32-U1_v2.2.0_1024x10.pcap",
@@ -41,44 +39,6 @@ FILES = {
 # Where the flag is in the word of the range: the maker's sign that a range was measured and is not given.
 _FLAG_BIT = {"LEGACY": 28, "RNG15_RFL8_NIR8": 15}
 _USUAL_FLAG_BIT = 19
-
-
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """One turn of a lidar. Images have the shape (rows, columns), the highest row first; NaN where nothing is told."""
-
-    name: str
-    range: Floats
-    """Distance from where the beam leaves [m], as in the field `range` of scans; NaN without a return."""
-    signal: Floats
-    """Photons (Ouster) or the maker's intensity (Velodyne), of pulses without a return too."""
-    reflectivity: Floats
-    """The maker's counts: percent up to 100, retro-reflectors above."""
-    near_ir: Floats
-    """Near infrared [counts]."""
-    lost: NDArray[np.bool_]
-    """No range is given."""
-    withheld: NDArray[np.bool_]
-    """Of these, the ones which the sensor flags: there is signal, and often much, but the range is held back."""
-    elevation_deg: Floats
-    """Elevation of each row, shape (rows,)."""
-    beam_offset_m: float = 0.0
-    """Distance from the axis to where beams leave; the sensor's own ranges count from the axis."""
-
-    @property
-    def row(self) -> NDArray[np.int64]:
-        """Row of each pixel, 0 the highest."""
-        return np.broadcast_to(np.arange(self.range.shape[0])[:, None], self.range.shape)
-
-    @property
-    def ring(self) -> NDArray[np.int64]:
-        """Ring of each pixel as scans count: 0 the lowest."""
-        return self.range.shape[0] - 1 - self.row
-
-    @property
-    def column(self) -> NDArray[np.int64]:
-        """Column of each pixel, in the order of firing."""
-        return np.broadcast_to(np.arange(self.range.shape[1]), self.range.shape)
 
 
 def folder() -> Path:

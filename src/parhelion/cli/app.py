@@ -8,7 +8,22 @@ from typing import Annotated
 import typer
 
 from parhelion import __version__
-from parhelion.cli import convert, demo, doctor, materials, run, scan, sensors, shoot, stream, view, weather, worlds
+from parhelion.cli import (
+    calibrate,
+    convert,
+    demo,
+    doctor,
+    identify,
+    materials,
+    run,
+    scan,
+    sensors,
+    shoot,
+    stream,
+    view,
+    weather,
+    worlds,
+)
 from parhelion.cli.failures import DEBUG_VARIABLE, Command, Group
 from parhelion.cli.screen import examples
 
@@ -23,6 +38,7 @@ app = typer.Typer(
         "parhelion run scenario.yaml -o out",
         "parhelion view scenario.yaml",
         "parhelion weather recorded.pcd -o wet.pcd --rain 25 --sensor velodyne/vlp-16",
+        "parhelion calibrate drive.pcap --sensor ouster/os0-32 -o my-lidar.yaml --report report.html",
         "parhelion sensors velodyne/vlp-16",
         "parhelion doctor",
     ),
@@ -52,6 +68,9 @@ def _options(
         os.environ[DEBUG_VARIABLE] = "1"
 
 
-for _module in (demo, scan, shoot, run, stream, view, weather, convert, sensors, worlds, materials, doctor):
+_COMMANDS = (
+    demo, scan, shoot, run, stream, view, weather, calibrate, identify, convert, sensors, worlds, materials, doctor,
+)  # fmt: skip
+for _module in _COMMANDS:
     _kind = getattr(_module, "COMMAND", Command)
     app.command(cls=_kind, epilog=examples(*_module.EXAMPLES))(getattr(_module, _module.__name__.rpartition(".")[2]))

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from parhelion.core.config import Config
+from parhelion.sensors.lidar.profile import Calibration
 
 LARGEST_NUMBER = 1e9
 """No quantity of a data sheet comes near to this in its unit; far larger ones overflow on the way."""
@@ -349,6 +350,8 @@ class LidarConfig(Config):
     sources: list[Source] = Field(min_length=1)
     assumed: dict[str, str] = Field(default_factory=dict)
     """Fields that no source gives, and why this value was taken."""
+    calibration: Calibration | None = None
+    """What was measured on the user's own unit."""
 
     @model_validator(mode="before")
     @classmethod

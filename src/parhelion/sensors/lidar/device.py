@@ -29,6 +29,7 @@ from parhelion.sensors.lidar.link_budget import SystemConstant
 from parhelion.sensors.lidar.noise import background_noise_factor, channel_biases
 from parhelion.sensors.lidar.overlap import overlap_curve
 from parhelion.sensors.lidar.patterns import ShotTable
+from parhelion.sensors.lidar.profiled import ProfiledParts, Profiles, tell_missing
 from parhelion.sensors.lidar.readout import PointsExpected, Readout, collect, scans_of
 from parhelion.sensors.lidar.reception import Reception, receive
 from parhelion.sensors.lidar.scatterers import draw_scatterers
@@ -83,6 +84,9 @@ class LidarOnDevice(OnDevice):
         self.detector = Detector.of(engine, config, self.noise_sigma, noisy=noise)
         self.weather = WeatherOnDevice(engine, config, constant, self.noise_sigma if noise else 0.0)
         self._expected = PointsExpected()
+        self._profiles = Profiles.of(engine, config) if noise else None
+        self._profiled: tuple[Target, ProfiledParts] | None = None
+        self._uncalibrated: set[str] = set()
         self._group: int | None = None
         self._still: tuple[Weather, Medium] | None = None
         self._table: ShotTable | None = None
@@ -212,7 +216,8 @@ class LidarOnDevice(OnDevice):
         beams, keys = self._emit(target, table, motions, times, streams, lucky=WeatherOnDevice.lucky(weather))
         launch = self._launch_weather(target, weather, times[0], beams, keys)
         air = Air(self.optics.extinction) if launch is None else launch.air
-        light = Reflection(target.surfaces, self.sub_rays, self.optics, air)
+        profiled = self._profiled_parts(target)
+        light = Reflection(target.surfaces, self.sub_rays, self.optics, air, profiled)
         scene = target.scene.for_kernels()
         if self.sampling == "adaptive":
             echoes = illuminate_adaptively(light, scene, beams, self.detector.merge_distance)
@@ -222,7 +227,7 @@ class LidarOnDevice(OnDevice):
         if launch is not None and launch.scatterers is not None:
             in_air = draw_scatterers(self.engine, launch.scatterers, launch.drawn, echoes, beams, keys, air)
         displaced = None if launch is None else launch.displaced
-        reception = Reception(self.detector, self._upload(table)[1], beams, keys, in_air, displaced)
+        reception = Reception(self.detector, self._upload(table)[1], beams, keys, in_air, displaced, profiled)
         behind, more_casts = None, None
         if self.bounces and target.surfaces.has_specular:
             behind, more_casts = trace_specular(light, scene, echoes, beams, self.bounces)
@@ -240,6 +245,17 @@ class LidarOnDevice(OnDevice):
             entry["casts_per_beam"] = (casts + specular) / beams.count
             entry["specular_casts_per_beam"] = specular / beams.count
         return scans_of(points, table, target, motions, times, metadata)
+
+    def _profiled_parts(self, target: Target) -> ProfiledParts | None:
+        """The parts of a world whose materials are calibrated; None where the sensor's sheet has no profile."""
+        if self._profiles is None:
+            return None
+        profiles, names = self._profiles
+        if self._profiled is None or self._profiled[0] is not target:
+            tell_missing(names, target.material_names, self.config.name, self._uncalibrated)
+            parts = ProfiledParts.of(self.engine, profiles, names, target.material_names, target.material_rows)
+            self._profiled = target, parts
+        return self._profiled[1]
 
     def waveform(
         self,

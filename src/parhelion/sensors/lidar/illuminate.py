@@ -13,6 +13,7 @@ from parhelion.rays.rows import Rows
 from parhelion.sensors.lidar.echoes import NO_ACTOR, NO_ECHO, Echo, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import SubRays
 from parhelion.sensors.lidar.link_budget import received_power
+from parhelion.sensors.lidar.profiled import ACTOR_BITS, ANGLE_SHIFT, ProfiledParts, angle_code
 from parhelion.sensors.light.air import Air, LocalAir
 from parhelion.sensors.light.beams import BeamAim, Beams
 from parhelion.sensors.light.curve import Curve, LocalCurve
@@ -51,6 +52,8 @@ class Reflection:
     sub_rays: SubRays
     optics: Optics
     air: Air
+    profiled: ProfiledParts | None = None
+    """Parts whose noise comes from profiles; their echoes carry the angle of incidence."""
 
     def power(
         self,
@@ -77,7 +80,16 @@ class Reflection:
             weight=share * self.sub_rays.weight, reflected=self.surfaces.reflected(part, material, cosine, hit, active),
             range_m=range_m, optical_depth=air.depth(aim, range_m), threshold=optics.threshold, overlap=overlap,
         )  # fmt: skip
+        if self.profiled is not None:
+            least = self.profiled.at_least(part, range_m, active) * (share * self.sub_rays.weight)
+            power = dr.select(power < least, least, power)
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
+
+    def marked(self, actor: Ints, cosine: Reals) -> Ints:
+        """An actor's number with the angle of incidence in it, where profiles ask for it."""
+        if self.profiled is None:
+            return actor
+        return (actor & ACTOR_BITS) | (angle_code(cosine) << ANGLE_SHIFT)
 
     def around(self, aim: BeamAim, range_m: Reals) -> Local:
         """What depends on range alone, for ranges within some decimetres of one: tables are read once, here."""
@@ -92,7 +104,7 @@ class Reflection:
         cosine = dr.abs(dr.dot(hit.normal, direction))
         power = self.power(aim, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
-        echo = Echo(dr.select(hit.found, hit.t, NO_ECHO), power, hit.part, actor)
+        echo = Echo(dr.select(hit.found, hit.t, NO_ECHO), power, hit.part, self.marked(actor, cosine))
         return echo, hit.normal
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from parhelion.sensors.lidar.presets import canonical_name, load_preset
 from parhelion.sensors.light.target import Target, target_for
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
+
+if TYPE_CHECKING:
+    from parhelion.sensors.lidar.fitting import LidarFit
 
 Sampling = Literal["adaptive", "fixed"]
 
@@ -156,6 +159,15 @@ class Lidar:
     def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> Scan:
         """The contract of every frame sensor: one measurement of a world from a motion."""
         return self.scan(world, trajectory=motion, time=time, seed=seed, frame=frame)
+
+    def fit(self, world: World, recording: Scan, *, pose: Pose | None = None) -> LidarFit:
+        """Where this sensor stood in `world` when it recorded a scan, and how much the world's materials reflect.
+
+        `pose` is a guess, off by some decimetres and degrees at most; the world's viewpoint where none is given.
+        """
+        from parhelion.sensors.lidar.fitting import fit
+
+        return fit(self, world, recording, pose=pose)
 
     @property
     def frame_duration_s(self) -> float:

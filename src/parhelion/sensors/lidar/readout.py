@@ -24,6 +24,7 @@ from parhelion.sensors.lidar.emit import ShotArrays
 from parhelion.sensors.lidar.intensity import SCALES, in_steps, reflectivity
 from parhelion.sensors.lidar.noise import range_sigma
 from parhelion.sensors.lidar.patterns import ShotTable
+from parhelion.sensors.lidar.profiled import ACTOR_BITS, ANGLE_BITS, ANGLE_SHIFT, ProfiledParts
 from parhelion.sensors.light.beams import Beams
 from parhelion.sensors.light.curve import Curve
 from parhelion.sensors.light.target import PartNames, Target
@@ -112,11 +113,14 @@ def read_out(
     beam: Ints,
     keys: Keys,
     displaced: Callable[[Reals, Ints, Keys], Reals] | None = None,
+    profiled: ProfiledParts | None = None,
 ) -> list[ReadReturn]:
     """Noise, steps, scales and coordinates of each return.
 
-    `displaced` is the range of a surface's return as the weather lets it appear, of range, shot and key.
+    `displaced` is the range of a surface's return as the weather lets it appear, of range, shot and key. `profiled` are
+    parts whose noise comes from profiles.
     """
+    no_actor = NO_ACTOR if profiled is None else ACTOR_BITS
     mi, dr = engine.mi, engine.dr
     shot, key = beams.draws(engine, beam, keys)
     fours = (dr.gather(mi.Vector4f, values, shot) for values in (readout.direction, readout.origin))
@@ -149,10 +153,19 @@ def read_out(
         value = SCALES[readout.intensity_scale](seen, equal, readout.photons)
         value = in_steps(value, readout.intensity_resolution)
         ghost = made & ((echo.actor & GHOST_BIT) != 0)
+        if profiled is not None:
+            code = (echo.actor & ANGLE_BITS) >> ANGLE_SHIFT
+            drawn = profiled.draw(echo.part, code, key, shot, number, made & ~in_air & ~ghost)
+            valid &= ~(drawn.held & drawn.lost)
+            range_m = dr.select(drawn.held, in_steps(true_range + drawn.error, readout.resolution), range_m)
+            shown = drawn.intensity
+            if profiled.profiles.reference is not None:
+                shown = shown * drawn.scale * overlap / (true_range * true_range)
+            value = dr.select(drawn.held, in_steps(shown, readout.intensity_resolution), value)
         source = dr.select(made, dr.select(ghost, mi.UInt32(_MULTIPATH), _SURFACE), _NOISE)
-        actor = echo.actor & NO_ACTOR
+        actor = echo.actor & no_actor
         source = dr.select(in_air, actor, source)
-        actor = dr.select(made & ~in_air & (actor != NO_ACTOR), actor, NOTHING)
+        actor = dr.select(made & ~in_air & (actor != no_actor), actor, NOTHING)
         xyz = origin + range_m * direction
         part = dr.reinterpret_array(mi.Float, dr.select(made, echo.part, NOTHING))
         rows.append(

@@ -16,6 +16,7 @@ from parhelion.rays.rows import Rows
 from parhelion.sensors.lidar.detection import Detector, detect
 from parhelion.sensors.lidar.echoes import Block, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import ShotArrays
+from parhelion.sensors.lidar.profiled import ProfiledParts
 from parhelion.sensors.lidar.readout import Readout, ReadReturn, Returns, Row, read_out
 from parhelion.sensors.lidar.scatterers import ScattererRows
 from parhelion.sensors.lidar.specular import ROWS as SPECULAR_ROWS
@@ -37,6 +38,8 @@ class Reception:
     """Echoes of the air, or None."""
     displaced: Any
     """Range of a surface's return as the rain lets it appear, or None where it is the true one."""
+    profiled: ProfiledParts | None = None
+    """Parts whose noise comes from profiles, or None."""
 
     def of(self, blocks: list[Block], beam: Ints) -> list[ReadReturn]:
         """Detect and report the beams with these numbers, from their surfaces' echoes and those of the air."""
@@ -44,7 +47,7 @@ class Reception:
         if self.in_air is not None:
             blocks = self.in_air.join(engine, blocks, beam)
         found = detect(engine, self.detector, blocks, self.beams, beam, self.keys)
-        return read_out(engine, self.readout, blocks, found, self.beams, beam, self.keys, self.displaced)
+        return read_out(engine, self.readout, blocks, found, self.beams, beam, self.keys, self.displaced, self.profiled)
 
 
 def receive(engine: Engine, reception: Reception, echoes: Echoes, behind: Behind | None, shots: ShotArrays) -> Returns:

@@ -216,7 +216,7 @@ def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bo
         length = now.length + hit.t
         cosine = dr.abs(dr.dot(hit.normal, now.direction))
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
-        actor |= dr.select(now.ghost, mi.UInt32(GHOST_BIT), 0)
+        actor = light.marked(actor, cosine) | dr.select(now.ghost, mi.UInt32(GHOST_BIT), 0)
         last = Echo(length, light.power(aim, surface, cosine, length, hit, ends, share=now.share), hit.part, actor)
         echo = choose(dr, ends, last, echo)
         reflected, transmitted = light.surfaces.specular_split(surface, cosine, hit.found)

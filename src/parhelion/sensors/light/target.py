@@ -165,6 +165,8 @@ class Target(OnDevice):
         self.label_names = dict(world.label_names)
         parts = self.parts
         rows = under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
+        self.material_rows: NDArray[Any] = rows
+        """Number of the material of each part."""
         looked_up = part_numbers(world, rows)
         table = material_table(materials, wavelength_nm)
         textures = PartTextures.of(self.scene, world) if np.any(self.parts.texture >= 0) else None

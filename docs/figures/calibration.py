@@ -1,0 +1,130 @@
+"""Tables and pictures of docs/calibration.md: real recordings beside their presets, boards recorded and simulated.
+
+python docs/figures/calibration.py    # about a minute; drives need the recordings, see docs/figures/recordings.py
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from page import finish, sheet
+from recordings import FILES, folder
+
+from parhelion.calibrate import plots
+from parhelion.calibrate.board_file import BoardCalibration, calibrate_boards
+from parhelion.calibrate.board_report import draw_curves, simulated_profile
+from parhelion.calibrate.drive import DriveCalibration, calibrate_drive
+from parhelion.calibrate.drive_report import rows_of
+from parhelion.calibrate.example import write_example
+from parhelion.calibrate.reading import read_drive
+from parhelion.sensors.lidar.presets import load_preset
+
+PAGE = Path(__file__).resolve().parents[1] / "calibration.md"
+DRIVES = {"os0-32": "ouster/os0-32", "os1-32": "ouster/os1-32", "vlp-16": "velodyne/vlp-16"}
+SHOWN = ("slamtec/rplidar-a1", ("plywood", "epoxy")), ("velodyne/vlp-16", ("foam", "bare-metal"))
+
+
+def write(name: str, content: str) -> None:
+    """Put a table between its marks on the page, and show it."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, found, rest = PAGE.read_text(encoding="utf-8").partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        raise SystemExit(f"{PAGE}: has no marks for {name!r}")
+    PAGE.write_text(f"{before}{begin}\n\n{content}\n\n{end}{after}", encoding="utf-8")
+    print(f"{name}\n{content}\n", flush=True)
+
+
+def table(columns: list[str], rows: list[list[str]]) -> str:
+    head = ["| " + " | ".join(columns) + " |", "| " + " | ".join(["---"] * len(columns)) + " |"]
+    return "\n".join([*head, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def drives() -> dict[str, DriveCalibration]:
+    """Every recording that is at hand."""
+    found = {}
+    for name, preset in DRIVES.items():
+        file = folder() / FILES[name]
+        if not file.is_file():
+            raise SystemExit(f"the recording {file.name} is not in {file.parent}; the page keeps its earlier figures")
+        turns = read_drive(file, sensor=preset)
+        found[name] = calibrate_drive(turns, load_preset(preset)[0], recording=file.name)
+    return found
+
+
+def drive_figures(found: dict[str, DriveCalibration]) -> None:
+    rows = []
+    for name, one in found.items():
+        for path, before, after, error in rows_of(one):
+            if path not in ("pattern.channels", "range.overlap", "intensity.resolution"):
+                rows.append([name, f"`{path}`", before, after, error])
+    write("sheets", table(["recording", "field", "preset", "measured", "error"], rows))
+    noise = []
+    for name in ("os0-32", "os1-32"):
+        curve = found[name].noise
+        assert curve is not None
+        cells = [f"{100 * s:.2f} ± {100 * e:.2f}" for s, e in zip(curve.sigma_m, curve.error_m, strict=True)]
+        noise.append([name, *cells])
+    spans = ["4–8", "8–12", "12–17", "17–25", "25–50", "50–100", "100–200", "> 200"]
+    write("noise", table(["range noise [cm] at photons", *spans], noise))
+    counted = {name: one for name, one in found.items() if one.overlap is not None}
+    for kind, draw in (("overlap", plots.draw_overlap), ("noise", plots.draw_noise), ("dropout", plots.draw_dropout)):
+        figure, panels = sheet(9.0, 3.0, len(counted))
+        for axes, (name, one) in zip(panels, counted.items(), strict=True):
+            draw(axes, one)
+            axes.set_title(name)
+        finish(figure, f"calibration-{kind}")
+
+
+def boards(sensor: str) -> BoardCalibration:
+    with tempfile.TemporaryDirectory() as place:
+        return calibrate_boards(write_example(place, sensor), load_preset(sensor)[0])
+
+
+def board_figures() -> None:
+    rows = []
+    for sensor, names in SHOWN:
+        found = boards(sensor)
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(11.0, 5.0), dpi=100, layout="constrained")
+        FigureCanvasAgg(figure)
+        grid = figure.subplots(len(names), 4)
+        for panels, name in zip(grid, names, strict=True):
+            one = next(result for result in found.materials if result.name == name)
+            draw_curves(panels, one.profile, simulated_profile(found, one))
+            panels[0].set_title(f"{name}, {sensor}", loc="left")
+        finish(figure, f"calibration-boards-{sensor.split('/')[1]}")
+        for one in found.materials:
+            c = one.comparison
+            model = "–" if one.brdf is None else f"{one.brdf.model}, {100 * one.brdf.error:.1f} %"
+            constant = "–" if one.brdf is None else f"{100 * one.brdf.constant_error:.0f} %"
+            rows.append([
+                sensor.split("/")[1], one.name, f"{c.log_likelihood:.3f}", f"{c.textbook_log_likelihood:.3f}",
+                f"{c.wasserstein:.2f}", f"{c.textbook_wasserstein:.2f}", model, constant,
+            ])  # fmt: skip
+    columns = [
+        "sensor",
+        "material",
+        "log-likelihood",
+        "textbook",
+        "Wasserstein",
+        "textbook",
+        "model of gaps",
+        "constant",
+    ]
+    write("held-out", table(columns, rows))
+
+
+def main() -> None:
+    """Everything."""
+    board_figures()
+    drive_figures(drives())
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    main()

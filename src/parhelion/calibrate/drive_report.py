@@ -1,0 +1,103 @@
+"""The page of a calibration from a drive."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from parhelion.calibrate import plots
+from parhelion.calibrate.drive import DriveCalibration
+from parhelion.core.config import Config
+from parhelion.io.atomic import atomic_write
+from parhelion.pictures import run_page as html
+from parhelion.sensors.lidar.config import LidarConfig
+
+
+def value_at(sheet: LidarConfig, path: str) -> Any:
+    """A field of a sheet by its path."""
+    place: Any = sheet
+    for name in path.split("."):
+        place = getattr(place, name, None)
+    return place
+
+
+def in_words(value: Any) -> str:
+    """A value of a sheet, short."""
+    if isinstance(value, Config):
+        value = value.model_dump(exclude_none=True)
+    if isinstance(value, dict):
+        return ", ".join(f"{name} of {len(part)} beams" for name, part in value.items() if isinstance(part, list))
+    if isinstance(value, list) and value and hasattr(value[0], "range_m"):
+        return "; ".join(
+            f"{one.range_m:g} m at {100 * one.reflectance:g} % ({100 * one.detection:g} % found)" for one in value
+        )
+    if isinstance(value, list) and len(value) > 3:
+        return f"{len(value)} entries"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return "none" if value is None or value == [] else str(value)
+
+
+def error_in_words(path: str, error: float | None) -> str:
+    """A standard error with its unit where it is not that of the value."""
+    if error is None:
+        return "exact"
+    return f"± {100 * error:.1f} % a point" if path == "range.overlap" else f"± {error:.2g}"
+
+
+def rows_of(found: DriveCalibration) -> list[tuple[str, str, str, str]]:
+    """Field, preset's value, measured value and error, of all that was measured."""
+    return [
+        (
+            path, in_words(value_at(found.preset, path)), in_words(value_at(found.sheet, path)),
+            error_in_words(path, found.error.get(path)),
+        )
+        for path in found.changed
+    ]  # fmt: skip
+
+
+def drive_page(found: DriveCalibration, recording: str) -> str:
+    """The page as HTML; it holds its pictures itself."""
+    turn, bias = found.turn, found.bias
+    weak = "Lost pixels amid surfaces, by the photons of their neighbours."
+    pulses = int((turn.returned | turn.lost).sum())
+    tiles = [
+        ("turns", found.turns), ("pulses", f"{pulses:,}".replace(",", " ")),
+        ("returned", f"{100 * turn.returned.sum() / max(pulses, 1):.1f} %"), ("fields measured", len(found.changed)),
+        ("fields kept", len(found.kept)),
+    ]  # fmt: skip
+    pictures: list[tuple[Any, str, str, Callable[[Any, DriveCalibration], None]]] = [
+        (found.overlap, "Overlap", "Share of the return that the receiver collects, by range.", plots.draw_overlap),
+        (found.noise, "Range noise", "Residuals to the plane of the neighbours, by signal.", plots.draw_noise),
+        (found.noise_by_range, "Range noise by range", "The same by range.", plots.draw_noise_by_range),
+        (bias if bias and bias.windows else None, "Errors of channels", "Relative to their mean.", plots.draw_bias),
+        (found.lost or None, "Dropout", weak, plots.draw_dropout),
+        (True if np.isfinite(turn.signal).any() else None, "Signal", "All returns.", plots.draw_signal),
+    ]  # fmt: skip
+    figures = []
+    for there, title, caption, draw in pictures:
+        if there is None:
+            continue
+        figure, axes = plots.axes_of()
+        draw(axes, found)
+        figures.append(html.figure(title, html.image(plots.address(figure), title, "plot"), caption))
+    measured = html.table(("field", "preset", "measured", "error"), rows_of(found), kinds="-ll-")
+    kept = html.table(("field", "why"), list(found.kept.items()), kinds="-l")
+    return html.page(
+        f"Calibration of {found.preset.name}",
+        f"<h1>Calibration of {html.text(found.preset.name)}</h1>",
+        f'<p class="lead">From {html.text(recording)}. Points are recorded; lines are this sheet and the preset.</p>',
+        html.tiles(tiles),
+        html.section("measured", "Measured", measured),
+        html.section("curves", "Curves", html.pair(*figures)),
+        html.section("kept", "Kept from the preset", kept),
+    )
+
+
+def write_drive_report(found: DriveCalibration, recording: str, path: str | PathLike[str]) -> None:
+    """Write the page."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(drive_page(found, recording), encoding="utf-8")

@@ -1,0 +1,116 @@
+"""Data sheets with measured numbers in them, and how they become files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+import yaml
+
+from parhelion.core.config import parse
+from parhelion.io.atomic import atomic_write
+from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.lidar.link_budget import SystemConstant, system_constant
+
+DIGITS = 3
+"""Digits of errors in files."""
+
+
+def with_changes(sheet: LidarConfig, changes: Mapping[str, Any]) -> LidarConfig:
+    """A sheet with fields replaced by path, such as `range.overlap`, checked again."""
+    data = sheet.model_dump(mode="python")
+    for path, value in changes.items():
+        *above, last = path.split(".")
+        place = data
+        for name in above:
+            place = place[name]
+        place[last] = value
+    return parse(LidarConfig, data, sheet.name)
+
+
+def short(value: float, digits: int = DIGITS) -> float:
+    """A number with few digits that matter."""
+    return float(f"{value:.{digits}g}")
+
+
+def calibrated_sheet(
+    preset: LidarConfig,
+    changed: Mapping[str, Any],
+    error: Mapping[str, float],
+    kept: Mapping[str, str],
+    *,
+    recording: str,
+    turns: int,
+    constant: SystemConstant | None = None,
+    constant_error: float = 0.0,
+) -> LidarConfig:
+    """The preset with measured fields in it, the recording among its sources, and what was kept and why."""
+    before = preset.calibration
+    constants = [] if before is None else [entry.model_dump() for entry in before.constants]
+    known = system_constant(preset)
+    entries = [
+        {"source": f"rated ranges of {preset.name}", "k_m2": short(known.k_m2, 5), "gamma_per_m": known.gamma_per_m}
+    ]
+    if constant is not None:
+        entries.append(
+            {
+                "source": f"signal over reflectivity in {recording}", "k_m2": short(constant.k_m2, 5),
+                "gamma_per_m": constant.gamma_per_m, "k_error_m2": short(constant_error),
+            }
+        )  # fmt: skip
+    constants += [entry for entry in entries if entry["source"] not in {old["source"] for old in constants}]
+    section = {
+        "recording": recording, "turns": turns, "error": {name: short(value) for name, value in error.items()},
+        "kept": dict(kept), "constants": constants,
+        "materials": {} if before is None else {k: v.model_dump() for k, v in before.materials.items()},
+    }  # fmt: skip
+    covered = list(changed) or ["calibration"]
+    source = {
+        "title": f"Recording {recording} ({turns} turns), by parhelion calibrate", "covers": covered,
+        "note": "errors are in calibration.error",
+    }  # fmt: skip
+    sources = [_without(entry.model_dump(), covered) for entry in preset.sources]
+    assumed = {name: why for name, why in preset.assumed.items() if name not in changed}
+    changes = {
+        **changed, "sources": [*[one for one in sources if one["covers"]], source], "assumed": assumed,
+        "calibration": section,
+    }  # fmt: skip
+    return with_changes(preset, changes)
+
+
+def _without(source: dict[str, Any], covered: list[str]) -> dict[str, Any]:
+    """A source that no longer stands for fields which were measured."""
+    return {**source, "covers": [name for name in source["covers"] if name not in covered]}
+
+
+class _Plain(yaml.SafeDumper):
+    """Lists of numbers on one line, mappings in blocks."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _flow(dumper: yaml.SafeDumper, data: Any) -> yaml.Node:
+    return dumper.represent_sequence("tag:yaml.org,2002:seq", list(data), flow_style=_is_numbers(list(data)))
+
+
+def _is_numbers(data: Any) -> bool:
+    """Whether there are no words among the entries, however deep."""
+    if isinstance(data, dict):
+        data = data.values()
+    elif not isinstance(data, (list, tuple)):
+        return not isinstance(data, str)
+    return all(_is_numbers(one) for one in data)
+
+
+_Plain.add_representer(list, _flow)
+_Plain.add_representer(tuple, _flow)
+
+
+def write_sheet(sheet: LidarConfig, path: str | PathLike[str]) -> None:
+    """A sheet as YAML, fields in the order of the model; what has its default value is left out."""
+    data = sheet.model_dump(mode="json", exclude_defaults=True)
+    text = yaml.dump(data, Dumper=_Plain, sort_keys=False, width=116, allow_unicode=True)
+    with atomic_write(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

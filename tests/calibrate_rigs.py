@@ -1,0 +1,62 @@
+"""Sensors and recordings that tests of calibration share."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import parhelion as ph
+from parhelion.core.config import parse
+from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.lidar.presets import load_preset
+
+RECORDINGS = {
+    "os0-32": "OS-0-32-U1_v2.2.0_1024x10.pcap",
+    "os1-32": "OS-1-32-G_v2.1.1_1024x10.pcap",
+    "os1-128": "OS-1-128_v2.3.0_1024x10_lb_n3.pcap",
+    "vlp-16": "velodyne_vlp16.pcap",
+}
+BIAS_M = np.random.default_rng(1).normal(0.0, 0.015, 32)
+BIAS_M -= BIAS_M.mean()
+CHANGED: dict[str, dict[str, Any]] = {
+    "range": {
+        "overlap": [[1.5, 0.05], [2.5, 0.2], [4.0, 0.55], [6.0, 0.85], [8.0, 1.0]],
+        "rated": [{"reflectance": 0.1, "range_m": 20.0, "detection": 0.9}],
+    },
+    "noise": {"range_sigma_m": 0.009, "range_sigma_snr_m": 0.12, "channel_bias_m": BIAS_M.tolist()},
+    "receiver": {"threshold_photons": 8.0, "saturation": 60.0},
+}
+"""A unit that differs from its preset in all that a drive can tell."""
+
+
+def recording(name: str) -> Path:
+    """A real recording; the test is skipped where it is absent."""
+    beside = Path(__file__).resolve().parents[2] / "shared" / "data" / "lidar"
+    file = Path(os.environ.get("PARHELION_RECORDINGS", beside)) / RECORDINGS[name]
+    if not file.is_file():
+        pytest.skip(f"recording {file.name} is not here")
+    return file
+
+
+def changed_sheet(preset: str, **sections: dict[str, Any]) -> LidarConfig:
+    """A preset with fields replaced, section by section."""
+    data = load_preset(preset)[0].model_dump(mode="python")
+    for section, values in sections.items():
+        data[section].update(values)
+    return parse(LidarConfig, data, preset)
+
+
+@cache
+def simulated_drive(turns: int = 6) -> tuple[ph.Scan, ...]:
+    """Scans of an OS0-32 that is not as its preset says, on a street of the built-in city."""
+    lidar = ph.Lidar(changed_sheet("ouster/os0-32", **CHANGED))
+    lidar.model = "ouster/os0-32"  # what packets name it
+    world = ph.World.load("city")
+    x, y, _ = world.viewpoint.xyz
+    poses = [ph.Pose((x + 3.0 * k, y, 1.4)) for k in range(turns)]
+    return tuple(lidar.scan_many(world, poses, seed=3, time=[0.1 * k for k in range(turns)]))

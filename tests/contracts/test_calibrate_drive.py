@@ -1,0 +1,170 @@
+"""Calibration from drives: real recordings against published curves, and simulated ones against the truth."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from calibrate_rigs import BIAS_M, CHANGED, changed_sheet, recording, simulated_drive
+from parhelion import Lidar, Pose, World
+from parhelion.calibrate.drive import DriveCalibration, calibrate_drive
+from parhelion.calibrate.reading import read_drive
+from parhelion.calibrate.sheet import write_sheet
+from parhelion.calibrate.turns import turn_of
+from parhelion.core.errors import ConfigError, FormatError
+from parhelion.io.packets.ouster_capture import write_capture
+from parhelion.sensors.lidar.overlap import overlap_share
+from parhelion.sensors.lidar.presets import load_preset
+
+MANY = 200
+"""Points that a bin must have to be held against the published curve."""
+PUBLISHED = {
+    "os0-32": (
+        (1.9, 0.045), (2.1, 0.085), (2.4, 0.14), (2.6, 0.21), (2.9, 0.33), (3.2, 0.46), (3.7, 0.63), (4.2, 0.76),
+        (4.7, 0.87), (5.5, 0.93), (6.5, 1.0),
+    ),
+    "os1-32": (
+        (2.4, 0.013), (3.2, 0.019), (3.7, 0.027), (4.2, 0.046), (4.7, 0.078), (5.5, 0.109), (6.5, 0.227), (7.5, 0.348),
+        (8.5, 0.423), (9.5, 0.521), (11.0, 0.637), (13.0, 0.76), (15.4, 0.861), (18.4, 0.954), (22.0, 1.0),
+    ),
+}  # fmt: skip
+"""Range [m] and overlap of the two families, found before on more recordings."""
+NOISE_CM = {"os0-32": (0.5, 0.5), "os1-32": (0.7, 0.7)}
+"""Scatter of neighbours in a row at 20 photons, and above 200."""
+
+
+def of_recording(name: str) -> DriveCalibration:
+    return calibrate_drive(read_drive(recording(name)), load_preset(f"ouster/{name}")[0], recording=name)
+
+
+@pytest.mark.parametrize("name", ["os0-32", "os1-32"])
+def test_real_recordings_give_the_published_curve_and_noise(name: str) -> None:
+    found = of_recording(name)
+    curve = found.overlap
+    assert curve is not None
+    at, share = np.array(PUBLISHED[name]).T
+    inside = (curve.count >= MANY) & (curve.range >= at[0]) & (curve.range <= at[-1])
+    assert inside.sum() >= 8
+    known = np.exp(np.interp(np.log(curve.range[inside]), np.log(at), np.log(share)))
+    np.testing.assert_allclose(curve.share[inside], known, rtol=0.2)
+    assert found.noise is not None
+    weak, strong = NOISE_CM[name]
+    assert 100.0 * found.noise.sigma_m[3] == pytest.approx(weak, rel=0.3)  # 17 to 25 photons
+    assert 100.0 * found.noise.sigma_m[-1] == pytest.approx(strong, rel=0.3)
+    # The weakest real returns have 5 to 9 photons.
+    assert found.threshold is not None
+    assert 3.5 < found.threshold.photons < 9.0
+    # What one frame cannot tell is named, not guessed.
+    assert {"receiver.saturation", "beam", "noise.false_alarm_rate_hz"} <= set(found.kept)
+    assert not set(found.kept) & set(found.changed)
+
+
+@pytest.fixture(scope="module")
+def simulated(tmp_path_factory: pytest.TempPathFactory) -> DriveCalibration:
+    """From the packets that the changed sensor would send, so that counts are whole, as a user's are."""
+    file = tmp_path_factory.mktemp("drive") / "drive.pcap"
+    write_capture(simulated_drive(), file)
+    return calibrate_drive(read_drive(file), load_preset("ouster/os0-32")[0], recording=file.name)
+
+
+def test_a_simulated_drive_gives_its_numbers_back(simulated: DriveCalibration) -> None:
+    """Six numbers, each within 3 standard errors: by chance, one in 60 sets of six would miss."""
+    truth = {
+        "receiver.threshold_photons": CHANGED["receiver"]["threshold_photons"],
+        "receiver.saturation": CHANGED["receiver"]["saturation"],
+        "noise.range_sigma_m": CHANGED["noise"]["range_sigma_m"],
+        "noise.range_sigma_snr_m": CHANGED["noise"]["range_sigma_snr_m"],
+    }
+    for name, value in truth.items():
+        off = (simulated.changed[name] - value) / simulated.error[name]
+        assert abs(off) < 3.0, f"{name}: {simulated.changed[name]} ± {simulated.error[name]:.3g}, true {value}"
+        assert simulated.error[name] < 0.25 * value, name
+    reach = simulated.changed["range.rated"][0]["range_m"]
+    assert abs(reach - 20.0) < 3.0 * simulated.error["range.rated"]
+    assert simulated.error["range.rated"] < 1.0
+
+
+def test_a_simulated_drive_gives_its_overlap_back(simulated: DriveCalibration) -> None:
+    """Bins follow the true curve within their errors: mean square of the deviations about 1, none beyond 4."""
+    curve = simulated.overlap
+    assert curve is not None
+    assert not curve.stepped
+    true = overlap_share(CHANGED["range"]["overlap"], curve.range)
+    off = (curve.share - true) / curve.error
+    assert len(off) > 15
+    assert np.abs(off).max() < 4.0
+    assert np.mean(off**2) < 2.0
+    np.testing.assert_allclose(curve.share, true, rtol=0.1)
+
+
+def test_a_simulated_drive_gives_its_channel_errors_back(simulated: DriveCalibration) -> None:
+    bias = simulated.bias
+    assert bias is not None
+    assert bias.known
+    off = (bias.bias_m[::-1] - BIAS_M) / bias.error_m[::-1]
+    assert np.abs(off).max() < 3.5
+    steps = (np.diff(bias.bias_m) - np.diff(BIAS_M[::-1])) / bias.step_error_m
+    assert np.abs(steps).max() < 4.5
+    # Not by errors so wide that anything would do: a dozen neighbours are told apart to 5 mm.
+    assert np.sum(bias.step_error_m < 0.005) >= 12
+
+
+def test_the_sheet_is_a_sensor_with_errors_and_sources(simulated: DriveCalibration, tmp_path: Path) -> None:
+    file = tmp_path / "my-lidar.yaml"
+    write_sheet(simulated.sheet, file)
+    lidar = Lidar(file)
+    assert lidar.config == simulated.sheet
+    assert lidar.config.receiver.threshold_photons == simulated.changed["receiver.threshold_photons"]
+    assert lidar.max_range(0.1) == pytest.approx(Lidar("ouster/os0-32").max_range(0.1) * 20.0 / 15.0, rel=0.1)
+    section = lidar.config.calibration
+    assert section is not None
+    assert section.version == 1
+    assert len(section.constants) == 2  # from the rated range, and from the signal
+    assert "range.overlap" in section.error
+    assert "range.overlap" in lidar.config.sources[-1].covers
+    assert file.stat().st_size < 20_000
+
+
+def test_a_drive_that_never_moves_is_refused_unless_told(tmp_path: Path) -> None:
+    preset = load_preset("ouster/os0-32")[0]
+    scan = simulated_drive()[0]
+    turns = [turn_of(scan, "a"), turn_of(scan, "b")]
+    with pytest.raises(ConfigError, match="never moves in its 2 turns"):
+        calibrate_drive(turns, preset, recording="parked.pcap")
+
+
+def test_repeated_looks_of_a_standing_sensor_give_its_range_noise() -> None:
+    """Four turns from one place; both numbers of the law within 3.5 standard errors, and known to 15 %."""
+    lidar = Lidar(changed_sheet("ouster/os0-32", **CHANGED))
+    world = World.load("city")
+    place = Pose((*world.viewpoint.xyz[:2], 1.4))
+    scans = lidar.scan_many(world, [place] * 4, seed=3, frames=list(range(4)))
+    turns = [turn_of(scan, f"turn {k}") for k, scan in enumerate(scans)]
+    found = calibrate_drive(turns, load_preset("ouster/os0-32")[0], standing=True)
+    for name in ("range_sigma_m", "range_sigma_snr_m"):
+        value, error = found.changed[f"noise.{name}"], found.error[f"noise.{name}"]
+        true = CHANGED["noise"][name]
+        assert abs(value - true) < 3.5 * error, f"{name}: {value} ± {error:.3g}, true {true}"
+        assert error < 0.15 * true
+
+
+def test_recordings_of_other_or_several_sensors_are_refused(tmp_path: Path) -> None:
+    scan = simulated_drive()[0]
+    from dataclasses import replace
+
+    other = replace(scan, metadata={**scan.metadata, "sensor": "ouster/os1-64"})
+    for number, one in enumerate((scan, other)):
+        one.save(tmp_path / f"{number}.npz")
+    with pytest.raises(FormatError, match="mixes recordings of several sensors"):
+        read_drive(tmp_path)
+    with pytest.raises(ConfigError, match="another sensor"):
+        calibrate_drive(read_drive(tmp_path / "0.npz"), load_preset("velodyne/vlp-16")[0])
+
+
+def test_clouds_without_lost_shots_say_that_the_drop_rate_is_unknown(tmp_path: Path) -> None:
+    simulated_drive()[0].save(tmp_path / "0.pcd")
+    found = calibrate_drive(read_drive(tmp_path), load_preset("ouster/os0-32")[0])
+    assert "does not tell lost shots" in found.kept["receiver.threshold_photons"]
+    assert found.overlap is not None
