@@ -60,6 +60,10 @@ HEAVY = {
     "cyclonedds",
     "viser",
     "foxglove",
+    "pyarrow",
+    "fsspec",
+    "dask",
+    "distributed",
 }
 
 

@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 from parhelion import __version__
-from parhelion.cli import convert, demo, doctor, materials, run, scan, sensors, shoot, stream, view, weather, worlds
+from parhelion.cli import (
+    campaign,
+    convert,
+    demo,
+    doctor,
+    materials,
+    run,
+    scan,
+    sensors,
+    shoot,
+    stream,
+    view,
+    weather,
+    worlds,
+)
 from parhelion.cli.failures import DEBUG_VARIABLE, Command, Group
 from parhelion.cli.screen import examples
 
@@ -21,6 +35,7 @@ app = typer.Typer(
         "parhelion scan --world city --sensor ouster/os1-128 -o scan.pcd --png scan.png",
         "parhelion shoot --world city --camera generic/vga -o city.png",
         "parhelion run scenario.yaml -o out",
+        "parhelion campaign study.yaml -o study-out",
         "parhelion view scenario.yaml",
         "parhelion weather recorded.pcd -o wet.pcd --rain 25 --sensor velodyne/vlp-16",
         "parhelion sensors velodyne/vlp-16",
@@ -52,6 +67,6 @@ def _options(
         os.environ[DEBUG_VARIABLE] = "1"
 
 
-for _module in (demo, scan, shoot, run, stream, view, weather, convert, sensors, worlds, materials, doctor):
+for _module in (demo, scan, shoot, run, campaign, stream, view, weather, convert, sensors, worlds, materials, doctor):
     _kind = getattr(_module, "COMMAND", Command)
     app.command(cls=_kind, epilog=examples(*_module.EXAMPLES))(getattr(_module, _module.__name__.rpartition(".")[2]))
