@@ -35,6 +35,10 @@ class Workers(Protocol):
     """Who runs the rows."""
 
     @property
+    def notes(self) -> list[str]:
+        """What happened that a user should know."""
+
+    @property
     def room(self) -> int:
         """Jobs that may be submitted now."""
 
@@ -104,7 +108,7 @@ def run_campaign(
                 _run(study, plan, crew, pieces, summary, progress, fspath(place))
         finally:
             if crew is not None:
-                summary.notes += getattr(crew, "notes", [])
+                summary.notes += crew.notes
                 crew.close()
         _finish(study, plan, store, pieces, about, summary, command)
     summary.seconds = time.perf_counter() - began

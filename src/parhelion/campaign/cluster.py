@@ -94,7 +94,8 @@ class DaskWorkers:
     def results(self) -> list[dict[str, Any]]:
         """Wait for something to happen: the results that there are then, perhaps none."""
         try:
-            self._dask.wait(list(self._futures), timeout=1.0, return_when="FIRST_COMPLETED")
+            with self._client.as_current():
+                self._dask.wait(list(self._futures), timeout=1.0, return_when="FIRST_COMPLETED")
         except TimeoutError:
             self._see_that_someone_works()
             return []

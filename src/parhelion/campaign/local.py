@@ -78,9 +78,9 @@ class LocalWorkers:
         return _Worker(process, ours)
 
     @property
-    def pids(self) -> list[int]:
-        """Process numbers of the workers."""
-        return [worker.process.pid for worker in self._workers]
+    def notes(self) -> list[str]:
+        """What happened that a user should know."""
+        return [f"worker processes died {self.deaths} times; their rows were run again"] if self.deaths else []
 
     @property
     def room(self) -> int:

@@ -100,8 +100,6 @@ class RemoteStore:
             raise MissingDependencyError(f"{address}: {error}") from None
         if not self._root.strip("/"):
             raise FormatError(f"{address}: name a folder, too")
-        # Listings must show what others wrote a moment ago.
-        self._files.use_listings_cache = False
 
     def _told(self, name: str, error: Exception) -> FormatError:
         why = " ".join(str(getattr(error, "strerror", None) or error).split())
@@ -110,6 +108,7 @@ class RemoteStore:
     def read(self, name: str) -> bytes | None:
         """A file's bytes; None where there is none."""
         try:
+            self._files.invalidate_cache()  # others may have written it a moment ago
             found: bytes = self._files.cat_file(f"{self._root}/{name}")
             return found
         except FileNotFoundError:

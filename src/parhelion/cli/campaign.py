@@ -78,7 +78,7 @@ def _tell(study: Study, summary: CampaignSummary) -> None:
         warn(note)
     if summary.found:
         warn(f"{summary.found} rows of an earlier run were kept")
-    if summary.failed:
+    if 0 < summary.failed < summary.rows:
         warn(f"{summary.failed} of {summary.rows} runs failed; {summary.first_error}")
     pace = f", {summary.done / summary.seconds:.2f} runs/s" if summary.done and summary.seconds else ""
     rows = [
@@ -89,6 +89,9 @@ def _tell(study: Study, summary: CampaignSummary) -> None:
         ("numbers", ", ".join(study.numbers)),
     ]
     screen.facts(study.title, rows)
+    if summary.failed == summary.rows:
+        typer.echo(f"error: {study.source}: no run succeeded; {summary.first_error}", err=True)
+        raise typer.Exit(FAILED)
     screen.say(f"\nwrote {summary.place}/results.parquet with {summary.rows} rows, summary.json and report.html")
 
 
