@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from parhelion.campaign import Study
+from parhelion.campaign.trial import run_job
 from rigs import sheet
 
 WALL: dict[str, Any] = {
@@ -47,3 +48,25 @@ def write_study(folder: Path, scenario: dict[str, Any] | None = None, /, **chang
 def study_in(folder: Path, scenario: dict[str, Any] | None = None, /, **changes: Any) -> Study:
     """The same as a study."""
     return Study.load(write_study(folder, scenario, **changes))
+
+
+class InThisProcess:
+    """Workers that are none: rows are run here, one at a time."""
+
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, *_: Any) -> None:
+        self._jobs: list[str] = []
+
+    @property
+    def room(self) -> int:
+        return 1 - len(self._jobs)
+
+    def submit(self, row: int, job: str) -> None:
+        self._jobs.append(job)
+
+    def results(self) -> list[dict[str, Any]]:
+        return [json.loads(run_job(self._jobs.pop()))]
+
+    def close(self) -> None:
+        self._jobs.clear()

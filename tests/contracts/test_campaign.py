@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from campaign_rigs import study_in, write_study
+from campaign_rigs import WALL, InThisProcess, study_in
 from parhelion.campaign import Study, repeat_row, run_campaign
 from parhelion.campaign import campaign as campaign_module
 from parhelion.campaign.trial import run_job
@@ -25,7 +25,7 @@ pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'pa
 pytestmark = pytest.mark.slow
 
 VARY = {"weather.rain_rate_mm_h": [0, 50, 200], "world.name": ["wall.yaml", "missing.yaml"]}
-LONGER = {"duration_s": 2.0}
+LONGER = {"duration_s": 1.0}
 
 
 def table(folder: Path) -> dict[str, list[Any]]:
@@ -84,7 +84,7 @@ def test_a_killed_worker_loses_no_run_and_the_table_is_that_of_one_process(
 
     def progress(done: int, total: int) -> None:
         assert total == 48
-        if done in (5, 20) and len(killed) < 2:
+        if done == 5 and not killed:
             victim = multiprocessing.active_children()[0]
             assert victim.pid is not None
             os.kill(victim.pid, signal.SIGKILL)
@@ -93,8 +93,8 @@ def test_a_killed_worker_loses_no_run_and_the_table_is_that_of_one_process(
     summary = run_campaign(
         study, tmp_path, workers=2, progress=progress, command="parhelion campaign study.yaml -o alone"
     )
-    assert len(killed) == 2
-    assert summary.notes == ["worker processes died 2 times; their rows were run again"]
+    assert len(killed) == 1
+    assert summary.notes == ["1 worker process died; its row was run again"]
     for name in ("results.parquet", "summary.json", "report.html"):
         assert (tmp_path / name).read_bytes() == (alone / name).read_bytes(), name
 
@@ -114,7 +114,7 @@ def test_a_killed_campaign_goes_on_to_the_same_table(study: Study, alone: Path, 
     process.communicate(timeout=30)
     assert not (tmp_path / "out" / "results.parquet").exists()
     there = len(list(pieces.glob("*.jsonl")))
-    summary = run_campaign(study, tmp_path / "out", workers=2)
+    summary = run_campaign(study, tmp_path / "out", workers=1)
     assert there <= summary.found < 48
     assert summary.found + summary.done == 48
     assert (tmp_path / "out" / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
@@ -148,8 +148,10 @@ def test_a_world_that_is_used_again_gives_what_a_fresh_one_gives(study: Study) -
 
 
 def test_a_row_that_kills_its_workers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from parhelion.campaign import local
     from parhelion.campaign.local import LocalWorkers
 
+    monkeypatch.setattr(local, "ATTEMPTS", 2)
     crew = LocalWorkers(1)
     try:
         monkeypatch.setattr(LocalWorkers, "_hand_out", _kill_who_gets_it(LocalWorkers._hand_out))
@@ -161,7 +163,7 @@ def test_a_row_that_kills_its_workers_is_given_up(tmp_path: Path, monkeypatch: p
     finally:
         crew.close()
     assert found[0]["row"] == 3
-    assert found[0]["error"] == "the worker process died in each of 3 attempts (last: signal 9)"
+    assert found[0]["error"] == "the worker process died in each of 2 attempts (last: signal 9)"
 
 
 def _kill_who_gets_it(hand_out: Any) -> Any:
@@ -240,20 +242,66 @@ def test_the_command_tells_what_it_did(study: Study, finished: Path) -> None:
     assert run("--workers", "2", "--dask", "tcp://127.0.0.1:9").exit_code == 2
 
 
-def test_a_disk_that_fills_up_stops_the_campaign_and_it_goes_on_later(tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_stops_the_campaign_and_it_goes_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import resource
 
-    file = write_study(tmp_path, seeds=1, vary={"weather.rain_rate_mm_h": [0]})
-    command = [sys.executable, "-m", "parhelion", "campaign", str(file), "-o", str(tmp_path / "out"), "--workers", "1"]
+    monkeypatch.setattr(campaign_module, "_crew", InThisProcess)
+    study = study_in(tmp_path, seeds=2)
+    run_job(campaign_module.job_of(study, 0))  # what compiled kernels leave on the disk is none of this
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6000, before[1]))
+    try:
+        with pytest.raises(FormatError, match=rf"{tmp_path / 'out'}/\S+: cannot be written \("):
+            run_campaign(study, tmp_path / "out")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not list((tmp_path / "out").rglob(".parhelion-*"))
+    summary = run_campaign(study, tmp_path / "out")
+    assert (summary.found, summary.done, summary.rows) == (6, 0, 6)
+    assert len(table(tmp_path / "out")["row"]) == 6
 
-    def small_files_only() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
 
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, preexec_fn=small_files_only)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {tmp_path / 'out'}")
-    assert "cannot be written (" in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert not (tmp_path / "out" / "results.parquet").exists()
-    whole = run_campaign(Study.load(file), tmp_path / "out", workers=1)
-    assert (whole.found, whole.done, whole.rows) == (1, 0, 1)
+# ---- data sets -------------------------------------------------------------------------------------------------------
+
+
+def test_a_data_set_has_its_sequences_a_split_by_worlds_and_a_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import yaml
+
+    monkeypatch.setattr(campaign_module, "_crew", InThisProcess)
+    for name in ("second.yaml", "third.yaml"):
+        (tmp_path / name).write_text(yaml.safe_dump(WALL))
+    vary = {"world.name": ["wall.yaml", "second.yaml", "third.yaml"]}
+    settings = {"kind": "dataset", "dataset": "semantic-kitti", "split": {"val": 0.34}}
+    study = study_in(tmp_path, LONGER, vary=vary, seeds=2, **settings)
+    out = tmp_path / "out"
+    run_campaign(study, out)
+    root = out / "semantic-kitti"
+    assert sorted(path.name for path in (root / "sequences").iterdir()) == [f"{k:02d}" for k in range(6)]
+    parts = {part: (out / f"{part}.txt").read_text().split() for part in ("train", "val")}
+    assert sorted(parts["train"] + parts["val"]) == [f"{k:02d}" for k in range(6)]
+    assert len(parts["val"]) == 2
+    assert int(parts["val"][1]) == int(parts["val"][0]) + 1  # both of one world
+    split = yaml.safe_load((root / "semantic-kitti.yaml").read_text())["split"]
+    assert split["valid"] == [int(name) for name in parts["val"]]
+    card = json.loads((out / "dataset.json").read_text())
+    clouds = list(root.glob("sequences/*/velodyne/*.bin"))
+    assert card["scans"] == len(clouds) == sum(table(out)["scans"])
+    assert card["points"] == sum(file.stat().st_size for file in clouds) // 16 == sum(card["ranges"])
+    assert card["labels"].keys() >= {"wall"}
+    assert sum(card["labels"].values()) == card["points"]
+    assert "| wall |" in (out / "README.md").read_text()
+    before = {file: file.read_bytes() for file in out.rglob("*") if file.is_file()}
+    again = run_campaign(study, out)
+    assert (again.done, again.found) == (0, 6)
+    assert {file: file.read_bytes() for file in out.rglob("*") if file.is_file()} == before
+
+
+def test_a_data_set_does_not_go_to_an_address(tmp_path: Path) -> None:
+    pytest.importorskip("fsspec", reason="fsspec is not installed")
+    study = study_in(tmp_path, kind="dataset", dataset="semantic-kitti")
+    with pytest.raises(ConfigError, match="are written to a folder, not to an address"):
+        run_campaign(study, "memory://campaign-test/set", workers=1)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,8 +16,10 @@ from typing import Any
 
 import pytest
 
-from campaign_rigs import study_in
+import parhelion
+from campaign_rigs import InThisProcess, study_in
 from parhelion.campaign import Study, repeat_row, run_campaign
+from parhelion.campaign import campaign as campaign_module
 from parhelion.core.errors import ConfigError
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'parhelion[campaign]'")
@@ -35,7 +39,9 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
 def alone(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The campaign's folder, run by one process."""
     folder = tmp_path_factory.mktemp("alone")
-    run_campaign(study, folder, workers=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(campaign_module, "_crew", InThisProcess)
+        run_campaign(study, folder)
     return folder
 
 
@@ -57,13 +63,13 @@ def stop(process: subprocess.Popen[bytes]) -> None:
         process.wait(10)
 
 
-def start_worker(address: str, folder: Path) -> subprocess.Popen[bytes]:
+def start_worker(address: str, folder: Path, **changes: str) -> subprocess.Popen[bytes]:
     """A worker as a user starts it; without a nanny, so that one that is killed stays away."""
     command = [
         sys.executable, "-m", "distributed.cli.dask_worker", address, "--host", "127.0.0.1", "--nthreads", "1",
         "--no-nanny", "--no-dashboard", "--local-directory", str(folder), "--death-timeout", "60",
     ]  # fmt: skip
-    environment = {**os.environ, "PARHELION_THREADS": "1"}
+    environment = {**os.environ, "PARHELION_THREADS": "1", **changes}
     return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
@@ -102,22 +108,38 @@ def test_a_killed_dask_worker_loses_no_run_and_the_table_is_that_of_one_process(
         assert workers[0].wait(10) == -signal.SIGKILL
         assert (summary.done, summary.failed) == (24, 0)
         assert (tmp_path / "out" / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
-        _another_version_is_refused(study, scheduler, tmp_path)
+        _another_version_is_refused(study, alone, scheduler, tmp_path)
     finally:
         for worker in workers:
             stop(worker)
 
 
-def _another_version_is_refused(study: Study, scheduler: str, tmp_path: Path) -> None:
-    """The worker that is left is asked to be of a version that it is not."""
-    from parhelion.campaign import campaign, cluster
+def _another_version_is_refused(study: Study, alone: Path, scheduler: str, tmp_path: Path) -> None:
+    """A worker whose source differs by a comment: refused at the start, and given nothing where it comes later."""
+    from distributed import Client
 
-    other = {**cluster.identity(), "mitsuba": "2.0"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cluster, "difference", lambda ours, theirs: campaign.difference(other, theirs))
-        with pytest.raises(ConfigError, match=r"worker tcp://127\.0\.0\.1:\d+ is refused: it has mitsuba .* 2\.0"):
+    from parhelion.campaign.cluster import DaskWorkers
+
+    source = Path(inspect.getfile(parhelion)).parent
+    shutil.copytree(source, tmp_path / "other" / "parhelion", ignore=shutil.ignore_patterns("__pycache__"))
+    with (tmp_path / "other" / "parhelion" / "core" / "errors.py").open("a") as file:
+        file.write("# Changed.\n")
+    search = [str(tmp_path / "other"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    worker = start_worker(scheduler, tmp_path, PYTHONPATH=os.pathsep.join(search))
+    try:
+        with Client(scheduler, timeout=30, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+        with pytest.raises(ConfigError, match=r"worker tcp://127\.0\.0\.1:\d+ is refused: it has another source"):
             run_campaign(study, tmp_path / "refused", dask=scheduler)
-    assert not (tmp_path / "refused" / "results.parquet").exists()
+        assert not (tmp_path / "refused" / "results.parquet").exists()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(DaskWorkers, "_check_all", lambda self, wait_s: None)
+            summary = run_campaign(study, tmp_path / "later", dask=scheduler)
+        assert len(summary.notes) == 1
+        assert "came later and is refused: it has another source" in summary.notes[0]
+        assert (tmp_path / "later" / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
+    finally:
+        stop(worker)
 
 
 # ---- an object store -------------------------------------------------------------------------------------------------
@@ -160,8 +182,12 @@ def _wait_for(port: int) -> None:
     raise TimeoutError("the S3 server did not start")
 
 
-def test_results_in_a_bucket_are_those_of_a_folder(study: Study, alone: Path, bucket: str) -> None:
+def test_results_in_a_bucket_are_those_of_a_folder(
+    study: Study, alone: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import fsspec
+
+    monkeypatch.setattr(campaign_module, "_crew", InThisProcess)
 
     place = f"{bucket}/rain/first"
     seen: list[Any] = []
@@ -175,10 +201,10 @@ def test_results_in_a_bucket_are_those_of_a_folder(study: Study, alone: Path, bu
             raise Enough
 
     with pytest.raises(Enough):
-        run_campaign(study, place, workers=1, progress=progress)
+        run_campaign(study, place, progress=progress)
     files = fsspec.filesystem("s3", skip_instance_cache=True)
     assert any("pieces/" in name for name in files.find("campaigns/rain/first"))
-    summary = run_campaign(study, place, workers=1)
+    summary = run_campaign(study, place)
     assert summary.found >= 5
     files.invalidate_cache()
     assert files.cat_file("campaigns/rain/first/results.parquet") == (alone / "results.parquet").read_bytes()

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike, fspath
 from typing import Any, Protocol
@@ -35,7 +35,7 @@ class Workers(Protocol):
     """Who runs the rows."""
 
     @property
-    def notes(self) -> list[str]:
+    def notes(self) -> Sequence[str]:
         """What happened that a user should know."""
 
     @property
@@ -91,6 +91,7 @@ def run_campaign(
     """
     began = time.perf_counter()
     arrow()  # a missing package is told before anything is run
+    job_of(study, 0, fspath(place))  # so is a place where a data set cannot be
     store = store_at(place)
     with store.only_writer():
         about = _about(study, store, fspath(place))

@@ -80,7 +80,9 @@ class LocalWorkers:
     @property
     def notes(self) -> list[str]:
         """What happened that a user should know."""
-        return [f"worker processes died {self.deaths} times; their rows were run again"] if self.deaths else []
+        if self.deaths < 2:
+            return ["1 worker process died; its row was run again"] * self.deaths
+        return [f"{self.deaths} worker processes died; their rows were run again"]
 
     @property
     def room(self) -> int:

@@ -82,10 +82,9 @@ def points_per_scan(scan: Scan) -> dict[str, float]:
 
 def detection_share(scan: Scan) -> dict[str, float]:
     """Share of all shots that have a return from a surface."""
-    shots = len(scan.shots)
-    on_surface = scan.fields["origin"] == _SURFACE
-    seen = np.unique(scan.fields["shot"][on_surface]).size
-    return {"detection_share": seen / shots if shots else np.nan}
+    seen = np.zeros(len(scan.shots), bool)
+    seen[scan.fields["shot"][scan.fields["origin"] == _SURFACE]] = True
+    return {"detection_share": float(seen.mean()) if seen.size else np.nan}
 
 
 def lost_shots(scan: Scan) -> dict[str, float]:

@@ -11,7 +11,8 @@ from parhelion.campaign.statistics import METHOD
 from parhelion.campaign.study import Study
 from parhelion.campaign.summary import Series, curves_of, parted_by, words_of
 from parhelion.pictures import run_page as html
-from parhelion.pictures.run_plots import Curve, line_plot
+from parhelion.pictures.interval_plots import interval_plot
+from parhelion.pictures.run_plots import Curve
 
 _MOST_FAILURES = 20
 _MOST_CELLS = 200
@@ -73,10 +74,11 @@ def _against(study: Study, results: dict[int, dict[str, Any]], path: str, comman
         drawn = [curve for k, series in enumerate(curves) if (curve := _curve(series, k, _log(study, path)))]
         if not drawn:
             continue
-        plot = line_plot(drawn, unit=number.unit, x_label=_axis(study, path), zero=number.unit in ("1", "points"))
-        key = html.key((curve.name, curve.colour) for curve in drawn) if len(drawn) > 1 else ""
+        plot = interval_plot(drawn, unit=_unit(number.unit), x_label=_axis(study, path))
+        other = parted_by(study, path)
+        key = html.key((f"{other} {curve.name}", curve.colour) for curve in drawn) if other else ""
         caption = html.Raw(
-            f"{html.text(number.words.capitalize())}; the band is the interval of the mean."
+            f"{html.text(number.words.capitalize())}; a whisker is the interval of the mean."
             + (f"<br><code>{html.text(command)}</code>" if command else "")
         )
         figures.append(html.figure(name, plot + key, caption))
@@ -98,6 +100,10 @@ def _curve(series: Series, colour: int, log: bool) -> Curve | None:
     )  # fmt: skip
 
 
+def _unit(unit: str) -> str:
+    return "share of 1" if unit == "1" else unit
+
+
 def _log(study: Study, path: str) -> bool:
     draws = study.settings.draws.get(path)
     return draws is not None and draws.loguniform is not None
@@ -105,12 +111,11 @@ def _log(study: Study, path: str) -> bool:
 
 def _axis(study: Study, path: str) -> str:
     options = study.drawn[path] if path in study.drawn else study.settings.grid[path]
-    other = parted_by(study, path)
     words = f"log10 of {path}" if _log(study, path) else path
     if not all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in options):
         distinct = list(dict.fromkeys(words_of(value) for value in options))
         words += ": " + ", ".join(f"{k + 1} is {value}" for k, value in enumerate(distinct[:6]))
-    return words + (f"; curves by {other}" if other else "")
+    return words
 
 
 def _failures(failed: list[dict[str, Any]]) -> str:

@@ -108,7 +108,7 @@ def _repeat(study: Study, output: str, number: int) -> None:
     facts += list(again.result["numbers"].items())
     screen.facts(f"row {number}", facts)
     if again.earlier is None:
-        screen.say("\nthe table has no such row yet")
+        screen.say("\nthe table has no such row")
     elif again.differences:
         for difference in again.differences:
             warn(difference)
