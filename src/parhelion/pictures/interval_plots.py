@@ -36,12 +36,12 @@ def interval_plot(curves: Sequence[Curve], *, unit: str, x_label: str) -> str:
 
     parts = []
     for tick in ticks(y_min, y_max, 5):
-        y = float(down(np.array(tick)))
-        parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{right}"/>')
-        parts.append(f'<text class="end" x="{_LEFT - 6}" y="{y + 4:.1f}">{number(tick)}</text>')
+        place = float(down(np.array(tick)))
+        parts.append(f'<path class="grid" d="M{_LEFT} {place:.1f}H{right}"/>')
+        parts.append(f'<text class="end" x="{_LEFT - 6}" y="{place + 4:.1f}">{number(tick)}</text>')
     for tick in ticks(x_min, x_max, 6):
-        x = float(across(np.array(tick)))
-        parts.append(f'<text class="mid" x="{x:.1f}" y="{bottom + 15}">{number(tick)}</text>')
+        place = float(across(np.array(tick)))
+        parts.append(f'<text class="mid" x="{place:.1f}" y="{bottom + 15}">{number(tick)}</text>')
     parts.append(f'<path class="axis" d="M{_LEFT} {bottom}H{right}"/>')
     parts.append(f'<text class="mid unit" x="{(_LEFT + right) / 2:.0f}" y="{_HEIGHT - 4}">{escape(x_label)}</text>')
     parts.append(f'<text class="unit" x="4" y="12">{escape(unit)}</text>')
