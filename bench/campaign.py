@@ -18,7 +18,7 @@ from parhelion.campaign import Study, run_campaign
 from parhelion.campaign.local import usable_cores
 
 SCENARIO = {
-    "duration_s": 0.2,
+    "duration_s": 0.5,
     "world": "boards-u",
     "weather": {"rain_rate_mm_h": 10},
     "sensors": [
@@ -51,7 +51,7 @@ def main(runs: int = 200, rounds: int = 3) -> None:
             known = best.setdefault(way, [total, pace])
             best[way] = [min(known[0], total), max(known[1], pace)]
     base = best[1, 1]
-    print(f"{runs} runs of 2 scans, VLP-16, 5 sub-rays; {cores} cores, load {os.getloadavg()[0]:.1f}")
+    print(f"{runs} runs of 5 scans, VLP-16, 5 sub-rays; {cores} cores, load {os.getloadavg()[0]:.1f}")
     print("| processes | threads of each | s | runs/s at work | against one process |")
     print("| ---: | ---: | ---: | ---: | ---: |")
     for (workers, threads), (total, pace) in best.items():
