@@ -64,6 +64,11 @@ ROOMS = (
         "core surfaces weather io world motion sensors pictures scenario",
     ),
     _room(
+        "campaign",
+        "many runs of a scenario, on processes or a Dask cluster, into one table; data sets in bulk",
+        "core rays weather io world sensors pictures scenario outputs",
+    ),
+    _room(
         "live",
         "ROS 2, packets over UDP, Foxglove, the viewer in the browser",
         "core weather io world motion sensors pictures scenario outputs",
@@ -71,7 +76,7 @@ ROOMS = (
     _room(
         "cli",
         "thin commands: parse, call, print",
-        f"core rays surfaces weather io world motion sensors pictures calibrate scenario outputs live {PUBLIC}",
+        f"core rays surfaces weather io world motion sensors pictures calibrate scenario outputs campaign live {PUBLIC}",
     ),
 )
 

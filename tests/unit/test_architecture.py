@@ -59,6 +59,10 @@ HEAVY = {
     "cyclonedds",
     "viser",
     "foxglove",
+    "pyarrow",
+    "fsspec",
+    "dask",
+    "distributed",
 }
 
 

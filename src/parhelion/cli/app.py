@@ -10,6 +10,7 @@ import typer
 from parhelion import __version__
 from parhelion.cli import (
     calibrate,
+    campaign,
     convert,
     demo,
     doctor,
@@ -36,6 +37,7 @@ app = typer.Typer(
         "parhelion scan --world city --sensor ouster/os1-128 -o scan.pcd --png scan.png",
         "parhelion shoot --world city --camera generic/vga -o city.png",
         "parhelion run scenario.yaml -o out",
+        "parhelion campaign study.yaml -o study-out",
         "parhelion view scenario.yaml",
         "parhelion weather recorded.pcd -o wet.pcd --rain 25 --sensor velodyne/vlp-16",
         "parhelion calibrate drive.pcap --sensor ouster/os0-32 -o my-lidar.yaml --report report.html",
@@ -69,7 +71,8 @@ def _options(
 
 
 _COMMANDS = (
-    demo, scan, shoot, run, stream, view, weather, calibrate, identify, convert, sensors, worlds, materials, doctor,
+    demo, scan, shoot, run, campaign, stream, view, weather, calibrate, identify, convert, sensors, worlds, materials,
+    doctor,
 )  # fmt: skip
 for _module in _COMMANDS:
     _kind = getattr(_module, "COMMAND", Command)

@@ -93,12 +93,21 @@ class Scenario:
         step.command("robot", DriveCommand(0.5, 0.1))
     """
 
-    def __init__(self, settings: ScenarioFile, folder: str | PathLike[str] = ".", source: str = "scenario") -> None:
+    def __init__(
+        self,
+        settings: ScenarioFile,
+        folder: str | PathLike[str] = ".",
+        source: str = "scenario",
+        *,
+        world: World | None = None,
+    ) -> None:
+        """`world` is one that was loaded for the same fields before: it is given this scenario's weather, no more."""
         self.settings, self.folder, self.source = settings, Path(folder), source
         self.seed = settings.seed
         self._at("cloud_format", format_of, Path("cloud"), settings.cloud_format)
         self.water = _water(settings, self.seed)
-        self.world = self._load_world()
+        self.world = self._load_world() if world is None else world
+        self._set_weather()
         self.bodies: dict[str, Body] = {
             entry.name: self._at(f"vehicles[{row}]", body_of, entry, self.folder, self.water)
             for row, entry in enumerate(settings.vehicles)
@@ -151,16 +160,18 @@ class Scenario:
         )
         if self.settings.daylight is not None:
             world.daylight = self.settings.daylight
-        weather = self.settings.weather
-        if isinstance(weather, dict):
-            world.weather = Weather.from_mapping(weather, f"{self.source}: weather")
-        elif weather is not None:
-            world.weather = Weather.load(self.folder / weather)
         # A vessel may float in a world without water; there is nothing for waves to run over, then.
         if self.water is not None and any(item.label == "water" for item in world.objects):
             self._at("water", world.set_water, self.water)
         Populate(world, self.settings, self.folder, self.source).all()
         return world
+
+    def _set_weather(self) -> None:
+        weather = self.settings.weather
+        if isinstance(weather, dict):
+            self.world.weather = Weather.from_mapping(weather, f"{self.source}: weather")
+        elif weather is not None:
+            self.world.weather = Weather.load(self.folder / weather)
 
     def _show(self, entry: VehicleEntry, shape: BodyShape) -> None:
         """Put a vehicle's body into the world, unseen by the sensors that it carries itself."""

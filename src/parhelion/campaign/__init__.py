@@ -1,0 +1,19 @@
+"""Campaigns: many runs of one scenario, each with other parameters and seeds, into one table."""
+
+from parhelion.campaign.campaign import CampaignSummary, Repeated, repeat_row, run_campaign
+from parhelion.campaign.measures import Measure, MeasuredRun, Number, add_measure, measures
+from parhelion.campaign.study import Study, json_schema
+
+__all__ = [
+    "CampaignSummary",
+    "Measure",
+    "MeasuredRun",
+    "Number",
+    "Repeated",
+    "Study",
+    "add_measure",
+    "json_schema",
+    "measures",
+    "repeat_row",
+    "run_campaign",
+]

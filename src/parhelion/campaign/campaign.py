@@ -1,0 +1,294 @@
+"""Running a campaign: rows to workers, results to pieces, pieces to one table.
+
+    study = Study.load("study.yaml")
+    summary = run_campaign(study, "out", workers=2)
+
+A campaign that was stopped or killed goes on where it was. Its table depends on the study and the version alone: not on
+the number of workers, the order in which they finished, or on how often it was stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import Any, Protocol
+
+from parhelion.campaign.identity import difference, identity, version_words
+from parhelion.campaign.local import LocalWorkers, usable_cores
+from parhelion.campaign.plan import Plan
+from parhelion.campaign.statistics import METHOD
+from parhelion.campaign.store import Pieces, Store, store_at
+from parhelion.campaign.study import Study
+from parhelion.campaign.summary import SUMMARY, summary_of
+from parhelion.campaign.table import TABLE, arrow, results_of, table_bytes
+from parhelion.campaign.trial import run_job
+from parhelion.core.errors import ConfigError, FormatError
+
+ABOUT = "campaign.json"
+REPORT = "report.html"
+
+
+class Workers(Protocol):
+    """Who runs the rows."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What happened that a user should know."""
+
+    @property
+    def room(self) -> int:
+        """Jobs that may be submitted now."""
+
+    def submit(self, row: int, job: str) -> None:
+        """Give a job to a worker."""
+
+    def results(self) -> list[dict[str, Any]]:
+        """Wait for something to happen: the results that there are then, perhaps none."""
+
+    def close(self) -> None:
+        """End."""
+
+
+@dataclass
+class CampaignSummary:
+    """What a campaign gave."""
+
+    place: str
+    rows: int = 0
+    """Rows of the table."""
+    done: int = 0
+    """Rows that were run now."""
+    found: int = 0
+    """Rows that an earlier run had left."""
+    failed: int = 0
+    saved: int = 0
+    """Rows that tight intervals made needless."""
+    seconds: float = 0.0
+    """Wall time."""
+    busy_s: float = 0.0
+    """Time that the rows took, all workers together."""
+    first_error: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+
+def run_campaign(
+    study: Study,
+    place: str | PathLike[str],
+    *,
+    workers: int | None = None,
+    dask: str | None = None,
+    retry_failed: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+    command: str = "",
+) -> CampaignSummary:
+    """Run what is missing of a campaign, and write its table, summary and report.
+
+    `place` is a folder or an address that fsspec knows. `workers` is the number of processes on this machine, its cores
+    by default; `dask` the address of a scheduler instead. `command` stands below the report's figures.
+    """
+    began = time.perf_counter()
+    arrow()  # a missing package is told before anything is run
+    job_of(study, 0, fspath(place))  # so is a place where a data set cannot be
+    store = store_at(place)
+    with store.only_writer():
+        about = _about(study, store, fspath(place))
+        pieces = Pieces(store)
+        results = _earlier(study, store, pieces, fspath(place), retry_failed)
+        plan = Plan(study, results)
+        summary = CampaignSummary(fspath(place), found=len(results))
+        store.write(ABOUT, _json({**about, "complete": False}))
+        crew: Workers | None = None
+        try:
+            first = plan.next_row()
+            if first is not None:
+                plan.hand_back(first)
+                crew = _crew(workers, dask, plan.planned - len(results))
+                _run(study, plan, crew, pieces, summary, progress, fspath(place))
+        finally:
+            if crew is not None:
+                summary.notes += crew.notes
+                crew.close()
+        _finish(study, plan, store, pieces, about, summary, command)
+    summary.seconds = time.perf_counter() - began
+    return summary
+
+
+def _crew(workers: int | None, dask: str | None, rows: int) -> Workers:
+    if dask is not None:
+        from parhelion.campaign.cluster import DaskWorkers
+
+        return DaskWorkers(dask)
+    if workers is not None and not 1 <= workers <= 4096:
+        raise ConfigError(f"workers: must be from 1 to 4096, got {workers}")
+    return LocalWorkers(min(workers or usable_cores(), max(1, rows)))
+
+
+def _run(
+    study: Study,
+    plan: Plan,
+    crew: Workers,
+    pieces: Pieces,
+    summary: CampaignSummary,
+    progress: Callable[[int, int], None] | None,
+    place: str,
+) -> None:
+    device = next((r["device"] for r in plan.results.values() if r.get("device")), None)
+    try:
+        while True:
+            for _ in range(crew.room):
+                row = plan.next_row()
+                if row is None:
+                    break
+                crew.submit(row, job_of(study, row, place))
+            if not plan.waiting:
+                return
+            for result in crew.results():
+                device = _one_device(device, result)
+                plan.take(result)
+                pieces.add(result)
+                summary.done += 1
+                summary.busy_s += result.get("seconds", 0.0)
+                if progress is not None:
+                    progress(len(plan.results), plan.planned)
+    finally:
+        pieces.flush()
+
+
+def _one_device(device: str | None, result: dict[str, Any]) -> str | None:
+    """The device of all rows: CPU and GPU agree within tolerances, not to the bit."""
+    other = result.get("device")
+    if device is not None and other is not None and other != device:
+        raise ConfigError(
+            f"row {result['row']}: worker {result.get('worker')} computed on {other}, the rows before on {device}; "
+            "set PARHELION_DEVICE alike on all workers"
+        )
+    return device or other
+
+
+def job_of(study: Study, number: int, place: str = "") -> str:
+    """The job of a row, as a worker takes it."""
+    row = study.row(number)
+    job: dict[str, Any] = {
+        "row": number,
+        "scenario": study.scenario_of(row),
+        "folder": str(study.folder),
+        "identity": identity(),
+    }
+    if study.settings.kind == "dataset":
+        from parhelion.campaign.dataset import sequence_folder
+
+        job |= {"dataset": study.settings.dataset, "into": sequence_folder(place, number)}
+    else:
+        job["measures"] = study.measure_names
+    return json.dumps(job)
+
+
+# ---- what is there ---------------------------------------------------------------------------------------------------
+
+
+def _about(study: Study, store: Store, place: str) -> dict[str, Any]:
+    """What decides the table; an earlier campaign in the same place must be the same."""
+    about = {"study": study.title, "study_sha256": study.sha256, "identity": identity(), "rows": len(study)}
+    data = store.read(ABOUT)
+    if data is None:
+        return about
+    try:
+        earlier = json.loads(data)
+        same_study, theirs = earlier["study_sha256"] == study.sha256, dict(earlier["identity"])
+    except (ValueError, KeyError, TypeError):
+        raise FormatError(f"{place}/{ABOUT}: cannot be read as that of a campaign; choose another folder") from None
+    if not same_study:
+        raise ConfigError(f"{place}: holds a campaign of another study; choose another folder, or remove it first")
+    other = difference(identity(), theirs)
+    if other is not None:
+        raise ConfigError(
+            f"{place}: holds a campaign of another version: {other.replace('this campaign', 'this program')}; "
+            "choose another folder, or remove it first"
+        )
+    return about
+
+
+def _earlier(study: Study, store: Store, pieces: Pieces, place: str, retry_failed: bool) -> dict[int, dict[str, Any]]:
+    table = store.read(TABLE)
+    found = {} if table is None else results_of(table, f"{place}/{TABLE}", study.numbers)
+    found |= pieces.load()
+    return {
+        row: result
+        for row, result in found.items()
+        if 0 <= row < len(study) and not (retry_failed and result["status"] == "failed")
+    }
+
+
+def _finish(
+    study: Study,
+    plan: Plan,
+    store: Store,
+    pieces: Pieces,
+    about: dict[str, Any],
+    summary: CampaignSummary,
+    command: str,
+) -> None:
+    from parhelion.campaign.report import page_of
+
+    rows = plan.rows()
+    kept = {row: plan.results[row] for row in rows}
+    # What a worker that died could not say follows from the study.
+    for result in kept.values():
+        result.setdefault("version", version_words(identity()))
+    if study.settings.kind == "dataset":
+        from parhelion.campaign.dataset import finish_dataset
+
+        finish_dataset(study, kept, summary.place)
+    store.write(TABLE, table_bytes(study, kept, rows, {**about, "intervals": METHOD}))
+    said = summary_of(study, kept)
+    store.write(SUMMARY, _json(said))
+    store.write(REPORT, page_of(study, kept, said, command).encode("utf-8"))
+    pieces.remove()
+    store.write(ABOUT, _json({**about, "complete": True, "table_rows": len(rows)}))
+    failed = [result for result in kept.values() if result["status"] != "done"]
+    summary.rows, summary.failed, summary.saved = len(rows), len(failed), plan.saved
+    summary.first_error = f"row {failed[0]['row']}: {failed[0]['error']}" if failed else None
+
+
+def _json(content: dict[str, Any]) -> bytes:
+    return (json.dumps(content, indent=1, sort_keys=True) + "\n").encode()
+
+
+# ---- one row again ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """A row that was run again alone."""
+
+    result: dict[str, Any]
+    earlier: dict[str, Any] | None
+    """What the table has of it; None where there is none."""
+
+    @property
+    def differences(self) -> list[str]:
+        """In what the two differ, in words."""
+        if self.earlier is None:
+            return []
+        found = []
+        for name in ("status", "error", "scenario_sha256", "version", "device"):
+            if self.result.get(name) != self.earlier.get(name):
+                found.append(f"{name}: {self.result.get(name)} now, {self.earlier.get(name)} in the table")
+        now, then = self.result.get("numbers", {}), self.earlier.get("numbers", {})
+        for name in then:
+            if now.get(name) != then[name]:
+                found.append(f"{name}: {now.get(name)} now, {then[name]} in the table")
+        return found
+
+
+def repeat_row(study: Study, place: str | PathLike[str], row: int) -> Repeated:
+    """Run one row again, in this process, and hold it to what the table or the pieces have of it."""
+    job = job_of(study, row, fspath(place))
+    if study.settings.kind == "dataset":
+        raise ConfigError("--row is for measures; the sequences of a data set are kept as they are")
+    store = store_at(place)
+    earlier = _earlier(study, store, Pieces(store), fspath(place), retry_failed=False).get(row)
+    return Repeated(json.loads(run_job(job)), earlier)

@@ -1,0 +1,275 @@
+"""Data sets in bulk: every row of a study is a labelled sequence; together they are one set with a split and a card.
+
+sequences/000017/              what row 17 gave, and statistics.json beside it
+semantic-kitti/sequences/17/   where the layout has numbered sequences, they are put together under one root
+train.txt, val.txt             the split, by sequence
+README.md, dataset.json        the card: what is in it, how it was made
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parhelion.campaign.identity import identity, version_words
+from parhelion.campaign.measures import Number
+from parhelion.campaign.study import Study
+from parhelion.campaign.summary import words_of
+from parhelion.core import config
+from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.random import Stream
+from parhelion.core.records import Scan
+from parhelion.io.atomic import atomic_write
+from parhelion.outputs.datasets import dataset_sink
+from parhelion.outputs.report.counts import counts_of
+from parhelion.scenario.scenario import Scenario
+from parhelion.scenario.schema import DatasetOutput, ScenarioFile
+
+NUMBERS = (
+    Number("scans", "scans", "scans of the sequence"),
+    Number("points", "points", "points of the sequence"),
+    Number("moving_share", "1", "share of points on things that move"),
+)
+RANGES_M = (0.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, np.inf)
+"""Ends of the classes of range."""
+STATISTICS = "statistics.json"
+_NUMBERED = ("kitti-odometry", "semantic-kitti")
+"""Layouts of numbered sequences under one root."""
+
+
+def sequence_folder(place: str, row: int) -> str:
+    """Where a row's sequence is written; workers on other machines must see the same folder."""
+    if "://" in place:
+        raise ConfigError(f"{place}: the sequences of a data set are written to a folder, not to an address")
+    return str(Path(place).resolve() / "sequences" / f"{row:06d}")
+
+
+# ---- in the worker -------------------------------------------------------------------------------------------------
+
+
+def write_sequence(job: dict[str, Any], settings: ScenarioFile) -> dict[str, float | None]:
+    """Run a scenario into a data set's folder, and count what is in it."""
+    kind, folder = job["dataset"], Path(job["into"])
+    outputs = [DatasetOutput(kind=kind)]
+    scenario = Scenario(settings.model_copy(update={"outputs": outputs, "report": False}), Path(job["folder"]))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FormatError(f"{folder}: the folder cannot be made ({error.strerror})") from None
+    sink = dataset_sink(kind, scenario, folder)
+    counts = _Counts(scenario)
+    try:
+        for step in scenario.walk(batch_s=1.0):
+            sink.take(step)
+            counts.take(step.scans)
+    except BaseException:
+        sink.abandon()
+        raise
+    sink.close()
+    said = counts.said()
+    with atomic_write(folder / STATISTICS) as temporary:
+        temporary.write_text(json.dumps(said, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    share = said["moving_points"] / said["points"] if said["points"] else None
+    return {"scans": float(said["scans"]), "points": float(said["points"]), "moving_share": share}
+
+
+class _Counts:
+    """Points of a sequence by class and by range."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._moving = {item.instance for item in scenario.world.objects if item.is_actor}
+        self._labels: Counter[str] = Counter()
+        self._ranges = np.zeros(len(RANGES_M) - 1, np.int64)
+        self._scans = self._points = self._on_moving = self._air = 0
+
+    def take(self, scans: dict[str, list[tuple[int, Scan]]]) -> None:
+        for lidar, found in scans.items():
+            for number, scan in found:
+                counts = counts_of(lidar, number, scan, self._moving)
+                self._labels.update(counts.labels)
+                self._ranges += np.histogram(scan.fields["range"], RANGES_M)[0]
+                self._scans += 1
+                self._points += counts.points
+                self._on_moving += sum(counts.instances.values())
+                self._air += sum(counts.origins.get(word, 0) for word in ("rain", "fog", "snow", "dust"))
+
+    def said(self) -> dict[str, Any]:
+        return {
+            "scans": self._scans, "points": self._points, "moving_points": self._on_moving, "air_points": self._air,
+            "labels": dict(sorted(self._labels.items())), "ranges": self._ranges.tolist(),
+        }  # fmt: skip
+
+
+# ---- at the end ----------------------------------------------------------------------------------------------------
+
+
+def finish_dataset(study: Study, results: dict[int, dict[str, Any]], place: str) -> None:
+    """Put the sequences together, and write the split and the card."""
+    folder, kind = Path(place), str(study.settings.dataset)
+    rows = [row for row in sorted(results) if results[row]["status"] == "done"]
+    statistics = {row: _read(folder / "sequences" / f"{row:06d}" / STATISTICS) for row in rows}
+    parts, whole_worlds = split_of(study, rows)
+    names = {row: _put_in_place(folder, kind, row) for row in rows}
+    lines = {part: [name for row in own for name in names[row]] for part, own in parts.items()}
+    for part, own_lines in lines.items():
+        _write(folder / f"{part}.txt", "".join(f"{line}\n" for line in own_lines))
+    if kind in _NUMBERED and rows:
+        _finish_root(folder, kind, lines)
+    card = {
+        "name": study.title,
+        "kind": kind,
+        "version": version_words(identity()),
+        "study_sha256": study.sha256,
+        "varied": {path: _spread(study, path) for path in study.settings.vary},
+        "sequences": len(rows),
+        "failed": len(results) - len(rows),
+        "split": {part: _total([statistics[row] for row in own]) for part, own in parts.items()},
+        "split_by": "worlds: no world is in both parts" if whole_worlds else "sequences: all share one world",
+        "range_classes_m": [None if np.isinf(end) else end for end in RANGES_M],
+        **_total(list(statistics.values())),
+    }
+    _write(folder / "dataset.json", json.dumps(card, indent=1, sort_keys=True) + "\n")
+    _write(folder / "README.md", _card(card))
+
+
+def split_of(study: Study, rows: list[int]) -> tuple[dict[str, list[int]], bool]:
+    """Rows for training and validation, and whether whole worlds were divided.
+
+    Sequences of one world go to the same part, so that nothing is learned by heart; where there is only one world,
+    sequences are divided.
+    """
+    worlds: dict[str, list[int]] = {}
+    for row in rows:
+        world = study.scenario_of(study.row(row))["world"]
+        worlds.setdefault(json.dumps(world, sort_keys=True), []).append(row)
+    whole = len(worlds) > 1
+    units = list(worlds.values()) if whole else [[row] for row in rows]
+    order = np.argsort(Stream(study.settings.split.seed, "campaign/split").words(np.arange(len(units)))[0])
+    wanted = round(study.settings.split.val * len(rows))
+    val: list[int] = []
+    for k in order.tolist():
+        if len(val) < wanted and len(val) + len(units[k]) < len(rows):
+            val += units[k]
+    return {"train": sorted(set(rows) - set(val)), "val": sorted(val)}, whole
+
+
+def _put_in_place(folder: Path, kind: str, row: int) -> list[str]:
+    """Move a sequence to the root of its layout, where it has one: what tools call it there."""
+    own = folder / "sequences" / f"{row:06d}"
+    if kind not in _NUMBERED:
+        return [f"sequences/{own.name}/{kind}"]
+    statistics = own / "names.json"
+    if statistics.is_file():  # an earlier run has done it
+        return [str(name) for name in _read(statistics)["names"]]
+    source, root = own / kind, folder / kind
+    found = sorted(path.name for path in (source / "sequences").iterdir())
+    # Lidars of one row follow each other; a row has as many as any other.
+    names = [f"{row * len(found) + k:02d}" for k in range(len(found))]
+    for old, new in zip(found, names, strict=True):
+        for below, ending in (("sequences", ""), ("poses", ".txt")):
+            (root / below).mkdir(parents=True, exist_ok=True)
+            there = root / below / f"{new}{ending}"
+            if (source / below / f"{old}{ending}").exists():
+                os.rename(source / below / f"{old}{ending}", there)
+    _write(statistics, json.dumps({"names": names}) + "\n")
+    return names
+
+
+def _finish_root(folder: Path, kind: str, parts: dict[str, list[str]]) -> None:
+    """The files at the root of a layout of numbered sequences, from those of its sequences."""
+    words: dict[str, Any] = {}
+    labels: dict[str, Any] = {}
+    for own in sorted((folder / "sequences").iterdir()):
+        readme = own / kind / "README.txt"
+        if readme.is_file():
+            _write(folder / kind / "README.txt", readme.read_text(encoding="utf-8"))
+        if (own / kind / "semantic-kitti.yaml").is_file():
+            words = config.read_yaml(own / kind / "semantic-kitti.yaml")
+            labels = _joined(labels, config.read_yaml(own / kind / "label-map.yaml"))
+    if kind == "semantic-kitti":
+        import yaml
+
+        words["split"] = {
+            "train": [int(name) for name in parts["train"]],
+            "valid": [int(name) for name in parts["val"]],
+            "test": [],
+        }
+        _write(folder / kind / "semantic-kitti.yaml", yaml.safe_dump(words, sort_keys=False))
+        _write(folder / kind / "label-map.yaml", yaml.safe_dump(labels, sort_keys=False))
+
+
+def _joined(one: Any, other: Any) -> Any:
+    """Two mappings of mappings as one."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {**one, **{key: _joined(one[key], value) if key in one else value for key, value in other.items()}}
+    return other
+
+
+def _total(statistics: list[dict[str, Any]]) -> dict[str, Any]:
+    labels: Counter[str] = Counter()
+    ranges = np.zeros(len(RANGES_M) - 1, np.int64)
+    for one in statistics:
+        labels.update(one["labels"])
+        ranges += np.array(one["ranges"], np.int64)
+    sums = {name: sum(one[name] for one in statistics) for name in ("scans", "points", "moving_points", "air_points")}
+    return {**sums, "labels": dict(labels.most_common()), "ranges": ranges.tolist(), "sequence_count": len(statistics)}
+
+
+def _spread(study: Study, path: str) -> str:
+    """What a parameter was varied over, in words."""
+    draws = study.settings.draws.get(path)
+    if draws is None:
+        return ", ".join(words_of(value) for value in study.settings.grid[path])
+    return f"{draws.kind} {words_of(getattr(draws, draws.kind))}, {study.settings.draw_count} draws, seed {draws.seed}"
+
+
+def _card(card: dict[str, Any]) -> str:
+    """The card as Markdown."""
+    ends = card["range_classes_m"]
+    steps = [f"{low:g} to {high:g}" if high is not None else f"from {low:g}" for low, high in pairwise(ends)]
+    points = max(1, card["points"])
+    lines = [
+        f"# {card['name']}", "",
+        f"{card['sequences']} simulated lidar sequences in the layout `{card['kind']}`: {card['scans']} scans, "
+        f"{card['points']} points. Every point has its true label; nothing was labelled by hand.", "",
+        f"Made by Parhelion {card['version']}. Study: SHA-256 {card['study_sha256']}. "
+        f"Runs that failed and are left out: {card['failed']}.", "",
+        "## Varied", "",
+        *([f"- `{path}`: {words}" for path, words in card["varied"].items()] or ["- seeds alone"]), "",
+        "## Split", "", f"By {card['split_by']}. `train.txt` and `val.txt` list the sequences.", "",
+        "| part | sequences | scans | points |", "| --- | ---: | ---: | ---: |",
+        *(f"| {p} | {one['sequence_count']} | {one['scans']} | {one['points']} |" for p, one in card["split"].items()),
+        "", "## Classes", "",
+        "| class | points | share | train | val |", "| --- | ---: | ---: | ---: | ---: |",
+        *(
+            f"| {word} | {count} | {100 * count / points:.2f} % | {card['split']['train']['labels'].get(word, 0)} | "
+            f"{card['split']['val']['labels'].get(word, 0)} |"
+            for word, count in card["labels"].items()
+        ),
+        "", f"On things that move: {card['moving_points']} points. On rain, fog, snow or dust: {card['air_points']}.",
+        "", "## Ranges", "", "| range [m] | points | share |", "| --- | ---: | ---: |",
+        *(f"| {step} | {n} | {100 * n / points:.2f} % |" for step, n in zip(steps, card["ranges"], strict=True)),
+        "", "## Limits", "",
+        "The points come from a simulation; Parhelion's documentation says what its models leave out. Hold a detector "
+        "that was trained here to real recordings before it is trusted.", "",
+    ]  # fmt: skip
+    return "\n".join(lines)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return found
+    except (OSError, ValueError) as error:
+        raise FormatError(f"{file}: cannot be read ({error}); run the campaign into another folder") from None
+
+
+def _write(file: Path, text: str) -> None:
+    with atomic_write(file) as temporary:
+        temporary.write_text(text, encoding="utf-8")

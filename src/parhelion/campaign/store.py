@@ -1,0 +1,201 @@
+"""Where a campaign keeps its files: a folder, or any address that fsspec knows (s3://bucket/name).
+
+Files appear whole or not at all: in a folder under a temporary name first, in an object store in one upload.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, Protocol
+
+from parhelion.core.errors import FormatError, MissingDependencyError
+from parhelion.core.files import only_writer
+from parhelion.io.atomic import atomic_write, remove_litter
+
+INSTALL = "pip install 'parhelion[campaign]'"
+_PIECES = "pieces"
+_PIECE_ROWS = 256
+_PIECE_S = 2.0
+"""Rows are written once in so many, or once in so long a time [s]: a kill costs no more than these."""
+
+
+class Store(Protocol):
+    """A folder, wherever it is."""
+
+    def read(self, name: str) -> bytes | None:
+        """A file's bytes; None where there is none."""
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, whole or not at all."""
+
+    def names(self, folder: str) -> list[str]:
+        """Files of a folder within, sorted."""
+
+    def remove(self, names: list[str]) -> None:
+        """Remove files."""
+
+    def only_writer(self) -> Any:
+        """A context in which nobody else writes here."""
+
+
+class LocalStore:
+    """A folder of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def read(self, name: str) -> bytes | None:
+        """A file's bytes; None where there is none."""
+        try:
+            return (self.folder / name).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise FormatError(f"{self.folder / name}: cannot be read ({error.strerror})") from None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, whole or not at all."""
+        with atomic_write(self.folder / name) as temporary:
+            temporary.write_bytes(data)
+
+    def names(self, folder: str) -> list[str]:
+        """Files of a folder within, sorted."""
+        return sorted(f"{folder}/{file.name}" for file in (self.folder / folder).glob("[!.]*") if file.is_file())
+
+    def remove(self, names: list[str]) -> None:
+        """Remove files."""
+        for name in names:
+            (self.folder / name).unlink(missing_ok=True)
+
+    @contextmanager
+    def only_writer(self) -> Iterator[None]:
+        """A context in which nobody else writes here."""
+        try:
+            (self.folder / _PIECES).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FormatError(f"{self.folder}: the folder cannot be made ({error.strerror})") from None
+        with only_writer(self.folder):
+            remove_litter(self.folder)
+            yield
+
+
+class RemoteStore:
+    """A folder at an address. Nobody watches over two campaigns that write to the same one."""
+
+    def __init__(self, address: str) -> None:
+        try:
+            import fsspec
+        except ImportError:
+            raise MissingDependencyError(f"{address}: needs fsspec; run {INSTALL}") from None
+        self.address = address
+        try:
+            self._files, self._root = fsspec.url_to_fs(address)
+        except (ImportError, ValueError) as error:
+            raise MissingDependencyError(f"{address}: {error}") from None
+        if not self._root.strip("/"):
+            raise FormatError(f"{address}: name a folder, too")
+
+    def _told(self, name: str, error: Exception) -> FormatError:
+        why = " ".join(str(getattr(error, "strerror", None) or error).split())
+        return FormatError(f"{self.address.rstrip('/')}/{name}: {why or type(error).__name__}")
+
+    def read(self, name: str) -> bytes | None:
+        """A file's bytes; None where there is none."""
+        try:
+            self._files.invalidate_cache()  # others may have written it a moment ago
+            found: bytes = self._files.cat_file(f"{self._root}/{name}")
+            return found
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # whatever the store's own library raises
+            raise self._told(name, error) from None
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file, whole or not at all."""
+        try:
+            self._files.pipe_file(f"{self._root}/{name}", data)
+        except Exception as error:
+            raise self._told(name, error) from None
+
+    def names(self, folder: str) -> list[str]:
+        """Files of a folder within, sorted."""
+        try:
+            self._files.invalidate_cache()
+            found = self._files.ls(f"{self._root}/{folder}", detail=False)
+        except FileNotFoundError:
+            return []
+        except Exception as error:
+            raise self._told(folder, error) from None
+        return sorted(f"{folder}/{name.rpartition('/')[2]}" for name in found if not name.endswith("/"))
+
+    def remove(self, names: list[str]) -> None:
+        """Remove files."""
+        if names:
+            try:
+                self._files.rm([f"{self._root}/{name}" for name in names])
+            except Exception as error:
+                raise self._told(names[0], error) from None
+
+    @contextmanager
+    def only_writer(self) -> Iterator[None]:
+        """Nothing to hold: object stores have no locks."""
+        yield
+
+
+def store_at(place: str | PathLike[str]) -> Store:
+    """The store of a folder or an address."""
+    text = fspath(place)
+    if text.startswith("file://"):
+        text = text.removeprefix("file://")
+    return RemoteStore(text.rstrip("/")) if "://" in text else LocalStore(Path(text))
+
+
+class Pieces:
+    """Results as they come: small files of JSON lines, kept until the table holds them all."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.files = store.names(_PIECES)
+        self._waiting: list[str] = []
+        self._since = time.monotonic()
+        last = [name.rpartition("/")[2].partition(".")[0] for name in self.files]
+        self._next = max((int(name) for name in last if name.isdecimal()), default=-1) + 1
+
+    def load(self) -> dict[int, dict[str, Any]]:
+        """All results of earlier pieces, by row; lines that cannot be read are left out, and run again."""
+        found: dict[int, dict[str, Any]] = {}
+        for file in self.files:
+            for line in io.BytesIO(self._store.read(file) or b""):
+                try:
+                    result = json.loads(line)
+                    found[int(result["row"])] = result
+                except (ValueError, TypeError, KeyError):
+                    continue
+        return found
+
+    def add(self, result: dict[str, Any]) -> None:
+        """Take a result down; it is on the disk soon after."""
+        self._waiting.append(json.dumps(result))
+        if len(self._waiting) >= _PIECE_ROWS or time.monotonic() - self._since >= _PIECE_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self._since = time.monotonic()
+        if self._waiting:
+            name = f"{_PIECES}/{self._next:06d}.jsonl"
+            self._store.write(name, ("\n".join(self._waiting) + "\n").encode())
+            self.files.append(name)
+            self._next += 1
+            self._waiting.clear()
+
+    def remove(self) -> None:
+        """Remove all pieces: the table has what they held."""
+        self._store.remove(self.files)
+        self.files.clear()

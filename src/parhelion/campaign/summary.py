@@ -1,0 +1,139 @@
+"""Means and intervals of a campaign's numbers, cell by cell and against each parameter."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from parhelion.campaign.statistics import METHOD, Interval, interval_of_mean
+from parhelion.campaign.study import Study
+
+SUMMARY = "summary.json"
+_MOST_VALUES = 24
+"""Values of a parameter that are drawn one by one; more are gathered in bins."""
+_BINS = 8
+_MOST_CURVES = 6
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a curve."""
+
+    x: float
+    words: str
+    """The value, or the ends of the bin."""
+    interval: Interval
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve: a number against a parameter, at one value of another."""
+
+    name: str
+    points: tuple[Point, ...]
+
+
+def summary_of(study: Study, results: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """Mean and interval of every number in every cell."""
+    cells: dict[int, list[int]] = defaultdict(list)
+    for number in sorted(results):
+        cells[study.row(number).cell].append(number)
+    told = []
+    for cell, numbers in cells.items():
+        values = study.row(numbers[0]).values
+        told.append(
+            {
+                "cell": cell,
+                "values": {path: value for path, value in values.items() if path in study.settings.grid},
+                "rows": [numbers[0], numbers[-1]],
+                "failed": sum(results[number]["status"] != "done" for number in numbers),
+                "numbers": {name: _told(of_rows(study, results, numbers, name)) for name in study.numbers},
+            }
+        )
+    return {
+        "study": study.title,
+        "rows": len(results),
+        "confidence": study.settings.confidence,
+        "intervals": METHOD,
+        "units": {name: number.unit for name, number in study.numbers.items()},
+        "cells": told,
+    }
+
+
+def of_rows(study: Study, results: dict[int, dict[str, Any]], rows: list[int], name: str) -> Interval:
+    """Interval of the mean of a number over some rows.
+
+    Independent units are draws where anything is drawn, else seeds; rows of one unit are averaged first. So the same
+    seed in several cells counts once.
+    """
+    units: dict[int, list[float]] = defaultdict(list)
+    for number in rows:
+        row, value = study.row(number), results[number].get("numbers", {}).get(name)
+        if value is not None:
+            units[row.draw if study.settings.draw_count > 1 else row.seed].append(value)
+    means = [float(np.mean(values)) for values in units.values()]
+    return interval_of_mean(means, study.settings.confidence, name)
+
+
+def _told(found: Interval) -> dict[str, Any]:
+    return {
+        "mean": _plain(found.mean), "low": _plain(found.low), "high": _plain(found.high), "units": found.units,
+    }  # fmt: skip
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+# ---- curves --------------------------------------------------------------------------------------------------------
+
+
+def parted_by(study: Study, path: str) -> str | None:
+    """The parameter by whose values the curves against `path` are kept apart: the first other list of few values."""
+    others = [p for p, values in study.settings.grid.items() if p != path and 1 < len(values) <= _MOST_CURVES]
+    return others[0] if others else None
+
+
+def curves_of(study: Study, results: dict[int, dict[str, Any]], path: str, name: str) -> list[Series]:
+    """A number against a parameter: one curve for each value of `parted_by`, the mean over all else."""
+    other = parted_by(study, path)
+    groups: dict[str, list[int]] = defaultdict(list)
+    for number in sorted(results):
+        groups["" if other is None else words_of(study.row(number).values[other])].append(number)
+    return [Series(group, tuple(_points(study, results, rows, path, name))) for group, rows in groups.items()]
+
+
+def _points(study: Study, results: dict[int, dict[str, Any]], rows: list[int], path: str, name: str) -> list[Point]:
+    values = {number: study.row(number).values[path] for number in rows}
+    options = study.drawn[path] if path in study.drawn else study.settings.grid[path]
+    plain = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in options)
+    distinct: dict[str, list[int]] = defaultdict(list)
+    for number, value in values.items():
+        distinct[words_of(value)].append(number)
+    if plain and len(distinct) > _MOST_VALUES:
+        return _binned(study, results, {number: float(v) for number, v in values.items()}, name)
+    places = {words_of(value): float(value) if plain else float(k + 1) for k, value in enumerate(options)}
+    found = [Point(places[words], words, of_rows(study, results, own, name)) for words, own in distinct.items()]
+    return sorted(found, key=lambda point: point.x)
+
+
+def _binned(study: Study, results: dict[int, dict[str, Any]], values: dict[int, float], name: str) -> list[Point]:
+    """Bins with as many rows each as the others."""
+    order = sorted(values, key=lambda number: (values[number], number))
+    found = []
+    for rows in np.array_split(np.array(order), min(_BINS, max(1, len(order) // 3))):
+        own = [values[int(number)] for number in rows]
+        words = f"{min(own):.4g} to {max(own):.4g}"
+        found.append(Point(float(np.mean(own)), words, of_rows(study, results, rows.tolist(), name)))
+    return found
+
+
+def words_of(value: Any) -> str:
+    """A value of a parameter in words."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,154 @@
+"""One run of a campaign, in whatever process: a job in, a result out, both as JSON text.
+
+A job says all that the run needs: the scenario's fields, the folder of its files, what is measured, and which program
+is to compute it. A result holds the numbers, or the sentence of what went wrong; it never raises.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from parhelion.campaign.identity import difference, identity, place, version_words
+from parhelion.campaign.measures import MeasuredRun, measure_called
+from parhelion.core import config
+from parhelion.core.errors import ParhelionError
+from parhelion.core.records import Scan
+from parhelion.scenario.scenario import Scenario
+from parhelion.scenario.schema import ScenarioFile
+
+_LONGEST_ERROR = 500
+
+_kept: dict[str, Any] = {}
+"""The world of the last run, which the next one may use again: loading it and its tree of boxes can cost more than the
+scans."""
+
+
+def run_job(text: str) -> str:
+    """Run one job."""
+    began = time.perf_counter()
+    job = json.loads(text)
+    result: dict[str, Any] = {"row": job["row"], "worker": place()}
+    refused = difference(job["identity"], identity())
+    if refused is not None:
+        return json.dumps({**result, "status": "refused", "error": refused})
+    result |= {"version": version_words(identity()), "scenario_sha256": None, "device": None}
+    try:
+        from parhelion.rays.device import engine
+
+        result["device"] = engine().device
+        settings = config.parse(ScenarioFile, job["scenario"], f"row {job['row']}")
+        result["scenario_sha256"] = scenario_hash(settings)
+        numbers = _dataset(job, settings) if "dataset" in job else _measured(job, settings)
+        result |= {"status": "done", "error": None, "numbers": numbers}
+    except Exception as error:  # a run that fails is a row of the table, and the others go on
+        _kept.clear()
+        result |= {"status": "failed", "error": _sentence(error), "numbers": {}}
+    return json.dumps({**result, "seconds": round(time.perf_counter() - began, 4)})
+
+
+def scenario_hash(settings: ScenarioFile) -> str:
+    """SHA-256 of a resolved scenario, the same as in the manifest of `parhelion run`."""
+    return hashlib.sha256(json.dumps(settings.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
+
+
+def _sentence(error: Exception) -> str:
+    words = str(error) if isinstance(error, ParhelionError) else f"{type(error).__name__}: {error}"
+    return " ".join(words.split())[:_LONGEST_ERROR]
+
+
+# ---- measuring -----------------------------------------------------------------------------------------------------
+
+
+def _measured(job: dict[str, Any], settings: ScenarioFile) -> dict[str, float | None]:
+    scenario = scenario_in_kept_world(settings, Path(job["folder"]))
+    chosen = [measure_called(name) for name in job["measures"]]
+    of_scans = [measure for measure in chosen if measure.of == "scan"]
+    of_runs = [measure for measure in chosen if measure.of == "run"]
+    lidars = [sensor.name for sensor in scenario.giving(Scan)]
+    sums: dict[str, list[float]] = {}
+    scans: dict[str, list[Scan]] = {name: [] for name in lidars}
+
+    def column(lidar: str, number: str) -> str:
+        return number if len(lidars) == 1 else f"{lidar}.{number}"
+
+    functions = [(measure, measure.function) for measure in of_scans]
+    for step in scenario.walk(lambda sensor, number: sensor in scans):
+        for lidar, found in step.scans.items():
+            for _, scan in found:
+                for measure, function in functions:
+                    for name, value in _numbers(measure, function(scan)).items():
+                        sums.setdefault(column(lidar, name), []).append(value)
+                if of_runs:
+                    scans[lidar].append(scan)
+    numbers = {name: _mean(values) for name, values in sums.items()}
+    for measure in of_runs:
+        for lidar in lidars:
+            run = MeasuredRun(scenario, lidar, tuple(scans[lidar]))
+            found_numbers = _numbers(measure, measure.function(run))
+            numbers |= {column(lidar, name): _finite(value) for name, value in found_numbers.items()}
+    return numbers
+
+
+def _numbers(measure: Any, found: Mapping[str, float]) -> dict[str, float]:
+    """What a measure gave, held to what it says that it gives."""
+    missing = [number.name for number in measure.gives if number.name not in found]
+    if missing:
+        raise ParhelionError(f"measure {measure.name}: did not give {', '.join(missing)}")
+    return {number.name: float(found[number.name]) for number in measure.gives}
+
+
+def _mean(values: list[float]) -> float | None:
+    """Mean over scans; scans that have no such number are left out."""
+    finite = [value for value in values if math.isfinite(value)]
+    return math.fsum(finite) / len(finite) if finite else None
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def scenario_in_kept_world(settings: ScenarioFile, folder: Path) -> Scenario:
+    """A scenario; where it only differs from the last one in weather, sensors or seed, in the same world.
+
+    Worlds with water, vehicles' bodies or anything that lives in them are loaded anew: those depend on the seed and on
+    the run.
+    """
+    key = _world_key(settings, folder)
+    if key is not None and _kept.get("key") == key:
+        world = _kept["world"]
+        world.weather = _kept["weather"]
+        return Scenario(settings, folder, world=world)
+    _kept.clear()
+    bare = settings.model_copy(update={"weather": None})
+    if key is None:
+        return Scenario(settings, folder)
+    scenario = Scenario(bare, folder)
+    _kept.update(key=key, world=scenario.world, weather=scenario.world.weather)
+    return Scenario(settings, folder, world=scenario.world)
+
+
+_LIVING = ("water", "objects", "actors", "people", "traffic", "pedestrians", "machines", "scatter")
+
+
+def _world_key(settings: ScenarioFile, folder: Path) -> str | None:
+    if any(getattr(settings, name) for name in _LIVING):
+        return None
+    if any(vehicle.body is not None or vehicle.urdf is not None for vehicle in settings.vehicles):
+        return None
+    said = settings.model_dump(mode="json", include={"world", "daylight"})
+    return json.dumps([str(folder), said], sort_keys=True)
+
+
+# ---- data sets -----------------------------------------------------------------------------------------------------
+
+
+def _dataset(job: dict[str, Any], settings: ScenarioFile) -> dict[str, Any]:
+    from parhelion.campaign.dataset import write_sequence
+
+    return write_sequence(job, settings)

@@ -1,0 +1,118 @@
+"""`parhelion campaign`: many runs of a scenario into one table."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from parhelion.cli import screen
+from parhelion.cli.failures import FAILED, warn
+
+if TYPE_CHECKING:
+    from parhelion.campaign import CampaignSummary, Study
+
+EXAMPLES = (
+    "parhelion campaign study.yaml -o out              # on all cores of this machine",
+    "parhelion campaign study.yaml -o out              # again: goes on where it was stopped",
+    "parhelion campaign study.yaml -o out --row 17     # one run again, alone: the same numbers",
+    "parhelion campaign study.yaml -o s3://bucket/out --dask tcp://10.0.0.1:8786",
+    "parhelion campaign --schema > study.schema.json   # for editors that know YAML schemas",
+)
+
+
+def campaign(
+    study: Annotated[Path | None, typer.Argument(metavar="STUDY", help="Study file (.yaml).")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Folder of the table, or an address such as s3://bucket/name.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option("--workers", min=1, help="Processes on this machine; its cores by default.")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option("--dask", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786.")
+    ] = None,
+    row: Annotated[int | None, typer.Option("--row", min=0, help="Run this row again, alone, and compare.")] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run rows again that failed.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of study files.")] = False,
+) -> None:
+    """Run a study: one scenario with many values and seeds, measured, into one Parquet table and a report.
+
+    Rows that an earlier run left are kept, so a campaign that was stopped goes on.
+    """
+    from parhelion.campaign import Study, json_schema, run_campaign
+
+    if schema:
+        import json
+
+        typer.echo(json.dumps(json_schema(), indent=1))
+        return
+    if study is None or output is None:
+        raise typer.BadParameter("give the study's file and -o with a folder", param_hint="STUDY")
+    if workers is not None and dask is not None:
+        raise typer.BadParameter("give --workers or --dask, not both", param_hint="--dask")
+    whole = Study.load(study)
+    if row is not None:
+        _repeat(whole, output, row)
+        return
+    told = 0
+    with screen.progress(whole.title, len(whole)) as advance:
+
+        def progress(there: int, _total: int) -> None:
+            nonlocal told
+            while told < there:
+                advance()
+                told += 1
+
+        summary = run_campaign(
+            whole, output, workers=workers, dask=dask, retry_failed=retry_failed, progress=progress,
+            command=shlex.join(["parhelion", "campaign", str(study), "-o", output]),
+        )  # fmt: skip
+    _tell(whole, summary)
+
+
+def _tell(study: Study, summary: CampaignSummary) -> None:
+    for note in summary.notes:
+        warn(note)
+    if summary.found:
+        warn(f"{summary.found} rows of an earlier run were kept")
+    if 0 < summary.failed < summary.rows:
+        warn(f"{summary.failed} of {summary.rows} runs failed; {summary.first_error}")
+    pace = f", {summary.done / summary.seconds:.2f} runs/s" if summary.done and summary.seconds else ""
+    rows = [
+        ("runs", f"{summary.done} new, {summary.found} from before, {summary.failed} failed"),
+        ("time", f"{summary.seconds:.1f} s{pace}"),
+        *([("saved", f"{summary.saved} runs, their intervals were tight")] if summary.saved else []),
+        ("varied", ", ".join(study.settings.vary) or "seeds alone"),
+        ("numbers", ", ".join(study.numbers)),
+    ]
+    screen.facts(study.title, rows)
+    if summary.failed == summary.rows:
+        typer.echo(f"error: {study.source}: no run succeeded; {summary.first_error}", err=True)
+        raise typer.Exit(FAILED)
+    screen.say(f"\nwrote {summary.place}/results.parquet with {summary.rows} rows, summary.json and report.html")
+
+
+def _repeat(study: Study, output: str, number: int) -> None:
+    from parhelion.campaign import repeat_row
+    from parhelion.cli.engine import start_engine
+
+    start_engine()
+    again = repeat_row(study, output, number)
+    row = study.row(number)
+    facts = [("seed", row.seed), *row.values.items(), ("scenario", again.result["scenario_sha256"])]
+    if again.result["status"] != "done":
+        facts.append(("error", again.result["error"]))
+    facts += list(again.result["numbers"].items())
+    screen.facts(f"row {number}", facts)
+    if again.earlier is None:
+        screen.say("\nthe table has no such row")
+    elif again.differences:
+        for difference in again.differences:
+            warn(difference)
+        typer.echo(f"error: row {number} is not what the table has", err=True)
+        raise typer.Exit(FAILED)
+    else:
+        screen.say("\nthe same numbers as in the table, to the last bit")

@@ -1,0 +1,213 @@
+"""Campaigns on a Dask cluster and in an object store, both on loopback."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import parhelion
+from campaign_rigs import InThisProcess, study_in
+from parhelion.campaign import Study, repeat_row, run_campaign
+from parhelion.campaign import campaign as campaign_module
+from parhelion.core.errors import ConfigError
+
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'parhelion[campaign]'")
+pytestmark = [
+    pytest.mark.slow,
+    # Dask's servers leave sockets to the end of the process.
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    return study_in(tmp_path_factory.mktemp("study"), seeds=8)
+
+
+@pytest.fixture(scope="module")
+def alone(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The campaign's folder, run by one process."""
+    folder = tmp_path_factory.mktemp("alone")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(campaign_module, "_crew", InThisProcess)
+        run_campaign(study, folder)
+    return folder
+
+
+# ---- Dask ------------------------------------------------------------------------------------------------------------
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(10)
+
+
+def start_worker(address: str, folder: Path, **changes: str) -> subprocess.Popen[bytes]:
+    """A worker as a user starts it; without a nanny, so that one that is killed stays away."""
+    command = [
+        sys.executable, "-m", "distributed.cli.dask_worker", address, "--host", "127.0.0.1", "--nthreads", "1",
+        "--no-nanny", "--no-dashboard", "--local-directory", str(folder), "--death-timeout", "60",
+    ]  # fmt: skip
+    environment = {**os.environ, "PARHELION_THREADS": "1", **changes}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[str]:
+    """The address of a scheduler of its own."""
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'parhelion[cluster]'")
+    port = free_port()
+    command = [
+        sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port),
+        "--no-dashboard", "--no-show",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield f"tcp://127.0.0.1:{port}"
+    finally:
+        stop(process)
+
+
+def test_a_killed_dask_worker_loses_no_run_and_the_table_is_that_of_one_process(
+    study: Study, alone: Path, scheduler: str, tmp_path: Path
+) -> None:
+    workers = [start_worker(scheduler, tmp_path) for _ in range(2)]
+    try:
+        # Both must be there before the first row, else the one that is killed may be the only one.
+        from distributed import Client
+
+        with Client(scheduler, timeout=30, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+
+        def progress(done: int, total: int) -> None:
+            if done == 2:
+                workers[0].send_signal(signal.SIGKILL)
+
+        summary = run_campaign(study, tmp_path / "out", dask=scheduler, progress=progress)
+        assert workers[0].wait(10) == -signal.SIGKILL
+        assert (summary.done, summary.failed) == (24, 0)
+        assert (tmp_path / "out" / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
+        _another_version_is_refused(study, alone, scheduler, tmp_path)
+    finally:
+        for worker in workers:
+            stop(worker)
+
+
+def _another_version_is_refused(study: Study, alone: Path, scheduler: str, tmp_path: Path) -> None:
+    """A worker whose source differs by a comment: refused at the start, and given nothing where it comes later."""
+    from distributed import Client
+
+    from parhelion.campaign.cluster import DaskWorkers
+
+    source = Path(inspect.getfile(parhelion)).parent
+    shutil.copytree(source, tmp_path / "other" / "parhelion", ignore=shutil.ignore_patterns("__pycache__"))
+    with (tmp_path / "other" / "parhelion" / "core" / "errors.py").open("a") as file:
+        file.write("# Changed.\n")
+    search = [str(tmp_path / "other"), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+    worker = start_worker(scheduler, tmp_path, PYTHONPATH=os.pathsep.join(search))
+    try:
+        with Client(scheduler, timeout=30, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+        with pytest.raises(ConfigError, match=r"worker tcp://127\.0\.0\.1:\d+ is refused: it has another source"):
+            run_campaign(study, tmp_path / "refused", dask=scheduler)
+        assert not (tmp_path / "refused" / "results.parquet").exists()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(DaskWorkers, "_check_all", lambda self, wait_s: None)
+            summary = run_campaign(study, tmp_path / "later", dask=scheduler)
+        assert len(summary.notes) == 1
+        assert "came later and is refused: it has another source" in summary.notes[0]
+        assert (tmp_path / "later" / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
+    finally:
+        stop(worker)
+
+
+# ---- an object store -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A bucket of a server that speaks S3."""
+    pytest.importorskip("moto", reason="moto is not installed: pip install 'moto[server]'")
+    pytest.importorskip("flask", reason="moto's server is not installed: pip install 'moto[server]'")
+    s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
+    port = free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    for name, value in {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    try:
+        _wait_for(port)
+        s3fs.S3FileSystem(skip_instance_cache=True).mkdir("campaigns")
+        yield "s3://campaigns"
+    finally:
+        stop(process)
+
+
+def _wait_for(port: int) -> None:
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise TimeoutError("the S3 server did not start")
+
+
+def test_results_in_a_bucket_are_those_of_a_folder(
+    study: Study, alone: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fsspec
+
+    monkeypatch.setattr(campaign_module, "_crew", InThisProcess)
+
+    place = f"{bucket}/rain/first"
+    seen: list[Any] = []
+
+    class Enough(Exception):
+        pass
+
+    def progress(done: int, total: int) -> None:
+        seen.append(done)
+        if done == 5 and len(seen) == 5:
+            raise Enough
+
+    with pytest.raises(Enough):
+        run_campaign(study, place, progress=progress)
+    files = fsspec.filesystem("s3", skip_instance_cache=True)
+    assert any("pieces/" in name for name in files.find("campaigns/rain/first"))
+    summary = run_campaign(study, place)
+    assert summary.found >= 5
+    files.invalidate_cache()
+    assert files.cat_file("campaigns/rain/first/results.parquet") == (alone / "results.parquet").read_bytes()
+    assert repeat_row(study, place, 17).differences == []
+    names = sorted(name.rpartition("/")[2] for name in files.find("campaigns/rain/first"))
+    assert names == ["campaign.json", "report.html", "results.parquet", "summary.json"]
