@@ -48,6 +48,9 @@ _HOME = {
     "Pose": "core.pose",
     "PositionCommand": "motion.vehicles.commands",
     "Rain": "weather.config",
+    "Radar": "sensors.radar.radar",
+    "RadarConfig": "sensors.radar.config",
+    "RadarScan": "core.radar",
     "RecordedMotion": "motion.recorded",
     "Scan": "core.records",
     "Scenario": "scenario.scenario",
@@ -88,6 +91,7 @@ if TYPE_CHECKING:
     from parhelion.core.image import Intrinsics as Intrinsics
     from parhelion.core.inertial import ImuData as ImuData
     from parhelion.core.pose import Pose as Pose
+    from parhelion.core.radar import RadarScan as RadarScan
     from parhelion.core.records import PointCloud as PointCloud
     from parhelion.core.records import Scan as Scan
     from parhelion.core.records import Waveform as Waveform
@@ -120,6 +124,8 @@ if TYPE_CHECKING:
     from parhelion.sensors.magnetometer import magnetometer_names as magnetometer_names
     from parhelion.sensors.odometry import Odometry as Odometry
     from parhelion.sensors.odometry import odometry_names as odometry_names
+    from parhelion.sensors.radar.config import RadarConfig as RadarConfig
+    from parhelion.sensors.radar.radar import Radar as Radar
     from parhelion.surfaces.library import material_names as material_names
     from parhelion.surfaces.material import Material as Material
     from parhelion.weather.config import DustCloud as DustCloud

@@ -158,7 +158,6 @@ def _beams(channels: int, spacing: float, low: float, high: float) -> Floats:
     if channels == 1:
         return np.zeros(1)
     step = 1.0 / (channels * spacing)
-    number = np.arange(-(channels // 2), channels - channels // 2)
-    found = number * step
+    found = (np.arange(channels) - 0.5 * (channels - 1)) * step
     inside = found[(found >= low - 0.5 * step) & (found <= high + 0.5 * step) & (np.abs(found) < 1.0)]
     return inside if len(inside) else np.zeros(1)

@@ -25,8 +25,13 @@ class Clusters:
     """Row of the strongest return."""
 
 
-def clusters_of(xyz: Floats, power: Floats, speed_m_s: Floats, resolution_m: float) -> Clusters:
-    """Join returns at `xyz` (n, 3) [m] whose cells of side `resolution_m`, seen from above, touch."""
+def clusters_of(
+    xyz: Floats, power: Floats, speed_m_s: Floats, resolution_m: float, least_power: float = 0.0
+) -> Clusters:
+    """Join returns at `xyz` (n, 3) [m] whose cells of side `resolution_m`, seen from above, touch.
+
+    Cells with less power than `least_power` in all are left out.
+    """
     from scipy import ndimage
 
     if not len(xyz):
@@ -37,10 +42,12 @@ def clusters_of(xyz: Floats, power: Floats, speed_m_s: Floats, resolution_m: flo
     if int(size[0]) * int(size[1]) > MOST_CELLS:
         size = np.minimum(size, int(np.sqrt(MOST_CELLS)))
         cell = np.minimum(cell, size - 1)
-    grid = np.zeros(tuple(size), bool)
-    grid[cell[:, 0], cell[:, 1]] = True
+    flat = cell[:, 0] * size[1] + cell[:, 1]
+    grid = np.bincount(flat, power, int(size[0] * size[1])).reshape(tuple(size)) > least_power
     labels, count = ndimage.label(grid, structure=np.ones((3, 3), int))
-    group = labels[cell[:, 0], cell[:, 1]] - 1
+    group = labels.ravel()[flat] - 1
+    kept = np.flatnonzero(group >= 0)
+    xyz, power, speed_m_s, group = xyz[kept], power[kept], speed_m_s[kept], group[kept]
     total = np.bincount(group, power, count)
 
     def mean(values: Floats) -> Floats:
@@ -48,7 +55,7 @@ def clusters_of(xyz: Floats, power: Floats, speed_m_s: Floats, resolution_m: flo
 
     order = np.lexsort((np.arange(len(group)), power))
     owner = np.zeros(count, np.int64)
-    owner[group[order]] = order  # the strongest comes last
+    owner[group[order]] = kept[order]  # the strongest comes last
     found = np.stack([mean(xyz[:, k]) for k in range(3)], axis=1)
     rank = np.argsort(-total, kind="stable")
     return Clusters(found[rank], mean(speed_m_s)[rank], total[rank], owner[rank])

@@ -46,31 +46,38 @@ def scatterers_of(paths: Paths, power: Floats, axes: Axes) -> Scatterers:
     range_m, speed = 0.5 * paths.length.astype(np.float64), 0.5 * paths.rate.astype(np.float64)
     direction = paths.direction.astype(np.float64)
     zero = np.zeros(len(paths), np.int64)
-    turned = len(axes.azimuth) if axes.config.turning is not None else 1 << 20
-    cell = np.floor(axes.range_cell(range_m)).astype(np.int64)
-    for place, count in (
-        (np.rint(axes.speed_cell(speed)).astype(np.int64) % axes.shape[1], axes.shape[1]),
-        (np.rint(axes.elevation_offset(direction, zero)).astype(np.int64), 1 << 8),
-        (np.rint(axes.azimuth_offset(direction, zero)).astype(np.int64) % turned, 1 << 20),
-    ):
-        cell = cell * count + place % count
-    # The row is the tie-breaker, so that any sorting gives one order.
-    order = np.lexsort((np.arange(len(cell)), cell))
-    begins = np.flatnonzero(np.r_[True, np.diff(cell[order]) != 0]) if len(order) else zero
-    weight = power[order]
-    total = np.add.reduceat(weight, begins) if len(begins) else np.zeros(0)
+    array = axes.config.array
+    beams = (1, axes.shape[3]) if array is None else (array.elevation_channels, array.azimuth_channels)
+    counts = (axes.shape[0], axes.shape[1], *beams)
+    places = (
+        np.floor(axes.range_cell(range_m)), np.rint(axes.speed_cell(speed)),
+        np.rint(axes.elevation_offset(direction, zero)), np.rint(axes.azimuth_offset(direction, zero)),
+    )  # fmt: skip
+    # Directions an array cannot tell apart, whole turns of phase away from each other, share a cell.
+    cell = zero
+    for place, count in zip(places, counts, strict=True):
+        cell = cell * count + place.astype(np.int64) % count
+    size = int(np.prod(counts))
+    # Sums over rows in their order, whatever the machine.
+    total, number = np.bincount(cell, power, size), np.bincount(cell, minlength=size)
+    filled = np.flatnonzero(total > WEAKEST_SNR)
+    scatterer = np.full(size, -1, np.int64)
+    scatterer[filled] = np.arange(len(filled))
+    rows = np.flatnonzero(scatterer[cell] >= 0)
+    group, weight = scatterer[cell[rows]], power[rows]
+    whole = total[filled]
 
     def mean(values: Floats) -> Floats:
-        return np.asarray(np.add.reduceat(values[order] * weight, begins) / total) if len(begins) else np.zeros(0)
+        return np.asarray(np.bincount(group, values[rows] * weight, len(filled)) / whole)
 
-    group = np.repeat(np.arange(len(begins)), np.diff(np.r_[begins, len(order)]))
-    strongest = np.lexsort((-weight, group))[begins] if len(begins) else zero
+    # The strongest path of a cell is at least as strong as the mean: only those need sorting.
+    loud = np.flatnonzero(weight * number[filled][group] >= whole[group] * (1.0 - 1e-9))
+    loud = loud[np.argsort(weight[loud], kind="stable")]
+    owner = np.zeros(len(filled), np.int64)
+    owner[group[loud]] = rows[loud]
     toward = np.stack([mean(direction[:, k]) for k in range(3)], axis=1)
     toward /= np.maximum(np.linalg.norm(toward, axis=1, keepdims=True), 1e-12)
-    kept = total > WEAKEST_SNR
-    return Scatterers(
-        total[kept], mean(range_m)[kept], mean(speed)[kept], toward[kept], order[strongest][kept]
-    )  # fmt: skip
+    return Scatterers(whole, mean(range_m), mean(speed), toward, owner)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.sensors.radar.axes import Axes
+from parhelion.sensors.radar.axes import Axes, array_response, window_response
 from parhelion.sensors.radar.config import Detection
 
 Floats = NDArray[np.float64]
@@ -36,36 +36,63 @@ class Peaks:
 
 
 def peaks_of(power: NDArray[np.float32], cells: Whole, axes: Axes, settings: Detection) -> Peaks:
-    """Place peaks between cells by parabolas through the logarithms of power; `power` has the cube's shape."""
+    """Place peaks between cells by the ratio to the stronger neighbour along each axis; `power` has the cube's shape."""
     cells = cells[_no_sidelobe(power, cells, axes)]
-    shape = axes.shape
-    r, d, e, a = np.unravel_index(cells, shape)
-    level = np.log(np.maximum(power[r, d, e, a].astype(np.float64), 1e-30))
-    peak = level.copy()
-    places = []
-    wraps = (False, True, False, axes.config.turning is not None)
-    for axis, (place, count) in enumerate(zip((r, d, e, a), shape, strict=True)):
-        offset = np.zeros(len(cells))
-        if count > 2:
-            sides = []
-            for step in (-1, 1):
-                at = [r, d, e, a]
-                moved = place + step
-                at[axis] = moved % count if wraps[axis] else np.clip(moved, 0, count - 1)
-                sides.append(np.log(np.maximum(power[tuple(at)].astype(np.float64), 1e-30)))
-            inside = np.ones(len(cells), bool) if wraps[axis] else (place > 0) & (place < count - 1)
-            bend = sides[0] - 2.0 * level + sides[1]
-            usable = inside & (bend < -1e-6)
-            offset = np.where(usable, 0.5 * (sides[0] - sides[1]) / np.where(usable, bend, 1.0), 0.0)
-            offset = np.clip(offset, -0.5, 0.5)
-            peak = peak - 0.25 * (sides[0] - sides[1]) * offset * usable
+    at = np.unravel_index(cells, axes.shape)
+    peak = power[at].astype(np.float64)
+    own, places = peak, []
+    wave, array = axes.config.waveform, axes.config.array
+    beam = "bell" if array is None else array.window
+    kinds = (wave.range_window, wave.speed_window, beam, beam)
+    wraps = (False, True, False, array is None)
+    for axis, (kind, wrap) in enumerate(zip(kinds, wraps, strict=True)):
+        place, count = at[axis], axes.shape[axis]
+        if count < 2:
+            places.append(place.astype(np.float64))
+            continue
+        sides = []
+        for step in (-1, 1):
+            moved = place + step
+            beside = [*at]
+            beside[axis] = moved % count if wrap else np.clip(moved, 0, count - 1)
+            there = wrap | ((moved >= 0) & (moved < count))
+            sides.append(np.where(there, power[tuple(beside)], 0.0).astype(np.float64))
+        offset, gain = _between(kind, own, sides[0], sides[1], axes, axis)
+        peak = peak / gain
         places.append(place + offset)
-    range_m = places[0] * axes.config.range_step_m
     speeds = axes.speed
     step = speeds[1] - speeds[0] if len(speeds) > 1 else 0.0
+    speed = speeds[0] + places[1] * step
     azimuth, elevation = _directions(axes, places[3], places[2])
-    noise = noise_around(power, (r, d, e, a), settings)
-    return Peaks(cells, range_m, speeds[0] + places[1] * step, azimuth, elevation, np.exp(peak), noise)
+    noise = noise_around(power, at, settings)
+    return Peaks(cells, places[0] * axes.config.range_step_m, speed, azimuth, elevation, peak, noise)
+
+
+def _between(kind: str, own: Floats, below: Floats, above: Floats, axes: Axes, axis: int) -> tuple[Floats, Floats]:
+    """How far peaks lie from their cell towards the stronger neighbour [cells], and what of their power the cell has.
+
+    Without a window the ratio q of amplitudes is d / (1 - d), with Hann's it is (1 + d) / (2 - d); other windows and
+    beams are near to bells, whose logarithms are parabolas.
+    """
+    side = np.where(above > below, 1.0, -1.0)
+    q = np.sqrt(np.maximum(above, below) / np.maximum(own, 1e-30))
+    if kind == "none":
+        offset = q / (1.0 + q)
+    elif kind == "hann":
+        offset = (2.0 * q - 1.0) / (1.0 + q)
+    else:
+        low, middle, high = (np.log(np.maximum(one, 1e-30)) for one in (below, own, above))
+        bend = low - 2.0 * middle + high
+        usable = bend < -1e-6
+        offset = np.where(usable, 0.5 * np.abs(low - high) / -np.where(usable, bend, -1.0), 0.0)
+        offset = np.clip(offset, 0.0, 0.5)
+        return side * offset, np.exp(-0.25 * np.abs(low - high) * offset)
+    offset = np.clip(offset, 0.0, 0.5)
+    array = axes.config.array
+    if axis < 2 or array is None:
+        return side * offset, window_response(kind, offset) ** 2
+    channels = array.elevation_channels if axis == 2 else array.azimuth_channels
+    return side * offset, array_response(kind, offset, channels) ** 2
 
 
 def _directions(axes: Axes, azimuth_place: Floats, elevation_place: Floats) -> tuple[Floats, Floats]:
@@ -90,7 +117,7 @@ def _no_sidelobe(power: NDArray[np.float32], cells: Whole, axes: Axes) -> NDArra
     wave, array = axes.config.waveform, axes.config.array
     kept = np.ones(len(cells), bool)
     if array is not None and axes.shape[3] > 1:
-        strongest = power[r, d].reshape(len(cells), -1).max(axis=1, initial=0.0)
+        strongest = power[r, d].max(axis=(1, 2), initial=0.0)
         kept &= own >= strongest * 10.0 ** (-_SIDELOBES_DB[array.window] / 10.0)
     if len(cells):
         near = np.clip(r[:, None] + np.arange(-_NEAR, _NEAR + 1), 0, axes.shape[0] - 1)

@@ -24,7 +24,7 @@ from parhelion.sensors.waves.shoot import Emission, Pattern
 from parhelion.sensors.waves.target import WaveTarget
 from parhelion.weather.weather import Weather
 
-_FADED = 1e-3
+_FADED = 3e-3
 """Single rays that bring less than this of a cell's noise are dropped in the kernel."""
 RAIN_SPREAD_M_S = 1.0
 """Standard deviation of raindrops' radial velocities: turbulence and sizes (Doviak and Zrnic 1993: 0.5 to 2)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.sensors.waves.surfaces import Finish, cosines
+from parhelion.sensors.waves.surfaces import ANGLES, Finish, cosines
 from parhelion.surfaces.radio import fresnel, permittivity, radio_name
 
 FINISHES = {
@@ -42,13 +42,24 @@ FINISHES = {
 """Finish of each radio material: slope, height [m], scattered share [dB]."""
 
 
+BODYWORK = Finish(0.0, 1e-5, -10.0)
+"""Of cars: smooth sheets, and what scatters beside them. Lamps, mirrors, handles, gaps and wheels stand for most of what
+a car sends back off its flat sides, and plain meshes lack them; with this, cars have 0 to 10 dBsm from most sides."""
+
+
+def finish(material: str) -> Finish:
+    """How rough a material is."""
+    return BODYWORK if material.startswith("car-paint") else FINISHES[radio_name(material)]
+
+
 def reflection(material: str, frequency_hz: float) -> NDArray[np.float64]:
     """Share of the power that a smooth half-space mirrors, mean of both polarisations, over `cosines()`."""
-    te, tm = fresnel(cosines(), permittivity(radio_name(material), frequency_hz))
+    # At exactly grazing incidence on what is like air, Fresnel has 0 / 0.
+    te, tm = fresnel(np.maximum(cosines(), 1e-6), permittivity(radio_name(material), frequency_hz))
     return 0.5 * (np.abs(te) ** 2 + np.abs(tm) ** 2)
 
 
 def table(names: list[str], frequency_hz: float) -> tuple[NDArray[np.float64], list[Finish]]:
     """Reflection and finishes of materials by name; an error names one that has no permittivity at the frequency."""
     found = [reflection(name, frequency_hz) for name in names]
-    return np.array(found).reshape(len(names), -1), [FINISHES[radio_name(name)] for name in names]
+    return np.array(found).reshape(len(names), ANGLES), [finish(name) for name in names]

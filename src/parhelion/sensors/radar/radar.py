@@ -35,6 +35,9 @@ from parhelion.world.world import World
 
 _SURFACE, _RAIN, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "rain", "multipath", "noise"))
 
+CLUSTER_SNR = 10.0
+"""Cells of the cluster mode count from this much over the noise on."""
+
 
 class Radar:
     """A radar by preset name, YAML file or configuration.
@@ -118,6 +121,7 @@ class Radar:
         `mount` is the radar's pose on the moving body; it looks along x. The frame starts at `time` [s] on the world's
         clock. `frame` numbers the measurement for the random streams; by default it follows from time and pose.
         """
+        _check(world)
         return self._scan(world, motion_of(world, pose, trajectory, mount), finite_time(time), seed, frame)
 
     def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> RadarScan:
@@ -130,13 +134,12 @@ class Radar:
         mount: Pose | None = None, time: float = 0.0,
     ) -> Paths:  # fmt: skip
         """The ways of the wave in one frame, before cube and noise: one row a ray and way back."""
+        _check(world)
         motion, start = motion_of(world, pose, trajectory, mount), finite_time(time)
         device, target, weather = self._ready(world, motion, start)
         return device.trace(target, motion, start, weather)
 
     def _ready(self, world: World, motion: Trajectory, start: float) -> tuple[RadarOnDevice, WaveTarget, Weather | None]:
-        if not isinstance(world, World):
-            raise ConfigError(f"world: expected a parhelion World, got {type(world).__name__}")
         place = motion.pose if isinstance(motion, Fixed) else pose_at(motion, start)
         config = self.config
         hertz = config.frequency_ghz * 1e9
@@ -227,19 +230,19 @@ class Radar:
         half = 0.5 * paths.length.astype(np.float64)
         power = device.power(paths)
         local = paths.direction.astype(np.float64) * half[:, None]
-        found = clusters_of(local, power, 0.5 * paths.rate.astype(np.float64), self.config.lateral_resolution_m)
-        loud = found.power > 1.0
-        xyz, owner = found.xyz[loud], found.owner[loud]
+        speed = 0.5 * paths.rate.astype(np.float64)
+        found = clusters_of(local, power, speed, self.config.lateral_resolution_m, CLUSTER_SNR)
+        xyz, owner = found.xyz, found.owner
         distance = np.linalg.norm(xyz, axis=1)
         azimuth = np.arctan2(xyz[:, 1], xyz[:, 0])
         elevation = np.arcsin(np.clip(xyz[:, 2] / np.maximum(distance, 1e-9), -1.0, 1.0))
-        watts = found.power[loud] * device.noise_w
+        watts = found.power * device.noise_w
         sigma = cross_section_m2(device.constant_w * self._gain(azimuth, elevation), watts, distance)
         part, bounces = paths.part[owner], paths.bounces[owner]
         return {
             "range": distance.astype(np.float32), "azimuth": azimuth.astype(np.float32),
-            "elevation": elevation.astype(np.float32), "radial_velocity": found.speed_m_s[loud].astype(np.float32),
-            "rcs": _decibels(sigma), "snr": _decibels(found.power[loud]),
+            "elevation": elevation.astype(np.float32), "radial_velocity": found.speed_m_s.astype(np.float32),
+            "rcs": _decibels(sigma), "snr": _decibels(found.power),
             "time": device.ray_times(paths.ray[owner]).astype(np.float32),
             "label": _of(target.part_label, part), "instance": _of(target.part_instance, part),
             "bounces": bounces, "origin": np.where(bounces > 1, _MULTIPATH, _SURFACE).astype(np.uint8),
@@ -264,6 +267,11 @@ class Radar:
             f"<Radar {self.model}: {config.frequency_ghz:g} GHz, {config.range_step_m:.2g} m to "
             f"{config.largest_range_m:.4g} m, at {self.rate_hz:g} Hz>"
         )
+
+
+def _check(world: Any) -> None:
+    if not isinstance(world, World):
+        raise ConfigError(f"world: expected a parhelion World, got {type(world).__name__}")
 
 
 def _decibels(values: NDArray[np.float64]) -> NDArray[np.float32]:
