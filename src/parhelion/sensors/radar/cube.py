@@ -50,13 +50,18 @@ def scatterers_of(paths: Paths, power: Floats, axes: Axes) -> Scatterers:
     beams = (1, axes.shape[3]) if array is None else (array.elevation_channels, array.azimuth_channels)
     counts = (axes.shape[0], axes.shape[1], *beams)
     places = (
-        np.floor(axes.range_cell(range_m)), np.rint(axes.speed_cell(speed)),
-        np.rint(axes.elevation_offset(direction, zero)), np.rint(axes.azimuth_offset(direction, zero)),
+        axes.range_cell(range_m), axes.speed_cell(speed), axes.elevation_offset(direction, zero),
+        axes.azimuth_offset(direction, zero),
     )  # fmt: skip
+    # Of each body the middle of what answers lies in the middle of a cell: none is cut in two that fits into one.
+    body = paths.part.astype(np.int64) * 4 + np.minimum(paths.bounces, 3)
+    whole_body = np.maximum(np.bincount(body, power), 1e-300)
     # Directions an array cannot tell apart, whole turns of phase away from each other, share a cell.
     cell = zero
     for place, count in zip(places, counts, strict=True):
-        cell = cell * count + place.astype(np.int64) % count
+        if count > 1:
+            middle = (np.bincount(body, place * power) / whole_body)[body]
+            cell = cell * count + (np.rint(place - middle) + np.rint(middle)).astype(np.int64) % count
     size = int(np.prod(counts))
     # Sums over rows in their order, whatever the machine.
     total, number = np.bincount(cell, power, size), np.bincount(cell, minlength=size)

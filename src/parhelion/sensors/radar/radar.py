@@ -198,7 +198,7 @@ class Radar:
         rain = found.clutter[r] * found.spread[d, a]
         ghost = there & (found.paths.bounces[scatterer] > 1) if len(found.paths) else there
         origin = np.where(ghost, _MULTIPATH, _SURFACE)
-        made_by_noise = ~there | (clean < 0.5 * peaks.power[order])
+        made_by_noise = ~there | (clean < 0.5 * found.power.ravel()[cell])
         origin = np.where(made_by_noise, np.where(rain > 1.0, _RAIN, _NOISE), origin)
         part = found.paths.part[scatterer] if len(found.paths) else np.zeros(len(cell), np.uint32)
         real = ~made_by_noise
