@@ -24,6 +24,9 @@ _HOME = {
     "DriveCommand": "motion.vehicles.commands",
     "DustCloud": "weather.config",
     "DustTrail": "weather.config",
+    "Echo": "sensors.echo.echo",
+    "EchoConfig": "sensors.echo.config",
+    "EchoScan": "core.echo",
     "EngineError": "core.errors",
     "Fixed": "core.trajectory",
     "Fog": "weather.config",
@@ -82,6 +85,7 @@ __all__ = [*_HOME, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:
     from parhelion import sensors as sensors
+    from parhelion.core.echo import EchoScan as EchoScan
     from parhelion.core.errors import ConfigError as ConfigError
     from parhelion.core.errors import EngineError as EngineError
     from parhelion.core.errors import FormatError as FormatError
@@ -116,6 +120,8 @@ if TYPE_CHECKING:
     from parhelion.sensors.barometer import barometer_names as barometer_names
     from parhelion.sensors.camera.camera import Camera as Camera
     from parhelion.sensors.camera.config import CameraConfig as CameraConfig
+    from parhelion.sensors.echo.config import EchoConfig as EchoConfig
+    from parhelion.sensors.echo.echo import Echo as Echo
     from parhelion.sensors.imu.imu import Imu as Imu
     from parhelion.sensors.imu.imu import imu_names as imu_names
     from parhelion.sensors.lidar.config import LidarConfig as LidarConfig

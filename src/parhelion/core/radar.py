@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.frame_points import FramePoints
 from parhelion.core.measured import Record, column
-from parhelion.core.pose import Floats, Pose
-from parhelion.core.records import PointCloud
+from parhelion.core.pose import Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class RadarCube(Record):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RadarScan(PointCloud):
+class RadarScan(FramePoints):
     """One frame or turn of a radar: its detections, strongest first.
 
     Fields: range, azimuth, elevation, radial_velocity, rcs, snr; what made them: label, instance, origin ('surface',
@@ -50,14 +50,3 @@ class RadarScan(PointCloud):
 
     cube: RadarCube | None = field(default=None, kw_only=True)
     """Where it was asked for."""
-    pose: Pose = field(default_factory=Pose, kw_only=True)
-    """The sensor in the world at the frame's start."""
-    start_time: float = field(default=0.0, kw_only=True)
-    """Start of the frame on the world's clock [s]."""
-    duration: float = field(default=0.0, kw_only=True)
-    """How long the frame took [s]."""
-
-    def in_world(self) -> PointCloud:
-        """The detections in the world's frame (float64), by the pose at the frame's start."""
-        points = self.pose.apply(self.xyz.astype(np.float64))
-        return PointCloud(points, self.fields, "world", self.names, self.metadata)
