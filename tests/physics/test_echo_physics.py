@@ -97,8 +97,9 @@ def test_a_sphere_has_target_strength_20_log_half_its_radius() -> None:
     near = distance - radius
     losses = 40.0 * np.log10(near) + 2.0 * near * config.medium.absorption_db_per_m(100e3)
     level = 10.0 * np.log10(np.sum(10.0 ** (-found.attenuation.astype(float) / 10.0)))
-    # Steel takes 3 % of the power.
-    assert level + losses - 10.0 * np.log10(0.97) == pytest.approx(20.0 * np.log10(radius / 2.0), abs=0.5)
+    # Steel takes 3 % of the power; a wave from so near is bent apart more: d / (d + a) of the amplitude.
+    expected = 20.0 * np.log10(radius / 2.0) + 20.0 * np.log10(near / (near + radius)) + 10.0 * np.log10(0.97)
+    assert level + losses == pytest.approx(expected, abs=0.3)
 
 
 def test_sand_in_water_reflects_by_its_impedance() -> None:

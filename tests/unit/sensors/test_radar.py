@@ -61,7 +61,11 @@ def test_one_thread_and_two_give_the_same_bits() -> None:
     told = set()
     for threads in ("1", "2"):
         environment = {**os.environ, "PARHELION_THREADS": threads}
-        told.add(subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True).stdout)
+        told.add(
+            subprocess.run(
+                [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+            ).stdout
+        )
     assert len(told) == 1
     assert int(next(iter(told)).split()[1]) > 3
 

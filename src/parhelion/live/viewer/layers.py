@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.frame_points import FramePoints
 from parhelion.core.image import Image
 from parhelion.core.inertial import Samples, units
 from parhelion.core.readers import Readers
@@ -45,10 +46,18 @@ def _size(name: str, image: Image) -> list[str]:
     return [f"{name}: {image.width} x {image.height} pixels at {image.start_time:.3f} s"]
 
 
+def _found(name: str, points: FramePoints) -> list[str]:
+    if not len(points):
+        return [f"{name}: nothing found at {points.start_time:.3f} s"]
+    near = float(points.fields["range"].min())
+    return [f"{name}: {len(points)} found at {points.start_time:.3f} s, the nearest at {near:.2f} m"]
+
+
 VIEWER: Readers[ViewerLayer] = Readers(
     "viewer",
     {
         Scan: ViewerLayer(True, lambda name, scan: []),
+        FramePoints: ViewerLayer(False, _found),
         Samples: ViewerLayer(False, _reading),
         Image: ViewerLayer(False, _size, image_colours),
     },

@@ -118,7 +118,9 @@ class EchoConfig(Config):
     """Nearest and farthest range."""
     beams: tuple[Annotated[int, Field(ge=1, le=4096)], Annotated[int, Field(ge=1, le=4096)]] = (1, 1)
     """Directions that are told apart across azimuth and elevation: 1 and 1 for a single beam."""
-    microphones_mm: list[tuple[Number, Number, Number]] = Field(default_factory=lambda: [(0.0, 0.0, 0.0)], max_length=1024)
+    microphones_mm: list[tuple[Number, Number, Number]] = Field(
+        default_factory=lambda: [(0.0, 0.0, 0.0)], max_length=1024
+    )
     """Where they are in the sensor's frame."""
     sample_rate_khz: Positive | None = None
     """Of waveforms; four times the highest frequency where not given."""
@@ -141,8 +143,8 @@ class EchoConfig(Config):
             raise ValueError("pulse.bandwidth_khz must be less than twice frequency_khz")
         if self.listening_s > (1.0 + 1e-6) / self.rate_hz:
             raise ValueError(
-                f"range_m: echoes of {self.range_m[1]:g} m take {self.listening_s:.3g} s, a ping at {self.rate_hz:g} Hz "
-                f"{1.0 / self.rate_hz:.3g} s"
+                f"range_m: echoes of {self.range_m[1]:g} m take {self.listening_s:.3g} s, "
+                f"a ping at {self.rate_hz:g} Hz {1.0 / self.rate_hz:.3g} s"
             )
         if len(self.microphones_mm) * self.listening_s * self.sampling_hz > MOST_SAMPLES:
             raise ValueError(f"a waveform would have more than {MOST_SAMPLES} samples")
@@ -170,6 +172,11 @@ class EchoConfig(Config):
         """Range resolution [m]: c / 2 B of a sweep, half a pulse's length of a tone."""
         seconds = 1e-3 / self.pulse.bandwidth_khz if self.pulse.bandwidth_khz > 0 else 1e-3 * self.pulse.duration_ms
         return 0.5 * self.medium.speed_m_s * seconds
+
+    @property
+    def processing_gain_db(self) -> float:
+        """What a matched filter gains on a sweep [dB]: 10 log10(B T); a tone gains nothing over its own band."""
+        return float(10.0 * np.log10(max(1.0, self.pulse.bandwidth_khz * self.pulse.duration_ms)))
 
     def pulse_at(self, time_s: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The pulse over time after its begin, peak 1: a tone or sweep under Hann's window."""

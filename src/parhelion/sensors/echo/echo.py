@@ -129,7 +129,8 @@ class Echo:
         rows = max(1, round(rays.rays / columns))
         number = running.number
         # Strength at which a single ray, at 1 m, is as faint as is still followed.
-        faint = 10.0 ** (0.1 * (config.noise_level_db - _FAINT_DB - config.source_level_db)) * 4.0 * np.pi
+        floor = config.noise_level_db - config.processing_gain_db
+        faint = 10.0 ** (0.1 * (floor - _FAINT_DB - config.source_level_db)) * 4.0 * np.pi
         loss = medium.absorption_db_per_m(1e3 * config.frequency_khz) * 0.1 * np.log(10.0)
         emission = Emission(
             rays.bounces, False, scene.moving is not None, running.whole(rows), number(np.radians(rays.azimuth_deg[0])),
@@ -151,9 +152,10 @@ class Echo:
         paths, target = self._trace(world, motion, place, start)
         found = _gathered(paths, config)
         level = config.source_level_db + 10.0 * np.log10(found["power"] / (4.0 * np.pi))
+        floor = config.noise_level_db - config.processing_gain_db
         if self.noise and len(level):
-            level = level + _noise_db(level - config.noise_level_db, stream)
-        snr = level - config.noise_level_db
+            level = level + _noise_db(level - floor, stream)
+        snr = level - floor
         row = found["row"]
         loud = np.flatnonzero(snr >= config.threshold_db)
         loud = loud[np.lexsort((loud, found["length"][loud]))]
@@ -224,7 +226,8 @@ class Echo:
 def _pattern(transducer: Transducer) -> Pattern:
     number = engine().number
     across, upward = (
-        2.0 * np.sin(np.radians(width / 2.0)) for width in (transducer.azimuth_width_deg, transducer.elevation_width_deg)
+        2.0 * np.sin(np.radians(width / 2.0))
+        for width in (transducer.azimuth_width_deg, transducer.elevation_width_deg)
     )
     return Pattern(number(across), number(upward), number(10.0 ** (transducer.sidelobe_db / 10.0)))
 

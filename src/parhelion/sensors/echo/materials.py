@@ -1,7 +1,7 @@
 """Materials as sound meets them.
 
-In air all solids mirror nearly everything; what is porous takes a part. In water a surface is a fluid of another density and
-speed, after Rayleigh. Roughness counts by the wave's length, as everywhere.
+In air all solids mirror nearly everything; what is porous takes a part. In water a surface is a fluid of another
+density and speed, after Rayleigh. Roughness counts by the wave's length, as everywhere.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ from parhelion.surfaces.radio import radio_name
 
 ABSORBED_IN_AIR = {"foliage": 0.7, "cloth": 0.6, "dry-snow": 0.8, "wet-snow": 0.6, "medium-dry-ground": 0.4,
                    "wet-ground": 0.3, "very-dry-ground": 0.3, "ceiling-board": 0.5, "skin": 0.1}  # fmt: skip
-"""Share of the power that is not mirrored; assumed, of the order that Kuttruff 2009, Room Acoustics, tabulates at 4 kHz.
-All others take 3 %."""
+"""Share of the power that is not mirrored; assumed, of the order that Kuttruff 2009, Room Acoustics, has at 4 kHz. All others take 3 %."""
 IN_WATER = {
     "metal": (7.85, 3.9), "glass": (2.5, 3.7), "concrete": (2.4, 2.1), "marble": (2.6, 2.5), "brick": (1.8, 2.0),
     "asphalt": (2.3, 1.9), "wood": (0.7, 2.0), "plywood": (0.7, 1.7), "plastic": (1.1, 1.5), "rubber": (1.1, 1.05),
     "very-dry-ground": (1.845, 1.178), "medium-dry-ground": (1.149, 0.987), "wet-ground": (1.149, 0.987),
     "skin": (1.05, 1.03), "foliage": (1.02, 1.01), "cloth": (1.1, 1.02),
 }  # fmt: skip
-"""Density and speed relative to water: sand and mud after APL-UW TR 9407 (1994), table 2 (medium sand, clay); solids by their
-densities and longitudinal speeds, round figures. Others count as concrete."""
+"""Density and speed relative to water: sand and mud after APL-UW TR 9407 (1994), table 2 (medium sand, clay); solids by
+their densities and longitudinal speeds, round figures. Others count as concrete."""
 SCATTERED_DB = -16.0
 """Lambert's law with Mackenzie's -27 dB (1961, JASA 33, 1498) for each steradian, times 4 pi."""
 

@@ -82,13 +82,13 @@ class Axes:
     @property
     def range(self) -> Floats:
         """Ranges of cells [m]."""
-        return self.config.range_step_m * np.arange(self.config.waveform.range_bins)
+        return self.config.range_step_m * np.arange(self.config.waveform.range_bins, dtype=np.float64)
 
     @property
     def speed(self) -> Floats:
         """Radial velocities of cells [m/s], away is positive."""
         bins, largest = self.config.speed_bins, self.config.largest_speed_m_s
-        return np.zeros(1) if bins == 1 else (np.arange(bins) - bins // 2) * (2.0 * largest / bins)
+        return np.zeros(1) if bins == 1 else (np.arange(bins, dtype=np.float64) - bins // 2) * (2.0 * largest / bins)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:

@@ -1,8 +1,9 @@
 """Noise in the cube, and the constant rate of false alarms.
 
-A cell of noise alone has the power of N complex normal numbers, N = 1 where ramps are added by phase. The threshold is a
-multiple of what the training cells tell, chosen so that noise passes it with the chance that was asked for: exactly, for
-any N. An ordered statistic needs no sorting: a cell passes where enough training cells, times the multiple, lie below it.
+A cell of noise alone has the power of N complex normal numbers, N = 1 where ramps are added by phase. The threshold is
+a multiple of what the training cells tell, chosen so that noise passes it with the chance that was asked for: exactly,
+for any N. An ordered statistic needs no sorting: a cell passes where enough training cells, times the multiple, lie
+below it.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from parhelion.sensors.radar.config import Detection
 def threshold_multiple(method: str, false_alarm: float, training: int, rank: int, looks: int = 1) -> float:
     """Multiple of the training cells' mean (ca) or of their `rank`-th smallest (os) for a chance of false alarm.
 
-    `looks` are the N powers that a cell averages. ca: cell over mean has Fisher's distribution with 2 N and 2 N M degrees
-    of freedom. os: the integral of Rohling 1983 (IEEE Trans. AES 19, 608) over the distribution of the rank.
+    `looks` are the N powers that a cell averages. ca: cell over mean has Fisher's distribution with 2 N and 2 N M
+    degrees of freedom. os: the integral of Rohling 1983 (IEEE Trans. AES 19, 608) over the distribution of the rank.
     """
     from scipy import integrate, optimize, special, stats
 

@@ -58,4 +58,4 @@ def clusters_of(
     owner[group[order]] = kept[order]  # the strongest comes last
     found = np.stack([mean(xyz[:, k]) for k in range(3)], axis=1)
     rank = np.argsort(-total, kind="stable")
-    return Clusters(found[rank], mean(speed_m_s)[rank], total[rank], owner[rank])
+    return Clusters(found[rank], mean(speed_m_s)[rank], total[rank].astype(np.float64), owner[rank])

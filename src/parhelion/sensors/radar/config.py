@@ -163,7 +163,9 @@ class RadarConfig(Config):
             raise ValueError("a radar has either the section array or the section turning")
         if self.turning is not None:
             if abs(self.turning.rate_rpm / 60.0 - self.rate_hz) > 0.01 * self.rate_hz:
-                raise ValueError(f"rate_hz ({self.rate_hz:g}) must be the turns a second of {self.turning.rate_rpm:g} rpm")
+                raise ValueError(
+                    f"rate_hz ({self.rate_hz:g}) must be the turns a second of {self.turning.rate_rpm:g} rpm"
+                )
             if self.field.azimuth_deg != (-180.0, 180.0):
                 raise ValueError("field.azimuth_deg of a turning antenna is -180 to 180")
         if self.array is not None and not -90.0 <= self.field.azimuth_deg[0] < self.field.azimuth_deg[1] <= 90.0:
@@ -231,5 +233,3 @@ def preset_names() -> list[str]:
 def load_radar_config(name_or_path: str | PathLike[str]) -> RadarConfig:
     """A checked data sheet by preset name (any case) or by path of a YAML file; kept until the file changes."""
     return load_sheet(RadarConfig, "radar", FOLDER, name_or_path)
-
-

@@ -70,7 +70,7 @@ def scatterers_of(paths: Paths, power: Floats, axes: Axes) -> Scatterers:
     scatterer[filled] = np.arange(len(filled))
     rows = np.flatnonzero(scatterer[cell] >= 0)
     group, weight = scatterer[cell[rows]], power[rows]
-    whole = total[filled]
+    whole = total[filled].astype(np.float64)
 
     def mean(values: Floats) -> Floats:
         return np.asarray(np.bincount(group, values[rows] * weight, len(filled)) / whole)

@@ -36,7 +36,7 @@ class Peaks:
 
 
 def peaks_of(power: NDArray[np.float32], cells: Whole, axes: Axes, settings: Detection) -> Peaks:
-    """Place peaks between cells by the ratio to the stronger neighbour along each axis; `power` has the cube's shape."""
+    """Place peaks between cells by the ratio to the stronger neighbour along each axis."""
     cells = cells[_no_sidelobe(power, cells, axes)]
     at = np.unravel_index(cells, axes.shape)
     peak = power[at].astype(np.float64)
@@ -61,8 +61,8 @@ def peaks_of(power: NDArray[np.float32], cells: Whole, axes: Axes, settings: Det
         peak = peak / gain
         places.append(place + offset)
     speeds = axes.speed
-    step = speeds[1] - speeds[0] if len(speeds) > 1 else 0.0
-    speed = speeds[0] + places[1] * step
+    speed_step = float(speeds[1] - speeds[0]) if len(speeds) > 1 else 0.0
+    speed = speeds[0] + places[1] * speed_step
     azimuth, elevation = _directions(axes, places[3], places[2])
     noise = noise_around(power, at, settings)
     return Peaks(cells, places[0] * axes.config.range_step_m, speed, azimuth, elevation, peak, noise)

@@ -1,8 +1,8 @@
 """Materials as a radar meets them: Fresnel's reflection at its frequency, and how rough they are.
 
-Permittivities are those of `surfaces/radio.py`. The finishes are assumed: round figures of the order that is measured at
-millimetre waves (Ulaby and Dobson 1989, Handbook of Radar Scattering Statistics for Terrain; Li, Nashashibi and Sarabandi
-1998 for roads). Roughness matters less at longer waves by itself, since heights count in wavelengths.
+Permittivities are those of `surfaces/radio.py`. The finishes are assumed: round figures of the order that is measured
+at millimetre waves (Ulaby and Dobson 1989, Handbook of Radar Scattering Statistics for Terrain; Li, Nashashibi and
+Sarabandi 1998 for roads). Roughness matters less at longer waves by itself, since heights count in wavelengths.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ FINISHES = {
 
 
 BODYWORK = Finish(0.0, 1e-5, -10.0)
-"""Of cars: smooth sheets, and what scatters beside them. Lamps, mirrors, handles, gaps and wheels stand for most of what
-a car sends back off its flat sides, and plain meshes lack them; with this, cars have 0 to 10 dBsm from most sides."""
+"""Of cars: smooth sheets, and what scatters beside them. Lamps, mirrors, handles, gaps and wheels stand for most of
+what a car sends back off its flat sides, and plain meshes lack them. Assumed."""
 
 
 def finish(material: str) -> Finish:

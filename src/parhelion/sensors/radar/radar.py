@@ -42,13 +42,13 @@ CLUSTER_SNR = 10.0
 class Radar:
     """A radar by preset name, YAML file or configuration.
 
-        radar = Radar("generic/long-range-77")
+        radar = Radar("continental/ars408-21-far")
         detections = radar.scan(world, pose=Pose(xyz=(0, 0, 0.6)), seed=7)
         detections.range, detections.azimuth, detections.radial_velocity, detections.rcs, detections.snr
 
-    `rays` and `bounces` say how finely the world is sampled; `cube=True` keeps the cube of powers; `mode="cluster"` takes
-    VANE's way in place of cube and threshold; `noise=False` is a receiver without noise; `name` tells this one from
-    others of its model.
+    `rays` and `bounces` say how finely the world is sampled; `cube=True` keeps the cube of powers; `mode="cluster"`
+    takes VANE's way in place of cube and threshold; `noise=False` is a receiver without noise; `name` tells this one
+    from others of its model.
     """
 
     def __init__(
@@ -139,7 +139,9 @@ class Radar:
         device, target, weather = self._ready(world, motion, start)
         return device.trace(target, motion, start, weather)
 
-    def _ready(self, world: World, motion: Trajectory, start: float) -> tuple[RadarOnDevice, WaveTarget, Weather | None]:
+    def _ready(
+        self, world: World, motion: Trajectory, start: float
+    ) -> tuple[RadarOnDevice, WaveTarget, Weather | None]:
         place = motion.pose if isinstance(motion, Fixed) else pose_at(motion, start)
         config = self.config
         hertz = config.frequency_ghz * 1e9

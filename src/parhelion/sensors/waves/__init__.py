@@ -1,1 +1,1 @@
-"""Radio and sound that sensors send out themselves: rays, bounces and what comes back. Radar and pulse-echo share it."""
+"""Radio and sound that sensors send out themselves: rays, bounces and what comes back."""

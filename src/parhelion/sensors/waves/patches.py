@@ -60,7 +60,7 @@ def patches_of(triangles: Triangles) -> PatchRows:
     def summed(values: Floats) -> Floats:
         flat = values.reshape(count, -1)
         columns = [np.bincount(number, flat[:, k], patches) for k in range(flat.shape[1])]
-        return np.stack(columns, axis=1).reshape(patches, *values.shape[1:])
+        return np.stack(columns, axis=1).astype(np.float64).reshape(patches, *values.shape[1:])
 
     whole = summed(area[:, None])[:, 0]
     centre = summed(area[:, None] * middle) / whole[:, None]
@@ -130,7 +130,7 @@ def _rows(normal: Floats, number: NDArray[np.int64], area: Floats, spread: Float
     """Axes, extents and bends of patches, for each triangle."""
     # A curved body's axes are those of its curvature, a flat patch's those of its shape.
     bent = np.trace(curved, axis1=1, axis2=2) > 1e-9
-    values, vectors = np.linalg.eigh(np.where(bent[:, None, None], curved, spread))
+    _, vectors = np.linalg.eigh(np.where(bent[:, None, None], curved, spread))
     first = vectors[:, :, 2]
     axis = first[number]
     axis = axis - np.sum(axis * normal, axis=1, keepdims=True) * normal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +60,7 @@ def trace_paths(
     keys = (opaque(kind, _JITTER[0]), opaque(kind, _JITTER[1]))
     run = engine.frozen(shoot, casts=True)
     found = run(emission, moves, target.patches, target.surfaces, cast, engine.counting(rays), keys)
-    tables: list[list[NDArray[np.float32]]] = [[] for _ in range(_COLUMNS + 2)]
+    tables: list[list[NDArray[Any]]] = [[] for _ in range(_COLUMNS + 2)]
     for way in range(len(found) // _COLUMNS):
         columns = [values.numpy() for values in found[way * _COLUMNS : (way + 1) * _COLUMNS]]
         rows = np.flatnonzero(columns[0])
@@ -72,8 +73,8 @@ def trace_paths(
         tables[-1].append(rows)
     if np.all(found[-1].numpy() < ENCLOSED_M):
         raise ConfigError(
-            f"pose: the sensor is inside something: every ray meets its inside within {ENCLOSED_M:g} m; move the sensor, "
-            "or hide the body around it with hidden_from"
+            f"pose: the sensor is inside something: every ray meets its inside within {ENCLOSED_M:g} m; move "
+            "the sensor, or hide the body around it with hidden_from"
         )
     sigma, length, rate, x, y, z, distance, part, patch, bounces_of, ray = (np.concatenate(one) for one in tables)
-    return Paths(sigma, length, rate, np.stack([x, y, z], axis=1), distance, part, patch, bounces_of, ray)  # type: ignore[arg-type]
+    return Paths(sigma, length, rate, np.stack([x, y, z], axis=1), distance, part, patch, bounces_of, ray)

@@ -147,9 +147,7 @@ def shoot(
     results: list[Any] = []
     behind = mi.Float(0.0)
     for bounce in range(emission.bounces):
-        hit = cast.trace(
-            ray.origin, ray.direction, time, emission.reach - ray.length, ray.active, coherent=bounce == 0
-        )
+        hit = cast.trace(ray.origin, ray.direction, time, emission.reach - ray.length, ray.active, coherent=bounce == 0)
         met = ray.active & hit.found
         point = dr.fma(ray.direction, hit.t, ray.origin)
         length = ray.length + hit.t
@@ -171,7 +169,7 @@ def shoot(
         cosine = namespace(length).maximum(-dr.dot(normal, ray.direction), 1e-4)
         other = dr.cross(normal, axis)
 
-        def answer(half: Any, facing: Any, back: Any, distance: Any, *,
+        def answer(  # type: ignore[no-untyped-def]half: Any, facing: Any, back: Any, distance: Any, *,
                    cosine=cosine, normal=normal, axis=axis, other=other, extent=extent, bend=bend, slope2=slope2,
                    material=material, scattered=scattered, length=length, met=met) -> Any:  # fmt: skip
             """Bistatic cross-section for each area of surface."""
