@@ -14,7 +14,8 @@ from parhelion.surfaces.radio import radio_name
 
 ABSORBED_IN_AIR = {"foliage": 0.7, "cloth": 0.6, "dry-snow": 0.8, "wet-snow": 0.6, "medium-dry-ground": 0.4,
                    "wet-ground": 0.3, "very-dry-ground": 0.3, "ceiling-board": 0.5, "skin": 0.1}  # fmt: skip
-"""Share of the power that is not mirrored; assumed, of the order that Kuttruff 2009, Room Acoustics, has at 4 kHz. All others take 3 %."""
+"""Share of the power that is not mirrored; assumed, of the order that Kuttruff 2009, Room Acoustics, has at 4 kHz.
+All others take 3 %."""
 IN_WATER = {
     "metal": (7.85, 3.9), "glass": (2.5, 3.7), "concrete": (2.4, 2.1), "marble": (2.6, 2.5), "brick": (1.8, 2.0),
     "asphalt": (2.3, 1.9), "wood": (0.7, 2.0), "plywood": (0.7, 1.7), "plastic": (1.1, 1.5), "rubber": (1.1, 1.05),

@@ -115,6 +115,62 @@ class _Ray:
     """And of the one before it."""
 
 
+@dataclass
+class _Start:
+    """Where rays began, as kernel variables."""
+
+    place: Any
+    turn: Any
+    velocity: Any
+    time: Any
+    local: Any
+    solid_angle: Any
+    spacing: Any
+    sent: Any
+
+
+@dataclass
+class _Met:
+    """What rays met, as kernel variables."""
+
+    there: Any
+    point: Any
+    length: Any
+    """From the sensor, along the way [m]."""
+    off: Any
+    """A small step off the surface."""
+    normal: Any
+    axis: Any
+    other: Any
+    cosine: Any
+    """Of incidence."""
+    patch: Any
+    extent: tuple[Any, Any]
+    bend: tuple[Any, Any]
+    material: Any
+    finish: tuple[Any, Any, Any]
+    moved: Any
+    """Velocity of the point [m/s]."""
+
+    def answer(
+        self, emission: Emission, surfaces: WaveSurfaces, half: Any, facing: Any, back: Any, distance: Any, spacing: Any
+    ) -> Any:
+        """Bistatic cross-section for each area of surface.
+
+        `half` lies half-way between both directions, `facing` is the cosine between it and either of them, `back` that
+        of the direction to the receiver over the normal, which is `distance` [m] away.
+        """
+        dr = running_engine().dr
+        zone = emission.wavelength * distance * self.length / (distance + self.length)
+        # A patch under an angle is as large as it looks.
+        wavelength = emission.wavelength * dr.rsqrt(self.cosine)
+        slope2, _, scattered = self.finish
+        m2 = [lobe_width2(self.extent[k], self.bend[k], slope2, wavelength, zone, spacing, self.length) for k in (0, 1)]
+        density = beckmann(dr.dot(self.normal, half), dr.dot(self.axis, half), dr.dot(self.other, half), *m2)
+        mirrored = surfaces.mirrored(self.material, facing, self.there)
+        return np.pi * mirrored * density + scattered * dr.sqrt(self.cosine * back)
+
+
 def shoot(
     emission: Emission, moves: Moves, patches: Patches, surfaces: WaveSurfaces, cast: SceneArrays, index: Any,
     keys: tuple[Any, Any],
@@ -144,90 +200,92 @@ def shoot(
         mi.Point3f(place), direction, mi.Float(1.0), mi.Float(0.0), -dr.dot(velocity, direction), mi.Bool(True),
         mi.UInt32(NOTHING), mi.UInt32(NOTHING),
     )  # fmt: skip
+    start = _Start(place, turn, velocity, time, local, solid_angle, spacing, sent)
     results: list[Any] = []
     behind = mi.Float(0.0)
     for bounce in range(emission.bounces):
         hit = cast.trace(ray.origin, ray.direction, time, emission.reach - ray.length, ray.active, coherent=bounce == 0)
-        met = ray.active & hit.found
-        point = dr.fma(ray.direction, hit.t, ray.origin)
-        length = ray.length + hit.t
-        from_behind = dr.dot(hit.normal, ray.direction) > 0.0
-        normal = dr.select(from_behind, -hit.normal, hit.normal)
         if bounce == 0:
-            behind = dr.select(met & from_behind, hit.t, dr.inf)
-        axis, patch, extent, bend = patches.at(hit.triangle, met)
-        moved = mi.Vector3f(0.0)
-        if emission.moves:
-            on_body = met & (hit.actor != NOTHING)
-            body = dr.select(on_body, hit.actor, 0)
-            at, body_turn = cast.scene().moving.pose_at(body, time)  # type: ignore[union-attr]
-            speed, spin = moves.speed(body + 1, time)
-            moved = dr.select(on_body, speed + dr.cross(spin, mi.Vector3f(point) - at), moved)
-            axis = dr.select(on_body, rotate(dr, mi, body_turn, axis), axis)
-        material = surfaces.material(hit.part, met)
-        slope2, phase2, scattered = surfaces.finish(material, met)
-        cosine = namespace(length).maximum(-dr.dot(normal, ray.direction), 1e-4)
-        other = dr.cross(normal, axis)
-
-        def answer(  # type: ignore[no-untyped-def]half: Any, facing: Any, back: Any, distance: Any, *,
-                   cosine=cosine, normal=normal, axis=axis, other=other, extent=extent, bend=bend, slope2=slope2,
-                   material=material, scattered=scattered, length=length, met=met) -> Any:  # fmt: skip
-            """Bistatic cross-section for each area of surface."""
-            zone = emission.wavelength * distance * length / (distance + length)
-            inverse = 1.0 / cosine
-            m2 = [
-                lobe_width2(extent[k], bend[k], slope2, emission.wavelength * dr.sqrt(inverse), zone, spacing, length)
-                for k in (0, 1)
-            ]
-            density = beckmann(dr.dot(normal, half), dr.dot(axis, half), dr.dot(other, half), m2[0], m2[1])
-            return np.pi * surfaces.mirrored(material, facing, met) * density + scattered * dr.sqrt(cosine * back)
-
+            from_behind = hit.found & (dr.dot(hit.normal, ray.direction) > 0.0)
+            behind = dr.select(from_behind, hit.t, dr.inf)
+        met = _met(emission, moves, patches, surfaces, cast, ray, hit, time)
         # Back along the way: the half-vector is the ray itself, and all mirrors are passed again.
-        strength = answer(-ray.direction, mi.Float(1.0), cosine, length) * solid_angle * length * length / cosine
+        strength = met.answer(emission, surfaces, -ray.direction, mi.Float(1.0), met.cosine, met.length, spacing)
+        strength *= solid_angle * met.length * met.length / met.cosine
         strength *= ray.share * ray.share * sent * emission.receive.gain(local, emission.turns)
+        rate = 2.0 * (ray.rate + dr.dot(met.moved, ray.direction))
         results += _told(
-            emission, met, strength, 2.0 * length, 2.0 * (ray.rate + dr.dot(moved, ray.direction)), local, length,
-            hit.part, patch,
+            emission, met.there, strength, 2.0 * met.length, rate, local, met.length, hit.part, met.patch
         )  # fmt: skip
         if bounce:
-            results += _straight(
-                emission, cast, ray, answer, point, normal, hit, patch, moved, place, turn, velocity, time, length,
-                cosine, solid_angle, sent, local, met,
-            )  # fmt: skip
+            results += _straight(emission, surfaces, cast, start, ray, met, hit.part)
         if bounce + 1 < emission.bounces:
-            mirrored = ray.direction + 2.0 * cosine * normal
-            kept = surfaces.mirrored(material, cosine, met) * dr.exp(-phase2 * cosine * cosine)
-            share = ray.share * kept
-            off = (_STEP_OFF_M + _STEP_OFF_PER_M * hit.t) * normal
-            ray = _Ray(
-                mi.Point3f(point + off), dr.normalize(mirrored), share, length,
-                ray.rate + dr.dot(moved, ray.direction - mirrored),
-                met & (share > _WEAKEST) & (length < emission.reach), patch, ray.before,
-            )  # fmt: skip
+            ray = _mirrored(emission, surfaces, ray, met)
     results.append(behind)
     dr.eval(results)
     return results
 
 
+def _met(
+    emission: Emission, moves: Moves, patches: Patches, surfaces: WaveSurfaces, cast: SceneArrays, ray: _Ray, hit: Any,
+    time: Any,
+) -> _Met:  # fmt: skip
+    """What rays met, and how that moves."""
+    dr, mi = running_engine().dr, running_engine().mi
+    there = ray.active & hit.found
+    point = dr.fma(ray.direction, hit.t, ray.origin)
+    normal = dr.select(dr.dot(hit.normal, ray.direction) > 0.0, -hit.normal, hit.normal)
+    axis, patch, extent, bend = patches.at(hit.triangle, there)
+    moved = mi.Vector3f(0.0)
+    if emission.moves:
+        on_body = there & (hit.actor != NOTHING)
+        body = dr.select(on_body, hit.actor, 0)
+        bodies = cast.scene().moving
+        assert bodies is not None
+        at, turn = bodies.pose_at(body, time)
+        speed, spin = moves.speed(body + 1, time)
+        moved = dr.select(on_body, speed + dr.cross(spin, mi.Vector3f(point) - at), moved)
+        axis = dr.select(on_body, rotate(dr, mi, turn, axis), axis)
+    material = surfaces.material(hit.part, there)
+    cosine = -dr.dot(normal, ray.direction)
+    return _Met(
+        there, point, ray.length + hit.t, (_STEP_OFF_M + _STEP_OFF_PER_M * hit.t) * normal, normal, axis,
+        dr.cross(normal, axis), namespace(cosine).maximum(cosine, 1e-4), patch, extent, bend, material,
+        surfaces.finish(material, there), moved,
+    )  # fmt: skip
+
+
+def _mirrored(emission: Emission, surfaces: WaveSurfaces, ray: _Ray, met: _Met) -> _Ray:
+    """Rays behind the surface that they met: what roughness leaves of the mirrored wave."""
+    dr, mi = running_engine().dr, running_engine().mi
+    direction = dr.normalize(ray.direction + 2.0 * met.cosine * met.normal)
+    kept = surfaces.mirrored(met.material, met.cosine, met.there)
+    share = ray.share * kept * dr.exp(-met.finish[1] * met.cosine * met.cosine)
+    return _Ray(
+        mi.Point3f(met.point + met.off), direction, share, met.length,
+        ray.rate + dr.dot(met.moved, ray.direction - direction),
+        met.there & (share > _WEAKEST) & (met.length < emission.reach), met.patch, ray.before,
+    )  # fmt: skip
+
+
 def _straight(
-    emission: Emission, cast: SceneArrays, ray: _Ray, answer: Any, point: Any, normal: Any, hit: Any, patch: Any,
-    moved: Any, place: Any, turn: Any, velocity: Any, time: Any, length: Any, cosine: Any, solid_angle: Any,
-    sent: Any, local: Any, met: Any,
-) -> list[Any]:  # fmt: skip
+    emission: Emission, surfaces: WaveSurfaces, cast: SceneArrays, start: _Start, ray: _Ray, met: _Met, part: Any
+) -> list[Any]:
     """Answers from a surface behind mirrors straight to the receiver."""
     dr, mi = running_engine().dr, running_engine().mi
-    way = place - mi.Vector3f(point)
+    way = start.place - mi.Vector3f(met.point)
     distance = dr.sqrt(dr.dot(way, way))
     way = way / distance
-    back = dr.dot(normal, way)
+    back = dr.dot(met.normal, way)
     # A path that ends on the patch it began on is one that came back along its way, which is told already.
-    open_to = met & (back > 1e-3) & (patch != ray.earlier)
+    open_to = met.there & (back > 1e-3) & (met.patch != ray.earlier)
     half = dr.normalize(way - ray.direction)
-    strength = answer(half, dr.dot(half, way), dr.select(back > 0.0, back, 0.0), distance)
-    total = length + distance
+    back = dr.select(back > 0.0, back, 0.0)
+    strength = met.answer(emission, surfaces, half, dr.dot(half, way), back, distance, start.spacing)
+    total = met.length + distance
     apart = 0.25 * total * total / distance
-    strength *= ray.share * sent * solid_angle * apart * apart / cosine
-    comes_from = rotate_back(dr, mi, turn, -way)
+    strength *= ray.share * start.sent * start.solid_angle * apart * apart / met.cosine
+    comes_from, local = rotate_back(dr, mi, start.turn, -way), start.local
     strength *= emission.receive.gain(comes_from, emission.turns)
     if emission.turns:
         # The beam points at one azimuth at a time: half-way between both ends is where it passes most.
@@ -236,10 +294,9 @@ def _straight(
         apart2 = 0.5 * (1.0 - cos_between)  # square of the sine of half the angle
         strength *= dr.exp(-2.0 * _HALF_POWER * apart2 / (emission.receive.across * emission.receive.across))
     worth = open_to & (strength > emission.weakest * (0.5 * total) ** 4)
-    off = (_STEP_OFF_M + _STEP_OFF_PER_M * hit.t) * normal
-    hidden = cast.blocked(mi.Point3f(point + off), way, time, distance - 2.0 * _STEP_OFF_M, worth)
-    rate = ray.rate + dr.dot(moved, ray.direction - way) + dr.dot(velocity, way)
-    return _told(emission, worth & ~hidden, strength, total, rate, comes_from, distance, hit.part, patch)
+    hidden = cast.blocked(mi.Point3f(met.point + met.off), way, start.time, distance - 2.0 * _STEP_OFF_M, worth)
+    rate = ray.rate + dr.dot(met.moved, ray.direction - way) + dr.dot(start.velocity, way)
+    return _told(emission, worth & ~hidden, strength, total, rate, comes_from, distance, part, met.patch)
 
 
 def _told(
