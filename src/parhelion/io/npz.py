@@ -163,7 +163,7 @@ def _read_frame_points(common: tuple[Any, ...], arrays: Arrays, facts: Mapping[s
             told["cube"] = RadarCube(*(arrays[f"cube.{name}"] for name in names))
         return RadarScan(*common, **told)
     if "waveform.samples" in arrays:
-        heard = (arrays["waveform.samples"], float(arrays["waveform.rate_hz"]), arrays["waveform.position"])
+        heard = (arrays["waveform.samples"], float(arrays["waveform.rate_hz"].ravel()[0]), arrays["waveform.position"])
         told["waveform"] = EchoWaveform(*heard)
     nearest = float(common[1]["range"].min()) if len(common[1].get("range", ())) else float("inf")
     return EchoScan(*common, **told, nearest=nearest)

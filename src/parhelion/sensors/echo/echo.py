@@ -35,6 +35,9 @@ _FAINT_DB = 20.0
 _LEADING = 0.1
 """An echo begins with the first of its rays that has this share of its strongest."""
 
+_FINER = 8
+"""Echoes are placed on a grid so much finer than the samples."""
+
 
 class Echo:
     """A pulse-echo sensor by preset name, YAML file or configuration: sound in air or in water.
@@ -203,14 +206,20 @@ class Echo:
         amplitude = np.sqrt(2.0) * pressure * np.sqrt(found["power"] / (4.0 * np.pi))
         # The sign of a rough surface's echo belongs to the surface: it does not change from ping to ping.
         turn = to_unit(Stream(0, "echo/patch-phase").words(paths.patch[row])[0]) / (1e3 * config.frequency_khz)
-        span = np.arange(int(np.ceil(1e-3 * config.pulse.duration_ms * rate)) + 2)
+        # Echoes as spikes on a finer grid, each shared between two steps, and then one convolution with the pulse.
+        fine = rate * _FINER
+        steps = count * _FINER
+        pulse = config.pulse_at(np.arange(int(np.ceil(1e-3 * config.pulse.duration_ms * fine)) + 1) / fine)
+        spectrum = np.fft.rfft(pulse, 2 * steps)
         for number, microphone in enumerate(microphones):
-            delay = (there + np.linalg.norm(last - microphone, axis=1)) / speed
-            first = np.floor(delay * rate).astype(np.int64)
-            at = first[:, None] + span
-            value = amplitude[:, None] * config.pulse_at(at / rate - delay[:, None] - turn[:, None])
-            inside = at < count
-            samples[number] = np.bincount(at[inside], value[inside], count)
+            delay = (there + np.linalg.norm(last - microphone, axis=1)) / speed + turn
+            at = delay * fine
+            below = np.minimum(np.floor(at).astype(np.int64), steps - 2)
+            share = at - below
+            spikes = np.bincount(below, amplitude * (1.0 - share), steps) + np.bincount(
+                below + 1, amplitude * share, steps
+            )
+            samples[number] = np.fft.irfft(np.fft.rfft(spikes, 2 * steps) * spectrum)[:steps:_FINER]
         if self.noise:
             level = config.medium.reference_pa * 10.0 ** (config.noise_level_db / 20.0)
             a, b, _, _ = stream.words(np.arange(samples.size), 1)
