@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 import parhelion as ph
 from parhelion.core.config import parse
+from parhelion.sensors.echo.config import EchoConfig
 from parhelion.sensors.radar.config import RadarConfig
 
 
@@ -48,3 +49,15 @@ def trihedral(side: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     left /= np.linalg.norm(left)
     turn = np.stack([forward, left, np.cross(forward, left)])
     return corners @ turn.T, np.array([[0, 1, 2], [0, 2, 3], [0, 3, 1]])
+
+
+def sonar(**more: object) -> EchoConfig:
+    """A sensor that hears all around."""
+    wide = {"azimuth_width_deg": 180, "elevation_width_deg": 180, "sidelobe_db": 0}
+    fields = {
+        "name": "test", "rate_hz": 5, "medium": {"kind": "air", "temperature_c": 20}, "frequency_khz": 40,
+        "source_level_db": 120, "noise_level_db": 0, "emitter": wide, "receiver": wide, "pulse": {"duration_ms": 0.2},
+        "field": {"azimuth_deg": (-89, 89), "elevation_deg": (-89, 89), "rays": 200_000, "bounces": 1},
+        "range_m": (0.05, 10), "sources": ["of the tests"], "beams": (16, 16), **more,
+    }  # fmt: skip
+    return parse(EchoConfig, fields, "test")

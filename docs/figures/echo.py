@@ -1,4 +1,4 @@
-"""The picture of docs/models/echo.md: absorption, a room heard by a sonar, a bottom by a multibeam; docs/images/echo.png."""
+"""The picture of docs/models/echo.md, docs/images/echo.png: absorption, a room, and a bottom by a multibeam."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def room() -> ph.World:
 def sea() -> ph.World:
     """Sand in waves of half a metre, and a pipe on it."""
     world = ph.World("sea")
-    y, x = np.mgrid[-60:61, -20:21]
+    y, _ = np.mgrid[-60:61, -20:21]
     height = 0.4 * np.sin(y / 4.0) + 0.004 * np.abs(y) ** 1.5
     world.add(ph.shapes.grid_terrain(height, 1.0), material="sand", label="terrain", pose=ph.Pose((0, 0, -20)))
     world.add(ph.shapes.box(40, 1.5, 1.5), material="steel", label="object", pose=ph.Pose((0, 8, -18.9)))

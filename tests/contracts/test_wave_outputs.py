@@ -23,7 +23,8 @@ def test_a_run_writes_detections_and_echoes_everywhere(tmp_path: Path) -> None:
         "duration_s": 0.2, "seed": 4, "world": "test-range",
         "vehicles": [{"name": "robot", "model": "clearpath/husky", "follow": {"points": [[5, 1, 0]]}}],
         "sensors": [
-            {"name": "front", "type": "radar", "model": "ti/iwr6843", "vehicle": "robot", "mount": {"xyz": [0.6, 0, 0.8]}},
+            {"name": "front", "type": "radar", "model": "ti/iwr6843", "vehicle": "robot",
+             "mount": {"xyz": [0.6, 0, 0.8]}},
             {"name": "sonar", "type": "echo", "model": "generic/ultrasonic-ranger", "vehicle": "robot",
              "mount": {"xyz": [0.6, 0, 0.4], "rpy_deg": [0, 60, 0]}, "format": "npz"},
         ],
