@@ -7,13 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_echo_physics import sonar
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.check import check_sensor
 from parhelion.sensors.echo.config import load_echo_config, preset_names
-from wave_rigs import alone
+from wave_rigs import alone, sonar
 
 
 @pytest.mark.parametrize("name", preset_names())
