@@ -76,7 +76,8 @@ ROOMS = (
     _room(
         "cli",
         "thin commands: parse, call, print",
-        f"core rays surfaces weather io world motion sensors pictures calibrate scenario outputs campaign live {PUBLIC}",
+        "core rays surfaces weather io world motion sensors pictures calibrate scenario outputs campaign live "
+        + PUBLIC,
     ),
 )
 

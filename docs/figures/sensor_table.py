@@ -15,8 +15,9 @@ from parhelion.sensors.lidar.presets import load_preset, preset_names
 SMALL = "[small sensors](models/small-sensors.md)"
 MODEL_PAGES = {
     "lidar": "[link budget](models/lidar-link-budget.md) and those after it", "imu": "[IMU](models/imu.md)",
-    "camera": "[camera](models/camera.md) and those after it", "odometry": SMALL, "barometer": SMALL,
-    "magnetometer": SMALL, "gnss": "[satellite navigation](models/gnss.md)", "uwb": "[ranging radio](models/uwb.md)",
+    "camera": "[camera](models/camera.md) and those after it", "radar": "[radar](models/radar.md)",
+    "echo": "[pulse-echo](models/echo.md)", "odometry": SMALL, "barometer": SMALL, "magnetometer": SMALL,
+    "gnss": "[satellite navigation](models/gnss.md)", "uwb": "[ranging radio](models/uwb.md)",
 }  # fmt: skip
 PAGE = Path(__file__).resolve().parents[1] / "sensors.md"
 

@@ -24,6 +24,9 @@ _HOME = {
     "DriveCommand": "motion.vehicles.commands",
     "DustCloud": "weather.config",
     "DustTrail": "weather.config",
+    "Echo": "sensors.echo.echo",
+    "EchoConfig": "sensors.echo.config",
+    "EchoScan": "core.echo",
     "EngineError": "core.errors",
     "Fixed": "core.trajectory",
     "Fog": "weather.config",
@@ -51,6 +54,9 @@ _HOME = {
     "Pose": "core.pose",
     "PositionCommand": "motion.vehicles.commands",
     "Rain": "weather.config",
+    "Radar": "sensors.radar.radar",
+    "RadarConfig": "sensors.radar.config",
+    "RadarScan": "core.radar",
     "RecordedMotion": "motion.recorded",
     "Scan": "core.records",
     "Scenario": "scenario.scenario",
@@ -87,6 +93,7 @@ __all__ = [*_HOME, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:
     from parhelion import sensors as sensors
+    from parhelion.core.echo import EchoScan as EchoScan
     from parhelion.core.errors import ConfigError as ConfigError
     from parhelion.core.errors import EngineError as EngineError
     from parhelion.core.errors import FormatError as FormatError
@@ -97,6 +104,7 @@ if TYPE_CHECKING:
     from parhelion.core.image import Intrinsics as Intrinsics
     from parhelion.core.inertial import ImuData as ImuData
     from parhelion.core.pose import Pose as Pose
+    from parhelion.core.radar import RadarScan as RadarScan
     from parhelion.core.ranges import UwbData as UwbData
     from parhelion.core.records import PointCloud as PointCloud
     from parhelion.core.records import Scan as Scan
@@ -122,6 +130,8 @@ if TYPE_CHECKING:
     from parhelion.sensors.barometer import barometer_names as barometer_names
     from parhelion.sensors.camera.camera import Camera as Camera
     from parhelion.sensors.camera.config import CameraConfig as CameraConfig
+    from parhelion.sensors.echo.config import EchoConfig as EchoConfig
+    from parhelion.sensors.echo.echo import Echo as Echo
     from parhelion.sensors.gnss.config import GnssConfig as GnssConfig
     from parhelion.sensors.gnss.gnss import Gnss as Gnss
     from parhelion.sensors.gnss.gnss import gnss_names as gnss_names
@@ -133,6 +143,8 @@ if TYPE_CHECKING:
     from parhelion.sensors.magnetometer import magnetometer_names as magnetometer_names
     from parhelion.sensors.odometry import Odometry as Odometry
     from parhelion.sensors.odometry import odometry_names as odometry_names
+    from parhelion.sensors.radar.config import RadarConfig as RadarConfig
+    from parhelion.sensors.radar.radar import Radar as Radar
     from parhelion.sensors.uwb.config import UwbConfig as UwbConfig
     from parhelion.sensors.uwb.uwb import Uwb as Uwb
     from parhelion.sensors.uwb.uwb import uwb_names as uwb_names

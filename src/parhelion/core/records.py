@@ -52,6 +52,14 @@ FIELDS: Mapping[str, FieldSpec] = MappingProxyType(
         "shot": FieldSpec("uint32", "", "row of the shot in the scan's table of shots"),
         "rgb": FieldSpec("uint8", "", "colour, red green blue", 3),
         "normal": FieldSpec("float32", "1", "unit normal of the surface", 3),
+        "azimuth": FieldSpec("float32", "rad", "direction in the sensor's frame, left is positive"),
+        "elevation": FieldSpec("float32", "rad", "direction in the sensor's frame, up is positive"),
+        "radial_velocity": FieldSpec("float32", "m/s", "speed along the line of sight, away is positive"),
+        "rcs": FieldSpec("float32", "dBsm", "radar cross-section relative to 1 m^2"),
+        "snr": FieldSpec("float32", "dB", "signal over the noise around it"),
+        "bounces": FieldSpec("uint8", "", "surfaces on the way there and back; 1 is a direct echo"),
+        "path_length": FieldSpec("float32", "m", "way of the wave from the emitter to the receiver"),
+        "attenuation": FieldSpec("float32", "dB", "loss from the emitter, 1 m on its axis, to the receiver"),
     }
 )
 

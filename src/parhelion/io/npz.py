@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.frame_points import FramePoints
 from parhelion.core.npy import array_of
 from parhelion.core.pose import Pose
 from parhelion.core.reading import UnpackingBudget
@@ -52,6 +53,11 @@ def write(cloud: PointCloud, path: Path, *, compress: bool = False) -> tuple[str
     extras: dict[str, Any] = {"fields": keys}
     if isinstance(cloud, Scan):
         extras["start_time"] = float(cloud.start_time)
+    elif isinstance(cloud, FramePoints):
+        place = [*cloud.pose.xyz.tolist(), *cloud.pose.quat_xyzw.tolist()]
+        extras["frame_points"] = {
+            "start_time": float(cloud.start_time), "duration": float(cloud.duration), "pose": place
+        }  # fmt: skip
     text = to_json(cloud, path, extras=extras)
     arrays["parhelion"] = np.frombuffer(text.encode("ascii"), np.uint8)
     write_archive(arrays, path, compress=compress)
@@ -78,6 +84,10 @@ def _arrays(cloud: PointCloud) -> tuple[Arrays, dict[str, str]]:
         usable = name.isidentifier() and name.isascii() and name not in ("xyz", "parhelion")
         keys[name] = name if usable else f"field.{i}"
         arrays[keys[name]] = values
+    for prefix, record in (("cube", getattr(cloud, "cube", None)), ("waveform", getattr(cloud, "waveform", None))):
+        if isinstance(cloud, FramePoints) and record is not None:
+            found = {one.name: getattr(record, one.name) for one in dataclass_fields(record)}
+            arrays |= {f"{prefix}.{name}": np.asarray(values) for name, values in found.items()}
     if isinstance(cloud, Scan):
         there = [name for name in _SHOT_COLUMNS if getattr(cloud.shots, name) is not None]
         arrays |= {f"shots.{name}": np.asarray(getattr(cloud.shots, name)) for name in there}
@@ -115,6 +125,8 @@ def read(path: Path) -> PointCloud:
     try:
         fields = _fields(arrays, len(xyz), description.extras, path)
         common = (xyz, fields, description.frame, description.names, description.metadata)
+        if "frame_points" in description.extras:
+            return _read_frame_points(common, arrays, description.extras["frame_points"])
         if "start_time" not in description.extras:
             return PointCloud(*common)
         start_time = float(description.extras["start_time"])
@@ -132,6 +144,29 @@ def _fields(arrays: Arrays, points: int, extras: Mapping[str, Any], path: Path) 
             raise FormatError(f"{path}: the table of fields in it is damaged")
         return {name: arrays[key] for name, key in keys.items()}
     return {name: values for name, values in arrays.items() if values.ndim in (1, 2) and len(values) == points}
+
+
+def _read_frame_points(common: tuple[Any, ...], arrays: Arrays, facts: Mapping[str, Any]) -> FramePoints:
+    """Detections with their cube, or echoes with their waveform."""
+    from parhelion.core.echo import EchoScan, EchoWaveform
+    from parhelion.core.radar import RadarCube, RadarScan
+
+    place = [float(value) for value in facts["pose"]]
+    told: dict[str, Any] = {
+        "pose": Pose(place[:3], place[3:]),
+        "start_time": float(facts["start_time"]),
+        "duration": float(facts["duration"]),
+    }
+    if "radial_velocity" in common[1]:
+        if "cube.power" in arrays:
+            names = ("power", "range", "radial_velocity", "elevation", "azimuth")
+            told["cube"] = RadarCube(*(arrays[f"cube.{name}"] for name in names))
+        return RadarScan(*common, **told)
+    if "waveform.samples" in arrays:
+        heard = (arrays["waveform.samples"], float(arrays["waveform.rate_hz"].ravel()[0]), arrays["waveform.position"])
+        told["waveform"] = EchoWaveform(*heard)
+    nearest = float(common[1]["range"].min()) if len(common[1].get("range", ())) else float("inf")
+    return EchoScan(*common, **told, nearest=nearest)
 
 
 def _read_shots(arrays: Arrays) -> Shots:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.frame_points import FramePoints
 from parhelion.core.image import Image
 from parhelion.core.inertial import Samples
 from parhelion.core.readers import Readers
@@ -27,6 +28,7 @@ DATASETS: Readers[str] = Readers(
     "data sets", {Scan: "clouds, poses, boxes and labels", Image: "pictures, calibration, boxes and masks"}
 )
 """Which types of record the data sets hold."""
+DATASETS.leaves_out(FramePoints, "these data sets hold lidars and cameras; the run's own files hold the rest")
 DATASETS.leaves_out(Samples, "these data sets hold no streams of samples; the run's own CSV files do")
 
 SINKS: dict[str, type[DatasetSink]] = {

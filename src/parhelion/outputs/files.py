@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parhelion.core.echo import EchoScan
+from parhelion.core.frame_points import FramePoints
 from parhelion.core.gnss import GnssData
 from parhelion.core.image import Image
 from parhelion.core.inertial import Samples
@@ -54,10 +56,23 @@ def write_samples(samples: Samples, file: Path) -> list[str]:
     return []
 
 
+def _points_ending(sensor: OnBoard, scenario: Scenario) -> str:
+    return FORMATS[format_of(Path("points"), sensor.entry.format or "csv").name].endings[0]
+
+
+def write_points(points: FramePoints, file: Path) -> list[str]:
+    """Detections or echoes; a waveform comes beside them as a WAV file."""
+    heard = points.waveform if isinstance(points, EchoScan) else None
+    if heard is not None:
+        heard.save_wav(file.with_suffix(".wav"))
+    return write_noting_drops(points, file, format_of(file, None).name)
+
+
 FILES: Readers[FileRule] = Readers(
     "files",
     {
         Scan: FileRule(_cloud_ending, _write_cloud),
+        FramePoints: FileRule(_points_ending, write_points),
         Samples: FileRule(lambda sensor, scenario: ".csv", write_samples),
         GnssData: FileRule(lambda sensor, scenario: ".csv", gnss_files.write_gnss, beside=gnss_files.files_beside),
         Image: FileRule(image_ending, write_frame, FOLDER, files_beside),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.frame_points import FramePoints
 from parhelion.core.image import Image
 from parhelion.core.inertial import ImuData, Samples
 from parhelion.core.readers import Readers
@@ -50,6 +51,7 @@ PACKETS: Readers[str] = Readers(
 )
 """Which types of record have packets of real sensors, and which."""
 PACKETS.leaves_out(Samples, "no real sensor's packets are known for it")
+PACKETS.leaves_out(FramePoints, "radars and sounders speak CAN or serial lines, not packets on a network")
 PACKETS.leaves_out(Image, "cameras speak GigE Vision, USB or CSI, not packets that a capture could replay")
 
 

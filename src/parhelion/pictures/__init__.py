@@ -19,6 +19,7 @@ from parhelion.pictures.camera import (
 from parhelion.pictures.drive import Drive, draw_drive
 from parhelion.pictures.grids import birds_eye, field_image, intensity_image, is_organised, range_image
 from parhelion.pictures.layout import layout_bitmap, save_layout_bitmap
+from parhelion.pictures.radar import draw_echoes, draw_radar
 from parhelion.pictures.scan import draw_scan
 from parhelion.pictures.spectrum import draw_spectrum
 from parhelion.pictures.top_view import draw_world
@@ -30,7 +31,9 @@ __all__ = [
     "birds_eye",
     "depth_colours",
     "draw_drive",
+    "draw_echoes",
     "draw_image",
+    "draw_radar",
     "draw_scan",
     "draw_spectrum",
     "draw_weather",

@@ -69,6 +69,14 @@ _OWN = (
         "parhelion.core.image:Image", "cameras: one picture an exposure, with the truth of every pixel",
     ),
     SensorKind(
+        "radar", "parhelion.sensors.radar.radar:Radar", "parhelion.sensors.radar.config:preset_names", "frames",
+        "parhelion.core.radar:RadarScan", "radars: detections with speed and cross-section, one list a frame or turn",
+    ),
+    SensorKind(
+        "echo", "parhelion.sensors.echo.echo:Echo", "parhelion.sensors.echo.config:preset_names", "frames",
+        "parhelion.core.echo:EchoScan", "pulse-echo sensors: ultrasound in air, sonar in water",
+    ),
+    SensorKind(
         "imu", "parhelion.sensors.imu.imu:Imu", "parhelion.sensors.imu.imu:imu_names", "samples",
         "parhelion.core.inertial:ImuData", "inertial measurement units: specific force and turn rate",
     ),

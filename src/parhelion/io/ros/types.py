@@ -22,12 +22,17 @@ class Message(NamedTuple):
 
 @lru_cache(maxsize=1)
 def type_store() -> Any:
-    """The message types of ROS 2 Humble."""
+    """The message types of ROS 2 Humble, and those of radar_msgs."""
     try:
-        from rosbags.typesys import Stores, get_typestore
+        from rosbags.typesys import Stores, get_types_from_msg, get_typestore
     except ImportError:
         raise MissingDependencyError("ROS messages need the package rosbags: run 'pip install rosbags'") from None
-    return get_typestore(Stores.ROS2_HUMBLE)
+    from parhelion.io.ros.radar_types import DEFINITIONS
+
+    store = get_typestore(Stores.ROS2_HUMBLE)
+    for name, text in DEFINITIONS.items():
+        store.register(get_types_from_msg(text, name))
+    return store
 
 
 def known_type(name: str) -> bool:

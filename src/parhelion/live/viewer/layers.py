@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.frame_points import FramePoints
 from parhelion.core.gnss import BLOCKED, DIRECT, MULTIPATH, NO_FIX, REFLECTED, STATUS, GnssData
 from parhelion.core.image import Image
 from parhelion.core.inertial import Samples, units
@@ -120,10 +121,18 @@ def _to_anchors(found: UwbData) -> Segments | None:
     return Segments(ends, np.stack([colours, colours], axis=1))
 
 
+def _found(name: str, points: FramePoints) -> list[str]:
+    if not len(points):
+        return [f"{name}: nothing found at {points.start_time:.3f} s"]
+    near = float(points.fields["range"].min())
+    return [f"{name}: {len(points)} found at {points.start_time:.3f} s, the nearest at {near:.2f} m"]
+
+
 VIEWER: Readers[ViewerLayer] = Readers(
     "viewer",
     {
         Scan: ViewerLayer(True, lambda name, scan: []),
+        FramePoints: ViewerLayer(False, _found),
         Samples: ViewerLayer(False, _reading),
         Image: ViewerLayer(False, _size, picture=image_colours),
         GnssData: ViewerLayer(False, _fix, segments=sights),

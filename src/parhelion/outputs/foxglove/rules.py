@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from parhelion.core.frame_points import FramePoints
 from parhelion.core.gnss import GnssData
 from parhelion.core.image import Image
 from parhelion.core.inertial import Samples
@@ -67,6 +68,13 @@ def _cloud(scan: Scan, telling: Telling) -> Iterator[FoxgloveMessage]:
     )
 
 
+def _points(found: FramePoints, telling: Telling) -> Iterator[FoxgloveMessage]:
+    over = telling.stamp(found.start_time + found.duration)
+    yield FoxgloveMessage(
+        telling.topic, over, partial(cloud_message, found, telling.frame, telling.stamp(found.start_time))
+    )
+
+
 def _samples_schema(sensor: Any, scenario: Scenario) -> Any:
     return samples_schema(sensor.example(scenario.world, scenario.seed))
 
@@ -82,6 +90,7 @@ FOXGLOVE: Readers[FoxgloveRule] = Readers(
     "Foxglove",
     {
         Scan: FoxgloveRule(_cloud_schema, _cloud),
+        FramePoints: FoxgloveRule(_cloud_schema, _points),
         Samples: FoxgloveRule(_samples_schema, _samples),
         GnssData: FoxgloveRule(fix_schema, fix_messages),
         Image: FoxgloveRule(image_schema, image_messages, image_topics),

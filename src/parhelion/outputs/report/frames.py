@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from parhelion.core.frame_points import FramePoints
 from parhelion.core.image import Image
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
@@ -15,7 +16,8 @@ from parhelion.outputs.report.tables import count
 from parhelion.pictures import run_page as html
 from parhelion.pictures.camera import depth_colours, image_colours, label_colours_of, thumbnail
 from parhelion.pictures.grids import is_organised
-from parhelion.pictures.run_images import field_limits, field_uri, gradient, photo_uri
+from parhelion.pictures.radar import frame_pixels
+from parhelion.pictures.run_images import field_limits, field_uri, gradient, photo_uri, rgb_uri
 from parhelion.pictures.run_plots import Curve, line_plot
 
 
@@ -84,8 +86,18 @@ def _picture(pixels: Any, words: str) -> str:
     return html.image(photo_uri(pixels), words, "shot")
 
 
+def points_section(name: str, model: str, found: dict[int, FramePoints]) -> str:
+    """Detections or echoes of some frames from above, with the cube where it was kept."""
+    figures = []
+    for number, points in found.items():
+        said = f"Frame {number} of {name} at {points.start_time:.2f} s: {count(len(points))} found"
+        figures.append(html.image(rgb_uri(frame_pixels(points) / 255.0), said, "frame"))
+        figures.append(f'<p class="note">{html.text(said)}</p>')
+    return html.figure(f"{name}, {model}", "".join(figures))
+
+
 FRAMES: Readers[Callable[[str, str, dict[int, Any]], str]] = Readers(
-    "report, frames", {Scan: scans_section, Image: images_section}
+    "report, frames", {Scan: scans_section, Image: images_section, FramePoints: points_section}
 )
 """A part of the page for some frames of a sensor, of its name, model and frames by number."""
 
@@ -109,6 +121,7 @@ KEPT: Readers[Kept] = Readers(
     "report, kept frames",
     {
         object: Kept(3, lambda record: record, "scans", "Scans", "frames"),
+        FramePoints: Kept(3, lambda record: record, "waves", "Radar and echoes", "frames of radars and sounders"),
         Image: Kept(24, lambda image: thumbnail(image, _THUMBNAIL_WIDTH), "pictures", "Pictures", "pictures"),
     },
 )

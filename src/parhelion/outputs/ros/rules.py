@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from parhelion.core.echo import EchoScan
 from parhelion.core.gnss import NO_FIX, GnssData
 from parhelion.core.image import Image
 from parhelion.core.inertial import BarometerData, ImuData, MagnetometerData, OdometryData
 from parhelion.core.pose import Pose
+from parhelion.core.radar import RadarScan
 from parhelion.core.ranges import UwbData
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
@@ -17,6 +19,15 @@ from parhelion.io.ros import messages as ros
 from parhelion.io.ros.messages import Message
 from parhelion.outputs.ros.images import image_messages, image_names, image_topics, image_type, optical_frames
 from parhelion.outputs.ros.ranges import range_messages, range_names, range_topics, range_type
+from parhelion.outputs.ros.waves import (
+    cloud_type,
+    echo_messages,
+    echo_names,
+    echo_topics,
+    radar_messages,
+    radar_names,
+    radar_topics,
+)
 from parhelion.scenario.sensors import OnBoard
 
 Layout = Literal["driver", "velodyne", "ouster", "all"]
@@ -128,6 +139,8 @@ def _scan(scan: Scan, telling: Telling) -> Iterator[Message]:
 
 ROS.add(Scan, RosRule(_lidar_names, _lidar_type, _scan))
 ROS.add(Image, RosRule(image_names, image_type, image_messages, topics=image_topics, beneath=optical_frames))
+ROS.add(RadarScan, RosRule(radar_names, cloud_type, radar_messages, topics=radar_topics))
+ROS.add(EchoScan, RosRule(echo_names, cloud_type, echo_messages, topics=echo_topics))
 
 
 # ---- small sensors --------------------------------------------------------------------------------------------------

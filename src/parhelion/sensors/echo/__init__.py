@@ -1,0 +1,1 @@
+"""Pulse-echo sensors: sound in air and water."""

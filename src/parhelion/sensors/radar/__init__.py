@@ -1,0 +1,1 @@
+"""Radars: rays, cube, detections."""

@@ -1,0 +1,1 @@
+"""Radio and sound that sensors send out themselves: rays, bounces and what comes back."""

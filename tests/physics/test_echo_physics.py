@@ -1,0 +1,129 @@
+"""Pulse-echo against closed forms: image sources, target strength, published absorption."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import parhelion as ph
+from parhelion.sensors.echo import sound
+from parhelion.sensors.echo.config import load_echo_config
+from parhelion.sensors.echo.materials import reflection
+from wave_rigs import alone, sonar
+
+
+@pytest.mark.parametrize(
+    ("temperature", "decibels_per_km"),
+    [
+        (20.0, {125: 0.3, 250: 1.1, 500: 2.8, 1000: 5.0, 2000: 9.0, 4000: 22.9, 8000: 76.6}),
+        (10.0, {125: 0.4, 250: 1.0, 500: 1.9, 1000: 3.7, 2000: 9.7, 4000: 32.8, 8000: 117.0}),
+    ],
+)
+def test_absorption_in_air_is_that_of_iso_9613(temperature: float, decibels_per_km: dict[int, float]) -> None:
+    # ISO 9613-2, table 2: 70 % humidity, rounded to 0.1 dB/km. Its bands are exact powers of 10^0.3.
+    for nominal, told in decibels_per_km.items():
+        exact = 1000.0 * 10.0 ** (0.3 * round(np.log10(nominal / 1000.0) / 0.3))
+        found = 1e3 * float(sound.air_absorption_db_per_m(exact, temperature, 70.0))
+        assert found == pytest.approx(told, abs=0.06 + 0.005 * told)
+
+
+def test_absorption_in_water_agrees_with_ainslie_and_mccolm() -> None:
+    # Their simpler formula (1998, JASA 103, 1671) is within 10 % of Francois and Garrison's from 0.1 to 1000 kHz.
+    def simpler(f: float, t: float, s: float, d_km: float, ph_: float) -> float:
+        f1, f2 = 0.78 * np.sqrt(s / 35) * np.exp(t / 26), 42.0 * np.exp(t / 17)
+        found = 0.106 * f1 * f**2 / (f1**2 + f**2) * np.exp((ph_ - 8) / 0.56)
+        found += 0.52 * (1 + t / 43) * (s / 35) * f2 * f**2 / (f2**2 + f**2) * np.exp(-d_km / 6)
+        return float(found + 0.00049 * f**2 * np.exp(-(t / 27 + d_km / 17)))
+
+    for f in (1.0, 10.0, 50.0, 200.0, 450.0, 1000.0):
+        for t, d_km in ((4.0, 0.0), (10.0, 0.1), (20.0, 1.0)):
+            told = 1e3 * float(sound.water_absorption_db_per_m(1e3 * f, t, 35.0, 1e3 * d_km, 8.0))
+            assert told == pytest.approx(simpler(f, t, 35.0, d_km, 8.0), rel=0.12)
+
+
+def test_speeds_of_sound() -> None:
+    assert sound.air_speed_m_s(20.0) == pytest.approx(343.2, abs=0.1)
+    assert sound.water_speed_m_s(25.0, 35.0, 1000.0) == pytest.approx(1550.744, abs=1e-3)  # Mackenzie's own check
+
+
+def test_first_echoes_of_a_shoebox_come_from_image_sources() -> None:
+    size, place = np.array([4.0, 6.0, 3.0]), np.array([1.3, 2.1, 1.2])
+    world = ph.World()
+    world.add(ph.shapes.box(*size), material="concrete", label="room", pose=ph.Pose(tuple(size / 2)))
+    echo = ph.Echo(sonar(), noise=False)
+    found = echo.ping(world, pose=ph.Pose(tuple(place)))
+    # Sides that a sensor looking along x sees: ahead, left, right, below, above.
+    images = {
+        "ahead": (size[0] - place[0], (1, 0, 0)), "left": (size[1] - place[1], (0, 1, 0)),
+        "right": (place[1], (0, -1, 0)), "below": (place[2], (0, 0, -1)), "above": (size[2] - place[2], (0, 0, 1)),
+    }  # fmt: skip
+    toward = found.xyz / np.linalg.norm(found.xyz, axis=1, keepdims=True)
+    for distance, direction in images.values():
+        near = toward @ np.array(direction) > 0.99
+        strongest = np.flatnonzero(near)[np.argmax(found.snr[near])]
+        assert found.path_length[strongest] == pytest.approx(2.0 * distance, abs=2e-3)
+        assert found.time[strongest] == pytest.approx(2.0 * distance / 343.2, rel=1e-3)
+
+
+def test_two_mirrors_make_the_second_image() -> None:
+    # Between parallel walls 3 m apart: over the one behind and back, the image lies 2 m + 3 m away.
+    world = ph.World()
+    for x in (2.0, -1.0):
+        world.add(ph.shapes.board(8, 8, 0.02), material="steel", pose=ph.Pose((x + 0.01 * np.sign(x), 0, 0)))
+    field = {"azimuth_deg": (-20, 20), "elevation_deg": (-20, 20), "rays": 200_000, "bounces": 3}
+    found = ph.Echo(sonar(field=field), noise=False).ping(world, pose=ph.Pose())
+    for distance in (2.0, 5.0):
+        assert np.abs(found.range - distance).min() < 2e-3
+
+
+def test_a_sphere_has_target_strength_20_log_half_its_radius() -> None:
+    radius, distance = 0.25, 4.0
+    field = {"azimuth_deg": (-5, 5), "elevation_deg": (-5, 5), "rays": 200_000, "bounces": 1}
+    config = sonar(field=field, beams=(1, 1), pulse={"duration_ms": 2.0}, frequency_khz=100, noise_level_db=-60)
+    found = ph.Echo(config, noise=False).ping(alone(ph.shapes.sphere(radius), distance), pose=ph.Pose())
+    near = distance - radius
+    losses = 40.0 * np.log10(near) + 2.0 * near * config.medium.absorption_db_per_m(100e3)
+    level = 10.0 * np.log10(np.sum(10.0 ** (-found.attenuation.astype(float) / 10.0)))
+    # Steel takes 3 % of the power; a wave from so near is bent apart more: d / (d + a) of the amplitude.
+    expected = 20.0 * np.log10(radius / 2.0) + 20.0 * np.log10(near / (near + radius)) + 10.0 * np.log10(0.97)
+    assert level + losses == pytest.approx(expected, abs=0.3)
+
+
+def test_sand_in_water_reflects_by_its_impedance() -> None:
+    # Medium sand: 1.845 times as dense, 1.178 times as fast (APL-UW TR 9407): R = (z - 1) / (z + 1).
+    z = 1.845 * 1.178
+    assert reflection("sand", "water")[-1] == pytest.approx(((z - 1) / (z + 1)) ** 2, rel=1e-6)
+    assert reflection("sand", "water")[0] == pytest.approx(1.0)
+    assert np.all(reflection("water", "water") == 1.0)
+
+
+def test_microphones_hear_the_difference_of_ways() -> None:
+    config = sonar(
+        microphones_mm=[(0, 0, 0), (0, 100, 0), (0, -100, 0)], pulse={"duration_ms": 0.1}, sample_rate_khz=2000,
+        field={"azimuth_deg": (10, 50), "elevation_deg": (-15, 15), "rays": 100_000, "bounces": 1},
+    )  # fmt: skip
+    world = ph.World()
+    place = np.array([3.0 * np.cos(np.radians(30)), 3.0 * np.sin(np.radians(30)), 0.0])
+    world.add(ph.shapes.board(0.05, 0.05, 0.001), material="steel", pose=ph.Pose(tuple(place), rpy_deg=(0, 0, 30)))
+    wave = ph.Echo(config, noise=False, waveform=True).ping(world, pose=ph.Pose()).waveform
+    assert wave is not None
+    peak = np.argmax(np.abs(wave.samples), axis=1) / wave.rate_hz
+    ways = [np.linalg.norm(place - microphone) for microphone in wave.position]
+    assert (peak[1:] - peak[0]) * config.medium.speed_m_s == pytest.approx(np.array(ways[1:]) - ways[0], abs=2e-3)
+
+
+def test_presets_hear_walls_and_bottoms() -> None:
+    ranger = ph.Echo("generic/ultrasonic-ranger")
+    world = alone(ph.shapes.board(2, 2, 0.1), 1.55)
+    assert ranger.ping(world, pose=ph.Pose(), seed=2).nearest == pytest.approx(1.5, abs=0.01)
+    sea = ph.World()
+    sea.add(ph.shapes.plane(200, 200), material="sand", label="terrain", pose=ph.Pose((0, 0, -20)))
+    down = ph.Pose(rpy_deg=(0, 90, 0))
+    for name in ("generic/echo-sounder-200", "generic/multibeam-400"):
+        found = ph.Echo(name).ping(sea, pose=down, seed=1)
+        assert found.nearest == pytest.approx(20.0, abs=0.2)
+        if "multibeam" in name:
+            bottom = found.in_world().xyz[:, 2]
+            assert np.ptp(found.in_world().xyz[:, 1]) > 40.0
+            assert np.median(bottom) == pytest.approx(-20.0, abs=0.2)
+    assert load_echo_config("generic/side-scan-450").range_step_m < 0.05

@@ -1,0 +1,67 @@
+"""Pulse-echo sensors: the same bits again, speckle that stays, files, and what is said of bad input."""
+
+from __future__ import annotations
+
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import parhelion as ph
+from parhelion.core.errors import ConfigError
+from parhelion.sensors.check import check_sensor
+from parhelion.sensors.echo.config import load_echo_config, preset_names
+from wave_rigs import alone, sonar
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_presets_keep_the_contract(name: str) -> None:
+    world = alone(ph.shapes.board(3, 3, 0.1), 2.0)
+    check_sensor(ph.Echo(name, rays=20_000), world, ph.Fixed(ph.Pose()))
+    config = load_echo_config(name)
+    told = {path.split(".")[0] for source in config.sources for path in source.covers}
+    told |= {path.split(".")[0] for path in config.assumed}
+    assert {"frequency_khz", "source_level_db", "noise_level_db", "emitter", "field"} <= told
+
+
+def test_speckle_stays_while_the_geometry_does(tmp_path: Path) -> None:
+    world = ph.World()
+    world.add(ph.shapes.plane(6, 6, 30), material="gravel", label="ground", pose=ph.Pose((2, 0, -0.5)))
+    field = {"azimuth_deg": (-30, 30), "elevation_deg": (-60, 0), "rays": 50_000, "bounces": 1}
+    echo = ph.Echo(sonar(field=field), waveform=True, noise=False)
+    one, later = (echo.ping(world, pose=ph.Pose(), time=time, seed=seed) for time, seed in ((0.0, 1), (3.0, 2)))
+    assert one.waveform is not None
+    assert later.waveform is not None
+    assert one.waveform.samples.tobytes() == later.waveform.samples.tobytes()
+    assert np.ptp(one.waveform.samples) > 0
+    one.waveform.save_wav(tmp_path / "heard.wav")
+    with wave.open(str(tmp_path / "heard.wav")) as file:
+        assert file.getnchannels() == 1
+        assert file.getnframes() == one.waveform.samples.shape[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"frequency_khz": 3000}, "frequency_khz"),
+        ({"range_m": (5, 1)}, "range_m must rise"),
+        ({"range_m": (0, 400)}, "a ping at 5 Hz"),
+        ({"pulse": {"duration_ms": 0}}, "pulse.duration_ms"),
+        ({"pulse": {"duration_ms": 1, "bandwidth_khz": 90}}, "less than twice frequency_khz"),
+        ({"medium": {"kind": "mud"}}, "medium.kind"),
+    ],
+)
+def test_bad_sheets_are_told_by_field(change: dict, words: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(ConfigError, match=words):
+        sonar(**change)
+
+
+def test_a_sensor_inside_a_wall_is_told() -> None:
+    world = ph.World()
+    world.add(ph.shapes.box(0.3, 10, 10), material="concrete")
+    field = {"azimuth_deg": (-30, 30), "elevation_deg": (-30, 30), "rays": 5000}
+    with pytest.raises(ConfigError, match="inside something"):
+        ph.Echo(sonar(field=field)).ping(world, pose=ph.Pose())
+    with pytest.raises(ConfigError, match="unknown pulse-echo sensor"):
+        ph.Echo("nothing")

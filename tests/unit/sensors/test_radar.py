@@ -1,0 +1,170 @@
+"""Radars: the same bits again, wiring, and what is said of bad input."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import parhelion as ph
+from parhelion.core.errors import ConfigError
+from parhelion.sensors.check import check_sensor
+from parhelion.sensors.radar.clusters import clusters_of
+from parhelion.sensors.radar.config import load_radar_config, preset_names
+from parhelion.sensors.waves.patches import patches_of
+from wave_rigs import alone, radar_config
+
+
+def yard() -> ph.World:
+    world = ph.World("yard")
+    world.add(ph.shapes.plane(120, 120), material="asphalt", label="road", pose=ph.Pose((40, 0, -1)))
+    world.add(ph.shapes.box(0.2, 20, 6), material="concrete", label="building", pose=ph.Pose((45, 3, 2)))
+    world.add(ph.shapes.box(4, 2, 1.5), material="car-paint-red", label="car", pose=ph.Pose((20, -3, -0.25)))
+    world.add_actor(
+        ph.shapes.box(0.5, 0.5, 1.7), material="cotton", label="person",
+        trajectory=ph.ConstantTwist(ph.Pose((15, 2, 0)), velocity=(-1.5, 0, 0)),
+    )  # fmt: skip
+    return world
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", preset_names())
+def test_presets_keep_the_contract(name: str) -> None:
+    check_sensor(ph.Radar(name), yard(), ph.ConstantTwist(ph.Pose(), velocity=(3.0, 0.0, 0.0)))
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_every_number_of_a_preset_has_a_source_or_a_reason(name: str) -> None:
+    config = load_radar_config(name)
+    told = {path for source in config.sources for path in source.covers} | set(config.assumed)
+    for section in ("frequency_ghz", "power_dbm", "noise_figure_db", "waveform", "field", "transmit", "receive"):
+        assert any(path.split(".")[0] == section for path in told), section
+
+
+_RUN = """
+import sys; sys.path.insert(0, {tests!r}); sys.path.insert(0, {unit!r})
+import hashlib, parhelion as ph
+from test_radar import yard
+from wave_rigs import radar_config
+scan = ph.Radar(radar_config(field={{"bounces": 3}}), cube=True).scan(yard(), pose=ph.Pose(), seed=5)
+print(hashlib.sha256(scan.cube.power.tobytes() + scan.xyz.tobytes() + scan.rcs.tobytes()).hexdigest(), len(scan))
+"""
+
+
+@pytest.mark.slow
+def test_one_thread_and_two_give_the_same_bits() -> None:
+    here = os.path.dirname(os.path.abspath(__file__))
+    code = _RUN.format(tests=os.path.dirname(os.path.dirname(here)), unit=here)
+    told = set()
+    for threads in ("1", "2"):
+        environment = {**os.environ, "PARHELION_THREADS": threads}
+        told.add(
+            subprocess.run(
+                [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+            ).stdout
+        )
+    assert len(told) == 1
+    assert int(next(iter(told)).split()[1]) > 3
+
+
+def test_same_seed_same_bits_and_the_cube_is_kept() -> None:
+    world, radar = yard(), ph.Radar(radar_config(), cube=True)
+    one, same, other = (radar.scan(world, pose=ph.Pose(), seed=seed) for seed in (7, 7, 8))
+    assert one.cube is not None
+    assert same.cube is not None
+    assert other.cube is not None
+    assert one.cube.power.tobytes() == same.cube.power.tobytes() != other.cube.power.tobytes()
+    assert one.rcs.tobytes() == same.rcs.tobytes()
+    assert one.cube.power.shape == (400, 64, 1, len(radar.axes.azimuth))
+    assert {"car", "person"} <= {one.names["label"].get(int(code)) for code in one.label}
+    assert one.in_world().xyz == pytest.approx(one.xyz)
+
+
+def test_without_noise_only_surfaces_answer() -> None:
+    scan = ph.Radar(radar_config(), noise=False).scan(yard(), pose=ph.Pose(), seed=1)
+    assert len(scan)
+    assert not np.any(scan.origin == 6)
+
+
+def test_moving_things_and_the_radar_s_own_motion_show_in_speed() -> None:
+    world = yard()
+    motion = ph.ConstantTwist(ph.Pose(), velocity=(4.0, 0.0, 0.0))
+    scan = ph.Radar(radar_config()).scan(world, trajectory=motion, seed=1)
+    names = scan.names["label"]
+    person = next(row for row in range(len(scan)) if names.get(int(scan.label[row])) == "person")
+    car = next(row for row in range(len(scan)) if names.get(int(scan.label[row])) == "car")
+    assert scan.radial_velocity[person] == pytest.approx(-5.5 * np.cos(scan.azimuth[person]), abs=0.15)
+    assert scan.radial_velocity[car] == pytest.approx(-4.0 * np.cos(scan.azimuth[car]), abs=0.15)
+
+
+def test_clusters_are_vane_s() -> None:
+    points = np.array([[10.0, 0, 0], [10.4, 0.3, 1], [30.0, 5, 0]])
+    found = clusters_of(points, np.array([3.0, 1.0, 2.0]), np.zeros(3), 1.0)
+    assert found.xyz == pytest.approx(np.array([[10.1, 0.075, 0.25], [30.0, 5.0, 0.0]]))
+    assert found.owner.tolist() == [0, 2]
+    scan = ph.Radar(radar_config(), mode="cluster").scan(yard(), pose=ph.Pose())
+    assert {"building", "person"} <= {scan.names["label"].get(int(code)) for code in scan.label}
+
+
+def test_patches_join_what_is_flat_and_bend_over_what_is_round() -> None:
+    from parhelion.rays.geometry import Triangles
+
+    def triangles(mesh: ph.Mesh) -> Triangles:
+        return Triangles(mesh.vertices, mesh.faces, np.zeros(len(mesh.faces), np.uint32))
+
+    box = patches_of(triangles(ph.shapes.box(2.0, 1.0, 0.5)))
+    assert len(np.unique(box.number)) == 6
+    assert np.unique(np.round(box.length.prod(axis=1), 9)).tolist() == [0.5, 1.0, 2.0]
+    assert np.all(box.bend == 0.0)
+    round_ = patches_of(triangles(ph.shapes.sphere(1.0)))
+    assert np.median(np.sqrt(round_.bend)) == pytest.approx(np.sqrt(4 * np.pi / len(round_.number)), rel=0.5)
+    plate = patches_of(triangles(ph.shapes.plane(4.0, 1.0, 8)))
+    assert np.unique(np.round(plate.length, 6).max(axis=1)).tolist() == [4.0]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"waveform": {"bandwidth_mhz": 0}}, "waveform.bandwidth_mhz"),
+        ({"frequency_ghz": 140}, "frequency_ghz"),
+        ({"array": None}, "either the section array or the section turning"),
+        ({"waveform": {"ramps": 4000}}, "a frame at 10 Hz"),
+        ({"waveform": {"ramp_us": 90}}, "must not be longer than waveform.interval_us"),
+        ({"field": {"azimuth_deg": (10, -10)}}, "azimuth_deg must rise"),
+        ({"detection": {"training": 7}}, "training must be even"),
+        ({"detection": {"false_alarm": 0}}, "detection.false_alarm"),
+    ],
+)
+def test_bad_sheets_are_told_by_field(change: dict, words: str) -> None:  # type: ignore[type-arg]
+    with pytest.raises(ConfigError, match=words):
+        radar_config(**change)
+
+
+def test_a_frequency_without_a_permittivity_names_the_material() -> None:
+    world = alone(ph.shapes.box(1, 1, 1), 10.0, material="plywood")
+    from parhelion.sensors.radar.materials import table
+
+    with pytest.raises(ConfigError, match="no permittivity at 130 GHz"):
+        table(["plywood"], 130e9)
+    assert len(ph.Radar(radar_config(frequency_ghz=24)).paths(world, pose=ph.Pose()))
+
+
+def test_an_antenna_inside_a_wall_is_told() -> None:
+    world = ph.World()
+    world.add(ph.shapes.box(0.3, 10, 10), material="concrete", label="wall")
+    with pytest.raises(ConfigError, match="inside something"):
+        ph.Radar(radar_config()).scan(world, pose=ph.Pose())
+
+
+def test_bad_choices_are_told() -> None:
+    with pytest.raises(ConfigError, match="unknown radar"):
+        ph.Radar("nobody/nothing")
+    with pytest.raises(ConfigError, match="mode: must be"):
+        ph.Radar(radar_config(), mode="points")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="expected a parhelion World"):
+        ph.Radar(radar_config()).scan(None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"field\.rays"):
+        ph.Radar(radar_config(), rays=0)
