@@ -50,7 +50,7 @@ def test_other_packings_are_told(tmp_path: Path) -> None:
     """Mitsuba packs by wavelets (PIZ), which we do not read."""
     mi = pytest.importorskip("mitsuba")
     mi.Bitmap(np.random.default_rng(2).random((19, 31, 3)).astype(np.float32)).write(str(tmp_path / "a.exr"))
-    with pytest.raises(FormatError, match="a.exr: has PIZ compression; save it with none or with zip"):
+    with pytest.raises(FormatError, match="has PIZ compression; save it with none or with zip"):
         Image.load(tmp_path / "a.exr")
 
 
