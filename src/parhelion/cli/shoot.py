@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time as clock
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -163,9 +162,7 @@ class _Files:
         if self.output is None:
             return
         file = self.output / f"{number:06d}.png" if self.several else self.output
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what the file cannot hold was measured for the words below alone
-            image.save(file)
+        image.save(file)
         if not self.written:
             self.written.append(self.output)
 

@@ -73,14 +73,17 @@ def read_image(path: str | PathLike[str], *, format: str | None = None) -> Image
 def write_image(image: Image, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> None:
     """Write an image; the format follows from the file's ending unless named.
 
-    An earlier file of that name is replaced only when the new one is whole. Truth that the format cannot hold is left
-    out with one `FieldsDroppedWarning` that names it: EXR and NPZ hold everything. Options: `quality=` for JPEG,
-    `compress=False` for NPZ.
+    An earlier file of that name is replaced only when the new one is whole. PNG, JPEG and TIFF hold the picture alone;
+    EXR and NPZ hold its truth, too. A second picture that the format cannot hold is left out with one
+    `FieldsDroppedWarning`. Options: `quality=` for JPEG, `compress=False` for NPZ.
     """
     file = Path(path)
     kind = image_format_of(file, format)
     check_options(kind.write, options, f"writing {kind.name}")
     dropped = kind.write(image, file, **options)
+    if not kind.whole:
+        # Who saves a picture means the picture: only another picture is missed.
+        dropped = tuple(name for name in dropped if name == "right")
     if dropped:
         note = f"{file}: {kind.name} cannot hold {', '.join(dropped)}; left out"
         warnings.warn(note, FieldsDroppedWarning, stacklevel=2)
