@@ -59,6 +59,11 @@ ROOMS = (
         "core surfaces weather io world motion sensors pictures scenario",
     ),
     _room(
+        "evaluate",
+        "clouds against clouds, detections against labels, odometry against the truth, and the pages of it",
+        "core weather io motion pictures scenario",
+    ),
+    _room(
         "live",
         "ROS 2, packets over UDP, Foxglove, the viewer in the browser",
         "core weather io world motion sensors pictures scenario outputs",
@@ -66,7 +71,7 @@ ROOMS = (
     _room(
         "cli",
         "thin commands: parse, call, print",
-        f"core rays surfaces weather io world motion sensors pictures scenario outputs live {PUBLIC}",
+        f"core rays surfaces weather io world motion sensors pictures scenario outputs evaluate live {PUBLIC}",
     ),
 )
 

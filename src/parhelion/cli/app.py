@@ -8,7 +8,21 @@ from typing import Annotated
 import typer
 
 from parhelion import __version__
-from parhelion.cli import convert, demo, doctor, materials, run, scan, sensors, shoot, stream, view, weather, worlds
+from parhelion.cli import (
+    convert,
+    demo,
+    doctor,
+    evaluate,
+    materials,
+    run,
+    scan,
+    sensors,
+    shoot,
+    stream,
+    view,
+    weather,
+    worlds,
+)
 from parhelion.cli.failures import DEBUG_VARIABLE, Command, Group
 from parhelion.cli.screen import examples
 
@@ -23,6 +37,7 @@ app = typer.Typer(
         "parhelion run scenario.yaml -o out",
         "parhelion view scenario.yaml",
         "parhelion weather recorded.pcd -o wet.pcd --rain 25 --sensor velodyne/vlp-16",
+        "parhelion evaluate clouds real.pcd simulated.pcd -o report.html",
         "parhelion sensors velodyne/vlp-16",
         "parhelion doctor",
     ),
@@ -55,3 +70,9 @@ def _options(
 for _module in (demo, scan, shoot, run, stream, view, weather, convert, sensors, worlds, materials, doctor):
     _kind = getattr(_module, "COMMAND", Command)
     app.command(cls=_kind, epilog=examples(*_module.EXAMPLES))(getattr(_module, _module.__name__.rpartition(".")[2]))
+
+app.add_typer(
+    evaluate.app,
+    name="evaluate",
+    help="Score clouds against clouds, detections against labels, odometry.",
+)
