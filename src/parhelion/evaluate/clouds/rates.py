@@ -24,11 +24,11 @@ class Detections:
     """The points of a cloud, told apart."""
 
     correct: int
+    """Points on objects."""
     false: int
-
-    @property
-    def total(self) -> int:
-        return self.correct + self.false
+    """Points that drops, flakes, fog or dust made."""
+    total: int
+    """All detected points: ghosts of reflections and false alarms of the receiver are neither correct nor of rain."""
 
     @property
     def detection_rate_percent(self) -> float:
@@ -37,15 +37,15 @@ class Detections:
 
     @property
     def false_detection_rate_percent(self) -> float:
-        """False points of all detected points [%] (B.2)."""
+        """Points classified as rain of all detected points [%] (B.2)."""
         return 100.0 * self.false / self.total
 
 
 def detections(cloud: PointCloud, reference: PointCloud | None = None, tolerance_m: float | None = None) -> Detections:
-    """Points that surfaces made, and points that drops made or noise.
+    """Points on objects, and points that the weather made.
 
     A simulated cloud knows what made each point: its field `origin`. Of a recorded one a point is correct where the
-    dry reference has a point within `tolerance_m` (0.2 m unless said).
+    dry reference has a point within `tolerance_m` (0.2 m unless said), and false elsewhere.
     """
     if tolerance_m is None and "origin" in cloud.fields:
         return _by_origin(cloud)
@@ -54,16 +54,19 @@ def detections(cloud: PointCloud, reference: PointCloud | None = None, tolerance
     points = points_of(cloud, "cloud")
     near = nearest_distances(points, points_of(reference, "reference cloud")) <= (tolerance_m or USUAL_TOLERANCE_M)
     correct = int(np.count_nonzero(near))
-    return Detections(correct, len(points) - correct)
+    return Detections(correct, len(points) - correct, len(points))
 
 
 def _by_origin(cloud: PointCloud) -> Detections:
     if not len(cloud):
         raise ConfigError("detection rate: the cloud is empty")
     names: Mapping[int, str] = cloud.names.get("origin") or dict(enumerate(ORIGINS))
-    surface = [number for number, word in names.items() if word == "surface"]
-    correct = int(np.count_nonzero(np.isin(cloud.fields["origin"], surface)))
-    return Detections(correct, len(cloud) - correct)
+
+    def number(*words: str) -> int:
+        wanted = [code for code, word in names.items() if word in words]
+        return int(np.count_nonzero(np.isin(cloud.fields["origin"], wanted)))
+
+    return Detections(number("surface"), number(*_IN_AIR), len(cloud))
 
 
 def range_error(real: ArrayLike, simulated: ArrayLike) -> float:
@@ -90,23 +93,24 @@ def snr_db(signal: ArrayLike) -> float:
 def snr_of_shots(signals: list[tuple[NDArray[np.int64], Floats]], fewest: int = 5) -> tuple[float, int]:
     """SNR of a still scene from several scans [dB], and how many shots it comes from.
 
-    Each scan gives the numbers of its shots and their signal. For every shot that returned in `fewest` scans or more
-    the ratio (B.4) is taken over the scans; the mean over those shots is given. Unlike the ratio over one cloud it
-    does not count the difference between bright and dark surfaces as noise.
+    Each scan gives the numbers of its shots and their signal. Every shot that returned in `fewest` scans or more has a
+    mean and a deviation over the scans; the ratio (B.4) is that of the root mean square of deviation/mean. Shots
+    without any scatter count as such: to leave them out would keep only the odd ones of a calm scene. Unlike the ratio
+    over one cloud, the difference between bright and dark surfaces is no noise here.
     """
     if not signals:
         raise ConfigError("SNR: no scans")
     shots = np.concatenate([shot for shot, _ in signals]).astype(np.int64)
     values = np.concatenate([value for _, value in signals]).astype(np.float64)
-    rooms = int(shots.max(initial=0)) + 1
-    number = np.bincount(shots, minlength=rooms)
-    sums = np.bincount(shots, values, rooms)
-    mean = sums / np.maximum(number, 1)
-    scatter = np.sqrt(np.bincount(shots, np.square(values - mean[shots]), rooms) / np.maximum(number, 1))
-    kept = (number >= fewest) & (mean > 0.0) & (scatter > 0.0)
+    names, shots = np.unique(shots, return_inverse=True)
+    number = np.bincount(shots, minlength=len(names))
+    mean = np.bincount(shots, values, len(names)) / np.maximum(number, 1)
+    variance = np.bincount(shots, np.square(values - mean[shots]), len(names)) / np.maximum(number, 1)
+    kept = (number >= fewest) & (mean > 0.0)
     if not kept.any():
-        raise ConfigError(f"SNR: no shot returned in {fewest} scans or more with a signal that scatters")
-    return float(np.mean(20.0 * np.log10(mean[kept] / scatter[kept]))), int(kept.sum())
+        raise ConfigError(f"SNR: no shot returned in {fewest} scans or more with a signal above 0")
+    noise = float(np.mean(variance[kept] / np.square(mean[kept])))
+    return (math.inf if noise == 0.0 else -10.0 * math.log10(noise)), int(kept.sum())
 
 
 def density(valid_points: int, scan_area: float) -> float:
@@ -187,11 +191,3 @@ def return_rate_percent(scan: Scan) -> float:
     if not len(scan.shots):
         raise ConfigError("return rate: the scan has no shots")
     return 100.0 * float(np.mean(~scan.lost))
-
-
-def air_points(cloud: PointCloud) -> int:
-    """Points that rain, fog, snow or dust made; 0 where the cloud does not say."""
-    if "origin" not in cloud.fields:
-        return 0
-    names: Mapping[int, str] = cloud.names.get("origin") or dict(enumerate(ORIGINS))
-    return int(np.count_nonzero(np.isin(cloud.fields["origin"], [k for k, word in names.items() if word in _IN_AIR])))
