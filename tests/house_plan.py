@@ -69,6 +69,11 @@ ROOMS = (
         "core rays weather io world sensors pictures scenario outputs",
     ),
     _room(
+        "evaluate",
+        "clouds against clouds, detections against labels, odometry against the truth, and the pages of it",
+        "core weather io motion pictures scenario",
+    ),
+    _room(
         "live",
         "ROS 2, packets over UDP, Foxglove, the viewer in the browser",
         "core weather io world motion sensors pictures scenario outputs",
@@ -76,7 +81,7 @@ ROOMS = (
     _room(
         "cli",
         "thin commands: parse, call, print",
-        "core rays surfaces weather io world motion sensors pictures calibrate scenario outputs campaign live "
+        "core rays surfaces weather io world motion sensors pictures calibrate scenario outputs campaign evaluate live "
         + PUBLIC,
     ),
 )

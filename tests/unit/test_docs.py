@@ -183,9 +183,12 @@ def test_commands_and_options_shown_exist(page: Path) -> None:
     assert shown or page.name not in ("README.md", "cli.md")
     for command, *words in shown:
         assert command in known, f"{name(page)}: parhelion {command}"
-        options = {
-            option for parameter in known[command].params for option in (*parameter.opts, *parameter.secondary_opts)
-        }
+        called = known[command]
+        below = getattr(called, "commands", {})
+        if below and words:
+            assert words[0] in below, f"{name(page)}: parhelion {command} {words[0]}"
+            called = below[words[0]]
+        options = {option for parameter in called.params for option in (*parameter.opts, *parameter.secondary_opts)}
         for word in words:
             option = word.partition("=")[0]
             is_number = re.match(r"-\d", option) is not None

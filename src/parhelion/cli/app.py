@@ -14,6 +14,7 @@ from parhelion.cli import (
     convert,
     demo,
     doctor,
+    evaluate,
     identify,
     materials,
     run,
@@ -41,6 +42,7 @@ app = typer.Typer(
         "parhelion view scenario.yaml",
         "parhelion weather recorded.pcd -o wet.pcd --rain 25 --sensor velodyne/vlp-16",
         "parhelion calibrate drive.pcap --sensor ouster/os0-32 -o my-lidar.yaml --report report.html",
+        "parhelion evaluate clouds real.pcd simulated.pcd -o report.html",
         "parhelion sensors velodyne/vlp-16",
         "parhelion doctor",
     ),
@@ -77,3 +79,9 @@ _COMMANDS = (
 for _module in _COMMANDS:
     _kind = getattr(_module, "COMMAND", Command)
     app.command(cls=_kind, epilog=examples(*_module.EXAMPLES))(getattr(_module, _module.__name__.rpartition(".")[2]))
+
+app.add_typer(
+    evaluate.app,
+    name="evaluate",
+    help="Score clouds against clouds, detections against labels, odometry.",
+)

@@ -1,0 +1,1 @@
+"""Evaluation: clouds against clouds, detections against labels, odometry against the truth."""

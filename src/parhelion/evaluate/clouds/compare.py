@@ -1,0 +1,297 @@
+"""Two clouds, or two rows of clouds, held against each other: every measure at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.pose import Floats
+from parhelion.core.records import PointCloud
+from parhelion.evaluate.clouds import distances, objects, rates
+
+USUAL_FIELDS = ("range", "intensity")
+_CURVE_BINS = 60
+
+
+@dataclass(frozen=True)
+class Options:
+    """What to compare, and how."""
+
+    tolerance_m: float | None = None
+    """How near to the reference a point is correct [m]; by default the field `origin` tells, else 0.2 m."""
+    exact_points: int = distances.EXACT_POINTS
+    """Clouds up to this size have an exact earth mover's distance."""
+    fields: tuple[str, ...] = ()
+    """Fields that must be compared; by default range and intensity, where both clouds have them."""
+    distance_edges_m: tuple[float, ...] = objects.DISTANCE_CLASSES_M
+    labels: tuple[str, ...] = ()
+    """Objects to count; all, unless said."""
+    still: bool = False
+    """Whether sensor and scene stand still in all clouds: then the SNR is that of each shot over time."""
+
+
+@dataclass
+class Comparison:
+    """What two clouds have in common, in numbers. A dictionary of it is what the JSON file holds."""
+
+    name: str
+    points_real: int
+    points_simulated: int
+    chamfer_m: float
+    emd_m: float
+    emd_sum_m: float
+    emd_exact: bool
+    emd_method: str
+    range_error_m: float | None
+    range_pairs: int
+    detection_rate_percent: dict[str, float]
+    false_detection_rate_percent: dict[str, float]
+    snr_db: dict[str, float]
+    density_m2: dict[str, float]
+    sparsity_percent: float
+    """Loss of density from the real to the simulated cloud."""
+    wasserstein: dict[str, float] = field(default_factory=dict)
+    ks: dict[str, float] = field(default_factory=dict)
+    objects: list[dict[str, Any]] = field(default_factory=list)
+    histograms: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def compare(
+    real: PointCloud,
+    simulated: PointCloud,
+    options: Options | None = None,
+    *,
+    dry: PointCloud | None = None,
+    name: str = "",
+) -> Comparison:
+    """All measures of two clouds. `dry` is the scene in clear air, against which detections are correct or false."""
+    how = options or Options()
+    a, b = distances.points_of(real, "real cloud"), distances.points_of(simulated, "simulated cloud")
+    moved = distances.earth_mover(a, b, exact_points=how.exact_points)
+    pairs = rates.paired_ranges(real, simulated)
+    matched = 0 if pairs is None else len(pairs[0])
+    found = {
+        "real": rates.detections(real, dry or simulated, how.tolerance_m),
+        "simulated": rates.detections(simulated, dry or real, how.tolerance_m),
+    }
+    area = _scan_area(np.concatenate([a, b]))
+    densities = {"real": rates.density(len(a), area), "simulated": rates.density(len(b), area)}
+    result = Comparison(
+        name, len(a), len(b),
+        distances.chamfer(a, b),
+        moved.mean_m, moved.sum_m, moved.exact, moved.method,
+        rates.range_error(*pairs) if pairs is not None and matched else None, matched,
+        {who: one.detection_rate_percent for who, one in found.items()},
+        {who: one.false_detection_rate_percent for who, one in found.items()},
+        _snr({"real": real, "simulated": simulated}),
+        densities,
+        rates.sparsity_percent(densities["real"], densities["simulated"]),
+    )  # fmt: skip
+    for word in _fields(real, simulated, how.fields):
+        u, v = _values(real, word), _values(simulated, word)
+        result.wasserstein[word] = distances.wasserstein(u, v)
+        result.ks[word] = distances.kolmogorov_smirnov(u, v)
+        result.histograms[word] = _histogram(u, v)
+    if all("instance" in cloud.fields for cloud in (real, simulated)):
+        result.objects = _objects(real, simulated, how)
+    return result
+
+
+def _scan_area(points: Floats) -> float:
+    """Area of the field of view [m²] that all points span, at the largest range."""
+    level = np.hypot(points[:, 0], points[:, 1])
+    rise = np.degrees(np.arctan2(points[:, 2], level))
+    turn = np.degrees(np.arctan2(points[:, 1], points[:, 0]))
+    taken = np.unique(np.floor(turn + 180.0).astype(np.int64) % 360)
+    return rates.scan_area(
+        float(len(taken)),
+        min(max(float(np.ptp(rise)), 1.0), 180.0),
+        max(float(np.hypot(level, points[:, 2]).max()), 1e-6),
+    )
+
+
+def _snr(clouds: dict[str, PointCloud]) -> dict[str, float]:
+    found = {}
+    for who, cloud in clouds.items():
+        if "intensity" in cloud.fields and len(cloud):
+            values = _values(cloud, "intensity")
+            if len(values) and values.mean() > 0.0 and values.std() > 0.0:
+                found[who] = rates.snr_db(values)
+    return found
+
+
+def _fields(real: PointCloud, simulated: PointCloud, asked: Sequence[str]) -> list[str]:
+    def has(cloud: PointCloud, word: str) -> bool:
+        return word == "range" or (word in cloud.fields and cloud.fields[word].ndim == 1)
+
+    for word in asked:
+        for who, cloud in (("real", real), ("simulated", simulated)):
+            if not has(cloud, word):
+                there = ", ".join(["range", *cloud.fields])
+                raise ConfigError(f"the clouds have no common field {word!r}: the {who} one has {there}")
+    return [word for word in asked or USUAL_FIELDS if has(real, word) and has(simulated, word)]
+
+
+def _values(cloud: PointCloud, word: str) -> Floats:
+    values = rates.ranges_of(cloud) if word == "range" else np.asarray(cloud.fields[word], np.float64)
+    return values[np.isfinite(values)]
+
+
+def _histogram(u: Floats, v: Floats) -> dict[str, list[float]]:
+    both = np.concatenate([u, v])
+    low, high = float(both.min()), float(both.max())
+    edges = np.linspace(low, high if high > low else low + 1.0, _CURVE_BINS + 1)
+    shares: list[NDArray[Any]] = [np.histogram(part, edges)[0] / max(len(part), 1) for part in (u, v)]
+    return {
+        "middle": (0.5 * (edges[1:] + edges[:-1])).tolist(),
+        "real": shares[0].tolist(),
+        "simulated": shares[1].tolist(),
+    }
+
+
+def _objects(real: PointCloud, simulated: PointCloud, how: Options) -> list[dict[str, Any]]:
+    """Tables III and IV of Huang 2023: by label and distance, of both clouds, with distances of the common objects."""
+    wanted = how.labels or None
+    a, b = objects.objects_in(real, wanted), objects.objects_in(simulated, wanted)
+    whole = objects.largest_boxes(a, b)
+    twins = {one.instance: one for one in b}
+    rows: dict[tuple[str, float, float], dict[str, Any]] = {}
+    for who, seen in (("real", a), ("simulated", b)):
+        for row in objects.by_distance(seen, how.distance_edges_m, whole):
+            entry = rows.setdefault(
+                (row.label, row.from_m, row.to_m), {"label": row.label, "from_m": row.from_m, "to_m": row.to_m}
+            )
+            entry[who] = {
+                "objects": row.objects, "count": row.count, "volume_m3": row.volume_m3,
+                "density_m3": row.density_m3, "truncation_percent": row.truncation_percent,
+            }  # fmt: skip
+    for (label, low, high), entry in rows.items():
+        both = [
+            (one, twins[one.instance])
+            for one in a
+            if one.label == label and low <= one.distance_m < high and one.instance in twins
+        ]
+        if both:
+            entry["chamfer_m"] = float(np.mean([distances.chamfer(x.points, y.points) for x, y in both]))
+            moved = [distances.earth_mover(x.points, y.points, exact_points=how.exact_points) for x, y in both]
+            entry["emd_m"] = float(np.mean([one.mean_m for one in moved]))
+            entry["emd_exact"] = all(one.exact for one in moved)
+    return [rows[key] for key in sorted(rows)]
+
+
+# ---- rows of clouds --------------------------------------------------------------------------------------------------
+
+
+def pairs_of(real: Path, simulated: Path) -> list[tuple[Path, Path]]:
+    """Files that belong together: two files, or the files of two folders by name, else by order."""
+    from parhelion.evaluate.slam.drives import cloud_files
+
+    for path in (real, simulated):
+        if not path.exists():
+            raise FormatError(f"{path}: no such file or folder")
+    if real.is_dir() != simulated.is_dir():
+        raise ConfigError(f"{real} and {simulated}: give two files or two folders")
+    if not real.is_dir():
+        return [(real, simulated)]
+    first, second = cloud_files(real), cloud_files(simulated)
+    for folder, files in ((real, first), (simulated, second)):
+        if not files:
+            raise FormatError(f"{folder}: no cloud files in this folder")
+    names = {file.stem: file for file in second}
+    common = [(file, names[file.stem]) for file in first if file.stem in names]
+    if common:
+        return common
+    if len(first) != len(second):
+        raise ConfigError(
+            f"{real} has {len(first)} clouds and {simulated} has {len(second)}, without a name in common; "
+            "clouds are paired by name, or by order where there are equally many"
+        )
+    return list(zip(first, second, strict=True))
+
+
+def compare_files(
+    pairs: Sequence[tuple[Path, Path]],
+    options: Options | None = None,
+    *,
+    dry: Path | None = None,
+    advance: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """All pairs of files, and the means over them: what the JSON file and the page hold."""
+    how = options or Options()
+    reference = None if dry is None else PointCloud.load(dry)
+    rows: list[Comparison] = []
+    shots: dict[str, list[tuple[NDArray[np.int64], Floats]]] = {"real": [], "simulated": []}
+    for real, simulated in pairs:
+        clouds = {"real": PointCloud.load(real), "simulated": PointCloud.load(simulated)}
+        for path, cloud in ((real, clouds["real"]), (simulated, clouds["simulated"])):
+            if not np.isfinite(np.asarray(cloud.xyz)).all(axis=1).any():
+                raise FormatError(f"{path}: the cloud is empty, so there is nothing to compare")
+        rows.append(compare(clouds["real"], clouds["simulated"], how, dry=reference, name=real.stem))
+        if how.still:
+            for who, cloud in clouds.items():
+                shots[who].append(_shots_of(cloud, who))
+        advance()
+    summary = _means(rows)
+    if how.still:
+        summary["snr_db"] = {who: rates.snr_of_shots(found)[0] for who, found in shots.items()}
+    return {**summary, "pairs": [row.as_dict() for row in rows]}
+
+
+def _shots_of(cloud: PointCloud, who: str) -> tuple[NDArray[np.int64], Floats]:
+    if not {"ring", "column", "intensity"} <= set(cloud.fields):
+        raise ConfigError(f"--still: the {who} clouds need the fields ring, column and intensity")
+    ring, column = (np.asarray(cloud.fields[word], np.int64) for word in ("ring", "column"))
+    keys, rows = np.unique(ring * 2**16 + column, return_index=True)
+    return keys, np.asarray(cloud.fields["intensity"], np.float64)[rows]
+
+
+def _means(rows: Sequence[Comparison]) -> dict[str, Any]:
+    def mean(values: Sequence[float | None]) -> float | None:
+        known = [value for value in values if value is not None and math.isfinite(value)]
+        return float(np.mean(known)) if known else None
+
+    def means(part: str) -> dict[str, float | None]:
+        words = list(dict.fromkeys(word for row in rows for word in getattr(row, part)))
+        return {word: mean([getattr(row, part).get(word) for row in rows]) for word in words}
+
+    single = ("chamfer_m", "emd_m", "emd_sum_m", "range_error_m", "sparsity_percent")
+    parts = (
+        "detection_rate_percent", "false_detection_rate_percent", "snr_db", "density_m2", "wasserstein", "ks",
+    )  # fmt: skip
+    return {
+        "pairs_count": len(rows),
+        "points_real": mean([row.points_real for row in rows]),
+        "points_simulated": mean([row.points_simulated for row in rows]),
+        **{word: mean([getattr(row, word) for row in rows]) for word in single},
+        "emd_exact": all(row.emd_exact for row in rows),
+        "emd_method": ", ".join(sorted({row.emd_method for row in rows})),
+        **{part: means(part) for part in parts},
+        "mape_percent": _mape(rows),
+    }
+
+
+def _mape(rows: Sequence[Comparison]) -> dict[str, float]:
+    """Percentage errors (B.6) of the curves that the pairs make."""
+    found = {}
+    for word, part in (
+        ("detection_rate", "detection_rate_percent"),
+        ("false_detection_rate", "false_detection_rate_percent"),
+        ("snr", "snr_db"),
+        ("density", "density_m2"),
+    ):
+        both = [(getattr(row, part).get("real"), getattr(row, part).get("simulated")) for row in rows]
+        known = [(y, x) for y, x in both if y and x is not None and math.isfinite(y) and math.isfinite(x)]
+        if known and len(known) == len(rows):
+            found[word] = rates.mape_percent([y for y, _ in known], [x for _, x in known])
+    return found

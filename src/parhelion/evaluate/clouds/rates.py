@@ -1,0 +1,193 @@
+"""Measures of a lidar in rain, as Arce 2025, appendix B defines them: eqs. (B.1) to (B.6)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats
+from parhelion.core.records import ORIGINS, PointCloud, Scan
+from parhelion.evaluate.clouds.distances import nearest_distances, points_of
+
+USUAL_TOLERANCE_M = 0.2
+"""How near to a point of the reference a detection is correct, where nothing else is said."""
+_IN_AIR = ("rain", "fog", "snow", "dust")
+
+
+@dataclass(frozen=True)
+class Detections:
+    """The points of a cloud, told apart."""
+
+    correct: int
+    """Points on objects."""
+    false: int
+    """Points that drops, flakes, fog or dust made."""
+    total: int
+    """All detected points: ghosts of reflections and false alarms of the receiver are neither correct nor of rain."""
+
+    @property
+    def detection_rate_percent(self) -> float:
+        """Correctly detected points of all detected points [%] (B.1)."""
+        return 100.0 * self.correct / self.total
+
+    @property
+    def false_detection_rate_percent(self) -> float:
+        """Points classified as rain of all detected points [%] (B.2)."""
+        return 100.0 * self.false / self.total
+
+
+def detections(cloud: PointCloud, reference: PointCloud | None = None, tolerance_m: float | None = None) -> Detections:
+    """Points on objects, and points that the weather made.
+
+    A simulated cloud knows what made each point: its field `origin`. Of a recorded one a point is correct where the
+    dry reference has a point within `tolerance_m` (0.2 m unless said), and false elsewhere.
+    """
+    if tolerance_m is None and "origin" in cloud.fields:
+        return _by_origin(cloud)
+    if reference is None:
+        raise ConfigError("detection rate: the cloud has no field 'origin', so a dry reference cloud is needed")
+    points = points_of(cloud, "cloud")
+    near = nearest_distances(points, points_of(reference, "reference cloud")) <= (tolerance_m or USUAL_TOLERANCE_M)
+    correct = int(np.count_nonzero(near))
+    return Detections(correct, len(points) - correct, len(points))
+
+
+def _by_origin(cloud: PointCloud) -> Detections:
+    if not len(cloud):
+        raise ConfigError("detection rate: the cloud is empty")
+    names: Mapping[int, str] = cloud.names.get("origin") or dict(enumerate(ORIGINS))
+
+    def number(*words: str) -> int:
+        wanted = [code for code, word in names.items() if word in words]
+        return int(np.count_nonzero(np.isin(cloud.fields["origin"], wanted)))
+
+    return Detections(number("surface"), number(*_IN_AIR), len(cloud))
+
+
+def range_error(real: ArrayLike, simulated: ArrayLike) -> float:
+    """Mean absolute difference of ranges that belong together [m] (B.3)."""
+    a, b = np.asarray(real, np.float64), np.asarray(simulated, np.float64)
+    if a.shape != b.shape or a.ndim != 1:
+        raise ConfigError(f"range error: ranges must be pairs, got {a.shape} and {b.shape}")
+    if not len(a):
+        raise ConfigError("range error: no pairs of ranges")
+    return float(np.mean(np.abs(a - b)))
+
+
+def snr_db(signal: ArrayLike) -> float:
+    """Signal-to-noise ratio 20 log10(mean / standard deviation) [dB] (B.4); infinite where nothing scatters."""
+    values = np.asarray(signal, np.float64)
+    if not len(values):
+        raise ConfigError("SNR: no values of the signal")
+    mean, deviation = float(values.mean()), float(values.std())
+    if mean <= 0.0:
+        raise ConfigError(f"SNR: the mean of the signal must be above 0, got {mean:g}")
+    return math.inf if deviation == 0.0 else 20.0 * math.log10(mean / deviation)
+
+
+def snr_of_shots(signals: list[tuple[NDArray[np.int64], Floats]], fewest: int = 5) -> tuple[float, int]:
+    """SNR of a still scene from several scans [dB], and how many shots it comes from.
+
+    Each scan gives the numbers of its shots and their signal. Every shot that returned in `fewest` scans or more has a
+    mean and a deviation over the scans; the ratio (B.4) is that of the root mean square of deviation/mean. Shots
+    without any scatter count as such: to leave them out would keep only the odd ones of a calm scene. Unlike the ratio
+    over one cloud, the difference between bright and dark surfaces is no noise here.
+    """
+    if not signals:
+        raise ConfigError("SNR: no scans")
+    shots = np.concatenate([shot for shot, _ in signals]).astype(np.int64)
+    values = np.concatenate([value for _, value in signals]).astype(np.float64)
+    names, shots = np.unique(shots, return_inverse=True)
+    number = np.bincount(shots, minlength=len(names))
+    mean = np.bincount(shots, values, len(names)) / np.maximum(number, 1)
+    variance = np.bincount(shots, np.square(values - mean[shots]), len(names)) / np.maximum(number, 1)
+    kept = (number >= fewest) & (mean > 0.0)
+    if not kept.any():
+        raise ConfigError(f"SNR: no shot returned in {fewest} scans or more with a signal above 0")
+    noise = float(np.mean(variance[kept] / np.square(mean[kept])))
+    return (math.inf if noise == 0.0 else -10.0 * math.log10(noise)), int(kept.sum())
+
+
+def density(valid_points: int, scan_area: float) -> float:
+    """Valid points over the scanned area [1/m²] (B.5); with a volume [m³] it is Huang's density [1/m³]."""
+    if not scan_area > 0.0:
+        raise ConfigError(f"density: the scanned area must be above 0, got {scan_area:g}")
+    return valid_points / scan_area
+
+
+def scan_area(fov_horizontal_deg: float, fov_vertical_deg: float, range_m: float) -> float:
+    """Area of the part of a sphere that a lidar looks at [m²]: its field of view, level in the middle, at a range.
+
+    Arce says that field of view and range determine the area; this is the area itself.
+    """
+    if not (0.0 < fov_horizontal_deg <= 360.0 and 0.0 < fov_vertical_deg <= 180.0 and range_m > 0.0):
+        raise ConfigError("scan area: give angles within 360° and 180°, and a range above 0")
+    half = math.radians(fov_vertical_deg) / 2.0
+    return math.radians(fov_horizontal_deg) * 2.0 * math.sin(half) * range_m**2
+
+
+def sparsity_percent(clear_density: float, density_in_weather: float) -> float:
+    """Loss of density against clear air [%] (Huang 2023, Table V)."""
+    if not clear_density > 0.0:
+        raise ConfigError(f"sparsity: the density in clear air must be above 0, got {clear_density:g}")
+    return 100.0 * (1.0 - density_in_weather / clear_density)
+
+
+def mape_percent(measured: ArrayLike, simulated: ArrayLike) -> float:
+    """Mean absolute percentage error of simulated values against measured ones [%] (B.6)."""
+    y, x = np.asarray(measured, np.float64), np.asarray(simulated, np.float64)
+    if y.shape != x.shape or y.ndim != 1 or not len(y):
+        raise ConfigError(f"MAPE: give as many simulated values as measured ones, got {y.shape} and {x.shape}")
+    if np.any(y == 0.0) or not np.all(np.isfinite([*y, *x])):
+        raise ConfigError("MAPE: measured values must not be 0, and all values finite")
+    return float(100.0 * np.mean(np.abs((y - x) / y)))
+
+
+# ---- pairs of points -------------------------------------------------------------------------------------------------
+
+
+def paired_ranges(real: PointCloud, simulated: PointCloud) -> tuple[Floats, Floats] | None:
+    """Ranges of the same shots in two clouds [m]; None where the clouds do not say which shot a point is of.
+
+    Shots are known by `ring` and `column`, else by `shot`; of several returns the first in the file counts.
+    """
+    keys = _shot_numbers(real, simulated)
+    if keys is None:
+        return None
+    (a, rows_a), (b, rows_b) = (np.unique(key, return_index=True) for key in keys)
+    _, in_a, in_b = np.intersect1d(a, b, assume_unique=True, return_indices=True)
+    return ranges_of(real)[rows_a[in_a]], ranges_of(simulated)[rows_b[in_b]]
+
+
+def _shot_numbers(real: PointCloud, simulated: PointCloud) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    def both_have(*names: str) -> bool:
+        return all(name in cloud.fields for cloud in (real, simulated) for name in names)
+
+    if both_have("ring", "column"):
+        first, second = (
+            np.asarray(cloud.fields["ring"], np.int64) * 2**32 + np.asarray(cloud.fields["column"], np.int64)
+            for cloud in (real, simulated)
+        )
+        return first, second
+    if both_have("shot"):
+        return np.asarray(real.fields["shot"], np.int64), np.asarray(simulated.fields["shot"], np.int64)
+    return None
+
+
+def ranges_of(cloud: PointCloud) -> Floats:
+    """Range of each point [m]: the measured one, else the distance from the sensor."""
+    if "range" in cloud.fields:
+        return np.asarray(cloud.fields["range"], np.float64)
+    return np.asarray(np.linalg.norm(np.asarray(cloud.xyz, np.float64), axis=1), np.float64)
+
+
+def return_rate_percent(scan: Scan) -> float:
+    """Shots with a return, of all shots [%]."""
+    if not len(scan.shots):
+        raise ConfigError("return rate: the scan has no shots")
+    return 100.0 * float(np.mean(~scan.lost))

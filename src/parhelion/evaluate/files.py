@@ -1,0 +1,33 @@
+"""What evaluations leave behind: JSON and HTML, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from parhelion.io.atomic import atomic_write
+
+
+def _plain(value: Any) -> Any:
+    """Values that JSON has: infinity and NaN, which it has not, become null."""
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Write plain values as JSON."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(json.dumps(_plain(content), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write a page."""
+    with atomic_write(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")

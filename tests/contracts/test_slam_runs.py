@@ -1,0 +1,172 @@
+"""Odometry on drives from scenarios, folders and bags; methods are held to the truth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from parhelion.core.errors import ConfigError, MissingDependencyError
+from parhelion.core.inertial import ImuData
+from parhelion.core.pose import Pose
+from parhelion.core.records import PointCloud
+from parhelion.evaluate.slam.bags import BagDrive
+from parhelion.evaluate.slam.drives import Drive, FolderDrive, ScenarioDrive
+from parhelion.evaluate.slam.odometry import Setup, method_maker
+from parhelion.evaluate.slam.study import run_methods
+from parhelion.scenario import Scenario
+
+LOOP = Path(__file__).resolve().parents[2] / "examples" / "city-loop.yaml"
+SPEED_M_S = 2.0
+YARD: dict[str, Any] = {
+    "name": "yard",
+    "objects": [
+        {"shape": {"kind": "plane", "size_m": [60, 60]}, "material": "concrete", "label": "road"},
+        *(
+            {"shape": {"kind": "box", "size_m": size}, "material": "brick", "label": "building", "pose": {"xyz": place}}
+            for size, place in (
+                ([1, 20, 6], [11, 0, 3]), ([1, 20, 6], [-9, 0, 3]), ([20, 1, 6], [0, 8, 3]), ([20, 1, 6], [0, -10, 3]),
+                ([2, 2, 4], [5, 4, 2]), ([1, 3, 3], [-5, -5, 1.5]), ([2, 1, 5], [4, -6, 2.5]), ([1, 1, 2], [-4, 5, 1]),
+            )
+        ),
+    ],
+}  # fmt: skip
+DRIVE: dict[str, Any] = {
+    "seed": 3,
+    "duration_s": 1.0,
+    "world": "yard.yaml",
+    "vehicles": [
+        {"name": "cart", "motion": {"constant": {"xyz": [-1, 0, 0], "velocity_m_s": [SPEED_M_S, 0, 0]}}}
+    ],
+    "sensors": [
+        {"name": "top", "type": "lidar", "model": "ouster/os1-32", "vehicle": "cart", "mount": {"xyz": [0.2, 0, 1]},
+         "options": {"columns": 512, "sub_rays": 1}},
+        {"name": "imu", "type": "imu", "model": "xsens/mti-3", "vehicle": "cart", "mount": {"xyz": [0, 0, 0.4]}},
+    ],
+    "report": False,
+}  # fmt: skip
+
+
+class KnowsTheWay:
+    """An odometry of one's own: it drives at the known speed, a hundredth too fast."""
+
+    def __init__(self, setup: Setup) -> None:
+        self.step_m = 1.01 * SPEED_M_S * setup.period_s
+        self.number = 0
+        self.samples = 0
+
+    def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
+        assert len(scan) > 1000
+        self.samples += 0 if imu is None else len(imu)
+        self.number += 1
+        return Pose((self.step_m * (self.number - 1), 0.0, 0.0))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("cart")
+    (place / "yard.yaml").write_text(yaml.safe_dump(YARD))
+    (place / "drive.yaml").write_text(yaml.safe_dump(DRIVE))
+    Scenario.load(place / "drive.yaml").run(place / "out")
+    return place
+
+
+def drives(folder: Path) -> Iterator[tuple[str, Drive]]:
+    yield "scenario", ScenarioDrive(folder / "drive.yaml")
+    yield "folder", FolderDrive(folder / "out" / "top")
+    yield "bag", BagDrive(folder / "out" / "bag")
+
+
+@pytest.mark.slow
+def test_the_same_drive_from_scenario_folder_and_bag(folder: Path) -> None:
+    for name, drive in drives(folder):
+        method = KnowsTheWay(drive.setup)
+        ((result, poses),) = run_methods(drive, {"own": lambda _, method=method: method})
+        assert drive.count == result.scans == len(poses) == 10, name
+        assert result.end_drift_percent == pytest.approx(1.0, abs=1e-3), name
+        assert result.path_m == pytest.approx(0.9 * SPEED_M_S, rel=1e-6), name
+        assert (method.samples > 80) == (name != "folder"), name
+
+
+@pytest.mark.slow
+def test_mount_of_the_imu_is_known(folder: Path) -> None:
+    for name, drive in drives(folder):
+        if name != "folder":
+            assert drive.setup.lidar_from_imu is not None
+            np.testing.assert_allclose(drive.setup.lidar_from_imu.xyz, [-0.2, 0, -0.6], atol=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["genz-icp", "kiss-icp", "small-gicp"])
+def test_methods_that_are_installed_find_the_way(folder: Path, name: str) -> None:
+    way = {
+        "points": [[-3, 0, 0], [0, 0.3, 0], [4, 0, 0]],
+        "max_speed_m_s": 2.0,
+    }
+    moved = {**DRIVE, "duration_s": 2.0, "vehicles": [{"name": "cart", "motion": {"spline": way}}]}
+    (folder / "rest.yaml").write_text(yaml.safe_dump(moved))
+    drive = ScenarioDrive(folder / "rest.yaml", weather={})
+    try:
+        ((result, _),) = run_methods(drive, {name: method_maker(name)})
+    except MissingDependencyError as error:
+        pytest.skip(str(error))
+    assert result.ate_m < 0.1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "ate_m"), [("kiss-icp", 0.1), ("rko-lio", 0.25)])
+def test_odometry_stays_on_a_street_of_the_city(name: str, ate_m: float) -> None:
+    """The beginning of the loop whose whole way docs/evaluation.md tells of."""
+    pytest.importorskip(name.replace("-", "_"), reason=f"{name} is not installed")
+    fields = yaml.safe_load(LOOP.read_text(encoding="utf-8"))
+    fields["duration_s"] = 3.5
+    from parhelion.core.config import parse
+    from parhelion.scenario import ScenarioFile
+
+    drive = ScenarioDrive(parse(ScenarioFile, fields, "loop"), weather={}, seed=5)
+    ((result, _),) = run_methods(drive, {name: method_maker(name)})
+    assert result.path_m > 12.0
+    assert result.ate_m < ate_m
+    assert result.end_drift_percent < 20.0 * ate_m
+
+
+@pytest.mark.slow
+def test_seed_and_weather_reach_the_scans(folder: Path) -> None:
+    def first(**options: Any) -> PointCloud:
+        return next(iter(ScenarioDrive(folder / "drive.yaml", **options).frames())).scan
+
+    clear, same, other, foggy = first(), first(), first(seed=9), first(weather={"visibility_m": 20.0})
+    assert np.array_equal(clear.xyz, same.xyz)
+    assert not np.array_equal(clear.xyz, other.xyz)
+    assert len(foggy) != len(clear)
+
+
+class _Wrong:
+    def register(self, scan: PointCloud, imu: ImuData | None) -> Any:
+        raise ZeroDivisionError("of my own")
+
+
+class _NoPose:
+    def register(self, scan: PointCloud, imu: ImuData | None) -> Any:
+        return np.eye(4)
+
+
+def test_methods_that_fail_are_named(folder: Path) -> None:
+    drive = FolderDrive(folder / "out" / "top")
+    with pytest.raises(ConfigError, match="mine: scan 0: ZeroDivisionError: of my own"):
+        run_methods(drive, {"mine": lambda _: _Wrong()})
+    with pytest.raises(ConfigError, match="must return a Pose, got ndarray"):
+        run_methods(drive, {"mine": lambda _: _NoPose()})
+    with pytest.raises(ConfigError, match="rko-lio needs an IMU"):
+        method_maker("rko-lio")(Setup(0.1))
+    with pytest.raises(ConfigError, match="did you mean 'kiss-icp'"):
+        method_maker("kiss-ikp")
+    with pytest.raises(ConfigError, match="cannot be imported"):
+        method_maker("no_such_module:Thing")
+    with pytest.raises(ConfigError, match="has no function register"):
+        method_maker("pathlib:Path")
+    assert method_maker(f"{__name__}:KnowsTheWay")(Setup(0.1)).register is not None
