@@ -19,6 +19,7 @@ NAMES = sorted(file.stem for file in EXAMPLES.glob("*.yaml"))
 SEEN = {
     "warehouse": {"person", "forklift", "floor", "shelf", "pallet", "door"},
     "city": {"car", "person", "road", "building"},
+    "city-loop": {"car", "road", "building"},
     "harbour": {"vessel", "quay", "bridge", "person"},
 }
 """What the first scan of each has points on, among other things."""
