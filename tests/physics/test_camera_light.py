@@ -15,6 +15,8 @@ from parhelion.sensors.camera.device import CameraOnDevice
 from parhelion.sensors.camera.wet import wet_reflectance
 from parhelion.sensors.light.bird import OZONE_CM, WATER_VAPOUR_CM, air_mass, haze_optical_depth
 from parhelion.sensors.light.sky import clear_sky
+from parhelion.surfaces import library
+from parhelion.surfaces.bands import band_reflectance
 from parhelion.weather.medium import medium
 
 DOWN = ph.Pose((0, 0, 2.0), rpy_deg=(0, 90, 0))
@@ -141,8 +143,13 @@ def test_the_vegetation_index_tells_grass_from_asphalt() -> None:
         found[material] = float(np.mean(ndvi(image, camera.reflected_light(world))))
     assert found["grass"] > 0.5
     assert found["leaf"] > 0.5
-    assert abs(found["asphalt"]) < 0.15
-    assert abs(found["concrete"]) < 0.2
+    # What the picture shows is what the spectra say: the library's asphalt is a little redder than grey.
+    bands = {band.name: band for band in light("micasense/rededge-mx").bands}
+    for material, index in found.items():
+        red, nir = (band_reflectance(library.material(material), bands[name]) for name in ("red", "nir"))
+        assert index == pytest.approx((nir - red) / (nir + red), abs=0.01)
+    assert abs(found["asphalt"]) < 0.1
+    assert abs(found["concrete"]) < 0.1
 
 
 def test_a_lamp_lights_by_its_intensity_over_the_square_of_distance() -> None:
@@ -169,7 +176,8 @@ def test_the_night_without_lamps_is_dark_and_no_error() -> None:
 
 def test_wet_roads_are_darker() -> None:
     assert float(wet_reflectance(0.0)) == 0.0
-    assert float(wet_reflectance(0.2)) == pytest.approx(0.11, abs=0.02)  # about half (Lekner and Dorf 1988, figure 2)
+    # Angstrom's closed form, 0.124, is an upper bound: it leaves out what the film itself mirrors.
+    assert 0.09 < float(wet_reflectance(0.2)) < 0.2 / (1.33**2 * 0.8 + 0.2)
     assert 0.8 < float(wet_reflectance(0.95)) < 0.95
     world = card("asphalt")
     world.daylight = ph.Daylight(cloud_optical_depth=50.0)
