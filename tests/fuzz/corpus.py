@@ -6,8 +6,6 @@ import json
 import shutil
 import struct
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,8 @@ import trimesh
 import yaml
 from PIL import Image
 
+from fuzz.seed import Seed
+from fuzz.senses_corpus import PARTS
 from ouster_scans import random_scan
 from parhelion import Camera, Lidar, World
 from parhelion.core.errors import ParhelionError
@@ -41,18 +41,6 @@ from parhelion.world.procedural import Layout, buildings_from, read_height_map
 from parhelion.world.urdf import load_urdf
 from urdf_rigs import write_rover
 from velodyne_rigs import made_up_scan
-
-
-@dataclass(frozen=True)
-class Seed:
-    """A whole file, and what reads it."""
-
-    file: Path
-    read: Callable[[Path], Any]
-
-    @property
-    def name(self) -> str:
-        return f"{self.file.parent.name}/{self.file.name}"
 
 
 def _messages(path: Path) -> None:
@@ -298,7 +286,7 @@ def make_corpus(folder: Path) -> list[Seed]:
     seeds = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FieldsDroppedWarning)  # no format holds all
-        for part in (_clouds, _scans, _bags, _meshes, _plain, _settings, _pictures):
+        for part in (_clouds, _scans, _bags, _meshes, _plain, _settings, _pictures, *PARTS):
             place = folder / part.__name__.strip("_")
             place.mkdir()
             seeds += part(place)

@@ -22,8 +22,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fuzz.corpus import Seed, make_corpus
+from fuzz.corpus import make_corpus
 from fuzz.mutations import mutated
+from fuzz.seed import Seed
 from hostile_rigs import fence
 from parhelion.core.errors import ParhelionError
 

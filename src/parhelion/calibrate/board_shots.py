@@ -12,12 +12,13 @@ import numpy as np
 from parhelion.calibrate.reading import clouds_of
 from parhelion.calibrate.turns import Floats, Mask
 from parhelion.core.errors import FormatError
-from parhelion.core.reading import read_bytes
+from parhelion.core.reading import open_file, read_bytes, reader
 from parhelion.core.records import PointCloud, Scan
 from parhelion.io.text_table import parse_rows
 
 TEXT_ENDINGS = (".txt", ".csv")
 LARGEST_TEXT_BYTES = 1 << 30
+LONGEST_HEAD_BYTES = 1 << 16
 RANGE_NAMES = ("distance", "range", "distance_m", "range_m")
 ANGLE_NAMES = ("angle", "angle_rad", "angle_deg", "azimuth_deg")
 
@@ -57,6 +58,7 @@ class BoardShots:
         )
 
 
+@reader()
 def read_shots(path: str | PathLike[str], *, sensor: str | None = None, topic: str | None = None) -> BoardShots:
     """The shots of a recording, of all its turns.
 
@@ -104,8 +106,8 @@ def from_angles(distance: Floats, intensity: Floats, azimuth: Floats, elevation:
 
 
 def _head(file: Path) -> str:
-    with file.open("rb") as stream:
-        return stream.readline().decode("utf-8", "replace").strip().lower()
+    with open_file(file) as stream:
+        return stream.readline(LONGEST_HEAD_BYTES).decode("utf-8", "replace").strip().lower()
 
 
 def _is_cloud_table(file: Path) -> bool:

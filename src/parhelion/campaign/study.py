@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.campaign.measures import Number, measure_called, measures
+from parhelion.campaign.measures import Measure, Number, measure_called, measures
 from parhelion.campaign.paths import check_path, unfolded, with_value
 from parhelion.campaign.schema import Draws, StudyFile
 from parhelion.core import config
@@ -107,6 +107,12 @@ class Study:
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{self.source}: scenario: holds what is no plain value ({error})") from None
 
+    def _measure(self, name: str) -> Measure:
+        try:
+            return measure_called(name)
+        except ConfigError as error:
+            raise ConfigError(f"{self.source}: measures: {error}") from None
+
     def _numbers(self) -> dict[str, Number]:
         if self.settings.kind == "dataset":
             from parhelion.campaign.dataset import NUMBERS
@@ -117,7 +123,7 @@ class Study:
             raise ConfigError(f"{self.source}: scenario: has no lidar, and measures are taken of lidars")
         found: dict[str, Number] = {}
         for name in self.measure_names:
-            for number in measure_called(name).gives:
+            for number in self._measure(name).gives:
                 for column in [number.name] if len(lidars) == 1 else [f"{lidar}.{number.name}" for lidar in lidars]:
                     if column in found:
                         raise ConfigError(f"{self.source}: measures: two of them give {column!r}")

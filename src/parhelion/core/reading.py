@@ -124,12 +124,12 @@ def read_bytes(
     """The whole content of a regular file; beyond `largest` bytes it is refused as not being `what`."""
     with open_file(path, error) as stream:
         try:
-            content = stream.read() if largest is None else stream.read(largest + 1)
+            # The size is asked for first: to read up to a limit would take the limit's memory for any file.
+            if largest is not None and os.fstat(stream.fileno()).st_size > largest:
+                raise error(f"{shown(path)}: larger than {largest >> 20} MiB, not {what or 'a file of this kind'}")
+            return stream.read()
         except OSError as problem:
             raise error(f"{shown(path)}: cannot be read ({problem.strerror or problem})") from None
-    if largest is not None and len(content) > largest:
-        raise error(f"{shown(path)}: larger than {largest >> 20} MiB, not {what or 'a file of this kind'}")
-    return content
 
 
 def is_regular_file(path: AnyPath) -> bool:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.reading import open_file
+from parhelion.core.reading import read_bytes
 
 LARGEST_FILE_BYTES = 32 * 1024 * 1024
 """Robots of hundreds of links stay below one MiB, since meshes are in files of their own."""
@@ -19,10 +19,7 @@ def guarded_text(file: Path, largest_bytes: int = LARGEST_FILE_BYTES) -> str:
     An entity can stand for a file of the machine, or for gigabytes. The test is made on the decoded text, so no
     encoding can carry a declaration past it.
     """
-    with open_file(file, ConfigError) as stream:
-        content = stream.read(largest_bytes + 1)
-    if len(content) > largest_bytes:
-        raise FormatError(f"{file}: is larger than {largest_bytes >> 20} MiB")
+    content = read_bytes(file, ConfigError, largest=largest_bytes, what="a robot or a mesh as XML")
     if not content.strip():
         raise FormatError(f"{file}: is empty")
     if b"\0" in content:

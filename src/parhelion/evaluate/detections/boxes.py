@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Floats
-from parhelion.io.source import read_bytes
+from parhelion.core.reading import read_bytes, reader
 
 _LABEL_WORDS, _DETECTION_WORDS = 15, 16
 DONT_CARE = "DontCare"
@@ -58,6 +58,7 @@ _NONE = np.zeros(0)
 _NOTHING = Boxes((), _NONE, _NONE, np.zeros((0, 4)), np.zeros((0, 3)), np.zeros((0, 3)), _NONE, _NONE)
 
 
+@reader()
 def read_boxes(path: Path, *, detections: bool) -> Boxes:
     """A label file (15 words a line, or 16) or a detection file (16 words, the last is the score)."""
     text = read_bytes(path).decode("utf-8-sig", "replace")
