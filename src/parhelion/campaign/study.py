@@ -85,9 +85,12 @@ class Study:
         if isinstance(given, dict):
             return folder.resolve(), given
         file = (folder / given).resolve()
-        fields = config.read_yaml(file)
+        try:
+            fields = config.read_yaml(file)
+        except ConfigError as error:
+            raise ConfigError(f"{self.source}: scenario: {error}") from None
         if not isinstance(fields, dict):
-            raise ConfigError(f"{file}: expected a mapping of fields, got {type(fields).__name__}")
+            raise ConfigError(f"{self.source}: scenario: {file}: expected a mapping, got {type(fields).__name__}")
         return file.parent, fields
 
     def _check_value(self, path: str, value: Any) -> None:
