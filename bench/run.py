@@ -28,6 +28,7 @@ _TABLES: Mapping[str, tuple[str, str]] = {
     "adaptive": ("adaptive", "tables"),
     "actors": ("actors", "tables"),
     "batch": ("batch", "tables"),
+    "tensors": ("tensors", "tables"),
     "anatomy": ("anatomy", "tables"),
     "weather": ("weather", "tables"),
     "camera": ("camera", "tables"),

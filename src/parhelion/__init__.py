@@ -59,6 +59,8 @@ _HOME = {
     "RadarScan": "core.radar",
     "RecordedMotion": "motion.recorded",
     "Scan": "core.records",
+    "ScanDataset": "campaign.scan_dataset",
+    "ScanTensors": "sensors.lidar.tensors",
     "Scenario": "scenario.scenario",
     "Snow": "weather.config",
     "SplineMotion": "motion.spline",
@@ -93,6 +95,7 @@ __all__ = [*_HOME, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:
     from parhelion import sensors as sensors
+    from parhelion.campaign.scan_dataset import ScanDataset as ScanDataset
     from parhelion.core.echo import EchoScan as EchoScan
     from parhelion.core.errors import ConfigError as ConfigError
     from parhelion.core.errors import EngineError as EngineError
@@ -139,6 +142,7 @@ if TYPE_CHECKING:
     from parhelion.sensors.imu.imu import imu_names as imu_names
     from parhelion.sensors.lidar.config import LidarConfig as LidarConfig
     from parhelion.sensors.lidar.lidar import Lidar as Lidar
+    from parhelion.sensors.lidar.tensors import ScanTensors as ScanTensors
     from parhelion.sensors.magnetometer import Magnetometer as Magnetometer
     from parhelion.sensors.magnetometer import magnetometer_names as magnetometer_names
     from parhelion.sensors.odometry import Odometry as Odometry

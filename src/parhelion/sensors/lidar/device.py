@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import Keys, Reals
+from parhelion.core.arrays import Ints, Keys, Reals
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
@@ -17,7 +18,7 @@ from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.device import Engine
 from parhelion.rays.turns import OnDevice
 from parhelion.sensors.lidar.adaptive import illuminate_adaptively
-from parhelion.sensors.lidar.ambient import ambient_light
+from parhelion.sensors.lidar.ambient import Ambient, ambient_light
 from parhelion.sensors.lidar.beam import Footprint
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.detection import Detector
@@ -29,11 +30,13 @@ from parhelion.sensors.lidar.link_budget import SystemConstant
 from parhelion.sensors.lidar.noise import background_noise_factor, channel_biases
 from parhelion.sensors.lidar.overlap import overlap_curve
 from parhelion.sensors.lidar.patterns import ShotTable
+from parhelion.sensors.lidar.points import PointsExpected, Returns, collect, scans_of, tables_of
 from parhelion.sensors.lidar.profiled import ProfiledParts, Profiles, tell_missing
-from parhelion.sensors.lidar.readout import PointsExpected, Readout, collect, scans_of
+from parhelion.sensors.lidar.readout import Readout
 from parhelion.sensors.lidar.reception import Reception, receive
 from parhelion.sensors.lidar.scatterers import draw_scatterers
 from parhelion.sensors.lidar.specular import trace_specular
+from parhelion.sensors.lidar.tensors import ScanTensors, tensors_of
 from parhelion.sensors.lidar.weathered import LaunchWeather, WeatherOnDevice
 from parhelion.sensors.light.air import Air
 from parhelion.sensors.light.beams import Beams
@@ -45,6 +48,19 @@ from parhelion.weather.weather import Weather
 
 # Sub-ray slots of one launch: enough to keep the device busy, few enough to keep memory flat (12 bytes a slot).
 _SLOTS_PER_LAUNCH = {"cpu": 4_000_000, "cuda": 32_000_000}
+
+
+@dataclass
+class Received:
+    """What a launch gave, on the device."""
+
+    returns: Returns
+    beams: Beams
+    shots: ShotArrays
+    ambient: Ambient | None
+    casts: list[Any]
+    """Rays that were cast, by number or as an array of one."""
+    specular_casts: Ints
 
 
 class LidarOnDevice(OnDevice):
@@ -211,6 +227,42 @@ class LidarOnDevice(OnDevice):
         weather: Weather | None = None,
     ) -> list[Scan]:
         """Scans that share one launch: emit, cast, reflect, attenuate, detect, record."""
+        sent = self._received(target, table, motions, times, streams, weather)
+        points = collect(target, sent.returns, sent.beams, sent.shots, sent.ambient, self._expected)
+        # Read at the end: reading earlier would make Python wait for the device.
+        specular = 0 if sent.specular_casts is None else int(sent.specular_casts[0])
+        casts = sum(number if isinstance(number, int) else int(number[0]) for number in sent.casts)
+        for entry in metadata:
+            entry["casts_per_beam"] = (casts + specular) / sent.beams.count
+            entry["specular_casts_per_beam"] = specular / sent.beams.count
+        return scans_of(points, table, target, motions, times, metadata)
+
+    def tensors(
+        self,
+        target: Target,
+        table: ShotTable,
+        motions: list[Trajectory],
+        times: list[float],
+        streams: list[Stream],
+        fields: tuple[str, ...],
+        weather: Weather | None = None,
+    ) -> ScanTensors:
+        """The same measurements, left on the device."""
+        sent = self._received(target, table, motions, times, streams, weather)
+        near_ir = None if sent.ambient is None else sent.ambient.near_ir
+        tables = tables_of(target, sent.beams, sent.shots, near_ir)
+        return tensors_of(target, sent.returns, sent.beams, sent.shots, tables, self._expected, fields)
+
+    def _received(
+        self,
+        target: Target,
+        table: ShotTable,
+        motions: list[Trajectory],
+        times: list[float],
+        streams: list[Stream],
+        weather: Weather | None,
+    ) -> Received:
+        """All of a launch but its record: emit, cast, reflect, attenuate, detect."""
         if len(table) == 0:
             raise ConfigError(f"{self.config.name}: the pattern has no shots")
         beams, keys = self._emit(target, table, motions, times, streams, lucky=WeatherOnDevice.lucky(weather))
@@ -237,14 +289,7 @@ class LidarOnDevice(OnDevice):
         if self.sun_klx is not None:
             luck = keys if self.noisy else None
             ambient = ambient_light(self.engine, target.names, echoes, beams, luck, self.sun_klx, self._photons)
-        points = collect(target, returns, beams, shots, ambient, self._expected)
-        # Read at the end: reading earlier would make Python wait for the device.
-        specular = 0 if more_casts is None else int(more_casts[0])
-        casts = sum(number if isinstance(number, int) else int(number[0]) for number in echoes.casts)
-        for entry in metadata:
-            entry["casts_per_beam"] = (casts + specular) / beams.count
-            entry["specular_casts_per_beam"] = specular / beams.count
-        return scans_of(points, table, target, motions, times, metadata)
+        return Received(returns, beams, shots, ambient, echoes.casts, more_casts)
 
     def _profiled_parts(self, target: Target) -> ProfiledParts | None:
         """The parts of a world whose materials are calibrated; None where the sensor's sheet has no profile."""

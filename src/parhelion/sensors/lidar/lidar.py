@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +26,7 @@ from parhelion.sensors.lidar.device import LidarOnDevice, place_at
 from parhelion.sensors.lidar.link_budget import SystemConstant, max_range, system_constant
 from parhelion.sensors.lidar.patterns import ShotTable, repeats, shot_table
 from parhelion.sensors.lidar.presets import canonical_name, load_preset
+from parhelion.sensors.lidar.tensors import USUAL, ScanTensors, chosen_fields
 from parhelion.sensors.light.target import Target, target_for
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
@@ -147,14 +149,29 @@ class Lidar:
         frames: Sequence[int] | None = None,
     ) -> list[Scan]:
         """Many scans in few launches: one for each pose (or trajectory), each the same as `scan` would give alone."""
-        motions: list[Trajectory] = [Fixed(p) if isinstance(p, Pose) else p for p in poses]
-        for row, motion in enumerate(motions):
-            if not isinstance(motion, Trajectory):
-                raise ConfigError(f"poses[{row}]: must be a Pose or a trajectory, got {type(motion).__name__}")
-        times = _one_a_scan(time, len(motions))
-        if frames is not None and len(frames) != len(motions):
-            raise ConfigError(f"frames: {len(frames)} numbers for {len(motions)} scans")
-        return self._measure(world, motions, [finite_time(t) for t in times], seed, frames)
+        motions, times = _motions(poses, time, frames)
+        return self._measure(world, motions, times, seed, frames)
+
+    @in_turn
+    def scan_tensors(
+        self,
+        world: World,
+        poses: Iterable[Pose | Trajectory],
+        *,
+        time: float | Sequence[float] = 0.0,
+        seed: int = 0,
+        frames: Sequence[int] | None = None,
+        fields: Sequence[str] = USUAL,
+    ) -> list[ScanTensors]:
+        """The scans of `scan_many` as arrays that stay on the engine's device, some scans to each."""
+        motions, times = _motions(poses, time, frames)
+        wanted = chosen_fields(fields)
+        return [
+            launch.device.tensors(
+                launch.target, launch.table, launch.motions, launch.times, launch.streams, wanted, launch.weather
+            )
+            for launch in self._launches(world, motions, times, seed, frames)
+        ]
 
     def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> Scan:
         """The contract of every frame sensor: one measurement of a world from a motion."""
@@ -206,9 +223,26 @@ class Lidar:
     def _measure(
         self, world: World, motions: list[Trajectory], times: list[float], seed: int, frames: Sequence[int] | None
     ) -> list[Scan]:
+        scans: list[Scan] = []
+        for launch in self._launches(world, motions, times, seed, frames):
+            metadata = [
+                {
+                    "sensor": self.model, "seed": int(seed), "time": start, "rate_hz": self.rate_hz,
+                    "returns": self.config.receiver.returns, "sampling": self.sampling, "world": world.name,
+                }
+                for start in launch.times
+            ]  # fmt: skip
+            scans += launch.device.scan(
+                launch.target, launch.table, launch.motions, launch.times, launch.streams, metadata, launch.weather
+            )
+        return scans
+
+    def _launches(
+        self, world: World, motions: list[Trajectory], times: list[float], seed: int, frames: Sequence[int] | None
+    ) -> Iterator[_Launch]:
+        """The launches that measure a world from these motions, in order; few, since scans share them."""
         if not isinstance(world, World):
             raise ConfigError(f"world: expected a parhelion World, got {type(world).__name__}")
-        scans: list[Scan] = []
         streams = [
             self._stream(seed, motion, start, None if frames is None else frames[i])
             for i, (motion, start) in enumerate(zip(motions, times, strict=True))
@@ -218,43 +252,22 @@ class Lidar:
             # One state of the world for all scans: edits by other threads come before or after, never in between.
             unchanged.enter_context(world.edits())
             weather = world.weather
+            # Weather is prepared for one time, too, where it changes.
+            same_air = weather is None or weather.is_still
             cells = list(runs(self._geometry(world), places))
             for rows, cell in cells:
                 target = self._target(world, cell)
                 if len(cells) == 1:
                     unchanged.close()  # the target is a copy
-                scans += self._scans(target, weather, motions[rows], times[rows], streams[rows], seed, world.name)
-        return scans
-
-    def _scans(
-        self,
-        target: Target,
-        weather: Weather | None,
-        motions: list[Trajectory],
-        times: list[float],
-        streams: list[Stream],
-        seed: int,
-        world: str,
-    ) -> list[Scan]:
-        """Scans of one target, in as few launches as will do."""
-        device = self._device(target)
-        scans: list[Scan] = []
-        # Weather is prepared for one time, too, where it changes.
-        same_air = weather is None or weather.is_still
-        # Patterns that do not repeat have as many shots at any time: the last table tells, and need not be made again.
-        shots = len(self.shots() if self._table is None else self._table)
-        for batch in device.batches(target, motions, times, shots=shots, same_shots=self._repeats and same_air):
-            rows = slice(*batch)
-            metadata = [
-                {
-                    "sensor": self.model, "seed": int(seed), "time": start, "rate_hz": self.rate_hz,
-                    "returns": self.config.receiver.returns, "sampling": self.sampling, "world": world,
-                }
-                for start in times[rows]
-            ]  # fmt: skip
-            table = self.shots(times[batch[0]])
-            scans += device.scan(target, table, motions[rows], times[rows], streams[rows], metadata, weather)
-        return scans
+                device = self._device(target)
+                # Patterns that do not repeat have as many shots at any time: the last table tells, and need not be
+                # made again.
+                shots = len(self.shots() if self._table is None else self._table)
+                some, their = motions[rows], times[rows]
+                for batch in device.batches(target, some, their, shots=shots, same_shots=self._repeats and same_air):
+                    part = slice(*batch)
+                    table = self.shots(their[batch[0]])
+                    yield _Launch(device, target, weather, table, some[part], their[part], streams[rows][part])
 
     @property
     def known_as(self) -> tuple[str, ...]:
@@ -283,6 +296,33 @@ class Lidar:
 
     def __repr__(self) -> str:
         return f"<Lidar {self.model}: {len(self.shots())} shots a scan at {self.rate_hz:g} Hz>"
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """Scans that share kernels, and what they are made with."""
+
+    device: LidarOnDevice
+    target: Target
+    weather: Weather | None
+    table: ShotTable
+    motions: list[Trajectory]
+    times: list[float]
+    streams: list[Stream]
+
+
+def _motions(
+    poses: Iterable[Pose | Trajectory], time: float | Sequence[float], frames: Sequence[int] | None
+) -> tuple[list[Trajectory], list[float]]:
+    """How the sensor moves in each scan, and when each starts."""
+    motions: list[Trajectory] = [Fixed(p) if isinstance(p, Pose) else p for p in poses]
+    for row, motion in enumerate(motions):
+        if not isinstance(motion, Trajectory):
+            raise ConfigError(f"poses[{row}]: must be a Pose or a trajectory, got {type(motion).__name__}")
+    times = _one_a_scan(time, len(motions))
+    if frames is not None and len(frames) != len(motions):
+        raise ConfigError(f"frames: {len(frames)} numbers for {len(motions)} scans")
+    return motions, [finite_time(t) for t in times]
 
 
 def _one_a_scan(time: float | Sequence[float], count: int) -> list[float]:

@@ -16,8 +16,9 @@ from parhelion.rays.rows import Rows
 from parhelion.sensors.lidar.detection import Detector, detect
 from parhelion.sensors.lidar.echoes import Block, Echoes, EchoRows
 from parhelion.sensors.lidar.emit import ShotArrays
+from parhelion.sensors.lidar.points import Returns
 from parhelion.sensors.lidar.profiled import ProfiledParts
-from parhelion.sensors.lidar.readout import Readout, ReadReturn, Returns, Row, read_out
+from parhelion.sensors.lidar.readout import Readout, ReadReturn, Row, read_out
 from parhelion.sensors.lidar.scatterers import ScattererRows
 from parhelion.sensors.lidar.specular import ROWS as SPECULAR_ROWS
 from parhelion.sensors.lidar.specular import Behind

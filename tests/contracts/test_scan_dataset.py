@@ -1,0 +1,176 @@
+"""Scans that stay on the device, and data sets made of them on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import parhelion as ph
+from parhelion.core.errors import ConfigError
+from parhelion.sensors.lidar.tensors import KNOWN, USUAL
+from rigs import sheet
+
+WEATHERS = [None, {"rain_rate_mm_h": 80.0}, ph.Weather(visibility_m=60.0)]
+
+
+@pytest.fixture(scope="module")
+def world() -> ph.World:
+    made = ph.World("yard")
+    made.add(ph.shapes.plane(80, 80), material="asphalt", label="road")
+    made.add(ph.shapes.box(2, 4, 3), material="lambert-50", label="wall", pose=ph.Pose((9, 0, 1.5)), instance=7)
+    drive = [ph.Pose((0, 0, 1.5)), ph.Pose((3, 3, 1.5), rpy_deg=(0, 0, 40))]
+    made.path = ph.Waypoints([0.0, 4.0], drive)
+    return made
+
+
+@pytest.fixture(scope="module")
+def lidar() -> ph.Lidar:
+    return ph.Lidar("velodyne/vlp-16", sub_rays=5)
+
+
+def host(values: Any) -> np.ndarray[Any, Any]:
+    """An array of NumPy, whatever device the values are on."""
+    return np.asarray(values.numpy() if hasattr(values, "numpy") else values)
+
+
+def assert_same_points(tensors: dict[str, Any], scan: ph.Scan) -> None:
+    for name, values in tensors.items():
+        expected = scan.xyz if name == "xyz" else scan.fields[name]
+        np.testing.assert_array_equal(host(values), expected, err_msg=name)
+
+
+def test_tensors_hold_the_bits_of_scans(world: ph.World, lidar: ph.Lidar) -> None:
+    poses = [ph.Pose((0, 0, 1.5)), ph.Pose((2, 1, 1.5)), ph.Pose((200, 0, 60))]  # the last sees nothing
+    fields = [name for name in KNOWN if name != "near_ir"]
+    for weather in (None, ph.Weather(rain_rate_mm_h=100.0)):
+        world.weather = weather
+        scans = lidar.scan_many(world, poses, seed=4)
+        pieces = lidar.scan_tensors(world, poses, seed=4, fields=fields)
+        assert sum(map(len, pieces)) == len(scans)
+        first = 0
+        for piece in pieces:
+            for row in range(len(piece)):
+                part = slice(*piece.first[row : row + 2].tolist())
+                assert_same_points({n: host(piece[n])[part] for n in fields}, scans[first + row])
+            first += len(piece)
+    world.weather = None
+    assert len(scans[-1]) < len(scans[0])
+
+
+def test_near_infrared_where_the_sensor_reports_it(world: ph.World, lidar: ph.Lidar) -> None:
+    ouster = ph.Lidar("ouster/os0-32", columns=512, rate_hz=10, sub_rays=1)
+    pose = ph.Pose((0, 0, 1.5))
+    piece = ouster.scan_tensors(world, [pose], seed=1, fields=["near_ir", "label"])[0]
+    assert_same_points({n: piece[n] for n in ("near_ir", "label")}, ouster.scan(world, pose=pose, seed=1))
+    with pytest.raises(ConfigError, match="near_ir: this sensor does not report it"):
+        lidar.scan_tensors(world, [pose], fields=["near_ir"])
+
+
+def test_scans_cut_into_several_launches_are_whole(
+    world: ph.World, lidar: ph.Lidar, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poses = [ph.Pose((0.3 * k, 0, 1.5)) for k in range(5)]
+    whole = lidar.scan_tensors(world, poses, seed=2)
+    monkeypatch.setattr("parhelion.sensors.lidar.device._SLOTS_PER_LAUNCH", {"cpu": 1, "cuda": 1})
+    apart = lidar.scan_tensors(world, poses, seed=2)
+    assert [len(piece) for piece in apart] == [1] * 5
+    for name in USUAL:
+        np.testing.assert_array_equal(
+            np.concatenate([host(piece[name]) for piece in whole]), np.concatenate([host(one[name]) for one in apart])
+        )
+
+
+def test_an_item_is_the_scan_of_its_sample(world: ph.World, lidar: ph.Lidar) -> None:
+    data = ph.ScanDataset(lidar, [world, "test-range"], length=40, weathers=WEATHERS, seed=5, form="arrays")
+    assert len(data) == 40
+    samples = [data.sample(k) for k in range(40)]
+    assert {s.world for s in samples} == {0, 1}
+    assert {s.weather for s in samples} == {0, 1, 2}
+    asked = [17, 3, 38, 3]
+    for index, item in zip(asked, data.__getitems__(asked), strict=True):
+        sample = samples[index]
+        place = data.worlds[sample.world]
+        air = WEATHERS[sample.weather]
+        before = place.weather
+        place.weather = ph.Weather(**air) if isinstance(air, dict) else air
+        scan = lidar.scan(place, pose=sample.pose, seed=5, frame=index)
+        place.weather = before
+        assert_same_points(item, scan)
+        assert_same_points(data[index], scan)
+    assert world.weather is None  # as it was
+
+
+def test_all_items_come_once_in_large_pieces(world: ph.World, lidar: ph.Lidar) -> None:
+    data = ph.ScanDataset(lidar, [world], length=23, weathers=[None, {"rain_rate_mm_h": 20}], seed=1, form="arrays")
+    seen: list[int] = []
+    for numbers, piece in data.batches(5):
+        assert len(numbers) == len(piece) <= 5
+        assert len({data.sample(number).weather for number in numbers}) == 1
+        row = len(numbers) - 1
+        part = slice(*piece.first[row : row + 2].tolist())
+        np.testing.assert_array_equal(host(piece["xyz"])[part], host(data[numbers[row]]["xyz"]))
+        seen += numbers
+    assert sorted(seen) == list(range(23))
+
+
+def test_places_are_drawn_along_the_drive_or_from_poses(world: ph.World, lidar: ph.Lidar) -> None:
+    drawn = np.array([ph.ScanDataset(lidar, [world], length=400, form="arrays").sample(k).pose.xyz for k in range(400)])
+    np.testing.assert_allclose(drawn[:, 0], drawn[:, 1], atol=1e-9)
+    # Uniform over [0, 3]: the mean of 400 has the deviation 3 / sqrt(12 * 400) = 0.043; 4 of them.
+    assert abs(drawn[:, 0].mean() - 1.5) < 0.173
+    assert drawn[:, 0].min() >= 0.0
+    assert drawn[:, 0].max() <= 3.0
+    poses = [ph.Pose((k, 0, 2)) for k in range(3)]
+    given = ph.ScanDataset(lidar, [world], length=60, places=poses, form="arrays")
+    assert {given.sample(k).pose for k in range(60)} == set(poses)
+    made = ph.ScanDataset(lidar, [world], length=9, places=lambda _, n: ph.Pose((n, 0, 2)), form="arrays")
+    assert [made.sample(k).pose.xyz[0] for k in range(9)] == list(range(9))
+
+
+def test_it_has_the_protocol_of_loaders(world: ph.World) -> None:
+    """Any map-style loader: length, items by number, IndexError at the end, negative numbers from the end."""
+    data = ph.ScanDataset(sheet(), [world], length=3, form="arrays", fields=["xyz", "label"])
+    assert [set(item) for item in data] == [{"xyz", "label"}] * 3  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(host(data[-1]["xyz"]), host(data[2]["xyz"]))
+    with pytest.raises(IndexError):
+        data[3]
+
+
+def test_torch_tensors() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    data = ph.ScanDataset(sheet(), ["test-range"], length=8, form="torch")
+    loader = torch.utils.data.DataLoader(data, batch_size=4, collate_fn=list)
+    batches = list(loader)
+    assert [len(batch) for batch in batches] == [4, 4]
+    item = batches[1][2]
+    assert item["xyz"].dtype == torch.float32
+    assert item["label"].dtype == torch.int32
+    plain = ph.ScanDataset(sheet(), ["test-range"], length=8, form="arrays")[6]
+    for name in USUAL:
+        np.testing.assert_array_equal(item[name].cpu().numpy(), host(plain[name]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"worlds": []}, "worlds: give a list of worlds, at least one"),
+        ({"worlds": "city"}, "worlds: give a list of worlds, at least one"),
+        ({"length": 0}, "length: must be a whole number from 1 to"),
+        ({"length": 2.5}, "length: must be a whole number"),
+        ({"weathers": []}, "weathers: give a list of weathers"),
+        ({"weathers": ["rain"]}, r"weathers\[0\]: must be a Weather"),
+        ({"weathers": [{"rain_rate": 3}]}, r"weathers\[0\]: .*rain_rate"),
+        ({"places": []}, "places: give poses to draw from"),
+        ({"fields": ["xyz", "colour"]}, "unknown field 'colour'"),
+        ({"fields": "xyz"}, "fields: give a list of names"),
+        ({"form": "jax"}, "form: must be 'torch' or 'arrays'"),
+    ],
+)
+def test_bad_arguments_are_told(changes: dict[str, Any], sentence: str) -> None:
+    given: dict[str, Any] = {"worlds": ["test-range"], "length": 4, **changes}
+    worlds: Sequence[Any] = given.pop("worlds")
+    with pytest.raises(ConfigError, match=sentence):
+        ph.ScanDataset(sheet(), worlds, **given)
