@@ -23,8 +23,8 @@ def tables(settings: Settings) -> Iterator[Table]:
         "Labelled scans as tensors, in the city",
         ["sensor", "poses", "records, scans/s", "tensors, scans/s", "PyTorch, scans/s", "records / tensors", "goal"],
         notes=[
-            "Records: `scan_many`, all fields in NumPy. Tensors: `scan_tensors`, place, intensity, ring, time, label and "
-            "instance on the engine's device. PyTorch: these copied there into its own memory."
+            "Records: `scan_many`, all fields in NumPy. Tensors: `scan_tensors`, place, intensity, ring, time, label "
+            "and instance on the engine's device. PyTorch: these copied there into its own memory."
         ],
     )
     for sensor in (VLP, OS1):
