@@ -1,4 +1,4 @@
-"""Readout: what the sensor writes down of each return, in the kernel, and the scan record made of it."""
+"""Readout: what the sensor writes down of each return, in the kernel."""
 
 from __future__ import annotations
 
