@@ -1,9 +1,8 @@
-"""A world and a mount fitted to a recording: where the sensor stood, and how much surfaces reflect.
+"""A world and a mount fitted to a recording: where the sensor stood, and what surfaces and receiver are like.
 
-Gauss and Newton on simulated ranges: the same shots are simulated without noise at a guess and at ten poses beside it,
-whose differences are the gradient. The heading follows from edges, which have none. Surfaces follow from the received
-power, which is linear in reflectance: the median of recorded over simulated reflectivity is the factor of each
-material.
+First the place, by Gauss and Newton on simulated ranges: the same shots are simulated without noise at a guess and at
+ten poses beside it, whose differences are the gradient. The heading follows from edges, which have none. From there
+`signal_fit` goes on with all parameters together.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.records import Scan
-from parhelion.sensors.lidar.intensity import reflectivity_of
+from parhelion.sensors.lidar.config import Overlap
+from parhelion.sensors.lidar.signal_fit import SignalSearch, by_shot, moved
 
 if TYPE_CHECKING:
     from parhelion.sensors.lidar.lidar import Lidar
@@ -34,9 +34,7 @@ HEADING_DEG = 3.0
 """How far off the guess the heading is looked for at first."""
 MISSED_M = 0.5
 FEWEST_SHOTS = 100
-FEWEST_OF_MATERIAL = 30
-SEAM = 0.02
-"""Shots whose simulated reflectivity changes by more than this between poses meet an edge."""
+LEAST_HEADING_ERROR_RAD = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +50,18 @@ class LidarFit:
     reflectance: dict[str, float] = field(default_factory=dict)
     """Reflectance of each material of the world, by name, at the sensor's wavelength."""
     reflectance_error: dict[str, float] = field(default_factory=dict)
+    roughness: dict[str, float] = field(default_factory=dict)
+    """Roughness of materials that were seen at many angles: Oren and Nayar's in degrees, or Cook and Torrance's."""
+    roughness_error: dict[str, float] = field(default_factory=dict)
+    overlap: Overlap = None
+    """The receiver's overlap in the form that the sheet has; None where the recording cannot tell."""
+    overlap_error: list[float] = field(default_factory=list)
+    """Standard errors of its numbers."""
+    threshold: float | None = None
+    """Detection threshold in units of the sheet's; None where no shots are weak enough."""
+    threshold_error: float = 0.0
+    kept: dict[str, str] = field(default_factory=dict)
+    """What stays as it was, and why."""
     range_rms_m: float = 0.0
     shots: int = 0
     """Shots behind the pose."""
@@ -71,7 +81,7 @@ def fit(lidar: Lidar, world: World, recording: Scan, *, pose: Pose | None = None
     from parhelion.sensors.lidar.lidar import Lidar
 
     still = Lidar(lidar.config, noise=False, sampling=lidar.sampling, bounces=lidar.bounces, sun_klx=lidar.sun_klx)
-    measured = _by_shot(recording, recording.fields["range"])
+    measured = by_shot(recording, recording.fields["range"])
     search = _Search(still, world, measured, recording.start_time)
     now = search.turned_best(world.viewpoint if pose is None else pose, HEADING_DEG)
     for first, last, rounds, span_deg in PASSES:
@@ -79,10 +89,13 @@ def fit(lidar: Lidar, world: World, recording: Scan, *, pose: Pose | None = None
             gate = first * (last / first) ** (number / max(rounds - 1, 1))
             now = search.step(now, gate)
         now = search.turned_best(now, span_deg)
-    names, values, errors = _reflectances(lidar, world, recording, still, now)
+    beside = [_moved(now, axis, 4.0 * sign) for axis in (1, 2) for sign in (1.0, -1.0)]
+    signal = SignalSearch(lidar, still, world, recording, [now, *beside])
+    found = signal.fit(now, max(search.heading_error_rad, LEAST_HEADING_ERROR_RAD))
     return LidarFit(
-        now, search.error[:3], np.append(search.error[3:], search.heading_error_rad),
-        dict(zip(names, values, strict=True)), dict(zip(names, errors, strict=True)), search.rms, search.shots,
+        found.pose, found.pose_error[:3], found.pose_error[3:], found.reflectance, found.reflectance_error,
+        found.roughness, found.roughness_error, found.overlap, found.overlap_error, found.threshold,
+        found.threshold_error, found.kept, found.range_rms_m, found.shots,
     )  # fmt: skip
 
 
@@ -101,7 +114,7 @@ class _Search:
     def ranges(self, poses: list[Pose]) -> list[Floats]:
         """Simulated ranges of all shots at poses."""
         scans = self.still.scan_many(self.world, poses, time=self.time)
-        return [_by_shot(scan, scan.fields["range"]) for scan in scans]
+        return [by_shot(scan, scan.fields["range"]) for scan in scans]
 
     def step(self, now: Pose, gate_m: float) -> Pose:
         """One step of Gauss and Newton in position, roll and pitch."""
@@ -122,12 +135,12 @@ class _Search:
         change = np.linalg.solve(normal + 1e-9 * np.eye(5) * np.trace(normal), a.T @ (weight * b))
         self.error = np.sqrt(np.diag(np.linalg.inv(normal))) * usual
         self.rms, self.shots = float(np.sqrt(np.mean(b**2))), int(use.sum())
-        return _turned(now, np.append(change, 0.0))
+        return moved(now, np.append(change, 0.0))
 
     def turned_best(self, now: Pose, span_deg: float, number: int = 17) -> Pose:
         """The pose turned about the vertical so that as many shots as can be meet what they met."""
         turns = np.radians(np.linspace(-span_deg, span_deg, number))
-        poses = [_turned(now, np.array([0.0, 0.0, 0.0, 0.0, 0.0, turn])) for turn in turns]
+        poses = [moved(now, np.array([0.0, 0.0, 0.0, 0.0, 0.0, turn])) for turn in turns]
         wrong = np.array([self._wrong(one) for one in self.ranges(poses)])
         # Two even slopes that meet at the right heading: the place where they fit best.
         places = np.linspace(turns[0], turns[-1], 20 * number)
@@ -142,52 +155,13 @@ class _Search:
             return now
         scatter = np.sqrt(misfits[best] / number)
         self.heading_error_rad = float(scatter / slopes[best] / np.sqrt(number))
-        return _turned(now, np.array([0.0, 0.0, 0.0, 0.0, 0.0, places[best]]))
+        return moved(now, np.array([0.0, 0.0, 0.0, 0.0, 0.0, places[best]]))
 
     def _wrong(self, simulated: Floats) -> float:
         """Mean of how far shots miss what they met, 1 where that is half a metre or nothing at all."""
         lost, gone = np.isnan(self.measured), np.isnan(simulated)
         off = np.minimum(np.abs(self.measured - simulated) / MISSED_M, 1.0)
         return float(np.mean(np.where(lost & gone, 0.0, np.where(lost | gone, 1.0, off))))
-
-
-def _reflectances(
-    lidar: Lidar, world: World, recording: Scan, still: Lidar, pose: Pose
-) -> tuple[list[str], list[float], list[float]]:
-    """Reflectance and its error of every material that enough shots see."""
-    beside = [_moved(pose, axis, 4.0 * sign) for axis in (1, 2) for sign in (1.0, -1.0)]
-    scans = still.scan_many(world, [pose, *beside], time=recording.start_time)
-    shares = [_by_shot(scan, scan.fields["reflectivity"]) for scan in scans]
-    simulated = shares[0]
-    even = np.all([np.abs(one - simulated) < SEAM * simulated for one in shares[1:]], axis=0)
-    recorded = recording.fields.get("reflectivity")
-    if recorded is None:
-        recorded = reflectivity_of(lidar.config.intensity.scale, recording.fields["intensity"].astype(np.float64))
-    if recorded is None:
-        raise ConfigError("fit: the recording has neither reflectivity nor an intensity that stands for it")
-    ratio = _by_shot(recording, recorded) / simulated
-    near = np.abs(_by_shot(recording, recording.fields["range"]) - _by_shot(scans[0], scans[0].fields["range"])) < 0.1
-    material = _by_shot(scans[0], scans[0].fields["material"])
-    names, values, errors = [], [], []
-    for number, name in scans[0].names["material"].items():
-        own = ratio[(material == number) & near & even & np.isfinite(ratio)]
-        if len(own) < FEWEST_OF_MATERIAL:
-            continue
-        one = next(entry for entry in world.materials if entry.name == name)
-        before = one.reflectance_at(lidar.config.wavelength_nm)
-        scatter = 1.4826 * float(np.median(np.abs(own - np.median(own))))
-        names.append(name)
-        values.append(float(np.median(own)) * before)
-        errors.append(1.25 * scatter / float(np.sqrt(len(own))) * before)
-    return names, values, errors
-
-
-def _by_shot(scan: Scan, values: NDArray[np.generic]) -> Floats:
-    """A field of the first return of every shot; NaN for lost ones."""
-    found = np.full(len(scan.shots), np.nan)
-    shot = scan.fields["shot"].astype(np.int64)[::-1]
-    found[shot] = values[::-1].astype(np.float64)  # the nearest return is written last
-    return found
 
 
 def _step(axis: int) -> float:
@@ -197,14 +171,4 @@ def _step(axis: int) -> float:
 def _moved(pose: Pose, axis: int, sign: float) -> Pose:
     change = np.zeros(6)
     change[axis] = sign * _step(axis)
-    return _turned(pose, change)
-
-
-def _turned(pose: Pose, change: Floats) -> Pose:
-    """A pose moved by the first three numbers [m] and turned by the rotation vector of the last three [rad]."""
-    from parhelion.core.pose import quat_multiply
-
-    angle = float(np.linalg.norm(change[3:]))
-    axis = change[3:] / angle if angle > 0.0 else np.array([1.0, 0.0, 0.0])
-    quat = np.append(np.sin(0.5 * angle) * axis, np.cos(0.5 * angle))
-    return Pose(pose.xyz + change[:3], quat_multiply(quat, pose.quat_xyzw))
+    return moved(pose, change)

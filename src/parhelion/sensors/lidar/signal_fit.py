@@ -1,0 +1,344 @@
+"""Pose, materials and receiver fitted to a recording by the slopes of `signal_model` (Levenberg and Marquardt)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.pose import Pose
+from parhelion.core.records import Scan
+from parhelion.rays.device import engine
+from parhelion.rays.records import Rays
+from parhelion.sensors.lidar.config import Overlap
+from parhelion.sensors.lidar.intensity import power_of, reflectivity_of, threshold_photons
+from parhelion.sensors.lidar.signal_model import POSE, Floats, ShotPlanes, SignalModel
+
+if TYPE_CHECKING:
+    from parhelion.sensors.lidar.lidar import Lidar
+    from parhelion.world.world import World
+
+Mask = NDArray[np.bool_]
+
+ROUNDS = 8
+GATE_M = 0.1
+"""Shots whose range is farther off than this met something else than the world has there."""
+FEWEST_OF_MATERIAL = 30
+FEWEST_AT_KNOT = 30
+FEWEST_IN_DOUBT = 30
+"""Shots of a chance between 5 and 95 % to return that a threshold is told from."""
+ANGLES_DEG = 20.0
+"""Roughness needs angles of incidence that spread at least this far."""
+LARGEST_ERROR = 0.3
+"""Parameters known less well than this, in natural logarithms, stay as they were."""
+WEAKEST, STRONGEST = 3.0, 40.0
+"""Powers [P_min] between which a signal is taken at its word: below, noise picks the strong ones, and above receivers
+saturate, which makers take out of reflectivity."""
+LEAST_SCATTER = 1e-4, 0.01, 0.002
+"""Of range [m], and of the logarithms of power and reflectivity: scans without noise have none."""
+FLAT = 0.25
+"""Depth of a footprint, in lengths of the pulse, up to which its echo is as high as that of a flat one."""
+SEAM = 0.02
+"""Shots whose simulated reflectivity changes by more than this between poses meet an edge."""
+
+
+@dataclass(eq=False)
+class SignalFit:
+    """What the signal of a recording says, beside the pose."""
+
+    pose: Pose
+    pose_error: Floats
+    """Standard errors of position [m] and of the turn about the world's axes [rad], shape (6,)."""
+    shots: int
+    range_rms_m: float
+    reflectance: dict[str, float] = field(default_factory=dict)
+    reflectance_error: dict[str, float] = field(default_factory=dict)
+    roughness: dict[str, float] = field(default_factory=dict)
+    roughness_error: dict[str, float] = field(default_factory=dict)
+    overlap: Overlap = None
+    overlap_error: list[float] = field(default_factory=list)
+    threshold: float | None = None
+    threshold_error: float = 0.0
+    kept: dict[str, str] = field(default_factory=dict)
+
+
+class SignalSearch:
+    """One recording before one world."""
+
+    def __init__(self, lidar: Lidar, still: Lidar, world: World, recording: Scan, beside: list[Pose]) -> None:
+        self.lidar, self.still, self.world, self.recording = lidar, still, world, recording
+        self.table = lidar.shots(recording.start_time)
+        scans = still.scan_many(world, beside, time=recording.start_time)
+        shares = [by_shot(scan, scan.fields["reflectivity"]) for scan in scans]
+        with np.errstate(invalid="ignore"):
+            self.even: Mask = np.all([np.abs(one - shares[0]) < SEAM * shares[0] for one in shares[1:]], axis=0)
+        numbers = by_shot(scans[0], scans[0].fields["material"])
+        known = {one.name: one for one in world.materials}
+        names = {n: name for n, name in sorted(scans[0].names["material"].items()) if name in known}
+        self.names = list(names.values())
+        row = {n: k for k, n in enumerate(names)}
+        self.material = np.array([row.get(int(n), -1) if np.isfinite(n) else -1 for n in numbers])
+        config = lidar.config
+        counted = recording.fields["intensity"].astype(np.float64)
+        power = power_of(config.intensity.scale, counted, threshold_photons(config))
+        share = recording.fields.get("reflectivity")
+        if share is None:
+            share = reflectivity_of(config.intensity.scale, counted)
+        self.power, self.share = (
+            np.full(len(self.table), np.nan) if level is None else by_shot(recording, np.asarray(level))
+            for level in (power, share)
+        )
+        self.model = SignalModel(
+            engine(), [known[name] for name in self.names], config.wavelength_nm, lidar.system_constant,
+            config.range.overlap,
+        )  # fmt: skip
+        self.measured = by_shot(recording, recording.fields["range"])
+
+    def _spread(self, planes: ShotPlanes, range_m: Floats) -> Mask:
+        """Shots whose footprint lies at much the same range: one slanted into depth comes back longer, and weaker."""
+        beam, pulse = self.lidar.config.beam, self.lidar.config.receiver.pulse_length_ns
+        width = 1e-3 * max(beam.divergence_mrad) * range_m + 1e-3 * beam.exit_diameter_mm
+        cosine = np.clip(-np.sum(planes.direction * planes.normal, axis=1), 1e-3, 1.0)
+        return np.asarray(width * np.sqrt(1.0 - cosine**2) / cosine < FLAT * 0.5e-9 * SPEED_OF_LIGHT_M_S * pulse)
+
+    def planes(self, pose: Pose) -> tuple[NDArray[np.int64], ShotPlanes, Floats]:
+        """Shots that meet something, by number, with the planes they meet, and the range of each [m]."""
+        turn = pose.rotation
+        origin, direction = pose.xyz + self.table.origin @ turn.T, self.table.direction @ turn.T.astype(np.float64)
+        hits = self.still._target(self.world).scene.cast(Rays.of(origin, direction, self.recording.start_time))
+        met = np.flatnonzero(np.isfinite(hits.range) & (self.material >= 0))
+        d, n, t = direction[met], hits.normal[met], hits.range[met]
+        n = n * -np.sign(np.sum(n * d, axis=1, keepdims=True))
+        o = origin[met]
+        return met, ShotPlanes(o, d, pose.xyz, o + t[:, None] * d, n, self.material[met]), t
+
+    def fit(self, pose: Pose, heading_error_rad: float) -> SignalFit:
+        """Pose, reflectances, roughnesses and overlap together, from a pose that is nearly right."""
+        model, parameters = self.model, self.model.start.copy()
+        kept: dict[str, str] = {}
+        free, given_up = np.zeros(len(parameters), bool), np.zeros(len(parameters), bool)
+        normal, off_range = np.eye(1), np.zeros(1)
+        damping, turned = 1e-3, 0.0
+        for number in range(ROUNDS):
+            met, planes, _ = self.planes(pose)
+            if number in (0, ROUNDS // 2):
+                free, why = self._free(met, planes, parameters)
+                kept |= why
+                free &= ~given_up
+            which = np.flatnonzero(free)
+            simulated, slopes = model.at(planes, parameters), model.derivatives(planes, parameters, which)
+            rows, off = [], []
+            for k, (use, seen) in enumerate(self._seen(met, planes, simulated[:2])):
+                if not use.any():
+                    continue
+                differs = (seen - simulated[k])[use]
+                scatter = max(_scatter(differs), LEAST_SCATTER[k])
+                rows.append(slopes[k][use] / scatter)
+                off.append(differs / scatter)
+                off_range = differs if k == 0 else off_range
+            # Edges tell the heading better than faces do; it enters as one more measurement.
+            rows.append(np.where(which == 5, 1.0, 0.0)[None] / heading_error_rad)
+            off.append(np.array([-turned / heading_error_rad]))
+            step, normal = _step(np.concatenate(rows), np.concatenate(off), damping)
+            damping *= 0.1
+            change = np.zeros(len(parameters))
+            change[which] = np.clip(step, -0.5, 0.5)
+            pose, turned = moved(pose, change[:POSE]), turned + change[5]
+            parameters = parameters + np.concatenate([np.zeros(POSE), change[POSE:]])
+            if number == ROUNDS // 2 - 1:
+                loose = free & (_errors(normal, which, len(parameters)) > LARGEST_ERROR)
+                loose[:POSE] = False
+                parameters = np.where(loose, model.start, parameters)
+                given_up |= loose
+                kept |= self._named(loose)
+        error = _errors(normal, np.flatnonzero(free), len(parameters))
+        found = SignalFit(pose, error[:POSE], len(off_range), float(np.sqrt(np.mean(off_range**2))), kept=kept)
+        self._tell(found, parameters, error, free)
+        self._threshold(found, pose, parameters)
+        return found
+
+    def _seen(
+        self, met: NDArray[np.int64], planes: ShotPlanes, simulated: tuple[Floats, ...]
+    ) -> list[tuple[Mask, Floats]]:
+        """Recorded ranges, log powers and log reflectivities, and of which shots each is taken."""
+        ranges, powers = simulated
+        with np.errstate(invalid="ignore", divide="ignore"):
+            near = np.isfinite(self.measured[met]) & (np.abs(self.measured[met] - ranges) < GATE_M)
+            strong = (
+                near
+                & self.even[met]
+                & self._spread(planes, ranges)
+                & (powers > np.log(WEAKEST))
+                & self.model.is_modelled[planes.material]
+            )
+            power, share = np.log(self.power[met]), np.log(self.share[met])
+            counted = strong & np.isfinite(power) & (powers < np.log(STRONGEST))
+            told = strong & np.isfinite(share) & (share < 0.0)  # brighter than white is another scale
+        return [(near, self.measured[met]), (counted, power), (told, share)]
+
+    def _free(self, met: NDArray[np.int64], planes: ShotPlanes, parameters: Floats) -> tuple[Mask, dict[str, str]]:
+        """Which parameters this recording can tell, and why it cannot tell others."""
+        model = self.model
+        kept: dict[str, str] = {}
+        free = np.zeros(len(parameters), bool)
+        free[:POSE] = True
+        _, (counted, _), (told, _) = self._seen(met, planes, self.model.at(planes, parameters)[:2])
+        use = counted | told
+        if not use.any():
+            kept["reflectance"] = "the recording has no intensity that stands for signal"
+        cosine = -np.sum(planes.direction * planes.normal, axis=1)
+        angle = np.degrees(np.arccos(np.clip(cosine, 0.0, 1.0)))
+        for row, name in enumerate(self.names):
+            own = use & (planes.material == row)
+            if not model.is_modelled[row]:
+                if np.any(planes.material == row):
+                    kept[f"reflectance of {name}"] = "its BRDF is a measured curve, or it is glass, water or a mirror"
+                continue
+            if own.sum() < FEWEST_OF_MATERIAL:
+                continue
+            free[model.reflectance.start + row] = True
+            if model.has_roughness[row]:
+                low, high = np.percentile(angle[own], (5, 95))
+                if high - low >= ANGLES_DEG:
+                    free[model.roughness.start + row] = True
+                else:
+                    kept[f"roughness of {name}"] = f"incidence from {low:.0f} to {high:.0f} degrees is too little"
+        if not counted.any():
+            kept["overlap"] = "the maker has divided it out of the intensities"
+            return free, kept
+        near = self.measured[met][counted]
+        if model.knots is not None:
+            seen = [
+                _between(near, *ends) for ends in zip([0.0, *model.knots], [*model.knots[1:], np.inf], strict=False)
+            ]
+            # Without reflectivities a brighter world and a wider receiver look the same: the last point stays.
+            last = max((k for k, n in enumerate(seen) if n >= FEWEST_AT_KNOT), default=-1)
+            for k, (knot, number) in enumerate(zip(model.knots, seen, strict=True)):
+                if number < FEWEST_AT_KNOT:
+                    kept[f"overlap at {knot:g} m"] = f"{number} shots see it"
+                elif told.any() or k < last:
+                    free[model.overlap.start + k] = True
+        elif model.overlap.stop > model.overlap.start:
+            inside = np.sum(near < np.exp(parameters[model.overlap.start]))
+            if inside >= FEWEST_AT_KNOT and (told.any() or len(near) - inside >= FEWEST_AT_KNOT):
+                free[model.overlap.start] = True
+            else:
+                kept["overlap"] = "too few shots lie on either side of the range of full overlap"
+        return free, kept
+
+    def _named(self, loose: Mask) -> dict[str, str]:
+        model, why = self.model, "the recording does not tell it apart from the others"
+        kept = {f"reflectance of {self.names[k]}": why for k in np.flatnonzero(loose[model.reflectance])}
+        kept |= {f"roughness of {self.names[k]}": why for k in np.flatnonzero(loose[model.roughness])}
+        if model.knots is not None:
+            kept |= {f"overlap at {model.knots[k]:g} m": why for k in np.flatnonzero(loose[model.overlap])}
+        elif loose[model.overlap].any():
+            kept["overlap"] = why
+        return kept
+
+    def _tell(self, found: SignalFit, parameters: Floats, error: Floats, free: Mask) -> None:
+        model, wavelength = self.model, self.lidar.config.wavelength_nm
+        for row, name in enumerate(self.names):
+            at = model.reflectance.start + row
+            if free[at]:
+                value = float(np.exp(parameters[at])) * model.materials[row].reflectance_at(wavelength)
+                found.reflectance[name], found.reflectance_error[name] = value, value * float(error[at])
+            at = model.roughness.start + row
+            if free[at]:
+                # Oren and Nayar's in degrees, as materials have it.
+                unit = np.degrees(1.0) if model.columns["ct_weight"][row] == 0 else 1.0
+                value = float(np.exp(parameters[at]) * unit)
+                found.roughness[name], found.roughness_error[name] = value, value * float(error[at])
+        if free[model.overlap].any():
+            values = np.exp(parameters[model.overlap])
+            found.overlap_error = (values * error[model.overlap]).tolist()
+            if model.knots is None:
+                found.overlap = float(values[0])
+            else:
+                found.overlap = [(float(r), float(min(x, 1.0))) for r, x in zip(model.knots, values, strict=True)]
+
+    def _threshold(self, found: SignalFit, pose: Pose, parameters: Floats) -> None:
+        """The threshold, in units of the data sheet's, by which weak shots return and which are lost."""
+        from scipy.optimize import minimize_scalar
+        from scipy.special import log_ndtr, ndtr
+
+        met, planes, t = self.planes(pose)
+        powers = self.model.at(planes, parameters)[1]
+        config = self.lidar.config
+        with np.errstate(invalid="ignore"):
+            there = np.abs(self.measured[met] - t) < GATE_M
+        lost = np.isnan(self.measured[met])
+        limits = config.range
+        use = (there | lost) & self.even[met] & self.model.is_modelled[planes.material]
+        use &= (t > limits.min_m) & (t < limits.max_m) & self._spread(planes, t)
+        power, seen = np.exp(powers[use]), there[use]
+        sigma = 1.0 / config.receiver.threshold_to_noise
+        shot = 1.0 / (config.receiver.threshold_photons or np.inf)
+
+        def deviations(log_threshold: float) -> Floats:
+            level = power * np.exp(-log_threshold)
+            return np.asarray((level - 1.0) / np.sqrt(sigma**2 + shot * level))
+
+        def unlikely(log_threshold: float) -> float:
+            z = deviations(log_threshold)
+            # One shot in a hundred may be lost, or found, for a reason that is not here.
+            chance = 0.01 + 0.98 * np.exp(log_ndtr(np.where(seen, z, -z)))
+            return -float(np.sum(np.log(chance)))
+
+        best = minimize_scalar(unlikely, bounds=(-2.0, 2.0), method="bounded", options={"xatol": 1e-5})
+        chance = ndtr(deviations(best.x))
+        if np.sum((chance > 0.05) & (chance < 0.95)) < FEWEST_IN_DOUBT:
+            found.kept["threshold"] = "too few shots are so weak that they may be lost"
+            return
+        h = 1e-2
+        bend = (unlikely(best.x + h) - 2.0 * unlikely(best.x) + unlikely(best.x - h)) / h**2
+        found.threshold = float(np.exp(best.x))
+        found.threshold_error = found.threshold / float(np.sqrt(max(bend, 1e-9)))
+
+
+def by_shot(scan: Scan, values: NDArray[np.generic]) -> Floats:
+    """A field of the first return of every shot; NaN for lost ones."""
+    found = np.full(len(scan.shots), np.nan)
+    shot = scan.fields["shot"].astype(np.int64)[::-1]
+    found[shot] = values[::-1].astype(np.float64)  # the nearest return is written last
+    return found
+
+
+def moved(pose: Pose, change: Floats) -> Pose:
+    """A pose moved by the first three numbers [m] and turned by the rotation vector of the last three [rad]."""
+    from parhelion.core.pose import quat_multiply
+
+    angle = float(np.linalg.norm(change[3:]))
+    axis = change[3:] / angle if angle > 0.0 else np.array([1.0, 0.0, 0.0])
+    quat = np.append(np.sin(0.5 * angle) * axis, np.cos(0.5 * angle))
+    return Pose(pose.xyz + change[:3], quat_multiply(quat, pose.quat_xyzw))
+
+
+def _step(rows: Floats, off: Floats, damping: float) -> tuple[Floats, Floats]:
+    """One step of Levenberg and Marquardt, far ones weighted down after Huber, and its normal matrix."""
+    weight = 1.0 / np.maximum(1.0, np.abs(off) / 1.5)
+    normal = rows.T @ (weight[:, None] * rows)
+    scale = np.sqrt(np.maximum(np.diag(normal), 1e-30))
+    even = normal / np.outer(scale, scale) + damping * np.eye(len(scale))
+    return np.linalg.lstsq(even, (rows.T @ (weight * off)) / scale, rcond=1e-12)[0] / scale, normal
+
+
+def _errors(normal: Floats, which: NDArray[np.int64], count: int) -> Floats:
+    """Standard error of every parameter, 0 of those that are not free."""
+    found = np.zeros(count)
+    scale = np.sqrt(np.maximum(np.diag(normal), 1e-30))
+    inverse = np.linalg.pinv(normal / np.outer(scale, scale), hermitian=True)
+    found[which] = np.sqrt(np.maximum(np.diag(inverse), 0.0)) / scale
+    found[which[np.diag(normal) < 1e-12]] = np.inf
+    return found
+
+
+def _between(values: Floats, low: float, high: float) -> int:
+    return int(np.sum((values > low) & (values < high)))
+
+
+def _scatter(off: Floats) -> float:
+    return max(1.4826 * float(np.median(np.abs(off - np.median(off)))), 1e-4) if len(off) else 1.0
