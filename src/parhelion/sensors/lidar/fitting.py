@@ -7,6 +7,7 @@ ten poses beside it, whose differences are the gradient. The heading follows fro
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -78,9 +79,8 @@ def fit(lidar: Lidar, world: World, recording: Scan, *, pose: Pose | None = None
     table = lidar.shots(recording.start_time)
     if len(recording.shots) != len(table) or not np.allclose(recording.shots.direction, table.direction, atol=1e-3):
         raise ConfigError("fit: the recording's shots are not those of this sensor")
-    from parhelion.sensors.lidar.lidar import Lidar
-
-    still = Lidar(lidar.config, noise=False, sampling=lidar.sampling, bounces=lidar.bounces, sun_klx=lidar.sun_klx)
+    still = copy.copy(lidar)  # with its rate and columns; device memory does not travel
+    still.noise = False
     measured = by_shot(recording, recording.fields["range"])
     search = _Search(still, world, measured, recording.start_time)
     now = search.turned_best(world.viewpoint if pose is None else pose, HEADING_DEG)
