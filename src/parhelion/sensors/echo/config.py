@@ -232,6 +232,20 @@ class EchoConfig(Config):
         """What a matched filter gains on a sweep [dB]: 10 log10(B T); a tone gains nothing over its own band."""
         return float(10.0 * np.log10(max(1.0, self.pulse.bandwidth_khz * self.pulse.duration_ms)))
 
+    def snr_db(self, range_m: float, target_strength_db: float) -> float:
+        """The sonar equation on the axis [dB]: SL - 40 lg R - 2 a R + TS, over the noise and with the filter's gain."""
+        loss = 40.0 * np.log10(range_m) + 2.0 * range_m * self.medium.absorption_db_per_m(1e3 * self.frequency_khz)
+        level = self.source_level_db - loss + target_strength_db
+        return float(level - self.noise_db + self.processing_gain_db)
+
+    def reach_m(self, target_strength_db: float) -> float:
+        """Range [m] up to which a target on the axis passes the threshold, whatever `range_m` says."""
+        low, high = 1e-3, 1e5
+        for _ in range(80):
+            middle = float(np.sqrt(low * high))
+            low, high = (middle, high) if self.snr_db(middle, target_strength_db) > self.threshold_db else (low, middle)
+        return low
+
     def pulse_at(self, time_s: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The pulse over time after its begin, peak 1: a tone or sweep under Hann's window."""
         length = 1e-3 * self.pulse.duration_ms

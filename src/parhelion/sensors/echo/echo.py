@@ -22,8 +22,8 @@ from parhelion.rays.middle import cell_of
 from parhelion.rays.turns import in_turn
 from parhelion.sensors.echo import passive
 from parhelion.sensors.echo.config import EchoConfig, Transducer, load_echo_config
-from parhelion.sensors.echo.gather import echo_pressures, gathered
-from parhelion.sensors.echo.materials import table
+from parhelion.sensors.echo.gather import echo_pressures, gathered, speckled
+from parhelion.sensors.echo.materials import scatters, table
 from parhelion.sensors.frame import finite_time, motion_of, own_name
 from parhelion.sensors.waves.motion import Moves
 from parhelion.sensors.waves.paths import Paths, trace_paths
@@ -169,7 +169,8 @@ class Echo:
         stream = Stream(seed, f"echo/{self._identity}", number_of(start, place) if frame is None else frame)
         target = self._target(world, place, start)
         paths = self._trace(target, motion, start) if config.mode != "passive" else Paths.none()
-        echoes = gathered(paths, config)
+        rough = _of(_rough_parts(target), paths.part)
+        echoes = speckled(gathered(paths, config), paths, rough, place, config)
         rows = _echo_rows(paths, echoes, target, config)
         sounds = None
         if config.mode != "active":
@@ -263,6 +264,13 @@ def _sound_rows(world: World, heard: passive.Heard, config: EchoConfig) -> dict[
         "path_length": heard.length, "direction": heard.direction,
         **passive.columns_of(world, heard, config, (SOUND, ORIGINS.index("multipath"))),
     }  # fmt: skip
+
+
+def _rough_parts(target: WaveTarget) -> NDArray[np.bool_]:
+    """Which parts scatter, so that their echoes have speckle."""
+    names = target.material_names
+    known = {row: scatters(names[int(row)]) for row in np.unique(target.part_material)}
+    return np.array([known[row] for row in target.part_material], bool)
 
 
 def _joined(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

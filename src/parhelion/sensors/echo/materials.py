@@ -51,6 +51,11 @@ def finish_of(material: str) -> Finish:
     return COARSE if radio_name(material) in ROUGH else SMOOTH
 
 
+def scatters(material: str) -> bool:
+    """Whether its echoes are a sum of many scatterers' rather than a mirror's."""
+    return radio_name(material) in ROUGH
+
+
 def table(names: list[str], medium: str) -> tuple[NDArray[np.float64], list[Finish]]:
     """Reflection and finishes of materials by name."""
     shares = np.array([reflection(name, medium) for name in names]).reshape(len(names), ANGLES)
