@@ -31,6 +31,7 @@ _TABLES: Mapping[str, tuple[str, str]] = {
     "anatomy": ("anatomy", "tables"),
     "weather": ("weather", "tables"),
     "camera": ("camera", "tables"),
+    "waves": ("waves", "tables"),
     "scenarios": ("scenarios", "tables"),
     "growth": ("growth", "tables"),
 }

@@ -72,9 +72,14 @@ def microphone_noise_db(equivalent_noise_dba: float) -> Floats:
 
     From its equivalent noise level in dB(A), as data sheets tell it for 20 Hz to 20 kHz.
     """
+    return np.asarray(equivalent_noise_dba - 10.0 * np.log10(_a_weighted_width_hz()))
+
+
+@lru_cache(maxsize=1)
+def _a_weighted_width_hz() -> float:
+    """Width of the even band that holds as much of an even noise as A-weighting lets through."""
     hertz = np.linspace(20.0, 20e3, 20_000)
-    width = float(_integral(10.0 ** (a_weight_db(hertz) / 10.0), hertz))
-    return np.asarray(equivalent_noise_dba - 10.0 * np.log10(width))
+    return float(_integral(10.0 ** (a_weight_db(hertz) / 10.0), hertz))
 
 
 def band_level_db(spectrum_db: Floats, frequency_hz: Floats) -> float:
