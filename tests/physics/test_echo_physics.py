@@ -42,6 +42,23 @@ def test_absorption_in_water_agrees_with_ainslie_and_mccolm() -> None:
             assert told == pytest.approx(simpler(f, t, 35.0, d_km, 8.0), rel=0.12)
 
 
+@pytest.mark.parametrize(
+    ("frequency_khz", "temperature", "salinity", "depth", "ph_", "decibels_per_km"),
+    [
+        # echopype 0.11.1, utils.uwa.calc_absorption with formula_source="FG".
+        (10, 10, 35, 0, 8.0, 0.96264), (38, 10, 35, 10, 8.0, 10.15144), (120, 10, 35, 10, 8.0, 38.77057),
+        (200, 25, 35, 50, 8.1, 85.81329), (400, 4, 34, 100, 7.9, 92.79640), (1000, 15, 35, 0, 8.0, 328.09530),
+        # arlpy 1.9.3, the example of uwa.absorption.
+        (50, 27, 35, 10, 8.1, 10.71),
+    ],
+)  # fmt: skip
+def test_absorption_in_water_is_that_of_other_programs(
+    frequency_khz: float, temperature: float, salinity: float, depth: float, ph_: float, decibels_per_km: float
+) -> None:
+    told = 1e3 * float(sound.water_absorption_db_per_m(1e3 * frequency_khz, temperature, salinity, depth, ph_))
+    assert told == pytest.approx(decibels_per_km, abs=5e-3 if frequency_khz == 50 else 1e-5)
+
+
 def test_speeds_of_sound() -> None:
     assert sound.air_speed_m_s(20.0) == pytest.approx(343.2, abs=0.1)
     assert sound.water_speed_m_s(25.0, 35.0, 1000.0) == pytest.approx(1550.744, abs=1e-3)  # Mackenzie's own check

@@ -99,6 +99,8 @@ def read_wav(path: str | PathLike[str]) -> Recording:
     try:
         with wave.open(str(file), "rb") as opened:
             channels, width, rate, count = opened.getparams()[:4]
+            if not 1 <= width <= 4:
+                raise FormatError(f"{file}: has samples of {8 * width} bits; 8 to 32 can be read")
             if not 0 < count <= MOST_SAMPLES:
                 raise FormatError(f"{file}: has {count} samples; 1 to {MOST_SAMPLES} can be read")
             data = opened.readframes(count)

@@ -23,7 +23,7 @@ from parhelion.rays.scene import RayScene
 from parhelion.sensors.echo.config import EchoConfig, Medium
 from parhelion.sensors.echo.materials import finish_of, reflection
 from parhelion.sensors.uwb.waves import plate_share
-from parhelion.sensors.waves.images import ImagePaths, image_paths, mirrored_vector
+from parhelion.sensors.waves.images import ImagePaths, image_paths, mirrored_vector, sequences
 from parhelion.sensors.waves.lobe import beam_gain
 from parhelion.sensors.waves.surfaces import ANGLES
 from parhelion.world.planes import Patches, planes_of
@@ -33,6 +33,8 @@ from parhelion.world.world import World
 Floats = NDArray[np.float64]
 BINS = 33
 """Frequencies at which the absorption of a band is told."""
+_ROUGHEST = 6.0
+"""Squared phase of a surface's height beyond which less than 1/400 of the power is mirrored at right angles."""
 _FINER = 8
 """A sound that is stretched is first sampled so much finer."""
 _EDGE = 512
@@ -100,42 +102,47 @@ def hear(
     """What a receiver hears of sounds by number."""
     planes = planes_of(world, *known_as)
     speed = np.zeros(3) if isinstance(motion, Fixed) else velocity_at(motion, time)
-    found = [_nothing()]
+    found, tried = [_nothing()], None
     for number in numbers:
         entry = world.sounds[number]
         hertz, share = spectrum_in(entry, config.band_hz)
         if not share.sum() > 0.0:
             continue
         wavelength = config.medium.speed_m_s / float(np.sum(hertz * share) / share.sum())
-        surfaces = _Mirrors.of(world, planes, config.medium.kind, wavelength)
+        surfaces = _Mirrors.of(world, config.medium.kind, wavelength)
+        if tried is None:
+            tried = sequences(scene, planes, _mirrors(world, planes, config), place.xyz, time, config.field.bounces)
         source, velocity = entry.place(time)
         passes = world.parts.instance == entry.instance if entry.carrier >= 0 else np.zeros(len(world.parts), bool)
-        paths = image_paths(
-            scene, planes, surfaces.usable, source, place.xyz, time, config.field.bounces, np.asarray(passes)
-        )
+        paths = image_paths(scene, planes, tried, source, place.xyz, time, np.asarray(passes))
         found.append(_levels(number, entry, paths, planes, surfaces, config, place, speed, velocity, hertz, share))
     return Heard(*(np.concatenate([getattr(one, name) for one in found]) for name in Heard.__dataclass_fields__))
+
+
+def _roughness(names: list[str], wavelength_m: float) -> Floats:
+    return np.array([(4.0 * np.pi * finish_of(name).height_m / wavelength_m) ** 2 for name in names])
+
+
+def _mirrors(world: World, planes: Patches, config: EchoConfig) -> NDArray[np.bool_]:
+    """Planes that mirror at the lowest frequency in the band; of rougher ones too little goes on as from a mirror."""
+    rough = _roughness([one.name for one in world.materials], config.medium.speed_m_s / config.band_hz[0])
+    return np.asarray(rough < _ROUGHEST)[planes.material] if len(planes) else np.zeros(0, bool)
 
 
 @dataclass(frozen=True, eq=False)
 class _Mirrors:
     """What the planes of a world do to sound; rows by material."""
 
-    usable: NDArray[np.bool_]
     reflection: Floats
     roughness: Floats
     """Squared phase of the surface's height at normal incidence."""
     wavelength_m: float
 
     @classmethod
-    def of(cls, world: World, planes: Patches, medium: str, wavelength_m: float) -> _Mirrors:
+    def of(cls, world: World, medium: str, wavelength_m: float) -> _Mirrors:
         names = [material.name for material in world.materials]
         table = np.array([reflection(name, medium) for name in names]).reshape(len(names), ANGLES)
-        rough = np.array([(4.0 * np.pi * finish_of(name).height_m / wavelength_m) ** 2 for name in names])
-        # A rough surface scatters the wave: too little of it goes on as from a mirror.
-        good = rough < 6.0
-        usable = good[planes.material] if len(planes) else np.zeros(0, bool)
-        return cls(usable, table, rough, wavelength_m)
+        return cls(table, _roughness(names, wavelength_m), wavelength_m)
 
     def amplitude(self, paths: ImagePaths, planes: Patches) -> Floats:
         """Of the pressure after all mirrors of each path, shape (n,)."""

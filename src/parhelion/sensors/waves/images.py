@@ -78,38 +78,27 @@ def mirrored_vector(vector: Floats, mirrors: Whole, planes: Patches) -> Floats:
     return found
 
 
-def image_paths(
-    scene: Caster, planes: Patches, usable: NDArray[np.bool_], source: Floats, receiver: Floats, time: float,
-    order: int, passes: NDArray[np.bool_],
-) -> ImagePaths:  # fmt: skip
-    """All paths over up to `order` (0 to 3) mirrors among the `usable` patches at a time [s].
+def sequences(
+    scene: Caster, planes: Patches, usable: NDArray[np.bool_], receiver: Floats, time: float, order: int
+) -> list[Whole]:
+    """Sequences of 0, 1 ... `order` mirrors among the `usable` patches that a wave to the receiver may take.
 
-    `passes` says of each part of the world whether the source's own leg goes through it: a body does not hide what
-    sounds inside of it.
+    Each in the order from the receiver, shape (k, number of mirrors). They do not depend on where the wave begins.
     """
     mirrors = np.flatnonzero(usable & (planes.area >= SMALLEST_MIRROR_M2)).astype(np.int64)
-    found = [_free(scene, planes, source, receiver, np.zeros((1, 0), np.int64), time, order, passes)]
-    for count in range(1, order + 1 if len(mirrors) else 1):
-        tried = _sequences(scene, planes, mirrors, receiver, time, count)
-        found.append(_free(scene, planes, source, receiver, tried, time, order, passes))
-    joined = ImagePaths(*(np.concatenate([getattr(one, part.name) for one in found]) for part in fields(ImagePaths)))
-    return _without_layers(joined.rows(np.lexsort((joined.length, joined.order))), planes)
-
-
-def _sequences(
-    scene: Caster, planes: Patches, mirrors: Whole, receiver: Floats, time: float, count: int
-) -> Whole:  # fmt: skip
-    """Sequences of `count` mirrors that a wave may take, in the order from the receiver, shape (k, count)."""
-    if len(mirrors) ** count <= MOST_TRIED:
-        grid = np.meshgrid(*[mirrors] * count, indexing="ij")
+    found = [np.zeros((1, 0), np.int64)]
+    while len(found) <= order and len(mirrors) and len(mirrors) ** len(found) <= MOST_TRIED:
+        grid = np.meshgrid(*[mirrors] * len(found), indexing="ij")
         tried = np.stack([one.ravel() for one in grid], axis=1)
-        return np.asarray(tried[np.all(tried[:, 1:] != tried[:, :-1], axis=1)])
+        found.append(np.asarray(tried[np.all(tried[:, 1:] != tried[:, :-1], axis=1)]))
+    if len(found) > order or not len(mirrors):
+        return found
     is_mirror = np.zeros(len(planes), bool)
     is_mirror[mirrors] = True
     direction = sphere(SEARCH_RAYS)
     place = np.broadcast_to(receiver, direction.shape)
     met = np.zeros((len(direction), 0), np.int64)
-    for _ in range(count):
+    for count in range(1, order + 1):
         n = len(direction)
         hits = scene.cast(Rays(place, direction, np.full(n, time), np.full(n, np.inf)))
         patch = _patch_of(planes, hits.triangle)
@@ -120,7 +109,24 @@ def _sequences(
         place = place[rows] + hits.range[rows, None] * ahead - LIFT_M * np.sign(toward)[:, None] * normal
         direction = ahead - 2.0 * toward[:, None] * normal
         met = np.concatenate([met[rows], patch[:, None]], axis=1)
-    return np.unique(met, axis=0)
+        if count >= len(found):
+            found.append(np.unique(met, axis=0))
+    return found
+
+
+def image_paths(
+    scene: Caster, planes: Patches, tried: list[Whole], source: Floats, receiver: Floats, time: float,
+    passes: NDArray[np.bool_],
+) -> ImagePaths:  # fmt: skip
+    """All paths from a source by the `sequences` of a receiver at a time [s].
+
+    `passes` says of each part of the world whether the source's own leg goes through it: a body does not hide what
+    sounds inside of it.
+    """
+    order = len(tried) - 1
+    found = [_free(scene, planes, source, receiver, rows, time, order, passes) for rows in tried]
+    joined = ImagePaths(*(np.concatenate([getattr(one, part.name) for one in found]) for part in fields(ImagePaths)))
+    return _without_layers(joined.rows(np.lexsort((joined.length, joined.order))), planes)
 
 
 @lru_cache(maxsize=4)
