@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import parhelion as ph
 from parhelion.core.echo import ECHO_ORIGINS
+from parhelion.core.errors import ConfigError
 from parhelion.core.trajectory import ConstantTwist
 from parhelion.sensors.echo.config import EchoConfig
 from wave_rigs import sonar
@@ -209,3 +210,18 @@ def test_a_recording_is_heard_and_noise_is_the_seeds(tmp_path: Path) -> None:
     assert again is not None
     assert other is not None
     assert one.samples.tobytes() == again.samples.tobytes() != other.samples.tobytes()
+
+
+def test_what_no_waveform_can_be_made_of_is_told() -> None:
+    echo = ph.Echo(listener(), waveform=True, noise=False)
+    world = ph.World()
+    world.add_sound("jet", motion=ConstantTwist(ph.Pose((50, 0, 0)), (-400, 0, 0)), level_db=120, tone_khz=5)
+    with pytest.raises(ConfigError, match="sound 'jet': its way changes by 400 m/s"):
+        echo.ping(world, pose=ph.Pose())
+    # A sound where the sensor is comes from no direction: only its image in the wall ahead is heard.
+    world = room()
+    world.add_sound("own", xyz=PLACE.tolist(), level_db=80, tone_khz=5)
+    ping = ph.Echo(listener(), bounces=1, waveform=True, noise=False).ping(world, pose=ph.Pose(tuple(PLACE)))
+    assert ping.range == pytest.approx([2.0 * (ROOM[0] - PLACE[0])])
+    assert ping.waveform is not None
+    assert np.all(np.isfinite(ping.waveform.samples))

@@ -167,6 +167,11 @@ class HasSounds:
         """Sources of sound, in order of adding; another tuple after every change."""
         return self._sounds
 
+    @property
+    def source_names(self) -> dict[int, str]:
+        """What the field `source` of echoes means: 0 is the sensor's own pulse, and then each sound."""
+        return {0: "own pulse", **{number + 1: entry.name for number, entry in enumerate(self._sounds)}}
+
     def add_sound(
         self, name: str, *, level_db: float, carrier: WorldObject | None = None, motion: Trajectory | None = None,
         folder: str | PathLike[str] = ".", **fields: Any,

@@ -194,7 +194,7 @@ class Echo:
         }
         names = {
             "label": {**target.label_names, **world.label_names}, "origin": dict(enumerate(ECHO_ORIGINS)),
-            "source": passive.names_of(world),
+            "source": world.source_names,
         }  # fmt: skip
         facts = {"sensor": self.model, "world": world.name, "seed": int(seed), "time": start, "mode": config.mode}
         heard = self._heard(world, paths, echoes, sounds, place, start, seed, stream) if self.waveform else None

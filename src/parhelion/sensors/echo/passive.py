@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.errors import unknown_name
+from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_normal
 from parhelion.core.trajectory import Fixed, Trajectory, velocity_at
 from parhelion.rays.scene import RayScene
-from parhelion.sensors.echo.config import EchoConfig, Medium
+from parhelion.sensors.echo.config import MOST_SAMPLES, EchoConfig, Medium
 from parhelion.sensors.echo.materials import finish_of, reflection
 from parhelion.sensors.uwb.waves import plate_share
 from parhelion.sensors.waves.images import ImagePaths, image_paths, mirrored_vector, sequences
@@ -37,6 +37,8 @@ _ROUGHEST = 6.0
 """Squared phase of a surface's height beyond which less than 1/400 of the power is mirrored at right angles."""
 _FINER = 8
 """A sound that is stretched is first sampled so much finer."""
+_FASTEST = 0.9
+"""Speeds of sources and receivers up to this share of that of sound."""
 _EDGE = 512
 """Samples before and after what is heard, for the ends of the filters."""
 
@@ -212,6 +214,7 @@ def pressures(
     for number in np.unique(heard.sound):
         own = _rows(heard, np.flatnonzero(heard.sound == number))
         entry = world.sounds[number]
+        _check(entry, own, rate, c)
         # Emission at D t - late, t after the start: receiver and source each stretch time by their own speed.
         stretch = (1.0 - own.rates[:, 1] / c) / (1.0 + own.rates[:, 0] / c)
         front = int(np.ceil(1.1 * own.length.max() / c * rate)) + _EDGE
@@ -234,6 +237,21 @@ def pressures(
             total += filtered * np.exp(-2j * np.pi * hertz * late[:, None])
         found += np.fft.irfft(total, window)[:, front : front + count]
     return found
+
+
+def _check(entry: WorldSound, own: Heard, rate: float, speed_m_s: float) -> None:
+    """Raise ConfigError for what no waveform can be made of."""
+    if np.abs(own.rates).max() > _FASTEST * speed_m_s:
+        fast = float(np.abs(own.rates).max())
+        raise ConfigError(
+            f"sound {entry.name!r}: its way changes by {fast:.0f} m/s; waveforms go to {_FASTEST:g} of the speed of "
+            f"sound, {speed_m_s:.0f} m/s"
+        )
+    if own.length.max() / speed_m_s * rate > MOST_SAMPLES:
+        raise ConfigError(
+            f"sound {entry.name!r}: it is {own.length.max():.0f} m away, which is too far for a waveform of "
+            f"{rate / 1e3:g} kHz; set sample_rate_khz lower"
+        )
 
 
 def _absorbed(medium: Medium, hertz: Floats, open_to: NDArray[np.bool_], length: float) -> Floats:
@@ -275,11 +293,6 @@ def _signal(entry: WorldSound, begin: float, count: int, rate: float, seed: int)
     spectrum = np.fft.rfft(heard)
     spectrum[np.fft.rfftfreq(count, 1.0 / rate) > 0.5 * recording.rate_hz] = 0.0
     return np.asarray(np.fft.irfft(spectrum, count))
-
-
-def names_of(world: World) -> dict[int, str]:
-    """What the field `source` means: 0 is the sensor's own pulse, and then each sound of the world."""
-    return {0: "own pulse", **{number + 1: entry.name for number, entry in enumerate(world.sounds)}}
 
 
 def columns_of(world: World, heard: Heard, config: EchoConfig, own_origin: tuple[int, int]) -> dict[str, NDArray[Any]]:
