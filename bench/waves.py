@@ -36,7 +36,7 @@ def tables(settings: Settings) -> Iterator[Table]:
     assert path is not None  # the city has a drive through it
     sensors = _sensors(world, path)
     runs = {name: run for name, (_, run, _) in sensors.items()}
-    times = take_turns(runs, rounds=settings.rounds(12), most_seconds=1.5 * settings.most_seconds)
+    times = take_turns(runs, rounds=settings.rounds(40), most_seconds=2.0 * settings.most_seconds)
     for name, (work, run, found) in sensors.items():
         rounds = settings.rounds(10)
         begun = time.process_time()
