@@ -15,6 +15,7 @@ from parhelion.core.echo import ECHO_ORIGINS
 from parhelion.core.errors import ConfigError
 from parhelion.core.trajectory import ConstantTwist
 from parhelion.sensors.echo.config import EchoConfig
+from parhelion.sensors.waves import images
 from wave_rigs import sonar
 
 ROOM = np.array([4.0, 6.0, 3.0])
@@ -225,3 +226,14 @@ def test_what_no_waveform_can_be_made_of_is_told() -> None:
     assert ping.range == pytest.approx([2.0 * (ROOM[0] - PLACE[0])])
     assert ping.waveform is not None
     assert np.all(np.isfinite(ping.waveform.samples))
+
+
+def test_rays_find_the_mirrors_that_all_tries_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As in worlds of many planes, where not all sequences can be tried.
+    monkeypatch.setattr(images, "MOST_TRIED", 0)
+    world = room()
+    world.add_sound("beacon", xyz=SOURCE.tolist(), level_db=100, tone_khz=TONE_KHZ)
+    found = heard_all_around(world)
+    distance, mirrors = shoebox_images(ORDER)
+    assert found["path_length"] == pytest.approx(distance, abs=1e-5)
+    assert np.array_equal(found["bounces"], mirrors)
