@@ -101,13 +101,16 @@ def read_wav(path: str | PathLike[str]) -> Recording:
             channels, width, rate, count = opened.getparams()[:4]
             if not 1 <= width <= 4:
                 raise FormatError(f"{file}: has samples of {8 * width} bits; 8 to 32 can be read")
+            if rate < 1:
+                raise FormatError(f"{file}: has no sample rate")
             if not 0 < count <= MOST_SAMPLES:
                 raise FormatError(f"{file}: has {count} samples; 1 to {MOST_SAMPLES} can be read")
             data = opened.readframes(count)
     except FileNotFoundError:
         raise ConfigError(f"{file}: there is no such file") from None
-    except (wave.Error, EOFError, OSError) as error:
-        raise FormatError(f"{file}: is no PCM WAV file ({error})") from None
+    except (wave.Error, EOFError, OSError, RuntimeError) as error:  # Python's reader seeks out of a wrong length
+        why = f" ({error})" if str(error) else ""
+        raise FormatError(f"{file}: is no PCM WAV file{why}") from None
     raw = np.frombuffer(data[: len(data) // (channels * width) * channels * width], np.uint8)
     first = raw.reshape(-1, channels, width)[:, 0]
     if width == 1:  # the only width without a sign

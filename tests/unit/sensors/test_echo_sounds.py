@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import wave
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import parhelion as ph
 from parhelion.core.errors import ConfigError, FormatError, ParhelionError
 from parhelion.sensors.check import check_sensor
+from parhelion.world.sounds import read_wav
 from wave_rigs import alone, sonar
 
 
@@ -103,3 +106,16 @@ def test_bad_recordings_are_told(tmp_path: Path) -> None:
         world.add_sound("a", level_db=50, wav="no.wav", folder=tmp_path)
     with pytest.raises(ConfigError, match="level_db"):
         world.add_sound("a", level_db=5000, tone_khz=1)
+    # Damaged headers and cut files are told, never a bare traceback.
+    with wave.open(str(tmp_path / "good.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes((np.arange(100) % 9).astype("<i2").tobytes())
+    good, random = (tmp_path / "good.wav").read_bytes(), np.random.default_rng(5)
+    for _ in range(200):
+        bad = bytearray(good[: random.integers(1, len(good))])
+        bad[random.integers(0, min(50, len(bad)))] = int(random.integers(0, 256))
+        (tmp_path / "bad.wav").write_bytes(bytes(bad))
+        with contextlib.suppress(ParhelionError):
+            read_wav(tmp_path / "bad.wav")
