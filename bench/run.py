@@ -32,6 +32,7 @@ _TABLES: Mapping[str, tuple[str, str]] = {
     "anatomy": ("anatomy", "tables"),
     "weather": ("weather", "tables"),
     "camera": ("camera", "tables"),
+    "waves": ("waves", "tables"),
     "scenarios": ("scenarios", "tables"),
     "growth": ("growth", "tables"),
 }

@@ -56,6 +56,8 @@ def table() -> str:
             return "a picture in the scene and the panel"
         if layer.segments is not None:
             return "lines in the scene, a line of numbers"
+        if layer.dots is not None:
+            return "points beside the cloud, a line of numbers"
         return "points in the scene" if layer.in_scene else "a line of numbers"
 
     rows: list[tuple[str, str, Readers[Any] | None, Cell]] = [

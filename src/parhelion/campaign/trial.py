@@ -133,7 +133,7 @@ def scenario_in_kept_world(settings: ScenarioFile, folder: Path) -> Scenario:
     return Scenario(settings, folder, world=scenario.world)
 
 
-_LIVING = ("water", "objects", "actors", "people", "traffic", "pedestrians", "machines", "scatter")
+_LIVING = ("water", "objects", "actors", "people", "traffic", "pedestrians", "machines", "scatter", "sounds")
 
 
 def _world_key(settings: ScenarioFile, folder: Path) -> str | None:

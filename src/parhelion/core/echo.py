@@ -13,6 +13,11 @@ from parhelion.core.files import write_whole
 from parhelion.core.frame_points import FramePoints
 from parhelion.core.measured import Record, column
 from parhelion.core.pose import Floats
+from parhelion.core.records import ORIGINS
+
+SOUND = len(ORIGINS)
+"""Value of `origin` of a sound of the world that comes straight; over mirrors it is multipath."""
+ECHO_ORIGINS = (*ORIGINS, "sound")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +53,13 @@ class EchoWaveform(Record):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EchoScan(FramePoints):
-    """One ping: its echoes, nearest first.
+    """One ping: its echoes, nearest first, and the world's sounds where it listens.
 
-    Fields: range (half the way), azimuth, elevation, path_length, attenuation, snr, bounces, label, instance, origin,
-    time of arrival.
+    Fields: range (half the way of an echo, the whole way of a sound), azimuth, elevation, path_length, attenuation,
+    snr, bounces, label, instance, origin, source, time of arrival.
     """
 
     waveform: EchoWaveform | None = field(default=None, kw_only=True)
     """Where it was asked for."""
     nearest: float = field(default=float("inf"), kw_only=True)
-    """Range of the first echo that passes the threshold [m]; infinite where none does."""
+    """Range of the first echo of its own pulse that passes the threshold [m]; infinite where none does."""

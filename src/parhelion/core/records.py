@@ -59,6 +59,7 @@ FIELDS: Mapping[str, FieldSpec] = MappingProxyType(
         "snr": FieldSpec("float32", "dB", "signal over the noise around it"),
         "bounces": FieldSpec("uint8", "", "surfaces on the way there and back; 1 is a direct echo"),
         "path_length": FieldSpec("float32", "m", "way of the wave from the emitter to the receiver"),
+        "source": FieldSpec("uint16", "", "what sent the wave, 0 the sensor itself; names['source'] gives the words"),
         "attenuation": FieldSpec("float32", "dB", "loss from the emitter, 1 m on its axis, to the receiver"),
     }
 )

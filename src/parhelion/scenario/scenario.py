@@ -26,6 +26,7 @@ from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, Scen
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, Streams, on_board
 from parhelion.sensors.frame import own_name
 from parhelion.weather.weather import Weather
+from parhelion.world.sounds import Sound
 from parhelion.world.world import World
 
 Wanted = Callable[[str, int], bool]
@@ -127,6 +128,13 @@ class Scenario:
                 self._at(f"vehicles[{row}].body", self._show, entry, entry.body)
             if entry.urdf is not None:
                 self._at(f"vehicles[{row}].urdf", self._show_robot, entry.name)
+        if world is None:
+            for row, sound in enumerate(settings.sounds):
+                self._at(f"sounds[{row}]", self._sound, sound)
+        for row, sensor in enumerate(self.sensors):
+            fits = getattr(sensor.sensor, "check_world", None)
+            if fits is not None:
+                self._at(f"sensors[{row}]: {sensor.name}", fits, self.world)
         self._commands: dict[str, Command] = {}
         self._begun = False
 
@@ -190,6 +198,16 @@ class Scenario:
             OwnLidar(own_name(one.name), one.mount, one.entry.link) for one in self.frame_sensors if one.body is body
         ]
         self.robots[name].show(self.world, body.motion, name, own)
+
+    def _sound(self, sound: Sound) -> None:
+        """Put a source of sound into the world; on a vehicle its place is in the vehicle's frame, body or not."""
+        fields = sound.model_dump(exclude_defaults=True)
+        if isinstance(sound.actor, str) and sound.actor in self.bodies:
+            robot = self.robots.get(sound.actor)
+            own = None if robot is None else robot.instance
+            seen = (one for one in self.world.objects if one.name == sound.actor or one.instance == own)
+            fields |= {"motion": self.bodies[sound.actor].motion, "carrier": next(seen, None)}
+        self.world.add_sound(**fields, folder=self.folder)
 
     # ---- asking ------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from parhelion.scenario.robots import UrdfEntry
 from parhelion.sensors.kinds import kinds
 from parhelion.weather.daylight import Daylight
 from parhelion.world.schema import PoseEntry, Shape, Xyz
+from parhelion.world.sounds import Sound
 
 
 class WorldEntry(Config):
@@ -236,6 +237,8 @@ class ScenarioFile(Config):
     """Forklifts, cars, doors, conveyors, robot arms and pallets."""
     scatter: list[ScatterEntry] = Field(default_factory=list)
     """Small things that lie about."""
+    sounds: list[Sound] = Field(default_factory=list)
+    """Sources of sound, for pulse-echo sensors that listen; `actor` may name a vehicle."""
     boxes: Literal["none", "kitti", "nuscenes"] = "none"
     """3D boxes of what has an instance number, for every scan."""
     sensors: Annotated[list[SensorEntry], Field(min_length=1)]

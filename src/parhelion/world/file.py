@@ -25,6 +25,7 @@ from parhelion.world.lamps import WorldLamp, lamp_fields
 from parhelion.world.meshfile import MeshFolder
 from parhelion.world.parts import WorldObject, WorldPart
 from parhelion.world.schema import Thing, WorldFile
+from parhelion.world.sounds import sound_fields
 
 if TYPE_CHECKING:
     from parhelion.world.world import World
@@ -83,6 +84,9 @@ def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Ma
     for row, lamp in enumerate(content.lamps):
         with _at(file, f"lamps[{row}]"):
             world.add_lamp(**lamp.model_dump(exclude_defaults=True))
+    for row, sound in enumerate(content.sounds):
+        with _at(file, f"sounds[{row}]"):
+            world.add_sound(**sound.model_dump(exclude_defaults=True), folder=file.parent)
     with _at(file, "viewpoint"):
         if content.viewpoint is not None:
             world.viewpoint = content.viewpoint.pose()
@@ -154,6 +158,7 @@ def save_world(world: World, path: str | PathLike[str]) -> None:
     content["actors"] = [row for item in written if item.is_actor for row in _entries(world, item, folder)]
     came = set() if base is None else {id(entry) for entry in base.lamps}
     content["lamps"] = [lamp_fields(entry, world.objects) for entry in world.lamps if id(entry) not in came]
+    content["sounds"] = [sound_fields(entry, world.objects, folder.relative) for entry in world.sounds]
     if world.has_own_viewpoint:
         content["viewpoint"] = pose_fields(world.viewpoint)
     if world.path is not None and (base is None or world.path is not base.path):

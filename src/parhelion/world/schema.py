@@ -17,6 +17,7 @@ from parhelion.weather.daylight import Daylight
 from parhelion.world import shapes
 from parhelion.world.lamps import Lamp
 from parhelion.world.mesh import LARGEST_COORDINATE_M, Mesh
+from parhelion.world.sounds import Sound
 
 Coordinate = Annotated[float, Field(ge=-LARGEST_COORDINATE_M, le=LARGEST_COORDINATE_M)]
 Xyz = tuple[Coordinate, Coordinate, Coordinate]
@@ -265,6 +266,8 @@ class WorldFile(Config):
     objects: list[ObjectEntry] = Field(default_factory=list)
     actors: list[ActorEntry] = Field(default_factory=list)
     lamps: list[Lamp] = Field(default_factory=list)
+    sounds: list[Sound] = Field(default_factory=list)
+    """Sources of sound, for pulse-echo sensors that listen."""
     viewpoint: PoseEntry | None = None
     path: TrajectoryEntry | None = None
     """A drive through the world."""

@@ -27,6 +27,7 @@ from parhelion.world.lamps import HasLamps
 from parhelion.world.loaders import MESH_SUFFIXES, Up
 from parhelion.world.mesh import Mesh
 from parhelion.world.parts import Origin, PartRows, PartTable, WorldObject, WorldPart, hidden_patterns
+from parhelion.world.sounds import HasSounds
 from parhelion.world.sources import MeshLike, MeshSources
 from parhelion.world.texture_rows import TextureRows
 from parhelion.world.water_surface import Waves, check_water
@@ -35,7 +36,7 @@ LARGEST_INSTANCE = 2**32 - 1
 _Made = TypeVar("_Made")
 
 
-class World(HasLamps):
+class World(HasLamps, HasSounds):
     """Objects and actors with materials and labels. Frame: x east (or forward), y left, z up, metres."""
 
     def __init__(self, name: str = "") -> None:
@@ -66,6 +67,7 @@ class World(HasLamps):
         self._daylight: Daylight | None = None
         self._water: Waves | None = None
         self._lamps = ()
+        self._sounds = ()
         self._meshes = MeshSources()
         self._cache: dict[Any, Any] = {}
         self._lock = RLock()
@@ -224,6 +226,7 @@ class World(HasLamps):
                 raise ConfigError(f"world: {item!r} is not in this world")
             del self._objects[item.index]
             self._leave_lamps_of(item)
+            self._leave_sounds_of(item)
             for part in item.parts:
                 self._rows.free(part.number)
                 if part.texture >= 0:

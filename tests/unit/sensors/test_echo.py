@@ -12,6 +12,7 @@ import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.check import check_sensor
 from parhelion.sensors.echo.config import load_echo_config, preset_names
+from parhelion.sensors.echo.gather import speckle
 from wave_rigs import alone, sonar
 
 
@@ -22,7 +23,7 @@ def test_presets_keep_the_contract(name: str) -> None:
     config = load_echo_config(name)
     told = {path.split(".")[0] for source in config.sources for path in source.covers}
     told |= {path.split(".")[0] for path in config.assumed}
-    assert {"frequency_khz", "source_level_db", "noise_level_db", "emitter", "field"} <= told
+    assert {"frequency_khz", "source_level_db", "noise", "emitter", "field"} <= told
 
 
 def test_speckle_stays_while_the_geometry_does(tmp_path: Path) -> None:
@@ -39,6 +40,31 @@ def test_speckle_stays_while_the_geometry_does(tmp_path: Path) -> None:
     with wave.open(str(tmp_path / "heard.wav")) as file:
         assert file.getnchannels() == 1
         assert file.getnframes() == one.waveform.samples.shape[1]
+
+
+def test_a_step_aside_changes_the_speckle() -> None:
+    # 5 cm are many half apertures, so that the bottom's scatterers add up otherwise.
+    world = ph.World()
+    world.add(ph.shapes.plane(6, 6, 30), material="gravel", label="ground", pose=ph.Pose((2, 0, -0.5)))
+    field = {"azimuth_deg": (-30, 30), "elevation_deg": (-60, 0), "rays": 50_000, "bounces": 1}
+    echo = ph.Echo(sonar(field=field), waveform=True, noise=False)
+    waves = [echo.ping(world, pose=ph.Pose((0.0, aside, 0.0))).waveform for aside in (0.0, 0.0, 0.05)]
+    samples = np.stack([wave.samples[0] for wave in waves if wave is not None]).astype(float)
+    alike = np.corrcoef(samples)
+    assert alike[0, 1] == pytest.approx(1.0, abs=1e-12)
+    assert abs(alike[0, 2]) < 0.5
+
+
+def test_speckle_is_that_of_many_scatterers() -> None:
+    # 10^5 places: means of exponential and even numbers, within 4 standard deviations.
+    place = np.random.default_rng(3).uniform(-100, 100, (100_000, 3))
+    power, phase = speckle(place, 0.01)
+    assert np.mean(power) == pytest.approx(1.0, abs=4.0 / np.sqrt(1e5))
+    assert np.var(power) == pytest.approx(1.0, abs=4.0 * np.sqrt(8.0 / 1e5))
+    assert abs(np.mean(np.exp(2j * np.pi * phase))) < 4.0 / np.sqrt(1e5)
+    assert abs(np.corrcoef(power, phase)[0, 1]) < 4.0 / np.sqrt(1e5)
+    again, _ = speckle(place, 0.01)
+    assert np.array_equal(power, again)
 
 
 @pytest.mark.parametrize(

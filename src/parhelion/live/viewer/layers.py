@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.echo import EchoScan
 from parhelion.core.frame_points import FramePoints
 from parhelion.core.gnss import BLOCKED, DIRECT, MULTIPATH, NO_FIX, REFLECTED, STATUS, GnssData
 from parhelion.core.image import Image
 from parhelion.core.inertial import Samples, units
+from parhelion.core.radar import RadarScan
 from parhelion.core.ranges import UwbData
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
+from parhelion.live.viewer.colours import ramp
 from parhelion.pictures.camera import image_colours
 
 
@@ -27,6 +30,18 @@ class Segments:
     """Both ends of each [m], world frame, shape (k, 2, 3)."""
     colours: NDArray[np.uint8]
     """Red, green, blue of both ends, shape (k, 2, 3)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dots:
+    """Points in the scene beside the lidar's cloud."""
+
+    xyz: NDArray[np.float64]
+    """In the world's frame [m], shape (n, 3)."""
+    colours: NDArray[np.uint8]
+    """Red, green, blue, shape (n, 3)."""
+    size_m: NDArray[np.float64]
+    """Diameters, of which there are few different ones, shape (n,)."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +56,8 @@ class ViewerLayer:
     """Red, green, blue (h, w, 3) of what is a picture."""
     segments: Callable[[Any], Segments | None] | None = None
     """Lines in the scene, of the latest record."""
+    dots: Callable[[Any], Dots] | None = None
+    """Points in the scene, of the frame nearest to the scan."""
 
 
 def _reading(name: str, samples: Samples) -> list[str]:
@@ -128,11 +145,56 @@ def _found(name: str, points: FramePoints) -> list[str]:
     return [f"{name}: {len(points)} found at {points.start_time:.3f} s, the nearest at {near:.2f} m"]
 
 
+FASTEST_M_S = 15.0
+"""Radial velocity at the ends of the radar's colours: blue comes nearer, red goes away, grey does neither."""
+LOUDEST_DB = 60.0
+"""Level over the noise at the end of the echoes' colours."""
+_SIZES_M = ((0.0, 0.15), (15.0, 0.25), (30.0, 0.4))
+"""Diameters of points from a signal over noise [dB] on."""
+
+
+def _sizes(points: FramePoints) -> NDArray[np.float64]:
+    step = np.searchsorted([least for least, _ in _SIZES_M], points.fields["snr"], side="right") - 1
+    return np.array([size for _, size in _SIZES_M])[np.maximum(step, 0)]
+
+
+def _by_ramp(name: str, share: NDArray[Any]) -> NDArray[np.uint8]:
+    return ramp(name)[np.round(255.0 * np.clip(share, 0.0, 1.0)).astype(np.intp)]
+
+
+def detections(scan: RadarScan) -> Dots:
+    """What a radar found: coloured by radial velocity, larger the farther it is over the noise."""
+    share = 0.5 + 0.5 * scan.fields["radial_velocity"].astype(np.float64) / FASTEST_M_S
+    return Dots(np.asarray(scan.in_world().xyz, np.float64), _by_ramp("coolwarm", share), _sizes(scan))
+
+
+def echoes(scan: EchoScan) -> Dots:
+    """What a pulse-echo sensor heard: coloured by level over the noise, and larger by it."""
+    share = scan.fields["snr"].astype(np.float64) / LOUDEST_DB
+    return Dots(np.asarray(scan.in_world().xyz, np.float64), _by_ramp("viridis", share), _sizes(scan))
+
+
+def _detected(name: str, scan: RadarScan) -> list[str]:
+    ends = f"{-FASTEST_M_S:g} m/s blue, {FASTEST_M_S:g} m/s red"
+    return [f"{line}; by radial velocity, {ends}" if len(scan) else line for line in _found(name, scan)]
+
+
+def _echoed(name: str, scan: EchoScan) -> list[str]:
+    if not len(scan):
+        return _found(name, scan)
+    words = scan.names.get("source", {})
+    sounds = sorted({words[int(number)] for number in np.unique(scan.fields["source"]) if number})
+    told = f", hears {', '.join(sounds)}" if sounds else ""
+    return [f"{line}{told}; by level, noise violet, {LOUDEST_DB:g} dB over it yellow" for line in _found(name, scan)]
+
+
 VIEWER: Readers[ViewerLayer] = Readers(
     "viewer",
     {
         Scan: ViewerLayer(True, lambda name, scan: []),
         FramePoints: ViewerLayer(False, _found),
+        RadarScan: ViewerLayer(False, _detected, dots=detections),
+        EchoScan: ViewerLayer(False, _echoed, dots=echoes),
         Samples: ViewerLayer(False, _reading),
         Image: ViewerLayer(False, _size, picture=image_colours),
         GnssData: ViewerLayer(False, _fix, segments=sights),

@@ -43,6 +43,7 @@ class Scene:
         self._picked: Any = None
         self._frustums: dict[str, Any] = {}
         self._segments: list[Any] = []
+        self._dots: list[Any] = []
         self._point_size = POINT_SIZE_M
         self._beams_shown = True
         self.left_out = 0
@@ -96,6 +97,7 @@ class Scene:
                 self._show_sensor(measured)
                 self._show_pictures(measured)
                 self._show_segments(measured)
+                self._show_dots(measured)
                 self._move(measured.time_s)
                 self.mark(None)
             else:
@@ -177,6 +179,25 @@ class Scene:
                 thickness=1.5, thickness_units="screen",
             )
             for number, lines in enumerate(measured.segments)
+        ]  # fmt: skip
+
+    def _show_dots(self, measured: Measured) -> None:
+        """Points that other sensors found; a cloud has one size of points, so each size is a cloud of its own."""
+        clouds = [
+            (dots.xyz[same] - measured.offset, dots.colours[same], float(size))
+            for dots in measured.dots
+            for size in np.unique(dots.size_m)
+            if (same := dots.size_m == size).any()
+        ]
+        for old in self._dots[len(clouds) :]:
+            old.remove()
+        centre = np.zeros(3) if measured.pose is None else measured.pose.xyz - measured.offset
+        self._dots = [
+            self._api.add_point_cloud(
+                f"/dots/{number}", (xyz - centre).astype(np.float32), colours, point_size=size, point_shape="circle",
+                point_shading="flat", precision="float32", position=tuple(float(v) for v in centre),
+            )
+            for number, (xyz, colours, size) in enumerate(clouds)
         ]  # fmt: skip
 
     def _move(self, time_s: float) -> None:

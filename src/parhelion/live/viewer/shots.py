@@ -1,8 +1,8 @@
-"""The cameras of a scenario for the viewer: the picture nearest to a scan, and the scan's points over it."""
+"""Frames of a scenario's other sensors for the viewer: pictures and points nearest to a scan, its points over them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.image import Image, Intrinsics
 from parhelion.core.pose import Floats, Pose
-from parhelion.live.viewer.layers import VIEWER
+from parhelion.live.viewer.layers import VIEWER, Dots, ViewerLayer
 from parhelion.pictures.camera import points_over
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.sensors import FrameOnBoard
@@ -42,32 +42,64 @@ class Shot:
         return float(2.0 * np.arctan(0.5 * self.lens.height / self.lens.fy))
 
 
-class Cameras:
-    """Takes the pictures that go with scans; the last one of each camera is kept."""
+class NearestFrames:
+    """Measures the frames of other sensors that go with scans; the last one of each is kept."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, shown: Callable[[ViewerLayer], object]) -> None:
+        """`shown` tells of a type's layer whether these frames show it: it is not None then."""
         self._scenario = scenario
-        self._cameras = [
+        self._sensors = [
             sensor
             for sensor in scenario.frame_sensors
-            if (layer := VIEWER.get(sensor.record_type)) is not None and layer.picture is not None
+            if (layer := VIEWER.get(sensor.record_type)) is not None and shown(layer) is not None
             if sensor.count(scenario.duration_s)
         ]
         self._kept: dict[str, tuple[Any, Any]] = {}
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the cameras that have pictures to show."""
-        return tuple(camera.name for camera in self._cameras)
+        """Of the sensors that have frames to show."""
+        return tuple(sensor.name for sensor in self._sensors)
 
     def over_at(self, time_s: float) -> float:
-        """When the pictures that go with a time [s] are all taken."""
-        ends = [camera.start(self._number(camera, time_s)) + camera.length_s for camera in self._cameras]
+        """When the frames that go with a time [s] are all over."""
+        ends = [sensor.start(self._number(sensor, time_s)) + sensor.length_s for sensor in self._sensors]
         return max(ends, default=time_s)
 
-    def _number(self, camera: FrameOnBoard, time_s: float) -> int:
-        nearest = round((time_s - camera.entry.phase_s) / camera.period_s)
-        return int(np.clip(nearest, 0, camera.count(self._scenario.duration_s) - 1))
+    def _number(self, sensor: FrameOnBoard, time_s: float) -> int:
+        nearest = round((time_s - sensor.entry.phase_s) / sensor.period_s)
+        return int(np.clip(nearest, 0, sensor.count(self._scenario.duration_s) - 1))
+
+    def frame(self, name: str, time_s: float, air: object) -> Any:
+        """What one sensor measures nearest to a time [s]; with other `air`, it is measured anew."""
+        sensor = next(one for one in self._sensors if one.name == name)
+        number = self._number(sensor, time_s)
+        key = (number, air)
+        if self._kept.get(name, (None,))[0] != key:
+            self._kept[name] = (key, sensor.measure(self._scenario.world, number, self._scenario.seed))
+        return self._kept[name][1]
+
+
+class Points(NearestFrames):
+    """The points that radars and pulse-echo sensors find, in the scene."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        super().__init__(scenario, lambda layer: layer.dots)
+
+    def at(self, time_s: float, air: object) -> Iterator[tuple[Dots, list[str]]]:
+        """Of each sensor: points of the frame nearest to a time [s], and what the panel says of it."""
+        for name in self.names:
+            record = self.frame(name, time_s, air)
+            layer = VIEWER.of(type(record))
+            assert layer.dots is not None
+            yield layer.dots(record), layer.lines(name, record)
+
+
+class Cameras(NearestFrames):
+    """Takes the pictures that go with scans; the last one of each camera is kept."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        super().__init__(scenario, lambda layer: layer.picture)
 
     def at(self, time_s: float, air: object, points: Floats | None = None) -> Iterator[Shot]:
         """The picture of each camera that is nearest to a time [s], with points (n, 3) [m] of the world over it.
@@ -79,12 +111,7 @@ class Cameras:
 
     def image(self, name: str, time_s: float, air: object) -> Image:
         """What one camera measures nearest to a time [s]."""
-        camera = next(one for one in self._cameras if one.name == name)
-        number = self._number(camera, time_s)
-        key = (number, air)
-        if self._kept.get(name, (None,))[0] != key:
-            self._kept[name] = (key, camera.measure(self._scenario.world, number, self._scenario.seed))
-        found: Image = self._kept[name][1]
+        found: Image = self.frame(name, time_s, air)
         return found
 
 

@@ -18,8 +18,8 @@ from parhelion.core.records import PointCloud, Scan
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.live.viewer.beams import Beams, beams_of
 from parhelion.live.viewer.colours import IN_THE_AIR
-from parhelion.live.viewer.layers import VIEWER, Segments
-from parhelion.live.viewer.shots import Cameras, Shot
+from parhelion.live.viewer.layers import VIEWER, Dots, Segments
+from parhelion.live.viewer.shots import Cameras, Points, Shot
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.sensors import FrameOnBoard
 from parhelion.sensors.lidar.lidar import Lidar
@@ -92,6 +92,8 @@ class Measured:
     """Of cameras."""
     segments: tuple[Segments, ...] = ()
     """Lines that other sensors draw."""
+    dots: tuple[Dots, ...] = ()
+    """Points that other sensors found."""
 
 
 class Stage(Protocol):
@@ -215,6 +217,7 @@ class ScenarioStage:
         self._base = scenario.world.weather
         self._cameras = Cameras(scenario)
         self.cameras: tuple[str, ...] = self._cameras.names
+        self._points = Points(scenario)
         self._walk: Iterator[Any] = scenario.walk(lambda sensor, number: False, batch_s=READING_S)
         self._walked_s = 0.0
         self._samples: dict[str, list[Samples]] = {sensor.name: [] for sensor in scenario.stream_sensors}
@@ -243,7 +246,8 @@ class ScenarioStage:
         scanner, lidar = self._lidar(request)
         begun = clock.perf_counter()
         start = self.scan_start(request)
-        self._drive_until(max(start + _length_s(lidar), self._cameras.over_at(start) if request.pictures else 0.0))
+        over = self._cameras.over_at(start) if request.pictures else 0.0
+        self._drive_until(max(start + _length_s(lidar), over, self._points.over_at(start)))
         world = self._scenario.world
         world.weather = weather_of(self._base, request, self._dust_at)
         mount = request.mount
@@ -254,15 +258,17 @@ class ScenarioStage:
         found = _measured(scan, begun)
         shots = self._shots(request, found, start)
         lines, segments = self._readings(start + _length_s(lidar))
+        points = list(self._points.at(start, _air(request)))
+        lines += [line for _, told in points for line in told]
         notes = [*lines, *(line for shot in shots for line in shot.lines)]
-        return replace(found, notes=tuple(notes), pictures=shots, segments=segments)
+        dots = tuple(one for one, _ in points)
+        return replace(found, notes=tuple(notes), pictures=shots, segments=segments, dots=dots)
 
     def _shots(self, request: Request, found: Measured, start: float) -> tuple[Shot, ...]:
         """Pictures that go with a scan."""
         if not request.pictures:
             return ()
-        air = (request.rain_rate_mm_h, request.visibility_m, request.snow_rate_mm_h, request.dust_kg_m3)
-        return tuple(self._cameras.at(start, air, found.cloud.xyz if request.points_over else None))
+        return tuple(self._cameras.at(start, _air(request), found.cloud.xyz if request.points_over else None))
 
     def _drive_until(self, time: float) -> None:
         """Step the vehicles on; what they did is kept, so going back in time costs nothing."""
@@ -329,6 +335,10 @@ def _request(place: str, model: str, mount: Pose, time: float, like: Request | N
     xyz, rpy = (tuple(float(round(v, 6)) for v in part) for part in (mount.xyz, mount.rpy_deg))
     fields: dict[str, Any] = {"place": place, "model": model, "mount_xyz": xyz, "mount_rpy_deg": rpy, "time_s": time}
     return replace(like or Request(), **fields)
+
+
+def _air(request: Request) -> tuple[float | None, ...]:
+    return request.rain_rate_mm_h, request.visibility_m, request.snow_rate_mm_h, request.dust_kg_m3
 
 
 def _length_s(lidar: Lidar) -> float:

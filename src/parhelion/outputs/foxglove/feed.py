@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parhelion.core.echo import ECHO_ORIGINS
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
-from parhelion.core.records import ORIGINS
 from parhelion.motion.boxes import BoxTruth
 from parhelion.outputs.foxglove.messages import (
     TIME_SCHEMA,
@@ -154,7 +154,8 @@ class FoxgloveFeed:
         tables = {
             "label": world.label_names,
             "material": dict(enumerate(material.name for material in world.materials)),
-            "origin": dict(enumerate(ORIGINS)),
+            "origin": dict(enumerate(ECHO_ORIGINS)),
+            "source": world.source_names,
         }
         return {field: {str(number): word for number, word in table.items()} for field, table in tables.items()}
 

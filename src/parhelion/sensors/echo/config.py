@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from parhelion.core.config import Config
-from parhelion.sensors.echo import sound
+from parhelion.sensors.echo import noise, sound
 from parhelion.sensors.lidar.config import NonNegative, Number, Positive, Source
 from parhelion.sensors.presets import load_sheet, sheet_names
 
@@ -40,17 +40,17 @@ class Medium(Config):
             return float(sound.air_speed_m_s(self.temperature_c))
         return float(sound.water_speed_m_s(self.temperature_c, self.salinity, self.depth_m))
 
-    def absorption_db_per_m(self, frequency_hz: float) -> float:
-        """One way [dB/m]."""
+    def absorption(self, frequency_hz: Any) -> sound.Floats:
+        """One way, over frequencies [dB/m]."""
         if self.kind == "air":
-            return float(
-                sound.air_absorption_db_per_m(
-                    frequency_hz, self.temperature_c, self.humidity_percent, self.pressure_kpa
-                )
+            return sound.air_absorption_db_per_m(
+                frequency_hz, self.temperature_c, self.humidity_percent, self.pressure_kpa
             )
-        return float(
-            sound.water_absorption_db_per_m(frequency_hz, self.temperature_c, self.salinity, self.depth_m, self.ph)
-        )
+        return sound.water_absorption_db_per_m(frequency_hz, self.temperature_c, self.salinity, self.depth_m, self.ph)
+
+    def absorption_db_per_m(self, frequency_hz: float) -> float:
+        """One way at one frequency [dB/m]."""
+        return float(self.absorption(frequency_hz))
 
     @property
     def reference_pa(self) -> float:
@@ -65,6 +65,26 @@ class Transducer(Config):
     """Full width at half power."""
     elevation_width_deg: Angle
     sidelobe_db: Annotated[float, Field(ge=-100, le=0)] = -25.0
+
+    @property
+    def shape(self) -> tuple[float, float, float]:
+        """Widths over both direction cosines, and the floor: arguments of `beam_gain`."""
+        widths = (self.azimuth_width_deg, self.elevation_width_deg)
+        across, upward = (float(2.0 * np.sin(np.radians(width / 2.0))) for width in widths)
+        return across, upward, float(10.0 ** (self.sidelobe_db / 10.0))
+
+
+class Noise(Config):
+    """What the receiver hears where there is nothing to hear."""
+
+    wind_m_s: Annotated[float, Field(ge=0, le=40)] = 5.0
+    """Of the sea's surface; 5 m/s is between sea states 2 and 3."""
+    shipping: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """Distant ships, from few to many; counts below 1 kHz."""
+    hydrophone_db: Annotated[float, Field(ge=0, le=60)] = 10.0
+    """The electronics' own noise over the thermal noise of the water."""
+    microphone_dba: Annotated[float, Field(ge=-20, le=100)] = 30.0
+    """Equivalent noise level of a microphone in air."""
 
 
 class Pulse(Config):
@@ -106,8 +126,13 @@ class EchoConfig(Config):
     """Middle of the band; the absorption formulas end at 0.4 and 1000 kHz."""
     source_level_db: Annotated[float, Field(ge=0, le=260)]
     """At 1 m on the axis, over 20 uPa in air and 1 uPa in water."""
-    noise_level_db: Annotated[float, Field(ge=-100, le=200)]
-    """In the receiver's band, over the same pressure."""
+    mode: Literal["active", "passive", "both"] = "active"
+    """Whether it hears echoes of its own pulse, the world's sounds, or both."""
+    noise: Noise = Noise()
+    noise_level_db: Annotated[float, Field(ge=-100, le=200)] | None = None
+    """In the receiver's band, over the same pressure; by `noise` where not given."""
+    listening_band_khz: tuple[Positive, Positive] | None = None
+    """What the receiver lets through; the pulse's own band where not given."""
     threshold_db: Annotated[float, Field(ge=0, le=60)] = 12.0
     """Over the noise, from which on an echo counts."""
     emitter: Transducer
@@ -139,6 +164,11 @@ class EchoConfig(Config):
     def _holds_together(self) -> EchoConfig:
         if self.range_m[1] <= self.range_m[0]:
             raise ValueError(f"range_m must rise, got {self.range_m[0]:g} to {self.range_m[1]:g}")
+        band = self.listening_band_khz
+        if band is not None and band[1] <= band[0]:
+            raise ValueError(f"listening_band_khz must rise, got {band[0]:g} to {band[1]:g}")
+        if band is not None and 0.5e-3 * self.sampling_hz < band[1]:
+            raise ValueError("listening_band_khz must end below half of sample_rate_khz")
         if 0.5 * self.pulse.bandwidth_khz >= self.frequency_khz:
             raise ValueError("pulse.bandwidth_khz must be less than twice frequency_khz")
         if self.listening_s > (1.0 + 1e-6) / self.rate_hz:
@@ -165,7 +195,31 @@ class EchoConfig(Config):
         """Samples a second of waveforms."""
         if self.sample_rate_khz is not None:
             return 1e3 * self.sample_rate_khz
-        return 4e3 * (self.frequency_khz + 0.5 * self.pulse.bandwidth_khz)
+        highest = self.frequency_khz + 0.5 * self.pulse.bandwidth_khz
+        return 4e3 * max(highest, 0.0 if self.listening_band_khz is None else self.listening_band_khz[1])
+
+    @property
+    def band_hz(self) -> tuple[float, float]:
+        """Lowest and highest frequency that the receiver lets through [Hz]."""
+        if self.listening_band_khz is not None:
+            return 1e3 * self.listening_band_khz[0], 1e3 * self.listening_band_khz[1]
+        width = 1e3 * self.pulse.bandwidth_khz if self.pulse.bandwidth_khz > 0 else 1e3 / self.pulse.duration_ms
+        middle = 1e3 * self.frequency_khz
+        return max(1.0, middle - 0.5 * width), middle + 0.5 * width
+
+    @property
+    def noise_db(self) -> float:
+        """Noise in the receiver's band [dB over 20 uPa in air, 1 uPa in water]."""
+        if self.noise_level_db is not None:
+            return self.noise_level_db
+        low, high = self.band_hz
+        hertz = np.linspace(low, high, 257)
+        if self.medium.kind == "air":
+            return float(noise.microphone_noise_db(self.noise.microphone_dba) + 10.0 * np.log10(high - low))
+        sea = noise.sea_noise_db(hertz, self.noise.wind_m_s, self.noise.shipping)
+        own = noise.thermal_noise_db(hertz) + self.noise.hydrophone_db
+        level = 10.0 * np.log10(10.0 ** (sea / 10.0) + 10.0 ** (own / 10.0))
+        return noise.band_level_db(level, hertz) - noise.directivity_index_db(*self.receiver.shape)
 
     @property
     def range_step_m(self) -> float:
@@ -177,6 +231,20 @@ class EchoConfig(Config):
     def processing_gain_db(self) -> float:
         """What a matched filter gains on a sweep [dB]: 10 log10(B T); a tone gains nothing over its own band."""
         return float(10.0 * np.log10(max(1.0, self.pulse.bandwidth_khz * self.pulse.duration_ms)))
+
+    def snr_db(self, range_m: float, target_strength_db: float) -> float:
+        """The sonar equation on the axis [dB]: SL - 40 lg R - 2 a R + TS, over the noise and with the filter's gain."""
+        loss = 40.0 * np.log10(range_m) + 2.0 * range_m * self.medium.absorption_db_per_m(1e3 * self.frequency_khz)
+        level = self.source_level_db - loss + target_strength_db
+        return float(level - self.noise_db + self.processing_gain_db)
+
+    def reach_m(self, target_strength_db: float) -> float:
+        """Range [m] up to which a target on the axis passes the threshold, whatever `range_m` says."""
+        low, high = 1e-3, 1e5
+        for _ in range(80):
+            middle = float(np.sqrt(low * high))
+            low, high = (middle, high) if self.snr_db(middle, target_strength_db) > self.threshold_db else (low, middle)
+        return low
 
     def pulse_at(self, time_s: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The pulse over time after its begin, peak 1: a tone or sweep under Hann's window."""

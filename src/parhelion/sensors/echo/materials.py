@@ -42,9 +42,21 @@ def reflection(material: str, medium: str) -> NDArray[np.float64]:
     return np.asarray(np.abs((ratio - root) / (ratio + root + 1e-12)) ** 2)
 
 
+ROUGH = {"foliage", "medium-dry-ground", "wet-ground", "very-dry-ground", "dry-snow", "wet-snow", "cloth"}
+SMOOTH, COARSE = Finish(0.0, 1e-4, -30.0), Finish(0.3, 5e-3, SCATTERED_DB)
+
+
+def finish_of(material: str) -> Finish:
+    """How rough a material is."""
+    return COARSE if radio_name(material) in ROUGH else SMOOTH
+
+
+def scatters(material: str) -> bool:
+    """Whether its echoes are a sum of many scatterers' rather than a mirror's."""
+    return radio_name(material) in ROUGH
+
+
 def table(names: list[str], medium: str) -> tuple[NDArray[np.float64], list[Finish]]:
     """Reflection and finishes of materials by name."""
-    rough = {"foliage", "medium-dry-ground", "wet-ground", "very-dry-ground", "dry-snow", "wet-snow", "cloth"}
-    smooth, coarse = Finish(0.0, 1e-4, -30.0), Finish(0.3, 5e-3, SCATTERED_DB)
-    finishes = [coarse if radio_name(name) in rough else smooth for name in names]
-    return np.array([reflection(name, medium) for name in names]).reshape(len(names), ANGLES), finishes
+    shares = np.array([reflection(name, medium) for name in names]).reshape(len(names), ANGLES)
+    return shares, [finish_of(name) for name in names]

@@ -1,4 +1,4 @@
-"""The lobe of a patch: which share of its facets faces a direction. NumPy and Dr.Jit arrays alike."""
+"""Lobes: which share of a patch's facets faces a direction, and a transducer's gain. NumPy and Dr.Jit arrays alike."""
 
 from __future__ import annotations
 
@@ -22,6 +22,20 @@ def beckmann(cosine: Any, first: Any, second: Any, m2_first: Any, m2_second: Any
     exponent = (first * first / m2_first + second * second / m2_second) * inverse
     value = xp.exp(-exponent) * inverse * inverse / (np.pi * xp.sqrt(m2_first * m2_second))
     return xp.where(cosine > 1e-4, value, 0.0)
+
+
+HALF_POWER = 4.0 * float(np.log(2.0))
+
+
+def beam_gain(x: Any, aside: Any, up: Any, across: Any, upward: Any, floor: Any) -> Any:
+    """Power gain over that of the axis into unit directions (x forward, `aside`, `up`): a bell with a floor.
+
+    `across` and `upward` are full widths at half power over both direction cosines; behind there is nothing.
+    """
+    xp = namespace(up, x)
+    a, b = aside / across, up / upward
+    bell = xp.maximum(xp.exp(-HALF_POWER * (a * a + b * b)), floor)
+    return xp.where(x > 0.0, bell, 0.0)
 
 
 def lobe_width2(length: Any, bend2: Any, slope2: Any, wavelength: Any, zone: Any, spacing: Any, distance: Any) -> Any:

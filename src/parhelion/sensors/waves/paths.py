@@ -44,6 +44,15 @@ class Paths:
     ray: NDArray[np.int64]
     """Number of the ray."""
 
+    @classmethod
+    def none(cls) -> Paths:
+        """Of a sensor that sends nothing."""
+        real, whole = np.zeros(0, np.float32), np.zeros(0, np.uint32)
+        return cls(
+            real, real, real, np.zeros((0, 3), np.float32), real, whole, whole, np.zeros(0, np.uint8),
+            np.zeros(0, np.int64),
+        )  # fmt: skip
+
     def __len__(self) -> int:
         return len(self.length)
 

@@ -15,7 +15,6 @@ scatters to all sides.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +27,7 @@ from parhelion.rays.device import kernel_tree
 from parhelion.rays.moving import rotate, rotate_back
 from parhelion.rays.replayable import SceneArrays
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.waves.lobe import beckmann, lobe_width2
+from parhelion.sensors.waves.lobe import HALF_POWER, beam_gain, beckmann, lobe_width2
 from parhelion.sensors.waves.motion import Moves
 from parhelion.sensors.waves.patches import Patches
 from parhelion.sensors.waves.surfaces import WaveSurfaces
@@ -38,7 +37,6 @@ _STEP_OFF_M = 2e-4
 _STEP_OFF_PER_M = 1e-5
 _WEAKEST = 1e-5
 """Rays whose share of the power falls below this are not followed on."""
-_HALF_POWER = 4.0 * math.log(2.0)
 
 
 @kernel_tree()
@@ -55,12 +53,10 @@ class Pattern:
 
     def gain(self, local: Any, turns: bool) -> Any:
         """Relative power gain into unit directions of the sensor's frame; one that turns has it all around."""
-        dr, mi = running_engine().dr, running_engine().mi
-        up = local.z / self.upward
-        aside = mi.Float(0.0) if turns else local.y / self.across
-        bell = dr.exp(-_HALF_POWER * (aside * aside + up * up))
-        bell = namespace(bell).maximum(bell, self.floor)
-        return bell if turns else dr.select(local.x > 0.0, bell, 0.0)
+        mi = running_engine().mi
+        if turns:
+            return beam_gain(mi.Float(1.0), mi.Float(0.0), local.z, self.across, self.upward, self.floor)
+        return beam_gain(local.x, local.y, local.z, self.across, self.upward, self.floor)
 
 
 @kernel_tree(fixed=("bounces", "turns", "moves"))
@@ -292,7 +288,7 @@ def _straight(
         level = dr.sqrt((comes_from.x**2 + comes_from.y**2) * (local.x**2 + local.y**2))
         cos_between = (comes_from.x * local.x + comes_from.y * local.y) / level
         apart2 = 0.5 * (1.0 - cos_between)  # square of the sine of half the angle
-        strength *= dr.exp(-2.0 * _HALF_POWER * apart2 / (emission.receive.across * emission.receive.across))
+        strength *= dr.exp(-2.0 * HALF_POWER * apart2 / (emission.receive.across * emission.receive.across))
     worth = open_to & (strength > emission.weakest * (0.5 * total) ** 4)
     hidden = cast.blocked(mi.Point3f(met.point + met.off), way, start.time, distance - 2.0 * _STEP_OFF_M, worth)
     rate = ray.rate + dr.dot(met.moved, ray.direction - way) + dr.dot(start.velocity, way)

@@ -1,0 +1,121 @@
+"""Sounds of worlds and scenarios: files that hold them, modes of the sensor, and what is said of bad input."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import wave
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import parhelion as ph
+from parhelion.core.errors import ConfigError, FormatError, ParhelionError
+from parhelion.sensors.check import check_sensor
+from parhelion.world.sounds import read_wav
+from wave_rigs import alone, sonar
+
+
+def scene() -> ph.World:
+    world = alone(ph.shapes.board(3, 3, 0.1), 2.0)
+    world.add_sound("pump", xyz=(1, 0.5, 0), level_db=80, band_khz=(20, 60))
+    return world
+
+
+def test_each_mode_hears_its_own() -> None:
+    world = scene()
+    found = {mode: ph.Echo(sonar(), mode=mode).ping(world, pose=ph.Pose(), seed=1) for mode in ("active", "both")}
+    found["passive"] = ph.Echo(sonar(), mode="passive", sounds=["pump"]).ping(world, pose=ph.Pose(), seed=1)
+    assert set(found["active"].source) == {0}
+    assert set(found["passive"].source) == {1}
+    assert set(found["both"].source) == {0, 1}
+    assert found["both"].nearest == pytest.approx(found["active"].nearest, abs=1e-3)
+    assert np.all(np.diff(found["both"].range) >= 0)
+    # Straight, and over the board behind it, whose label the second has.
+    assert set(found["passive"].bounces) == {0, 1}
+    words = {found["passive"].names["label"][int(label)] for label in found["passive"].label}
+    assert words == {"object", "target"}
+    check_sensor(ph.Echo(sonar(), mode="both"), world, ph.Fixed(ph.Pose()))
+
+
+def test_world_files_hold_sounds(tmp_path: Path) -> None:
+    world = ph.World()
+    car = world.add_actor(
+        ph.shapes.box(2, 1, 1), trajectory=ph.Waypoints([0, 2], [ph.Pose((5, 0, 0)), ph.Pose((9, 0, 0))]), name="car",
+        label="car",
+    )  # fmt: skip
+    world.add_sound("engine", xyz=(1, 0, 0), carrier=car, level_db=90, tone_khz=12)
+    world.add_sound("bell", xyz=(0, 3, 0), level_db=70, band_khz=(10, 20))
+    world.save(tmp_path / "yard.yaml")
+    again = ph.World.load(tmp_path / "yard.yaml")
+    assert [one.name for one in again.sounds] == ["engine", "bell"]
+    place, velocity = again.sounds[0].place(1.0)
+    assert place == pytest.approx([8, 0, 0])
+    assert velocity == pytest.approx([2, 0, 0])
+    world.remove(car)
+    assert [one.name for one in world.sounds] == ["bell"]
+    world.remove_sound(world.sounds[0])
+    assert world.sounds == ()
+
+
+def scenario(**more: Any) -> dict[str, Any]:
+    (tmp,) = (more.pop("options", {"mode": "passive"}),)
+    return {
+        "duration_s": 0.3, "seed": 4, "world": "test-range",
+        "vehicles": [{"name": "robot", "model": "clearpath/husky", "follow": {"points": [[5, 1, 0]]}}],
+        "sounds": [{"name": "fan", "actor": "robot", "xyz": [0, 0, 0.5], "level_db": 90, "band_khz": [35, 45]}],
+        "sensors": [
+            {"name": "ears", "type": "echo", "model": "generic/ultrasonic-ranger", "options": tmp,
+             "mount": {"xyz": [-3, 0, 1]}}
+        ], "outputs": [], "report": False, **more,
+    }  # fmt: skip
+
+
+def test_a_scenario_has_sounds_on_vehicles(tmp_path: Path) -> None:
+    ph.Scenario.from_mapping(scenario()).run(tmp_path / "out")
+    files = sorted((tmp_path / "out" / "ears").glob("*.csv"))
+    rows = np.genfromtxt(files[0], delimiter=",", names=True)
+    assert np.any(rows["source"] == 1)
+    assert np.min(rows["range"]) == pytest.approx(np.hypot(3.0, 0.5), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"options": {"mode": "passive", "sounds": ["fam"]}}, "sensors[0]: ears: unknown sound 'fam': did you mean"),
+        ({"options": {"mode": "loud"}}, "mode"),
+        ({"options": {"sounds": ["fan"]}}, "give mode passive or both"),
+        ({"sounds": [{"name": "a", "level_db": 50}]}, "give one of tone_khz, band_khz, wav"),
+        ({"sounds": [{"name": "a", "level_db": 50, "tone_khz": 2, "actor": "robo"}]}, "unknown sound: actor 'robo'"),
+        ({"sounds": [{"name": "a", "level_db": 50, "band_khz": [9, 2]}]}, "band_khz must rise"),
+        ({"sounds": [{"name": "a", "level_db": 50, "wav": "nothing.wav"}]}, "there is no such file"),
+        ({"sounds": [{"name": "a", "level_db": 50, "tone_khz": 2}] * 2}, "the name 'a' is given twice"),
+    ],
+)
+def test_bad_sounds_are_told(change: dict[str, Any], words: str) -> None:
+    with pytest.raises(ParhelionError, match=re.escape(words)):
+        ph.Scenario.from_mapping(scenario(**change))
+
+
+def test_bad_recordings_are_told(tmp_path: Path) -> None:
+    world = ph.World()
+    (tmp_path / "no.wav").write_bytes(b"RIFF nonsense")
+    with pytest.raises(FormatError, match="is no PCM WAV file"):
+        world.add_sound("a", level_db=50, wav="no.wav", folder=tmp_path)
+    with pytest.raises(ConfigError, match="level_db"):
+        world.add_sound("a", level_db=5000, tone_khz=1)
+    # Damaged headers and cut files are told, never a bare traceback.
+    with wave.open(str(tmp_path / "good.wav"), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(8000)
+        file.writeframes((np.arange(100) % 9).astype("<i2").tobytes())
+    good, random = (tmp_path / "good.wav").read_bytes(), np.random.default_rng(5)
+    for _ in range(200):
+        bad = bytearray(good[: random.integers(1, len(good))])
+        bad[random.integers(0, min(50, len(bad)))] = int(random.integers(0, 256))
+        (tmp_path / "bad.wav").write_bytes(bytes(bad))
+        with contextlib.suppress(ParhelionError):
+            read_wav(tmp_path / "bad.wav")
