@@ -53,7 +53,8 @@ class Gnss:
     that has them and nothing is said here. Satellites are those of `ephemeris`, a RINEX navigation file, or the
     nominal `constellations`. `order` is the number of mirrors on a signal's way, 0 to 2. The antenna's axis is z of
     its mount. `noise=False` leaves out all that is random; what the world does to the signals stays. `rule="vane"`
-    replaces mirrors, air and weights by the plain rules of VANE.
+    replaces mirrors, air and weights by the plain rules of VANE. `diffraction` lets blocked signals come around the
+    edges of what blocks them.
     """
 
     may_stand = True
@@ -74,6 +75,7 @@ class Gnss:
         constellations: Sequence[str] | None = None,
         order: int = 2,
         rule: Rule = "physics",
+        diffraction: bool = False,
     ) -> None:
         if isinstance(model, GnssConfig):
             self.config, self.model = model, model.name
@@ -87,7 +89,9 @@ class Gnss:
             raise ConfigError(f"rule: must be physics or vane, got {rule!r}")
         if (latitude_deg is None) != (longitude_deg is None):
             raise ConfigError("latitude_deg: give it together with longitude_deg, or neither")
-        self.order, self.rule = order, rule
+        if not isinstance(diffraction, bool):
+            raise ConfigError(f"diffraction: must be true or false, got {diffraction!r}")
+        self.order, self.rule, self.diffraction = order, rule, diffraction
         self._latitude, self._longitude = latitude_deg, longitude_deg
         self._altitude, self._azimuth = float(altitude_m), x_azimuth_deg
         self._epoch = None if epoch is None else GpsTime.of(moment(epoch))
@@ -229,7 +233,7 @@ class Gnss:
         else:
             found = observe(
                 self.config, sky, radio, state.xyz, state.velocity, boresight, numbers, times, seed, self._streams,
-                order=self.order, noise=self.noise,
+                order=self.order, noise=self.noise, diffraction=self.diffraction,
             )  # fmt: skip
             rules = self.config.fix
         self._warn(world, found, times, state.xyz)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -23,13 +25,17 @@ from parhelion.sensors.uwb.anchors import Anchors, anchors_of, check_places, giv
 from parhelion.sensors.uwb.channel import distance_by_rssi
 from parhelion.sensors.uwb.config import FOLDER, UwbConfig
 from parhelion.sensors.uwb.links import Links, arrival_sigma_m, links_of, sent_dbm
-from parhelion.sensors.uwb.mirrors import Sequences, sequences
+from parhelion.sensors.uwb.mirrors import sequences
 from parhelion.sensors.uwb.paths import Paths, find_paths
 from parhelion.sensors.uwb.scene import RadioScene, radio_scene
 from parhelion.sensors.uwb.solve import Fixes, can_locate, locate
+from parhelion.sensors.uwb.waves import Polarisation, Wave
 from parhelion.world.world import World
 
 ORDERS = (0, 1, 2)
+METHODS = ("two-way", "tdoa", "rssi")
+POLARISATIONS = ("vertical", "horizontal")
+BACKENDS = ("own", "sionna")
 
 
 def uwb_names() -> list[str]:
@@ -43,8 +49,8 @@ class _Site:
 
     version: int
     anchors: Anchors
-    radio: RadioScene
-    known: Sequences
+    paths: Callable[[Floats, Floats], Paths]
+    """Paths from tags (n, 3) [m] at times (n,) [s]."""
 
 
 class Uwb:
@@ -53,6 +59,8 @@ class Uwb:
     `anchors` are positions [m] by name, or a list of them; without, those that stand in the world. `order` is the
     largest number of mirrors of a path. `method` overrides the sheet's: two-way, tdoa or rssi. `height_m` tells the
     solver of positions the tag's z. `noise=False` leaves walls and mirrors, and takes away the receiver's own errors.
+    `diffraction` adds ways around the edges of what blocks, `polarisation` is that of all antennas, vertical or
+    horizontal. `backend="sionna"` has Sionna RT look for the paths (`pip install parhelion[sionna]`).
     """
 
     may_stand = True
@@ -68,17 +76,28 @@ class Uwb:
         order: int = 2,
         method: str | None = None,
         height_m: float | None = None,
+        diffraction: bool = False,
+        polarisation: Polarisation = "vertical",
+        backend: str = "own",
     ) -> None:
         if isinstance(model, UwbConfig):
             self.config, self.model = model, model.name
         else:
             self.config, self.model = load_sheet(UwbConfig, "ranging radio", FOLDER, model), str(model).lower()
         if method is not None:
-            if method not in ("two-way", "tdoa", "rssi"):
+            if method not in METHODS:
                 raise ConfigError(f"method: must be two-way, tdoa or rssi, got {method!r}")
             self.config = self.config.model_copy(update={"method": method})
         if order not in ORDERS or isinstance(order, bool):
             raise ConfigError(f"order: must be 0, 1 or 2 mirrors, got {order!r}")
+        if backend not in BACKENDS:
+            raise ConfigError(f"backend: must be own or sionna, got {backend!r}")
+        if polarisation not in POLARISATIONS:
+            raise ConfigError(f"polarisation: must be vertical or horizontal, got {polarisation!r}")
+        if not isinstance(diffraction, bool):
+            raise ConfigError(f"diffraction: must be true or false, got {diffraction!r}")
+        self.backend, self.diffraction = backend, diffraction
+        self.wave = Wave(self.config.carrier_hz, polarisation)
         if height_m is not None and not np.isfinite(height_m):
             raise ConfigError(f"height_m: must be finite, got {height_m!r}")
         self.rate_hz = chosen_rate(rate_hz, self.config.rate_hz, self.config.max_rate_hz)
@@ -135,7 +154,7 @@ class Uwb:
             raise ConfigError("places: must be finite, of shape (n, 3) or (3,)")
         site = self._site(world)
         when = np.broadcast_to(np.asarray(times, dtype=np.float64), len(tags))
-        return find_paths(site.radio, site.known, site.anchors.xyz, tags, when, self.config.carrier_hz)
+        return site.paths(tags, when)
 
     def _site(self, world: World) -> _Site:
         found = self._sites.get(world)
@@ -144,9 +163,17 @@ class Uwb:
             anchors = anchors_of(world) if self._given is None else self._given
             radio = radio_scene(world, self.known_as, self.config.carrier_hz)
             check_places(radio, anchors)
-            known = sequences(radio, anchors.xyz, self.order, self.config.max_range_m)
-            found = self._sites[world] = _Site(version, anchors, radio, known)
+            found = self._sites[world] = _Site(version, anchors, self._finder(radio, anchors.xyz))
         return found
+
+    def _finder(self, radio: RadioScene, anchors: Floats) -> Callable[[Floats, Floats], Paths]:
+        """What looks for the paths in a world."""
+        if self.backend == "sionna":
+            from parhelion.sensors.uwb.sionna_paths import SionnaPaths
+
+            return SionnaPaths(radio, anchors, self.wave, self.order, self.diffraction)
+        known = sequences(radio, anchors, self.order, self.config.max_range_m)
+        return partial(find_paths, radio, known, anchors, wave=self.wave, diffraction=self.diffraction)
 
     def _samples(
         self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
@@ -160,7 +187,7 @@ class Uwb:
         anchors = site.anchors
         vector = tags[:, None] - anchors.xyz
         true = np.sqrt(np.sum(vector * vector, axis=2))
-        paths = find_paths(site.radio, site.known, anchors.xyz, tags, times, self.config.carrier_hz)
+        paths = site.paths(tags, times)
         links = links_of(paths, count, len(anchors), self.config)
         draws = self._draws(anchors, first, count, seed)
         rssi = self._strength(links, draws)
