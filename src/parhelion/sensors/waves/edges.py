@@ -21,6 +21,8 @@ _HEIGHTS = 48
 _HALVINGS = 16
 _ASIDE_M = 0.02
 """Rays end this far behind what blocks: a hit at the very end of a ray may be lost to rounding."""
+_LEAN = 3.0
+"""And farther by this share of their height over the line: what blocks may lean away from it, by 72 degrees here."""
 _OVER = 1e-5
 """Share of the distance by which the way is checked above the edge."""
 
@@ -138,8 +140,9 @@ class _Search:
         def shut(height: Floats) -> NDArray[np.bool_]:
             # Rows as above, with one or more heights each.
             each = height.shape[1]
-            r, w = np.repeat(row, each), np.repeat(way, each)
-            there = self.place(r, w, at[r], height.ravel())
+            r, w, up = np.repeat(row, each), np.repeat(way, each), height.ravel()
+            longer = np.minimum(reach[r] + _LEAN * up, self.length[r])
+            there = self.place(r, w, longer if side == 0 else self.length[r] - longer, up / reach[r] * longer)
             return self.blocked(np.repeat(eye, each, axis=0), there, self.times[r]).reshape(height.shape)
 
         tried = most[row][:, None] * (np.arange(1, _HEIGHTS + 1) / _HEIGHTS) ** 2
