@@ -17,6 +17,7 @@ from parhelion.core.ranges import UwbData
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
 from parhelion.pictures.camera import image_colours
+from parhelion.pictures.sky_plot import sky_plot
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +42,8 @@ class ViewerLayer:
     """Red, green, blue (h, w, 3) of what is a picture."""
     segments: Callable[[Any], Segments | None] | None = None
     """Lines in the scene, of the latest record."""
+    drawing: Callable[[Any], str] | None = None
+    """A drawing for the panel as SVG text, of the latest record; '' for none."""
 
 
 def _reading(name: str, samples: Samples) -> list[str]:
@@ -135,7 +138,7 @@ VIEWER: Readers[ViewerLayer] = Readers(
         FramePoints: ViewerLayer(False, _found),
         Samples: ViewerLayer(False, _reading),
         Image: ViewerLayer(False, _size, picture=image_colours),
-        GnssData: ViewerLayer(False, _fix, segments=sights),
+        GnssData: ViewerLayer(False, _fix, segments=sights, drawing=sky_plot),
         UwbData: ViewerLayer(False, _heard, segments=_to_anchors),
     },
 )
