@@ -173,3 +173,19 @@ def test_a_wall_that_lets_waves_pass_bends_less() -> None:
     # Kirchhoff: of a screen that passes T, the edge has 1 - T.
     passed = float(np.abs(through.gain[0])) * 4 * np.pi * 10 * CARRIER_HZ / SPEED_OF_LIGHT_M_S
     assert lost["plaster"] == pytest.approx((1.0 - passed) * lost["steel"], rel=1e-6)
+
+
+def test_runs_with_edges_may_be_split() -> None:
+    world, path = block("steel"), Waypoints([0.0, 1.0], [ph.Pose((0, -1, 1)), ph.Pose((0, 1, 1.5))])
+    loud = ph.Uwb("qorvo/dw1000", anchors=ANCHORS).config.model_copy(update={"tx_power_dbm": 10.0})
+    sensor = ph.Uwb(loud, anchors=ANCHORS, diffraction=True, order=0)
+    whole = sensor.run(world, path, 0.0, 1.0, seed=3)
+    parts = [sensor.run(world, path, start, 0.5, seed=3).range for start in (0.5, 0.0)]
+    assert whole.range.tobytes() == np.concatenate(parts[::-1]).tobytes()
+    # Behind the block there is the way around it, which is longer, and no line of sight.
+    assert not whole.los[:, 0].any()
+    without = ph.Uwb(loud, anchors=ANCHORS, order=0).run(world, path, 0.0, 1.0, seed=3)
+    assert np.isnan(without.range[:, 0]).all()
+    assert np.isfinite(whole.range[:, 0]).all()
+    sure = ph.Uwb(loud, anchors=ANCHORS, diffraction=True, order=0, noise=False)
+    assert (sure.run(world, path, 0.0, 1.0).error[:, 0] > 0.0).all()

@@ -163,7 +163,9 @@ class SionnaPaths:
             (found["real"] + 1j * found["imag"]) * turn, _unit(first - tag), _unit(last - end), corner,
             np.sum(kind == DIFFRACTED, axis=1),
         )  # fmt: skip
-        return rows.rows((order <= self.order) & (np.abs(rows.gain) > 1e-15))
+        # A tag at the very place of an anchor has no direct path, as ours has none.
+        good = (order <= self.order) & (rows.length > 1e-6) & np.isfinite(rows.gain) & (np.abs(rows.gain) > 1e-15)
+        return rows.rows(good)
 
 
 def _unit(vector: Floats) -> Floats:
