@@ -110,14 +110,19 @@ def test_two_rays_over_ground_with_paint_and_friis_by_sionna() -> None:
     # Paint 4 mm above it is a layer of the same surface, and no third path.
     world.add(ph.shapes.box(400, 0.2, 0.002), material="concrete", label="paint", name="paint",
               pose=ph.Pose((0, 0, 0.003)))  # fmt: skip
-    found = theirs(world, [[30.0, 0.0, 3.0]], [-20.0, 0.0, 2.0])
+    found = theirs(world, [[30.0, 0.0, 3.0], [80.0, 0.0, 3.0]], [-20.0, 0.0, 2.0])
+    assert found.order.tolist() == [0, 1, 0, 1]
+    found = found.rows(found.anchor == 0)
     direct, bounced = np.hypot(50.0, 1.0), np.hypot(50.0, 5.0 - 0.008)
-    assert found.length == pytest.approx([direct, bounced], abs=1e-3)
-    cos = (5.0 - 0.008) / bounced
-    share = abs(complex(mirror(cos, permittivity("concrete", CARRIER_HZ))[1]))
-    # The antennas look down by the angle of the path: its cosine at both ends, squared, is below 0.09 dB.
+    assert found.length == pytest.approx([direct, bounced], abs=1e-4)
     assert found.loss_db[0] == pytest.approx(free_db(direct), abs=0.001)
-    assert found.loss_db[1] == pytest.approx(free_db(bounced) - 20 * np.log10(share), abs=0.1)
+    # Both antennas are upright, and so is the plane of incidence: TM alone.
+    tm = complex(mirror((5.0 - 0.008) / bounced, permittivity("concrete", CARRIER_HZ))[1])
+    assert found.loss_db[1] == pytest.approx(free_db(bounced) - 20 * np.log10(abs(tm)), abs=0.02)
+    wave = 2j * np.pi / WAVE_M
+    both = np.exp(-wave * direct) / direct + tm * np.exp(-wave * bounced) / bounced
+    loss = -20.0 * np.log10(WAVE_M / (4.0 * np.pi) * abs(both))
+    assert -20.0 * np.log10(abs(np.sum(found.gain))) == pytest.approx(loss, abs=0.02)
 
 
 @installed

@@ -160,6 +160,18 @@ def test_edges_of_a_tall_block_and_of_nothing() -> None:
     assert len(around(scene, start, end, np.zeros(2), 1e-3)[0]) == 0
 
 
+def test_a_thick_building_counts_as_one_edge_over_it() -> None:
+    world = ph.World()
+    world.add(ph.shapes.box(10, 60, 12), material="concrete", label="building", name="house", pose=ph.Pose((0, 0, 6)))
+    scene = radio_scene(world, ("uwb",), CARRIER_HZ).scene
+    row, place = around(scene, np.array([[-25.0, 0, 8]]), np.array([[15.0, 0, 8]]), np.zeros(1), 5.0)
+    # Bullington: rays over the near edge, 4 m up in 20 m, and over the far one, 4 m up in 10 m, meet.
+    along = 40.0 * 0.4 / (0.2 + 0.4)
+    over = place[np.abs(place[:, 1]) < 1e-6][np.argmax(place[np.abs(place[:, 1]) < 1e-6][:, 2])]
+    assert set(row.tolist()) == {0}
+    assert over == pytest.approx([-25.0 + along, 0.0, 8.0 + 0.2 * along], abs=5e-3)
+
+
 def test_a_wall_that_lets_waves_pass_bends_less() -> None:
     corners = np.array([[5, -50, -50], [5, 50, -50], [5, 50, 0.3], [5, -50, 0.3]], float)
     lost = {}

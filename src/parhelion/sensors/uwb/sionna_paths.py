@@ -129,7 +129,8 @@ class SionnaPaths:
         at = (tag - self._files.origin).tolist()
         depth = max(self.order, int(self.diffraction))
         found = self._worker.ask({"do": "paths", "tag": at, "depth": depth, "diffraction": self.diffraction})
-        return _without_layers(self._converted(sample, tag, {k: np.asarray(v) for k, v in found.items()}))
+        rows = self._converted(sample, tag, {k: np.asarray(v) for k, v in found.items()})
+        return _without_layers(rows, tag, self.anchors)
 
     def _load(self, time: float) -> None:
         if self._time is not None and (time == self._time or not self.radio.scene.geometry.actors):
@@ -173,13 +174,18 @@ def _unit(vector: Floats) -> Floats:
     return np.asarray(vector / np.where(length > 0, length, 1.0)[:, None])
 
 
-def _without_layers(found: Paths) -> Paths:
-    """Of paths of one kind, of nearly one length and over nearly the same places, only the strongest."""
+def _without_layers(found: Paths, tag: Floats, anchors: Floats) -> Paths:
+    """Of paths of one kind, of nearly one length and over nearly the same places, only the strongest.
+
+    At grazing incidence the places of layers lie far apart along the ray, but not beside it.
+    """
     m = len(found)
     if m < 2:
         return found
     found = found.rows(np.lexsort((found.length, found.edges, found.order, found.anchor)))
-    place = np.nan_to_num(found.corner).reshape(m, 6)
+    count = found.order + found.edges
+    first = found.corner[:, 0] - tag
+    last = np.where((count > 1)[:, None], found.corner[:, 1], found.corner[:, 0]) - anchors[found.anchor]
     power, keep = np.abs(found.gain), np.ones(m, bool)
     # Rows lie in order of length: only those shortly before can be layers of the same surfaces.
     for back in range(1, m):
@@ -188,7 +194,13 @@ def _without_layers(found: Paths) -> Paths:
         near &= (found.order[one] == found.order[other]) & (found.edges[one] == found.edges[other])
         if not near.any():
             break
-        near &= np.max(np.abs(place[one] - place[other]), axis=1) < 5.0 * LAYER_M
-        weaker = np.where(power[other] <= power[one], other, one)[near]
-        keep[weaker] = False
+        beside = _beside(found.departure[one], first[other]) + _beside(found.arrival[one], last[other])
+        near &= (beside < 5.0 * LAYER_M) | (count[one] == 0)
+        keep[np.where(power[other] <= power[one], other, one)[near]] = False
     return found.rows(keep)
+
+
+def _beside(direction: Floats, place: Floats) -> Floats:
+    """Distance [m] of places (n, 3) from rays along unit directions (n, 3)."""
+    away = np.cross(direction, place)
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", away, away)))
