@@ -35,6 +35,22 @@ def test_the_open_sky_error_is_within_its_budget() -> None:
     assert all(one.consistent.all() for one in units)
 
 
+def test_a_day_under_the_open_sky_stays_within_the_budget() -> None:
+    # One unit, a fix each 10 minutes. Its slow errors have a correlation time of two hours, so a day has about
+    # 24 / (2 x 2) = 6 independent draws: their mean square is above 4.6 times the variance once in 10 000 (chi-square).
+    found = ph.Gnss("u-blox/m8", rate_hz=1.0 / 600.0, order=0).run(
+        ph.World(), ph.Fixed(ph.Pose((0, 0, 2))), duration=86_400.0, seed=1
+    )
+    assert len(found) == 144
+    assert (found.mode > 0).all()
+    variance = np.mean([np.diag(one) for one in found.position_covariance], axis=0)
+    assert np.all(np.mean(found.error**2, axis=0) < 4.6 * variance)
+    # 2.5 m CEP on its sheet: half of a day's errors.
+    assert np.median(np.linalg.norm(found.error[:, :2], axis=1)) < 2.5
+    # The sky turns: satellites set and rise.
+    assert np.any(found.used.any(axis=0) & ~found.used.all(axis=0))
+
+
 def test_velocity_by_doppler_is_good_to_its_sheet() -> None:
     found = ph.Gnss("u-blox/f9p", rate_hz=5.0).run(plain(), DRIVE, duration=4.0, seed=3)
     assert np.sqrt(np.mean((found.velocity - [3.0, 1.0, 0.0]) ** 2)) < 0.05

@@ -6,6 +6,7 @@ from datetime import datetime, timezone
 
 import numpy as np
 import pytest
+from scipy.special import fresnel
 
 import parhelion as ph
 from gnss_rigs import BROADCAST, canyon, plain
@@ -19,6 +20,7 @@ from parhelion.sensors.gnss.mirrors import Crowns, radio_world
 from parhelion.sensors.gnss.orbits import eccentric_anomaly, states
 from parhelion.sensors.gnss.paths import look
 from parhelion.sensors.gnss.rinex_nav import read_navigation
+from parhelion.sensors.waves.edges import bent_amplitude
 
 R = np.radians
 
@@ -174,10 +176,12 @@ def test_noise_of_the_loops() -> None:
 # ---- ways ------------------------------------------------------------------------------------------------------------
 
 
-def seen(world: ph.World, xyz: tuple[float, float, float], azimuth: list[float], elevation: list[float], order: int):  # type: ignore[no-untyped-def]
+def seen(world: ph.World, xyz: tuple[float, float, float], azimuth: list[float], elevation: list[float], order: int,
+         diffraction: bool = False):  # type: ignore[no-untyped-def]  # fmt: skip
     az, el = R(azimuth), R(elevation)
     u = np.stack([np.cos(el) * np.sin(az), np.cos(el) * np.cos(az), np.sin(el)], axis=1)[None]
-    return look(radio_world(world, ("gnss",)), np.array([xyz]), np.zeros(1), u, np.ones((1, len(az)), bool), order)
+    radio, wanted = radio_world(world, ("gnss",)), np.ones((1, len(az)), bool)
+    return look(radio, np.array([xyz]), np.zeros(1), u, wanted, order, diffraction)
 
 
 def test_extra_path_over_the_ground() -> None:
@@ -198,6 +202,30 @@ def test_a_wall_blocks_on_one_side_and_mirrors_on_the_other() -> None:
     # The mirror is 10 m north: extra path 2 d cos(elevation).
     assert once.extra == pytest.approx([2 * 10.0 * np.cos(R(20.0))], abs=1e-6)
     assert once.satellite.tolist() == [1]
+
+
+def test_signals_bend_around_the_edge_of_a_screen() -> None:
+    edge, antenna = np.array([0.0, 10.0, 6.0]), np.array([0.0, 0.0, 2.0])
+    corners = np.array([[-200, 10, -100], [200, 10, -100], [200, 10, 6], [-200, 10, 6]], float)
+    world = ph.World()
+    world.add((corners, np.array([[0, 1, 2], [0, 2, 3]])), material="steel", label="wall", name="screen")
+    elevation = np.array([5.0, 15.0, 21.0, 40.0])
+    assert len(seen(world, tuple(antenna), [0.0] * 4, list(elevation), 0).paths) == 1
+    found = seen(world, tuple(antenna), [0.0] * 4, list(elevation), 0, diffraction=True).paths
+    bent = found.rows(found.edges == 1)
+    # Three satellites are behind the screen, whose edge is 21.8 degrees up; the fourth is over it.
+    assert bent.satellite.tolist() == [0, 1, 2]
+    assert found.rows(found.edges == 0).satellite.tolist() == [3]
+    assert bent.corner[:, 0] == pytest.approx(np.tile(edge, (3, 1)), abs=5e-3)
+    step = edge - antenna
+    distance, up = np.hypot(10.0, 4.0), np.arctan2(4.0, 10.0)
+    away = np.stack([np.zeros(3), np.cos(R(elevation[:3])), np.sin(R(elevation[:3]))], axis=1)
+    assert bent.extra == pytest.approx(distance - away @ step, abs=2e-3)
+    # A plane wave behind a knife edge: nu = angle sqrt(2 d / lambda), and the Fresnel integral.
+    wave = 0.190294
+    s, c = fresnel((up - R(elevation[:3])) * np.sqrt(2.0 * distance / wave))
+    level = 20.0 * np.log10(np.hypot(1 - c - s, c - s) / 2.0)
+    assert 20 * np.log10(np.abs(bent_amplitude(bent.extra, wave))) == pytest.approx(level, abs=0.2)
 
 
 def test_two_mirrors_in_a_street() -> None:

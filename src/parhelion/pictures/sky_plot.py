@@ -17,7 +17,10 @@ _MOST_POINTS = 40
 
 
 def sky_plot(data: GnssData) -> str:
-    """Satellites at the last time, with their ways over the run; '' where there is no time."""
+    """Satellites at the last time, with their ways over the run and the lines of sight from the antenna in the middle.
+
+    Lines to satellites that are not in view are dashed. '' where there is no time.
+    """
     if not len(data):
         return ""
     parts = [f'<svg viewBox="0 0 {_SIZE} {_SIZE}" role="img" aria-label="sky plot" font-size="10" fill="currentColor">']
@@ -38,6 +41,11 @@ def sky_plot(data: GnssData) -> str:
         way = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
         colour = COLOUR[status]
         hollow = status == REFLECTED
+        dashes = "" if status in (DIRECT, MULTIPATH) else ' stroke-dasharray="3 4"'
+        parts.append(
+            f'<line class="sight" x1="{_MIDDLE}" y1="{_MIDDLE}" x2="{x[-1]:.1f}" y2="{y[-1]:.1f}" stroke="{colour}" '
+            f'stroke-opacity=".35"{dashes}/>'
+        )
         parts.append(f'<polyline points="{way}" fill="none" stroke="{colour}" stroke-opacity=".5"/>')
         parts.append(
             f'<circle cx="{x[-1]:.1f}" cy="{y[-1]:.1f}" r="5" fill="{"none" if hollow else colour}" stroke="{colour}" '

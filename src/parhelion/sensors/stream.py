@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import numpy as np
 
 from parhelion.core.inertial import Samples
-from parhelion.core.pose import Pose
+from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Fixed, Trajectory
-from parhelion.sensors.imu.errors import sample_number
+from parhelion.sensors.frame import own_name
+from parhelion.sensors.imu.errors import chosen_rate, sample_number, sample_span
 from parhelion.world.world import World
+
+_Sheet = TypeVar("_Sheet", bound="TimedSheet")
+_Data = TypeVar("_Data", bound=Samples)
 
 
 class SampleStream(Protocol):
@@ -79,3 +86,76 @@ class WithoutWorld:
     ) -> SampleStream:
         """The same samples from `start` [s] on, as time goes on."""
         return Stateless(self, world, motion, seed, mount, start)
+
+
+class TimedSheet(Protocol):
+    """A data sheet that says how often its sensor measures."""
+
+    rate_hz: float
+    max_rate_hz: float
+
+
+class InWorld(ABC, Generic[_Sheet, _Data]):
+    """What stream sensors have in common that look at the world, and whose samples do not depend on those before."""
+
+    kind: ClassVar[str]
+    """Its name in scenario files."""
+    may_stand = True
+
+    def __init__(self, sheet: _Sheet, model: str, rate_hz: float | None, noise: bool, name: str) -> None:
+        self.config, self.model, self.noise, self.name = sheet, model, noise, name
+        self.rate_hz = chosen_rate(rate_hz, sheet.rate_hz, sheet.max_rate_hz)
+        self._streams = f"{self.kind}/{self.model}/{name}"
+
+    @property
+    def known_as(self) -> tuple[str, ...]:
+        """Names that objects may be hidden from: its kind, model and name, and one that no other sensor can have."""
+        return (self.kind, self.model, *((self.name, own_name(self.name)) if self.name else ()))
+
+    @property
+    def said(self) -> str:
+        """How errors and warnings call it."""
+        return f"{self.kind} {self.name or self.model}"
+
+    def run(
+        self,
+        world: World,
+        motion: Trajectory,
+        start: float = 0.0,
+        duration: float = 1.0,
+        seed: int = 0,
+        mount: Pose | None = None,
+    ) -> _Data:
+        """All samples from `start` [s] until before `start + duration` [s]; split runs give the same bits."""
+        return self._samples(world, motion, *sample_span(start, duration, self.rate_hz), seed, mount)
+
+    def samples(
+        self, world: World, motion: Trajectory, start: float, duration: float, seed: int, mount: Pose | None = None
+    ) -> _Data:
+        """The same; a stretch between two samples gives none."""
+        first, last = (sample_number(time, self.rate_hz) for time in (start, start + duration))
+        return self._samples(world, motion, first, max(last - first, 0), seed, mount)
+
+    def stream(
+        self, world: World, motion: Trajectory, seed: int, mount: Pose | None = None, start: float = 0.0
+    ) -> SampleStream:
+        """The same samples from `start` [s] on, as time goes on; a place that cannot be meant is refused now."""
+        place = None
+        if isinstance(motion, Fixed):
+            pose = motion.pose if mount is None else motion.pose @ mount
+            place = np.asarray(pose.xyz, dtype=np.float64)
+        self._check(world, place, start)
+        return Stateless(self, world, motion, seed, mount, start)
+
+    def measure(self, world: World, motion: Trajectory, time: float, seed: int) -> _Data:
+        """The contract of every sensor: the one sample within a period from `time` [s] on."""
+        return self._samples(world, motion, sample_number(time, self.rate_hz), 1, seed, None)
+
+    @abstractmethod
+    def _samples(
+        self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
+    ) -> _Data:
+        """Samples `first` to below `first + count`; `count` may be 0."""
+
+    def _check(self, world: World, place: Floats | None, time: float) -> None:
+        """Refuse or warn of what a scenario cannot mean; `place` (3,) [m] is given where the sensor stands."""

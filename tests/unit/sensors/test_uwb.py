@@ -233,10 +233,17 @@ def test_dilution_of_precision_by_hand() -> None:
 def test_layouts_without_a_position_are_told(anchors: list[list[float]], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         locate(anchors, [[1.0] * len(anchors)])
+    if "one place" in words:
+        with pytest.raises(ConfigError, match=words):
+            ph.Uwb("qorvo/dw1000", anchors=anchors)
+        return
     # The sensor still ranges; it has no position.
-    found = ph.Uwb("qorvo/dw1000", anchors=anchors).measure(ph.World(), STANDING, 0.0, 1)
+    sensor = ph.Uwb("qorvo/dw1000", anchors=anchors, name="tag")
+    found = sensor.measure(ph.World(), STANDING, 0.0, 1)
     assert np.isfinite(found.range).all()
     assert np.isnan(found.position).all()
+    with pytest.warns(UserWarning, match=f"uwb tag: .*{words}.* it has ranges alone"):
+        sensor.stream(ph.World(), STANDING, 1)
 
 
 # ---- refusals --------------------------------------------------------------------------------------------------------

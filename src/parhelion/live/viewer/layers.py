@@ -20,6 +20,7 @@ from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
 from parhelion.live.viewer.colours import ramp
 from parhelion.pictures.camera import image_colours
+from parhelion.pictures.sky_plot import sky_plot
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +59,8 @@ class ViewerLayer:
     """Lines in the scene, of the latest record."""
     dots: Callable[[Any], Dots] | None = None
     """Points in the scene, of the frame nearest to the scan."""
+    drawing: Callable[[Any], str] | None = None
+    """A drawing for the panel as SVG text, of the latest record; '' for none."""
 
 
 def _reading(name: str, samples: Samples) -> list[str]:
@@ -197,7 +200,7 @@ VIEWER: Readers[ViewerLayer] = Readers(
         EchoScan: ViewerLayer(False, _echoed, dots=echoes),
         Samples: ViewerLayer(False, _reading),
         Image: ViewerLayer(False, _size, picture=image_colours),
-        GnssData: ViewerLayer(False, _fix, segments=sights),
+        GnssData: ViewerLayer(False, _fix, segments=sights, drawing=sky_plot),
         UwbData: ViewerLayer(False, _heard, segments=_to_anchors),
     },
 )

@@ -57,6 +57,7 @@ class Panel:
             dark_mode=True, show_logo=False, show_share_button=False, brand_color=rgb(_BRAND), control_width="medium"
         )
         self._status = self._gui.add_html(_status_html("measuring …"))
+        self._drawings, self._drawn = self._gui.add_html("", visible=False), ""
         self._add_view()
         with self._gui.add_folder("Point"):
             self._picked = self._gui.add_html(_facts_html(None))
@@ -197,6 +198,13 @@ class Panel:
             lines.append(f"measured in {1e3 * measured.seconds:.0f} ms{shown}")
         lines += [html.escape(note) for note in (*measured.notes, *self.notes)]
         self._status.content = _status_html("<br>".join(lines))
+        self._tell_drawings(measured)
+
+    def _tell_drawings(self, measured: Measured) -> None:
+        drawn = drawings_html(measured.drawings)
+        if self._drawn != drawn:
+            self._drawn = self._drawings.content = drawn
+            self._drawings.visible = bool(drawn)
 
     def _tell_pictures(self, measured: Measured) -> None:
         there = {shot.name: shot for shot in measured.pictures}
@@ -262,6 +270,16 @@ def legend_html(legend: Legend) -> str:
         more = f'<div style="color:{_MUTED}">and {legend.left_out} more</div>' if legend.left_out else ""
         return f'<div style="{style}">{rows}{more}</div>'
     return ""
+
+
+def drawings_html(drawings: Sequence[tuple[str, str]]) -> str:
+    """Drawings of sensors as HTML, each with the sensor's name; '' where there is none."""
+    style = "padding:0 1em 0.6em;font-size:0.8em"
+    return "".join(
+        f'<figure style="margin:0;{style}"><figcaption style="color:{_MUTED}">{html.escape(name)}</figcaption>{drawing}'
+        "</figure>"
+        for name, drawing in drawings
+    )
 
 
 def _facts_html(pick: Pick | None) -> str:

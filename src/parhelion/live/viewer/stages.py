@@ -94,6 +94,8 @@ class Measured:
     """Lines that other sensors draw."""
     dots: tuple[Dots, ...] = ()
     """Points that other sensors found."""
+    drawings: tuple[tuple[str, str], ...] = ()
+    """Names of sensors and what they draw in the panel, as SVG text."""
 
 
 class Stage(Protocol):
@@ -257,12 +259,12 @@ class ScenarioStage:
         scan = lidar.scan(world, trajectory=motion, time=start, seed=self._scenario.seed, frame=self._number(request))
         found = _measured(scan, begun)
         shots = self._shots(request, found, start)
-        lines, segments = self._readings(start + _length_s(lidar))
+        found = self._with_readings(found, start + _length_s(lidar))
         points = list(self._points.at(start, _air(request)))
-        lines += [line for _, told in points for line in told]
-        notes = [*lines, *(line for shot in shots for line in shot.lines)]
+        told = [line for _, lines in points for line in lines]
+        notes = [*found.notes, *told, *(line for shot in shots for line in shot.lines)]
         dots = tuple(one for one, _ in points)
-        return replace(found, notes=tuple(notes), pictures=shots, segments=segments, dots=dots)
+        return replace(found, notes=tuple(notes), pictures=shots, dots=dots)
 
     def _shots(self, request: Request, found: Measured, start: float) -> tuple[Shot, ...]:
         """Pictures that go with a scan."""
@@ -281,19 +283,22 @@ class ScenarioStage:
                 if len(samples):
                     self._samples[name].append(samples)
 
-    def _readings(self, time: float) -> tuple[list[str], tuple[Segments, ...]]:
-        """What the other sensors said last before a time [s], in words and as lines of the scene."""
+    def _with_readings(self, found: Measured, time: float) -> Measured:
+        """Adds what the other sensors said last before a time [s]: in words, as lines of the scene, and drawn."""
         lines: list[str] = []
-        drawn: list[Segments] = []
+        segments: list[Segments] = []
+        drawings: list[tuple[str, str]] = []
         for sensor in self._scenario.stream_sensors:
             layer = VIEWER.get(sensor.record_type)
             before = [part for part in self._samples[sensor.name] if part.time[0] <= time]
             if layer is not None and before:
                 latest = before[-1].select(before[-1].time <= time)
                 lines += layer.lines(sensor.name, latest)
-                segments = None if layer.segments is None else layer.segments(latest)
-                drawn += [] if segments is None else [segments]
-        return lines, tuple(drawn)
+                drawn = None if layer.segments is None else layer.segments(latest)
+                segments += [] if drawn is None else [drawn]
+                text = "" if layer.drawing is None else layer.drawing(latest)
+                drawings += [(sensor.name, text)] if text else []
+        return replace(found, notes=tuple(lines), segments=tuple(segments), drawings=tuple(drawings))
 
 
 class CloudStage:

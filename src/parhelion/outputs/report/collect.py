@@ -92,7 +92,7 @@ def _no_pictures(samples: Samples) -> list[tuple[str, str, str]]:
 
 def _sky(samples: GnssData) -> list[tuple[str, str, str]]:
     lost = int(np.count_nonzero(samples.mode == 0))
-    caption = "Green: direct. Amber: with mirrors, or by mirrors alone where hollow. Grey: blocked."
+    caption = "Green: direct. Amber: with mirrors, or by mirrors or edges alone where hollow. Grey: blocked."
     return [("sky", sky_plot(samples), f"{caption} {lost} of {len(samples)} times without a fix.")]
 
 

@@ -23,12 +23,13 @@ from parhelion.sensors.gnss.constellations import SYSTEMS, nominal
 from parhelion.sensors.gnss.earth import Place, geodetic
 from parhelion.sensors.gnss.fix import Fix, fixes
 from parhelion.sensors.gnss.mirrors import radio_world
-from parhelion.sensors.gnss.observe import Observed, Sky, observe
+from parhelion.sensors.gnss.observe import Observed, Sky, geometry, observe
+from parhelion.sensors.gnss.paths import look
 from parhelion.sensors.gnss.rinex_nav import Navigation, check_covers, read_navigation
 from parhelion.sensors.gnss.signals import channel_of
-from parhelion.sensors.imu.errors import checked_motion, chosen_rate, sample_number, sample_span
-from parhelion.sensors.presets import load_sheet, sheet_names
-from parhelion.sensors.stream import SampleStream, Stateless
+from parhelion.sensors.imu.errors import checked_motion
+from parhelion.sensors.presets import sheet_names, sheet_of
+from parhelion.sensors.stream import InWorld
 from parhelion.world.world import World
 
 USUAL_PLACE = (50.0, 10.0)
@@ -42,7 +43,7 @@ def gnss_names() -> list[str]:
     return sheet_names(FOLDER)
 
 
-class Gnss:
+class Gnss(InWorld[GnssConfig, GnssData]):
     """A receiver with its antenna by preset name, YAML file or configuration.
 
         gnss = Gnss("u-blox/f9p", latitude_deg=41.39, longitude_deg=2.17)
@@ -53,10 +54,11 @@ class Gnss:
     that has them and nothing is said here. Satellites are those of `ephemeris`, a RINEX navigation file, or the
     nominal `constellations`. `order` is the number of mirrors on a signal's way, 0 to 2. The antenna's axis is z of
     its mount. `noise=False` leaves out all that is random; what the world does to the signals stays. `rule="vane"`
-    replaces mirrors, air and weights by the plain rules of VANE.
+    replaces mirrors, air and weights by the plain rules of VANE. `diffraction` lets blocked signals come around the
+    edges of what blocks them.
     """
 
-    may_stand = True
+    kind = "gnss"
 
     def __init__(
         self,
@@ -74,20 +76,18 @@ class Gnss:
         constellations: Sequence[str] | None = None,
         order: int = 2,
         rule: Rule = "physics",
+        diffraction: bool = False,
     ) -> None:
-        if isinstance(model, GnssConfig):
-            self.config, self.model = model, model.name
-        else:
-            self.config, self.model = load_sheet(GnssConfig, "gnss", FOLDER, model), str(model).lower()
-        self.rate_hz = chosen_rate(rate_hz, self.config.rate_hz, self.config.max_rate_hz)
-        self.noise, self.name, self._streams = noise, name, f"gnss/{self.model}/{name}"
+        super().__init__(*sheet_of(GnssConfig, "gnss", FOLDER, model), rate_hz, noise, name)
         if order not in (0, 1, 2):
             raise ConfigError(f"order: must be 0, 1 or 2 mirrors, got {order!r}")
         if rule not in ("physics", "vane"):
             raise ConfigError(f"rule: must be physics or vane, got {rule!r}")
         if (latitude_deg is None) != (longitude_deg is None):
             raise ConfigError("latitude_deg: give it together with longitude_deg, or neither")
-        self.order, self.rule = order, rule
+        if not isinstance(diffraction, bool):
+            raise ConfigError(f"diffraction: must be true or false, got {diffraction!r}")
+        self.order, self.rule, self.diffraction = order, rule, diffraction
         self._latitude, self._longitude = latitude_deg, longitude_deg
         self._altitude, self._azimuth = float(altitude_m), x_azimuth_deg
         self._epoch = None if epoch is None else GpsTime.of(moment(epoch))
@@ -102,11 +102,6 @@ class Gnss:
         if self._navigation is not None and self._epoch is not None:
             check_covers(self._navigation, self._epoch, str(self._file))
         self.place_in(World())  # a bad place is told now
-
-    @property
-    def known_as(self) -> tuple[str, ...]:
-        """Names that objects may be hidden from: kind, model and name."""
-        return tuple(name for name in ("gnss", self.model, self.name) if name)
 
     # ---- time and place --------------------------------------------------------------------------------------------
 
@@ -169,56 +164,25 @@ class Gnss:
 
     # ---- measuring -------------------------------------------------------------------------------------------------
 
-    def run(
-        self,
-        world: World,
-        motion: Trajectory,
-        start: float = 0.0,
-        duration: float = 1.0,
-        seed: int = 0,
-        mount: Pose | None = None,
+    def _samples(
+        self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
     ) -> GnssData:
-        """All fixes from `start` [s] until before `start + duration` [s]; split runs give the same bits."""
-        return self._samples(world, motion, *sample_span(start, duration, self.rate_hz), seed, mount)
-
-    def samples(
-        self, world: World, motion: Trajectory, start: float, duration: float, seed: int, mount: Pose | None = None
-    ) -> GnssData:
-        """As `run`; perhaps none."""
-        first, last = (sample_number(time, self.rate_hz) for time in (start, start + duration))
-        if last > first:
-            return self._samples(world, motion, first, last - first, seed, mount)
+        if count:
+            return self._measured(world, motion, first, count, seed, mount, world)
         # A clock's step may be shorter than a receiver's period: what an empty record looks like is asked once.
         key = (self.place_in(world), self.epoch_in(world), seed)
         if key not in self._empty:
-            one = self._samples(World(), Fixed(Pose()), 0, 1, seed, None, world)
+            one = self._measured(World(), Fixed(Pose()), 0, 1, seed, None, world)
             self._empty = {key: one.select(slice(0, 0))}
         return self._empty[key]
 
-    def stream(
-        self, world: World, motion: Trajectory, seed: int, mount: Pose | None = None, start: float = 0.0
-    ) -> SampleStream:
-        """The same samples from `start` [s] on, as time goes on."""
-        return Stateless(self, world, motion, seed, mount, start)
-
-    def measure(self, world: World, motion: Trajectory, time: float, seed: int) -> GnssData:
-        """The contract of every sensor: the one fix within a period from `time` [s] on."""
-        return self._samples(world, motion, sample_number(time, self.rate_hz), 1, seed, None)
-
-    def _samples(
-        self,
-        world: World,
-        motion: Trajectory,
-        first: int,
-        count: int,
-        seed: int,
-        mount: Pose | None,
-        under: World | None = None,
+    def _measured(
+        self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None, under: World
     ) -> GnssData:
-        """`under` is the world whose sky it is, where that is not the one that blocks."""
+        """`under` is the world whose sky it is, `world` the one that blocks."""
         numbers = np.arange(first, first + count, dtype=np.int64)
         times = numbers / self.rate_hz
-        sky, radio = self.sky(world if under is None else under), radio_world(world, self.known_as)
+        sky, radio = self.sky(under), radio_world(world, self.known_as)
         body = checked_motion(motion)
         state = state_of(body, times) if mount is None else at_mount(state_of(body, times), mount)
         boresight = quat_rotate(state.quat_xyzw, np.array([0.0, 0.0, 1.0]))
@@ -229,22 +193,33 @@ class Gnss:
         else:
             found = observe(
                 self.config, sky, radio, state.xyz, state.velocity, boresight, numbers, times, seed, self._streams,
-                order=self.order, noise=self.noise,
+                order=self.order, noise=self.noise, diffraction=self.diffraction,
             )  # fmt: skip
             rules = self.config.fix
-        self._warn(world, found, times, state.xyz)
+        self._warn(found, times, state.xyz)
         solved = fixes(found, sky, rules, self.config.bands)
         return self._record(found, solved, sky, times, state.xyz, seed)
 
-    def _warn(self, world: World, found: Observed, times: Floats, xyz: Floats) -> None:
+    def _warn(self, found: Observed, times: Floats, xyz: Floats) -> None:
         inside = np.flatnonzero(found.sight.enclosed)
         if len(inside):
             k = int(inside[0])
-            where = ", ".join(f"{value:.2f}" for value in xyz[k])
+            warnings.warn(f"{self.said}: at {times[k]:g} s {_enclosed(xyz[k])} and its way", stacklevel=5)
+
+    def _check(self, world: World, place: Floats | None, time: float) -> None:
+        if place is not None:
+            nothing = np.zeros((1, 0), bool)
+            radio = radio_world(world, self.known_as)
+            if look(radio, place[None], np.full(1, time), np.zeros((1, 0, 3)), nothing, 0).enclosed[0]:
+                raise ConfigError(f"{self.said}: {_enclosed(place)}")
+        sky, mask, least = self.sky(world), self.config.fix.elevation_mask_deg, self.config.fix.least_satellites
+        seen = geometry(sky, sky.place.to_ecef(np.zeros((1, 3))), np.array([sky.epoch.second + time]))
+        up = int(np.sum(np.nan_to_num(seen.elevation, nan=-1.0) > np.radians(mask)))
+        if up < least:
             warnings.warn(
-                f"gnss {self.name or self.model}: at {times[k]:g} s the antenna at ({where}) m is inside of something "
-                "solid: all it sees are back faces, so it has no fix there; check its mount and its way",
-                stacklevel=4,
+                f"{self.said}: at {time:g} s the sky has {up} of the {least} satellites that a fix needs "
+                f"({', '.join(self.constellations)}; more than {mask:g} degrees above the horizon)",
+                stacklevel=3,
             )
 
     def _record(
@@ -288,3 +263,11 @@ class Gnss:
 
     def __repr__(self) -> str:
         return f"<Gnss {self.model}: {self.rate_hz:g} Hz, {' and '.join(self.config.bands)}>"
+
+
+def _enclosed(xyz: Floats) -> str:
+    where = ", ".join(f"{value:.2f}" for value in xyz)
+    return (
+        f"the antenna at ({where}) m is inside of something solid: all it sees are back faces, so it has no fix there; "
+        "check its mount"
+    )

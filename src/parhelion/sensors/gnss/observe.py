@@ -196,6 +196,7 @@ def observe(
     *,
     order: int,
     noise: bool,
+    diffraction: bool = False,
 ) -> Observed:
     """Measure from positions (n, 3) [m], velocities and the antenna's axis in the world, at sample numbers and times
     (n,)."""
@@ -204,7 +205,7 @@ def observe(
     seen = geometry(sky, ecef, seconds)
     above = np.nan_to_num(seen.elevation, nan=-1.0) > 0.0
     toward = np.nan_to_num(sky.place.turned_to_world(seen.toward))
-    sight = look(world, xyz, times, toward, above, order)
+    sight = look(world, xyz, times, toward, above, order, diffraction)
     wrong = errors(config, seed, name, times, len(sky.satellites), noise)
     bands, first = [], None
     for band in config.bands:

@@ -1,4 +1,4 @@
-"""The ways of signals through a world: direct, and mirrored once or twice. Satellites are directions, not points.
+"""The ways of signals through a world: direct, around an edge, mirrored once or twice. Satellites are directions.
 
 Rays in all directions from the antenna tell which ways the surfaces around it face. A satellite in direction u that a
 surface of normal n mirrors is seen in direction d = u - 2 (u . n) n: a ray along d has to meet a surface of that
@@ -8,7 +8,7 @@ float64: extra path = r (1 - d . u) for one mirror at distance r.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 
 import numpy as np
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from parhelion.core.pose import Floats
 from parhelion.rays.records import Hits, Rays
 from parhelion.sensors.gnss.mirrors import RadioWorld
+from parhelion.sensors.waves.edges import around, most_detour
 
 FAN_RAYS = 2048
 """Rays over the sphere: one each 4.5 degrees. Mirrors that look smaller are missed."""
@@ -56,7 +57,9 @@ class Paths:
     foliage: Floats
     """Length inside foliage [m]."""
     corner: Floats
-    """Mirror points [m] in the order from the antenna, shape (m, 2, 3); NaN where there is none."""
+    """Mirror points or an edge [m] in the order from the antenna, shape (m, 2, 3); NaN where there is none."""
+    edges: NDArray[np.int64]
+    """Number of edges that it bends around."""
 
     def __len__(self) -> int:
         return len(self.time)
@@ -88,11 +91,13 @@ def fan(count: int) -> Floats:
 
 
 def look(
-    world: RadioWorld, origin: Floats, times: Floats, toward: Floats, wanted: NDArray[np.bool_], order: int
-) -> Sight:
+    world: RadioWorld, origin: Floats, times: Floats, toward: Floats, wanted: NDArray[np.bool_], order: int,
+    diffraction: bool = False,
+) -> Sight:  # fmt: skip
     """Ways of the signals to an antenna at positions (n, 3) [m] and times (n,) [s].
 
-    `toward` holds unit vectors to the satellites, shape (n, s, 3); only `wanted` ones (n, s) are looked for.
+    `toward` holds unit vectors to the satellites, shape (n, s, 3); only `wanted` ones (n, s) are looked for. With
+    `diffraction` signals that are blocked also come around the edges of what blocks them.
     """
     n = len(times)
     if world.changes:
@@ -101,7 +106,16 @@ def look(
     else:
         size = max(1, _CHUNK // (FAN_RAYS + int(wanted.sum(axis=1).max(initial=0)) * MOST_NORMALS[0]))
     parts = [
-        _look(world, origin[k : k + size], times[k : k + size], toward[k : k + size], wanted[k : k + size], order, k)
+        _look(
+            world,
+            origin[k : k + size],
+            times[k : k + size],
+            toward[k : k + size],
+            wanted[k : k + size],
+            order,
+            k,
+            diffraction,
+        )
         for k in range(0, n, size)
     ]
     joined = Paths(
@@ -111,8 +125,9 @@ def look(
 
 
 def _look(
-    world: RadioWorld, origin: Floats, times: Floats, toward: Floats, wanted: NDArray[np.bool_], order: int, first: int
-) -> Sight:
+    world: RadioWorld, origin: Floats, times: Floats, toward: Floats, wanted: NDArray[np.bool_], order: int, first: int,
+    diffraction: bool,
+) -> Sight:  # fmt: skip
     n, rays = len(times), fan(FAN_RAYS)
     row, sat = np.nonzero(wanted)
     u = toward[row, sat]
@@ -124,6 +139,8 @@ def _look(
     clear[row, sat] = ~direct.found
     enclosed = _enclosed(seen, rays, n)
     found = [_direct(row[~direct.found], sat[~direct.found], u[~direct.found])]
+    if diffraction:
+        found.append(_bent(world, origin, times, row[direct.found], sat[direct.found], u[direct.found]))
     if order >= 1:
         normals = _normals(world, seen, rays, n)
         found.append(_once(world, origin, times, row, sat, u, normals))
@@ -157,8 +174,24 @@ def _direct(row: NDArray[np.int64], sat: NDArray[np.int64], u: Floats) -> Paths:
     count = len(row)
     return Paths(
         row, sat, np.zeros(count, np.int64), np.zeros(count), u, np.ones((count, 2)), np.full((count, 2), -1),
-        np.full((count, 2), np.inf), np.zeros(count), np.full((count, 2, 3), np.nan),
+        np.full((count, 2), np.inf), np.zeros(count), np.full((count, 2, 3), np.nan), np.zeros(count, np.int64),
     )  # fmt: skip
+
+
+def _bent(
+    world: RadioWorld, origin: Floats, times: Floats, row: NDArray[np.int64], sat: NDArray[np.int64], u: Floats
+) -> Paths:
+    """Ways around the edges of what blocks satellites; the search takes them for points FAR_M away."""
+    if not len(row):
+        return _direct(row, sat, u)
+    start = origin[row]
+    line, place = around(world.scene, start, start + FAR_M * u, times[row], most_detour(WAVELENGTH_M))
+    step = place - start[line]
+    distance = np.linalg.norm(step, axis=1)
+    corner = np.stack([place, np.full_like(place, np.nan)], axis=1)
+    plain = _direct(row[line], sat[line], step / distance[:, None])
+    extra = distance - np.sum(step * u[line], axis=1)
+    return replace(plain, extra=extra, corner=corner, edges=np.ones(len(line), np.int64))
 
 
 def _faces(world: RadioWorld, hits: Hits, direction: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
@@ -269,7 +302,7 @@ def _once(
         met.distance[kept] * (1.0 - np.sum(arrival * way[kept], axis=1)), arrival,
         np.stack([np.sum(way[kept] * met.normal[kept], axis=1), np.ones(len(kept))], axis=1),
         np.stack([met.radio[kept], none], axis=1), np.stack([met.size[kept], np.full(len(kept), np.inf)], axis=1),
-        np.zeros(len(kept)), corner,
+        np.zeros(len(kept)), corner, np.zeros(len(kept), np.int64),
     )  # fmt: skip
 
 
@@ -325,7 +358,7 @@ def _twice(
         at[kept], sat[pair[kept]], np.full(len(kept), 2), extra, arrival, np.stack(cos, axis=1),
         np.stack([far.radio[good], near.radio[kept]], axis=1),
         np.stack([far.size[good], near.size[kept]], axis=1), np.zeros(len(kept)),
-        np.stack([near.point[kept], far.point[good]], axis=1),
+        np.stack([near.point[kept], far.point[good]], axis=1), np.zeros(len(kept), np.int64),
     )  # fmt: skip
 
 
@@ -336,7 +369,7 @@ def _through_foliage(world: RadioWorld, paths: Paths, origin: Floats, toward: Fl
         start, away = origin[paths.time], toward[paths.time, paths.satellite]
         total = np.zeros(len(paths))
         for leg in range(2):
-            rows = np.flatnonzero(paths.order > leg)
+            rows = np.flatnonzero(np.isfinite(paths.corner[:, leg, 0]))
             step = paths.corner[rows, leg] - start[rows]
             length = np.linalg.norm(step, axis=1)
             total[rows] += world.crowns.inside(start[rows], step / length[:, None], length)

@@ -15,6 +15,7 @@ from parhelion.sensors.gnss.correlator import Complexes, track
 from parhelion.sensors.gnss.mirrors import RADIO
 from parhelion.sensors.gnss.paths import Paths
 from parhelion.sensors.gnss.signals import BANDS, BandOfSatellites
+from parhelion.sensors.waves.edges import bent_amplitude
 from parhelion.surfaces.radio import RADIO_MATERIALS, circular, fresnel, permittivity
 
 FOLIAGE_DB_M, FOLIAGE_AT_HZ = 1.3, 870e6
@@ -62,7 +63,7 @@ def amplitudes(paths: Paths, boresight: Floats, config: GnssConfig, band: str, w
 
     A wave leaves right-handed. Each mirror keeps a part of it and turns a part over; the planes of incidence of two
     mirrors are taken as one. Mirrors smaller than the first Fresnel zone send A cos / (lambda r) of what a whole
-    plane would (physical optics).
+    plane would (physical optics). Behind an edge it is weaker by a knife edge's loss.
     """
     frequency = BANDS[band]
     right, left = np.ones(len(paths), np.complex128), np.zeros(len(paths), np.complex128)
@@ -79,6 +80,7 @@ def amplitudes(paths: Paths, boresight: Floats, config: GnssConfig, band: str, w
     for_right, for_left = gain(config.antenna, sine)
     weak = 10.0 ** (-foliage_db(paths.foliage, frequency) / 20.0)
     phase = np.exp(-2j * np.pi * np.mod(paths.extra / wavelength_m, 1.0))
+    phase = np.where(paths.edges > 0, phase * bent_amplitude(np.maximum(paths.extra, 0.0), wavelength_m), phase)
     return np.asarray(weak * phase * (right * for_right + left * for_left))
 
 
@@ -142,7 +144,7 @@ def _status(
 ) -> NDArray[np.int64]:
     direct, mirrored = np.zeros(above.shape), np.zeros(above.shape)
     at = (paths.time, paths.satellite)
-    straight = paths.order == 0
+    straight = (paths.order == 0) & (paths.edges == 0)
     np.maximum.at(direct, (at[0][straight], at[1][straight]), np.abs(amplitude[straight]))
     np.maximum.at(mirrored, (at[0][~straight], at[1][~straight]), np.abs(amplitude[~straight]))
     found = np.where(clear, np.where(mirrored > NOTICED * direct, MULTIPATH, DIRECT), BLOCKED)

@@ -44,6 +44,15 @@ def load_sheet(model: type[Model], kind: str, folder: Path, name_or_path: str | 
     return cast(Model, _load(model, file, state.st_mtime_ns, state.st_size))
 
 
+def sheet_of(
+    kind_of_sheet: type[Model], kind: str, folder: Path, model: str | PathLike[str] | Model
+) -> tuple[Model, str]:
+    """A sheet, and what its sensor is called: a sheet as it is, or what `load_sheet` finds."""
+    if isinstance(model, kind_of_sheet):
+        return model, str(getattr(model, "name", kind))
+    return load_sheet(kind_of_sheet, kind, folder, cast("str | PathLike[str]", model)), str(model).lower()
+
+
 @lru_cache(maxsize=256)
 def _load(model: type[BaseModel], file: Path, modified_ns: int, size: int) -> BaseModel:
     """`modified_ns` and `size` are part of the key only, so that an edited file is read again."""

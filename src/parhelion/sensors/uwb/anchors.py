@@ -51,7 +51,10 @@ def given_anchors(value: Any) -> Anchors:
             point = np.zeros(0)
         if point.shape != (3,) or not np.all(np.isfinite(point)):
             raise ConfigError(f"anchors: {name}: must be three finite coordinates in m, got {place!r}")
-    return Anchors(names, np.array([np.asarray(place, dtype=np.float64) for place in places]))
+    found = np.array([np.asarray(place, dtype=np.float64) for place in places])
+    if len(found) > 1 and np.ptp(found, axis=0).max() < 1e-3:
+        raise ConfigError(f"anchors: all {len(found)} are at one place, so ranges to them give no position")
+    return Anchors(names, found)
 
 
 def anchors_of(world: World) -> Anchors:

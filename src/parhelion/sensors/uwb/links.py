@@ -42,7 +42,7 @@ def links_of(paths: Paths, count: int, anchors: int, sheet: UwbConfig) -> Links:
     """Links of `count` measurements to `anchors` anchors, from all their paths."""
     arrival, snr, rssi = (np.full((count, anchors), np.nan) for _ in range(3))
     los = np.zeros((count, anchors), bool)
-    direct = (paths.order == 0) & (paths.surfaces == 0)
+    direct = (paths.order == 0) & (paths.surfaces == 0) & (paths.edges == 0)
     los[paths.sample[direct], paths.anchor[direct]] = True
     sent, noise = sent_dbm(sheet), response_noise_dbm(sheet)
     least = 10.0 ** ((noise + sheet.threshold_db - sent) / 10.0)

@@ -1,4 +1,4 @@
-"""Paths of waves from a tag to anchors: direct, through walls, and by up to two mirrors.
+"""Paths of waves from a tag to anchors: direct, through walls, around an edge, and by up to two mirrors.
 
 Images in float64 give the geometry; boxes around the planes leave out most sequences, and rays in float32 tell whether
 the mirror is there and its legs are free at the time of the measurement.
@@ -16,8 +16,9 @@ from parhelion.core.pose import Floats
 from parhelion.rays.records import Rays
 from parhelion.sensors.uwb.mirrors import Sequences
 from parhelion.sensors.uwb.scene import RadioScene
-from parhelion.sensors.uwb.walls import through
-from parhelion.sensors.uwb.waves import decibel, free_space_gain, plate_share, reflect, upright
+from parhelion.sensors.uwb.walls import DirectWays, through
+from parhelion.sensors.uwb.waves import Wave, decibel, free_space_gain, plate_share, reflect
+from parhelion.sensors.waves.edges import around, bent_amplitude, most_detour
 from parhelion.surfaces.radio import Complexes
 
 LAYER_M = 0.01
@@ -47,13 +48,15 @@ class Paths:
     delay: Floats
     """Delay [s], with what walls add, shape (m,)."""
     gain: Complexes
-    """Amplitude between isotropic vertical antennas, and phase at the carrier, shape (m,)."""
+    """Amplitude between isotropic antennas of one polarisation, and phase at the carrier, shape (m,)."""
     departure: Floats
     """Unit vector from the tag along the path, shape (m, 3)."""
     arrival: Floats
     """Unit vector from the anchor to where the path comes from, shape (m, 3)."""
     corner: Floats
-    """Mirror points [m] in the order from the tag, NaN where there is none, shape (m, 2, 3)."""
+    """Mirror points and edges [m] in the order from the tag, NaN where there is none, shape (m, 2, 3)."""
+    edges: NDArray[np.int64]
+    """Number of edges that it bends around, shape (m,)."""
 
     def __len__(self) -> int:
         return len(self.sample)
@@ -78,9 +81,15 @@ def joined_paths(parts: list[Paths]) -> Paths:
     return Paths(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Paths)))
 
 
+def in_order(paths: Paths) -> Paths:
+    """The same rows in order of measurement, anchor and delay."""
+    return paths.rows(np.lexsort((paths.delay, paths.anchor, paths.sample)))
+
+
 def find_paths(
-    radio: RadioScene, known: Sequences, anchors: Floats, tags: Floats, times: Floats, carrier_hz: float
-) -> Paths:
+    radio: RadioScene, known: Sequences, anchors: Floats, tags: Floats, times: Floats, wave: Wave,
+    diffraction: bool = False,
+) -> Paths:  # fmt: skip
     """Paths from tags (n, 3) [m] at times (n,) [s] to all anchors (a, 3) [m]; `known` is what `sequences` found."""
     # What moves is placed for the times of a launch: one launch a time gives the same bits in any run.
     size = 1 if radio.changes else max(1, _ROWS // max(1, len(known)))
@@ -88,13 +97,12 @@ def find_paths(
     for first in range(0, len(tags), size):
         rows = slice(first, first + size)
         found = [
-            _direct(radio, anchors, tags[rows], times[rows], carrier_hz),
-            _mirrored_paths(radio, known, anchors, tags[rows], times[rows], carrier_hz),
+            direct_paths(radio, anchors, tags[rows], times[rows], wave, diffraction),
+            _mirrored_paths(radio, known, anchors, tags[rows], times[rows], wave),
         ]
-        one = joined_paths(found)
-        one = one.rows(np.lexsort((one.delay, one.anchor, one.sample)))
+        one = in_order(joined_paths(found))
         parts.append(Paths(one.sample + first, *(getattr(one, field.name) for field in fields(Paths)[1:])))
-    return joined_paths(parts) if parts else _direct(radio, anchors, tags, times, carrier_hz)
+    return joined_paths(parts) if parts else direct_paths(radio, anchors, tags, times, wave)
 
 
 def _unit(vector: Floats) -> tuple[Floats, Floats]:
@@ -102,35 +110,65 @@ def _unit(vector: Floats) -> tuple[Floats, Floats]:
     return vector / np.where(length > 0, length, 1.0)[:, None], length
 
 
-def _direct(radio: RadioScene, anchors: Floats, tags: Floats, times: Floats, carrier_hz: float) -> Paths:
+def direct_paths(
+    radio: RadioScene, anchors: Floats, tags: Floats, times: Floats, wave: Wave, diffraction: bool = False
+) -> Paths:
+    """The direct path of each pair of tag (n, 3) [m] and anchor (a, 3) [m], through what is between them.
+
+    With `diffraction` also the ways around the edges of that.
+    """
     count, number = len(tags), len(anchors)
     sample, anchor = np.repeat(np.arange(count), number), np.tile(np.arange(number), count)
     start, end = tags[sample], anchors[anchor]
     direction, length = _unit(end - start)
     apart = np.flatnonzero(length > 1e-6)
     sample, anchor, direction, length = sample[apart], anchor[apart], direction[apart], length[apart]
-    ways = through(radio, start[apart], end[apart], times[sample], carrier_hz)
-    turn = np.exp(-2j * np.pi * carrier_hz / SPEED_OF_LIGHT_M_S * length)
+    ways = through(radio, start[apart], end[apart], times[sample], wave)
+    turn = np.exp(-2j * np.pi / wave.length_m * length)
     corner = np.full((len(sample), 2, 3), np.nan)
     found = Paths(
         sample, anchor, np.zeros(len(sample), np.int64), ways.surfaces.astype(np.int64), length,
-        (length + ways.extra_m) / SPEED_OF_LIGHT_M_S, free_space_gain(length, carrier_hz) * turn * ways.gain,
-        direction, -direction, corner,
+        (length + ways.extra_m) / SPEED_OF_LIGHT_M_S, free_space_gain(length, wave.carrier_hz) * turn * ways.gain,
+        direction, -direction, corner, np.zeros(len(sample), np.int64),
     )  # fmt: skip
-    return found.rows(np.abs(ways.gain) > 0)
+    passed = found.rows(np.abs(ways.gain) > 0)
+    return joined_paths([passed, _bent(radio, found, ways, anchors, tags, times, wave)]) if diffraction else passed
+
+
+def _bent(
+    radio: RadioScene, direct: Paths, ways: DirectWays, anchors: Floats, tags: Floats, times: Floats, wave: Wave
+) -> Paths:
+    """Paths around the edges of what blocks the direct ones.
+
+    A screen that lets the share T of the field pass bends the other 1 - T (Kirchhoff's approximation).
+    """
+    shut = np.flatnonzero(ways.solid)
+    sample, anchor = direct.sample[shut], direct.anchor[shut]
+    row, place = around(radio.scene, tags[sample], anchors[anchor], times[sample], most_detour(wave.length_m))
+    found = direct.rows(shut[row])
+    out, before = _unit(place - tags[found.sample])
+    back, after = _unit(place - anchors[found.anchor])
+    length = before + after
+    gain = free_space_gain(found.length, wave.carrier_hz) * bent_amplitude(length - found.length, wave.length_m)
+    gain = gain * (1.0 - np.abs(ways.gain[shut[row]])) * np.exp(-2j * np.pi / wave.length_m * length)
+    corner = np.stack([place, np.full_like(place, np.nan)], axis=1)
+    none, one = np.zeros(len(row), np.int64), np.ones(len(row), np.int64)
+    return Paths(
+        found.sample, found.anchor, none, none, length, length / SPEED_OF_LIGHT_M_S, gain, out, back, corner, one
+    )  # fmt: skip
 
 
 # ---- mirrors --------------------------------------------------------------------------------------------------------
 
 
 def _mirrored_paths(
-    radio: RadioScene, known: Sequences, anchors: Floats, tags: Floats, times: Floats, carrier_hz: float
+    radio: RadioScene, known: Sequences, anchors: Floats, tags: Floats, times: Floats, wave: Wave
 ) -> Paths:
     sample, row, one, other = _through_boxes(radio, known, tags)
     kept = known.rows(row)
     free = _free(radio, kept, anchors, tags[sample], one, other, times[sample])
     sample, row, one, other, kept = sample[free], row[free], one[free], other[free], kept.rows(free)
-    return _distinct(_waves(radio, kept, anchors, tags, sample, one, other, carrier_hz), radio, kept)
+    return _distinct(_waves(radio, kept, anchors, tags, sample, one, other, wave), radio, kept)
 
 
 def _crossing(
@@ -213,7 +251,7 @@ def _is_mirror(radio: RadioScene, wanted: NDArray[np.int64], met: NDArray[np.int
 
 def _waves(
     radio: RadioScene, kept: Sequences, anchors: Floats, tags: Floats, sample: NDArray[np.int64], one: Floats,
-    other: Floats, carrier_hz: float,
+    other: Floats, wave: Wave,
 ) -> Paths:  # fmt: skip
     """Length, delay, gain and angles of paths whose geometry is known."""
     planes, start, end = radio.patches, tags[sample], anchors[kept.anchor]
@@ -223,9 +261,9 @@ def _waves(
     last, leg3 = _unit(np.where(double, end - other, middle))
     leg3 = np.where(double[:, 0], leg3, 0.0)
     _, length = _unit(kept.image - start)
-    wavelength = SPEED_OF_LIGHT_M_S / carrier_hz
+    wavelength = wave.length_m
     first, second = kept.first, np.maximum(kept.second, 0)
-    field = upright(out).astype(np.complex128)
+    field = wave.field(out).astype(np.complex128)
     field = reflect(field, out, planes.normal[first], radio.permittivity[planes.part[first]])
     share = plate_share(
         planes.area[first], np.abs(np.einsum("ij,ij->i", out, planes.normal[first])), leg1, leg2 + leg3, wavelength
@@ -236,14 +274,14 @@ def _waves(
     beyond = plate_share(planes.area[second], cos, leg1 + leg2, np.where(leg3 > 0, leg3, 1.0), wavelength)
     smaller = np.minimum(share, np.where(double[:, 0], beyond, 1.0))
     share = share * np.where(double[:, 0], beyond, 1.0)
-    received = np.einsum("ij,ij->i", field, upright(last))
+    received = np.einsum("ij,ij->i", field, wave.field(last))
     turn = np.exp(-2j * np.pi / wavelength * length)
     corner = np.stack([one, np.where(double, other, np.nan)], axis=1)
-    gain = free_space_gain(np.maximum(length, 1e-6), carrier_hz) * share * received * turn
+    gain = free_space_gain(np.maximum(length, 1e-6), wave.carrier_hz) * share * received * turn
     gain = np.where(smaller >= LEAST_SHARE, gain, 0.0)
     return Paths(
         sample, kept.anchor, np.where(double[:, 0], 2, 1), np.zeros(len(sample), np.int64), length,
-        length / SPEED_OF_LIGHT_M_S, gain, out, -last, corner,
+        length / SPEED_OF_LIGHT_M_S, gain, out, -last, corner, np.zeros(len(sample), np.int64),
     )  # fmt: skip
 
 

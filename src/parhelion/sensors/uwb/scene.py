@@ -106,7 +106,7 @@ def housings(world: World) -> dict[str, Floats]:
 def _made(world: World, geometry: SceneGeometry, carrier_hz: float, like: RadioScene | None) -> RadioScene:
     parts = world.parts
     radio = [radio_name(material.name) for material in world.materials]
-    known = {name: complex(permittivity(name, carrier_hz)) for name in set(radio)}
+    known = {name: complex(permittivity(name, carrier_hz)) for name in sorted(set(radio))}
     of_material = np.array([known[name] for name in radio], dtype=np.complex128)
     sheet = np.array([SHEET_THICKNESS_M.get(name, OTHER_THICKNESS_M) for name in radio])
     leaves = np.array([name == FOLIAGE for name in radio], dtype=bool)

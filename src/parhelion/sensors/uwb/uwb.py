@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,21 +18,25 @@ from parhelion.core.pose import Floats, Pose, quat_rotate
 from parhelion.core.random import Stream
 from parhelion.core.ranges import UwbData
 from parhelion.core.trajectory import Trajectory
-from parhelion.sensors.frame import own_name
-from parhelion.sensors.imu.errors import checked_motion, chosen_rate, normals, sample_number, sample_span, white
-from parhelion.sensors.presets import load_sheet, sheet_names
-from parhelion.sensors.stream import SampleStream, Stateless
+from parhelion.sensors.imu.errors import checked_motion, normals, white
+from parhelion.sensors.presets import sheet_names, sheet_of
+from parhelion.sensors.stream import InWorld
 from parhelion.sensors.uwb.anchors import Anchors, anchors_of, check_places, given_anchors
 from parhelion.sensors.uwb.channel import distance_by_rssi
 from parhelion.sensors.uwb.config import FOLDER, UwbConfig
 from parhelion.sensors.uwb.links import Links, arrival_sigma_m, links_of, sent_dbm
-from parhelion.sensors.uwb.mirrors import Sequences, sequences
+from parhelion.sensors.uwb.mirrors import sequences
 from parhelion.sensors.uwb.paths import Paths, find_paths
 from parhelion.sensors.uwb.scene import RadioScene, radio_scene
-from parhelion.sensors.uwb.solve import Fixes, can_locate, locate
+from parhelion.sensors.uwb.solve import Fixes, can_locate, check_layout, locate
+from parhelion.sensors.uwb.walls import wall_around
+from parhelion.sensors.uwb.waves import Polarisation, Wave
 from parhelion.world.world import World
 
 ORDERS = (0, 1, 2)
+METHODS = ("two-way", "tdoa", "rssi")
+POLARISATIONS = ("vertical", "horizontal")
+BACKENDS = ("own", "sionna")
 
 
 def uwb_names() -> list[str]:
@@ -44,18 +51,21 @@ class _Site:
     version: int
     anchors: Anchors
     radio: RadioScene
-    known: Sequences
+    paths: Callable[[Floats, Floats], Paths]
+    """Paths from tags (n, 3) [m] at times (n,) [s]."""
 
 
-class Uwb:
+class Uwb(InWorld[UwbConfig, UwbData]):
     """A tag by preset name, YAML file or configuration, and its anchors.
 
     `anchors` are positions [m] by name, or a list of them; without, those that stand in the world. `order` is the
     largest number of mirrors of a path. `method` overrides the sheet's: two-way, tdoa or rssi. `height_m` tells the
     solver of positions the tag's z. `noise=False` leaves walls and mirrors, and takes away the receiver's own errors.
+    `diffraction` adds ways around the edges of what blocks, `polarisation` is that of all antennas, vertical or
+    horizontal. `backend="sionna"` has Sionna RT look for the paths (`pip install parhelion[sionna]`).
     """
 
-    may_stand = True
+    kind = "uwb"
 
     def __init__(
         self,
@@ -68,61 +78,31 @@ class Uwb:
         order: int = 2,
         method: str | None = None,
         height_m: float | None = None,
+        diffraction: bool = False,
+        polarisation: Polarisation = "vertical",
+        backend: str = "own",
     ) -> None:
-        if isinstance(model, UwbConfig):
-            self.config, self.model = model, model.name
-        else:
-            self.config, self.model = load_sheet(UwbConfig, "ranging radio", FOLDER, model), str(model).lower()
+        super().__init__(*sheet_of(UwbConfig, "ranging radio", FOLDER, model), rate_hz, noise, name)
         if method is not None:
-            if method not in ("two-way", "tdoa", "rssi"):
+            if method not in METHODS:
                 raise ConfigError(f"method: must be two-way, tdoa or rssi, got {method!r}")
             self.config = self.config.model_copy(update={"method": method})
         if order not in ORDERS or isinstance(order, bool):
             raise ConfigError(f"order: must be 0, 1 or 2 mirrors, got {order!r}")
+        if backend not in BACKENDS:
+            raise ConfigError(f"backend: must be own or sionna, got {backend!r}")
+        if polarisation not in POLARISATIONS:
+            raise ConfigError(f"polarisation: must be vertical or horizontal, got {polarisation!r}")
+        if not isinstance(diffraction, bool):
+            raise ConfigError(f"diffraction: must be true or false, got {diffraction!r}")
+        self.backend, self.diffraction = backend, diffraction
+        self.wave = Wave(self.config.carrier_hz, polarisation)
         if height_m is not None and not np.isfinite(height_m):
             raise ConfigError(f"height_m: must be finite, got {height_m!r}")
-        self.rate_hz = chosen_rate(rate_hz, self.config.rate_hz, self.config.max_rate_hz)
-        self.noise, self.name, self.order, self.height_m = noise, name, order, height_m
+        self.order, self.height_m = order, height_m
         self._given = None if anchors is None else given_anchors(anchors)
-        self._streams = f"uwb/{self.model}/{name}"
         self._sites: WeakKeyDictionary[World, _Site] = WeakKeyDictionary()
         self._biases: tuple[tuple[int, tuple[str, ...]], Floats] | None = None
-
-    @property
-    def known_as(self) -> tuple[str, ...]:
-        """Names that objects may be hidden from: its kind, model and name, and one that no other sensor can have."""
-        return ("uwb", self.model, *((self.name, own_name(self.name)) if self.name else ()))
-
-    # ---- measuring -------------------------------------------------------------------------------------------------
-
-    def run(
-        self,
-        world: World,
-        motion: Trajectory,
-        start: float = 0.0,
-        duration: float = 1.0,
-        seed: int = 0,
-        mount: Pose | None = None,
-    ) -> UwbData:
-        """All samples from `start` [s] until before `start + duration` [s]; split runs give the same bits."""
-        return self._samples(world, motion, *sample_span(start, duration, self.rate_hz), seed, mount)
-
-    def samples(
-        self, world: World, motion: Trajectory, start: float, duration: float, seed: int, mount: Pose | None = None
-    ) -> UwbData:
-        """The same; a stretch between two samples gives none."""
-        first, last = (sample_number(time, self.rate_hz) for time in (start, start + duration))
-        return self._samples(world, motion, first, last - first, seed, mount)
-
-    def stream(
-        self, world: World, motion: Trajectory, seed: int, mount: Pose | None = None, start: float = 0.0
-    ) -> SampleStream:
-        """The same samples from `start` [s] on, as time goes on."""
-        return Stateless(self, world, motion, seed, mount, start)
-
-    def measure(self, world: World, motion: Trajectory, time: float, seed: int) -> UwbData:
-        """The contract of every sensor: the one sample within a period from `time` [s] on."""
-        return self._samples(world, motion, sample_number(time, self.rate_hz), 1, seed, None)
 
     def anchors(self, world: World) -> Anchors:
         """The anchors that it ranges to in a world."""
@@ -135,23 +115,47 @@ class Uwb:
             raise ConfigError("places: must be finite, of shape (n, 3) or (3,)")
         site = self._site(world)
         when = np.broadcast_to(np.asarray(times, dtype=np.float64), len(tags))
-        return find_paths(site.radio, site.known, site.anchors.xyz, tags, when, self.config.carrier_hz)
+        return site.paths(tags, when)
 
     def _site(self, world: World) -> _Site:
         found = self._sites.get(world)
         if found is None or found.version != world.version:
             version = world.version
             anchors = anchors_of(world) if self._given is None else self._given
-            radio = radio_scene(world, self.known_as, self.config.carrier_hz)
-            check_places(radio, anchors)
-            known = sequences(radio, anchors.xyz, self.order, self.config.max_range_m)
-            found = self._sites[world] = _Site(version, anchors, radio, known)
+            try:
+                radio = radio_scene(world, self.known_as, self.config.carrier_hz)
+                check_places(radio, anchors)
+            except ConfigError as error:
+                raise ConfigError(f"{self.said}: {error}") from None
+            found = self._sites[world] = _Site(version, anchors, radio, self._finder(radio, anchors.xyz))
         return found
+
+    def _check(self, world: World, place: Floats | None, time: float) -> None:
+        site = self._site(world)
+        if place is not None:
+            wall = wall_around(site.radio, place)
+            if wall is not None:
+                at = ", ".join(f"{value:g}" for value in place)
+                raise ConfigError(f"{self.said}: its place ({at}) m is inside of {wall!r}; move it out of the wall")
+        if len(site.anchors) > 1:
+            try:
+                check_layout(site.anchors.xyz, self.height_m is not None, self.config.method == "tdoa")
+            except ConfigError as error:
+                warnings.warn(f"{self.said}: {error}: it has ranges alone", stacklevel=3)
+
+    def _finder(self, radio: RadioScene, anchors: Floats) -> Callable[[Floats, Floats], Paths]:
+        """What looks for the paths in a world."""
+        if self.backend == "sionna":
+            from parhelion.sensors.uwb.sionna_paths import SionnaPaths
+
+            return SionnaPaths(radio, anchors, self.wave, self.order, self.diffraction)
+        known = sequences(radio, anchors, self.order, self.config.max_range_m)
+        return partial(find_paths, radio, known, anchors, wave=self.wave, diffraction=self.diffraction)
 
     def _samples(
         self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
     ) -> UwbData:
-        motion, site, count = checked_motion(motion), self._site(world), max(count, 0)
+        motion, site = checked_motion(motion), self._site(world)
         times = np.arange(first, first + count, dtype=np.int64) / self.rate_hz
         tags = np.zeros((0, 3))
         if count:
@@ -160,7 +164,7 @@ class Uwb:
         anchors = site.anchors
         vector = tags[:, None] - anchors.xyz
         true = np.sqrt(np.sum(vector * vector, axis=2))
-        paths = find_paths(site.radio, site.known, anchors.xyz, tags, times, self.config.carrier_hz)
+        paths = site.paths(tags, times)
         links = links_of(paths, count, len(anchors), self.config)
         draws = self._draws(anchors, first, count, seed)
         rssi = self._strength(links, draws)

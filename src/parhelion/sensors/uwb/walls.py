@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats
 from parhelion.rays.records import Hits, Rays
 from parhelion.sensors.uwb.scene import CLOSED_DB, RadioScene
-from parhelion.sensors.uwb.waves import decibel, foliage_loss_db, slab_delay_m, transmit, upright
+from parhelion.sensors.uwb.waves import Wave, decibel, foliage_loss_db, slab_delay_m, transmit
 from parhelion.surfaces.radio import Complexes
 
 THICKEST_WALL_M = 0.5
@@ -36,19 +37,22 @@ class DirectWays:
     """Extra length that walls make [m], shape (n,)."""
     surfaces: Floats
     """Number of surfaces in the way, shape (n,)."""
+    solid: NDArray[np.bool_]
+    """Whether any of them is more than leaves, shape (n,)."""
 
 
-def through(radio: RadioScene, start: Floats, end: Floats, times: Floats, carrier_hz: float) -> DirectWays:
+def through(radio: RadioScene, start: Floats, end: Floats, times: Floats, wave: Wave) -> DirectWays:
     """The direct ways from `start` to `end` (n, 3) [m] at times (n,) [s]."""
     n = len(start)
-    gain, extra, surfaces = np.ones(n, np.complex128), np.zeros(n), np.zeros(n)
+    gain, extra, surfaces, solid = np.ones(n, np.complex128), np.zeros(n), np.zeros(n), np.zeros(n, bool)
     met = _surfaces(radio, start, end, times)
     for row, crossed in met.items():
         direction = end[row] - start[row]
         direction = direction / np.sqrt(direction @ direction)
-        gain[row], extra[row] = _weakened(radio, direction, crossed, carrier_hz)
+        gain[row], extra[row] = _weakened(radio, direction, crossed, wave)
         surfaces[row] = len(crossed)
-    return DirectWays(gain, extra, surfaces)
+        solid[row] = not all(radio.foliage[part] for _, part, _ in crossed)
+    return DirectWays(gain, extra, surfaces, solid)
 
 
 _Surface = tuple[float, int, Floats]
@@ -92,14 +96,12 @@ def _exact(radio: RadioScene, start: Floats, direction: Floats, distance: Floats
     return np.where(flat, height / np.where(flat, toward, 1.0), distance), normal
 
 
-def _weakened(
-    radio: RadioScene, direction: Floats, crossed: list[_Surface], carrier_hz: float
-) -> tuple[complex, float]:
+def _weakened(radio: RadioScene, direction: Floats, crossed: list[_Surface], wave: Wave) -> tuple[complex, float]:
     """Amplitude and phase against free space, and extra length [m], of one way through surfaces."""
     if len(crossed) >= MOST_SURFACES:
         return 0j, 0.0
-    up = upright(direction[None])
-    field, extra, leaf_m, last_leaf = up.astype(np.complex128), 0.0, 0.0, -np.inf
+    own = wave.field(direction[None])
+    field, extra, leaf_m, last_leaf = own.astype(np.complex128), 0.0, 0.0, -np.inf
     k = 0
     while k < len(crossed):
         at, part, normal = crossed[k]
@@ -116,11 +118,11 @@ def _weakened(
             thickness = (crossed[k][0] - at) * cos
             k += 1
         eta = radio.permittivity[part : part + 1]
-        field = transmit(field, direction[None], normal[None], eta, np.array([thickness]), carrier_hz)
+        field = transmit(field, direction[None], normal[None], eta, np.array([thickness]), wave.carrier_hz)
         extra += float(slab_delay_m(cos, eta[0], thickness))
         if float(decibel(np.sqrt(np.sum(np.abs(field) ** 2)))) < -CLOSED_DB:
             return 0j, 0.0
-    passed = complex(np.sum(field * up)) * 10.0 ** (-float(foliage_loss_db(leaf_m, carrier_hz)) / 20.0)
+    passed = complex(np.sum(field * own)) * 10.0 ** (-float(foliage_loss_db(leaf_m, wave.carrier_hz)) / 20.0)
     return passed, extra
 
 

@@ -1,4 +1,4 @@
-"""What paths do to a wave: spreading, mirrors, slabs and leaves. Vertical polarisation, antennas without a pattern.
+"""What paths do to a wave: spreading, mirrors, slabs and leaves. Linear polarisation, antennas without a pattern.
 
 The field is a complex vector across the direction of travel. At each mirror and slab it is split into the part across
 the plane of incidence (TE) and the part in it (TM), as ITU-R P.2040-3 has them.
@@ -6,12 +6,35 @@ the plane of incidence (TE) and the part in it (TM), as ITU-R P.2040-3 has them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Literal
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.pose import Floats
 from parhelion.surfaces.radio import Complexes, fresnel, slab
+
+Polarisation = Literal["vertical", "horizontal"]
+
+
+@dataclass(frozen=True)
+class Wave:
+    """What both antennas send and hear."""
+
+    carrier_hz: float
+    polarisation: Polarisation = "vertical"
+
+    @property
+    def length_m(self) -> float:
+        """Wavelength in air [m]."""
+        return SPEED_OF_LIGHT_M_S / self.carrier_hz
+
+    def field(self, direction: Floats) -> Floats:
+        """Unit vectors of the antennas' field for waves that travel along directions (n, 3)."""
+        up = upright(direction)
+        return up if self.polarisation == "vertical" else np.cross(up, direction)
 
 
 def free_space_gain(length_m: ArrayLike, carrier_hz: float) -> Floats:

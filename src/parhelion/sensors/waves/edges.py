@@ -1,0 +1,170 @@
+"""Ways of radio waves around the edges of what blocks the straight line, by rays alone.
+
+In four planes through the line (over, under and on both sides) rays from either end look for the smallest angle at
+which they pass all that blocks. The two rays meet in one point: the edge itself of a thin screen, and Bullington's
+point over a thick building or several. The loss is that of one knife edge there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.pose import Floats
+from parhelion.rays.records import Rays
+from parhelion.rays.scene import RayScene
+
+MOST_LOSS_DB = 40.0
+"""Ways that weaken by more are not looked for."""
+_HEIGHTS = 48
+"""Heights that are tried in each plane, closer together near the line: smaller gaps are missed."""
+_HALVINGS = 16
+_ASIDE_M = 0.02
+"""Rays end this far behind what blocks: a hit at the very end of a ray may be lost to rounding."""
+_LEAN = 3.0
+"""And farther by this share of their height over the line: what blocks may lean away from it, by 72 degrees here."""
+_OVER = 1e-5
+"""Share of the distance by which the way is checked above the edge."""
+
+
+def knife_edge_loss_db(nu: ArrayLike) -> Floats:
+    """Loss [dB] behind a knife edge by Fresnel's parameter, for nu > -0.78 (ITU-R P.526-15, section 4.1, J(nu)).
+
+    Within 0.15 dB of the Fresnel integral.
+    """
+    x = np.asarray(nu, dtype=np.float64) - 0.1
+    return np.asarray(6.9 + 20.0 * np.log10(np.sqrt(x * x + 1.0) + x))
+
+
+def fresnel_parameter(detour_m: ArrayLike, wavelength_m: ArrayLike) -> Floats:
+    """Fresnel's parameter of an edge from the detour [m] over it: 2 sqrt(detour / wavelength).
+
+    The same as h sqrt(2 (1/d1 + 1/d2) / wavelength) for an edge at a height h much smaller than its distances d.
+    """
+    return np.asarray(2.0 * np.sqrt(np.asarray(detour_m, dtype=np.float64) / np.asarray(wavelength_m)))
+
+
+def bent_amplitude(detour_m: ArrayLike, wavelength_m: ArrayLike) -> NDArray[np.complex128]:
+    """Amplitude behind a knife edge against the straight line without it; the phase beside that of the detour.
+
+    The phase is -45 degrees in deep shadow, the limit of the Fresnel integral.
+    """
+    loss = knife_edge_loss_db(fresnel_parameter(detour_m, wavelength_m))
+    return np.asarray(10.0 ** (-loss / 20.0) * np.exp(-0.25j * np.pi))
+
+
+def most_detour(wavelength_m: float) -> float:
+    """Detour [m] at which the loss of a knife edge is MOST_LOSS_DB."""
+    # J's own inverse: with y = 10^((J - 6.9) / 20), sqrt(x^2 + 1) + x = y gives x = (y - 1/y) / 2.
+    y = 10.0 ** ((MOST_LOSS_DB - 6.9) / 20.0)
+    nu = (y - 1.0 / y) / 2.0 + 0.1
+    return wavelength_m * nu * nu / 4.0
+
+
+def around(
+    scene: RayScene, start: Floats, end: Floats, times: Floats, most_detour_m: float
+) -> tuple[NDArray[np.int64], Floats]:
+    """Edges around which blocked lines from `start` to `end` (n, 3) [m] at times (n,) [s] have a free way.
+
+    The number of the line (m,) and the place of the edge [m] (m, 3); up to four for a line, none where it is free.
+    """
+    search = _Search(scene, start, end, times, most_detour_m)
+    steep = np.stack([search.steepness(0), search.steepness(1)])
+    row, way = np.nonzero(np.all(np.isfinite(steep), axis=0))
+    slope1, slope2 = steep[0, row, way], steep[1, row, way]
+    # Two rays that rise from either end meet over the line.
+    span = search.length[row]
+    along = span * slope2 / (slope1 + slope2)
+    place = search.place(row, way, along, slope1 * along)
+    over = search.place(row, way, along, slope1 * along + _OVER * span + 1e-3)
+    detour = _length(place - search.start[row]) + _length(place - search.end[row]) - span
+    good = detour < most_detour_m
+    for side in (search.start, search.end):
+        good[good] = ~search.blocked(side[row][good], over[good], search.times[row][good])
+    return search.row[row[good]], place[good]
+
+
+def _length(vector: Floats) -> Floats:
+    return np.asarray(np.sqrt(np.einsum("...i,...i->...", vector, vector)))
+
+
+class _Search:
+    """The lines that something blocks, with four directions aside of each."""
+
+    def __init__(self, scene: RayScene, start: Floats, end: Floats, times: Floats, most_detour_m: float) -> None:
+        self.scene = scene
+        length = _length(end - start)
+        direction = (end - start) / np.maximum(length, 1e-9)[:, None]
+        ahead = scene.cast(Rays(start, direction, times, length))
+        self.row = np.flatnonzero(ahead.found & (length > 4.0 * _ASIDE_M))
+        self.start, self.end, self.times = start[self.row], end[self.row], times[self.row]
+        self.length, self.direction = length[self.row], direction[self.row]
+        back = scene.cast(Rays(self.end, -self.direction, self.times, self.length))
+        near = ahead.range[self.row]
+        far = self.length - np.where(back.found, back.range, 0.0)
+        self.near = np.clip(np.minimum(near, far) - _ASIDE_M, _ASIDE_M, self.length - _ASIDE_M)
+        self.far = np.clip(np.maximum(near, far) + _ASIDE_M, _ASIDE_M, self.length - _ASIDE_M)
+        self.aside = _aside(self.direction)
+        self.highest = self._highest(most_detour_m)
+
+    def _highest(self, detour_m: float) -> Floats:
+        """Height [m] of the ellipsoid of the largest detour over the line, where something blocks it, shape (n,)."""
+        half, axis = self.length / 2.0, (self.length + detour_m) / 2.0
+        at = np.clip(half, self.near, self.far)
+        return np.asarray(np.sqrt(axis**2 - half**2) * np.sqrt(1.0 - ((at - half) / axis) ** 2))
+
+    def place(self, row: NDArray[np.int64], way: NDArray[np.int64], along: Floats, height: Floats) -> Floats:
+        """Places [m] beside lines: so far along them, so far aside in one of the four ways."""
+        return np.asarray(
+            self.start[row] + along[:, None] * self.direction[row] + height[:, None] * self.aside[row, way]
+        )
+
+    def blocked(self, start: Floats, end: Floats, times: Floats) -> NDArray[np.bool_]:
+        """Whether anything lies between places (n, 3) [m]."""
+        vector = end - start
+        length = _length(vector)
+        return self.scene.cast(Rays(start, vector / length[:, None], times, length)).found
+
+    def steepness(self, side: int) -> Floats:
+        """The least slope, against the line, of free rays from its start (0) or end (1), shape (n, 4); NaN for none."""
+        n = len(self.row)
+        at = self.far if side == 0 else self.near
+        reach = at if side == 0 else self.length - at
+        # Near to an end, what blocks may need a steeper ray than the edge's height over it tells.
+        most = self.highest * np.maximum(
+            1.0, reach / np.maximum(self.near if side == 0 else self.length - self.far, 0.05)
+        )
+        row, way = (one.ravel() for one in np.indices((n, 4)))
+        eye = (self.start if side == 0 else self.end)[row]
+
+        def shut(height: Floats) -> NDArray[np.bool_]:
+            # Rows as above, with one or more heights each.
+            each = height.shape[1]
+            r, w, up = np.repeat(row, each), np.repeat(way, each), height.ravel()
+            longer = np.minimum(reach[r] + _LEAN * up, self.length[r])
+            there = self.place(r, w, longer if side == 0 else self.length[r] - longer, up / reach[r] * longer)
+            return self.blocked(np.repeat(eye, each, axis=0), there, self.times[r]).reshape(height.shape)
+
+        tried = most[row][:, None] * (np.arange(1, _HEIGHTS + 1) / _HEIGHTS) ** 2
+        if not n:
+            return np.zeros((0, 4))
+        free = ~shut(tried)
+        first = np.argmax(free, axis=1)
+        high = np.take_along_axis(tried, first[:, None], axis=1)
+        low = np.where(first[:, None] > 0, np.take_along_axis(tried, np.maximum(first - 1, 0)[:, None], axis=1), 0.0)
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2.0
+            closed = shut(middle)
+            low, high = np.where(closed, middle, low), np.where(closed, high, middle)
+        slope = high[:, 0] / reach[row]
+        return np.where(np.any(free, axis=1), slope, np.nan).reshape(n, 4)
+
+
+def _aside(direction: Floats) -> Floats:
+    """Unit vectors across each direction (n, 3): over, under, left and right of it, shape (n, 4, 3)."""
+    steep = np.abs(direction[:, 2]) > 0.999
+    base = np.where(steep[:, None], np.array([1.0, 0.0, 0.0]), np.array([0.0, 0.0, 1.0]))
+    up = base - np.einsum("ij,ij->i", base, direction)[:, None] * direction
+    up = up / np.maximum(_length(up), 1e-9)[:, None]
+    left = np.cross(up, direction)
+    return np.stack([up, -up, left, -left], axis=1)
