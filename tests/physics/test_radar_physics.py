@@ -7,7 +7,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
-from parhelion.sensors.radar.axes import Axes, array_response, noise_bandwidth, window_response
+from parhelion.sensors.radar.axes import Axes, array_pattern, array_response, noise_bandwidth, window_response
 from parhelion.sensors.radar.budget import noise_power_w, received_constant_w
 from parhelion.sensors.radar.device import doppler_hz
 from parhelion.sensors.radar.rain import rain_attenuation_db_per_km, rain_coefficients, rain_reflectivity
@@ -174,3 +174,10 @@ def test_beams_of_an_array_are_dirichlet_s() -> None:
     for offset in (0.0, 0.4, 1.0, 2.7, 8.0):
         exact = np.mean(np.exp(2j * np.pi * channel * offset / 8)).real
         assert array_response("none", np.array([offset]), 8)[0] == pytest.approx(exact, abs=1e-12)
+
+
+@pytest.mark.parametrize("window", ["none", "hann", "hamming", "blackman"])
+def test_all_beams_at_once_are_the_same(window: str) -> None:
+    offset = np.array([0.0, 0.3, 3.0, 7.5, 11.9, 3.0 + 1e-10, -2.4])
+    exact = array_response(window, offset[:, None] - np.arange(9), 12)
+    assert array_pattern(window, offset, 9, 12) == pytest.approx(exact, abs=1e-7)

@@ -54,6 +54,29 @@ def array_response(window: str, offset: Floats, channels: int) -> Floats:
     return np.asarray(found)
 
 
+def array_pattern(window: str, offset: Floats, beams: int, channels: int) -> Floats:
+    """`array_response` of beams 0, 1, ... to directions `offset` (n,) beams left of the first one, shape (n, beams).
+
+    Beams lie one apart, so that sines of sums stand in for a sine of each.
+    """
+    a = _COEFFICIENTS[window]
+    reach = len(a) - 1
+    row = np.arange(-reach, beams + reach)
+    angle, turn = np.pi * offset / channels, np.pi * row / channels
+    below = channels * (np.sin(angle)[:, None] * np.cos(turn) - np.cos(angle)[:, None] * np.sin(turn))
+    above = np.sin(np.pi * offset)[:, None] * np.where(row % 2, -1.0, 1.0)
+    exact = np.abs(below) < 1e-7 * channels
+    found = above / np.where(exact, 1.0, below)
+    if exact.any():
+        where = np.nonzero(exact)
+        found[where] = array_response("none", offset[where[0]] - row[where[1]], channels)
+    middle = found[:, reach : reach + beams]
+    for k, one in enumerate(a[1:], start=1):
+        sides = found[:, reach - k : reach - k + beams] + found[:, reach + k : reach + k + beams]
+        middle = middle + 0.5 * one / a[0] * sides
+    return np.asarray(middle)
+
+
 @dataclass(frozen=True)
 class Axes:
     """Cells of the cube: range, speed, elevation, azimuth."""
@@ -107,8 +130,9 @@ class Axes:
         bins = self.config.speed_bins
         if bins == 1:
             return np.zeros_like(speed_m_s)
-        place = speed_m_s * bins / (2.0 * self.config.largest_speed_m_s) + bins // 2
-        return np.asarray(place % bins)
+        place = speed_m_s * (bins / (2.0 * self.config.largest_speed_m_s)) + bins // 2
+        # What `place % bins` is, in a quarter of its time.
+        return np.asarray(place - bins * np.floor(place / bins))
 
     def azimuth_offset(self, direction: Floats, row: NDArray[np.int64]) -> Floats:
         """How many beams directions (n, 3) are left of the beams `row` (n or (k, 1))."""

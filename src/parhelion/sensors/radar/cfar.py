@@ -114,8 +114,8 @@ def noisy_power(cells: Cells, index: Any, real: Any, imaginary: Any, keys: tuple
     return power
 
 
-def alarms(cells: Cells, index: Any, power: Any) -> tuple[Any, Any]:
-    """1 where a cell passes its threshold, and 1 where such a cell is a peak among its neighbours."""
+def alarms(cells: Cells, index: Any, power: Any) -> Any:
+    """1 where a cell passes its threshold, 2 where it is a peak among its neighbours as well, else 0."""
     dr, mi = running_engine().dr, running_engine().mi
     beams = cells.elevations * cells.azimuths
     row, speed = index // (cells.speeds * beams), (index // beams) % cells.speeds
@@ -129,11 +129,18 @@ def alarms(cells: Cells, index: Any, power: Any) -> tuple[Any, Any]:
                 at = (row * cells.speeds + place) * beams + index % beams
             else:
                 # Beyond the ends, cells farther away on the other side stand in.
-                there = mi.Int32(row) + side * step
-                other = mi.Int32(row) - side * (step + cells.half)
-                there = dr.select((there >= 0) & (there < cells.ranges), there, other)
-                there = dr.select(there < 0, 0, dr.select(there >= cells.ranges, cells.ranges - 1, there))
-                at = mi.UInt32(there) * (cells.speeds * beams) + index % (cells.speeds * beams)
+                plane, farther = cells.speeds * beams, step + cells.half
+                if side > 0:
+                    inside, there, other = row + step < cells.ranges, index + step * plane, index - farther * plane
+                else:
+                    inside, there, other = row >= step, index - step * plane, index + farther * plane
+                if cells.ranges <= cells.guard + 3 * cells.half + step:
+                    # So few ranges that these may lie beyond the other end.
+                    last = cells.ranges - 1
+                    opposite = mi.Int32(row) - side * farther
+                    opposite = dr.select(opposite < 0, 0, dr.select(opposite > last, last, opposite))
+                    other = mi.UInt32(opposite) * plane + index % plane
+                at = dr.select(inside, there, other)
             value = dr.gather(mi.Float, power, at)
             if cells.method == "ca":
                 total += value
@@ -152,10 +159,9 @@ def alarms(cells: Cells, index: Any, power: Any) -> tuple[Any, Any]:
         peak &= _beats(power, own, index, cells.azimuths, elevation, cells.elevations, False)
     if cells.azimuths > 1:
         peak &= _beats(power, own, index, 1, azimuth, cells.azimuths, cells.wraps)
-    one, none = mi.UInt32(1), mi.UInt32(0)
-    results = dr.select(passed, one, none), dr.select(peak, one, none)
-    dr.eval(results)
-    return results
+    result = dr.select(peak, mi.UInt32(2), dr.select(passed, mi.UInt32(1), mi.UInt32(0)))
+    dr.eval(result)
+    return result
 
 
 def _beats(power: Any, own: Any, index: Any, stride: int, place: Any, count: int, wraps: bool) -> Any:
@@ -172,5 +178,6 @@ def _beats(power: Any, own: Any, index: Any, stride: int, place: Any, count: int
 def detect(engine: Engine, cells: Cells, power: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Numbers of the cells that pass, and of those that are peaks."""
     count = cells.ranges * cells.speeds * cells.elevations * cells.azimuths
-    passed, peaks = engine.frozen(alarms)(cells, engine.counting(count), power)
-    return np.flatnonzero(copied(passed)), np.flatnonzero(copied(peaks))
+    code = copied(engine.frozen(alarms)(cells, engine.counting(count), power))
+    passed = np.flatnonzero(code)
+    return passed, passed[code[passed] == 2]

@@ -96,14 +96,13 @@ class RadarOnDevice(OnDevice):
         emission = Emission(
             config.field.bounces, config.turning is not None, scene.moving is not None, engine.whole(self.rows),
             *self._angles, number(first), number(step), self._send, self._receive, number(config.wavelength_m),
-            number(config.largest_range_m * 1.05), number(_FADED * self.noise_w / self.constant_w),
+            number(config.largest_range_m * 1.05),
+            number(2.0 * max(config.minimum_range_m, config.range_step_m)), number(2.0 * config.largest_range_m),
+            number(_FADED * self.noise_w / self.constant_w),
             number(decibels * 1e-4 * np.log(10.0)),
         )  # fmt: skip
         moves = Moves.of(engine, scene, motion, start, config.frame_s)
-        paths = trace_paths(engine, target, emission, moves, scene.for_kernels(), self.columns * self.rows)
-        half = 0.5 * paths.length
-        inside = (half >= config.minimum_range_m) & (half < config.largest_range_m) & (half > config.range_step_m)
-        return paths if inside.all() else paths.select(inside)
+        return trace_paths(engine, target, emission, moves, scene.for_kernels(), self.columns * self.rows)
 
     def power(self, paths: Paths) -> NDArray[np.float64]:
         """Power of paths in units of a cell's noise."""

@@ -216,7 +216,7 @@ class Radar:
         keep = peaks.range_m >= max(config.minimum_range_m, config.range_step_m)
         order = np.flatnonzero(keep)[np.argsort(-peaks.power[keep], kind="stable")]
         cell = peaks.cell[order]
-        owner = found.signal.owners(cell, found.power.size)
+        owner = found.signal.owners(cell)
         there = owner >= 0
         scatterer = found.scatterers.owner[np.maximum(owner, 0)] if len(found.scatterers) else np.zeros(len(cell), int)
         # What the cell would have without noise tells whether noise alone made the peak.
