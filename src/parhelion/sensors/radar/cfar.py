@@ -150,9 +150,9 @@ def alarms(cells: Cells, index: Any, power: Any) -> Any:
         passed = own * (2.0 * cells.half) > cells.multiple * total
     else:
         passed = below >= cells.rank
-    peak = passed
     plane = cells.speeds * beams
-    peak &= _beats(power, own, index, plane, row, cells.ranges, False)
+    # A new variable: `&=` on another name for `passed` would change that, too.
+    peak = passed & _beats(power, own, index, plane, row, cells.ranges, False)
     if cells.speeds > 1:
         peak &= _beats(power, own, index, beams, speed, cells.speeds, True)
     if cells.elevations > 1:
