@@ -5,16 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special, stats
 
 import parhelion as ph
 from chance import LIKELY, deviations
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed
 from parhelion.rays.device import engine
-from parhelion.sensors.radar.cfar import threshold_multiple
+from parhelion.sensors.radar import thresholds
+from parhelion.sensors.radar.axes import noise_correlation, noise_taps
 from parhelion.sensors.radar.config import RadarConfig
 from parhelion.sensors.radar.device import RadarOnDevice
+from parhelion.sensors.radar.thresholds import threshold_multiple
 from wave_rigs import radar_config
 
 
@@ -22,6 +24,8 @@ def test_multiples_are_the_closed_forms() -> None:
     # One look, cell averaging: P = (1 + T / M)^-M.
     multiple = threshold_multiple("ca", 1e-4, 16, 12)
     assert (1.0 + multiple / 16.0) ** -16 == pytest.approx(1e-4, rel=1e-9)
+    # Several looks: Fisher's distribution.
+    assert threshold_multiple("ca", 1e-4, 16, 12, 6) == pytest.approx(stats.f.isf(1e-4, 12, 192), rel=1e-9)
     # One look, ordered statistic: the product of (M - i) / (M - i + T), i = 0 ... k - 1 (Rohling 1983).
     multiple = threshold_multiple("os", 1e-4, 16, 12)
     assert np.prod([(16 - i) / (16 - i + multiple) for i in range(12)]) == pytest.approx(1e-4, rel=1e-5)
@@ -44,43 +48,86 @@ def counts_of(config: RadarConfig, frames: int) -> tuple[NDArray[np.bool_], NDAr
     return alarms.reshape(frames, *radar.axes.shape), frame.power
 
 
-def noise_config(method: str, axis: str, coherent: bool) -> RadarConfig:
+def noise_config(method: str, axis: str, coherent: bool, window: str = "none") -> RadarConfig:
     return radar_config(
         detection={"method": method, "axis": axis, "false_alarm": FALSE_ALARM, "training": TRAINING, "guard": GUARD},
-        waveform={"coherent": coherent, "ramps": 64 if coherent else 6, "range_bins": 256},
+        waveform={"coherent": coherent, "ramps": 64 if coherent else 6, "range_bins": 256, "range_window": window,
+                  "speed_window": window},
         array={"azimuth_channels": 12 if coherent else 128},
-    )
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize(("method", "axis", "coherent"), [("ca", "range", True), ("os", "range", True),
-                                                          ("ca", "speed", True), ("ca", "range", False)])  # fmt: skip
-def test_noise_alone_alarms_at_the_rate_that_was_set(method: str, axis: str, coherent: bool) -> None:
-    alarms, power = counts_of(noise_config(method, axis, coherent), 8)
-    along = np.moveaxis(alarms, 1 if axis == "range" else 2, -1)
+@pytest.mark.parametrize(("method", "axis", "coherent", "window"), [
+    ("ca", "range", True, "none"), ("ca", "range", True, "hann"), ("ca", "speed", True, "hann"),
+    ("ca", "range", False, "hann"), ("os", "range", True, "none"), ("os", "range", True, "hann"),
+])  # fmt: skip
+def test_noise_alone_alarms_at_the_rate_that_was_set(method: str, axis: str, coherent: bool, window: str) -> None:
+    alarms, power = counts_of(noise_config(method, axis, coherent, window), 16)
+    ties = 2 * (len(noise_taps(window)) - 1)  # cells farther apart than this are independent
+    if axis == "range":
+        along = np.moveaxis(alarms, 1, -1)[:, :: ties + 1]
+    else:
+        along = np.moveaxis(alarms, 2, -1)[:, :: ties + 1]
     size = along.shape[-1]
-    # Noise is drawn for each cell by itself, so that cells whose training cells lie apart alarm independently: one in
-    # 2 * REACH + 1 of a row. Their number is binomial, exactly; there are as many such sets as places to begin.
-    step = 2 * REACH + 1
-    sets = step if axis == "range" else size % step + 1
-    for first in range(sets):
-        places = np.arange(first, size - (size % step if axis == "speed" else 0), step)
+    if axis == "range" and coherent and ties:
+        along = along[:, : (along.shape[1] * (ties + 1) - ties) // (ties + 1)]  # speeds go around
+    # Cells whose training cells are independent of each other's alarm independently, so that their number is
+    # binomial, exactly. There are as many such sets as places to begin.
+    step = 2 * REACH + 1 + ties
+    for first in range(step):
         if axis == "range":
             # Near the ends, training cells lie elsewhere.
-            places = places[(places >= REACH) & (places < size - REACH)]
+            places = np.arange(REACH + first, size - REACH, step)
+        else:
+            places = (first + step * np.arange(size // step)) % size
         draws = along[..., places]
-        low, high = stats.binom.ppf([0.5 * LIKELY / sets, 1.0 - 0.5 * LIKELY / sets], draws.size, FALSE_ALARM)
+        low, high = stats.binom.ppf([0.5 * LIKELY / step, 1.0 - 0.5 * LIKELY / step], draws.size, FALSE_ALARM)
         assert low <= np.count_nonzero(draws) <= high
-    if axis == "range":
+    if axis == "range" and window == "none":
         # At the ends, cells farther away stand in: one cell a row at each end.
         ends = along[..., [0, size - 1]]
         low, high = stats.binom.ppf([0.5 * LIKELY, 1.0 - 0.5 * LIKELY], ends.size, FALSE_ALARM)
         assert low <= np.count_nonzero(ends) <= high
     looks = 1 if coherent else 6
     power = power.astype(np.float64)
-    # The mean of gamma numbers, and their variance, whose own is (mu4 - mu2^2) / n = (6 / N^3 + 2 / N^2) / n.
-    assert power.mean() == pytest.approx(1.0, abs=deviations() / np.sqrt(looks * power.size))
-    spread = np.sqrt((6.0 / looks**3 + 2.0 / looks**2) / power.size)
-    assert power.var() == pytest.approx(1.0 / looks, abs=deviations() * spread)
+    # Powers of tied cells are correlated by the square of their noise's correlation, along each axis.
+    worth = np.sum(noise_correlation(window, np.arange(-ties, ties + 1)) ** 2) ** (2 if coherent else 1)
+    assert power.mean() == pytest.approx(1.0, abs=deviations() * np.sqrt(worth / (looks * power.size)))
+    if window == "none":
+        # The variance of gamma numbers' variance is (mu4 - mu2^2) / n = (6 / N^3 + 2 / N^2) / n.
+        spread = np.sqrt((6.0 / looks**3 + 2.0 / looks**2) / power.size)
+        assert power.var() == pytest.approx(1.0 / looks, abs=deviations() * spread)
+
+
+def test_windows_tie_neighbouring_cells() -> None:
+    # Hann's: -2/3 and 1/6, so that powers are correlated by their squares.
+    assert noise_correlation("hann", np.arange(4)) == pytest.approx([1.0, -2.0 / 3.0, 1.0 / 6.0, 0.0])
+    white = np.random.default_rng(3).normal(size=(2, 4096, 64))
+    from scipy.signal import windows
+
+    cells = np.fft.fft(windows.get_window("blackman", 64) * (white[0] + 1j * white[1]), axis=1)
+    for lag in range(5):
+        found = np.mean(cells * np.conj(np.roll(cells, lag, axis=1))).real / np.mean(np.abs(cells) ** 2)
+        bound = deviations(5) / np.sqrt(4096 * 64 / 4.0)  # of cells four apart at least half are independent
+        assert found == pytest.approx(float(noise_correlation("blackman", np.array([lag]))[0]), abs=bound)
+    _, power = counts_of(noise_config("ca", "range", True, "hann"), 1)
+    apart = power.astype(np.float64) - 1.0
+    for axis, stride in ((0, (slice(None), slice(0, 60, 3))), (1, (slice(0, 255, 3), slice(None)))):
+        rows = np.moveaxis(apart[stride], axis, -1)  # rows that are three cells apart
+        for lag in (1, 2, 3):
+            each = np.mean(rows[..., lag:] * rows[..., :-lag], axis=-1).ravel()
+            expected = float(noise_correlation("hann", np.array([lag]))[0]) ** 2
+            assert each.mean() == pytest.approx(expected, abs=deviations(6) * each.std() / np.sqrt(each.size))
+
+
+def test_drawn_ranks_agree_with_the_integral() -> None:
+    for looks, chance in ((1, 1e-2), (1, 1e-4), (4, 1e-3)):
+        levels = thresholds._Levels(np.eye(16), 12, looks)
+        multiple = threshold_multiple("os", chance, 16, 12, looks)
+        each = special.gammaincc(looks, multiple * levels._level) * np.exp(levels._weight)
+        assert levels.chance(multiple) == pytest.approx(np.mean(each), rel=1e-12)
+        assert np.mean(each) == pytest.approx(chance, abs=deviations(3) * each.std() / np.sqrt(each.size))
+        assert each.std() / np.sqrt(each.size) < 0.03 * chance  # as settled as is claimed
 
 
 def both_alarm(lag: int, share: float) -> float:

@@ -26,6 +26,26 @@ def noise_bandwidth(window: str) -> float:
     return 1.0 + 0.5 * sum((one / a[0]) ** 2 for one in a[1:])
 
 
+def noise_taps(window: str) -> tuple[float, ...]:
+    """How a window mixes cells of white noise, normalised: weight of the cell itself, of the next ones, and so on.
+
+    The transform of a_0 - a_1 cos(2 pi x) + a_2 cos(4 pi x) is a_0 at the cell, -a_1 / 2 and a_2 / 2 beside it.
+    """
+    a = _COEFFICIENTS[window]
+    sides = [one / 2.0 if k % 2 else -one / 2.0 for k, one in enumerate(a[1:])]
+    size = np.sqrt(a[0] ** 2 + 2.0 * sum(one**2 for one in sides))
+    return tuple(float(one / size) for one in (a[0], *sides))
+
+
+def noise_correlation(window: str, lag: NDArray[np.int64]) -> Floats:
+    """Correlation of the noise of cells so many cells apart."""
+    taps = noise_taps(window)
+    whole = np.array([*taps[:0:-1], *taps])
+    found = np.correlate(whole, whole, "full")
+    reach = len(found) // 2
+    return np.asarray(np.where(np.abs(lag) <= reach, found[np.clip(lag, -reach, reach) + reach], 0.0))
+
+
 def window_response(window: str, offset: Floats) -> Floats:
     """Answer of a cell to a tone `offset` cells away, 1 at 0: a sum of shifted sines over arguments.
 
