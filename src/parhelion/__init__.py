@@ -21,6 +21,7 @@ _HOME = {
     "Barometer": "sensors.barometer",
     "ConfigError": "core.errors",
     "ConstantTwist": "core.trajectory",
+    "CrossSections": "core.radar",
     "DriveCommand": "motion.vehicles.commands",
     "DustCloud": "weather.config",
     "DustTrail": "weather.config",
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
     from parhelion.core.image import Intrinsics as Intrinsics
     from parhelion.core.inertial import ImuData as ImuData
     from parhelion.core.pose import Pose as Pose
+    from parhelion.core.radar import CrossSections as CrossSections
     from parhelion.core.radar import RadarScan as RadarScan
     from parhelion.core.ranges import UwbData as UwbData
     from parhelion.core.records import PointCloud as PointCloud

@@ -7,10 +7,12 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
-from parhelion.sensors.radar.axes import Axes, array_response, noise_bandwidth, window_response
+from parhelion.sensors.radar.axes import Axes, array_pattern, array_response, noise_bandwidth, window_response
 from parhelion.sensors.radar.budget import noise_power_w, received_constant_w
 from parhelion.sensors.radar.device import doppler_hz
+from parhelion.sensors.radar.materials import finish, reflection
 from parhelion.sensors.radar.rain import rain_attenuation_db_per_km, rain_coefficients, rain_reflectivity
+from parhelion.sensors.waves.surfaces import cosines
 from wave_rigs import alone, narrow, radar_config, trihedral
 
 WAVELENGTH = SPEED_OF_LIGHT_M_S / 77e9
@@ -136,6 +138,57 @@ def test_a_mirror_shows_a_ghost_at_the_mirrored_place() -> None:
     assert 0.5 * paths.length[straight].min() > 0.5 * (23.5 + 25.0)
 
 
+def test_the_road_mirrors_with_the_lengths_and_losses_of_two_rays() -> None:
+    # A sphere 30 m ahead and 2 m above the road, the radar at 1 m: ways over the image below the road.
+    radius, height, above, ahead = 0.3, 1.0, 2.0, 30.0
+    world = ph.World()
+    world.add(ph.shapes.plane(80.0, 20.0), material="asphalt", label="road", pose=ph.Pose((30.0, 0.0, 0.0)))
+    world.add(ph.shapes.sphere(radius, 4), material="steel", label="target", pose=ph.Pose((ahead, 0.0, above)))
+    field = {"azimuth_deg": (-1, 1), "elevation_deg": (-8, 4), "rays": 400_000, "bounces": 2}
+    paths = ph.Radar(radar_config(field=field)).paths(world, pose=ph.Pose((0.0, 0.0, height)))
+    paths = paths.select(paths.part == 1)
+    straight = np.hypot(ahead, above - height) - radius
+    mirrored = np.hypot(ahead, above + height) - radius
+    # The surface that shows the half-way direction answers: for one way over the road a bit more than the radius less.
+    between = 0.5 * (np.arctan2(above + height, ahead) + np.arctan2(above - height, ahead))
+    once = np.hypot(ahead, above - height) + np.hypot(ahead, above + height) - 2.0 * radius * np.cos(between)
+    sine = (above + height) / np.hypot(ahead, above + height)
+    share = float(np.interp(sine, cosines(), reflection("asphalt", 77e9)))
+    share *= np.exp(-((4.0 * np.pi * finish("asphalt").height_m * sine / WAVELENGTH) ** 2))
+    # The antenna's bell, 20 degrees wide, in both directions.
+    up, down = (
+        np.exp(-4.0 * np.log(2.0) * (one / (2.0 * np.sin(np.radians(10.0)))) ** 2)
+        for one in ((above - height) / np.hypot(ahead, above - height), sine)
+    )
+    sigma = np.pi * radius**2
+    for bounces, length, strength in (
+        (1, 2.0 * straight, sigma * up**2), (2, once, sigma * share * up * down),
+        (3, 2.0 * mirrored, sigma * share**2 * down**2),
+    ):  # fmt: skip
+        rows = paths.bounces == bounces
+        weight = paths.cross_section[rows].astype(np.float64)
+        assert np.average(paths.length[rows].astype(np.float64), weights=weight) == pytest.approx(length, abs=0.02)
+        assert decibels(weight.sum() / strength) == pytest.approx(0.0, abs=0.5)
+    # The image lies below the road.
+    low = np.average(paths.direction[paths.bounces == 3, 2], weights=paths.cross_section[paths.bounces == 3])
+    assert low == pytest.approx(-sine, abs=0.005)
+
+
+def test_doppler_over_a_mirror_is_that_of_the_image() -> None:
+    # A steel wall at y = 5 that stands: the image of the sphere moves with its velocity mirrored.
+    velocity, ego = np.array([-8.0, 3.0, 0.0]), np.array([10.0, 0.0, 0.0])
+    world = ph.World()
+    world.add(ph.shapes.box(30.0, 0.1, 6.0), material="steel", label="wall", pose=ph.Pose((20.0, 5.05, 0.0)))
+    motion = ph.ConstantTwist(ph.Pose((24.0, 0.0, 0.0)), velocity=tuple(velocity))
+    world.add_actor(ph.shapes.sphere(0.5), material="steel", label="target", trajectory=motion)
+    radar = ph.Radar(radar_config(field={"rays": 100_000, "bounces": 2}))
+    paths = radar.paths(world, trajectory=ph.ConstantTwist(ph.Pose(), velocity=tuple(ego)))
+    back = paths.select((paths.bounces == 3) & (paths.part == 1))
+    exact = -2.0 * (back.direction.astype(float) @ (velocity * [1, -1, 1] - ego)) * 77e9 / SPEED_OF_LIGHT_M_S
+    assert len(back) > 20
+    assert np.abs(doppler_hz(back.rate, 77e9) - exact).max() < 0.1
+
+
 def test_attenuation_by_rain_is_that_of_p838() -> None:
     k, alpha = rain_coefficients(10e9)
     # Table 5 of P.838-3: 0.01217 and 1.2571 horizontal, 0.01129 and 1.2156 vertical.
@@ -174,3 +227,10 @@ def test_beams_of_an_array_are_dirichlet_s() -> None:
     for offset in (0.0, 0.4, 1.0, 2.7, 8.0):
         exact = np.mean(np.exp(2j * np.pi * channel * offset / 8)).real
         assert array_response("none", np.array([offset]), 8)[0] == pytest.approx(exact, abs=1e-12)
+
+
+@pytest.mark.parametrize("window", ["none", "hann", "hamming", "blackman"])
+def test_all_beams_at_once_are_the_same(window: str) -> None:
+    offset = np.array([0.0, 0.3, 3.0, 7.5, 11.9, 3.0 + 1e-10, -2.4])
+    exact = array_response(window, offset[:, None] - np.arange(9), 12)
+    assert array_pattern(window, offset, 9, 12) == pytest.approx(exact, abs=1e-7)

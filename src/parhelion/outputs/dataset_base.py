@@ -1,4 +1,4 @@
-"""What the data sets of runs have in common: a folder, lidars whose scans come in order, and cameras beside them."""
+"""What the data sets of runs have in common: a folder, lidars whose scans come in order, cameras and radars beside."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from parhelion.core.errors import ParhelionError
 from parhelion.core.image import Image
 from parhelion.core.pose import Pose
+from parhelion.core.radar import RadarScan
 from parhelion.core.records import PointCloud, Scan
 from parhelion.io.datasets.about import ABOUT, TITLES
 from parhelion.io.datasets.folder import DatasetFolder
@@ -39,6 +40,7 @@ class DatasetSink(ABC):
         self.scenario = scenario
         self.scanners = {one.name: one for one in scenario.giving(Scan) if one.count(scenario.duration_s)}
         self.cameras = {one.name: one for one in scenario.giving(Image) if one.count(scenario.duration_s)}
+        self.radars = {one.name: one for one in scenario.giving(RadarScan) if one.count(scenario.duration_s)}
         self.folder = DatasetFolder(folder / kind, TITLES[kind], ABOUT[kind])
         self._taken = 0
 
@@ -52,6 +54,8 @@ class DatasetSink(ABC):
                 elif name in self.cameras:
                     self.add_image(self.cameras[name], number, record)
                     self._taken += 1
+                elif name in self.radars:
+                    self.add_radar(self.radars[name], number, record)
 
     def close(self) -> list[Path]:
         """Write what is known only at the end, and put the folder in its place: its files."""
@@ -77,6 +81,10 @@ class DatasetSink(ABC):
     @abstractmethod
     def add_image(self, camera: FrameOnBoard, number: int, image: Image) -> None:
         """Take one picture."""
+
+    def add_radar(self, radar: FrameOnBoard, number: int, scan: RadarScan) -> None:
+        """Take one frame of a radar; sets that hold no radars leave it out."""
+        return
 
     @abstractmethod
     def finish(self) -> None:

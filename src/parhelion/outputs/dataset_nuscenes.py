@@ -9,14 +9,16 @@ import numpy as np
 
 from parhelion.core.image import Image
 from parhelion.core.pose import Floats, Pose
+from parhelion.core.radar import RadarScan
 from parhelion.core.records import PointCloud, Scan
-from parhelion.core.trajectory import pose_at
+from parhelion.core.trajectory import pose_at, velocity_at
 from parhelion.io import nuscenes as nuscenes_scan
+from parhelion.io import nuscenes_radar
 from parhelion.io.datasets import nuscenes
 from parhelion.io.images import png
 from parhelion.motion.boxes import Box
 from parhelion.outputs.boxes import NUSCENES_CATEGORIES
-from parhelion.outputs.dataset_base import DatasetSink, cloud_of, hidden_shares, moving
+from parhelion.outputs.dataset_base import MOVING_M_S, DatasetSink, cloud_of, hidden_shares, moving
 from parhelion.outputs.dataset_images import straight
 
 if TYPE_CHECKING:
@@ -30,17 +32,18 @@ MAP_MARGIN_M, MAP_LARGEST_M = 100.0, 500.0
 
 
 class _Group:
-    """The lidars and cameras of one vehicle, and the scene that they make."""
+    """The lidars, cameras and radars of one vehicle, and the scene that they make."""
 
     def __init__(
-        self, scene: nuscenes.SceneTables, scanners: list[FrameOnBoard], cameras: list[FrameOnBoard], duration_s: float
-    ) -> None:
+        self, scene: nuscenes.SceneTables, scanners: list[FrameOnBoard], cameras: list[FrameOnBoard],
+        radars: list[FrameOnBoard], duration_s: float,
+    ) -> None:  # fmt: skip
         self.scene, self.main = scene, scanners[0]
         self.channels: dict[str, str] = {}
         self.samples: dict[str, dict[int, int]] = {}
         starts = {
             one.name: one.start(0) + one.period_s * np.arange(one.count(duration_s), dtype=np.float64)
-            for one in (*scanners, *cameras)
+            for one in (*scanners, *cameras, *radars)
         }
         at = starts[self.main.name][nuscenes.key_frames(starts[self.main.name])]
         for one in scanners:
@@ -50,8 +53,8 @@ class _Group:
             scene.channels[channel] = one.mount
             self.channels[one.name] = channel
             self.samples[one.name] = nuscenes.nearest_of(starts[one.name], at, 0.5 * one.period_s)
-        for one in cameras:
-            channel = nuscenes.camera_channel(one.name)
+        for one in (*cameras, *radars):
+            channel = (nuscenes.radar_channel if one in radars else nuscenes.camera_channel)(one.name)
             while channel in self.channels.values():
                 channel += "_2"
             self.channels[one.name] = channel
@@ -78,9 +81,12 @@ class NuScenesSink(DatasetSink):
                 description=scenario.settings.name or "simulated",
             )
             self._tables.scenes.append(scene)
-            cameras = [one for one in self.cameras.values() if (one.entry.vehicle or "standing") == vehicle]
-            group = _Group(scene, scanners, cameras, scenario.duration_s)
-            self._groups |= {one.name: group for one in (*scanners, *cameras)}
+            cameras, radars = (
+                [one for one in kind.values() if (one.entry.vehicle or "standing") == vehicle]
+                for kind in (self.cameras, self.radars)
+            )
+            group = _Group(scene, scanners, cameras, radars, scenario.duration_s)
+            self._groups |= {one.name: group for one in (*scanners, *cameras, *radars)}
         self._truth = {group.main.name: self.truth_of(group.main) for group in self._groups.values()}
 
     def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
@@ -115,6 +121,29 @@ class NuScenesSink(DatasetSink):
         self.folder.write(name, png.encode(straight(image.colour, image)))
         ego = Pose() if camera.body is None else pose_at(camera.body.motion, image.start_time)
         group.scene.add_sweep(channel, stamp, name, ego, sample)
+
+    def add_radar(self, radar: FrameOnBoard, number: int, scan: RadarScan) -> None:
+        """Write the detections of a frame; radars of vehicles without a lidar are left out."""
+        group = self._groups.get(radar.name)
+        if group is None:
+            return
+        channel, sample = group.channels[radar.name], group.samples[radar.name].get(number)
+        if channel not in group.scene.channels:
+            group.scene.channels[channel] = radar.mount
+            group.scene.radars.add(channel)
+        stamp = round(1e6 * scan.start_time)
+        kind = "sweeps" if sample is None else "samples"
+        name = f"{kind}/{channel}/{group.scene.logfile}__{channel}__{stamp:016d}.pcd"
+        # Speeds are those of the frame's middle.
+        motion, middle = radar.motion, scan.start_time + 0.5 * scan.duration
+        own = pose_at(motion, middle).rotation.T @ velocity_at(motion, middle)
+        speeds = radar.sensor.axes.speed
+        slowest = max(MOVING_M_S, 0.5 * float(speeds[1] - speeds[0])) if len(speeds) > 1 else np.inf
+        self.folder.write(name, nuscenes_radar.encode(nuscenes_radar.rows_of(scan, own, slowest)))
+        ego = Pose() if radar.body is None else pose_at(radar.body.motion, scan.start_time)
+        group.scene.add_sweep(channel, stamp, name, ego, sample)
+        if sample is not None:
+            group.scene.radar_points.setdefault(sample, []).append(scan.in_world().xyz.astype(np.float64))
 
     def _annotate(self, group: _Group, scan: Scan, cloud: PointCloud, stamp: int) -> None:
         seen: list[nuscenes.Annotation] = []

@@ -13,6 +13,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.frame_points import FramePoints
 from parhelion.core.image import Image
 from parhelion.core.inertial import Samples
+from parhelion.core.radar import RadarScan
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
 from parhelion.outputs.dataset_base import DatasetSink
@@ -28,7 +29,8 @@ DATASETS: Readers[str] = Readers(
     "data sets", {Scan: "clouds, poses, boxes and labels", Image: "pictures, calibration, boxes and masks"}
 )
 """Which types of record the data sets hold."""
-DATASETS.leaves_out(FramePoints, "these data sets hold lidars and cameras; the run's own files hold the rest")
+DATASETS.add(RadarScan, "detections, in nuScenes' sets")
+DATASETS.leaves_out(FramePoints, "these data sets hold lidars, cameras and radars; the run's own files hold the rest")
 DATASETS.leaves_out(Samples, "these data sets hold no streams of samples; the run's own CSV files do")
 
 SINKS: dict[str, type[DatasetSink]] = {

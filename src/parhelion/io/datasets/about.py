@@ -38,9 +38,10 @@ that boxes stand upright in its frame; a real one is as it is mounted, and rotat
     + _CAMERA,
     "nuscenes": """
 Load it as version v1.0-mini. The global frame is the world's, timestamps are on the run's clock in microseconds.
-Lidars and cameras are there; LIDAR_TOP is the first lidar of a vehicle, CAM_FRONT a camera called front. Points are in
-the lidar's frame at the scan's start, the vehicle's motion during it taken out; intensity is that of Velodyne's scale,
-0 to 255. Pictures are PNG files with the distortion of the lens taken out.
+Lidars, cameras and radars are there; LIDAR_TOP is the first lidar of a vehicle, CAM_FRONT a camera called front and
+RADAR_FRONT such a radar, whose velocities are those along the line of sight. Points are in the lidar's frame at the
+scan's start, the vehicle's motion during it taken out; intensity is that of Velodyne's scale, 0 to 255. Pictures are
+PNG files with the distortion of the lens taken out.
 """,
     "coco-panoptic": """
 images holds the pictures of all cameras, as their lenses saw them, annotations/panoptic the segments of each as a PNG

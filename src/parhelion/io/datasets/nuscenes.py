@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.image import OPTICAL
-from parhelion.core.pose import Floats, Pose
+from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_rotate
 
 VERSION = "v1.0-mini"
 """Folder of the tables, which is also what tools are told to load."""
@@ -72,10 +72,19 @@ def attribute_of(category: str, label: str, *, moving: bool, parked: bool) -> st
 
 def camera_channel(name: str) -> str:
     """Channel of a camera: front and cam_front are CAM_FRONT."""
+    return f"CAM_{_plain(name, 'CAMERA_', 'CAM_')}"
+
+
+def radar_channel(name: str) -> str:
+    """Channel of a radar: front and radar-front are RADAR_FRONT."""
+    return f"RADAR_{_plain(name, 'RADAR_')}"
+
+
+def _plain(name: str, *prefixes: str) -> str:
     plain = "".join(c if c.isalnum() else "_" for c in name.upper())
-    for word in ("CAMERA_", "CAM_"):
+    for word in prefixes:
         plain = plain.removeprefix(word)
-    return f"CAM_{plain}"
+    return plain
 
 
 def key_frames(starts: Floats) -> NDArray[np.int64]:
@@ -151,15 +160,25 @@ class SceneTables:
     location: str
     description: str
     channels: dict[str, Pose] = field(default_factory=dict)
-    """Pose of each lidar and camera on the vehicle, in our axes, by channel."""
+    """Pose of each sensor on the vehicle, in our axes, by channel."""
     cameras: dict[str, CameraChannel] = field(default_factory=dict)
     """Channels that are cameras."""
+    radars: set[str] = field(default_factory=set)
+    """Channels that are radars."""
     samples: list[int] = field(default_factory=list)
     """Timestamps [µs]."""
     sweeps: list[_Sweep] = field(default_factory=list)
     tracks: dict[int, list[tuple[int, Annotation]]] = field(default_factory=dict)
     """By instance: numbers of samples, and the boxes there."""
+    radar_points: dict[int, list[Floats]] = field(default_factory=dict)
+    """By number of the sample: places (n, 3) [m] of the radars' detections in the global frame."""
     _unseen: dict[int, list[tuple[int, Annotation]]] = field(default_factory=dict)
+
+    def radar_points_in(self, sample: int, box: Annotation) -> int:
+        """Detections of a sample above a box's ground: radars tell heights poorly, or not at all."""
+        found = np.concatenate([np.zeros((0, 3)), *self.radar_points.get(sample, [])])
+        local = quat_rotate(quat_conjugate(box.quat_xyzw), found - box.centre)
+        return int(np.count_nonzero(np.all(np.abs(local[:, :2]) <= 0.5 * box.size[:2], axis=1)))
 
     def add_sweep(self, channel: str, timestamp: int, filename: str, ego: Pose, sample: int | None) -> None:
         """A scan at a time [µs]; `sample` is the number of the sample whose key frame it is."""
@@ -225,7 +244,7 @@ class Tables:
                 {
                     "token": self.token("sensor", name),
                     "channel": name,
-                    "modality": "camera" if any(name in scene.cameras for scene in scenes) else "lidar",
+                    "modality": _modality(name, scenes),
                 }
                 for name in channels
             ],
@@ -270,7 +289,7 @@ class Tables:
             tables["calibrated_sensor"].append(
                 {
                     "token": sensor, "sensor_token": token("sensor", channel),
-                    **_placed(mount @ (TURN if camera is None else OPTICAL)),
+                    **_placed(mount @ _axes_of(scene, channel)),
                     "camera_intrinsic": [] if camera is None else camera.matrix.tolist(),
                 }
             )  # fmt: skip
@@ -313,10 +332,22 @@ class Tables:
                         "attribute_tokens": [] if one.attribute is None else [token("attribute", one.attribute)],
                         "visibility_token": one.visibility, "translation": one.centre.tolist(),
                         "size": [width, length, height], "rotation": np.roll(one.quat_xyzw, 1).tolist(),
-                        **_links(boxes, row), "num_lidar_pts": one.points, "num_radar_pts": 0,
-                        "velocity": one.velocity.tolist(),
+                        **_links(boxes, row), "num_lidar_pts": one.points,
+                        "num_radar_pts": scene.radar_points_in(number, one), "velocity": one.velocity.tolist(),
                     }
                 )  # fmt: skip
+
+
+def _modality(channel: str, scenes: Iterable[SceneTables]) -> str:
+    for scene in scenes:
+        if channel in scene.channels:
+            return "camera" if channel in scene.cameras else "radar" if channel in scene.radars else "lidar"
+    return "lidar"
+
+
+def _axes_of(scene: SceneTables, channel: str) -> Pose:
+    """nuScenes' axes of a sensor in ours: radars there look along x, too."""
+    return OPTICAL if channel in scene.cameras else Pose() if channel in scene.radars else TURN
 
 
 def _links(tokens: list[str], row: int) -> dict[str, str]:

@@ -154,13 +154,11 @@ class Echo:
             rays.bounces, False, scene.moving is not None, running.whole(rows), number(np.radians(rays.azimuth_deg[0])),
             number(np.radians(wide) / columns), number(np.radians(rays.elevation_deg[0])),
             number(np.radians(high) / rows), number(0.0), number(0.0), _pattern(config.emitter),
-            _pattern(config.receiver), number(config.wavelength_m), number(1.5 * config.range_m[1]), number(faint),
-            number(loss),
+            _pattern(config.receiver), number(config.wavelength_m), number(1.5 * config.range_m[1]),
+            number(2.0 * config.range_m[0]), number(2.0 * config.range_m[1]), number(faint), number(loss),
         )  # fmt: skip
         moves = Moves.of(running, scene, motion, start, 1e-3)
-        paths = trace_paths(running, target, emission, moves, scene.for_kernels(), columns * rows)
-        half = 0.5 * paths.length
-        return paths.select((half >= config.range_m[0]) & (half <= config.range_m[1]))
+        return trace_paths(running, target, emission, moves, scene.for_kernels(), columns * rows)
 
     @in_turn
     def _ping(self, world: World, motion: Trajectory, start: float, seed: int, frame: int | None) -> EchoScan:

@@ -26,6 +26,26 @@ def noise_bandwidth(window: str) -> float:
     return 1.0 + 0.5 * sum((one / a[0]) ** 2 for one in a[1:])
 
 
+def noise_taps(window: str) -> tuple[float, ...]:
+    """How a window mixes cells of white noise, normalised: weight of the cell itself, of the next ones, and so on.
+
+    The transform of a_0 - a_1 cos(2 pi x) + a_2 cos(4 pi x) is a_0 at the cell, -a_1 / 2 and a_2 / 2 beside it.
+    """
+    a = _COEFFICIENTS[window]
+    sides = [one / 2.0 if k % 2 else -one / 2.0 for k, one in enumerate(a[1:])]
+    size = np.sqrt(a[0] ** 2 + 2.0 * sum(one**2 for one in sides))
+    return tuple(float(one / size) for one in (a[0], *sides))
+
+
+def noise_correlation(window: str, lag: NDArray[np.int64]) -> Floats:
+    """Correlation of the noise of cells so many cells apart."""
+    taps = noise_taps(window)
+    whole = np.array([*taps[:0:-1], *taps])
+    found = np.correlate(whole, whole, "full")
+    reach = len(found) // 2
+    return np.asarray(np.where(np.abs(lag) <= reach, found[np.clip(lag, -reach, reach) + reach], 0.0))
+
+
 def window_response(window: str, offset: Floats) -> Floats:
     """Answer of a cell to a tone `offset` cells away, 1 at 0: a sum of shifted sines over arguments.
 
@@ -52,6 +72,29 @@ def array_response(window: str, offset: Floats, channels: int) -> Floats:
     for k, one in enumerate(a[1:], start=1):
         found = found + 0.5 * one / a[0] * (dirichlet(offset - k) + dirichlet(offset + k))
     return np.asarray(found)
+
+
+def array_pattern(window: str, offset: Floats, beams: int, channels: int) -> Floats:
+    """`array_response` of beams 0, 1, ... to directions `offset` (n,) beams left of the first one, shape (n, beams).
+
+    Beams lie one apart, so that sines of sums stand in for a sine of each.
+    """
+    a = _COEFFICIENTS[window]
+    reach = len(a) - 1
+    row = np.arange(-reach, beams + reach)
+    angle, turn = np.pi * offset / channels, np.pi * row / channels
+    below = channels * (np.sin(angle)[:, None] * np.cos(turn) - np.cos(angle)[:, None] * np.sin(turn))
+    above = np.sin(np.pi * offset)[:, None] * np.where(row % 2, -1.0, 1.0)
+    exact = np.abs(below) < 1e-7 * channels
+    found = above / np.where(exact, 1.0, below)
+    if exact.any():
+        where = np.nonzero(exact)
+        found[where] = array_response("none", offset[where[0]] - row[where[1]], channels)
+    middle = found[:, reach : reach + beams]
+    for k, one in enumerate(a[1:], start=1):
+        sides = found[:, reach - k : reach - k + beams] + found[:, reach + k : reach + k + beams]
+        middle = middle + 0.5 * one / a[0] * sides
+    return np.asarray(middle)
 
 
 @dataclass(frozen=True)
@@ -107,8 +150,9 @@ class Axes:
         bins = self.config.speed_bins
         if bins == 1:
             return np.zeros_like(speed_m_s)
-        place = speed_m_s * bins / (2.0 * self.config.largest_speed_m_s) + bins // 2
-        return np.asarray(place % bins)
+        place = speed_m_s * (bins / (2.0 * self.config.largest_speed_m_s)) + bins // 2
+        # What `place % bins` is, in a quarter of its time.
+        return np.asarray(place - bins * np.floor(place / bins))
 
     def azimuth_offset(self, direction: Floats, row: NDArray[np.int64]) -> Floats:
         """How many beams directions (n, 3) are left of the beams `row` (n or (k, 1))."""

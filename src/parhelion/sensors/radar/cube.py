@@ -7,12 +7,13 @@ Scatterers are then added by phase, so that neighbours beat against each other. 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.random import Stream, to_unit
-from parhelion.sensors.radar.axes import Axes, window_response
+from parhelion.sensors.radar.axes import Axes, array_pattern, window_response
 from parhelion.sensors.waves.paths import Paths
 
 Floats = NDArray[np.float64]
@@ -20,9 +21,8 @@ Whole = NDArray[np.int64]
 
 WEAKEST_SNR = 10.0**-1.5
 """Scatterers weaker than this, in units of a cell's noise, are left out."""
-_STRENGTHS = ((0.0, 16.0, 1, 2), (16.0, 3e3, 2, 8), (3e3, np.inf, 5, 1 << 30))
-"""Signal over noise from, to; how many cells it spreads along range and speed, and how many beams, to each side."""
-_LARGEST_CHUNK = 1 << 22
+_STRENGTHS = ((0.0, 16.0, 1), (16.0, 3e3, 2), (3e3, np.inf, 5))
+"""Signal over noise from, to; how many cells it spreads along range and speed to each side."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,10 +61,13 @@ def scatterers_of(paths: Paths, power: Floats, axes: Axes) -> Scatterers:
     for place, count in zip(places, counts, strict=True):
         if count > 1:
             middle = (np.bincount(body, place * power) / whole_body)[body]
-            cell = cell * count + (np.rint(place - middle) + np.rint(middle)).astype(np.int64) % count
+            whole_place = np.rint(place - middle) + np.rint(middle)
+            # Multiples of the count as floats: a remainder of whole numbers takes ten times as long.
+            whole_place -= count * np.floor(whole_place * (1.0 / count) + 0.5 / count)
+            cell = cell * count + whole_place.astype(np.int64)
     size = int(np.prod(counts))
     # Sums over rows in their order, whatever the machine.
-    total, number = np.bincount(cell, power, size), np.bincount(cell, minlength=size)
+    total = np.bincount(cell, power, size)
     filled = np.flatnonzero(total > WEAKEST_SNR)
     scatterer = np.full(size, -1, np.int64)
     scatterer[filled] = np.arange(len(filled))
@@ -75,9 +78,9 @@ def scatterers_of(paths: Paths, power: Floats, axes: Axes) -> Scatterers:
     def mean(values: Floats) -> Floats:
         return np.asarray(np.bincount(group, values[rows] * weight, len(filled)) / whole)
 
-    # The strongest path of a cell is at least as strong as the mean: only those need sorting.
-    loud = np.flatnonzero(weight * number[filled][group] >= whole[group] * (1.0 - 1e-9))
-    loud = loud[np.argsort(weight[loud], kind="stable")]
+    strongest = np.zeros(len(filled))
+    np.maximum.at(strongest, group, weight)
+    loud = np.flatnonzero(weight == strongest[group])
     owner = np.zeros(len(filled), np.int64)
     owner[group[loud]] = rows[loud]
     toward = np.stack([mean(direction[:, k]) for k in range(3)], axis=1)
@@ -92,105 +95,94 @@ class Signal:
     real: NDArray[np.float32]
     imaginary: NDArray[np.float32]
     """Flat, in the order range, speed, elevation, azimuth; units of the noise's amplitude."""
-    cell: Whole
-    """Cell of each share of a scatterer."""
-    strength: NDArray[np.float32]
-    """Amplitude of that share."""
-    scatterer: Whole
-    """Whose it is."""
+    map: Any
+    """Amplitudes over cells of range and speed, sparse (cells, scatterers)."""
+    beams: Any
+    """Answers of beams, (scatterers, beams); sparse for a turning antenna."""
 
-    def owners(self, cells: Whole, size: int) -> Whole:
+    def owners(self, cells: Whole) -> Whole:
         """The scatterer that is strongest in each of some cells, -1 where there is none."""
-        wanted = np.zeros(size, bool)
-        wanted[cells] = True
-        rows = np.flatnonzero(wanted[self.cell])
-        order = np.lexsort((rows, self.strength[rows], self.cell[rows]))
-        best = np.full(size, -1, np.int64) if size < (1 << 22) else None
-        last = rows[order]
-        if best is not None:
-            best[self.cell[last]] = self.scatterer[last]
-            return best[cells]
-        found = dict(zip(self.cell[last].tolist(), self.scatterer[last].tolist(), strict=True))
-        return np.array([found.get(cell, -1) for cell in cells.tolist()], np.int64)
+        plane, beam = np.divmod(cells, self.beams.shape[1])
+        first, count = self.map.indptr[plane], np.diff(self.map.indptr)[plane]
+        # Numbers of the map's entries in those cells, one after the other.
+        asked = np.repeat(np.arange(len(cells)), count)
+        entry = np.arange(len(asked)) + np.repeat(first - (np.cumsum(count) - count), count)
+        scatterer = self.map.indices[entry].astype(np.int64)
+        answer = np.asarray(self.beams[scatterer, beam[asked]]).ravel()
+        strength = np.abs(self.map.data[entry]) * np.abs(answer)
+        best = np.zeros(len(cells))
+        np.maximum.at(best, asked, strength)
+        wins = np.flatnonzero((strength > 0.0) & (strength == best[asked]))
+        found = np.full(len(cells), -1, np.int64)
+        found[asked[wins]] = scatterer[wins]
+        return found
 
 
 def signal_of(scatterers: Scatterers, phase: Floats, axes: Axes) -> Signal:
-    """Spread scatterers over the cube; `phase` (n,) [rad]."""
-    size = int(np.prod(axes.shape))
-    real, imaginary = np.zeros(size), np.zeros(size)
-    cells, strengths, owners = [], [], []
-    for low, high, near, beams in _STRENGTHS:
-        rows = np.flatnonzero((scatterers.power > low) & (scatterers.power <= high))
-        chunk = max(1, _LARGEST_CHUNK // (np.prod(_reach(axes, near, beams), dtype=np.int64)))
-        for first in range(0, len(rows), int(chunk)):
-            some = rows[first : first + int(chunk)]
-            cell, value = _spread(scatterers, phase, some, axes, near, beams)
-            real += np.bincount(cell.ravel(), value.real.ravel(), size)
-            imaginary += np.bincount(cell.ravel(), value.imag.ravel(), size)
-            cells.append(cell.ravel())
-            strengths.append(np.abs(value).ravel().astype(np.float32))
-            owners.append(np.repeat(some, cell[0].size))
-    if not cells:
-        return Signal(*(np.zeros(size, np.float32) for _ in "ab"), *(np.zeros(0, kind) for kind in ("i8", "f4", "i8")))  # type: ignore[arg-type]
-    return Signal(
-        real.astype(np.float32), imaginary.astype(np.float32), np.concatenate(cells), np.concatenate(strengths),
-        np.concatenate(owners),
-    )  # fmt: skip
+    """Spread scatterers over the cube; `phase` (n,) [rad].
+
+    A scatterer's share is a product: one factor over range and speed, one over beams. The cube is thus the product of
+    two matrices, which are far smaller than it.
+    """
+    map_, beams = _map(scatterers, phase, axes), _beams(scatterers, axes)
+    found = map_ @ beams
+    found = (found if isinstance(found, np.ndarray) else found.toarray()).ravel()
+    return Signal(np.ascontiguousarray(found.real), np.ascontiguousarray(found.imag), map_, beams)
 
 
-def _reach(axes: Axes, near: int, beams: int) -> tuple[int, int, int, int]:
-    """How many cells one scatterer is spread over along each axis."""
-    _, speeds, elevations, azimuths = axes.shape
-    if axes.config.turning is not None:
-        width = max(axes.config.transmit.azimuth_width_deg, axes.config.receive.azimuth_width_deg)
-        beams = int(np.ceil(1.3 * width * azimuths / 360.0))
-    return 2 * near + 1, min(2 * near + 1, speeds), elevations, min(2 * beams + 1, azimuths)
+def _map(scatterers: Scatterers, phase: Floats, axes: Axes) -> Any:
+    """Amplitude of each scatterer over cells of range and speed, complex, sparse (cells, scatterers)."""
+    from scipy.sparse import coo_array
 
-
-def _spread(
-    scatterers: Scatterers, phase: Floats, rows: Whole, axes: Axes, near: int, beams: int
-) -> tuple[Whole, NDArray[np.complex64]]:
-    """Cells (n, ranges, speeds, elevations, azimuths) and the signal in each; cells out of the cube get none."""
-    ranges, speeds, elevations, azimuths = axes.shape
-    reach = _reach(axes, near, beams)
+    ranges, speeds = axes.shape[:2]
     wave = axes.config.waveform
-    count = len(rows)
-
-    def across(middle: Floats, number: int, size: int, wraps: bool) -> tuple[Whole, NDArray[np.bool_]]:
-        if number == size:
-            return np.tile(np.arange(size), (count, 1)), np.ones((count, size), bool)
-        place = np.rint(middle).astype(np.int64)[:, None] + np.arange(number) - number // 2
-        return (place % size, np.ones(place.shape, bool)) if wraps else (
-            np.clip(place, 0, size - 1), (place >= 0) & (place < size))  # fmt: skip
-
-    r = axes.range_cell(scatterers.range_m[rows])
-    r_cell, r_in = across(r, reach[0], ranges, False)
-    d = axes.speed_cell(scatterers.speed_m_s[rows])
-    d_cell, d_in = across(d, reach[1], speeds, True)
-    toward = scatterers.direction[rows]
-    zero = np.zeros(count, np.int64)
-    a_cell, a_in = across(axes.azimuth_offset(toward, zero), reach[3], azimuths, axes.config.turning is not None)
-    e_cell, e_in = across(axes.elevation_offset(toward, zero), reach[2], elevations, False)
+    amplitude = np.sqrt(scatterers.power) * np.exp(1j * phase)
+    r, d = axes.range_cell(scatterers.range_m), axes.speed_cell(scatterers.speed_m_s)
 
     def tone(offset: Floats, window: str) -> Floats:
         # Windows begin at 0, which turns the phase by half a circle from cell to cell.
         return np.asarray(window_response(window, offset) * np.exp(1j * np.pi * offset))
 
-    r_value = tone(r[:, None] - r_cell, wave.range_window) * r_in
-    apart = (d[:, None] - d_cell + 0.5 * speeds) % speeds - 0.5 * speeds if speeds > 1 else np.zeros((count, 1))
-    d_value = tone(apart, wave.speed_window) * d_in
-    a_off = np.stack([axes.azimuth_offset(toward, a_cell[:, k]) for k in range(a_cell.shape[1])], axis=1)
-    e_off = np.stack([axes.elevation_offset(toward, e_cell[:, k]) for k in range(e_cell.shape[1])], axis=1)
-    a_value = axes.beam_response(a_off, np.zeros_like(a_off)) * a_in
-    e_value = axes.beam_response(np.zeros_like(e_off), e_off) * e_in
-    amplitude = np.sqrt(scatterers.power[rows]) * np.exp(1j * phase[rows])
-    beam = (e_value[:, :, None] * a_value[:, None, :]).astype(np.float32)
-    map_ = (amplitude[:, None, None] * r_value[:, :, None] * d_value[:, None, :]).astype(np.complex64)
-    value = map_[:, :, :, None, None] * beam[:, None, None]
-    plane = r_cell[:, :, None] * speeds + d_cell[:, None, :]
-    direction = e_cell[:, :, None] * azimuths + a_cell[:, None, :]
-    cell = plane[:, :, :, None, None] * (elevations * azimuths) + direction[:, None, None]
-    return cell, value
+    cells, values, owners = [], [], []
+    for low, high, near in _STRENGTHS:
+        rows = np.flatnonzero((scatterers.power > low) & (scatterers.power <= high))
+        r_cell = np.rint(r[rows]).astype(np.int64)[:, None] + np.arange(-near, near + 1)
+        r_value = tone(r[rows, None] - r_cell, wave.range_window) * ((r_cell >= 0) & (r_cell < ranges))
+        d_cell = np.rint(d[rows]).astype(np.int64)[:, None] + (np.arange(-near, near + 1) if speeds > 1 else 0)
+        # Speeds go around, but each cell is met once.
+        d_value = tone(d[rows, None] - d_cell, wave.speed_window) if speeds > 1 else np.ones(d_cell.shape)
+        d_value = d_value * (np.abs(d_cell - d_cell[:, [d_cell.shape[1] // 2]]) < 0.5 * speeds)
+        cell = np.clip(r_cell, 0, ranges - 1)[:, :, None] * speeds + (d_cell % speeds)[:, None]
+        value = (amplitude[rows, None] * r_value)[:, :, None] * d_value[:, None]
+        cells.append(cell.ravel())
+        values.append(value.ravel())
+        owners.append(np.repeat(rows, r_cell.shape[1] * d_cell.shape[1]))
+    where = np.concatenate(cells), np.concatenate(owners)
+    shares = np.concatenate(values).astype(np.complex64)
+    return coo_array((shares, where), shape=(ranges * speeds, len(scatterers))).tocsr()
+
+
+def _beams(scatterers: Scatterers, axes: Axes) -> Any:
+    """Answers of all beams to each scatterer, (scatterers, beams): elevations, and azimuths within them."""
+    zero = np.zeros(len(scatterers), np.int64)
+    azimuth = axes.azimuth_offset(scatterers.direction, zero)
+    azimuths, array = axes.shape[3], axes.config.array
+    if array is not None:
+        across = array_pattern(array.window, azimuth, azimuths, array.azimuth_channels)
+        if axes.shape[2] == 1:
+            return across.astype(np.float32)
+        upward = axes.elevation_offset(scatterers.direction, zero)
+        upward = array_pattern(array.window, upward, axes.shape[2], array.elevation_channels)
+        both = upward[:, :, None].astype(np.float32) * across[:, None].astype(np.float32)
+        return both.reshape(len(scatterers), axes.shape[2] * azimuths)
+    from scipy.sparse import coo_array
+
+    width = max(axes.config.transmit.azimuth_width_deg, axes.config.receive.azimuth_width_deg)
+    near = min(int(np.ceil(1.3 * width * azimuths / 360.0)), (azimuths - 1) // 2)
+    cell = np.rint(azimuth).astype(np.int64)[:, None] + np.arange(-near, near + 1)
+    value = axes.beam_response(azimuth[:, None] - cell, np.zeros(cell.shape)).astype(np.float32)
+    where = np.repeat(np.arange(len(scatterers)), cell.shape[1]), (cell % azimuths).ravel()
+    return coo_array((value.ravel(), where), shape=(len(scatterers), azimuths)).tocsr()
 
 
 def phases(patch: NDArray[np.uint32], range_m: Floats, wavelength_m: float) -> Floats:

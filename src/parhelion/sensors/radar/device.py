@@ -14,9 +14,10 @@ from parhelion.rays.device import Engine, copied
 from parhelion.rays.turns import OnDevice
 from parhelion.sensors.radar.axes import Axes
 from parhelion.sensors.radar.budget import noise_power_w, received_constant_w
-from parhelion.sensors.radar.cfar import Cells, detect, noisy_power
+from parhelion.sensors.radar.cfar import Cells, detect
 from parhelion.sensors.radar.config import Antenna, RadarConfig
 from parhelion.sensors.radar.cube import Scatterers, Signal, phases, scatterers_of, signal_of
+from parhelion.sensors.radar.noise import Noise
 from parhelion.sensors.radar.rain import rain_attenuation_db_per_km, rain_reflectivity
 from parhelion.sensors.waves.motion import Moves
 from parhelion.sensors.waves.paths import Paths, trace_paths
@@ -53,6 +54,7 @@ class RadarOnDevice(OnDevice):
         self.engine, self.config, self.axes = engine, config, axes
         self.constant_w = received_constant_w(config)
         self.noise_w = noise_power_w(config, axes)
+        self._noise = Noise(engine, axes, 1 if config.waveform.coherent else config.waveform.ramps)
         rays = config.field
         wide, high = (edges[1] - edges[0] for edges in (rays.azimuth_deg, rays.elevation_deg))
         # Square cells of directions; columns come one after the other, since their rays run close to each other.
@@ -96,14 +98,13 @@ class RadarOnDevice(OnDevice):
         emission = Emission(
             config.field.bounces, config.turning is not None, scene.moving is not None, engine.whole(self.rows),
             *self._angles, number(first), number(step), self._send, self._receive, number(config.wavelength_m),
-            number(config.largest_range_m * 1.05), number(_FADED * self.noise_w / self.constant_w),
+            number(config.largest_range_m * 1.05),
+            number(2.0 * max(config.minimum_range_m, config.range_step_m)), number(2.0 * config.largest_range_m),
+            number(_FADED * self.noise_w / self.constant_w),
             number(decibels * 1e-4 * np.log(10.0)),
         )  # fmt: skip
         moves = Moves.of(engine, scene, motion, start, config.frame_s)
-        paths = trace_paths(engine, target, emission, moves, scene.for_kernels(), self.columns * self.rows)
-        half = 0.5 * paths.length
-        inside = (half >= config.minimum_range_m) & (half < config.largest_range_m) & (half > config.range_step_m)
-        return paths if inside.all() else paths.select(inside)
+        return trace_paths(engine, target, emission, moves, scene.for_kernels(), self.columns * self.rows)
 
     def power(self, paths: Paths) -> NDArray[np.float64]:
         """Power of paths in units of a cell's noise."""
@@ -119,17 +120,13 @@ class RadarOnDevice(OnDevice):
         phase = phases(paths.patch[scatterers.owner], scatterers.range_m, config.wavelength_m)
         signal = signal_of(scatterers, phase, axes)
         clutter, spread = self._rain(weather, motion, start)
-        looks = 1 if config.waveform.coherent else config.waveform.ramps
-        cells = Cells.of(
-            engine, config.detection, axes.shape, looks=looks, wraps=config.turning is not None, noise=noise,
-            clutter=clutter, spread=spread,
-        )  # fmt: skip
         opaque, kind = engine.dr.opaque, engine.mi.UInt32
         keys = tuple(opaque(kind, word) for word in stream.key)
-        count = int(np.prod(axes.shape))
-        power = engine.frozen(noisy_power)(
-            cells, engine.counting(count), engine.table(signal.real), engine.table(signal.imaginary), keys
-        )
+        rain = (engine.table(one.astype(np.float32)) for one in (clutter, spread))
+        power = self._noise.power(
+            keys, engine.table(signal.real), engine.table(signal.imaginary), *rain, noise=noise
+        )  # fmt: skip
+        cells = Cells.of(engine, config, axes.shape, self._noise.looks)
         alarms, peaks = detect(engine, cells, power)
         cube = copied(power).reshape(axes.shape)
         return Frame(paths, scatterers, signal, cube, alarms, peaks, clutter, spread)

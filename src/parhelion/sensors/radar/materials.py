@@ -42,9 +42,12 @@ FINISHES = {
 """Finish of each radio material: slope, height [m], scattered share [dB]."""
 
 
-BODYWORK = Finish(0.0, 1e-5, -10.0)
-"""Of cars: smooth sheets, and what scatters beside them. Lamps, mirrors, handles, gaps and wheels stand for most of
-what a car sends back off its flat sides, and plain meshes lack them. Assumed."""
+BODYWORK = Finish(0.2, 1e-5, 0.0)
+"""Of cars, where plain meshes are flatter and barer than cars are. The slope stands for curved sheets: a side of 4 m^2
+then sends back A / m^2 = 100 m^2 over 19 degrees. What is scattered stands for lamps, mirrors, handles, gaps and
+wheels, which send back most of what a car does off its flat sides: about a third of what comes in. Both were chosen so
+that our cars follow 3GPP TR 38.901 (release 19), table 7.9.2.1-4: 20.8, 15.5 and 14.6 dBsm from the side, front and
+back, 7.1 dBsm in between, 11.3 dBsm as the mean, from car to car 3.4 dB."""
 
 
 def finish(material: str) -> Finish:

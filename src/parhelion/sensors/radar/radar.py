@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.core.radar import RadarCube, RadarScan
+from parhelion.core.radar import CrossSections, RadarCube, RadarScan
 from parhelion.core.random import Stream, number_of
 from parhelion.core.records import ORIGINS
 from parhelion.core.trajectory import Fixed, Trajectory, pose_at
@@ -139,6 +139,31 @@ class Radar:
         device, target, weather = self._ready(world, motion, start)
         return device.trace(target, motion, start, weather)
 
+    def rcs(
+        self, target: Any, azimuth_deg: ArrayLike = 0.0, elevation_deg: ArrayLike = 0.0, *,
+        mode: Literal["optics", "power"] = "optics", distance_m: float | None = None, **more: Any,
+    ) -> CrossSections:  # fmt: skip
+        """Cross-sections at this radar's frequency of one thing, seen from directions in its own frame.
+
+        "optics" adds fields by physical optics, the reference, as `parhelion.sensors.radar.rcs.rcs` does, whose options
+        it takes. "power" adds rays by power, as scans do, for a radar `distance_m` away.
+        """
+        from parhelion.sensors.radar.power_rcs import power_rcs
+        from parhelion.sensors.radar.rcs import rcs
+
+        given: dict[str, Any] = {
+            "frequency_ghz": self.config.frequency_ghz,
+            "azimuth_deg": azimuth_deg,
+            "elevation_deg": elevation_deg,
+        }
+        if mode == "optics":
+            if distance_m is not None:
+                raise ConfigError('rcs: distance_m is for mode="power"; physical optics looks from infinitely far')
+            return rcs(target, **given, **more)
+        if mode != "power":
+            raise ConfigError(f"mode: must be optics or power, got {mode!r}")
+        return power_rcs(target, **given, distance_m=distance_m, **more)
+
     def _ready(
         self, world: World, motion: Trajectory, start: float
     ) -> tuple[RadarOnDevice, WaveTarget, Weather | None]:
@@ -191,7 +216,7 @@ class Radar:
         keep = peaks.range_m >= max(config.minimum_range_m, config.range_step_m)
         order = np.flatnonzero(keep)[np.argsort(-peaks.power[keep], kind="stable")]
         cell = peaks.cell[order]
-        owner = found.signal.owners(cell, found.power.size)
+        owner = found.signal.owners(cell)
         there = owner >= 0
         scatterer = found.scatterers.owner[np.maximum(owner, 0)] if len(found.scatterers) else np.zeros(len(cell), int)
         # What the cell would have without noise tells whether noise alone made the peak.

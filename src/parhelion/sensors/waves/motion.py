@@ -20,7 +20,7 @@ from parhelion.rays.moving import interpolate_knots
 from parhelion.rays.scene import RayScene
 from parhelion.sensors.light.motion import motion_knots
 
-_STEP_S = 2e-3
+_STEP_S = 1e-3
 """Velocities are central differences over so long a time; at 10 m/s^2 they are those of the middle."""
 _KNOT_S = 0.05
 
@@ -37,7 +37,12 @@ def twists(motions: list[Trajectory], times: NDArray[np.float64]) -> NDArray[np.
         found[row, :, :3] = (xyz[len(times) :] - xyz[: len(times)]) / _STEP_S
         turn = quat_multiply(after, quat_conjugate(before))
         turn *= np.where(turn[:, 3:] < 0.0, -1.0, 1.0)
-        found[row, :, 3:] = 2.0 * turn[:, :3] / _STEP_S
+        # The whole angle, not its sine: wheels turn by a tenth of a circle meanwhile.
+        sine = np.linalg.norm(turn[:, :3], axis=1, keepdims=True)
+        angle = 2.0 * np.arctan2(sine, turn[:, 3:])
+        found[row, :, 3:] = (
+            turn[:, :3] * np.divide(angle, sine, out=np.full_like(sine, 2.0), where=sine > 1e-12) / _STEP_S
+        )
     if not np.all(np.isfinite(found)):
         raise ConfigError("motion: a velocity is not finite during the measurement")
     return found
@@ -63,7 +68,8 @@ class Moves:
         poses, count = motion_knots([motion], [start], duration, scene.origin)
         if not np.all(np.isfinite(poses)):
             raise ConfigError("pose: the sensor's motion is not finite during the measurement")
-        knots = max(2, int(np.ceil(duration / _KNOT_S)) + 1)
+        # An odd number: the middle, when most sensors send all their rays, is a knot, and limbs jerk.
+        knots = 2 * max(1, int(np.ceil(0.5 * duration / _KNOT_S))) + 1
         times = start + np.linspace(0.0, duration, knots)
         motions = [motion, *(actor.trajectory for actor in scene.geometry.actors)]
         speeds = twists(motions, times)

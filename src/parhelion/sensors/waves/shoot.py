@@ -87,6 +87,10 @@ class Emission:
     wavelength: Any
     reach: Any
     """Rays are followed so far [m]."""
+    nearest: Any
+    """Answers over less than this, there and back, are dropped [m]."""
+    farthest: Any
+    """And over more than this [m]."""
     weakest: Any
     """Apparent cross-section at 1 m below which an answer is dropped, falling with the fourth power of range [m^2]."""
     absorption: Any
@@ -302,6 +306,7 @@ def _told(
     dr = running_engine().dr
     strength = strength * dr.exp(-emission.absorption * length)
     kept = there & (strength > emission.weakest * (0.5 * length) ** 4)
+    kept &= (length >= emission.nearest) & (length < emission.farthest)
     return [
         dr.select(kept, strength, 0.0), length, rate, comes_from.x, comes_from.y, comes_from.z, distance, part, patch
     ]  # fmt: skip
