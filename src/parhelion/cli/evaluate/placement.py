@@ -80,15 +80,19 @@ def placement(
     if csv is not None:
         results.write_csv(csv, result)
         screen.say(f"wrote {csv}")
-    if png is not None:
-        from parhelion.evaluate.placement.picture import draw_answer
+    if png is None and output is None:
+        return
+    from parhelion.evaluate.placement.page import page_of
+    from parhelion.evaluate.placement.picture import answer_picture
 
-        draw_answer(answer, png)
+    picture = answer_picture(answer)
+    if png is not None:
+        from parhelion.pictures.style import save
+
+        save(picture, png)
         screen.say(f"look at {png}")
     if output is not None:
-        from parhelion.evaluate.placement.page import page_of
-
-        write_page(output, page_of(answer, result, command))
+        write_page(output, page_of(answer, result, command, picture))
         screen.say(f"look at {output}")
 
 

@@ -48,9 +48,7 @@ class Voxels:
         lower = low - (_OFF_GRID * cell_m if aside else 0.0)
         count = np.maximum(np.ceil((high - lower) / cell_m - 1e-9), 1.0)
         if np.prod(count) > MOST_VOXELS:
-            raise ConfigError(
-                f"score: coverage: the region has {np.prod(count):.3g} cells of {cell_m:g} m; {MOST_VOXELS} are allowed"
-            )
+            raise ConfigError(f"the region has {np.prod(count):.3g} cells of {cell_m:g} m; {MOST_VOXELS} are allowed")
         nx, ny, nz = (int(one) for one in count)
         return cls(lower, cell_m, (nx, ny, nz), (low, high))
 
@@ -168,7 +166,7 @@ def surface_points(world: World, entry: CoverageEntry, pose: Pose, time: float, 
     names, labels = world.label_names, entry.labels
     for name in labels or ():
         if name not in names.values():
-            raise ConfigError(f"score: coverage: labels: nothing in the world has the label {name!r}")
+            raise ConfigError(f"labels: nothing in the world has the label {name!r}")
     if labels is not None:
         factor = np.zeros(max(names, default=0) + 1)
         for number, name in names.items():
@@ -183,9 +181,7 @@ def surface_points(world: World, entry: CoverageEntry, pose: Pose, time: float, 
         return np.zeros((0, 3)), np.zeros(0)
     wanted = int(np.ceil(POINTS_A_CELL * total / entry.cell_m**2))
     if wanted > _MOST_POINTS:
-        raise ConfigError(
-            f"score: coverage: {total:.3g} m² of surface in cells of {entry.cell_m:g} m are too many; use larger cells"
-        )
+        raise ConfigError(f"{total:.3g} m² of surface in cells of {entry.cell_m:g} m are too many; use larger cells")
     a, b, c, _ = (to_unit(word) for word in Stream(seed, "placement/surface").words(np.arange(wanted)))
     # One point in each equal stretch of the summed area: every triangle has its share of the points.
     row = np.searchsorted(np.cumsum(area), (np.arange(wanted) + a) / wanted * total)

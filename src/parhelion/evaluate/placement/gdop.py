@@ -54,10 +54,13 @@ def dilution(parts: NDArray[Any]) -> Floats:
     xx, xy, yy = (parts[..., k] for k in range(3))
     if parts.shape[-1] == 3:
         trace, determinant = xx + yy, xx * yy - xy * xy
+        size = trace**2
     else:
         xz, yz, zz = (parts[..., k] for k in range(3, 6))
         minors = yy * zz - yz * yz, xx * zz - xz * xz, xx * yy - xy * xy
         trace = minors[0] + minors[1] + minors[2]
         determinant = xx * minors[0] - xy * (xy * zz - yz * xz) + xz * (xy * yz - yy * xz)
-    good = determinant * LARGEST_GDOP**2 > trace
+        size = (xx + yy + zz) ** 3
+    # What rounding leaves of a determinant of zero is no determinant.
+    good = (determinant * LARGEST_GDOP**2 > trace) & (determinant > 1e-13 * size)
     return np.sqrt(np.divide(trace, determinant, out=np.full(np.shape(trace), np.inf), where=good))

@@ -12,8 +12,8 @@ from parhelion.pictures import run_page as html
 from parhelion.pictures.run_images import png_uri
 
 
-def page_of(answer: Answer, result: dict[str, Any], command: str = "") -> str:
-    """The whole page as HTML."""
+def page_of(answer: Answer, result: dict[str, Any], command: str = "", picture: Any = None) -> str:
+    """The whole page as HTML; `picture` is that of `answer_picture`, where it was drawn already."""
     title = result["name"] or "Placement"
     made = f"<p><code>{html.text(command)}</code></p>" if command else ""
     tiles = [
@@ -31,10 +31,11 @@ def page_of(answer: Answer, result: dict[str, Any], command: str = "") -> str:
         "coverage by weight, ground seen, and one less the mean error over the largest that counts.</p>"
     )
     kinds = "---nnnn"
+    figure = answer_picture(answer) if picture is None else picture
     return html.page(
         title,
         head,
-        html.section("map", "From above", html.figure("", html.image(_uri(answer), "The chosen set", "frame"))),
+        html.section("map", "From above", html.figure("", html.image(_uri(figure), "The chosen set", "frame"))),
         html.section("chosen", "Chosen", html.table(CHOSEN_COLUMNS, chosen_rows(result), kinds=kinds), note),
         html.section("parts", "Score", html.table((), part_rows(result), kinds="-l")),
         html.section(
@@ -44,10 +45,9 @@ def page_of(answer: Answer, result: dict[str, Any], command: str = "") -> str:
     )  # fmt: skip
 
 
-def _uri(answer: Answer) -> str:
+def _uri(figure: Any) -> str:
     from PIL import Image
 
     stream = io.BytesIO()
-    figure = answer_picture(answer)
     figure.savefig(stream, format="png", facecolor=figure.get_facecolor())
     return png_uri(Image.open(stream).convert("RGB").quantize(256))

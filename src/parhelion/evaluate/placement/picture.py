@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.pose import Floats
+from parhelion.core.pose import Floats, Pose
 from parhelion.evaluate.placement.objectives import Covered, Located
 from parhelion.evaluate.placement.study import Answer
 from parhelion.pictures import panels
@@ -73,8 +73,10 @@ def _map(answer: Answer, axes: Any, points: Floats) -> None:
     axes.set(xlim=extent[:2], ylim=extent[2:], xlabel="x [m]", ylabel="y [m]")
 
 
-def _fill(axes: Any, points: Floats, cell_m: float, colours: NDArray[Any], alpha: float = 0.85) -> None:
-    """Colour the cells around points (n, 3) [m]; colours are (n, 3 or 4). Cells may be turned."""
+def _fill(
+    axes: Any, points: Floats, cell_m: float, colours: NDArray[Any], *, yaw: float = 0.0, alpha: float = 0.85
+) -> None:
+    """Colour the square cells around points (n, 3) [m], turned by `yaw` [rad]; colours are (n, 3 or 4)."""
     from scipy.spatial import cKDTree
 
     if not len(points):
@@ -84,13 +86,19 @@ def _fill(axes: Any, points: Floats, cell_m: float, colours: NDArray[Any], alpha
     x = extent[0] + (np.arange(columns) + 0.5) * (extent[1] - extent[0]) / columns
     y = extent[3] - (np.arange(rows) + 0.5) * (extent[3] - extent[2]) / rows
     pixels = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    # The nearest middle, and no farther than the corner of its cell.
-    away, row = cKDTree(points[:, :2]).query(pixels, distance_upper_bound=0.71 * cell_m)
+    away, row = cKDTree(points[:, :2]).query(pixels, distance_upper_bound=cell_m)
+    near = np.flatnonzero(np.isfinite(away))
+    offset = pixels[near] - points[row[near], :2]
+    turn = np.array([[np.cos(yaw), -np.sin(yaw)], [np.sin(yaw), np.cos(yaw)]])
+    inside = near[np.abs(offset @ turn).max(axis=1) <= 0.501 * cell_m]
     image = np.zeros((len(pixels), 4))
-    inside = np.isfinite(away)
     image[inside, :3] = colours[row[inside], :3]
     image[inside, 3] = alpha
     axes.imshow(image.reshape(rows, columns, 4), extent=extent, interpolation="nearest", aspect="equal")
+
+
+def _yaw(pose: Pose) -> float:
+    return float(np.radians(pose.rpy_deg[2]))
 
 
 def _scale(colours: str, norm: Any) -> Any:
@@ -117,18 +125,18 @@ def _coverage_panel(figure: Any, axes: Any, answer: Answer, one: Covered, state:
     from matplotlib.colors import Normalize
 
     cells = answer.question.maps.cells[0]
-    _map(answer, axes, cells.middle)
     # Insides of walls and the like, which no candidate sees, are not shown.
     seeable = np.flatnonzero(one.points[:, : len(cells)].any(axis=0))
     middle, weight = cells.middle[seeable], cells.weight[seeable]
+    _map(answer, axes, middle if len(middle) else cells.middle)
     seen = one.seen(state)[seeable]
     cell = cells.voxels.cell_m
-    column = np.round(middle[:, :2] / cell).astype(np.int64)
+    column = np.round(cells.pose.inverse().apply(middle)[:, :2] / cell).astype(np.int64)
     _, first, group = np.unique(column, axis=0, return_index=True, return_inverse=True)
     group = group.reshape(-1)
     share = np.bincount(group, weights=weight * seen) / np.bincount(group, weights=weight)
     scale = _scale("viridis", Normalize(0.0, 100.0))
-    _fill(axes, middle[first], cell, scale.to_rgba(100.0 * share))
+    _fill(axes, middle[first], cell, scale.to_rgba(100.0 * share), yaw=_yaw(cells.pose))
     quiet(axes, f"Coverage: {100 * one.value(state):.1f} % by weight")
     colour_bar(figure, scale, axes, "seen, of what some candidate sees [%]")
     _sites(axes, answer, names=False)
@@ -141,7 +149,7 @@ def _blind_panel(figure: Any, axes: Any, answer: Answer, one: Covered, state: An
     _map(answer, axes, ground)
     seen = one.seen(state)[: len(ground)]
     colours = np.where(seen[:, None], _rgb(_SEEN, 1), _rgb(_BLIND, 1))
-    _fill(axes, ground, entry.cell_m, colours, alpha=0.7)
+    _fill(axes, ground, entry.cell_m, colours, yaw=_yaw(answer.question.poses[0]), alpha=0.7)
     quiet(axes, f"Ground at the first pose: {100 * (1.0 - seen.mean()):.1f} % blind")
     _key(axes, ("seen", _SEEN), ("blind", _BLIND))
     _sites(axes, answer, names=False)

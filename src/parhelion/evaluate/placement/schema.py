@@ -188,7 +188,8 @@ class LocalisationEntry(Config):
     limit_m: Positive = 1.0
     """A larger error, or no position at all, counts as this one."""
     over_floor: bool = True
-    """Whether only places count that have nothing between them and the region's lower face: not those in racks."""
+    """Whether only places count where nothing lies between the region's upper face and a floor at its lower one: not
+    those in racks, or under them."""
 
 
 class Scores(Config):
@@ -271,5 +272,5 @@ class PlacementFile(Config):
 
 def json_schema() -> dict[str, Any]:
     """The schema of placement files for editors."""
-    schema = PlacementFile.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Parhelion placement", **schema}
+    schema = {**PlacementFile.model_json_schema(), "title": "Parhelion placement"}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -17,6 +17,7 @@ from parhelion.rays import Rays, RayScene
 from parhelion.sensors.camera import lens
 from parhelion.sensors.camera.camera import Camera
 from parhelion.sensors.lidar.lidar import Lidar
+from parhelion.sensors.lidar.patterns import repeats
 
 Mask = NDArray[np.bool_]
 
@@ -82,7 +83,7 @@ def _lidar_view(lidar: Lidar) -> Callable[[Floats], Mask]:
     """Between the lowest and the highest beam of each azimuth."""
     bins = round(360.0 / FIELD_STEP_DEG)
     lowest, highest = np.full(bins, np.inf), np.full(bins, -np.inf)
-    for frame in range(_FIELD_FRAMES):
+    for frame in range(1 if repeats(lidar.config.pattern) else _FIELD_FRAMES):
         direction = lidar.shots(frame * lidar.frame_duration_s).direction.astype(np.float64)
         azimuth, elevation = _angles(direction)
         column = _column(azimuth, bins)

@@ -41,7 +41,7 @@ from parhelion.world.world import World
 Advance = Callable[[], None]
 
 _FLOOR_M = 0.05
-_MOST_PLACES = 2_000_000
+_MOST_PLACES = 1_000_000
 
 
 def _silent() -> None:
@@ -218,7 +218,7 @@ class Placement:
         frames = self.poses if along else [Pose()]
         self._check_region("score: coverage", entry.region, frames)
         cells = [
-            self._at("world", cells_of, self.world, entry, pose, self.settings.time_s, self.settings.seed)
+            self._at("score: coverage", cells_of, self.world, entry, pose, self.settings.time_s, self.settings.seed)
             for pose in frames
         ]
         count = sum(map(len, cells))
@@ -232,6 +232,8 @@ class Placement:
             total = np.concatenate(seen) if along else np.sum(seen, axis=0)
             points[row] = np.minimum(total * candidate.eye.points, entry.at_least)
             advance()
+        if not points.any():
+            raise ConfigError(f"{self.source}: score: coverage: region: no candidate sees anything of it")
         self.maps.cells = cells
         weight = np.concatenate([one.weight for one in cells])
         return Covered("coverage", entry.weight, points, weight, entry.at_least)
@@ -354,17 +356,17 @@ def _places(entry: LocalisationEntry, around: Surroundings) -> Floats:
         raise ConfigError(f"cell_m: {entry.cell_m:g} m gives more than {_MOST_PLACES} places; use larger cells")
     axes = [low[k] + (np.arange(count[k]) + 0.5) * (high[k] - low[k]) / count[k] for k in range(2)]
     level = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 2)
-    found = []
-    for height in entry.heights_m:
-        places = np.column_stack([level, np.full(len(level), low[2] + height)])
-        if entry.over_floor:
-            down: NDArray[Any] = np.broadcast_to([0.0, 0.0, -1.0], places.shape)
-            met = around.ranges(around.scene, places, down, height + _FLOOR_M)
-            places = places[np.isfinite(met) & (met >= height - _FLOOR_M)]
-        found.append(places)
-    kept = np.concatenate(found)
-    if not len(kept):
-        raise ConfigError(
-            "region: no place in it has a floor at the region's lower face; move that, or set over_floor: false"
-        )
-    return kept
+    if entry.over_floor:
+        start = np.column_stack([level, np.full(len(level), high[2])])
+        down: NDArray[Any] = np.broadcast_to([0.0, 0.0, -1.0], start.shape)
+        deep = float(high[2] - low[2])
+        met = around.ranges(around.scene, start, down, deep + _FLOOR_M)
+        level = level[np.isfinite(met) & (met >= deep - _FLOOR_M)]
+        if not len(level):
+            raise ConfigError(
+                "region: from its upper face down, the floor at its lower face is met nowhere; move the faces, or set "
+                "over_floor: false"
+            )
+    return np.concatenate(
+        [np.column_stack([level, np.full(len(level), low[2] + height)]) for height in entry.heights_m]
+    )
