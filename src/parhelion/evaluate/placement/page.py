@@ -50,4 +50,4 @@ def _uri(figure: Any) -> str:
 
     stream = io.BytesIO()
     figure.savefig(stream, format="png", facecolor=figure.get_facecolor())
-    return png_uri(Image.open(stream).convert("RGB").quantize(256))
+    return png_uri(Image.open(stream).convert("RGB"))
