@@ -155,7 +155,10 @@ def test_a_page(folder: Path, tmp_path: Path) -> None:
     text = page_of(result, "set", "<results>")
     assert "&lt;results&gt;" in text
     assert "2 of 3 scenes" in text
-    assert text.count("<svg") == 1
+    assert text.count("<svg") == 2
+    assert "alone</td>" not in text  # all ten classes have labels
+    one = evaluate_pair(NuScenesPair(boxes(PLACES), boxes(PLACES, 0.5), 1, 1, 1))
+    assert "car alone</td>" in page_of(one, "set", "results")
 
 
 def _of(results: dict[str, Any]) -> dict[str, Any]:
@@ -207,6 +210,14 @@ def test_folders_that_are_no_set(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{")
     with pytest.raises(FormatError, match="is no JSON file"):
         read_pair(folder, tmp_path / "broken.json")
+    instances = folder / "v1.0-mini" / "instance.json"
+    kept = instances.read_text()
+    instances.write_text("[]")
+    try:
+        with pytest.raises(FormatError, match="is damaged, or not what its name says"):
+            read_pair(folder, results)
+    finally:
+        instances.write_text(kept)
     pair = read_pair(folder, results)
     with pytest.raises(ConfigError, match="did you mean 'car'"):
         evaluate_pair(pair, ["Cars"])

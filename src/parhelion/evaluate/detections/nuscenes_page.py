@@ -11,6 +11,7 @@ from parhelion.pictures import run_page as html
 from parhelion.pictures.run_plots import Curve, line_plot
 
 _WORDS = {"ate_m": "ATE [m]", "ase": "ASE", "aoe_rad": "AOE [rad]", "ave_m_s": "AVE [m/s]", "aae": "AAE"}
+_CURVES = 5
 COLUMNS = (
     "class", "labels", "detections", "AP [%]", *(f"{distance:g} m" for distance in DISTANCES_M),
     *(_WORDS[word] for word in ERRORS),
@@ -40,10 +41,10 @@ def table_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def summary_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
     """NDS, mAP and mean errors: of all ten classes, and of those that were scored."""
-    parts = (
-        ("all ten classes", result),
-        (f"{len(result['scored']['classes'])} classes: {', '.join(result['scored']['classes'])}", result["scored"]),
-    )
+    names = result["scored"]["classes"]
+    parts = [("all ten classes", result)]
+    if len(names) < len(result["classes"]):
+        parts.append((f"{', '.join(names)} alone", result["scored"]))
     return [
         (name, _percent(one["nds"]), _percent(one["map"]), *(_shown(one["errors"][word]) for word in ERRORS))
         for name, one in parts
@@ -67,7 +68,7 @@ def page_of(result: dict[str, Any], labels: str, detections: str, command: str =
     )
     note = (
         '<p class="note">nuScenes’ detection score with the settings of its 2019 challenge. A class without labels '
-        "has a precision of 0 and errors of 1 in the line of all ten classes; the line below leaves such classes out. "
+        "has a precision of 0 and errors of 1 in the line of all ten classes; a line below it leaves such classes out. "
         f"{result['scenes']} of {result['all_scenes']} scenes.</p>"
     )
     errors_note = '<p class="note">Errors are means over detections whose centre is within 2 m of a label’s.</p>'
@@ -76,15 +77,19 @@ def page_of(result: dict[str, Any], labels: str, detections: str, command: str =
         head,
         html.section("score", "Score", html.table(SUMMARY_COLUMNS, summary_rows(result), kinds="l" + "n" * 7), note),
         html.section("classes", "Classes", html.table(COLUMNS, table_rows(result), kinds="-" + "n" * 12), errors_note),
-        html.section("curves", "Precision over recall, within 2 m", html.pair(_curves(result))),
+        html.section("curves", "Precision over recall, within 2 m", html.pair(*_curves(result))),
     )
 
 
-def _curves(result: dict[str, Any]) -> str:
-    curves = [
-        Curve.of(name, np.linspace(0.0, 1.0, len(one["curve"])), one["curve"], k)
-        for k, (name, one) in enumerate(result["classes"].items())
-        if one["labels"]
-    ]
-    drawn = line_plot(curves, unit="precision", x_label="recall", zero=True)
-    return html.figure("", drawn + html.key((curve.name, curve.colour) for curve in curves) if drawn else "")
+def _curves(result: dict[str, Any]) -> list[str]:
+    """Two plots: ten curves in one are hard to tell apart."""
+    there = [(name, one["curve"]) for name, one in result["classes"].items() if one["labels"]]
+    plots = []
+    for first in range(0, len(there), _CURVES):
+        curves = [
+            Curve.of(name, np.linspace(0.0, 1.0, len(curve)), curve, k)
+            for k, (name, curve) in enumerate(there[first : first + _CURVES])
+        ]
+        drawn = line_plot(curves, unit="precision", x_label="recall", zero=True)
+        plots.append(html.figure("", drawn + html.key((curve.name, curve.colour) for curve in curves)))
+    return plots
