@@ -13,7 +13,7 @@ import pytest
 from nuscenes_rigs import SCENES, rows, write_results, write_set
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.evaluate.detections import evaluate_pair, read_pair
-from parhelion.evaluate.detections.nuscenes_files import CLASSES, NuScenesBoxes, NuScenesPair
+from parhelion.evaluate.detections.nuscenes_files import CLASSES, NuScenesBoxes, NuScenesPair, _in_reach
 from parhelion.evaluate.detections.nuscenes_page import page_of
 from parhelion.evaluate.detections.nuscenes_score import match
 
@@ -106,6 +106,31 @@ def test_barriers_look_alike_from_behind() -> None:
     assert cars["errors"]["aoe_rad"] == pytest.approx(np.pi)
 
 
+RANGES_M = dict(zip(CLASSES, (50, 50, 50, 50, 50, 40, 40, 40, 30, 30), strict=True))
+"""As the development kit's detection_cvpr_2019.json has them."""
+NO_RACKS = boxes([])
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_boxes_beyond_the_range_of_their_class_do_not_count(kind: str) -> None:
+    ego = np.array([[100.0, -20.0, 3.0]])
+    angle = 0.7
+    places = [
+        (100.0 + r * np.cos(angle), -20.0 + r * np.sin(angle)) for r in (RANGES_M[kind] - 0.1, RANGES_M[kind] + 0.1)
+    ]
+    there = boxes(places, kind=np.full(2, CLASSES.index(kind)))
+    assert _in_reach(there, ego, NO_RACKS).centre[:, 0].tolist() == [places[0][0]]
+
+
+def test_a_rack_takes_the_cycles_within_its_turned_box() -> None:
+    turn = np.array([[np.cos(np.pi / 4), 0.0, 0.0, np.sin(np.pi / 4)]])  # a quarter turn: its length is along y
+    rack = boxes([(0.0, 0.0)], size=np.array([[2.0, 6.0, 1.5]]), quat_wxyz=turn)
+    places = [(0.0, 2.9), (0.0, 3.1), (0.9, 0.0), (1.1, 0.0), (0.0, 0.0)]
+    kinds = [CLASSES.index(name) for name in ("bicycle", "bicycle", "motorcycle", "motorcycle", "car")]
+    left = _in_reach(boxes(places, kind=np.array(kinds)), np.zeros((1, 3)), rack)
+    assert left.centre[:, :2].tolist() == [[0.0, 3.1], [1.1, 0.0], [0.0, 0.0]]
+
+
 # ---- files -----------------------------------------------------------------------------------------------------------
 
 
@@ -148,6 +173,15 @@ def test_cycles_in_racks_are_left_out(folder: Path, tmp_path: Path) -> None:
     finally:
         category.write_text(kept)
     assert 0 < with_racks < without
+
+
+def test_as_many_boxes_as_are_allowed(folder: Path, tmp_path: Path) -> None:
+    file = write_results(folder, tmp_path / "results.json")
+    content = json.loads(file.read_text())
+    first = next(iter(content["results"].values()))
+    first.extend([first[0]] * (500 - len(first)))
+    file.write_text(json.dumps(content))
+    read_pair(folder, file)
 
 
 def test_a_page(folder: Path, tmp_path: Path) -> None:

@@ -90,6 +90,14 @@ def test_anchors_that_give_no_position() -> None:
         gdop(square, [[0, 0, 0]], dimensions=4)
 
 
+def test_positions_far_worse_than_their_ranges_are_none() -> None:
+    """Of two anchors at 1 m on both sides a place is known along the line; beside it, to 1 / (sqrt(2) y)."""
+    pair = np.array([[-1.0, 0, 0], [1.0, 0, 0]])
+    found = gdop(pair, [[0.0, 2e-4, 0.0], [0.0, 5e-5, 0.0]])
+    assert found[0] == pytest.approx(1.0 / (np.sqrt(2.0) * 2e-4), rel=1e-3)
+    assert np.isinf(found[1])
+
+
 # ---- search ----------------------------------------------------------------------------------------------------------
 
 
@@ -157,6 +165,28 @@ def test_bounds_hold_and_cut() -> None:
     reachable = max(score.of((3, *more)) for more in combinations(rest.tolist(), 2))
     assert reachable <= score.bound(one, score.parts(one, rest), rest, 2) + 1e-12
     assert exact.visited < 2002  # 14 over 5
+
+
+@pytest.mark.parametrize("dimensions", [2, 3])
+def test_all_candidates_together(dimensions: int) -> None:
+    rng = np.random.default_rng(11)
+    everyone = list(range(7))
+    for one in (covered(rng, 7, 50, 2), located(rng, 7, 20, dimensions)):
+        score = Score([one], 7)
+        assert one.value_with_all(one.start(), np.array(everyone)) == pytest.approx(score.of(everyone))
+        assert score.of(everyone) > score.of(everyone[:4]) > 0.0
+
+
+def test_progress_is_told_of_every_branch() -> None:
+    rng = np.random.default_rng(12)
+    score = Score([covered(rng, 8, 30)], 8)
+    for choose in (1, 3, 8):
+        calls: list[int] = []
+        quick = greedy(score, choose, lambda calls=calls: calls.append(1))
+        assert len(calls) == choose
+        exact = Exact(score, choose, quick)
+        exact.run(lambda calls=calls: calls.append(1))
+        assert len(calls) == choose + exact.branches == 9
 
 
 def test_candidates_that_add_nothing_yet_are_told_apart() -> None:
