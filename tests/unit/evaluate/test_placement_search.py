@@ -200,5 +200,16 @@ def test_candidates_that_add_nothing_yet_are_told_apart() -> None:
     assert set(quick.chosen) == {4, 5, 6, 7}
     assert quick.history[0] == quick.history[1] == 0.0
     assert quick.history[2] > 0.8
+    points = np.random.default_rng(1).uniform(-5, 5, (2, 6, 3))
+    one = Located(1.0, information(points[0], points[1], None, 3), np.ones((6, 6), bool), 4, 0.1, 1.0)
+    unit = (points[1] - points[0][2]) / np.linalg.norm(points[1] - points[0][2], axis=1, keepdims=True)
+    # Of one unit vector u, det(1 + 100 u u^T) is 101.
+    assert one.promise(one.start(), np.array([2])) == pytest.approx([np.log(101.0)])
+    state = one.with_one(one.start(), 0)
+    first = points[1] - points[0][0]
+    first /= np.linalg.norm(first, axis=1, keepdims=True)
+    cosine = np.sum(unit * first, axis=1)
+    expected = np.log(101.0**2 - (100.0 * cosine) ** 2).mean()
+    assert one.promise(state, np.array([2])) == pytest.approx([expected])
     few = Score([Covered("coverage", 1.0, np.array([[1, 0], [2, 2], [0, 2]]), np.ones(2), 4)], 3)
     assert greedy(few, 2).chosen == (1, 2)
