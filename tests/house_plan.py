@@ -70,8 +70,9 @@ ROOMS = (
     ),
     _room(
         "evaluate",
-        "clouds against clouds, detections against labels, odometry against the truth, and the pages of it",
-        "core weather io motion pictures scenario",
+        "clouds against clouds, detections against labels, odometry against the truth, places for sensors, and the "
+        "pages of it",
+        "core rays weather io world motion sensors pictures scenario",
     ),
     _room(
         "live",

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nuscenes_rigs import write_results, write_set
 from parhelion.core.records import PointCloud
 from parhelion.io import tum
 from parhelion.io.timed_poses import TimedPoses
@@ -84,6 +85,26 @@ def test_detections_of_two_files(run, fails, tmp_path: Path) -> None:
     assert "no such file" in fails("evaluate", "detections", labels, tmp_path / "missing.txt")
     found.write_text("Car 1 2\n")
     assert "line 1" in fails("evaluate", "detections", labels, found)
+
+
+def test_detections_of_a_nuscenes_set(run, fails, tmp_path: Path) -> None:
+    folder = write_set(tmp_path / "set")
+    found = write_results(folder, tmp_path / "found.json", error=0.3)
+    numbers, page = tmp_path / "out.json", tmp_path / "report.html"
+    result = run("evaluate", "detections", folder, found, "--json", numbers, "-o", page)
+    assert result.exit_code == 0, result.output
+    assert "2 of 3 scenes" in result.stdout
+    content = json.loads(numbers.read_text())
+    assert 0.2 < content["map"] < content["nds"] < 1.0
+    assert f"parhelion evaluate detections {folder} {found}" in page.read_text()
+    refused = run("evaluate", "detections", folder, found, "--overlap", "0.5")
+    assert refused.exit_code == 2
+    assert "is for KITTI" in refused.stderr
+    assert "no such folder" in fails("evaluate", "detections", tmp_path / "missing", found)
+    assert "expected a field results" in fails("evaluate", "detections", folder, numbers)
+    kitti = tmp_path / "kitti.txt"
+    kitti.write_text("")
+    assert "is no JSON file" in fails("evaluate", "detections", folder, kitti, "--format", "nuscenes")
 
 
 def test_two_trajectories(run, tmp_path: Path) -> None:

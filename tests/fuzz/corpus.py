@@ -16,12 +16,16 @@ from PIL import Image
 
 from fuzz.seed import Seed
 from fuzz.senses_corpus import PARTS
+from nuscenes_rigs import write_results, write_set
 from ouster_scans import random_scan
 from parhelion import Camera, Lidar, World
+from parhelion.core.config import load
 from parhelion.core.errors import ParhelionError
 from parhelion.core.image import Image as Shot
 from parhelion.core.image import Intrinsics
 from parhelion.core.records import PointCloud, Scan
+from parhelion.evaluate.detections import read_pair
+from parhelion.evaluate.placement.schema import PlacementFile
 from parhelion.io import read_cloud, write_cloud
 from parhelion.io.columns import FieldsDroppedWarning
 from parhelion.io.packets.ouster_metadata import read_metadata
@@ -251,7 +255,19 @@ def _settings(folder: Path) -> list[Seed]:
         Seed(folder / "shots.npy", lambda path: Lidar(path.with_name("by-npy.yaml"))),
         Seed(folder / "scenario.yaml", Scenario.load),
         *_cameras(folder),
+        *_questions(folder),
         Seed(write_rover(folder), _robot),
+    ]
+
+
+def _questions(folder: Path) -> list[Seed]:
+    """What evaluations are asked with: where sensors go, and how good detections are."""
+    example = Path(__file__).resolve().parents[2] / "examples" / "placement" / "city-lidars.yaml"
+    shutil.copy(example, folder / "placement.yaml")
+    boxes = write_set(folder / "set", samples=2, things=12)
+    return [
+        Seed(folder / "placement.yaml", lambda path: load(PlacementFile, path)),
+        Seed(write_results(boxes, folder / "found.json", invented=1), lambda path: read_pair(boxes, path)),
     ]
 
 

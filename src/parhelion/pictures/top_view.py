@@ -35,7 +35,8 @@ def draw_world(world: World, path: str | PathLike[str], title: str | None = None
     panels.heading(figure, title or world.name or "world", facts.replace(",", " "))
     axes = figure.add_axes((0.07, 0.07, 0.9, 0.82))
     extent = panels.fitted_extent(axes, (lower + upper) / 2, 0.51 * sides[0], 0.51 * sides[1])
-    image, label = _image(world, axes, extent, lower, upper)
+    columns, rows = (int(side) for side in panels.panel_pixels(axes))
+    image, label = from_above(world, extent, columns, rows)
     axes.imshow(image, extent=extent, interpolation="nearest", aspect="equal")
     quiet(axes)
     axes.set(xlim=extent[:2], ylim=extent[2:], xlabel="x [m]", ylabel="y [m]")
@@ -44,11 +45,12 @@ def draw_world(world: World, path: str | PathLike[str], title: str | None = None
     save(figure, path)
 
 
-def _image(
-    world: World, axes: Any, extent: panels.Extent, lower: NDArray[Any], upper: NDArray[Any]
+def from_above(
+    world: World, extent: panels.Extent, columns: int, rows: int, time: float = 0.0
 ) -> tuple[NDArray[np.float32], NDArray[Any]]:
-    """Colours (rows, columns, 4), and the label of each pixel that met something."""
-    columns, rows = (int(side) for side in panels.panel_pixels(axes))
+    """Colours (rows, columns, 4) of the world at a time [s], and the label of each pixel that met something."""
+    bounds = world.bounds
+    lower, upper = bounds if bounds is not None else (np.zeros(3), np.zeros(3))
     x = extent[0] + (np.arange(columns) + 0.5) * (extent[1] - extent[0]) / columns
     y = extent[3] - (np.arange(rows) + 0.5) * (extent[3] - extent[2]) / rows
     scene = RayScene(world.geometry())
@@ -56,7 +58,7 @@ def _image(
     start = np.empty((rows * columns, 3))
     start[:, 0], start[:, 1] = np.tile(x, rows), np.repeat(y, columns)
     start[:, 2] = upper[2] + 1.0 if top is None else top - _BELOW_CEILING_M
-    hits = scene.cast(Rays.of(start, (0.0, 0.0, -1.0)))
+    hits = scene.cast(Rays.of(start, (0.0, 0.0, -1.0), time))
     label = world.parts.label[np.maximum(hits.part, 0)]
     colour = colour_labels(label, world.label_names) * _light(hits, start[:, 2] - hits.range, lower, upper)[:, None]
     image = np.concatenate([np.clip(colour, 0.0, 1.0), hits.found[:, None]], axis=1)

@@ -1,6 +1,8 @@
 """How good detections are against labels."""
 
 from parhelion.evaluate.detections.boxes import Boxes, frames_of, overlaps, read_boxes
+from parhelion.evaluate.detections.nuscenes_files import NuScenesPair, read_pair
+from parhelion.evaluate.detections.nuscenes_score import evaluate_pair
 from parhelion.evaluate.detections.precision import (
     DIFFICULTIES,
     Difficulty,
@@ -10,6 +12,6 @@ from parhelion.evaluate.detections.precision import (
 )
 
 __all__ = [
-    "DIFFICULTIES", "Boxes", "Difficulty", "Precision", "average_precision", "evaluate_frames", "frames_of", "overlaps",
-    "read_boxes",
+    "DIFFICULTIES", "Boxes", "Difficulty", "NuScenesPair", "Precision", "average_precision", "evaluate_frames",
+    "evaluate_pair", "frames_of", "overlaps", "read_boxes", "read_pair",
 ]  # fmt: skip

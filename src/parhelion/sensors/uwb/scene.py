@@ -112,7 +112,7 @@ def _made(world: World, geometry: SceneGeometry, carrier_hz: float, like: RadioS
     leaves = np.array([name == FOLIAGE for name in radio], dtype=bool)
     closed = np.asarray(slab_loss_db(1.0, of_material, 1e-4, carrier_hz) > CLOSED_DB)
     if like is None:
-        seen = SceneGeometry(_without_housings(world, geometry.static), geometry.actors, geometry.surface)
+        seen = SceneGeometry(without_housings(world, geometry.static), geometry.actors, geometry.surface)
         scene = RayScene(seen)
         standing = RayScene(SceneGeometry(seen.static), zero=scene.origin) if scene.changes else scene
         patches = patches_of(seen, parts.material)
@@ -124,7 +124,8 @@ def _made(world: World, geometry: SceneGeometry, carrier_hz: float, like: RadioS
     )  # fmt: skip
 
 
-def _without_housings(world: World, triangles: Triangles) -> Triangles:
+def without_housings(world: World, triangles: Triangles) -> Triangles:
+    """A world's standing triangles less the housings of anchors, which radio passes."""
     hidden = {item.index for item in world.objects if item.name.lower().startswith(HOUSING)}
     if not hidden:
         return triangles

@@ -1,0 +1,228 @@
+"""Cells of a region: pieces of surface that rays end on, or pieces of space that rays pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats, Pose, quat_rotate
+from parhelion.core.random import Stream, to_unit
+from parhelion.core.trajectory import pose_at
+from parhelion.evaluate.placement.schema import Box, CoverageEntry
+from parhelion.rays import Triangles
+from parhelion.world.world import World
+
+Rows = NDArray[np.int64]
+
+MOST_VOXELS = 20_000_000
+POINTS_A_CELL = 16
+"""Points by which the area of surface in a cell is told: about this many on a level face across it."""
+_MOST_POINTS = 4_000_000
+_EDGE_M = 1e-3
+"""Points this near to the region's faces are inside: a floor at its lower face counts."""
+_OFF_GRID = 0.382
+"""Faces of cells are moved by this share of a cell, so that floors and walls at round coordinates do not lie in one."""
+_MOST_SPLITS = 64
+_MARCH_SAMPLES = 4_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Voxels:
+    """An even grid over a box."""
+
+    lower: Floats
+    """Lower corner of the grid [m], shape (3,)."""
+    cell_m: float
+    shape: tuple[int, int, int]
+    box: tuple[Floats, Floats]
+    """Lower and upper corner of the region [m]."""
+
+    @classmethod
+    def over(cls, region: Box, cell_m: float, *, aside: bool) -> Voxels:
+        """The grid of a region; `aside` moves its faces off round coordinates."""
+        low, high = np.array(region.min), np.array(region.max)
+        lower = low - (_OFF_GRID * cell_m if aside else 0.0)
+        count = np.maximum(np.ceil((high - lower) / cell_m - 1e-9), 1.0)
+        if np.prod(count) > MOST_VOXELS:
+            raise ConfigError(f"the region has {np.prod(count):.3g} cells of {cell_m:g} m; {MOST_VOXELS} are allowed")
+        nx, ny, nz = (int(one) for one in count)
+        return cls(lower, cell_m, (nx, ny, nz), (low, high))
+
+    def number(self, points: Floats) -> Rows:
+        """Voxel of each point (n, 3) [m], -1 outside of the region, shape (n,)."""
+        low, high = self.box
+        inside = np.all((points >= low - _EDGE_M) & (points <= high + _EDGE_M), axis=1)
+        step = np.floor((points - self.lower) / self.cell_m)
+        index = np.clip(np.where(inside[:, None], step, 0.0), 0, np.array(self.shape) - 1).astype(np.int64)
+        flat = (index[:, 0] * self.shape[1] + index[:, 1]) * self.shape[2] + index[:, 2]
+        return np.where(inside, flat, -1)
+
+    def middles(self, number: Rows) -> Floats:
+        """Middles of voxels [m], shape (n, 3)."""
+        index = np.stack(np.unravel_index(number, self.shape), axis=1)
+        return self.lower + (index + 0.5) * self.cell_m
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """The cells of a region in one place."""
+
+    voxels: Voxels
+    pose: Pose
+    """Of the region's frame in the world."""
+    row: NDArray[np.int32]
+    """Number of the cell of each voxel, -1 where there is none, shape (voxels,)."""
+    weight: Floats
+    """What each cell counts: area [m²] or volume [m³] times its factors, shape (m,)."""
+    middle: Floats
+    """In the world [m], shape (m, 3)."""
+    passed: bool
+    """Whether rays that pass a cell see it, or those that end in it."""
+
+    def __len__(self) -> int:
+        return len(self.weight)
+
+    def counts(self, origin: Floats, direction: Floats, length: Floats, found: NDArray[np.bool_]) -> Floats:
+        """How many of the rays see each cell, shape (m,).
+
+        Rays have origins and unit directions (n, 3) in the world and end after `length` (n,) [m], where they met
+        something if `found`.
+        """
+        total = np.zeros(len(self))
+        if not self.passed:
+            ends = self.pose.inverse().apply(origin[found] + direction[found] * length[found, None])
+            cells = self._cells(ends)
+            return total + np.bincount(cells[cells >= 0], minlength=len(self))
+        local = self.pose.inverse()
+        start, along = local.apply(origin), quat_rotate(local.quat_xyzw, direction)
+        for ray, cells in self._march(start, along, length):
+            first = np.ones(len(ray), bool)
+            first[1:] = (ray[1:] != ray[:-1]) | (cells[1:] != cells[:-1])
+            total += np.bincount(cells[first & (cells >= 0)], minlength=len(self))
+        return total
+
+    def _cells(self, points: Floats) -> Rows:
+        voxel = self.voxels.number(points)
+        return np.where(voxel >= 0, self.row[np.maximum(voxel, 0)], -1).astype(np.int64)
+
+    def _march(self, start: Floats, along: Floats, length: Floats) -> Iterator[tuple[Rows, Rows]]:
+        """Rays and the cells along them, in steps of half a cell, where they are within the region."""
+        enter, leave = _span_in_box(start, along, length, *self.voxels.box)
+        step = 0.5 * self.voxels.cell_m
+        count = np.ceil(np.maximum(leave - enter, 0.0) / step).astype(np.int64)
+        rays = np.flatnonzero(count)
+        ends = np.cumsum(count[rays])
+        for begin in range(0, int(ends[-1]) if len(ends) else 0, _MARCH_SAMPLES):
+            low, high = np.searchsorted(ends, [begin, begin + _MARCH_SAMPLES], side="right")
+            some = rays[low:high]
+            ray = np.repeat(some, count[some])
+            within = np.arange(len(ray)) - np.repeat(np.cumsum(count[some]) - count[some], count[some])
+            at = np.minimum(enter[ray] + (within + 0.5) * step, leave[ray])
+            yield ray, self._cells(start[ray] + along[ray] * at[:, None])
+
+
+def _span_in_box(start: Floats, along: Floats, length: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Where rays enter and leave a box [m], within their length; leave is not behind enter where they miss it."""
+    safe = np.where(np.abs(along) < 1e-12, 1e-12, along)
+    one, two = (low - start) / safe, (high - start) / safe
+    enter = np.maximum(np.minimum(one, two).max(axis=1), 0.0)
+    leave = np.minimum(np.maximum(one, two).min(axis=1), length)
+    return enter, leave
+
+
+# ---- making ----------------------------------------------------------------------------------------------------------
+
+
+def cells_of(world: World, entry: CoverageEntry, pose: Pose, time: float, seed: int) -> Cells:
+    """The cells of a region whose frame is at `pose`, at a time [s]."""
+    surface = entry.kind == "surface"
+    voxels = Voxels.over(entry.region, entry.cell_m, aside=surface)
+    count = int(np.prod(voxels.shape))
+    if surface:
+        points, weight = surface_points(world, entry, pose, time, seed)
+        number = voxels.number(points)
+        amount: Floats = np.bincount(number[number >= 0], weights=weight[number >= 0], minlength=count).astype(float)
+    else:
+        amount = np.full(count, entry.cell_m**3)
+    for part in entry.priority:
+        there = np.flatnonzero(amount)
+        middle = voxels.middles(there)
+        inside = np.all((middle >= np.array(part.min)) & (middle <= np.array(part.max)), axis=1)
+        amount[there[inside]] *= part.weight
+    kept = np.flatnonzero(amount > 0.0)
+    row = np.full(count, -1, np.int32)
+    row[kept] = np.arange(len(kept))
+    return Cells(voxels, pose, row, amount[kept], pose.apply(voxels.middles(kept)), not surface)
+
+
+def surface_points(world: World, entry: CoverageEntry, pose: Pose, time: float, seed: int) -> tuple[Floats, Floats]:
+    """Points (n, 3) [m] on the surfaces in a region, in its frame, and the weighted area [m²] of each, shape (n,)."""
+    low, high = np.array(entry.region.min), np.array(entry.region.max)
+    corners, part = triangles_in(world, pose, time, low - _EDGE_M, high + _EDGE_M, 4.0 * entry.cell_m)
+    names, labels = world.label_names, entry.labels
+    for name in labels or ():
+        if name not in names.values():
+            raise ConfigError(f"labels: nothing in the world has the label {name!r}")
+    if labels is not None:
+        factor = np.zeros(max(names, default=0) + 1)
+        for number, name in names.items():
+            factor[number] = labels.get(name, 0.0)
+        of_triangle = factor[world.parts.label[part]]
+        corners, of_triangle = corners[of_triangle > 0.0], of_triangle[of_triangle > 0.0]
+    else:
+        of_triangle = np.ones(len(corners))
+    area = 0.5 * np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
+    total = float(area.sum())
+    if total == 0.0:
+        return np.zeros((0, 3)), np.zeros(0)
+    wanted = int(np.ceil(POINTS_A_CELL * total / entry.cell_m**2))
+    if wanted > _MOST_POINTS:
+        raise ConfigError(f"{total:.3g} m² of surface in cells of {entry.cell_m:g} m are too many; use larger cells")
+    a, b, c, _ = (to_unit(word) for word in Stream(seed, "placement/surface").words(np.arange(wanted)))
+    # One point in each equal stretch of the summed area: every triangle has its share of the points.
+    row = np.searchsorted(np.cumsum(area), (np.arange(wanted) + a) / wanted * total)
+    row = np.minimum(row, len(area) - 1)
+    root = np.sqrt(b)
+    shares = np.stack([1.0 - root, root * (1.0 - c), root * c], axis=1)
+    return np.einsum("nk,nkd->nd", shares, corners[row]), of_triangle[row] * (total / wanted)
+
+
+def triangles_in(
+    world: World, pose: Pose, time: float, low: Floats, high: Floats, longest_m: float
+) -> tuple[Floats, Rows]:
+    """Corners (n, 3, 3) [m] in the frame at `pose` of what touches a box there, and part numbers.
+
+    Triangles are halved until their sides are no longer than `longest_m`, and pieces beside the box are left out.
+    """
+    local = pose.inverse()
+    geometry = world.geometry()
+    soups: list[tuple[Triangles, Pose]] = [(geometry.static, local)]
+    soups += [(actor.triangles, local @ pose_at(actor.trajectory, time)) for actor in geometry.actors]
+    if geometry.surface is not None:
+        place = pose.apply(0.5 * (low + high)[None])[0]
+        soups.append((geometry.surface.at(geometry.surface.neighbourhood(place), time).triangles, local))
+    corners = np.concatenate([at.apply(soup.vertices)[soup.faces] for soup, at in soups])
+    part = np.concatenate([soup.part for soup, _ in soups]).astype(np.int64)
+    for _ in range(_MOST_SPLITS):
+        near = np.all((corners.max(axis=1) >= low) & (corners.min(axis=1) <= high), axis=1)
+        corners, part = corners[near], part[near]
+        side = np.linalg.norm(np.roll(corners, -1, axis=1) - corners, axis=2)
+        large = side.max(axis=1, initial=0.0) > longest_m
+        if not large.any():
+            break
+        halves = _halved(corners[large], side[large])
+        corners = np.concatenate([corners[~large], halves])
+        part = np.concatenate([part[~large], np.tile(part[large], 2)])
+    return corners, part
+
+
+def _halved(corners: Floats, side: Floats) -> Floats:
+    """Each triangle as two, cut in the middle of its longest side."""
+    turn = (np.argmax(side, axis=1)[:, None] + np.arange(3)) % 3
+    a, b, c = (np.take_along_axis(corners, turn[:, k : k + 1, None], axis=1)[:, 0] for k in range(3))
+    middle = 0.5 * (a + b)
+    return np.concatenate([np.stack([a, middle, c], axis=1), np.stack([middle, b, c], axis=1)])

@@ -1,0 +1,166 @@
+"""What sets of sensors or anchors are worth: coverage, ground seen, and errors of positions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.pose import Floats
+from parhelion.evaluate.placement.gdop import dilution
+
+Rows = NDArray[np.int64]
+_BLOCK = 4_000_000
+"""Numbers that are worked on at once."""
+
+
+def _largest(values: NDArray[Any], count: int) -> NDArray[Any]:
+    """Sum of the `count` largest of each column, shape (columns,)."""
+    if count >= len(values):
+        return np.asarray(values.sum(axis=0))
+    return np.asarray(np.partition(values, len(values) - count, axis=0)[len(values) - count :].sum(axis=0))
+
+
+class Covered:
+    """Weighted share of cells that have enough points; of the ground, with one point enough."""
+
+    def __init__(
+        self, name: str, weight: float, points: NDArray[np.int32], cell_weight: Floats, at_least: int = 1
+    ) -> None:
+        """`points` (candidates, cells) are those of each candidate, and `cell_weight` (cells,) what cells count."""
+        self.name, self.weight, self.at_least = name, weight, at_least
+        self.submodular = at_least == 1
+        # More points than are needed change nothing, and sums of the rest stay small.
+        self.points: NDArray[np.int32] = np.minimum(points, at_least).astype(np.int32)
+        self.cell_weight: Floats = cell_weight / cell_weight.sum()
+
+    def start(self) -> NDArray[np.int32]:
+        """No points."""
+        return np.zeros(len(self.cell_weight), np.int32)
+
+    def with_one(self, state: NDArray[np.int32], candidate: int) -> NDArray[np.int32]:
+        """The points of one more."""
+        return np.asarray(state + self.points[candidate])
+
+    def seen(self, state: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """Which cells have enough points, shape (cells,)."""
+        return np.asarray(state >= self.at_least)
+
+    def value(self, state: NDArray[np.int32]) -> float:
+        """Share of what the cells count."""
+        return float(self.seen(state) @ self.cell_weight)
+
+    def values(self, state: NDArray[np.int32], candidates: Rows) -> Floats:
+        """The same with each of the candidates."""
+        # Cells that have enough already need no second look.
+        open_ = np.flatnonzero(state < self.at_least)
+        need, weight = self.at_least - state[open_], self.cell_weight[open_]
+        found = np.empty(len(candidates))
+        step = max(1, _BLOCK // max(1, len(open_)))
+        for first in range(0, len(candidates), step):
+            rows = candidates[first : first + step]
+            found[first : first + step] = (self.points[np.ix_(rows, open_)] >= need) @ weight
+        return found + self.value(state)
+
+    def promise(self, state: NDArray[np.int32], candidates: Rows) -> Floats:
+        """Weighted share of the points that are needed."""
+        have = np.minimum(state + self.points[candidates], self.at_least) / self.at_least
+        return np.asarray(have @ self.cell_weight)
+
+    def value_with_all(self, state: NDArray[np.int32], candidates: Rows) -> float:
+        """Share with all of the candidates."""
+        return self.value(state + self.points[candidates].sum(axis=0))
+
+    def bound(self, state: NDArray[np.int32], values: Floats, candidates: Rows, left: int) -> float:
+        """Every cell has the best `left` of the candidates for itself; or the largest gains add up."""
+        limit = self.value(state + _largest(self.points[candidates], left))
+        if not self.submodular:
+            return limit
+        here = self.value(state)
+        return min(limit, here + float(np.sort(values - here)[::-1][:left].sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """What a set of anchors gives at each place."""
+
+    parts: Floats
+    """Entries of H^T H, shape (places, 3 or 6)."""
+    count: NDArray[np.int32]
+    """Anchors in sight, shape (places,)."""
+
+
+class Located:
+    """One less the mean error of positions over the largest that counts."""
+
+    name = "localisation"
+    submodular = False
+
+    def __init__(
+        self, weight: float, parts: Floats, visible: NDArray[np.bool_], least: int, sigma_m: float, limit_m: float
+    ) -> None:
+        """`parts` (candidates, places, 3 or 6) and `visible` (candidates, places) are those of each candidate."""
+        self.weight, self.least, self.sigma_m, self.limit_m = weight, least, sigma_m, limit_m
+        self.parts, self.visible = parts, visible.astype(np.int32)
+        self._diagonal = [0, 2] if parts.shape[2] == 3 else [0, 2, 5]
+        self._level: Floats = parts[:, :, self._diagonal].sum(axis=2)
+        """What each anchor adds to the trace of H^T H, shape (candidates, places)."""
+
+    def start(self) -> Fixed:
+        """No anchors."""
+        return Fixed(np.zeros(self.parts.shape[1:]), np.zeros(self.parts.shape[1], np.int32))
+
+    def with_one(self, state: Fixed, candidate: int) -> Fixed:
+        """One anchor more."""
+        return Fixed(state.parts + self.parts[candidate], state.count + self.visible[candidate])
+
+    def errors(self, parts: Floats, count: NDArray[np.int32]) -> Floats:
+        """Root mean square error of positions [m], infinite where there is none, shape (..., places)."""
+        return np.where(count >= self.least, self.sigma_m * dilution(parts), np.inf)
+
+    def _worth(self, errors: Floats) -> Any:
+        return (1.0 - np.minimum(errors, self.limit_m) / self.limit_m).mean(axis=-1)
+
+    def value(self, state: Fixed) -> float:
+        """What the set is worth."""
+        return float(self._worth(self.errors(state.parts, state.count)))
+
+    def values(self, state: Fixed, candidates: Rows) -> Floats:
+        """The same with each of the candidates."""
+        found = np.empty(len(candidates))
+        step = max(1, _BLOCK // self.parts[0].size)
+        for first in range(0, len(candidates), step):
+            rows = candidates[first : first + step]
+            errors = self.errors(state.parts + self.parts[rows], state.count + self.visible[rows])
+            found[first : first + step] = self._worth(errors)
+        return found
+
+    def promise(self, state: Fixed, candidates: Rows) -> Floats:
+        """Places that have sight of an anchor from different sides: mean of log det(1 + H^T H / 0.01)."""
+        width = 2 if self.parts.shape[2] == 3 else 3
+        rows, columns = ([0, 0, 1], [0, 1, 1]) if width == 2 else ([0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2])
+        found = np.empty(len(candidates))
+        for number, candidate in enumerate(candidates):
+            matrix = np.zeros((self.parts.shape[1], width, width))
+            matrix[:, rows, columns] = matrix[:, columns, rows] = state.parts + self.parts[candidate]
+            found[number] = np.linalg.slogdet(np.eye(width) + 100.0 * matrix)[1].mean()
+        return found
+
+    def value_with_all(self, state: Fixed, candidates: Rows) -> float:
+        """What it would be worth with all of the candidates."""
+        parts = state.parts + self.parts[candidates].sum(axis=0)
+        return float(self._worth(self.errors(parts, state.count + self.visible[candidates].sum(axis=0))))
+
+    def bound(self, state: Fixed, values: Floats, candidates: Rows, left: int) -> float:
+        """Every place has all of the candidates for its directions, but the best `left` of them for their number.
+
+        Of a matrix of d rows, trace(A^-1) is at least d^2 / trace(A), and the trace of H^T H adds up over anchors.
+        """
+        visible, level = self.visible[candidates], self._level[candidates]
+        count = state.count + np.minimum(visible.sum(axis=0), left)
+        errors = self.errors(state.parts + self.parts[candidates].sum(axis=0), count)
+        trace = state.parts[:, self._diagonal].sum(axis=1) + _largest(level, left)
+        least = self.sigma_m * len(self._diagonal) / np.sqrt(np.maximum(trace, 1e-12))
+        return float(self._worth(np.maximum(errors, least)))
