@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from scipy.io import wavfile
 
 from campaign_rigs import write_study
 from fuzz.seed import Seed
@@ -21,6 +22,7 @@ from parhelion.evaluate.detections.boxes import read_boxes
 from parhelion.sensors.gnss.rinex_nav import read_navigation
 from parhelion.sensors.kinds import kind_called
 from parhelion.sensors.lidar.presets import FOLDER as LIDARS
+from parhelion.world.sounds import read_wav
 
 SHEETS = {
     "gnss": "u-blox/m8", "uwb": "qorvo/dw1000", "radar": "continental/ars408-21-far", "echo": "generic/multibeam-400",
@@ -114,5 +116,24 @@ def _evaluations(folder: Path) -> list[Seed]:
     ]
 
 
-PARTS = (_navigation, _sheets, _calibrations, _evaluations)
+def _sounds(folder: Path) -> list[Seed]:
+    heard = np.sin(np.arange(200) * 0.3)
+    wavfile.write(folder / "whole.wav", 8000, (heard * 20000).astype(np.int16))
+    wavfile.write(folder / "stereo.wav", 44100, (np.stack([heard, -heard], axis=1) * 1e9).astype(np.int32))
+    world = {
+        "name": "hum",
+        "objects": [{"shape": {"kind": "box", "size_m": [1, 2, 3]}, "material": "concrete"}],
+        "sounds": [
+            {"name": "fan", "level_db": 80, "tone_khz": 2.0, "xyz": [1, 0, 1]},
+            {"name": "call", "level_db": 70, "wav": "whole.wav", "xyz": [2, 0, 1]},
+        ],
+    }
+    (folder / "world.yaml").write_text(yaml.safe_dump(world))
+    return [
+        *(Seed(folder / f"{name}.wav", read_wav) for name in ("whole", "stereo")),
+        Seed(folder / "world.yaml", World.load),
+    ]
+
+
+PARTS = (_navigation, _sheets, _calibrations, _evaluations, _sounds)
 """What each group of files is made by."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from threading import RLock
@@ -17,6 +18,7 @@ from parhelion.core import config
 from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
 from parhelion.core.pose import Floats, Pose
+from parhelion.core.reading import read_bytes, reader
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at, velocity_at
 from parhelion.world.labels import LabelTable
 from parhelion.world.mesh import LARGEST_COORDINATE_M
@@ -24,6 +26,7 @@ from parhelion.world.parts import WorldObject
 
 Coordinate = Annotated[float, Field(ge=-LARGEST_COORDINATE_M, le=LARGEST_COORDINATE_M)]
 Khz = Annotated[float, Field(gt=0, le=1000)]
+LARGEST_BYTES = 1 << 28
 MOST_SAMPLES = 20_000_000
 """Samples of a recorded sound."""
 
@@ -91,13 +94,15 @@ class WorldSound:
         return pose_at(self.motion, time).xyz, velocity_at(self.motion, time)
 
 
+@reader()
 def read_wav(path: str | PathLike[str]) -> Recording:
     """The first channel of a PCM WAV file of 8 to 32 bits."""
     import wave
 
     file = Path(path)
+    whole = read_bytes(file, largest=LARGEST_BYTES, what="a recording of sound")
     try:
-        with wave.open(str(file), "rb") as opened:
+        with wave.open(BytesIO(whole), "rb") as opened:
             channels, width, rate, count = opened.getparams()[:4]
             if not 1 <= width <= 4:
                 raise FormatError(f"{file}: has samples of {8 * width} bits; 8 to 32 can be read")
@@ -105,9 +110,7 @@ def read_wav(path: str | PathLike[str]) -> Recording:
                 raise FormatError(f"{file}: has no sample rate")
             if not 0 < count <= MOST_SAMPLES:
                 raise FormatError(f"{file}: has {count} samples; 1 to {MOST_SAMPLES} can be read")
-            data = opened.readframes(count)
-    except FileNotFoundError:
-        raise ConfigError(f"{file}: there is no such file") from None
+            data = opened.readframes(min(count, len(whole)))
     except (wave.Error, EOFError, OSError, RuntimeError) as error:  # Python's reader seeks out of a wrong length
         why = f" ({error})" if str(error) else ""
         raise FormatError(f"{file}: is no PCM WAV file{why}") from None

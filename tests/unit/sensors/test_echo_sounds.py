@@ -90,7 +90,7 @@ def test_a_scenario_has_sounds_on_vehicles(tmp_path: Path) -> None:
         ({"sounds": [{"name": "a", "level_db": 50}]}, "give one of tone_khz, band_khz, wav"),
         ({"sounds": [{"name": "a", "level_db": 50, "tone_khz": 2, "actor": "robo"}]}, "unknown sound: actor 'robo'"),
         ({"sounds": [{"name": "a", "level_db": 50, "band_khz": [9, 2]}]}, "band_khz must rise"),
-        ({"sounds": [{"name": "a", "level_db": 50, "wav": "nothing.wav"}]}, "there is no such file"),
+        ({"sounds": [{"name": "a", "level_db": 50, "wav": "nothing.wav"}]}, "no such file"),
         ({"sounds": [{"name": "a", "level_db": 50, "tone_khz": 2}] * 2}, "the name 'a' is given twice"),
     ],
 )
