@@ -14,6 +14,7 @@ import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.lidar.profile import MaterialProfile
 
 RECORDINGS = {
     "os0-32": "OS-0-32-U1_v2.2.0_1024x10.pcap",
@@ -49,6 +50,12 @@ def changed_sheet(preset: str, **sections: dict[str, Any]) -> LidarConfig:
     for section, values in sections.items():
         data[section].update(values)
     return parse(LidarConfig, data, preset)
+
+
+def sheet_of(sensor: str, profiles: dict[str, MaterialProfile], *, unknown: str = "nearest") -> LidarConfig:
+    """A preset with profiles of materials."""
+    section = {"materials": {name: one.model_dump() for name, one in profiles.items()}, "unknown": unknown}
+    return LidarConfig.model_validate({**changed_sheet(sensor).model_dump(), "calibration": section})
 
 
 @cache

@@ -64,6 +64,7 @@ def calibrated_sheet(
         "recording": recording, "turns": turns, "error": {name: short(value) for name, value in error.items()},
         "kept": dict(kept), "constants": constants,
         "materials": {} if before is None else {k: v.model_dump() for k, v in before.materials.items()},
+        "unknown": "nearest" if before is None else before.unknown,
     }  # fmt: skip
     covered = list(changed) or ["calibration"]
     source = {

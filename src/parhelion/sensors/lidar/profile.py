@@ -100,3 +100,6 @@ class Calibration(Config):
     """Fields that stay those of the preset, and why."""
     constants: list[MeasuredConstant] = Field(default_factory=list)
     materials: dict[str, MaterialProfile] = Field(default_factory=dict)
+    unknown: Literal["nearest", "usual"] = "nearest"
+    """What materials without a profile get: that of the nearest calibrated one, shifted by the ratio of their models,
+    or the sensor's usual noise."""
