@@ -14,6 +14,7 @@ import numpy as np
 
 from parhelion.calibrate.bias_fit import ChannelBias, channel_bias
 from parhelion.calibrate.detection_fit import Saturation, Threshold, dropout, fit_threshold, saturation, step_of
+from parhelion.calibrate.overlap_errors import COUNT_CUT, with_errors
 from parhelion.calibrate.overlap_fit import Overlap, overlap
 from parhelion.calibrate.range_fit import RangeNoise, SigmaLaw, fit_law, range_noise, repeated_noise, slope_jitter
 from parhelion.calibrate.turns import Floats, Turn, joined
@@ -26,8 +27,6 @@ from parhelion.sensors.lidar.overlap import overlap_share
 
 PHOTON_EDGES = (4.0, 8.0, 12.0, 17.0, 25.0, 50.0, 100.0, 200.0, np.inf)
 RANGE_EDGES = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 40.0, 60.0, 100.0, 200.0)
-COUNT_CUT, COUNT_CUT_ERROR = 0.25, 0.25
-"""What whole counts lack: real sensors cut them (0.5), others round them (0). The middle, and how far it may be off."""
 FEWEST_CURVE_POINTS = 50
 """Points that a bin must have to become part of the sheet's overlap curve."""
 MOST_UNKNOWN = 0.7
@@ -73,9 +72,17 @@ def is_standing(turns: Sequence[Turn]) -> bool:
     """Whether the sensor stays where it is over several turns: most pixels see the same range again."""
     if len(turns) < 2 or turns[0].range.shape != turns[-1].range.shape:
         return False
-    off = np.abs(turns[-1].range - turns[0].range)
-    off = off[np.isfinite(off)]
-    return len(off) > 100 and float(np.mean(off < STANDING_M)) > STANDING_SHARE
+    first = turns[0].range
+    off = np.abs(turns[-1].range - first)
+    known = np.isfinite(off)
+    if known.sum() <= 100:
+        return False
+    # A level road looks the same from everywhere: each row has one range there, so what differs from it is looked at.
+    usual = np.array([np.median(row[own]) if own.any() else np.nan for row, own in zip(first, known, strict=True)])
+    with np.errstate(invalid="ignore"):
+        standing_out = known & (np.abs(first - usual[:, None]) > 0.1 * usual[:, None])
+    chosen = standing_out if standing_out.sum() > 100 else known
+    return float(np.mean(off[chosen] < STANDING_M)) > STANDING_SHARE
 
 
 def calibrate_drive(
@@ -143,7 +150,7 @@ class _Work:
         self._try(fields, self._overlap)
 
     def _overlap(self) -> None:
-        curve = overlap(self.turn, repeats=40, seed=self.seed, cut=COUNT_CUT, cut_error=COUNT_CUT_ERROR)
+        curve = with_errors(self.turn, overlap(self.turn, repeats=1, seed=self.seed, cut=COUNT_CUT), self.seed)
         many = curve.count >= FEWEST_CURVE_POINTS
         if many.sum() < 3:
             raise ConfigError(f"only {int(many.sum())} bins of range hold {FEWEST_CURVE_POINTS} points")
