@@ -33,6 +33,8 @@ MOST_UNKNOWN = 0.7
 """Relative error from which on a number counts as not told."""
 LEAST_BIAS = 1.4
 """Steps between rows over their errors, from which on they count as seen."""
+INTERVAL = 1.96
+"""Standard errors on either side that make an interval of 95 %."""
 STANDING_M = 0.03
 STANDING_SHARE = 0.8
 """A sensor stands where so many pixels of its first and last turn agree to that many metres."""
@@ -51,6 +53,8 @@ class DriveCalibration:
     changed: dict[str, Any] = field(default_factory=dict)
     """New values of the sheet, by path."""
     error: dict[str, float] = field(default_factory=dict)
+    """Half the width of the 95 % interval of each new value; of lists, the median of their entries, and of the overlap
+    curve relative to its values."""
     kept: dict[str, str] = field(default_factory=dict)
     """Fields that stay the preset's, and why."""
     overlap: Overlap | None = None
@@ -86,13 +90,14 @@ def is_standing(turns: Sequence[Turn]) -> bool:
 
 
 def calibrate_drive(
-    turns: Sequence[Turn], preset: LidarConfig, *, recording: str = "recording", standing: bool = False, seed: int = 1
-) -> DriveCalibration:
+    turns: Sequence[Turn], preset: LidarConfig, *, recording: str = "recording", standing: bool = False, seed: int = 1,
+    watch: Callable[[str, DriveCalibration], None] | None = None,
+) -> DriveCalibration:  # fmt: skip
     """The data sheet of the sensor that recorded these turns, from `preset`.
 
     `standing`: the sensor does not move, and repeated looks of each pixel give the range noise. A recording of several
-    turns that does not move is refused without it, since it shows the same surfaces again and again. Raises ConfigError
-    where nothing at all can be told.
+    turns that does not move is refused without it, since it shows the same surfaces again and again. `watch` is called
+    after each stage with its name and what is found so far. Raises ConfigError where nothing at all can be told.
     """
     if not turns:
         raise ConfigError(f"{recording}: holds no turn")
@@ -111,10 +116,12 @@ def calibrate_drive(
         raise ConfigError(f"{recording}: only {int(every.returned.sum())} returns, too few to calibrate from")
     work = _Work(every, list(turns), preset, recording, standing, seed)
     # Noise and rated range need the threshold, and the noise the step of ranges.
-    for step in (work.steps, work.channels, work.overlap, work.threshold, work.noise):
+    for step in (
+        work.steps, work.channels, work.overlap, work.threshold, work.noise, work.bias, work.saturation, work.rated,
+    ):  # fmt: skip
         step()
-    for step in (work.bias, work.saturation, work.rated):
-        step()
+        if watch is not None:
+            watch(step.__name__, work.so_far())
     return work.result()
 
 
@@ -337,12 +344,21 @@ class _Work:
             raise ConfigError(f"{self.recording}: tells nothing of the sensor that its preset does not say")
         for name in self.changed:
             self.kept.pop(name, None)
+        margin = {name: INTERVAL * value for name, value in self.error.items()}
         sheet = calibrated_sheet(
-            self.preset, self.changed, self.error, self.kept, recording=self.recording, turns=len(self.turns),
-            constant=self.found.get("constant"), constant_error=self._constant_error(),
+            self.preset, self.changed, margin, self.kept, recording=self.recording, turns=len(self.turns),
+            constant=self.found.get("constant"), constant_error=INTERVAL * self._constant_error(),
         )  # fmt: skip
         return DriveCalibration(
-            sheet, self.preset, self.turn, len(self.turns), self.changed, self.error, self.kept,
+            sheet, self.preset, self.turn, len(self.turns), self.changed, margin, self.kept,
+            level="photons" if self.counts else "power [P_min]", **self.found,
+        )  # fmt: skip
+
+    def so_far(self) -> DriveCalibration:
+        """What is found as yet, for those who watch; the sheet has it, but not where it is from."""
+        margin = {name: INTERVAL * value for name, value in self.error.items()}
+        return DriveCalibration(
+            self._sheet({}), self.preset, self.turn, len(self.turns), dict(self.changed), margin, dict(self.kept),
             level="photons" if self.counts else "power [P_min]", **self.found,
         )  # fmt: skip
 

@@ -258,7 +258,7 @@ class _Pixels:
             covariance = np.linalg.inv(matrix / scale + prior)
             found = covariance @ (right.sum(axis=0) / scale + prior @ np.full(2, COUNT_CUT))
         inside = np.clip(found, 0.0, 2.0 * COUNT_CUT)
-        return (float(inside[0]), float(inside[1])), covariance
+        return (float(inside[0]), float(inside[1])), np.asarray(covariance, np.float64)
 
 
 def _settled(data: _Pixels, curve: Overlap) -> tuple[Floats, Floats, Floats, Floats]:
