@@ -60,7 +60,7 @@ def drive_figures(found: dict[str, DriveCalibration]) -> None:
         for path, before, after, error in rows_of(one):
             if path not in ("pattern.channels", "range.overlap", "intensity.resolution"):
                 rows.append([name, f"`{path}`", before, after, error])
-    write("sheets", table(["recording", "field", "preset", "measured", "error"], rows))
+    write("sheets", table(["recording", "field", "preset", "measured", "95 % interval"], rows))
     noise = []
     for name in ("os0-32", "os1-32"):
         curve = found[name].noise

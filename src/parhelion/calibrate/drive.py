@@ -157,7 +157,7 @@ class _Work:
         self._try(fields, self._overlap)
 
     def _overlap(self) -> None:
-        curve = with_errors(self.turn, overlap(self.turn, repeats=1, seed=self.seed, cut=COUNT_CUT), self.seed)
+        curve = with_errors(self.turn, overlap(self.turn, repeats=0, seed=self.seed, cut=COUNT_CUT), self.seed)
         many = curve.count >= FEWEST_CURVE_POINTS
         if many.sum() < 3:
             raise ConfigError(f"only {int(many.sum())} bins of range hold {FEWEST_CURVE_POINTS} points")

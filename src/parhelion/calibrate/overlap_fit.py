@@ -129,7 +129,7 @@ def overlap(
 
     `plateau_m` and `open_m` are found in the data where they are None. `cut` is what a whole count lacks of the true
     number on average: 0.5 where counts are cut, 0 where rounded; `cut_error` is how far it may be off, and widens the
-    interval. Raises ConfigError where too few pixels can be used.
+    interval. `repeats` 0 gives no errors. Raises ConfigError where too few pixels can be used.
     """
     mask = usable(turn)
     rows = turn.range.shape[0]
@@ -209,7 +209,7 @@ def overlap(
         drawn.append(
             np.append(moved, 0.0) - np.median(height[inside]) if inside.any() else np.full(len(kept) + 1, np.nan)
         )
-    low, high = np.nanpercentile(drawn, [16.0, 84.0], axis=0)
+    low, high = np.nanpercentile(drawn, [16.0, 84.0], axis=0) if drawn else np.tile(np.append(curve, top) - top, (2, 1))
     plain = grouped_medians(strength, bins, size)[kept] - np.median(strength[flat])
     width = np.exp(np.sqrt((0.5 * (high - low)[:-1]) ** 2 + other**2 + coarse**2))
     share = np.exp(curve - top)

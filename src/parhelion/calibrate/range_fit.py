@@ -7,7 +7,7 @@ noise alone. See docs/models/lidar-near-field.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -23,6 +23,10 @@ FEWEST_WINDOWS = 20
 MAD_TO_SIGMA = 1.4826
 MOST_JITTER_M = 0.006
 """Windows are left out in which jitter of the beam alone would scatter ranges by more than this [m]."""
+FLATTER = 0.5
+"""Share of the pixels on which repeated looks are compared."""
+PARTS, PART_COLUMNS = 8, 32
+"""Parts that the circle is divided into for errors, each of strips of so many columns."""
 MAD_ERROR = 1.16
 """Relative error of a scatter by the median deviation, times the root of the number of values."""
 
@@ -128,6 +132,20 @@ def _beside(off: Floats, known: Floats) -> float:
     return 0.5 * (low + high)
 
 
+def _between_parts(off: Floats, known: Floats, part: NDArray[np.int64]) -> float:
+    """Standard error of `_beside` by leaving out one part at a time (jackknife), with Student's factor in it.
+
+    Beams of a column may share their jitter, and neighbours their surface: pixels are not independent, parts are.
+    """
+    left = np.array([_beside(off[part != k], known[part != k]) for k in np.unique(part) if (part != k).any()])
+    n = len(left)
+    if n < 3:
+        return 0.0
+    from scipy.stats import t
+
+    return float(np.sqrt((n - 1) / n * np.sum((left - left.mean()) ** 2)) * t.ppf(0.975, n - 1) / 1.96)
+
+
 def _scatter(values: Floats) -> float:
     return float(MAD_TO_SIGMA * np.median(np.abs(values - np.median(values))))
 
@@ -226,7 +244,7 @@ def repeated_noise(
 ) -> RangeNoise:
     """Scatter of ranges from repeated looks of a sensor that stands still: each pixel about its own mean.
 
-    Surfaces need not be flat. `level` is the mean over the turns, such as photons; `jitter_m` as for `range_noise`.
+    Surfaces need not be flat, but the rougher half of each bin is left out. `level` is the mean over the turns, such as photons; `jitter_m` as for `range_noise`.
     Pixels that see anything else in one of the turns are left out.
     """
     from scipy.stats import chi2
@@ -236,11 +254,17 @@ def repeated_noise(
     there = np.isfinite(every).all(axis=0) & clean(turns[0])
     jitter = np.zeros_like(level) if jitter_m is None else jitter_m
     middle = np.median(np.where(there, every, 1.0), axis=0)
+    # Leaves and edges scatter each look; neighbours tell where they are, and their noise is not the pixel's.
+    roughness = residuals(replace(turns[0], range=np.where(there, every.mean(axis=0), np.nan)))[1]
+    there = there & np.isfinite(roughness)
+    part = np.broadcast_to(np.arange(every.shape[2]) // PART_COLUMNS % PARTS, every.shape[1:])
     same = there & (np.abs(np.where(there, every, 1.0) - middle).max(axis=0) < 0.03 * middle)
     rows = []
     for low, high in pairwise(edges):
         with np.errstate(invalid="ignore"):
             mask = same & (level >= low) & (level < high) & (jitter < MOST_JITTER_M)
+        if mask.sum() >= FEWEST_WINDOWS:
+            mask &= roughness <= np.quantile(roughness[mask], FLATTER)
         number = int(mask.sum())
         if number < FEWEST_WINDOWS:
             rows.append((np.nan, np.nan, np.nan, np.nan, 0, np.nan, np.nan))
@@ -249,8 +273,9 @@ def repeated_noise(
         # The median: pixels at edges and on leaves scatter by more than noise.
         sigma = float(np.median(spread)) / usual
         pure = _beside(spread / usual, jitter[mask])
-        # Of a median of deviations, each from so many looks.
+        # Of a median of deviations, each from so many looks; and of how parts of the circle differ.
         error = 1.2533 * sigma / np.sqrt(2.0 * number * (len(turns) - 1))
+        error = max(error, _between_parts(spread / usual, jitter[mask], part[mask]))
         middle_level = float(np.mean(level[mask] ** -2.0) ** -0.5)
         rows.append((middle_level, sigma, error, sigma, number, pure, error * sigma / max(pure, 1e-6)))
     return RangeNoise(*(np.array(part) for part in zip(*rows, strict=True)))
