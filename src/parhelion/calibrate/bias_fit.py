@@ -126,7 +126,10 @@ class _Windows:
     @classmethod
     def joined(cls, parts: Sequence[_Windows]) -> _Windows:
         return cls(
-            *(np.concatenate([getattr(one, name) for one in parts]) for name in ("rows", "matrix", "vector", "squares")),
+            *(
+                np.concatenate([getattr(one, name) for one in parts])
+                for name in ("rows", "matrix", "vector", "squares")
+            ),
             parts[0].freedom,
         )
 

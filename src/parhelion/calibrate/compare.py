@@ -134,9 +134,7 @@ def _worst(field: str, values: Floats, errors: Floats, where: Sequence[str]) -> 
     wider = float(ndtri(1.0 - 0.025 / values.shape[1])) / INTERVAL
     apart = [_apart(values[:, k], errors[:, k]) for k in range(values.shape[1])]
     k = int(np.argmax(apart))
-    return Compared(
-        field, tuple(values[:, k].tolist()), tuple(errors[:, k].tolist()), bool(apart[k] > wider), where[k]
-    )
+    return Compared(field, tuple(values[:, k].tolist()), tuple(errors[:, k].tolist()), bool(apart[k] > wider), where[k])
 
 
 def _curves(curves: Sequence[Any]) -> Compared:

@@ -225,7 +225,6 @@ class _Pixels:
             for values in (self.strength(level, factor, centre), self.percent)
         )
 
-
     def lacking(self, level: Floats, factor: Floats, centre: Floats) -> tuple[tuple[float, float], Floats]:
         """What photons and percents lack, by least squares, with the covariance of both.
 
