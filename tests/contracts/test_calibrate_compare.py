@@ -9,7 +9,7 @@ import pytest
 
 import parhelion as ph
 from calibrate_rigs import CHANGED, changed_sheet, recording
-from parhelion.calibrate.compare import Comparison, Compared, _worst, compare_drives, compared
+from parhelion.calibrate.compare import Compared, Comparison, _worst, compare_drives, compared
 from parhelion.calibrate.compare_report import rows_of, write_comparison
 from parhelion.calibrate.drive import calibrate_drive
 from parhelion.calibrate.reading import read_drive

@@ -125,13 +125,11 @@ class _Windows:
 
     @classmethod
     def joined(cls, parts: Sequence[_Windows]) -> _Windows:
-        return cls(
-            *(
-                np.concatenate([getattr(one, name) for one in parts])
-                for name in ("rows", "matrix", "vector", "squares")
-            ),
-            parts[0].freedom,
+        """All windows of several bands."""
+        rows, matrix, vector, squares = (
+            np.concatenate([getattr(one, name) for one in parts]) for name in ("rows", "matrix", "vector", "squares")
         )
+        return cls(rows, matrix, vector, squares, parts[0].freedom)
 
     def select(self, kept: NDArray[np.bool_]) -> _Windows:
         """Some of the windows."""
@@ -147,7 +145,8 @@ class _Windows:
         """Matrices and vectors of all windows, added up over all rows of the sensor."""
         place = self.rows[:, :, None] * rows + self.rows[:, None, :]
         total = np.bincount(place.ravel(), matrix.ravel(), rows * rows).reshape(rows, rows)
-        return total, np.bincount(self.rows.ravel(), vector.ravel(), rows)
+        right = np.bincount(self.rows.ravel(), vector.ravel(), rows)
+        return np.asarray(total, np.float64), np.asarray(right, np.float64)
 
 
 def _windows(turn: Turn, top: int, high: int, starts: NDArray[np.int64]) -> _Windows:

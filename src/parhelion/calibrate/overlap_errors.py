@@ -37,8 +37,8 @@ from parhelion.calibrate.overlap_fit import (
 from parhelion.calibrate.turns import Floats, Turn
 
 COUNT_CUT, COUNT_CUT_ERROR = 0.25, 0.25
-"""What whole counts lack: 0.5 where they are cut, 0 where they are rounded. The middle, and how far it may be off, before
-anything is measured."""
+"""What whole counts lack: 0.5 where they are cut, 0 where they are rounded. The middle, and how far it may be off,
+before anything is measured."""
 ROUNDS = 12
 REPEATS = 200
 MOST_DEVIATIONS = 4.0
@@ -228,9 +228,9 @@ class _Pixels:
     def lacking(self, level: Floats, factor: Floats, centre: Floats) -> tuple[tuple[float, float], Floats]:
         """What photons and percents lack, by least squares, with the covariance of both.
 
-        In a bin, told = a (counted + c) k - d with one gain a, the pixel's percents a photon k, and c and d what the two
-        lack. The gain is projected out of each bin; bins count by their scatter, and how they differ gives the errors.
-        Before, both are `COUNT_CUT` give or take `COUNT_CUT_ERROR`.
+        In a bin, told = a (counted + c) k - d with one gain a, the pixel's percents a photon k, and c and d what the
+        two lack. The gain is projected out of each bin; bins count by their scatter, and how they differ gives the
+        errors. Before, both are `COUNT_CUT` give or take `COUNT_CUT_ERROR`.
         """
         shape = np.interp(self.distance, centre, level)
         per_photon = 100.0 * np.exp(2.0 * self.distance - factor[self.row] - shape)

@@ -244,7 +244,8 @@ def repeated_noise(
 ) -> RangeNoise:
     """Scatter of ranges from repeated looks of a sensor that stands still: each pixel about its own mean.
 
-    Surfaces need not be flat, but the rougher half of each bin is left out. `level` is the mean over the turns, such as photons; `jitter_m` as for `range_noise`.
+    Surfaces need not be flat, but the rougher half of each bin is left out. `level` is the mean over the turns, such as
+    photons; `jitter_m` as for `range_noise`.
     Pixels that see anything else in one of the turns are left out.
     """
     from scipy.stats import chi2

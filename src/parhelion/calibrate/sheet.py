@@ -63,7 +63,8 @@ def calibrated_sheet(
         )  # fmt: skip
     constants += [entry for entry in entries if entry["source"] not in {old["source"] for old in constants}]
     section = {
-        "recording": recording, "turns": turns, "confidence": CONFIDENCE if error else None, "error": {name: short(value) for name, value in error.items()},
+        "recording": recording, "turns": turns, "confidence": CONFIDENCE if error else None,
+        "error": {name: short(value) for name, value in error.items()},
         "kept": dict(kept), "constants": constants,
         "materials": {} if before is None else {k: v.model_dump() for k, v in before.materials.items()},
         "unknown": "nearest" if before is None else before.unknown,
