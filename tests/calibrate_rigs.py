@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,11 @@ import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.lidar.profile import MaterialProfile
 
 RECORDINGS = {
     "os0-32": "OS-0-32-U1_v2.2.0_1024x10.pcap",
+    "os0-128": "OS-0-128-U1_v2.3.0_1024x10.pcap",
     "os1-32": "OS-1-32-G_v2.1.1_1024x10.pcap",
     "os1-128": "OS-1-128_v2.3.0_1024x10_lb_n3.pcap",
     "vlp-16": "velodyne_vlp16.pcap",
@@ -51,6 +54,12 @@ def changed_sheet(preset: str, **sections: dict[str, Any]) -> LidarConfig:
     return parse(LidarConfig, data, preset)
 
 
+def sheet_of(sensor: str, profiles: dict[str, MaterialProfile], *, unknown: str = "nearest") -> LidarConfig:
+    """A preset with profiles of materials."""
+    section = {"materials": {name: one.model_dump() for name, one in profiles.items()}, "unknown": unknown}
+    return LidarConfig.model_validate({**changed_sheet(sensor).model_dump(), "calibration": section})
+
+
 @cache
 def simulated_drive(turns: int = 6) -> tuple[ph.Scan, ...]:
     """Scans of an OS0-32 that is not as its preset says, on a street of the built-in city."""
@@ -60,3 +69,37 @@ def simulated_drive(turns: int = 6) -> tuple[ph.Scan, ...]:
     x, y, _ = world.viewpoint.xyz
     poses = [ph.Pose((x + 3.0 * k, y, 1.4)) for k in range(turns)]
     return tuple(lidar.scan_many(world, poses, seed=3, time=[0.1 * k for k in range(turns)]))
+
+
+def random_drive(number: int, turns: int = 4) -> tuple[list[ph.Scan], dict[str, dict[str, Any]]]:
+    """Whole counts of an OS0-32 whose numbers are drawn at random, on a street of the city; and the numbers."""
+    random = np.random.default_rng(100 + number)
+    preset = load_preset("ouster/os0-32")[0]
+    stretch = random.uniform(0.75, 1.4)
+    bias = random.normal(0.0, random.uniform(0.004, 0.02), 32)
+    truth: dict[str, dict[str, Any]] = {
+        "range": {
+            "overlap": [(stretch * metres, share) for metres, share in preset.range.overlap],
+            "rated": [{"reflectance": 0.1, "range_m": 15.0 * random.uniform(0.8, 1.4), "detection": 0.9}],
+        },
+        "noise": {
+            "range_sigma_m": random.uniform(0.004, 0.014), "range_sigma_snr_m": random.uniform(0.05, 0.2),
+            "channel_bias_m": (bias - bias.mean()).tolist(),
+        },
+        "receiver": {"threshold_photons": random.uniform(4.5, 10.0), "saturation": random.uniform(30.0, 90.0)},
+    }  # fmt: skip
+    lidar = ph.Lidar(changed_sheet("ouster/os0-32", **truth))
+    world = ph.World.load("city")
+    x, y, _ = world.viewpoint.xyz
+    start = x + random.uniform(-15.0, 15.0)
+    poses = [ph.Pose((start + 3.0 * k, y, 1.4)) for k in range(turns)]
+    scans = lidar.scan_many(world, poses, seed=number, time=[0.1 * k for k in range(turns)])
+    return [_whole(scan) for scan in scans], truth
+
+
+def _whole(scan: ph.Scan) -> ph.Scan:
+    """Percents and photons as packets hold them."""
+    fields = dict(scan.fields)
+    fields["reflectivity"] = np.rint(100.0 * np.clip(fields["reflectivity"], 0.0, 2.55)).astype(np.float32) / 100.0
+    fields["intensity"] = np.rint(fields["intensity"]).astype(np.float32)
+    return replace(scan, fields=fields)

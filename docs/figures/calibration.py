@@ -12,13 +12,18 @@ import numpy as np
 from page import finish, sheet
 from recordings import FILES, folder
 
+import parhelion as ph
 from parhelion.calibrate import plots
 from parhelion.calibrate.board_file import BoardCalibration, calibrate_boards
 from parhelion.calibrate.board_report import draw_curves, simulated_profile
+from parhelion.calibrate.compare import compare_drives
+from parhelion.calibrate.compare_report import PANELS, draw_panel
 from parhelion.calibrate.drive import DriveCalibration, calibrate_drive
 from parhelion.calibrate.drive_report import rows_of
 from parhelion.calibrate.example import write_example
 from parhelion.calibrate.reading import read_drive
+from parhelion.calibrate.sheet import with_changes
+from parhelion.calibrate.turns import turn_of
 from parhelion.sensors.lidar.presets import load_preset
 
 PAGE = Path(__file__).resolve().parents[1] / "calibration.md"
@@ -60,7 +65,7 @@ def drive_figures(found: dict[str, DriveCalibration]) -> None:
         for path, before, after, error in rows_of(one):
             if path not in ("pattern.channels", "range.overlap", "intensity.resolution"):
                 rows.append([name, f"`{path}`", before, after, error])
-    write("sheets", table(["recording", "field", "preset", "measured", "error"], rows))
+    write("sheets", table(["recording", "field", "preset", "measured", "95 % interval"], rows))
     noise = []
     for name in ("os0-32", "os1-32"):
         curve = found[name].noise
@@ -76,6 +81,30 @@ def drive_figures(found: dict[str, DriveCalibration]) -> None:
             draw(axes, one)
             axes.set_title(name)
         finish(figure, f"calibration-{kind}")
+
+
+OTHER_CURVE = [[1.5, 0.05], [2.5, 0.1], [4.0, 0.3], [6.0, 0.6], [8.0, 0.85], [11.0, 1.0]]
+
+
+def two_recordings() -> None:
+    """The same sensor simulated twice, the second time with an overlap curve that rises later."""
+    preset = load_preset("ouster/os0-32")[0]
+    world = ph.World.load("city")
+    x, y, _ = world.viewpoint.xyz
+    recordings = []
+    for number, changes in enumerate(({}, {"range.overlap": OTHER_CURVE})):
+        poses = [ph.Pose((x + 20.0 * number + 3.0 * k, y, 1.4)) for k in range(4)]
+        lidar = ph.Lidar(with_changes(preset, changes))
+        scans = lidar.scan_many(world, poses, seed=number, time=[0.1 * k for k in range(4)])
+        turns = [turn_of(scan, f"turn {k}") for k, scan in enumerate(scans)]
+        recordings.append((f"recording {'ab'[number]}", turns))
+    found = compare_drives(recordings, preset)
+    figure, panels = sheet(9.0, 3.0, 2)
+    for axes, (title, draw) in zip(panels, PANELS[:2], strict=True):
+        draw_panel(axes, found, draw)
+        axes.set_title(title)
+    finish(figure, "calibration-two")
+    print([(one.field, one.in_words(found.names)) for one in found.differing])
 
 
 def boards(sensor: str) -> BoardCalibration:
@@ -122,6 +151,7 @@ def board_figures() -> None:
 def main() -> None:
     """Everything."""
     board_figures()
+    two_recordings()
     drive_figures(drives())
 
 

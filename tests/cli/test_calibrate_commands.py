@@ -65,10 +65,28 @@ def test_boards_become_a_sheet_a_page_and_names_of_materials(run: Run, boards: P
     assert set(found.names["material"].values()) == {"foam", "epoxy", "none"}
 
 
+def test_two_drives_are_told_side_by_side(run: Run, tmp_path: Path) -> None:
+    """Two halves of one drive agree, and the console says so field by field."""
+    files = [tmp_path / name for name in ("a.pcap", "b.pcap")]
+    for number, file in enumerate(files):
+        write_capture(simulated_drive()[3 * number : 3 * number + 2], file)
+    sheet, page = tmp_path / "my-lidar.yaml", tmp_path / "report.html"
+    done = run("calibrate", *files, "--sensor", "ouster/os0-32", "-o", sheet, "--report", page, "--unknown", "usual")
+    assert done.exit_code == 0, done.output
+    assert "Recordings beside each other" in done.stdout
+    assert "Recordings beside each other" in page.read_text(encoding="utf-8")
+    section = Lidar(sheet).config.calibration
+    assert section is not None
+    assert section.recording == "a.pcap, b.pcap"
+    assert section.unknown == "usual"
+
+
 def test_bad_input_is_one_sentence(fails: Fails, boards: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "my-lidar.yaml"
     to = ("--sensor", VLP, "-o", sheet)
     assert "no such file" in fails("calibrate", tmp_path / "none.pcap", *to)
+    assert "calibrated by itself" in fails("calibrate", boards, boards, *to)
+    assert "shows drives" in fails("calibrate", boards, *to, "--view")
     assert "must end in .yaml" in fails("calibrate", boards, "--sensor", VLP, "-o", tmp_path / "my-lidar.json")
     file = tmp_path / "boards.yaml"
     file.write_text("boards: [{material: foam, recording: foam.txt}]\n")

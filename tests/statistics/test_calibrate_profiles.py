@@ -8,25 +8,18 @@ import numpy as np
 import pytest
 
 import parhelion as ph
-from calibrate_rigs import changed_sheet
+from calibrate_rigs import changed_sheet, sheet_of
 from parhelion.calibrate.board_find import find_board
 from parhelion.calibrate.board_report import mean_and_sigma
 from parhelion.calibrate.example import SETUPS, TRUTHS, make_shots
 from parhelion.calibrate.profile_fit import MaterialShots, fit_profile, shots_at
 from parhelion.calibrate.simulate import simulate_board
-from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.profile import MaterialProfile
 from parhelion.sensors.lidar.profiled import UncalibratedMaterialWarning
 
 RPLIDAR, VLP = "slamtec/rplidar-a1", "velodyne/vlp-16"
 CONFIDENCE = 2.576
 """Standard errors on either side that hold 99 % of all results."""
-
-
-def sheet_of(sensor: str, profiles: dict[str, MaterialProfile]) -> LidarConfig:
-    section = {"materials": {name: one.model_dump() for name, one in profiles.items()}}
-    config = changed_sheet(sensor)
-    return LidarConfig.model_validate({**config.model_dump(), "calibration": section})
 
 
 def off_truth(sensor: str, name: str, shots: MaterialShots, recorded: MaterialProfile) -> np.ndarray:
@@ -77,13 +70,13 @@ def test_truth_recording_calibration_simulation_calibration_is_the_truth(sensor:
 
 
 def test_a_sheet_with_a_profile_of_nothing_here_scans_the_same_bytes() -> None:
-    """Materials without a profile keep the sensor's usual noise, and are named once."""
+    """Materials without a profile keep the sensor's usual noise where the sheet says so, and are named once."""
     truth = make_shots(TRUTHS[VLP]["foam"], SETUPS[VLP], VLP, seed=1)
     profile = fit_profile(shots_at(find_board(truth), truth), gaps=False)[0]
     world = ph.World()
     world.add(ph.shapes.box(1, 6, 4), material="concrete", label="wall", pose=ph.Pose((6.0, 0.0, 0.0)))
     plain = ph.Lidar(changed_sheet(VLP)).scan(world, pose=ph.Pose(), seed=3)
-    with_profile = ph.Lidar(sheet_of(VLP, {"foam": profile}))
+    with_profile = ph.Lidar(sheet_of(VLP, {"foam": profile}, unknown="usual"))
     with pytest.warns(UncalibratedMaterialWarning, match="no calibrated profile of concrete"):
         scan = with_profile.scan(world, pose=ph.Pose(), seed=3)
     assert scan.xyz.tobytes() == plain.xyz.tobytes()

@@ -6,10 +6,11 @@ windows together are one linear system for the errors of all rows, each window's
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parhelion.calibrate.turns import Floats, Turn
 
@@ -60,31 +61,23 @@ def channel_bias(turn: Turn, sigma_m: float) -> ChannelBias:
     and have its error. Errors follow from how windows differ, so that rough surfaces count.
     """
     rows, columns = turn.range.shape
-    parts: list[_Window] = []
     if turn.direction is None or turn.origin is None or rows < 3:
         return _unknown(rows, 0)
     high, wide = min(WINDOW[0], rows), WINDOW[1]
-    for top in range(0, rows - high + 1, max(1, high // 2)):
-        band = slice(top, top + high)
-        for start in range(0, 2 * wide, wide):
-            # Every other window, so that windows of one band share no pixel.
-            parts += _windows(turn, band, range(start, columns - wide + 1, 2 * wide))
+    # Every other window first, then those between, so that windows of one band share no pixel.
+    starts = np.concatenate([np.arange(start, columns - wide + 1, 2 * wide) for start in (0, wide)])
+    tops = range(0, rows - high + 1, max(1, high // 2))
+    every = _Windows.joined([_windows(turn, top, high, starts) for top in tops])
     prior = np.eye(rows) / PRIOR_M**2
     bias, allowed = np.zeros(rows), sigma_m**2 + PRIOR_M**2
     for _ in range(ROUNDS):
-        kept = _shared([part for part in parts if part.left(bias) < allowed], rows)
+        kept = _shared(every.select(every.left(bias) < allowed), rows)
         if len(kept) < FEWEST_WINDOWS:
             return _unknown(rows, len(kept))
-        noise = max(float(np.median([part.left(bias) for part in kept])), 1e-8)
-        information = np.zeros((rows, rows))
-        right = np.zeros(rows)
-        for part in kept:
-            information[part.band, part.band] += part.matrix / noise
-            right[part.band] += part.vector / noise
-        spread = np.zeros((rows, rows))
-        for part in kept:
-            off = (part.vector - part.matrix @ bias[part.band]) / noise
-            spread[part.band, part.band] += np.outer(off, off)
+        noise = max(float(np.median(kept.left(bias))), 1e-8)
+        information, right = kept.sums(kept.matrix / noise, kept.vector / noise, rows)
+        off = (kept.vector - np.einsum("nij,nj->ni", kept.matrix, bias[kept.rows])) / noise
+        spread, _ = kept.sums(off[:, :, None] * off[:, None, :], off, rows)
         # Rough surfaces make windows differ by more than noise does, and windows of neighbouring bands share pixels.
         scale = 2.0 * max(1.0, float(np.trace(spread) / np.trace(information)))
         inverse = np.linalg.inv(information / scale + prior)
@@ -99,13 +92,11 @@ def channel_bias(turn: Turn, sigma_m: float) -> ChannelBias:
     return ChannelBias(centre @ bias, np.sqrt(np.diag(covariance)), len(kept), steps)
 
 
-def _shared(windows: list[_Window], rows: int) -> list[_Window]:
+def _shared(windows: _Windows, rows: int) -> _Windows:
     """The windows all of whose rows are in many windows."""
     while True:
-        count = np.zeros(rows, np.int64)
-        for window in windows:
-            count[window.band] += 1
-        kept = [window for window in windows if count[window.band].min() >= FEWEST_OF_ROW]
+        count = np.bincount(windows.rows.ravel(), minlength=rows)
+        kept = windows.select(count[windows.rows].min(axis=1, initial=FEWEST_OF_ROW) >= FEWEST_OF_ROW)
         if len(kept) == len(windows):
             return kept
         windows = kept
@@ -118,56 +109,89 @@ def _unknown(rows: int, windows: int) -> ChannelBias:
 
 
 @dataclass(frozen=True, eq=False)
-class _Window:
-    """Pixels of some rows on one plane: their part of the system, the plane taken out."""
+class _Windows:
+    """Windows of pixels on one plane each: their parts of the system, the planes taken out."""
 
-    band: slice
+    rows: NDArray[np.int64]
+    """Rows of each window, shape (windows, rows of a window)."""
     matrix: Floats
     vector: Floats
-    squares: float
-    """Sum of squares of what the plane leaves."""
+    squares: Floats
+    """Sum of squares of what each plane leaves."""
     freedom: int
 
-    def left(self, bias: Floats) -> float:
-        """Mean square [m^2] of what plane and rows' errors leave."""
-        own = bias[self.band]
-        return float(self.squares - 2.0 * own @ self.vector + own @ self.matrix @ own) / self.freedom
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Windows]) -> _Windows:
+        """All windows of several bands."""
+        rows, matrix, vector, squares = (
+            np.concatenate([getattr(one, name) for one in parts]) for name in ("rows", "matrix", "vector", "squares")
+        )
+        return cls(rows, matrix, vector, squares, parts[0].freedom)
+
+    def select(self, kept: NDArray[np.bool_]) -> _Windows:
+        """Some of the windows."""
+        return _Windows(self.rows[kept], self.matrix[kept], self.vector[kept], self.squares[kept], self.freedom)
+
+    def left(self, bias: Floats) -> Floats:
+        """Mean square [m^2] of what plane and rows' errors leave of each window."""
+        own = bias[self.rows]
+        cross = np.einsum("ni,ni->n", own, self.vector)
+        return (self.squares - 2.0 * cross + np.einsum("ni,nij,nj->n", own, self.matrix, own)) / self.freedom
+
+    def sums(self, matrix: Floats, vector: Floats, rows: int) -> tuple[Floats, Floats]:
+        """Matrices and vectors of all windows, added up over all rows of the sensor."""
+        place = self.rows[:, :, None] * rows + self.rows[:, None, :]
+        total = np.bincount(place.ravel(), matrix.ravel(), rows * rows).reshape(rows, rows)
+        right = np.bincount(self.rows.ravel(), vector.ravel(), rows)
+        return np.asarray(total, np.float64), np.asarray(right, np.float64)
 
 
-def _windows(turn: Turn, band: slice, starts: range) -> list[_Window]:
+def _windows(turn: Turn, top: int, high: int, starts: NDArray[np.int64]) -> _Windows:
     """The windows of a band of rows that see one surface."""
     assert turn.direction is not None
     assert turn.origin is not None
-    found: list[_Window] = []
-    wide = WINDOW[1]
-    for start in starts:
-        patch = (band, slice(start, start + wide))
-        r, u, o = turn.range[patch], turn.direction[patch].reshape(-1, 3), turn.origin[patch].reshape(-1, 3)
-        if not np.isfinite(r).all() or np.ptp(r) > 2.0 * r.min():
-            continue
-        p = o + r.reshape(-1, 1) * u
-        # The plane q.p = 1; refined by points on the plane, not as measured, whose noise would tilt it.
-        q: Any = np.linalg.lstsq(p, np.ones(len(p)), rcond=None)[0]
-        if np.min(np.abs(u @ q)) < LEAST_COSINE * np.linalg.norm(q):
-            continue
-        for _ in range(3):
-            error, slopes = _against(q, r.ravel(), u, o)
-            q = q - np.linalg.lstsq(slopes, error, rcond=None)[0]
-        error, slopes = _against(q, r.ravel(), u, o)
-        if np.abs(error).max() > 0.3:
-            continue
-        cross = slopes.reshape(r.shape[0], wide, 3).sum(axis=1)
-        inner = np.linalg.pinv(slopes.T @ slopes)
-        taken = slopes.T @ error
-        matrix = wide * np.eye(r.shape[0]) - cross @ inner @ cross.T
-        vector = error.reshape(r.shape).sum(axis=1) - cross @ inner @ taken
-        squares = float(error @ error - taken @ inner @ taken)
-        found.append(_Window(band, matrix, vector, squares, r.size - r.shape[0] - 3))
-    return found
+    wide, band = WINDOW[1], slice(top, top + high)
+    columns = starts[:, None] + np.arange(wide)
+    metres = turn.range[band][:, columns].swapaxes(0, 1)
+    near = np.where(np.isfinite(metres), metres, np.inf).min(axis=(1, 2))
+    with np.errstate(invalid="ignore"):
+        good = np.isfinite(metres).all(axis=(1, 2)) & (np.ptp(metres, axis=(1, 2)) <= 2.0 * near)
+    columns = columns[good]
+    r = metres[good].reshape(-1, high * wide)
+    u, o = (part[band][:, columns].swapaxes(0, 1).reshape(-1, high * wide, 3) for part in (turn.direction, turn.origin))
+    # The plane q.p = 1; refined by points on the plane, not as measured, whose noise would tilt it.
+    q = _solved(o + r[..., None] * u, np.ones_like(r))
+    along = np.abs(np.einsum("nki,ni->nk", u, q)).min(axis=1)
+    steep = along < LEAST_COSINE * np.linalg.norm(q, axis=1)
+    r, u, o, q = (part[~steep] for part in (r, u, o, q))
+    for _ in range(3):
+        error, slopes = _against(q, r, u, o)
+        q = q - _solved(slopes, error)
+    error, slopes = _against(q, r, u, o)
+    flat = np.abs(error).max(axis=1, initial=0.0) <= 0.3
+    error, slopes = error[flat], slopes[flat]
+    number = len(error)
+    cross = slopes.reshape(number, high, wide, 3).sum(axis=2)
+    inner = np.linalg.pinv(slopes.swapaxes(1, 2) @ slopes, hermitian=True)
+    taken = np.einsum("nki,nk->ni", slopes, error)
+    matrix = wide * np.eye(high) - cross @ inner @ cross.swapaxes(1, 2)
+    vector = error.reshape(number, high, wide).sum(axis=2) - np.einsum("nhi,nij,nj->nh", cross, inner, taken)
+    squares = np.einsum("nk,nk->n", error, error) - np.einsum("ni,nij,nj->n", taken, inner, taken)
+    rows = np.broadcast_to(np.arange(top, top + high), (number, high))
+    return _Windows(rows, matrix, vector, squares, high * wide - high - 3)
+
+
+def _solved(a: Floats, b: Floats) -> Floats:
+    """Least squares of a x = b, window by window."""
+    inverse = np.linalg.pinv(a.swapaxes(1, 2) @ a, hermitian=True, rcond=1e-12)
+    return np.asarray(np.einsum("nij,nkj,nk->ni", inverse, a, b))
 
 
 def _against(q: Floats, range_m: Floats, direction: Floats, origin: Floats) -> tuple[Floats, Floats]:
-    """Ranges less those of the plane q.p = 1, and how this difference changes with q."""
-    along = direction @ q
-    there = (1.0 - origin @ q) / along
-    return range_m - there, (origin + there[:, None] * direction) / along[:, None]
+    """Ranges less those of the planes q.p = 1, and how these differences change with q."""
+    along = np.einsum("nki,ni->nk", direction, q)
+    there = (1.0 - np.einsum("nki,ni->nk", origin, q)) / along
+    return range_m - there, (origin + there[..., None] * direction) / along[..., None]

@@ -15,6 +15,8 @@ from parhelion.core.errors import ConfigError
 FEWEST_LOST = 12
 """Lost pixels amid surfaces from which a threshold is told."""
 MOST_LAPSE = 0.05
+ROUNDING = 0.29
+"""Standard deviation of what is lost by rounding to whole numbers."""
 
 
 def amid_surface(turn: Turn) -> tuple[Mask, Floats]:
@@ -82,10 +84,12 @@ def fit_threshold(turn: Turn, threshold_to_noise: float) -> Threshold:
     """The threshold that makes what is lost amid surfaces likeliest.
 
     The likelihood has a second number, the share of lost pulses that no lack of signal explains. The error is that of
-    the likelihood, widened where bins of signal scatter more than binomial counts would. Raises ConfigError where too
-    few pixels are lost to tell.
+    the likelihood, widened where bins of signal scatter more than binomial counts would, with Student's factor for so
+    few bins; and that of rounding, which is off by the same for all pixels of one surface and count. Raises ConfigError
+    where too few pixels are lost to tell.
     """
     from scipy.optimize import minimize
+    from scipy.stats import t
 
     if not turn.knows_lost:
         raise ConfigError("the recording does not tell lost shots, so drop rate and threshold are not known")
@@ -123,9 +127,14 @@ def fit_threshold(turn: Turn, threshold_to_noise: float) -> Threshold:
     expected, seen = np.bincount(groups, whole * p), np.bincount(groups, gone)
     spread = np.bincount(groups, whole * p * (1.0 - p))
     many = spread > 1.0
-    excess = float(np.sum((seen - expected)[many] ** 2 / spread[many]) / max(int(many.sum()) - 2, 1))
+    freedom = max(int(many.sum()) - 2, 1)
+    excess = float(np.sum((seen - expected)[many] ** 2 / spread[many]) / freedom)
     photons_at = float(np.exp(best.x[0]))
-    error = photons_at * np.sqrt(max(excess, 1.0) / curvature)
+    # Half of the 95 % interval over 1.96, which is a standard error where there are many bins.
+    student = float(t.ppf(0.975, freedom)) / 1.96 if excess > 1.0 else 1.0
+    share = gone * value / (gone * value).sum()
+    rounding = ROUNDING * np.sqrt(np.sum((share / value) ** 2))
+    error = photons_at * np.hypot(student * np.sqrt(max(excess, 1.0) / curvature), rounding)
     lapse = MOST_LAPSE / (1.0 + float(np.exp(-best.x[1])))
     return Threshold(photons_at, float(error), lapse, len(n), int(lost.sum()))
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from parhelion.calibrate.bias_fit import ChannelBias, channel_bias
 from parhelion.calibrate.detection_fit import Saturation, Threshold, dropout, fit_threshold, saturation, step_of
+from parhelion.calibrate.overlap_errors import COUNT_CUT, with_errors
 from parhelion.calibrate.overlap_fit import Overlap, overlap
 from parhelion.calibrate.range_fit import RangeNoise, SigmaLaw, fit_law, range_noise, repeated_noise, slope_jitter
 from parhelion.calibrate.turns import Floats, Turn, joined
@@ -26,14 +27,14 @@ from parhelion.sensors.lidar.overlap import overlap_share
 
 PHOTON_EDGES = (4.0, 8.0, 12.0, 17.0, 25.0, 50.0, 100.0, 200.0, np.inf)
 RANGE_EDGES = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 40.0, 60.0, 100.0, 200.0)
-COUNT_CUT, COUNT_CUT_ERROR = 0.25, 0.25
-"""What whole counts lack: real sensors cut them (0.5), others round them (0). The middle, and how far it may be off."""
 FEWEST_CURVE_POINTS = 50
 """Points that a bin must have to become part of the sheet's overlap curve."""
 MOST_UNKNOWN = 0.7
 """Relative error from which on a number counts as not told."""
 LEAST_BIAS = 1.4
 """Steps between rows over their errors, from which on they count as seen."""
+INTERVAL = 1.96
+"""Standard errors on either side that make an interval of 95 %."""
 STANDING_M = 0.03
 STANDING_SHARE = 0.8
 """A sensor stands where so many pixels of its first and last turn agree to that many metres."""
@@ -52,6 +53,8 @@ class DriveCalibration:
     changed: dict[str, Any] = field(default_factory=dict)
     """New values of the sheet, by path."""
     error: dict[str, float] = field(default_factory=dict)
+    """Half the width of the 95 % interval of each new value; of lists, the median of their entries, and of the overlap
+    curve relative to its values."""
     kept: dict[str, str] = field(default_factory=dict)
     """Fields that stay the preset's, and why."""
     overlap: Overlap | None = None
@@ -73,19 +76,28 @@ def is_standing(turns: Sequence[Turn]) -> bool:
     """Whether the sensor stays where it is over several turns: most pixels see the same range again."""
     if len(turns) < 2 or turns[0].range.shape != turns[-1].range.shape:
         return False
-    off = np.abs(turns[-1].range - turns[0].range)
-    off = off[np.isfinite(off)]
-    return len(off) > 100 and float(np.mean(off < STANDING_M)) > STANDING_SHARE
+    first = turns[0].range
+    off = np.abs(turns[-1].range - first)
+    known = np.isfinite(off)
+    if known.sum() <= 100:
+        return False
+    # A level road looks the same from everywhere: each row has one range there, so what differs from it is looked at.
+    usual = np.array([np.median(row[own]) if own.any() else np.nan for row, own in zip(first, known, strict=True)])
+    with np.errstate(invalid="ignore"):
+        standing_out = known & (np.abs(first - usual[:, None]) > 0.1 * usual[:, None])
+    chosen = standing_out if standing_out.sum() > 100 else known
+    return float(np.mean(off[chosen] < STANDING_M)) > STANDING_SHARE
 
 
 def calibrate_drive(
-    turns: Sequence[Turn], preset: LidarConfig, *, recording: str = "recording", standing: bool = False, seed: int = 1
-) -> DriveCalibration:
+    turns: Sequence[Turn], preset: LidarConfig, *, recording: str = "recording", standing: bool = False, seed: int = 1,
+    watch: Callable[[str, DriveCalibration], None] | None = None,
+) -> DriveCalibration:  # fmt: skip
     """The data sheet of the sensor that recorded these turns, from `preset`.
 
     `standing`: the sensor does not move, and repeated looks of each pixel give the range noise. A recording of several
-    turns that does not move is refused without it, since it shows the same surfaces again and again. Raises ConfigError
-    where nothing at all can be told.
+    turns that does not move is refused without it, since it shows the same surfaces again and again. `watch` is called
+    after each stage with its name and what is found so far. Raises ConfigError where nothing at all can be told.
     """
     if not turns:
         raise ConfigError(f"{recording}: holds no turn")
@@ -104,10 +116,12 @@ def calibrate_drive(
         raise ConfigError(f"{recording}: only {int(every.returned.sum())} returns, too few to calibrate from")
     work = _Work(every, list(turns), preset, recording, standing, seed)
     # Noise and rated range need the threshold, and the noise the step of ranges.
-    for step in (work.steps, work.channels, work.overlap, work.threshold, work.noise):
+    for step in (
+        work.steps, work.channels, work.overlap, work.threshold, work.noise, work.bias, work.saturation, work.rated,
+    ):  # fmt: skip
         step()
-    for step in (work.bias, work.saturation, work.rated):
-        step()
+        if watch is not None:
+            watch(step.__name__, work.so_far())
     return work.result()
 
 
@@ -143,7 +157,7 @@ class _Work:
         self._try(fields, self._overlap)
 
     def _overlap(self) -> None:
-        curve = overlap(self.turn, repeats=40, seed=self.seed, cut=COUNT_CUT, cut_error=COUNT_CUT_ERROR)
+        curve = with_errors(self.turn, overlap(self.turn, repeats=0, seed=self.seed, cut=COUNT_CUT), self.seed)
         many = curve.count >= FEWEST_CURVE_POINTS
         if many.sum() < 3:
             raise ConfigError(f"only {int(many.sum())} bins of range hold {FEWEST_CURVE_POINTS} points")
@@ -330,12 +344,21 @@ class _Work:
             raise ConfigError(f"{self.recording}: tells nothing of the sensor that its preset does not say")
         for name in self.changed:
             self.kept.pop(name, None)
+        margin = {name: INTERVAL * value for name, value in self.error.items()}
         sheet = calibrated_sheet(
-            self.preset, self.changed, self.error, self.kept, recording=self.recording, turns=len(self.turns),
-            constant=self.found.get("constant"), constant_error=self._constant_error(),
+            self.preset, self.changed, margin, self.kept, recording=self.recording, turns=len(self.turns),
+            constant=self.found.get("constant"), constant_error=INTERVAL * self._constant_error(),
         )  # fmt: skip
         return DriveCalibration(
-            sheet, self.preset, self.turn, len(self.turns), self.changed, self.error, self.kept,
+            sheet, self.preset, self.turn, len(self.turns), self.changed, margin, self.kept,
+            level="photons" if self.counts else "power [P_min]", **self.found,
+        )  # fmt: skip
+
+    def so_far(self) -> DriveCalibration:
+        """What is found as yet, for those who watch; the sheet has it, but not where it is from."""
+        margin = {name: INTERVAL * value for name, value in self.error.items()}
+        return DriveCalibration(
+            self._sheet({}), self.preset, self.turn, len(self.turns), dict(self.changed), margin, dict(self.kept),
             level="photons" if self.counts else "power [P_min]", **self.found,
         )  # fmt: skip
 

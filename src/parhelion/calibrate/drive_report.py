@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any
 
@@ -42,14 +42,14 @@ def in_words(value: Any) -> str:
 
 
 def error_in_words(path: str, error: float | None) -> str:
-    """A standard error with its unit where it is not that of the value."""
+    """Half of a 95 % interval, with its unit where it is not that of the value."""
     if error is None:
         return "exact"
     return f"± {100 * error:.1f} % a point" if path == "range.overlap" else f"± {error:.2g}"
 
 
 def rows_of(found: DriveCalibration) -> list[tuple[str, str, str, str]]:
-    """Field, preset's value, measured value and error, of all that was measured."""
+    """Field, preset's value, measured value and half of its 95 % interval, of all that was measured."""
     return [
         (
             path, in_words(value_at(found.preset, path)), in_words(value_at(found.sheet, path)),
@@ -59,8 +59,8 @@ def rows_of(found: DriveCalibration) -> list[tuple[str, str, str, str]]:
     ]  # fmt: skip
 
 
-def drive_page(found: DriveCalibration, recording: str) -> str:
-    """The page as HTML; it holds its pictures itself."""
+def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str] = ()) -> str:
+    """The page as HTML; it holds its pictures itself. `before` are sections that come first."""
     turn, bias = found.turn, found.bias
     weak = "Lost pixels amid surfaces, by the photons of their neighbours."
     pulses = int((turn.returned | turn.lost).sum())
@@ -84,13 +84,14 @@ def drive_page(found: DriveCalibration, recording: str) -> str:
         figure, axes = plots.axes_of()
         draw(axes, found)
         figures.append(html.figure(title, html.image(plots.address(figure), title, "plot"), caption))
-    measured = html.table(("field", "preset", "measured", "error"), rows_of(found), kinds="-ll-")
+    measured = html.table(("field", "preset", "measured", "95 % interval"), rows_of(found), kinds="-ll-")
     kept = html.table(("field", "why"), list(found.kept.items()), kinds="-l")
     return html.page(
         f"Calibration of {found.preset.name}",
         f"<h1>Calibration of {html.text(found.preset.name)}</h1>",
         f'<p class="lead">From {html.text(recording)}. Points are recorded; lines are this sheet and the preset.</p>',
         html.tiles(tiles),
+        *before,
         html.section("measured", "Measured", measured),
         html.section("curves", "Curves", html.pair(*figures)),
         html.section("kept", "Kept from the preset", kept),

@@ -129,7 +129,7 @@ def overlap(
 
     `plateau_m` and `open_m` are found in the data where they are None. `cut` is what a whole count lacks of the true
     number on average: 0.5 where counts are cut, 0 where rounded; `cut_error` is how far it may be off, and widens the
-    interval. Raises ConfigError where too few pixels can be used.
+    interval. `repeats` 0 gives no errors. Raises ConfigError where too few pixels can be used.
     """
     mask = usable(turn)
     rows = turn.range.shape[0]
@@ -209,7 +209,7 @@ def overlap(
         drawn.append(
             np.append(moved, 0.0) - np.median(height[inside]) if inside.any() else np.full(len(kept) + 1, np.nan)
         )
-    low, high = np.nanpercentile(drawn, [16.0, 84.0], axis=0)
+    low, high = np.nanpercentile(drawn, [16.0, 84.0], axis=0) if drawn else np.tile(np.append(curve, top) - top, (2, 1))
     plain = grouped_medians(strength, bins, size)[kept] - np.median(strength[flat])
     width = np.exp(np.sqrt((0.5 * (high - low)[:-1]) ** 2 + other**2 + coarse**2))
     share = np.exp(curve - top)
@@ -275,8 +275,16 @@ def _plateau(range_m: Floats, curve: Floats, count: NDArray[np.int64]) -> tuple[
 
     The highest is that of the mean over three bins, each by its number of points: one bin alone may be off.
     """
-    weight = np.convolve(count, np.ones(3), mode="same")
-    smooth = np.convolve(count * curve, np.ones(3), mode="same") / weight
+    first, last, _ = plateau_bins(curve, count.astype(np.float64))
+    between = np.sqrt(range_m[1:] * range_m[:-1])
+    low = float(between[first - 1]) if first else 0.9 * float(range_m[0])
+    return low, float(between[last]) if last < len(between) else 1.1 * float(range_m[-1])
+
+
+def plateau_bins(curve: Floats, weight: Floats) -> tuple[int, int, Floats]:
+    """First and last bin of the plateau, and the curve as the weighted mean over three bins."""
+    total = np.convolve(weight, np.ones(3), mode="same")
+    smooth = np.convolve(weight * curve, np.ones(3), mode="same") / total
     best = int(np.argmax(smooth))
     top = float(smooth[best])
     first = last = best
@@ -284,9 +292,7 @@ def _plateau(range_m: Floats, curve: Floats, count: NDArray[np.int64]) -> tuple[
         first -= 1
     while last + 1 < len(curve) and smooth[last + 1] > top + np.log(1.0 - PLATEAU):
         last += 1
-    between = np.sqrt(range_m[1:] * range_m[:-1])
-    low = float(between[first - 1]) if first else 0.9 * float(range_m[0])
-    return low, float(between[last]) if last < len(between) else 1.1 * float(range_m[-1])
+    return first, last, smooth
 
 
 def photon_ratio(turn: Turn, curve: Overlap, edges: tuple[float, ...]) -> list[tuple[float, float, int, float]]:

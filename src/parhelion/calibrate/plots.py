@@ -92,7 +92,9 @@ def draw_noise(axes: Any, found: DriveCalibration) -> None:
     axes.plot(level, 100 * noise.pure_m[known], "x", ms=5, color=RECORDED, label="less jitter of beams")
     axes.plot(x, 100 * sheet_sigma(found.sheet, x, photons=photons), color=SHEET, lw=1.2, label="this sheet")
     axes.plot(x, 100 * sheet_sigma(found.preset, x, photons=photons), color=PRESET, lw=1.0, ls="--", label="preset")
-    top = 1.6 * float(np.nanmax(100 * noise.sigma_m[known]))
+    # Bins that are hardly known do not set the scale.
+    sure = known & ~(noise.error_m > 0.3 * noise.sigma_m)
+    top = 1.6 * float(np.nanmax(100 * noise.sigma_m[sure if sure.any() else known]))
     axes.set(xscale="log", xlabel=found.level, ylabel="range noise [cm]", ylim=(0.0, top))
     log_axis(axes.xaxis)
     axes.legend(fontsize=8)

@@ -17,6 +17,7 @@ from parhelion.calibrate.board_shots import BoardShots
 from parhelion.calibrate.brdf_fit import BrdfFit, fit_brdf
 from parhelion.calibrate.turns import Floats, Mask
 from parhelion.core.errors import ConfigError
+from parhelion.sensors.lidar.nearest import drop_at
 from parhelion.sensors.lidar.profile import MaterialProfile
 
 Array = NDArray[Any]
@@ -228,8 +229,7 @@ def _filled(
 ) -> tuple[Floats, Floats, Floats, Floats, Floats]:  # fmt: skip
     """Bins of which nothing is recorded: those of the nearest recorded one, changed by the ratio of the model.
 
-    Intensities scale with the ratio, and of what still returned as much more is lost as the signal falls; at the
-    border the ratio is 1.
+    Intensities scale with the ratio, and lost shots follow the signal (`drop_at`); at the border the ratio is 1.
     """
     counts, drop, drop_error, mean, sigma = (part.copy() for part in (counts, drop, drop_error, mean, sigma))
     there = np.flatnonzero(seen)
@@ -237,7 +237,7 @@ def _filled(
         near = int(there[np.argmin(np.abs(there - k))])
         ratio = float(brdf.at(middles[k]) / max(float(brdf.at(middles[near])), 1e-12))
         counts[k] = _scaled(counts[near], value, ratio) if kind == "cells" else counts[near]
-        drop[k] = 1.0 - (1.0 - drop[near]) * min(1.0, ratio)
+        drop[k] = drop_at(drop[near], min(1.0, ratio))
         drop_error[k] = min(1.0, float(np.hypot(drop_error[near], brdf.error * (1.0 - drop[k]))))
         mean[k], sigma[k] = mean[near], sigma[near]
     return counts, drop, drop_error, mean, sigma

@@ -7,9 +7,8 @@ noise alone. See docs/models/lidar-near-field.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +23,10 @@ FEWEST_WINDOWS = 20
 MAD_TO_SIGMA = 1.4826
 MOST_JITTER_M = 0.006
 """Windows are left out in which jitter of the beam alone would scatter ranges by more than this [m]."""
-UNTOLD = 0.03
-"""Relative error of repeated looks that slopes and edges leave which nobody told of."""
+FLATTER = 0.5
+"""Share of the pixels on which repeated looks are compared."""
+PARTS, PART_COLUMNS = 8, 32
+"""Parts that the circle is divided into for errors, each of strips of so many columns."""
 MAD_ERROR = 1.16
 """Relative error of a scatter by the median deviation, times the root of the number of values."""
 
@@ -35,7 +36,7 @@ class RangeNoise:
     """Scatter of single ranges by level, such as photons or metres, bin by bin."""
 
     photons: Floats
-    """Median level of each bin."""
+    """Level of each bin: the one at which 1 / level^2 has its mean."""
     sigma_m: Floats
     """Of the flattest windows."""
     error_m: Floats
@@ -101,7 +102,9 @@ def range_noise(
         half = float(np.ptp(np.percentile(draws, [16.0, 84.0]))) / 2.0
         sigma = _scatter(chosen)
         pure, pure_error = _scatter_beside(chosen, slanted)
-        rows.append((float(np.median(level[flat])), sigma, half, _scatter(error[mask]), len(chosen), pure, pure_error))
+        # Weak returns scatter most: the level at which the law has the mean square of the bin.
+        middle = float(np.mean(level[flat] ** -2.0) ** -0.5)
+        rows.append((middle, sigma, half, _scatter(error[mask]), len(chosen), pure, pure_error))
     return RangeNoise(*(np.array(part) for part in zip(*rows, strict=True)))
 
 
@@ -114,14 +117,33 @@ def _scatter_beside(values: Floats, known: Floats) -> tuple[float, float]:
     off, known = np.abs(values - np.median(values))[use], known[use]
     if len(off) < FEWEST_WINDOWS:
         return np.nan, np.nan
-    low, high = 0.0, float(_scatter(values[use])) * 2.0 + 1e-9
-    for _ in range(50):
-        middle = 0.5 * (low + high)
-        ratio = float(np.median(off / np.sqrt(middle**2 + known**2 + 1e-18))) * MAD_TO_SIGMA
-        low, high = (middle, high) if ratio > 1.0 else (low, middle)
-    left = 0.5 * (low + high)
+    left = _beside(off * MAD_TO_SIGMA, known)
     error = MAD_ERROR / np.sqrt(len(off)) * (left**2 + float(np.median(known)) ** 2) / max(left, 1e-6)
     return left, float(error)
+
+
+def _beside(off: Floats, known: Floats) -> float:
+    """Deviation s at which the median of off / sqrt(s^2 + known^2) is 1, by bisection; 0 where it is less for any."""
+    low, high = 0.0, 2.0 * float(np.median(off)) + 1e-9
+    for _ in range(50):
+        middle = 0.5 * (low + high)
+        ratio = float(np.median(off / np.sqrt(middle**2 + known**2 + 1e-18)))
+        low, high = (middle, high) if ratio > 1.0 else (low, middle)
+    return 0.5 * (low + high)
+
+
+def _between_parts(off: Floats, known: Floats, part: NDArray[np.int64]) -> float:
+    """Standard error of `_beside` by leaving out one part at a time (jackknife), with Student's factor in it.
+
+    Beams of a column may share their jitter, and neighbours their surface: pixels are not independent, parts are.
+    """
+    left = np.array([_beside(off[part != k], known[part != k]) for k in np.unique(part) if (part != k).any()])
+    n = len(left)
+    if n < 3:
+        return 0.0
+    from scipy.stats import t
+
+    return float(np.sqrt((n - 1) / n * np.sum((left - left.mean()) ** 2)) * t.ppf(0.975, n - 1) / 1.96)
 
 
 def _scatter(values: Floats) -> float:
@@ -170,47 +192,51 @@ class SigmaLaw:
 
 
 def fit_law(noise: RangeNoise, slope_m: float | None = None) -> SigmaLaw:
-    """The law that fits the bins' `pure_m` best, by least squares of logarithms weighted by their errors.
+    """The law that fits the bins' `pure_m` best: least squares of sigma^2, which is linear in floor^2 and slope^2.
 
     Where bins differ from the law by more than chance allows, each gets as much further error, in quadrature, as makes
     the difference likely: rough surfaces and the law itself are then counted among the errors. `slope_m` is not fitted
-    where it is given.
+    where it is given. Errors have Student's factor in them: with few bins, their own scatter is not well known.
     """
-    from scipy.optimize import least_squares
+    from scipy.stats import t
 
     known = (noise.count >= FEWEST_WINDOWS) & (noise.pure_m > 0.1 * noise.sigma_m)
     if known.sum() < 2:
         raise ConfigError(f"only {int(known.sum())} bins of signal have {FEWEST_WINDOWS} flat windows or more")
     level, sigma = noise.photons[known], noise.pure_m[known]
     own = noise.pure_error_m[known] / sigma
-    low = np.log(1e-5)
-    start = np.log([sigma.min(), max(float((sigma * level)[np.argmin(level)]), 1e-6)])
     free = 2 if slope_m is None else 1
+    freedom = max(len(level) - free, 1)
+    design = np.stack([np.ones_like(level), level**-2.0], axis=1)
 
-    def fit(more: float) -> tuple[Any, float]:
+    def fit(more: float) -> tuple[Floats, Floats, float]:
         relative = np.hypot(own, more)
+        model = sigma**2
+        for _ in range(8):
+            # An error of sigma is half that of its square, relative to what the law says.
+            weight = 1.0 / (2.0 * relative * model)
+            a, y = design * weight[:, None], sigma**2 * weight
+            if slope_m is not None:
+                a, y = a[:, :1], y - slope_m**2 * a[:, 1]
+            squares = np.maximum(np.linalg.lstsq(a, y, rcond=None)[0], 0.0)
+            whole = np.append(squares, slope_m**2) if slope_m is not None else squares
+            model = np.maximum(design @ whole, 1e-10)
+        off = np.log(sigma / np.sqrt(model)) / relative
+        return whole, np.linalg.pinv(a.T @ a), float(np.sum(off**2)) / freedom
 
-        def misfit(logs: Floats) -> Floats:
-            floor, slope = np.exp(logs) if slope_m is None else (float(np.exp(logs[0])), slope_m)
-            return (0.5 * np.log(floor**2 + (slope / level) ** 2) - np.log(sigma)) / relative
-
-        found = least_squares(misfit, np.maximum(start, low + 1e-3)[:free], bounds=([low] * free, np.inf))
-        return found, float(2.0 * found.cost) / max(len(level) - free, 1)
-
-    extra = 0.0
-    found, chi2 = fit(0.01)
+    extra, (whole, covariance, chi2) = 0.0, fit(0.0)
     if chi2 > 1.0:
         below, above = 0.0, 2.0
         for _ in range(30):
             extra = 0.5 * (below + above)
-            found, chi2 = fit(extra)
+            whole, covariance, chi2 = fit(extra)
             below, above = (extra, above) if chi2 > 1.0 else (below, extra)
-    error = np.sqrt(np.diag(np.linalg.pinv(found.jac.T @ found.jac, rcond=1e-10)))
-    floor, slope = (*np.exp(found.x), slope_m)[:2]
-    assert slope is not None
-    rms = float(np.sqrt(np.mean((found.fun * np.hypot(own, max(extra, 0.01))) ** 2)))
-    slope_error = float(slope * error[-1]) if free == 2 else 0.0
-    return SigmaLaw(float(floor), float(floor * error[0]), float(slope), slope_error, rms)
+    # Half of the 95 % interval over 1.96: the same as a standard error where there are many bins.
+    student = float(t.ppf(0.975, freedom)) / 1.96 if extra > 0.0 else 1.0
+    floor, slope = (float(np.sqrt(max(value, 1e-12))) for value in whole)
+    floor_error, *rest = (student * np.sqrt(np.diag(covariance)) / 2.0 / np.array([floor, slope])[:free]).tolist()
+    rms = float(np.sqrt(np.mean(np.log(sigma / np.sqrt(floor**2 + (slope / level) ** 2)) ** 2)))
+    return SigmaLaw(floor, floor_error, slope, rest[0] if rest else 0.0, rms)
 
 
 def repeated_noise(
@@ -218,7 +244,8 @@ def repeated_noise(
 ) -> RangeNoise:
     """Scatter of ranges from repeated looks of a sensor that stands still: each pixel about its own mean.
 
-    Surfaces need not be flat. `level` is the mean over the turns, such as photons; `jitter_m` as for `range_noise`.
+    Surfaces need not be flat, but the rougher half of each bin is left out. `level` is the mean over the turns, such as
+    photons; `jitter_m` as for `range_noise`.
     Pixels that see anything else in one of the turns are left out.
     """
     from scipy.stats import chi2
@@ -228,11 +255,17 @@ def repeated_noise(
     there = np.isfinite(every).all(axis=0) & clean(turns[0])
     jitter = np.zeros_like(level) if jitter_m is None else jitter_m
     middle = np.median(np.where(there, every, 1.0), axis=0)
+    # Leaves and edges scatter each look; neighbours tell where they are, and their noise is not the pixel's.
+    roughness = residuals(replace(turns[0], range=np.where(there, every.mean(axis=0), np.nan)))[1]
+    there = there & np.isfinite(roughness)
+    part = np.broadcast_to(np.arange(every.shape[2]) // PART_COLUMNS % PARTS, every.shape[1:])
     same = there & (np.abs(np.where(there, every, 1.0) - middle).max(axis=0) < 0.03 * middle)
     rows = []
     for low, high in pairwise(edges):
         with np.errstate(invalid="ignore"):
             mask = same & (level >= low) & (level < high) & (jitter < MOST_JITTER_M)
+        if mask.sum() >= FEWEST_WINDOWS:
+            mask &= roughness <= np.quantile(roughness[mask], FLATTER)
         number = int(mask.sum())
         if number < FEWEST_WINDOWS:
             rows.append((np.nan, np.nan, np.nan, np.nan, 0, np.nan, np.nan))
@@ -240,8 +273,10 @@ def repeated_noise(
         spread = every[:, mask].std(axis=0, ddof=1)
         # The median: pixels at edges and on leaves scatter by more than noise.
         sigma = float(np.median(spread)) / usual
-        pure = float(np.sqrt(max(sigma**2 - float(np.median(jitter[mask])) ** 2, 0.0)))
-        error = sigma * float(np.hypot(1.25 / np.sqrt(2.0 * number * (len(turns) - 1)), UNTOLD))
-        middle_level = float(np.median(level[mask]))
+        pure = _beside(spread / usual, jitter[mask])
+        # Of a median of deviations, each from so many looks; and of how parts of the circle differ.
+        error = 1.2533 * sigma / np.sqrt(2.0 * number * (len(turns) - 1))
+        error = max(error, _between_parts(spread / usual, jitter[mask], part[mask]))
+        middle_level = float(np.mean(level[mask] ** -2.0) ** -0.5)
         rows.append((middle_level, sigma, error, sigma, number, pure, error * sigma / max(pure, 1e-6)))
     return RangeNoise(*(np.array(part) for part in zip(*rows, strict=True)))

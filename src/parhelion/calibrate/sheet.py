@@ -13,6 +13,8 @@ from parhelion.io.atomic import atomic_write
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.link_budget import SystemConstant, system_constant
 
+CONFIDENCE = 0.95
+"""That of all intervals in files."""
 DIGITS = 3
 """Digits of errors in files."""
 
@@ -61,14 +63,16 @@ def calibrated_sheet(
         )  # fmt: skip
     constants += [entry for entry in entries if entry["source"] not in {old["source"] for old in constants}]
     section = {
-        "recording": recording, "turns": turns, "error": {name: short(value) for name, value in error.items()},
+        "recording": recording, "turns": turns, "confidence": CONFIDENCE if error else None,
+        "error": {name: short(value) for name, value in error.items()},
         "kept": dict(kept), "constants": constants,
         "materials": {} if before is None else {k: v.model_dump() for k, v in before.materials.items()},
+        "unknown": "nearest" if before is None else before.unknown,
     }  # fmt: skip
     covered = list(changed) or ["calibration"]
     source = {
         "title": f"Recording {recording} ({turns} turns), by parhelion calibrate", "covers": covered,
-        "note": "errors are in calibration.error",
+        "note": "half widths of 95 % intervals are in calibration.error",
     }  # fmt: skip
     sources = [_without(entry.model_dump(), covered) for entry in preset.sources]
     assumed = {name: why for name, why in preset.assumed.items() if name not in changed}

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +16,17 @@ from parhelion.cli.clouds import check_file
 from parhelion.cli.failures import warn
 
 if TYPE_CHECKING:
+    from parhelion.calibrate.drive import DriveCalibration
+    from parhelion.live.page import LivePage
     from parhelion.sensors.lidar.config import LidarConfig
+
+
+class Unknown(str, Enum):
+    """What materials without a profile get."""
+
+    nearest = "nearest"
+    usual = "usual"
+
 
 EXAMPLES = (
     "parhelion calibrate drive.pcap --sensor ouster/os0-32 -o my-lidar.yaml --report report.html",
@@ -20,15 +34,18 @@ EXAMPLES = (
     "parhelion calibrate parked.mcap --sensor velodyne/vlp-16 -o my-lidar.yaml --standing --topic /points",
     "parhelion calibrate boards.yaml --sensor slamtec/rplidar-a1 -o my-lidar.yaml --report boards.html",
     "parhelion calibrate boards.yaml --sensor my-lidar.yaml -o my-lidar.yaml   # boards on top of a drive",
+    "parhelion calibrate a.pcap b.pcap --sensor ouster/os0-32 -o my-lidar.yaml --report report.html   # side by side",
+    "parhelion calibrate drive.pcap --sensor ouster/os0-32 -o my-lidar.yaml --view   # watch it in the browser",
     "parhelion scan --world city --sensor my-lidar.yaml -o scan.pcd            # scan with it",
 )
 
 
 def calibrate(
-    source: Annotated[
-        Path,
+    sources: Annotated[
+        list[Path],
         typer.Argument(
-            metavar="RECORDING", help="A drive (.pcap, bag, clouds or a folder of them), or a boards file (.yaml)."
+            metavar="RECORDING...",
+            help="Drives (.pcap, bag, clouds or a folder of them), or one boards file (.yaml).",
         ),
     ],
     sensor: Annotated[str, typer.Option("--sensor", "-s", help="What recorded it: a preset or a YAML file.")],
@@ -39,13 +56,22 @@ def calibrate(
         bool, typer.Option("--standing", help="The sensor stands: repeated looks give the range noise.")
     ] = False,
     topic: Annotated[str | None, typer.Option(help="Topic of the clouds, for bags with several.")] = None,
+    unknown: Annotated[
+        Unknown | None,
+        typer.Option(help="What materials without a profile get in scans; by default the nearest calibrated one."),
+    ] = None,
+    view: Annotated[
+        bool, typer.Option("--view", help="Watch a drive's calibration in the browser, on this machine alone.")
+    ] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of that page; 0 takes any free one.")] = 8080,
     seed: Annotated[int, typer.Option(help="Seed of the draws that errors are worked out by.")] = 1,
 ) -> None:
     """Make the data sheet of your own lidar from what it recorded.
 
     A drive tells the overlap curve, range noise, errors of channels, dropout, threshold, saturation and the scale of
     intensity. Boards of known materials tell the noise of each material by angle. What a recording cannot tell stays
-    the preset's, and is named.
+    the preset's, and is named. Several drives are fitted each by itself and together, and where they disagree, it is
+    said.
     """
     from parhelion.core.errors import ConfigError
     from parhelion.sensors.lidar.presets import load_preset
@@ -56,49 +82,132 @@ def calibrate(
         if file is not None:
             check_file(file)
     preset = load_preset(sensor)[0]
-    if source.suffix.lower() in (".yaml", ".yml"):
-        _boards(source, preset, output, report, seed)
-    else:
-        _drive(source, sensor, preset, output, report, turn, standing, topic, seed)
+    boards = [source for source in sources if source.suffix.lower() in (".yaml", ".yml")]
+    if boards and len(sources) > 1:
+        raise ConfigError(f"{boards[0]}: a boards file is calibrated by itself; it names its own recordings")
+    if boards and view:
+        raise ConfigError("--view: shows drives; boards are done in a moment, see --report")
+    if boards:
+        _boards(boards[0], preset, output, report, seed, unknown)
+        return
+    with ExitStack() as stack:
+        page = _page(stack, port) if view else None
+        made = _Drives(sources, sensor, preset, output, report, turn, standing, topic, seed, unknown)
+        made.run(page)
+        if page is not None:
+            screen.say("done; Ctrl-C closes the page")
+            try:
+                page.wait()
+            except KeyboardInterrupt:
+                screen.say("closed")
 
 
-def _drive(
-    source: Path,
-    sensor: str,
-    preset: LidarConfig,
-    output: Path,
-    report: Path | None,
-    turn: int | None,
-    standing: bool,
-    topic: str | None,
-    seed: int,
+def _page(stack: ExitStack, port: int) -> LivePage:
+    from parhelion.live.page import LivePage
+
+    page = stack.enter_context(LivePage(port))
+    screen.say(f"open {page.url} in a browser; Ctrl-C ends it")
+    return page
+
+
+@dataclass
+class _Drives:
+    """A calibration from one drive or several."""
+
+    sources: list[Path]
+    sensor: str
+    preset: LidarConfig
+    output: Path
+    report: Path | None
+    turn: int | None
+    standing: bool
+    topic: str | None
+    seed: int
+    unknown: Unknown | None
+
+    def run(self, page: LivePage | None) -> None:
+        from parhelion.calibrate.compare import compare_drives
+        from parhelion.calibrate.compare_report import COLUMNS, rows_of, write_comparison
+        from parhelion.calibrate.drive import calibrate_drive
+        from parhelion.calibrate.drive_report import write_drive_report
+        from parhelion.calibrate.reading import read_drive
+
+        names = [source.name for source in self.sources]
+        if len(set(names)) < len(names):
+            names = [str(source) for source in self.sources]
+        recordings = [
+            (name, read_drive(source, sensor=self.sensor, turn=self.turn, topic=self.topic))
+            for name, source in zip(names, self.sources, strict=True)
+        ]
+        whole = ", ".join(names)
+        watch = None if page is None else _watcher(page, whole)
+        if len(recordings) == 1:
+            turns = recordings[0][1]
+            found = calibrate_drive(
+                turns, self.preset, recording=whole, standing=self.standing, seed=self.seed, watch=watch
+            )
+            self._tell(found, whole)
+            if self.report is not None:
+                write_drive_report(found, whole, self.report)
+        else:
+            every = compare_drives(recordings, self.preset, standing=self.standing, seed=self.seed, watch=watch)
+            found = every.together
+            self._tell(found, whole)
+            screen.table("Recordings beside each other, 95 % intervals", COLUMNS, rows_of(every))
+            for one in every.differing:
+                warn(f"{one.field}: the recordings disagree, so its interval holds all: {one.in_words(names)}")
+            if self.report is not None:
+                write_comparison(every, self.report)
+        screen.say(f"wrote {self.output}")
+        if self.report is not None:
+            screen.say(f"wrote {self.report}")
+        if page is not None:
+            from parhelion.calibrate.watching import STAGES, watch_page
+
+            page.show(lambda: watch_page(found, whole, list(STAGES), finished=True), final=True)
+
+    def _tell(self, found: DriveCalibration, whole: str) -> None:
+        from parhelion.calibrate.drive_report import rows_of
+        from parhelion.calibrate.sheet import write_sheet
+
+        write_sheet(_with_unknown(found.sheet, self.unknown), self.output)
+        columns = ("field", "preset", "measured", "95 % interval")
+        screen.table(f"{self.preset.name} from {found.turns} turns of {whole}", columns, rows_of(found))
+        if not found.turn.knows_lost:
+            warn(f"{whole}: the recording does not tell lost shots, so drop rate and threshold stay the preset's")
+        screen.table("Kept from the preset", ("field", "why"), found.kept.items())
+
+
+def _watcher(page: LivePage, recording: str) -> Callable[[str, DriveCalibration], None]:
+    """Shows every stage as it is done."""
+    from parhelion.calibrate.watching import watch_page
+
+    done: list[str] = []
+
+    def watch(stage: str, found: DriveCalibration) -> None:
+        done.append(stage)
+        now = tuple(done)
+        page.show(lambda: watch_page(found, recording, now))
+
+    return watch
+
+
+def _with_unknown(sheet: LidarConfig, unknown: Unknown | None) -> LidarConfig:
+    """The sheet with the user's choice for materials without a profile."""
+    from parhelion.calibrate.sheet import with_changes
+
+    return sheet if unknown is None else with_changes(sheet, {"calibration.unknown": unknown.value})
+
+
+def _boards(
+    source: Path, preset: LidarConfig, output: Path, report: Path | None, seed: int, unknown: Unknown | None
 ) -> None:
-    from parhelion.calibrate.drive import calibrate_drive
-    from parhelion.calibrate.drive_report import rows_of, write_drive_report
-    from parhelion.calibrate.reading import read_drive
-    from parhelion.calibrate.sheet import write_sheet
-
-    turns = read_drive(source, sensor=sensor, turn=turn, topic=topic)
-    found = calibrate_drive(turns, preset, recording=source.name, standing=standing, seed=seed)
-    write_sheet(found.sheet, output)
-    columns = ("field", "preset", "measured", "error")
-    screen.table(f"{preset.name} from {len(turns)} turns of {source.name}", columns, rows_of(found))
-    if not found.turn.knows_lost:
-        warn(f"{source}: the recording does not tell lost shots, so drop rate and threshold stay the preset's")
-    screen.table("Kept from the preset", ("field", "why"), found.kept.items())
-    screen.say(f"wrote {output}")
-    if report is not None:
-        write_drive_report(found, source.name, report)
-        screen.say(f"wrote {report}")
-
-
-def _boards(source: Path, preset: LidarConfig, output: Path, report: Path | None, seed: int) -> None:
     from parhelion.calibrate.board_file import calibrate_boards
     from parhelion.calibrate.board_report import rows_of, write_board_report
     from parhelion.calibrate.sheet import write_sheet
 
     found = calibrate_boards(source, preset, seed=seed)
-    write_sheet(found.sheet, output)
+    write_sheet(_with_unknown(found.sheet, unknown), output)
     columns = ("material", "boards", "shots", "angles [deg]", "drop", "range noise [cm]", "gaps by")
     screen.table(f"{preset.name} from {source.name}", columns, rows_of(found), numbers=("shots",))
     for note in found.notes:

@@ -48,7 +48,7 @@ class OusterHttp:
         answers = _answers(json.loads(json.dumps(document)))
         handler = type("Handler", (_Handler,), {"answers": answers, "bound": host})
         try:
-            self._server = _Server((host, port), handler)
+            self._server = BoundedServer((host, port), handler)
         except OSError as error:
             raise ConfigError(
                 f"Ouster HTTP: cannot listen on {host}:{port} ({error.strerror or error}); choose another port"
@@ -80,7 +80,9 @@ class OusterHttp:
         self.close()
 
 
-class _Server(ThreadingHTTPServer):
+class BoundedServer(ThreadingHTTPServer):
+    """Answers a bounded number of clients at a time, each for a while."""
+
     daemon_threads = True
     # A port that is in use must be told, not shared.
     allow_reuse_address = False

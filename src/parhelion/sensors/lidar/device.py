@@ -27,11 +27,12 @@ from parhelion.sensors.lidar.groups import group_size
 from parhelion.sensors.lidar.illuminate import Optics, Reflection, illuminate_all
 from parhelion.sensors.lidar.intensity import threshold_photons
 from parhelion.sensors.lidar.link_budget import SystemConstant
+from parhelion.sensors.lidar.nearest import standing_for
 from parhelion.sensors.lidar.noise import background_noise_factor, channel_biases
 from parhelion.sensors.lidar.overlap import overlap_curve
 from parhelion.sensors.lidar.patterns import ShotTable
 from parhelion.sensors.lidar.points import PointsExpected, Returns, collect, scans_of, tables_of
-from parhelion.sensors.lidar.profiled import ProfiledParts, Profiles, tell_missing
+from parhelion.sensors.lidar.profiled import ProfiledParts, ProfileRows, tell_missing
 from parhelion.sensors.lidar.readout import Readout
 from parhelion.sensors.lidar.reception import Reception, receive
 from parhelion.sensors.lidar.scatterers import draw_scatterers
@@ -100,7 +101,7 @@ class LidarOnDevice(OnDevice):
         self.detector = Detector.of(engine, config, self.noise_sigma, noisy=noise)
         self.weather = WeatherOnDevice(engine, config, constant, self.noise_sigma if noise else 0.0)
         self._expected = PointsExpected()
-        self._profiles = Profiles.of(engine, config) if noise else None
+        self._profiles = ProfileRows.of(config) if noise else None
         self._profiled: tuple[Target, ProfiledParts] | None = None
         self._uncalibrated: set[str] = set()
         self._group: int | None = None
@@ -269,7 +270,7 @@ class LidarOnDevice(OnDevice):
         launch = self._launch_weather(target, weather, times[0], beams, keys)
         air = Air(self.optics.extinction) if launch is None else launch.air
         profiled = self._profiled_parts(target)
-        light = Reflection(target.surfaces, self.sub_rays, self.optics, air, profiled)
+        light = Reflection(target.surfaces, self.sub_rays, self.optics, air, profiled, weathered=launch is not None)
         scene = target.scene.for_kernels()
         if self.sampling == "adaptive":
             echoes = illuminate_adaptively(light, scene, beams, self.detector.merge_distance)
@@ -279,7 +280,9 @@ class LidarOnDevice(OnDevice):
         if launch is not None and launch.scatterers is not None:
             in_air = draw_scatterers(self.engine, launch.scatterers, launch.drawn, echoes, beams, keys, air)
         displaced = None if launch is None else launch.displaced
-        reception = Reception(self.detector, self._upload(table)[1], beams, keys, in_air, displaced, profiled)
+        dimming = None if launch is None or profiled is None else air
+        readout = self._upload(table)[1]
+        reception = Reception(self.detector, readout, beams, keys, in_air, displaced, profiled, dimming)
         behind, more_casts = None, None
         if self.bounces and target.surfaces.has_specular:
             behind, more_casts = trace_specular(light, scene, echoes, beams, self.bounces)
@@ -295,11 +298,17 @@ class LidarOnDevice(OnDevice):
         """The parts of a world whose materials are calibrated; None where the sensor's sheet has no profile."""
         if self._profiles is None:
             return None
-        profiles, names = self._profiles
         if self._profiled is None or self._profiled[0] is not target:
-            tell_missing(names, target.material_names, self.config.name, self._uncalibrated)
-            parts = ProfiledParts.of(self.engine, profiles, names, target.material_names, target.material_rows)
-            self._profiled = target, parts
+            calibration = self.config.calibration
+            assert calibration is not None
+            names = tuple(self._profiles.own)
+            if calibration.unknown == "nearest":
+                standing, alone = standing_for(names, target.materials, self.config.wavelength_nm)
+            else:
+                standing, alone = [], sorted({material.name for material in target.materials} - set(names))
+            tell_missing(standing, alone, self.config.name, self._uncalibrated)
+            of_parts = [target.material_names[row] for row in target.material_rows.tolist()]
+            self._profiled = target, ProfiledParts.of(self.engine, self._profiles, standing, of_parts)
         return self._profiled[1]
 
     def waveform(

@@ -14,7 +14,7 @@ from parhelion.sensors.lidar.echoes import NO_ACTOR, NO_ECHO, Echo, Echoes, Echo
 from parhelion.sensors.lidar.emit import SubRays
 from parhelion.sensors.lidar.link_budget import received_power
 from parhelion.sensors.lidar.profiled import ACTOR_BITS, ANGLE_SHIFT, ProfiledParts, angle_code
-from parhelion.sensors.light.air import Air, LocalAir
+from parhelion.sensors.light.air import Air, LocalAir, two_way
 from parhelion.sensors.light.beams import BeamAim, Beams
 from parhelion.sensors.light.curve import Curve, LocalCurve
 from parhelion.sensors.light.target import Surfaces
@@ -54,6 +54,8 @@ class Reflection:
     air: Air
     profiled: ProfiledParts | None = None
     """Parts whose noise comes from profiles; their echoes carry the angle of incidence."""
+    weathered: bool = False
+    """Whether the air is dimmer than clear air."""
 
     def power(
         self,
@@ -82,6 +84,8 @@ class Reflection:
         )  # fmt: skip
         if self.profiled is not None:
             least = self.profiled.at_least(part, range_m, active) * (share * self.sub_rays.weight)
+            if self.weathered:
+                least = least * two_way(air, optics.extinction, aim, range_m)
             power = dr.select(power < least, least, power)
         return dr.select(active & (range_m >= optics.min_range), power, 0.0)
 

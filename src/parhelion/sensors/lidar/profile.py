@@ -85,6 +85,7 @@ class MeasuredConstant(Config):
     k_m2: Annotated[float, Field(gt=0)]
     gamma_per_m: Annotated[float, Field(ge=0)] = 0.0
     k_error_m2: Annotated[float, Field(ge=0)] = 0.0
+    """Half the width of its 95 % interval."""
 
 
 class Calibration(Config):
@@ -94,9 +95,17 @@ class Calibration(Config):
     recording: str = ""
     """Files it was made from."""
     turns: Annotated[int, Field(ge=0)] = 0
+    confidence: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Chance that the truth lies within value and `error`."""
     error: dict[str, float] = Field(default_factory=dict)
-    """Standard errors of the sheet's fields that were measured; of lists, the median of their entries."""
+    """Half the width of the interval of each field that was measured; of lists, the median of their entries, and of the
+    overlap curve relative to its values."""
+    disagree: dict[str, str] = Field(default_factory=dict)
+    """Fields on which the recordings disagree, and what each of them said; the error holds all of it."""
     kept: dict[str, str] = Field(default_factory=dict)
     """Fields that stay those of the preset, and why."""
     constants: list[MeasuredConstant] = Field(default_factory=list)
     materials: dict[str, MaterialProfile] = Field(default_factory=dict)
+    unknown: Literal["nearest", "usual"] = "nearest"
+    """What materials without a profile get: that of the nearest calibrated one, shifted by the ratio of their models,
+    or the sensor's usual noise."""

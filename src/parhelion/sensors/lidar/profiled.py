@@ -3,13 +3,15 @@
 Echoes carry the angle of incidence in spare bits of their actor's number, in 255 steps of sin(angle / 2). A return from
 a material with a profile is dropped, displaced and given an intensity by the profile of its angle; the distribution of
 intensities is drawn from by Walker's alias method (1977): one uniform number, one row of a table, exact for sensors
-that report a few values only.
+that report a few values only. Materials without a profile have that of the nearest calibrated one (`nearest.py`),
+shifted: its tables once more with other numbers in them, so that kernels are the same. Weather dims what is drawn.
 """
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,13 @@ from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.lidar.echoes import Block
+from parhelion.sensors.lidar.intensity import BYTE_SCALES
+from parhelion.sensors.lidar.nearest import COMPARED_DEG, Standing, drop_at
 from parhelion.sensors.lidar.overlap import overlap_share
 from parhelion.sensors.lidar.profile import MaterialProfile
+from parhelion.sensors.light.air import Air, two_way
+from parhelion.sensors.light.beams import BeamAim
 
 STEPS = 255
 ANGLE_SHIFT = 22
@@ -33,6 +40,9 @@ SURE_POWER = 8.0
 """Power [P_min] that a calibrated material has at least within the distances of its boards: its profile alone says what
 is lost there."""
 _DRAW = 4000
+MOST_BYTE = 255.0
+ECHO_STEP = MOST_BYTE / float(np.log(1e5))
+"""What the scale `echo`, a logarithm of power, adds for each factor of e."""
 
 
 class UncalibratedMaterialWarning(UserWarning):
@@ -65,59 +75,125 @@ def alias_table(chance: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArr
     return own, alias
 
 
-@kernel_tree(fixed=("cells",))
+@kernel_tree(fixed=("cells", "logarithmic"))
 @dataclass
 class Profiles:
     """Profiles of all materials of a sensor, as tables of the device."""
 
     cells: int
     """Cells of intensity of every bin."""
+    logarithmic: bool
+    """Whether intensities are a logarithm of the signal, so that a factor on the signal is a step on them."""
     bins: Any
     """Number of the bin of each profile and step of angle; 0 is none."""
     noise: Any
-    """Drop rate, range bias [m], range deviation [m] and width of a cell, by bin."""
+    """Drop rate, range bias [m], range deviation [m] and width of a cell, by bin; width 0 for lone values."""
     draws: Any
     """Own share, lower end, lower end of the alias, and 0, by bin and cell."""
     reach: Any
-    """Longest recorded distance of each profile [m]; of profile 0, none, it is 0."""
+    """Longest recorded distance [m] of each profile, and the power [P_min] that it stands for at least up to there; of
+    profile 0, none, both are 0."""
     reference: Any
     """What intensities are divided by to hold at any range: xi / R^2 at the reference; None where they hold as is."""
 
     @classmethod
-    def of(cls, engine: Engine, config: LidarConfig) -> tuple[Profiles, tuple[str, ...]] | None:
-        """The profiles of a data sheet and the names of their materials; None where it has none."""
+    def of(cls, engine: Engine, rows: ProfileRows, standing: Sequence[Standing] = ()) -> Profiles:
+        """The tables of a data sheet's profiles, and after them those of materials that they stand for."""
+        every = [rows.own[name] for name in rows.own]
+        every += [_shifted(rows.own[one.calibrated], one, rows.scale) for one in standing]
+        first = np.cumsum([1, *(len(one.noise) for one in every)])
+        bins = [np.zeros(STEPS + 1, np.uint32)]
+        bins += [np.where(one.bins > 0, one.bins - 1 + start, 0) for one, start in zip(every, first[:-1], strict=True)]
+        reach = np.array([(0.0, 0.0), *((one.reach_m, one.least) for one in every)], np.float32)
+        reference = None
+        if rows.scale in ("ouster", "power"):
+            reference = engine.table(np.array([1.0, *(one.reference for one in every)], np.float32))
+        noise = np.concatenate([np.zeros((1, 4)), *(one.noise for one in every)])
+        draws = np.concatenate([np.zeros((1, rows.cells, 4)), *(one.draws for one in every)])
+        return cls(
+            rows.cells, rows.scale == "echo", engine.table(np.concatenate(bins).astype(np.uint32)),
+            engine.table(noise.astype(np.float32)), engine.table(draws.astype(np.float32)), engine.table(reach),
+            reference,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileRow:
+    """The tables of one profile."""
+
+    angle_deg: NDArray[np.float64]
+    """Middles of its bins of incidence."""
+    bins: NDArray[np.int64]
+    """Number of the bin of each step of angle, from 1; 0 is none."""
+    noise: NDArray[np.float64]
+    """As in `Profiles`, shape (bins, 4)."""
+    draws: NDArray[np.float64]
+    """As in `Profiles`, shape (bins, cells, 4)."""
+    reach_m: float
+    least: float
+    reference: float
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileRows:
+    """The tables of a data sheet's profiles, made once."""
+
+    own: dict[str, ProfileRow]
+    """By name of the material."""
+    cells: int
+    scale: str
+    """That of intensity."""
+
+    @classmethod
+    def of(cls, config: LidarConfig) -> ProfileRows | None:
+        """The tables of a data sheet; None where it has no profile."""
         materials = {} if config.calibration is None else config.calibration.materials
         if not materials:
             return None
         cells = max(len(row) for profile in materials.values() for row in profile.counts)
-        noise, draws = [np.zeros(4)], [np.zeros((cells, 4))]
-        bins = [np.zeros(STEPS + 1, np.uint32)]
-        for profile in materials.values():
-            bins.append(_bin_numbers(profile, len(noise)))
-            rows, tables = _tables(profile, cells)
-            noise += rows
-            draws += tables
-        reach = [0.0, *(profile.distance_m[1] for profile in materials.values())]
-        reference = None
-        if config.intensity.scale in ("ouster", "power"):
-            metres = np.array([1.0, *(profile.reference_m for profile in materials.values())])
-            reference = engine.table((metres**2 / overlap_share(config.range.overlap, metres)).astype(np.float32))
-        return cls(
-            cells, engine.table(np.concatenate(bins).astype(np.uint32)), engine.table(np.array(noise, np.float32)),
-            engine.table(np.concatenate(draws).astype(np.float32)), engine.table(np.array(reach, np.float32)),
-            reference,
-        ), tuple(materials)  # fmt: skip
+        own = {}
+        for name, profile in materials.items():
+            noise, draws = _tables(profile, cells)
+            edges, metres = np.asarray(profile.angle_deg), profile.reference_m
+            reference = metres**2 / float(overlap_share(config.range.overlap, np.array([metres]))[0])
+            own[name] = ProfileRow(
+                0.5 * (edges[1:] + edges[:-1]), _bin_numbers(profile), np.array(noise), np.array(draws),
+                profile.distance_m[1], SURE_POWER, reference,
+            )  # fmt: skip
+        return cls(own, cells, config.intensity.scale)
 
 
-def _bin_numbers(profile: MaterialProfile, first: int) -> NDArray[np.uint32]:
-    """Number of the bin of each step of angle; 0 where nothing is recorded and no model fills the gap."""
+def _shifted(row: ProfileRow, standing: Standing, scale: str) -> ProfileRow:
+    """The tables of a profile for a material that returns another share of the light.
+
+    Intensities follow the ratio of the models, bin by bin of angle, and lost shots the changed signal. Lone values,
+    which say nothing of the signal, stay.
+    """
+    ratio = standing.ratio(row.angle_deg)
+    noise, draws = row.noise.copy(), row.draws.copy()
+    noise[:, 0] = drop_at(noise[:, 0], ratio)
+    cells = noise[:, 3] > 0.0
+    if scale == "echo":
+        draws[cells, :, 1:3] = np.maximum(draws[cells, :, 1:3] + ECHO_STEP * np.log(ratio[cells])[:, None, None], 0.0)
+    else:
+        noise[cells, 3] *= ratio[cells]
+        draws[cells, :, 1:3] *= ratio[cells][:, None, None]
+    if scale in BYTE_SCALES:
+        noise[:, 3] = np.minimum(noise[:, 3], MOST_BYTE)
+        draws[..., 1:3] = np.minimum(draws[..., 1:3], (MOST_BYTE - noise[:, 3])[:, None, None])
+    usual = float(np.exp(np.mean(np.log(standing.ratio(COMPARED_DEG)))))
+    return replace(row, noise=noise, draws=draws, least=row.least * usual)
+
+
+def _bin_numbers(profile: MaterialProfile) -> NDArray[np.int64]:
+    """Number of the bin of each step of angle, from 1; 0 where nothing is recorded and no model fills the gap."""
     angle = angle_of_code(np.arange(STEPS + 1))
     edges = np.asarray(profile.angle_deg)
     number = np.clip(np.digitize(angle, edges) - 1, 0, len(edges) - 2)
     known = np.array([sum(row) > 0 for row in profile.counts])
     if profile.brdf is None:
         known &= np.asarray(profile.shots) > 0
-    return np.where(known[number], first + number, 0).astype(np.uint32)
+    return np.where(known[number], 1 + number, 0)
 
 
 def _tables(profile: MaterialProfile, cells: int) -> tuple[list[NDArray[Any]], list[NDArray[Any]]]:
@@ -144,26 +220,28 @@ class ProfiledParts:
     profiles: Profiles
 
     @classmethod
-    def of(
-        cls, engine: Engine, profiles: Profiles, names: tuple[str, ...], materials: dict[int, str], rows: NDArray[Any]
-    ) -> ProfiledParts:
-        """`materials` are the world's by number, `rows` the material of each part."""
+    def of(cls, engine: Engine, rows: ProfileRows, standing: Sequence[Standing], materials: Sequence[str]) -> Any:
+        """`materials` are those of the world's parts."""
+        names = [*rows.own, *(one.name for one in standing)]
         numbers = {name: number + 1 for number, name in enumerate(names)}
-        table = np.array([numbers.get(materials[row], 0) for row in rows.tolist()] or [0], np.uint32)
-        return cls(engine.table(table), profiles)
+        table = np.array([numbers.get(name, 0) for name in materials] or [0], np.uint32)
+        return cls(engine.table(table), Profiles.of(engine, rows, standing))
 
     def at(self, part: Any, active: Any) -> Any:
         """Profile numbers of parts."""
         return running_engine().dr.gather(running_engine().mi.UInt32, self.number, part, active)
 
     def at_least(self, part: Any, range_m: Any, active: Any) -> Any:
-        """Power that parts have at least, of a whole beam [P_min]: 0 for those without a profile or farther away."""
+        """Power in clear air that parts have at least, of a whole beam [P_min]: 0 without a profile or farther away."""
         dr, mi = running_engine().dr, running_engine().mi
-        reach = dr.gather(mi.Float, self.profiles.reach, self.at(part, active), active)
-        return dr.select(active & (range_m <= reach * 1.05), SURE_POWER, 0.0)
+        reach = dr.gather(mi.Vector2f, self.profiles.reach, self.at(part, active), active)
+        return dr.select(active & (range_m <= reach.x * 1.05), reach.y, 0.0)
 
-    def draw(self, part: Any, code: Any, key: Any, shot: Any, number: int, active: Any) -> Drawn:
-        """What the profiles of parts say of a return, by luck of its own."""
+    def draw(self, part: Any, code: Any, key: Any, shot: Any, number: int, active: Any, left: Any = None) -> Drawn:
+        """What the profiles of parts say of a return, by luck of its own.
+
+        `left` is the share of the signal that weather leaves of it, None in clear air.
+        """
         dr, mi, all_of = running_engine().dr, running_engine().mi, self.profiles
         profile = self.at(dr.select(active, part, 0), active)
         row = dr.gather(mi.UInt32, all_of.bins, profile * (STEPS + 1) + code, active)
@@ -177,8 +255,15 @@ class ProfiledParts:
         draw = dr.gather(mi.Vector4f, all_of.draws, row * all_of.cells + cell, held)
         low = dr.select(place - mi.Float(cell) < draw.x, draw.y, draw.z)
         value = low + noise.w * to_unit(d)
+        drop = noise.x
+        if left is not None:
+            # Lone values say nothing of the signal, so they stay.
+            dimmed = value * left
+            if all_of.logarithmic:
+                dimmed = namespace(value).maximum(value + ECHO_STEP * dr.log(left), 0.0)
+            value, drop = dr.select(noise.w > 0.0, dimmed, value), drop_at(drop, left)
         scale = 1.0 if all_of.reference is None else dr.gather(mi.Float, all_of.reference, profile, held)
-        return Drawn(held, to_unit(e) < noise.x, noise.y + noise.z * to_normal(a, b)[0], value, scale)
+        return Drawn(held, to_unit(e) < drop, noise.y + noise.z * to_normal(a, b)[0], value, scale)
 
 
 @dataclass
@@ -195,13 +280,29 @@ class Drawn:
     """R^2 / xi at the range that intensities hold for, or 1."""
 
 
-def tell_missing(names: tuple[str, ...], materials: dict[int, str], sensor: str, told: set[str]) -> None:
-    """One warning that names the materials of a world without a profile, once for each."""
-    missing = sorted({name for name in materials.values() if name != "none"} - set(names) - told)
-    if missing:
-        told.update(missing)
-        warnings.warn(
-            f"{sensor}: no calibrated profile of {', '.join(missing)}; the sensor's usual noise is used for them",
-            UncalibratedMaterialWarning,
-            stacklevel=3,
-        )
+def share_left(air: Air, clear_per_m: Any, blocks: Sequence[Block], aim: BeamAim, range_m: Any, active: Any) -> Any:
+    """Share of a surface's signal that weather leaves on both ways, beyond what clear air takes (`clear_per_m`)."""
+    left = two_way(air, clear_per_m, aim, running_engine().dr.select(active, range_m, 0.0))
+    # Drops that are drawn one by one dim all echoes of surfaces of their beam alike.
+    for scale in [block.scale for block in blocks if block.scale is not None][:1]:
+        left = left * scale
+    return left
+
+
+def tell_missing(standing: Sequence[Standing], alone: Sequence[str], sensor: str, told: set[str]) -> None:
+    """One warning that names the materials of a world without a profile, once for each, and what is used for them."""
+    new = [one for one in standing if one.name not in told]
+    usual = sorted(name for name in alone if name not in told)
+    told.update(one.name for one in new)
+    told.update(usual)
+    parts = []
+    if new:
+        used: dict[str, list[str]] = {}
+        for one in sorted(new, key=lambda one: one.name):
+            used.setdefault(one.calibrated, []).append(one.name)
+        words = "; ".join(f"that of {name} for {', '.join(those)}" for name, those in sorted(used.items()))
+        parts.append(f"no calibrated profile of some materials, so the nearest is used, shifted: {words}")
+    if usual:
+        parts.append(f"no calibrated profile of {', '.join(usual)}; the sensor's usual noise is used for them")
+    if parts:
+        warnings.warn(f"{sensor}: {'; '.join(parts)}", UncalibratedMaterialWarning, stacklevel=3)

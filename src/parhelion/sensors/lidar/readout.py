@@ -14,7 +14,8 @@ from parhelion.sensors.lidar.detection import FALSE_ALARM, Return, echo_of
 from parhelion.sensors.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block
 from parhelion.sensors.lidar.intensity import SCALES, in_steps, reflectivity
 from parhelion.sensors.lidar.noise import range_sigma
-from parhelion.sensors.lidar.profiled import ACTOR_BITS, ANGLE_BITS, ANGLE_SHIFT, ProfiledParts
+from parhelion.sensors.lidar.profiled import ACTOR_BITS, ANGLE_BITS, ANGLE_SHIFT, ProfiledParts, share_left
+from parhelion.sensors.light.air import Air
 from parhelion.sensors.light.beams import Beams
 from parhelion.sensors.light.curve import Curve
 
@@ -103,11 +104,12 @@ def read_out(
     keys: Keys,
     displaced: Callable[[Reals, Ints, Keys], Reals] | None = None,
     profiled: ProfiledParts | None = None,
+    air: Air | None = None,
 ) -> list[ReadReturn]:
     """Noise, steps, scales and coordinates of each return.
 
     `displaced` is the range of a surface's return as the weather lets it appear, of range, shot and key. `profiled` are
-    parts whose noise comes from profiles.
+    parts whose noise comes from profiles, and `air` is what dims their signal, None in clear air.
     """
     no_actor = NO_ACTOR if profiled is None else ACTOR_BITS
     mi, dr = engine.mi, engine.dr
@@ -144,7 +146,11 @@ def read_out(
         ghost = made & ((echo.actor & GHOST_BIT) != 0)
         if profiled is not None:
             code = (echo.actor & ANGLE_BITS) >> ANGLE_SHIFT
-            drawn = profiled.draw(echo.part, code, key, shot, number, made & ~in_air & ~ghost)
+            on_surface = made & ~in_air & ~ghost
+            left = None
+            if air is not None:
+                left = share_left(air, readout.extinction, blocks, beams.aim(engine, beam), item.range, on_surface)
+            drawn = profiled.draw(echo.part, code, key, shot, number, on_surface, left)
             valid &= ~(drawn.held & drawn.lost)
             range_m = dr.select(drawn.held, in_steps(true_range + drawn.error, readout.resolution), range_m)
             shown = drawn.intensity

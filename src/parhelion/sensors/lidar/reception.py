@@ -22,6 +22,7 @@ from parhelion.sensors.lidar.readout import Readout, ReadReturn, Row, read_out
 from parhelion.sensors.lidar.scatterers import ScattererRows
 from parhelion.sensors.lidar.specular import ROWS as SPECULAR_ROWS
 from parhelion.sensors.lidar.specular import Behind
+from parhelion.sensors.light.air import Air
 from parhelion.sensors.light.beams import Beams
 
 
@@ -41,6 +42,8 @@ class Reception:
     """Range of a surface's return as the rain lets it appear, or None where it is the true one."""
     profiled: ProfiledParts | None = None
     """Parts whose noise comes from profiles, or None."""
+    air: Air | None = None
+    """What dims the signal of such parts; None in clear air."""
 
     def of(self, blocks: list[Block], beam: Ints) -> list[ReadReturn]:
         """Detect and report the beams with these numbers, from their surfaces' echoes and those of the air."""
@@ -48,7 +51,9 @@ class Reception:
         if self.in_air is not None:
             blocks = self.in_air.join(engine, blocks, beam)
         found = detect(engine, self.detector, blocks, self.beams, beam, self.keys)
-        return read_out(engine, self.readout, blocks, found, self.beams, beam, self.keys, self.displaced, self.profiled)
+        return read_out(
+            engine, self.readout, blocks, found, self.beams, beam, self.keys, self.displaced, self.profiled, self.air
+        )
 
 
 def receive(engine: Engine, reception: Reception, echoes: Echoes, behind: Behind | None, shots: ShotArrays) -> Returns:

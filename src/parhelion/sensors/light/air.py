@@ -60,6 +60,14 @@ class Air:
         return LocalAir(range_m, here, (self.depth(aim, range_m + _LOCAL_M) - here) / _LOCAL_M)
 
 
+def two_way(air: Air | LocalAir, clear_per_m: Reals, aim: BeamAim, range_m: Reals) -> Reals:
+    """exp(-2 tau), the share of light that weather leaves on the way to a range and back, clear air's own loss aside.
+
+    `clear_per_m` is the extinction of clear air [1/m], which `air` includes.
+    """
+    return running_engine().dr.exp(-2.0 * (air.depth(aim, range_m) - clear_per_m * range_m))
+
+
 _LOCAL_M = 0.5
 FRONT_M = 2.0
 """Drops that are drawn one by one lie within a few metres of the sensor: their density is that of this range [m]."""

@@ -161,6 +161,7 @@ class Target(OnDevice):
         self.engine = self.scene.engine
         self.parts = world.parts
         materials = [*world.materials, library.material("snow")] if snowed else world.materials
+        self.materials = tuple(materials)
         self.material_names = {**dict(enumerate(material.name for material in materials)), NO_MATERIAL: "none"}
         self.label_names = dict(world.label_names)
         parts = self.parts

@@ -1,0 +1,297 @@
+"""The overlap curve by sums of counts, with all that is not known of it in its errors.
+
+Sensors tell reflectivity in whole percents. A median of ratios of whole numbers jumps between few values, up to half a
+percent off a dark road; the ratio of the sums of photons and percents does not, since what rounding takes from one
+pixel it gives to the next wherever values spread over a count or more. What is left has six causes, and their squares
+add up:
+
+- chance: a bootstrap over blocks of columns;
+- rounding, where a bin sees one surface of one percent: 0.29 / percent, divided by the root of the effective number of
+  different counts;
+- rows: how well the strengths of the rows behind a bin are known;
+- what the model lacks: bins scatter about the line between their neighbours, and as much more error as makes that
+  scatter likely is added to all of them;
+- counts that are cut or rounded: what they lack is fitted with the curve, from how dark and bright pixels of one bin
+  go together, and its error counts;
+- the plateau: the same of its bins, and that full overlap may lie as far from their mean as the highest of them does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.calibrate.overlap_fit import (
+    BLOCK_COLUMNS,
+    CELL_EDGES,
+    CELL_M,
+    FEWEST_POINTS,
+    ROUNDING,
+    Overlap,
+    cells,
+    plateau_bins,
+    usable,
+)
+from parhelion.calibrate.turns import Floats, Turn
+
+COUNT_CUT, COUNT_CUT_ERROR = 0.25, 0.25
+"""What whole counts lack: 0.5 where they are cut, 0 where they are rounded. The middle, and how far it may be off,
+before anything is measured."""
+ROUNDS = 12
+REPEATS = 200
+MOST_DEVIATIONS = 4.0
+"""Pixels this many deviations off their bin see something else: mixed pixels, glints."""
+MAD_TO_SIGMA = 1.4826
+
+
+def with_errors(turn: Turn, curve: Overlap, seed: int = 1) -> Overlap:
+    """A curve that `overlap` found, measured again by sums of counts; `low` and `high` are one standard error off."""
+    data = _Pixels.of(turn, curve)
+    for _ in range(2):
+        centre, level, factor, row_variance = _settled(data, curve)
+        lacks, lacks_covariance = data.lacking(level, factor, centre)
+        data.lacks = lacks
+    centre, level, factor, row_variance = _settled(data, curve)
+    a, b = data.blocks(level, factor, centre)
+    random = np.random.default_rng(seed)
+    drawn = random.multinomial(len(a), np.full(len(a), 1.0 / len(a)), REPEATS).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.log(drawn @ a) - np.log(drawn @ b)
+    chance = np.nanstd(np.where(np.isfinite(ratio), ratio, np.nan), axis=0)
+    coarse = data.coarseness(data.bin, data.size, np.ones(len(data.bin), bool))
+    variance = chance**2 + coarse**2 + data.shares_of_rows() ** 2 @ row_variance
+    variance = variance + _unexplained(centre, level, variance)
+    first, last, smooth = plateau_bins(level, 1.0 / np.maximum(variance, 1e-8))
+    flat = slice(first, last + 1)
+    weight = 1.0 / np.maximum(variance[flat], 1e-8)
+    weight /= weight.sum()
+    # The mean of the plateau's bins lies below full overlap where the curve has a peak, the highest of them above it
+    # where they scatter: the middle of the two, and each of them is possible.
+    mean, highest = float(weight @ level[flat]), float(smooth[flat].max())
+    top, band = 0.5 * (mean + highest), highest - mean
+    top_variance = float(weight**2 @ variance[flat]) + band**2 / 3.0
+    # By how much levels change with what photons and percents lack.
+    change = np.stack([1.0 / data.mean_of(data.photons), -1.0 / data.mean_of(data.percent)])
+    change_top = change[:, flat] @ weight
+    apart = change - change_top[:, None]
+    cut = np.einsum("ik,ij,jk->k", apart, lacks_covariance, apart)
+    width = np.exp(np.sqrt(variance + top_variance + cut))
+    share, metres = np.exp(level - top), np.exp(centre)
+    ends = np.sqrt(metres[1:] * metres[:-1])
+    plateau = (
+        float(ends[first - 1]) if first else 0.9 * float(metres[0]),
+        float(ends[last]) if last < len(ends) else 1.1 * float(metres[-1]),
+    )
+    error = float(np.sqrt(top_variance + change_top @ lacks_covariance @ change_top))
+    return replace(
+        curve, range=metres, share=share, low=share / width, high=share * width, count=data.count,
+        plain=np.interp(np.log(metres), np.log(curve.range), curve.plain), constant=float(np.exp(top)),
+        constant_error=float(np.exp(top)) * error, row_factor=np.exp(factor), plateau_m=plateau,
+    )  # fmt: skip
+
+
+def _unexplained(centre: Floats, level: Floats, variance: Floats) -> float:
+    """Further variance of every bin that makes the scatter about the line between their neighbours likely.
+
+    By the median of the squares over their variances, 0.455 for a normal distribution, so that the steep part of the
+    curve, which is bent, does not decide. 0 where the errors explain the scatter.
+    """
+    if len(level) < 5:
+        return 0.0
+    share = (centre[2:] - centre[1:-1]) / (centre[2:] - centre[:-2])
+    off = level[1:-1] - share * level[:-2] - (1.0 - share) * level[2:]
+
+    def likely(more: float) -> bool:
+        total = variance[1:-1] + share**2 * variance[:-2] + (1.0 - share) ** 2 * variance[2:]
+        return float(np.median(off**2 / (total + more * (1.0 + share**2 + (1.0 - share) ** 2)))) <= 0.455
+
+    low, high = 0.0, 0.01
+    if likely(low):
+        return 0.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if likely(middle) else (middle, high)
+    return high
+
+
+@dataclass(eq=False)
+class _Pixels:
+    """Pixels that the curve is measured on."""
+
+    counted: Floats
+    """Photons, as counted."""
+    told: Floats
+    """Percents, as the sensor tells them."""
+    distance: Floats
+    """Logarithm of the range that the sensor divides by."""
+    row: NDArray[np.int64]
+    bin: NDArray[np.int64]
+    """Number of the bin, of those that are kept."""
+    block: NDArray[np.int64]
+    rows: int
+    size: int
+    open: NDArray[np.bool_]
+    """Whether rows can be compared at this range."""
+    lacks: tuple[float, float] = (COUNT_CUT, COUNT_CUT)
+    """What photons and percents lack on average."""
+
+    @property
+    def photons(self) -> Floats:
+        """Photons, with what their counts lack."""
+        return self.counted + self.lacks[0]
+
+    @property
+    def percent(self) -> Floats:
+        """Percents, with what they lack."""
+        return self.told + self.lacks[1]
+
+    @classmethod
+    def of(cls, turn: Turn, curve: Overlap) -> _Pixels:
+        mask = usable(turn)
+        cell = cells(turn)[mask]
+        metres = (cell + 0.5) * CELL_M - turn.beam_offset_m if curve.stepped else turn.range[mask]
+        found = cls(
+            turn.signal[mask], turn.reflectivity[mask], np.log(metres), turn.row[mask],
+            np.digitize(cell, CELL_EDGES) - 1, turn.column[mask] // BLOCK_COLUMNS, turn.range.shape[0], 0,
+            metres >= curve.open_m,
+        )  # fmt: skip
+        found._select(found._usual(curve))
+        counts = np.bincount(found.bin, minlength=len(CELL_EDGES))
+        kept = np.flatnonzero(counts >= FEWEST_POINTS)
+        number = np.full(len(CELL_EDGES), -1)
+        number[kept] = np.arange(len(kept))
+        found.bin, found.size = number[found.bin], len(kept)
+        found._select(found.bin >= 0)
+        return found
+
+    def _usual(self, curve: Overlap) -> NDArray[np.bool_]:
+        """Pixels that are not far off the curve of medians, in deviations of their bin and steps of their percents."""
+        off = np.log(100.0 * self.photons / self.percent) + 2.0 * self.distance
+        off -= np.log(curve.constant * curve.row_factor[self.row] * curve.at(np.exp(self.distance)))
+        kept = np.zeros(len(off), bool)
+        for k in np.unique(self.bin):
+            own = self.bin == k
+            away = np.abs(off[own] - np.median(off[own]))
+            kept[own] = away < MOST_DEVIATIONS * MAD_TO_SIGMA * np.median(away) + 0.5 / self.percent[own]
+        return kept
+
+    def _select(self, kept: NDArray[np.bool_]) -> None:
+        for name in ("counted", "told", "distance", "row", "bin", "block", "open"):
+            setattr(self, name, getattr(self, name)[kept])
+
+    @property
+    def count(self) -> NDArray[np.int64]:
+        """Pixels of each bin."""
+        return np.bincount(self.bin, minlength=self.size)
+
+    def mean_of(self, values: Floats) -> Floats:
+        """Mean of each bin."""
+        return np.asarray(np.bincount(self.bin, values, self.size) / self.count)
+
+    def coarseness(self, group: NDArray[np.int64], size: int, among: NDArray[np.bool_]) -> Floats:
+        """Relative error of each group that whole percents leave; infinite for empty groups.
+
+        Pixels that tell one percent may all see one surface, and rounding is then off by the same for all of them.
+        """
+        percent = np.rint(self.told[among]).astype(np.int64)
+        width = int(percent.max(initial=0)) + 1
+        table = np.bincount(group[among] * width + percent, minlength=size * width).reshape(size, width)
+        total = table.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            mean = table @ np.arange(width) / total
+            found = ROUNDING * np.sqrt(np.sum((table / total[:, None]) ** 2, axis=1)) / mean
+        return np.where(total > 0, found, np.inf)
+
+    def shares_of_rows(self) -> Floats:
+        """Share of each row in each bin's sum, shape (bins, rows)."""
+        flat = np.bincount(self.bin * self.rows + self.row, self.percent, self.size * self.rows)
+        table = flat.reshape(self.size, self.rows)
+        return np.asarray(table / table.sum(axis=1, keepdims=True))
+
+    def strength(self, level: Floats, factor: Floats, centre: Floats) -> Floats:
+        """Photons of each pixel in percents, by curve and rows."""
+        shape = np.interp(self.distance, centre, level)
+        return 100.0 * self.photons * np.exp(2.0 * self.distance - factor[self.row] - shape)
+
+    def blocks(self, level: Floats, factor: Floats, centre: Floats) -> tuple[Floats, Floats]:
+        """Sums of photons, in percents, and of percents, by block of columns and bin."""
+        number = np.unique(self.block, return_inverse=True)[1]
+        size = int(number.max()) + 1
+        place = number * self.size + self.bin
+        return tuple(  # type: ignore[return-value]
+            np.bincount(place, values, size * self.size).reshape(size, self.size)
+            for values in (self.strength(level, factor, centre), self.percent)
+        )
+
+    def lacking(self, level: Floats, factor: Floats, centre: Floats) -> tuple[tuple[float, float], Floats]:
+        """What photons and percents lack, by least squares, with the covariance of both.
+
+        In a bin, told = a (counted + c) k - d with one gain a, the pixel's percents a photon k, and c and d what the
+        two lack. The gain is projected out of each bin; bins count by their scatter, and how they differ gives the
+        errors. Before, both are `COUNT_CUT` give or take `COUNT_CUT_ERROR`.
+        """
+        shape = np.interp(self.distance, centre, level)
+        per_photon = 100.0 * np.exp(2.0 * self.distance - factor[self.row] - shape)
+        x = self.counted * per_photon
+        regressors = np.stack([per_photon, -np.ones_like(x)])
+        square = np.bincount(self.bin, x * x, self.size)
+
+        def projected(values: Floats) -> Floats:
+            return values - x * (np.bincount(self.bin, values * x, self.size) / square)[self.bin]
+
+        y, (u, v) = projected(self.told), (projected(part) for part in regressors)
+        prior = np.eye(2) / COUNT_CUT_ERROR**2
+        found = np.full(2, COUNT_CUT)
+        for _ in range(3):
+            off = y - found[0] * u - found[1] * v
+            scatter = np.maximum(np.bincount(self.bin, off * off, self.size) / self.count, ROUNDING**2)
+            w = 1.0 / scatter[self.bin]
+            rows = [np.bincount(self.bin, w * a * b, self.size) for a, b in ((u, u), (u, v), (v, v))]
+            matrix = np.array([[rows[0].sum(), rows[1].sum()], [rows[1].sum(), rows[2].sum()]])
+            right = np.stack([np.bincount(self.bin, w * a * y, self.size) for a in (u, v)], axis=1)
+            # Pixels of one surface share what rounding does to them, so bins scatter by more than their pixels say.
+            score = np.stack([np.bincount(self.bin, w * a * off, self.size) for a in (u, v)], axis=1)
+            scale = max(1.0, float(np.trace(np.linalg.pinv(matrix) @ (score.T @ score))) / 2.0)
+            covariance = np.linalg.inv(matrix / scale + prior)
+            found = covariance @ (right.sum(axis=0) / scale + prior @ np.full(2, COUNT_CUT))
+        inside = np.clip(found, 0.0, 2.0 * COUNT_CUT)
+        return (float(inside[0]), float(inside[1])), np.asarray(covariance, np.float64)
+
+
+def _settled(data: _Pixels, curve: Overlap) -> tuple[Floats, Floats, Floats, Floats]:
+    """Ranges of bins, their levels, strengths of rows and the variance of these, in logarithms.
+
+    Strengths differ from row to row by a variance that the rows' own scatter tells, less what chance and rounding make
+    of it. Each row's is drawn towards the mean as far as its own error is larger than that: rows that are alike come
+    out as alike.
+    """
+    centre = np.asarray([np.median(data.distance[data.bin == k]) for k in range(data.size)])
+    level = np.log(curve.constant * curve.at(np.exp(centre)))
+    factor, variance = np.log(curve.row_factor), np.zeros(data.rows)
+    far = data.open
+    count = np.bincount(data.row[far], minlength=data.rows)
+    seen = np.flatnonzero(count >= FEWEST_POINTS)
+    if len(seen):
+        nearest = seen[np.argmin(np.abs(np.arange(data.rows)[:, None] - seen), axis=1)]
+        coarse = data.coarseness(data.row, data.rows, far)
+    percent = np.bincount(data.row[far], data.percent[far], data.rows)
+    whole = np.bincount(data.bin, data.percent, data.size)
+    for _ in range(ROUNDS):
+        if len(seen):
+            value = data.strength(level, np.zeros(data.rows), centre)[far]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found = np.log(np.bincount(data.row[far], value, data.rows) / percent)[seen]
+            error = coarse[seen]
+            found -= np.median(found)
+            spread = max(float(np.var(found) - np.mean(error**2)), 0.0)
+            drawn = found * spread / (spread + error**2 + 1e-12)
+            factor = np.zeros(data.rows)
+            factor[seen] = drawn
+            factor = factor[nearest]
+            # A row that is never seen far off may differ from its neighbour by as much as rows do.
+            variance = np.full(data.rows, spread)
+            variance[seen] = spread * error**2 / (spread + error**2 + 1e-12)
+        level = level + np.log(np.bincount(data.bin, data.strength(level, factor, centre), data.size) / whole)
+    return centre, level, factor, variance
