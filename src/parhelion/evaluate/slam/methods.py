@@ -35,6 +35,7 @@ class KissIcp:
         config = KISSConfig()
         config.data.max_range = setup.max_range_m
         config.mapping.voxel_size = setup.max_range_m / 100.0
+        config.registration.max_num_threads = setup.threads
         self._icp: Any = KissICP(config)
 
     def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
