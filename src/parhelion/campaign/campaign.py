@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from os import PathLike, fspath
 from typing import Any, Protocol
 
@@ -106,6 +107,7 @@ def run_campaign(
             if first is not None:
                 plan.hand_back(first)
                 crew = _crew(workers, dask, plan.planned - len(results), study.packages)
+                _import_what_the_end_needs()
                 _run(study, plan, crew, pieces, summary, progress, fspath(place))
         finally:
             if crew is not None:
@@ -114,6 +116,13 @@ def run_campaign(
         _finish(study, plan, store, pieces, about, summary, command)
     summary.seconds = time.perf_counter() - began
     return summary
+
+
+def _import_what_the_end_needs() -> None:
+    """Packages of the table, its intervals and the report: imported while workers start, not when they stand idle."""
+    import_module("parhelion.campaign.report")
+    import_module("scipy.special")
+    arrow().array([0.0])  # looks for pandas, which takes longer than the table
 
 
 def _crew(workers: int | None, dask: str | None, rows: int, packages: tuple[str, ...] = ()) -> Workers:
