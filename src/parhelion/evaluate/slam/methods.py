@@ -67,9 +67,9 @@ class GenzIcp:
 class SmallGicp:
     """Scans against a map of Gaussian voxels by small_gicp, the motion within a scan taken from that before it.
 
-    Poses hold at the scan's end, and points are taken there. At the start it would not be stable: a step that is too
-    long by e moves the points forward by e/2 on average, so that the next pose falls short by e/2 and the next step by
-    e, and so on without end. At the end the same error halves from scan to scan.
+    Poses hold at the scan's end, and points are taken there. At the start it would not be stable: a motion that is too
+    long by d puts the points too far ahead by d/2 on average, so that the pose falls back by d/2, the next motion is
+    too short by d, and so on without end. Towards the end the sign turns, and the error fades.
     """
 
     pose_at = 1.0
