@@ -1,20 +1,27 @@
 """How much faster a campaign is with more processes: 200 short runs, by one process, by two, by all cores.
 
-    python bench/campaign.py [runs] [rounds]
+    python bench/campaign.py [runs] [rounds]        # 0 rounds: processor time alone
 
 Rounds alternate, since other programs may come and go; each line is the quickest of its rounds. The time is that of the
 whole command's work, workers' start included; the pace is that between the tenth row and the tenth last.
+
+The last line does not depend on who else uses the machine. It takes the processor time of a worker's start and of its
+rows, both in one process, and that of the program that hands them out, and says what follows for two idle cores:
+(handing out + start + all rows) / (handing out + start + half of the rows). Handing out is counted as if the workers
+stood still meanwhile, so that the wall clock may show a little more.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 from parhelion.campaign import Study, run_campaign
+from parhelion.campaign.campaign import job_of
 from parhelion.campaign.local import usable_cores
 
 SCENARIO = {
@@ -39,6 +46,30 @@ def timed(study: Study, workers: int, threads: int) -> tuple[float, float]:
     return total, (len(at) - 21) / (at[-11] - at[10])
 
 
+_WORKER = """
+import sys, time
+from parhelion.campaign.trial import run_job
+spent = []
+for job in sys.stdin:
+    run_job(job)
+    spent.append(time.process_time())
+print(*spent)
+"""
+
+
+def by_processor_time(study: Study, rows: int = 41) -> tuple[float, float, float]:
+    """Seconds of processor time that handing out all rows, a worker's start and one row take."""
+    os.environ["PARHELION_THREADS"] = "1"
+    jobs = "\n".join(job_of(study, row) for row in range(rows))
+    worker = subprocess.run([sys.executable, "-c", _WORKER], input=jobs, capture_output=True, text=True, check=True)
+    spent = [float(word) for word in worker.stdout.split()]
+    row = (spent[-1] - spent[0]) / (len(spent) - 1)
+    with tempfile.TemporaryDirectory() as folder:
+        before = time.process_time()
+        run_campaign(study, Path(folder), workers=1)
+        return time.process_time() - before, spent[0] - row, row
+
+
 def main(runs: int = 200, rounds: int = 3) -> None:
     """Print a line for each way."""
     study = Study.from_mapping({"scenario": SCENARIO, "seeds": runs})
@@ -50,13 +81,18 @@ def main(runs: int = 200, rounds: int = 3) -> None:
             total, pace = timed(study, *way)
             known = best.setdefault(way, [total, pace])
             best[way] = [min(known[0], total), max(known[1], pace)]
-    base = best[1, 1]
     print(f"{runs} runs of 5 scans, VLP-16, 5 sub-rays; {cores} cores, load {os.getloadavg()[0]:.1f}")
-    print("| processes | threads of each | s | runs/s at work | against one process |")
-    print("| ---: | ---: | ---: | ---: | ---: |")
+    base = best.get((1, 1), [])
+    if base:
+        print("| processes | threads of each | s | runs/s at work | against one process |")
+        print("| ---: | ---: | ---: | ---: | ---: |")
     for (workers, threads), (total, pace) in best.items():
         against = f"{base[0] / total:.2f}, at work {pace / base[1]:.2f}"
         print(f"| {workers} | {threads} | {total:.1f} | {pace:.1f} | {against} |")
+    out, start, row = by_processor_time(study)
+    ratio = (out + start + runs * row) / (out + start + runs / 2 * row)
+    print(f"by processor time: handing out {out:.2f} s, start {start:.2f} s, a row {1e3 * row:.0f} ms: ", end="")
+    print(f"two are {ratio:.2f} times as fast")
 
 
 if __name__ == "__main__":

@@ -64,15 +64,15 @@ ROOMS = (
         "core surfaces weather io world motion sensors pictures scenario",
     ),
     _room(
-        "campaign",
-        "many runs of a scenario, on processes or a Dask cluster, into one table; data sets in bulk",
-        "core rays weather io world sensors pictures scenario outputs",
-    ),
-    _room(
         "evaluate",
         "clouds against clouds, detections against labels, odometry against the truth, places for sensors, and the "
         "pages of it",
         "core rays weather io world motion sensors pictures scenario",
+    ),
+    _room(
+        "campaign",
+        "many runs of a scenario, on processes or a Dask cluster, into one table; data sets in bulk",
+        "core rays weather io world sensors pictures scenario outputs evaluate",
     ),
     _room(
         "live",

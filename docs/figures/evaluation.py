@@ -3,6 +3,7 @@
 python docs/figures/evaluation.py rain
 python docs/figures/evaluation.py objects
 python docs/figures/evaluation.py slam results.json     # what `parhelion evaluate slam` wrote
+python docs/figures/evaluation.py causes rain=25 kiss-icp [seed]     # what of a weather changes the drift
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from page import BLUE, GREEN, ORANGE, RED, finish, sheet
 import parhelion as ph
 from parhelion.evaluate.clouds import objects_in, rates
 from parhelion.evaluate.clouds.objects import by_distance, largest_boxes
+from parhelion.evaluate.slam.drives import ScenarioDrive, as_poses
+from parhelion.evaluate.slam.odometry import Setup, method_maker
 from parhelion.evaluate.slam.page import error_curve, with_interval
-from parhelion.evaluate.slam.study import RunResult
+from parhelion.evaluate.slam.study import RunResult, scored, weather_fields
 
 RATES_MM_H = (0.0, 5.0, 10.0, 25.0, 50.0, 100.0)
 SCANS = 8
 VISIBILITIES_M = (None, 3000.0, 750.0, 300.0)
 CLASSES_M = (0.0, 35.0, 70.0, 120.0)
+LOOP = Path(__file__).resolve().parents[2] / "examples" / "city-loop.yaml"
 HERE = ph.Pose(xyz=(0, -1.75, 1.9))
 
 
@@ -83,14 +87,17 @@ def objects() -> None:
     for low, high in ((35.0, 70.0), (70.0, 120.0)):
         # The same cars in the same places as in clear air: points over the volume that they have there.
         for visibility in VISIBILITIES_M[1:]:
-            clear, foggy = 0.0, 0.0
+            clear, foggy, left = 0.0, 0.0, 0.0
             for before, after in zip(seen[None], seen[visibility], strict=True):
                 now = {one.instance: one.count for one in after}
                 for one in before:
                     if low <= one.distance_m < high:
                         clear += one.density_m3
+                        left += one.density_m3 * (one.instance in now)
                         foggy += one.density_m3 * now.get(one.instance, 0) / one.count
-            print(f"{low:g}–{high:g} m, {visibility:g} m: sparsity {rates.sparsity_percent(clear, foggy):.1f} %")
+            seen_only = f"{rates.sparsity_percent(left, foggy):.1f} %" if left else "none"
+            sparsity = rates.sparsity_percent(clear, foggy)
+            print(f"{low:g}–{high:g} m, {visibility:g} m: {sparsity:.1f} %, of cars still seen {seen_only}")
 
 
 def slam(results: Path) -> None:
@@ -118,8 +125,39 @@ def slam(results: Path) -> None:
     finish(figure, "evaluation-slam")
 
 
+def causes(weather: str, method: str, seed: int = 0) -> None:
+    """Drift around the block in clear air and in a weather, and with one part of the weather's doing at a time.
+
+    Both drives have the same noise, so a shot that returns in both is the same shot.
+    """
+    clear = ScenarioDrive(LOOP, weather={}, seed=seed)
+    wet = ScenarioDrive(LOOP, weather=weather_fields(weather), seed=seed)
+    make, setup = method_maker(method), Setup(clear.setup.period_s, threads=1)
+    ways = ("clear", f"clear, shots that return in {weather}", f"{weather}, points on surfaces", weather)
+    methods = {way: make(setup) for way in ways}
+    poses: dict[str, list[ph.Pose]] = {way: [] for way in ways}
+    starts = []
+    for dry, other in zip(clear.frames(), wet.frames(), strict=True):
+        starts.append(dry.time)
+        kept = np.isin(dry.scan.fields["shot"], other.scan.fields["shot"])
+        surface = np.asarray(other.scan.fields["origin"]) == 0
+        clouds = (dry.scan, _only(dry.scan, kept), _only(other.scan, surface), other.scan)
+        for way, cloud in zip(ways, clouds, strict=True):
+            poses[way].append(methods[way].register(cloud, None))
+    for way, found in poses.items():
+        later = setup.period_s * float(getattr(methods[way], "pose_at", 0.0))
+        run = scored(as_poses([start + later for start in starts], found), clear.truth(), method, way, seed)
+        print(f"| {way} | {run.drift_percent:.3f} | {run.ate_m:.3f} | {run.rpe_m:.3f} |", flush=True)
+
+
+def _only(cloud: ph.PointCloud, kept: np.ndarray) -> ph.PointCloud:
+    return ph.PointCloud(cloud.xyz[kept], {"time": cloud.fields["time"][kept]})
+
+
 if __name__ == "__main__":
     if sys.argv[1:2] == ["slam"]:
         slam(Path(sys.argv[2]))
+    elif sys.argv[1:2] == ["causes"]:
+        causes(*sys.argv[2:4], *(int(word) for word in sys.argv[4:5]))
     else:
         {"rain": rain, "objects": objects}[sys.argv[1]]()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import shutil
 import signal
@@ -140,6 +141,57 @@ def _another_version_is_refused(study: Study, alone: Path, scheduler: str, tmp_p
         assert (tmp_path / "later" / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
     finally:
         stop(worker)
+
+
+# ---- a network that is cut -------------------------------------------------------------------------------------------
+
+_LINKS = {
+    "relay": [],
+    "namespace": ["unshare", "--user", "--map-root-user", "--net"],
+}
+"""What starts `cut_link.py` for each link: a namespace has a network of its own, which no other program sees."""
+
+
+def _no_namespaces() -> str | None:
+    """Why there can be no network namespaces here; None where there can."""
+    if shutil.which("unshare") is None or shutil.which("ip") is None or shutil.which("nsenter") is None:
+        return "unshare, nsenter and ip (util-linux, iproute2) are not installed"
+    pair = "unshare --net sleep 2 & sleep 0.2; ip link add near type veth peer name far netns $!"
+    tried = subprocess.run([*_LINKS["namespace"], "sh", "-c", pair], capture_output=True, text=True)
+    return None if tried.returncode == 0 else f"network namespaces are not permitted here: {tried.stderr.strip()}"
+
+
+@pytest.fixture(scope="module")
+def cut_campaigns(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """Campaigns behind each link, started together since they mostly wait: the process and where it writes."""
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'parhelion[cluster]'")
+    why_not = _no_namespaces()
+    program = str(Path(__file__).parents[1] / "cut_link.py")
+    running: dict[str, Any] = {"namespace": why_not}
+    for kind, prefix in _LINKS.items():
+        if kind == "namespace" and why_not is not None:
+            continue
+        folder = tmp_path_factory.mktemp(kind) / "out"
+        command = [*prefix, sys.executable, program, kind, str(study.folder / "study.yaml"), str(folder)]
+        running[kind] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True), folder
+    yield running
+    for started in running.values():
+        if isinstance(started, tuple):
+            stop(started[0])
+
+
+@pytest.mark.parametrize("kind", _LINKS)
+def test_a_link_that_is_cut_and_mended_costs_no_row_and_the_table_is_that_of_one_process(
+    kind: str, alone: Path, cut_campaigns: dict[str, Any]
+) -> None:
+    if not isinstance(cut_campaigns[kind], tuple):
+        pytest.skip(cut_campaigns[kind])
+    process, folder = cut_campaigns[kind]
+    said, errors = process.communicate(timeout=90)
+    assert process.returncode == 0, errors[-2000:]
+    # The only worker was given up, so the rows after the cut are those of the worker that came when it was mended.
+    assert json.loads(said.splitlines()[-1]) == {"done": 24, "failed": 0, "given_up": 1}
+    assert (folder / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
 
 
 # ---- an object store -------------------------------------------------------------------------------------------------

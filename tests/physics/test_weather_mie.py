@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import parhelion as ph
 from parhelion.core.errors import ConfigError
-from parhelion.weather import mie
+from parhelion.weather import mie, mie_tables
 from parhelion.weather.mie import (
     differential_backscatter,
     efficiencies,
@@ -161,3 +165,20 @@ def test_indices_fall_with_wavelength_and_their_tables_are_in_order() -> None:
     for nanometres, k in ((mie._WATER_K_NM, mie._WATER_K), (mie._ICE_NM, mie._ICE_K)):
         assert np.all(np.diff(nanometres) > 0)
         assert len(nanometres) == len(k)
+
+
+def test_tables_of_the_package_are_what_the_series_gives() -> None:
+    """One of them computed again, to the last digit kept: Q_ext has six, ln Q_back four."""
+    wavelength = 865.0
+    again = mie.computed_table(wavelength, mie.water_index(wavelength), mie.USUAL_ACCEPTANCE_MRAD)
+    for ours, theirs, digit in zip(mie_tables.shipped()[wavelength], again, (1e-12, 1e-6, 1e-4), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=0.0, atol=1.01 * digit)
+
+
+def test_every_preset_has_its_table() -> None:
+    sheets = (Path(ph.__file__).parent / "sensors" / "lidar" / "presets").rglob("*.yaml")
+    lines = [re.search(r"^wavelength_nm: ([\d.]+)", sheet.read_text(encoding="utf-8"), re.M) for sheet in sheets]
+    said = {float(line[1]) for line in lines if line}
+    assert len(said) > 2
+    assert said <= set(mie_tables.SHIPPED_NM)
+    assert all(len(columns[0]) == 48 for columns in mie_tables.shipped().values())

@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from os import PathLike, fspath
 from typing import Any, Protocol
 
@@ -105,7 +106,8 @@ def run_campaign(
             first = plan.next_row()
             if first is not None:
                 plan.hand_back(first)
-                crew = _crew(workers, dask, plan.planned - len(results))
+                crew = _crew(workers, dask, plan.planned - len(results), study.packages)
+                _import_what_the_end_needs()
                 _run(study, plan, crew, pieces, summary, progress, fspath(place))
         finally:
             if crew is not None:
@@ -116,11 +118,18 @@ def run_campaign(
     return summary
 
 
-def _crew(workers: int | None, dask: str | None, rows: int) -> Workers:
+def _import_what_the_end_needs() -> None:
+    """Packages of the table, its intervals and the report: imported while workers start, not when they stand idle."""
+    import_module("parhelion.campaign.report")
+    import_module("scipy.special")
+    arrow().array([0.0])  # looks for pandas, which takes longer than the table
+
+
+def _crew(workers: int | None, dask: str | None, rows: int, packages: tuple[str, ...] = ()) -> Workers:
     if dask is not None:
         from parhelion.campaign.cluster import DaskWorkers
 
-        return DaskWorkers(dask)
+        return DaskWorkers(dask, packages=packages)
     if workers is not None and not 1 <= workers <= 4096:
         raise ConfigError(f"workers: must be from 1 to 4096, got {workers}")
     return LocalWorkers(min(workers or usable_cores(), max(1, rows)))
@@ -175,8 +184,10 @@ def job_of(study: Study, number: int, place: str = "") -> str:
         "row": number,
         "scenario": study.scenario_of(row),
         "folder": str(study.folder),
-        "identity": identity(),
+        "identity": identity(study.packages),
     }
+    if study.packages:
+        job["packages"] = study.packages
     if study.settings.kind == "dataset":
         from parhelion.campaign.dataset import sequence_folder
 
@@ -191,7 +202,12 @@ def job_of(study: Study, number: int, place: str = "") -> str:
 
 def _about(study: Study, store: Store, place: str) -> dict[str, Any]:
     """What decides the table; an earlier campaign in the same place must be the same."""
-    about = {"study": study.title, "study_sha256": study.sha256, "identity": identity(), "rows": len(study)}
+    about: dict[str, Any] = {
+        "study": study.title,
+        "study_sha256": study.sha256,
+        "identity": identity(study.packages),
+        "rows": len(study),
+    }
     data = store.read(ABOUT)
     if data is None:
         return about
@@ -202,7 +218,7 @@ def _about(study: Study, store: Store, place: str) -> dict[str, Any]:
         raise FormatError(f"{place}/{ABOUT}: cannot be read as that of a campaign; choose another folder") from None
     if not same_study:
         raise ConfigError(f"{place}: holds a campaign of another study; choose another folder, or remove it first")
-    other = difference(identity(), theirs)
+    other = difference(about["identity"], theirs)
     if other is not None:
         raise ConfigError(
             f"{place}: holds a campaign of another version: {other.replace('this campaign', 'this program')}; "

@@ -28,13 +28,14 @@ _AHEAD = 2
 class DaskWorkers:
     """The workers of a scheduler by its address, such as tcp://host:8786."""
 
-    def __init__(self, address: str, wait_s: float = WAIT_S) -> None:
+    def __init__(self, address: str, wait_s: float = WAIT_S, packages: tuple[str, ...] = ()) -> None:
         try:
             import distributed
         except ImportError:
             raise MissingDependencyError("--dask needs Dask; run pip install 'parhelion[cluster]'") from None
         self._dask = distributed
         self.address = address
+        self._packages = packages
         # What Dask has to say of lost connections, this module says in a sentence.
         logging.getLogger("distributed").setLevel(logging.CRITICAL)
         try:
@@ -63,10 +64,10 @@ class DaskWorkers:
             self._client.wait_for_workers(1, timeout=wait_s)
         except TimeoutError:
             raise EngineError(f"{self.address}: the scheduler had no worker within {wait_s:g} s") from None
-        for worker, theirs in self._client.run(identity, on_error="return").items():
+        for worker, theirs in self._client.run(identity, self._packages, on_error="return").items():
             if not isinstance(theirs, dict):
                 raise ConfigError(f"{self.address}: worker {worker} cannot run parhelion ({theirs}); install it there")
-            other = difference(identity(), theirs)
+            other = difference(identity(self._packages), theirs)
             if other is not None:
                 raise ConfigError(
                     f"{self.address}: worker {worker} is refused: {other}; a table must come from one version"
@@ -128,9 +129,11 @@ class DaskWorkers:
 
     def _refuse(self, result: dict[str, Any]) -> None:
         """Give no more jobs to a worker that came later and has another version."""
-        places = self._client.run(identity, on_error="return")
+        places = self._client.run(identity, self._packages, on_error="return")
         for worker, theirs in places.items():
-            other = difference(identity(), theirs) if isinstance(theirs, dict) else "it cannot run parhelion"
+            other = (
+                difference(identity(self._packages), theirs) if isinstance(theirs, dict) else "it cannot run parhelion"
+            )
             if other is not None and worker not in self._refused:
                 self._refused.add(worker)
                 self.notes.append(f"worker {worker} came later and is refused: {other}")

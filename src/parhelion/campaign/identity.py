@@ -13,9 +13,12 @@ _PACKAGES = ("parhelion", "mitsuba", "drjit", "numpy", "scipy")
 
 
 @cache
-def identity() -> dict[str, str]:
-    """Versions of all that decides a run's numbers, and a hash of our own source: a checkout may have been changed."""
-    return {**{name: _version(name) for name in _PACKAGES}, "source": _source()}
+def identity(further: tuple[str, ...] = ()) -> dict[str, str]:
+    """Versions of all that decides a run's numbers, and a hash of our own source: a checkout may have been changed.
+
+    `further` are packages that a study's measures need.
+    """
+    return {**{name: _version(name) for name in (*_PACKAGES, *further)}, "source": _source()}
 
 
 def version_words(known: dict[str, str]) -> str:
@@ -45,6 +48,7 @@ def _version(package: str) -> str:
         return "not installed"
 
 
+@cache
 def _source() -> str:
     folder = Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()

@@ -1,8 +1,8 @@
 """What is measured of a run: one row a measure, from a name to a function that gives numbers.
 
-A measure looks at one scan at a time, and its numbers are the means over the run's scans; or it looks at the whole run,
-all scans of a lidar in order. Functions are imported when they are first needed. Other packages add measures by an
-entry point of the group `parhelion.measures` that names a `Measure`:
+A measure looks at one scan at a time, or at one and its twin in clear air, and its numbers are the means over the run's
+scans; or it looks at the whole run, all scans of a lidar in order. Functions are imported when they are first needed.
+Other packages add measures by an entry point of the group `parhelion.measures` that names a `Measure`:
 
     [project.entry-points."parhelion.measures"]
     my-drift = "my_package.drift:MEASURE"
@@ -10,16 +10,16 @@ entry point of the group `parhelion.measures` that names a `Measure`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Literal
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.errors import ConfigError, MissingDependencyError, unknown_name
 from parhelion.core.records import ORIGINS, Scan
 
 if TYPE_CHECKING:
@@ -59,16 +59,19 @@ class Measure:
     home: str
     """Where its function is, as `module:name`."""
     gives: tuple[Number, ...]
-    of: Literal["scan", "run"] = "scan"
-    """Whether the function takes a `Scan` or a `MeasuredRun`."""
+    of: Literal["scan", "pair", "run"] = "scan"
+    """What the function takes: a `Scan`; a `Scan` and the same one in clear air; or a `MeasuredRun`."""
     usual: bool = False
     """Whether studies that name no measures take it."""
+    needs: tuple[str, ...] = ()
+    """Packages beside Parhelion's own that it needs, by the names they are installed by. Their versions are held alike
+    on all workers, as Parhelion's is."""
 
     @property
-    def function(self) -> Callable[[Any], Mapping[str, float]]:
-        """Its function: from a scan or run to numbers by name. NaN stands for a number that there is not."""
+    def function(self) -> Callable[..., Mapping[str, float]]:
+        """Its function, from what it takes to numbers by name. NaN stands for a number that there is not."""
         module, _, name = self.home.partition(":")
-        found: Callable[[Any], Mapping[str, float]] = getattr(import_module(module), name)
+        found: Callable[..., Mapping[str, float]] = getattr(import_module(module), name)
         return found
 
 
@@ -137,12 +140,51 @@ _OWN = (
         ("air_share", "1", "share of points on rain, fog, snow or dust"),
     ),
 )
+_SCORES = "parhelion.campaign.scores"
+
+
+def _score(name: str, of: Literal["scan", "pair", "run"], *gives: tuple[str, str, str], needs: str = "") -> Measure:
+    numbers = tuple(Number(*one) for one in gives)
+    home = f"{_SCORES}:{name.replace('-', '_')}"
+    return Measure(name, home, numbers, of, needs=tuple(needs.split()))
+
+
+_OF_EVALUATION = (
+    _score(
+        "detection_rates", "scan",
+        ("detection_rate_percent", "%", "points on objects, of all points"),
+        ("false_detection_rate_percent", "%", "points on rain, fog, snow or dust, of all points"),
+    ),
+    _score("chamfer", "pair", ("chamfer_m", "m", "Chamfer distance to the scan in clear air")),
+    _score("range_error", "pair", ("range_error_m", "m", "mean difference of ranges to those in clear air")),
+    _score(
+        "road_users", "scan",
+        ("vehicles", "objects", "vehicles with ten points or more"),
+        ("vehicle_points", "points", "mean points of such a vehicle"),
+        ("people", "objects", "people and riders with ten points or more"),
+        ("people_points", "points", "mean points of such a person"),
+    ),
+    _score(
+        "lost_road_users", "pair",
+        ("lost_road_users", "objects", "vehicles and people of ten points in clear air that have fewer"),
+        ("sparsity_percent", "%", "density that vehicles and people lost against clear air"),
+    ),
+    _score(
+        "kiss-icp", "run",
+        ("drift_percent", "%", "drift of KISS-ICP as KITTI has it"),
+        ("ate_m", "m", "absolute trajectory error of KISS-ICP"),
+        ("rpe_m", "m", "error of KISS-ICP over 10 m of way"),
+        ("end_drift_percent", "%", "error of KISS-ICP at the end, of the way"),
+        needs="kiss-icp",
+    ),
+)  # fmt: skip
+_KNOWN = {measure.name: measure for measure in (*_OWN, *_OF_EVALUATION)}
 _added: dict[str, Measure] = {}
 
 
 def measures() -> dict[str, Measure]:
     """All measures by name: ours, those of other packages, and those added by `add_measure`."""
-    return {**{measure.name: measure for measure in _OWN}, **_of_other_packages(), **_added}
+    return {**_KNOWN, **_of_other_packages(), **_added}
 
 
 def measure_called(name: str) -> Measure:
@@ -153,9 +195,24 @@ def measure_called(name: str) -> Measure:
     return found[name]
 
 
+def packages_for(names: Iterable[str]) -> tuple[str, ...]:
+    """Packages beside Parhelion's own that measures need; one that is missing is told in a sentence."""
+    found: dict[str, None] = {}
+    for name in names:
+        for package in measure_called(name).needs:
+            try:
+                version(package)
+            except PackageNotFoundError:
+                raise MissingDependencyError(
+                    f"the measure {name} needs the package {package}: run 'pip install {package}'"
+                ) from None
+            found[package] = None
+    return tuple(found)
+
+
 def add_measure(measure: Measure) -> None:
     """Make a measure known to this process alone; workers know those of entry points."""
-    if measure.name in {own.name for own in _OWN}:
+    if measure.name in _KNOWN:
         raise ConfigError(f"measures: {measure.name!r} is a measure of Parhelion's own")
     _added[measure.name] = measure
 

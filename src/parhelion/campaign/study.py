@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.campaign.measures import Measure, Number, measure_called, measures
+from parhelion.campaign.measures import Measure, Number, measure_called, measures, packages_for
 from parhelion.campaign.paths import check_path, unfolded, with_value
 from parhelion.campaign.schema import Draws, StudyFile
 from parhelion.core import config
@@ -146,6 +146,11 @@ class Study:
         if given is None:
             return [name for name, measure in measures().items() if measure.usual]
         return list(dict.fromkeys(given))
+
+    @cached_property
+    def packages(self) -> tuple[str, ...]:
+        """Packages beside Parhelion's own that the measures need; a missing one is an error."""
+        return () if self.settings.kind == "dataset" else packages_for(self.measure_names)
 
     @property
     def lidars(self) -> list[str]:

@@ -34,7 +34,7 @@ def run_job(text: str) -> str:
     began = time.perf_counter()
     job = json.loads(text)
     result: dict[str, Any] = {"row": job["row"], "worker": place()}
-    refused = difference(job["identity"], identity())
+    refused = difference(job["identity"], identity(tuple(job.get("packages", ()))))
     if refused is not None:
         return json.dumps({**result, "status": "refused", "error": refused})
     result |= {"version": version_words(identity()), "scenario_sha256": None, "device": None}
@@ -68,7 +68,8 @@ def _sentence(error: Exception) -> str:
 def _measured(job: dict[str, Any], settings: ScenarioFile) -> dict[str, float | None]:
     scenario = scenario_in_kept_world(settings, Path(job["folder"]))
     chosen = [measure_called(name) for name in job["measures"]]
-    of_scans = [measure for measure in chosen if measure.of == "scan"]
+    of_scans = [(measure, measure.function) for measure in chosen if measure.of == "scan"]
+    of_pairs = [(measure, measure.function) for measure in chosen if measure.of == "pair"]
     of_runs = [measure for measure in chosen if measure.of == "run"]
     lidars = [sensor.name for sensor in scenario.giving(Scan)]
     sums: dict[str, list[float]] = {}
@@ -77,12 +78,15 @@ def _measured(job: dict[str, Any], settings: ScenarioFile) -> dict[str, float | 
     def column(lidar: str, number: str) -> str:
         return number if len(lidars) == 1 else f"{lidar}.{number}"
 
-    functions = [(measure, measure.function) for measure in of_scans]
     for step in scenario.walk(lambda sensor, number: sensor in scans):
         for lidar, found in step.scans.items():
-            for _, scan in found:
-                for measure, function in functions:
-                    for name, value in _numbers(measure, function(scan)).items():
+            for number, scan in found:
+                said = [_numbers(measure, function(scan)) for measure, function in of_scans]
+                if of_pairs:
+                    clear = _in_clear_air(scenario, lidar, number, scan)
+                    said += [_numbers(measure, function(scan, clear)) for measure, function in of_pairs]
+                for numbers_of_scan in said:
+                    for name, value in numbers_of_scan.items():
                         sums.setdefault(column(lidar, name), []).append(value)
                 if of_runs:
                     scans[lidar].append(scan)
@@ -93,6 +97,21 @@ def _measured(job: dict[str, Any], settings: ScenarioFile) -> dict[str, float | 
             found_numbers = _numbers(measure, measure.function(run))
             numbers |= {column(lidar, name): _finite(value) for name, value in found_numbers.items()}
     return numbers
+
+
+def _in_clear_air(scenario: Scenario, lidar: str, number: int, scan: Scan) -> Scan:
+    """The twin of a scan that was just made: the same world, motion, time and seed, without the weather."""
+    world = scenario.world
+    weather = world.weather
+    if weather is None:
+        return scan
+    sensor = next(one for one in scenario.giving(Scan) if one.name == lidar)
+    world.weather = None
+    try:
+        clear: Scan = sensor.measure(world, number, scenario.seed)
+    finally:
+        world.weather = weather
+    return clear
 
 
 def _numbers(measure: Any, found: Mapping[str, float]) -> dict[str, float]:

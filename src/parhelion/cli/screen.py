@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,8 +15,14 @@ from parhelion.cli.interrupt import stop_if_interrupted
 if TYPE_CHECKING:
     from rich.console import Console
 
+
 # Wide enough that no table is cut where the output goes to a file or a pipe.
 _PIPE_WIDTH = 200
+
+
+def command_line() -> str:
+    """The command as it was given, for reports."""
+    return shlex.join(["parhelion", *sys.argv[1:]])
 
 
 def console(*, stderr: bool = False) -> Console:

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.arrays import Reals
 from parhelion.core.errors import ConfigError
+from parhelion.weather.mie_tables import SHIPPED_NM, Table, shipped
 
 WAVELENGTHS_NM = (350.0, 2500.0)
 DIAMETERS_MM = (0.05, 10.0)
@@ -137,9 +138,9 @@ def efficiencies(
     """Q_ext and Q_back of spheres of 0.05 to 10 mm, as means over D +-20 % and over the receiver's cone.
 
     `index` is n + i k, that of water if left out; `acceptance_mrad` is the half-angle of the cone, 0 for straight back
-    alone. From a table of 48 sizes by Mie's series, made once (about a second) for each wavelength; Q_back carries
-    some 3 % of noise from the ripple that is left. Drops above 1 mm are not quite round, which weakens the glory
-    further: there Q_back is an upper bound.
+    alone. From a table of 48 sizes by Mie's series: those of usual lidars come with the package, others are made once,
+    in about a second. Q_back carries some 3 % of noise from the ripple that is left. Drops above 1 mm are not quite
+    round, which weakens the glory further: there Q_back is an upper bound.
     """
     d = np.asarray(diameter_mm, dtype=np.float64)
     low, high = DIAMETERS_MM
@@ -163,10 +164,16 @@ def _checked_case(wavelength_nm: float, index: complex | None, acceptance_mrad: 
 
 
 @lru_cache(maxsize=32)
-def _table(
-    wavelength_nm: float, index: complex, acceptance_mrad: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """ln D, Q_ext and ln Q_back on an even grid of ln D."""
+def _table(wavelength_nm: float, index: complex, acceptance_mrad: float) -> Table:
+    """ln D, Q_ext and ln Q_back on an even grid of ln D: from the package where it has it, else computed."""
+    usual = acceptance_mrad == USUAL_ACCEPTANCE_MRAD and wavelength_nm in SHIPPED_NM
+    if usual and index == water_index(wavelength_nm):
+        return shipped()[wavelength_nm]
+    return computed_table(wavelength_nm, index, acceptance_mrad)
+
+
+def computed_table(wavelength_nm: float, index: complex, acceptance_mrad: float) -> Table:
+    """The same by Mie's series, which takes about a second of one core."""
     centre_mm = np.geomspace(*DIAMETERS_MM, _TABLE_SIZES)
     x = size_parameter(centre_mm, wavelength_nm)
     # Small drops ripple most and cost least; large ones are averaged by the cone as well.

@@ -148,3 +148,10 @@ def test_a_scenario_without_lidar_has_nothing_to_measure(tmp_path: Path) -> None
     imu = {"name": "imu", "type": "imu", "model": "bosch/bmi160", "vehicle": "cart"}
     with pytest.raises(ConfigError, match="has no lidar"):
         study_in(tmp_path, {"vehicles": [vehicle], "sensors": [imu]})
+
+
+@pytest.mark.parametrize("name", ["drift", "fog", "rain"])
+def test_studies_of_the_examples_are_whole(name: str) -> None:
+    study = Study.load(Path(__file__).resolve().parents[3] / "examples" / "studies" / f"{name}.yaml")
+    assert len(study) >= 30
+    assert study.numbers

@@ -60,7 +60,7 @@ def clouds(
         write_json(json, result)
         screen.say(f"wrote {json}")
     if output is not None:
-        write_page(output, page_of(result, str(real), str(simulated)))
+        write_page(output, page_of(result, str(real), str(simulated), screen.command_line()))
         screen.say(f"look at {output}")
 
 

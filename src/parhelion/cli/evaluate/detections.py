@@ -86,7 +86,7 @@ def _kitti(
         write_json(json, {"labels_from": str(labels), "detections_from": str(found), **result})
         screen.say(f"wrote {json}")
     if output is not None:
-        write_page(output, page_of(result, str(labels), str(found)))
+        write_page(output, page_of(result, str(labels), str(found), screen.command_line()))
         screen.say(f"look at {output}")
 
 

@@ -163,6 +163,6 @@ class _Report:
         from parhelion.evaluate.slam.study import summary
 
         screen.table(str(self.source), COLUMNS, table_rows(summary(self.runs)), numbers=COLUMNS[2:])
-        write_page(self.folder / "report.html", page_of(str(self.source), self.runs))
+        write_page(self.folder / "report.html", page_of(str(self.source), self.runs, screen.command_line()))
         screen.say(f"wrote {self.json}")
         screen.say(f"look at {self.folder / 'report.html'}")

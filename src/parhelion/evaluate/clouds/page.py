@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from parhelion.evaluate.files import made_by
 from parhelion.pictures import run_page as html
 from parhelion.pictures.run_plots import Curve, line_plot
 
@@ -45,8 +46,8 @@ def summary_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def page_of(result: dict[str, Any], real: str, simulated: str) -> str:
-    """The whole page as HTML."""
+def page_of(result: dict[str, Any], real: str, simulated: str, command: str = "") -> str:
+    """The whole page as HTML; `command` is what made it."""
     tiles = [
         ("Chamfer [m]", shown(result["chamfer_m"], 3)),
         ("EMD [m a point]", shown(result["emd_m"], 3)),
@@ -55,7 +56,7 @@ def page_of(result: dict[str, Any], real: str, simulated: str) -> str:
     ]
     head = (
         f'<header><h1>Clouds compared</h1><p class="lead">Real: {html.text(real)}<br>Simulated: '
-        f"{html.text(simulated)}</p>{html.tiles(tiles)}</header>\n"
+        f"{html.text(simulated)}</p>{html.tiles(tiles)}{made_by(command)}</header>\n"
     )
     return html.page(
         "Clouds compared",

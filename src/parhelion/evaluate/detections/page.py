@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from parhelion.evaluate.files import made_by
 from parhelion.pictures import run_page as html
 from parhelion.pictures.run_plots import Curve, line_plot
 
@@ -29,12 +30,12 @@ def table_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
     return rows
 
 
-def page_of(result: dict[str, Any], labels: str, detections: str) -> str:
-    """The whole page as HTML."""
+def page_of(result: dict[str, Any], labels: str, detections: str, command: str = "") -> str:
+    """The whole page as HTML; `command` is what made it."""
     tiles = [(word, result[word]) for word in ("frames", "labels", "detections")]
     head = (
         f'<header><h1>Detections scored</h1><p class="lead">Labels: {html.text(labels)}<br>Detections: '
-        f"{html.text(detections)}</p>{html.tiles(tiles)}</header>\n"
+        f"{html.text(detections)}</p>{html.tiles(tiles)}{made_by(command)}</header>\n"
     )
     note = (
         '<p class="note">KITTI average precision at 40 recall points. Easy, moderate and hard as KITTI has them; “all” '

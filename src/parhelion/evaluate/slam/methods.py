@@ -35,6 +35,7 @@ class KissIcp:
         config = KISSConfig()
         config.data.max_range = setup.max_range_m
         config.mapping.voxel_size = setup.max_range_m / 100.0
+        config.registration.max_num_threads = setup.threads
         self._icp: Any = KissICP(config)
 
     def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
@@ -64,9 +65,14 @@ class GenzIcp:
 
 
 class SmallGicp:
-    """Scans against a map of Gaussian voxels by small_gicp, the motion within a scan taken from that before it."""
+    """Scans against a map of Gaussian voxels by small_gicp, the motion within a scan taken from that before it.
 
-    pose_at = 0.0
+    Poses hold at the scan's end, and points are taken there. At the start it would not be stable: a motion that is too
+    long by d puts the points too far ahead by d/2 on average, so that the pose falls back by d/2, the next motion is
+    too short by d, and so on without end. Towards the end the sign turns, and the error fades.
+    """
+
+    pose_at = 1.0
     _VOXEL_M, _POINTS_M, _NEIGHBOURS = 1.0, 0.25, 10
 
     def __init__(self, setup: Setup) -> None:
@@ -76,6 +82,7 @@ class SmallGicp:
         self._map: Any = small_gicp.GaussianVoxelMap(self._VOXEL_M)
         self._map.set_lru(horizon=100, clear_cycle=10)
         self._most_m, self._period_s = setup.max_range_m, setup.period_s
+        self._threads = setup.threads or 2
         self._pose, self._step = np.eye(4), np.eye(4)
         self._empty = True
 
@@ -83,14 +90,15 @@ class SmallGicp:
         points, times = _points(scan, self._most_m)
         if len(points) <= self._NEIGHBOURS:
             raise ConfigError(f"small-gicp: a scan has {len(points)} points, too few to find where it is")
-        still = _to_scan_start(points, times / self._period_s, self._step)
+        still = carried(points, times / self._period_s - 1.0, self._step)
         cloud, _ = self._package.preprocess_points(
-            still, downsampling_resolution=self._POINTS_M, num_neighbors=self._NEIGHBOURS, num_threads=2
+            still, downsampling_resolution=self._POINTS_M, num_neighbors=self._NEIGHBOURS, num_threads=self._threads
         )
         if not self._empty:
             result = self._package.align(
-                self._map, cloud, init_T_target_source=self._pose @ self._step, max_iterations=50, num_threads=2
-            )
+                self._map, cloud, init_T_target_source=self._pose @ self._step, max_iterations=50,
+                num_threads=self._threads,
+            )  # fmt: skip
             found = np.asarray(result.T_target_source)
             self._step = np.linalg.inv(self._pose) @ found
             self._pose = found
@@ -138,10 +146,28 @@ def _nanoseconds(time_s: float) -> int:
     return round(float(time_s) * 1e9) + _EPOCH_NS
 
 
-def _to_scan_start(points: Floats, share: Floats, step: Floats) -> Floats:
-    """Points seen at shares of a motion (4, 4) as they are from its beginning: constant velocity and turn rate."""
+def carried(points: Floats, share: Floats, step: Floats) -> Floats:
+    """Points (n, 3) moved by shares (n,) of a motion (4, 4), at constant velocity and turn rate of the body: a screw.
+
+    With the shares of a scan's time less one, points come to where they are seen from at the scan's end.
+    """
     from scipy.spatial.transform import Rotation
 
     turn = Rotation.from_matrix(step[:3, :3]).as_rotvec()
-    rotated = Rotation.from_rotvec(share[:, None] * turn).apply(points)
-    return np.asarray(rotated + share[:, None] * step[:3, 3], np.float64)
+    angle = float(np.linalg.norm(turn))
+    axis = turn / angle if angle > 0.0 else np.array([0.0, 0.0, 1.0])
+    velocity = np.linalg.solve(_mean_turn(np.array([1.0]), angle, axis)[0], step[:3, 3])
+    shift = share[:, None] * (_mean_turn(share, angle, axis) @ velocity)
+    return np.asarray(Rotation.from_rotvec(share[:, None] * turn).apply(points) + shift, np.float64)
+
+
+def _mean_turn(share: Floats, angle: float, axis: Floats) -> Floats:
+    """Mean of the rotations from none to a share of an angle [rad] about an axis, shape (n, 3, 3)."""
+    part = share * angle
+    near = np.abs(part) < 1e-6
+    safe = np.where(near, 1.0, part)
+    sine = np.where(near, 1.0, np.sin(safe) / safe)[:, None, None]
+    rest = np.where(near, 0.5 * part, (1.0 - np.cos(safe)) / safe)[:, None, None]
+    cross = np.cross(np.eye(3), axis)  # as a matrix: axis x vector
+    along = np.outer(axis, axis)
+    return np.asarray(sine * np.eye(3) + rest * cross + (1.0 - sine) * along, np.float64)

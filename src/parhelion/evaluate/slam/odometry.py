@@ -47,6 +47,8 @@ class Setup:
     """Pose of the IMU in the lidar's frame, where there is one."""
     max_range_m: float = 100.0
     """Points beyond are not used."""
+    threads: int = 0
+    """Threads that a method may use; 0 for as many as it likes."""
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from parhelion.core.pose import Floats
+from parhelion.evaluate.files import made_by
 from parhelion.evaluate.slam.study import MEASURES, RunResult, summary
 from parhelion.pictures import run_page as html
 from parhelion.pictures.run_plots import Curve, line_plot, number, polyline, ticks
@@ -38,8 +39,8 @@ def table_rows(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
 COLUMNS = ("method", "weather", "runs", "way [m]", "points a scan", *MEASURES.values())
 
 
-def page_of(source: str, runs: Sequence[RunResult]) -> str:
-    """The whole page as HTML."""
+def page_of(source: str, runs: Sequence[RunResult], command: str = "") -> str:
+    """The whole page as HTML; `command` is what made it."""
     rows = summary(runs)
     best = min(rows, key=lambda row: row["end_drift_percent"]["mean"])
     tiles = [
@@ -47,7 +48,10 @@ def page_of(source: str, runs: Sequence[RunResult]) -> str:
         ("way [m]", f"{rows[0]['path_m']:.0f}"),
         ("least error at the end [%]", f"{best['end_drift_percent']['mean']:.2g}"),
     ]
-    head = f'<header><h1>Odometry on a drive</h1><p class="lead">{html.text(source)}</p>{html.tiles(tiles)}</header>\n'
+    head = (
+        f'<header><h1>Odometry on a drive</h1><p class="lead">{html.text(source)}</p>{html.tiles(tiles)}'
+        f"{made_by(command)}</header>\n"
+    )
     note = (
         '<p class="note">Means over the seeds; in brackets the interval of 95 % by resampling the runs. '
         "ATE: root mean square after the best rigid alignment. KITTI drift: mean over stretches of 100 to 800 m.</p>"

@@ -1,0 +1,125 @@
+"""Measures that `parhelion.evaluate` computes, as rows of a campaign's table.
+
+Those of pairs hold a scan to its twin in clear air: the same world, motion, time and seed without the weather, so that
+what differs is the weather's doing. Numbers that a scan does not have are NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from parhelion.campaign.measures import MeasuredRun
+from parhelion.core.errors import ConfigError
+from parhelion.core.records import Scan
+from parhelion.core.trajectory import Trajectory
+from parhelion.evaluate.clouds import rates
+from parhelion.evaluate.clouds.distances import chamfer as chamfer_distance
+from parhelion.evaluate.clouds.objects import FEWEST_POINTS, SeenObject, objects_in
+from parhelion.evaluate.slam.drives import Frame
+from parhelion.evaluate.slam.odometry import Setup, method_maker
+from parhelion.evaluate.slam.study import run_methods
+from parhelion.world.labels import SEMANTIC_KITTI
+
+VEHICLES = tuple(word for word, k in SEMANTIC_KITTI.items() if 10 <= k < 30 or k in (252, 256, 257, 258, 259))
+PEOPLE = tuple(word for word, k in SEMANTIC_KITTI.items() if 30 <= k < 40 or k in (253, 254, 255))
+"""Labels of those who are on a road, riders included."""
+
+
+# ---- clouds ----------------------------------------------------------------------------------------------------------
+
+
+def detection_rates(scan: Scan) -> dict[str, float]:
+    """Points on objects and points that the weather made, of all detected points (Arce 2025, B.1 and B.2)."""
+    if not len(scan):
+        return {"detection_rate_percent": np.nan, "false_detection_rate_percent": np.nan}
+    found = rates.detections(scan)
+    return {
+        "detection_rate_percent": found.detection_rate_percent,
+        "false_detection_rate_percent": found.false_detection_rate_percent,
+    }
+
+
+def chamfer(scan: Scan, clear: Scan) -> dict[str, float]:
+    """Chamfer distance to the scan in clear air (Huang 2023, eq. 25)."""
+    return {"chamfer_m": chamfer_distance(clear, scan) if len(scan) and len(clear) else np.nan}
+
+
+def range_error(scan: Scan, clear: Scan) -> dict[str, float]:
+    """Mean absolute difference of the ranges of the same shots (Arce 2025, B.3)."""
+    pairs = rates.paired_ranges(clear, scan)
+    return {"range_error_m": rates.range_error(*pairs) if pairs is not None and len(pairs[0]) else np.nan}
+
+
+# ---- objects ---------------------------------------------------------------------------------------------------------
+
+
+def road_users(scan: Scan) -> dict[str, float]:
+    """Vehicles and people with ten points or more, and the mean points of each."""
+    seen = objects_in(scan, (*VEHICLES, *PEOPLE))
+    vehicles, people = _of(seen, VEHICLES), _of(seen, PEOPLE)
+    return {
+        "vehicles": float(len(vehicles)),
+        "vehicle_points": _mean([one.count for one in vehicles]),
+        "people": float(len(people)),
+        "people_points": _mean([one.count for one in people]),
+    }
+
+
+def lost_road_users(scan: Scan, clear: Scan) -> dict[str, float]:
+    """Vehicles and people of ten points in clear air that have fewer, and the density that all of them lost.
+
+    Each is taken in the box that it has in clear air, so its density falls with its points (Huang 2023, Table V). One
+    without any point counts as a loss of all.
+    """
+    labels = (*VEHICLES, *PEOPLE)
+    before = objects_in(clear, labels)
+    now = {one.instance: one.count for one in objects_in(scan, labels, fewest=1)}
+    lost = sum(now.get(one.instance, 0) < FEWEST_POINTS for one in before)
+    dense = sum(one.density_m3 for one in before)
+    left = sum(one.density_m3 * now.get(one.instance, 0) / one.count for one in before)
+    sparsity = rates.sparsity_percent(dense, left) if before else np.nan
+    return {"lost_road_users": float(lost), "sparsity_percent": sparsity}
+
+
+def _of(seen: Sequence[SeenObject], labels: Sequence[str]) -> list[SeenObject]:
+    return [one for one in seen if one.label in labels]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values)) if values else np.nan
+
+
+# ---- odometry --------------------------------------------------------------------------------------------------------
+
+
+class _RunDrive:
+    """The scans of a run as a drive for odometry."""
+
+    def __init__(self, run: MeasuredRun) -> None:
+        self._scans = run.scans
+        lidar = next(sensor for sensor in run.scenario.giving(Scan) if sensor.name == run.lidar)
+        if lidar.body is None:
+            raise ConfigError(f"odometry: the lidar {run.lidar} stands still; put it on a vehicle")
+        self.count = len(run.scans)
+        # One thread: sums over several are added in no certain order, and a row must have the same numbers again.
+        self.setup = Setup(lidar.period_s, threads=1)
+
+    def frames(self) -> Iterator[Frame]:
+        for scan in self._scans:
+            yield Frame(scan.start_time, scan, None)
+
+    def truth(self) -> Trajectory:
+        return self._scans[0].motion
+
+
+def kiss_icp(run: MeasuredRun) -> Mapping[str, float]:
+    """Errors of KISS-ICP with its usual settings."""
+    [(found, _)] = run_methods(_RunDrive(run), {"kiss-icp": method_maker("kiss-icp")})
+    return {
+        "drift_percent": np.nan if found.drift_percent is None else found.drift_percent,
+        "ate_m": found.ate_m,
+        "rpe_m": found.rpe_m,
+        "end_drift_percent": found.end_drift_percent,
+    }
