@@ -103,3 +103,22 @@ def _whole(scan: ph.Scan) -> ph.Scan:
     fields["reflectivity"] = np.rint(100.0 * np.clip(fields["reflectivity"], 0.0, 2.55)).astype(np.float32) / 100.0
     fields["intensity"] = np.rint(fields["intensity"]).astype(np.float32)
     return replace(scan, fields=fields)
+
+
+def tilted_drive(off_deg: np.ndarray[Any, Any], turns: int = 6) -> list[ph.Scan]:
+    """Scans of an OS0-32 whose beams are off by so much, which knows nothing of it: it reports its preset's angles."""
+    preset = load_preset("ouster/os0-32")[0]
+    channels = preset.pattern.channels.model_dump()  # type: ignore[union-attr]
+    true = {**channels, "elevation_deg": (np.array(channels["elevation_deg"]) + off_deg).tolist()}
+    unit, told = ph.Lidar(changed_sheet("ouster/os0-32", pattern={"channels": true})), ph.Lidar("ouster/os0-32")
+    world = ph.World.load("city")
+    x, y, _ = world.viewpoint.xyz
+    poses = [ph.Pose((x + 3.0 * k, y, 1.4)) for k in range(turns)]
+    table, made = told.shots(), []
+    for scan in unit.scan_many(world, poses, seed=4, time=[0.1 * k for k in range(turns)]):
+        assert scan.shots is not None
+        shot = scan.fields["shot"]
+        xyz = table.origin[shot] + scan.range[:, None] * table.direction[shot]
+        shots = replace(scan.shots, direction=table.direction, origin=table.origin)
+        made.append(replace(scan, xyz=xyz.astype(np.float32), shots=shots, metadata={"sensor": "ouster/os0-32"}))
+    return made

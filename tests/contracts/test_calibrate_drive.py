@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from calibrate_rigs import BIAS_M, CHANGED, changed_sheet, random_drive, recording, simulated_drive
+from calibrate_rigs import BIAS_M, CHANGED, changed_sheet, random_drive, recording, simulated_drive, tilted_drive
+from chance import deviations
 from parhelion import Lidar, Pose, World
 from parhelion.calibrate.drive import INTERVAL, DriveCalibration, calibrate_drive
 from parhelion.calibrate.reading import read_drive
@@ -210,3 +211,32 @@ def test_clouds_without_lost_shots_say_that_the_drop_rate_is_unknown(tmp_path: P
     found = calibrate_drive(read_drive(tmp_path), load_preset("ouster/os0-32")[0])
     assert "does not tell lost shots" in found.kept["receiver.threshold_photons"]
     assert found.overlap is not None
+
+
+def test_elevations_are_found_by_the_road() -> None:
+    """Beams off by 0.06 degrees, which the sensor does not know: those that see the road, within their intervals.
+
+    Steps between neighbours are known best, to 0.01 degrees; a tilt over all rows of the road is left to the prior.
+    """
+    off = np.random.default_rng(3).normal(0.0, 0.06, 32)
+    turns = [turn_of(scan, "tilted") for scan in tilted_drive(off)]
+    preset = load_preset("ouster/os0-32")[0]
+    found = calibrate_drive(turns, preset, recording="tilted.pcap")
+    assert found.angles is not None
+    told = found.angles.told
+    assert told.sum() >= 8
+    steps = found.angles.step_error_deg < 0.025
+    wrong = np.diff(found.angles.off_deg - off)[steps] / found.angles.step_error_deg[steps]
+    assert np.abs(wrong).max() < deviations(int(steps.sum()))
+    assert np.median(found.angles.step_error_deg[steps]) < 0.02
+    true = np.array(preset.pattern.channels.elevation_deg) + off  # type: ignore[union-attr]
+    made = np.array(found.sheet.pattern.channels.elevation_deg)  # type: ignore[union-attr]
+    before = np.array(preset.pattern.channels.elevation_deg)  # type: ignore[union-attr]
+    assert np.std((made - true)[told]) < 0.5 * np.std((before - true)[told])
+    np.testing.assert_array_equal(made[~told], before[~told])
+
+
+def test_right_elevations_stay() -> None:
+    turns = [turn_of(scan, "straight") for scan in tilted_drive(np.zeros(32), turns=3)]
+    found = calibrate_drive(turns, load_preset("ouster/os0-32")[0], recording="straight.pcap")
+    assert found.kept["pattern.channels.elevation_deg"] == "slanted planes show no other ones"

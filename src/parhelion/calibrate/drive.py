@@ -7,17 +7,17 @@ error, or why the recording cannot tell it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from parhelion.calibrate.bias_fit import ChannelBias, channel_bias
+from parhelion.calibrate.bias_fit import BeamAngles, ChannelBias, beam_angles, channel_bias
 from parhelion.calibrate.detection_fit import Saturation, Threshold, dropout, fit_threshold, saturation, step_of
 from parhelion.calibrate.overlap_errors import COUNT_CUT, with_errors
 from parhelion.calibrate.overlap_fit import Overlap, overlap
 from parhelion.calibrate.range_fit import RangeNoise, SigmaLaw, fit_law, range_noise, repeated_noise, slope_jitter
-from parhelion.calibrate.turns import Floats, Turn, joined
+from parhelion.calibrate.turns import Floats, Turn, joined, mean_level
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.intensity import FULL_SCALE_POWER, calibrated, reflectivity_of, threshold_photons
@@ -63,6 +63,7 @@ class DriveCalibration:
     noise_by_range: RangeNoise | None = None
     law: SigmaLaw | None = None
     bias: ChannelBias | None = None
+    angles: BeamAngles | None = None
     threshold: Threshold | None = None
     saturation: Saturation | None = None
     lost: list[tuple[float, float, int, int]] = field(default_factory=list)
@@ -117,7 +118,8 @@ def calibrate_drive(
     work = _Work(every, list(turns), preset, recording, standing, seed)
     # Noise and rated range need the threshold, and the noise the step of ranges.
     for step in (
-        work.steps, work.channels, work.overlap, work.threshold, work.noise, work.bias, work.saturation, work.rated,
+        work.steps, work.channels, work.overlap, work.threshold, work.noise, work.bias, work.angles, work.saturation,
+        work.rated,
     ):  # fmt: skip
         step()
         if watch is not None:
@@ -212,7 +214,7 @@ class _Work:
         def by_signal() -> None:
             level, edges, to_snr = self.level()
             if self.standing and len(self.turns) >= 3:
-                mean = _mean_level(self.turns, level)
+                mean = mean_level(self.turns, level)
                 once = slope_jitter(self.turns[0], jitter.azimuth_jitter_deg, jitter.elevation_jitter_deg)
                 noise = repeated_noise(self.turns, mean, edges, once)
             else:
@@ -256,6 +258,30 @@ class _Work:
         # Rings count from the lowest, rows of images from the highest.
         self.changed["noise.channel_bias_m"] = [round(float(value), 4) for value in found.bias_m[::-1]]
         self.error["noise.channel_bias_m"] = float(np.median(found.error_m))
+
+    def angles(self) -> None:
+        """Elevations of beams, by slanted planes; errors of range, where they are known, are taken out first."""
+        own = getattr(self.preset.pattern, "channels", None)
+        bias: ChannelBias | None = self.found.get("bias")
+        turn = self.turn
+        if own is None or bias is None:
+            return
+        if "noise.channel_bias_m" in self.changed:
+            turn = replace(turn, range=turn.range - bias.bias_m[:, None])
+        usual = float(self.changed.get("noise.range_sigma_m", max(self.preset.noise.range_sigma_m, 0.005)))
+        found = beam_angles(turn, usual)
+        self.found["angles"] = found
+        if not found.known or found.significance < LEAST_BIAS:
+            why = "slanted planes show no other ones" if found.known else "few rows see slanted planes together"
+            self.kept["pattern.channels.elevation_deg"] = why
+            return
+        dump = self.changed.get("pattern.channels") or own.model_dump(mode="python", exclude_none=True)
+        # Sheets list channels in the maker's order, images from the highest.
+        row = [int(np.argmin(np.abs(turn.elevation_deg - value))) for value in dump["elevation_deg"]]
+        turned = np.asarray(dump["elevation_deg"]) + found.correction_deg[row]
+        dump["elevation_deg"] = [round(float(value), 3) for value in turned]
+        self.changed["pattern.channels"] = dump
+        self.error["pattern.channels"] = float(np.median(found.error_deg[found.told]))
 
     def saturation(self) -> None:
         if not self.counts:
@@ -376,16 +402,6 @@ _NEVER = {
     "receiver.threshold_to_noise": "enters dropout together with the threshold, which is fitted with this ratio",
     "noise.azimuth_jitter_deg": "taken from the preset to free the range noise of it",
     "noise.elevation_jitter_deg": "taken from the preset to free the range noise of it",
+    "pattern.timing": "an error of a shot's time looks like one of its azimuth",
     "noise.false_alarm_rate_hz": "a lone point may be a false alarm, a drop or a wire",
 }
-
-
-def _mean_level(turns: list[Turn], level: Floats) -> Floats:
-    """Mean over the turns of a level that was worked out on all of them side by side."""
-    from parhelion.calibrate.turns import SEAM_COLUMNS
-
-    width = turns[0].range.shape[1] + SEAM_COLUMNS
-    parts = [level[:, k * width : k * width + width - SEAM_COLUMNS] for k in range(len(turns))]
-    stack = np.stack(parts)
-    known = np.isfinite(stack)
-    return np.where(known.any(axis=0), np.nansum(stack, axis=0) / np.maximum(known.sum(axis=0), 1), np.nan)

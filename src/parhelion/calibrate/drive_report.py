@@ -74,6 +74,10 @@ def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str]
         (found.noise, "Range noise", "Residuals to the plane of the neighbours, by signal.", plots.draw_noise),
         (found.noise_by_range, "Range noise by range", "The same by range.", plots.draw_noise_by_range),
         (bias if bias and bias.windows else None, "Errors of channels", "Relative to their mean.", plots.draw_bias),
+        (
+            found.angles if found.angles and found.angles.known else None, "Elevations",
+            "Of rows that see slanted planes, relative to their mean.", plots.draw_angles,
+        ),
         (found.lost or None, "Dropout", weak, plots.draw_dropout),
         (True if np.isfinite(turn.signal).any() else None, "Signal", "All returns.", plots.draw_signal),
     ]  # fmt: skip

@@ -132,6 +132,17 @@ def draw_bias(axes: Any, found: DriveCalibration) -> None:
     axes.set(xlabel="ring", ylabel="range error [mm]")
 
 
+def draw_angles(axes: Any, found: DriveCalibration) -> None:
+    """Errors of elevation of rings, of those that slanted planes tell."""
+    angles = found.angles
+    assert angles is not None
+    ring = np.arange(len(angles.off_deg))[::-1]
+    told = angles.told
+    dots(axes, ring[told], angles.correction_deg[told], angles.error_deg[told], "")
+    axes.axhline(0.0, color=PRESET, lw=0.8)
+    axes.set(xlabel="ring", ylabel="error of elevation [deg]")
+
+
 def draw_dropout(axes: Any, found: DriveCalibration) -> None:
     """Lost pixels amid surfaces over signal."""
     rows = [(np.sqrt(low * min(high, 2 * low)), whole, lost) for low, high, whole, lost in found.lost if whole]

@@ -228,3 +228,12 @@ def clean(turn: Turn) -> Mask:
     beside = [np.roll(turn.range, step, axis=1) for step in (-1, 1)]
     with np.errstate(invalid="ignore"):
         return np.all([np.abs(other - turn.range) < 0.03 * turn.range for other in beside], axis=0)
+
+
+def mean_level(turns: list[Turn], level: Floats) -> Floats:
+    """Mean over the turns of a level that was worked out on all of them side by side."""
+    width = turns[0].range.shape[1] + SEAM_COLUMNS
+    parts = [level[:, k * width : k * width + width - SEAM_COLUMNS] for k in range(len(turns))]
+    stack = np.stack(parts)
+    known = np.isfinite(stack)
+    return np.where(known.any(axis=0), np.nansum(stack, axis=0) / np.maximum(known.sum(axis=0), 1), np.nan)
