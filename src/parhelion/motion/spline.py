@@ -28,6 +28,9 @@ from parhelion.motion.path import Path
 from parhelion.motion.state import BodyState, checked_rows, checked_times, checked_unit_quats
 from parhelion.motion.time_law import MotionLimits, TimeLaw, law_through, law_within
 
+SAME_PLACE_M = 1e-9
+"""Waypoints that are no farther apart than this are one: no curve can be laid between them."""
+
 
 class SplineMotion:
     """Through waypoints on a smooth line.
@@ -221,7 +224,7 @@ def _path(points: Floats, closed: bool, *, may_wait: bool) -> tuple[Path, Floats
     """The line through the points, and the arc length [m] of each; with `closed` of the first again, at the end."""
     if len(points) and closed and np.array_equal(points[0], points[-1]):
         raise ConfigError("spline: a closed motion returns to its first waypoint by itself; leave the repeated one out")
-    moved = np.concatenate([[True], np.any(np.diff(points, axis=0) != 0.0, axis=1)])
+    moved = np.concatenate([[True], np.linalg.norm(np.diff(points, axis=0), axis=1) > SAME_PLACE_M])
     if not may_wait and not np.all(moved):
         raise ConfigError(
             f"spline: waypoint {int(np.argmin(moved))} repeats the one before it; only with times a wait is possible"

@@ -328,6 +328,7 @@ THREE = [(0, 0, 0), (5, 0, 0), (5, 5, 0)]
         ([*THREE, (0, 0, 0)], {"limits": LIMITS, "closed": True}, "leave the repeated one out"),
         (THREE, {"limits": LIMITS, "closed": True, "start_at_rest": True}, "starts and stops at rest or does neither"),
         ([(0, 0, 0), (5, 0, 0), (5, 0, 0)], {"limits": LIMITS}, "waypoint 2 repeats the one before it"),
+        ([(0, 0, 0), (0, 1e-320, 0), (5, 0, 0)], {"limits": LIMITS}, "waypoint 1 repeats the one before it"),
         ([(0, 0, 0), (5, 0, 0), (0, 0, 0)], {"limits": LIMITS}, "turn back on the spot near waypoint 1"),
         ([(0, 0, 0), (5, 0, 0), (0, 0, 0)], {"times": [0, 1, 2]}, "turn back on the spot near waypoint 1"),
         ([(0, 0, 0), (0, 0, 5)], {"limits": LIMITS}, "vertical near waypoint 0"),
