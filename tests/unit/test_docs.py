@@ -228,7 +228,7 @@ def test_counts_in_the_readme_are_true() -> None:
 
     readme = text_of(ROOT / "README.md")
     counts = {
-        "sensors": len(preset_names()),
+        "lidars": len(preset_names()),
         "materials": len(material_names()),
         "worlds": len(BUILTIN),
         "file formats": len(FORMATS),
