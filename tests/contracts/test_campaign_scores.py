@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from campaign_rigs import InThisProcess, study_in
 from parhelion.campaign import campaign as campaign_module
-from parhelion.campaign import repeat_row, run_campaign
+from parhelion.campaign import run_campaign
 from parhelion.evaluate.clouds import rates
 from parhelion.evaluate.clouds.distances import chamfer
 from parhelion.evaluate.slam import method_maker
@@ -68,9 +70,16 @@ def test_odometry_is_a_row_of_the_table_and_has_the_same_numbers_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("kiss_icp", reason="kiss-icp is not installed: pip install kiss-icp")
-    monkeypatch.setattr(campaign_module, "_crew", InThisProcess)
-    study = study_in(tmp_path, YARD, vary={}, seeds=2, measures=["kiss-icp"])
-    run_campaign(study, tmp_path / "out")
+    study_in(tmp_path, YARD, vary={}, seeds=2, measures=["kiss-icp"])
+
+    def campaign(*more: str) -> str:
+        # KISS-ICP keeps the number of threads of its first run in a process, and other tests may have been that.
+        command = [sys.executable, "-m", "parhelion", "campaign", "study.yaml", "-o", "out", "--workers", "1", *more]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    campaign()
     rows = rows_of(tmp_path / "out")
     assert [row["status"] for row in rows] == ["done", "done"]
     for seed, row in enumerate(rows):
@@ -80,8 +89,9 @@ def test_odometry_is_a_row_of_the_table_and_has_the_same_numbers_again(
         # Threads add up in another order here, so the last digits may differ.
         assert row["ate_m"] == pytest.approx(alone.ate_m, rel=1e-3)
         assert row["end_drift_percent"] == pytest.approx(alone.end_drift_percent, rel=1e-3)
-    assert repeat_row(study, tmp_path / "out", 1).differences == []
+    assert "the same numbers as in the table, to the last bit" in campaign("--row", "1")
 
+    monkeypatch.setattr(campaign_module, "_crew", InThisProcess)
     still = {**YARD, "sensors": [{**YARD["sensors"][0], "vehicle": None}]}
     summary = run_campaign(study_in(tmp_path, still, vary={}, seeds=1, measures=["kiss-icp"]), tmp_path / "still")
     assert summary.failed == 1

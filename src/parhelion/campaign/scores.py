@@ -104,6 +104,7 @@ class _RunDrive:
             raise ConfigError(f"odometry: the lidar {run.lidar} stands still; put it on a vehicle")
         self.count = len(run.scans)
         # One thread: sums over several are added in no certain order, and a row must have the same numbers again.
+        # KISS-ICP holds a process to the number that its first run there asked for; workers run nothing else.
         self.setup = Setup(lidar.period_s, threads=1)
 
     def frames(self) -> Iterator[Frame]:

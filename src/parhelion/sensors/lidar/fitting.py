@@ -8,7 +8,6 @@ ten poses beside it, whose differences are the gradient. The heading follows fro
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +16,7 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.records import Scan
-from parhelion.sensors.lidar.config import Overlap
-from parhelion.sensors.lidar.signal_fit import SignalSearch, by_shot, moved
+from parhelion.sensors.lidar.signal_fit import LidarFit, SignalSearch, by_shot, moved
 
 if TYPE_CHECKING:
     from parhelion.sensors.lidar.lidar import Lidar
@@ -36,36 +34,6 @@ HEADING_DEG = 3.0
 MISSED_M = 0.5
 FEWEST_SHOTS = 100
 LEAST_HEADING_ERROR_RAD = 1e-4
-
-
-@dataclass(frozen=True, eq=False)
-class LidarFit:
-    """What a recording says of the sensor's place and of the world's surfaces."""
-
-    pose: Pose
-    """Pose of the sensor in the world."""
-    position_error_m: Floats
-    """Standard error of its position by the scatter of ranges alone, shape (3,)."""
-    angle_error_rad: Floats
-    """Standard error of its turn about x, y and z of the world, shape (3,)."""
-    reflectance: dict[str, float] = field(default_factory=dict)
-    """Reflectance of each material of the world, by name, at the sensor's wavelength."""
-    reflectance_error: dict[str, float] = field(default_factory=dict)
-    roughness: dict[str, float] = field(default_factory=dict)
-    """Roughness of materials that were seen at many angles: Oren and Nayar's in degrees, or Cook and Torrance's."""
-    roughness_error: dict[str, float] = field(default_factory=dict)
-    overlap: Overlap = None
-    """The receiver's overlap in the form that the sheet has; None where the recording cannot tell."""
-    overlap_error: list[float] = field(default_factory=list)
-    """Standard errors of its numbers."""
-    threshold: float | None = None
-    """Detection threshold in units of the sheet's; None where no shots are weak enough."""
-    threshold_error: float = 0.0
-    kept: dict[str, str] = field(default_factory=dict)
-    """What stays as it was, and why."""
-    range_rms_m: float = 0.0
-    shots: int = 0
-    """Shots behind the pose."""
 
 
 def fit(lidar: Lidar, world: World, recording: Scan, *, pose: Pose | None = None) -> LidarFit:
@@ -91,12 +59,7 @@ def fit(lidar: Lidar, world: World, recording: Scan, *, pose: Pose | None = None
         now = search.turned_best(now, span_deg)
     beside = [_moved(now, axis, 4.0 * sign) for axis in (1, 2) for sign in (1.0, -1.0)]
     signal = SignalSearch(lidar, still, world, recording, [now, *beside])
-    found = signal.fit(now, max(search.heading_error_rad, LEAST_HEADING_ERROR_RAD))
-    return LidarFit(
-        found.pose, found.pose_error[:3], found.pose_error[3:], found.reflectance, found.reflectance_error,
-        found.roughness, found.roughness_error, found.overlap, found.overlap_error, found.threshold,
-        found.threshold_error, found.kept, found.range_rms_m, found.shots,
-    )  # fmt: skip
+    return signal.fit(now, max(search.heading_error_rad, LEAST_HEADING_ERROR_RAD))
 
 
 class _Search:

@@ -32,7 +32,7 @@ from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
 if TYPE_CHECKING:
-    from parhelion.sensors.lidar.fitting import LidarFit
+    from parhelion.sensors.lidar.signal_fit import LidarFit
 
 Sampling = Literal["adaptive", "fixed"]
 

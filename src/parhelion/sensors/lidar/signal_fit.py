@@ -46,23 +46,33 @@ SEAM = 0.02
 
 
 @dataclass(eq=False)
-class SignalFit:
-    """What the signal of a recording says, beside the pose."""
+class LidarFit:
+    """What a recording says of the sensor's place and of the world's surfaces."""
 
     pose: Pose
-    pose_error: Floats
-    """Standard errors of position [m] and of the turn about the world's axes [rad], shape (6,)."""
-    shots: int
-    range_rms_m: float
+    """Pose of the sensor in the world."""
+    position_error_m: Floats
+    """Standard error of its position by the scatter of ranges alone, shape (3,)."""
+    angle_error_rad: Floats
+    """Standard error of its turn about x, y and z of the world, shape (3,)."""
     reflectance: dict[str, float] = field(default_factory=dict)
+    """Reflectance of each material of the world, by name, at the sensor's wavelength."""
     reflectance_error: dict[str, float] = field(default_factory=dict)
     roughness: dict[str, float] = field(default_factory=dict)
+    """Roughness of materials that were seen at many angles: Oren and Nayar's in degrees, or Cook and Torrance's."""
     roughness_error: dict[str, float] = field(default_factory=dict)
     overlap: Overlap = None
+    """The receiver's overlap in the form that the sheet has; None where the recording cannot tell."""
     overlap_error: list[float] = field(default_factory=list)
+    """Standard errors of its numbers."""
     threshold: float | None = None
+    """Detection threshold in units of the sheet's; None where no shots are weak enough."""
     threshold_error: float = 0.0
     kept: dict[str, str] = field(default_factory=dict)
+    """What stays as it was, and why."""
+    range_rms_m: float = 0.0
+    shots: int = 0
+    """Shots behind the pose."""
 
 
 class SignalSearch:
@@ -115,7 +125,7 @@ class SignalSearch:
         o = origin[met]
         return met, ShotPlanes(o, d, pose.xyz, o + t[:, None] * d, n, self.material[met]), t
 
-    def fit(self, pose: Pose, heading_error_rad: float) -> SignalFit:
+    def fit(self, pose: Pose, heading_error_rad: float) -> LidarFit:
         """Pose, reflectances, roughnesses and overlap together, from a pose that is nearly right."""
         model, parameters = self.model, self.model.start.copy()
         kept: dict[str, str] = {}
@@ -155,7 +165,8 @@ class SignalSearch:
                 given_up |= loose
                 kept |= self._named(loose)
         error = _errors(normal, np.flatnonzero(free), len(parameters))
-        found = SignalFit(pose, error[:POSE], len(off_range), float(np.sqrt(np.mean(off_range**2))), kept=kept)
+        rms = float(np.sqrt(np.mean(off_range**2)))
+        found = LidarFit(pose, error[:3], error[3:POSE], kept=kept, range_rms_m=rms, shots=len(off_range))
         self._tell(found, parameters, error, free)
         self._threshold(found, pose, parameters)
         return found
@@ -239,7 +250,7 @@ class SignalSearch:
             kept["overlap"] = why
         return kept
 
-    def _tell(self, found: SignalFit, parameters: Floats, error: Floats, free: Mask) -> None:
+    def _tell(self, found: LidarFit, parameters: Floats, error: Floats, free: Mask) -> None:
         model, wavelength = self.model, self.lidar.config.wavelength_nm
         for row, name in enumerate(self.names):
             at = model.reflectance.start + row
@@ -260,7 +271,7 @@ class SignalSearch:
             else:
                 found.overlap = [(float(r), float(min(x, 1.0))) for r, x in zip(model.knots, values, strict=True)]
 
-    def _threshold(self, found: SignalFit, pose: Pose, parameters: Floats) -> None:
+    def _threshold(self, found: LidarFit, pose: Pose, parameters: Floats) -> None:
         """The threshold, in units of the data sheet's, by which weak shots return and which are lost."""
         from scipy.optimize import minimize_scalar
         from scipy.special import log_ndtr, ndtr
