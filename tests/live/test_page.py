@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from calibrate_rigs import simulated_drive
+from parhelion.calibrate.watching import STAGES
 from parhelion.core.errors import ConfigError
 from parhelion.io.packets.ouster_capture import write_capture
 from parhelion.live.page import LivePage
@@ -119,7 +120,7 @@ def test_the_command_shows_its_stages_in_a_browser_and_ends_with_ctrl_c(tmp_path
             tab.on("request", lambda request: asked.append(request.url))
             tab.goto(url[0])
             tab.wait_for_selector("text=All stages are done", timeout=60_000)
-            assert tab.locator("td", has_text=re.compile("^done$")).count() == 8
+            assert tab.locator("td", has_text=re.compile("^done$")).count() == len(STAGES)
             assert tab.locator("img[alt='Points of Overlap']").count() == 1
             assert tab.locator("img[alt='Range noise']").evaluate("image => image.naturalWidth") > 100
             assert all(one.startswith((url[0], "data:")) for one in asked)
