@@ -88,7 +88,8 @@ def with_errors(turn: Turn, curve: Overlap, seed: int = 1) -> Overlap:
     return replace(
         curve, range=metres, share=share, low=share / width, high=share * width, count=data.count,
         plain=np.interp(np.log(metres), np.log(curve.range), curve.plain), constant=float(np.exp(top)),
-        constant_error=float(np.exp(top)) * error, row_factor=np.exp(factor), plateau_m=plateau,
+        constant_error=float(np.exp(top)) * error, row_factor=np.exp(factor),
+        row_error=np.exp(factor) * np.sqrt(row_variance), plateau_m=plateau,
     )  # fmt: skip
 
 

@@ -67,6 +67,8 @@ class Overlap:
     """From where on the strengths of rows are compared."""
     stepped: bool = True
     """Whether the sensor corrects for range in steps of `CELL_M`."""
+    row_error: Floats | None = None
+    """Standard error of each row's strength; None where it was not worked out."""
 
     def at(self, range_m: Floats) -> Floats:
         """xi at ranges, straight between the bins in logarithms; the defocus law R^2 below the first."""

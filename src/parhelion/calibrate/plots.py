@@ -65,6 +65,16 @@ def draw_overlap(axes: Any, found: DriveCalibration) -> None:
     axes.legend(fontsize=8)
 
 
+def draw_strengths(axes: Any, found: DriveCalibration) -> None:
+    """How strong rings are beside each other."""
+    curve = found.overlap
+    assert curve is not None
+    assert curve.row_error is not None
+    dots(axes, np.arange(len(curve.row_factor))[::-1], curve.row_factor, curve.row_error, "")
+    axes.axhline(1.0, color=PRESET, lw=0.8)
+    axes.set(xlabel="ring", ylabel="strength over the median ring's")
+
+
 def sheet_sigma(sheet: LidarConfig, level: Any, *, photons: bool) -> Any:
     """Range scatter [m] that a sheet has at photons, or at power in units of the threshold."""
     snr = np.asarray(level) * sheet.receiver.threshold_to_noise / (threshold_photons(sheet) if photons else 1.0)
