@@ -39,6 +39,8 @@ WEAKEST, STRONGEST = 3.0, 40.0
 saturate, which makers take out of reflectivity."""
 LEAST_SCATTER = 1e-4, 0.01, 0.002
 """Of range [m], and of the logarithms of power and reflectivity: scans without noise have none."""
+BIAS_M = 0.02
+"""How far the range errors of rings may lie about the sheet's: data sheets grant some centimetres."""
 FLAT = 0.25
 """Depth of a footprint, in lengths of the pulse, up to which its echo is as high as that of a flat one."""
 SEAM = 0.02
@@ -131,6 +133,8 @@ class SignalSearch:
         kept: dict[str, str] = {}
         free, given_up = np.zeros(len(parameters), bool), np.zeros(len(parameters), bool)
         normal, off_range = np.eye(1), np.zeros(1)
+        bias, usual = self._usual_bias()
+        rings = len(bias)
         damping, turned = 1e-3, 0.0
         for number in range(ROUNDS):
             met, planes, _ = self.planes(pose)
@@ -144,18 +148,27 @@ class SignalSearch:
             for k, (use, seen) in enumerate(self._seen(met, planes, simulated[:2])):
                 if not use.any():
                     continue
-                differs = (seen - simulated[k])[use]
+                # Rings have range errors of their own, which would pull the pose; they are fitted beside it.
+                own = np.eye(rings)[self.table.ring[met[use]]] * (k == 0)
+                differs = (seen - simulated[k])[use] - own @ bias
                 scatter = max(_scatter(differs), LEAST_SCATTER[k])
-                rows.append(slopes[k][use] / scatter)
+                rows.append(np.hstack([slopes[k][use], own]) / scatter)
                 off.append(differs / scatter)
                 off_range = differs if k == 0 else off_range
             # Edges tell the heading better than faces do; it enters as one more measurement.
-            rows.append(np.where(which == 5, 1.0, 0.0)[None] / heading_error_rad)
+            rows.append(np.append(np.where(which == 5, 1.0, 0.0), np.zeros(rings))[None] / heading_error_rad)
             off.append(np.array([-turned / heading_error_rad]))
-            step, normal = _step(np.concatenate(rows), np.concatenate(off), damping)
+            rows.append(np.hstack([np.zeros((rings, len(which))), np.eye(rings)]) / BIAS_M)
+            off.append((usual - bias) / BIAS_M)
+            step, whole = _step(np.concatenate(rows), np.concatenate(off), damping)
+            # What is left of the others' normal matrix where rings take their part.
+            first = len(which)
+            shared = whole[:first, first:]
+            normal = whole[:first, :first] - shared @ np.linalg.solve(whole[first:, first:], shared.T)
             damping *= 0.1
+            bias = bias + step[first:]
             change = np.zeros(len(parameters))
-            change[which] = np.clip(step, -0.5, 0.5)
+            change[which] = np.clip(step[:first], -0.5, 0.5)
             pose, turned = moved(pose, change[:POSE]), turned + change[5]
             parameters = parameters + np.concatenate([np.zeros(POSE), change[POSE:]])
             if number == ROUNDS // 2 - 1:
@@ -170,6 +183,13 @@ class SignalSearch:
         self._tell(found, parameters, error, free)
         self._threshold(found, pose, parameters)
         return found
+
+    def _usual_bias(self) -> tuple[Floats, Floats]:
+        """Range errors of rings [m] to begin with, and what they are held to: the sheet's where it lists them."""
+        listed = self.lidar.config.noise.channel_bias_m
+        rings = int(self.table.ring.max(initial=0)) + 1
+        usual = np.asarray(listed, np.float64)[:rings] if listed else np.zeros(rings)
+        return usual.copy(), usual
 
     def _seen(
         self, met: NDArray[np.int64], planes: ShotPlanes, simulated: tuple[Floats, ...]
