@@ -135,7 +135,8 @@ class Cutter:
     def __init__(self, link: Any, address: str) -> None:
         self._link, self._address = link, address
         self.threads: list[threading.Thread] = []
-        self.given_up: list[str] = []
+        self.left_alone = False
+        """Whether the scheduler had no worker at all for a while."""
 
     def progress(self, done: int, total: int) -> None:
         heal = {2: self._soon, 6: self._late}.get(done)
@@ -156,10 +157,10 @@ class Cutter:
             def workers() -> list[str]:
                 return list(client.scheduler_info(n_workers=-1)["workers"])
 
-            before, deadline = workers(), time.monotonic() + _MOST_S
+            deadline = time.monotonic() + _MOST_S
             while workers() and time.monotonic() < deadline:
                 time.sleep(0.05)
-            self.given_up = [worker for worker in before if worker not in workers()]
+            self.left_alone = not workers()
         self._link.mend()
 
 
@@ -200,7 +201,7 @@ def main(kind: str, study_file: str, out: str) -> None:
         summary = run_campaign(Study.load(study_file), out, dask=address, progress=cutter.progress)
         for thread in cutter.threads:
             thread.join(_MOST_S)
-        print(json.dumps({"done": summary.done, "failed": summary.failed, "given_up": len(cutter.given_up)}))
+        print(json.dumps({"done": summary.done, "failed": summary.failed, "left_alone": cutter.left_alone}))
     finally:
         for process in started:
             with suppress(ProcessLookupError):

@@ -190,7 +190,7 @@ def test_a_link_that_is_cut_and_mended_costs_no_row_and_the_table_is_that_of_one
     said, errors = process.communicate(timeout=90)
     assert process.returncode == 0, errors[-2000:]
     # The only worker was given up, so the rows after the cut are those of the worker that came when it was mended.
-    assert json.loads(said.splitlines()[-1]) == {"done": 24, "failed": 0, "given_up": 1}
+    assert json.loads(said.splitlines()[-1]) == {"done": 24, "failed": 0, "left_alone": True}
     assert (folder / "results.parquet").read_bytes() == (alone / "results.parquet").read_bytes()
 
 

@@ -153,7 +153,11 @@ def _run(
                     break
                 crew.submit(row, job_of(study, row, place))
             if not plan.waiting:
-                return
+                # Nobody may be there to take a row just now, which is not the end.
+                row = plan.next_row()
+                if row is None:
+                    return
+                plan.hand_back(row)
             for result in crew.results():
                 device = _one_device(device, result)
                 plan.take(result)

@@ -21,6 +21,8 @@ WAIT_S = 10.0
 """How long an address may take to answer, and a cluster to have its first worker."""
 ALONE_S = 120.0
 """How long a campaign waits for workers when all have gone."""
+_LOOK_AGAIN_S = 0.2
+"""How long to wait where no worker is there to take a job."""
 _AHEAD = 2
 """Jobs in the cluster for each thread of its workers, so that none waits for the next."""
 
@@ -94,6 +96,10 @@ class DaskWorkers:
 
     def results(self) -> list[dict[str, Any]]:
         """Wait for something to happen: the results that there are then, perhaps none."""
+        if not self._futures:
+            time.sleep(_LOOK_AGAIN_S)
+            self._see_that_someone_works()
+            return []
         try:
             with self._client.as_current():
                 self._dask.wait(list(self._futures), timeout=1.0, return_when="FIRST_COMPLETED")
