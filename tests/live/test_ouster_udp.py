@@ -314,8 +314,8 @@ def test_pages_of_other_sites_are_refused(server: OusterHttp, headers: dict[str,
 
 
 def test_half_open_connections_are_closed(document: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parhelion.live.ouster_http._LONGEST_S", 0.6)
-    monkeypatch.setattr("parhelion.live.ouster_http._MOST_CONNECTIONS", 2)
+    monkeypatch.setattr("parhelion.live.web._LONGEST_S", 0.6)
+    monkeypatch.setattr("parhelion.live.web._MOST_CONNECTIONS", 2)
     with OusterHttp(document) as server:
         slow = [socket.create_connection(("127.0.0.1", server.port), timeout=5) for _ in range(2)]
         for one in slow:

@@ -6,12 +6,8 @@ Read-only: what the simulated sensor does is fixed by its scenario. Answers go t
 from __future__ import annotations
 
 import json
-import socket
-import threading
 from collections.abc import Mapping
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,16 +15,14 @@ from parhelion.core.errors import ConfigError
 from parhelion.io.packets.ouster_metadata import describe
 from parhelion.live.callers import REFUSED, may_ask
 from parhelion.live.udp import LOOPBACK, checked_host
+from parhelion.live.web import Served
 
 PREFIX = "/api/v1"
 _MOST_BODY = 65536  # bytes of a request; a configuration has some hundreds
 _PATIENCE_S = 10.0
-_LONGEST_S = 60.0
-"""A connection ends after this time, however much its other end has to say."""
-_MOST_CONNECTIONS = 64
 
 
-class OusterHttp:
+class OusterHttp(Served):
     """Serves the metadata of one Ouster until closed.
 
         with OusterHttp(metadata(lidar), port=8080) as server:
@@ -47,75 +41,12 @@ class OusterHttp:
             raise ConfigError(f"Ouster HTTP: a port is within 0 and 65535, got {port}")
         answers = _answers(json.loads(json.dumps(document)))
         handler = type("Handler", (_Handler,), {"answers": answers, "bound": host})
-        try:
-            self._server = BoundedServer((host, port), handler)
-        except OSError as error:
-            raise ConfigError(
-                f"Ouster HTTP: cannot listen on {host}:{port} ({error.strerror or error}); choose another port"
-            ) from None
-        self.host, self.port = host, int(self._server.server_address[1])
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="ouster-http", daemon=True
-        )
-        self._thread.start()
+        super().__init__(host, port, handler, "Ouster HTTP", "another port")
 
     @property
     def url(self) -> str:
         """Address of the metadata."""
         return f"http://{self.host}:{self.port}{PREFIX}/sensor/metadata"
-
-    def close(self) -> None:
-        """Stop answering and free the port. A second call does nothing."""
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._thread.join()
-        self._server.server_close()
-
-    def __enter__(self) -> OusterHttp:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-class BoundedServer(ThreadingHTTPServer):
-    """Answers a bounded number of clients at a time, each for a while."""
-
-    daemon_threads = True
-    # A port that is in use must be told, not shared.
-    allow_reuse_address = False
-
-    def __init__(self, *args: Any) -> None:
-        self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
-        super().__init__(*args)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a connection a thread of its own, if not too many have one."""
-        if not self._places.acquire(blocking=False):
-            self.shutdown_request(request)
-            return
-        super().process_request(request, client_address)
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, for a while: who sends a byte now and then, or nothing, does not keep a thread."""
-        end = threading.Timer(_LONGEST_S, _hang_up, (request,))
-        end.daemon = True
-        end.start()
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            end.cancel()
-            self._places.release()
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away in the middle is its own affair."""
-
-
-def _hang_up(connection: socket.socket) -> None:
-    with suppress(OSError):  # it may be gone already
-        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _answers(document: dict[str, Any]) -> dict[str, Any]:

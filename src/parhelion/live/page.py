@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
-from types import TracebackType
 
 from parhelion.core.errors import ConfigError
 from parhelion.live.callers import REFUSED, may_ask
-from parhelion.live.ouster_http import BoundedServer
+from parhelion.live.web import Served
 
 LOOPBACK = "127.0.0.1"
 REFRESH_S = 1
@@ -17,7 +16,7 @@ REFRESH_S = 1
 _PATIENCE_S = 20.0
 
 
-class LivePage:
+class LivePage(Served):
     """Serves a page to this machine until closed.
 
         with LivePage() as page:
@@ -36,17 +35,7 @@ class LivePage:
         self._shown: tuple[Callable[[], str], bool] | None = None
         self._drawn: tuple[Callable[[], str], bytes] | None = None
         handler = type("Handler", (_Handler,), {"shown": self})
-        try:
-            self._server = BoundedServer((LOOPBACK, port), handler)
-        except OSError as error:
-            raise ConfigError(
-                f"port: cannot listen on {LOOPBACK}:{port} ({error.strerror or error}); choose another with --port"
-            ) from None
-        self.port = int(self._server.server_address[1])
-        self._thread = threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, name="live-page", daemon=True
-        )
-        self._thread.start()
+        super().__init__(LOOPBACK, port, handler, "port", "another with --port")
 
     @property
     def url(self) -> str:
@@ -71,21 +60,6 @@ class LivePage:
         """Go on serving until interrupted."""
         while self._thread.is_alive():
             self._thread.join(0.2)
-
-    def close(self) -> None:
-        """Stop answering and free the port. A second call does nothing."""
-        if self._thread.is_alive():
-            self._server.shutdown()
-            self._thread.join()
-        self._server.server_close()
-
-    def __enter__(self) -> LivePage:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class _Handler(BaseHTTPRequestHandler):
