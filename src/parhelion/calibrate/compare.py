@@ -23,7 +23,7 @@ SCALARS = (
     "range.rated",
     "range.resolution_m",
 )
-CURVE, BIAS = "range.overlap", "noise.channel_bias_m"
+CURVE, BIAS, GAIN = "range.overlap", "noise.channel_bias_m", "receiver.channel_gain"
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,10 @@ def compared(each: Sequence[DriveCalibration]) -> tuple[Compared, ...]:
         value = np.stack([one.bias_m[::-1] for one in biases])
         error = INTERVAL * np.stack([one.error_m[::-1] for one in biases])
         found.append(_worst(BIAS, value, error, [f"ring {k}" for k in range(value.shape[1])]))
+    gains = [one.overlap for one in each if one.overlap is not None and GAIN in one.changed]
+    if len(gains) == len(each) and len({len(one.row_factor) for one in gains}) == 1:
+        value, error = (np.stack([getattr(one, name)[::-1] for one in gains]) for name in ("row_factor", "row_error"))
+        found.append(_worst(GAIN, value, INTERVAL * error, [f"ring {k}" for k in range(value.shape[1])]))
     return tuple(found)
 
 

@@ -72,7 +72,7 @@ def draw_strengths(axes: Any, found: DriveCalibration) -> None:
     assert curve.row_error is not None
     dots(axes, np.arange(len(curve.row_factor))[::-1], curve.row_factor, curve.row_error, "")
     axes.axhline(1.0, color=PRESET, lw=0.8)
-    axes.set(xlabel="ring", ylabel="strength over the median ring's")
+    axes.set(xlabel="ring", ylabel="strength over the mean of all rings")
 
 
 def sheet_sigma(sheet: LidarConfig, level: Any, *, photons: bool) -> Any:
