@@ -16,6 +16,7 @@ from parhelion import Lidar
 from parhelion.calibrate.example import SETUPS, TRUTHS, make_shots, write_text
 from parhelion.core.records import PointCloud
 from parhelion.io.packets.ouster_capture import write_capture
+from parhelion.io.packets.ouster_metadata import describe, read_metadata
 from parhelion.live.page import LivePage
 
 Run = Callable[..., Any]
@@ -45,6 +46,15 @@ def test_a_real_drive_becomes_a_sheet_and_a_page(run: Run, tmp_path: Path) -> No
     text = page.read_text(encoding="utf-8")
     assert text.count("data:image/png;base64,") == 8
     assert "<script" not in text
+    # The sheet sends packets as the sensor does, with the angles of that very unit.
+    again = tmp_path / "again.pcap"
+    done = run("scan", "--world", "mixed-objects", "--sensor", sheet, "-o", again)
+    assert done.exit_code == 0, done.output
+    real, own = (describe(read_metadata(one.with_suffix(".json"))) for one in (file, again))
+    np.testing.assert_allclose(own.altitude_deg, real.altitude_deg, atol=1e-4)
+    np.testing.assert_allclose(own.azimuth_deg, real.azimuth_deg, atol=1e-4)
+    assert own.model == real.model == "ouster/os0-32"
+    assert len(PointCloud.load(again)) > 1000
 
 
 def test_boards_become_a_sheet_a_page_and_names_of_materials(run: Run, boards: Path, tmp_path: Path) -> None:

@@ -227,8 +227,9 @@ class Lidar:
         for launch in self._launches(world, motions, times, seed, frames):
             metadata = [
                 {
-                    "sensor": self.model, "seed": int(seed), "time": start, "rate_hz": self.rate_hz,
-                    "returns": self.config.receiver.returns, "sampling": self.sampling, "world": world.name,
+                    "sensor": self.model, "maker": self.config.maker, "product": self.config.name, "seed": int(seed),
+                    "time": start, "rate_hz": self.rate_hz, "returns": self.config.receiver.returns,
+                    "sampling": self.sampling, "world": world.name,
                 }
                 for start in launch.times
             ]  # fmt: skip
