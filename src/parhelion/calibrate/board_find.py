@@ -177,7 +177,9 @@ def _bounded(
     across, up = _axes(normal)
     x, y = on @ across, on @ up
     beams = _beams(Board(normal, offset, across, up, (0.0, 0.0, 0.0, 0.0), 0, 0), shots)
-    left, right = _ends(x, beams[(beams[:, 1] >= y.min()) & (beams[:, 1] <= y.max()), 0])
+    beside = beams[(beams[:, 1] >= y.min()) & (beams[:, 1] <= y.max()), 0]
+    # Where lost shots are not told, open air between two boards looks as if no beam went there.
+    left, right = _ends(x, beside if shots.knows_lost else None)
     low, high = (0.0, 0.0)
     if not flat:
         low, high = _ends(y, beams[(beams[:, 0] >= left) & (beams[:, 0] <= right), 1])
@@ -188,9 +190,9 @@ def _bounded(
 
 
 def _beams(plane: Board, shots: BoardShots) -> Floats:
-    """Where beams meet a plane, along `across` and `up`, shape (n, 2); none where lost shots are not told."""
+    """Where beams meet a plane, along `across` and `up`, shape (n, 2)."""
     there = plane.true_range(shots)
-    meets = np.isfinite(there) & (there > 0.0) & shots.knows_lost
+    meets = np.isfinite(there) & (there > 0.0)
     place = shots.origin[meets] + there[meets, None] * shots.direction[meets]
     return np.stack([place @ plane.across, place @ plane.up], axis=1)
 

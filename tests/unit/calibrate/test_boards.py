@@ -61,6 +61,12 @@ def test_boards_are_found_to_a_centimetre_and_half_a_degree(sensor: str, seed: i
     assert board.height_m == pytest.approx(height, abs=2.0 * np.radians(2.0) * setup.distance_m)
 
 
+def test_clouds_without_lost_shots_show_the_whole_height() -> None:
+    shots = make_shots(TRUTHS[VLP]["cardboard"], SMALL[VLP], VLP, seed=1)
+    board = find_board(replace(shots.select(~shots.lost), knows_lost=False))
+    assert board.height_m == pytest.approx(SMALL[VLP].height_m, abs=2.0 * np.radians(2.0) * SMALL[VLP].distance_m)
+
+
 def test_typed_distance_and_width_choose_the_board() -> None:
     setup = replace(SMALL[RPLIDAR], width_m=0.4)
     shots = make_shots(TRUTHS[RPLIDAR]["foam"], setup, RPLIDAR, seed=4)
