@@ -16,6 +16,8 @@ from parhelion.sensors.lidar.noise import range_sigma
 from parhelion.sensors.lidar.overlap import overlap_share
 
 RECORDED, SHEET, PRESET = "#1f6fb4", "#e07b00", "#8a93a0"
+TAKEN, LEFT, LOST, NOTHING = "#1f6fb4", "#dea05a", "#c0304a", "#262c34"
+"""Points that a fit looks at and points that it leaves out; shots without a return; where there was no pulse."""
 
 
 def axes_of(width_in: float = 5.2, height_in: float = 3.0) -> tuple[Any, Any]:
@@ -36,6 +38,12 @@ def address(figure: Any) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def key(*entries: tuple[str, str]) -> str:
+    """Colours and what they mean, as HTML."""
+    spans = " ".join(f'<span><i style="background: {colour}"></i>{word}</span>' for colour, word in entries)
+    return f'<div class="key">{spans}</div>'
 
 
 def log_axis(axis: Any) -> None:
