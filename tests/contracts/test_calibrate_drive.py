@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from scipy.stats import binom
 
 from calibrate_rigs import BIAS_M, CHANGED, changed_sheet, random_drive, recording, simulated_drive, tilted_drive
 from chance import deviations
-from parhelion import Lidar, Pose, World
+from parhelion import Lidar, Pose, Waypoints, World
 from parhelion.calibrate.drive import INTERVAL, DriveCalibration, calibrate_drive
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import write_sheet
@@ -201,8 +202,6 @@ def test_repeated_looks_of_a_standing_sensor_give_its_range_noise() -> None:
 
 def test_recordings_of_other_or_several_sensors_are_refused(tmp_path: Path) -> None:
     scan = simulated_drive()[0]
-    from dataclasses import replace
-
     other = replace(scan, metadata={**scan.metadata, "sensor": "ouster/os1-64"})
     for number, one in enumerate((scan, other)):
         one.save(tmp_path / f"{number}.npz")
@@ -268,3 +267,27 @@ def test_strengths_of_rings_come_back_and_are_scanned_with() -> None:
     ring = again.shots.ring[both]
     seen = [float(np.median(ratio[0][ring == k] / ratio[1][ring == k])) for k in (8, 16, 24)]
     assert np.array(seen) / seen[0] == pytest.approx(made[[8, 16, 24]] / made[8], rel=0.1)
+
+
+def test_a_drive_without_reflectivity_tells_the_overlap_by_places_seen_again() -> None:
+    """Signal alone, from a sensor that moves while it turns; what needs reflectivity is named."""
+    lidar, world = Lidar(changed_sheet("ouster/os0-32", **CHANGED)), World.load("warehouse")
+    x, y, _ = world.viewpoint.xyz
+    way = Waypoints([0.0, 2.0], [Pose((x, y, 1.4)), Pose((x + 14.0, y, 1.4))])
+    scans = [lidar.scan(world, trajectory=way, time=0.1 * k, seed=3) for k in range(14)]
+    turns = [replace(turn_of(scan, "turn"), reflectivity=np.full((32, 1024), np.nan)) for scan in scans]
+    found = calibrate_drive(turns, load_preset("ouster/os0-32")[0], recording="raw.pcap")
+    curve = found.overlap
+    assert curve is not None
+    points = np.array(found.changed["range.overlap"])
+    assert len(points) >= 10
+    true = overlap_share(CHANGED["range"]["overlap"], curve.range)
+    told = curve.error / curve.share < 0.3
+    assert np.mean((np.abs(curve.share - true) < INTERVAL * curve.error)[told]) > 0.8
+    assert found.error["range.overlap"] < 0.5
+    for name in ("range.rated", "receiver.channel_gain"):
+        assert found.kept[name] == "needs reflectivity beside the signal"
+    assert found.constant is None
+    # One turn alone does not tell it.
+    alone = calibrate_drive(turns[:1], load_preset("ouster/os0-32")[0], recording="raw.pcap")
+    assert "needs 4 turns that move" in alone.kept["range.overlap"]

@@ -14,8 +14,8 @@ import numpy as np
 
 from parhelion.calibrate.bias_fit import BeamAngles, ChannelBias, beam_angles, channel_bias
 from parhelion.calibrate.detection_fit import Saturation, Threshold, dropout, fit_threshold, saturation, step_of
-from parhelion.calibrate.overlap_errors import COUNT_CUT, with_errors
-from parhelion.calibrate.overlap_fit import Overlap, overlap
+from parhelion.calibrate.overlap_fit import Overlap
+from parhelion.calibrate.overlap_sheet import overlap_changes
 from parhelion.calibrate.range_fit import RangeNoise, SigmaLaw, fit_law, range_noise, repeated_noise, slope_jitter
 from parhelion.calibrate.turns import Floats, Turn, joined, mean_level
 from parhelion.core.errors import ConfigError
@@ -27,8 +27,6 @@ from parhelion.sensors.lidar.overlap import overlap_share
 
 PHOTON_EDGES = (4.0, 8.0, 12.0, 17.0, 25.0, 50.0, 100.0, 200.0, np.inf)
 RANGE_EDGES = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 40.0, 60.0, 100.0, 200.0)
-FEWEST_CURVE_POINTS = 50
-"""Points that a bin must have to become part of the sheet's overlap curve."""
 MOST_UNKNOWN = 0.7
 """Relative error from which on a number counts as not told."""
 LEAST_BIAS = 1.4
@@ -116,9 +114,9 @@ def calibrate_drive(
     if every.returned.sum() < 500:
         raise ConfigError(f"{recording}: only {int(every.returned.sum())} returns, too few to calibrate from")
     work = _Work(every, list(turns), preset, recording, standing, seed)
-    # Noise and rated range need the threshold, and the noise the step of ranges.
+    # Overlap, noise and rated range need the threshold, and the noise the step of ranges.
     for step in (
-        work.steps, work.channels, work.overlap, work.threshold, work.noise, work.bias, work.angles, work.saturation,
+        work.steps, work.channels, work.threshold, work.overlap, work.noise, work.bias, work.angles, work.saturation,
         work.rated,
     ):  # fmt: skip
         step()
@@ -151,35 +149,16 @@ class _Work:
                 self.kept[name] = str(reason)
 
     def overlap(self) -> None:
-        fields = "range.overlap range.rated receiver.channel_gain"
-        if not self.counts or not np.isfinite(self.turn.reflectivity).any():
-            why = "needs photon counts and reflectivity side by side, and the recording does not hold both"
-            self.kept |= dict.fromkeys(fields.split(), why)
-            return
-        self._try(fields, self._overlap)
+        def step() -> None:
+            found = overlap_changes(
+                self.turn, self.turns, self.preset, self.photons, standing=self.standing, seed=self.seed
+            )
+            self.found["overlap"] = found.curve
+            self.changed |= found.changed
+            self.error |= found.error
+            self.kept |= found.kept
 
-    def _overlap(self) -> None:
-        curve = with_errors(self.turn, overlap(self.turn, repeats=0, seed=self.seed, cut=COUNT_CUT), self.seed)
-        many = curve.count >= FEWEST_CURVE_POINTS
-        if many.sum() < 3:
-            raise ConfigError(f"only {int(many.sum())} bins of range hold {FEWEST_CURVE_POINTS} points")
-        points = [
-            (round(float(r), 3), float(np.format_float_positional(min(float(xi), 1.0), 3, fractional=False)))
-            for r, xi in zip(curve.range[many], curve.share[many], strict=True)
-        ]
-        self.found["overlap"] = curve
-        self.changed["range.overlap"] = points
-        self.error["range.overlap"] = float(np.median((curve.error / curve.share)[many]))
-        assert curve.row_error is not None
-        off = np.log(curve.row_factor) * curve.row_factor / np.maximum(curve.row_error, 1e-9)
-        known = float(np.median(curve.row_error))
-        if float(np.sqrt(np.mean(off**2))) < LEAST_BIAS:
-            why = f"rings are as strong as each other, within the {100.0 * known:.1f} % to which that is known"
-            self.kept["receiver.channel_gain"] = why
-            return
-        # Rings count from the lowest, rows of images from the highest.
-        self.changed["receiver.channel_gain"] = [round(float(value), 4) for value in curve.row_factor[::-1]]
-        self.error["receiver.channel_gain"] = known
+        self._try("range.overlap range.rated receiver.channel_gain", step)
 
     def threshold(self) -> None:
         if not self.counts:
@@ -310,7 +289,7 @@ class _Work:
     def rated(self) -> None:
         """The rated range that the strength of the signal and the threshold imply together."""
         curve: Overlap | None = self.found.get("overlap")
-        if curve is None:
+        if curve is None or not np.isfinite(curve.constant):
             return
         k = curve.constant / self.photons
         relative = np.hypot(
@@ -400,7 +379,7 @@ class _Work:
 
     def _constant_error(self) -> float:
         curve: Overlap | None = self.found.get("overlap")
-        if curve is None:
+        if curve is None or not np.isfinite(curve.constant):
             return 0.0
         relative = self.error.get("receiver.threshold_photons", 0.1 * self.photons) / self.photons
         return float(curve.constant / self.photons * np.hypot(curve.constant_error / curve.constant, relative))

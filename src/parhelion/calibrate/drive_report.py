@@ -10,6 +10,7 @@ import numpy as np
 
 from parhelion.calibrate import plots
 from parhelion.calibrate.drive import DriveCalibration
+from parhelion.calibrate.overlap_fit import Overlap
 from parhelion.core.config import Config
 from parhelion.io.atomic import atomic_write
 from parhelion.pictures import run_page as html
@@ -70,7 +71,7 @@ def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str]
         ("fields kept", len(found.kept)),
     ]  # fmt: skip
     pictures: list[tuple[Any, str, str, Callable[[Any, DriveCalibration], None]]] = [
-        (found.overlap, "Overlap", "Share of the return that the receiver collects, by range.", plots.draw_overlap),
+        (found.overlap, "Overlap", _overlap_caption(found.overlap), plots.draw_overlap),
         (
             found.overlap if found.overlap and found.overlap.row_error is not None else None, "Strengths of rings",
             "How strong each ring's signal is at the same target.", plots.draw_strengths,
@@ -104,6 +105,13 @@ def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str]
         html.section("curves", "Curves", html.pair(*figures)),
         html.section("kept", "Kept from the preset", kept),
     )
+
+
+def _overlap_caption(curve: Overlap | None) -> str:
+    words = "Share of the return that the receiver collects, by range"
+    if curve is not None and not np.isfinite(curve.constant):
+        return f"{words}, from places that the drive sees again: the recording has no reflectivity."
+    return f"{words}."
 
 
 def write_drive_report(found: DriveCalibration, recording: str, path: str | PathLike[str]) -> None:

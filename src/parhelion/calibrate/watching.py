@@ -11,6 +11,7 @@ from parhelion.calibrate import plots
 from parhelion.calibrate.detection_fit import amid_surface
 from parhelion.calibrate.drive import DriveCalibration
 from parhelion.calibrate.drive_report import drive_page
+from parhelion.calibrate.flat_pixels import flat_pixels
 from parhelion.calibrate.overlap_fit import usable
 from parhelion.calibrate.range_fit import residuals
 from parhelion.calibrate.turns import Mask, Turn
@@ -19,8 +20,8 @@ from parhelion.pictures import run_page as html
 STAGES = {
     "steps": "Steps of range and intensity",
     "channels": "Angles that the capture tells",
-    "overlap": "Overlap",
     "threshold": "Threshold",
+    "overlap": "Overlap",
     "noise": "Range noise",
     "bias": "Errors of channels",
     "angles": "Elevations of beams",
@@ -34,12 +35,19 @@ MOST_COLUMNS = 1600
 def taken_by(stage: str, turn: Turn) -> Mask | None:
     """The pixels that a stage looks at; None for stages that look at all returns."""
     if stage == "overlap":
-        return usable(turn)
+        return usable(turn) if np.isfinite(turn.reflectivity).any() else _flat(turn)
     if stage == "threshold":
         return amid_surface(turn)[0]
     if stage in ("noise", "bias", "angles"):
         return np.asarray(np.isfinite(residuals(turn)[0]))
     return None
+
+
+def _flat(turn: Turn) -> Mask:
+    """Pixels on flat surfaces, whose places may be seen again."""
+    mask = np.zeros(turn.range.shape, bool)
+    mask[flat_pixels(turn).place] = True
+    return mask
 
 
 def picture(turn: Turn, taken: Mask) -> Any:
