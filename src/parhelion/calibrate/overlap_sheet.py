@@ -12,15 +12,20 @@ from parhelion.calibrate.detection_fit import saturation
 from parhelion.calibrate.overlap_errors import COUNT_CUT, with_errors
 from parhelion.calibrate.overlap_fit import Overlap, overlap
 from parhelion.calibrate.seen_again import overlap_seen_again
+from parhelion.calibrate.sheet import short
 from parhelion.calibrate.turns import Turn
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.lidar.config import Overlap as OverlapField
 from parhelion.sensors.lidar.intensity import power_of
+from parhelion.sensors.lidar.overlap import overlap_share
 
 FEWEST_CURVE_POINTS = 50
 """Points that a bin must have to become part of the sheet's overlap curve."""
 LEAST_STRENGTHS = 1.4
 """Strengths of rings over their errors, from which on they count as seen."""
+FEWEST_TOLD, LEAST_SPAN = 5, 1.5
+"""Points that a curve without reflectivity must tell, and the ratio of ranges that they must span."""
 MOST_UNKNOWN = 0.3
 """Relative error up to which a point of a curve without reflectivity counts as told."""
 NO_REFLECTIVITY = "needs reflectivity beside the signal"
@@ -93,9 +98,27 @@ def _by_places(turns: Sequence[Turn], turn: Turn, preset: LidarConfig, photons: 
     curve = overlap_seen_again(linear, preset.range.overlap, 1.0, most, seed)
     error = curve.error / curve.share
     told = (curve.count >= FEWEST_CURVE_POINTS) & (error < MOST_UNKNOWN)
-    if told.sum() < 3:
-        raise ConfigError(f"places that are seen again tell it to {100.0 * float(np.median(error)):.0f} % only")
+    span = curve.range[told][[0, -1]] if told.any() else np.ones(2)
+    if told.sum() < FEWEST_TOLD or span[1] < LEAST_SPAN * span[0]:
+        raise ConfigError(
+            f"places seen again tell it to {100.0 * float(np.median(error)):.0f} % only, or over too few ranges"
+        )
     kept = dict.fromkeys(("range.rated", "receiver.channel_gain"), NO_REFLECTIVITY)
     return OverlapChanges(
-        curve, {"range.overlap": _points(curve, told)}, {"range.overlap": float(np.median(error[told]))}, kept
-    )
+        curve, {"range.overlap": _beside(_points(curve, told), preset.range.overlap)},
+        {"range.overlap": float(np.median(error[told]))}, kept,
+    )  # fmt: skip
+
+
+def _beside(points: list[tuple[float, float]], usual: OverlapField) -> list[tuple[float, float]]:
+    """Points with the usual curve's nearer and farther ones, scaled so that the curve has no step."""
+    if not isinstance(usual, list):
+        return points
+    found = list(points)
+    for near, (metres, share) in ((True, points[0]), (False, points[-1])):
+        scale = share / max(float(overlap_share(usual, metres)), 1e-6)
+        more = [
+            (r, short(min(1.0, scale * xi))) for r, xi in usual if (r < 0.95 * metres if near else r > 1.05 * metres)
+        ]
+        found = more + found if near else found + more
+    return found
