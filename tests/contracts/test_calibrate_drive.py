@@ -271,7 +271,7 @@ def test_strengths_of_rings_come_back_and_are_scanned_with() -> None:
 
 def test_a_drive_without_reflectivity_tells_the_overlap_by_places_seen_again() -> None:
     """Signal alone, from a sensor that moves while it turns; what needs reflectivity is named."""
-    lidar, world = Lidar(changed_sheet("ouster/os0-32", **CHANGED)), World.load("warehouse")
+    lidar, world = Lidar(changed_sheet("ouster/os0-32", **CHANGED)), World.load("off-road")
     x, y, _ = world.viewpoint.xyz
     way = Waypoints([0.0, 2.0], [Pose((x, y, 1.4)), Pose((x + 14.0, y, 1.4))])
     scans = [lidar.scan(world, trajectory=way, time=0.1 * k, seed=3) for k in range(14)]
