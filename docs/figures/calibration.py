@@ -63,7 +63,7 @@ def drive_figures(found: dict[str, DriveCalibration]) -> None:
     rows = []
     for name, one in found.items():
         for path, before, after, error in rows_of(one):
-            if path not in ("pattern.channels", "range.overlap", "intensity.resolution"):
+            if not path.startswith("pattern.channels") and path not in ("range.overlap", "intensity.resolution"):
                 rows.append([name, f"`{path}`", before, after, error])
     write("sheets", table(["recording", "field", "preset", "measured", "95 % interval"], rows))
     noise = []
