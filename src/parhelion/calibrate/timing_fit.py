@@ -274,7 +274,7 @@ def _by_time(timing: Timing, pattern: SpinningPattern) -> TimingChanges:
         if found is None:
             kept[path] = "the recording does not number its firings"
         elif abs(found.value - usual) <= max(1.96 * found.error, CLOCK * usual):
-            kept[path] = f"{in_words(found)} in the recording"
+            kept[path] = f"{in_words(found)} in the recording is no other than the preset's {usual:g}"
         else:
             changed[path] = float(f"{found.value:.6g}")
             error[path] = found.error
@@ -289,19 +289,22 @@ def _by_time(timing: Timing, pattern: SpinningPattern) -> TimingChanges:
 def in_words(number: Number, factor: float = 1.0) -> str:
     """A number with its 95 % interval, as many digits as the interval has."""
     value, half = factor * number.value, 1.96 * factor * number.error
-    if half < EXACT * value:
-        return f"{value:.6g}"
-    return f"{value:.{int(np.clip(1 - np.floor(np.log10(half)), 0, 9))}f} ± {half:.2g}" if half > 0.0 else "0"
+    if half < max(EXACT * abs(value), 1e-9):
+        return f"{round(value, 9):.6g}"
+    return f"{value:.{int(np.clip(1 - np.floor(np.log10(half)), 0, 9))}f} ± {half:.2g}"
 
 
 def timing_rows(timing: Timing, pattern: Pattern) -> list[tuple[str, str, str]]:
     """What was found, its value with the 95 % interval, and what the preset says."""
     usual = {name: getattr(pattern, name, None) for name in ("rate_hz", "columns", "firing_period_us")}
-    by_time = usual["firing_period_us"] is not None
+    by_time, columns, rate = usual["firing_period_us"] is not None, timing.columns, timing.rate_hz
+    if by_time and columns is not None:
+        # As many as go into a turn, whose length wanders.
+        columns = Number(columns.value, columns.value * rate.error / rate.value)
     rows = [
-        ("turn rate [Hz]", timing.rate_hz, 1.0, usual["rate_hz"]),
+        ("turn rate [Hz]", rate, 1.0, usual["rate_hz"]),
         ("jitter of the length of turns [%]", timing.jitter, 100.0, None),
-        ("columns a turn", timing.columns, 1.0, usual["columns"]),
+        ("columns a turn", columns, 1.0, usual["columns"]),
         ("firing period [us]", timing.period_us if by_time else None, 1.0, usual["firing_period_us"]),
     ]
     return [
