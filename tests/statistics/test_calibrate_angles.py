@@ -9,8 +9,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from parhelion.calibrate.bias_fit import ChannelErrors, _levers, channel_errors
-from parhelion.calibrate.turns import Turn, joined
+from parhelion.calibrate.bias_fit import ChannelErrors, channel_errors
+from parhelion.calibrate.plane_windows import _levers
+from parhelion.calibrate.turns import Turn
 
 Floats = NDArray[np.float64]
 ROWS, COLUMNS, SIGMA_M = 24, 512, 0.006
@@ -27,29 +28,44 @@ def beams(elevation_deg: Floats, azimuth_deg: Floats) -> Floats:
     return np.stack([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)], axis=-1)
 
 
-def to_room(direction: Floats, place: Floats, yaw: float, size: Floats) -> Floats:
-    """Ranges from within a box, turned by `yaw` about the sensor's axis: the nearest of its six sides."""
+def to_room(direction: Floats, place: Floats, yaw: Floats, size: Floats) -> Floats:
+    """Ranges from within a box that is turned by `yaw` about the sensor's axis: the nearest of its six sides."""
     cos, sin = np.cos(yaw), np.sin(yaw)
-    u = direction @ np.array([[cos, sin, 0.0], [-sin, cos, 0.0], [0.0, 0.0, 1.0]])
+    x, y, z = np.moveaxis(direction, -1, 0)
+    u = np.stack([cos * x - sin * y, sin * x + cos * y, z], axis=-1)
     with np.errstate(divide="ignore"):
         return np.where(u > 0, (size - place) / u, -place / u).min(axis=-1)
 
 
-def recorded(random: np.random.Generator, off: dict[str, Floats], turns: int = 3) -> Turn:
-    """Turns in rooms by a sensor whose rows are off by so much, and which reports its nominal angles."""
-    nominal = beams(ELEVATION, np.zeros(ROWS))
-    true = beams(ELEVATION + off["elevation"], off["azimuth"])
+def recorded(
+    random: np.random.Generator,
+    off: dict[str, Floats],
+    turns: int = 3,
+    *,
+    stagger_deg: float = 0.0,
+    moves: bool = False,
+) -> list[Turn]:
+    """Turns in rooms by a sensor whose rows are off by so much, and which reports its nominal angles.
+
+    Rows may look to either side in turn, and the sensor may move at 10 m/s and turn by 20 degrees a second.
+    """
+    aside = stagger_deg * np.where(np.arange(ROWS) % 2, 1.0, -1.0)
+    nominal = beams(ELEVATION, aside)
+    true = beams(ELEVATION + off["elevation"], aside + off["azimuth"])
+    time = 0.1 * np.arange(COLUMNS) / COLUMNS * moves
     made = []
     for _ in range(turns):
         size = random.uniform([10.0, 8.0, 3.5], [20.0, 14.0, 5.0])
-        place = size * random.uniform(0.3, 0.7, 3)
-        metres = to_room(true, place, random.uniform(0.0, 2.0 * np.pi), size) + off["range"][:, None]
+        yaw, place = random.uniform(0.0, 2.0 * np.pi), size * random.uniform(0.3, 0.7, 3)
+        way = np.array([np.cos(yaw), np.sin(yaw), 0.0])
+        moved = place + 10.0 * time[:, None] * way
+        metres = to_room(true, moved, yaw + np.radians(20.0) * time, size) + off["range"][:, None]
         nothing = np.full(metres.shape, np.nan)
         no = np.zeros(metres.shape, bool)
         metres = metres + random.normal(0.0, SIGMA_M, metres.shape)
         turn = Turn("room", metres, nothing, nothing, nothing, no, no, ELEVATION, 0.0, nominal, np.zeros_like(nominal))
         made.append(turn)
-    return joined(made)
+    return made
 
 
 def drawn(random: np.random.Generator, **deviation: float) -> dict[str, Floats]:
@@ -98,11 +114,30 @@ def test_errors_of_one_kind_do_not_leak_into_the_others(kind: str) -> None:
         assert (getattr(found, name).significance > 1.4) == (name == kind), name
 
 
+def test_rows_that_look_aside_of_a_sensor_that_moves_are_told_as_well() -> None:
+    """Rows in turn 3 degrees to the left and right see a wall at other times: motion is no error of theirs."""
+    random = np.random.default_rng(5)
+    straight = channel_errors(recorded(random, drawn(random), stagger_deg=3.0, moves=True), SIGMA_M)
+    assert straight.range.known
+    assert max(straight.range.significance, straight.elevation.significance, straight.azimuth.significance) < 1.4
+    held = []
+    for seed in range(4):
+        random = np.random.default_rng(10 + seed)
+        off = drawn(random, **ERRORS)
+        found = channel_errors(recorded(random, off, stagger_deg=3.0, moves=True), SIGMA_M)
+        assert found.range.significance > 2.0
+        for name, truth in off.items():
+            value, error = found_and_error(found, name)
+            held += (np.abs(value - (truth - truth.mean())) < 1.96 * error).tolist()
+    assert sum(held) / 4 >= binom.ppf(1e-3, len(held) // 4, 0.95), f"{sum(held)} of {len(held)}"
+
+
 def test_rows_that_see_no_plane_stay() -> None:
     random = np.random.default_rng(3)
-    turn = recorded(random, drawn(random, **ERRORS))
-    turn.range[:8] = np.nan
-    found = channel_errors(turn, SIGMA_M).azimuth
+    turns = recorded(random, drawn(random, **ERRORS))
+    for turn in turns:
+        turn.range[:8] = np.nan
+    found = channel_errors(turns, SIGMA_M).azimuth
     assert not found.told[:8].any()
     assert found.told[8:].sum() >= 8
     np.testing.assert_array_equal(found.correction_deg[~found.told], 0.0)

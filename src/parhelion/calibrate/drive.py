@@ -232,7 +232,7 @@ class _Work:
         usual = float(self.changed.get("noise.range_sigma_m", max(self.preset.noise.range_sigma_m, 0.005)))
         jitter = (self.preset.noise.azimuth_jitter_deg, self.preset.noise.elevation_jitter_deg)
         # A sensor that stands sees the same surfaces again, whose shape does not average out.
-        errors = channel_errors(self.turns[0] if self.standing else self.turn, usual, jitter)
+        errors = channel_errors(self.turns[:1] if self.standing else self.turns, usual, jitter)
         found = errors.range
         self.found |= {"bias": found, "angles": errors.elevation, "azimuths": errors.azimuth}
         step_mm = 1e3 * float(np.median(found.step_error_m))
