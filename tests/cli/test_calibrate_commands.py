@@ -41,7 +41,7 @@ def test_a_real_drive_becomes_a_sheet_and_a_page(run: Run, tmp_path: Path) -> No
     assert "Kept from the preset" in done.stdout
     assert Lidar(sheet).config.calibration is not None
     text = page.read_text(encoding="utf-8")
-    assert text.count("data:image/png;base64,") == 9
+    assert text.count("data:image/png;base64,") == 8
     assert "<script" not in text
 
 

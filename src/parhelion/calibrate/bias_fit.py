@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.calibrate.plane_windows import KINDS, MOTIONS, Windows, windows_of
+from parhelion.calibrate.plane_windows import KINDS, MOTIONS, WINDOW, Windows, windows_of
 from parhelion.calibrate.turns import Floats, Turn
 
 PRIOR_M = 0.03
@@ -31,6 +31,11 @@ MOTION = np.array([5e-3, 5e-3, 5e-3, 3e-4])
 """What the sensor may move [m] and turn [rad] by from one column to the next: 50 m/s and 3 rad/s at 100 us."""
 MOST_CURVED = 1.3
 """Windows whose scatter is larger than this many times what noise and rows' errors make of it are no planes."""
+MOST_STEPPED = 3.0
+"""Windows whose rows are farther off than that many times, in mean square, hold a kink: a kerb, the foot of a wall."""
+MOST_UNEVEN = 0.25
+"""Slightly curved windows for each flat one, from which on the ground is no plane: built places have 0.03 to 0.21, open
+country 0.3 to 0.9. What is flat by chance there bends in one sense, which looks like errors of angles."""
 FEWEST_WINDOWS = 40
 FEWEST_ROWS = 4
 """Rows that must be told apart from their neighbours before angles are changed."""
@@ -80,6 +85,8 @@ class BeamAngles:
     steps_told: NDArray[np.bool_]
     """Which differences between a row and the next planes tell, to a sixth of what rows may differ by."""
     windows: int
+    uneven: bool = False
+    """Whether surfaces are too uneven to tell angles."""
 
     @property
     def error_deg(self) -> Floats:
@@ -98,8 +105,8 @@ class BeamAngles:
 
     @property
     def known(self) -> bool:
-        """Whether some rows are."""
-        return self.windows >= FEWEST_WINDOWS and int(self.told.sum()) >= FEWEST_ROWS
+        """Whether some rows are, on surfaces that are planes."""
+        return not self.uneven and self.windows >= FEWEST_WINDOWS and int(self.told.sum()) >= FEWEST_ROWS
 
     @property
     def significance(self) -> float:
@@ -151,9 +158,13 @@ def channel_errors(
         own = slice(number * rows, (number + 1) * rows)
         told = _step_errors(solved.alone[own, own]) < PRIORS[number] / 6.0
         parts.append((centre @ solved.found[own], centre @ solved.covariance[own, own] @ centre.T, told))
-    (bias, of_bias, steps), *angles = parts
-    turned = (BeamAngles(np.degrees(off), np.degrees(np.degrees(cov)), at, solved.windows) for off, cov, at in angles)
-    ranges = ChannelBias(bias, np.sqrt(np.diag(of_bias)), solved.windows, _step_errors(of_bias), steps)
+    (bias, of_bias, at), *angles = parts
+    uneven = solved.uneven > MOST_UNEVEN
+    turned = [
+        BeamAngles(np.degrees(off), np.degrees(np.degrees(cov)), steps, solved.windows, uneven)
+        for off, cov, steps in angles
+    ]
+    ranges = ChannelBias(bias, np.sqrt(np.diag(of_bias)), solved.windows, _step_errors(of_bias), at)
     return ChannelErrors(ranges, *turned)
 
 
@@ -172,6 +183,8 @@ class _Solved:
     alone: Floats
     """The covariance of each kind if its rows might differ by its prior: what planes tell by themselves."""
     windows: int
+    uneven: float = 0.0
+    """Windows that are slightly curved, for each that is flat."""
 
 
 def _solve(turns: Sequence[Turn], sigma_m: float, jitter_rad: Floats) -> _Solved:
@@ -185,24 +198,25 @@ def _solve(turns: Sequence[Turn], sigma_m: float, jitter_rad: Floats) -> _Solved
     prior = np.append(prior, np.tile(MOTION, motions // MOTIONS))
     unknown = np.diag(prior**2)
     found, width, inverse, noise = np.zeros(len(prior)), prior, unknown, sigma_m**2
+    worth = _left_by_choice(WINDOW[0] - 2)
     for _ in range(ROUNDS):
         # What is no plane shows ever better as the rows' errors become known.
-        off = every.left(found) / (max(noise, sigma_m**2) + every.open(inverse))
-        kept = _shared(every.select(off < MOST_CURVED**2), len(prior))
+        usual = max(noise, sigma_m**2)
+        curved = every.left(found) / (usual + every.open(inverse)) / MOST_CURVED**2
+        kept = _shared(every.select((curved < 1.0) & (every.stepped(found, inverse, usual) < MOST_STEPPED)), len(prior))
         if len(kept) < FEWEST_WINDOWS:
             return _Solved(np.zeros(len(prior)), unknown, unknown, len(kept))
         noise = max(float(np.median(kept.left(found))), 1e-8)
-        information, right = kept.sums(kept.matrix / noise, kept.vector / noise, len(prior))
+        information, right = (worth / noise * part for part in kept.sums(kept.matrix, kept.vector, len(prior)))
         off = (kept.vector - np.einsum("nij,nj->ni", kept.matrix, found[kept.unknowns])) / noise
-        # Rough surfaces make windows differ by more than noise does, and windows of neighbouring bands share pixels.
-        spread = np.sum((off * prior[kept.unknowns]) ** 2) / np.sum(np.diag(information) * prior**2)
-        scale = 2.0 * max(1.0, float(spread))
+        # Rough surfaces make windows differ by more than noise does, and neighbouring ones see the same bumps.
+        differ = kept.differ(off, len(prior))
+        scale = max(1.0, float(np.sum(np.diag(differ) * prior**2) / np.sum(np.diag(information) * prior**2)))
         for _ in range(LEARNING):
             inverse = _inverse(information / scale, width)
             found = inverse @ right / scale
             width = _learnt(found, np.diag(inverse), width, prior, motions)
-    differ, _ = kept.sums(off[:, :, None] * off[:, None, :], off, len(prior))
-    differ *= 2.0 / scale**2
+    differ /= scale**2
 
     def covariance(of: Floats) -> Floats:
         inverse = _inverse(information / scale, of)
@@ -214,7 +228,20 @@ def _solve(turns: Sequence[Turn], sigma_m: float, jitter_rad: Floats) -> _Solved
         mixed = width.copy()
         mixed[own] = PRIORS[number]
         alone[own, own] = covariance(mixed)[own, own]
-    return _Solved(found, covariance(width), alone, len(kept))
+    uneven = float(np.sum((curved > 1.0) & (curved < 4.0)) / np.maximum(np.sum(curved < 1.0), 1))
+    return _Solved(found, covariance(width), alone, len(kept), uneven)
+
+
+def _left_by_choice(freedom: int) -> float:
+    """How much the windows that are kept are worth, since they are chosen by what they say.
+
+    The mean of normal numbers x that are cut at |x|^2 = c follows the true one by E[x^2; |x|^2 < c] only, which is
+    P(chi^2 < c) with two more degrees of freedom; those kept are P(chi^2 < c).
+    """
+    from scipy.stats import chi2
+
+    most = MOST_STEPPED * freedom
+    return float(chi2.cdf(most, freedom + 2) / chi2.cdf(most, freedom))
 
 
 def _inverse(information: Floats, width: Floats) -> Floats:

@@ -261,7 +261,8 @@ class _Work:
         if own is None:
             return
         if not found.known or found.significance < LEAST_BIAS:
-            self.kept[path] = f"{planes} show no other ones" if found.known else f"few rows see {planes} together"
+            unknown = "surfaces are uneven" if found.uneven else f"few rows see {planes} together"
+            self.kept[path] = f"{planes} show no other ones" if found.known else unknown
             return
         self.changed[path] = corrected(self.changed.get("pattern.channels") or own.model_dump(), name, found)
         self.error[path] = float(np.median(found.correction_error_deg[found.told]))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +21,11 @@ MOTIONS = 4
 """Velocity and yaw rate of the sensor, in a turn whose rows look to different sides."""
 WINDOW = (5, 6)
 """Rows and columns of a window."""
+PART_COLUMNS = 8 * WINDOW[1]
+"""Columns of a part of the recording, within which windows are not independent."""
 MOST_WINDOWS = 40_000
 """Windows that are looked at; of longer recordings, as many evenly over their length."""
-SLANTED_COSINE = 0.12
+SLANTED_COSINE = 0.2
 """Cosine of incidence down to which windows are taken; still flatter ones blur over the width of the beam."""
 
 
@@ -36,6 +39,8 @@ class Windows:
     vector: Floats
     squares: Floats
     """Sum of squares of what each plane leaves."""
+    place: NDArray[np.int64]
+    """Part of the recording that each window lies in: windows of one part may see the same bump."""
     freedom: int
 
     def __len__(self) -> int:
@@ -44,13 +49,20 @@ class Windows:
     @classmethod
     def joined(cls, parts: Sequence[Windows]) -> Windows:
         """All windows of several bands."""
-        names = ("unknowns", "matrix", "vector", "squares")
-        unknowns, matrix, vector, squares = (np.concatenate([getattr(one, name) for one in parts]) for name in names)
-        return cls(unknowns, matrix, vector, squares, parts[0].freedom)
+        names = ("unknowns", "matrix", "vector", "squares", "place")
+        unknowns, matrix, vector, squares, place = (np.concatenate([getattr(one, k) for one in parts]) for k in names)
+        return cls(unknowns, matrix, vector, squares, place, parts[0].freedom)
 
     def select(self, kept: NDArray[np.bool_]) -> Windows:
         """Some of the windows."""
-        return Windows(self.unknowns[kept], self.matrix[kept], self.vector[kept], self.squares[kept], self.freedom)
+        return Windows(
+            self.unknowns[kept],
+            self.matrix[kept],
+            self.vector[kept],
+            self.squares[kept],
+            self.place[kept],
+            self.freedom,
+        )
 
     def left(self, bias: Floats) -> Floats:
         """Mean square [m^2] of what plane and rows' errors leave of each window."""
@@ -62,6 +74,33 @@ class Windows:
         """The part of that mean square [m^2] which errors of rows make that are still unknown."""
         own = covariance[self.unknowns[:, :, None], self.unknowns[:, None, :]]
         return np.asarray(np.einsum("nij,nij->n", self.matrix, own)) / self.freedom
+
+    def stepped(self, bias: Floats, covariance: Floats, noise: float) -> Floats:
+        """Mean square of what its rows are off in range, window by window, over what noise and unknown errors make."""
+        high = WINDOW[0]
+        some, inner = self.matrix[:, :high], self._inner
+        own = covariance[self.unknowns[:, :, None], self.unknowns[:, None, :]]
+        left = (self.vector - np.einsum("nij,nj->ni", self.matrix, bias[self.unknowns]))[:, :high]
+        unsure = np.einsum("nij,nij->n", inner, some @ own @ some.swapaxes(1, 2))
+        # The plane takes up an offset and a slope over rows.
+        return np.asarray(np.einsum("ni,nij,nj->n", left, inner, left) / ((high - 2) * noise + unsure))
+
+    @cached_property
+    def _inner(self) -> Floats:
+        high = WINDOW[0]
+        return np.asarray(np.linalg.pinv(self.matrix[:, :high, :high], hermitian=True, rcond=1e-3))
+
+    def differ(self, off: Floats, count: int) -> Floats:
+        """Covariance of the sum of vectors `off`, by how parts of the recording differ.
+
+        Each unknown is fitted to its own parts, n of them, so that they differ by 1 - 1/n less than they would.
+        """
+        parts, part = np.unique(self.place, return_inverse=True)
+        where = part.reshape(-1, 1) * count + self.unknowns
+        each = np.bincount(where.ravel(), off.ravel(), len(parts) * count).reshape(len(parts), count)
+        seen = np.maximum(np.sum(each != 0.0, axis=0), 2)
+        each *= seen / (seen - 1.0)
+        return np.asarray(each.T @ each)
 
     def sums(self, matrix: Floats, vector: Floats, count: int) -> tuple[Floats, Floats]:
         """Matrices and vectors of all windows, added up over all rows of the sensor."""
@@ -89,7 +128,8 @@ def windows_of(turns: Sequence[Turn], sigma_m: float, jitter_rad: Floats) -> tup
         last = turn.range.shape[1] - wide + 1
         starts = np.concatenate([np.arange(start, last, 2 * wide) for start in (0, wide)])[number % thin :: thin]
         motion = len(KINDS) * rows + MOTIONS * number if moved else None
-        parts += [_windows(aligned, lag, motion, top, high, starts, sigma_m, jitter_rad) for top in tops]
+        before = sum(one.range.shape[1] // PART_COLUMNS + 1 for one in turns[:number])
+        parts += [_windows(aligned, lag, motion, before, top, high, starts, sigma_m, jitter_rad) for top in tops]
     return Windows.joined(parts), MOTIONS * len(turns) if moved else 0
 
 
@@ -127,8 +167,8 @@ def _aligned(turn: Turn, lag: NDArray[np.int64]) -> Turn:
 
 
 def _windows(
-    turn: Turn, lag: NDArray[np.int64], motion: int | None, top: int, high: int, starts: NDArray[np.int64],
-    sigma_m: float, jitter_rad: Floats,
+    turn: Turn, lag: NDArray[np.int64], motion: int | None, part: int, top: int, high: int,
+    starts: NDArray[np.int64], sigma_m: float, jitter_rad: Floats,
 ) -> Windows:  # fmt: skip
     """The windows of a band of rows that see one surface, weighted by the scatter that each may be expected to have."""
     assert turn.direction is not None
@@ -159,7 +199,7 @@ def _windows(
     weight = sigma_m**2 / (sigma_m**2 + np.mean((levers @ np.diag(jitter)) ** 2, axis=1).sum(axis=1))
     levers = levers.reshape(number, high, wide, len(KINDS))
     moved = np.einsum("nhwk,hg->nhwkg", levers, np.eye(high)).reshape(number, high * wide, len(KINDS) * high)
-    place = (np.arange(len(KINDS))[:, None] * turn.range.shape[0] + np.arange(top, top + high)).ravel()
+    own = (np.arange(len(KINDS))[:, None] * turn.range.shape[0] + np.arange(top, top + high)).ravel()
     if motion is not None:
         # Rows that were moved were fired at other times, [columns], between which the sensor moved.
         fired = np.repeat(lag[band], wide) + np.tile(np.arange(wide), high)
@@ -167,7 +207,7 @@ def _windows(
         turned = levers.reshape(number, high * wide, len(KINDS))[..., 2:]
         drifted = fired[:, None] * np.concatenate([-q[flat][:, None] / along, turned], axis=-1)
         moved = np.concatenate([moved, drifted], axis=-1)
-        place = np.append(place, motion + np.arange(MOTIONS))
+        own = np.append(own, motion + np.arange(MOTIONS))
     # What the plane takes up of it.
     inner = np.linalg.pinv(slopes.swapaxes(1, 2) @ slopes, hermitian=True, rcond=1e-12)
     cross = slopes.swapaxes(1, 2) @ moved
@@ -175,9 +215,10 @@ def _windows(
     matrix = moved.swapaxes(1, 2) @ moved - cross.swapaxes(1, 2) @ inner @ cross
     vector = np.einsum("nku,nk->nu", moved, error) - np.einsum("niu,nij,nj->nu", cross, inner, taken)
     squares = np.einsum("nk,nk->n", error, error) - np.einsum("ni,nij,nj->n", taken, inner, taken)
-    freedom = high * wide - len(KINDS) * high - 3
-    unknowns = np.broadcast_to(place, (number, len(place)))
-    return Windows(unknowns, weight[:, None, None] * matrix, weight[:, None] * vector, weight * squares, freedom)
+    freedom = high * wide - 3
+    unknowns = np.broadcast_to(own, (number, len(own)))
+    where = part + columns[~steep][flat][:, 0] // PART_COLUMNS
+    return Windows(unknowns, weight[:, None, None] * matrix, weight[:, None] * vector, weight * squares, where, freedom)
 
 
 def _solved(a: Floats, b: Floats) -> Floats:
