@@ -238,10 +238,10 @@ def _left_by_choice(freedom: int) -> float:
     The mean of normal numbers x that are cut at |x|^2 = c follows the true one by E[x^2; |x|^2 < c] only, which is
     P(chi^2 < c) with two more degrees of freedom; those kept are P(chi^2 < c).
     """
-    from scipy.stats import chi2
+    from scipy.special import chdtr
 
     most = MOST_STEPPED * freedom
-    return float(chi2.cdf(most, freedom + 2) / chi2.cdf(most, freedom))
+    return float(chdtr(freedom + 2, most) / chdtr(freedom, most))
 
 
 def _inverse(information: Floats, width: Floats) -> Floats:

@@ -120,7 +120,7 @@ def windows_of(turns: Sequence[Turn], sigma_m: float, jitter_rad: Floats) -> tup
     tops = range(0, rows - high + 1, max(1, high // 2))
     lags = [_lag(turn) for turn in turns]
     moved = any(lag.any() for lag in lags)
-    thin = max(1, sum(turn.range.shape[1] // wide for turn in turns) * len(tops) // MOST_WINDOWS)
+    thin = max(1, -(-sum(turn.range.shape[1] // wide for turn in turns) * len(tops) // MOST_WINDOWS))
     parts = []
     for number, (turn, lag) in enumerate(zip(turns, lags, strict=True)):
         aligned = _aligned(turn, lag)

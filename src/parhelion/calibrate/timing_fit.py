@@ -184,9 +184,9 @@ def _mean(parts: Floats) -> Number:
 
 def _student(freedom: int) -> float:
     """How much wider an interval of 95 % is where its width is known from few values."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
-    return float(t.ppf(0.975, freedom) / 1.959964)
+    return float(stdtrit(freedom, 0.975) / 1.959964)
 
 
 def _lengths(known: Sequence[_Series], slopes: Floats) -> Floats:
