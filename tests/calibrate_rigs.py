@@ -77,6 +77,7 @@ def random_drive(number: int, turns: int = 4) -> tuple[list[ph.Scan], dict[str, 
     preset = load_preset("ouster/os0-32")[0]
     stretch = random.uniform(0.75, 1.4)
     bias = random.normal(0.0, random.uniform(0.004, 0.02), 32)
+    strength = random.normal(0.0, random.uniform(0.02, 0.15), 32)
     truth: dict[str, dict[str, Any]] = {
         "range": {
             "overlap": [(stretch * metres, share) for metres, share in preset.range.overlap],
@@ -86,7 +87,10 @@ def random_drive(number: int, turns: int = 4) -> tuple[list[ph.Scan], dict[str, 
             "range_sigma_m": random.uniform(0.004, 0.014), "range_sigma_snr_m": random.uniform(0.05, 0.2),
             "channel_bias_m": (bias - bias.mean()).tolist(),
         },
-        "receiver": {"threshold_photons": random.uniform(4.5, 10.0), "saturation": random.uniform(30.0, 90.0)},
+        "receiver": {
+            "threshold_photons": random.uniform(4.5, 10.0), "saturation": random.uniform(30.0, 90.0),
+            "channel_gain": np.exp(strength - strength.mean()).tolist(),
+        },
     }  # fmt: skip
     lidar = ph.Lidar(changed_sheet("ouster/os0-32", **truth))
     world = ph.World.load("city")

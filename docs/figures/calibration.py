@@ -170,6 +170,7 @@ def board_figures() -> None:
         finish(figure, f"calibration-boards-{sensor.split('/')[1]}")
         for one in found.materials:
             c = one.comparison
+            assert c is not None
             model = "–" if one.brdf is None else f"{one.brdf.model}, {100 * one.brdf.error:.1f} %"
             constant = "–" if one.brdf is None else f"{100 * one.brdf.constant_error:.0f} %"
             rows.append([

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from parhelion import Lidar
 from parhelion.calibrate.example import SETUPS, TRUTHS, make_shots, write_text
 from parhelion.core.records import PointCloud
 from parhelion.io.packets.ouster_capture import write_capture
+from parhelion.io.packets.ouster_metadata import describe, read_metadata
+from parhelion.live.page import LivePage
 
 Run = Callable[..., Any]
 Fails = Callable[..., str]
@@ -43,6 +46,15 @@ def test_a_real_drive_becomes_a_sheet_and_a_page(run: Run, tmp_path: Path) -> No
     text = page.read_text(encoding="utf-8")
     assert text.count("data:image/png;base64,") == 8
     assert "<script" not in text
+    # The sheet sends packets as the sensor does, with the angles of that very unit.
+    again = tmp_path / "again.pcap"
+    done = run("scan", "--world", "mixed-objects", "--sensor", sheet, "-o", again)
+    assert done.exit_code == 0, done.output
+    real, own = (describe(read_metadata(one.with_suffix(".json"))) for one in (file, again))
+    np.testing.assert_allclose(own.altitude_deg, real.altitude_deg, atol=1e-4)
+    np.testing.assert_allclose(own.azimuth_deg, real.azimuth_deg, atol=1e-4)
+    assert own.model == real.model == "ouster/os0-32"
+    assert len(PointCloud.load(again)) > 1000
 
 
 def test_boards_become_a_sheet_a_page_and_names_of_materials(run: Run, boards: Path, tmp_path: Path) -> None:
@@ -50,7 +62,8 @@ def test_boards_become_a_sheet_a_page_and_names_of_materials(run: Run, boards: P
     done = run("calibrate", boards, "--sensor", VLP, "-o", sheet, "--report", page)
     assert done.exit_code == 0, done.output
     assert "epoxy" in done.stdout
-    assert page.read_text(encoding="utf-8").count("data:image/png;base64,") == 2
+    # Curves of each material, and the points of each recording.
+    assert page.read_text(encoding="utf-8").count("data:image/png;base64,") == 4
     shots = make_shots(TRUTHS[VLP]["epoxy"], replace(SETUPS[VLP], turns=1, outliers=0.0), VLP, seed=8)
     points = shots.select(~shots.lost & (np.abs(shots.points[:, 1]) < 2.5) & (shots.points[:, 0] < 2.6))
     cloud = PointCloud(points.points.astype(np.float32), {"intensity": points.intensity.astype(np.float32)})
@@ -63,6 +76,23 @@ def test_boards_become_a_sheet_a_page_and_names_of_materials(run: Run, boards: P
     found = PointCloud.load(named)
     assert found.fields["probability"].max() <= 1.0
     assert set(found.names["material"].values()) == {"foam", "epoxy", "none"}
+
+
+def test_boards_are_watched_material_by_material(
+    run: Run, boards: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: list[str] = []
+    monkeypatch.setattr(LivePage, "show", lambda self, render, final=False: pages.append(render()))
+    monkeypatch.setattr(LivePage, "wait", lambda self: None)
+    done = run("calibrate", boards, "--sensor", VLP, "-o", tmp_path / "my-lidar.yaml", "--view", "--port", 0)
+    assert done.exit_code == 0, done.output
+    stages = [re.search(r"(\d+) of 9</b><span>stages done", page) for page in pages]
+    assert [int(one[1]) for one in stages if one] == [*range(10), 9]
+    pictures = [re.findall('alt="([^"]+)"', page) for page in pages]
+    assert pictures[2:6] == [["Points of foam.csv"], *[["foam", "Points of foam.csv"]] * 3]
+    assert pictures[-1] == ["foam", "epoxy", "Points of foam.csv", "Points of epoxy.csv"]
+    assert "the board in epoxy.csv is looked for" in pages[5]
+    assert "All stages are done" in pages[-1]
 
 
 def test_two_drives_are_told_side_by_side(run: Run, tmp_path: Path) -> None:
@@ -86,7 +116,6 @@ def test_bad_input_is_one_sentence(fails: Fails, boards: Path, tmp_path: Path) -
     to = ("--sensor", VLP, "-o", sheet)
     assert "no such file" in fails("calibrate", tmp_path / "none.pcap", *to)
     assert "calibrated by itself" in fails("calibrate", boards, boards, *to)
-    assert "shows drives" in fails("calibrate", boards, *to, "--view")
     assert "must end in .yaml" in fails("calibrate", boards, "--sensor", VLP, "-o", tmp_path / "my-lidar.json")
     file = tmp_path / "boards.yaml"
     file.write_text("boards: [{material: foam, recording: foam.txt}]\n")

@@ -91,8 +91,8 @@ SCALARS = (
 """Fields of a sheet that are one number."""
 
 
-def inside(found: DriveCalibration, truth: dict[str, Any]) -> tuple[list[bool], list[bool], list[bool]]:
-    """Whether the truth lies within the 95 % intervals: of numbers, of the overlap's bins, of channels' errors."""
+def inside(found: DriveCalibration, truth: dict[str, Any]) -> tuple[list[bool], ...]:
+    """Whether the truth lies within the 95 % intervals: of numbers, bins of overlap, errors and strengths of rings."""
     numbers = []
     for name in SCALARS:
         section, key = name.split(".")
@@ -107,7 +107,10 @@ def inside(found: DriveCalibration, truth: dict[str, Any]) -> tuple[list[bool], 
     off = np.abs(curve.share - overlap_share(truth["range"]["overlap"], curve.range))
     bins = off < INTERVAL * curve.error
     rows = np.abs(bias.bias_m[::-1] - truth["noise"]["channel_bias_m"]) < INTERVAL * bias.error_m[::-1]
-    return numbers, bins.tolist(), rows.tolist()
+    strength = truth["receiver"].get("channel_gain", np.ones(len(rows)))
+    assert curve.row_error is not None
+    rings = np.abs(curve.row_factor[::-1] - strength) < INTERVAL * curve.row_error[::-1]
+    return numbers, bins.tolist(), rows.tolist(), rings.tolist()
 
 
 def fewest(count: int, chance: float = 1e-3) -> int:
@@ -117,7 +120,7 @@ def fewest(count: int, chance: float = 1e-3) -> int:
 
 def test_a_simulated_drive_gives_its_numbers_back(simulated: DriveCalibration) -> None:
     """All five numbers within their 95 % intervals, which are narrow enough to be of use."""
-    numbers, bins, rows = inside(simulated, CHANGED)
+    numbers, bins, rows, rings = inside(simulated, CHANGED)
     assert len(numbers) == 5
     assert all(numbers)
     for name in SCALARS[:4]:
@@ -130,6 +133,9 @@ def test_a_simulated_drive_gives_its_numbers_back(simulated: DriveCalibration) -
     assert np.mean(bins) > 0.8
     assert simulated.error["range.overlap"] < 0.08
     assert np.mean(rows) > 0.8
+    # Its rings are alike, so no strengths are written.
+    assert all(rings)
+    assert "as strong as each other" in simulated.kept["receiver.channel_gain"]
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
@@ -137,14 +143,14 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 
     Bins share their plateau and rows their planes, so four of them count as one that is independent.
     """
-    every: list[list[bool]] = [[], [], []]
+    every: list[list[bool]] = [[], [], [], []]
     for number in range(4):
         scans, truth = random_drive(number)
         turns = [turn_of(scan, f"turn {k}") for k, scan in enumerate(scans)]
         found = calibrate_drive(turns, load_preset("ouster/os0-32")[0])
         for kind, held in zip(every, inside(found, truth), strict=True):
             kind += held
-    for kind, together in zip(every, (1, 4, 4), strict=True):
+    for kind, together in zip(every, (1, 4, 4, 4), strict=True):
         count = len(kind) // together
         assert count >= 14
         assert sum(kind) / together >= fewest(count), f"{sum(kind)} of {len(kind)}"
@@ -284,3 +290,25 @@ def test_a_street_without_walls_does_not_tell_range_from_elevation() -> None:
     held = np.abs(found.angles.off_deg - (off - off.mean())) < INTERVAL * found.angles.error_deg
     assert held.sum() / 4 >= fewest(8)
     assert "pattern.channels.azimuth_deg" in found.kept
+
+
+def test_strengths_of_rings_come_back_and_are_scanned_with() -> None:
+    """In a hall, where walls show all rings the same ranges: to a percent; the new sheet's scans have them."""
+    strength = np.exp(np.random.default_rng(5).normal(0.0, 0.2, 32))
+    strength /= np.exp(np.mean(np.log(strength)))
+    world = World.load("warehouse")
+    x, y, _ = world.viewpoint.xyz
+    poses = [Pose((x + 2.0 * k, y, 1.4)) for k in range(3)]
+    lidar = Lidar(changed_sheet("ouster/os1-32", receiver={"channel_gain": strength.tolist()}))
+    turns = [turn_of(scan, "hall") for scan in lidar.scan_many(world, poses, seed=2, time=[0.0, 0.1, 0.2])]
+    found = calibrate_drive(turns, load_preset("ouster/os1-32")[0])
+    made = np.array(found.sheet.receiver.channel_gain)
+    assert found.error["receiver.channel_gain"] < 0.05
+    np.testing.assert_allclose(made, strength, rtol=0.02)
+    again = Lidar(found.sheet).scan(world, pose=poses[0], seed=9)
+    plain = Lidar(changed_sheet("ouster/os1-32")).scan(world, pose=poses[0], seed=9)
+    both = np.intersect1d(again.fields["shot"], plain.fields["shot"])
+    ratio = [one.fields["intensity"][np.searchsorted(one.fields["shot"], both)] for one in (again, plain)]
+    ring = again.shots.ring[both]
+    seen = [float(np.median(ratio[0][ring == k] / ratio[1][ring == k])) for k in (8, 16, 24)]
+    assert np.array(seen) / seen[0] == pytest.approx(made[[8, 16, 24]] / made[8], rel=0.1)

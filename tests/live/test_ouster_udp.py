@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,12 +19,14 @@ import numpy as np
 import pytest
 
 from ouster_scans import random_scan
+from parhelion.calibrate.sheet import with_changes, write_sheet
 from parhelion.core.errors import ConfigError
 from parhelion.io.packets.ouster import metadata
 from parhelion.live.ouster_http import OusterHttp
 from parhelion.live.ouster_udp import OusterUdp
 from parhelion.scenario.scenario import Scenario
 from parhelion.sensors.lidar.lidar import Lidar
+from parhelion.sensors.lidar.presets import load_preset
 
 pytest.importorskip("ouster.sdk.sensor", reason="ouster-sdk is not installed")
 
@@ -196,6 +199,18 @@ def test_metadata_tells_where_the_imu_is() -> None:
             assert json.load(answer) == outlet.documents["roof"]
     finally:
         outlet.close(drain=False)
+
+
+def test_an_own_sheet_has_its_own_beams(tmp_path: Path) -> None:
+    preset = load_preset("ouster/os2-32")[0]
+    channels = preset.pattern.channels  # type: ignore[union-attr]
+    up = [round(angle + 0.05 * (-1) ** k, 3) for k, angle in enumerate(channels.elevation_deg)]
+    write_sheet(with_changes(preset, {"pattern.channels.elevation_deg": up}), tmp_path / "my-lidar.yaml")
+    outlet = OusterUdp(scenario_with(str(tmp_path / "my-lidar.yaml")))
+    outlet.close(drain=False)
+    found = outlet.documents["roof"]
+    np.testing.assert_allclose(found["beam_intrinsics"]["beam_altitude_angles"], up, atol=1e-5)
+    assert found["sensor_info"]["prod_line"] == "OS-2-32"
 
 
 def test_wrong_settings_are_told() -> None:

@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from calibrate_rigs import simulated_drive
+from parhelion.calibrate.example import SETUPS, TRUTHS, make_shots, write_text
 from parhelion.calibrate.watching import STAGES
 from parhelion.core.errors import ConfigError
 from parhelion.io.packets.ouster_capture import write_capture
@@ -96,15 +98,32 @@ def test_a_port_in_use_is_told(page: LivePage) -> None:
         LivePage(70_000)
 
 
+def drive(folder: Path) -> list[str]:
+    write_capture(simulated_drive()[:2], folder / "drive.pcap")
+    return [str(folder / "drive.pcap"), "--sensor", "ouster/os0-32"]
+
+
+def boards(folder: Path) -> list[str]:
+    sensor = "slamtec/rplidar-a1"
+    shots = make_shots(TRUTHS[sensor]["foam"], replace(SETUPS[sensor], turns=20), sensor, seed=1)
+    write_text(shots, folder / "foam.txt")
+    (folder / "boards.yaml").write_text("boards: [{material: foam, recording: foam.txt}]\n")
+    return [str(folder / "boards.yaml"), "--sensor", sensor]
+
+
 @pytest.mark.slow
-def test_the_command_shows_its_stages_in_a_browser_and_ends_with_ctrl_c(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("recorded", "done", "points", "curve"),
+    [(drive, len(STAGES), "Points of Overlap", "Range noise"), (boards, 4, "Points of foam.txt", "foam")],
+)
+def test_the_command_shows_its_stages_in_a_browser_and_ends_with_ctrl_c(
+    tmp_path: Path, recorded: Callable[[Path], list[str]], done: int, points: str, curve: str
+) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     playwright = pytest.importorskip("playwright.sync_api", reason="the package playwright is not installed")
     if chromium is None:
         pytest.skip("no Chromium on this machine")
-    recording = tmp_path / "drive.pcap"
-    write_capture(simulated_drive()[:2], recording)
-    command = [sys.executable, "-m", "parhelion", "calibrate", str(recording), "--sensor", "ouster/os0-32"]
+    command = [sys.executable, "-m", "parhelion", "calibrate", *recorded(tmp_path)]
     process = subprocess.Popen(
         [*command, "-o", str(tmp_path / "my.yaml"), "--view", "--port", "0"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -120,9 +139,9 @@ def test_the_command_shows_its_stages_in_a_browser_and_ends_with_ctrl_c(tmp_path
             tab.on("request", lambda request: asked.append(request.url))
             tab.goto(url[0])
             tab.wait_for_selector("text=All stages are done", timeout=60_000)
-            assert tab.locator("td", has_text=re.compile("^done$")).count() == len(STAGES)
-            assert tab.locator("img[alt='Points of Overlap']").count() == 1
-            assert tab.locator("img[alt='Range noise']").evaluate("image => image.naturalWidth") > 100
+            assert tab.locator("td", has_text=re.compile("^done$")).count() == done
+            assert tab.locator(f"img[alt='{points}']").count() == 1
+            assert tab.locator(f"img[alt='{curve}']").evaluate("image => image.naturalWidth") > 100
             assert all(one.startswith((url[0], "data:")) for one in asked)
             program.close()
         process.send_signal(signal.SIGINT)

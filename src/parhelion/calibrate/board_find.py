@@ -105,7 +105,7 @@ def find_board(
         on = np.abs(left @ normal + offset) < CLOSE_M
         if on.sum() < max(FEWEST_POINTS, LEAST_SHARE * total):
             break
-        found.append(_bounded(normal, offset, left[on], flat, width_m, total))
+        found.append(_bounded(normal, offset, left[on], flat, width_m, total, shots))
         left = left[~on]
     if not found:
         where = "" if distance_m is None else f" near {distance_m:g} m"
@@ -171,14 +171,30 @@ def _refined(normal: Floats, offset: float, points: Floats, flat: bool) -> tuple
     return normal, float(offset)
 
 
-def _bounded(normal: Floats, offset: float, on: Floats, flat: bool, width_m: float | None, total: int) -> Board:
+def _bounded(
+    normal: Floats, offset: float, on: Floats, flat: bool, width_m: float | None, total: int, shots: BoardShots
+) -> Board:
     across, up = _axes(normal)
-    left, right = _ends(on @ across)
-    low, high = (0.0, 0.0) if flat else _ends(on @ up)
+    x, y = on @ across, on @ up
+    beams = _beams(Board(normal, offset, across, up, (0.0, 0.0, 0.0, 0.0), 0, 0), shots)
+    beside = beams[(beams[:, 1] >= y.min()) & (beams[:, 1] <= y.max()), 0]
+    # Where lost shots are not told, open air between two boards looks as if no beam went there.
+    left, right = _ends(x, beside if shots.knows_lost else None)
+    low, high = (0.0, 0.0)
+    if not flat:
+        low, high = _ends(y, beams[(beams[:, 0] >= left) & (beams[:, 0] <= right), 1])
     if width_m is not None:
         middle = 0.5 * (left + right) if right - left < 1.5 * width_m else 0.0
         left, right = middle - 0.5 * width_m, middle + 0.5 * width_m
     return Board(normal, offset, across, up, (left, right, low, high), len(on), total)
+
+
+def _beams(plane: Board, shots: BoardShots) -> Floats:
+    """Where beams meet a plane, along `across` and `up`, shape (n, 2)."""
+    there = plane.true_range(shots)
+    meets = np.isfinite(there) & (there > 0.0)
+    place = shots.origin[meets] + there[meets, None] * shots.direction[meets]
+    return np.stack([place @ plane.across, place @ plane.up], axis=1)
 
 
 def _axes(normal: Floats) -> tuple[Floats, Floats]:
@@ -190,17 +206,25 @@ def _axes(normal: Floats) -> tuple[Floats, Floats]:
     return across, np.cross(normal, across)
 
 
-def _ends(place: Floats) -> tuple[float, float]:
-    """Where the run of points without a wide gap that holds most of them begins and ends."""
+def _ends(place: Floats, beams: Floats | None = None) -> tuple[float, float]:
+    """Where the run of points without a wide gap that holds most of them begins and ends.
+
+    `beams` is where all beams meet the plane. Where none does, as between the rows of a sensor, there is no gap.
+    """
     ordered = np.sort(place)
     bins = np.linspace(ordered[0], ordered[-1] + 1e-9, 121)
     counts = np.histogram(ordered, bins)[0]
-    usual = float(np.median(counts[counts > 0]))
-    thick = np.flatnonzero(counts > 0.15 * usual)
-    # Rows of a sensor lie apart: a gap is wide beside the usual step.
-    steps = np.diff(thick)
-    breaks = np.flatnonzero(steps > GAP * max(1.0, float(np.quantile(steps, 0.9)))) if len(steps) else steps
-    runs = np.split(thick, breaks + 1)
+    met = None if beams is None or not len(beams) else np.maximum(counts, np.histogram(beams, bins)[0])
+    if met is None:
+        thick = np.flatnonzero(counts > 0.15 * float(np.median(counts[counts > 0])))
+        # Rows of a sensor lie apart: a gap is wide beside the usual step.
+        steps = np.diff(thick)
+        usual = max(1.0, float(np.quantile(steps, 0.9))) if len(steps) else 1.0
+    else:
+        share = counts / np.maximum(met, 1)
+        thick = np.flatnonzero(share > 0.15 * float(np.median(share[counts > 0])))
+        steps, usual = np.diff(np.cumsum(met > 0)[thick]), 1.0
+    runs = np.split(thick, np.flatnonzero(steps > GAP * usual) + 1)
     best = max(runs, key=lambda run: int(counts[run].sum()))
     inside = ordered[(ordered >= bins[best[0]]) & (ordered <= bins[best[-1] + 1])]
     return float(inside[0]), float(inside[-1])

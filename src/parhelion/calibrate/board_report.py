@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from parhelion.calibrate import plots
 from parhelion.calibrate.board_file import BoardCalibration, MaterialResult
+from parhelion.calibrate.board_pictures import draw_recording
 from parhelion.calibrate.profile_fit import MaterialShots, angle_edges, fit_profile
 from parhelion.calibrate.turns import Floats
 from parhelion.core.errors import ConfigError
@@ -90,21 +91,58 @@ def simulated_profile(found: BoardCalibration, one: MaterialResult, seed: int = 
         return None
 
 
-def board_page(found: BoardCalibration, recording: str) -> str:
-    """The page as HTML; it holds its pictures itself."""
+def simulated_profiles(found: BoardCalibration, seed: int = 1) -> dict[str, MaterialProfile | None]:
+    """What the calibrated sensor sees of each material again."""
+    return {one.name: simulated_profile(found, one, seed) for one in found.materials}
+
+
+def curves_of(one: MaterialResult, simulated: MaterialProfile | None) -> Any:
+    """The four curves of a material beside each other."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
+    figure = Figure(figsize=(11.0, 2.6), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, 4)
+    draw_curves(panels, one.profile, simulated)
+    for axes in panels:
+        axes.grid(alpha=0.25, linewidth=0.6)
+        axes.tick_params(labelsize=7)
+    return figure
+
+
+def board_page(
+    found: BoardCalibration,
+    recording: str,
+    simulated: Mapping[str, MaterialProfile | None],
+    *,
+    before: Sequence[str] = (),
+    images: dict[str, str] | None = None,
+) -> str:
+    """The page as HTML; it holds its pictures itself.
+
+    `simulated` has the profile of each material that was simulated with the new sheet; `before` are sections that come
+    first; `images` keeps pictures for the next page of the same calibration.
+    """
+    kept = {} if images is None else images
+
+    def picture(key: str, draw: Callable[..., Any], *of: Any) -> str:
+        if key not in kept:
+            kept[key] = plots.address(draw(*of))
+        return kept[key]
+
     figures = []
     for one in found.materials:
-        figure = Figure(figsize=(11.0, 2.6), dpi=110, layout="constrained")
-        FigureCanvasAgg(figure)
-        panels = figure.subplots(1, 4)
-        draw_curves(panels, one.profile, simulated_profile(found, one))
-        for axes in panels:
-            axes.grid(alpha=0.25, linewidth=0.6)
-            axes.tick_params(labelsize=7)
-        figures.append(html.figure(one.name, html.image(plots.address(figure), one.name, "plot")))
+        again = simulated.get(one.name)
+        address = picture(f"{one.name} {again is not None}", curves_of, one, again)
+        figures.append(html.figure(one.name, html.image(address, one.name, "plot")))
+    boards = []
+    for number, seen in enumerate(found.recordings):
+        if seen.board is not None:
+            address = picture(f"{number}", draw_recording, seen)
+            words = f"Points of {seen.name}"
+            boards.append(html.figure(f"{seen.name}: {seen.material}", html.image(address, words, "plot")))
+    key = plots.key((plots.TAKEN, "taken"), (plots.LOST, "taken, lost"), (plots.LEFT, "left out"))
     held = [
         (
             one.name, str(one.comparison.shots), f"{one.comparison.log_likelihood:.3f}",
@@ -112,6 +150,7 @@ def board_page(found: BoardCalibration, recording: str) -> str:
             f"{one.comparison.textbook_wasserstein:.3g}",
         )
         for one in found.materials
+        if one.comparison is not None
     ]  # fmt: skip
     columns = ("material", "boards", "shots", "angles [deg]", "drop", "range noise [cm]", "gaps by")
     constants = [] if found.sheet.calibration is None else found.sheet.calibration.constants
@@ -121,8 +160,10 @@ def board_page(found: BoardCalibration, recording: str) -> str:
         f"Boards before {found.preset.name}",
         f"<h1>Boards before {html.text(found.preset.name)}</h1>",
         f'<p class="lead">From {html.text(recording)}. Dots are recorded, lines are simulated with the new sheet.</p>',
+        *before,
         html.section("materials", "Materials", html.table(columns, rows_of(found), kinds="-ln---l")),
         html.section("curves", "Recorded and simulated", *figures),
+        html.section("boards", "Points taken and left out", *boards, key if boards else ""),
         html.section("held", "On shots kept back", html.table(against, held, kinds="-nnnnn")),
         html.section(
             "constants", "System constant",
@@ -132,7 +173,9 @@ def board_page(found: BoardCalibration, recording: str) -> str:
     )  # fmt: skip
 
 
-def write_board_report(found: BoardCalibration, recording: str, path: str | PathLike[str]) -> None:
+def write_board_report(
+    found: BoardCalibration, recording: str, simulated: Mapping[str, MaterialProfile | None], path: str | PathLike[str]
+) -> None:
     """Write the page."""
     with atomic_write(path) as temporary:
-        temporary.write_text(board_page(found, recording), encoding="utf-8")
+        temporary.write_text(board_page(found, recording, simulated), encoding="utf-8")

@@ -26,7 +26,7 @@ SCALARS = (
     "pattern.columns",
     "pattern.firing_period_us",
 )
-CURVE, BIAS = "range.overlap", "noise.channel_bias_m"
+CURVE, BIAS, GAIN = "range.overlap", "noise.channel_bias_m", "receiver.channel_gain"
 ANGLES = {"pattern.channels.elevation_deg": "angles", "pattern.channels.azimuth_deg": "azimuths"}
 """Errors of angles of the beams, and where a calibration has them."""
 
@@ -119,6 +119,10 @@ def compared(each: Sequence[DriveCalibration]) -> tuple[Compared, ...]:
             value = np.stack([one.off_deg[::-1] for one in angles])
             error = INTERVAL * np.stack([one.error_deg[::-1] for one in angles])
             found.append(_worst(field, value, error, [f"ring {k}" for k in range(value.shape[1])]))
+    gains = [one.overlap for one in each if one.overlap is not None and GAIN in one.changed]
+    if len(gains) == len(each) and len({len(one.row_factor) for one in gains}) == 1:
+        value, error = (np.stack([getattr(one, name)[::-1] for one in gains]) for name in ("row_factor", "row_error"))
+        found.append(_worst(GAIN, value, INTERVAL * error, [f"ring {k}" for k in range(value.shape[1])]))
     return tuple(found)
 
 

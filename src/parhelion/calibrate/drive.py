@@ -137,7 +137,7 @@ class _Work:
                 self.kept[name] = str(reason)
 
     def overlap(self) -> None:
-        fields = "range.overlap range.rated"
+        fields = "range.overlap range.rated receiver.channel_gain"
         if not self.counts or not np.isfinite(self.turn.reflectivity).any():
             why = "needs photon counts and reflectivity side by side, and the recording does not hold both"
             self.kept |= dict.fromkeys(fields.split(), why)
@@ -156,6 +156,16 @@ class _Work:
         self.found["overlap"] = curve
         self.changed["range.overlap"] = points
         self.error["range.overlap"] = float(np.median((curve.error / curve.share)[many]))
+        assert curve.row_error is not None
+        off = np.log(curve.row_factor) * curve.row_factor / np.maximum(curve.row_error, 1e-9)
+        known = float(np.median(curve.row_error))
+        if float(np.sqrt(np.mean(off**2))) < LEAST_BIAS:
+            why = f"rings are as strong as each other, within the {100.0 * known:.1f} % to which that is known"
+            self.kept["receiver.channel_gain"] = why
+            return
+        # Rings count from the lowest, rows of images from the highest.
+        self.changed["receiver.channel_gain"] = [round(float(value), 4) for value in curve.row_factor[::-1]]
+        self.error["receiver.channel_gain"] = known
 
     def threshold(self) -> None:
         if not self.counts:

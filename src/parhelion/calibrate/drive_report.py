@@ -76,7 +76,7 @@ def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str]
         (found.overlap, "Overlap", "Share of the return that the receiver collects, by range.", plots.draw_overlap),
         (
             found.overlap if found.overlap and found.overlap.row_error is not None else None, "Strengths of rings",
-            "Taken out of the overlap; sheets have no field for them.", plots.draw_strengths,
+            "How strong each ring's signal is at the same target.", plots.draw_strengths,
         ),
         (found.noise, "Range noise", "Residuals to the plane of the neighbours, by signal.", plots.draw_noise),
         (found.noise_by_range, "Range noise by range", "The same by range.", plots.draw_noise_by_range),

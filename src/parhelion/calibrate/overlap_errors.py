@@ -8,12 +8,13 @@ add up:
 - chance: a bootstrap over blocks of columns;
 - rounding, where a bin sees one surface of one percent: 0.29 / percent, divided by the root of the effective number of
   different counts;
-- rows: how well the strengths of the rows behind a bin are known;
+- rows: how well the strengths of the rows behind a bin are known (`row_strengths`);
 - what the model lacks: bins scatter about the line between their neighbours, and as much more error as makes that
   scatter likely is added to all of them;
 - counts that are cut or rounded: what they lack is fitted with the curve, from how dark and bright pixels of one bin
   go together, and its error counts;
-- the plateau: the same of its bins, and that full overlap may lie as far from their mean as the highest of them does.
+- the plateau: the same of its bins, and that full overlap may lie as far from their mean as the highest of them does,
+  or beyond the last of them where the curve still rises.
 """
 
 from __future__ import annotations
@@ -34,15 +35,20 @@ from parhelion.calibrate.overlap_fit import (
     plateau_bins,
     usable,
 )
+from parhelion.calibrate.row_strengths import Strengths, strengths
 from parhelion.calibrate.turns import Floats, Turn
 
 COUNT_CUT, COUNT_CUT_ERROR = 0.25, 0.25
 """What whole counts lack: 0.5 where they are cut, 0 where they are rounded. The middle, and how far it may be off,
 before anything is measured."""
-ROUNDS = 12
+ROUNDS = 6
+FEWEST_OF_CELL = 5
+"""Pixels that a row must have in a bin to be compared with others there."""
 REPEATS = 200
 MOST_DEVIATIONS = 4.0
 """Pixels this many deviations off their bin see something else: mixed pixels, glints."""
+STILL_RISING = 1.25
+"""Ratio of ranges over which the end of a curve is looked at: half of what it rises there may be missing behind it."""
 MAD_TO_SIGMA = 1.4826
 
 
@@ -50,19 +56,25 @@ def with_errors(turn: Turn, curve: Overlap, seed: int = 1) -> Overlap:
     """A curve that `overlap` found, measured again by sums of counts; `low` and `high` are one standard error off."""
     data = _Pixels.of(turn, curve)
     for _ in range(2):
-        centre, level, factor, row_variance = _settled(data, curve)
+        centre, level, rows = _settled(data, curve)
+        factor = rows.factor
         lacks, lacks_covariance = data.lacking(level, factor, centre)
         data.lacks = lacks
-    centre, level, factor, row_variance = _settled(data, curve)
+    centre, level, rows = _settled(data, curve)
+    factor = rows.factor
     a, b = data.blocks(level, factor, centre)
     random = np.random.default_rng(seed)
     drawn = random.multinomial(len(a), np.full(len(a), 1.0 / len(a)), REPEATS).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.log(drawn @ a) - np.log(drawn @ b)
     chance = np.nanstd(np.where(np.isfinite(ratio), ratio, np.nan), axis=0)
-    coarse = data.coarseness(data.bin, data.size, np.ones(len(data.bin), bool))
-    variance = chance**2 + coarse**2 + data.shares_of_rows() ** 2 @ row_variance
-    variance = variance + _unexplained(centre, level, variance)
+    everywhere = np.ones(len(data.bin), bool)
+    coarse = data.coarseness(data.bin, data.size, everywhere)
+    shares = data.shares_of_rows()
+    own = chance**2 + coarse**2
+    by_rows = np.einsum("br,rs,bs->b", shares, rows.covariance, shares)
+    own = own + _unexplained(centre, level, own + by_rows)
+    variance = own + by_rows
     first, last, smooth = plateau_bins(level, 1.0 / np.maximum(variance, 1e-8))
     flat = slice(first, last + 1)
     weight = 1.0 / np.maximum(variance[flat], 1e-8)
@@ -71,20 +83,33 @@ def with_errors(turn: Turn, curve: Overlap, seed: int = 1) -> Overlap:
     # where they scatter: the middle of the two, and each of them is possible.
     mean, highest = float(weight @ level[flat]), float(smooth[flat].max())
     top, band = 0.5 * (mean + highest), highest - mean
-    top_variance = float(weight**2 @ variance[flat]) + band**2 / 3.0
+    top_own, top_rows = float(weight**2 @ own[flat]) + band**2 / 3.0, weight @ shares[flat]
+    if last == len(level) - 1:
+        # The recording ends here. Where the curve still rises, it may go on to.
+        before = float(np.interp(centre[-1] - np.log(STILL_RISING), centre, smooth))
+        top_own += (0.5 * max(float(smooth[-1]) - before, 0.0)) ** 2
     # By how much levels change with what photons and percents lack.
     change = np.stack([1.0 / data.mean_of(data.photons), -1.0 / data.mean_of(data.percent)])
     change_top = change[:, flat] @ weight
     apart = change - change_top[:, None]
     cut = np.einsum("ik,ij,jk->k", apart, lacks_covariance, apart)
-    width = np.exp(np.sqrt(variance + top_variance + cut))
+    # What rows have in common is in the plateau as well, and does not show in the share.
+    beside = shares - top_rows
+    by_rows = np.einsum("br,rs,bs->b", beside, rows.covariance, beside)
+    width = np.exp(np.sqrt(own + by_rows + top_own + cut))
+    change_rows = np.stack([1.0 / data.of_rows(data.photons), -1.0 / data.of_rows(data.percent)])
+    change_rows -= change_rows.mean(axis=1, keepdims=True)
+    # Rounding is off alike in all bins in which a row sees one surface, so it does not average out over them.
+    coarse_rows = np.minimum(data.coarseness(data.row, data.rows, everywhere), rows.deviation)
+    row_variance = np.diag(rows.covariance) + coarse_rows**2
+    row_variance += np.einsum("ik,ij,jk->k", change_rows, lacks_covariance, change_rows)
     share, metres = np.exp(level - top), np.exp(centre)
     ends = np.sqrt(metres[1:] * metres[:-1])
     plateau = (
         float(ends[first - 1]) if first else 0.9 * float(metres[0]),
         float(ends[last]) if last < len(ends) else 1.1 * float(metres[-1]),
     )
-    error = float(np.sqrt(top_variance + change_top @ lacks_covariance @ change_top))
+    error = float(np.sqrt(top_own + top_rows @ rows.covariance @ top_rows + change_top @ lacks_covariance @ change_top))
     return replace(
         curve, range=metres, share=share, low=share / width, high=share * width, count=data.count,
         plain=np.interp(np.log(metres), np.log(curve.range), curve.plain), constant=float(np.exp(top)),
@@ -191,6 +216,12 @@ class _Pixels:
         """Mean of each bin."""
         return np.asarray(np.bincount(self.bin, values, self.size) / self.count)
 
+    def of_rows(self, values: Floats) -> Floats:
+        """Mean of each row; of rows without pixels, that of all."""
+        count = np.bincount(self.row, minlength=self.rows)
+        total = np.bincount(self.row, values, self.rows)
+        return np.asarray(np.where(count > 0, total / np.maximum(count, 1), values.mean()))
+
     def coarseness(self, group: NDArray[np.int64], size: int, among: NDArray[np.bool_]) -> Floats:
         """Relative error of each group that whole percents leave; infinite for empty groups.
 
@@ -261,38 +292,31 @@ class _Pixels:
         return (float(inside[0]), float(inside[1])), np.asarray(covariance, np.float64)
 
 
-def _settled(data: _Pixels, curve: Overlap) -> tuple[Floats, Floats, Floats, Floats]:
-    """Ranges of bins, their levels, strengths of rows and the variance of these, in logarithms.
-
-    Strengths differ from row to row by a variance that the rows' own scatter tells, less what chance and rounding make
-    of it. Each row's is drawn towards the mean as far as its own error is larger than that: rows that are alike come
-    out as alike.
-    """
+def _settled(data: _Pixels, curve: Overlap) -> tuple[Floats, Floats, Strengths]:
+    """Ranges of bins and their levels, in logarithms, and strengths of rows."""
     centre = np.asarray([np.median(data.distance[data.bin == k]) for k in range(data.size)])
     level = np.log(curve.constant * curve.at(np.exp(centre)))
-    factor, variance = np.log(curve.row_factor), np.zeros(data.rows)
-    far = data.open
-    count = np.bincount(data.row[far], minlength=data.rows)
-    seen = np.flatnonzero(count >= FEWEST_POINTS)
-    if len(seen):
-        nearest = seen[np.argmin(np.abs(np.arange(data.rows)[:, None] - seen), axis=1)]
-        coarse = data.coarseness(data.row, data.rows, far)
-    percent = np.bincount(data.row[far], data.percent[far], data.rows)
     whole = np.bincount(data.bin, data.percent, data.size)
     for _ in range(ROUNDS):
-        if len(seen):
-            value = data.strength(level, np.zeros(data.rows), centre)[far]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                found = np.log(np.bincount(data.row[far], value, data.rows) / percent)[seen]
-            error = coarse[seen]
-            found -= np.median(found)
-            spread = max(float(np.var(found) - np.mean(error**2)), 0.0)
-            drawn = found * spread / (spread + error**2 + 1e-12)
-            factor = np.zeros(data.rows)
-            factor[seen] = drawn
-            factor = factor[nearest]
-            # A row that is never seen far off may differ from its neighbour by as much as rows do.
-            variance = np.full(data.rows, spread)
-            variance[seen] = spread * error**2 / (spread + error**2 + 1e-12)
-        level = level + np.log(np.bincount(data.bin, data.strength(level, factor, centre), data.size) / whole)
-    return centre, level, factor, variance
+        rows = strengths(*_cells(data, level, centre), data.size, data.rows)
+        level = level + np.log(np.bincount(data.bin, data.strength(level, rows.factor, centre), data.size) / whole)
+    return centre, level, rows
+
+
+def _cells(data: _Pixels, level: Floats, centre: Floats) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int64]]:
+    """Level, variance, bin and row of every cell: the pixels that one row has in one bin.
+
+    Pixels of one block of columns may see one surface, so the scatter of pixels is divided by the number of blocks.
+    """
+    cell = data.bin * data.rows + data.row
+    size = data.size * data.rows
+    value = data.strength(level, np.zeros(data.rows), centre)
+    photons, percent, count = (np.bincount(cell, part, size) for part in (value, data.percent, np.ones(len(cell))))
+    blocks = np.bincount(np.unique(np.stack([cell, data.block]), axis=1)[0], minlength=size)
+    kept = np.flatnonzero(count >= FEWEST_OF_CELL)
+    off = value / data.percent - (photons / np.maximum(percent, 1e-9))[cell]
+    scatter = np.bincount(data.bin, off**2, data.size) / data.count
+    coarse = data.coarseness(cell, size, np.ones(len(cell), bool))
+    bins, rows = kept // data.rows, kept % data.rows
+    found = level[bins] + np.log(photons[kept] / percent[kept])
+    return found, coarse[kept] ** 2 + scatter[bins] / blocks[kept], bins, rows

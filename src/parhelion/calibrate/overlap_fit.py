@@ -60,7 +60,7 @@ class Overlap:
     """Photons m^2 that a 100 % target returns at the plateau, of a row with factor 1."""
     constant_error: float
     row_factor: Floats
-    """Strength of each row, median 1."""
+    """Strength of each row relative to the usual one."""
     plateau_m: tuple[float, float] = (0.0, np.inf)
     """Where the curve is level."""
     open_m: float = 0.0

@@ -17,6 +17,8 @@ from parhelion.sensors.lidar.noise import range_sigma
 from parhelion.sensors.lidar.overlap import overlap_share
 
 RECORDED, SHEET, PRESET = "#1f6fb4", "#e07b00", "#8a93a0"
+TAKEN, LEFT, LOST, NOTHING = "#1f6fb4", "#dea05a", "#c0304a", "#262c34"
+"""Points that a fit looks at and points that it leaves out; shots without a return; where there was no pulse."""
 
 
 def axes_of(width_in: float = 5.2, height_in: float = 3.0) -> tuple[Any, Any]:
@@ -37,6 +39,12 @@ def address(figure: Any) -> str:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def key(*entries: tuple[str, str]) -> str:
+    """Colours and what they mean, as HTML."""
+    spans = " ".join(f'<span><i style="background: {colour}"></i>{word}</span>' for colour, word in entries)
+    return f'<div class="key">{spans}</div>'
 
 
 def log_axis(axis: Any) -> None:
@@ -73,7 +81,7 @@ def draw_strengths(axes: Any, found: DriveCalibration) -> None:
     assert curve.row_error is not None
     dots(axes, np.arange(len(curve.row_factor))[::-1], curve.row_factor, curve.row_error, "")
     axes.axhline(1.0, color=PRESET, lw=0.8)
-    axes.set(xlabel="ring", ylabel="strength over the median ring's")
+    axes.set(xlabel="ring", ylabel="strength over the mean of all rings")
 
 
 def sheet_sigma(sheet: LidarConfig, level: Any, *, photons: bool) -> Any:

@@ -61,19 +61,31 @@ class MaterialShots:
         )  # fmt: skip
 
 
-def shots_at(board: Board, shots: BoardShots, number: int = 0) -> MaterialShots:
-    """The shots aimed at a board; returns far off its plane are of other things and left out."""
-    aimed = shots.select(board.holds(shots))
+def taken_at(board: Board, shots: BoardShots) -> Mask:
+    """Which shots are taken for shots at a board: aimed at it, and without returns that are far off its plane."""
+    taken = board.holds(shots)
+    aimed = shots.select(taken)
     error = aimed.range - board.true_range(aimed)
     with np.errstate(invalid="ignore"):
         kept = ~(np.abs(error) > OUTLIER_M)
     kept &= ~_outliers(board.incidence_deg(aimed), np.where(kept, error, np.nan))
-    aimed, error = aimed.select(kept), error[kept]
+    taken[taken] = kept
+    return taken
+
+
+def shots_at(board: Board, shots: BoardShots, number: int = 0) -> MaterialShots:
+    """The shots aimed at a board; returns far off its plane are of other things and left out."""
+    return held_against(board, shots.select(taken_at(board, shots)), number)
+
+
+def held_against(board: Board, aimed: BoardShots, number: int = 0) -> MaterialShots:
+    """Shots that are taken for shots at a board, with their angles and range errors on it."""
     far = board.true_range(aimed)
     ends = (float(far.min()), float(far.max())) if len(far) else (0.0, 0.0)
     return MaterialShots(
-        board.incidence_deg(aimed), error, aimed.intensity, ends, aimed.knows_lost, np.full(len(aimed), float(number))
-    )
+        board.incidence_deg(aimed), aimed.range - far, aimed.intensity, ends, aimed.knows_lost,
+        np.full(len(aimed), float(number)),
+    )  # fmt: skip
 
 
 def _outliers(angle_deg: Floats, error: Floats) -> Mask:

@@ -30,7 +30,6 @@ STAGES = {
     "rated": "Rated range",
 }
 """Stages of a drive in their order, with titles."""
-TAKEN, LEFT, NOTHING = (31, 111, 180), (222, 160, 90), (38, 44, 52)
 MOST_COLUMNS = 1600
 
 
@@ -48,11 +47,12 @@ def taken_by(stage: str, turn: Turn) -> Mask | None:
 def picture(turn: Turn, taken: Mask) -> Any:
     """Rows and columns of the recording: what was taken, what was left out, and where nothing returned."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.colors import to_rgb
     from matplotlib.figure import Figure
 
-    pixels = np.full((*turn.range.shape, 3), NOTHING, np.uint8)
-    pixels[turn.returned | turn.lost] = LEFT
-    pixels[taken] = TAKEN
+    pixels = np.full((*turn.range.shape, 3), to_rgb(plots.NOTHING))
+    pixels[turn.returned | turn.lost] = to_rgb(plots.LEFT)
+    pixels[taken] = to_rgb(plots.TAKEN)
     step = max(1, pixels.shape[1] // MOST_COLUMNS)
     figure = Figure(figsize=(11.0, 1.8), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
@@ -79,15 +79,12 @@ def watch_page(found: DriveCalibration, recording: str, done: Sequence[str], *, 
         if taken is not None and stage not in ("bias", "angles", "azimuths"):
             image = html.image(plots.address(picture(turn, taken)), f"Points of {title}", "plot")
             figures.append(html.figure(f"{title}: points taken and left out", image))
-    key = " ".join(
-        f'<span><i style="background: rgb{colour}"></i>{word}</span>'
-        for colour, word in ((TAKEN, "taken"), (LEFT, "left out"), (NOTHING, "no pulse"))
-    )
+    key = plots.key((plots.TAKEN, "taken"), (plots.LEFT, "left out"), (plots.NOTHING, "no pulse"))
     words = "All stages are done." if finished else "The calibration runs; this page follows it."
     stages = html.section(
         "stages", "Stages", f'<p class="lead">{words}</p>',
         html.table(("stage", "state", "points taken", "left out"), rows, kinds="--nn"),
-        *figures, f'<div class="key">{key}</div>' if figures else "",
+        *figures, key if figures else "",
     )  # fmt: skip
     return drive_page(found, recording, before=[stages])
 

@@ -36,6 +36,7 @@ EXAMPLES = (
     "parhelion calibrate boards.yaml --sensor my-lidar.yaml -o my-lidar.yaml   # boards on top of a drive",
     "parhelion calibrate a.pcap b.pcap --sensor ouster/os0-32 -o my-lidar.yaml --report report.html   # side by side",
     "parhelion calibrate drive.pcap --sensor ouster/os0-32 -o my-lidar.yaml --view   # watch it in the browser",
+    "parhelion calibrate boards.yaml --sensor velodyne/vlp-16 -o my-lidar.yaml --view",
     "parhelion scan --world city --sensor my-lidar.yaml -o scan.pcd            # scan with it",
 )
 
@@ -61,7 +62,7 @@ def calibrate(
         typer.Option(help="What materials without a profile get in scans; by default the nearest calibrated one."),
     ] = None,
     view: Annotated[
-        bool, typer.Option("--view", help="Watch a drive's calibration in the browser, on this machine alone.")
+        bool, typer.Option("--view", help="Watch the calibration in the browser, on this machine alone.")
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of that page; 0 takes any free one.")] = 8080,
     seed: Annotated[int, typer.Option(help="Seed of the draws that errors are worked out by.")] = 1,
@@ -85,15 +86,13 @@ def calibrate(
     boards = [source for source in sources if source.suffix.lower() in (".yaml", ".yml")]
     if boards and len(sources) > 1:
         raise ConfigError(f"{boards[0]}: a boards file is calibrated by itself; it names its own recordings")
-    if boards and view:
-        raise ConfigError("--view: shows drives; boards are done in a moment, see --report")
-    if boards:
-        _boards(boards[0], preset, output, report, seed, unknown)
-        return
     with ExitStack() as stack:
         page = _page(stack, port) if view else None
-        made = _Drives(sources, sensor, preset, output, report, turn, standing, topic, seed, unknown)
-        made.run(page)
+        if boards:
+            _boards(boards[0], preset, output, report, seed, unknown, page)
+        else:
+            made = _Drives(sources, sensor, preset, output, report, turn, standing, topic, seed, unknown)
+            made.run(page)
         if page is not None:
             screen.say("done; Ctrl-C closes the page")
             try:
@@ -204,19 +203,38 @@ def _with_unknown(sheet: LidarConfig, unknown: Unknown | None) -> LidarConfig:
 
 
 def _boards(
-    source: Path, preset: LidarConfig, output: Path, report: Path | None, seed: int, unknown: Unknown | None
-) -> None:
-    from parhelion.calibrate.board_file import calibrate_boards
-    from parhelion.calibrate.board_report import rows_of, write_board_report
+    source: Path, preset: LidarConfig, output: Path, report: Path | None, seed: int, unknown: Unknown | None,
+    page: LivePage | None,
+) -> None:  # fmt: skip
+    from parhelion.calibrate.board_file import BoardCalibration, Stage, calibrate_boards, read_boards, stages_of
+    from parhelion.calibrate.board_report import rows_of, simulated_profiles, write_board_report
+    from parhelion.calibrate.board_watching import BoardWatch
     from parhelion.calibrate.sheet import write_sheet
 
-    found = calibrate_boards(source, preset, seed=seed)
+    look = BoardWatch(source.name)
+    stages = stages_of(read_boards(source))
+    if page is not None:
+        page.show(lambda: look.page(BoardCalibration(preset, preset, [], stages=stages)))
+    with screen.progress(source.name, len(stages)) as advance:
+
+        def watch(_: Stage, so_far: BoardCalibration) -> None:
+            advance()
+            if page is not None:
+                page.show(lambda: look.page(so_far))
+
+        found = calibrate_boards(source, preset, seed=seed, watch=watch)
     write_sheet(_with_unknown(found.sheet, unknown), output)
     columns = ("material", "boards", "shots", "angles [deg]", "drop", "range noise [cm]", "gaps by")
     screen.table(f"{preset.name} from {source.name}", columns, rows_of(found), numbers=("shots",))
     for note in found.notes:
         warn(note)
     screen.say(f"wrote {output}")
+    if report is None and page is None:
+        return
+    # Here and not when a browser asks: the ray engine belongs to this thread.
+    simulated = simulated_profiles(found)
     if report is not None:
-        write_board_report(found, source.name, report)
+        write_board_report(found, source.name, simulated, report)
         screen.say(f"wrote {report}")
+    if page is not None:
+        page.show(lambda: look.page(found, simulated, finished=True), final=True)

@@ -14,9 +14,8 @@ from parhelion.core.image import Image
 from parhelion.core.inertial import ImuData, Samples
 from parhelion.core.readers import Readers
 from parhelion.core.records import Scan
-from parhelion.io.packets.capture import PacketStream, imu_datagrams, stream_of, write_document
+from parhelion.io.packets.capture import PacketStream, imu_datagrams, sends_like, stream_of, write_document
 from parhelion.io.packets.pcap import Datagram, PcapWriter
-from parhelion.io.packets.velodyne_match import matching_model
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
@@ -118,12 +117,9 @@ def packets_like(lidar: Lidar) -> str:
 
     The maker that its data sheet names and its channels decide, so a copy of a sheet sends what the original does.
     """
-    maker = lidar.config.maker
-    if maker == "ouster":
-        return "ouster/own-sheet"
-    if maker != "velodyne":
-        raise ConfigError(f"packets of the maker {maker!r} are not known" if maker else "its data sheet names no maker")
-    return matching_model(lidar.shots()).name
+    if not lidar.config.maker:
+        raise ConfigError("its data sheet names no maker")
+    return sends_like(lidar.config.maker, lidar.shots())
 
 
 def _imu_of(scanner: FrameOnBoard, scenario: Scenario) -> StreamOnBoard | None:

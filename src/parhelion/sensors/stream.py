@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from parhelion.core.inertial import Samples
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Fixed, Trajectory
-from parhelion.sensors.frame import own_name
+from parhelion.sensors.frame import Named
 from parhelion.sensors.imu.errors import chosen_rate, sample_number, sample_span
 from parhelion.world.world import World
 
@@ -95,22 +95,15 @@ class TimedSheet(Protocol):
     max_rate_hz: float
 
 
-class InWorld(ABC, Generic[_Sheet, _Data]):
+class InWorld(Named, ABC, Generic[_Sheet, _Data]):
     """What stream sensors have in common that look at the world, and whose samples do not depend on those before."""
 
-    kind: ClassVar[str]
-    """Its name in scenario files."""
     may_stand = True
 
     def __init__(self, sheet: _Sheet, model: str, rate_hz: float | None, noise: bool, name: str) -> None:
         self.config, self.model, self.noise, self.name = sheet, model, noise, name
         self.rate_hz = chosen_rate(rate_hz, sheet.rate_hz, sheet.max_rate_hz)
         self._streams = f"{self.kind}/{self.model}/{name}"
-
-    @property
-    def known_as(self) -> tuple[str, ...]:
-        """Names that objects may be hidden from: its kind, model and name, and one that no other sensor can have."""
-        return (self.kind, self.model, *((self.name, own_name(self.name)) if self.name else ()))
 
     @property
     def said(self) -> str:

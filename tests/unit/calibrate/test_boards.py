@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from parhelion.calibrate.apollosim import apollosim_statistics
-from parhelion.calibrate.board_file import calibrate_boards
+from parhelion.calibrate.board_file import BoardCalibration, Stage, calibrate_boards, read_boards, stages_of
 from parhelion.calibrate.board_find import find_board
 from parhelion.calibrate.board_shots import BoardShots, from_angles, read_shots
 from parhelion.calibrate.brdf_fit import fit_brdf
@@ -56,6 +56,15 @@ def test_boards_are_found_to_a_centimetre_and_half_a_degree(sensor: str, seed: i
     # The rim is where beams meet it with a part only: one step of the beam on either side.
     step = np.radians(1.0 if sensor == RPLIDAR else 0.4) * np.hypot(setup.distance_m, setup.width_m / 2) ** 2
     assert board.width_m == pytest.approx(setup.width_m, abs=2.5 * step / setup.distance_m)
+    # Rows lie 2 degrees apart; the space between them is no edge.
+    height = 0.0 if sensor == RPLIDAR else setup.height_m
+    assert board.height_m == pytest.approx(height, abs=2.0 * np.radians(2.0) * setup.distance_m)
+
+
+def test_clouds_without_lost_shots_show_the_whole_height() -> None:
+    shots = make_shots(TRUTHS[VLP]["cardboard"], SMALL[VLP], VLP, seed=1)
+    board = find_board(replace(shots.select(~shots.lost), knows_lost=False))
+    assert board.height_m == pytest.approx(SMALL[VLP].height_m, abs=2.0 * np.radians(2.0) * SMALL[VLP].distance_m)
 
 
 def test_typed_distance_and_width_choose_the_board() -> None:
@@ -213,10 +222,18 @@ def test_a_boards_file_becomes_a_small_sheet(tmp_path: Path) -> None:
         tmp_path, *({"material": name, "recording": f"{name}.csv"} for name in ("plywood", "foam")),
         targets=[{"reflectance": 0.8, "range_m": 120.0}, {"reflectance": 0.1, "range_m": 50.0}],
     )  # fmt: skip
-    found = calibrate_boards(file, load_preset(VLP)[0])
+    watched: list[tuple[Stage, BoardCalibration]] = []
+    found = calibrate_boards(file, load_preset(VLP)[0], watch=lambda stage, so_far: watched.append((stage, so_far)))
     assert [one.name for one in found.materials] == ["plywood", "foam"]
-    assert all(one.comparison.is_better for one in found.materials)
+    assert tuple(stage for stage, _ in watched) == found.stages == stages_of(read_boards(file))
+    assert [so_far.done for _, so_far in watched] == list(range(1, 10))
+    profiled = next(so_far for stage, so_far in watched if stage == Stage("profile", "plywood"))
+    assert [one.name for one in profiled.recordings] == ["plywood.csv"]
+    assert profiled.materials[0].comparison is None
+    assert all(one.comparison is not None and one.comparison.is_better for one in found.materials)
     assert found.notes == []
+    for one, result in zip(found.recordings, found.materials, strict=True):
+        assert (one.taken, one.lost) == (len(result.shots), int(np.isnan(result.shots.error_m).sum()))
     out = tmp_path / "my-lidar.yaml"
     write_sheet(found.sheet, out)
     assert load_preset(out)[0] == found.sheet

@@ -164,3 +164,40 @@ def test_an_ouster_has_its_imu_and_its_metadata(tmp_path: Path) -> None:
     source = ouster_pcap.PcapPacketSource(str(tmp_path / "roof.pcap"))
     kinds = [type(packet).__name__ for _, packet in source]
     assert (kinds.count("LidarPacket"), kinds.count("ImuPacket")) == (128, 20)
+
+
+def test_an_own_ouster_sheet_sends_its_own_beams(tmp_path: Path) -> None:
+    """Ouster's decoder and ours put every point where the run had it, by the angles in the metadata."""
+    from ouster.sdk import core
+    from ouster.sdk import pcap as ouster_pcap
+
+    from ouster_scans import sdk_frames
+    from parhelion.io.packets.ouster_capture import read_capture
+
+    channels = ph.Lidar("ouster/os0-32").config.pattern.channels  # type: ignore[union-attr]
+    up = [angle + 0.3 * (-1) ** k for k, angle in enumerate(channels.elevation_deg)]
+    aside = [angle - 0.02 * k for k, angle in enumerate(channels.azimuth_deg)]
+    own = _own_sheet(tmp_path, "ouster/os0-32", elevation_deg=up, azimuth_deg=aside)
+    sensor = {"name": "roof", "type": "lidar", "model": str(own), "options": {"sub_rays": 1}}
+    ph.Scenario.from_mapping({**RUN, "duration_s": 0.11, "sensors": [sensor]}).run(tmp_path)
+    scan = ph.Lidar(own, sub_rays=1).scan(ph.World.load("mixed-objects"), seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        scan.save(tmp_path / "scan.pcap")
+    known = {"roof": ph.PointCloud.load(tmp_path / "roof" / "000000.pcd"), "scan": scan}
+    for name, cloud in known.items():
+        (again,) = read_capture(tmp_path / f"{name}.pcap")
+        assert again.metadata["sensor"] == "ouster/os0-32"
+        assert len(again) == len(cloud) > 1000
+        source = ouster_pcap.PcapPacketSource(str(tmp_path / f"{name}.pcap"))
+        info = source.sensor_info[0]
+        np.testing.assert_allclose(info.beam_altitude_angles, up, atol=1e-5)
+        np.testing.assert_allclose(info.beam_azimuth_angles, -np.array(aside), atol=1e-5)
+        (frame,) = sdk_frames([packet.buf for _, packet in source if isinstance(packet, core.LidarPacket)], info)
+        theirs = core.XYZLut(info)(frame.field("RANGE"))
+        place = (31 - cloud.fields["ring"].astype(int), cloud.fields["column"].astype(int))
+        # Half a millimetre of range, and 1e-5 degrees of angle.
+        assert np.linalg.norm(theirs[place] - cloud.xyz, axis=1).max() < 7e-4
+        order = (np.lexsort((one.fields["ring"], one.fields["column"])) for one in (again, cloud))
+        mine, true = (one.xyz[rows] for one, rows in zip((again, cloud), order, strict=True))
+        assert np.linalg.norm(mine - true, axis=1).max() < 7e-4

@@ -16,7 +16,7 @@ from parhelion.core.reading import reader
 from parhelion.core.records import PointCloud, Scan
 from parhelion.io.packets.pcap import Datagram, PcapWriter, read_pcap
 from parhelion.io.packets.velodyne_decode import is_data_packet
-from parhelion.io.packets.velodyne_match import matching_model
+from parhelion.io.packets.velodyne_match import Shots, matching_model
 from parhelion.io.packets.velodyne_models import MODELS
 from parhelion.io.packets.velodyne_stream import VelodyneStream
 
@@ -102,9 +102,26 @@ def stream_of(
     raise ConfigError(f"the packets of {sensor} are not known; known are {', '.join(MODELS)} and ouster/*")
 
 
-def _preset_like(sensor: str, scan: Scan) -> str:
-    """The preset that sends the same packets as the sensor of a scan, which may have a data sheet of its own."""
-    return matching_model(scan.shots).name if sensor.lower().endswith((".yaml", ".yml")) else sensor
+def sends_like(maker: str, shots: Shots) -> str:
+    """What `stream_of` calls a sensor with a data sheet of its own, by its maker; the error says why there is none.
+
+    A Velodyne's packets say its model and no angles, so it must have those of a model. An Ouster's metadata holds any.
+    """
+    if maker == "ouster":
+        return "ouster/own-sheet"
+    if maker not in ("", "velodyne"):
+        raise ConfigError(f"packets of the maker {maker!r} are not known")
+    return matching_model(shots).name
+
+
+def _packets_of(scan: Scan) -> str:
+    """What `stream_of` calls the sensor of a scan, which may have a data sheet of its own."""
+    sensor, maker = (str(scan.metadata.get(key, "")) for key in ("sensor", "maker"))
+    if sensor in MODELS or sensor.startswith("ouster/"):
+        return sensor
+    if maker in ("velodyne", "ouster") or sensor.lower().endswith((".yaml", ".yml")):
+        return sends_like(maker, scan.shots)
+    return sensor or "a sensor without name"
 
 
 def write_document(document: Mapping[str, Any] | None, capture: Path) -> list[Path]:
@@ -128,9 +145,9 @@ def write(cloud: PointCloud, path: Path, *, epoch_s: float = 0.0) -> tuple[str, 
             f"{path}: a capture holds every pulse of a scan, lost ones too; this cloud has no table of shots "
             "(write scans as they are measured, in the frame 'sensor')"
         )
-    sensor = str(cloud.metadata.get("sensor", "a sensor without name"))
     try:
-        stream = stream_of(_preset_like(sensor, cloud), epoch_s=epoch_s)
+        sensor = _packets_of(cloud)
+        stream = stream_of(sensor, epoch_s=epoch_s)
         with PcapWriter(path) as capture:
             for datagram in [*stream.add(cloud), *stream.finish()]:
                 capture.write(*datagram)

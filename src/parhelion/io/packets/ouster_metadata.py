@@ -157,7 +157,9 @@ def metadata(
     """
     shape = geometry(source)
     kind = profile_called(default_profile(source) if profile is None else profile)
-    model = str(getattr(source, "model", "") or getattr(source, "metadata", {}).get("sensor", ""))
+    told = getattr(source, "metadata", {})
+    model = str(getattr(source, "model", "") or told.get("sensor", ""))
+    called = str(getattr(getattr(source, "config", None), "name", "") or told.get("product", ""))
     shift = np.round(shape.azimuth_deg * shape.columns / 360.0).astype(int)
     offset_mm = round(shape.beam_offset_m * 1e3, 4)
     imu_place = (_IMU_PLACE if imu is None else imu).matrix
@@ -224,7 +226,7 @@ def metadata(
             "build_rev": FIRMWARE,
             "image_rev": f"ousteros-image-prod-bootes-{FIRMWARE}",
             "initialization_id": zlib.crc32(f"{model}/{name}/{shape.mode}/{kind.name}".encode()) & 0xFFFFFF,
-            "prod_line": _product(model, len(shape.altitude_deg)),
+            "prod_line": _product(model, called, shape.altitude_deg),
             "prod_pn": "",
             "prod_sn": str(990_000_000_000 + zlib.crc32(f"{model}/{name}".encode()) % 10**9),
             "proto_rev": "",
@@ -259,9 +261,14 @@ def _flat(x: float, y: float, z: float, turned: bool = False) -> list[float]:
     return [sign, 0.0, 0.0, x, 0.0, sign, 0.0, y, 0.0, 0.0, 1.0, z, 0.0, 0.0, 0.0, 1.0]
 
 
-def _product(model: str, rows: int) -> str:
-    match = re.search(r"os-?([012])", model.lower())
-    return f"OS-{match[1] if match else 1}-{rows}"
+def _product(model: str, called: str, altitude_deg: Floats) -> str:
+    """The product line, by the preset's name, by what its sheet calls a sensor, or by how far its beams spread."""
+    names = (model,) if model.startswith("ouster/") else (called, model)
+    found = next((match for match in (re.search(r"os-?([012])", name.lower()) for name in names) if match), None)
+    # 90, 42.4 to 45 and 22.5 deg by Ouster's data sheets.
+    spread = float(np.ptp(altitude_deg))
+    line = found[1] if found else "0" if spread > 60.0 else "1" if spread > 30.0 else "2"
+    return f"OS-{line}-{len(altitude_deg)}"
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.image import Image, Intrinsics
 from parhelion.core.pose import Pose
-from parhelion.core.random import Stream, number_of
-from parhelion.core.trajectory import Fixed, Trajectory, pose_at
+from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import engine
 from parhelion.rays.middle import cell_of
 from parhelion.rays.turns import in_turn
@@ -21,19 +20,20 @@ from parhelion.sensors.camera import lens
 from parhelion.sensors.camera.config import CameraConfig, load_camera_config
 from parhelion.sensors.camera.device import CameraOnDevice
 from parhelion.sensors.camera.seen_objects import ObjectFinder
-from parhelion.sensors.camera.sheet import bands_of, chosen, electronics_of, exposure_of, sheet_name
+from parhelion.sensors.camera.sheet import bands_of, chosen, electronics_of, exposure_of
 from parhelion.sensors.camera.shot import Shot, photograph
 from parhelion.sensors.camera.target import camera_target
 from parhelion.sensors.camera.truth import TRUTH
-from parhelion.sensors.frame import finite_time, motion_of, own_name
+from parhelion.sensors.frame import Framed, checked_world, finite_time, motion_of, place_of
 from parhelion.sensors.light.lighting import lighting
+from parhelion.sensors.presets import given_sheet
 from parhelion.weather.daylight import Daylight
 from parhelion.world.world import World
 
 USUAL_TRUTH = ("depth", "normal", "label", "instance")
 
 
-class Camera:
+class Camera(Framed):
     """A camera by preset name, YAML file or configuration.
 
         camera = Camera("generic/vga")
@@ -47,6 +47,8 @@ class Camera:
     `denoise` smooths the grain of few rays; `lens_drops` is how many drops lie on the lens;
     `name` tells this one from others of its model.
     """
+
+    kind = "camera"
 
     def __init__(
         self,
@@ -67,13 +69,7 @@ class Camera:
         lens_drops: int = 0,
         name: str = "",
     ) -> None:
-        if isinstance(model, CameraConfig):
-            config, self.model = model, model.name
-        elif isinstance(model, (str, PathLike)):
-            config, self.model = load_camera_config(model), sheet_name(model)
-        else:
-            kind = type(model).__name__
-            raise ConfigError(f"camera: give the name of a preset, a YAML file or a CameraConfig, got {kind}")
+        config, self.model = given_sheet("camera", CameraConfig, load_camera_config, model)
         wholes = (("samples", samples, 1, 4096), ("bounces", bounces, 0, 16), ("lens_drops", lens_drops, 0, 10_000))
         for what, value, low, high in wholes:
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -96,15 +92,6 @@ class Camera:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_on_device": None, "_finder": None}
-
-    @property
-    def _identity(self) -> str:
-        return self.model + (f"/{self.name}" if self.name else "")
-
-    @property
-    def known_as(self) -> tuple[str, ...]:
-        """Names that objects may be hidden from: its kind, model and name, and one that no other sensor can have."""
-        return ("camera", self.model, *((self.name, own_name(self.name)) if self.name else ()))
 
     @property
     def frame_duration_s(self) -> float:
@@ -164,12 +151,8 @@ class Camera:
 
     @in_turn
     def _shoot(self, world: World, motion: Trajectory, start: float, seed: int, frame: int | None) -> Image:
-        if not isinstance(world, World):
-            raise ConfigError(f"world: expected a parhelion World, got {type(world).__name__}")
-        camera = motion.pose if isinstance(motion, Fixed) else pose_at(motion, start)
-        if frame is None:
-            frame = number_of(start, camera)
-        stream = Stream(seed, f"camera/{self._identity}", frame)
+        checked_world(world)
+        camera, stream = place_of(motion, start), self._stream(seed, motion, start, frame)
         with world.edits():
             # One state of the world for the whole picture: edits by other threads come before or after.
             cell = cell_of(world.geometry(*self.known_as), camera.xyz)

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
-
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.camera import lens
 from parhelion.sensors.camera.colour import colour_matrix
-from parhelion.sensors.camera.config import CameraConfig, CurveBand, RoundBand, load_camera_config
+from parhelion.sensors.camera.config import CameraConfig, CurveBand, RoundBand
 from parhelion.sensors.camera.electronics import SensorElectronics
 from parhelion.sensors.camera.exposure import AutoExposure, Exposure
 from parhelion.sensors.camera.thermal import ThermalElectronics
 from parhelion.surfaces.bands import Band, gaussian_band, named_band
-
-
-def sheet_name(model: str | PathLike[str]) -> str:
-    """One name for one model, however it is spelt: random streams go by it."""
-    return load_camera_config(model).name if Path(model).suffix.lower() in (".yaml", ".yml") else str(model).lower()
 
 
 def chosen(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from parhelion.core.config import parse
 from parhelion.core.echo import ECHO_ORIGINS, SOUND, EchoScan, EchoWaveform
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.core.random import Stream, number_of, to_normal
+from parhelion.core.random import Stream, to_normal
 from parhelion.core.records import FIELDS, ORIGINS
-from parhelion.core.trajectory import Fixed, Trajectory, pose_at
+from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import engine
 from parhelion.rays.middle import cell_of
 from parhelion.rays.turns import in_turn
@@ -24,7 +23,8 @@ from parhelion.sensors.echo import passive
 from parhelion.sensors.echo.config import EchoConfig, Transducer, load_echo_config
 from parhelion.sensors.echo.gather import echo_pressures, gathered, speckled
 from parhelion.sensors.echo.materials import scatters, table
-from parhelion.sensors.frame import finite_time, motion_of, own_name
+from parhelion.sensors.frame import Framed, checked_world, finite_time, motion_of, place_of
+from parhelion.sensors.presets import given_sheet
 from parhelion.sensors.waves.motion import Moves
 from parhelion.sensors.waves.paths import Paths, trace_paths
 from parhelion.sensors.waves.shoot import Emission, Pattern
@@ -39,7 +39,7 @@ _FIELDS = ("range", "azimuth", "elevation", "path_length", "attenuation", "snr",
            "origin", "source")  # fmt: skip
 
 
-class Echo:
+class Echo(Framed):
     """A pulse-echo sensor by preset name, YAML file or configuration: sound in air or in water.
 
         echoes = Echo("generic/ultrasonic-ranger").ping(world, pose=Pose(xyz=(0, 0, 0.5)), seed=7)
@@ -49,6 +49,8 @@ class Echo:
     `mode` is "active" (echoes of its own pulse), "passive" (the world's sounds, all or those that `sounds` names) or
     "both"; `noise=False` is a receiver without noise; `name` tells this one from others of its model.
     """
+
+    kind = "echo"
 
     def __init__(
         self,
@@ -63,14 +65,7 @@ class Echo:
         noise: bool = True,
         name: str = "",
     ) -> None:
-        if isinstance(model, EchoConfig):
-            config, self.model = model, model.name
-        elif isinstance(model, (str, PathLike)):
-            config = load_echo_config(model)
-            self.model = config.name if Path(model).suffix.lower() in (".yaml", ".yml") else str(model).lower()
-        else:
-            kind = type(model).__name__
-            raise ConfigError(f"echo: give the name of a preset, a YAML file or an EchoConfig, got {kind}")
+        config, self.model = given_sheet("echo", EchoConfig, load_echo_config, model)
         if any(one is not None for one in (rate_hz, rays, bounces, mode)):
             data = config.model_dump(mode="python")
             data["rate_hz"] = config.rate_hz if rate_hz is None else rate_hz
@@ -88,15 +83,6 @@ class Echo:
     def check_world(self, world: World) -> None:
         """Raise ConfigError where it is to listen to a sound that a world does not have."""
         passive.chosen_sounds(world, self.sounds)
-
-    @property
-    def _identity(self) -> str:
-        return self.model + (f"/{self.name}" if self.name else "")
-
-    @property
-    def known_as(self) -> tuple[str, ...]:
-        """Names that objects may be hidden from: its kind, model and name, and one that no other sensor can have."""
-        return ("echo", self.model, *((self.name, own_name(self.name)) if self.name else ()))
 
     @property
     def frame_duration_s(self) -> float:
@@ -119,8 +105,7 @@ class Echo:
         The sensor looks along x; `mount` is its pose on the moving body. The pulse is sent at `time` [s] on the world's
         clock, and the world stands still until its echoes are back.
         """
-        if not isinstance(world, World):
-            raise ConfigError(f"world: expected a parhelion World, got {type(world).__name__}")
+        checked_world(world)
         return self._ping(world, motion_of(world, pose, trajectory, mount), finite_time(time), seed, frame)
 
     def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> EchoScan:
@@ -163,8 +148,8 @@ class Echo:
     @in_turn
     def _ping(self, world: World, motion: Trajectory, start: float, seed: int, frame: int | None) -> EchoScan:
         config = self.config
-        place = motion.pose if isinstance(motion, Fixed) else pose_at(motion, start)
-        stream = Stream(seed, f"echo/{self._identity}", number_of(start, place) if frame is None else frame)
+        place = place_of(motion, start)
+        stream = self._stream(seed, motion, start, frame)
         target = self._target(world, place, start)
         paths = self._trace(target, motion, start) if config.mode != "passive" else Paths.none()
         rough = _of(_rough_parts(target), paths.part)

@@ -271,6 +271,10 @@ class Receiver(Config):
     threshold_photons: Positive | None = None
     """Photons counted at the detection threshold, where the receiver counts few: their shot noise makes weak echoes
     come and go. None: so many that it does not matter."""
+    channel_gain: list[Annotated[float, Field(ge=0.01, le=100)]] = Field(default_factory=list)
+    """Strength of each ring relative to the usual one, by which its signal is larger at the same target: power of its
+    laser times what its detector makes of the light. Rated ranges hold for 1, and calibrated reflectivity is free of
+    it. Empty: all rings are alike."""
     pulse_length_ns: Positive = 5.0
     """Half-power width of the pulse."""
     dead_time_ns: NonNegative = 0.0

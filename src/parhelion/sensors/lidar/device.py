@@ -26,7 +26,7 @@ from parhelion.sensors.lidar.emit import ShotArrays, SubRays, aim, in_fours
 from parhelion.sensors.lidar.groups import group_size
 from parhelion.sensors.lidar.illuminate import Optics, Reflection, illuminate_all
 from parhelion.sensors.lidar.intensity import threshold_photons
-from parhelion.sensors.lidar.link_budget import SystemConstant
+from parhelion.sensors.lidar.link_budget import SystemConstant, channel_gains
 from parhelion.sensors.lidar.nearest import standing_for
 from parhelion.sensors.lidar.noise import background_noise_factor, channel_biases
 from parhelion.sensors.lidar.overlap import overlap_curve
@@ -140,7 +140,8 @@ class LidarOnDevice(OnDevice):
     def _upload(self, table: ShotTable) -> tuple[ShotArrays, Readout]:
         if self._table is not table or self._shots is None or self._readout is None:
             self._table, self._group = table, None
-            self._shots = ShotArrays.upload(self.engine, table)
+            gains = channel_gains(self.config, int(table.ring.max(initial=0)) + 1)
+            self._shots = ShotArrays.upload(self.engine, table, gains)
             self._readout = self._make_readout(table)
         return self._shots, self._readout
 
@@ -350,7 +351,9 @@ class LidarOnDevice(OnDevice):
         pulse = self.config.receiver.pulse_length_ns * 1e-9
         sigma = self.noise_sigma if self.noisy else 0.0
         shot_arrays = self._upload(table)[0]
-        return digitise(self.engine, blocks, shot_arrays, shots, window, bin_size_m, pulse, sigma, stream, background)
+        return digitise(
+            self.engine, blocks, beams, shot_arrays, shots, window, bin_size_m, pulse, sigma, stream, background
+        )
 
 
 def place_at(motion: Trajectory, time: float) -> NDArray[np.float64]:

@@ -40,20 +40,26 @@ class ShotArrays:
     """Shots in the order in which they are traced: ring by ring, so that neighbouring rays are alike."""
     place: Ints
     """The inverse: where in that order each shot is."""
+    has_gain: bool = False
+    """Whether rings have strengths of their own, which are then the fourth number of origins."""
 
     @classmethod
-    def upload(cls, engine: Engine, table: ShotTable) -> ShotArrays:
-        """Copy a table, with the direction that is level and left of each beam beside its axis."""
+    def upload(cls, engine: Engine, table: ShotTable, gains: NDArray[np.float64] | None = None) -> ShotArrays:
+        """Copy a table, with the direction that is level and left of each beam beside its axis.
+
+        `gains` are the strengths of rings, None where all are alike.
+        """
         axis = table.direction.astype(np.float64)
         left = np.stack([-axis[:, 1], axis[:, 0], np.zeros(len(axis))], axis=1)
         length = np.linalg.norm(left, axis=1, keepdims=True)
         left = np.where(length > 1e-6, left / np.maximum(length, 1e-12), [0.0, 1.0, 0.0])
         order = np.lexsort((table.time, table.ring))
         ring_column = table.ring.astype(np.uint32) | (table.column.astype(np.uint32) << 16)
-        rows = (in_fours(engine, values[order]) for values in (np.c_[axis, table.time], left, table.origin))
+        origin = table.origin if gains is None else np.c_[table.origin, gains[table.ring]]
+        rows = (in_fours(engine, values[order]) for values in (np.c_[axis, table.time], left, origin))
         return cls(
             len(axis), tuple(rows), engine.table(table.time), engine.table(ring_column),  # type: ignore[arg-type]
-            engine.table(order), engine.table(np.argsort(order)),
+            engine.table(order), engine.table(np.argsort(order)), gains is not None,
         )  # fmt: skip
 
 
@@ -87,7 +93,7 @@ def aim(
     sizes = tuple(engine.whole(size) for size in (shots.count, knot_count))
     beams = Rows.kept(engine, count)
     scan, shot, rows = engine.frozen(_aim)(shots, beams, sizes, engine.table(knots), rate, keys, jitter, lucky)
-    return Beams(count, scan, shot, rows)
+    return Beams(count, scan, shot, rows, shots.has_gain)
 
 
 def _aim(
@@ -122,7 +128,7 @@ def _aim(
     rows = (
         dr.ravel(mi.Vector4f(world_axis.x, world_axis.y, world_axis.z, time)),
         dr.ravel(mi.Vector4f(world_left.x, world_left.y, world_left.z, luck)),
-        dr.ravel(mi.Vector4f(start.x, start.y, start.z, 0.0)),
+        dr.ravel(mi.Vector4f(start.x, start.y, start.z, fours[2].w if shots.has_gain else 0.0)),
     )
     dr.eval(scan, shot, *rows)
     return scan, shot, rows

@@ -71,6 +71,8 @@ class FogEcho:
             mean = self.signal(range_m) * dr.exp(-2.0 * air.depth(aim, range_m))
             if self.field is not None:
                 mean = mean * self.field.factor(aim, range_m)
+            if aim.gain is not None:
+                mean = mean * aim.gain
             variance = self.noise_variance + self.shot_noise * mean + FLUCTUATION**2 * mean * mean
             return mean + luck * dr.sqrt(variance)
 
@@ -108,17 +110,19 @@ def fog_echo(
     noise_sigma: float,
     shot_noise: float,
     field: FieldOnDevice | None,
+    strongest: float = 1.0,
 ) -> FogEcho | None:
     """Tables for kernels; None where fog of this density is never seen.
 
     `signal` is that of even fog at ranges that increase, in units of P_min, dimmed by `extinction_per_m` (one way,
-    everything in the air); `cell_m` is half the pulse's length, `gap_m` what the receiver merges into one return.
+    everything in the air); `cell_m` is half the pulse's length, `gap_m` what the receiver merges into one return,
+    `strongest` the gain of the strongest channel.
     """
     least = least_signal(noise_sigma, shot_noise)
     # In uneven fog a dense bank may stand behind thin air, which dims it less than fog of mean density would.
     dimmed = np.exp(-2.0 * extinction_per_m * range_m)
     hopeful = signal if field is None else _DENSEST_FACTOR * signal / np.sqrt(dimmed)
-    seen = np.flatnonzero(hopeful >= least)
+    seen = np.flatnonzero(strongest * hopeful >= least)
     if not len(seen):
         return None
     first, last = max(nearest_m, float(range_m[seen[0]]) - cell_m), float(range_m[seen[-1]])

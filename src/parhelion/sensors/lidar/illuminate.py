@@ -78,6 +78,7 @@ class Reflection:
         curve, air = (optics.overlap, self.air) if near is None else (near.overlap, near.air)
         overlap = 1.0 if curve is None else curve(range_m, active)
         material = self.surfaces.material(part, active) if material is None else material
+        overlap = overlap if aim.gain is None else overlap * aim.gain
         power = received_power(
             weight=share * self.sub_rays.weight, reflected=self.surfaces.reflected(part, material, cosine, hit, active),
             range_m=range_m, optical_depth=air.depth(aim, range_m), threshold=optics.threshold, overlap=overlap,

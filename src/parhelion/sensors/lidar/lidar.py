@@ -13,13 +13,13 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.core.random import Stream, number_of
+from parhelion.core.random import Stream
 from parhelion.core.records import Scan, Waveform
-from parhelion.core.trajectory import Fixed, Trajectory, pose_at
+from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.geometry import SceneGeometry
 from parhelion.rays.middle import Cell, cell_of, runs
 from parhelion.rays.turns import in_turn
-from parhelion.sensors.frame import finite_time, motion_of, own_name
+from parhelion.sensors.frame import Framed, checked_world, finite_time, motion_of
 from parhelion.sensors.lidar.beam import footprint
 from parhelion.sensors.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.lidar.device import LidarOnDevice, place_at
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Sampling = Literal["adaptive", "fixed"]
 
 
-class Lidar:
+class Lidar(Framed):
     """A lidar by preset name, YAML file or configuration.
 
         lidar = Lidar("ouster/os1-128")
@@ -49,6 +49,8 @@ class Lidar:
     over mirrors and through glass (0 ignores them); `sun_klx` is the sunlight, by default the rated one; `name` tells
     this one from others of its model: objects may be hidden from it, and it has noise of its own.
     """
+
+    kind = "lidar"
 
     def __init__(
         self,
@@ -227,8 +229,9 @@ class Lidar:
         for launch in self._launches(world, motions, times, seed, frames):
             metadata = [
                 {
-                    "sensor": self.model, "seed": int(seed), "time": start, "rate_hz": self.rate_hz,
-                    "returns": self.config.receiver.returns, "sampling": self.sampling, "world": world.name,
+                    "sensor": self.model, "maker": self.config.maker, "product": self.config.name, "seed": int(seed),
+                    "time": start, "rate_hz": self.rate_hz, "returns": self.config.receiver.returns,
+                    "sampling": self.sampling, "world": world.name,
                 }
                 for start in launch.times
             ]  # fmt: skip
@@ -241,8 +244,7 @@ class Lidar:
         self, world: World, motions: list[Trajectory], times: list[float], seed: int, frames: Sequence[int] | None
     ) -> Iterator[_Launch]:
         """The launches that measure a world from these motions, in order; few, since scans share them."""
-        if not isinstance(world, World):
-            raise ConfigError(f"world: expected a parhelion World, got {type(world).__name__}")
+        checked_world(world)
         streams = [
             self._stream(seed, motion, start, None if frames is None else frames[i])
             for i, (motion, start) in enumerate(zip(motions, times, strict=True))
@@ -269,11 +271,6 @@ class Lidar:
                     table = self.shots(their[batch[0]])
                     yield _Launch(device, target, weather, table, some[part], their[part], streams[rows][part])
 
-    @property
-    def known_as(self) -> tuple[str, ...]:
-        """Names that objects may be hidden from: its kind, model and name, and one that no other sensor can have."""
-        return ("lidar", self.model, *((self.name, own_name(self.name)) if self.name else ()))
-
     def _geometry(self, world: World) -> SceneGeometry:
         return world.geometry(*self.known_as)
 
@@ -288,11 +285,6 @@ class Lidar:
                 sampling=self.sampling, noise=self.noise, bounces=self.bounces, sun_klx=self.sun_klx,
             )  # fmt: skip
         return self._on_device
-
-    def _stream(self, seed: int, motion: Trajectory, start: float, number: int | None) -> Stream:
-        if number is None:
-            number = number_of(start, motion.pose if isinstance(motion, Fixed) else pose_at(motion, start))
-        return Stream(seed, f"lidar/{self.model}" + (f"/{self.name}" if self.name else ""), number)
 
     def __repr__(self) -> str:
         return f"<Lidar {self.model}: {len(self.shots())} shots a scan at {self.rate_hz:g} Hz>"

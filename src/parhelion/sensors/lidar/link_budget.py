@@ -131,6 +131,16 @@ def max_range(config: LidarConfig, reflectance: float) -> float:
     return min(reach, limits.max_m)
 
 
+def channel_gains(config: LidarConfig, rings: int) -> NDArray[np.float64] | None:
+    """Strength of each ring relative to the usual one, shape (rings,); None where all are alike."""
+    gains = config.receiver.channel_gain
+    if not gains:
+        return None
+    if len(gains) < rings:
+        raise ConfigError(f"{config.name}: receiver.channel_gain has {len(gains)} entries for {rings} rings")
+    return np.asarray(gains, dtype=np.float64)
+
+
 def received_power(
     *, weight: Reals, reflected: Reals, range_m: Reals, optical_depth: Reals, threshold: Reals, overlap: Reals = 1.0
 ) -> Reals:

@@ -116,6 +116,7 @@ def read_out(
     shot, key = beams.draws(engine, beam, keys)
     fours = (dr.gather(mi.Vector4f, values, shot) for values in (readout.direction, readout.origin))
     direction, origin = (mi.Vector3f(four.x, four.y, four.z) for four in fours)
+    gain = beams.aim(engine, beam).gain
     rows = []
     for number, item in enumerate(found):
         valid = item.range < NO_ECHO
@@ -134,6 +135,9 @@ def read_out(
             true_range = dr.select(made & ~in_air, displaced(true_range, shot, key), true_range)
         range_m = _measured_range(engine, readout, true_range, power, shot, luck[0], valid)
         overlap = 1.0 if readout.overlap is None else readout.overlap(dr.select(valid, item.range, 0.0), valid)
+        if gain is not None:
+            # Makers calibrate strengths of channels out of reflectivity, as they do overlap.
+            overlap = overlap * gain
         equal = reflectivity(
             power, item.range, threshold=readout.threshold, extinction_per_m=readout.extinction, overlap=overlap
         )

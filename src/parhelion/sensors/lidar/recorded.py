@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
 from parhelion.core.errors import ConfigError
@@ -35,6 +36,7 @@ from parhelion.sensors.lidar.intensity import (
     threshold_photons,
 )
 from parhelion.sensors.lidar.lidar import Lidar
+from parhelion.sensors.lidar.link_budget import channel_gains
 from parhelion.sensors.lidar.noise import background_noise_factor, power_with_chance
 from parhelion.sensors.lidar.recorded_cloud import Found, as_it_was, assembled, earlier_weather
 from parhelion.sensors.lidar.recorded_shots import RecordedShots, holds_counts, recorded_shots
@@ -115,7 +117,7 @@ class _Launch:
         dr, mi = self.engine.dr, self.engine.mi
         direction, length = self._directions(shots)
         key = tuple(self.engine.table(np.array([word], np.uint32)) for word in self.stream.key)
-        beams = self._beams(shots, direction, pose)
+        beams = self._beams(shots, direction, pose, self._gains(cloud, shots))
         device = _device(self.lidar, self.engine, self.sigma)
         launch = device.prepare(self.weather, self.air, beams, 1, pose.xyz, keys=(key[0], key[1]), clear_per_m=0.0)
         echoes = self._surfaces(cloud, shots, length, reflectance, beams, launch.air)
@@ -129,6 +131,7 @@ class _Launch:
                 blocks = in_air.join(self.engine, blocks, beam)
         returns = detect(self.engine, self._detector(shots), blocks, beams, beam, key)  # type: ignore[arg-type]
         word = tuple(dr.gather(mi.UInt32, k, beams.scan) for k in key)
+        gain = beams.aim(self.engine, beam).gain
         parts = []
         for item in returns:
             # Nothing comes along shots whose direction is not known.
@@ -140,7 +143,7 @@ class _Launch:
             range_m = item.range
             if launch.displaced is not None:
                 range_m = dr.select(in_the_air, range_m, launch.displaced(range_m, beams.shot, word))
-            parts.append(self._outcome(blocks, item, valid, echo, in_the_air, range_m, direction, length, shots))
+            parts.append(self._outcome(blocks, item, valid, echo, in_the_air, range_m, direction, gain, shots))
         return self._collected(parts, shots)
 
     def _directions(self, shots: RecordedShots) -> tuple[Vectors, Reals]:
@@ -152,7 +155,13 @@ class _Launch:
         dr.eval(direction, length)
         return direction, length
 
-    def _beams(self, shots: RecordedShots, direction: Vectors, pose: Pose) -> Beams:
+    def _gains(self, cloud: PointCloud, shots: RecordedShots) -> NDArray[np.float32] | None:
+        """Strength of each shot's ring; None where all are alike, or rings are not known."""
+        ring = shots.rings(cloud)
+        gains = None if ring is None else channel_gains(self.config, int(ring.max(initial=0)) + 1)
+        return None if gains is None else gains[ring].astype(np.float32)
+
+    def _beams(self, shots: RecordedShots, direction: Vectors, pose: Pose, gains: NDArray[np.float32] | None) -> Beams:
         dr, mi = self.engine.dr, self.engine.mi
         axis = direction
         if not self.air.is_uniform:
@@ -165,13 +174,14 @@ class _Launch:
             low, high = (dr.opaque(mi.UInt32, word) for word in self.stream.key)
             luck = to_unit(words((low, high), index, LUCK_DRAW)[0])
         zero = dr.zeros(mi.Float, shots.count)
+        gain = zero if gains is None else self.engine.table(gains)
         rows = tuple(
             dr.ravel(mi.Vector4f(v.x, v.y, v.z, last))
-            for v, last in ((axis, zero), (mi.Vector3f(zero), luck), (mi.Vector3f(zero), zero))
+            for v, last in ((axis, zero), (mi.Vector3f(zero), luck), (mi.Vector3f(zero), gain))
         )
         scan = dr.zeros(mi.UInt32, shots.count)
         dr.eval(scan, index, *rows)
-        return Beams(shots.count, scan, index, rows)  # type: ignore[arg-type]
+        return Beams(shots.count, scan, index, rows, gains is not None)  # type: ignore[arg-type]
 
     def _surfaces(
         self,
@@ -197,11 +207,12 @@ class _Launch:
             source = self.engine.table(shots.rows.ravel().astype(np.uint32))
             here = source != NOTHING
         range_m = dr.select(here, length if slots == 1 else self.engine.table(shots.ranges.ravel()), 1.0)
-        power = self._recorded_power(cloud, shots, dr.select(here, source, 0), range_m, here, reflectance)
+        aim = beams.aim(self.engine, beam)
+        power = self._recorded_power(cloud, shots, dr.select(here, source, 0), range_m, here, reflectance, aim.gain)
         # A recorded point was detected, so its power was the threshold at least, or nearly so with luck.
         least = max(power_with_chance(-_MOST_LUCK, self.sigma, self.shot_noise), _LEAST_POWER)
         power = namespace(power).maximum(power, dr.opaque(mi.Float, least))
-        depth = air.depth(beams.aim(self.engine, beam), range_m)
+        depth = air.depth(aim, range_m)
         dimmed = power * dr.exp(-2.0 * depth)
         echo = Echo(
             dr.select(here, range_m, NO_ECHO), dr.select(here, self._with_old_luck(dimmed, power), 0.0),
@@ -237,6 +248,7 @@ class _Launch:
         range_m: Reals,
         here: Masks,
         reflectance: float | None,
+        gain: Reals,
     ) -> Reals:
         dr, mi = self.engine.dr, self.engine.mi
         threshold, gamma = self.constant.threshold, self.constant.gamma_per_m
@@ -265,6 +277,7 @@ class _Launch:
                 raise ConfigError(f"weather: {self.config.name} reports no intensity that a reflectance follows from")
         curve = _device(self.lidar, self.engine, self.sigma).overlap_curve
         overlap = 1.0 if curve is None else curve(range_m, here)
+        overlap = overlap if gain is None else overlap * gain
         return equal * overlap * dr.exp(-2.0 * gamma * range_m) / (np.pi * threshold * range_m * range_m)
 
     def _detector(self, shots: RecordedShots) -> Detector:
@@ -285,7 +298,7 @@ class _Launch:
         in_the_air: Masks,
         range_m: Reals,
         direction: Vectors,
-        length: Reals,
+        gain: Reals,
         shots: RecordedShots,
     ) -> dict[str, Any]:
         """What is written down of one return of every shot."""
@@ -295,9 +308,10 @@ class _Launch:
         range_m = dr.select(in_the_air, in_steps(range_m, resolution or None), range_m)
         curve = _device(self.lidar, self.engine, self.sigma).overlap_curve
         at_range = dr.select(valid, item.range, 0.0)
+        overlap = 1.0 if curve is None else curve(at_range, valid)
         equal = reflectivity(
             item.power, at_range, threshold=self.constant.threshold, extinction_per_m=self.constant.gamma_per_m,
-            overlap=1.0 if curve is None else curve(at_range, valid),
+            overlap=overlap if gain is None else overlap * gain,
         )  # fmt: skip
         # What a scale takes from echoes near the threshold, the recording has taken from its own points already.
         judged = item.power

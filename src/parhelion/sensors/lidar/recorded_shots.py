@@ -90,6 +90,15 @@ class RecordedShots:
             taken[lost] = self.lost[name][shot[lost] - self.points_shots] if name in self.lost else 0
         return taken
 
+    def rings(self, cloud: PointCloud) -> NDArray[np.int64] | None:
+        """Ring of each shot, or None where the recording does not tell."""
+        shot = np.arange(self.count)
+        lost = shot >= self.points_shots
+        if "ring" not in cloud.fields or len(cloud) == 0 or (lost.any() and "ring" not in self.lost):
+            return None
+        known = self.of_shot("ring", cloud.fields["ring"], self.row_like(shot), lost, shot)
+        return known.astype(np.int64)
+
     def exits(self, shot: NDArray[Any]) -> NDArray[np.float32] | None:
         """Where shots leave, or None where all leave from the centre."""
         return None if self.exit_m is None else self.exit_m[shot]

@@ -222,7 +222,7 @@ def _draw(
     if places is not None:
         clear = mi.Float(1.0)
         for (drops, _), count in zip(scatterers.falling, counts, strict=True):
-            clear = _fall(engine, store, drops, row, count, shot, key, reach, clear)
+            clear = _fall(engine, store, drops, row, count, shot, key, reach, clear, aim.gain)
             row = row + count
         dr.schedule(store, total, clear)
     dr.eval(*(rows.words for rows in (fog, dust) if rows is not None))
@@ -247,6 +247,7 @@ def _fall(
     key: Keys,
     reach: Reals,
     clear: Reals,
+    gain: Reals,
 ) -> Reals:
     """Draw a beam's drops, and return what share of a surface's power they leave, both ways."""
     dr, mi = engine.dr, engine.mi
@@ -255,6 +256,7 @@ def _fall(
     def step(k: Ints, clear: Reals) -> State:
         u, v, _, _ = words(key, shot, k + draw)
         range_m, power, obscured = falling.draw(to_unit(u), to_unit(v))
+        power = power if gain is None else power * gain
         bits, seen = _bits(engine, range_m, power, falling.origin, reach)
         dr.scatter(store, bits, row + k)
         left = 1.0 - obscured
@@ -283,5 +285,7 @@ def _dust_echo(
     dimmed = dr.exp(-2.0 * air.depth(aim, range_m)) / (range_m * range_m)
     overlap = 1.0 if scatterers.overlap is None else scatterers.overlap(range_m)
     sure = _DUST_LEAST_POWER * xp.minimum(overlap * (1.0 / _DUST_LEAST_OVERLAP), 1.0)
+    if aim.gain is not None:
+        dimmed = dimmed * aim.gain
     power = xp.maximum(overlap * scatterers.dust_gain * extinction * dimmed, sure)
     return range_m, dr.select(met, power, 0.0)

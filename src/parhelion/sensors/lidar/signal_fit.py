@@ -15,6 +15,7 @@ from parhelion.rays.device import engine
 from parhelion.rays.records import Rays
 from parhelion.sensors.lidar.config import Overlap
 from parhelion.sensors.lidar.intensity import power_of, reflectivity_of, threshold_photons
+from parhelion.sensors.lidar.link_budget import channel_gains
 from parhelion.sensors.lidar.signal_model import POSE, Floats, ShotPlanes, SignalModel
 
 if TYPE_CHECKING:
@@ -103,6 +104,10 @@ class SignalSearch:
             np.full(len(self.table), np.nan) if level is None else by_shot(recording, np.asarray(level))
             for level in (power, share)
         )
+        gains = channel_gains(config, int(self.table.ring.max(initial=0)) + 1)
+        self.gain = np.ones(len(self.table)) if gains is None else gains[self.table.ring]
+        """Strength of each shot's ring. Powers here are those of the usual ring, but for what the threshold decides."""
+        self.power = self.power / self.gain
         self.model = SignalModel(
             engine(), [known[name] for name in self.names], config.wavelength_nm, lidar.system_constant,
             config.range.overlap,
@@ -305,7 +310,7 @@ class SignalSearch:
         limits = config.range
         use = (there | lost) & self.even[met] & self.model.is_modelled[planes.material]
         use &= (t > limits.min_m) & (t < limits.max_m) & self._spread(planes, t)
-        power, seen = np.exp(powers[use]), there[use]
+        power, seen = (self.gain[met] * np.exp(powers))[use], there[use]
         sigma = 1.0 / config.receiver.threshold_to_noise
         shot = 1.0 / (config.receiver.threshold_photons or np.inf)
 

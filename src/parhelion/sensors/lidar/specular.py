@@ -112,7 +112,7 @@ def _follow_paths(
     offset, direction = light.sub_rays.ray(aim, probe)
     surface, casts = _first_surface(light, scene, echoes, aim, beam, probe, offset, direction, met)
     start = _Path(aim.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False))
-    echo, steps = _follow(light, scene, _go_on(light, start, surface, mirror=mirrored), aim, bounces)
+    echo, steps = _follow(light, scene, _go_on(light, start, surface, aim, mirror=mirrored), aim, bounces)
     # The first surface was traced for both paths of a probe, and is counted once.
     casts = dr.select(mirrored, 0, casts) + steps
     place = row * ROWS + dr.select(mirrored, which + FOLLOWED, which)
@@ -181,7 +181,7 @@ def _first_surface(
     return _Surface(hit.found, hit.t, hit.normal, hit.part), dr.select(met, mi.UInt32(1), 0)
 
 
-def _go_on(light: Reflection, path: _Path, hit: Any, mirror: Masks) -> _Path:
+def _go_on(light: Reflection, path: _Path, hit: Any, aim: BeamAim, mirror: Masks) -> _Path:
     """The path behind a surface that it met, mirrored or transmitted, if that can still be worth tracing."""
     dr, mi = running_engine().dr, running_engine().mi
     slope = dr.dot(hit.normal, path.direction)
@@ -194,6 +194,8 @@ def _go_on(light: Reflection, path: _Path, hit: Any, mirror: Masks) -> _Path:
     origin = dr.fma(path.direction, hit.t, path.origin) + direction * (_STEP_OFF_M + _STEP_OFF_PER_M * hit.t)
     # All sub-rays together, on the brightest material at this range already, against the threshold.
     best = share * light.sub_rays.weight * light.sub_rays.count * light.surfaces.brightest
+    if aim.gain is not None:
+        best = best * aim.gain
     worth = best > light.optics.threshold * length * length
     return _Path(
         origin, direction, length, share, path.active & hit.found & (part_kept > 0) & worth, path.ghost | mirror
@@ -220,7 +222,7 @@ def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bo
         last = Echo(length, light.power(aim, surface, cosine, length, hit, ends, share=now.share), hit.part, actor)
         echo = choose(dr, ends, last, echo)
         reflected, transmitted = light.surfaces.specular_split(surface, cosine, hit.found)
-        following = _go_on(light, now, hit, reflected > transmitted)
+        following = _go_on(light, now, hit, aim, reflected > transmitted)
         following.active &= goes_on
         return casts, *vars(following).values(), *vars(echo).values()
 

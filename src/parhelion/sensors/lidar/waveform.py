@@ -17,6 +17,7 @@ from parhelion.core.records import Waveform
 from parhelion.rays.device import Engine, copied
 from parhelion.sensors.lidar.echoes import Block
 from parhelion.sensors.lidar.emit import ShotArrays
+from parhelion.sensors.light.beams import Beams
 
 _MOST_SAMPLES = 200_000_000
 
@@ -24,6 +25,7 @@ _MOST_SAMPLES = 200_000_000
 def digitise(
     engine: Engine,
     blocks: list[Block],
+    beams: Beams,
     table: ShotArrays,
     shots: NDArray[Any],
     window_m: tuple[float, float],
@@ -35,7 +37,7 @@ def digitise(
 ) -> Waveform:
     """Sample the signal of chosen beams at bins of `bin_size_m` within `window_m`; one kernel thread a bin.
 
-    `blocks` are the echoes of all beams, `background` what every shot receives beside them, by range [m].
+    `blocks` are the echoes of all `beams`, `background` what every shot receives beside them, by range [m].
     """
     first, last = window_m
     if not (np.isfinite([first, last, bin_size_m]).all() and bin_size_m > 0 and last > first >= 0):
@@ -58,7 +60,9 @@ def digitise(
         signal = signal + _summed(engine, block, beam, place, length)
     if background is not None:
         levels = engine.table(background(first + bin_size_m * np.arange(bins, dtype=np.float64)))
-        signal = signal + dr.gather(mi.Float, levels, index - row * width)
+        level = dr.gather(mi.Float, levels, index - row * width)
+        gain = beams.aim(engine, beam).gain
+        signal = signal + (level if gain is None else level * gain)
     if noise_sigma > 0:
         own = Stream(stream.seed, stream.name + "/waveform", stream.number)
         # The element is the bin within the window of its shot, the draw the shot: any choice of shots gives the same.

@@ -95,6 +95,8 @@ class WeatherOnDevice(OnDevice):
         self.noise_sigma, self.shot_noise = noise_sigma, 1.0 / photons if photons else 0.0
         # Echoes below the threshold may pass it with the receiver's noise: those are drawn, too.
         self.floor = max(1.0 - 5.0 * float(np.hypot(noise_sigma, np.sqrt(self.shot_noise))), _LEAST_FLOOR)
+        self.strongest = max(config.receiver.channel_gain, default=1.0)
+        self.floor /= self.strongest
         self.overlap_curve = overlap_curve(engine, config.range.overlap)
         self.pulse_length_m = SPEED_OF_LIGHT_M_S * config.receiver.pulse_length_ns * 1e-9
         self._falling: dict[tuple[Any, ...], Falling | None] = {}
@@ -248,7 +250,7 @@ class WeatherOnDevice(OnDevice):
                 self.engine, grid, signal, extinction, mode=self.config.receiver.returns,
                 cell_m=0.5 * self.pulse_length_m, gap_m=self.config.receiver.merge_distance_m,
                 nearest_m=self.config.range.min_m, noise_sigma=self.noise_sigma, shot_noise=self.shot_noise,
-                field=field,
+                field=field, strongest=self.strongest,
             )  # fmt: skip
         return self._fog[key]
 

@@ -21,6 +21,8 @@ class BeamAim:
     """Random number of the pulse in (0, 1), where the weather needs one; else 0."""
     beam: Ints
     """Number of the beam."""
+    gain: Reals = None
+    """Strength of the beam's channel relative to the usual one; None where all are alike."""
 
 
 @kernel_tree()
@@ -34,7 +36,9 @@ class Beams:
     shot: Ints
     """Row in the table of shots."""
     rows: tuple[Reals, Reals, Reals]
-    """Axis and time, left and luck, and origin: four numbers a beam each, so that one access fetches them."""
+    """Axis and time, left and luck, origin and gain: four numbers a beam each, so that one access fetches them."""
+    has_gain: bool = False
+    """Whether beams have strengths of their own; if not, all gains count as 1, whatever the rows hold."""
 
     def draws(self, engine: Engine, beam: Ints, keys: Keys) -> tuple[Ints, Keys]:
         """What the random draws of beams are keyed by: their shots, and the words of `keys` of their scans."""
@@ -49,5 +53,5 @@ class Beams:
         axis, left, origin = (dr.gather(mi.Vector4f, rows, beam) for rows in self.rows)
         return BeamAim(
             mi.Vector3f(axis.x, axis.y, axis.z), mi.Vector3f(left.x, left.y, left.z),
-            mi.Point3f(origin.x, origin.y, origin.z), axis.w, left.w, beam,
+            mi.Point3f(origin.x, origin.y, origin.z), axis.w, left.w, beam, origin.w if self.has_gain else None,
         )  # fmt: skip

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel
 
@@ -51,6 +52,21 @@ def sheet_of(
     if isinstance(model, kind_of_sheet):
         return model, str(getattr(model, "name", kind))
     return load_sheet(kind_of_sheet, kind, folder, cast("str | PathLike[str]", model)), str(model).lower()
+
+
+def given_sheet(
+    kind: str, kind_of_sheet: type[Model], load: Callable[[str | PathLike[str]], Model], given: Any
+) -> tuple[Model, str]:
+    """The sheet that a user gave, and one name for its model, however it is spelt: random streams go by it."""
+    if isinstance(given, kind_of_sheet):
+        return given, str(getattr(given, "name", kind))
+    if not isinstance(given, (str, PathLike)):
+        name, got = kind_of_sheet.__name__, type(given).__name__
+        article = "an" if name[0] in "AEIOU" else "a"
+        raise ConfigError(f"{kind}: give the name of a preset, a YAML file or {article} {name}, got {got}")
+    sheet = load(given)
+    is_file = Path(given).suffix.lower() in YAML_SUFFIXES
+    return sheet, str(getattr(sheet, "name", kind)) if is_file else str(given).lower()
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from os import PathLike
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -13,13 +12,13 @@ from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.radar import CrossSections, RadarCube, RadarScan
-from parhelion.core.random import Stream, number_of
 from parhelion.core.records import ORIGINS
-from parhelion.core.trajectory import Fixed, Trajectory, pose_at
+from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import engine
 from parhelion.rays.middle import cell_of
 from parhelion.rays.turns import in_turn
-from parhelion.sensors.frame import finite_time, motion_of, own_name
+from parhelion.sensors.frame import Framed, checked_world, finite_time, motion_of, place_of
+from parhelion.sensors.presets import given_sheet
 from parhelion.sensors.radar.axes import Axes
 from parhelion.sensors.radar.budget import cross_section_m2
 from parhelion.sensors.radar.clusters import clusters_of
@@ -39,7 +38,7 @@ CLUSTER_SNR = 10.0
 """Cells of the cluster mode count from this much over the noise on."""
 
 
-class Radar:
+class Radar(Framed):
     """A radar by preset name, YAML file or configuration.
 
         radar = Radar("continental/ars408-21-far")
@@ -50,6 +49,8 @@ class Radar:
     takes VANE's way in place of cube and threshold; `noise=False` is a receiver without noise; `name` tells this one
     from others of its model.
     """
+
+    kind = "radar"
 
     def __init__(
         self,
@@ -63,14 +64,7 @@ class Radar:
         noise: bool = True,
         name: str = "",
     ) -> None:
-        if isinstance(model, RadarConfig):
-            config, self.model = model, model.name
-        elif isinstance(model, (str, PathLike)):
-            config = load_radar_config(model)
-            self.model = config.name if Path(model).suffix.lower() in (".yaml", ".yml") else str(model).lower()
-        else:
-            kind = type(model).__name__
-            raise ConfigError(f"radar: give the name of a preset, a YAML file or a RadarConfig, got {kind}")
+        config, self.model = given_sheet("radar", RadarConfig, load_radar_config, model)
         if mode not in ("cube", "cluster"):
             raise ConfigError(f"mode: must be cube or cluster, got {mode!r}")
         chosen = {"rays": rays, "bounces": bounces}
@@ -90,15 +84,6 @@ class Radar:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_on_device": None}
-
-    @property
-    def _identity(self) -> str:
-        return self.model + (f"/{self.name}" if self.name else "")
-
-    @property
-    def known_as(self) -> tuple[str, ...]:
-        """Names that objects may be hidden from: its kind, model and name, and one that no other sensor can have."""
-        return ("radar", self.model, *((self.name, own_name(self.name)) if self.name else ()))
 
     @property
     def frame_duration_s(self) -> float:
@@ -121,7 +106,7 @@ class Radar:
         `mount` is the radar's pose on the moving body; it looks along x. The frame starts at `time` [s] on the world's
         clock. `frame` numbers the measurement for the random streams; by default it follows from time and pose.
         """
-        _check(world)
+        checked_world(world)
         return self._scan(world, motion_of(world, pose, trajectory, mount), finite_time(time), seed, frame)
 
     def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> RadarScan:
@@ -134,7 +119,7 @@ class Radar:
         mount: Pose | None = None, time: float = 0.0,
     ) -> Paths:  # fmt: skip
         """The ways of the wave in one frame, before cube and noise: one row a ray and way back."""
-        _check(world)
+        checked_world(world)
         motion, start = motion_of(world, pose, trajectory, mount), finite_time(time)
         device, target, weather = self._ready(world, motion, start)
         return device.trace(target, motion, start, weather)
@@ -167,7 +152,7 @@ class Radar:
     def _ready(
         self, world: World, motion: Trajectory, start: float
     ) -> tuple[RadarOnDevice, WaveTarget, Weather | None]:
-        place = motion.pose if isinstance(motion, Fixed) else pose_at(motion, start)
+        place = place_of(motion, start)
         config = self.config
         hertz = config.frequency_ghz * 1e9
         with world.edits():
@@ -182,8 +167,8 @@ class Radar:
 
     @in_turn
     def _scan(self, world: World, motion: Trajectory, start: float, seed: int, frame: int | None) -> RadarScan:
-        place = motion.pose if isinstance(motion, Fixed) else pose_at(motion, start)
-        stream = Stream(seed, f"radar/{self._identity}", number_of(start, place) if frame is None else frame)
+        place = place_of(motion, start)
+        stream = self._stream(seed, motion, start, frame)
         device, target, weather = self._ready(world, motion, start)
         paths = device.trace(target, motion, start, weather)
         facts = {"sensor": self.model, "world": world.name, "seed": int(seed), "time": start, "mode": self.mode}
@@ -294,11 +279,6 @@ class Radar:
             f"<Radar {self.model}: {config.frequency_ghz:g} GHz, {config.range_step_m:.2g} m to "
             f"{config.largest_range_m:.4g} m, at {self.rate_hz:g} Hz>"
         )
-
-
-def _check(world: Any) -> None:
-    if not isinstance(world, World):
-        raise ConfigError(f"world: expected a parhelion World, got {type(world).__name__}")
 
 
 def _decibels(values: NDArray[np.float64]) -> NDArray[np.float32]:

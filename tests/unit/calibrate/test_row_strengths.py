@@ -1,0 +1,70 @@
+"""Strengths of rows from cells of rows and bins."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from chance import deviations
+from parhelion.calibrate.row_strengths import strengths
+
+RANDOM = np.random.default_rng(4)
+
+
+def cells(of_rows: np.ndarray, of_bins: np.ndarray, shared: np.ndarray, sigma: float) -> tuple[np.ndarray, ...]:
+    """What rows measure in the bins that they share, with noise."""
+    bins, rows = np.nonzero(shared)
+    value = of_rows[rows] + of_bins[bins] + RANDOM.normal(0.0, sigma, len(rows))
+    return value, np.full(len(rows), sigma**2), bins, rows
+
+
+def test_rows_that_share_all_bins_are_their_means() -> None:
+    """There least squares is the mean over bins, whose error is that of a mean."""
+    true, levels = RANDOM.normal(0.0, 0.2, 24), RANDOM.normal(0.0, 1.0, 16)
+    value, variance, bins, rows = cells(true, levels, np.ones((16, 24), bool), 0.01)
+    found = strengths(value, variance, bins, rows, 16, 24)
+    means = np.array([value[rows == k].mean() for k in range(24)])
+    np.testing.assert_allclose(found.factor, means - means.mean(), atol=2e-4)
+    np.testing.assert_allclose(np.sqrt(np.diag(found.covariance)), 0.01 / 4.0 * np.sqrt(23 / 24), rtol=0.02)
+    off = (found.factor - true + true.mean()) / np.sqrt(np.diag(found.covariance))
+    assert np.abs(off).max() < deviations(24)
+
+
+def test_alike_rows_come_out_as_alike() -> None:
+    value, variance, bins, rows = cells(np.zeros(24), RANDOM.normal(0.0, 1.0, 16), np.ones((16, 24), bool), 0.02)
+    found = strengths(value, variance, bins, rows, 16, 24)
+    assert np.abs(found.factor).max() < 0.5 * 0.02  # noise of one row's mean is 0.005
+    assert found.deviation <= 0.008
+
+
+def test_a_row_alone_in_its_bins_is_unknown() -> None:
+    """Its strength and its bins' levels look alike: it keeps what rows usually are, with their scatter as error."""
+    true = RANDOM.normal(0.0, 0.2, 24)
+    shared = np.zeros((20, 24), bool)
+    shared[:16, 1:] = True
+    shared[16:, 0] = True
+    value, variance, bins, rows = cells(true, np.zeros(20), shared, 0.01)
+    found = strengths(value, variance, bins, rows, 20, 24)
+    error = np.sqrt(np.diag(found.covariance))
+    assert found.likeness < 0.5
+    assert 0.12 < error[0] < 0.35
+    # The lone row moves the mean of all by a share of its own error; beside each other the rest are known well.
+    np.testing.assert_allclose(np.diff(found.factor[1:]), np.diff(true[1:]), atol=deviations(23) * 0.01 / 4 * 1.5)
+
+
+def test_an_unseen_row_among_like_ones_takes_after_its_neighbours() -> None:
+    """A slow wave over the rows: the row that shares no bin lies between those beside it."""
+    true = 0.2 * np.sin(np.arange(32) / 5.0)
+    shared = np.ones((12, 32), bool)
+    shared[:, 20] = False
+    value, variance, bins, rows = cells(true, np.zeros(12), shared, 0.002)
+    found = strengths(value, variance, bins, rows, 12, 32)
+    assert found.likeness >= 0.9
+    assert abs(found.factor[20] - 0.5 * (found.factor[19] + found.factor[21])) < 0.01
+    assert np.sqrt(found.covariance[20, 20]) > 5.0 * np.sqrt(found.covariance[19, 19])
+
+
+def test_scatter_beyond_the_errors_widens_them() -> None:
+    true = RANDOM.normal(0.0, 0.2, 24)
+    value, variance, bins, rows = cells(true, np.zeros(16), np.ones((16, 24), bool), 0.03)
+    told, honest = (strengths(value, part, bins, rows, 16, 24) for part in (variance / 9.0, variance))
+    np.testing.assert_allclose(np.diag(told.covariance), np.diag(honest.covariance), rtol=0.1)
