@@ -18,13 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.calibrate.plane_windows import KINDS, MOTIONS, WINDOW, Windows, windows_of
+from parhelion.calibrate.plane_windows import KINDS, MOTIONS, PRIOR_M, PRIOR_RAD, WINDOW, Windows, windows_of
 from parhelion.calibrate.turns import Floats, Turn
 
-PRIOR_M = 0.03
-"""What channels may differ by in range before anything is measured: data sheets grant some centimetres."""
-PRIOR_RAD = 0.0026
-"""What their angles may differ by before anything is measured: 0.15 degrees."""
 PRIORS = np.array([PRIOR_M, PRIOR_RAD, PRIOR_RAD])
 """Of each kind of errors."""
 MOTION = np.array([5e-3, 5e-3, 5e-3, 3e-4])
@@ -41,6 +37,8 @@ FEWEST_ROWS = 4
 """Rows that must be told apart from their neighbours before angles are changed."""
 FEWEST_OF_ROW = 12
 """Windows that a row must be in: few of them would shape its error after what they see."""
+CHANCE = 1e-3
+"""Chance that right rows are taken for wrong ones."""
 ROUNDS = 10
 LEARNING = 3
 """Steps of learning how much rows differ, within each round."""
@@ -72,6 +70,11 @@ class ChannelBias:
         """Root mean square of the told steps between rows over their errors: about 1 where all is noise."""
         steps = np.diff(self.bias_m) / self.step_error_m
         return float(np.sqrt(np.mean(steps[self.steps_told] ** 2))) if self.steps_told.any() else 0.0
+
+    @property
+    def significant(self) -> bool:
+        """Whether that is more than chance makes of it."""
+        return self.significance > _by_chance(int(self.steps_told.sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +116,11 @@ class BeamAngles:
         """Root mean square of the steps between those rows over their errors: about 1 where all is noise."""
         steps = np.diff(self.off_deg) / self.step_error_deg
         return float(np.sqrt(np.mean(steps[self.steps_told] ** 2))) if self.steps_told.any() else 0.0
+
+    @property
+    def significant(self) -> bool:
+        """Whether that is more than chance makes of it."""
+        return self.significance > _by_chance(int(self.steps_told.sum()))
 
     @property
     def correction_deg(self) -> Floats:
@@ -168,6 +176,13 @@ def channel_errors(
     return ChannelErrors(ranges, *turned)
 
 
+def _by_chance(steps: int) -> float:
+    """What the root mean square of so many normal numbers exceeds with a chance of CHANCE only (chi-square)."""
+    from scipy.special import chdtri
+
+    return float(np.sqrt(chdtri(steps, CHANCE) / steps)) if steps else np.inf
+
+
 def _step_errors(covariance: Floats) -> Floats:
     variance = np.diag(covariance)
     return np.asarray(np.sqrt(np.maximum(variance[1:] + variance[:-1] - 2.0 * np.diag(covariance, 1), 0.0)))
@@ -203,7 +218,8 @@ def _solve(turns: Sequence[Turn], sigma_m: float, jitter_rad: Floats) -> _Solved
         # What is no plane shows ever better as the rows' errors become known.
         usual = max(noise, sigma_m**2)
         curved = every.left(found) / (usual + every.open(inverse)) / MOST_CURVED**2
-        kept = _shared(every.select((curved < 1.0) & (every.stepped(found, inverse, usual) < MOST_STEPPED)), len(prior))
+        smooth = every.whole & (every.stepped(found, inverse, usual) < MOST_STEPPED)
+        kept = _shared(every.select((curved < 1.0) & smooth), len(prior))
         if len(kept) < FEWEST_WINDOWS:
             return _Solved(np.zeros(len(prior)), unknown, unknown, len(kept))
         noise = max(float(np.median(kept.left(found))), 1e-8)

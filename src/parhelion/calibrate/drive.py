@@ -34,7 +34,7 @@ FEWEST_CURVE_POINTS = 50
 MOST_UNKNOWN = 0.7
 """Relative error from which on a number counts as not told."""
 LEAST_BIAS = 1.4
-"""Steps between rows over their errors, from which on they count as seen."""
+"""Strengths of rings over their errors, from which on they count as seen."""
 INTERVAL = 1.96
 """Standard errors on either side that make an interval of 95 %."""
 
@@ -246,7 +246,7 @@ class _Work:
         found = errors.range
         self.found |= {"bias": found, "angles": errors.elevation, "azimuths": errors.azimuth}
         step_mm = 1e3 * float(np.median(found.step_error_m))
-        if not found.known or found.significance < LEAST_BIAS:
+        if not found.known or not found.significant:
             seen = f"{found.windows} windows lie on planes that several rows see"
             self.kept["noise.channel_bias_m"] = (
                 f"{seen}, which tell rows apart to {step_mm:.1f} mm only"
@@ -270,7 +270,7 @@ class _Work:
         own, path = getattr(self.preset.pattern, "channels", None), f"pattern.channels.{name}"
         if own is None:
             return
-        if not found.known or found.significance < LEAST_BIAS:
+        if not found.known or not found.significant:
             unknown = "surfaces are uneven" if found.uneven else f"few rows see {planes} together"
             self.kept[path] = f"{planes} show no other ones" if found.known else unknown
             return
@@ -281,12 +281,8 @@ class _Work:
         """Rate, columns and firing period, by stamps of pulses."""
 
         def step() -> None:
-            found = fit_timing(self.turns)
-            changes = timing_changes(found, self.preset.pattern)
-            self.found["timing"] = found
-            self.changed |= changes.changed
-            self.error |= changes.error
-            self.kept |= changes.kept
+            self.found["timing"] = found = fit_timing(self.turns)
+            timing_changes(found, self.preset.pattern).into(self.changed, self.error, self.kept)
 
         self._try("pattern.rate_hz", step)
 

@@ -19,6 +19,10 @@ KINDS = ("range", "elevation", "azimuth")
 """Errors of a row; azimuth counter-clockwise."""
 MOTIONS = 4
 """Velocity and yaw rate of the sensor, in a turn whose rows look to different sides."""
+PRIOR_M = 0.03
+"""What channels may differ by in range before anything is measured: data sheets grant some centimetres."""
+PRIOR_RAD = 0.0026
+"""What their angles may differ by before anything is measured: 0.15 degrees."""
 WINDOW = (5, 6)
 """Rows and columns of a window."""
 PART_COLUMNS = 8 * WINDOW[1]
@@ -41,6 +45,8 @@ class Windows:
     """Sum of squares of what each plane leaves."""
     place: NDArray[np.int64]
     """Part of the recording that each window lies in: windows of one part may see the same bump."""
+    whole: NDArray[np.bool_]
+    """Whether the plane goes on beyond the window."""
     freedom: int
 
     def __len__(self) -> int:
@@ -49,20 +55,14 @@ class Windows:
     @classmethod
     def joined(cls, parts: Sequence[Windows]) -> Windows:
         """All windows of several bands."""
-        names = ("unknowns", "matrix", "vector", "squares", "place")
-        unknowns, matrix, vector, squares, place = (np.concatenate([getattr(one, k) for one in parts]) for k in names)
-        return cls(unknowns, matrix, vector, squares, place, parts[0].freedom)
+        names = ("unknowns", "matrix", "vector", "squares", "place", "whole")
+        every = {name: np.concatenate([getattr(one, name) for one in parts]) for name in names}
+        return cls(**every, freedom=parts[0].freedom)
 
     def select(self, kept: NDArray[np.bool_]) -> Windows:
         """Some of the windows."""
-        return Windows(
-            self.unknowns[kept],
-            self.matrix[kept],
-            self.vector[kept],
-            self.squares[kept],
-            self.place[kept],
-            self.freedom,
-        )
+        names = ("unknowns", "matrix", "vector", "squares", "place", "whole")
+        return Windows(**{name: getattr(self, name)[kept] for name in names}, freedom=self.freedom)
 
     def left(self, bias: Floats) -> Floats:
         """Mean square [m^2] of what plane and rows' errors leave of each window."""
@@ -190,8 +190,10 @@ def _windows(
         error, slopes = _against(q, r, u, o)
         q = q - _solved(slopes, error)
     error, slopes = _against(q, r, u, o)
+    columns = columns[~steep]
     flat = np.abs(error).max(axis=1, initial=0.0) <= 0.3
-    error, slopes = error[flat], slopes[flat]
+    error, slopes, columns = error[flat], slopes[flat], columns[flat]
+    whole = _goes_on(turn, top - 1, columns, q[flat]) & _goes_on(turn, top + high, columns, q[flat])
     number = len(error)
     # How far a unit of each row's error moves each range: kinds side by side, rows within them.
     levers = _levers(q[flat], u[flat], o[flat])
@@ -217,8 +219,27 @@ def _windows(
     squares = np.einsum("nk,nk->n", error, error) - np.einsum("ni,nij,nj->n", taken, inner, taken)
     freedom = high * wide - 3
     unknowns = np.broadcast_to(own, (number, len(own)))
-    where = part + columns[~steep][flat][:, 0] // PART_COLUMNS
-    return Windows(unknowns, weight[:, None, None] * matrix, weight[:, None] * vector, weight * squares, where, freedom)
+    where = part + columns[:, 0] // PART_COLUMNS
+    return Windows(
+        unknowns, weight[:, None, None] * matrix, weight[:, None] * vector, weight * squares, where, whole, freedom
+    )
+
+
+def _goes_on(turn: Turn, row: int, columns: NDArray[np.int64], q: Floats) -> NDArray[np.bool_]:
+    """Whether the row beside each window lies on its plane as well, as far as errors of rows allow, or is not there.
+
+    A window that ends with the first row of another surface has a kink too small to see, and always in one sense.
+    """
+    if not 0 <= row < turn.range.shape[0] or not len(q):
+        return np.ones(len(q), bool)
+    assert turn.direction is not None
+    assert turn.origin is not None
+    u, o = (part[row][columns].astype(np.float64) for part in (turn.direction, turn.origin))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        error, _ = _against(q, turn.range[row][columns], u, o)
+        levers = _levers(q, u, o) * np.array([PRIOR_M, PRIOR_RAD, PRIOR_RAD])
+        most = 3.0 * np.sqrt(np.sum(levers**2, axis=-1))
+        return ~(np.abs(error) > most).any(axis=1)
 
 
 def _solved(a: Floats, b: Floats) -> Floats:

@@ -222,6 +222,12 @@ class TimingChanges(NamedTuple):
     error: dict[str, float]
     kept: dict[str, str]
 
+    def into(self, changed: dict[str, Any], error: dict[str, float], kept: dict[str, str]) -> None:
+        """Add it to what is known."""
+        changed.update(self.changed)
+        error.update(self.error)
+        kept.update(self.kept)
+
 
 def timing_changes(timing: Timing, pattern: Pattern) -> TimingChanges:
     """Fields of a pattern that a recording's timing changes.
