@@ -109,17 +109,30 @@ def _whole(scan: ph.Scan) -> ph.Scan:
     return replace(scan, fields=fields)
 
 
-def tilted_drive(off_deg: np.ndarray[Any, Any], turns: int = 6) -> list[ph.Scan]:
-    """Scans of an OS0-32 whose beams are off by so much, which knows nothing of it: it reports its preset's angles."""
+def tilted_drive(off_deg: np.ndarray[Any, Any], turns: int = 6, world: str = "city") -> list[ph.Scan]:
+    """Scans of an OS0-32 whose beams are off by so much in elevation, which knows nothing of it."""
+    return misaimed_drive(off_deg, np.zeros(32), turns=turns, world=world)
+
+
+def misaimed_drive(
+    elevation_deg: np.ndarray[Any, Any], azimuth_deg: np.ndarray[Any, Any], bias_m: np.ndarray[Any, Any] | None = None,
+    *, turns: int = 6, seed: int = 4, world: str = "city",
+) -> list[ph.Scan]:  # fmt: skip
+    """Scans of an OS0-32 whose beams are off by so much, ring by ring of its list from the highest.
+
+    It knows nothing of it: it reports its preset's angles.
+    """
     preset = load_preset("ouster/os0-32")[0]
     channels = preset.pattern.channels.model_dump()  # type: ignore[union-attr]
-    true = {**channels, "elevation_deg": (np.array(channels["elevation_deg"]) + off_deg).tolist()}
-    unit, told = ph.Lidar(changed_sheet("ouster/os0-32", pattern={"channels": true})), ph.Lidar("ouster/os0-32")
-    world = ph.World.load("city")
-    x, y, _ = world.viewpoint.xyz
+    off = {"elevation_deg": elevation_deg, "azimuth_deg": azimuth_deg}
+    true = channels | {name: (np.array(channels[name]) + more).tolist() for name, more in off.items()}
+    noise = {} if bias_m is None else {"channel_bias_m": bias_m[::-1].tolist()}
+    unit = ph.Lidar(changed_sheet("ouster/os0-32", pattern={"channels": true}, noise=noise))
+    place = ph.World.load(world)
+    x, y, _ = place.viewpoint.xyz
     poses = [ph.Pose((x + 3.0 * k, y, 1.4)) for k in range(turns)]
-    table, made = told.shots(), []
-    for scan in unit.scan_many(world, poses, seed=4, time=[0.1 * k for k in range(turns)]):
+    table, made = ph.Lidar("ouster/os0-32").shots(), []
+    for scan in unit.scan_many(place, poses, seed=seed, time=[0.1 * k for k in range(turns)]):
         assert scan.shots is not None
         shot = scan.fields["shot"]
         xyz = table.origin[shot] + scan.range[:, None] * table.direction[shot]

@@ -6,6 +6,7 @@ python docs/figures/calibration.py    # about a minute; drives need the recordin
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +24,7 @@ from parhelion.calibrate.drive_report import rows_of
 from parhelion.calibrate.example import write_example
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import with_changes
+from parhelion.calibrate.timing_fit import fit_timing, timing_rows
 from parhelion.calibrate.turns import turn_of
 from parhelion.sensors.lidar.presets import load_preset
 
@@ -63,7 +65,7 @@ def drive_figures(found: dict[str, DriveCalibration]) -> None:
     rows = []
     for name, one in found.items():
         for path, before, after, error in rows_of(one):
-            if path not in ("pattern.channels", "range.overlap", "intensity.resolution"):
+            if not path.startswith("pattern.channels") and path not in ("range.overlap", "intensity.resolution"):
                 rows.append([name, f"`{path}`", before, after, error])
     write("sheets", table(["recording", "field", "preset", "measured", "95 % interval"], rows))
     noise = []
@@ -81,6 +83,45 @@ def drive_figures(found: dict[str, DriveCalibration]) -> None:
             draw(axes, one)
             axes.set_title(name)
         finish(figure, f"calibration-{kind}")
+
+
+def timing_table() -> None:
+    """What stamps of pulses say in the recordings at hand."""
+    rows = []
+    for name, preset in {**DRIVES, "os1-128": "ouster/os1-128"}.items():
+        pattern = load_preset(preset)[0].pattern
+        timing = fit_timing(read_drive(folder() / FILES[name], sensor=preset))
+        rows += [[name, str(timing.turns), *row] for row in timing_rows(timing, pattern)]
+    write("timing", table(["recording", "turns", "timing", "recorded, 95 % interval", "preset"], rows))
+
+
+def angle_figure() -> None:
+    """A unit whose beams are off in elevation, azimuth and range at once, and reports its nominal angles."""
+    preset = load_preset("ouster/os0-32")[0]
+    random = np.random.default_rng(3)
+    channels = preset.pattern.channels.model_dump()  # type: ignore[union-attr]
+    off = {name: random.normal(0.0, 0.06, 32) for name in ("elevation_deg", "azimuth_deg")}
+    bias = random.normal(0.0, 0.01, 32)
+    true = channels | {name: (np.array(channels[name]) + more).tolist() for name, more in off.items()}
+    unit = ph.Lidar(with_changes(preset, {"pattern.channels": true, "noise.channel_bias_m": bias.tolist()}))
+    world, told = ph.World.load("warehouse"), ph.Lidar(preset).shots()
+    x, y, _ = world.viewpoint.xyz
+    poses = [ph.Pose((x + 3.0 * k, y, 1.4)) for k in range(6)]
+    scans = unit.scan_many(world, poses, seed=4, time=[0.1 * k for k in range(6)])
+    shots = [replace(scan.shots, direction=told.direction, origin=told.origin) for scan in scans]
+    turns = [turn_of(replace(scan, shots=own)) for scan, own in zip(scans, shots, strict=True)]
+    found = calibrate_drive(turns, preset)
+    figure, panels = sheet(9.0, 3.0, 2)
+    ring = np.arange(32)[::-1]
+    for axes, (name, more), draw, angles in zip(
+        panels, off.items(), (plots.draw_angles, plots.draw_azimuths), (found.angles, found.azimuths), strict=True
+    ):
+        assert angles is not None
+        draw(axes, found)
+        axes.plot(ring[angles.told], (more - more[angles.told].mean())[angles.told], "x", color=plots.SHEET, ms=5)
+        axes.set_title(name.removesuffix("_deg"))
+        print(name, int(angles.told.sum()), np.median(angles.step_error_deg[angles.steps_told]))
+    finish(figure, "calibration-angles")
 
 
 OTHER_CURVE = [[1.5, 0.05], [2.5, 0.1], [4.0, 0.3], [6.0, 0.6], [8.0, 0.85], [11.0, 1.0]]
@@ -153,6 +194,8 @@ def main() -> None:
     """Everything."""
     board_figures()
     two_recordings()
+    angle_figure()
+    timing_table()
     drive_figures(drives())
 
 

@@ -22,8 +22,13 @@ SCALARS = (
     "noise.range_sigma_snr_m",
     "range.rated",
     "range.resolution_m",
+    "pattern.rate_hz",
+    "pattern.columns",
+    "pattern.firing_period_us",
 )
 CURVE, BIAS, GAIN = "range.overlap", "noise.channel_bias_m", "receiver.channel_gain"
+ANGLES = {"pattern.channels.elevation_deg": "angles", "pattern.channels.azimuth_deg": "azimuths"}
+"""Errors of angles of the beams, and where a calibration has them."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,12 @@ def compared(each: Sequence[DriveCalibration]) -> tuple[Compared, ...]:
         value = np.stack([one.bias_m[::-1] for one in biases])
         error = INTERVAL * np.stack([one.error_m[::-1] for one in biases])
         found.append(_worst(BIAS, value, error, [f"ring {k}" for k in range(value.shape[1])]))
+    for field, name in ANGLES.items():
+        angles = [getattr(one, name) for one in each]
+        if all(one is not None and one.known for one in angles) and len({len(one.off_deg) for one in angles}) == 1:
+            value = np.stack([one.off_deg[::-1] for one in angles])
+            error = INTERVAL * np.stack([one.error_deg[::-1] for one in angles])
+            found.append(_worst(field, value, error, [f"ring {k}" for k in range(value.shape[1])]))
     gains = [one.overlap for one in each if one.overlap is not None and GAIN in one.changed]
     if len(gains) == len(each) and len({len(one.row_factor) for one in gains}) == 1:
         value, error = (np.stack([getattr(one, name)[::-1] for one in gains]) for name in ("row_factor", "row_error"))

@@ -1,23 +1,25 @@
 """A sensor's data sheet from any drive: what its planes, neighbours and repeated looks tell of the receiver.
 
-The spine: read → join → overlap → noise → bias → threshold → saturation → steps → sheet. Each step is told with its
-error, or why the recording cannot tell it.
+The spine: read → join → steps → timing → threshold → overlap → noise → errors of beams → saturation → rated range → sheet.
+Each step is told with its error, or why the recording cannot tell it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from parhelion.calibrate.bias_fit import BeamAngles, ChannelBias, beam_angles, channel_bias
+from parhelion.calibrate.beam_sheet import corrected, told_channels
+from parhelion.calibrate.bias_fit import BeamAngles, ChannelBias, channel_errors
 from parhelion.calibrate.detection_fit import Saturation, Threshold, dropout, fit_threshold, saturation, step_of
 from parhelion.calibrate.overlap_fit import Overlap
 from parhelion.calibrate.overlap_sheet import overlap_changes
 from parhelion.calibrate.range_fit import RangeNoise, SigmaLaw, fit_law, range_noise, repeated_noise, slope_jitter
-from parhelion.calibrate.turns import Floats, Turn, joined, mean_level
+from parhelion.calibrate.timing_fit import Timing, fit_timing, timing_changes
+from parhelion.calibrate.turns import Floats, Turn, is_standing, joined, mean_level
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.lidar.config import LidarConfig
 from parhelion.sensors.lidar.intensity import FULL_SCALE_POWER, calibrated, reflectivity_of, threshold_photons
@@ -30,12 +32,9 @@ RANGE_EDGES = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 40.0, 60.0, 100.0
 MOST_UNKNOWN = 0.7
 """Relative error from which on a number counts as not told."""
 LEAST_BIAS = 1.4
-"""Steps between rows over their errors, from which on they count as seen."""
+"""Strengths of rings over their errors, from which on they count as seen."""
 INTERVAL = 1.96
 """Standard errors on either side that make an interval of 95 %."""
-STANDING_M = 0.03
-STANDING_SHARE = 0.8
-"""A sensor stands where so many pixels of its first and last turn agree to that many metres."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +61,10 @@ class DriveCalibration:
     law: SigmaLaw | None = None
     bias: ChannelBias | None = None
     angles: BeamAngles | None = None
+    """Errors of elevation."""
+    azimuths: BeamAngles | None = None
+    """Errors of azimuth, firing times included."""
+    timing: Timing | None = None
     threshold: Threshold | None = None
     saturation: Saturation | None = None
     lost: list[tuple[float, float, int, int]] = field(default_factory=list)
@@ -69,23 +72,6 @@ class DriveCalibration:
     constant: SystemConstant | None = None
     level: str = "photons"
     """What `noise` and `lost` go by."""
-
-
-def is_standing(turns: Sequence[Turn]) -> bool:
-    """Whether the sensor stays where it is over several turns: most pixels see the same range again."""
-    if len(turns) < 2 or turns[0].range.shape != turns[-1].range.shape:
-        return False
-    first = turns[0].range
-    off = np.abs(turns[-1].range - first)
-    known = np.isfinite(off)
-    if known.sum() <= 100:
-        return False
-    # A level road looks the same from everywhere: each row has one range there, so what differs from it is looked at.
-    usual = np.array([np.median(row[own]) if own.any() else np.nan for row, own in zip(first, known, strict=True)])
-    with np.errstate(invalid="ignore"):
-        standing_out = known & (np.abs(first - usual[:, None]) > 0.1 * usual[:, None])
-    chosen = standing_out if standing_out.sum() > 100 else known
-    return float(np.mean(off[chosen] < STANDING_M)) > STANDING_SHARE
 
 
 def calibrate_drive(
@@ -116,8 +102,8 @@ def calibrate_drive(
     work = _Work(every, list(turns), preset, recording, standing, seed)
     # Overlap, noise and rated range need the threshold, and the noise the step of ranges.
     for step in (
-        work.steps, work.channels, work.threshold, work.overlap, work.noise, work.bias, work.angles, work.saturation,
-        work.rated,
+        work.steps, work.timing, work.channels, work.threshold, work.overlap, work.noise, work.bias, work.angles,
+        work.azimuths, work.saturation, work.rated,
     ):  # fmt: skip
         step()
         if watch is not None:
@@ -233,10 +219,13 @@ class _Work:
 
     def bias(self) -> None:
         usual = float(self.changed.get("noise.range_sigma_m", max(self.preset.noise.range_sigma_m, 0.005)))
-        found = channel_bias(self.turn, usual)
-        self.found["bias"] = found
+        jitter = (self.preset.noise.azimuth_jitter_deg, self.preset.noise.elevation_jitter_deg)
+        # A sensor that stands sees the same surfaces again, whose shape does not average out.
+        errors = channel_errors(self.turns[:1] if self.standing else self.turns, usual, jitter)
+        found = errors.range
+        self.found |= {"bias": found, "angles": errors.elevation, "azimuths": errors.azimuth}
         step_mm = 1e3 * float(np.median(found.step_error_m))
-        if not found.known or found.significance < LEAST_BIAS:
+        if not found.known or not found.significant:
             seen = f"{found.windows} windows lie on planes that several rows see"
             self.kept["noise.channel_bias_m"] = (
                 f"{seen}, which tell rows apart to {step_mm:.1f} mm only"
@@ -249,28 +238,32 @@ class _Work:
         self.error["noise.channel_bias_m"] = float(np.median(found.error_m))
 
     def angles(self) -> None:
-        """Elevations of beams, by slanted planes; errors of range, where they are known, are taken out first."""
-        own = getattr(self.preset.pattern, "channels", None)
-        bias: ChannelBias | None = self.found.get("bias")
-        turn = self.turn
-        if own is None or bias is None:
+        """Elevations of beams, which were solved together with errors of range."""
+        self._angles("elevation_deg", self.found["angles"], "slanted planes")
+
+    def azimuths(self) -> None:
+        """Azimuths of beams, likewise; errors of firing times are in them."""
+        self._angles("azimuth_deg", self.found["azimuths"], "slanted walls")
+
+    def _angles(self, name: str, found: BeamAngles, planes: str) -> None:
+        own, path = getattr(self.preset.pattern, "channels", None), f"pattern.channels.{name}"
+        if own is None:
             return
-        if "noise.channel_bias_m" in self.changed:
-            turn = replace(turn, range=turn.range - bias.bias_m[:, None])
-        usual = float(self.changed.get("noise.range_sigma_m", max(self.preset.noise.range_sigma_m, 0.005)))
-        found = beam_angles(turn, usual)
-        self.found["angles"] = found
-        if not found.known or found.significance < LEAST_BIAS:
-            why = "slanted planes show no other ones" if found.known else "few rows see slanted planes together"
-            self.kept["pattern.channels.elevation_deg"] = why
+        if not found.known or not found.significant:
+            unknown = "surfaces are uneven" if found.uneven else f"few rows see {planes} together"
+            self.kept[path] = f"{planes} show no other ones" if found.known else unknown
             return
-        dump = self.changed.get("pattern.channels") or own.model_dump(mode="python", exclude_none=True)
-        # Sheets list channels in the maker's order, images from the highest.
-        row = [int(np.argmin(np.abs(turn.elevation_deg - value))) for value in dump["elevation_deg"]]
-        turned = np.asarray(dump["elevation_deg"]) + found.correction_deg[row]
-        dump["elevation_deg"] = [round(float(value), 3) for value in turned]
-        self.changed["pattern.channels"] = dump
-        self.error["pattern.channels"] = float(np.median(found.error_deg[found.told]))
+        self.changed[path] = corrected(self.changed.get("pattern.channels") or own.model_dump(), name, found)
+        self.error[path] = float(np.median(found.correction_error_deg[found.told]))
+
+    def timing(self) -> None:
+        """Rate, columns and firing period, by stamps of pulses."""
+
+        def step() -> None:
+            self.found["timing"] = found = fit_timing(self.turns)
+            timing_changes(found, self.preset.pattern).into(self.changed, self.error, self.kept)
+
+        self._try("pattern.rate_hz", step)
 
     def saturation(self) -> None:
         if not self.counts:
@@ -329,22 +322,11 @@ class _Work:
 
     def channels(self) -> None:
         """The beams' own angles, which captures of Ousters carry: units are calibrated one by one."""
-        turn, pattern = self.turn, self.preset.pattern
-        own = getattr(pattern, "channels", None)
-        if own is None or turn.direction is None or turn.origin is None or self.preset.maker != "ouster":
+        told = told_channels(self.turn, self.preset)
+        if told is None:
             self.kept["pattern.channels"] = "the recording does not tell the angles of the unit's own beams"
-            return
-        azimuth = np.arctan2(turn.direction[..., 1], turn.direction[..., 0])
-        head = np.arctan2(turn.origin[..., 1], turn.origin[..., 0])
-        off = np.degrees((azimuth - head + np.pi) % (2.0 * np.pi) - np.pi)
-        values = np.nanmedian(off, axis=1)
-        if turn.beam_offset_m < 0.005 or not np.isfinite(values).all():
-            self.kept["pattern.channels"] = "the recording does not tell the angles of the unit's own beams"
-            return
-        dump = own.model_dump(mode="python", exclude_none=True)
-        dump["elevation_deg"] = [round(float(value), 3) for value in turn.elevation_deg]
-        dump["azimuth_deg"] = [round(float(value), 3) for value in values]
-        self.changed["pattern.channels"] = dump
+        else:
+            self.changed["pattern.channels"] = told
 
     def _sheet(self, more: dict[str, Any]) -> LidarConfig:
         from parhelion.calibrate.sheet import with_changes
@@ -391,6 +373,6 @@ _NEVER = {
     "receiver.threshold_to_noise": "enters dropout together with the threshold, which is fitted with this ratio",
     "noise.azimuth_jitter_deg": "taken from the preset to free the range noise of it",
     "noise.elevation_jitter_deg": "taken from the preset to free the range noise of it",
-    "pattern.timing": "an error of a shot's time looks like one of its azimuth",
+    "pattern.channels.fire_time_us": "an error of a firing's time looks like one of its azimuth, and is taken as that",
     "noise.false_alarm_rate_hz": "a lone point may be a false alarm, a drop or a wire",
 }

@@ -11,10 +11,13 @@ import numpy as np
 from parhelion.calibrate import plots
 from parhelion.calibrate.drive import DriveCalibration
 from parhelion.calibrate.overlap_fit import Overlap
+from parhelion.calibrate.timing_fit import timing_rows
 from parhelion.core.config import Config
 from parhelion.io.atomic import atomic_write
 from parhelion.pictures import run_page as html
 from parhelion.sensors.lidar.config import LidarConfig
+
+TIMING_COLUMNS = ("timing", "recorded, 95 % interval", "preset")
 
 
 def value_at(sheet: LidarConfig, path: str) -> Any:
@@ -83,6 +86,11 @@ def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str]
             found.angles if found.angles and found.angles.known else None, "Elevations",
             "Of rows that see slanted planes, relative to their mean.", plots.draw_angles,
         ),
+        (
+            found.azimuths if found.azimuths and found.azimuths.known else None, "Azimuths",
+            "Of rows that see slanted walls, relative to their mean; firing times included.", plots.draw_azimuths,
+        ),
+        (found.timing, "Turn rate", "By stamps of pulses, in eighths of every turn.", plots.draw_timing),
         (found.lost or None, "Dropout", weak, plots.draw_dropout),
         (True if np.isfinite(turn.signal).any() else None, "Signal", "All returns.", plots.draw_signal),
     ]  # fmt: skip
@@ -95,6 +103,7 @@ def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str]
         figures.append(html.figure(title, html.image(plots.address(figure), title, "plot"), caption))
     measured = html.table(("field", "preset", "measured", "95 % interval"), rows_of(found), kinds="-ll-")
     kept = html.table(("field", "why"), list(found.kept.items()), kinds="-l")
+    timing = [] if found.timing is None else timing_rows(found.timing, found.preset.pattern)
     return html.page(
         f"Calibration of {found.preset.name}",
         f"<h1>Calibration of {html.text(found.preset.name)}</h1>",
@@ -102,6 +111,7 @@ def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str]
         html.tiles(tiles),
         *before,
         html.section("measured", "Measured", measured),
+        html.section("timing", "Timing", html.table(TIMING_COLUMNS, timing, kinds="-ll")) if timing else "",
         html.section("curves", "Curves", html.pair(*figures)),
         html.section("kept", "Kept from the preset", kept),
     )

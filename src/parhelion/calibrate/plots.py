@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from parhelion.calibrate.bias_fit import BeamAngles
 from parhelion.calibrate.detection_fit import detection_chance
 from parhelion.calibrate.drive import DriveCalibration
 from parhelion.sensors.lidar.config import LidarConfig
@@ -152,13 +153,37 @@ def draw_bias(axes: Any, found: DriveCalibration) -> None:
 
 def draw_angles(axes: Any, found: DriveCalibration) -> None:
     """Errors of elevation of rings, of those that slanted planes tell."""
-    angles = found.angles
-    assert angles is not None
+    assert found.angles is not None
+    _draw_angles(axes, found.angles, "error of elevation [deg]")
+
+
+def draw_azimuths(axes: Any, found: DriveCalibration) -> None:
+    """Errors of azimuth of rings, of those that slanted walls tell."""
+    assert found.azimuths is not None
+    _draw_angles(axes, found.azimuths, "error of azimuth [deg]")
+
+
+def _draw_angles(axes: Any, angles: BeamAngles, label: str) -> None:
     ring = np.arange(len(angles.off_deg))[::-1]
     told = angles.told
-    dots(axes, ring[told], angles.correction_deg[told], angles.error_deg[told], "")
+    dots(axes, ring[told], angles.correction_deg[told], angles.correction_error_deg[told], "")
     axes.axhline(0.0, color=PRESET, lw=0.8)
-    axes.set(xlabel="ring", ylabel="error of elevation [deg]")
+    axes.set(xlabel="ring", ylabel=label)
+
+
+def draw_timing(axes: Any, found: DriveCalibration) -> None:
+    """How fast the head turns, part by part of every turn."""
+    timing = found.timing
+    assert timing is not None
+    rates = timing.part_rates_hz
+    at = np.arange(rates.size) / rates.shape[1]
+    axes.plot(at, rates.ravel(), ".-", ms=3, lw=0.6, color=RECORDED, label="recorded")
+    low, high = (timing.rate_hz.value + sign * 1.96 * timing.rate_hz.error for sign in (-1.0, 1.0))
+    axes.axhspan(low, high, color=RECORDED, alpha=0.15, lw=0, label="mean, 95 %")
+    axes.axhline(found.preset.pattern.rate_hz, color=PRESET, lw=1.0, ls="--", label="preset")
+    axes.set(xlabel="turn", ylabel="turn rate [Hz]")
+    axes.ticklabel_format(axis="y", useOffset=False)
+    axes.legend(fontsize=8)
 
 
 def draw_dropout(axes: Any, found: DriveCalibration) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from os import PathLike
 from typing import Any
 
@@ -27,7 +28,7 @@ def with_changes(sheet: LidarConfig, changes: Mapping[str, Any]) -> LidarConfig:
         place = data
         for name in above:
             place = place[name]
-        place[last] = value
+        place[last] = deepcopy(value)  # a later path may lead into it
     return parse(LidarConfig, data, sheet.name)
 
 
@@ -75,7 +76,11 @@ def calibrated_sheet(
         "note": "half widths of 95 % intervals are in calibration.error",
     }  # fmt: skip
     sources = [_without(entry.model_dump(), covered) for entry in preset.sources]
-    assumed = {name: why for name, why in preset.assumed.items() if name not in changed}
+    assumed = {
+        name: why
+        for name, why in preset.assumed.items()
+        if not any(f"{one}.".startswith(f"{name}.") for one in changed)
+    }
     changes = {
         **changed, "sources": [*[one for one in sources if one["covers"]], source], "assumed": assumed,
         "calibration": section,

@@ -21,6 +21,9 @@ SEAM_COLUMNS = 8
 """Empty columns between two turns that are looked at together: windows over neighbours must not reach across."""
 WITHHELD_PHOTONS = 25.0
 """A pulse without a range that counts more photons than this was not too weak: the sensor held its range back."""
+STANDING_M = 0.03
+STANDING_SHARE = 0.8
+"""A sensor stands where so many pixels of its first and last turn agree to that many metres."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +53,12 @@ class Turn:
     """Where each pulse leaves [m], shape (rows, columns, 3)."""
     knows_lost: bool = True
     """Whether lost pulses are told at all: a cloud of points alone does not."""
+    time: Floats | None = None
+    """When each pulse was fired [s], after the turn's own start; None for several turns side by side."""
+    start_s: float | None = None
+    """When the turn began [s], by the clock of the recording."""
+    numbered: bool = True
+    """Whether the recording numbers its columns; else they follow from the azimuth."""
 
     @property
     def row(self) -> NDArray[np.int64]:
@@ -117,9 +126,12 @@ def _of_scan(scan: Scan, name: str) -> Turn:
         elevation = np.degrees(np.arcsin(np.clip(direction[..., 2], -1.0, 1.0)))
         withheld = lost & (signal > WITHHELD_PHOTONS)
     offset = float(np.median(np.hypot(shots.origin[:, 0], shots.origin[:, 1])))
+    time = np.full(shape, np.nan)
+    time[place] = shots.time
     return Turn(
         name, distance, signal, image(None if share is None else 100.0 * share), image(field("near_ir"), shots.near_ir),
-        lost, withheld, np.nanmedian(elevation, axis=1), offset, direction, origin,
+        lost, withheld, np.nanmedian(elevation, axis=1), offset, direction, origin, time=time,
+        start_s=float(scan.start_time),
     )  # fmt: skip
 
 
@@ -175,7 +187,14 @@ def _of_points(cloud: PointCloud, name: str) -> Turn:
     return Turn(
         name, distance, image(field("intensity")), image(field("reflectivity", 100.0)), image(field("near_ir")), lost,
         np.zeros(shape, bool), rows, 0.0, unit, np.zeros_like(unit), knows_lost,
+        image(field("time")) if "time" in cloud.fields else None, _start_of(cloud), "column" in cloud.fields,
     )  # fmt: skip
+
+
+def _start_of(cloud: PointCloud) -> float | None:
+    """When the cloud began [s], where it says so."""
+    told = cloud.metadata.get("time")
+    return float(told) if isinstance(told, (int, float)) else None
 
 
 def _columns_by_azimuth(xyz: Floats, there: Mask, ring: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -220,7 +239,25 @@ def joined(turns: Sequence[Turn]) -> Turn:
     if all(turn.direction is not None and turn.origin is not None for turn in turns):
         fields += ["direction", "origin"]
     images = {field: side_by_side(field) for field in fields}
-    return replace(first, **images, knows_lost=all(turn.knows_lost for turn in turns))  # type: ignore[arg-type]
+    knows_lost = all(turn.knows_lost for turn in turns)
+    return replace(first, **images, knows_lost=knows_lost, time=None, start_s=None)  # type: ignore[arg-type]
+
+
+def is_standing(turns: Sequence[Turn]) -> bool:
+    """Whether the sensor stays where it is over several turns: most pixels see the same range again."""
+    if len(turns) < 2 or turns[0].range.shape != turns[-1].range.shape:
+        return False
+    first = turns[0].range
+    off = np.abs(turns[-1].range - first)
+    known = np.isfinite(off)
+    if known.sum() <= 100:
+        return False
+    # A level road looks the same from everywhere: each row has one range there, so what differs from it is looked at.
+    usual = np.array([np.median(row[own]) if own.any() else np.nan for row, own in zip(first, known, strict=True)])
+    with np.errstate(invalid="ignore"):
+        standing_out = known & (np.abs(first - usual[:, None]) > 0.1 * usual[:, None])
+    chosen = standing_out if standing_out.sum() > 100 else known
+    return float(np.mean(off[chosen] < STANDING_M)) > STANDING_SHARE
 
 
 def clean(turn: Turn) -> Mask:

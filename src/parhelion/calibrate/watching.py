@@ -19,12 +19,14 @@ from parhelion.pictures import run_page as html
 
 STAGES = {
     "steps": "Steps of range and intensity",
+    "timing": "Timing",
     "channels": "Angles that the capture tells",
     "threshold": "Threshold",
     "overlap": "Overlap",
     "noise": "Range noise",
     "bias": "Errors of channels",
     "angles": "Elevations of beams",
+    "azimuths": "Azimuths of beams",
     "saturation": "Saturation",
     "rated": "Rated range",
 }
@@ -38,7 +40,7 @@ def taken_by(stage: str, turn: Turn) -> Mask | None:
         return usable(turn) if np.isfinite(turn.reflectivity).any() else _flat(turn)
     if stage == "threshold":
         return amid_surface(turn)[0]
-    if stage in ("noise", "bias", "angles"):
+    if stage in ("noise", "bias", "angles", "azimuths"):
         return np.asarray(np.isfinite(residuals(turn)[0]))
     return None
 
@@ -82,7 +84,7 @@ def watch_page(found: DriveCalibration, recording: str, done: Sequence[str], *, 
         taken = taken_by(stage, turn)
         number = int(turn.returned.sum()) if taken is None else int(taken.sum())
         rows.append((title, "done", f"{number:,}".replace(",", " "), f"{pulses - number:,}".replace(",", " ")))
-        if taken is not None and stage not in ("bias", "angles"):
+        if taken is not None and stage not in ("bias", "angles", "azimuths"):
             image = html.image(plots.address(picture(turn, taken)), f"Points of {title}", "plot")
             figures.append(html.figure(f"{title}: points taken and left out", image))
     key = plots.key((plots.TAKEN, "taken"), (plots.LEFT, "left out"), (plots.NOTHING, "no pulse"))

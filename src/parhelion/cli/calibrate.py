@@ -69,10 +69,10 @@ def calibrate(
 ) -> None:
     """Make the data sheet of your own lidar from what it recorded.
 
-    A drive tells the overlap curve, range noise, errors of channels, dropout, threshold, saturation and the scale of
-    intensity. Boards of known materials tell the noise of each material by angle. What a recording cannot tell stays
-    the preset's, and is named. Several drives are fitted each by itself and together, and where they disagree, it is
-    said.
+    A drive tells the overlap curve, range noise, errors of channels in range and angle, turn rate, dropout, threshold,
+    saturation and the scale of intensity. Boards of known materials tell the noise of each material by angle. What a
+    recording cannot tell stays the preset's, and is named. Several drives are fitted each by itself and together, and
+    where they disagree, it is said.
     """
     from parhelion.core.errors import ConfigError
     from parhelion.sensors.lidar.presets import load_preset
@@ -166,12 +166,16 @@ class _Drives:
             page.show(lambda: watch_page(found, whole, list(STAGES), finished=True), final=True)
 
     def _tell(self, found: DriveCalibration, whole: str) -> None:
-        from parhelion.calibrate.drive_report import rows_of
+        from parhelion.calibrate.drive_report import TIMING_COLUMNS, rows_of
         from parhelion.calibrate.sheet import write_sheet
+        from parhelion.calibrate.timing_fit import timing_rows
 
         write_sheet(_with_unknown(found.sheet, self.unknown), self.output)
         columns = ("field", "preset", "measured", "95 % interval")
         screen.table(f"{self.preset.name} from {found.turns} turns of {whole}", columns, rows_of(found))
+        if found.timing is not None:
+            rows = timing_rows(found.timing, found.preset.pattern)
+            screen.table("Timing, by stamps of pulses", TIMING_COLUMNS, rows)
         if not found.turn.knows_lost:
             warn(f"{whole}: the recording does not tell lost shots, so drop rate and threshold stay the preset's")
         screen.table("Kept from the preset", ("field", "why"), found.kept.items())
