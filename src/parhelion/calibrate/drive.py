@@ -1,6 +1,6 @@
 """A sensor's data sheet from any drive: what its planes, neighbours and repeated looks tell of the receiver.
 
-The spine: read → join → steps → timing → threshold → overlap → noise → errors of beams → saturation → rated range → sheet.
+The spine: read → join → steps → timing → threshold → overlap → noise → beams → saturation → rated range → sheet.
 Each step is told with its error, or why the recording cannot tell it.
 """
 
