@@ -78,20 +78,23 @@ class Placed:
         return _placed(replace(points, normal=vectors), (self.turn[number], self.shift[number]), self.moved[number])[1]
 
 
-def register(turns: Sequence[FlatPixels], seed: int = 1) -> Placed:
-    """Place the turns of a drive.
+def register(turns: Sequence[FlatPixels], seed: int = 1, every: int = 1) -> Placed:
+    """Place the turns of a drive, of which these are every so manieth.
 
     Whether the sensor moves during a turn, or turns are snapshots, is told by which of the two fits the better.
     """
     some = turns[:TRIED_TURNS]
-    tried = [_register(some, seed, skewed=skewed) for skewed in (False, True)]
+    tried = [_register(some, seed, share) for share in (0.0, 1.0 / every)]
     off = [np.median(one.apart_m[1:]) if len(one.apart_m) > 1 else 0.0 for one in tried]
-    return _register(turns, seed, skewed=bool(off[1] < off[0]))
+    return _register(turns, seed, 1.0 / every if off[1] < off[0] else 0.0)
 
 
-def _register(turns: Sequence[FlatPixels], seed: int, *, skewed: bool) -> Placed:
-    """Once more from the usual motion where the first turns, which had none to begin with, moved in another way."""
-    found = _one_pass(turns, seed, None, skewed=skewed)
+def _register(turns: Sequence[FlatPixels], seed: int, skew: float) -> Placed:
+    """Place turns, during each of which the sensor moves by the share `skew` of the way to the next.
+
+    Once more from the usual motion where the first turns, which had none to begin with, moved in another way.
+    """
+    found = _one_pass(turns, seed, None, skew)
     steps = [
         (a.T @ b, a.T @ (q - p))
         for (a, b), (p, q), apart in zip(pairwise(found.turn), pairwise(found.shift), found.apart_m[1:], strict=True)
@@ -102,11 +105,11 @@ def _register(turns: Sequence[FlatPixels], seed: int, *, skewed: bool) -> Placed
     usual = np.median([shift for _, shift in steps], axis=0)
     if np.linalg.norm(steps[0][1] - usual) < FAR_M / 3.0 and np.isfinite(found.apart_m).all():
         return found
-    again = _one_pass(turns, seed, (np.eye(3), usual), skewed=skewed)
+    again = _one_pass(turns, seed, (np.eye(3), usual), skew)
     return min(found, again, key=lambda one: float(np.mean(np.minimum(one.apart_m, MOST_APART_M))))
 
 
-def _one_pass(turns: Sequence[FlatPixels], seed: int, usual: Pose | None, *, skewed: bool) -> Placed:
+def _one_pass(turns: Sequence[FlatPixels], seed: int, usual: Pose | None, skew: float) -> Placed:
     random = np.random.default_rng(seed)
     found = Placed([], [], [], [])
     mapped: list[tuple[Floats, Floats]] = []
@@ -121,7 +124,7 @@ def _one_pass(turns: Sequence[FlatPixels], seed: int, usual: Pose | None, *, ske
             # Where no motion is known yet, or it was lost, several are tried.
             starts = [(step[0], step[1] + off) for off in (GUESSES_M if lost else GUESSES_M[:1])]
             near = FARTHEST_M if lost else FAR_M
-            tried = [_fit(some, before, start, mapped, near, skewed=skewed) for start in starts]
+            tried = [_fit(some, before, start, mapped, near, skew) for start in starts]
             placed = min(tried, key=lambda one: one.cost)
             step = before[0].T @ placed.pose[0], before[0].T @ (placed.pose[1] - before[1])
             lost = not np.isfinite(placed.apart_m)
@@ -146,7 +149,7 @@ class _Fit:
 
 
 def _fit(
-    points: FlatPixels, before: Pose, step: Pose, mapped: Sequence[tuple[Floats, Floats]], near: float, *, skewed: bool
+    points: FlatPixels, before: Pose, step: Pose, mapped: Sequence[tuple[Floats, Floats]], near: float, skew: float
 ) -> _Fit:
     """A turn on those before it, from where a step after the last one leads; matches lie within `near` [m] at first."""
     from scipy.spatial import cKDTree
@@ -156,8 +159,8 @@ def _fit(
     tree, during = cKDTree(places), STILL
     apart = cost = np.inf
     for _ in range(MOST_STEPS):
-        if skewed:
-            during = _vector(before[0].T @ rotation), before[0].T @ (shift - before[1])
+        if skew:
+            during = skew * _vector(before[0].T @ rotation), skew * (before[0].T @ (shift - before[1]))
         here, facing = _placed(points, (rotation, shift), during)
         turned, moved, apart, cost = _match(here, facing, places, normals, tree, near)
         after = turned @ shift + moved

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from parhelion.calibrate.flat_pixels import FlatPixels, flat_pixels
 from parhelion.calibrate.overlap_errors import STILL_RISING
 from parhelion.calibrate.overlap_fit import Overlap, plateau_bins
-from parhelion.calibrate.registration import Placed, register
-from parhelion.calibrate.turns import Floats, Turn
+from parhelion.calibrate.registration import TRIED_TURNS, Placed, register
+from parhelion.calibrate.turns import Floats, Turn, is_standing
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.lidar.config import Overlap as OverlapField
 from parhelion.sensors.lidar.overlap import overlap_share
@@ -29,6 +29,10 @@ BLOCK_M = 8.0
 """Places within such a block may be of one material and stand or fall together."""
 FEWEST_TURNS = 4
 MOST_TURNS = 60
+STEP_M = 0.8
+"""How far the sensor should move from look to look, where there are many turns: slow robots are seen in every tenth."""
+FEWEST_APART = 12
+"""Turns that are taken at least, where there are as many."""
 FEWEST_PIXELS = 3
 """Pixels that a turn must have at a place."""
 FEWEST_PLACES = 100
@@ -96,9 +100,9 @@ def overlap_seen_again(
     """
     if len(turns) < FEWEST_TURNS:
         raise ConfigError(f"without reflectivity it needs {FEWEST_TURNS} turns that move, and there are {len(turns)}")
-    some = list(turns[:MOST_TURNS])
+    some, every = _well_apart(turns, seed)
     flat = [flat_pixels(turn) for turn in some]
-    placed = register(flat, seed)
+    placed = register(flat, seed, every)
     if sum(placed.known) < FEWEST_TURNS:
         raise ConfigError("without reflectivity it needs to know how the sensor moved, which its surfaces do not tell")
     looks = gather(some, flat, placed, STRONG * least_signal, most_signal)
@@ -106,6 +110,18 @@ def overlap_seen_again(
     if number < FEWEST_PLACES:
         raise ConfigError(f"only {number} places are seen again from other distances, over {placed.way_m:.0f} m of way")
     return _curve(looks, usual, turns[0].range.shape[0])
+
+
+def _well_apart(turns: Sequence[Turn], seed: int) -> tuple[list[Turn], int]:
+    """Turns from where the sensor begins to move, and of how many each is one: so many that it moves between them."""
+    start = next((k for k in range(1, len(turns)) if not is_standing([turns[0], turns[k]])), None)
+    if start is None:
+        raise ConfigError("without reflectivity it needs a sensor that moves")
+    moving = list(turns[start - 1 :])
+    placed = register([flat_pixels(turn) for turn in moving[:TRIED_TURNS]], seed)
+    step = placed.way_m / max(sum(placed.known) - 1, 1)
+    every = int(np.clip(STEP_M / max(step, 1e-3), 1, max(len(moving) // FEWEST_APART, 1)))
+    return moving[::every][:MOST_TURNS], every
 
 
 def gather(

@@ -12,7 +12,7 @@ import parhelion as ph
 from calibrate_rigs import changed_sheet
 from parhelion.calibrate.flat_pixels import flat_pixels
 from parhelion.calibrate.registration import register
-from parhelion.calibrate.seen_again import overlap_seen_again
+from parhelion.calibrate.seen_again import _well_apart, overlap_seen_again
 from parhelion.calibrate.turns import Turn, turn_of
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.lidar.overlap import overlap_share
@@ -99,8 +99,23 @@ def test_a_drive_too_short_or_too_still_says_so() -> None:
     usual = load_preset("ouster/os0-32")[0].range.overlap
     with pytest.raises(ConfigError, match="needs 4 turns that move, and there are 3"):
         overlap_seen_again(drive()[:3], usual, THRESHOLD, np.inf)
-    with pytest.raises(ConfigError, match="places are seen again from other distances"):
+    with pytest.raises(ConfigError, match="needs a sensor that moves"):
         overlap_seen_again([drive()[0]] * 5, usual, THRESHOLD, np.inf)
+
+
+def test_a_slow_robot_that_stands_at_first_is_seen_in_turns_that_are_apart() -> None:
+    """0.2 m a turn after three turns on the spot: every fourth turn is taken, and the motion within it is found."""
+    lidar, world = ph.Lidar("ouster/os0-32"), ph.World.load("warehouse")
+    x, y, _ = world.viewpoint.xyz
+    way = ph.Waypoints([0.0, 0.3, 5.3], [ph.Pose((x, y, 1.4)), ph.Pose((x, y, 1.4)), ph.Pose((x + 10.0, y, 1.4))])
+    turns = [turn_of(lidar.scan(world, trajectory=way, time=0.1 * k, seed=1), "t") for k in range(52)]
+    some, every = _well_apart(turns, 1)
+    assert every in (3, 4)
+    assert some[0] is turns[2] or some[0] is turns[3]
+    placed = register([flat_pixels(turn) for turn in some], every=every)
+    assert all(placed.known)
+    np.testing.assert_allclose(np.diff(np.array(placed.shift)[1:], axis=0)[:, 0], 0.2 * every, atol=0.03)
+    assert placed.moved[-1][1][0] in (0.0, pytest.approx(0.2, abs=0.03))
 
 
 def test_turns_that_see_nothing_flat_cannot_be_placed() -> None:
