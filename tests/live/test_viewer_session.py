@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -354,3 +355,29 @@ def test_clear_parts_of_a_picture_become_the_background() -> None:
     assert again.shape == (2, 2, 3)
     assert again[0, 0].tolist() == [200, 100, 50]
     assert again[1, 1].tolist() == [14, 17, 22]
+
+
+def test_a_colour_that_is_asked_for_while_another_is_painted_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page asks for a colour that the cloud has not, just as the last one is painted: the next turn puts it right."""
+    from parhelion.live.viewer import session as module
+
+    session = Session(CloudStage(ph.PointCloud(np.eye(3), {"intensity": np.arange(3.0)})))
+    session.update()
+    true_paint = module.paint
+
+    def interrupted(*given: Any) -> Any:
+        painted = true_paint(*given)
+        if given[1] == "height":
+            session.change(colour_by="no such field")
+        return painted
+
+    monkeypatch.setattr(module, "paint", interrupted)
+    session.change(colour_by="height")
+    shown = session.update()
+    assert shown is not None
+    assert shown.by == "height"
+    assert session.is_due
+    monkeypatch.setattr(module, "paint", true_paint)
+    session.update()
+    assert session.colour_by == "height"
+    assert not session.is_due

@@ -191,24 +191,28 @@ class Session:
         measured = self._measured
         if measured is None:
             return None
+        asked = self.colour_by  # read once: a page may change it meanwhile
+        colour, choices = asked, colour_choices(measured.cloud)
+        if self._colour_is_wish and colour not in choices:
+            colour = "height"
         try:
-            painted = self._paint(measured, wanted.model)
+            painted = self._paint(measured, wanted.model, colour)
         except ParhelionError:
             if self._painted_by is None:
                 raise
             # The cloud does not have it: it may come from another lidar, or a page may ask for what was not offered.
-            self.colour_by = self._painted_by if self._painted_by in colour_choices(measured.cloud) else "height"
-            painted = self._paint(measured, wanted.model)
-        self._painted_by = self.colour_by
-        return Shown(measured, painted, self.colour_by, new_cloud)
+            colour = self._painted_by if self._painted_by in choices else "height"
+            painted = self._paint(measured, wanted.model, colour)
+        with self._changed:
+            self._painted_by, self._colour_is_wish = colour, False
+            if self.colour_by == asked:
+                self.colour_by = colour
+        return Shown(measured, painted, colour, new_cloud)
 
-    def _paint(self, measured: Measured, model: str) -> Painted:
-        if self._colour_is_wish and self.colour_by not in colour_choices(measured.cloud):
-            self.colour_by = "height"
-        self._colour_is_wish = False
+    def _paint(self, measured: Measured, model: str, colour: str) -> Painted:
         # Ends of a ramp stay while playing: the same value keeps its colour from scan to scan.
-        key = (model, self.colour_by)
-        painted = paint(measured.cloud, self.colour_by, self._limits.get(key) if self.playing else None)
+        key = (model, colour)
+        painted = paint(measured.cloud, colour, self._limits.get(key) if self.playing else None)
         if isinstance(painted.legend, Ramp):
             self._limits[key] = (painted.legend.low, painted.legend.high)
         return painted
