@@ -17,9 +17,9 @@ check: $(VENV)/.installed-dev engine
 	$(BIN)/python -m pytest -m quick tests/unit
 
 # Each folder in processes of its own: what the live tests leave running is nobody else's. Two files at a time run side by
-# side; what talks to ports and signals runs alone.
-SIDE_BY_SIDE := unit contracts physics statistics
-ALONE        := cli fuzz live
+# side; what listens at ports runs alone.
+SIDE_BY_SIDE := unit contracts physics statistics cli
+ALONE        := fuzz live
 test: $(VENV)/.installed-dev engine
 	for folder in $(SIDE_BY_SIDE); do $(BIN)/python -m pytest -n 2 --dist loadfile tests/$$folder || exit 1; done
 	for folder in $(ALONE); do $(BIN)/python -m pytest tests/$$folder || exit 1; done
