@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -335,3 +336,15 @@ def test_a_drive_without_reflectivity_tells_the_overlap_by_places_seen_again() -
     # One turn alone does not tell it.
     alone = calibrate_drive(turns[:1], load_preset("ouster/os0-32")[0], recording="raw.pcap")
     assert "needs 4 turns that move" in alone.kept["range.overlap"]
+
+
+def test_a_million_pulses_take_seconds() -> None:
+    """Processor time of one more turn, of those that the drive has anyway: 10 us a pulse at most."""
+    preset = load_preset("ouster/os0-32")[0]
+    turns = [turn_of(scan, f"turn {k}") for k, scan in enumerate(simulated_drive())]
+    used = []
+    for number in (2, 6):
+        start = process_time()
+        calibrate_drive(turns[:number], preset)
+        used.append(process_time() - start)
+    assert used[1] - used[0] < 10e-6 * 4 * turns[0].range.size

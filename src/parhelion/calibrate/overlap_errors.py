@@ -297,26 +297,50 @@ def _settled(data: _Pixels, curve: Overlap) -> tuple[Floats, Floats, Strengths]:
     centre = np.asarray([np.median(data.distance[data.bin == k]) for k in range(data.size)])
     level = np.log(curve.constant * curve.at(np.exp(centre)))
     whole = np.bincount(data.bin, data.percent, data.size)
+    cells = _Cells.of(data)
+    rows: Strengths | None = None
     for _ in range(ROUNDS):
-        rows = strengths(*_cells(data, level, centre), data.size, data.rows)
+        # How rows scatter is told once; only their strengths change a little as the curve settles.
+        law = None if rows is None else (rows.deviation, rows.likeness)
+        rows = strengths(*cells.measured(data, level, centre), data.size, data.rows, law)
         level = level + np.log(np.bincount(data.bin, data.strength(level, rows.factor, centre), data.size) / whole)
+    assert rows is not None
     return centre, level, rows
 
 
-def _cells(data: _Pixels, level: Floats, centre: Floats) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int64]]:
-    """Level, variance, bin and row of every cell: the pixels that one row has in one bin.
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Cells: the pixels that one row has in one bin."""
 
-    Pixels of one block of columns may see one surface, so the scatter of pixels is divided by the number of blocks.
-    """
-    cell = data.bin * data.rows + data.row
-    size = data.size * data.rows
-    value = data.strength(level, np.zeros(data.rows), centre)
-    photons, percent, count = (np.bincount(cell, part, size) for part in (value, data.percent, np.ones(len(cell))))
-    blocks = np.bincount(np.unique(np.stack([cell, data.block]), axis=1)[0], minlength=size)
-    kept = np.flatnonzero(count >= FEWEST_OF_CELL)
-    off = value / data.percent - (photons / np.maximum(percent, 1e-9))[cell]
-    scatter = np.bincount(data.bin, off**2, data.size) / data.count
-    coarse = data.coarseness(cell, size, np.ones(len(cell), bool))
-    bins, rows = kept // data.rows, kept % data.rows
-    found = level[bins] + np.log(photons[kept] / percent[kept])
-    return found, coarse[kept] ** 2 + scatter[bins] / blocks[kept], bins, rows
+    number: NDArray[np.int64]
+    """Of each pixel."""
+    kept: NDArray[np.int64]
+    """Numbers of the cells that have enough pixels."""
+    blocks: NDArray[np.int64]
+    """In how many blocks of columns those have pixels, which may each see one surface."""
+    coarse: Floats
+    """Relative error that whole percents leave in each of them."""
+    percent: Floats
+
+    @classmethod
+    def of(cls, data: _Pixels) -> _Cells:
+        number, size = data.bin * data.rows + data.row, data.size * data.rows
+        width = int(data.block.max(initial=0)) + 1
+        blocks = np.bincount(np.unique(number * width + data.block) // width, minlength=size)
+        kept = np.flatnonzero(np.bincount(number, minlength=size) >= FEWEST_OF_CELL)
+        coarse = data.coarseness(number, size, np.ones(len(number), bool))
+        percent = np.bincount(number, data.percent, size).astype(np.float64)
+        return cls(number, kept, blocks[kept], coarse[kept], percent)
+
+    def measured(
+        self, data: _Pixels, level: Floats, centre: Floats
+    ) -> tuple[Floats, Floats, NDArray[np.int64], NDArray[np.int64]]:
+        """Level, variance, bin and row of every cell: scatter of pixels over the number of blocks, and rounding."""
+        value = data.strength(level, np.zeros(data.rows), centre)
+        photons = np.bincount(self.number, value, len(self.percent))
+        ratio = photons / np.maximum(self.percent, 1e-9)
+        off = value / data.percent - ratio[self.number]
+        scatter = np.bincount(data.bin, off**2, data.size) / data.count
+        bins, rows = self.kept // data.rows, self.kept % data.rows
+        found = level[bins] + np.log(ratio[self.kept])
+        return found, self.coarse**2 + scatter[bins] / self.blocks, bins, rows

@@ -35,19 +35,25 @@ class Strengths:
 
 
 def strengths(
-    value: Floats, variance: Floats, bins: NDArray[np.int64], rows: NDArray[np.int64], bin_count: int, row_count: int
+    value: Floats,
+    variance: Floats,
+    bins: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    bin_count: int,
+    row_count: int,
+    law: tuple[float, float] | None = None,
 ) -> Strengths:
     """Strengths of rows from cells: the logarithm of what a row measures in a bin, and its variance.
 
     Least squares with free bins and, for the strengths, the covariance s^2 c^|i - j|; s and c are those that make the
     cells likeliest (restricted maximum likelihood, on a grid). Where cells scatter by more than their variances say,
-    all variances grow by it (Birge's ratio).
+    all variances grow by it (Birge's ratio). `law` is s and c where they are known already.
     """
     apart = np.abs(np.subtract.outer(np.arange(row_count), np.arange(row_count)))
     ratio = 1.0
     for _ in range(2):
         matrix, right = _normal(value, ratio * np.maximum(variance, 1e-8), bins, bin_count + rows, bin_count, row_count)
-        deviation, likeness = _likeliest(matrix, right, apart, bin_count)
+        deviation, likeness = law or _likeliest(matrix, right, apart, bin_count)
         prior = np.linalg.inv(_correlation(likeness, apart)) / deviation**2
         whole = matrix.copy()
         whole[bin_count:, bin_count:] += prior
