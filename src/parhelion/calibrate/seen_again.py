@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,58 +129,65 @@ def gather(
     turns: Sequence[Turn], flat: Sequence[FlatPixels], placed: Placed, least_signal: float, most_signal: float
 ) -> Looks:
     """The looks of a drive at places that it sees again."""
-    parts = []
-    for number, (turn, pixels) in enumerate(zip(turns, flat, strict=True)):
-        if not placed.known[number]:
-            break
-        signal, metres = turn.signal[pixels.place], turn.range[pixels.place]
-        with np.errstate(invalid="ignore"):
-            kept = (signal > 0.0) & (pixels.cosine > LEAST_COSINE)
-        signal, metres, own = signal[kept], metres[kept], pixels.select(kept)
-        where, facing = placed.in_world(number, own)
-        assert turn.direction is not None
-        view = placed.turned(number, own, turn.direction[own.place])
-        # A place has one of six sides: the two faces of a thin wall are two places.
-        axis = np.argmax(np.abs(facing), axis=1)
-        side = 2 * axis + (np.take_along_axis(facing, axis[:, None], axis=1)[:, 0] > 0.0)
-        key = _packed(where, PLACE_M) * 6 + side
-        group, inverse, count = np.unique(key, return_inverse=True, return_counts=True)
-
-        def mean(values: Floats, inverse: NDArray[np.int64] = inverse, count: NDArray[np.int64] = count) -> Floats:
-            return np.asarray(np.bincount(inverse, values) / count)
-
-        first = np.unique(key, return_index=True)[1]
-        # A look counts whole or not at all: without its brightest pixels it would be too dark.
-        bright = mean((signal >= most_signal).astype(np.float64)) > 0.0
-        grade = np.where(bright, BRIGHT, np.where(mean(signal) < least_signal, WEAK, 0.0))
-        many = count >= FEWEST_PIXELS
-        parts.append(
-            tuple(
-                column[many]
-                for column in (
-                    group, _packed(where, BLOCK_M)[first], np.log(mean(signal * metres**2)), np.log(mean(metres)),
-                    count.astype(np.float64), grade, np.rint(mean(own.place[0].astype(np.float64))),
-                    *(count * mean(axis) for axis in facing.T), *map(mean, view.T),
-                )
-            )
-        )  # fmt: skip
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-    chosen = _in_between(columns[0], columns[3], columns[5])
-    columns = [column[chosen] for column in columns]
-    place = np.unique(columns[0], return_inverse=True)[1]
+    parts = [
+        _of_turn(turn, pixels, placed, number, least_signal, most_signal)
+        for number, (turn, pixels) in enumerate(zip(turns, flat, strict=True))
+        if placed.known[number]
+    ]
+    every = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    chosen = _in_between(every["key"], every["range"], every["grade"])
+    every = {name: values[chosen] for name, values in every.items()}
+    place = np.unique(every["key"], return_inverse=True)[1]
     # A place has one normal: that of all looks together. Normals of single looks scatter, and the fit would take their
     # scatter for angles at which nothing changes.
-    normal = np.stack([np.bincount(place, column) for column in columns[7:10]], axis=1).astype(np.float64)
+    normal = np.stack([np.bincount(place, axis) for axis in every["normal"].T], axis=1).astype(np.float64)
     normal /= np.maximum(np.linalg.norm(normal, axis=1, keepdims=True), 1e-9)
-    cosine = np.abs(np.einsum("ij,ij->i", normal[place], np.stack(columns[10:], axis=1)))
-    again = (_greatest(columns[3], place) + _greatest(-columns[3], place) > np.log(LEAST_RATIO))[place]
-    again &= cosine > LEAST_COSINE
-    place, block = (np.unique(column[again], return_inverse=True)[1] for column in columns[:2])
-    floor = np.abs(normal[:, 2]) > LEVEL
-    level, metres, pixels = (column[again] for column in columns[2:5])
-    of_place = np.unique(columns[0], return_inverse=True)[1][again]
-    row = columns[6][again].astype(np.int64)
-    return Looks(place, block, level, metres, np.log(cosine[again]), floor[of_place], pixels, row)
+    cosine = np.abs(np.einsum("ij,ij->i", normal[place], every["view"]))
+    ratio = _greatest(every["range"], place) + _greatest(-every["range"], place)
+    again = (ratio > np.log(LEAST_RATIO))[place] & (cosine > LEAST_COSINE)
+    floor = (np.abs(normal[:, 2]) > LEVEL)[place]
+    every = {name: values[again] for name, values in every.items()}
+    numbers = [np.unique(every[name], return_inverse=True)[1] for name in ("key", "block")]
+    return Looks(
+        numbers[0], numbers[1], every["level"], every["range"], np.log(cosine[again]), floor[again], every["pixels"],
+        every["row"].astype(np.int64),
+    )  # fmt: skip
+
+
+def _of_turn(
+    turn: Turn, pixels: FlatPixels, placed: Placed, number: int, least_signal: float, most_signal: float
+) -> dict[str, NDArray[Any]]:
+    """The looks of one turn, by name: see `Looks`; beside that sums of normals, mean directions, and grades."""
+    assert turn.direction is not None
+    with np.errstate(invalid="ignore"):
+        own = pixels.select((turn.signal[pixels.place] > 0.0) & (pixels.cosine > LEAST_COSINE))
+    signal, metres = turn.signal[own.place], turn.range[own.place]
+    where, normal = placed.in_world(number, own)
+    view = placed.turned(number, own, turn.direction[own.place])
+    # A place has one of six sides: the two faces of a thin wall are two places.
+    axis = np.argmax(np.abs(normal), axis=1)
+    side = 2 * axis + (np.take_along_axis(normal, axis[:, None], axis=1)[:, 0] > 0.0)
+    key, first, inverse, count = np.unique(
+        _packed(where, PLACE_M) * 6 + side, return_index=True, return_inverse=True, return_counts=True
+    )
+
+    def total(values: NDArray[Any]) -> Floats:
+        return np.asarray(np.bincount(inverse, values, len(key)))
+
+    # A look counts whole or not at all: without its brightest pixels it would be too dark.
+    bright, weak = total(signal >= most_signal) > 0.0, total(signal) < least_signal * count
+    found = {
+        "key": key,
+        "block": _packed(where, BLOCK_M)[first],
+        "level": np.log(total(signal * metres**2) / count),
+        "range": np.log(total(metres) / count),
+        "pixels": count.astype(np.float64),
+        "grade": np.where(bright, BRIGHT, np.where(weak, WEAK, 0.0)),
+        "row": np.rint(total(own.place[0]) / count),
+        "normal": np.stack([total(part) for part in normal.T], axis=1),
+        "view": np.stack([total(part) / count for part in view.T], axis=1),
+    }
+    return {name: values[count >= FEWEST_PIXELS] for name, values in found.items()}
 
 
 def _greatest(values: Floats, group: NDArray[np.int64]) -> Floats:
