@@ -15,6 +15,7 @@ from parhelion.calibrate.board_find import find_board
 from parhelion.calibrate.board_shots import BoardShots, from_angles, read_shots
 from parhelion.calibrate.brdf_fit import fit_brdf
 from parhelion.calibrate.example import SETUPS, TRUTHS, Setup, make_shots, write_text
+from parhelion.calibrate.held_out import compare
 from parhelion.calibrate.identify import identify
 from parhelion.calibrate.profile_fit import fit_profile, shots_at, together
 from parhelion.calibrate.sheet import write_sheet
@@ -212,6 +213,19 @@ def test_boards_of_one_material_are_taken_together_and_differences_count() -> No
     # Where boards differ by 15 % and more, the rate is far less certain than their number of shots would say.
     steep = slice(10, 13)
     assert np.mean(unlike.drop_error[steep]) > 2.0 * np.mean(alike.drop_error[steep])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sensor", [RPLIDAR, VLP])
+def test_held_out_shots_are_foretold_better_than_by_the_best_textbook(sensor: str) -> None:
+    """All five materials, by likelihood and by distance, beside whichever of the four models does best."""
+    assert len(TRUTHS[sensor]) == 5
+    books = set()
+    for name in TRUTHS[sensor]:
+        found = compare(seen(sensor, name, seed=6))  # type: ignore[arg-type]
+        assert found.is_better, name
+        books.add(found.textbook)
+    assert len(books) > 1  # no one model is best for all
 
 
 @pytest.mark.slow
