@@ -14,8 +14,8 @@ from workloads import OS1, VLP, Settings, city, poses_along
 
 import parhelion as ph
 from parhelion.core.config import parse
-from parhelion.sensors.lidar.config import LidarConfig
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 _RANGE_M, _POWER = 1e-3, 0.01
 _CASTS_GOAL = Goal("at most", 8.0)

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from parhelion.campaign import Study, run_campaign
 from parhelion.campaign.campaign import job_of
-from parhelion.campaign.local import usable_cores
+from parhelion.campaign.workers import usable_cores
 
 SCENARIO = {
     "duration_s": 0.5,

@@ -13,9 +13,8 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.config import parse
-from parhelion.sensors.lidar.config import LidarConfig
-from parhelion.sensors.lidar.presets import load_preset
-from parhelion.sensors.lidar.profile import MaterialProfile
+from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 RECORDINGS = {
     "os0-32": "OS-0-32-U1_v2.2.0_1024x10.pcap",

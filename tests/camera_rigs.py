@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import parhelion as ph
 from parhelion.core.config import parse
-from parhelion.sensors.camera.config import CameraConfig
+from parhelion.sensors.optics.camera.config import CameraConfig
 
 Array = NDArray[Any]
 DOWN = ph.Pose(rpy_deg=(0, 90, 0))

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import parhelion as ph
-from parhelion.sensors.gnss.config import FOLDER, GnssConfig
 from parhelion.sensors.presets import load_sheet
+from parhelion.sensors.waves.gnss.config import FOLDER, GnssConfig
 
 BROADCAST = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "gnss" / "brdc1180.21n"
 """Broadcast ephemerides of GPS for the evening of 2021-04-28 (IGS, CDDIS); outside of the repository."""

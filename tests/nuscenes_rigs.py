@@ -10,7 +10,7 @@ import numpy as np
 
 from parhelion.core.pose import Pose, quat_from_rpy
 from parhelion.evaluate.detections.nuscenes_files import ATTRIBUTES, CLASS_OF_CATEGORY, CLASSES
-from parhelion.io.datasets.nuscenes import VERSION, Annotation, SceneTables, Tables, map_mask
+from parhelion.outputs.datasets.nuscenes_tables import VERSION, Annotation, SceneTables, Tables, map_mask
 
 CATEGORIES = (*CLASS_OF_CATEGORY, "animal", "vehicle.emergency.police")
 """Of the classes, and two that are not scored."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.core.records import FIELDS, Scan, Shots
-from parhelion.sensors.lidar.lidar import Lidar
+from parhelion.core.clouds import FIELDS, Scan, Shots
+from parhelion.sensors.optics.lidar.lidar import Lidar
 
 
 def random_scan(lidar: Lidar, seed: int = 1, *, dual: bool = False, start: float = 0.0, longest: float = 150.0) -> Scan:

@@ -6,7 +6,7 @@ from typing import Any
 
 import parhelion as ph
 from parhelion.core.config import parse
-from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.config import LidarConfig
 
 OPEN_AT_1_M = [(0.9, 0.0), (1.0, 1.0)]
 """An overlap that hides the nearest metre alone, so that what surfaces and air do is seen as it is."""

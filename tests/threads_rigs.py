@@ -129,7 +129,7 @@ def edits(count: int) -> None:
 
 def drops(count: int) -> None:
     """One thread scans worlds, others drop them, as garbage in cycles too; memory is freed in turn alone."""
-    from parhelion.rays.turns import OnDevice, engine_turn
+    from parhelion.rays.lock import OnDevice, engine_turn
 
     watched: dict[int, weakref.ref[Any]] = {}
     out_of_turn: list[str] = []

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.core.inertial import Samples, column
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.random import Stream, to_normal
+from parhelion.core.streams import Samples, column
 from parhelion.core.trajectory import Trajectory
 from parhelion.io.ros import messages as ros
 from parhelion.outputs.ros.rules import ROS, sampled

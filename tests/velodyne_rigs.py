@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import parhelion as ph
-from parhelion.core.records import Scan, Shots
+from parhelion.core.clouds import Scan, Shots
 
 
 def made_up_scan(lidar: ph.Lidar, start: float = 0.0, seed: int = 0, lost: float = 0.3) -> Scan:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 import parhelion as ph
 from parhelion.core.config import parse
-from parhelion.sensors.echo.config import EchoConfig
-from parhelion.sensors.radar.config import RadarConfig
+from parhelion.sensors.waves.echo.config import EchoConfig
+from parhelion.sensors.waves.radar.config import RadarConfig
 
 
 def radar_config(**more: Any) -> RadarConfig:

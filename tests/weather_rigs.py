@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 import parhelion as ph
-from parhelion.core.records import ORIGINS
-from parhelion.sensors.lidar.beam import cross_section
-from parhelion.sensors.lidar.config import LidarConfig
-from parhelion.sensors.lidar.overlap import overlap_share
+from parhelion.core.clouds import ORIGINS
+from parhelion.sensors.optics.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.emit import cross_section
+from parhelion.sensors.optics.lidar.link_budget import overlap_share
 from parhelion.weather.detectable import Detectable, detectable, obscured, sample
 from parhelion.weather.drop_sizes import drop_sizes
 from parhelion.weather.medium import medium

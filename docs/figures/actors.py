@@ -12,7 +12,7 @@ import parhelion as ph
 from parhelion.core.trajectory import pose_at
 from parhelion.motion import MotionLimits, SplineMotion
 from parhelion.motion.actors import add_forklift, add_person, pedestrians, traffic
-from parhelion.motion.actors.gait import Walk
+from parhelion.motion.actors.person import Walk
 from parhelion.motion.boxes import BoxTruth
 
 COLOURS = {"car": BLUE, "person": ORANGE, "forklift": GREEN}

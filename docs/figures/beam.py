@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from page import BLUE, GREEN, GREY, ORANGE, RED, changed, finish, sheet
 
 import parhelion as ph
-from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES, footprint
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.emit import ALL_PROBES, MIDDLE, PROBES, footprint
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 SENSOR = "velodyne/vlp-16"
 

@@ -14,19 +14,18 @@ from page import finish, sheet
 from recordings import FILES, folder
 
 import parhelion as ph
-from parhelion.calibrate import plots
-from parhelion.calibrate.board_file import BoardCalibration, calibrate_boards
-from parhelion.calibrate.board_report import draw_curves, simulated_profile
-from parhelion.calibrate.compare import compare_drives
-from parhelion.calibrate.compare_report import PANELS, draw_panel
-from parhelion.calibrate.drive import DriveCalibration, calibrate_drive
-from parhelion.calibrate.drive_report import rows_of
-from parhelion.calibrate.example import write_example
+from parhelion.calibrate.boards.boards import BoardCalibration, calibrate_boards
+from parhelion.calibrate.boards.example import write_example
+from parhelion.calibrate.boards.report import draw_curves, simulated_profile
+from parhelion.calibrate.drive import plots
+from parhelion.calibrate.drive.compare import compare_drives
+from parhelion.calibrate.drive.drive import DriveCalibration, calibrate_drive
+from parhelion.calibrate.drive.report import PANELS, draw_panel, drive_rows
+from parhelion.calibrate.drive.timing import fit_timing, timing_rows
+from parhelion.calibrate.range_images import turn_of
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import with_changes
-from parhelion.calibrate.timing_fit import fit_timing, timing_rows
-from parhelion.calibrate.turns import turn_of
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 PAGE = Path(__file__).resolve().parents[1] / "calibration.md"
 DRIVES = {"os0-32": "ouster/os0-32", "os1-32": "ouster/os1-32", "vlp-16": "velodyne/vlp-16"}
@@ -64,7 +63,7 @@ def drives() -> dict[str, DriveCalibration]:
 def drive_figures(found: dict[str, DriveCalibration]) -> None:
     rows = []
     for name, one in found.items():
-        for path, before, after, error in rows_of(one):
+        for path, before, after, error in drive_rows(one):
             if not path.startswith("pattern.channels") and path not in ("range.overlap", "intensity.resolution"):
                 rows.append([name, f"`{path}`", before, after, error])
     write("sheets", table(["recording", "field", "preset", "measured", "95 % interval"], rows))

@@ -15,13 +15,13 @@ from calibration import table, write
 from scipy.stats import binom
 
 import parhelion as ph
-from parhelion.calibrate.drive import INTERVAL, calibrate_drive
+from parhelion.calibrate.drive.drive import INTERVAL, calibrate_drive
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import with_changes
 from parhelion.core.errors import ConfigError
 from parhelion.io.packets.ouster_capture import write_capture
-from parhelion.sensors.lidar.overlap import overlap_share
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.link_budget import overlap_share
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 WORLDS = {"city": 12, "warehouse": 6, "mixed-objects": 4, "off-road": 4, "forest": 4}
 """Drives in each world, every other one with an OS0-32, the rest with an OS1-32."""

@@ -13,13 +13,13 @@ from calibration_coverage import random_truth
 from page import finish, sheet
 
 import parhelion as ph
-from parhelion.calibrate import plots
-from parhelion.calibrate.drive import INTERVAL, DriveCalibration, calibrate_drive
+from parhelion.calibrate.drive import plots
+from parhelion.calibrate.drive.drive import INTERVAL, DriveCalibration, calibrate_drive
+from parhelion.calibrate.range_images import turn_of
 from parhelion.calibrate.sheet import with_changes
-from parhelion.calibrate.turns import turn_of
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.lidar.overlap import overlap_share
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.link_budget import overlap_share
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 WORLDS = ("city", "warehouse", "mixed-objects", "off-road", "forest")
 MODELS = ("ouster/os0-32", "ouster/os1-32")

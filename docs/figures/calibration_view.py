@@ -10,10 +10,10 @@ from page import IMAGES, MOST_BYTES
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from parhelion.calibrate.board_file import BoardCalibration, Stage, calibrate_boards
-from parhelion.calibrate.board_watching import BoardWatch
-from parhelion.calibrate.example import write_example
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.calibrate.boards.boards import BoardCalibration, Stage, calibrate_boards
+from parhelion.calibrate.boards.example import write_example
+from parhelion.calibrate.boards.report import BoardWatch
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 SENSOR = "velodyne/vlp-16"
 MOMENT = Stage("profile", "epoxy")

@@ -14,11 +14,11 @@ from parhelion.core.image import Intrinsics
 from parhelion.core.random import Stream
 from parhelion.rays.records import Rays
 from parhelion.rays.scene import RayScene
-from parhelion.sensors.camera.electronics import SensorElectronics, axis_cosines, develop
-from parhelion.sensors.camera.exposure import AutoExposure, Exposure
-from parhelion.sensors.camera.lens_drops import lens_drops, through_lens_drops
-from parhelion.sensors.camera.streaks import layer_of, streaks_of, with_layer
-from parhelion.sensors.camera.wet import wet_factor
+from parhelion.sensors.optics.camera.electronics import SensorElectronics, axis_cosines, develop
+from parhelion.sensors.optics.camera.lens_drops import lens_drops, through_lens_drops
+from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure
+from parhelion.sensors.optics.camera.streaks import layer_of, streaks_of, with_layer
+from parhelion.sensors.optics.camera.wet import wet_factor
 
 WIDTH, HEIGHT = 288, 216
 LENS = Intrinsics(WIDTH, HEIGHT, 260.0, 260.0, 0.5 * (WIDTH - 1), 0.5 * (HEIGHT - 1))

@@ -10,9 +10,8 @@ from matplotlib.figure import Figure
 from page import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, finish
 from parhelion.sensors.light.sun import direction
 
-from parhelion.sensors.light.bird import clear_spectrum
-from parhelion.sensors.light.cloud import under_cloud
-from parhelion.sensors.light.sky import clear_sky, natural_illuminance
+from parhelion.sensors.optics.lighting import under_cloud
+from parhelion.sensors.optics.sky import clear_sky, clear_spectrum, natural_illuminance
 from parhelion.surfaces import library
 from parhelion.surfaces.bands import named_band
 from parhelion.surfaces.thermal import sky_brightness_temperature, thermal_table

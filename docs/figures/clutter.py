@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import parhelion as ph
-from parhelion.core.records import ORIGINS
+from parhelion.core.clouds import ORIGINS
 
 SURFACE, RAIN, FOG, SNOW = (ORIGINS.index(name) for name in ("surface", "rain", "fog", "snow"))
 STEP_M = 0.5

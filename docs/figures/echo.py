@@ -6,7 +6,7 @@ import numpy as np
 from page import BLUE, GREEN, GREY, ORANGE, RED, finish, sheet
 
 import parhelion as ph
-from parhelion.sensors.echo import sound
+from parhelion.sensors.waves.echo import sound
 
 
 def room() -> ph.World:

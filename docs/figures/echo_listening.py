@@ -10,8 +10,8 @@ from page import BLUE, GREEN, GREY, ORANGE, RED, finish, sheet
 import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.core.trajectory import ConstantTwist
-from parhelion.sensors.echo import noise
-from parhelion.sensors.echo.config import EchoConfig, load_echo_config
+from parhelion.sensors.waves.echo import sound
+from parhelion.sensors.waves.echo.config import EchoConfig, load_echo_config
 
 
 def microphone(low_khz: float, high_khz: float) -> EchoConfig:
@@ -27,8 +27,8 @@ def noises(axes: Any) -> None:
     """The sea's noise by wind, and what it is made of."""
     hertz = np.geomspace(10.0, 1e6, 300)
     for wind, colour in ((0.0, GREY), (5.0, BLUE), (10.0, GREEN), (20.0, ORANGE)):
-        axes.semilogx(hertz / 1e3, noise.sea_noise_db(hertz, wind), color=colour, label=f"wind {wind:g} m/s")
-    axes.semilogx(hertz / 1e3, noise.thermal_noise_db(hertz), color=RED, ls="--", lw=0.9, label="thermal alone")
+        axes.semilogx(hertz / 1e3, sound.sea_noise_db(hertz, wind), color=colour, label=f"wind {wind:g} m/s")
+    axes.semilogx(hertz / 1e3, sound.thermal_noise_db(hertz), color=RED, ls="--", lw=0.9, label="thermal alone")
     axes.set(
         xlabel="frequency [kHz]", ylabel="spectrum level [dB re 1 µPa²/Hz]", title="Noise of the sea", ylim=(10, 110)
     )

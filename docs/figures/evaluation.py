@@ -20,8 +20,7 @@ from parhelion.evaluate.clouds import objects_in, rates
 from parhelion.evaluate.clouds.objects import by_distance, largest_boxes
 from parhelion.evaluate.slam.drives import ScenarioDrive, as_poses
 from parhelion.evaluate.slam.odometry import Setup, method_maker
-from parhelion.evaluate.slam.page import error_curve, with_interval
-from parhelion.evaluate.slam.study import RunResult, scored, weather_fields
+from parhelion.evaluate.slam.study import RunResult, error_curve, scored, weather_fields, with_interval
 
 RATES_MM_H = (0.0, 5.0, 10.0, 25.0, 50.0, 100.0)
 SCANS = 8

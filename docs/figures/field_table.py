@@ -1,10 +1,10 @@
-"""Writes the table of docs/point-fields.md from the one table of fields, `parhelion.core.records.FIELDS`."""
+"""Writes the table of docs/point-fields.md from the one table of fields, `parhelion.core.clouds.FIELDS`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from parhelion.core.records import FIELDS, ORIGINS
+from parhelion.core.clouds import FIELDS, ORIGINS
 
 PAGE = Path(__file__).resolve().parents[1] / "point-fields.md"
 BEGIN, END = "<!-- fields: begin -->", "<!-- fields: end -->"

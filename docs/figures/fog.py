@@ -9,8 +9,7 @@ from page import BLUE, GREEN, GREY, ORANGE, RED, changed, finish, raster, sheet
 from weather_page import VLP16, BoardFan
 
 import parhelion as ph
-from parhelion.sensors.lidar.link_budget import received_power, system_constant
-from parhelion.sensors.lidar.overlap import overlap_share
+from parhelion.sensors.optics.lidar.link_budget import overlap_share, received_power, system_constant
 from parhelion.weather.fields import density_field
 from parhelion.weather.fog import fog_backscatter, fog_extinction, soft_echo, usual_backscatter
 

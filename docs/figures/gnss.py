@@ -8,8 +8,8 @@ import numpy as np
 from page import BLUE, GREEN, GREY, ORANGE, RED, finish, sheet
 
 import parhelion as ph
-from parhelion.core.gnss import BLOCKED, DIRECT, MULTIPATH, REFLECTED, GnssData
-from parhelion.sensors.gnss.correlator import track
+from parhelion.core.streams import BLOCKED, DIRECT, MULTIPATH, REFLECTED, GnssData
+from parhelion.sensors.waves.gnss.reception import track
 
 CHIP_M = 293.05
 WIDTHS = (80.0, 60.0, 40.0, 30.0, 20.0, 14.0)

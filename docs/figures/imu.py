@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from page import BLUE, GREEN, GREY, ORANGE, RED, finish, sheet
 
+from parhelion.calibrate.imu import AllanFit, allan_deviation
 from parhelion.motion.state import BodyState
-from parhelion.sensors.imu.allan import AllanFit, allan_deviation
-from parhelion.sensors.imu.imu import STANDARD_GRAVITY, Imu
+from parhelion.sensors.body.imu import STANDARD_GRAVITY, Imu
 
 UNITS = {
     "invensense/mpu-9250": (ORANGE, "MPU-9250, consumer"),

@@ -8,7 +8,7 @@ import numpy as np
 from page import BLUE, GREEN, GREY, ORANGE, PURPLE, finish, sheet
 
 import parhelion as ph
-from parhelion.sensors.lidar.intensity import SCALES
+from parhelion.sensors.optics.lidar.intensity import SCALES
 from parhelion.world import label_id
 
 

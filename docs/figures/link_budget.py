@@ -8,8 +8,7 @@ import numpy as np
 from page import BLUE, GREEN, GREY, ORANGE, PURPLE, changed, finish, raster, sheet, wall
 
 import parhelion as ph
-from parhelion.sensors.lidar.link_budget import one_target, received_power, two_targets
-from parhelion.sensors.lidar.overlap import overlap_share
+from parhelion.sensors.optics.lidar.link_budget import one_target, overlap_share, received_power, two_targets
 
 OS1 = "ouster/os1-128"
 RANGES_M = np.geomspace(1, 190, 400)

@@ -11,11 +11,11 @@ from itertools import pairwise
 import numpy as np
 from recordings import Frame
 
-from parhelion.calibrate.detection_fit import dropout, returned_share
-from parhelion.calibrate.overlap_fit import CELL_EDGES, CELL_M, Overlap, overlap, usable
-from parhelion.calibrate.overlap_fit import photon_ratio as pile_up
-from parhelion.calibrate.range_fit import FEWEST_WINDOWS, RangeNoise, range_noise
-from parhelion.calibrate.turns import clean
+from parhelion.calibrate.drive.detection import dropout, returned_share
+from parhelion.calibrate.drive.overlap import CELL_EDGES, CELL_M, Overlap, overlap, usable
+from parhelion.calibrate.drive.overlap import photon_ratio as pile_up
+from parhelion.calibrate.drive.range_noise import FEWEST_WINDOWS, RangeNoise, range_noise
+from parhelion.calibrate.range_images import clean
 
 __all__ = [
     "CELL_EDGES", "CELL_M", "PHOTON_EDGES", "Overlap", "RangeNoise", "dropout", "fit_sigma", "overlap", "pile_up",

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 
 import parhelion as ph
 from parhelion.core.config import parse
-from parhelion.sensors.lidar.config import LidarConfig
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 IMAGES = Path(__file__).resolve().parents[1] / "images"
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#1f6fb4", "#e07b00", "#2a8f4d", "#c43131", "#7a4fb0", "#6b7280"

@@ -8,8 +8,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
-from parhelion.sensors.lidar.patterns import shot_table
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.patterns import shot_table
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 IMAGE = Path(__file__).resolve().parents[1] / "images" / "patterns.png"
 DOT = 0.6

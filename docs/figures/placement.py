@@ -16,7 +16,7 @@ from PIL import Image
 import parhelion as ph
 from parhelion.core.trajectory import Fixed
 from parhelion.evaluate.placement import Answer, Placement, result_of
-from parhelion.evaluate.placement.picture import answer_picture
+from parhelion.evaluate.placement.report import answer_picture
 
 EXAMPLES = IMAGES.parents[1] / "examples" / "placement"
 WIDTH = 1400

@@ -25,10 +25,10 @@ from parhelion.world.procedural import (
     Layout,
     buildings_from,
     city,
+    countryside,
     forest,
     ground_height,
     harbour,
-    offroad,
     warehouse,
 )
 from parhelion.world.procedural.relief import on_water
@@ -71,7 +71,7 @@ def towns() -> None:
         ("harbour, 300 x 50 m, seed 0", harbour()),
         ("harbour, 160 x 80 m, 5 vessels, no bridge, seed 4", harbour(160.0, 80.0, bridge=False, vessels=5, seed=4)),
         ("forest, seed 0", forest()),
-        ("off-road, seed 0", offroad()),
+        ("off-road, seed 0", countryside()),
     ]
     figure = sheet(11.0, 12.6)
     for k, (title, layout) in enumerate(chosen):
@@ -88,7 +88,7 @@ def inputs() -> None:
     """A height map and the terrain of it; outlines of a map and their strips."""
     rows, columns = np.mgrid[0:61, 0:91] / 10.0
     heights = 2.0 * np.exp(-((rows - 2.0) ** 2 + (columns - 6.5) ** 2) / 2.0) - 0.25 * rows + 0.15 * np.sin(3 * columns)
-    layout = offroad((90.0, 60.0), height_map=heights, trees_per_ha=20, seed=5)
+    layout = countryside((90.0, 60.0), height_map=heights, trees_per_ha=20, seed=5)
     figure = sheet(11.0, 4.2)
     axes = figure.add_axes((0.05, 0.12, 0.43, 0.78))
     x, y = np.meshgrid(np.linspace(-45, 45, 361), np.linspace(-30, 30, 241))

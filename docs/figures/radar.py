@@ -7,7 +7,7 @@ from pathlib import Path
 import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.pictures import draw_radar
-from parhelion.sensors.radar.config import RadarConfig, load_radar_config
+from parhelion.sensors.waves.radar.config import RadarConfig, load_radar_config
 
 IMAGE = Path(__file__).resolve().parents[1] / "images" / "radar.png"
 

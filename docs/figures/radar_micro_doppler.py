@@ -10,7 +10,7 @@ from page import finish, sheet
 import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.motion.actors import add_car, add_person
-from parhelion.sensors.radar.config import RadarConfig, load_radar_config
+from parhelion.sensors.waves.radar.config import RadarConfig, load_radar_config
 
 WALK_M_S, DRIVE_M_S = 1.4, 8.0
 

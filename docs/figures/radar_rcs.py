@@ -10,7 +10,7 @@ from page import BLUE, GREY, ORANGE, finish, sheet
 import parhelion as ph
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.motion.actors import add_car
-from parhelion.sensors.radar.optics import corner_m2, plate_m2
+from parhelion.sensors.waves.radar.rcs import corner_m2, plate_m2
 
 GHZ = 76.5
 """Of the radar below, whose tables these are."""

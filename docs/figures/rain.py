@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 from page import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, changed, finish, raster, sheet
 
 import parhelion as ph
-from parhelion.sensors.lidar.beam import cross_section
-from parhelion.sensors.lidar.link_budget import system_constant
-from parhelion.sensors.lidar.overlap import overlap_share
+from parhelion.sensors.optics.lidar.emit import cross_section
+from parhelion.sensors.optics.lidar.link_budget import overlap_share, system_constant
 from parhelion.weather.detectable import Detectable, detectable, drop_echo
 from parhelion.weather.drop_sizes import drop_sizes
 from parhelion.weather.fog import FOG_MODELS, fog_extinction

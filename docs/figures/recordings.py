@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.calibrate.turns import Floats
-from parhelion.calibrate.turns import Turn as Frame
-from parhelion.core.records import Scan
+from parhelion.calibrate.range_images import Floats
+from parhelion.calibrate.range_images import Turn as Frame
+from parhelion.core.clouds import Scan
 from parhelion.io.packets.ouster_capture import metadata_beside
 from parhelion.io.packets.ouster_layout import packet_type, profile_called
 from parhelion.io.packets.ouster_metadata import describe, read_metadata

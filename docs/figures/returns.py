@@ -8,7 +8,7 @@ import numpy as np
 from page import BLUE, GREEN, GREY, ORANGE, RED, add_wall, changed, finish, raster, sheet, wall
 
 import parhelion as ph
-from parhelion.sensors.lidar.config import ReturnMode
+from parhelion.sensors.optics.lidar.config import ReturnMode
 
 SENSOR = "velodyne/vlp-16"
 NEAR_M, STEP_M = 10.0, 0.6

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from parhelion.sensors.kinds import kinds
-from parhelion.sensors.lidar.config import LidarConfig, Source
-from parhelion.sensors.lidar.patterns import ShotTable, shot_table
-from parhelion.sensors.lidar.presets import load_preset, preset_names
+from parhelion.sensors.optics.lidar.config import LidarConfig, Source
+from parhelion.sensors.optics.lidar.patterns import ShotTable, shot_table
+from parhelion.sensors.optics.lidar.presets import load_preset, preset_names
 
 SMALL = "[small sensors](models/small-sensors.md)"
 MODEL_PAGES = {

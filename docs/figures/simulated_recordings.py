@@ -16,7 +16,7 @@ from recordings import Floats, Frame, of_scan, read
 from weather_page import places
 
 import parhelion as ph
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 PLACES = 16
 LOWER_M = {"os0-32": 0.5}

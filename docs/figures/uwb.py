@@ -9,9 +9,8 @@ from page import BLUE, GREEN, GREY, ORANGE, RED, finish, sheet
 
 import parhelion as ph
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
-from parhelion.sensors.uwb.channel import impulse_response
-from parhelion.sensors.uwb.links import response_noise_dbm, sent_dbm
-from parhelion.sensors.uwb.uwb import Uwb
+from parhelion.sensors.waves.uwb.channel import impulse_response, response_noise_dbm, sent_dbm
+from parhelion.sensors.waves.uwb.uwb import Uwb
 
 SECONDS = 60.0
 ORDER_COLOURS = (BLUE, GREEN, ORANGE)

@@ -9,11 +9,10 @@ import numpy as np
 from page import BLUE, GREEN, GREY, ORANGE, RED, finish, sheet
 
 import parhelion as ph
-from parhelion.motion.driven import drive
-from parhelion.motion.follow import follow
+from parhelion.motion.drivers import drive, follow
 from parhelion.motion.vehicles import Car, PositionCommand, SteerCommand, ThrustCommand, Vessel, vehicle, vehicle_sheet
-from parhelion.motion.vehicles.car import understeer_gradient
-from parhelion.motion.vehicles.config import CarConfig
+from parhelion.motion.vehicles.ground import understeer_gradient
+from parhelion.motion.vehicles.sheets import CarConfig
 
 SQUARE = np.array([(0.0, 0.0), (1.0, 0.0), (1.0, 1.0), (0.0, 1.0)])
 

@@ -9,10 +9,10 @@ from page import BLUE, GREEN, GREY, ORANGE, finish, sheet
 from scipy.signal import welch
 
 import parhelion as ph
-from parhelion.motion.driven import drive
+from parhelion.motion.drivers import drive
+from parhelion.motion.sea_spectrum import jonswap
 from parhelion.motion.vehicles import ThrustCommand, vehicle
 from parhelion.motion.water import GerstnerWater, GerstnerWave, OceanWater
-from parhelion.motion.waves import jonswap
 
 
 def draw_sea(figure: Any, axes: Any) -> None:

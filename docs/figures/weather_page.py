@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from page import GREY, ORANGE, changed, raster
 
 import parhelion as ph
-from parhelion.core.records import ORIGINS
-from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.core.clouds import ORIGINS
+from parhelion.sensors.optics.lidar.config import LidarConfig
 
 PAGE = Path(__file__).resolve().parents[1] / "weather-validation.md"
 VLP16 = "velodyne/vlp-16"

@@ -10,7 +10,7 @@ from page import BLUE, GREEN, GREY, ORANGE, RED, changed, finish, sheet
 from weather_page import RAIN, SURFACE, VLP16, places, rate_axis, rated, table, write
 
 import parhelion as ph
-from parhelion.sensors.lidar.beam import cross_section
+from parhelion.sensors.optics.lidar.emit import cross_section
 from parhelion.weather.drop_sizes import drop_sizes, drops_in_beam
 from parhelion.weather.fog import fog_extinction
 

@@ -18,76 +18,76 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
-    "Barometer": "sensors.barometer",
+    "Barometer": "sensors.body.barometer",
     "ConfigError": "core.errors",
     "ConstantTwist": "core.trajectory",
-    "CrossSections": "core.radar",
-    "DriveCommand": "motion.vehicles.commands",
+    "CrossSections": "core.frames",
+    "DriveCommand": "motion.vehicles.base",
     "DustCloud": "weather.config",
     "DustTrail": "weather.config",
-    "Echo": "sensors.echo.echo",
-    "EchoConfig": "sensors.echo.config",
-    "EchoScan": "core.echo",
+    "Echo": "sensors.waves.echo.echo",
+    "EchoConfig": "sensors.waves.echo.config",
+    "EchoScan": "core.frames",
     "EngineError": "core.errors",
     "Fixed": "core.trajectory",
     "Fog": "weather.config",
     "FormatError": "core.errors",
-    "Camera": "sensors.camera.camera",
-    "CameraConfig": "sensors.camera.config",
+    "Camera": "sensors.optics.camera.camera",
+    "CameraConfig": "sensors.optics.camera.config",
     "Daylight": "weather.daylight",
-    "Gnss": "sensors.gnss.gnss",
-    "GnssConfig": "sensors.gnss.config",
-    "GnssData": "core.gnss",
+    "Gnss": "sensors.waves.gnss.gnss",
+    "GnssConfig": "sensors.waves.gnss.config",
+    "GnssData": "core.streams",
     "Image": "core.image",
     "Intrinsics": "core.image",
-    "Imu": "sensors.imu.imu",
-    "ImuData": "core.inertial",
-    "Lidar": "sensors.lidar.lidar",
-    "LidarConfig": "sensors.lidar.config",
-    "Magnetometer": "sensors.magnetometer",
+    "Imu": "sensors.body.imu",
+    "ImuData": "core.streams",
+    "Lidar": "sensors.optics.lidar.lidar",
+    "LidarConfig": "sensors.optics.lidar.config",
+    "Magnetometer": "sensors.body.magnetometer",
     "Material": "surfaces.material",
     "Mesh": "world.mesh",
     "MissingDependencyError": "core.errors",
     "MotionLimits": "motion.time_law",
-    "Odometry": "sensors.odometry",
+    "Odometry": "sensors.body.odometry",
     "ParhelionError": "core.errors",
-    "PointCloud": "core.records",
+    "PointCloud": "core.clouds",
     "Pose": "core.pose",
-    "PositionCommand": "motion.vehicles.commands",
+    "PositionCommand": "motion.vehicles.base",
     "Rain": "weather.config",
-    "Radar": "sensors.radar.radar",
-    "RadarConfig": "sensors.radar.config",
-    "RadarScan": "core.radar",
+    "Radar": "sensors.waves.radar.radar",
+    "RadarConfig": "sensors.waves.radar.config",
+    "RadarScan": "core.frames",
     "RecordedMotion": "motion.recorded",
-    "Scan": "core.records",
+    "Scan": "core.clouds",
     "ScanDataset": "campaign.scan_dataset",
-    "ScanTensors": "sensors.lidar.tensors",
+    "ScanTensors": "sensors.optics.lidar.points",
     "Scenario": "scenario.scenario",
     "Snow": "weather.config",
     "SplineMotion": "motion.spline",
-    "SteerCommand": "motion.vehicles.commands",
+    "SteerCommand": "motion.vehicles.base",
     "Step": "scenario.scenario",
-    "ThrustCommand": "motion.vehicles.commands",
+    "ThrustCommand": "motion.vehicles.base",
     "Trajectory": "core.trajectory",
     "Uneven": "weather.config",
-    "Uwb": "sensors.uwb.uwb",
-    "UwbConfig": "sensors.uwb.config",
-    "UwbData": "core.ranges",
-    "VelocityCommand": "motion.vehicles.commands",
-    "Waveform": "core.records",
+    "Uwb": "sensors.waves.uwb.uwb",
+    "UwbConfig": "sensors.waves.uwb.config",
+    "UwbData": "core.streams",
+    "VelocityCommand": "motion.vehicles.base",
+    "Waveform": "core.clouds",
     "Waypoints": "core.trajectory",
     "Weather": "weather.weather",
     "World": "world.world",
-    "barometer_names": "sensors.barometer",
-    "gnss_names": "sensors.gnss.gnss",
-    "imu_names": "sensors.imu.imu",
+    "barometer_names": "sensors.body.barometer",
+    "gnss_names": "sensors.waves.gnss.gnss",
+    "imu_names": "sensors.body.imu",
     "lidar_names": "sensors",
     "load_urdf": "world.urdf",
-    "magnetometer_names": "sensors.magnetometer",
+    "magnetometer_names": "sensors.body.magnetometer",
     "material_names": "surfaces.library",
-    "odometry_names": "sensors.odometry",
+    "odometry_names": "sensors.body.odometry",
     "read_turns": "io",
-    "uwb_names": "sensors.uwb.uwb",
+    "uwb_names": "sensors.waves.uwb.uwb",
     "vehicle_names": "motion.vehicles.library",
 }
 _MODULES = {"sensors": "sensors", "shapes": "world.shapes"}
@@ -97,23 +97,23 @@ __all__ = [*_HOME, *_MODULES, "__version__"]
 if TYPE_CHECKING:
     from parhelion import sensors as sensors
     from parhelion.campaign.scan_dataset import ScanDataset as ScanDataset
-    from parhelion.core.echo import EchoScan as EchoScan
+    from parhelion.core.clouds import PointCloud as PointCloud
+    from parhelion.core.clouds import Scan as Scan
+    from parhelion.core.clouds import Waveform as Waveform
     from parhelion.core.errors import ConfigError as ConfigError
     from parhelion.core.errors import EngineError as EngineError
     from parhelion.core.errors import FormatError as FormatError
     from parhelion.core.errors import MissingDependencyError as MissingDependencyError
     from parhelion.core.errors import ParhelionError as ParhelionError
-    from parhelion.core.gnss import GnssData as GnssData
+    from parhelion.core.frames import CrossSections as CrossSections
+    from parhelion.core.frames import EchoScan as EchoScan
+    from parhelion.core.frames import RadarScan as RadarScan
     from parhelion.core.image import Image as Image
     from parhelion.core.image import Intrinsics as Intrinsics
-    from parhelion.core.inertial import ImuData as ImuData
     from parhelion.core.pose import Pose as Pose
-    from parhelion.core.radar import CrossSections as CrossSections
-    from parhelion.core.radar import RadarScan as RadarScan
-    from parhelion.core.ranges import UwbData as UwbData
-    from parhelion.core.records import PointCloud as PointCloud
-    from parhelion.core.records import Scan as Scan
-    from parhelion.core.records import Waveform as Waveform
+    from parhelion.core.streams import GnssData as GnssData
+    from parhelion.core.streams import ImuData as ImuData
+    from parhelion.core.streams import UwbData as UwbData
     from parhelion.core.trajectory import ConstantTwist as ConstantTwist
     from parhelion.core.trajectory import Fixed as Fixed
     from parhelion.core.trajectory import Trajectory as Trajectory
@@ -122,38 +122,38 @@ if TYPE_CHECKING:
     from parhelion.motion.recorded import RecordedMotion as RecordedMotion
     from parhelion.motion.spline import SplineMotion as SplineMotion
     from parhelion.motion.time_law import MotionLimits as MotionLimits
-    from parhelion.motion.vehicles.commands import DriveCommand as DriveCommand
-    from parhelion.motion.vehicles.commands import PositionCommand as PositionCommand
-    from parhelion.motion.vehicles.commands import SteerCommand as SteerCommand
-    from parhelion.motion.vehicles.commands import ThrustCommand as ThrustCommand
-    from parhelion.motion.vehicles.commands import VelocityCommand as VelocityCommand
+    from parhelion.motion.vehicles.base import DriveCommand as DriveCommand
+    from parhelion.motion.vehicles.base import PositionCommand as PositionCommand
+    from parhelion.motion.vehicles.base import SteerCommand as SteerCommand
+    from parhelion.motion.vehicles.base import ThrustCommand as ThrustCommand
+    from parhelion.motion.vehicles.base import VelocityCommand as VelocityCommand
     from parhelion.motion.vehicles.library import vehicle_names as vehicle_names
     from parhelion.scenario.scenario import Scenario as Scenario
     from parhelion.scenario.scenario import Step as Step
     from parhelion.sensors import lidar_names as lidar_names
-    from parhelion.sensors.barometer import Barometer as Barometer
-    from parhelion.sensors.barometer import barometer_names as barometer_names
-    from parhelion.sensors.camera.camera import Camera as Camera
-    from parhelion.sensors.camera.config import CameraConfig as CameraConfig
-    from parhelion.sensors.echo.config import EchoConfig as EchoConfig
-    from parhelion.sensors.echo.echo import Echo as Echo
-    from parhelion.sensors.gnss.config import GnssConfig as GnssConfig
-    from parhelion.sensors.gnss.gnss import Gnss as Gnss
-    from parhelion.sensors.gnss.gnss import gnss_names as gnss_names
-    from parhelion.sensors.imu.imu import Imu as Imu
-    from parhelion.sensors.imu.imu import imu_names as imu_names
-    from parhelion.sensors.lidar.config import LidarConfig as LidarConfig
-    from parhelion.sensors.lidar.lidar import Lidar as Lidar
-    from parhelion.sensors.lidar.tensors import ScanTensors as ScanTensors
-    from parhelion.sensors.magnetometer import Magnetometer as Magnetometer
-    from parhelion.sensors.magnetometer import magnetometer_names as magnetometer_names
-    from parhelion.sensors.odometry import Odometry as Odometry
-    from parhelion.sensors.odometry import odometry_names as odometry_names
-    from parhelion.sensors.radar.config import RadarConfig as RadarConfig
-    from parhelion.sensors.radar.radar import Radar as Radar
-    from parhelion.sensors.uwb.config import UwbConfig as UwbConfig
-    from parhelion.sensors.uwb.uwb import Uwb as Uwb
-    from parhelion.sensors.uwb.uwb import uwb_names as uwb_names
+    from parhelion.sensors.body.barometer import Barometer as Barometer
+    from parhelion.sensors.body.barometer import barometer_names as barometer_names
+    from parhelion.sensors.body.imu import Imu as Imu
+    from parhelion.sensors.body.imu import imu_names as imu_names
+    from parhelion.sensors.body.magnetometer import Magnetometer as Magnetometer
+    from parhelion.sensors.body.magnetometer import magnetometer_names as magnetometer_names
+    from parhelion.sensors.body.odometry import Odometry as Odometry
+    from parhelion.sensors.body.odometry import odometry_names as odometry_names
+    from parhelion.sensors.optics.camera.camera import Camera as Camera
+    from parhelion.sensors.optics.camera.config import CameraConfig as CameraConfig
+    from parhelion.sensors.optics.lidar.config import LidarConfig as LidarConfig
+    from parhelion.sensors.optics.lidar.lidar import Lidar as Lidar
+    from parhelion.sensors.optics.lidar.points import ScanTensors as ScanTensors
+    from parhelion.sensors.waves.echo.config import EchoConfig as EchoConfig
+    from parhelion.sensors.waves.echo.echo import Echo as Echo
+    from parhelion.sensors.waves.gnss.config import GnssConfig as GnssConfig
+    from parhelion.sensors.waves.gnss.gnss import Gnss as Gnss
+    from parhelion.sensors.waves.gnss.gnss import gnss_names as gnss_names
+    from parhelion.sensors.waves.radar.config import RadarConfig as RadarConfig
+    from parhelion.sensors.waves.radar.radar import Radar as Radar
+    from parhelion.sensors.waves.uwb.config import UwbConfig as UwbConfig
+    from parhelion.sensors.waves.uwb.uwb import Uwb as Uwb
+    from parhelion.sensors.waves.uwb.uwb import uwb_names as uwb_names
     from parhelion.surfaces.library import material_names as material_names
     from parhelion.surfaces.material import Material as Material
     from parhelion.weather.config import DustCloud as DustCloud

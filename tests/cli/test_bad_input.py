@@ -142,7 +142,7 @@ def test_two_sources_of_one_name(run, fails, tmp_path: Path) -> None:
 
 
 def test_bugs_are_told_without_a_traceback(fails, run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from parhelion.sensors.lidar.lidar import Lidar
+    from parhelion.sensors.optics.lidar.lidar import Lidar
 
     def broken(*_: object, **__: object) -> None:
         raise ValueError("two\nlines")
@@ -155,7 +155,7 @@ def test_bugs_are_told_without_a_traceback(fails, run, monkeypatch: pytest.Monke
 
 
 def test_full_disk_and_memory_are_one_sentence(fails, monkeypatch: pytest.MonkeyPatch) -> None:
-    from parhelion.sensors.lidar.lidar import Lidar
+    from parhelion.sensors.optics.lidar.lidar import Lidar
 
     def fail(error: BaseException) -> object:
         def scan(*_: object, **__: object) -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import parhelion as ph
-from parhelion.sensors import echo, gnss, radar, uwb
+from parhelion.sensors.waves import echo, gnss, radar, uwb
 
 FLOOR = {"name": "floor", "shape": {"kind": "box", "size_m": [50, 50, 1]}, "material": "concrete", "label": "road",
          "pose": {"xyz": [0, 0, -0.5]}}  # fmt: skip

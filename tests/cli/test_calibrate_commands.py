@@ -13,11 +13,11 @@ import pytest
 
 from calibrate_rigs import recording, simulated_drive
 from parhelion import Lidar
-from parhelion.calibrate.example import SETUPS, TRUTHS, make_shots, write_text
-from parhelion.core.records import PointCloud
+from parhelion.calibrate.boards.example import SETUPS, TRUTHS, make_shots, write_text
+from parhelion.core.clouds import PointCloud
 from parhelion.io.packets.ouster_capture import write_capture
 from parhelion.io.packets.ouster_metadata import describe, read_metadata
-from parhelion.live.page import LivePage
+from parhelion.live.web import LivePage
 
 Run = Callable[..., Any]
 Fails = Callable[..., str]

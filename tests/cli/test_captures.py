@@ -12,7 +12,7 @@ import pytest
 
 import parhelion as ph
 from ouster_scans import random_scan
-from parhelion.core.records import Scan
+from parhelion.core.clouds import Scan
 from parhelion.io import read_cloud
 from parhelion.io.packets.ouster_capture import write_capture
 from parhelion.io.packets.pcap import PcapWriter

@@ -11,7 +11,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.io import FORMATS
-from parhelion.sensors.lidar.presets import preset_names
+from parhelion.sensors.optics.lidar.presets import preset_names
 from parhelion.surfaces.library import material, material_names
 from parhelion.world.builtin import BUILTIN
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from nuscenes_rigs import write_results, write_set
-from parhelion.core.records import PointCloud
-from parhelion.io import tum
-from parhelion.io.timed_poses import TimedPoses
+from parhelion.core.clouds import PointCloud
+from parhelion.io import poses as tum
+from parhelion.io.poses import TimedPoses
 
 
 def write_cloud(path: Path, shift: float = 0.0, points: int = 200, **fields: np.ndarray) -> Path:
@@ -23,7 +23,9 @@ def write_cloud(path: Path, shift: float = 0.0, points: int = 200, **fields: np.
 
 def write_way(path: Path, scale: float = 1.0, poses: int = 300) -> Path:
     x = np.arange(poses) * 1.0
-    tum.write(TimedPoses(0.1 * x, np.stack([scale * x, 0 * x, 0 * x], 1), np.tile([0.0, 0, 0, 1], (poses, 1))), path)
+    tum.write_tum(
+        TimedPoses(0.1 * x, np.stack([scale * x, 0 * x, 0 * x], 1), np.tile([0.0, 0, 0, 1], (poses, 1))), path
+    )
     return path
 
 

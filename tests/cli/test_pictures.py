@@ -10,7 +10,7 @@ from PIL import Image
 
 import parhelion as ph
 from parhelion import pictures
-from parhelion.core.records import Shots
+from parhelion.core.clouds import Shots
 from parhelion.core.trajectory import ConstantTwist
 from parhelion.pictures.grids import panorama
 from parhelion.pictures.perspective import Camera, render

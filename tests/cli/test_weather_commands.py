@@ -18,7 +18,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.cli.weather_options import USUAL_DUST_KG_M3, FogModel, RainModel, WeatherOptions, in_words
-from parhelion.core.records import ORIGINS
+from parhelion.core.clouds import ORIGINS
 from parhelion.pictures.weather import weather_changes
 from parhelion.weather import config
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import parhelion as ph
-from parhelion.core.records import ORIGINS
+from parhelion.core.clouds import ORIGINS
 from parhelion.pictures.weather import (
     AIR,
     LOST,

@@ -18,7 +18,7 @@ from rosbags.highlevel import AnyReader
 
 import parhelion as ph
 from parhelion.core.pose import quat_rotate
-from parhelion.io import tum
+from parhelion.io import poses as tum
 from parhelion.io.ros import BagReader, cloud_of, decode
 from parhelion.io.ros import messages as ros
 from parhelion.outputs.ros.feed import RosFeed
@@ -59,8 +59,8 @@ ROBOT: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def fields() -> dict[str, Any]:
-    from parhelion.sensors.barometer import barometer_names
-    from parhelion.sensors.magnetometer import magnetometer_names
+    from parhelion.sensors.body.barometer import barometer_names
+    from parhelion.sensors.body.magnetometer import magnetometer_names
 
     described = copy.deepcopy(ROBOT)
     described["sensors"][5]["model"] = barometer_names()[0]
@@ -174,7 +174,7 @@ def test_transforms_lead_from_the_map_to_the_points(run: Path) -> None:
 
 
 def test_truth_is_that_of_the_files(run: Path) -> None:
-    poses = tum.read(run / "truth" / "husky.tum")
+    poses = tum.read_tum(run / "truth" / "husky.tum")
     sent = decoded(run, "/ground_truth/odom")
     found = [[getattr(one.pose.pose.position, axis) for axis in "xyz"] for one in sent]
     np.testing.assert_allclose(found, poses.xyz, atol=1e-9)
@@ -288,8 +288,8 @@ def test_kiss_icp_reads_the_bag_and_finds_the_way(tmp_path: Path) -> None:
         cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ, "OMP_NUM_THREADS": "2"},
     )  # fmt: skip
     assert finished.returncode == 0, finished.stderr[-2000:]
-    found = tum.read(next((tmp_path / "results" / "latest").glob("*_poses_tum.txt")))
-    truth = tum.read(tmp_path / "out" / "truth" / "top.tum")
+    found = tum.read_tum(next((tmp_path / "results" / "latest").glob("*_poses_tum.txt")))
+    truth = tum.read_tum(tmp_path / "out" / "truth" / "top.tum")
     assert len(found.times) == 20
     went = found.xyz - found.xyz[0] - (truth.xyz - truth.xyz[0])
     # 1 % of the way; 0.2 % is usual here. The first scans are worse: the speed is not known yet.

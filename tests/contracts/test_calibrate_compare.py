@@ -9,13 +9,13 @@ import pytest
 
 import parhelion as ph
 from calibrate_rigs import CHANGED, changed_sheet, recording
-from parhelion.calibrate.compare import Compared, Comparison, _worst, compare_drives, compared
-from parhelion.calibrate.compare_report import rows_of, write_comparison
-from parhelion.calibrate.drive import calibrate_drive
+from parhelion.calibrate.drive.compare import Compared, Comparison, _worst, compare_drives, compared
+from parhelion.calibrate.drive.drive import calibrate_drive
+from parhelion.calibrate.drive.report import comparison_rows, write_comparison
+from parhelion.calibrate.range_images import Turn, turn_of
 from parhelion.calibrate.reading import read_drive
-from parhelion.calibrate.turns import Turn, turn_of
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 OTHER = [[1.5, 0.05], [2.5, 0.1], [4.0, 0.3], [6.0, 0.6], [8.0, 0.85], [11.0, 1.0]]
 """An overlap curve that rises later than that of `CHANGED`."""
@@ -62,7 +62,7 @@ def test_the_page_shows_each_recording(found: Comparison, tmp_path: Path) -> Non
     assert "Recordings beside each other" in text
     assert "Intervals do not overlap: range.overlap." in text
     assert text.count("data:image/png;base64,") == 13  # four curves of both, and the nine of the sheet
-    assert [row[1] for row in rows_of(found)].count("do not overlap") == 1
+    assert [row[1] for row in comparison_rows(found)].count("do not overlap") == 1
 
 
 def test_of_many_entries_one_may_stand_apart_by_chance() -> None:

@@ -23,14 +23,14 @@ from calibrate_rigs import (
 )
 from chance import deviations
 from parhelion import Lidar, Pose, Waypoints, World
-from parhelion.calibrate.drive import INTERVAL, DriveCalibration, calibrate_drive
+from parhelion.calibrate.drive.drive import INTERVAL, DriveCalibration, calibrate_drive
+from parhelion.calibrate.range_images import turn_of
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import write_sheet
-from parhelion.calibrate.turns import turn_of
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.io.packets.ouster_capture import write_capture
-from parhelion.sensors.lidar.overlap import overlap_share
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.link_budget import overlap_share
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 MANY = 200
 """Points that a bin must have to be held against the published curve."""

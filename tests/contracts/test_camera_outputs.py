@@ -21,8 +21,8 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.image import OPTICAL, Image
 from parhelion.io.images import png, truth
 from parhelion.live.viewer.layers import VIEWER
-from parhelion.outputs.image_files import TRUTH
-from parhelion.outputs.readers import READERS, REPORT
+from parhelion.outputs.consumers import READERS, REPORT
+from parhelion.outputs.files import TRUTH
 from parhelion.scenario import Scenario
 from parhelion.sensors import kinds
 from parhelion.sensors.kinds import add_kind
@@ -204,7 +204,7 @@ def test_bags_may_hold_compressed_pictures(toy: None, tmp_path: Path, kind: str,
 
 
 def test_encodings_are_those_of_ros() -> None:
-    from parhelion.io.ros.images import encoding_of
+    from parhelion.io.ros.messages import encoding_of
 
     for shape, dtype, bands, name in (
         ((4, 4), "u1", (), "mono8"), ((4, 4), "u2", ("nir",), "mono16"), ((4, 4, 3), "u1", (), "rgb8"),
@@ -382,10 +382,10 @@ def test_coco_s_segments_are_the_masks(out: Path, shots: list[Image]) -> None:
 def test_lenses_that_bend_are_straightened() -> None:
     from dataclasses import replace
 
-    from parhelion.outputs.dataset_images import straight, straightened
+    from parhelion.outputs.datasets.images import straight, straightened
 
     lens = replace(toy_camera.ToyCamera("toy/colour").intrinsics, distortion=(-0.25, 0.05))
-    from parhelion.sensors.camera.lens import project
+    from parhelion.sensors.optics.camera.lens import project
 
     v, u = np.mgrid[: lens.height, : lens.width]
     x, y = (u - lens.cx) / lens.fx, (v - lens.cy) / lens.fy

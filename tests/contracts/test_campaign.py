@@ -148,10 +148,10 @@ def test_a_world_that_is_used_again_gives_what_a_fresh_one_gives(study: Study) -
 
 
 def test_a_row_that_kills_its_workers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from parhelion.campaign import local
-    from parhelion.campaign.local import LocalWorkers
+    from parhelion.campaign import workers
+    from parhelion.campaign.workers import LocalWorkers
 
-    monkeypatch.setattr(local, "ATTEMPTS", 2)
+    monkeypatch.setattr(workers, "ATTEMPTS", 2)
     crew = LocalWorkers(1)
     try:
         monkeypatch.setattr(LocalWorkers, "_hand_out", _kill_who_gets_it(LocalWorkers._hand_out))
@@ -216,7 +216,7 @@ def test_a_job_of_another_version_is_not_run(study: Study) -> None:
 
 def test_a_scheduler_that_is_not_there_is_told_soon(study: Study, tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'parhelion[cluster]'")
-    from parhelion.campaign.cluster import DaskWorkers
+    from parhelion.campaign.workers import DaskWorkers
 
     began = time.monotonic()
     with pytest.raises(EngineError, match=r"tcp://127\.0\.0\.1:9: no Dask scheduler answered within 1 s"):

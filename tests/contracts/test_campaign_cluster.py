@@ -119,7 +119,7 @@ def _another_version_is_refused(study: Study, alone: Path, scheduler: str, tmp_p
     """A worker whose source differs by a comment: refused at the start, and given nothing where it comes later."""
     from distributed import Client
 
-    from parhelion.campaign.cluster import DaskWorkers
+    from parhelion.campaign.workers import DaskWorkers
 
     source = Path(inspect.getfile(parhelion)).parent
     shutil.copytree(source, tmp_path / "other" / "parhelion", ignore=shutil.ignore_patterns("__pycache__"))

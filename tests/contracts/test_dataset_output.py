@@ -18,9 +18,9 @@ import parhelion as ph
 from chance import deviations
 from dataset_rigs import DRIVE, drive
 from parhelion.core.errors import ConfigError
-from parhelion.io import tum
+from parhelion.io import poses
 from parhelion.scenario import Scenario
-from parhelion.sensors.lidar.noise import channel_biases, range_sigma
+from parhelion.sensors.optics.lidar.link_budget import channel_biases, range_sigma
 
 CITY: dict[str, Any] = {
     "seed": 5,
@@ -67,7 +67,7 @@ def test_pykitti_loads_the_sequence(city: Path, monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setitem(sys.modules, "cv2", types.ModuleType("cv2"))
     pykitti = pytest.importorskip("pykitti", reason="pykitti is not installed")
     data = pykitti.odometry(str(city / "kitti-odometry"), "00")
-    truth = tum.read(city / "truth" / "roof.tum")
+    truth = poses.read_tum(city / "truth" / "roof.tum")
     assert len(data) == len(data.poses) == len(data.velo_files) == 20
     np.testing.assert_allclose([one.total_seconds() for one in data.timestamps], truth.times, atol=1e-6)
     # Points through the calibration and the poses are where the world has them.
@@ -107,7 +107,7 @@ def test_kiss_icp_finds_the_way_that_was_driven(city: Path, tmp_path: Path) -> N
 def test_kiss_icp_reads_the_true_poses(city: Path) -> None:
     datasets = pytest.importorskip("kiss_icp.datasets", reason="kiss-icp is not installed")
     loaded = datasets.dataset_factory("kitti", city / "kitti-odometry", sequence="00")
-    truth = tum.read(city / "truth" / "roof.tum")
+    truth = poses.read_tum(city / "truth" / "roof.tum")
     assert len(loaded) == 20
     np.testing.assert_allclose(loaded.gt_poses[:, :3, 3], truth.xyz - truth.xyz[0], atol=1e-6)
     points, _ = loaded[3]

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from parhelion.core.clouds import FIELDS, PointCloud, Scan, Shots
 from parhelion.core.errors import ConfigError, FormatError, ParhelionError
 from parhelion.core.pose import Pose
-from parhelion.core.records import FIELDS, PointCloud, Scan, Shots
 from parhelion.core.trajectory import ConstantTwist
 from parhelion.io import FORMATS, FieldsDroppedWarning, format_of, read_cloud, write_cloud
 
@@ -181,7 +181,7 @@ def test_a_failed_write_leaves_the_earlier_file_whole(
     def interrupted(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("parhelion.io.atomic.os.replace", interrupted)
+    monkeypatch.setattr("parhelion.core.files.os.replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
         write_quietly(example_cloud(9), path, case)
     assert path.read_bytes() == before

@@ -10,10 +10,10 @@ import pytest
 
 import parhelion as ph
 from gnss_rigs import BROADCAST, EVENING, plain, sheet
-from parhelion.io import rinex_obs
-from parhelion.sensors.gnss import atmosphere
-from parhelion.sensors.gnss.orbits import states
-from parhelion.sensors.gnss.rinex_nav import read_navigation
+from parhelion.io import gnss
+from parhelion.sensors.waves.gnss import earth
+from parhelion.sensors.waves.gnss.rinex_nav import read_navigation
+from parhelion.sensors.waves.gnss.satellites import states
 
 rtk = pytest.importorskip("pyrtklib", reason="pyrtklib, the oracle of this test, is not installed")
 needs_file = pytest.mark.skipif(not BROADCAST.exists(), reason="the broadcast file lies outside of the repository")
@@ -57,7 +57,7 @@ def test_mappings(elevation: float) -> None:
         wet = numbers(0.0)
         place = numbers(np.radians(-41.0), np.radians(20.0), 700.0)
         dry = rtk.tropmapf(time, place, numbers(0.3, np.radians(elevation)), wet)
-        found = atmosphere.niell(np.radians(-41.0), 700.0, np.radians(elevation), rtk.time2doy(time))
+        found = earth.niell(np.radians(-41.0), 700.0, np.radians(elevation), rtk.time2doy(time))
         assert found == pytest.approx((dry, wet[0]), rel=1e-12)
 
 
@@ -73,7 +73,7 @@ def test_it_solves_our_ranges_to_our_fix(tmp_path: Path) -> None:
     world = plain()
     drive = ph.ConstantTwist(ph.Pose((0, 0, 2)), velocity=(3.0, 1.0, 0.0))
     ours = receiver.run(world, drive, duration=5.0, seed=4)
-    rinex_obs.write(ours, tmp_path / "ours.rnx")
+    gnss.write_rinex(ours, tmp_path / "ours.rnx")
     ranges, nav = read(tmp_path / "ours.rnx", BROADCAST)
     assert ranges.n == ours.tracked.sum()
     options = rtk.prcopt_default

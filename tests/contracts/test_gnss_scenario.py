@@ -11,7 +11,7 @@ import pytest
 
 import parhelion as ph
 from gnss_rigs import canyon
-from parhelion.core.gnss import BLOCKED, DIRECT, MULTIPATH
+from parhelion.core.streams import BLOCKED, DIRECT, MULTIPATH
 from parhelion.pictures.sky_plot import sky_plot
 
 STILL = ph.Fixed(ph.Pose((0, 0, 2)))

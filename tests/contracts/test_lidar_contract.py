@@ -14,8 +14,8 @@ import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.rays import Rays, ReferenceScene
 from parhelion.sensors.check import ContractError, check_sensor, same_bits
-from parhelion.sensors.lidar.points import PointsExpected
-from parhelion.sensors.lidar.presets import preset_names
+from parhelion.sensors.optics.lidar.points import PointsExpected
+from parhelion.sensors.optics.lidar.presets import preset_names
 from rigs import add_wall, one_beam, sheet, wall
 
 

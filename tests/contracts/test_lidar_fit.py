@@ -7,12 +7,11 @@ import pytest
 
 import parhelion as ph
 from calibrate_rigs import changed_sheet
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError
-from parhelion.core.records import PointCloud
 from parhelion.rays.device import engine
-from parhelion.sensors.lidar.link_budget import SystemConstant
-from parhelion.sensors.lidar.overlap import overlap_share
-from parhelion.sensors.lidar.signal_model import ShotPlanes, SignalModel
+from parhelion.sensors.optics.lidar.link_budget import SystemConstant, overlap_share
+from parhelion.sensors.optics.lidar.signal_model import ShotPlanes, SignalModel
 
 BOARDS = {"distances": (5.0, 8.0, 12.0, 20.0), "board_size": 1.5}
 BOARD_PERCENT = (10, 30, 50, 70, 90)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import parhelion as ph
-from parhelion.core.records import FIELDS, ORIGINS
+from parhelion.core.clouds import FIELDS, ORIGINS
 from parhelion.sensors.check import same_bits
 from rigs import add_wall, sheet
 

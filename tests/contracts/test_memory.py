@@ -10,7 +10,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.sensors.check import same_bits
-from parhelion.sensors.lidar.device import _SLOTS_PER_LAUNCH, LidarOnDevice
+from parhelion.sensors.optics.lidar.device import _SLOTS_PER_LAUNCH, LidarOnDevice
 from rigs import add_wall, sheet, wall
 
 PEAK = """

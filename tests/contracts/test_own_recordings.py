@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import parhelion as ph
 from parhelion.cli.app import app
-from parhelion.core.records import Scan
+from parhelion.core.clouds import Scan
 from parhelion.io import read_cloud
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "lidar"

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from parhelion.sensors.lidar.config import SpinningPattern
-from parhelion.sensors.lidar.patterns import shot_table
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.config import SpinningPattern
+from parhelion.sensors.optics.lidar.patterns import shot_table
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "lidar"
 OUSTER_UNITS = {

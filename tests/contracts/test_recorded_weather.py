@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import parhelion as ph
+from parhelion.core.clouds import ORIGINS
 from parhelion.core.errors import ConfigError
-from parhelion.core.records import ORIGINS
 from parhelion.sensors.check import same_bits
 from weather_rigs import BLOWN, FOG, RAIN, SNOW, SURFACE, of_origin, yard
 

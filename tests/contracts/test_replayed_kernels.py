@@ -17,10 +17,10 @@ import pytest
 import parhelion as ph
 from parhelion.rays import device
 from parhelion.rays.device import engine
-from parhelion.rays.rows import room
+from parhelion.rays.replay import room
 from parhelion.rays.scene import RayScene
 from parhelion.sensors.check import same_bits
-from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.config import LidarConfig
 from rigs import sheet
 
 _FOG = ph.Fog(visibility_m=300, uneven=ph.Uneven(scale_m=20.0))

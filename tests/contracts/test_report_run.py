@@ -18,7 +18,7 @@ import yaml
 
 import parhelion as ph
 from parhelion.outputs.report.collect import RunReport
-from parhelion.outputs.report.counts import ScanCounts
+from parhelion.outputs.report.frames import ScanCounts
 from parhelion.scenario import Scenario
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -10,7 +10,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.lidar.tensors import KNOWN, USUAL
+from parhelion.sensors.optics.lidar.points import KNOWN, USUAL
 from rigs import sheet
 
 WEATHERS = [None, {"rain_rate_mm_h": 80.0}, ph.Weather(visibility_m=60.0)]
@@ -74,7 +74,7 @@ def test_scans_cut_into_several_launches_are_whole(
 ) -> None:
     poses = [ph.Pose((0.3 * k, 0, 1.5)) for k in range(5)]
     whole = lidar.scan_tensors(world, poses, seed=2)
-    monkeypatch.setattr("parhelion.sensors.lidar.device._SLOTS_PER_LAUNCH", {"cpu": 1, "cuda": 1})
+    monkeypatch.setattr("parhelion.sensors.optics.lidar.device._SLOTS_PER_LAUNCH", {"cpu": 1, "cuda": 1})
     apart = lidar.scan_tensors(world, poses, seed=2)
     assert [len(piece) for piece in apart] == [1] * 5
     for name in USUAL:

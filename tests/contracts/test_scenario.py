@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import parhelion as ph
 from parhelion.core.errors import ParhelionError
-from parhelion.io import tum
+from parhelion.io import poses as tum
 from parhelion.scenario import Scenario, json_schema
 from parhelion.scenario.bodies import DrivenBody
 
@@ -88,7 +88,7 @@ def test_a_run_writes_clouds_streams_truth_and_a_manifest(folder: Path) -> None:
     # Nothing of the vehicle that carries the sensor: its box would lie within half a metre below it.
     near = np.linalg.norm(cloud.xyz, axis=1) < 0.9
     assert not np.any(near & (cloud.origin == 0))
-    poses = tum.read(folder / "out" / "truth" / "top.tum")
+    poses = tum.read_tum(folder / "out" / "truth" / "top.tum")
     np.testing.assert_allclose(poses.times, np.arange(5) * 0.1, atol=1e-12)
 
 

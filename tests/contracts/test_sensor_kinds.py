@@ -14,9 +14,9 @@ from rosbags.highlevel import AnyReader
 import parhelion as ph
 import toy_sensor
 from parhelion.core.errors import ConfigError
-from parhelion.core.inertial import Samples
+from parhelion.core.streams import Samples
 from parhelion.live.viewer.layers import VIEWER
-from parhelion.outputs.readers import READERS, REPORT
+from parhelion.outputs.consumers import READERS, REPORT
 from parhelion.sensors import kinds
 from parhelion.sensors.check import check_sensor
 from parhelion.sensors.kinds import SensorKind, add_kind, kind_called
@@ -244,7 +244,7 @@ def test_a_preset_has_one_name_however_it_is_spelt() -> None:
 
 
 def test_a_sheet_of_its_own_keeps_its_maker(tmp_path: Path) -> None:
-    from parhelion.sensors.lidar.presets import FOLDER
+    from parhelion.sensors.optics.lidar.presets import FOLDER
 
     own = tmp_path / "mine.yaml"
     own.write_text((FOLDER / "ouster" / "os1-32.yaml").read_text().replace("maker: ouster\n", ""))

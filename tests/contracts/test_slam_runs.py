@@ -12,14 +12,12 @@ import yaml
 from scipy.linalg import expm
 
 import parhelion as ph
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, MissingDependencyError
-from parhelion.core.inertial import ImuData
 from parhelion.core.pose import Pose, quat_from_rpy
-from parhelion.core.records import PointCloud
-from parhelion.evaluate.slam.bags import BagDrive
-from parhelion.evaluate.slam.drives import Drive, FolderDrive, ScenarioDrive
-from parhelion.evaluate.slam.methods import carried
-from parhelion.evaluate.slam.odometry import Setup, method_maker
+from parhelion.core.streams import ImuData
+from parhelion.evaluate.slam.drives import BagDrive, Drive, FolderDrive, ScenarioDrive
+from parhelion.evaluate.slam.odometry import Setup, carried, method_maker
 from parhelion.evaluate.slam.study import run_methods
 from parhelion.scenario import Scenario
 from rigs import sheet

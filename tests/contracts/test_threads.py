@@ -17,7 +17,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
-from parhelion.rays.turns import EngineTurn, OnDevice, engine_turn
+from parhelion.rays.lock import EngineTurn, OnDevice, engine_turn
 from rigs import sheet, wall
 
 RIG = Path(__file__).parents[1] / "threads_rigs.py"

@@ -10,9 +10,9 @@ from rosbags.highlevel import AnyReader
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
 import parhelion as ph
-from parhelion.core.radar import RadarScan
+from parhelion.core.frames import RadarScan
 from parhelion.io.ros import messages as ros
-from parhelion.io.ros.radar_types import DEFINITIONS
+from parhelion.io.ros.types import DEFINITIONS
 from parhelion.live.viewer.layers import VIEWER
 from wave_rigs import radar_config
 
@@ -77,7 +77,7 @@ def test_npz_keeps_the_cube_and_the_waveform(tmp_path: Path) -> None:
 
 
 def test_messages_hold_what_was_measured() -> None:
-    from parhelion.io.ros.radar import RADAR_SCAN, RANGE, radar_scan, range_message
+    from parhelion.io.ros.messages import RADAR_SCAN, RANGE, radar_scan, range_message
 
     scan = ph.Radar(radar_config()).scan(scene(), pose=ph.Pose(), seed=2)
     told = ros.decode(RADAR_SCAN, radar_scan(scan, "front", 10**9))

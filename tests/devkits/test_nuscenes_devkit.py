@@ -12,7 +12,7 @@ import pytest
 
 from dataset_rigs import drive
 from parhelion.core.pose import Pose
-from parhelion.io import tum
+from parhelion.io import poses
 from parhelion.scenario import Scenario
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -70,7 +70,7 @@ def test_points_and_poses_are_those_of_the_run(run: Path, data: Any) -> None:
     from nuscenes.utils.geometry_utils import transform_matrix
     from pyquaternion import Quaternion
 
-    truth = tum.read(run / "truth" / "top.tum")
+    truth = poses.read_tum(run / "truth" / "top.tum")
     for row in data.sample_data[::5]:
         ego = data.get("ego_pose", row["ego_pose_token"])
         place = data.get("calibrated_sensor", row["calibrated_sensor_token"])

@@ -19,11 +19,11 @@ from fuzz.senses_corpus import PARTS
 from nuscenes_rigs import write_results, write_set
 from ouster_scans import random_scan
 from parhelion import Camera, Lidar, World
+from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.config import load
 from parhelion.core.errors import ParhelionError
 from parhelion.core.image import Image as Shot
 from parhelion.core.image import Intrinsics
-from parhelion.core.records import PointCloud, Scan
 from parhelion.evaluate.detections import read_pair
 from parhelion.evaluate.placement.schema import PlacementFile
 from parhelion.io import read_cloud, write_cloud
@@ -34,9 +34,9 @@ from parhelion.io.ros.clouds import POINT_CLOUD, like, point_cloud2
 from parhelion.io.ros.messages import IMU, imu
 from parhelion.motion import RecordedMotion
 from parhelion.scenario import Scenario
-from parhelion.sensors.camera.config import FOLDER as CAMERAS
-from parhelion.sensors.camera.lens_files import load_intrinsics, save_opencv, save_ros
-from parhelion.sensors.lidar.presets import FOLDER as PRESETS
+from parhelion.sensors.optics.camera.calibration_files import load_intrinsics, save_opencv, save_ros
+from parhelion.sensors.optics.camera.config import FOLDER as CAMERAS
+from parhelion.sensors.optics.lidar.presets import FOLDER as PRESETS
 from parhelion.surfaces.spectra import read_spectrum
 from parhelion.surfaces.texture import load_texture
 from parhelion.weather import Weather
@@ -107,7 +107,7 @@ def _clouds(folder: Path) -> list[Seed]:
 
 def _small(scan: Scan) -> Scan:
     """The scan's first shots."""
-    from parhelion.core.records import Shots
+    from parhelion.core.clouds import Shots
 
     points = scan.fields["shot"] < 40
     shots = Shots(**{name: values[:40] for name, values in vars(scan.shots).items() if values is not None})

@@ -14,15 +14,15 @@ from scipy.io import wavfile
 from campaign_rigs import write_study
 from fuzz.seed import Seed
 from parhelion import Gnss, Lidar, World
-from parhelion.calibrate.board_file import BoardsFile
-from parhelion.calibrate.board_shots import read_shots
+from parhelion.calibrate.boards.boards import BoardsFile
+from parhelion.calibrate.boards.shots import read_shots
 from parhelion.campaign import Study
 from parhelion.core import config
-from parhelion.evaluate.detections.boxes import read_boxes
-from parhelion.sensors.gnss.rinex_nav import read_navigation
+from parhelion.evaluate.detections.kitti import read_boxes
 from parhelion.sensors.kinds import kind_called
-from parhelion.sensors.lidar.presets import FOLDER as LIDARS
-from parhelion.world.sounds import read_wav
+from parhelion.sensors.optics.lidar.presets import FOLDER as LIDARS
+from parhelion.sensors.waves.gnss.rinex_nav import read_navigation
+from parhelion.world.emitters import read_wav
 
 SHEETS = {
     "gnss": "u-blox/m8", "uwb": "qorvo/dw1000", "radar": "continental/ars408-21-far", "echo": "generic/multibeam-400",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parhelion.live.callers import may_ask
+from parhelion.live.web import may_ask
 
 
 @pytest.mark.parametrize("host", [None, "localhost", "LOCALHOST:8080", "127.0.0.1:80", "127.8.9.1", "[::1]:8080"])

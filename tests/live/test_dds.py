@@ -20,13 +20,12 @@ from dds_rigs import DOMAIN, OTHER_DOMAIN, peer
 pytest.importorskip("cyclonedds", reason="live ROS 2 needs cyclonedds")
 pytest.importorskip("rosbags", reason="ROS messages need rosbags")
 
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, MissingDependencyError
-from parhelion.core.records import PointCloud
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.messages import Message, Transform
 from parhelion.io.ros.types import decode, encode, header, new
-from parhelion.live.dds import DdsNode, Quality
-from parhelion.live.dds_types import dds_topic, dds_type, dds_type_name, type_hash
+from parhelion.live.dds import DdsNode, Quality, dds_topic, dds_type, dds_type_name, type_hash
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="holding sockets to an interface is Linux's")
 

@@ -15,7 +15,7 @@ pytest.importorskip("rosbags", reason="ROS messages need rosbags")
 from parhelion.core.errors import ConfigError
 from parhelion.io.ros.types import encode, new
 from parhelion.live.pacing import Stream
-from parhelion.live.ros_commands import TWIST, TwistControl
+from parhelion.live.ros import TWIST, TwistControl
 from parhelion.scenario.scenario import Scenario
 
 

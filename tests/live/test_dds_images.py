@@ -16,10 +16,10 @@ from dds_rigs import DOMAIN
 pytest.importorskip("cyclonedds", reason="live ROS 2 needs cyclonedds")
 pytest.importorskip("rosbags", reason="ROS messages need rosbags")
 
-from parhelion.io.ros.images import CAMERA_INFO, COMPRESSED_IMAGE, IMAGE
+from parhelion.io.ros.messages import CAMERA_INFO, COMPRESSED_IMAGE, IMAGE
 from parhelion.io.ros.types import decode
 from parhelion.live.dds import DdsNode, Quality
-from parhelion.live.ros_outlet import RosOutlet
+from parhelion.live.ros import RosOutlet
 from parhelion.sensors import kinds
 from parhelion.sensors.kinds import add_kind
 

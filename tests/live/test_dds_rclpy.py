@@ -15,7 +15,7 @@ pytest.importorskip("rosbags", reason="ROS messages need rosbags")
 from parhelion.core.errors import ConfigError, MissingDependencyError
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.messages import Message
-from parhelion.live.ros_node import RclpyNode
+from parhelion.live.ros import RclpyNode
 
 VARIABLES = ("ROS_LOCALHOST_ONLY", "ROS_AUTOMATIC_DISCOVERY_RANGE")
 

@@ -22,7 +22,7 @@ from typer.testing import CliRunner, Result
 from foxglove_rigs import SUBPROTOCOLS, Client
 from parhelion.cli.app import app
 from parhelion.core.errors import ConfigError
-from parhelion.live import relay
+from parhelion.live import foxglove
 from parhelion.live.foxglove import WEB_APP, FoxgloveServer
 from parhelion.scenario import Scenario
 
@@ -136,8 +136,8 @@ def test_what_is_no_plain_request_is_refused(server: FoxgloveServer, data: bytes
 
 
 def test_half_open_connections_are_closed(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(relay, "HEAD_S", 0.3)
-    monkeypatch.setattr(relay, "MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(foxglove, "HEAD_S", 0.3)
+    monkeypatch.setattr(foxglove, "MOST_CONNECTIONS", 4)
     server = FoxgloveServer(scenario, port=0)
     callers = [socket.create_connection(("127.0.0.1", server.port), timeout=5) for _ in range(4)]
     try:

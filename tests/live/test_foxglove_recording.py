@@ -27,11 +27,10 @@ pytest.importorskip("foxglove", reason="recordings for Foxglove need foxglove-sd
 pytest.importorskip("websockets", reason="the rig speaks WebSocket")
 
 from foxglove_rigs import cloud, entities, numbers, transforms, wire
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import FormatError
-from parhelion.core.records import PointCloud
-from parhelion.outputs.foxglove.feed import MOST_PATH_POSES, FoxgloveFeed, _Path
+from parhelion.outputs.foxglove.feed import MOST_PATH_POSES, FoxgloveFeed, FoxgloveSink, _Path
 from parhelion.outputs.foxglove.messages import cloud_message
-from parhelion.outputs.foxglove.output import FoxgloveSink
 from parhelion.outputs.foxglove.scene import glb
 from parhelion.scenario import Scenario
 
@@ -250,7 +249,7 @@ import os, signal, sys
 from pathlib import Path
 sys.path[:0] = [sys.argv[2], sys.argv[2] + "/live"]
 from test_foxglove_recording import scenario_in
-from parhelion.outputs.foxglove.output import FoxgloveSink
+from parhelion.outputs.foxglove.feed import FoxgloveSink
 
 scenario = scenario_in(Path(sys.argv[1]), duration_s=9.0)
 sink = FoxgloveSink(scenario, Path(sys.argv[1]))

@@ -25,8 +25,8 @@ from parhelion.io.packets.ouster import metadata
 from parhelion.live.ouster_http import OusterHttp
 from parhelion.live.ouster_udp import OusterUdp
 from parhelion.scenario.scenario import Scenario
-from parhelion.sensors.lidar.lidar import Lidar
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.lidar import Lidar
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 pytest.importorskip("ouster.sdk.sensor", reason="ouster-sdk is not installed")
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from calibrate_rigs import simulated_drive
-from parhelion.calibrate.example import SETUPS, TRUTHS, make_shots, write_text
-from parhelion.calibrate.watching import STAGES
+from parhelion.calibrate.boards.example import SETUPS, TRUTHS, make_shots, write_text
+from parhelion.calibrate.drive.report import STAGES
 from parhelion.core.errors import ConfigError
 from parhelion.io.packets.ouster_capture import write_capture
-from parhelion.live.page import LivePage
+from parhelion.live.web import LivePage
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ import toy_camera
 from parhelion.core.errors import ConfigError
 from parhelion.live.viewer import Session
 from parhelion.live.viewer.panel import Actions, Panel
-from parhelion.live.viewer.pictures_stage import PicturesStage, scenario_stage
 from parhelion.live.viewer.scene import Scene
-from parhelion.live.viewer.stages import ScenarioStage
+from parhelion.live.viewer.stages import PicturesStage, ScenarioStage, scenario_stage
 from parhelion.sensors import kinds
 from parhelion.sensors.kinds import add_kind
 

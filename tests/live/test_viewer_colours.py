@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import parhelion as ph
+from parhelion.core.clouds import ORIGINS
 from parhelion.core.errors import ConfigError
-from parhelion.core.records import ORIGINS
 from parhelion.live.viewer.colours import Ramp, Swatches, colour_choices, paint, ramp, rgb
 from parhelion.live.viewer.panel import legend_html
-from parhelion.live.viewer.picking import nearest_to_ray
+from parhelion.live.viewer.session import nearest_to_ray
 
 
 def cloud_of(n: int = 100, **fields: Any) -> ph.PointCloud:

@@ -18,12 +18,11 @@ import yaml
 from test_viewer_cameras import Recorder
 
 import parhelion as ph
-from parhelion.core.echo import EchoScan
-from parhelion.core.radar import RadarScan
+from parhelion.core.frames import EchoScan, RadarScan
 from parhelion.live.viewer import Session
 from parhelion.live.viewer.layers import VIEWER
-from parhelion.live.viewer.pictures_stage import scenario_stage
 from parhelion.live.viewer.scene import Scene
+from parhelion.live.viewer.stages import scenario_stage
 
 SCENARIO = {
     "duration_s": 0.6, "seed": 3, "world": "test-range",

@@ -9,16 +9,14 @@ import numpy as np
 import pytest
 
 import parhelion as ph
+from parhelion.core.clouds import ORIGINS
 from parhelion.core.errors import ConfigError
-from parhelion.core.records import ORIGINS
 from parhelion.live.viewer import CloudStage, Measured, Request, ScenarioStage, Session, WorldStage
-from parhelion.live.viewer.beams import beams_of
 from parhelion.live.viewer.colours import Ramp
-from parhelion.live.viewer.meshes import moving_bodies, part_colour, standing_meshes
-from parhelion.live.viewer.picking import point_facts
-from parhelion.live.viewer.scene import first_camera
+from parhelion.live.viewer.scene import first_camera, moving_bodies, part_colour, standing_meshes
 from parhelion.live.viewer.server import check_port, is_loopback, png_of
-from parhelion.live.viewer.stages import weather_of
+from parhelion.live.viewer.session import point_facts
+from parhelion.live.viewer.stages import beams_of, weather_of
 
 
 class CountingStage:

@@ -22,9 +22,8 @@ from parhelion.motion.actors import (
     pedestrians,
     traffic,
 )
-from parhelion.motion.actors.gait import Walk
 from parhelion.motion.actors.machines import ARM_LINKS, BeltMotion, arm_frames, link_start
-from parhelion.motion.actors.steps import step_length_m
+from parhelion.motion.actors.person import Walk, step_length_m
 from parhelion.motion.actors.traffic import RouteMotion
 from rigs import sheet
 

@@ -9,8 +9,7 @@ import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import engine
-from parhelion.surfaces.brdf import cook_torrance
-from parhelion.surfaces.curves import SAMPLES, MitsubaModel, curve_value, monostatic_curve
+from parhelion.surfaces.brdf import SAMPLES, MitsubaModel, cook_torrance, curve_value, monostatic_curve
 from parhelion.surfaces.material import Material
 from rigs import one_beam, wall
 

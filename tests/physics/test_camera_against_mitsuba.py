@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from scipy.stats import t
 
 import parhelion as ph
-from parhelion.sensors.camera import shot
-from parhelion.sensors.camera.device import CameraOnDevice
-from parhelion.sensors.light.sky import SkyLight, clear_sky
+from parhelion.sensors.optics.camera import shot
+from parhelion.sensors.optics.camera.device import CameraOnDevice
+from parhelion.sensors.optics.sky import SkyLight, clear_sky
 from parhelion.surfaces.bands import band_reflectance, named_band
 
 SIZE = (64, 48)

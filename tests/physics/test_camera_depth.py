@@ -13,8 +13,8 @@ import parhelion as ph
 from camera_rigs import BRIGHT, DARK, above, camera_sheet, flat
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import Stream
-from parhelion.sensors.camera.depth import Draws, fattened, flight_sigma
-from parhelion.sensors.camera.depth_sheet import TimeOfFlight
+from parhelion.sensors.optics.camera.config import TimeOfFlight
+from parhelion.sensors.optics.camera.depth import Draws, fattened, flight_sigma
 
 Array = NDArray[Any]
 FX, BASELINE = 300.0, 0.1

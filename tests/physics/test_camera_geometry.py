@@ -17,7 +17,7 @@ import parhelion as ph
 from camera_rigs import BRIGHT, DARK, above, camera_sheet, flat, light, moments
 from parhelion.core.pose import quat_conjugate, quat_rotate
 from parhelion.core.trajectory import ConstantTwist, Trajectory
-from parhelion.sensors.camera.lens import circle_of_confusion_px
+from parhelion.sensors.optics.camera.lens import circle_of_confusion_px
 from rigs import sheet
 
 Array = NDArray[Any]
@@ -191,7 +191,7 @@ def test_flow_is_the_difference_of_two_pictures() -> None:
 
 def _places(camera: ph.Camera, depth: Array, motion: Trajectory, time: float) -> Array:
     """World coordinates of what pixels show."""
-    from parhelion.sensors.camera.lens import directions
+    from parhelion.sensors.optics.camera.lens import directions
 
     rows, columns = np.indices(depth.shape)
     looked = directions(camera.intrinsics, np.stack([columns.ravel(), rows.ravel()], axis=1)).reshape(*depth.shape, 3)

@@ -10,11 +10,10 @@ import pytest
 
 import parhelion as ph
 from parhelion.pictures.camera import ndvi
-from parhelion.sensors.camera import shot
-from parhelion.sensors.camera.device import CameraOnDevice
-from parhelion.sensors.camera.wet import wet_reflectance
-from parhelion.sensors.light.bird import OZONE_CM, WATER_VAPOUR_CM, air_mass, haze_optical_depth
-from parhelion.sensors.light.sky import clear_sky
+from parhelion.sensors.optics.camera import shot
+from parhelion.sensors.optics.camera.device import CameraOnDevice
+from parhelion.sensors.optics.camera.wet import wet_reflectance
+from parhelion.sensors.optics.sky import OZONE_CM, WATER_VAPOUR_CM, air_mass, clear_sky, haze_optical_depth
 from parhelion.surfaces import library
 from parhelion.surfaces.bands import band_reflectance
 from parhelion.weather.medium import medium

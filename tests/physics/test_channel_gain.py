@@ -9,10 +9,10 @@ import pytest
 
 import parhelion as ph
 from calibrate_rigs import changed_sheet
+from parhelion.core.clouds import ORIGINS
 from parhelion.core.errors import ConfigError
-from parhelion.core.records import ORIGINS
-from parhelion.sensors.lidar.config import LidarConfig
-from parhelion.sensors.lidar.link_budget import system_constant
+from parhelion.sensors.optics.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.link_budget import system_constant
 
 GAIN = 1.7
 RINGS = 32

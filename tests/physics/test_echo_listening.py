@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import NDArray
 
 import parhelion as ph
-from parhelion.core.echo import ECHO_ORIGINS
 from parhelion.core.errors import ConfigError
+from parhelion.core.frames import ECHO_ORIGINS
 from parhelion.core.trajectory import ConstantTwist
-from parhelion.sensors.echo.config import EchoConfig
 from parhelion.sensors.waves import images
+from parhelion.sensors.waves.echo.config import EchoConfig
 from wave_rigs import sonar
 
 ROOM = np.array([4.0, 6.0, 3.0])

@@ -7,9 +7,9 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.config import parse
-from parhelion.sensors.echo import noise, sound
-from parhelion.sensors.echo.config import EchoConfig, load_echo_config
-from parhelion.sensors.echo.materials import reflection
+from parhelion.sensors.waves.echo import sound
+from parhelion.sensors.waves.echo.config import EchoConfig, load_echo_config
+from parhelion.sensors.waves.echo.sound import reflection
 from wave_rigs import alone, sonar
 
 
@@ -125,34 +125,34 @@ def test_the_sonar_equation_tells_how_far_a_sphere_is_heard() -> None:
 # Knudsen's levels at 1 kHz for sea states 0 to 4, as the US Navy's courses tabulate them [dB over 1 uPa^2/Hz].
 @pytest.mark.parametrize(("sea_state", "level"), [(0, 44.5), (1, 55.0), (2, 61.5), (3, 64.5), (4, 66.5)])
 def test_the_sea_is_as_loud_as_knudsen_says(sea_state: int, level: float) -> None:
-    wind = noise.SEA_STATE_WIND_M_S[sea_state]
-    assert noise.wind_noise_db(1e3, wind) == pytest.approx(level, abs=2.0)
+    wind = sound.SEA_STATE_WIND_M_S[sea_state]
+    assert sound.wind_noise_db(1e3, wind) == pytest.approx(level, abs=2.0)
     # Above 1 kHz they fall by 17 dB a decade; the formula by 18.6 to 10 kHz.
-    fall = noise.wind_noise_db(1e3, wind) - noise.wind_noise_db(1e4, wind)
+    fall = sound.wind_noise_db(1e3, wind) - sound.wind_noise_db(1e4, wind)
     assert fall == pytest.approx(17.0, abs=3.0)
 
 
 def test_noise_adds_up_over_a_band_and_a_beam() -> None:
     # Thermal noise leads at 400 kHz: -15 + 20 lg 400 = 37.04 dB, and the sea adds next to nothing.
-    assert noise.thermal_noise_db(400e3) == pytest.approx(37.04, abs=0.01)
-    assert noise.sea_noise_db(400e3, 5.0) == pytest.approx(37.04, abs=0.05)
+    assert sound.thermal_noise_db(400e3) == pytest.approx(37.04, abs=0.01)
+    assert sound.sea_noise_db(400e3, 5.0) == pytest.approx(37.04, abs=0.05)
     # An even spectrum over 10 kHz has 40 dB more in all.
     hertz = np.linspace(195e3, 205e3, 33)
-    assert noise.band_level_db(np.full(33, 31.0), hertz) == pytest.approx(71.0, abs=1e-9)
+    assert sound.band_level_db(np.full(33, 31.0), hertz) == pytest.approx(71.0, abs=1e-9)
     # A narrow bell of widths a and b has the solid angle pi a b / (4 ln 2); half a sphere of gain 1 has 3.01 dB.
     a, b = 2.0 * np.sin(np.radians([2.0, 4.5]))
     closed = 10.0 * np.log10(4.0 * np.pi / (np.pi * a * b / (4.0 * np.log(2.0))))
-    assert noise.directivity_index_db(a, b, 0.0) == pytest.approx(closed, abs=0.05)
-    assert noise.directivity_index_db(2.0, 2.0, 1.0) == pytest.approx(10.0 * np.log10(2.0), abs=1e-3)
+    assert sound.directivity_index_db(a, b, 0.0) == pytest.approx(closed, abs=0.05)
+    assert sound.directivity_index_db(2.0, 2.0, 1.0) == pytest.approx(10.0 * np.log10(2.0), abs=1e-3)
 
 
 def test_microphones_have_the_noise_of_their_data_sheets() -> None:
     # IEC 61672-1, table 3: A-weighting.
     for hertz, weight in ((100, -19.1), (1000, 0.0), (4000, 1.0), (10_000, -2.5), (20_000, -9.3)):
-        assert noise.a_weight_db(hertz) == pytest.approx(weight, abs=0.1)
-    even = noise.microphone_noise_db(30.0)
+        assert sound.a_weight_db(hertz) == pytest.approx(weight, abs=0.1)
+    even = sound.microphone_noise_db(30.0)
     hertz = np.linspace(20.0, 20e3, 5001)
-    assert noise.band_level_db(even + noise.a_weight_db(hertz), hertz) == pytest.approx(30.0, abs=0.01)
+    assert sound.band_level_db(even + sound.a_weight_db(hertz), hertz) == pytest.approx(30.0, abs=0.01)
     ranger = load_echo_config("generic/ultrasonic-ranger")
     assert ranger.noise_db == pytest.approx(float(even) + 10.0 * np.log10(5000.0), abs=1e-6)
 

@@ -7,8 +7,8 @@ import pytest
 
 import parhelion as ph
 from gnss_rigs import canyon, plain, sheet
-from parhelion.core.gnss import DIRECT, MULTIPATH, REFLECTED
-from parhelion.sensors.gnss.reception import foliage_db
+from parhelion.core.streams import DIRECT, MULTIPATH, REFLECTED
+from parhelion.sensors.waves.gnss.reception import foliage_db
 
 DRIVE = ph.ConstantTwist(ph.Pose((0, 0, 2)), velocity=(3.0, 1.0, 0.0))
 
@@ -122,9 +122,9 @@ def test_trees_weaken_and_do_not_block() -> None:
 def test_a_satellite_gone_wrong_is_left_out() -> None:
     from dataclasses import replace
 
-    from parhelion.sensors.gnss.fix import fixes
-    from parhelion.sensors.gnss.mirrors import radio_world
-    from parhelion.sensors.gnss.observe import observe
+    from parhelion.sensors.waves.gnss.fix import fixes
+    from parhelion.sensors.waves.gnss.mirrors import radio_world
+    from parhelion.sensors.waves.gnss.observe import observe
 
     receiver, world = ph.Gnss("u-blox/m8", order=0), ph.World()
     still = np.zeros((1, 3))

@@ -12,15 +12,14 @@ import parhelion as ph
 from gnss_rigs import BROADCAST, canyon, plain
 from parhelion.core.gps_time import GpsTime, leap_seconds
 from parhelion.core.gps_time import moment as moment_of
-from parhelion.sensors.gnss import atmosphere, vane
-from parhelion.sensors.gnss.constellations import SYSTEMS, nominal
-from parhelion.sensors.gnss.correlator import code_sigma, correlation, phase_sigma, track
-from parhelion.sensors.gnss.earth import Local, Place, geodetic
-from parhelion.sensors.gnss.mirrors import Crowns, radio_world
-from parhelion.sensors.gnss.orbits import eccentric_anomaly, states
-from parhelion.sensors.gnss.paths import look
-from parhelion.sensors.gnss.rinex_nav import read_navigation
 from parhelion.sensors.waves.edges import bent_amplitude
+from parhelion.sensors.waves.gnss import earth, vane
+from parhelion.sensors.waves.gnss.earth import Local, Place, geodetic
+from parhelion.sensors.waves.gnss.mirrors import Crowns, radio_world
+from parhelion.sensors.waves.gnss.paths import look
+from parhelion.sensors.waves.gnss.reception import code_sigma, correlation, phase_sigma, track
+from parhelion.sensors.waves.gnss.rinex_nav import read_navigation
+from parhelion.sensors.waves.gnss.satellites import SYSTEMS, eccentric_anomaly, nominal, states
 
 R = np.radians
 
@@ -124,18 +123,18 @@ def test_air_against_rtklib_s_unit_test(
 ) -> None:
     lat, lon, height = R(35.0), R(140.0), 100.0
     second = GpsTime.from_calendar(datetime(2007, 1, 16, 1)).second
-    found = atmosphere.klobuchar(ALPHA, BETA, lat, lon, R(azimuth), R(elevation), second)
+    found = earth.klobuchar(ALPHA, BETA, lat, lon, R(azimuth), R(elevation), second)
     assert found == pytest.approx(ionosphere, abs=5e-9)
-    assert atmosphere.saastamoinen(lat, height, R(elevation), 0.5) == pytest.approx(troposphere, rel=5e-10)
+    assert earth.saastamoinen(lat, height, R(elevation), 0.5) == pytest.approx(troposphere, rel=5e-10)
     # Its test of the mapping is at 06:00.
-    assert atmosphere.niell(lat, height, R(elevation), 16.25) == pytest.approx((dry, wet), abs=2e-8)
+    assert earth.niell(lat, height, R(elevation), 16.25) == pytest.approx((dry, wet), abs=2e-8)
 
 
 def test_simple_mappings_are_one_at_the_zenith() -> None:
-    assert atmosphere.thin_shell(np.pi / 2) == pytest.approx(1.0, abs=2e-4)
-    assert atmosphere.continued_fraction(1.0, 0.1, 0.2, 0.3) == pytest.approx(1.0)
+    assert earth.thin_shell(np.pi / 2) == pytest.approx(1.0, abs=2e-4)
+    assert earth.continued_fraction(1.0, 0.1, 0.2, 0.3) == pytest.approx(1.0)
     assert vane.wet_delay(np.array(45.0), np.array(np.pi / 2)) == pytest.approx(0.1)
-    assert atmosphere.at_frequency(1.0, 1_176.45e6) == pytest.approx((1575.42 / 1176.45) ** 2)
+    assert earth.at_frequency(1.0, 1_176.45e6) == pytest.approx((1575.42 / 1176.45) ** 2)
 
 
 # ---- loops -----------------------------------------------------------------------------------------------------------

@@ -12,14 +12,13 @@ from numpy.typing import ArrayLike
 
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
-from parhelion.core.inertial import BarometerData, ImuData, MagnetometerData, OdometryData, units
+from parhelion.core.noise import AxesErrors, digitised, sample_span
 from parhelion.core.pose import Floats, Pose, quat_from_rpy, quat_multiply, quat_rotate
+from parhelion.core.streams import BarometerData, ImuData, MagnetometerData, OdometryData, units
 from parhelion.core.trajectory import ConstantTwist, Fixed
 from parhelion.motion.state import BodyState
+from parhelion.sensors.body.imu import STANDARD_GRAVITY, Imu, ImuConfig, UnitErrors, imu_names
 from parhelion.sensors.check import check_sensor, same_bits
-from parhelion.sensors.imu.config import ImuConfig
-from parhelion.sensors.imu.errors import AxesErrors, digitised, sample_span
-from parhelion.sensors.imu.imu import STANDARD_GRAVITY, Imu, UnitErrors, imu_names
 from parhelion.sensors.presets import load_sheet
 from parhelion.world.world import World
 

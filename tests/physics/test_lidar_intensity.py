@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import parhelion as ph
 from parhelion.rays.device import engine
-from parhelion.sensors.lidar.config import Intensity
-from parhelion.sensors.lidar.intensity import SCALES, reflectivity
+from parhelion.sensors.optics.lidar.config import Intensity
+from parhelion.sensors.optics.lidar.intensity import SCALES, reflectivity
 from rigs import one_beam, sheet, wall
 
 Array = NDArray[Any]

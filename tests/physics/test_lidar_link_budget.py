@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.lidar.link_budget import (
+from parhelion.sensors.optics.lidar.link_budget import (
     SystemConstant,
     UnphysicalExtinctionWarning,
     one_target,
+    overlap_share,
     received_power,
     two_targets,
 )
-from parhelion.sensors.lidar.overlap import overlap_share
 from rigs import many_beams, one_beam, sheet, wall
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import parhelion as ph
+from parhelion.core.clouds import ORIGINS
 from parhelion.core.pulse import pulse_shape
-from parhelion.core.records import ORIGINS
 from rigs import add_wall, one_beam, sheet, wall
 
 WIDE = {"divergence_mrad": (20, 20), "sub_rays": 100}

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import parhelion as ph
-from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.config import LidarConfig
 from rigs import add_wall, one_beam, sheet
 
 Array = NDArray[Any]

@@ -12,7 +12,7 @@ from scipy import stats
 import parhelion as ph
 from chance import LIKELY, deviations
 from parhelion.core.config import parse
-from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.weather.fog import fog_extinction, soft_echo
 from parhelion.weather.medium import medium
 from parhelion.weather.rain import (

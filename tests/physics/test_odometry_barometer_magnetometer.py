@@ -13,7 +13,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import ConstantTwist, Fixed
 from parhelion.motion.state import BodyState
-from parhelion.sensors.barometer import (
+from parhelion.sensors.body.barometer import (
     Barometer,
     BarometerConfig,
     barometer_names,
@@ -22,9 +22,9 @@ from parhelion.sensors.barometer import (
     isa_height,
     isa_pressure,
 )
+from parhelion.sensors.body.magnetometer import Iron, Magnetometer, MagnetometerConfig, earth_field, magnetometer_names
+from parhelion.sensors.body.odometry import Odometry, OdometryConfig, dead_reckoned, odometry_names
 from parhelion.sensors.check import check_sensor, same_bits
-from parhelion.sensors.magnetometer import Iron, Magnetometer, MagnetometerConfig, earth_field, magnetometer_names
-from parhelion.sensors.odometry import Odometry, OdometryConfig, dead_reckoned, odometry_names
 from parhelion.world.world import World
 
 SOURCE = [{"title": "a test", "covers": ["name"]}]

@@ -12,8 +12,7 @@ import yaml
 import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.evaluate.placement import Placement, json_schema, result_of
-from parhelion.evaluate.placement.cells import Cells, Voxels, cells_of
-from parhelion.evaluate.placement.ground import LIFT_M, disc_cells
+from parhelion.evaluate.placement.cells import LIFT_M, Cells, Voxels, cells_of, disc_cells
 from parhelion.evaluate.placement.schema import Box, CoverageEntry
 from parhelion.evaluate.placement.sights import camera_eye, lidar_eye
 from parhelion.evaluate.placement.study import Answer

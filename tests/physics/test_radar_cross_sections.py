@@ -9,9 +9,7 @@ import parhelion as ph
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.motion.actors import add_car
-from parhelion.sensors.radar.optics import corner_m2, dihedral_m2, plate_m2, reflected, sphere_m2
-from parhelion.sensors.radar.power_rcs import power_rcs
-from parhelion.sensors.radar.rcs import rcs
+from parhelion.sensors.waves.radar.rcs import corner_m2, dihedral_m2, plate_m2, power_rcs, rcs, reflected, sphere_m2
 from parhelion.surfaces.radio import permittivity
 from wave_rigs import trihedral
 

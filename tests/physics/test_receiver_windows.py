@@ -9,9 +9,9 @@ import pytest
 
 from parhelion.core.random import Stream, to_normal, words
 from parhelion.rays.device import engine
-from parhelion.sensors.lidar.detection import Detector, detect
-from parhelion.sensors.lidar.echoes import Block, Echo, EchoRows
-from parhelion.sensors.light.beams import Beams
+from parhelion.sensors.optics.beams import Beams
+from parhelion.sensors.optics.lidar.detection import Detector, detect
+from parhelion.sensors.optics.lidar.echoes import Block, Echo, EchoRows
 
 MOST = 6
 MERGE_M = 1.0

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from parhelion.surfaces import library
-from parhelion.surfaces.material import Material, material_table, monostatic_brdf
-from parhelion.surfaces.reflection import STEPS, reflected, reflection_table
+from parhelion.surfaces.material import STEPS, Material, material_table, monostatic_brdf, reflected, reflection_table
 
 ANGLE = np.radians(np.concatenate([np.geomspace(1e-3, 1.0, 60), np.linspace(1.0, 89.0, 400)]))
 COS = np.cos(ANGLE)

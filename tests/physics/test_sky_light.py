@@ -12,21 +12,21 @@ import pytest
 
 import parhelion
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.sensors.light.bird import (
+from parhelion.sensors.optics.sky import (
+    NIGHT_LUX,
     OZONE_CM,
     WATER_VAPOUR_CM,
+    WAVELENGTHS_NM,
     air_mass,
-    clear_spectrum,
-    haze_optical_depth,
-    solar_spectrum,
-)
-from parhelion.sensors.light.hosek_wilkie import WAVELENGTHS_NM, hosek_wilkie, read_tensors
-from parhelion.sensors.light.sky import (
-    NIGHT_LUX,
     cell_directions,
     clear_sky,
+    clear_spectrum,
     cosine_weights,
+    haze_optical_depth,
+    hosek_wilkie,
     natural_illuminance,
+    read_tensors,
+    solar_spectrum,
     solid_angles,
 )
 from parhelion.surfaces.bands import box_band, named_band

@@ -17,8 +17,8 @@ import parhelion as ph
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import MissingDependencyError
 from parhelion.core.trajectory import Fixed
-from parhelion.sensors.uwb.paths import Paths
-from parhelion.sensors.uwb.sionna_paths import LLVM_ADVICE
+from parhelion.sensors.waves.uwb.paths import Paths
+from parhelion.sensors.waves.uwb.sionna_paths import LLVM_ADVICE
 from parhelion.surfaces.radio import fresnel as mirror
 from parhelion.surfaces.radio import permittivity
 

@@ -9,9 +9,9 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
-from parhelion.sensors.uwb.config import UwbConfig
-from parhelion.sensors.uwb.links import links_of
-from parhelion.sensors.uwb.walls import THICKEST_WALL_M
+from parhelion.sensors.waves.uwb.channel import links_of
+from parhelion.sensors.waves.uwb.config import UwbConfig
+from parhelion.sensors.waves.uwb.walls import THICKEST_WALL_M
 from parhelion.surfaces.radio import permittivity, slab
 
 CARRIER_HZ = 6.4896e9

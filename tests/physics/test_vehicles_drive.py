@@ -13,8 +13,7 @@ import yaml
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, quat_rotate
 from parhelion.core.trajectory import Trajectory
-from parhelion.motion.driven import DrivenMotion, drive
-from parhelion.motion.follow import FlyAlong, Helm, PurePursuit, Route, follow
+from parhelion.motion.drivers import DrivenMotion, FlyAlong, Helm, PurePursuit, Route, drive, follow
 from parhelion.motion.state import BodyState, Motion
 from parhelion.motion.vehicles import (
     DriveCommand,

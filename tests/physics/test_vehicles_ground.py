@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parhelion.core.pose import Pose
+from parhelion.motion.sea_spectrum import GRAVITY_M_S2 as G
 from parhelion.motion.vehicles import Car, DifferentialDrive, DriveCommand, SteerCommand, vehicle_sheet
-from parhelion.motion.vehicles.car import tyre_force, understeer_gradient
-from parhelion.motion.vehicles.config import CarConfig, DifferentialConfig
-from parhelion.motion.waves import GRAVITY_M_S2 as G
+from parhelion.motion.vehicles.ground import tyre_force, understeer_gradient
+from parhelion.motion.vehicles.sheets import CarConfig, DifferentialConfig
 
 
 def robot(name: str = "clearpath/husky", **changes: Any) -> DifferentialDrive:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_rotate
+from parhelion.motion.sea_spectrum import GRAVITY_M_S2 as G
 from parhelion.motion.vehicles import MotorsOff, Multirotor, PositionCommand, VelocityCommand, vehicle_sheet
-from parhelion.motion.vehicles.config import MultirotorConfig, Rotor
-from parhelion.motion.waves import GRAVITY_M_S2 as G
+from parhelion.motion.vehicles.sheets import MultirotorConfig, Rotor
 
 
 def quad(**changes: Any) -> Multirotor:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_from_rpy
-from parhelion.motion.driven import drive
+from parhelion.motion.drivers import drive
+from parhelion.motion.sea_spectrum import GRAVITY_M_S2 as G
 from parhelion.motion.vehicles import Hull, ThrustCommand, Vessel, vehicle, vehicle_sheet
-from parhelion.motion.vehicles.config import HullConfig, Source, Thruster, VesselConfig
+from parhelion.motion.vehicles.sheets import HullConfig, Source, Thruster, VesselConfig
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
-from parhelion.motion.waves import GRAVITY_M_S2 as G
 
 LENGTH, BEAM, HEIGHT, MASS, KEEL_TO_MASS = 4.0, 2.0, 1.0, 2000.0, 0.4
 DRAUGHT = MASS / (1000.0 * LENGTH * BEAM)

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parhelion.core.errors import ConfigError
+from parhelion.motion.sea_spectrum import GRAVITY_M_S2 as G
+from parhelion.motion.sea_spectrum import dispersion, jonswap, jonswap_scales, spread_angle, wave_number
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
-from parhelion.motion.waves import GRAVITY_M_S2 as G
-from parhelion.motion.waves import dispersion, jonswap, jonswap_scales, spread_angle, wave_number
 from parhelion.world.mesh import Mesh
 
 TRAIN = GerstnerWave(amplitude_m=0.8, length_m=20.0, direction_deg=0.0)

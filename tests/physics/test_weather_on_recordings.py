@@ -8,8 +8,8 @@ from scipy import stats
 
 import parhelion as ph
 from chance import LIKELY, deviations
-from parhelion.core.records import ORIGINS
-from parhelion.sensors.lidar.config import LidarConfig
+from parhelion.core.clouds import ORIGINS
+from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.weather.fog import fog_extinction
 from parhelion.weather.medium import medium
 from rigs import many_beams, sheet, wall

@@ -9,9 +9,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from parhelion.calibrate.bias_fit import ChannelErrors, channel_errors
-from parhelion.calibrate.plane_windows import _levers
-from parhelion.calibrate.turns import Turn
+from parhelion.calibrate.drive.channels import ChannelErrors, _levers, channel_errors
+from parhelion.calibrate.range_images import Turn
 
 Floats = NDArray[np.float64]
 ROWS, COLUMNS, SIGMA_M = 24, 512, 0.006

@@ -10,9 +10,8 @@ import pytest
 
 import parhelion as ph
 from calibrate_rigs import sheet_of
-from parhelion.sensors.lidar.nearest import drop_at, returned, standing_for
-from parhelion.sensors.lidar.profile import MaterialProfile
-from parhelion.sensors.lidar.profiled import UncalibratedMaterialWarning
+from parhelion.sensors.optics.lidar.config import MaterialProfile
+from parhelion.sensors.optics.lidar.profiles import UncalibratedMaterialWarning, drop_at, returned, standing_for
 from parhelion.surfaces.library import material
 from parhelion.weather.medium import medium
 

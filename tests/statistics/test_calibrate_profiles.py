@@ -11,13 +11,12 @@ from scipy import stats
 import parhelion as ph
 from calibrate_rigs import changed_sheet, sheet_of
 from chance import LIKELY
-from parhelion.calibrate.board_find import find_board
-from parhelion.calibrate.board_report import mean_and_sigma
-from parhelion.calibrate.example import SETUPS, TRUTHS, make_shots
-from parhelion.calibrate.profile_fit import MaterialShots, fit_profile, shots_at
-from parhelion.calibrate.simulate import simulate_board
-from parhelion.sensors.lidar.profile import MaterialProfile
-from parhelion.sensors.lidar.profiled import UncalibratedMaterialWarning
+from parhelion.calibrate.boards.example import SETUPS, TRUTHS, make_shots
+from parhelion.calibrate.boards.find import find_board
+from parhelion.calibrate.boards.profile import MaterialShots, fit_profile, shots_at
+from parhelion.calibrate.boards.report import mean_and_sigma, simulate_board
+from parhelion.sensors.optics.lidar.config import MaterialProfile
+from parhelion.sensors.optics.lidar.profiles import UncalibratedMaterialWarning
 
 RPLIDAR, VLP = "slamtec/rplidar-a1", "velodyne/vlp-16"
 CONFIDENCE = 2.576

@@ -8,14 +8,13 @@ from scipy import stats
 
 import parhelion as ph
 from chance import LIKELY
-from parhelion.calibrate.board_find import find_board
-from parhelion.calibrate.example import SETUPS, TRUTHS, make_shots
-from parhelion.calibrate.profile_fit import fit_profile, shots_at
+from parhelion.calibrate.boards.example import SETUPS, TRUTHS, make_shots
+from parhelion.calibrate.boards.find import find_board
+from parhelion.calibrate.boards.profile import fit_profile, shots_at
 from parhelion.rays.records import Rays
 from parhelion.rays.scene import RayScene
-from parhelion.sensors.lidar.config import LidarConfig
-from parhelion.sensors.lidar.presets import load_preset
-from parhelion.sensors.lidar.profile import MaterialProfile
+from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 SENSOR, SCANS = "slamtec/rplidar-a1", 150
 

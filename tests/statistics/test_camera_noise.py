@@ -10,10 +10,9 @@ from scipy import stats
 
 from parhelion.core.random import Stream
 from parhelion.rays.device import engine
-from parhelion.sensors.camera.electronics import SensorElectronics, develop
-from parhelion.sensors.camera.exposure import Exposure
-from parhelion.sensors.camera.readout import EXACT_POISSON_MEAN, poisson
-from parhelion.sensors.camera.thermal import ThermalElectronics, band_radiance, develop_thermal
+from parhelion.sensors.optics.camera.electronics import SensorElectronics, develop
+from parhelion.sensors.optics.camera.readout import EXACT_POISSON_MEAN, Exposure, poisson
+from parhelion.sensors.optics.camera.thermal import ThermalElectronics, band_radiance_um, develop_thermal
 
 SIGNIFICANCE = 1e-4
 SIGMAS = float(stats.norm.isf(SIGNIFICANCE / 2))
@@ -122,7 +121,7 @@ def test_pixels_and_bands_are_independent() -> None:
 
 
 def test_thermal_noise_is_the_netd() -> None:
-    light = np.full((200, 200), float(band_radiance(300.0, (8.0, 14.0))))
+    light = np.full((200, 200), float(band_radiance_um(300.0, (8.0, 14.0))))
     made = develop_thermal(light, ThermalElectronics(netd_k=0.06), Stream(4, "t"))
     assert abs(made.temperature_k.astype(float).std() / 0.06 - 1.0) < SIGMAS / np.sqrt(80_000)
     assert abs(made.temperature_k.astype(float).mean() - 300.0) < SIGMAS * 0.06 / 200.0 + 1e-4

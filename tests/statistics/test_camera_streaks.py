@@ -8,8 +8,8 @@ from scipy import stats
 
 import parhelion as ph
 from parhelion.core.image import Intrinsics
-from parhelion.sensors.camera.drops import drops_in_cells, falling_classes
-from parhelion.sensors.camera.streaks import expected_count, streaks_of
+from parhelion.sensors.optics.camera.lattice import drops_in_cells, falling_classes
+from parhelion.sensors.optics.camera.streaks import expected_count, streaks_of
 
 SIGNIFICANCE = 1e-4
 LENS = Intrinsics(320, 240, 300.0, 300.0, 159.5, 119.5)

@@ -9,11 +9,7 @@ import pytest
 from numpy.typing import ArrayLike
 
 from chance import deviations, spread_bounds
-from parhelion.core.config import parse
-from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Floats
-from parhelion.motion.state import BodyState
-from parhelion.sensors.imu.allan import (
+from parhelion.calibrate.imu import (
     GAUSS_MARKOV_PEAK,
     GAUSS_MARKOV_PEAK_AT,
     AllanFit,
@@ -21,9 +17,12 @@ from parhelion.sensors.imu.allan import (
     fit_allan,
     gauss_markov_allan,
 )
-from parhelion.sensors.imu.config import ImuConfig
-from parhelion.sensors.imu.errors import gauss_markov
-from parhelion.sensors.imu.imu import Imu
+from parhelion.core.config import parse
+from parhelion.core.errors import ConfigError
+from parhelion.core.noise import gauss_markov
+from parhelion.core.pose import Floats
+from parhelion.motion.state import BodyState
+from parhelion.sensors.body.imu import Imu, ImuConfig
 
 G = 9.80665
 DEG = np.pi / 180.0

@@ -9,7 +9,7 @@ from scipy import stats
 import parhelion as ph
 from chance import LIKELY, deviations, spread_bounds
 from parhelion.core.random import Stream, to_normal, to_unit
-from parhelion.sensors.lidar.noise import (
+from parhelion.sensors.optics.lidar.link_budget import (
     background_noise_factor,
     detection_probability,
     false_alarm_rate,

@@ -8,9 +8,9 @@ from scipy import stats
 
 import parhelion as ph
 from chance import LIKELY, deviations
-from parhelion.sensors.lidar.beam import cross_section
-from parhelion.sensors.lidar.config import LidarConfig
-from parhelion.sensors.lidar.noise import detection_probability
+from parhelion.sensors.optics.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.emit import cross_section
+from parhelion.sensors.optics.lidar.link_budget import detection_probability
 from parhelion.weather.detectable import drop_echo, sample
 from parhelion.weather.fog import fog_backscatter, fog_extinction, soft_echo, usual_backscatter
 from parhelion.weather.medium import medium

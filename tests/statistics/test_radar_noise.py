@@ -12,11 +12,11 @@ from chance import LIKELY, deviations
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed
 from parhelion.rays.device import engine
-from parhelion.sensors.radar import thresholds
-from parhelion.sensors.radar.axes import noise_correlation, noise_taps
-from parhelion.sensors.radar.config import RadarConfig
-from parhelion.sensors.radar.device import RadarOnDevice
-from parhelion.sensors.radar.thresholds import threshold_multiple
+from parhelion.sensors.waves.radar import detection
+from parhelion.sensors.waves.radar.config import RadarConfig
+from parhelion.sensors.waves.radar.cube import noise_correlation, noise_taps
+from parhelion.sensors.waves.radar.detection import threshold_multiple
+from parhelion.sensors.waves.radar.device import RadarOnDevice
 from wave_rigs import radar_config
 
 
@@ -122,7 +122,7 @@ def test_windows_tie_neighbouring_cells() -> None:
 
 def test_drawn_ranks_agree_with_the_integral() -> None:
     for looks, chance in ((1, 1e-2), (1, 1e-4), (4, 1e-3)):
-        levels = thresholds._Levels(np.eye(16), 12, looks)
+        levels = detection._Levels(np.eye(16), 12, looks)
         multiple = threshold_multiple("os", chance, 16, 12, looks)
         each = special.gammaincc(looks, multiple * levels._level) * np.exp(levels._weight)
         assert levels.chance(multiple) == pytest.approx(np.mean(each), rel=1e-12)

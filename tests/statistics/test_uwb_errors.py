@@ -9,7 +9,7 @@ import pytest
 
 import parhelion as ph
 from chance import deviations, spread_bounds
-from parhelion.sensors.uwb.config import UwbConfig
+from parhelion.sensors.waves.uwb.config import UwbConfig
 
 ANCHORS = {"a": [0, 0, 3.0], "b": [10, 0, 2.0], "c": [10, 8, 3.5], "d": [0, 8, 0.5], "e": [5, 4, 4.0]}
 PLACE = np.array([3.0, 2.0, 1.2])

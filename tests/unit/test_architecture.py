@@ -32,8 +32,8 @@ WORLD_MAY_IMPORT = may_import(WORLD_ROOMS)
 DOORS = {
     ("core/image.py", "load", "io"),
     ("core/image.py", "save", "io"),
-    ("core/records.py", "load", "io"),
-    ("core/records.py", "save", "io"),
+    ("core/clouds.py", "load", "io"),
+    ("core/clouds.py", "save", "io"),
     ("weather/weather.py", "apply", "sensors"),
     ("scenario/scenario.py", "run", "outputs"),
 }
@@ -239,7 +239,7 @@ def test_the_checks_can_fail(tmp_path: Path) -> None:
     assert room_imported("parhelion.io.x") == "io"
     assert room_imported("parhelion.Lidar") == PUBLIC
     assert room_imported("numpy.linalg") is None
-    assert world_room_imported("parhelion.world.kit.many.boxes") == "kit"
+    assert world_room_imported("parhelion.world.kit.instances.boxes") == "kit"
     assert world_room_imported("parhelion.world.builtin") == "builtin"
     assert world_room_imported("parhelion.world.parts.WorldPart") == "world"
     assert world_room_imported("parhelion.core.pose.Pose") is None

@@ -222,7 +222,7 @@ def test_scripts_named_by_pages_exist() -> None:
 
 def test_counts_in_the_readme_are_true() -> None:
     from parhelion.io import FORMATS
-    from parhelion.sensors.lidar.presets import preset_names
+    from parhelion.sensors.optics.lidar.presets import preset_names
     from parhelion.surfaces.library import material_names
     from parhelion.world.builtin import BUILTIN
 

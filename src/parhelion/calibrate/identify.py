@@ -11,13 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.calibrate.held_out import cell_of, chances
-from parhelion.calibrate.turns import Floats, Mask
+from parhelion.calibrate.boards.held_out import cell_of, chances
+from parhelion.calibrate.range_images import Floats, Mask
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.records import PointCloud
-from parhelion.sensors.lidar.config import LidarConfig
-from parhelion.sensors.lidar.overlap import overlap_share
-from parhelion.sensors.lidar.profile import MaterialProfile
+from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile
+from parhelion.sensors.optics.lidar.link_budget import overlap_share
 
 NEIGHBOURS = 12
 MOST_ROUGH = 0.15

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from parhelion.calibrate.turns import Turn, turn_of
+from parhelion.calibrate.range_images import Turn, turn_of
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import FormatError
-from parhelion.core.records import PointCloud
 from parhelion.io import FORMATS, format_of, read_cloud, read_turns
 from parhelion.io.packets.velodyne_models import MODELS
 

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from parhelion.core.config import parse
-from parhelion.io.atomic import atomic_write
-from parhelion.sensors.lidar.config import LidarConfig
-from parhelion.sensors.lidar.link_budget import SystemConstant, system_constant
+from parhelion.core.files import atomic_write
+from parhelion.sensors.optics.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.link_budget import SystemConstant, system_constant
 
 CONFIDENCE = 0.95
 """That of all intervals in files."""

@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.campaign.identity import identity, version_words
 from parhelion.campaign.measures import Number
 from parhelion.campaign.study import Study
 from parhelion.campaign.summary import words_of
+from parhelion.campaign.trial import identity, version_words
 from parhelion.core import config
+from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.files import atomic_write
 from parhelion.core.random import Stream
-from parhelion.core.records import Scan
-from parhelion.io.atomic import atomic_write
 from parhelion.outputs.datasets import dataset_sink
-from parhelion.outputs.report.counts import counts_of
+from parhelion.outputs.report.frames import counts_of
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.schema import DatasetOutput, ScenarioFile
 

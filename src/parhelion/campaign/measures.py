@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from parhelion.core.clouds import ORIGINS, Scan
 from parhelion.core.errors import ConfigError, MissingDependencyError, unknown_name
-from parhelion.core.records import ORIGINS, Scan
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.campaign.identity import identity, version_words
-from parhelion.campaign.statistics import METHOD
 from parhelion.campaign.study import Study
-from parhelion.campaign.summary import Series, curves_of, parted_by, words_of
+from parhelion.campaign.summary import METHOD, Series, curves_of, parted_by, words_of
+from parhelion.campaign.trial import identity, version_words
 from parhelion.pictures import run_page as html
 from parhelion.pictures.interval_plots import interval_plot
 from parhelion.pictures.run_plots import Curve

@@ -13,10 +13,10 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_unit
 from parhelion.core.trajectory import Waypoints
-from parhelion.rays.turns import engine_turn, in_turn
-from parhelion.sensors.lidar.config import LidarConfig
-from parhelion.sensors.lidar.lidar import Lidar
-from parhelion.sensors.lidar.tensors import USUAL, ScanTensors, chosen_fields
+from parhelion.rays.lock import engine_turn, in_turn
+from parhelion.sensors.optics.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.lidar import Lidar
+from parhelion.sensors.optics.lidar.points import USUAL, ScanTensors, chosen_fields
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 

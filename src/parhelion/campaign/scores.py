@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from parhelion.campaign.measures import MeasuredRun
+from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError
-from parhelion.core.records import Scan
 from parhelion.core.trajectory import Trajectory
 from parhelion.evaluate.clouds import rates
 from parhelion.evaluate.clouds.distances import chamfer as chamfer_distance

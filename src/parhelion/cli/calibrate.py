@@ -16,9 +16,9 @@ from parhelion.cli.clouds import check_file
 from parhelion.cli.failures import warn
 
 if TYPE_CHECKING:
-    from parhelion.calibrate.drive import DriveCalibration
-    from parhelion.live.page import LivePage
-    from parhelion.sensors.lidar.config import LidarConfig
+    from parhelion.calibrate.drive.drive import DriveCalibration
+    from parhelion.live.web import LivePage
+    from parhelion.sensors.optics.lidar.config import LidarConfig
 
 
 class Unknown(str, Enum):
@@ -75,7 +75,7 @@ def calibrate(
     where they disagree, it is said.
     """
     from parhelion.core.errors import ConfigError
-    from parhelion.sensors.lidar.presets import load_preset
+    from parhelion.sensors.optics.lidar.presets import load_preset
 
     if output.suffix.lower() not in (".yaml", ".yml"):
         raise ConfigError(f"{output}: the name of a data sheet must end in .yaml")
@@ -102,7 +102,7 @@ def calibrate(
 
 
 def _page(stack: ExitStack, port: int) -> LivePage:
-    from parhelion.live.page import LivePage
+    from parhelion.live.web import LivePage
 
     page = stack.enter_context(LivePage(port))
     screen.say(f"open {page.url} in a browser; Ctrl-C ends it")
@@ -125,10 +125,10 @@ class _Drives:
     unknown: Unknown | None
 
     def run(self, page: LivePage | None) -> None:
-        from parhelion.calibrate.compare import compare_drives
-        from parhelion.calibrate.compare_report import COLUMNS, rows_of, write_comparison
-        from parhelion.calibrate.drive import calibrate_drive
-        from parhelion.calibrate.drive_report import write_drive_report
+        from parhelion.calibrate.drive.compare import compare_drives
+        from parhelion.calibrate.drive.drive import calibrate_drive
+        from parhelion.calibrate.drive.report import COLUMNS, write_comparison, write_drive_report
+        from parhelion.calibrate.drive.report import comparison_rows as rows_of
         from parhelion.calibrate.reading import read_drive
 
         names = [source.name for source in self.sources]
@@ -161,14 +161,15 @@ class _Drives:
         if self.report is not None:
             screen.say(f"wrote {self.report}")
         if page is not None:
-            from parhelion.calibrate.watching import STAGES, watch_page
+            from parhelion.calibrate.drive.report import STAGES, watch_page
 
             page.show(lambda: watch_page(found, whole, list(STAGES), finished=True), final=True)
 
     def _tell(self, found: DriveCalibration, whole: str) -> None:
-        from parhelion.calibrate.drive_report import TIMING_COLUMNS, rows_of
+        from parhelion.calibrate.drive.report import TIMING_COLUMNS
+        from parhelion.calibrate.drive.report import drive_rows as rows_of
+        from parhelion.calibrate.drive.timing import timing_rows
         from parhelion.calibrate.sheet import write_sheet
-        from parhelion.calibrate.timing_fit import timing_rows
 
         write_sheet(_with_unknown(found.sheet, self.unknown), self.output)
         columns = ("field", "preset", "measured", "95 % interval")
@@ -183,7 +184,7 @@ class _Drives:
 
 def _watcher(page: LivePage, recording: str) -> Callable[[str, DriveCalibration], None]:
     """Shows every stage as it is done."""
-    from parhelion.calibrate.watching import watch_page
+    from parhelion.calibrate.drive.report import watch_page
 
     done: list[str] = []
 
@@ -206,9 +207,8 @@ def _boards(
     source: Path, preset: LidarConfig, output: Path, report: Path | None, seed: int, unknown: Unknown | None,
     page: LivePage | None,
 ) -> None:  # fmt: skip
-    from parhelion.calibrate.board_file import BoardCalibration, Stage, calibrate_boards, read_boards, stages_of
-    from parhelion.calibrate.board_report import rows_of, simulated_profiles, write_board_report
-    from parhelion.calibrate.board_watching import BoardWatch
+    from parhelion.calibrate.boards.boards import BoardCalibration, Stage, calibrate_boards, read_boards, stages_of
+    from parhelion.calibrate.boards.report import BoardWatch, rows_of, simulated_profiles, write_board_report
     from parhelion.calibrate.sheet import write_sheet
 
     look = BoardWatch(source.name)

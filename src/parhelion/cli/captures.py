@@ -250,8 +250,8 @@ def _to_bag(
 
 def _to_capture(source: Path, target: Path, clouds: Iterator[tuple[int, PointCloud]]) -> None:
     """Turns as packets again, in one capture."""
+    from parhelion.core.clouds import Scan
     from parhelion.core.errors import ConfigError, FormatError
-    from parhelion.core.records import Scan
     from parhelion.io.packets.capture import stream_of, write_document
     from parhelion.io.packets.ouster_capture import metadata_beside
     from parhelion.io.packets.ouster_metadata import read_metadata

@@ -12,7 +12,7 @@ import typer
 from parhelion.cli.failures import warn
 
 if TYPE_CHECKING:
-    from parhelion.core.records import PointCloud
+    from parhelion.core.clouds import PointCloud
 
 DEFAULT_FORMAT = "pcd"
 

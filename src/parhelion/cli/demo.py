@@ -78,7 +78,7 @@ class Trip:
 
     def __init__(self, scenario: Scenario, folder: Path, fields: dict[str, Any], bars: ExitStack) -> None:
         from parhelion.cli.summary import Tally
-        from parhelion.core.records import Scan
+        from parhelion.core.clouds import Scan
         from parhelion.pictures import Drive
 
         self.lidar = scenario.giving(Scan)[0]
@@ -135,12 +135,12 @@ class Trip:
         """Write the lidar's poses at the starts of its scans; a trip without a whole scan has none."""
         import numpy as np
 
-        from parhelion.io import tum
-        from parhelion.io.timed_poses import TimedPoses
+        from parhelion.io import poses
+        from parhelion.io.poses import TimedPoses
 
         count = self.lidar.count(self._scenario.duration_s)
         starts = np.array([self.lidar.start(number) for number in range(count)])
         if not count:
             return []
-        tum.write(TimedPoses(starts, *self.lidar.motion.sample(starts)), self.trajectory)
+        poses.write_tum(TimedPoses(starts, *self.lidar.motion.sample(starts)), self.trajectory)
         return [self.trajectory]

@@ -28,8 +28,8 @@ def identify(
     import numpy as np
 
     from parhelion.calibrate.identify import identify as identified
-    from parhelion.core.records import PointCloud
-    from parhelion.sensors.lidar.presets import load_preset
+    from parhelion.core.clouds import PointCloud
+    from parhelion.sensors.optics.lidar.presets import load_preset
 
     if output is not None:
         check_file(output)

@@ -30,7 +30,7 @@ def run(
 
     Clouds that an earlier run of the same scenario left in the folder are kept, so an interrupted run goes on.
     """
-    from parhelion.core.records import Scan
+    from parhelion.core.clouds import Scan
     from parhelion.scenario import Scenario, json_schema
 
     if schema:

@@ -77,8 +77,7 @@ class Choices:
 
 def _ros(scenario: Scenario, choices: Choices) -> Outlet:
     from parhelion.live.dds import DdsNode
-    from parhelion.live.ros_node import RclpyNode
-    from parhelion.live.ros_outlet import RosOutlet
+    from parhelion.live.ros import RclpyNode, RosOutlet
     from parhelion.scenario.schema import BagOutput
 
     # The stream has the topics, frames and fields that the scenario's bag has.
@@ -226,7 +225,7 @@ def stream(
 
 def _driver(scenario: Scenario, text: str) -> Callable[[Any], Any]:
     """What connects a vehicle to its topic once there is a node; a vehicle that is not there is told now."""
-    from parhelion.live.ros_commands import TWIST, TwistControl
+    from parhelion.live.ros import TWIST, TwistControl
 
     vehicle, _, topic = text.partition("=")
     scenario.body(vehicle)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from parhelion.cli.screen import count, percent
 
 if TYPE_CHECKING:
-    from parhelion.core.records import Scan
+    from parhelion.core.clouds import Scan
 
 _BIN_M = 0.01
 """Step of the histogram of ranges, and so of the median of many scans."""

@@ -137,9 +137,7 @@ def _file_stage(
     source: Path, format: str | None, time: float, options: WeatherOptions, sensor: str | None = None
 ) -> Stage:
     """A scenario where the file is YAML, the turns of a capture, else a cloud."""
-    from parhelion.live.viewer.pictures_stage import scenario_stage
-    from parhelion.live.viewer.stages import CloudStage
-    from parhelion.live.viewer.turns import TurnsStage
+    from parhelion.live.viewer.stages import CloudStage, TurnsStage, scenario_stage
 
     if source.suffix.lower() in (".yaml", ".yml"):
         from parhelion.scenario import Scenario

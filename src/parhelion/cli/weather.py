@@ -266,12 +266,12 @@ class _Run:
                 raise type(error)(f"{job.source}: {reason}") from None
             self.failed.setdefault(reason, []).append(job.source)
             return
-        from parhelion.io import kitti, write_noting_drops
+        from parhelion.io import raw_scans, write_noting_drops
 
         make_folder(job.target.parent)
         options: dict[str, Path] = {}
         if job.format == "kitti" and labels is not None:
-            options["labels"] = kitti.labels_of(job.target)
+            options["labels"] = raw_scans.labels_of(job.target)
             make_folder(options["labels"].parent)
         add_counts(self.dropped, dict.fromkeys(write_noting_drops(wet, job.target, job.format, **options), 1))
         self._count(cloud, wet)
@@ -342,9 +342,9 @@ class _Run:
 
 def _labels_of(scan: Path, read_as: str | None) -> Path | None:
     """The SemanticKITTI labels that lie beside a KITTI scan; None where there are none."""
-    from parhelion.io import format_of, kitti
+    from parhelion.io import format_of, raw_scans
 
-    return kitti.labels_there(scan) if format_of(scan, read_as).name == "kitti" else None
+    return raw_scans.labels_there(scan) if format_of(scan, read_as).name == "kitti" else None
 
 
 def _points(cloud: PointCloud) -> int:

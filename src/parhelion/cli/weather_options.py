@@ -12,7 +12,7 @@ import typer
 from parhelion.cli.screen import count, percent
 
 if TYPE_CHECKING:
-    from parhelion.core.records import PointCloud
+    from parhelion.core.clouds import PointCloud
     from parhelion.pictures.weather import Changes
     from parhelion.weather import DustCloud, Weather
 
@@ -146,7 +146,7 @@ def air_counts(cloud: PointCloud) -> dict[str, int]:
     """Number of points that each kind of weather sent back, those without left out."""
     import numpy as np
 
-    from parhelion.core.records import ORIGINS
+    from parhelion.core.clouds import ORIGINS
     from parhelion.pictures.weather import AIR
 
     if "origin" not in cloud.fields:

@@ -1,14 +1,16 @@
-"""Writing small files whole or not at all. Clouds and long streams go through `parhelion.io.atomic`."""
+"""Writing small files whole or not at all. Clouds and long streams go through `parhelion.core.files`."""
 
 from __future__ import annotations
 
 import os
+import re
+import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from os import PathLike
 from pathlib import Path
 
-from parhelion.core.errors import ConfigError
+from parhelion.core.errors import ConfigError, FormatError
 
 
 def write_whole(path: str | PathLike[str], data: bytes) -> None:
@@ -52,3 +54,71 @@ def only_writer(folder: Path) -> Iterator[None]:
             place.unlink(missing_ok=True)
     finally:
         os.close(lock)
+
+
+# ---- Files appear whole or not at all: write under a temporary name, rename on success ------------------------------
+
+
+_TEMPORARY = re.compile(r"\.parhelion-[0-9a-f]{12}-.*", re.DOTALL)
+
+
+def _checked_target(path: str | PathLike[str]) -> Path:
+    # Through links, so that the file behind a link is replaced and not the link.
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise FormatError(f"{path}: is a folder, not a file")
+    if target.exists() and not target.is_file():
+        raise FormatError(f"{path}: is not a regular file, so it cannot be replaced")
+    if not target.parent.is_dir():
+        raise FormatError(f"{path}: the folder {target.parent} does not exist")
+    return target
+
+
+@contextmanager
+def atomic_write(path: str | PathLike[str]) -> Iterator[Path]:
+    """A temporary path beside `path` to write to; it becomes `path` when the block ends well.
+
+        with atomic_write("report.html") as temporary:
+            temporary.write_text(page)
+
+    The temporary name has the same ending as `path`. Where the block raises, or is interrupted, the temporary
+    file is removed and an earlier file at `path` stays as it was. An `OSError` of the file itself (full disk,
+    folder without permission) becomes a `FormatError` that names `path`.
+    """
+    try:
+        target = _checked_target(path)
+    except (OSError, ValueError) as error:  # a folder that may not be looked into, a name that no file can have
+        raise FormatError(f"{path!s}: cannot be written ({getattr(error, 'strerror', None) or error})") from None
+    temporary = target.with_name(f".parhelion-{secrets.token_hex(6)}-{target.name[-64:]}")
+    try:
+        # Reserves the name with the user's usual permissions, and finds an unwritable folder before any work.
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        if target.exists():
+            os.chmod(temporary, target.stat().st_mode & 0o777)
+        yield temporary
+        os.replace(temporary, target)
+    except OSError as error:
+        _remove(temporary)
+        if error.filename is not None and os.fspath(error.filename) not in (str(temporary), str(target)):
+            raise  # another file's trouble, to be told under its own name
+        raise FormatError(f"{path}: cannot be written ({error.strerror or error})") from None
+    except BaseException:  # Ctrl-C too: nothing half-written may stay behind
+        _remove(temporary)
+        raise
+
+
+def remove_litter(folder: Path) -> None:
+    """Remove temporary files that killed programs left in a folder and below. Nobody may be writing there.
+
+    Folders within that another program keeps to itself are passed over.
+    """
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not Path(place, name, ".writing").exists()]
+        for name in files:
+            if _TEMPORARY.fullmatch(name):
+                _remove(Path(place, name))
+
+
+def _remove(temporary: Path) -> None:
+    with suppress(OSError):
+        temporary.unlink()

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
-from parhelion.core.measured import Record, column
 from parhelion.core.pose import Pose
+from parhelion.core.records import Record, column
 
 LENS_MODELS = ("plumb_bob", "rational_polynomial", "equidistant")
 """Lens models by ROS's names: Brown-Conrady of 5 numbers, of 8 numbers, and Kannala-Brandt's fisheye of 4."""

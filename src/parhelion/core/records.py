@@ -1,283 +1,131 @@
-"""What sensors measure, as frozen records of NumPy arrays. Every field has a name, a unit and a shape."""
+"""The base of records: arrays with a unit, a frame and a shape on every field.
+
+    class Range(Record):
+        range: Floats = field(metadata=column("m", "sensor", "n"))
+
+`units(record)` gives units and frames as data, for whoever writes them to a file.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from os import PathLike
-from types import MappingProxyType
+from dataclasses import fields
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.display import as_html, one_line
 from parhelion.core.errors import ConfigError
-from parhelion.core.measured import Record
-from parhelion.core.pose import Pose
-from parhelion.core.trajectory import Fixed, Trajectory
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from parhelion.core.clouds import FieldSpec, PointCloud
 
 
-@dataclass(frozen=True)
-class FieldSpec:
-    """What a field name means, wherever it appears."""
+def column(unit: str, frame: str, *shape: str | int, dtype: str = "float64", finite: bool = True) -> dict[str, Any]:
+    """What a field holds: unit, frame ('' where none applies) and shape.
 
-    dtype: str
-    unit: str
-    meaning: str
-    columns: int = 1
-
-
-# The one table of point fields: sensors fill them, formats keep them, the documentation prints them.
-FIELDS: Mapping[str, FieldSpec] = MappingProxyType(
-    {
-        "range": FieldSpec("float32", "m", "measured distance from the beam's origin"),
-        "intensity": FieldSpec("float32", "vendor scale", "intensity as the vendor's driver reports it"),
-        "reflectivity": FieldSpec("float32", "1", "range-corrected reflectance of an equal Lambertian target"),
-        "power": FieldSpec("float32", "P_min", "received signal in units of the detection threshold"),
-        "near_ir": FieldSpec("float32", "counts", "sunlight that the surface sends back at the lidar's wavelength"),
-        "ring": FieldSpec("uint16", "", "channel number, 0 is the lowest elevation"),
-        "column": FieldSpec("uint16", "", "firing number within the scan"),
-        "time": FieldSpec("float32", "s", "time of the shot after the start of the scan"),
-        "return_index": FieldSpec("uint8", "", "number of this return within its shot, 0 is the nearest"),
-        "return_count": FieldSpec("uint8", "", "number of returns of the shot"),
-        "material": FieldSpec("uint16", "", "index into names['material']"),
-        "label": FieldSpec("uint16", "", "semantic class; names['label'] gives the words"),
-        "instance": FieldSpec("uint32", "", "number of the object within the world"),
-        "velocity": FieldSpec("float32", "m/s", "velocity of the surface in the world frame", 3),
-        "origin": FieldSpec("uint8", "", "what made the point; names['origin'] gives the words"),
-        "shot": FieldSpec("uint32", "", "row of the shot in the scan's table of shots"),
-        "rgb": FieldSpec("uint8", "", "colour, red green blue", 3),
-        "normal": FieldSpec("float32", "1", "unit normal of the surface", 3),
-        "azimuth": FieldSpec("float32", "rad", "direction in the sensor's frame, left is positive"),
-        "elevation": FieldSpec("float32", "rad", "direction in the sensor's frame, up is positive"),
-        "radial_velocity": FieldSpec("float32", "m/s", "speed along the line of sight, away is positive"),
-        "rcs": FieldSpec("float32", "dBsm", "radar cross-section relative to 1 m^2"),
-        "snr": FieldSpec("float32", "dB", "signal over the noise around it"),
-        "bounces": FieldSpec("uint8", "", "surfaces on the way there and back; 1 is a direct echo"),
-        "path_length": FieldSpec("float32", "m", "way of the wave from the emitter to the receiver"),
-        "source": FieldSpec("uint16", "", "what sent the wave, 0 the sensor itself; names['source'] gives the words"),
-        "attenuation": FieldSpec("float32", "dB", "loss from the emitter, 1 m on its axis, to the receiver"),
-    }
-)
-
-# Values of the `origin` field.
-ORIGINS = ("surface", "rain", "fog", "snow", "dust", "multipath", "noise")
+    Letters in `shape` stand for sizes that differ from record to record: n samples, w wheels, h rows of pixels.
+    `finite` says whether numbers must be.
+    """
+    return {"unit": unit, "frame": frame, "shape": shape, "dtype": dtype, "finite": finite}
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    view = array.view()
-    view.setflags(write=False)
-    return view
+class Record:
+    """A frozen dataclass whose arrays are checked when it is made, and read-only afterwards."""
 
-
-@dataclass(frozen=True, eq=False, repr=False)
-class PointCloud(Record):
-    """Points with any number of further fields, each an array with one row a point."""
-
-    xyz: NDArray[Any]
-    """Cartesian coordinates [m], shape (n, 3), float32 or float64."""
-
-    fields: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    """Further fields by name, each of shape (n,) or (n, k). `FIELDS` says what the usual names mean."""
-
-    frame: str = "sensor"
-    """Frame of `xyz`: 'sensor' (at each shot's own time), 'sensor-start' (deskewed to the scan's start), 'world'."""
-
-    names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    """For coded fields (label, material, origin): what each number stands for."""
-
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-    """Plain values (numbers, strings, lists) that came with the cloud: sensor, seed, time ..."""
-
-    def __post_init__(self) -> None:
-        xyz = np.asarray(self.xyz)
-        if xyz.ndim != 2 or xyz.shape[1] != 3:
-            raise ConfigError(f"point cloud: xyz must have shape (n, 3), got {xyz.shape}")
-        if xyz.dtype not in (np.float32, np.float64):
-            xyz = xyz.astype(np.float64)
-        kept: dict[str, NDArray[Any]] = {}
-        for name, values in self.fields.items():
-            array = np.asarray(values)
-            if array.ndim not in (1, 2) or array.shape[0] != xyz.shape[0]:
-                raise ConfigError(
-                    f"point cloud: field {name!r} has shape {array.shape}, but there are {xyz.shape[0]} points"
-                )
-            kept[name] = _frozen(array)
-        object.__setattr__(self, "xyz", _frozen(xyz))
-        object.__setattr__(self, "fields", MappingProxyType(kept))
-        object.__setattr__(self, "names", MappingProxyType(dict(self.names)))
-        object.__setattr__(self, "metadata", MappingProxyType(dict(self.metadata)))
+    def _sizes(self) -> Mapping[str, int]:
+        """What the letters in the shapes of this record stand for."""
+        return {}
 
     def _units(self) -> dict[str, tuple[str, str]]:
-        known = {name: (FIELDS[name].unit, "") for name in self.fields if name in FIELDS}
-        return {"xyz": ("m", self.frame), **known}
+        return _declared(self)
 
-    def __len__(self) -> int:
-        return int(self.xyz.shape[0])
-
-    def __getattr__(self, name: str) -> Any:
-        # Only reached for names that are no attribute: the fields. Private names never are.
-        if not name.startswith("_"):
-            fields = self.__dict__.get("fields", {})
-            if name in fields:
-                return fields[name]
-            raise AttributeError(f"this cloud has no field {name!r}; it has: {', '.join(['xyz', *fields])}")
-        raise AttributeError(name)
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *(name for name in self.fields if name.isidentifier())})
-
-    def __repr__(self) -> str:
-        return one_line(self)
-
-    def _repr_html_(self) -> str:
-        return as_html(self, FIELDS)
-
-    # Read-only views cannot be copied or sent to another process as they are.
-    def __getstate__(self) -> dict[str, Any]:
-        return {k: dict(v) if isinstance(v, MappingProxyType) else v for k, v in self.__dict__.items()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self.__post_init__()
-
-    def select(self, rows: NDArray[Any] | slice) -> Self:
-        """The points that a boolean mask, an index array or a slice picks, with all their fields.
-
-        A scan stays a scan, with the table of all its shots.
-        """
-        fields = {name: values[rows] for name, values in self.fields.items()}
-        return replace(self, xyz=self.xyz[rows], fields=fields)
-
-    def with_fields(self, **fields: NDArray[Any]) -> Self:
-        """A copy with these fields added or replaced."""
-        return replace(self, fields={**self.fields, **fields})
-
-    @classmethod
-    def load(cls, path: str | PathLike[str], *, format: str | None = None) -> PointCloud:
-        """Read a cloud; the format follows from the file's ending unless named."""
-        from parhelion.io import read_cloud  # the door to io: records themselves need no format
-
-        return read_cloud(path, format=format)
-
-    def save(self, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> None:
-        """Write the cloud; the format follows from the file's ending unless named."""
-        from parhelion.io import write_cloud
-
-        write_cloud(self, path, format=format, **options)
+    def __post_init__(self) -> None:
+        sizes = self._sizes()
+        for one in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, one.name)
+            if "shape" not in one.metadata or value is None:
+                continue
+            array = np.asarray(value, dtype=one.metadata["dtype"]).view()
+            expected = tuple(sizes.get(size, size) for size in one.metadata["shape"])
+            if array.shape != expected:
+                raise ConfigError(
+                    f"{type(self).__name__}: {one.name} must have shape {expected}, got shape {array.shape}"
+                )
+            if one.metadata["finite"] and not np.all(np.isfinite(array)):
+                raise ConfigError(f"{type(self).__name__}: {one.name} must be finite")
+            array.setflags(write=False)
+            object.__setattr__(self, one.name, array)
 
 
-@dataclass(frozen=True, eq=False)
-class Shots:
-    """Every pulse that a scan fired, returned or not, one row a pulse."""
-
-    direction: NDArray[np.float32]
-    """Unit direction of the beam's axis in the sensor frame at the shot's time, shape (n, 3)."""
-    origin: NDArray[np.float32]
-    """Where the beam leaves [m], sensor frame, shape (n, 3)."""
-    time: NDArray[np.float32]
-    """Time after the start of the scan [s], shape (n,)."""
-    ring: NDArray[np.uint16]
-    """Channel number, shape (n,)."""
-    column: NDArray[np.uint16]
-    """Firing number within the scan, shape (n,)."""
-    return_count: NDArray[np.uint8]
-    """Number of returns reported for the shot, shape (n,); 0 is a lost shot."""
-    near_ir: NDArray[np.float32] | None = None
-    """Ambient light of each shot [counts], shape (n,), where the sensor measures it."""
-    noise: NDArray[np.float32] | None = None
-    """Signal that a shot without a return has [photons], 0 for others, shape (n,), where the sensor tells it."""
-
-    def __len__(self) -> int:
-        return int(self.time.shape[0])
+def units(record: Record | type[Record]) -> dict[str, tuple[str, str]]:
+    """Unit and frame of every array of a record, by field name; the frame is '' where none applies."""
+    return record._units() if isinstance(record, Record) else _declared(record)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Scan(PointCloud):
-    """One turn or frame of a lidar: the returns as points, and the table of all shots."""
-
-    shots: Shots = field(kw_only=True)
-    """All shots; `scan.shot` names each point's row."""
-    motion: Trajectory = field(default_factory=lambda: Fixed(Pose()), kw_only=True)
-    """Motion of the sensor in the world, on the same clock as `start_time`."""
-    start_time: float = field(default=0.0, kw_only=True)
-    """Time of the scan's start on the world's clock [s]."""
-
-    @property
-    def pose(self) -> Pose:
-        """Pose of the sensor in the world at the start of the scan."""
-        xyz, quat = self.motion.sample(np.array([self.start_time]))
-        return Pose(xyz[0], quat[0])
-
-    @property
-    def lost(self) -> NDArray[np.bool_]:
-        """Which shots have no return, shape (number of shots,)."""
-        return self.shots.return_count == 0
-
-    def _moved(self, frame: str) -> PointCloud:
-        from parhelion.core.pose import quat_rotate
-
-        if self.frame != "sensor":
-            raise ConfigError(f"scan: points are in the frame {self.frame!r} already")
-        # One pose a distinct time: all points of a column share it on most sensors.
-        times, rows = np.unique(self.shots.time[self.fields["shot"]], return_inverse=True)
-        positions, quats = self.motion.sample(self.start_time + times.astype(np.float64))
-        points = quat_rotate(quats[rows], self.xyz.astype(np.float64)) + positions[rows]
-        if frame == "sensor-start":
-            points = self.pose.inverse().apply(points).astype(np.float32)
-        return PointCloud(points, self.fields, frame, self.names, self.metadata)
-
-    def in_world(self) -> PointCloud:
-        """The points in the world frame (float64), each moved by the pose at its own shot."""
-        return self._moved("world")
-
-    def deskewed(self) -> PointCloud:
-        """The points in the sensor frame at the start of the scan, the motion during the scan removed."""
-        return self._moved("sensor-start")
-
-    def with_lost_shots(self) -> PointCloud:
-        """All shots as rows: the returns, then each lost shot with NaN coordinates and return_count 0.
-
-        Ring, column and time of the lost shots are kept, and their direction as field `direction`,
-        so that formats without a table of shots can still carry them.
-        """
-        lost = np.flatnonzero(self.lost)
-        n = len(lost)
-        xyz = np.concatenate([self.xyz, np.full((n, 3), np.nan, self.xyz.dtype)])
-        known = {
-            "ring": self.shots.ring[lost],
-            "column": self.shots.column[lost],
-            "time": self.shots.time[lost],
-            "shot": lost,
-        }
-        fields: dict[str, NDArray[Any]] = {}
-        for name, values in self.fields.items():
-            tail = known.get(name, np.zeros((n, *values.shape[1:])))
-            fields[name] = np.concatenate([values, np.asarray(tail).astype(values.dtype)])
-        fields["direction"] = np.concatenate([self.shots.direction[self.fields["shot"]], self.shots.direction[lost]])
-        return PointCloud(xyz, fields, self.frame, self.names, self.metadata)
+def _declared(record: Any) -> dict[str, tuple[str, str]]:
+    return {one.name: (one.metadata["unit"], one.metadata["frame"]) for one in fields(record) if "unit" in one.metadata}
 
 
-@dataclass(frozen=True, eq=False)
-class Waveform:
-    """Digitised received signal of chosen shots."""
+# ---- How clouds and scans show themselves: one line in a terminal, a small table in a notebook ----------------------
 
-    shot: NDArray[np.uint32]
-    """Row of each waveform's shot, shape (n,)."""
-    range_start: float
-    """Range of the first bin's centre [m]."""
-    bin_size: float
-    """Range step between bins [m]."""
-    samples: NDArray[np.float32]
-    """Signal in units of the detection threshold, noise included, shape (n, bins)."""
-    noise_floor: float
-    """Standard deviation of the noise in each bin, same unit."""
 
-    @property
-    def ranges(self) -> NDArray[np.float64]:
-        """Range of each bin's centre [m], shape (bins,)."""
-        return self.range_start + self.bin_size * np.arange(self.samples.shape[1], dtype=np.float64)
+_LONGEST_NAME = 60
+
+
+def one_line(cloud: PointCloud) -> str:
+    """Kind, sensor, number of points, nearest and farthest range, and frame, as far as the cloud knows them."""
+    return f"<{type(cloud).__name__}: {', '.join(_facts(cloud))}>"
+
+
+def as_html(cloud: PointCloud, known: Mapping[str, FieldSpec]) -> str:
+    """The same line over a table of the fields; `known` gives their units and meanings."""
+    heads = ("field", "type", "unit", "smallest", "largest", "meaning")
+    rows = [("xyz", cloud.xyz, "m", "coordinates")]
+    for name, values in cloud.fields.items():
+        spec = known.get(name)
+        rows.append((name, values, spec.unit if spec else "", spec.meaning if spec else ""))
+    lines = [_row("th", heads)]
+    lines += [_row("td", (name, _type(values), unit, *_span(values), text)) for name, values, unit, text in rows]
+    # Names and metadata come from files: nothing of them is taken as HTML.
+    title = escape(f"{type(cloud).__name__}: {', '.join(_facts(cloud))}")
+    return f"<div><strong>{title}</strong><table>{''.join(lines)}</table></div>"
+
+
+def _facts(cloud: PointCloud) -> list[str]:
+    facts = []
+    sensor = " ".join(str(cloud.metadata.get("sensor") or "").split())
+    if sensor:
+        facts.append(sensor if len(sensor) <= _LONGEST_NAME else sensor[: _LONGEST_NAME - 3] + "...")
+    shots = vars(cloud).get("shots")  # a field of this name is no table of shots
+    facts.append(f"{len(cloud)} points" + ("" if shots is None else f" of {len(shots)} shots"))
+    ranges = _ranges(cloud)
+    if ranges.size:
+        facts.append(f"range {ranges.min():.4g} to {ranges.max():.4g} m")
+    return [*facts, f"frame {cloud.frame!r}"]
+
+
+def _ranges(cloud: PointCloud) -> NDArray[Any]:
+    """Ranges [m] of the points that are somewhere; none where neither a field nor the frame gives them."""
+    found = np.isfinite(cloud.xyz).all(axis=1)
+    values = cloud.fields.get("range")
+    if values is None or values.ndim != 1 or values.dtype.kind not in "fiu":
+        values = np.linalg.norm(cloud.xyz, axis=1) if cloud.frame in ("sensor", "sensor-start") else np.zeros(0)
+    else:
+        found = found & np.isfinite(values)
+    return values[found[: len(values)]]
+
+
+def _type(values: NDArray[Any]) -> str:
+    return str(values.dtype) if values.ndim == 1 else f"{values.dtype} × {values.shape[1]}"
+
+
+def _span(values: NDArray[Any]) -> tuple[str, str]:
+    """Smallest and largest value of a field; empty where it has none that can be compared."""
+    finite = values[np.isfinite(values)] if values.dtype.kind in "fiu" else values[:0].ravel()
+    return (f"{finite.min():.4g}", f"{finite.max():.4g}") if finite.size else ("", "")
+
+
+def _row(kind: str, cells: tuple[str, ...]) -> str:
+    return f"<tr>{''.join(f'<{kind}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-from parhelion.io.atomic import atomic_write
+from parhelion.core.files import atomic_write
 
 
 def _plain(value: Any) -> Any:

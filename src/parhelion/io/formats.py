@@ -10,10 +10,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
 from parhelion.core.reading import reading
-from parhelion.core.records import PointCloud
-from parhelion.io import csv_table, kitti, las, npz, nuscenes, pcd, ply
+from parhelion.io import csv_table, las, npz, pcd, ply, raw_scans
 from parhelion.io.columns import FieldsDroppedWarning
 from parhelion.io.packets import capture
 
@@ -41,22 +41,29 @@ _ALL = (
     Format("ply", (".ply",), "PLY (Stanford polygon format): ascii, binary", ply.read, ply.write),
     Format("las", (".las",), "LAS 1.4 (ASPRS), coordinates to 0.1 mm", las.read, las.write_las),
     Format("laz", (".laz",), "LAZ, compressed LAS 1.4", las.read, las.write_laz),
-    Format("kitti", (".bin",), "KITTI scan: x y z intensity", kitti.read, kitti.write, kitti.FIELDS_HELD),
+    Format(
+        "kitti",
+        (".bin",),
+        "KITTI scan: x y z intensity",
+        raw_scans.read_kitti,
+        raw_scans.write_kitti,
+        raw_scans.KITTI_FIELDS,
+    ),
     Format(
         "semantickitti",
         (".label",),
         "SemanticKITTI labels beside a KITTI scan",
-        kitti.read_label,
-        kitti.write_label,
-        kitti.LABEL_FIELDS_HELD,
+        raw_scans.read_label,
+        raw_scans.write_label,
+        raw_scans.LABEL_FIELDS_HELD,
     ),
     Format(
         "nuscenes",
         (".pcd.bin",),
         "nuScenes scan: x y z intensity ring",
-        nuscenes.read,
-        nuscenes.write,
-        nuscenes.FIELDS_HELD,
+        raw_scans.read_nuscenes,
+        raw_scans.write_nuscenes,
+        raw_scans.NUSCENES_FIELDS,
     ),
     Format("csv", (".csv",), "comma-separated table with a header line", csv_table.read, csv_table.write),
     Format("npz", (".npz",), "NumPy archive: everything, shots and motion too", npz.read, npz.write),

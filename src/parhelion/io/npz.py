@@ -18,16 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import PointCloud, Scan, Shots
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.frame_points import FramePoints
-from parhelion.core.npy import array_of
+from parhelion.core.files import atomic_write
+from parhelion.core.frames import FramePoints
 from parhelion.core.pose import Pose
-from parhelion.core.reading import UnpackingBudget
-from parhelion.core.records import PointCloud, Scan, Shots
+from parhelion.core.reading import UnpackingBudget, array_of, read_bytes
 from parhelion.core.trajectory import Fixed, Waypoints
-from parhelion.io.atomic import atomic_write
-from parhelion.io.description import Description, from_json, to_json
-from parhelion.io.source import read_bytes
+from parhelion.io.columns import Description, from_json, to_json
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -148,8 +146,7 @@ def _fields(arrays: Arrays, points: int, extras: Mapping[str, Any], path: Path) 
 
 def _read_frame_points(common: tuple[Any, ...], arrays: Arrays, facts: Mapping[str, Any]) -> FramePoints:
     """Detections with their cube, or echoes with their waveform."""
-    from parhelion.core.echo import EchoScan, EchoWaveform
-    from parhelion.core.radar import RadarCube, RadarScan
+    from parhelion.core.frames import EchoScan, EchoWaveform, RadarCube, RadarScan
 
     place = [float(value) for value in facts["pose"]]
     told: dict[str, Any] = {

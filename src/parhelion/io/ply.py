@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import FormatError, unknown_name
-from parhelion.core.records import PointCloud
-from parhelion.io.atomic import atomic_write
-from parhelion.io.columns import as_rows, join, numeric, split
-from parhelion.io.description import comment_lines, from_comments, to_json
-from parhelion.io.source import read_bytes
-from parhelion.io.text_table import format_rows, parse_rows
+from parhelion.core.files import atomic_write
+from parhelion.core.reading import read_bytes
+from parhelion.io.columns import as_rows, comment_lines, from_comments, join, numeric, split, to_json
+from parhelion.io.csv_table import format_rows, parse_rows
 
 ENCODINGS = ("binary", "ascii")
 

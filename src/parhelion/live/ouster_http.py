@@ -13,9 +13,8 @@ from urllib.parse import urlsplit
 
 from parhelion.core.errors import ConfigError
 from parhelion.io.packets.ouster_metadata import describe
-from parhelion.live.callers import REFUSED, may_ask
 from parhelion.live.udp import LOOPBACK, checked_host
-from parhelion.live.web import Served
+from parhelion.live.web import REFUSED, Served, may_ask
 
 PREFIX = "/api/v1"
 _MOST_BODY = 65536  # bytes of a request; a configuration has some hundreds

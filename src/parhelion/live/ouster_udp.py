@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError
-from parhelion.core.inertial import ImuData
-from parhelion.core.records import Scan
+from parhelion.core.streams import ImuData
 from parhelion.io.packets.ouster import OusterEncoder, Packets, encode_imu, metadata
 from parhelion.io.packets.ouster_metadata import write_metadata
 from parhelion.io.packets.pcap import Datagram

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from parhelion.core.errors import ConfigError
-from parhelion.core.inertial import Samples
+from parhelion.core.streams import Samples
 from parhelion.scenario.scenario import Scenario, Step
 
 LONGEST_WAIT_S = 0.05

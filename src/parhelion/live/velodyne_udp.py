@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError
-from parhelion.core.records import Scan
 from parhelion.io.packets.velodyne import DATA_PORT
 from parhelion.io.packets.velodyne_models import MODELS
 from parhelion.io.packets.velodyne_position import POSITION_PORT

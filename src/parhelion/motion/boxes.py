@@ -17,12 +17,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, quat_rotate
-from parhelion.core.records import Scan
 from parhelion.core.trajectory import pose_at
-from parhelion.motion.actors.body import about, heading_of
-from parhelion.motion.actors.mobility import Mobility, mobility_of, mobility_table
+from parhelion.motion.actors.body import Mobility, about, heading_of, mobility_of, mobility_table
 from parhelion.world.parts import WorldObject
 from parhelion.world.world import World
 

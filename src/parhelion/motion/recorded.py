@@ -63,9 +63,9 @@ class RecordedMotion:
     @classmethod
     def from_tum(cls, path: str | PathLike[str]) -> RecordedMotion:
         """From a TUM file: lines of `timestamp tx ty tz qx qy qz qw`."""
-        from parhelion.io import tum
+        from parhelion.io import poses as tum
 
-        poses = tum.read(Path(path))
+        poses = tum.read_tum(Path(path))
         return cls._of_file(path, poses)
 
     @classmethod
@@ -81,9 +81,9 @@ class RecordedMotion:
 
         `axes="camera"` turns KITTI's own frames (x right, y down, z forward) to x forward, y left, z up.
         """
-        from parhelion.io import kitti_poses
+        from parhelion.io import poses as kitti_poses
 
-        poses = kitti_poses.read(Path(path), times=times, rate_hz=rate_hz, axes=axes)
+        poses = kitti_poses.read_kitti(Path(path), times=times, rate_hz=rate_hz, axes=axes)
         return cls._of_file(path, poses)
 
     @classmethod

@@ -11,6 +11,7 @@ from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, quat_multiply
 from parhelion.motion.curves import (
+    Path,
     aligned,
     angle,
     chain,
@@ -24,7 +25,6 @@ from parhelion.motion.curves import (
     turn_about,
     turn_rates,
 )
-from parhelion.motion.path import Path
 from parhelion.motion.state import BodyState, checked_rows, checked_times, checked_unit_quats
 from parhelion.motion.time_law import MotionLimits, TimeLaw, law_through, law_within
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
-from parhelion.motion.curves import NATURAL, REST, chain, jet_of, quintic
-from parhelion.motion.path import Path
+from parhelion.motion.curves import NATURAL, REST, Path, chain, jet_of, quintic
 
 _RAMP_STEPS = 16
 _CHECKS_A_RAMP = 48

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.checks import above, finite, vector, whole, within
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
-from parhelion.motion.checks import above, finite, vector, whole, within
-from parhelion.motion.waves import (
+from parhelion.motion.sea_spectrum import (
     MOST_COMPONENTS,
     WaveComponents,
     depth_profile,

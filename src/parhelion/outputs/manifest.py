@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.io.atomic import atomic_write
+from parhelion.core.files import atomic_write
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario

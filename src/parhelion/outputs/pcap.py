@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from parhelion.core.clouds import Scan
+from parhelion.core.consumers import Readers
 from parhelion.core.errors import ConfigError
-from parhelion.core.frame_points import FramePoints
+from parhelion.core.frames import FramePoints
 from parhelion.core.image import Image
-from parhelion.core.inertial import ImuData, Samples
-from parhelion.core.readers import Readers
-from parhelion.core.records import Scan
+from parhelion.core.streams import ImuData, Samples
 from parhelion.io.packets.capture import PacketStream, imu_datagrams, sends_like, stream_of, write_document
 from parhelion.io.packets.pcap import Datagram, PcapWriter
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
     from parhelion.scenario.sensors import FrameOnBoard, StreamOnBoard
-    from parhelion.sensors.lidar.lidar import Lidar
+    from parhelion.sensors.optics.lidar.lidar import Lidar
 
 
 @dataclass

@@ -17,20 +17,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from parhelion.core.clouds import Scan
 from parhelion.core.errors import FormatError
-from parhelion.core.files import only_writer
-from parhelion.core.inertial import Samples, joined
-from parhelion.core.records import Scan
-from parhelion.io import tum
-from parhelion.io.atomic import remove_litter
-from parhelion.io.timed_poses import TimedPoses
+from parhelion.core.files import only_writer, remove_litter
+from parhelion.core.streams import Samples, joined
+from parhelion.io import poses as tum
+from parhelion.io.poses import TimedPoses
 from parhelion.motion.boxes import BoxTruth
-from parhelion.outputs.boxes import write_kitti_labels, write_nuscenes_boxes
+from parhelion.outputs.datasets.boxes import write_kitti_labels, write_nuscenes_boxes
 from parhelion.outputs.files import FILES, FileRule, write_columns
 from parhelion.outputs.manifest import EarlierRun, content_of, write_manifest
 from parhelion.outputs.report.collect import NoReport, report_of
-from parhelion.outputs.sinks import Sinks, Watcher
-from parhelion.outputs.writer import Writer
+from parhelion.outputs.sinks import Sinks, Watcher, Writer
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
@@ -275,12 +273,12 @@ def _write_truth(scenario: Scenario, folder: Path) -> list[Path]:
             columns |= {f"{field_name}_{axis}": values[:, k] for k, axis in enumerate(axes)}
         file, poses = folder / "truth" / f"{name}.csv", folder / "truth" / f"{name}.tum"
         write_columns(file, columns)
-        tum.write(TimedPoses(state.time, state.xyz, state.quat_xyzw), poses)
+        tum.write_tum(TimedPoses(state.time, state.xyz, state.quat_xyzw), poses)
         files += [file, poses]
     for scanner in scenario.frame_sensors:
         starts = np.array([scanner.start(k) for k in range(scanner.count(scenario.duration_s))])
         if len(starts):
             file = folder / "truth" / f"{scanner.name}.tum"
-            tum.write(TimedPoses(starts, *scanner.motion.sample(starts)), file)
+            tum.write_tum(TimedPoses(starts, *scanner.motion.sample(starts)), file)
             files.append(file)
     return files

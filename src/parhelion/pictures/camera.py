@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Image
-from parhelion.io.images.eight_bit import red_green_blue
+from parhelion.io.images.plain import red_green_blue
 from parhelion.io.images.truth import instance_colours
 from parhelion.pictures.style import (
     INK,

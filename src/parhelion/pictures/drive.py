@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.core.records import Scan
 from parhelion.pictures import panels
 from parhelion.pictures.perspective import Camera, render
 from parhelion.pictures.scan import scan_title, sensor_panels

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError
-from parhelion.core.records import Scan
 
 # Beams of one ring of a spinning or raster sensor keep their elevation; those of prisms and nodding mirrors do not.
 _RING_SPREAD_RAD = np.radians(1.0)

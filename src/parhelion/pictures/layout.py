@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
-from parhelion.io.atomic import atomic_write
+from parhelion.core.files import atomic_write
+from parhelion.world.procedural.footprints import Footprints, footprints
 from parhelion.world.procedural.kinds import KINDS
 from parhelion.world.procedural.layout import Layout
-from parhelion.world.procedural.plane import Footprints, footprints
 from parhelion.world.procedural.relief import in_the_way
 
 Content = Literal["classes", "occupancy"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.records import Scan
+from parhelion.core.clouds import Scan
 from parhelion.pictures.grids import Panorama, azimuth_elevation, birds_eye, field_image
 from parhelion.pictures.style import (
     ACCENT,

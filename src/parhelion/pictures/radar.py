@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.echo import EchoScan
 from parhelion.core.errors import ConfigError
-from parhelion.core.frame_points import FramePoints
-from parhelion.core.radar import RadarScan
+from parhelion.core.frames import EchoScan, FramePoints, RadarScan
 from parhelion.pictures.style import (
     ACCENT,
     INTENSITY_COLOURS,

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import ORIGINS, Scan
 from parhelion.core.pose import Pose
-from parhelion.core.records import ORIGINS, Scan
 from parhelion.pictures.grids import azimuth_elevation, field_image, is_organised, panorama
 from parhelion.pictures.perspective import Camera, render
 from parhelion.pictures.style import INTENSITY_COLOURS, RANGE_COLOURS, colour_labels, robust_limits

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError
-from parhelion.core.records import Scan
 from parhelion.pictures import panels
 from parhelion.pictures.grids import is_organised, panorama
 from parhelion.pictures.style import HEIGHT_COLOURS, check_picture, quiet, save, sheet

@@ -6,8 +6,8 @@ from html import escape
 
 import numpy as np
 
-from parhelion.core.gnss import BLOCKED, DIRECT, MULTIPATH, REFLECTED, GnssData
 from parhelion.core.pose import Floats
+from parhelion.core.streams import BLOCKED, DIRECT, MULTIPATH, REFLECTED, GnssData
 
 COLOUR = {BLOCKED: "#8a929c", REFLECTED: "#d98a1a", MULTIPATH: "#d98a1a", DIRECT: "#2c9a4b"}
 """Grey for satellites that are blocked, amber for those with or by mirrors, green for direct ones."""

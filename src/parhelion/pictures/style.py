@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
-from parhelion.io.atomic import atomic_write
+from parhelion.core.files import atomic_write
 
 SHEET = "#0e1116"
 PANEL = "#151a21"

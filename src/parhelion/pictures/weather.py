@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import ORIGINS, PointCloud, Scan
 from parhelion.core.errors import ConfigError
-from parhelion.core.records import ORIGINS, PointCloud, Scan
 from parhelion.pictures import panels
 from parhelion.pictures.style import INK, check_picture, legend, quiet, save, sheet
 

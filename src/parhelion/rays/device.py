@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Reals
 from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError
-from parhelion.rays.turns import engine_turn
+from parhelion.rays.lock import engine_turn
 
 _Result = TypeVar("_Result")
 _Tree = TypeVar("_Tree")

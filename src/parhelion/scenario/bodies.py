@@ -11,17 +11,15 @@ from numpy.typing import ArrayLike
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
-from parhelion.motion.driven import DrivenMotion
-from parhelion.motion.follow import Follower, follow
+from parhelion.motion.drivers import DrivenMotion, Follower, follow
 from parhelion.motion.recorded import RecordedMotion
 from parhelion.motion.spline import SplineMotion
 from parhelion.motion.state import BodyState, state_of
 from parhelion.motion.time_law import MotionLimits
-from parhelion.motion.vehicles.base import Vehicle, state_of_rows
-from parhelion.motion.vehicles.commands import Command, DriveCommand, ThrustCommand, VelocityCommand
-from parhelion.motion.vehicles.config import VesselConfig
+from parhelion.motion.vehicles.base import Command, DriveCommand, ThrustCommand, Vehicle, VelocityCommand, state_of_rows
 from parhelion.motion.vehicles.library import vehicle as vehicle_preset
 from parhelion.motion.vehicles.library import vehicle_sheet
+from parhelion.motion.vehicles.sheets import VesselConfig
 from parhelion.scenario.motions import MotionEntry, SplineEntry
 from parhelion.scenario.schema import VehicleEntry
 

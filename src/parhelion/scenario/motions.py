@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema
 
 from parhelion.core.config import Config
 from parhelion.core.pose import Floats
-from parhelion.motion.actors.schedule import schedule
+from parhelion.core.schedule import schedule
 from parhelion.world.schema import ConstantMotion, PoseEntry, Waypoint, Xyz
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]

@@ -25,8 +25,7 @@ from parhelion.motion.actors import (
 )
 from parhelion.motion.spline import SplineMotion
 from parhelion.motion.time_law import MotionLimits
-from parhelion.scenario.bodies import motion_of, spline_of
-from parhelion.scenario.living import (
+from parhelion.scenario.actors import (
     ArmEntry,
     CarEntry,
     ConveyorEntry,
@@ -42,6 +41,7 @@ from parhelion.scenario.living import (
     StandingThing,
     TrafficEntry,
 )
+from parhelion.scenario.bodies import motion_of, spline_of
 from parhelion.scenario.motions import MotionEntry, schedule_of
 from parhelion.world.file import thing_of
 from parhelion.world.schema import PoseEntry

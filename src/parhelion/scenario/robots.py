@@ -25,7 +25,7 @@ from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.schema import Coordinate, PoseEntry
 from parhelion.world.urdf import Joint, Robot, load_urdf
-from parhelion.world.urdf.materials import check_mapping, choose_material
+from parhelion.world.urdf.shapes import check_mapping, choose_material
 from parhelion.world.world import World
 
 Positions = Callable[[Floats], Floats]

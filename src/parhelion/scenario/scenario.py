@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from parhelion.core import config
+from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.inertial import Samples
-from parhelion.core.records import Scan
+from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Mounted
 from parhelion.io import format_of
 from parhelion.motion.state import BodyState
-from parhelion.motion.vehicles.commands import Command
+from parhelion.motion.vehicles.base import Command
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
 from parhelion.scenario.bodies import Body, body_of
 from parhelion.scenario.populate import Populate
@@ -26,7 +26,7 @@ from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, Scen
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, Streams, on_board
 from parhelion.sensors.frame import own_name
 from parhelion.weather.weather import Weather
-from parhelion.world.sounds import Sound
+from parhelion.world.emitters import Sound
 from parhelion.world.world import World
 
 Wanted = Callable[[str, int], bool]

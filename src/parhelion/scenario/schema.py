@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from parhelion.core.config import Config
 from parhelion.core.errors import nearest_name
-from parhelion.scenario.living import (
+from parhelion.scenario.actors import (
     MachineEntry,
     MovingThing,
     PedestriansEntry,
@@ -21,8 +21,8 @@ from parhelion.scenario.motions import MotionEntry, Name, Positive, Seed
 from parhelion.scenario.robots import UrdfEntry
 from parhelion.sensors.kinds import kinds
 from parhelion.weather.daylight import Daylight
+from parhelion.world.emitters import Sound
 from parhelion.world.schema import PoseEntry, Shape, Xyz
-from parhelion.world.sounds import Sound
 
 
 class WorldEntry(Config):

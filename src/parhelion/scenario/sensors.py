@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from parhelion.core.clouds import PointCloud
+from parhelion.core.consumers import Readers
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Image
-from parhelion.core.inertial import Samples
 from parhelion.core.pose import Pose
-from parhelion.core.readers import Readers
-from parhelion.core.records import PointCloud
+from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory
 from parhelion.io import format_of
 from parhelion.io.images import image_format_of

@@ -11,7 +11,7 @@ from types import ModuleType
 
 def lidar_names() -> list[str]:
     """Names of the lidars that come with the package, such as `velodyne/vlp-16`, sorted."""
-    from parhelion.sensors.lidar.presets import preset_names
+    from parhelion.sensors.optics.lidar.presets import preset_names
 
     return preset_names()
 

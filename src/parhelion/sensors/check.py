@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from parhelion.core.clouds import FIELDS, PointCloud
 from parhelion.core.errors import ParhelionError
-from parhelion.core.records import FIELDS, PointCloud
 from parhelion.core.trajectory import Trajectory
 from parhelion.world.world import World
 

@@ -61,45 +61,45 @@ class SensorKind:
 
 _OWN = (
     SensorKind(
-        "lidar", "parhelion.sensors.lidar.lidar:Lidar", "parhelion.sensors.lidar.presets:preset_names", "frames",
-        "parhelion.core.records:Scan", "lidars: one cloud a turn or frame",
+        "lidar", "parhelion.sensors.optics.lidar.lidar:Lidar", "parhelion.sensors.optics.lidar.presets:preset_names", "frames",
+        "parhelion.core.clouds:Scan", "lidars: one cloud a turn or frame",
     ),
     SensorKind(
-        "camera", "parhelion.sensors.camera.camera:Camera", "parhelion.sensors.camera.config:preset_names", "frames",
+        "camera", "parhelion.sensors.optics.camera.camera:Camera", "parhelion.sensors.optics.camera.config:preset_names", "frames",
         "parhelion.core.image:Image", "cameras: one picture an exposure, with the truth of every pixel",
     ),
     SensorKind(
-        "radar", "parhelion.sensors.radar.radar:Radar", "parhelion.sensors.radar.config:preset_names", "frames",
-        "parhelion.core.radar:RadarScan", "radars: detections with speed and cross-section, one list a frame or turn",
+        "radar", "parhelion.sensors.waves.radar.radar:Radar", "parhelion.sensors.waves.radar.config:preset_names", "frames",
+        "parhelion.core.frames:RadarScan", "radars: detections with speed and cross-section, one list a frame or turn",
     ),
     SensorKind(
-        "echo", "parhelion.sensors.echo.echo:Echo", "parhelion.sensors.echo.config:preset_names", "frames",
-        "parhelion.core.echo:EchoScan", "pulse-echo sensors: ultrasound in air, sonar in water",
+        "echo", "parhelion.sensors.waves.echo.echo:Echo", "parhelion.sensors.waves.echo.config:preset_names", "frames",
+        "parhelion.core.frames:EchoScan", "pulse-echo sensors: ultrasound in air, sonar in water",
     ),
     SensorKind(
-        "imu", "parhelion.sensors.imu.imu:Imu", "parhelion.sensors.imu.imu:imu_names", "samples",
-        "parhelion.core.inertial:ImuData", "inertial measurement units: specific force and turn rate",
+        "imu", "parhelion.sensors.body.imu:Imu", "parhelion.sensors.body.imu:imu_names", "samples",
+        "parhelion.core.streams:ImuData", "inertial measurement units: specific force and turn rate",
     ),
     SensorKind(
-        "odometry", "parhelion.sensors.odometry:Odometry", "parhelion.sensors.odometry:odometry_names", "samples",
-        "parhelion.core.inertial:OdometryData", "wheel encoders: ticks and the pose that follows from them",
+        "odometry", "parhelion.sensors.body.odometry:Odometry", "parhelion.sensors.body.odometry:odometry_names", "samples",
+        "parhelion.core.streams:OdometryData", "wheel encoders: ticks and the pose that follows from them",
     ),
     SensorKind(
-        "barometer", "parhelion.sensors.barometer:Barometer", "parhelion.sensors.barometer:barometer_names", "samples",
-        "parhelion.core.inertial:BarometerData", "barometers: pressure and altitude",
+        "barometer", "parhelion.sensors.body.barometer:Barometer", "parhelion.sensors.body.barometer:barometer_names", "samples",
+        "parhelion.core.streams:BarometerData", "barometers: pressure and altitude",
     ),
     SensorKind(
-        "magnetometer", "parhelion.sensors.magnetometer:Magnetometer",
-        "parhelion.sensors.magnetometer:magnetometer_names", "samples", "parhelion.core.inertial:MagnetometerData",
+        "magnetometer", "parhelion.sensors.body.magnetometer:Magnetometer",
+        "parhelion.sensors.body.magnetometer:magnetometer_names", "samples", "parhelion.core.streams:MagnetometerData",
         "magnetometers: the magnetic field",
     ),
     SensorKind(
-        "gnss", "parhelion.sensors.gnss.gnss:Gnss", "parhelion.sensors.gnss.gnss:gnss_names", "samples",
-        "parhelion.core.gnss:GnssData", "satellite navigation: fixes, and the ranges behind them",
+        "gnss", "parhelion.sensors.waves.gnss.gnss:Gnss", "parhelion.sensors.waves.gnss.gnss:gnss_names", "samples",
+        "parhelion.core.streams:GnssData", "satellite navigation: fixes, and the ranges behind them",
     ),
     SensorKind(
-        "uwb", "parhelion.sensors.uwb.uwb:Uwb", "parhelion.sensors.uwb.uwb:uwb_names", "samples",
-        "parhelion.core.ranges:UwbData", "ranging radios: UWB, Wi-Fi and Bluetooth tags against anchors",
+        "uwb", "parhelion.sensors.waves.uwb.uwb:Uwb", "parhelion.sensors.waves.uwb.uwb:uwb_names", "samples",
+        "parhelion.core.streams:UwbData", "ranging radios: UWB, Wi-Fi and Bluetooth tags against anchors",
     ),
 )  # fmt: skip
 _added: dict[str, SensorKind] = {}

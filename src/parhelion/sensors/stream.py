@@ -7,11 +7,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from parhelion.core.inertial import Samples
+from parhelion.core.noise import chosen_rate, sample_number, sample_span
 from parhelion.core.pose import Floats, Pose
+from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.sensors.frame import Named
-from parhelion.sensors.imu.errors import chosen_rate, sample_number, sample_span
 from parhelion.world.world import World
 
 _Sheet = TypeVar("_Sheet", bound="TimedSheet")

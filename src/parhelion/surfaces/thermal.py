@@ -15,9 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.constants import STEFAN_BOLTZMANN_W_M2_K4, ZERO_CELSIUS_K
 from parhelion.core.errors import ConfigError
-from parhelion.surfaces.bands import Band, band_reflectance
+from parhelion.surfaces.bands import Band, band_reflectance, planck_radiance
 from parhelion.surfaces.material import CookTorranceModel, Material, MirrorFinish
-from parhelion.surfaces.photometry import planck_radiance
 
 Floats = NDArray[np.float64]
 

@@ -12,10 +12,10 @@ from typing import Any
 import yaml
 
 from parhelion.core import config
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError
 from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
-from parhelion.core.records import PointCloud
 from parhelion.weather.config import (
     DustCloud,
     DustTrail,
@@ -203,7 +203,7 @@ class Weather:
         from the cloud, or finds them by the sensor's pattern or between the points; 'none' leaves them out.
         What could not be done is said in `metadata['weather_notes']`.
         """
-        from parhelion.sensors.lidar.recorded import lidar_of, weathered  # the door to the sensor's physics
+        from parhelion.sensors.optics.lidar.recorded import lidar_of, weathered
 
         return weathered(
             cloud, self, lidar_of(sensor), seed=seed, frame=frame, time=time, pose=pose, reflectance=reflectance,

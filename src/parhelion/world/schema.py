@@ -15,9 +15,8 @@ from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoint
 from parhelion.surfaces.material import Brdf, LambertModel, Material, Retro, SpectrumTable, Specular
 from parhelion.weather.daylight import Daylight
 from parhelion.world import shapes
-from parhelion.world.lamps import Lamp
+from parhelion.world.emitters import Lamp, Sound
 from parhelion.world.mesh import LARGEST_COORDINATE_M, Mesh
-from parhelion.world.sounds import Sound
 
 Coordinate = Annotated[float, Field(ge=-LARGEST_COORDINATE_M, le=LARGEST_COORDINATE_M)]
 Xyz = tuple[Coordinate, Coordinate, Coordinate]

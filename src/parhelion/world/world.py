@@ -20,16 +20,13 @@ from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
-from parhelion.world.assemble import assemble, default_viewpoint
-from parhelion.world.choose import MaterialLike, TextureLike, choose_materials
+from parhelion.world.assemble import MeshLike, MeshSources, TextureRows, assemble, default_viewpoint
+from parhelion.world.emitters import HasLamps, HasSounds
 from parhelion.world.labels import LabelTable
-from parhelion.world.lamps import HasLamps
 from parhelion.world.loaders import MESH_SUFFIXES, Up
 from parhelion.world.mesh import Mesh
+from parhelion.world.part_materials import MaterialLike, TextureLike, choose_materials
 from parhelion.world.parts import Origin, PartRows, PartTable, WorldObject, WorldPart, hidden_patterns
-from parhelion.world.sounds import HasSounds
-from parhelion.world.sources import MeshLike, MeshSources
-from parhelion.world.texture_rows import TextureRows
 from parhelion.world.water_surface import Waves, check_water
 
 LARGEST_INSTANCE = 2**32 - 1

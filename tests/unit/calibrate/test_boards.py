@@ -9,20 +9,18 @@ import numpy as np
 import pytest
 import yaml
 
-from parhelion.calibrate.apollosim import apollosim_statistics
-from parhelion.calibrate.board_file import BoardCalibration, Stage, calibrate_boards, read_boards, stages_of
-from parhelion.calibrate.board_find import find_board
-from parhelion.calibrate.board_shots import BoardShots, from_angles, read_shots
-from parhelion.calibrate.brdf_fit import fit_brdf
-from parhelion.calibrate.example import SETUPS, TRUTHS, Setup, make_shots, write_text
-from parhelion.calibrate.held_out import compare
+from parhelion.calibrate.boards.boards import BoardCalibration, Stage, calibrate_boards, read_boards, stages_of
+from parhelion.calibrate.boards.example import SETUPS, TRUTHS, Setup, make_shots, write_text
+from parhelion.calibrate.boards.find import find_board
+from parhelion.calibrate.boards.held_out import apollosim_statistics, compare
+from parhelion.calibrate.boards.profile import fit_brdf, fit_profile, shots_at, together
+from parhelion.calibrate.boards.shots import BoardShots, from_angles, read_shots
 from parhelion.calibrate.identify import identify
-from parhelion.calibrate.profile_fit import fit_profile, shots_at, together
 from parhelion.calibrate.sheet import write_sheet
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.records import PointCloud
-from parhelion.sensors.lidar.presets import load_preset
-from parhelion.sensors.lidar.profiled import STEPS, alias_table, angle_code, angle_of_code
+from parhelion.sensors.optics.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.profiles import STEPS, alias_table, angle_code, angle_of_code
 from parhelion.surfaces import brdf
 
 RPLIDAR, VLP = "slamtec/rplidar-a1", "velodyne/vlp-16"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from chance import deviations
-from parhelion.calibrate.row_strengths import strengths
+from parhelion.calibrate.drive.overlap_errors import strengths
 
 RANDOM = np.random.default_rng(4)
 

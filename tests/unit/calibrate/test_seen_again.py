@@ -10,13 +10,13 @@ import pytest
 
 import parhelion as ph
 from calibrate_rigs import changed_sheet
-from parhelion.calibrate.flat_pixels import flat_pixels
-from parhelion.calibrate.registration import register
-from parhelion.calibrate.seen_again import _well_apart, overlap_seen_again
-from parhelion.calibrate.turns import Turn, turn_of
+from parhelion.calibrate.drive.flat_pixels import flat_pixels
+from parhelion.calibrate.drive.registration import register
+from parhelion.calibrate.drive.revisits import _well_apart, overlap_seen_again
+from parhelion.calibrate.range_images import Turn, turn_of
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.lidar.overlap import overlap_share
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.link_budget import overlap_share
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 UNIT = [(2.0, 0.05), (3.0, 0.2), (5.0, 0.55), (7.0, 0.85), (9.0, 1.0)]
 """Another overlap than the preset's, level from 9 m on."""

@@ -11,13 +11,13 @@ from scipy.stats import binom
 
 from calibrate_rigs import recording
 from parhelion import Lidar, Pose, World
+from parhelion.calibrate.drive.timing import Number, Timing, fit_timing, timing_changes, timing_rows
+from parhelion.calibrate.range_images import Turn, turn_of
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import with_changes
-from parhelion.calibrate.timing_fit import Number, Timing, fit_timing, timing_changes, timing_rows
-from parhelion.calibrate.turns import Turn, turn_of
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.lidar.config import SpinningPattern
-from parhelion.sensors.lidar.presets import load_preset
+from parhelion.sensors.optics.lidar.config import SpinningPattern
+from parhelion.sensors.optics.lidar.presets import load_preset
 
 Floats = NDArray[np.float64]
 ROWS = 2

@@ -9,8 +9,8 @@ import pytest
 
 from campaign_rigs import study_in
 from parhelion.campaign import Measure, Number, add_measure, measures, run_campaign
+from parhelion.core.clouds import ORIGINS, Scan, Shots
 from parhelion.core.errors import ConfigError, MissingDependencyError
-from parhelion.core.records import ORIGINS, Scan, Shots
 from parhelion.evaluate.clouds import objects_in
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from campaign_rigs import study_in
-from parhelion.campaign.plan import Plan
+from parhelion.campaign.campaign import Plan
 from parhelion.campaign.study import Study
 
 SPREAD = {0: 0.001, 1: 0.05, 2: 1.0}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from parhelion.campaign import statistics
-from parhelion.campaign.statistics import interval_of_mean
+from parhelion.campaign import summary
+from parhelion.campaign.summary import interval_of_mean
 
 
 def test_fewer_than_three_units_have_no_interval() -> None:
@@ -43,7 +43,7 @@ def test_intervals_hold_the_mean_about_as_often_as_they_say(
 
     With 5 units the interval cannot leave the units' own range, which holds the mean in 1 - 2 / 2⁵ = 94 % of cases.
     """
-    monkeypatch.setattr(statistics, "RESAMPLES", 1999)
+    monkeypatch.setattr(summary, "RESAMPLES", 1999)
     draws = np.random.default_rng(units).normal(0, 1, (600, units))
     found = [interval_of_mean(row.tolist(), 0.95, str(k)) for k, row in enumerate(draws)]
     share = np.mean([one.low <= 0 <= one.high for one in found])

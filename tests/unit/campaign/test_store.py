@@ -11,9 +11,8 @@ import pytest
 
 from campaign_rigs import study_in
 from parhelion.campaign import store as store_module
-from parhelion.campaign.store import LocalStore, Pieces, store_at
+from parhelion.campaign.store import LocalStore, Pieces, results_of, store_at, table_bytes
 from parhelion.campaign.summary import summary_of
-from parhelion.campaign.table import results_of, table_bytes
 from parhelion.core.errors import FormatError, MissingDependencyError
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from campaign_rigs import study_in
 from parhelion.campaign import Study
-from parhelion.campaign.paths import with_value
+from parhelion.campaign.study import with_value
 from parhelion.core.errors import ConfigError
 
 RAIN = "weather.rain_rate_mm_h"

@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from parhelion.core.config import LARGEST_CONFIG_BYTES, Config, load, parse, read_yaml
+from parhelion.core.config import DEEPEST_NESTING, LARGEST_CONFIG_BYTES, Config, load, parse, read_yaml
 from parhelion.core.errors import ConfigError
-from parhelion.core.yaml_limits import DEEPEST_NESTING
-from parhelion.sensors.lidar.config import LidarConfig
-from parhelion.sensors.lidar.presets import FOLDER
+from parhelion.sensors.optics.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.presets import FOLDER
 
 VLP16 = read_yaml(FOLDER / "velodyne" / "vlp-16.yaml")
 AVIA = read_yaml(FOLDER / "livox" / "avia.yaml")

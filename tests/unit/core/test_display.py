@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from parhelion.core.records import PointCloud, Scan, Shots
+from parhelion.core.clouds import PointCloud, Scan, Shots
 
 XYZ = np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 12.5], [np.nan, np.nan, np.nan]])
 

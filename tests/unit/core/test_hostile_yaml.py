@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from hostile_rigs import fence
-from parhelion.core.config import read_yaml
+from parhelion.core.config import DEEPEST_NESTING, MOST_KEYS, MOST_VALUES, read_yaml
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.yaml_limits import DEEPEST_NESTING, MOST_KEYS, MOST_VALUES
 from parhelion.io.ros import BagReader
 from parhelion.weather import Weather
 

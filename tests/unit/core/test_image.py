@@ -9,7 +9,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
-from parhelion.core.measured import units
+from parhelion.core.records import units
 
 GREY = np.zeros((4, 6), np.uint8)
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
+from parhelion.core.clouds import FIELDS, ORIGINS, PointCloud, Scan, Shots, Waveform
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.core.records import FIELDS, ORIGINS, PointCloud, Scan, Shots, Waveform
 from parhelion.core.trajectory import ConstantTwist, Fixed
 
 

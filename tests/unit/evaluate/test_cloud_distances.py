@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError
-from parhelion.core.records import PointCloud
 from parhelion.evaluate.clouds.distances import (
     chamfer,
     directions,

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError
-from parhelion.core.records import PointCloud
 from parhelion.evaluate.clouds import rates
 from parhelion.evaluate.clouds.compare import Options, compare
 from parhelion.evaluate.clouds.objects import by_distance, objects_in, upright_box

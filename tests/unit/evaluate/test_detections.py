@@ -18,8 +18,7 @@ from parhelion.evaluate.detections import (
     overlaps,
     read_boxes,
 )
-from parhelion.evaluate.detections.boxes import corners, overlap_area
-from parhelion.evaluate.detections.precision import recall_thresholds
+from parhelion.evaluate.detections.kitti import corners, overlap_area, recall_thresholds
 
 CLASSES = ("Car", "Pedestrian", "Cyclist", "Van", "Person_sitting", "DontCare")
 SIZES = {"Car": (4.2, 1.7, 1.5), "Pedestrian": (0.8, 0.6, 1.75), "Cyclist": (1.8, 0.6, 1.7), "Van": (5.0, 2.0, 2.2)}

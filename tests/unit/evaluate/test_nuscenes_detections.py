@@ -13,9 +13,8 @@ import pytest
 from nuscenes_rigs import SCENES, rows, write_results, write_set
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.evaluate.detections import evaluate_pair, read_pair
+from parhelion.evaluate.detections.nuscenes import match, page_of
 from parhelion.evaluate.detections.nuscenes_files import CLASSES, NuScenesBoxes, NuScenesPair, _in_reach
-from parhelion.evaluate.detections.nuscenes_page import page_of
-from parhelion.evaluate.detections.nuscenes_score import match
 
 
 def boxes(places: list[tuple[float, float]], score: float | list[float] = 0.0, **changes: Any) -> NuScenesBoxes:

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from parhelion.core.errors import ConfigError
-from parhelion.evaluate.placement.gdop import gdop, information
-from parhelion.evaluate.placement.objectives import Covered, Located
+from parhelion.evaluate.placement.objectives import Covered, Located, gdop, information
 from parhelion.evaluate.placement.search import Exact, Score, greedy
-from parhelion.sensors.uwb.solve import locate
+from parhelion.sensors.waves.uwb.solve import locate
 
 
 def polygon(corners: int, radius: float = 10.0, height: float = 0.0, turn: float = 0.3) -> np.ndarray:

@@ -11,7 +11,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import quat_from_rpy, quat_multiply
 from parhelion.evaluate.slam import trajectories as tracks
 from parhelion.evaluate.slam.study import bootstrap, scored, summary, weather_fields
-from parhelion.io.timed_poses import TimedPoses
+from parhelion.io.poses import TimedPoses
 
 
 def straight(length_m: float, step_m: float = 1.0, scale: float = 1.0) -> TimedPoses:

@@ -122,7 +122,7 @@ import sys, time
 from parhelion.io.ros import BagWriter, Message
 from parhelion.io.ros import messages as ros
 import numpy as np
-from parhelion.core.records import PointCloud
+from parhelion.core.clouds import PointCloud
 cloud = PointCloud(np.random.default_rng(0).random((5000, 3)).astype(np.float32))
 bag = BagWriter(sys.argv[1], sys.argv[2])
 for k in range(100000):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from rosbags.typesys import Stores, get_typestore
 
 import parhelion as ph
+from parhelion.core.clouds import Scan, Shots
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.records import Scan, Shots
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.clouds import like
 from parhelion.io.ros.messages import Message, Transform, cloud_of

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import parhelion as ph
+from parhelion.core.clouds import Scan, Shots
 from parhelion.core.errors import FormatError
-from parhelion.core.records import Scan, Shots
-from parhelion.io.datasets import kitti, nuscenes, semantic_kitti
-from parhelion.io.datasets.folder import README, DatasetFolder
-from parhelion.io.datasets.visibility import HiddenShare
+from parhelion.outputs.datasets import kitti, nuscenes_tables
+from parhelion.outputs.datasets.folder import README, DatasetFolder, HiddenShare
 from parhelion.world.labels import LABELS, SEMANTIC_KITTI
 
 # ---- folder ----------------------------------------------------------------------------------------------------------
@@ -169,15 +168,15 @@ def test_the_hidden_share_is_that_of_shots_that_end_before() -> None:
 
 
 def test_every_word_has_a_class_and_every_class_is_learned_once() -> None:
-    assert {semantic_kitti.class_of(word, SEMANTIC_KITTI) for word in LABELS} <= set(SEMANTIC_KITTI)
-    assert set(semantic_kitti.NEAREST.values()) <= set(SEMANTIC_KITTI)
-    learned = [word for words in semantic_kitti.LEARNING for word in words]
+    assert {kitti.class_of(word, SEMANTIC_KITTI) for word in LABELS} <= set(SEMANTIC_KITTI)
+    assert set(kitti.NEAREST.values()) <= set(SEMANTIC_KITTI)
+    learned = [word for words in kitti.LEARNING for word in words]
     assert sorted(learned) == sorted(SEMANTIC_KITTI)
-    assert len(semantic_kitti.LEARNING) == 20
+    assert len(kitti.LEARNING) == 20
 
 
 def test_the_config_file_is_that_of_the_tools() -> None:
-    content = yaml.safe_load(semantic_kitti.config_file(SEMANTIC_KITTI, [0, 1]))
+    content = yaml.safe_load(kitti.config_file(SEMANTIC_KITTI, [0, 1]))
     assert content["labels"][252] == "moving-car"
     assert content["learning_map"] == {
         0: 0, 1: 0, 10: 1, 11: 2, 13: 5, 15: 3, 16: 5, 18: 4, 20: 5, 30: 6, 31: 7, 32: 8, 40: 9, 44: 10, 48: 11, 49: 12,
@@ -192,7 +191,7 @@ def test_the_config_file_is_that_of_the_tools() -> None:
 
 
 def test_the_table_turns_numbers() -> None:
-    table = semantic_kitti.ClassTable({10: "car", 108: "wall", 260: "forklift", 261: "teapot"}, SEMANTIC_KITTI)
+    table = kitti.ClassTable({10: "car", 108: "wall", 260: "forklift", 261: "teapot"}, SEMANTIC_KITTI)
     assert table.at_rest[[10, 108, 260, 261]].tolist() == [10, 50, 20, 99]
     assert table.moving[[10, 20, 30, 50]].tolist() == [252, 259, 254, 50]
     assert table.is_thing[[10, 252, 30, 50, 99]].tolist() == [True, True, True, False, False]
@@ -206,31 +205,33 @@ def test_the_table_turns_numbers() -> None:
     [(10, 12, [0, 5, 10]), (20, 21, [0, 10, 20]), (2, 3, [0, 1, 2]), (1, 3, [0, 1, 2]), (10, 1, [0]), (10, 4, [0])],
 )
 def test_key_frames_come_twice_a_second(rate_hz: float, count: int, samples: list[int]) -> None:
-    assert nuscenes.key_frames(np.arange(count) / rate_hz).tolist() == samples
+    assert nuscenes_tables.key_frames(np.arange(count) / rate_hz).tolist() == samples
 
 
 def test_other_lidars_have_the_nearest_scan_as_key_frame() -> None:
     starts = 0.03 + np.arange(12) / 10
-    assert nuscenes.nearest_of(starts, np.array([0.0, 0.5, 1.0]), 0.05) == {0: 0, 5: 1, 10: 2}
-    assert nuscenes.nearest_of(np.array([0.0, 1.0]), np.array([0.0, 0.5, 1.0]), 0.6) == {0: 0, 1: 2}
-    assert nuscenes.nearest_of(np.array([2.0]), np.array([0.0]), 0.05) == {}
-    assert nuscenes.nearest_of(np.array([]), np.array([0.0]), 0.05) == {}
+    assert nuscenes_tables.nearest_of(starts, np.array([0.0, 0.5, 1.0]), 0.05) == {0: 0, 5: 1, 10: 2}
+    assert nuscenes_tables.nearest_of(np.array([0.0, 1.0]), np.array([0.0, 0.5, 1.0]), 0.6) == {0: 0, 1: 2}
+    assert nuscenes_tables.nearest_of(np.array([2.0]), np.array([0.0]), 0.05) == {}
+    assert nuscenes_tables.nearest_of(np.array([]), np.array([0.0]), 0.05) == {}
 
 
 def test_visibility_levels() -> None:
     hidden = (0.0, 0.2, 0.3, 0.5, 0.9, 1.0, np.nan)
-    assert [nuscenes.visibility_token(share) for share in hidden] == ["4", "4", "3", "2", "1", "1", "1"]
+    assert [nuscenes_tables.visibility_token(share) for share in hidden] == ["4", "4", "3", "2", "1", "1", "1"]
 
 
-def annotation(instance: int, points: int) -> nuscenes.Annotation:
+def annotation(instance: int, points: int) -> nuscenes_tables.Annotation:
     ones = np.ones(3)
     turn = np.array([0.0, 0, 0, 1])
-    return nuscenes.Annotation(instance, "vehicle.car", "vehicle.parked", "4", ones, ones, turn, 0 * ones, points)
+    return nuscenes_tables.Annotation(
+        instance, "vehicle.car", "vehicle.parked", "4", ones, ones, turn, 0 * ones, points
+    )
 
 
 def test_boxes_without_points_are_kept_only_within_a_track() -> None:
-    tables = nuscenes.Tables(1, "a")
-    scene = nuscenes.SceneTables("scene-0061", "log", "car", "here", "")
+    tables = nuscenes_tables.Tables(1, "a")
+    scene = nuscenes_tables.SceneTables("scene-0061", "log", "car", "here", "")
     tables.scenes.append(scene)
     scene.channels["LIDAR_TOP"] = ph.Pose()
     for number, seen in enumerate([False, True, False, True, False]):
@@ -251,14 +252,14 @@ def test_boxes_without_points_are_kept_only_within_a_track() -> None:
 
 
 def test_tokens_follow_from_the_key() -> None:
-    assert nuscenes.Tables(1, "a").token("x", 2) == nuscenes.Tables(1, "a").token("x", 2)
-    assert len({nuscenes.Tables(seed, "a").token("x", row) for seed in range(5) for row in range(5)}) == 25
-    assert len(nuscenes.Tables(1).token()) == 32
+    assert nuscenes_tables.Tables(1, "a").token("x", 2) == nuscenes_tables.Tables(1, "a").token("x", 2)
+    assert len({nuscenes_tables.Tables(seed, "a").token("x", row) for seed in range(5) for row in range(5)}) == 25
+    assert len(nuscenes_tables.Tables(1).token()) == 32
 
 
 def test_a_map_is_white_where_triangles_are() -> None:
     square = np.array([[[2.0, 1], [4, 1], [4, 3]], [[2, 1], [4, 3], [2, 3]], [[-5, -5], [-4, -5], [-4, -4]]])
-    picture = np.array(Image.open(io.BytesIO(nuscenes.map_mask(square, 8.0, 6.0))))
+    picture = np.array(Image.open(io.BytesIO(nuscenes_tables.map_mask(square, 8.0, 6.0))))
     assert picture.shape == (60, 80)
     assert set(np.unique(picture)) == {0, 255}
     x, y = 3.0, 2.0  # as the development kit finds pixels: x / 0.1, height - y / 0.1

@@ -11,8 +11,8 @@ from rosbags.highlevel import AnyReader
 
 import parhelion as ph
 from gnss_rigs import plain, sheet
-from parhelion.core.gnss import GnssData
-from parhelion.io import nmea, rinex_obs, ubx
+from parhelion.core.streams import GnssData
+from parhelion.io import gnss
 from parhelion.live.viewer.layers import VIEWER
 from parhelion.pictures.sky_plot import sky_plot
 
@@ -34,14 +34,14 @@ def lost() -> GnssData:
 
 def test_checksums_and_angles() -> None:
     # The example of the standard's own text.
-    text = nmea.sentence("GPGGA,092750.000,5321.6802,N,00630.3372,W,1,8,1.03,61.7,M,55.2,M,,")
+    text = gnss.sentence("GPGGA,092750.000,5321.6802,N,00630.3372,W,1,8,1.03,61.7,M,55.2,M,,")
     assert text == "$GPGGA,092750.000,5321.6802,N,00630.3372,W,1,8,1.03,61.7,M,55.2,M,,*76\r\n"
-    assert nmea._angle(-33.9999999999, 2, "NS") == "3400.00000,S"
-    assert nmea._angle(6.505621, 3, "EW") == "00630.33726,E"
+    assert gnss._angle(-33.9999999999, 2, "NS") == "3400.00000,S"
+    assert gnss._angle(6.505621, 3, "EW") == "00630.33726,E"
 
 
 def test_sentences_of_fixes(fixes: GnssData) -> None:
-    lines = [line.strip() for line in nmea.sentences(fixes)]
+    lines = [line.strip() for line in gnss.sentences(fixes)]
     kinds = [line[3:6] for line in lines]
     assert kinds.count("GGA") == kinds.count("RMC") == 3
     first = lines[kinds.index("GGA")].split(",")
@@ -59,7 +59,7 @@ def test_sentences_of_fixes(fixes: GnssData) -> None:
 
 def test_sentences_read_back(fixes: GnssData) -> None:
     reader = pytest.importorskip("pynmeagps", reason="pynmeagps is not installed")
-    found = [reader.NMEAReader.parse(line) for line in nmea.sentences(fixes)]
+    found = [reader.NMEAReader.parse(line) for line in gnss.sentences(fixes)]
     positions = [(one.lat, one.lon, one.alt) for one in found if one.msgID == "GGA"]
     wanted = np.stack([fixes.latitude, fixes.longitude, fixes.altitude], axis=1)
     assert np.array(positions) == pytest.approx(wanted, abs=1e-3)
@@ -67,18 +67,18 @@ def test_sentences_read_back(fixes: GnssData) -> None:
 
 
 def test_no_fix_is_said(lost: GnssData) -> None:
-    lines = list(nmea.sentences(lost))
+    lines = list(gnss.sentences(lost))
     assert ",,,,,0,00,99.99,,M" in lines[0]
     assert ",V,,,,," in lines[1]
     assert "GSA,A,1,," in lines[2]
-    payload = next(ubx.messages(lost))[6:-2]
+    payload = next(gnss.messages(lost))[6:-2]
     assert payload[20] == 0
     assert "no fix" in VIEWER.of(GnssData).lines("gnss", lost)[0]
 
 
 def test_ubx_navigation_solution(fixes: GnssData, tmp_path: Path) -> None:
     file = tmp_path / "fixes.ubx"
-    ubx.write(fixes, file)
+    gnss.write_ubx(fixes, file)
     data = file.read_bytes()
     assert len(data) == 3 * 100
     payload = data[6:98]
@@ -93,7 +93,7 @@ def test_ubx_navigation_solution(fixes: GnssData, tmp_path: Path) -> None:
 
 def test_rinex_holds_every_range_to_a_millimetre(fixes: GnssData, tmp_path: Path) -> None:
     file = tmp_path / "fixes.rnx"
-    rinex_obs.write(fixes, file)
+    gnss.write_rinex(fixes, file)
     lines = file.read_text().splitlines()
     assert all(line[60:].strip() for line in lines[: lines.index(next(x for x in lines if "END OF HEADER" in x))])
     assert any(line.startswith("E    8 C1C L1C D1C S1C C7Q L7Q D7Q S7Q") for line in lines)
@@ -179,7 +179,7 @@ def test_the_viewer_draws_lines_of_sight() -> None:
 def test_messages_have_types_on_the_wire() -> None:
     pytest.importorskip("cyclonedds", reason="cyclonedds is not installed")
     from parhelion.io.ros import messages as ros
-    from parhelion.live.dds_types import dds_type
+    from parhelion.live.dds import dds_type
 
     assert "sensor_msgs.msg.dds_.NavSatFix_" in repr(dds_type(ros.NAV_SAT_FIX))
     assert "geometry_msgs.msg.dds_.TwistStamped_" in repr(dds_type(ros.TWIST))

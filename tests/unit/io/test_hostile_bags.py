@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from hostile_rigs import fence
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import FormatError
-from parhelion.core.records import PointCloud
 from parhelion.io.ros import BagReader, BagWriter, Message, cloud_of, read_bag
 from parhelion.io.ros.clouds import POINT_CLOUD, point_cloud2
-from parhelion.io.ros.mcap_file import MAGIC
+from parhelion.io.ros.mcap import MAGIC
 
 CLOUD = PointCloud(np.ones((5, 3), np.float32), {"intensity": np.ones(5, np.float32)})
 GIB = 1 << 30

@@ -19,7 +19,7 @@ from parhelion.core.image import Image, Intrinsics, SeenObject
 from parhelion.core.pose import Pose
 from parhelion.io import FieldsDroppedWarning
 from parhelion.io.images import IMAGE_FORMATS, png, truth
-from parhelion.io.images.eight_bit import red_green_blue, shown_colours
+from parhelion.io.images.plain import red_green_blue, shown_colours
 
 HEIGHT, WIDTH = 9, 14
 ARRAYS = ("colour", "right", "depth", "measured_depth", "normal", "label", "instance", "flow")

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import FormatError
-from parhelion.core.records import PointCloud
 from parhelion.io import FieldsDroppedWarning, read_cloud, write_cloud
 
 CLOUD = PointCloud(

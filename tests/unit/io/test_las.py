@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.records import PointCloud
 from parhelion.io import read_cloud, write_cloud
 
 laspy = pytest.importorskip("laspy")

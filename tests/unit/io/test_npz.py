@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.clouds import PointCloud, Scan, Shots
 from parhelion.core.errors import FormatError
 from parhelion.core.pose import Floats, Pose, quat_from_rpy
-from parhelion.core.records import PointCloud, Scan, Shots
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
 from parhelion.io import read_cloud, write_cloud
 

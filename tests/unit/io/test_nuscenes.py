@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import FormatError
-from parhelion.core.records import PointCloud
 from parhelion.io import read_cloud, write_cloud
 
 

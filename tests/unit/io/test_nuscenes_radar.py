@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from parhelion.core.radar import RadarScan
-from parhelion.io import nuscenes_radar, pcd
+from parhelion.core.frames import RadarScan
+from parhelion.io import pcd
+from parhelion.outputs.datasets import nuscenes_tables
 
 
 def scan(count: int) -> RadarScan:
@@ -19,7 +20,7 @@ def scan(count: int) -> RadarScan:
 
 def test_rows_hold_velocities_along_the_line_of_sight() -> None:
     # Driving ahead at 6 m/s: the first stands, the second goes away, the third comes at 2.6 m/s.
-    rows = nuscenes_radar.rows_of(scan(3), np.array([6.0, 0.0, 0.0]), 0.2)
+    rows = nuscenes_tables.rows_of(scan(3), np.array([6.0, 0.0, 0.0]), 0.2)
     assert rows["dyn_prop"].tolist() == [1, 0, 2]
     assert rows["vx"] == pytest.approx([-6.0, 0.0, -0.6])
     assert rows["vy"] == pytest.approx([0.0, 2.0, 0.8], abs=1e-6)
@@ -32,7 +33,7 @@ def test_rows_hold_velocities_along_the_line_of_sight() -> None:
 
 def test_the_file_is_a_pcd_of_18_fields(tmp_path: Path) -> None:
     file = tmp_path / "sweep.pcd"
-    file.write_bytes(nuscenes_radar.encode(nuscenes_radar.rows_of(scan(3), np.zeros(3), 0.2)))
+    file.write_bytes(nuscenes_tables.encode(nuscenes_tables.rows_of(scan(3), np.zeros(3), 0.2)))
     head, body = file.read_bytes().split(b"DATA binary\n", 1)
     lines = dict(line.split(" ", 1) for line in head.decode().splitlines()[1:])
     assert lines["FIELDS"] == (
@@ -48,7 +49,7 @@ def test_the_file_is_a_pcd_of_18_fields(tmp_path: Path) -> None:
 
 
 def test_a_frame_without_detections_has_one_row_of_nan() -> None:
-    body = nuscenes_radar.encode(nuscenes_radar.rows_of(scan(0), np.zeros(3), 0.2)).split(b"DATA binary\n", 1)[1]
-    rows = np.frombuffer(body[:-1], nuscenes_radar.LAYOUT)
+    body = nuscenes_tables.encode(nuscenes_tables.rows_of(scan(0), np.zeros(3), 0.2)).split(b"DATA binary\n", 1)[1]
+    rows = np.frombuffer(body[:-1], nuscenes_tables.LAYOUT)
     assert len(rows) == 1
     assert np.isnan(rows["x"][0])

@@ -12,13 +12,13 @@ import pytest
 
 from ouster_scans import random_scan, sdk_frames
 from parhelion.core.errors import FormatError
-from parhelion.core.inertial import ImuData
+from parhelion.core.streams import ImuData
 from parhelion.io.packets.ouster import OusterEncoder, metadata
 from parhelion.io.packets.ouster_capture import metadata_beside, read_capture, read_imu, write_capture
 from parhelion.io.packets.ouster_layout import PROFILES
 from parhelion.io.packets.ouster_metadata import describe, read_metadata
 from parhelion.io.packets.pcap import read_pcap
-from parhelion.sensors.lidar.lidar import Lidar
+from parhelion.sensors.optics.lidar.lidar import Lidar
 
 core = pytest.importorskip("ouster.sdk.core", reason="ouster-sdk is not installed")
 

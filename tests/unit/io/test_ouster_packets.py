@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ouster_scans import random_scan, sdk_frames
+from parhelion.core.clouds import PointCloud, Scan, Shots
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.inertial import ImuData
 from parhelion.core.pose import Pose
-from parhelion.core.records import PointCloud, Scan, Shots
+from parhelion.core.streams import ImuData
 from parhelion.io.packets.ouster import (
     OusterEncoder,
     decode,
@@ -30,7 +30,7 @@ from parhelion.io.packets.ouster import (
 from parhelion.io.packets.ouster_crc import crc64
 from parhelion.io.packets.ouster_layout import MODES, PROFILES, packet_type
 from parhelion.io.packets.ouster_metadata import describe, flat_metadata, geometry
-from parhelion.sensors.lidar.lidar import Lidar
+from parhelion.sensors.optics.lidar.lidar import Lidar
 
 core = pytest.importorskip("ouster.sdk.core", reason="ouster-sdk is not installed")
 

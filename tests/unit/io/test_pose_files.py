@@ -13,8 +13,9 @@ from scipy.spatial.transform import Rotation
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Floats, Pose
-from parhelion.io import kitti_poses, tum
-from parhelion.io.timed_poses import TimedPoses
+from parhelion.io import poses as kitti_poses
+from parhelion.io import poses as tum
+from parhelion.io.poses import TimedPoses
 
 LINE = "1.5 1 2 3 0 0 0 1\n"
 IDENTITY = "1 0 0 5 0 1 0 6 0 0 1 7\n"
@@ -44,13 +45,13 @@ def matrices(file: Path) -> Floats:
 @given(st.integers(1, 40), st.integers(0, 10_000))
 def test_tum_files_come_back_bit_for_bit(tmp_path_factory: pytest.TempPathFactory, count: int, seed: int) -> None:
     record, file = poses(count, seed), tmp_path_factory.mktemp("tum") / "poses.txt"
-    tum.write(record, file)
-    back = tum.read(file)
+    tum.write_tum(record, file)
+    back = tum.read_tum(file)
     assert len(back) == count
     assert back.times.tobytes() == record.times.tobytes()
     assert back.xyz.tobytes() == record.xyz.tobytes()
     assert back.quat_xyzw.tobytes() == record.quat_xyzw.tobytes()
-    tum.write(back, file.with_name("again.txt"))
+    tum.write_tum(back, file.with_name("again.txt"))
     assert file.with_name("again.txt").read_bytes() == file.read_bytes()
 
 
@@ -60,7 +61,7 @@ def test_a_tum_file_as_others_write_it(tmp_path: Path) -> None:
         "1305031098.6659 1.3563 0.6305 1.6380 0.6132 0.5962 -0.3311 -0.3986\r\n"
         "1305031098.6758\t1.3543 0.6306 1.6360   0.6129 0.5966 -0.3316 -0.3980 # a remark\r\n"
     )
-    record = tum.read(written(tmp_path, text))
+    record = tum.read_tum(written(tmp_path, text))
     assert record.times.tolist() == [1305031098.6659, 1305031098.6758]
     assert record.xyz.tolist() == [[1.3563, 0.6305, 1.6380], [1.3543, 0.6306, 1.6360]]
     assert np.linalg.norm(record.quat_xyzw, axis=1) == pytest.approx([1.0, 1.0], abs=1e-15)
@@ -68,7 +69,7 @@ def test_a_tum_file_as_others_write_it(tmp_path: Path) -> None:
 
 
 def test_a_written_tum_file_is_plain(tmp_path: Path) -> None:
-    tum.write(TimedPoses(np.array([0.1]), np.array([[1.0, -0.0, 1e-9]]), np.eye(4)[3:]), tmp_path / "a.txt")
+    tum.write_tum(TimedPoses(np.array([0.1]), np.array([[1.0, -0.0, 1e-9]]), np.eye(4)[3:]), tmp_path / "a.txt")
     assert (tmp_path / "a.txt").read_text() == "# timestamp tx ty tz qx qy qz qw\n0.1 1.0 -0.0 1e-09 0.0 0.0 0.0 1.0\n"
 
 
@@ -95,16 +96,16 @@ def test_a_written_tum_file_is_plain(tmp_path: Path) -> None:
 def test_bad_tum_files_are_refused(tmp_path: Path, text: str | bytes, words: str) -> None:
     file = written(tmp_path, text)
     with pytest.raises(FormatError) as caught:
-        tum.read(file)
+        tum.read_tum(file)
     assert str(file) in str(caught.value)
     assert words in str(caught.value)
 
 
 def test_missing_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"none\.txt: no such file"):
-        tum.read(tmp_path / "none.txt")
+        tum.read_tum(tmp_path / "none.txt")
     with pytest.raises(FormatError, match="is a folder"):
-        kitti_poses.read(tmp_path, rate_hz=10.0)
+        kitti_poses.read_kitti(tmp_path, rate_hz=10.0)
 
 
 def bad(**changes: Any) -> TimedPoses:
@@ -125,7 +126,7 @@ def bad(**changes: Any) -> TimedPoses:
 )
 def test_what_could_not_be_read_back_is_not_written(tmp_path: Path, record: TimedPoses, words: str) -> None:
     earlier = written(tmp_path, LINE)
-    for write in (tum.write, kitti_poses.write):
+    for write in (tum.write_tum, kitti_poses.write_kitti):
         with pytest.raises(FormatError, match=words):
             write(record, earlier)
     assert earlier.read_text() == LINE
@@ -138,8 +139,8 @@ def test_what_could_not_be_read_back_is_not_written(tmp_path: Path, record: Time
 @pytest.mark.parametrize("axes", ["robot", "camera"])
 def test_kitti_files_come_back(tmp_path: Path, axes: Any) -> None:
     record, file, clock = poses(200), tmp_path / "poses.txt", tmp_path / "times.txt"
-    kitti_poses.write(record, file, times=clock, axes=axes)
-    back = kitti_poses.read(file, times=clock, axes=axes)
+    kitti_poses.write_kitti(record, file, times=clock, axes=axes)
+    back = kitti_poses.read_kitti(file, times=clock, axes=axes)
     assert np.array_equal(back.times, record.times)
     assert np.array_equal(back.xyz, record.xyz)
     alike = np.sum(back.quat_xyzw * record.quat_xyzw, axis=1)
@@ -149,7 +150,7 @@ def test_kitti_files_come_back(tmp_path: Path, axes: Any) -> None:
 
 def test_kitti_rows_are_the_matrices_of_the_poses(tmp_path: Path) -> None:
     record = poses(20)
-    kitti_poses.write(record, tmp_path / "poses.txt")
+    kitti_poses.write_kitti(record, tmp_path / "poses.txt")
     for matrix, xyz, quat in zip(matrices(tmp_path / "poses.txt"), record.xyz, record.quat_xyzw, strict=True):
         assert matrix == pytest.approx(Pose(xyz, quat).matrix[:3], abs=1e-15)
 
@@ -157,7 +158,7 @@ def test_kitti_rows_are_the_matrices_of_the_poses(tmp_path: Path) -> None:
 def test_camera_axes_turn_forward_to_x_and_down_to_minus_z(tmp_path: Path) -> None:
     """A camera 4 m ahead (its z), 1 m to the right (x), 0.5 m down (y), turned right by 90° (about y)."""
     text = "0 0 1 1 0 1 0 0.5 -1 0 0 4\n"
-    record = kitti_poses.read(written(tmp_path, text), rate_hz=10.0, axes="camera")
+    record = kitti_poses.read_kitti(written(tmp_path, text), rate_hz=10.0, axes="camera")
     pose = Pose(record.xyz[0], record.quat_xyzw[0])
     assert pose.xyz == pytest.approx([4.0, -1.0, -0.5])
     assert pose.rpy_deg == pytest.approx([0.0, 0.0, -90.0])
@@ -165,9 +166,9 @@ def test_camera_axes_turn_forward_to_x_and_down_to_minus_z(tmp_path: Path) -> No
 
 def test_rounded_matrices_give_the_nearest_rotations(tmp_path: Path) -> None:
     record = poses(50)
-    kitti_poses.write(record, tmp_path / "exact.txt")
+    kitti_poses.write_kitti(record, tmp_path / "exact.txt")
     np.savetxt(tmp_path / "rounded.txt", matrices(tmp_path / "exact.txt").reshape(-1, 12), fmt="%.4e")
-    back = kitti_poses.read(tmp_path / "rounded.txt", rate_hz=10.0)
+    back = kitti_poses.read_kitti(tmp_path / "rounded.txt", rate_hz=10.0)
     angle = (Rotation.from_quat(back.quat_xyzw) * Rotation.from_quat(record.quat_xyzw).inv()).magnitude()
     assert np.max(angle) < 2e-4
     assert np.linalg.norm(back.quat_xyzw, axis=1) == pytest.approx(np.ones(50), abs=1e-14)
@@ -189,7 +190,7 @@ def test_rounded_matrices_give_the_nearest_rotations(tmp_path: Path) -> None:
 )
 def test_bad_kitti_files_are_refused(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(FormatError) as caught:
-        kitti_poses.read(written(tmp_path, text), rate_hz=10.0)
+        kitti_poses.read_kitti(written(tmp_path, text), rate_hz=10.0)
     assert str(tmp_path / "poses.txt") in str(caught.value)
     assert words in str(caught.value)
 
@@ -206,7 +207,7 @@ def test_bad_kitti_files_are_refused(tmp_path: Path, text: str, words: str) -> N
 def test_bad_files_of_times_are_refused(tmp_path: Path, text: str, words: str) -> None:
     file, clock = written(tmp_path, IDENTITY * 2), written(tmp_path, text, "times.txt")
     with pytest.raises(FormatError, match=rf"times\.txt: {words}"):
-        kitti_poses.read(file, times=clock)
+        kitti_poses.read_kitti(file, times=clock)
 
 
 @pytest.mark.parametrize(
@@ -221,4 +222,4 @@ def test_bad_files_of_times_are_refused(tmp_path: Path, text: str, words: str) -
 )
 def test_bad_options_are_refused(tmp_path: Path, options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=f"KITTI poses: .*{words}"):
-        kitti_poses.read(written(tmp_path, IDENTITY), **options)
+        kitti_poses.read_kitti(written(tmp_path, IDENTITY), **options)

@@ -12,8 +12,8 @@ import pytest
 
 import parhelion as ph
 from ouster_scans import random_scan
+from parhelion.core.clouds import Scan
 from parhelion.core.errors import FormatError
-from parhelion.core.records import Scan
 from parhelion.io import read_cloud
 from parhelion.io.packets.ouster import OusterEncoder, metadata
 from parhelion.io.packets.ouster_capture import write_capture

@@ -12,8 +12,8 @@ import pytest
 import velodyne_decoder as vd
 
 import parhelion as ph
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.records import PointCloud
 from parhelion.io import read_cloud
 from parhelion.io.packets.pcap import read_pcap
 from parhelion.io.packets.velodyne import DATA_PACKET, Packets, VelodyneEncoder, encode, joined

@@ -9,8 +9,8 @@ import pytest
 import velodyne_decoder as vd
 
 import parhelion as ph
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.records import PointCloud
 from parhelion.io import read_cloud, write_cloud
 from parhelion.io.packets.pcap import PcapWriter
 from parhelion.io.packets.velodyne_position import gprmc, position_packets

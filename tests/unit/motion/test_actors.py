@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
+from parhelion.core.schedule import schedule
 from parhelion.motion import MotionLimits, SplineMotion
 from parhelion.motion.actors import (
     add_car,
@@ -27,8 +28,7 @@ from parhelion.motion.actors import (
     set_mobility,
     traffic,
 )
-from parhelion.motion.actors.schedule import schedule
-from parhelion.motion.actors.way import Way, span_of
+from parhelion.motion.actors.body import Way, span_of
 
 DRIVE = ph.ConstantTwist(ph.Pose(), (1.0, 0, 0))
 RING = SplineMotion([(0, 0, 0), (30, 0, 0), (30, 30, 0), (0, 30, 0)], limits=MotionLimits(8, 2, 3), closed=True)

@@ -7,7 +7,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.pose import quat_from_matrix, quat_rotate
-from parhelion.motion.actors.gait import PartMotion, Walk, quats_from_axes
+from parhelion.motion.actors.person import PartMotion, Walk, quats_from_axes
 
 HEIGHT, SPEED = 1.75, 1.4
 STEP = np.sqrt(0.39 * (HEIGHT / 1.70) ** 1.5 * SPEED)

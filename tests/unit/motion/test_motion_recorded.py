@@ -13,10 +13,11 @@ from scipy.spatial.transform import Rotation
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Trajectory, pose_at
-from parhelion.io import kitti_poses, tum
-from parhelion.io.timed_poses import TimedPoses
+from parhelion.io import poses as kitti_poses
+from parhelion.io import poses as tum
+from parhelion.io.poses import TimedPoses
 from parhelion.motion import Motion, RecordedMotion, SplineMotion
-from parhelion.motion.numeric import pose_derivatives
+from parhelion.motion.state import pose_derivatives
 
 RATES = ("velocity", "angular_velocity", "acceleration", "angular_acceleration")
 
@@ -151,7 +152,7 @@ def test_a_motion_recorded_to_a_file_is_replayed_from_it(tmp_path: Path) -> None
     drive = SplineMotion([(0, 0, 0), (10, 0, 0), (12, 8, 1)], times=[0.0, 4.0, 9.0])
     times = np.arange(0.0, 9.0, 0.01)
     xyz, quat = drive.sample(times)
-    tum.write(TimedPoses(times, xyz, quat), tmp_path / "drive.txt")
+    tum.write_tum(TimedPoses(times, xyz, quat), tmp_path / "drive.txt")
     replay = RecordedMotion.from_tum(tmp_path / "drive.txt")
     for expected, found in zip(drive.sample(times), replay.sample(times), strict=True):
         assert np.array_equal(expected, found)
@@ -161,7 +162,7 @@ def test_a_motion_recorded_to_a_file_is_replayed_from_it(tmp_path: Path) -> None
 
 def test_kitti_files_are_replayed(tmp_path: Path) -> None:
     record = poses(30)
-    kitti_poses.write(record, tmp_path / "00.txt", times=tmp_path / "times.txt", axes="camera")
+    kitti_poses.write_kitti(record, tmp_path / "00.txt", times=tmp_path / "times.txt", axes="camera")
     replay = RecordedMotion.from_kitti(tmp_path / "00.txt", times=tmp_path / "times.txt", axes="camera")
     assert np.array_equal(replay.times, record.times)
     assert np.array_equal(replay.xyz, record.xyz)

@@ -16,7 +16,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import Trajectory, pose_at
 from parhelion.motion import Motion, MotionLimits, SplineMotion
-from parhelion.motion.numeric import pose_derivatives
+from parhelion.motion.state import pose_derivatives
 
 GRAVITY = 9.80665
 LIMITS = MotionLimits(5.0, 2.0, 3.0)

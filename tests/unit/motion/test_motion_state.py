@@ -15,7 +15,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, quat_rotate
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
 from parhelion.motion import BodyState, Motion, at_mount, state_of
-from parhelion.motion.numeric import pose_derivatives, rotation_vector
+from parhelion.motion.state import pose_derivatives, rotation_vector
 
 TIMES = np.linspace(-3.0, 7.0, 201)
 

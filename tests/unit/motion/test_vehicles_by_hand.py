@@ -22,7 +22,7 @@ from parhelion.motion.vehicles import (
     vehicle_sheet,
 )
 from parhelion.motion.vehicles.base import LONGEST_STEP_S
-from parhelion.motion.vehicles.config import CarConfig, MultirotorConfig
+from parhelion.motion.vehicles.sheets import CarConfig, MultirotorConfig
 
 G = 9.80665
 

@@ -13,7 +13,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import quat_rotate
 from parhelion.motion.actors import add_car, add_forklift, add_loaded_pallet, add_person, scatter, set_mobility
 from parhelion.motion.boxes import BoxTruth
-from parhelion.outputs.boxes import (
+from parhelion.outputs.datasets.boxes import (
     CAMERA_FROM_LIDAR,
     kitti_lines,
     nuscenes_annotations,

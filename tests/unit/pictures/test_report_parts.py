@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import parhelion as ph
-from parhelion.outputs.report.counts import CountsFile, ScanCounts, counts_of
+from parhelion.outputs.report.frames import CountsFile, ScanCounts, counts_of
 from parhelion.outputs.report.tables import files_table, seconds, size_of
 from parhelion.pictures import run_page as html
 from parhelion.pictures.run_images import field_limits, field_uri, points_uri, rgb_uri

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parhelion.rays.device import Fixed, engine, kernel_tree
-from parhelion.rays.rows import Picked, Rows
+from parhelion.rays.replay import Picked, Rows
 
 
 def _pick(values: Any, rows: Rows, into: Rows | None) -> Picked:

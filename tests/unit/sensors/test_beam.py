@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import parhelion as ph
-from parhelion.sensors.lidar.beam import ALL_PROBES, MIDDLE, PROBES, SECTORS, Footprint, footprint, unit_points
-from parhelion.sensors.lidar.config import Beam
+from parhelion.sensors.optics.lidar.config import Beam
+from parhelion.sensors.optics.lidar.emit import ALL_PROBES, MIDDLE, PROBES, SECTORS, Footprint, footprint, unit_points
 
 Array = NDArray[Any]
 

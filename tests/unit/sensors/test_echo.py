@@ -11,8 +11,8 @@ import pytest
 import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.check import check_sensor
-from parhelion.sensors.echo.config import load_echo_config, preset_names
-from parhelion.sensors.echo.gather import speckle
+from parhelion.sensors.waves.echo.config import load_echo_config, preset_names
+from parhelion.sensors.waves.echo.echo import speckle
 from wave_rigs import alone, sonar
 
 

@@ -14,7 +14,7 @@ import pytest
 import parhelion as ph
 from parhelion.core.errors import ConfigError, FormatError, ParhelionError
 from parhelion.sensors.check import check_sensor
-from parhelion.world.sounds import read_wav
+from parhelion.world.emitters import read_wav
 from wave_rigs import alone, sonar
 
 

@@ -11,7 +11,7 @@ import yaml
 from hostile_rigs import fence
 from parhelion import Lidar, Pose, World
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.lidar.presets import FOLDER
+from parhelion.sensors.optics.lidar.presets import FOLDER
 from parhelion.world.shapes import box
 
 BY_TIME, BY_ANGLE = "velodyne/vlp-16", "ouster/os1-128"

@@ -11,10 +11,16 @@ import numpy as np
 import pytest
 
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.sensors.lidar.config import LidarConfig, RasterPattern, RosettePattern, SpinningPattern, TablePattern
-from parhelion.sensors.lidar.overlap import overlap_share
-from parhelion.sensors.lidar.patterns import repeats, shot_table
-from parhelion.sensors.lidar.presets import load_preset, preset_names
+from parhelion.sensors.optics.lidar.config import (
+    LidarConfig,
+    RasterPattern,
+    RosettePattern,
+    SpinningPattern,
+    TablePattern,
+)
+from parhelion.sensors.optics.lidar.link_budget import overlap_share
+from parhelion.sensors.optics.lidar.patterns import repeats, shot_table
+from parhelion.sensors.optics.lidar.presets import load_preset, preset_names
 
 # Points a second at the default rate, vertical field of view [deg] as the makers state them (sources in the files).
 SHEETS = {

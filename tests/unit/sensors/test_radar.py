@@ -12,9 +12,9 @@ import pytest
 import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.check import check_sensor
-from parhelion.sensors.radar.clusters import clusters_of
-from parhelion.sensors.radar.config import load_radar_config, preset_names
 from parhelion.sensors.waves.patches import patches_of
+from parhelion.sensors.waves.radar.config import load_radar_config, preset_names
+from parhelion.sensors.waves.radar.detection import clusters_of
 from wave_rigs import alone, radar_config
 
 
@@ -146,7 +146,7 @@ def test_bad_sheets_are_told_by_field(change: dict, words: str) -> None:  # type
 
 def test_a_frequency_without_a_permittivity_names_the_material() -> None:
     world = alone(ph.shapes.box(1, 1, 1), 10.0, material="plywood")
-    from parhelion.sensors.radar.materials import table
+    from parhelion.sensors.waves.radar.device import table
 
     with pytest.raises(ConfigError, match="no permittivity at 130 GHz"):
         table(["plywood"], 130e9)

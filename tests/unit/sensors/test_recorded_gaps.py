@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import parhelion as ph
-from parhelion.core.records import Scan
-from parhelion.sensors.lidar.recorded_gaps import gaps_between, ring_numbers, rings_of
+from parhelion.core.clouds import Scan
+from parhelion.sensors.optics.lidar.recorded_gaps import gaps_between, ring_numbers, rings_of
 from velodyne_rigs import azimuth_deg, made_up_scan
 
 VLP = "velodyne/vlp-16"

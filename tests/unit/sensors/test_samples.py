@@ -10,11 +10,7 @@ from numpy.typing import ArrayLike
 
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Floats
-from parhelion.core.random import Stream, to_normal, words
-from parhelion.motion.state import BodyState
-from parhelion.sensors.imu.config import ImuConfig
-from parhelion.sensors.imu.errors import (
+from parhelion.core.noise import (
     AxesErrors,
     chosen_rate,
     digitised,
@@ -27,8 +23,11 @@ from parhelion.sensors.imu.errors import (
     transformed,
     white,
 )
-from parhelion.sensors.imu.imu import Imu
-from parhelion.sensors.odometry import Odometry, OdometryConfig
+from parhelion.core.pose import Floats
+from parhelion.core.random import Stream, to_normal, words
+from parhelion.motion.state import BodyState
+from parhelion.sensors.body.imu import Imu, ImuConfig
+from parhelion.sensors.body.odometry import Odometry, OdometryConfig
 
 
 def test_samples_are_counted_from_time_zero() -> None:

@@ -12,9 +12,9 @@ import parhelion as ph
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.check import check_sensor
-from parhelion.sensors.uwb import channel
-from parhelion.sensors.uwb.config import FOLDER, UwbConfig
-from parhelion.sensors.uwb.solve import locate
+from parhelion.sensors.waves.uwb import channel
+from parhelion.sensors.waves.uwb.config import FOLDER, UwbConfig
+from parhelion.sensors.waves.uwb.solve import locate
 
 SQUARE = {"a": [0, 0, 3.0], "b": [10, 0, 2.0], "c": [10, 8, 3.5], "d": [0, 8, 0.5], "e": [5, 4, 4.0]}
 STANDING = ph.Fixed(ph.Pose((3.0, 2.0, 1.2)))

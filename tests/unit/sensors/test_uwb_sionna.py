@@ -16,9 +16,9 @@ import parhelion as ph
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError, ParhelionError
 from parhelion.core.trajectory import Waypoints
-from parhelion.sensors.uwb.scene import radio_scene
-from parhelion.sensors.uwb.sionna_scene import SceneFiles
 from parhelion.sensors.waves.edges import around, fresnel_parameter, knife_edge_loss_db, most_detour
+from parhelion.sensors.waves.uwb.scene import radio_scene
+from parhelion.sensors.waves.uwb.sionna_scene import SceneFiles
 
 CARRIER_HZ = 6.4896e9
 ANCHORS = [[10.0, 0.0, 2.0], [0.0, 10.0, 2.0]]

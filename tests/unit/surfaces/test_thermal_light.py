@@ -8,9 +8,8 @@ import pytest
 from parhelion.core.constants import STEFAN_BOLTZMANN_W_M2_K4
 from parhelion.core.errors import ConfigError
 from parhelion.surfaces import library
-from parhelion.surfaces.bands import Band, box_band, named_band
+from parhelion.surfaces.bands import Band, box_band, luminous, named_band, planck_radiance, radiant_per_lumen
 from parhelion.surfaces.material import Material, SpectrumTable
-from parhelion.surfaces.photometry import luminous, planck_radiance, radiant_per_lumen
 from parhelion.surfaces.thermal import (
     EMISSIVITY,
     band_radiance,

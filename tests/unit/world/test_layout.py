@@ -28,7 +28,7 @@ from parhelion.world.procedural import (
     world_of,
 )
 from parhelion.world.procedural.checks import overlaps
-from parhelion.world.procedural.plane import footprints
+from parhelion.world.procedural.footprints import footprints
 
 
 def thing(kind: str, x: float = 0.0, y: float = 0.0, size: Any = (1.0, 1.0, 1.0), **more: Any) -> LayoutObject:

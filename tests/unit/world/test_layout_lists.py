@@ -26,7 +26,7 @@ from parhelion.world.procedural import (
     world_digest,
     world_of,
 )
-from parhelion.world.procedural.plane import footprints
+from parhelion.world.procedural.footprints import footprints
 from parhelion.world.procedural.relief import in_the_way
 from parhelion.world.world import World
 

@@ -206,7 +206,7 @@ def test_a_ply_texture_comment_is_not_needed(tmp_path: Path) -> None:
 def test_a_file_used_often_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trimesh.creation.box().export(tmp_path / "box.stl")
     calls = []
-    monkeypatch.setattr("parhelion.world.sources.load_mesh", lambda *a, **k: calls.append(a) or load_mesh(*a, **k))
+    monkeypatch.setattr("parhelion.world.assemble.load_mesh", lambda *a, **k: calls.append(a) or load_mesh(*a, **k))
     world = World()
     for _ in range(5):
         world.add(tmp_path / "box.stl", material="steel")

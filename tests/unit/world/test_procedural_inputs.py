@@ -20,17 +20,17 @@ from parhelion.world.procedural import (
     LayoutObject,
     buildings_from,
     check,
+    countryside,
     ground_height,
     layout_of,
-    offroad,
     read_height_map,
     terrain_of,
     world_digest,
     world_of,
 )
-from parhelion.world.procedural.outlines import roof_mesh
-from parhelion.world.procedural.pieces import outline_strips
-from parhelion.world.procedural.street import FootprintParams
+from parhelion.world.procedural.footprints import outline_strips
+from parhelion.world.procedural.kinds import FootprintParams
+from parhelion.world.procedural.maps import roof_mesh
 from parhelion.world.world import World
 
 RAMP = np.add.outer(np.linspace(0.0, 5.0, 11), np.linspace(0.0, 3.0, 7))
@@ -101,7 +101,7 @@ def test_a_height_map_becomes_a_world(tmp_path: Path) -> None:
     assert south - north == pytest.approx(5.0, abs=0.07)
     layout.save(tmp_path / "list.json")
     assert world_digest(World.load(tmp_path / "list.json")) == world_digest(world)
-    assert offroad(height_map=RAMP, size_m=(60.0, 50.0), seed=1).objects[0].params.track != ()  # type: ignore[attr-defined]
+    assert countryside(height_map=RAMP, size_m=(60.0, 50.0), seed=1).objects[0].params.track != ()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,11 @@ from parhelion.world.procedural import (
     world_digest,
     world_of,
 )
-from parhelion.world.procedural.goods import rack_loads
+from parhelion.world.procedural.footprints import along_line, beside_line, to_line
 from parhelion.world.procedural.kinds import RackParams
-from parhelion.world.procedural.plane import along_line, beside_line, to_line
 from parhelion.world.procedural.relief import fractal_heights, height_field
-from parhelion.world.procedural.route import rounded
+from parhelion.world.procedural.thing_parts import rack_loads
+from parhelion.world.procedural.warehouse import rounded
 from parhelion.world.world import World
 
 

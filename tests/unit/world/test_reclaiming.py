@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import parhelion.world.texture_rows as texture_rows
+import parhelion.world.assemble as texture_rows
 from parhelion.core.pose import Pose
 from parhelion.world import World, shapes
 from parhelion.world.mesh import Mesh

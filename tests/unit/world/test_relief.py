@@ -7,8 +7,8 @@ import pytest
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
+from parhelion.world.procedural.footprints import Footprints
 from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose
-from parhelion.world.procedural.plane import Footprints
 from parhelion.world.procedural.relief import (
     HeightField,
     bridge_height,

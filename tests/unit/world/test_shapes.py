@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from parhelion.core.errors import ConfigError
 from parhelion.world import shapes
-from parhelion.world.kit import many
+from parhelion.world.kit import instances
 from parhelion.world.mesh import Mesh
 
 U_OUTLINE = [[0, 0], [3, 0], [3, 2], [2, 2], [2, 1], [1, 1], [1, 2], [0, 2]]
@@ -29,9 +29,9 @@ CLOSED = {
     "prism-clockwise": (shapes.prism(U_OUTLINE[::-1], 2), 10.0),
     "pipe": (shapes.pipe([[0, 0, 0], [0, 0, 2], [0, 0, 5]], 0.5, 128), 5 * np.pi / 4),
     "arch": (shapes.arch(4, 2, 3, 0.5, 200, pier=1), 0.5 * (6 * 3 - np.pi * 2)),
-    "boxes": (many.boxes([[0, 0, 0], [5, 0, 0]], [[1, 1, 1], [1, 2, 1]], [0.3, -0.2]), 3.0),
-    "struts": (many.struts([[0, 0, 0], [0, 5, 0]], [[0, 0, 2], [3, 5, 0]], 0.5, 128), 5 * np.pi / 4),
-    "copies": (many.copies(shapes.box(1, 1, 1), [[0, 0, 0], [3, 0, 0]], 0.5, [1.0, 2.0]), 9.0),
+    "boxes": (instances.boxes([[0, 0, 0], [5, 0, 0]], [[1, 1, 1], [1, 2, 1]], [0.3, -0.2]), 3.0),
+    "struts": (instances.struts([[0, 0, 0], [0, 5, 0]], [[0, 0, 2], [3, 5, 0]], 0.5, 128), 5 * np.pi / 4),
+    "copies": (instances.copies(shapes.box(1, 1, 1), [[0, 0, 0], [3, 0, 0]], 0.5, [1.0, 2.0]), 9.0),
 }
 
 

@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
 from parhelion.world.urdf import Robot, load_urdf
-from parhelion.world.urdf.sensors import kind_by_name
+from parhelion.world.urdf.reader import kind_by_name
 from parhelion.world.urdf.shapes import collada_unit
 from urdf_rigs import TWO_LINKS, joint, write_rover, written
 

@@ -11,7 +11,7 @@ import pytest
 import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.world.urdf import Robot, load_urdf
-from parhelion.world.urdf.materials import nearest_paint
+from parhelion.world.urdf.shapes import nearest_paint
 from rigs import sheet
 from urdf_rigs import write_rover, written
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import parhelion as ph
 from parhelion.core.pose import Floats
 from parhelion.motion.water import GerstnerWater, GerstnerWave, OceanWater
-from parhelion.world.outline import Grading, Outline, graded_mesh
-from parhelion.world.water_surface import MOST_TRIANGLES, WaterSurface
+from parhelion.world.water_surface import MOST_TRIANGLES, Grading, Outline, WaterSurface, graded_mesh
 
 WAVES = GerstnerWater([GerstnerWave(0.2, 8.0, 20.0)])
 

@@ -9,10 +9,10 @@ import pytest
 
 from chance import deviations
 from parhelion.core.errors import ConfigError
+from parhelion.world.procedural.countryside import forest, winding_track
+from parhelion.world.procedural.footprints import along_line, to_line
 from parhelion.world.procedural.layout import Layout
-from parhelion.world.procedural.plane import along_line, to_line
 from parhelion.world.procedural.relief import height_field
-from parhelion.world.procedural.woods import forest, winding_track
 
 
 @lru_cache(maxsize=1)

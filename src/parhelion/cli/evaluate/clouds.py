@@ -41,8 +41,7 @@ def clouds(
     ] = False,
 ) -> None:
     """Compare clouds: Chamfer and earth mover's distance, detections, range error, SNR, density, distributions."""
-    from parhelion.evaluate.clouds.compare import Options, compare_files, pairs_of
-    from parhelion.evaluate.clouds.page import page_of, summary_rows
+    from parhelion.evaluate.clouds.compare import Options, compare_files, page_of, pairs_of, summary_rows
     from parhelion.evaluate.files import write_json, write_page
 
     for file in (output, json):

@@ -77,7 +77,7 @@ def _kitti(
     distances: str,
 ) -> None:
     from parhelion.evaluate.detections import evaluate_frames, frames_of
-    from parhelion.evaluate.detections.page import COLUMNS, page_of, table_rows
+    from parhelion.evaluate.detections.kitti import COLUMNS, page_of, table_rows
     from parhelion.evaluate.files import write_json, write_page
 
     result = evaluate_frames(frames_of(labels, found), kind, parse_edges(distances), overlap)
@@ -92,7 +92,7 @@ def _kitti(
 
 def _nuscenes(labels: Path, found: Path, output: Path | None, json: Path | None, kind: list[str] | None) -> None:
     from parhelion.evaluate.detections import evaluate_pair, read_pair
-    from parhelion.evaluate.detections import nuscenes_page as pages
+    from parhelion.evaluate.detections import nuscenes as pages
     from parhelion.evaluate.files import write_json, write_page
 
     result = evaluate_pair(read_pair(labels, found), kind)

@@ -60,7 +60,7 @@ def placement(
     settings = config.parse(PlacementFile, fields, file)
     start_engine()
     from parhelion.evaluate.files import write_json, write_page
-    from parhelion.evaluate.placement import result as results
+    from parhelion.evaluate.placement import report as results
     from parhelion.evaluate.placement.study import Placement
 
     question = Placement(settings, file.parent, str(file))
@@ -82,8 +82,7 @@ def placement(
         screen.say(f"wrote {csv}")
     if png is None and output is None:
         return
-    from parhelion.evaluate.placement.page import page_of
-    from parhelion.evaluate.placement.picture import answer_picture
+    from parhelion.evaluate.placement.report import answer_picture, page_of
 
     picture = answer_picture(answer)
     if png is not None:

@@ -102,8 +102,7 @@ def _study(
 def _recorded(source: Path, names: list[str], truth: Path | None, topic: str | None, report: _Report) -> None:
     from parhelion.cli.bags import is_bag
     from parhelion.core.errors import FormatError
-    from parhelion.evaluate.slam.bags import BagDrive
-    from parhelion.evaluate.slam.drives import FolderDrive
+    from parhelion.evaluate.slam.drives import BagDrive, FolderDrive
     from parhelion.evaluate.slam.study import run_methods
 
     makers = _makers(names)
@@ -123,12 +122,12 @@ def _recorded(source: Path, names: list[str], truth: Path | None, topic: str | N
 def _score_files(truth: Path, estimates: list[Path]) -> list[tuple[RunResult, Any]]:
     from parhelion.core.errors import ConfigError
     from parhelion.evaluate.slam.study import scored
-    from parhelion.io import tum
+    from parhelion.io import poses as tum
 
-    true = tum.read(truth)
+    true = tum.read_tum(truth)
     found = []
     for file in estimates:
-        poses = tum.read(file)
+        poses = tum.read_tum(file)
         try:
             found.append((scored(poses, true, file.stem), None))
         except ConfigError as error:
@@ -147,20 +146,19 @@ class _Report:
 
     def add(self, *found: tuple[RunResult, Any]) -> None:
         from parhelion.evaluate.slam.study import write_json
-        from parhelion.io import tum
+        from parhelion.io import poses as tum
 
         for run, poses in found:
             self.runs.append(run)
             if poses is not None:
                 (self.folder / "trajectories").mkdir(exist_ok=True)
                 words = "".join(c if c.isalnum() or c in "=.,-" else "-" for c in f"{run.method}_{run.weather}")
-                tum.write(poses, self.folder / "trajectories" / f"{words}_{run.seed}.tum")
+                tum.write_tum(poses, self.folder / "trajectories" / f"{words}_{run.seed}.tum")
         write_json(self.json, str(self.source), self.runs)
 
     def finish(self) -> None:
         from parhelion.evaluate.files import write_page
-        from parhelion.evaluate.slam.page import COLUMNS, page_of, table_rows
-        from parhelion.evaluate.slam.study import summary
+        from parhelion.evaluate.slam.study import COLUMNS, page_of, summary, table_rows
 
         screen.table(str(self.source), COLUMNS, table_rows(summary(self.runs)), numbers=COLUMNS[2:])
         write_page(self.folder / "report.html", page_of(str(self.source), self.runs, screen.command_line()))

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
-from parhelion.core.records import PointCloud
 
 EXACT_POINTS = 4000
 """Points of the larger cloud up to which the earth mover's distance is exact: memory and time grow with the square."""

@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from parhelion.core.clouds import ORIGINS, PointCloud
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
-from parhelion.core.records import ORIGINS, PointCloud
 
 DISTANCE_CLASSES_M = (0.0, 30.0, 45.0, 60.0, 120.0)
 """Edges of distance classes [m]: Table IV's, and what is farther."""

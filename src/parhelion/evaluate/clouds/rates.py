@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.clouds import ORIGINS, PointCloud, Scan
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
-from parhelion.core.records import ORIGINS, PointCloud, Scan
 from parhelion.evaluate.clouds.distances import nearest_distances, points_of
 
 USUAL_TOLERANCE_M = 0.2

@@ -1,15 +1,18 @@
 """How good detections are against labels."""
 
-from parhelion.evaluate.detections.boxes import Boxes, frames_of, overlaps, read_boxes
-from parhelion.evaluate.detections.nuscenes_files import NuScenesPair, read_pair
-from parhelion.evaluate.detections.nuscenes_score import evaluate_pair
-from parhelion.evaluate.detections.precision import (
+from parhelion.evaluate.detections.kitti import (
     DIFFICULTIES,
+    Boxes,
     Difficulty,
     Precision,
     average_precision,
     evaluate_frames,
+    frames_of,
+    overlaps,
+    read_boxes,
 )
+from parhelion.evaluate.detections.nuscenes import evaluate_pair
+from parhelion.evaluate.detections.nuscenes_files import NuScenesPair, read_pair
 
 __all__ = [
     "DIFFICULTIES", "Boxes", "Difficulty", "NuScenesPair", "Precision", "average_precision", "evaluate_frames",

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError, nearest_name
 from parhelion.core.pose import Floats, quat_conjugate, quat_rotate
-from parhelion.core.reading import reading
-from parhelion.io.source import read_bytes
+from parhelion.core.reading import read_bytes, reading
 
 Rows = NDArray[np.int64]
 

@@ -1,7 +1,7 @@
 """Where to put sensors on a vehicle, or anchors in a building."""
 
-from parhelion.evaluate.placement.gdop import gdop
-from parhelion.evaluate.placement.result import result_of
+from parhelion.evaluate.placement.objectives import gdop
+from parhelion.evaluate.placement.report import result_of
 from parhelion.evaluate.placement.schema import PlacementFile, json_schema
 from parhelion.evaluate.placement.study import Answer, Placement
 

@@ -14,10 +14,10 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_rotate
 from parhelion.evaluate.placement.schema import SensorSite
 from parhelion.rays import Rays, RayScene
-from parhelion.sensors.camera import lens
-from parhelion.sensors.camera.camera import Camera
-from parhelion.sensors.lidar.lidar import Lidar
-from parhelion.sensors.lidar.patterns import repeats
+from parhelion.sensors.optics.camera import lens
+from parhelion.sensors.optics.camera.camera import Camera
+from parhelion.sensors.optics.lidar.lidar import Lidar
+from parhelion.sensors.optics.lidar.patterns import repeats
 
 Mask = NDArray[np.bool_]
 

@@ -15,10 +15,8 @@ from parhelion.core import config
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.trajectory import pose_at
-from parhelion.evaluate.placement.cells import Cells, cells_of
-from parhelion.evaluate.placement.gdop import information
-from parhelion.evaluate.placement.ground import disc_cells, ground_around
-from parhelion.evaluate.placement.objectives import Covered, Located
+from parhelion.evaluate.placement.cells import Cells, cells_of, disc_cells, ground_around
+from parhelion.evaluate.placement.objectives import Covered, Located, information
 from parhelion.evaluate.placement.schema import (
     MOST_CANDIDATES,
     AnchorSite,
@@ -33,9 +31,9 @@ from parhelion.evaluate.placement.sights import Eye, Surroundings, eye_of
 from parhelion.rays import RayScene, SceneGeometry
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.schema import WorldEntry
-from parhelion.sensors.uwb.scene import without_housings
-from parhelion.sensors.uwb.solve import check_layout
-from parhelion.sensors.uwb.uwb import Uwb
+from parhelion.sensors.waves.uwb.scene import without_housings
+from parhelion.sensors.waves.uwb.solve import check_layout
+from parhelion.sensors.waves.uwb.uwb import Uwb
 from parhelion.world.world import World
 
 Advance = Callable[[], None]

@@ -9,13 +9,15 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.inertial import ImuData, joined
-from parhelion.core.pose import Floats
-from parhelion.core.records import PointCloud, Scan
+from parhelion.core.clouds import PointCloud, Scan
+from parhelion.core.errors import ConfigError, FormatError, unknown_name
+from parhelion.core.pose import Floats, Pose
+from parhelion.core.streams import ImuData, joined
 from parhelion.core.trajectory import Trajectory
 from parhelion.evaluate.slam.odometry import Setup
-from parhelion.io.timed_poses import TimedPoses
+from parhelion.io.poses import TimedPoses
+from parhelion.io.ros import messages as ros
+from parhelion.io.ros.bag import BagReader
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.schema import ScenarioFile
 from parhelion.scenario.sensors import FrameOnBoard, StreamOnBoard
@@ -130,12 +132,12 @@ class FolderDrive:
     """Numbered clouds of a lidar and a TUM file with its poses at the start of each scan."""
 
     def __init__(self, folder: Path, truth: Path | None = None, *, period_s: float | None = None) -> None:
-        from parhelion.io import tum
+        from parhelion.io import poses
 
         self.files = cloud_files(folder)
         if len(self.files) < 3:
             raise ConfigError(f"{folder}: odometry needs three clouds at least, got {len(self.files)}")
-        self._truth = tum.read(truth or _truth_beside(folder))
+        self._truth = poses.read_tum(truth or _truth_beside(folder))
         if len(self._truth) != len(self.files):
             raise ConfigError(
                 f"{folder}: has {len(self.files)} clouds, but the trajectory has {len(self._truth)} poses; "
@@ -185,3 +187,107 @@ def as_poses(times: list[float], rows: list[Any]) -> TimedPoses:
     """Poses of an odometry with the times at which they hold."""
     xyz: Floats = np.stack([pose.xyz for pose in rows])
     return TimedPoses(np.array(times, np.float64), xyz, np.stack([pose.quat_xyzw for pose in rows]))
+
+
+# ---- Drives from ROS 2 bags: clouds, IMU, the mount of both, and the vehicle's true motion --------------------------
+
+
+_TRUTH_TYPES = (ros.ODOMETRY, ros.POSE)
+
+
+class BagDrive:
+    """A bag with one topic of clouds, and the truth in it or in a TUM file of the lidar's poses."""
+
+    def __init__(self, path: Path, truth: Path | None = None, *, topic: str | None = None) -> None:
+        from parhelion.io import poses as tum
+
+        self._bag = BagReader(path)
+        self._clouds = self._topic_of(ros.POINT_CLOUD, topic, "point clouds")
+        imus = self._bag.of_type(ros.IMU)
+        self._imu = imus[0].name if imus else None
+        mounts, stamps, frames = self._look()
+        self.count = len(stamps)
+        if self.count < 3:
+            raise ConfigError(f"{path}: odometry needs three clouds at least, {self._clouds} has {self.count}")
+        lidar_frame, imu_frame = frames
+        self._truth = tum.read_tum(truth) if truth is not None else self._true_poses(mounts, lidar_frame)
+        known = imu_frame is not None and lidar_frame in mounts and imu_frame in mounts
+        mount = mounts[lidar_frame].inverse() @ mounts[str(imu_frame)] if known else None
+        self.setup = Setup(float(np.median(np.diff(stamps))), mount)
+
+    def _topic_of(self, kind: str, name: str | None, words: str) -> str:
+        found = [one.name for one in self._bag.of_type(kind)]
+        if name is not None:
+            if name not in found:
+                raise unknown_name(f"topic with {words} of {self._bag.path}", name, found)
+            return name
+        if not found:
+            raise FormatError(f"{self._bag.path}: has no topic with {words}")
+        if len(found) > 1:
+            raise ConfigError(f"{self._bag.path}: has several topics with {words}, choose one: {', '.join(found)}")
+        return found[0]
+
+    def _look(self) -> tuple[dict[str, Pose], list[float], tuple[str, str | None]]:
+        """Mounts by frame, stamps of the clouds [s], and the frames of lidar and IMU."""
+        mounts: dict[str, Pose] = {}
+        stamps: list[float] = []
+        lidar, imu = "", None
+        topics = [self._clouds, *([self._imu] if self._imu else [])]
+        topics += ["/tf_static"] if "/tf_static" in self._bag.topics else []
+        for message in self._bag.messages(topics):
+            if message.topic == "/tf_static":
+                for one in ros.decode(message.type, message.data).transforms:
+                    mounts[one.child_frame_id] = _pose(one.transform.translation, one.transform.rotation)
+            elif message.topic == self._clouds:
+                head = ros.decode(message.type, message.data).header
+                stamps.append(ros.nanoseconds(head.stamp) / 1e9)
+                lidar = lidar or str(head.frame_id)
+            elif imu is None:
+                imu = str(ros.decode(message.type, message.data).header.frame_id)
+        return mounts, stamps, (lidar, imu)
+
+    def _true_poses(self, mounts: dict[str, Pose], lidar: str) -> TimedPoses:
+        for kind in _TRUTH_TYPES:
+            named = [one.name for one in self._bag.of_type(kind) if "ground_truth" in one.name]
+            if named:
+                break
+        else:
+            raise FormatError(f"{self._bag.path}: has no true motion (…/ground_truth/odom); name a file with --truth")
+        if lidar not in mounts:
+            raise FormatError(f"{self._bag.path}: /tf_static does not say where {lidar!r} is mounted")
+        times, poses = [], []
+        for message in self._bag.messages([named[0]]):
+            read: Any = ros.decode(message.type, message.data)
+            held = read.pose.pose if kind == ros.ODOMETRY else read.pose
+            times.append(ros.nanoseconds(read.header.stamp) / 1e9)
+            poses.append(_pose(held.position, held.orientation) @ mounts[lidar])
+        return TimedPoses(
+            np.array(times), np.stack([pose.xyz for pose in poses]), np.stack([pose.quat_xyzw for pose in poses])
+        )
+
+    def frames(self) -> Iterator[Frame]:
+        """Scans with the IMU samples that came before each one's message, which is sent at the scan's end."""
+        rows: list[tuple[float, list[float], list[float]]] = []
+        for message in self._bag.messages([self._clouds, *([self._imu] if self._imu else [])]):
+            if message.topic == self._imu:
+                read = ros.decode(message.type, message.data)
+                force, rate = read.linear_acceleration, read.angular_velocity
+                time = ros.nanoseconds(read.header.stamp) / 1e9
+                rows.append((time, [force.x, force.y, force.z], [rate.x, rate.y, rate.z]))
+            else:
+                cloud = ros.cloud_of(message)
+                yield Frame(float(cloud.metadata["time"]), cloud, _samples(rows) if rows else None)
+                rows = []
+
+    def truth(self) -> TimedPoses:
+        return self._truth
+
+
+def _samples(rows: list[tuple[float, list[float], list[float]]]) -> ImuData:
+    unknown = np.zeros((3, 3))
+    times, forces, rates = (np.array(part, np.float64) for part in zip(*rows, strict=True))
+    return ImuData(times, forces, rates, unknown, unknown)
+
+
+def _pose(place: Any, turn: Any) -> Pose:
+    return Pose((place.x, place.y, place.z), (turn.x, turn.y, turn.z, turn.w))

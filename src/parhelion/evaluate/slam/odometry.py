@@ -19,10 +19,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, MissingDependencyError, unknown_name
-from parhelion.core.inertial import ImuData
-from parhelion.core.pose import Pose
-from parhelion.core.records import PointCloud
+from parhelion.core.pose import Floats, Pose
+from parhelion.core.streams import ImuData
 
 
 class Odometry(Protocol):
@@ -64,7 +66,7 @@ class Method:
     needs_imu: bool = False
 
 
-_HERE = "parhelion.evaluate.slam.methods"
+_HERE = "parhelion.evaluate.slam.odometry"
 METHODS = {
     method.name: method
     for method in (
@@ -122,3 +124,166 @@ def _own(name: str) -> Callable[[Setup], Odometry]:
 def _class_at(place: str) -> Any:
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
+
+
+# ---- Odometry packages behind the protocol `Odometry`. Each package is imported when its method is made -------------
+
+
+def _points(scan: PointCloud, most_m: float, least_m: float = 1.0) -> tuple[Floats, Floats]:
+    """Points (n, 3) [m] within the ranges and the time of each [s], float64."""
+    xyz = np.asarray(scan.xyz, np.float64)
+    ranges = np.linalg.norm(xyz, axis=1)
+    kept = np.isfinite(ranges) & (ranges >= least_m) & (ranges <= most_m)
+    times = np.asarray(scan.fields["time"], np.float64) if "time" in scan.fields else np.zeros(len(scan))
+    return np.ascontiguousarray(xyz[kept]), times[kept]
+
+
+class KissIcp:
+    """KISS-ICP with its usual settings. It takes the motion out of scans, towards their end."""
+
+    pose_at = 1.0
+
+    def __init__(self, setup: Setup) -> None:
+        from kiss_icp.config import KISSConfig
+        from kiss_icp.kiss_icp import KissICP
+
+        self._most_m, self._period_s = setup.max_range_m, setup.period_s
+        config = KISSConfig()
+        config.data.max_range = setup.max_range_m
+        config.mapping.voxel_size = setup.max_range_m / 100.0
+        config.registration.max_num_threads = setup.threads
+        self._icp: Any = KissICP(config)
+
+    def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
+        points, times = _points(scan, self._most_m)
+        self._icp.register_frame(points, times / self._period_s)
+        return Pose.from_matrix(self._icp.last_pose)
+
+
+class GenzIcp:
+    """GenZ-ICP with the settings that its authors give for outdoor scans, with the motion taken out of scans."""
+
+    pose_at = 0.5
+
+    def __init__(self, setup: Setup) -> None:
+        from genz_icp.config import GenZConfig
+        from genz_icp.genz_icp import GenZICP
+
+        self._most_m, self._period_s = setup.max_range_m, setup.period_s
+        config = GenZConfig()
+        config.data.max_range, config.data.min_range, config.data.deskew = setup.max_range_m, 1.0, True
+        self._icp: Any = GenZICP(config)
+
+    def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
+        points, times = _points(scan, self._most_m)
+        self._icp.register_frame(points, times / self._period_s)
+        return Pose.from_matrix(self._icp.last_pose)
+
+
+class SmallGicp:
+    """Scans against a map of Gaussian voxels by small_gicp, the motion within a scan taken from that before it.
+
+    Poses hold at the scan's end, and points are taken there. At the start it would not be stable: a motion that is too
+    long by d puts the points too far ahead by d/2 on average, so that the pose falls back by d/2, the next motion is
+    too short by d, and so on without end. Towards the end the sign turns, and the error fades.
+    """
+
+    pose_at = 1.0
+    _VOXEL_M, _POINTS_M, _NEIGHBOURS = 1.0, 0.25, 10
+
+    def __init__(self, setup: Setup) -> None:
+        import small_gicp
+
+        self._package: Any = small_gicp
+        self._map: Any = small_gicp.GaussianVoxelMap(self._VOXEL_M)
+        self._map.set_lru(horizon=100, clear_cycle=10)
+        self._most_m, self._period_s = setup.max_range_m, setup.period_s
+        self._threads = setup.threads or 2
+        self._pose, self._step = np.eye(4), np.eye(4)
+        self._empty = True
+
+    def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
+        points, times = _points(scan, self._most_m)
+        if len(points) <= self._NEIGHBOURS:
+            raise ConfigError(f"small-gicp: a scan has {len(points)} points, too few to find where it is")
+        still = carried(points, times / self._period_s - 1.0, self._step)
+        cloud, _ = self._package.preprocess_points(
+            still, downsampling_resolution=self._POINTS_M, num_neighbors=self._NEIGHBOURS, num_threads=self._threads
+        )
+        if not self._empty:
+            result = self._package.align(
+                self._map, cloud, init_T_target_source=self._pose @ self._step, max_iterations=50,
+                num_threads=self._threads,
+            )  # fmt: skip
+            found = np.asarray(result.T_target_source)
+            self._step = np.linalg.inv(self._pose) @ found
+            self._pose = found
+        self._map.insert(cloud, self._pose)
+        self._empty = False
+        return Pose.from_matrix(self._pose)
+
+
+class RkoLio:
+    """RKO-LIO with its usual settings: IMU and scans. It takes the motion out of scans, towards their end."""
+
+    pose_at = 1.0
+    _NS = 1e9
+
+    def __init__(self, setup: Setup) -> None:
+        from rko_lio.config import LIOConfig
+        from rko_lio.lio import LIO
+
+        assert setup.lidar_from_imu is not None
+        self._lio: Any = LIO(LIOConfig(max_range=setup.max_range_m, double_downsample=False))
+        self._lidar_from_imu = setup.lidar_from_imu.matrix
+        self._period_s, self._number = setup.period_s, 0
+        self._most_m = setup.max_range_m
+
+    def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
+        if imu is None:
+            raise ConfigError("rko-lio: there are no IMU samples")
+        start = float(scan.metadata.get("time", getattr(scan, "start_time", self._number * self._period_s)))
+        self._number += 1
+        for row, time in enumerate(np.asarray(imu.time)):
+            self._lio.add_imu_measurement(
+                imu.specific_force[row], imu.angular_rate[row], _nanoseconds(time), self._lidar_from_imu
+            )
+        points, times = _points(scan, self._most_m)
+        stamps = np.round((start + times) * self._NS).astype(np.int64) + _EPOCH_NS
+        self._lio.register_scan(points, stamps, np.eye(4), _nanoseconds(start), _nanoseconds(start + self._period_s))
+        return Pose.from_matrix(self._lio.pose())
+
+
+_EPOCH_NS = 1_000_000_000
+"""Keeps times above 0, which stands for no time."""
+
+
+def _nanoseconds(time_s: float) -> int:
+    return round(float(time_s) * 1e9) + _EPOCH_NS
+
+
+def carried(points: Floats, share: Floats, step: Floats) -> Floats:
+    """Points (n, 3) moved by shares (n,) of a motion (4, 4), at constant velocity and turn rate of the body: a screw.
+
+    With the shares of a scan's time less one, points come to where they are seen from at the scan's end.
+    """
+    from scipy.spatial.transform import Rotation
+
+    turn = Rotation.from_matrix(step[:3, :3]).as_rotvec()
+    angle = float(np.linalg.norm(turn))
+    axis = turn / angle if angle > 0.0 else np.array([0.0, 0.0, 1.0])
+    velocity = np.linalg.solve(_mean_turn(np.array([1.0]), angle, axis)[0], step[:3, 3])
+    shift = share[:, None] * (_mean_turn(share, angle, axis) @ velocity)
+    return np.asarray(Rotation.from_rotvec(share[:, None] * turn).apply(points) + shift, np.float64)
+
+
+def _mean_turn(share: Floats, angle: float, axis: Floats) -> Floats:
+    """Mean of the rotations from none to a share of an angle [rad] about an axis, shape (n, 3, 3)."""
+    part = share * angle
+    near = np.abs(part) < 1e-6
+    safe = np.where(near, 1.0, part)
+    sine = np.where(near, 1.0, np.sin(safe) / safe)[:, None, None]
+    rest = np.where(near, 0.5 * part, (1.0 - np.cos(safe)) / safe)[:, None, None]
+    cross = np.cross(np.eye(3), axis)  # as a matrix: axis x vector
+    along = np.outer(axis, axis)
+    return np.asarray(sine * np.eye(3) + rest * cross + (1.0 - sine) * along, np.float64)

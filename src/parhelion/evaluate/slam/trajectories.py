@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, quat_conjugate, quat_from_matrix, quat_multiply, quat_rotate
 from parhelion.core.trajectory import Trajectory
-from parhelion.io.timed_poses import TimedPoses
+from parhelion.io.poses import TimedPoses
 
 KITTI_LENGTHS_M = tuple(100.0 * k for k in range(1, 9))
 """Lengths of the stretches over which KITTI's odometry benchmark averages [m]."""

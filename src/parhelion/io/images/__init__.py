@@ -14,7 +14,7 @@ from parhelion.core.image import Image
 from parhelion.core.reading import reading
 from parhelion.io.columns import FieldsDroppedWarning
 from parhelion.io.formats import check_options
-from parhelion.io.images import exr, npz, plain
+from parhelion.io.images import exr, metadata, plain
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ _ALL = (
     ImageFormat("jpeg", (".jpg", ".jpeg"), "JPEG, lossy, 8 bits", plain.read_jpeg, plain.write_jpeg),
     ImageFormat("tiff", (".tif", ".tiff"), "TIFF, one page a band, of any type", plain.read_tiff, plain.write_tiff),
     ImageFormat("exr", (".exr",), "OpenEXR: picture and truth as named float channels", exr.read, exr.write, True),
-    ImageFormat("npz", (".npz",), "NumPy archive: everything, exactly", npz.read, npz.write, True),
+    ImageFormat("npz", (".npz",), "NumPy archive: everything, exactly", metadata.read, metadata.write, True),
 )
 
 IMAGE_FORMATS: dict[str, ImageFormat] = {entry.name: entry for entry in _ALL}

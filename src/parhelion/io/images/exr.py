@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError
+from parhelion.core.files import atomic_write
 from parhelion.core.image import Image
 from parhelion.core.reading import read_bytes
-from parhelion.io.atomic import atomic_write
-from parhelion.io.images import facts
+from parhelion.io.images import metadata
 from parhelion.io.images.exr_lines import packed, unpacked
 
 _LAYERS = {
@@ -45,10 +45,10 @@ def write(image: Image, path: Path) -> tuple[str, ...]:
             raise FormatError(f"{path}: EXR keeps {name} numbers up to 2^24 only; NPZ holds all")
         parts = values[:, :, None] if values.ndim == 2 else values
         channels |= {f"{name}.{axis}": parts[:, :, k] for k, axis in enumerate(axes)}
-    about = f"{image.colour.dtype.name} {int(image.colour.ndim == 2)} {facts.to_json(image)}"
+    about = f"{image.colour.dtype.name} {int(image.colour.ndim == 2)} {metadata.to_json(image)}"
     planes = {name: np.asarray(part, np.float32) for name, part in channels.items()}
     with atomic_write(path) as temporary:
-        temporary.write_bytes(packed(planes, {facts.KEY: about}))
+        temporary.write_bytes(packed(planes, {metadata.KEY: about}))
     return ()
 
 
@@ -66,7 +66,7 @@ def read(path: Path) -> Image:
     """Read an image: channels of the layers above are truth, those without a layer are the picture."""
     lines = unpacked(read_bytes(path), path)
     there, names = lines.channels, list(lines.channels)
-    said = lines.texts.get(facts.KEY, "")
+    said = lines.texts.get(metadata.KEY, "")
     dtype, flat, text = said.split(" ", 2) if said.count(" ") >= 2 else ("float32", "0", None)
     if dtype not in ("uint8", "uint16", "float32"):
         raise FormatError(f"{path}: the description of the image is damaged")
@@ -84,7 +84,7 @@ def read(path: Path) -> Image:
         if all(layer_name + name in there for name in order):
             values = np.stack([there[layer_name + name] for name in order], axis=2).astype(dtype)
             arrays[field] = values[:, :, 0] if len(order) == 1 and (flat == "1" or text is None) else values
-    return facts.image_of(arrays, text)
+    return metadata.image_of(arrays, text)
 
 
 def _file_order(names: list[str], text: str | None) -> list[str]:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import FormatError
+from parhelion.core.files import atomic_write
 from parhelion.core.image import Image
 from parhelion.core.reading import UnpackingBudget, read_bytes
-from parhelion.io.atomic import atomic_write
-from parhelion.io.images import facts, png
+from parhelion.io.images import metadata, png
 
 QUALITY = 92
 """Of JPEG, where none is asked for."""
@@ -35,14 +35,14 @@ def write_png(image: Image, path: Path) -> tuple[str, ...]:
             f"{path}: PNG holds 1, 3 or 4 bands of 8 or 16 bits, not {image.colour.dtype} {image.colour.shape}; "
             "TIFF, EXR and NPZ hold it"
         )
-    put(path, png.encode(image.colour, {facts.KEY: facts.to_json(image)}))
+    put(path, png.encode(image.colour, {metadata.KEY: metadata.to_json(image)}))
     return left_out(image)
 
 
 def read_png(path: Path) -> Image:
     """A PNG file, and the facts where it was written here."""
     pixels, text = png.read(path)
-    return facts.image_of({"colour": pixels}, text.get(facts.KEY))
+    return metadata.image_of({"colour": pixels}, text.get(metadata.KEY))
 
 
 def put(path: Path, data: bytes) -> None:
@@ -88,7 +88,7 @@ def write_tiff(image: Image, path: Path) -> tuple[str, ...]:
     bands = image.colour[:, :, None] if image.colour.ndim == 2 else image.colour
     pages = [Picture.fromarray(np.ascontiguousarray(bands[:, :, k])) for k in range(bands.shape[2])]
     tags = ImageFileDirectory_v2()
-    tags[_DESCRIPTION] = facts.to_json(image)
+    tags[_DESCRIPTION] = metadata.to_json(image)
     stream = BytesIO()
     pages[0].save(
         stream, "TIFF", save_all=True, append_images=pages[1:], tiffinfo=tags, compression="tiff_adobe_deflate"
@@ -100,7 +100,9 @@ def write_tiff(image: Image, path: Path) -> tuple[str, ...]:
 def read_tiff(path: Path) -> Image:
     """A TIFF file; several pages of one size are bands."""
     pixels, text = _pillow(path, "TIFF")
-    return facts.image_of({"colour": pixels}, text if text is not None and text.startswith('{"start_time"') else None)
+    return metadata.image_of(
+        {"colour": pixels}, text if text is not None and text.startswith('{"start_time"') else None
+    )
 
 
 def _pillow(path: Path, kind: str) -> tuple[NDArray[Any], str | None]:
@@ -129,3 +131,38 @@ def _pages(path: Path, kind: str) -> tuple[list[NDArray[Any]], Any]:
             page = np.asarray(picture)
             pages.append(page.astype(np.uint16) if page.dtype.kind in "iu" and page.itemsize > 1 else page)
     return pages, said
+
+
+# ---- Any picture as 8-bit colours, for eyes and for formats that hold nothing else ----------------------------------
+
+
+_RGB = ("red", "green", "blue")
+
+
+def shown_colours(colour: NDArray[Any], bands: tuple[str, ...] = ()) -> NDArray[np.uint8]:
+    """Pixels (h, w) or (h, w, bands) as grey (h, w) or red, green, blue (h, w, 3), uint8.
+
+    Of more bands than three those called red, green and blue are shown, or else the first three; of two the first.
+    16 bits are cut to their upper 8. Numbers of floating point are spread from 0 to their 99.5th percentile.
+    """
+    pixels = colour if colour.ndim == 3 else colour[:, :, None]
+    if pixels.shape[2] != 3 and all(band in bands for band in _RGB):
+        pixels = pixels[:, :, [bands.index(band) for band in _RGB]]
+    elif pixels.shape[2] > 3:
+        pixels = pixels[:, :, :3]
+    elif pixels.shape[2] == 2:
+        pixels = pixels[:, :, :1]
+    if pixels.dtype == np.uint16:
+        pixels = (pixels >> 8).astype(np.uint8)
+    elif pixels.dtype != np.uint8:
+        finite = pixels[np.isfinite(pixels)]
+        top = max(float(np.percentile(finite, 99.5)) if finite.size else 0.0, 1e-12)
+        known = np.nan_to_num(pixels, nan=0.0, posinf=top, neginf=0.0)
+        pixels = np.round(np.clip(known / top, 0.0, 1.0) * 255.0).astype(np.uint8)
+    return pixels[:, :, 0] if pixels.shape[2] == 1 else np.ascontiguousarray(pixels)
+
+
+def red_green_blue(colour: NDArray[Any], bands: tuple[str, ...] = ()) -> NDArray[np.uint8]:
+    """The same, always (h, w, 3)."""
+    pixels = shown_colours(colour, bands)
+    return np.repeat(pixels[:, :, None], 3, axis=2) if pixels.ndim == 2 else pixels

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.inertial import ImuData
 from parhelion.core.reading import reader
-from parhelion.core.records import PointCloud, Scan
+from parhelion.core.streams import ImuData
 from parhelion.io.packets.pcap import Datagram, PcapWriter, read_pcap
 from parhelion.io.packets.velodyne_decode import is_data_packet
 from parhelion.io.packets.velodyne_match import Shots, matching_model

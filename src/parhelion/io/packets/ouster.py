@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import FIELDS, Scan, Shots
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError
-from parhelion.core.inertial import ImuData
-from parhelion.core.records import FIELDS, Scan, Shots
 from parhelion.core.reflectivity import reflectivity_counts, reflectivity_of_counts
+from parhelion.core.streams import ImuData
 from parhelion.io.packets.ouster_crc import crc64
 from parhelion.io.packets.ouster_frames import by_frame
 from parhelion.io.packets.ouster_layout import (

@@ -8,10 +8,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from parhelion.core.clouds import Scan
 from parhelion.core.errors import FormatError
-from parhelion.core.inertial import ImuData
 from parhelion.core.reading import is_regular_file, reader
-from parhelion.core.records import Scan
+from parhelion.core.streams import ImuData
 from parhelion.io.packets.ouster import OusterEncoder, Packets, decode_imu, encode_imu, frames, metadata
 from parhelion.io.packets.ouster_layout import IMU
 from parhelion.io.packets.ouster_metadata import read_metadata, write_metadata

@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
-from parhelion.core.reading import reader
+from parhelion.core.reading import read_bytes, reader
 from parhelion.io.packets.ouster_layout import COLUMNS_PER_PACKET, MODES, PROFILES, profile_called
-from parhelion.io.source import read_bytes
 
 Floats = NDArray[np.float64]
 

@@ -19,8 +19,8 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.files import atomic_write
 from parhelion.core.reading import open_file, reading_each
-from parhelion.io.atomic import atomic_write
 
 Endpoint = tuple[str, int]
 """IPv4 address and UDP port."""

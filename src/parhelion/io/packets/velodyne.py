@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import ConfigError, unknown_name
-from parhelion.core.records import PointCloud, Scan
 from parhelion.io.packets.velodyne_models import BLOCKS_PER_PACKET, RETURN_MODES, VelodyneModel, velodyne_model
 
 Floats = NDArray[np.float64]

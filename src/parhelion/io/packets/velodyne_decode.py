@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import FormatError
-from parhelion.core.records import PointCloud
 from parhelion.io.packets.velodyne import BLOCK_FLAG, DATA_PACKET, HOUR_US, Packets
 from parhelion.io.packets.velodyne_models import (
     BLOCKS_PER_PACKET,

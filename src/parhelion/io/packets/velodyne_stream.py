@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError
-from parhelion.core.records import PointCloud
 from parhelion.io.packets.pcap import Datagram
 from parhelion.io.packets.velodyne import DATA_PORT, Packets, VelodyneEncoder
 from parhelion.io.packets.velodyne_models import VelodyneModel

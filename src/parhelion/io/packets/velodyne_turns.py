@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import FIELDS, Scan, Shots
 from parhelion.core.errors import FormatError
-from parhelion.core.records import FIELDS, Scan, Shots
 from parhelion.io.packets.pcap import Datagram
 from parhelion.io.packets.velodyne import DATA_PACKET, HOUR_US
 from parhelion.io.packets.velodyne_decode import (

@@ -19,10 +19,9 @@ from types import TracebackType
 
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
 from parhelion.core.reading import is_regular_file, open_file, reading, reading_each, shown
-from parhelion.io.ros.mcap_file import McapOut
-from parhelion.io.ros.mcap_read import McapIn
-from parhelion.io.ros.sqlite_file import SqliteIn, SqliteOut
-from parhelion.io.ros.topics import (
+from parhelion.io.ros.mcap import McapIn, McapOut
+from parhelion.io.ros.sqlite import SqliteIn, SqliteOut
+from parhelion.io.ros.storage import (
     METADATA,
     BagWarning,
     Topic,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.records import PointCloud
+from parhelion.core.clouds import PointCloud
 from parhelion.io.columns import Columns
 
 _SAME_RING = ("line", "channel", "laser_id")

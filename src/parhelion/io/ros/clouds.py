@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import FIELDS, PointCloud, Scan, Shots
 from parhelion.core.errors import FormatError, unknown_name
 from parhelion.core.reading import reading
-from parhelion.core.records import FIELDS, PointCloud, Scan, Shots
 from parhelion.io.columns import Columns
 from parhelion.io.ros.cloud_fields import OF_SHOTS, packed_colour, rows_as_columns, their_values, to_our_units
 from parhelion.io.ros.types import Message, decode, encode, header, nanoseconds, new

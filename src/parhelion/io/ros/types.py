@@ -27,7 +27,6 @@ def type_store() -> Any:
         from rosbags.typesys import Stores, get_types_from_msg, get_typestore
     except ImportError:
         raise MissingDependencyError("ROS messages need the package rosbags: run 'pip install rosbags'") from None
-    from parhelion.io.ros.radar_types import DEFINITIONS
 
     store = get_typestore(Stores.ROS2_HUMBLE)
     for name, text in DEFINITIONS.items():
@@ -90,3 +89,15 @@ def header(time_ns: int, frame_id: str) -> Any:
 def nanoseconds(time: Any) -> int:
     """A ROS time as a whole number [ns]."""
     return int(time.sec) * 1_000_000_000 + int(time.nanosec)
+
+
+# ---- Messages that ROS 2 Humble does not have by itself, as text ----------------------------------------------------
+
+
+DEFINITIONS = {
+    "radar_msgs/msg/RadarReturn": (
+        "float32 range\nfloat32 azimuth\nfloat32 elevation\nfloat32 doppler_velocity\nfloat32 amplitude\n"
+    ),
+    "radar_msgs/msg/RadarScan": "std_msgs/Header header\nradar_msgs/RadarReturn[] returns\n",
+}
+"""Fields of radar_msgs, which is no part of ROS 2 Humble itself (m, rad, m/s, dB)."""

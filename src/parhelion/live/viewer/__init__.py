@@ -2,7 +2,6 @@
 
 from parhelion.live.viewer.server import Viewer
 from parhelion.live.viewer.session import Session
-from parhelion.live.viewer.stages import CloudStage, Measured, Request, ScenarioStage, WorldStage
-from parhelion.live.viewer.turns import TurnsStage
+from parhelion.live.viewer.stages import CloudStage, Measured, Request, ScenarioStage, TurnsStage, WorldStage
 
 __all__ = ["CloudStage", "Measured", "Request", "ScenarioStage", "Session", "TurnsStage", "Viewer", "WorldStage"]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import FIELDS, PointCloud
 from parhelion.core.errors import unknown_name
-from parhelion.core.records import FIELDS, PointCloud
 from parhelion.pictures.style import LABEL_COLOURS
 
 Colours = NDArray[np.uint8]

@@ -9,15 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.echo import EchoScan
-from parhelion.core.frame_points import FramePoints
-from parhelion.core.gnss import BLOCKED, DIRECT, MULTIPATH, NO_FIX, REFLECTED, STATUS, GnssData
+from parhelion.core.clouds import Scan
+from parhelion.core.consumers import Readers
+from parhelion.core.frames import EchoScan, FramePoints, RadarScan
 from parhelion.core.image import Image
-from parhelion.core.inertial import Samples, units
-from parhelion.core.radar import RadarScan
-from parhelion.core.ranges import UwbData
-from parhelion.core.readers import Readers
-from parhelion.core.records import Scan
+from parhelion.core.streams import (
+    BLOCKED,
+    DIRECT,
+    MULTIPATH,
+    NO_FIX,
+    REFLECTED,
+    STATUS,
+    GnssData,
+    Samples,
+    UwbData,
+    units,
+)
 from parhelion.live.viewer.colours import ramp
 from parhelion.pictures.camera import image_colours
 from parhelion.pictures.sky_plot import sky_plot

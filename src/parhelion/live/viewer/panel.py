@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from parhelion.live.viewer.colours import Legend, Ramp, Swatches, rgb
+from parhelion.live.viewer.frames import Shot
 from parhelion.live.viewer.scene import POINT_SIZE_M
 from parhelion.live.viewer.session import SPEEDS, Pick, Session
-from parhelion.live.viewer.shots import Shot
 from parhelion.live.viewer.stages import Measured
 
 CLEAR_M = 2000.0

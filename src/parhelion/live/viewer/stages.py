@@ -4,27 +4,71 @@ from __future__ import annotations
 
 import math
 import time as clock
+from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.errors import ConfigError
-from parhelion.core.inertial import Samples
-from parhelion.core.pose import Pose
-from parhelion.core.records import PointCloud, Scan
+from parhelion.core.clouds import PointCloud, Scan
+from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.image import Image
+from parhelion.core.pose import Pose, quat_rotate
+from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
-from parhelion.live.viewer.beams import Beams, beams_of
+from parhelion.io import read_turns
 from parhelion.live.viewer.colours import IN_THE_AIR
+from parhelion.live.viewer.frames import Cameras, Points, Shot
 from parhelion.live.viewer.layers import VIEWER, Dots, Segments
-from parhelion.live.viewer.shots import Cameras, Points, Shot
+from parhelion.pictures.camera import image_colours
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.sensors import FrameOnBoard
-from parhelion.sensors.lidar.lidar import Lidar
+from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.weather import DustCloud, Weather
 from parhelion.world.world import World
+
+# ---- A few of a scan's beams as lines, so that one sees where the sensor looks --------------------------------------
+
+
+BEAM_COUNT = 144
+LOST_LENGTH_M = 12.0
+"""How far a beam without a return is drawn."""
+_GOLDEN = 0.618033988749895
+
+
+@dataclass(frozen=True, eq=False)
+class Beams:
+    """Lines from the sensor to what it met."""
+
+    ends: NDArray[np.float64]
+    """Beginning and end in the world [m], shape (n, 2, 3)."""
+    point: NDArray[np.int64]
+    """Row of the point at the end, -1 where the shot was lost, shape (n,)."""
+
+
+def beams_of(scan: Scan, count: int = BEAM_COUNT) -> Beams:
+    """At most `count` beams of a scan, spread over its shots without a pattern of their own."""
+    total = len(scan.shots)
+    # Golden steps: no common measure with the number of rings, so that all rings and directions take part.
+    rows = np.unique((np.mod(np.arange(min(count, total)) * _GOLDEN, 1.0) * total).astype(np.int64))
+    first_point = np.full(total, -1, dtype=np.int64)
+    first_point[scan.fields["shot"][::-1]] = np.arange(len(scan))[::-1]
+    point = first_point[rows]
+    begin = scan.shots.origin[rows].astype(np.float64)
+    end = begin + LOST_LENGTH_M * scan.shots.direction[rows]
+    met = point >= 0
+    end[met] = scan.xyz[point[met]]
+    position, turn = scan.motion.sample(scan.start_time + scan.shots.time[rows].astype(np.float64))
+    ends = np.stack([quat_rotate(turn, local) + position for local in (begin, end)], axis=1)
+    return Beams(ends, point)
+
+
+# ---- stages ---------------------------------------------------------------------------------------------------------
+
 
 DUST_AHEAD_M = 15.0
 """Distance of the slider's dust cloud ahead of where the sensor first stands."""
@@ -366,3 +410,173 @@ def _measured(scan: Any, begun: float) -> Measured:
         shots=len(scan.shots),
         seconds=clock.perf_counter() - begun,
     )
+
+
+# ---- pictures stage -------------------------------------------------------------------------------------------------
+# A scenario that has cameras and no lidar: its pictures, and what they show as points where its depth is known.
+
+
+MOST_PICTURE_POINTS = 150_000
+"""Of a picture with more pixels every second, third ... is shown as a point."""
+
+
+def scenario_stage(scenario: Scenario, title: str = "", *, time: float = 0.0) -> Stage:
+    """A scenario to look at: by its lidars, or by its cameras where it has no lidar."""
+    if not scenario.giving(Scan) and Cameras(scenario).names:
+        return PicturesStage(scenario, title, time=time)
+    return ScenarioStage(scenario, title, time=time)
+
+
+class PicturesStage:
+    """The cameras of a scenario, as `parhelion run` has them; time goes by the frames of the chosen one."""
+
+    def __init__(self, scenario: Scenario, title: str = "", *, time: float = 0.0) -> None:
+        self._scenario, self._cameras = scenario, Cameras(scenario)
+        if not self._cameras.names:
+            raise ConfigError(f"{scenario.source}: has neither lidar nor camera, so there is nothing to show")
+        self.world: World | None = scenario.world
+        self.title = scenario.settings.name or title or "scenario"
+        self.duration_s = scenario.duration_s
+        self.cameras = self._cameras.names
+        at = min(float(time), scenario.duration_s)
+        self.places = {name: Request(place=name, time_s=at) for name in self.cameras}
+        self._sensors = {sensor.name: sensor for sensor in scenario.frame_sensors}
+        self._base = scenario.world.weather
+        self._walk: Iterator[Any] = scenario.walk(lambda sensor, number: False)
+        self._walked_s = 0.0
+
+    def period_s(self, request: Request) -> float:
+        """Time between pictures [s]."""
+        return self._sensors[request.place].period_s
+
+    def scan_start(self, request: Request) -> float:
+        """Start [s] of the picture that is taken at the request's time."""
+        sensor = self._sensors[request.place]
+        last = sensor.count(self.duration_s) - 1
+        return sensor.start(
+            int(np.clip(np.floor((request.time_s - sensor.start(0)) / sensor.period_s + 1e-6), 0, last))
+        )
+
+    def measure(self, request: Request) -> Measured:
+        """The pictures at a time, and the points of the chosen one."""
+        begun = clock.perf_counter()
+        start = self.scan_start(request)
+        self._drive_until(self._cameras.over_at(start))
+        self._scenario.world.weather = weather_of(self._base, request, (0.0, 0.0, 0.0))
+        air = (request.rain_rate_mm_h, request.visibility_m, request.snow_rate_mm_h)
+        shots = tuple(self._cameras.at(start, air)) if request.pictures else ()
+        image = self._cameras.image(request.place, start, air)
+        return Measured(
+            points_of(image), image.start_time, image.pose, seconds=clock.perf_counter() - begun, pictures=shots,
+            notes=tuple(line for shot in shots for line in shot.lines),
+        )  # fmt: skip
+
+    def _drive_until(self, time: float) -> None:
+        while self._walked_s < time - 1e-12:
+            step = next(self._walk, None)
+            if step is None:
+                return
+            self._walked_s = step.time
+
+
+def points_of(image: Image) -> PointCloud:
+    """What a picture shows, as points of the world with its colours; none where no depth is known."""
+    depth = image.depth if image.measured_depth is None else image.measured_depth
+    if depth is None or image.intrinsics is None:
+        return PointCloud(np.zeros((0, 3)), {"rgb": np.zeros((0, 3), np.uint8)}, "world")
+    from parhelion.sensors.optics.camera.lens import directions
+
+    step = int(np.ceil(np.sqrt(image.width * image.height / MOST_PICTURE_POINTS)))
+    v, u = (axis.ravel() for axis in np.mgrid[: image.height : step, : image.width : step])
+    along = directions(image.intrinsics, np.stack([u, v], axis=1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        distance = depth[v, u] / along[:, 0]
+    known = np.isfinite(distance) & (distance > 0.0)
+    fields: dict[str, NDArray[Any]] = {
+        "rgb": image_colours(image)[v, u][known], "range": distance[known].astype(np.float32)
+    }  # fmt: skip
+    for name in ("label", "instance"):
+        values = getattr(image, name)
+        if values is not None:
+            fields[name] = values[v, u][known]
+    local = along[known] * distance[known, None]
+    return PointCloud(image.pose.apply(local), fields, "world", image.names, image.metadata)
+
+
+# ---- A capture to look at: its turns one after the other, on the recording's own clock ------------------------------
+
+
+_TURNS_KEPT = 8
+_USUAL_PERIOD_S = 0.1
+
+
+class TurnsStage:
+    """The turns of a capture. They are read as they are asked for; going back reads the file from its beginning."""
+
+    cameras: tuple[str, ...] = ()
+
+    def __init__(self, path: Path, *, model: str | None = None) -> None:
+        self._path, self._model = path, model
+        self.world: World | None = None
+        self.title = path.name
+        self.places: dict[str, Request] = {}
+        # One pass for the times of all turns, in which no more than one is held.
+        self._starts: list[float] = []
+        for turn in self._read():
+            at = turn.start_time
+            # A sensor's clock may be set back while it runs; the page's goes on.
+            self._starts.append(at if not self._starts or at > self._starts[-1] else self._starts[-1] + _USUAL_PERIOD_S)
+        if not self._starts:
+            raise FormatError(f"{path}: the capture holds no turn")
+        first, last = self._starts[0], self._starts[-1]
+        self._period_s = (last - first) / (len(self._starts) - 1) if last > first else _USUAL_PERIOD_S
+        self.duration_s = last - first
+        self._kept: OrderedDict[int, Measured] = OrderedDict()
+        self._ahead: Iterator[Scan] = iter(())
+        self._next = len(self._starts)
+
+    def _read(self) -> Iterator[Scan]:
+        return read_turns(self._path, model=self._model)
+
+    def _number(self, request: Request) -> int:
+        now = self._starts[0] + request.time_s + 1e-6
+        return max(bisect_right(self._starts, now) - 1, 0)
+
+    def period_s(self, request: Request) -> float:
+        """Time from this turn to the next [s]."""
+        number = self._number(request)
+        if number + 1 < len(self._starts):
+            return max(self._starts[number + 1] - self._starts[number], 1e-3)
+        return self._period_s
+
+    def scan_start(self, request: Request) -> float:
+        """Start [s] of the turn that is running at the request's time."""
+        return self._starts[self._number(request)] - self._starts[0]
+
+    def measure(self, request: Request) -> Measured:
+        """The turn at that time, as it was recorded."""
+        number = self._number(request)
+        if number not in self._kept:
+            self._kept[number] = self._measured(number)
+            while len(self._kept) > _TURNS_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(number)
+        return self._kept[number]
+
+    def _measured(self, number: int) -> Measured:
+        begun = clock.perf_counter()
+        if number < self._next:
+            self._ahead, self._next = self._read(), 0
+        turn = next(self._ahead)
+        while self._next < number:
+            turn = next(self._ahead)
+            self._next += 1
+        self._next = number + 1
+        shown = CloudStage(turn).measure(Request())
+        notes = [f"turn {number} of {len(self._starts)}, {int(turn.lost.sum())} shots without a return"]
+        if turn.metadata.get("missing_columns"):
+            notes.append(f"{turn.metadata['missing_columns']} columns are missing: packets were lost")
+        return Measured(
+            shown.cloud, time_s=self._starts[number] - self._starts[0], shots=len(turn.shots),
+            seconds=clock.perf_counter() - begun, notes=(*notes, *shown.notes),
+        )  # fmt: skip

@@ -4,12 +4,11 @@ Each `add_` function takes a world first and gives back what it put there, with 
 then says of each instance whether it is static, movable or dynamic.
 """
 
-from parhelion.motion.actors.body import Actor
+from parhelion.core.schedule import Schedule
+from parhelion.motion.actors.body import Actor, Mobility, mobility_of, mobility_table, set_mobility
 from parhelion.motion.actors.machines import add_conveyor, add_door, add_robot_arm
-from parhelion.motion.actors.mobility import Mobility, mobility_of, mobility_table, set_mobility
+from parhelion.motion.actors.objects import add_loaded_pallet, scatter
 from parhelion.motion.actors.person import add_person
-from parhelion.motion.actors.schedule import Schedule
-from parhelion.motion.actors.things import add_loaded_pallet, scatter
 from parhelion.motion.actors.traffic import pedestrians, traffic
 from parhelion.motion.actors.vehicles import add_car, add_forklift
 

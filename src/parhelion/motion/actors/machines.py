@@ -9,15 +9,15 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from parhelion.core.checks import above, whole, within
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.random import Stream
+from parhelion.core.schedule import Schedule, Scheduled, schedule
 from parhelion.core.trajectory import Fixed
 from parhelion.motion.actors.body import Actor, Builder, Turning, about
-from parhelion.motion.actors.schedule import Schedule, Scheduled, schedule
-from parhelion.motion.checks import above, whole, within
-from parhelion.world.kit.many import boxes as box_meshes
-from parhelion.world.kit.many import struts
+from parhelion.world.kit.instances import boxes as box_meshes
+from parhelion.world.kit.instances import struts
 from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import sphere

@@ -16,15 +16,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from parhelion.core.checks import above, whole, within
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, quat_multiply
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
-from parhelion.motion.actors.body import Actor, about, heading_of
+from parhelion.motion.actors.body import Actor, about, heading_of, span_of
 from parhelion.motion.actors.person import add_person
 from parhelion.motion.actors.vehicles import add_car, car_length_m
-from parhelion.motion.actors.way import span_of
-from parhelion.motion.checks import above, whole, within
 from parhelion.world.kit.vehicles import CAR_SHAPES, PAINTS
 from parhelion.world.world import World
 

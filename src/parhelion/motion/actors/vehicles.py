@@ -8,11 +8,10 @@ import numpy as np
 
 from parhelion.core.errors import unknown_name
 from parhelion.core.pose import Pose
+from parhelion.core.schedule import Schedule, schedule
 from parhelion.core.trajectory import Trajectory
-from parhelion.motion.actors.body import Actor, Builder, Sliding, Turning, trajectory_of
-from parhelion.motion.actors.schedule import Schedule, schedule
-from parhelion.motion.actors.way import Way
-from parhelion.world.kit.many import boxes, struts
+from parhelion.motion.actors.body import Actor, Builder, Sliding, Turning, Way, trajectory_of
+from parhelion.world.kit.instances import boxes, struts
 from parhelion.world.kit.props import Part
 from parhelion.world.kit.vehicles import CAR_SHAPES, axles, car, head_lights, lorry
 from parhelion.world.mesh import Mesh

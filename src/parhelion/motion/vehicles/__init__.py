@@ -1,20 +1,18 @@
 """Vehicles: differential drive, car, multirotor, vessel. They move by commands, in steps, the same again each time."""
 
-from parhelion.motion.vehicles.base import Vehicle
-from parhelion.motion.vehicles.car import Car
-from parhelion.motion.vehicles.commands import (
+from parhelion.motion.vehicles.base import (
     DriveCommand,
     MotorsOff,
     PositionCommand,
     SteerCommand,
     ThrustCommand,
+    Vehicle,
     VelocityCommand,
 )
-from parhelion.motion.vehicles.differential import DifferentialDrive
-from parhelion.motion.vehicles.hull import Hull
+from parhelion.motion.vehicles.ground import Car, DifferentialDrive
 from parhelion.motion.vehicles.library import vehicle, vehicle_names, vehicle_sheet
 from parhelion.motion.vehicles.multirotor import Multirotor
-from parhelion.motion.vehicles.vessel import Vessel
+from parhelion.motion.vehicles.vessel import Hull, Vessel
 
 __all__ = [
     "Car",

@@ -4,17 +4,180 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from parhelion.core.checks import above, finite, vector
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.motion.checks import above, finite
 from parhelion.motion.state import BodyState
-from parhelion.motion.vehicles import rotation
-from parhelion.motion.vehicles.commands import Command
-from parhelion.motion.vehicles.rotation import Quaternion, Vector
+
+# ---- rotation -------------------------------------------------------------------------------------------------------
+# Quaternions `xyzw` and vectors as tuples of floats: for one body at a time these are faster than arrays.
+
+
+Vector = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]
+Matrix = tuple[float, float, float, float, float, float, float, float, float]
+
+
+def matrix(q: Quaternion) -> Matrix:
+    """Rotation matrix, body to world, row by row, of a unit quaternion."""
+    x, y, z, w = q
+    xx, yy, zz, xy, xz, yz, wx, wy, wz = x * x, y * y, z * z, x * y, x * z, y * z, w * x, w * y, w * z
+    return (
+        1.0 - 2.0 * (yy + zz), 2.0 * (xy - wz), 2.0 * (xz + wy),
+        2.0 * (xy + wz), 1.0 - 2.0 * (xx + zz), 2.0 * (yz - wx),
+        2.0 * (xz - wy), 2.0 * (yz + wx), 1.0 - 2.0 * (xx + yy),
+    )  # fmt: skip
+
+
+def to_world(r: Matrix, v: Vector) -> Vector:
+    """A body vector in the world."""
+    a, b, c = v
+    return (r[0] * a + r[1] * b + r[2] * c, r[3] * a + r[4] * b + r[5] * c, r[6] * a + r[7] * b + r[8] * c)
+
+
+def to_body(r: Matrix, v: Vector) -> Vector:
+    """A world vector in the body frame."""
+    a, b, c = v
+    return (r[0] * a + r[3] * b + r[6] * c, r[1] * a + r[4] * b + r[7] * c, r[2] * a + r[5] * b + r[8] * c)
+
+
+def cross(a: Vector, b: Vector) -> Vector:
+    return (a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0])
+
+
+def multiply(a: Quaternion, b: Quaternion) -> Quaternion:
+    """Hamilton product: rotation `b` first, then `a`."""
+    ax, ay, az, aw = a
+    bx, by, bz, bw = b
+    return (
+        aw * bx + ax * bw + ay * bz - az * by,
+        aw * by - ax * bz + ay * bw + az * bx,
+        aw * bz + ax * by - ay * bx + az * bw,
+        aw * bw - ax * bx - ay * by - az * bz,
+    )
+
+
+def spin(q: Quaternion, w: Vector) -> Quaternion:
+    """Time derivative of a quaternion whose body turns at `w` [rad/s] in its own frame."""
+    x, y, z, s = q
+    p, r, t = 0.5 * w[0], 0.5 * w[1], 0.5 * w[2]
+    return (s * p + y * t - z * r, s * r - x * t + z * p, s * t + x * r - y * p, -x * p - y * r - z * t)
+
+
+def normalised(q: Quaternion) -> Quaternion:
+    x, y, z, w = q
+    scale = 1.0 / math.sqrt(x * x + y * y + z * z + w * w)
+    return (x * scale, y * scale, z * scale, w * scale)
+
+
+def heading(q: Quaternion) -> float:
+    """Angle [rad] of the body's x axis in the world's xy plane."""
+    x, y, z, w = q
+    return math.atan2(2.0 * (x * y + w * z), 1.0 - 2.0 * (y * y + z * z))
+
+
+def wrapped(angle: float) -> float:
+    """The same angle [rad] from -pi to pi."""
+    return math.remainder(angle, 2.0 * math.pi)
+
+
+# ---- What a vehicle can be told to do. A command holds until the next one -------------------------------------------
+
+
+@dataclass(frozen=True)
+class DriveCommand:
+    """Drive and turn: for ground vehicles."""
+
+    speed_m_s: float
+    """Forward speed, below 0 to reverse."""
+    yaw_rate_rad_s: float = 0.0
+    """Turn rate, positive to the left."""
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.speed_m_s + self.yaw_rate_rad_s):
+            finite("drive command: speed_m_s", self.speed_m_s)
+            finite("drive command: yaw_rate_rad_s", self.yaw_rate_rad_s)
+
+
+@dataclass(frozen=True)
+class SteerCommand:
+    """Drive with the front wheels at an angle: for cars."""
+
+    speed_m_s: float
+    steering_rad: float = 0.0
+    """Angle of the front wheels, positive to the left."""
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.speed_m_s + self.steering_rad):
+            finite("steer command: speed_m_s", self.speed_m_s)
+            finite("steer command: steering_rad", self.steering_rad)
+
+
+@dataclass(frozen=True)
+class VelocityCommand:
+    """Fly with a velocity: for multirotors."""
+
+    velocity_m_s: Vector
+    """In the world."""
+    yaw_rad: float | None = None
+    """Heading in the world; None keeps the one last asked for."""
+
+    def __post_init__(self) -> None:
+        vector("velocity command: velocity_m_s", self.velocity_m_s, 3)
+        if self.yaw_rad is not None:
+            finite("velocity command: yaw_rad", self.yaw_rad)
+
+
+@dataclass(frozen=True)
+class PositionCommand:
+    """Fly to a place and hold it: for multirotors."""
+
+    xyz_m: Vector
+    """In the world."""
+    yaw_rad: float | None = None
+    """Heading in the world; None keeps the one last asked for."""
+    speed_m_s: float | None = None
+    """Speed not to exceed on the way, below the vehicle's own; None for that."""
+
+    def __post_init__(self) -> None:
+        vector("position command: xyz_m", self.xyz_m, 3)
+        if self.yaw_rad is not None:
+            finite("position command: yaw_rad", self.yaw_rad)
+        if self.speed_m_s is not None:
+            finite("position command: speed_m_s", self.speed_m_s)
+
+
+@dataclass(frozen=True)
+class MotorsOff:
+    """Rotors run down: for multirotors."""
+
+
+@dataclass(frozen=True)
+class ThrustCommand:
+    """Thrust of the two thrusters [N], forward positive: for vessels."""
+
+    port_n: float
+    starboard_n: float
+    steering_rad: float = 0.0
+    """Angle of both thrusters, positive to turn left when driving forward; for those that can be steered."""
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.port_n + self.starboard_n + self.steering_rad):
+            finite("thrust command: steering_rad", self.steering_rad)
+            finite("thrust command: port_n", self.port_n)
+            finite("thrust command: starboard_n", self.starboard_n)
+
+
+Command = DriveCommand | SteerCommand | VelocityCommand | PositionCommand | MotorsOff | ThrustCommand
+
+
+# ---- base -----------------------------------------------------------------------------------------------------------
+
 
 Row = tuple[float, ...]
 """A state as 20 floats: time, xyz, quaternion, velocity, turn rate, acceleration, angular acceleration."""
@@ -71,7 +234,7 @@ class Vehicle(ABC):
     @property
     def yaw_rad(self) -> float:
         """Heading in the world, from -pi to pi."""
-        return rotation.heading(self.quat_xyzw)
+        return heading(self.quat_xyzw)
 
     def step(self, command: Command, dt: float) -> None:
         """Follow `command` for `dt` [s]."""
@@ -117,17 +280,17 @@ class GroundVehicle(Vehicle):
         qx, qy, qz, qw = pose.quat_xyzw.tolist()
         self._origin: Vector = (ox, oy, oz)
         self._plane: Quaternion = (qx, qy, qz, qw)
-        self._axes = rotation.matrix(self._plane)
+        self._axes = matrix(self._plane)
 
     @property
     def xyz(self) -> Vector:
-        x, y, z = rotation.to_world(self._axes, (self._x, self._y, 0.0))
+        x, y, z = to_world(self._axes, (self._x, self._y, 0.0))
         return (self._origin[0] + x, self._origin[1] + y, self._origin[2] + z)
 
     @property
     def quat_xyzw(self) -> Quaternion:
         half = 0.5 * self._psi
-        return rotation.multiply(self._plane, (0.0, 0.0, math.sin(half), math.cos(half)))
+        return multiply(self._plane, (0.0, 0.0, math.sin(half), math.cos(half)))
 
     def _row(self, forward: tuple[float, float], left: tuple[float, float], turn: tuple[float, float]) -> Row:
         """From velocity and acceleration [m/s, m/s^2] along the body's axes, turn rate and its derivative.
@@ -137,7 +300,7 @@ class GroundVehicle(Vehicle):
         c, s = math.cos(self._psi), math.sin(self._psi)
         u, v, w = forward[0], left[0], turn[0]
         pull, side = forward[1] - v * w, left[1] + u * w
-        velocity = rotation.to_world(self._axes, (c * u - s * v, s * u + c * v, 0.0))
-        acceleration = rotation.to_world(self._axes, (c * pull - s * side, s * pull + c * side, 0.0))
+        velocity = to_world(self._axes, (c * u - s * v, s * u + c * v, 0.0))
+        acceleration = to_world(self._axes, (c * pull - s * side, s * pull + c * side, 0.0))
         spins = (0.0, 0.0, w, *acceleration, 0.0, 0.0, turn[1])
         return (self.time, *self.xyz, *self.quat_xyzw, *velocity, *spins)

@@ -9,16 +9,15 @@ from pathlib import Path
 from parhelion.core import config as files
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.motion.vehicles.base import Vehicle
-from parhelion.motion.vehicles.car import Car
-from parhelion.motion.vehicles.config import (
+from parhelion.motion.vehicles.ground import Car, DifferentialDrive
+from parhelion.motion.vehicles.multirotor import Multirotor
+from parhelion.motion.vehicles.sheets import (
     CarConfig,
     DifferentialConfig,
     MultirotorConfig,
     VehicleConfig,
     VesselConfig,
 )
-from parhelion.motion.vehicles.differential import DifferentialDrive
-from parhelion.motion.vehicles.multirotor import Multirotor
 from parhelion.motion.vehicles.vessel import Vessel
 from parhelion.motion.water import Water
 

@@ -8,15 +8,25 @@ from typing import ClassVar
 
 import numpy as np
 
+from parhelion.core.checks import finite, vector, within
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.motion.checks import finite, vector, within
-from parhelion.motion.vehicles import rotation
-from parhelion.motion.vehicles.base import Row, Vehicle
-from parhelion.motion.vehicles.commands import MotorsOff, PositionCommand, VelocityCommand
-from parhelion.motion.vehicles.config import MultirotorConfig
-from parhelion.motion.vehicles.rotation import Matrix, Quaternion, Vector, cross, to_body, to_world
-from parhelion.motion.waves import GRAVITY_M_S2
+from parhelion.motion.sea_spectrum import GRAVITY_M_S2
+from parhelion.motion.vehicles import base
+from parhelion.motion.vehicles.base import (
+    Matrix,
+    MotorsOff,
+    PositionCommand,
+    Quaternion,
+    Row,
+    Vector,
+    Vehicle,
+    VelocityCommand,
+    cross,
+    to_body,
+    to_world,
+)
+from parhelion.motion.vehicles.sheets import MultirotorConfig
 
 _Body = tuple[Vector, Vector, Quaternion, Vector]
 """Place and velocity in the world, orientation, turn rate in the body frame."""
@@ -67,7 +77,7 @@ class Multirotor(Vehicle):
         qx, qy, qz, qw = pose.quat_xyzw.tolist()
         u, v, w = vector(f"{self.name}: velocity_m_s", velocity_m_s, 3)
         self._body: _Body = ((x, y, z), (u, v, w), (qx, qy, qz, qw), (0.0, 0.0, 0.0))
-        self._yaw = rotation.heading(self._body[2])
+        self._yaw = base.heading(self._body[2])
 
     @property
     def xyz(self) -> Vector:
@@ -84,7 +94,7 @@ class Multirotor(Vehicle):
 
     @property
     def speed_m_s(self) -> float:
-        return to_body(rotation.matrix(self._body[2]), self._body[1])[0]
+        return to_body(base.matrix(self._body[2]), self._body[1])[0]
 
     @property
     def rotor_speeds_rad_s(self) -> tuple[float, ...]:
@@ -112,7 +122,7 @@ class Multirotor(Vehicle):
             tuple([n + dt / 6.0 * (a + 2.0 * (b + c) + d) for n, a, b, c, d in zip(*parts, strict=True)])
             for parts in zip(body, k1, k2, k3, k4, strict=True)
         )
-        self._body = (xyz, velocity, rotation.normalised(quat), turn)  # type: ignore[assignment,arg-type]
+        self._body = (xyz, velocity, base.normalised(quat), turn)  # type: ignore[assignment,arg-type]
 
     def _lagged(self, asked: Sequence[float], dt: float) -> list[float]:
         """Rotor speeds after `dt`: the lag's own solution, so that no step is too long for it."""
@@ -127,7 +137,7 @@ class Multirotor(Vehicle):
     def _rates(self, body: _Body, push: _Push) -> _Rates:
         _, velocity, quat, turn = body
         thrust, torque, spinning = push
-        sheet, r = self.config, rotation.matrix(quat)
+        sheet, r = self.config, base.matrix(quat)
         drag = self._drag(r, velocity, spinning)
         force = (drag[0] + r[2] * thrust, drag[1] + r[5] * thrust, drag[2] + r[8] * thrust)
         ix, iy, iz = sheet.inertia_kg_m2
@@ -135,7 +145,7 @@ class Multirotor(Vehicle):
         mass = sheet.mass_kg
         acceleration = (force[0] / mass, force[1] / mass, force[2] / mass - GRAVITY_M_S2)
         spin = ((torque[0] - gx) / ix, (torque[1] - gy) / iy, (torque[2] - gz) / iz)
-        return velocity, acceleration, rotation.spin(quat, turn), spin
+        return velocity, acceleration, base.spin(quat, turn), spin
 
     def _drag(self, r: Matrix, velocity: Vector, spinning: float) -> Vector:
         """Force [N] of the air, in the world."""
@@ -153,7 +163,7 @@ class Multirotor(Vehicle):
 
     def _control(self, target: PositionCommand | VelocityCommand) -> list[float]:
         """Rotor speeds [rad/s] to ask for."""
-        r = rotation.matrix(self._body[2])
+        r = base.matrix(self._body[2])
         asked = self._acceleration(self._velocity(target), r)
         pull = (asked[0], asked[1], asked[2] + GRAVITY_M_S2)
         # Thrust as far as the body already points where it should.

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import MissingDependencyError
-from parhelion.core.inertial import Samples, units
 from parhelion.core.pose import Floats
-from parhelion.core.records import PointCloud
+from parhelion.core.streams import Samples, units
 from parhelion.io.columns import as_rows, numeric, split
 from parhelion.outputs.foxglove.scene import pose_of, timestamp
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.records import ORIGINS, Scan
+from parhelion.core.clouds import ORIGINS, Scan
 from parhelion.outputs.report.frames import FRAMES, KEPT
 from parhelion.outputs.report.tables import (
     SeenMoving,

@@ -59,7 +59,7 @@ def size_of(size: int) -> str:
 
 def sensors_table(report: RunReport) -> str:
     """Model, rate, place, and what came of each sensor."""
-    from parhelion.core.records import Scan
+    from parhelion.core.clouds import Scan
     from parhelion.outputs.report.frames import KEPT
     from parhelion.scenario.sensors import FrameOnBoard
 

@@ -20,8 +20,8 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, quat_conjugate, quat_rotate
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.messages import Message, Transform
-from parhelion.outputs.ros.names import Named, check_distinct, check_names, sensor_names, vehicle_names
 from parhelion.outputs.ros.rules import BASE, MAP, Images, Layout, Telling, rule_of
+from parhelion.outputs.topics import Named, check_distinct, check_names, sensor_names, vehicle_names
 from parhelion.scenario.sensors import OnBoard
 
 if TYPE_CHECKING:

@@ -4,31 +4,224 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from parhelion.core.echo import EchoScan
-from parhelion.core.gnss import NO_FIX, GnssData
-from parhelion.core.image import Image
-from parhelion.core.inertial import BarometerData, ImuData, MagnetometerData, OdometryData
+import numpy as np
+
+from parhelion.core.clouds import Scan
+from parhelion.core.consumers import Readers
+from parhelion.core.frames import EchoScan, RadarScan
+from parhelion.core.image import OPTICAL, Image, Intrinsics
 from parhelion.core.pose import Pose
-from parhelion.core.radar import RadarScan
-from parhelion.core.ranges import UwbData
-from parhelion.core.readers import Readers
-from parhelion.core.records import Scan
+from parhelion.core.streams import NO_FIX, BarometerData, GnssData, ImuData, MagnetometerData, OdometryData, UwbData
 from parhelion.io.ros import messages as ros
-from parhelion.io.ros.messages import Message
-from parhelion.outputs.ros.images import image_messages, image_names, image_topics, image_type, optical_frames
-from parhelion.outputs.ros.ranges import range_messages, range_names, range_topics, range_type
-from parhelion.outputs.ros.waves import (
-    cloud_type,
-    echo_messages,
-    echo_names,
-    echo_topics,
-    radar_messages,
-    radar_names,
-    radar_topics,
-)
+from parhelion.io.ros.clouds import POINT_CLOUD, point_cloud2
+from parhelion.io.ros.messages import RADAR_SCAN, RANGE, radar_scan, range_message
+from parhelion.io.ros.types import Message
+from parhelion.outputs.topics import ros_name
 from parhelion.scenario.sensors import OnBoard
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# ---- What ROS makes of images: topics as image_transport has them, frames as REP 103 has them -----------------------
+# /front/image_raw                     or /front/image_raw/compressed
+#     /front/camera_info
+#     /front/depth/image_raw               what a depth camera measures; of other cameras the true depth, if asked for
+#     /front/right/image_raw, camera_info  of the second lens of a stereo pair
+#     /front/ground_truth/depth/image_raw  the true depth beside a measured one; likewise label, instance
+#
+# Pictures are in the frame front_optical_frame (x right, y down, z forward), which /tf_static puts into front.
+
+
+IMAGE_TOPIC = "image_raw"
+
+
+def image_names(sensor: OnBoard, layout: Layout) -> tuple[str, str]:
+    """Topic of the picture, and the camera's own frame."""
+    name = ros_name(sensor.name)
+    return f"/{name}/{IMAGE_TOPIC}", name
+
+
+def image_type(sensor: OnBoard, layout: Layout) -> str:
+    """Type of the pictures, where they are not compressed."""
+    return ros.IMAGE
+
+
+def image_topics(telling: Telling) -> dict[str, str]:
+    """Topics that every camera has, and their types."""
+    topic, kind = _picture_topic(telling.topic, telling.images)
+    return {topic: kind, f"{base_topic(telling.topic)}/camera_info": ros.CAMERA_INFO}
+
+
+def optical_frames(sensor: Any, frame: str) -> list[tuple[str, Pose]]:
+    """Optical frames of a camera and where they are in its own; of a stereo camera, that of the second lens, too."""
+    found = [(optical_frame(frame), OPTICAL)]
+    lens = getattr(sensor.sensor, "intrinsics", None)
+    if isinstance(lens, Intrinsics) and lens.baseline_m > 0.0:
+        found.append((optical_frame(frame, right=True), Pose((0.0, -lens.baseline_m, 0.0)) @ OPTICAL))
+    return found
+
+
+def optical_frame(frame: str, *, right: bool = False) -> str:
+    """Name of a camera's optical frame."""
+    return f"{frame}_right_optical_frame" if right else f"{frame}_optical_frame"
+
+
+def base_topic(topic: str) -> str:
+    """What all topics of a camera begin with."""
+    return topic.rpartition("/")[0]
+
+
+def image_messages(image: Image, telling: Telling) -> Iterator[Message]:
+    """All messages of one exposure."""
+    base, frame = base_topic(telling.topic), optical_frame(telling.frame)
+    stamp = telling.stamp(image.start_time)
+    over = telling.stamp(image.start_time + float(telling.sensor.sensor.frame_duration_s))
+
+    def plain(topic: str, pixels: NDArray[Any], where: str = frame) -> Message:
+        return Message(topic, ros.IMAGE, over, ros.image(stamp, where, pixels))
+
+    def lens(topic: str, where: str = frame, *, right: bool = False) -> Iterator[Message]:
+        if image.intrinsics is not None:
+            data = ros.camera_info(stamp, where, image.intrinsics, right=right)
+            yield Message(f"{topic}/camera_info", ros.CAMERA_INFO, over, data)
+
+    yield _picture(image.colour, image.bands, telling.topic, frame, telling, stamp, over)
+    yield from lens(base)
+    if image.right is not None:
+        aside = optical_frame(telling.frame, right=True)
+        yield _picture(image.right, image.bands, f"{base}/right/{IMAGE_TOPIC}", aside, telling, stamp, over)
+        yield from lens(f"{base}/right", aside, right=True)
+    depth = image.depth if image.measured_depth is None else image.measured_depth
+    if depth is not None:
+        yield plain(f"{base}/depth/{IMAGE_TOPIC}", depth)
+        yield from lens(f"{base}/depth")
+    if image.measured_depth is not None and image.depth is not None:
+        yield plain(f"{base}/ground_truth/depth/{IMAGE_TOPIC}", image.depth)
+    if image.label is not None:
+        data = ros.image(stamp, frame, image.label, "16UC1")
+        yield Message(f"{base}/ground_truth/label/{IMAGE_TOPIC}", ros.IMAGE, over, data)
+    if image.instance is not None:
+        yield plain(f"{base}/ground_truth/instance/{IMAGE_TOPIC}", image.instance)
+
+
+def _picture(
+    pixels: NDArray[Any], bands: tuple[str, ...], topic: str, frame: str, telling: Telling, stamp: int, over: int
+) -> Message:
+    place, kind = _picture_topic(topic, telling.images)
+    if kind == ros.IMAGE:
+        return Message(place, kind, over, ros.image(stamp, frame, pixels, ros.encoding_of(pixels, bands)))
+    return Message(place, kind, over, ros.compressed_image(stamp, frame, pixels, bands, format=telling.images))
+
+
+def _picture_topic(topic: str, images: str) -> tuple[str, str]:
+    return (topic, ros.IMAGE) if images == "raw" else (f"{topic}/compressed", ros.COMPRESSED_IMAGE)
+
+
+# ---- What ROS makes of ranges to radio anchors, in message types that every ROS 2 has -------------------------------
+# /uwb/ranges     sensor_msgs/PointCloud2 in the frame map: a point for each anchor, at its place, with the fields
+#                     range, range_std [m], rssi [dBm], snr [dB] and los (1: nothing in between)
+#     /uwb/position   geometry_msgs/PoseWithCovarianceStamped in the frame map; only where the ranges give a position
+#
+# An anchor that was not heard has NaN in these fields. A position has no orientation: that is the identity, with a
+# variance of pi^2 / 3 of each angle, as of one not known.
+
+
+UWB_TOPIC, UWB_FRAME, UWB_MAP = "/uwb/ranges", "uwb_link", "map"
+
+
+def range_names(sensor: OnBoard, layout: Layout) -> tuple[str, str]:
+    """Topic of the ranges, and the tag's own frame."""
+    return UWB_TOPIC, UWB_FRAME
+
+
+def range_type(sensor: OnBoard, layout: Layout) -> str:
+    """Type of the ranges."""
+    return ros.POINT_CLOUD
+
+
+def position_topic(topic: str) -> str:
+    """Topic of the positions beside that of the ranges."""
+    return f"{topic.rpartition('/')[0]}/position"
+
+
+def range_topics(telling: Telling) -> dict[str, str]:
+    """Topics that every tag has, and their types."""
+    return {telling.topic: ros.POINT_CLOUD, position_topic(telling.topic): ros.POSE_WITH_COVARIANCE}
+
+
+def range_messages(found: UwbData, telling: Telling) -> Iterator[Message]:
+    """The messages of samples."""
+    for row, time in enumerate(found.time.tolist()):
+        at = telling.stamp(time)
+        columns: dict[str, Any] = {axis: found.anchor_xyz[:, k] for k, axis in enumerate("xyz")}
+        columns |= {name: getattr(found, name)[row] for name in ("range", "range_std", "rssi", "snr")}
+        columns["los"] = found.los[row].astype(np.uint8)
+        yield Message(telling.topic, ros.POINT_CLOUD, at, ros.plain_cloud(at, UWB_MAP, columns))
+        if np.all(np.isfinite(found.position[row])):
+            covariance = np.diag([0.0] * 3 + [np.pi**2 / 3.0] * 3)
+            covariance[:3, :3] = found.position_covariance[row]
+            data = ros.pose_with_covariance(at, UWB_MAP, found.position[row], (0.0, 0.0, 0.0, 1.0), covariance)
+            yield Message(position_topic(telling.topic), ros.POSE_WITH_COVARIANCE, at, data)
+
+
+# ---- What ROS makes of radars and pulse-echo sensors ----------------------------------------------------------------
+# /front/detections   sensor_msgs/PointCloud2 with every field
+# /front/scan         radar_msgs/RadarScan of radars
+# /sonar/echoes       sensor_msgs/PointCloud2, and /sonar/range sensor_msgs/Range of the first echo
+
+
+def radar_names(sensor: OnBoard, layout: Layout) -> tuple[str, str]:
+    """Topic of the cloud, and the sensor's frame."""
+    name = ros_name(sensor.name)
+    return f"/{name}/detections", name
+
+
+def echo_names(sensor: OnBoard, layout: Layout) -> tuple[str, str]:
+    """Topic of the cloud, and the sensor's frame."""
+    name = ros_name(sensor.name)
+    return f"/{name}/echoes", name
+
+
+def cloud_type(sensor: OnBoard, layout: Layout) -> str:
+    """Type of the cloud."""
+    return POINT_CLOUD
+
+
+def _beside(topic: str, word: str) -> str:
+    return f"{topic.rpartition('/')[0]}/{word}"
+
+
+def radar_topics(telling: Telling) -> dict[str, str]:
+    """Topics of a radar and their types."""
+    return {telling.topic: POINT_CLOUD, _beside(telling.topic, "scan"): RADAR_SCAN}
+
+
+def echo_topics(telling: Telling) -> dict[str, str]:
+    """Topics of a pulse-echo sensor and their types."""
+    return {telling.topic: POINT_CLOUD, _beside(telling.topic, "range"): RANGE}
+
+
+def radar_messages(scan: RadarScan, telling: Telling) -> Iterator[Message]:
+    """The detections as a cloud and as a RadarScan."""
+    stamp, over = telling.stamp(scan.start_time), telling.stamp(scan.start_time + scan.duration)
+    yield Message(telling.topic, POINT_CLOUD, over, point_cloud2(scan, telling.frame, stamp, "all"))
+    yield Message(_beside(telling.topic, "scan"), RADAR_SCAN, over, radar_scan(scan, telling.frame, stamp))
+
+
+def echo_messages(scan: EchoScan, telling: Telling) -> Iterator[Message]:
+    """The echoes as a cloud, and the range of the first."""
+    config = telling.sensor.sensor.config
+    stamp, over = telling.stamp(scan.start_time), telling.stamp(scan.start_time + scan.duration)
+    yield Message(telling.topic, POINT_CLOUD, over, point_cloud2(scan, telling.frame, stamp, "all"))
+    width = float(np.radians(config.receiver.azimuth_width_deg))
+    data = range_message(scan.nearest, config.range_m, width, telling.frame, stamp)
+    yield Message(_beside(telling.topic, "range"), RANGE, over, data)
+
+
+# ---- rules ----------------------------------------------------------------------------------------------------------
+
 
 Layout = Literal["driver", "velodyne", "ouster", "all"]
 

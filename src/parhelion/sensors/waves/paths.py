@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
 from parhelion.rays.device import Engine
-from parhelion.rays.replayable import SceneArrays
+from parhelion.rays.replay import SceneArrays
 from parhelion.sensors.waves.motion import Moves
 from parhelion.sensors.waves.shoot import Emission, shoot
 from parhelion.sensors.waves.target import WaveTarget

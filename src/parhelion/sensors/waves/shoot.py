@@ -25,7 +25,7 @@ from parhelion.core.random import to_unit, words
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
 from parhelion.rays.moving import rotate, rotate_back
-from parhelion.rays.replayable import SceneArrays
+from parhelion.rays.replay import SceneArrays
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.waves.lobe import HALF_POWER, beam_gain, beckmann, lobe_width2
 from parhelion.sensors.waves.motion import Moves

@@ -8,7 +8,7 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.world.kit.many import moved, struts
+from parhelion.world.kit.instances import moved, struts
 from parhelion.world.shapes import board, plane
 from parhelion.world.world import World
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parhelion.core.pose import Pose
-from parhelion.world.kit.many import boxes
+from parhelion.world.kit.instances import boxes
 from parhelion.world.shapes import board, plane
 from parhelion.world.world import World
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parhelion.world.procedural.build import LayoutWorld, world_of
-from parhelion.world.procedural.town import city
+from parhelion.world.procedural.city import city
 
 
 def build(

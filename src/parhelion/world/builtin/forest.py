@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parhelion.world.procedural.build import LayoutWorld, world_of
-from parhelion.world.procedural.woods import forest
+from parhelion.world.procedural.countryside import forest
 
 
 def build(

@@ -8,12 +8,12 @@ import numpy as np
 
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
+from parhelion.world.emitters import Lamp, put
 from parhelion.world.kit.buildings import Band, building
-from parhelion.world.kit.many import boxes, quads
+from parhelion.world.kit.instances import boxes, quads
+from parhelion.world.kit.plants import tree
 from parhelion.world.kit.props import Part, add_parts, bench, lamp_pole, person, street_light, traffic_sign
-from parhelion.world.kit.trees import tree
 from parhelion.world.kit.vehicles import car, lorry
-from parhelion.world.lamps import Lamp, put
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import arch, board, box, cone, cylinder, plane, sphere
 from parhelion.world.world import World

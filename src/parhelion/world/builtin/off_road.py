@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from parhelion.world.procedural.build import LayoutWorld, world_of
-from parhelion.world.procedural.offroad import offroad
+from parhelion.world.procedural.countryside import offroad
 
 
 def build(
@@ -19,7 +19,7 @@ def build(
     height_map: str | None = None,
     height_range_m: tuple[float, float] | None = None,
 ) -> LayoutWorld:
-    """The world of `parhelion.world.procedural.offroad`; its layout is kept as `world.layout`."""
+    """The world of `parhelion.world.procedural.countryside`; its layout is kept as `world.layout`."""
     layout = offroad(
         size_m,
         roughness_m=roughness_m,

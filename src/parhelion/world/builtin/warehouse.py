@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from parhelion.world.procedural.build import LayoutWorld, world_of
-from parhelion.world.procedural.hall import warehouse
+from parhelion.world.procedural.warehouse import warehouse
 
 
 def build(

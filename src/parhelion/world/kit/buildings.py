@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from parhelion.core.pose import Floats
-from parhelion.world.kit.many import boxes, moved, quads
+from parhelion.world.kit.instances import boxes, moved, quads
 from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import split_quads

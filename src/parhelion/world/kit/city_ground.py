@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats
-from parhelion.world.kit.many import boxes, copies, quads
+from parhelion.world.kit.instances import boxes, copies, quads
 from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import circle, loft, plane, triangulated

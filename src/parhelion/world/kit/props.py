@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parhelion.core.pose import Floats, Pose
-from parhelion.world.kit.many import boxes, copies, moved, quads, struts
+from parhelion.world.kit.instances import boxes, copies, moved, quads, struts
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import circle, loft, pipe, prism, sphere
 from parhelion.world.world import World

@@ -10,7 +10,7 @@ import numpy as np
 
 from parhelion.core.errors import unknown_name
 from parhelion.core.pose import Floats
-from parhelion.world.kit.many import boxes, quads, struts
+from parhelion.world.kit.instances import boxes, quads, struts
 from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import loft, pipe

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats, Pose
-from parhelion.world.kit.many import boxes, copies, moved, quads, struts
+from parhelion.world.kit.instances import boxes, copies, moved, quads, struts
 from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import arch, circle, loft, pipe, prism

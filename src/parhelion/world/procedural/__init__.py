@@ -7,18 +7,16 @@ world = world_of(layout)
 
 from parhelion.world.procedural.build import LayoutWorld, layout_of, mobility_of, world_digest, world_of
 from parhelion.world.procedural.checks import check, clearance
-from parhelion.world.procedural.fields import Mobility
+from parhelion.world.procedural.city import city
+from parhelion.world.procedural.countryside import forest, offroad
 from parhelion.world.procedural.files import load_listed, require_sound
-from parhelion.world.procedural.hall import warehouse
 from parhelion.world.procedural.harbour import harbour
 from parhelion.world.procedural.heightmap import read_height_map, terrain_of
-from parhelion.world.procedural.kinds import KINDS
+from parhelion.world.procedural.kinds import KINDS, Mobility
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Way
 from parhelion.world.procedural.maps import buildings_from
-from parhelion.world.procedural.offroad import offroad
 from parhelion.world.procedural.relief import ground_height
-from parhelion.world.procedural.town import city
-from parhelion.world.procedural.woods import forest
+from parhelion.world.procedural.warehouse import warehouse
 
 __all__ = [
     "Drive",

@@ -6,22 +6,43 @@ import hashlib
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from parhelion.core.errors import ConfigError, ParhelionError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Waypoints
-from parhelion.world.kit.paths import timed_path
+from parhelion.world.emitters import put
 from parhelion.world.kit.props import add_parts
-from parhelion.world.lamps import put
-from parhelion.world.procedural.fields import Mobility
-from parhelion.world.procedural.goods import Load, rack_loads
-from parhelion.world.procedural.kinds import RackParams
+from parhelion.world.procedural.footprints import along_line
+from parhelion.world.procedural.kinds import Mobility, RackParams
 from parhelion.world.procedural.layout import Drive, Layout
-from parhelion.world.procedural.plane import along_line
 from parhelion.world.procedural.relief import ground_height
-from parhelion.world.procedural.things import parts_of
-from parhelion.world.procedural.town_things import lamps_of
+from parhelion.world.procedural.thing_parts import Load, parts_of, rack_loads
+from parhelion.world.procedural.town_parts import lamps_of
 from parhelion.world.world import World
+
+# ---- Timed paths through the built-in worlds ------------------------------------------------------------------------
+
+
+def timed_path(points: ArrayLike, speed: ArrayLike, height: ArrayLike) -> Waypoints:
+    """A drive over `points` (n, 2) [m] at `speed` (n,) or one number [m/s], starting at time 0.
+
+    The frame is level, `height` [m] over z = 0, one number or one a point, and its x axis follows the path.
+    """
+    xy = np.asarray(points, dtype=np.float64)
+    steps = np.diff(xy, axis=0)
+    at_speed = np.broadcast_to(np.asarray(speed, dtype=np.float64), (len(xy),))
+    durations = np.hypot(steps[:, 0], steps[:, 1]) * 2.0 / (at_speed[1:] + at_speed[:-1])
+    times = np.concatenate([[0.0], np.cumsum(durations)])
+    ahead = np.vstack([steps[:1], steps[:-1] + steps[1:], steps[-1:]])
+    yaw = np.degrees(np.unwrap(np.arctan2(ahead[:, 1], ahead[:, 0])))
+    z = np.broadcast_to(np.asarray(height, dtype=np.float64), (len(xy),))
+    poses = [Pose((x, y, up), rpy_deg=(0.0, 0.0, turn)) for (x, y), up, turn in zip(xy, z, yaw, strict=True)]
+    return Waypoints(times.tolist(), poses)
+
+
+# ---- build ----------------------------------------------------------------------------------------------------------
+
 
 LOAD_MOBILITY: Mobility = "movable"
 """What loads in racks are."""

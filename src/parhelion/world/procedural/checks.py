@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
+from parhelion.world.procedural.footprints import Footprints, along_line, footprints, near_pairs, overlap_depth, to_line
 from parhelion.world.procedural.kinds import KINDS
 from parhelion.world.procedural.layout import Layout, Way
-from parhelion.world.procedural.plane import Footprints, along_line, footprints, near_pairs, overlap_depth, to_line
 from parhelion.world.procedural.relief import bridge_height, ground_height, in_the_way, on_water
 
 TOUCH_M = 1e-3

@@ -7,6 +7,8 @@ one pattern: shorter canals have what fits of it, longer ones have it again and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,15 +16,191 @@ import numpy as np
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
-from parhelion.world.kit.trees import tree
+from parhelion.world.kit.buildings import building_draws
+from parhelion.world.kit.plants import tree
 from parhelion.world.kit.vehicles import PAINTS
 from parhelion.world.kit.waterfront import CONTAINER_PAINTS, barge
-from parhelion.world.procedural import street, water
-from parhelion.world.procedural.canal import DEPTH_M, ENDS_M, LAND_M, QUAY_M, Canal, bridge_things, houses, quay_gear
-from parhelion.world.procedural.draws import place_of
+from parhelion.world.procedural import kinds
+from parhelion.world.procedural.city import trunk_radius
+from parhelion.world.procedural.footprints import BRIDGE_ROAD_M
+from parhelion.world.procedural.kinds import place_of
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Way
 from parhelion.world.procedural.placing import natural, number, placed, whole, without_clashes
-from parhelion.world.procedural.town import trunk_radius
+from parhelion.world.procedural.town_parts import bands_of
+
+# ---- canal ----------------------------------------------------------------------------------------------------------
+# What makes a canal: its measures and the pattern of its quays; their gear, the bridge, and the houses behind them.
+
+
+PATTERN_M = 300.0
+"""Length of quay after which the plan comes again."""
+QUAY_M = 1.6
+DEPTH_M = 3.0
+LAND_M = 70.0
+"""Depth of the land beyond each quay."""
+ENDS_M = 40.0
+BERTHS = 13
+"""Places for vessels in one pattern."""
+_STORE = (
+    kinds.StoreysParams(storeys=1, storey_height_m=4.6, pitch_m=5.2, window_width_m=2.2, sill_m=1.3,
+                         window_height_m=2.3, recess_m=0.3),
+    kinds.StoreysParams(bottom_m=4.6, storeys=3, storey_height_m=3.8, pitch_m=5.2, window_width_m=1.7, sill_m=1.1,
+                         window_height_m=1.9, recess_m=0.3),
+)  # fmt: skip
+_HALL = (
+    kinds.StoreysParams(storeys=1, storey_height_m=7.0, pitch_m=7.0, window_width_m=3.2, sill_m=3.6,
+                         window_height_m=1.8, recess_m=0.2),
+)  # fmt: skip
+_OFFICE = (
+    kinds.StoreysParams(storeys=1, storey_height_m=4.0, pitch_m=4.0, window_width_m=2.8, sill_m=0.5,
+                         window_height_m=2.8, recess_m=0.2),
+    kinds.StoreysParams(bottom_m=4.0, storeys=6, storey_height_m=3.3, pitch_m=3.0, window_width_m=2.0, sill_m=0.8,
+                         window_height_m=1.8),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Canal:
+    """All that follows from the parameters, before anything is drawn."""
+
+    seed: int
+    half_length: float
+    half_width: float
+    bridge_x: float | None
+
+    def patterns(self) -> Iterator[tuple[int, float]]:
+        """Number and shift along x [m] of each pattern that has a part on this canal, the middle one first."""
+        most = int(np.ceil(self.half_length / PATTERN_M - 0.5))
+        for k in sorted(range(-most, most + 1), key=abs):
+            yield k, k * PATTERN_M
+
+    def stream(self, name: str, pattern: int) -> np.random.Generator:
+        """Random numbers for one pattern."""
+        tail = f"/{pattern}" if pattern else ""
+        return Stream(self.seed, f"world/harbour/{name}{tail}").generator()
+
+    def fits(self, x: float, half: float = 0.0) -> bool:
+        """Whether something at `x` that reaches `half` to both sides is on the canal's length."""
+        return abs(x) + half <= self.half_length
+
+    def off_bridge(self, x: float, gap: float) -> bool:
+        """Whether `x` is more than `gap` from the bridge's middle."""
+        return self.bridge_x is None or abs(x - self.bridge_x) > gap
+
+
+def quay_gear(canal: Canal, spacing: float) -> list[LayoutObject]:
+    """Bollards, rubber strips on the wall, ladders, crane rails, and dolphins of piles in the water."""
+    origin = (0.0, 0.0, 0.0)
+    half, end = canal.half_width, canal.half_length
+    gaps = int(2 * 0.92 * end / spacing + 1e-9)
+    along = spacing * (np.arange(gaps + 1) - gaps / 2)
+    along = along[[canal.off_bridge(x, 6.0) for x in along.tolist()]]
+    sides = np.repeat([-1.0, 1.0], len(along))
+    both = np.tile(along, 2)
+    at = np.column_stack([both, sides * (half + 0.55), np.full(len(both), QUAY_M)])
+    pads = at + np.column_stack([np.full(len(both), spacing / 2), -sides * 0.65, np.full(len(both), -0.9)])
+    pads = pads[np.abs(pads[:, 0]) < end - 1.0]
+    ladders = np.arange(-130.0, 131.0, 40.0)
+    ladders = np.concatenate([ladders + shift for _, shift in canal.patterns()])
+    ladders = ladders[np.abs(ladders) < end - 1.0]
+    rungs = tuple((float(x), side * (half - 0.12)) for x in ladders for side in (-1.0, 1.0))
+    rails = tuple((0.0, -half - d, QUAY_M + 0.03) for d in (3.5, 12.5))
+    length, span = 2 * end, (2 * end, 2 * half + 2.0)
+    things = [
+        placed(
+            "bollards",
+            "bollards",
+            (0.0, 0.0, QUAY_M),
+            0.0,
+            (*span, 0.55),
+            kinds.BollardsParams(points=tuple(map(tuple, at[:, :2].tolist()))),
+        ),
+        placed(
+            "fenders",
+            "fenders",
+            origin,
+            0.0,
+            (*span, QUAY_M),
+            kinds.FendersParams(points=tuple(map(tuple, pads.tolist()))),
+        ),
+    ]
+    if rungs:
+        params = kinds.LaddersParams(points=rungs, quay_m=QUAY_M)
+        things.append(placed("ladders", "ladders", origin, 0.0, (*span, QUAY_M + 0.3), params))
+    track = kinds.RailsParams(points=rails, length_m=length - 40.0)
+    things.append(placed("rails", "rails", origin, 0.0, (*span, QUAY_M + 0.1), track))
+    if half >= 20.0:
+        feet = [
+            (shift + x + dx, y * (half / 25.0) + dy, -DEPTH_M)
+            for _, shift in canal.patterns()
+            for x, y in ((-95, 9), (-118, -11), (128, 8))
+            for dx, dy in ((0, 0), (0.7, 0), (0.35, 0.6))
+            if canal.fits(shift + x, 5.0)
+        ]
+        if feet:
+            piles = kinds.PilesParams(points=tuple(feet), length_m=5.2, radius_m=0.22)
+            things.append(placed("piles", "dolphins", origin, 0.0, (*span, 2.2), piles))
+    return things
+
+
+def bridge_things(canal: Canal) -> list[LayoutObject]:
+    """The bridge, with lamps and a car on it."""
+    if canal.bridge_x is None:
+        return []
+    x, crown, span = canal.bridge_x, 6.4, 2 * canal.half_width
+    params = kinds.BridgeParams(span_m=span, crown_m=crown, quay_m=QUAY_M)
+    size = (9.0, 2 * (span / 2 + 2.0 + 36.0), crown + 1.1)
+    road = crown + BRIDGE_ROAD_M
+    out = 0.72 * canal.half_width
+    lamp = kinds.LampParams(height_m=5.5, arm_m=1.2)
+    posts = ((-3.9, -out, 0.0), (3.9, 0.0, 180.0), (-3.9, out, 0.0))
+    return [
+        placed("bridge", "bridge", (x, 0.0, 0.0), 0.0, size, params),
+        *(natural("lamp", f"bridge-lamp-{k}", (x + dx, y, road), yaw, lamp) for k, (dx, y, yaw) in enumerate(posts)),
+        natural(
+            "car",
+            "bridge-car",
+            (x + 1.8, -6.0, road),
+            90.0,
+            kinds.CarParams(shape="hatchback", paint="car-paint-yellow"),
+        ),
+    ]
+
+
+def houses(canal: Canal) -> list[LayoutObject]:
+    """Brick warehouses to the north, halls and an office to the south; doors face the water."""
+    rows: tuple[tuple[tuple[kinds.StoreysParams, ...], float, float, float, int, str, str], ...] = (
+        (_STORE, 46.0, 20.0, -92.0, 1, "brick", "gable"),
+        (_STORE, 40.0, 20.0, -36.0, 1, "brick", "gable"),
+        (_STORE, 40.0, 20.0, 22.0, 1, "limestone", "hip"),
+        (_STORE, 38.0, 20.0, 112.0, 1, "brick", "gable"),
+        (_HALL, 52.0, 26.0, -100.0, -1, "concrete", "flat"),
+        (_HALL, 44.0, 26.0, -38.0, -1, "plaster", "flat"),
+        (_OFFICE, 26.0, 18.0, 28.0, -1, "concrete", "flat"),
+    )
+    things: list[LayoutObject] = []
+    for pattern, shift in canal.patterns():
+        rng = canal.stream("houses", pattern)
+        for bands, length, width, x, side, wall, roof in rows:
+            params = kinds.BuildingParams(
+                bands=bands,
+                wall=wall,
+                roof=roof,  # type: ignore[arg-type]
+                blind_sides=(2,),
+                gates=bands is not _OFFICE,
+                seed=place_of(rng),
+            )
+            height = bands[-1].bottom_m + bands[-1].storeys * bands[-1].storey_height_m
+            rng.random(building_draws(length, width, bands_of(height, params), roof=roof, blind_sides=(2,)))
+            at = (x + shift, side * (canal.half_width + 28.0 + width / 2), QUAY_M)
+            if canal.fits(at[0], length / 2 - 20.0):
+                yaw = 0.0 if side > 0 else 180.0
+                things.append(placed("building", f"house-{len(things)}", at, yaw, (length, width, height), params))
+    return things
+
+
+# ---- harbour --------------------------------------------------------------------------------------------------------
+
 
 _FAIRWAY_NEEDS_M = 6.0
 """Width of the vessel that must be able to pass."""
@@ -71,7 +249,7 @@ def harbour(
             (0.0, 0.0, 0.0),
             0.0,
             (length, width, QUAY_M),
-            water.BasinParams(land_m=LAND_M, ends_m=ENDS_M, depth_m=DEPTH_M, ripple_m=float(ripple_height), seed=seed),
+            kinds.BasinParams(land_m=LAND_M, ends_m=ENDS_M, depth_m=DEPTH_M, ripple_m=float(ripple_height), seed=seed),
         ),
         *quay_gear(canal, spacing),
         *bridge_things(canal),
@@ -115,7 +293,7 @@ class _Berth(NamedTuple):
     """A vessel and where it is moored."""
 
     name: str
-    params: water.VesselParams
+    params: kinds.VesselParams
     x: float
     half_beam: float
     side: int
@@ -126,15 +304,15 @@ def _berths(rng: np.random.Generator) -> list[_Berth]:
     """The vessels of one pattern."""
 
     def loaded(name: str, length: float, cargo: str, x: float, yaw: float) -> _Berth:
-        params = water.VesselParams(type="barge", hull_m=length, cargo=cargo, seed=place_of(rng))  # type: ignore[arg-type]
+        params = kinds.VesselParams(type="barge", hull_m=length, cargo=cargo, seed=place_of(rng))  # type: ignore[arg-type]
         barge(rng, length, cargo)  # what the barge will take of the stream is passed over
         return _Berth(name, params, x, 2.8, -1, yaw)
 
     gravel = loaded("barge-gravel", 42.0, "gravel", -46.0, 0.0)
     boxes = loaded("barge-containers", 46.0, "containers", 112.0, np.pi)
     empty = loaded("barge-empty", 38.0, "gravel", -105.0, 0.0)
-    tugs = [water.VesselParams(type="tug", hull_m=length) for length in (18.0, 13.0)]
-    yachts = [water.VesselParams(type="yacht", hull_m=length) for length in (11.0, 9.5, 12.5)]
+    tugs = [kinds.VesselParams(type="tug", hull_m=length) for length in (18.0, 13.0)]
+    yachts = [kinds.VesselParams(type="yacht", hull_m=length) for length in (11.0, 9.5, 12.5)]
     berths = [
         gravel,
         _Berth("tug", tugs[0], 30.0, 2.9, -1, 0.0),
@@ -147,7 +325,7 @@ def _berths(rng: np.random.Generator) -> list[_Berth]:
     ]
     for k, x in enumerate((48.0, 0.0, -64.0, -76.0, 100.0)):
         length = float(rng.uniform(6.0, 9.0))
-        boat = water.VesselParams(type="motor-boat", hull_m=length)
+        boat = kinds.VesselParams(type="motor-boat", hull_m=length)
         berths.append(_Berth(f"motor-boat-{k}", boat, x, 0.17 * length, 1, float(rng.integers(0, 2)) * np.pi))
     return berths
 
@@ -186,7 +364,7 @@ def _cranes(canal: Canal, wanted: int | None) -> list[LayoutObject]:
             f"crane-{k}",
             (x, -canal.half_width - 8.0, QUAY_M),
             90.0,
-            water.CraneParams(reach_m=24.0, lift_deg=lift),
+            kinds.CraneParams(reach_m=24.0, lift_deg=lift),
         )
         for k, (x, lift) in enumerate(places[:wanted])
     ]
@@ -209,10 +387,10 @@ def _on_the_quays(canal: Canal) -> list[LayoutObject]:
         for x, y in rows:
             levels = int(rng.integers(1, 4))
             paints = tuple(CONTAINER_PAINTS[k] for k in rng.integers(0, len(CONTAINER_PAINTS), levels))
-            params = water.ContainersParams(paints=paints, base_m=QUAY_M)  # type: ignore[arg-type]
+            params = kinds.ContainersParams(paints=paints, base_m=QUAY_M)  # type: ignore[arg-type]
             if canal.fits(x + shift):
                 stacks.append(natural("containers", f"containers-{len(stacks)}", (x + shift, y, 0.0), 0.0, params))
-        post = street.LampParams(height_m=6.5, arm_m=1.0)
+        post = kinds.LampParams(height_m=6.5, arm_m=1.0)
         for side in (-1.0, 1.0):
             for x in (np.arange(-135.0, 136.0, 27.0) + shift).tolist():
                 if canal.fits(x) and canal.off_bridge(x, 5.5):
@@ -221,7 +399,7 @@ def _on_the_quays(canal: Canal) -> list[LayoutObject]:
         for k, shape in enumerate(("saloon", "van", "estate", "suv", "hatchback", "van", "saloon", "suv")):
             x = shift + (-112.0 + 3.2 * k if k < 4 else 8.0 + 3.2 * k)
             paint = PAINTS[int(rng.integers(len(PAINTS)))]
-            car = street.CarParams(shape=shape, paint=paint)  # type: ignore[arg-type]
+            car = kinds.CarParams(shape=shape, paint=paint)  # type: ignore[arg-type]
             if canal.fits(x):
                 parked.append(natural("car", f"car-{len(parked)}", (x, half + 22.0, QUAY_M), 90.0, car))
     lorries = [
@@ -235,7 +413,7 @@ def _on_the_quays(canal: Canal) -> list[LayoutObject]:
         *lamps,
         *parked,
         *(
-            natural("lorry", f"lorry-{k}", (x, y, QUAY_M), yaw, street.LorryParams())
+            natural("lorry", f"lorry-{k}", (x, y, QUAY_M), yaw, kinds.LorryParams())
             for k, (x, y, yaw) in enumerate(lorries)
         ),
     ]
@@ -257,7 +435,7 @@ def _crowd(canal: Canal, people: int, trees: int) -> list[LayoutObject]:
 
 def _people(canal: Canal, rng: np.random.Generator, shift: float, wanted: int, first: int) -> list[LayoutObject]:
     figures = [
-        street.PersonParams(height_m=height, stride_m=stride)
+        kinds.PersonParams(height_m=height, stride_m=stride)
         for height, stride in ((1.68, 0.2), (1.75, 0.3), (1.84, 0.05))
     ]
     places = np.array(
@@ -283,8 +461,8 @@ def _seats(canal: Canal, shift: float, first: int) -> list[LayoutObject]:
     y = canal.half_width + 7.5
     things = []
     for k, x in enumerate(places, start=first):
-        things.append(natural("bench", f"bench-{k}", (x, y, QUAY_M), -90.0, street.BenchParams()))
-        things.append(natural("litter-bin", f"bin-{k}", (x + 1.6, y, QUAY_M), 0.0, street.BinParams()))
+        things.append(natural("bench", f"bench-{k}", (x, y, QUAY_M), -90.0, kinds.BenchParams()))
+        things.append(natural("litter-bin", f"bin-{k}", (x + 1.6, y, QUAY_M), 0.0, kinds.BinParams()))
     return things
 
 
@@ -293,7 +471,7 @@ def _trees(canal: Canal, rng: np.random.Generator, shift: float, wanted: int, fi
     things = []
     for k, x in enumerate(spots[np.argsort(np.abs(spots), kind="stable")[:wanted]].tolist()):
         height, radius = float(rng.uniform(7, 10)), float(rng.uniform(2.2, 3.0))
-        params = street.PlantedTreeParams(
+        params = kinds.PlantedTreeParams(
             trunk_radius_m=trunk_radius(height), clear_trunk_m=2.4, leaves=2400, leaf_m=0.26, seed=place_of(rng)
         )
         tree(rng, height, radius, 2.4, 2400, 0.26)  # what the tree will take of the stream is passed over

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parhelion.core.errors import ConfigError
-from parhelion.core.npy import array_of
 from parhelion.core.pose import Floats
-from parhelion.core.reading import read_bytes, reader
+from parhelion.core.reading import array_of, read_bytes, reader
 from parhelion.world.procedural.kinds import TerrainParams
 from parhelion.world.procedural.layout import LayoutObject
 

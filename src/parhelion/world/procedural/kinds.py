@@ -9,12 +9,369 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
-from parhelion.world.procedural import street, water
-from parhelion.world.procedural.fields import Metres, Mobility, Params, Plan, Seed, Share
+from parhelion.core.config import Config
+from parhelion.core.random import Stream
+
+# ---- fields ---------------------------------------------------------------------------------------------------------
+# What fields of a layout are made of: numbers with their ranges, and the base of what kinds say of themselves.
+
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Metres = Annotated[float, Field(gt=0.0, le=1000.0)]
+Coordinate = Annotated[float, Field(ge=-1e6, le=1e6)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Plan = tuple[Coordinate, Coordinate]
+"""A point of the plan [m]."""
+Near = Annotated[float, Field(ge=-1000.0, le=1000.0)]
+NearPlan = tuple[Near, Near]
+"""A point [m] in the frame of a thing, which is never larger than the plan."""
+Place = tuple[Coordinate, Coordinate, Coordinate]
+"""A point in space [m]."""
+Mobility = Literal["static", "movable", "dynamic"]
+
+
+class Params(Config):
+    """Base of what one kind says beyond pose and size."""
+
+
+# ---- draws ----------------------------------------------------------------------------------------------------------
+# Where a thing's own random numbers come from: a seed of its own, or a place in a stream that others draw from, too.
+# A rule that draws many things from one stream notes for each thing where the stream stood. From that note the thing
+# is made again alone, the same to the bit, without the things before it.
+
+
+ThingSeed = (
+    Annotated[int, Field(ge=0, lt=2**63)] | Annotated[str, Field(pattern=r"^[0-9a-f]{16}:[0-9]{1,15}(:[0-9a-f]{8})?$")]
+)
+"""A whole number, or a place in a stream: its key, how many numbers of 64 bits were drawn, and half of one kept."""
+
+
+def place_of(rng: np.random.Generator) -> str:
+    """Where a generator of `Stream` stands, as text; `generator_at` goes on from there."""
+    state: dict[str, Any] = dict(rng.bit_generator.state)
+    key, counter = state["state"]["key"], state["state"]["counter"]
+    # The counter runs ahead of what was drawn: it numbers the block of four whose first numbers are used up.
+    drawn = 4 * int(counter[0]) - 4 + int(state["buffer_pos"])
+    half = f":{int(state['uinteger']):08x}" if state["has_uint32"] else ""
+    return f"{int(key[0]):016x}:{drawn}{half}"
+
+
+def generator_at(seed: int | str, stream: str) -> np.random.Generator:
+    """The generator of a thing's seed: that of `stream` for a whole number, or one that stands at a noted place."""
+    if isinstance(seed, int):
+        return Stream(seed, stream).generator()
+    key, drawn, *half = seed.split(":")
+    numbers = np.random.Philox(key=int(key, 16), counter=int(drawn) // 4)
+    numbers.random_raw(int(drawn) % 4)
+    if half:
+        state: dict[str, Any] = dict(numbers.state)
+        state["has_uint32"], state["uinteger"] = 1, int(half[0], 16)
+        numbers.state = state  # type: ignore[assignment]
+    return np.random.Generator(numbers)
+
+
+# ---- street ---------------------------------------------------------------------------------------------------------
+# What things of streets and lots may say of themselves: buildings, vehicles, street furniture, people, trees.
+
+
+Line = tuple[Plan, Plan]
+MOST_CORNERS = 2000
+"""Of a building's outline, and of its holes together."""
+VehiclePaint = Literal[
+    "car-paint-white",
+    "car-paint-black",
+    "car-paint-red",
+    "car-paint-blue",
+    "car-paint-silver",
+    "car-paint-grey",
+    "car-paint-green",
+    "car-paint-yellow",
+]
+
+
+class StreetsParams(Params):
+    """A square grid of streets with kerbed blocks between them, and a belt of hills around; `size` is all of it."""
+
+    blocks: Annotated[int, Field(ge=2, le=8, multiple_of=2)] = 4
+    """Blocks along each side."""
+    lawns: tuple[Annotated[int, Field(ge=0)], ...] = ()
+    """Numbers of the blocks that are grass inside, the others are gravel; the nearest to the crossing is 0."""
+    seed: Seed = 0
+    """Draws the hills and the manholes."""
+
+    @model_validator(mode="after")
+    def _known_blocks(self) -> StreetsParams:
+        if any(number >= self.blocks**2 for number in self.lawns):
+            raise ValueError(f"lawns must be numbers from 0 to {self.blocks**2 - 1} for {self.blocks} blocks a side")
+        return self
+
+
+class StoreysParams(Config):
+    """Storeys of a building whose windows are alike."""
+
+    bottom_m: Annotated[float, Field(ge=0.0, le=500.0)] = 0.0
+    storeys: Annotated[int, Field(ge=1, le=100)] = 1
+    storey_height_m: Metres = 3.1
+    pitch_m: Metres = 3.3
+    """Distance between windows, wanted."""
+    window_width_m: Metres = 1.3
+    sill_m: Annotated[float, Field(ge=0.0, le=10.0)] = 0.85
+    """Height of a window's lower edge above the floor."""
+    window_height_m: Metres = 1.6
+    recess_m: Annotated[float, Field(ge=0.01, le=1.0)] = 0.16
+
+    @model_validator(mode="after")
+    def _fits(self) -> StoreysParams:
+        if self.sill_m + self.window_height_m >= self.storey_height_m:
+            raise ValueError("sill_m and window_height_m together must be less than storey_height_m")
+        return self
+
+
+class BuildingParams(Params):
+    """A building with windows, its door at -y; `size` is that of its walls, without the roof."""
+
+    bands: tuple[StoreysParams, ...] = ()
+    """Storeys from below; by default as many of 3.1 m or so as the height has room for."""
+    wall: str = "brick"
+    roof: Literal["flat", "hip", "gable"] = "flat"
+    balconies: bool = False
+    blind_sides: tuple[Annotated[int, Field(ge=0, le=3)], ...] = ()
+    """Sides with few windows: 0 front, 1 right, 2 back, 3 left."""
+    gates: bool = False
+    """Whether the front has two gates for lorries."""
+    seed: ThingSeed = 0
+    """Draws curtains and what stands on a flat roof."""
+
+    @model_validator(mode="after")
+    def _stacked(self) -> BuildingParams:
+        top = 0.0
+        for row, band in enumerate(self.bands):
+            if abs(band.bottom_m - top) > 1e-6:
+                raise ValueError(f"bands[{row}].bottom_m must be {top:g}, the top of what is below it")
+            top = band.bottom_m + band.storeys * band.storey_height_m
+        return self
+
+
+class FenceParams(Params):
+    """A fence of steel bars along x, or along lines in the plan."""
+
+    lines: tuple[Line, ...] = ()
+    """Starts and ends in the fence's own frame; by default one of the length of `size`."""
+    base_m: Annotated[float, Field(ge=-100.0, le=1000.0)] = 0.0
+    """Height of the foot over the pose."""
+
+
+class BenchParams(Params):
+    """A park bench, its back at -x."""
+
+
+class LampParams(Params):
+    """A street lamp, its arm along +x; drawn for a height and an arm, then stretched to `size`."""
+
+    height_m: Metres = 7.0
+    arm_m: Metres = 1.6
+
+
+class SignParams(Params):
+    """A traffic sign on a post, facing -x."""
+
+    plate: Literal["round", "triangle", "square", "stop"] = "round"
+
+
+class LightParams(Params):
+    """A traffic light that faces -x."""
+
+    arm_m: Annotated[float, Field(ge=0.0, le=20.0)] = 0.0
+    """Length of an arm along +y with a second head; 0 for none."""
+
+
+class BinParams(Params):
+    """A litter bin."""
+
+
+class HydrantParams(Params):
+    """A pillar hydrant."""
+
+
+class BicycleParams(Params):
+    """A bicycle upright on its wheels."""
+
+
+class ShelterParams(Params):
+    """A glazed bus shelter, open along +x."""
+
+
+class CarParams(Params):
+    """A car that heads along +x."""
+
+    shape: Literal["saloon", "hatchback", "estate", "suv", "van"] = "saloon"
+    paint: VehiclePaint = "car-paint-silver"
+
+
+class LorryParams(Params):
+    """A box lorry that heads along +x."""
+
+    paint: VehiclePaint = "car-paint-white"
+
+
+class PersonParams(Params):
+    """Somebody who walks along +x."""
+
+    height_m: Annotated[float, Field(ge=0.5, le=2.5)] = 1.75
+    stride_m: Annotated[float, Field(ge=0.0, le=0.6)] = 0.3
+    """Half the length of a step."""
+
+
+class PlantedTreeParams(Params):
+    """A broad-leaved tree with a crown of many leaves, as streets have them; `size` is crown and whole height."""
+
+    trunk_radius_m: Metres = 0.25
+    """What it takes up on the ground."""
+    clear_trunk_m: Metres = 2.5
+    """Height below the crown."""
+    leaves: Annotated[int, Field(ge=20, le=1_000_000)] = 1600
+    leaf_m: Metres = 0.24
+    """Mean length of a leaf triangle."""
+    seed: ThingSeed = 0
+
+
+class TreePitsParams(Params):
+    """Squares of soil around street trees."""
+
+    points: Annotated[tuple[Plan, ...], Field(min_length=1)]
+    width_m: Metres = 1.2
+
+
+class FootprintParams(Params):
+    """A building as an outline with a flat roof, such as maps hold; `size` is the box around it and its height."""
+
+    outline: Annotated[tuple[NearPlan, ...], Field(min_length=3, max_length=MOST_CORNERS)]
+    """Corners in the building's own frame, either way round; the last is joined to the first."""
+    holes: tuple[Annotated[tuple[NearPlan, ...], Field(min_length=3)], ...] = ()
+    """Courtyards."""
+    wall: str = "plaster"
+    roof: str = "roofing-felt"
+
+    @model_validator(mode="after")
+    def _inside(self) -> FootprintParams:
+        corners = sum(map(len, self.holes))
+        if corners > MOST_CORNERS:
+            raise ValueError(f"holes must have {MOST_CORNERS} corners at most, got {corners}")
+        for axis in (0, 1):
+            low, high = (pick(point[axis] for point in self.outline) for pick in (min, max))
+            for row, hole in enumerate(self.holes):
+                if not all(low <= point[axis] <= high for point in hole):
+                    raise ValueError(f"holes[{row}] must lie inside of the outline")
+        return self
+
+
+# ---- water ----------------------------------------------------------------------------------------------------------
+# What things of harbours and canals may say of themselves: the basin, its gear, bridges, vessels, cranes.
+
+
+HullPaint = Literal["car-paint-red", "car-paint-blue", "car-paint-silver", "galvanised-steel"]
+
+
+class BasinParams(Params):
+    """A basin between quay walls, and the land around; `size` is that of the water, and the quays' height over it."""
+
+    land_m: Metres = 70.0
+    """Depth of the land beyond the long quays."""
+    ends_m: Metres = 40.0
+    """Depth of the land beyond the short quays."""
+    paved_m: Metres = 18.0
+    """Width of the paved strip along the long quays."""
+    wall_m: Metres = 0.9
+    """Thickness of the quay walls."""
+    depth_m: Metres = 3.0
+    """Depth of the water."""
+    ripple_m: Annotated[float, Field(ge=0.0, le=0.2)] = 0.012
+    """Standard deviation of the water's height, 0 for a mirror."""
+    seed: Seed = 0
+    """Draws the ripples."""
+
+
+class BollardsParams(Params):
+    """Mooring bollards, each at a point of the plan."""
+
+    points: Annotated[tuple[Plan, ...], Field(min_length=1)]
+
+
+class FendersParams(Params):
+    """Rubber strips on a quay wall, each with its middle at a point."""
+
+    points: Annotated[tuple[Place, ...], Field(min_length=1)]
+
+
+class LaddersParams(Params):
+    """Ladders on a quay wall, each at a point of the plan, from the water to 0.3 m over the quay."""
+
+    points: Annotated[tuple[Plan, ...], Field(min_length=1)]
+    quay_m: Metres = 1.6
+
+
+class RailsParams(Params):
+    """Crane rails along x, each with its middle at a point."""
+
+    points: Annotated[tuple[Place, ...], Field(min_length=1)]
+    length_m: Metres = 100.0
+
+
+class PilesParams(Params):
+    """Piles in the water, each with its foot at a point."""
+
+    points: Annotated[tuple[Place, ...], Field(min_length=1)]
+    length_m: Metres = 5.2
+    radius_m: Metres = 0.22
+
+
+class BridgeParams(Params):
+    """A masonry arch along y over a canal, with ramps; `size` is its width, its length with ramps, and its road."""
+
+    span_m: Annotated[float, Field(ge=10.0, le=500.0)] = 50.0
+    """Width of the canal."""
+    crown_m: Metres = 6.4
+    """Free height over the water in the middle; the road is 1.1 m above it."""
+    quay_m: Metres = 1.6
+    """Height of the quays over the water, where the ramps end."""
+
+
+class VesselParams(Params):
+    """A vessel, its bow at +x, its pose on the water's level; drawn for its hull's length, then stretched to `size`."""
+
+    type: Literal["barge", "tug", "yacht", "motor-boat"] = "motor-boat"
+    hull_m: Metres | None = None
+    """Length of the hull; by default 42 m, 18 m, 10 m and 8 m in the order of the types."""
+    cargo: Literal["gravel", "containers"] = "gravel"
+    """Of a barge."""
+    seed: ThingSeed = 0
+    """Draws a barge's cargo."""
+
+
+class CraneParams(Params):
+    """A portal crane, its jib along +x."""
+
+    reach_m: Metres = 24.0
+    """Length of the jib."""
+    lift_deg: Annotated[float, Field(ge=0.0, le=85.0)] = 35.0
+
+
+class ContainersParams(Params):
+    """A stack of 20-foot containers along x."""
+
+    paints: Annotated[tuple[HullPaint, ...], Field(min_length=1, max_length=9)] = ("car-paint-red",)
+    """One a container, from below."""
+    base_m: Annotated[float, Field(ge=-100.0, le=1000.0)] = 0.0
+    """Height of the foot over the pose."""
+
+
+# ---- kinds ----------------------------------------------------------------------------------------------------------
+
 
 PALLET_HEIGHT_M = 0.144
 """Height of a flat pallet of 1200 x 800 mm (EN 13698-1)."""
@@ -197,33 +554,33 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "ground": Kind(GroundParams, "floor", "static", 14, solid=False),
         "terrain": Kind(TerrainParams, "terrain", "static", 15, solid=False),
         "roof": Kind(RoofParams, "ceiling", "static", 16, solid=False, hangs=True),
-        "streets": Kind(street.StreetsParams, "road", "static", 17, solid=False),
-        "building": Kind(street.BuildingParams, "building", "static", 18),
-        "fence": Kind(street.FenceParams, "fence", "static", 19),
-        "bench": Kind(street.BenchParams, "other-object", "static", 20),
-        "lamp": Kind(street.LampParams, "pole", "static", 21, foot_m=0.12),
-        "traffic-sign": Kind(street.SignParams, "traffic-sign", "static", 22, foot_m=0.03),
-        "traffic-light": Kind(street.LightParams, "traffic-light", "static", 23, foot_m=0.07),
-        "litter-bin": Kind(street.BinParams, "other-object", "movable", 24),
-        "hydrant": Kind(street.HydrantParams, "other-object", "static", 25),
-        "bicycle": Kind(street.BicycleParams, "bicycle", "movable", 26),
-        "shelter": Kind(street.ShelterParams, "other-object", "static", 27),
-        "car": Kind(street.CarParams, "car", "movable", 28),
-        "lorry": Kind(street.LorryParams, "truck", "movable", 29),
-        "person": Kind(street.PersonParams, "person", "dynamic", 30),
-        "planted-tree": Kind(street.PlantedTreeParams, "vegetation", "static", 31),
-        "tree-pits": Kind(street.TreePitsParams, "terrain", "static", 32, solid=False),
-        "footprint": Kind(street.FootprintParams, "building", "static", 33),
-        "basin": Kind(water.BasinParams, "quay", "static", 34, hangs=True),
-        "bollards": Kind(water.BollardsParams, "quay", "static", 35),
-        "fenders": Kind(water.FendersParams, "quay", "static", 36, solid=False),
-        "ladders": Kind(water.LaddersParams, "ladder", "static", 37, solid=False),
-        "rails": Kind(water.RailsParams, "rail", "static", 38, solid=False),
-        "piles": Kind(water.PilesParams, "other-structure", "static", 39, hangs=True),
-        "bridge": Kind(water.BridgeParams, "bridge", "static", 40, hangs=True),
-        "vessel": Kind(water.VesselParams, "vessel", "movable", 41, floats=True),
-        "crane": Kind(water.CraneParams, "crane", "static", 42),
-        "containers": Kind(water.ContainersParams, "container", "movable", 43),
+        "streets": Kind(StreetsParams, "road", "static", 17, solid=False),
+        "building": Kind(BuildingParams, "building", "static", 18),
+        "fence": Kind(FenceParams, "fence", "static", 19),
+        "bench": Kind(BenchParams, "other-object", "static", 20),
+        "lamp": Kind(LampParams, "pole", "static", 21, foot_m=0.12),
+        "traffic-sign": Kind(SignParams, "traffic-sign", "static", 22, foot_m=0.03),
+        "traffic-light": Kind(LightParams, "traffic-light", "static", 23, foot_m=0.07),
+        "litter-bin": Kind(BinParams, "other-object", "movable", 24),
+        "hydrant": Kind(HydrantParams, "other-object", "static", 25),
+        "bicycle": Kind(BicycleParams, "bicycle", "movable", 26),
+        "shelter": Kind(ShelterParams, "other-object", "static", 27),
+        "car": Kind(CarParams, "car", "movable", 28),
+        "lorry": Kind(LorryParams, "truck", "movable", 29),
+        "person": Kind(PersonParams, "person", "dynamic", 30),
+        "planted-tree": Kind(PlantedTreeParams, "vegetation", "static", 31),
+        "tree-pits": Kind(TreePitsParams, "terrain", "static", 32, solid=False),
+        "footprint": Kind(FootprintParams, "building", "static", 33),
+        "basin": Kind(BasinParams, "quay", "static", 34, hangs=True),
+        "bollards": Kind(BollardsParams, "quay", "static", 35),
+        "fenders": Kind(FendersParams, "quay", "static", 36, solid=False),
+        "ladders": Kind(LaddersParams, "ladder", "static", 37, solid=False),
+        "rails": Kind(RailsParams, "rail", "static", 38, solid=False),
+        "piles": Kind(PilesParams, "other-structure", "static", 39, hangs=True),
+        "bridge": Kind(BridgeParams, "bridge", "static", 40, hangs=True),
+        "vessel": Kind(VesselParams, "vessel", "movable", 41, floats=True),
+        "crane": Kind(CraneParams, "crane", "static", 42),
+        "containers": Kind(ContainersParams, "container", "movable", 43),
     }
 )
 """Every kind by name."""

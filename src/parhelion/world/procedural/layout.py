@@ -19,8 +19,7 @@ from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
 from parhelion.core.reading import read_bytes, reading
-from parhelion.world.procedural.fields import Coordinate, Metres, Mobility, Params, Plan, Seed
-from parhelion.world.procedural.kinds import KINDS
+from parhelion.world.procedural.kinds import KINDS, Coordinate, Metres, Mobility, Params, Plan, Seed
 
 Height = Annotated[float, Field(ge=0.0, le=1000.0)]
 Speed = Annotated[float, Field(gt=0.0, le=100.0)]

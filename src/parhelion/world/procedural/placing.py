@@ -9,10 +9,10 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError
 from parhelion.world.procedural.checks import TOUCH_M
-from parhelion.world.procedural.fields import Params
+from parhelion.world.procedural.footprints import footprints, near_pairs, overlap_depth
+from parhelion.world.procedural.kinds import Params
 from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose
-from parhelion.world.procedural.plane import footprints, near_pairs, overlap_depth
-from parhelion.world.procedural.town_things import natural_size
+from parhelion.world.procedural.town_parts import natural_size
 
 
 def placed(

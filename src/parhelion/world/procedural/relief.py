@@ -17,12 +17,16 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
 from parhelion.world.kit.city_ground import BLOCK_HALF, KERB_HEIGHT, PITCH
-from parhelion.world.procedural.kinds import TerrainParams
+from parhelion.world.procedural.footprints import (
+    BRIDGE_PIER_M,
+    BRIDGE_ROAD_M,
+    Footprints,
+    along_line,
+    beside_line,
+    to_line,
+)
+from parhelion.world.procedural.kinds import BasinParams, BridgeParams, StreetsParams, TerrainParams
 from parhelion.world.procedural.layout import Layout, LayoutObject
-from parhelion.world.procedural.pieces import BRIDGE_PIER_M, BRIDGE_ROAD_M
-from parhelion.world.procedural.plane import Footprints, along_line, beside_line, to_line
-from parhelion.world.procedural.street import StreetsParams
-from parhelion.world.procedural.water import BasinParams, BridgeParams
 
 LARGEST_GRID = 4_000_000
 """Grid points of one terrain at most."""

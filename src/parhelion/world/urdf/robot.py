@@ -13,11 +13,10 @@ import numpy as np
 from parhelion.core.errors import ConfigError, ParhelionError, unknown_name
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Fixed, Trajectory
-from parhelion.world.choose import MaterialLike
 from parhelion.world.mesh import LARGEST_COORDINATE_M, Mesh
+from parhelion.world.part_materials import MaterialLike
 from parhelion.world.parts import WorldObject
-from parhelion.world.urdf.materials import check_mapping, choose_material
-from parhelion.world.urdf.shapes import LinkShape
+from parhelion.world.urdf.shapes import LinkShape, check_mapping, choose_material
 from parhelion.world.world import World
 
 TURNING = ("revolute", "continuous")

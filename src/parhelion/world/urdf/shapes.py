@@ -3,20 +3,130 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 
-from parhelion.core.errors import FormatError, ParhelionError
+from parhelion.core.errors import ConfigError, FormatError, ParhelionError, nearest_name
 from parhelion.core.pose import Pose
+from parhelion.surfaces.library import match_material
 from parhelion.world import shapes
 from parhelion.world.loaders import MESH_SUFFIXES, LoadedMesh, LoadedPart, load_mesh
 from parhelion.world.mesh import Mesh
-from parhelion.world.urdf.paths import MeshPaths
-from parhelion.world.urdf.xml import Node
-from parhelion.world.xml_text import guarded_text
+from parhelion.world.part_materials import MaterialLike
+from parhelion.world.xml import Node, guarded_text, parse_xml
+
+# ---- Where the mesh files of a robot are: `package://`, `file://` and plain paths -----------------------------------
+
+
+Packages = Mapping[str, "str | PathLike[str]"]
+"""Folder of each package, by the package's name."""
+
+
+class MeshPaths:
+    """Finds the files that one URDF names, in the folders it was given and in those above the URDF itself."""
+
+    def __init__(self, file: Path, packages: Packages | None) -> None:
+        self.file = file
+        self.packages = _checked(packages)
+        # A workspace may hold links to files that lie elsewhere: both places count, the named one first.
+        homes = dict.fromkeys([file.absolute().parent, file.resolve().parent])
+        self.above = list(dict.fromkeys(folder for home in homes for folder in (home, *home.parents)))
+        self._names: dict[Path, str | None] = {}
+
+    def find(self, uri: str, where: str) -> Path:
+        """The file that `uri` names; `where` is the element for the message."""
+        scheme, mark, rest = uri.strip().replace("\\", "/").partition("://")
+        if not mark:
+            scheme, rest = "", scheme
+        if scheme in ("package", "model"):
+            return self._in_package(rest, uri, where)
+        if scheme == "file":
+            rest = unquote(rest)
+        elif scheme:
+            raise ConfigError(f"{where}: filename {uri!r}: only package://, model://, file:// and plain paths are read")
+        for folder in self.above:
+            # An absolute path stays what it is when joined.
+            if _is_file(folder / rest):
+                return folder / rest
+        raise ConfigError(f"{where}: filename {uri!r}: no such file in {self.above[0]} or a folder above it")
+
+    def _in_package(self, rest: str, uri: str, where: str) -> Path:
+        package, _, inside = rest.partition("/")
+        if package in self.packages:
+            path = self.packages[package] / inside
+            if not _is_file(path):
+                raise ConfigError(f"{where}: filename {uri!r}: no such file {path}")
+            return path
+        searched = []
+        for folder in self._folders(package):
+            if _is_file(folder / inside):
+                return folder / inside
+            searched.append(folder)
+        if searched:
+            raise ConfigError(f"{where}: filename {uri!r}: no such file {searched[0] / inside}")
+        raise ConfigError(
+            f"{where}: filename {uri!r}: no package {package!r} at or above {self.above[0]}; "
+            f"pass packages={{{package!r}: its folder}}"
+        )
+
+    def _folders(self, package: str) -> Iterator[Path]:
+        """Folders that may be the package, nearest first: by their name, by their package.xml, or beside the way up."""
+        for folder in self.above:
+            if folder.name == package or self._name_of(folder) == package:
+                yield folder
+            if package and _is_folder(folder / package):
+                yield folder / package
+
+    def _name_of(self, folder: Path) -> str | None:
+        """The name that a folder's package.xml gives it."""
+        if folder not in self._names:
+            self._names[folder] = None
+            manifest = folder / "package.xml"
+            if _is_file(manifest):
+                try:
+                    name = parse_xml(manifest, guarded_text(manifest)).findtext("name")
+                except ParhelionError:
+                    name = None  # somebody else's file on the way up is no reason to stop
+                self._names[folder] = name.strip() if name else None
+        return self._names[folder]
+
+
+def _checked(packages: Any) -> dict[str, Path]:
+    if packages is None:
+        return {}
+    if not isinstance(packages, Mapping):
+        raise ConfigError(f"packages: must map names of packages to folders, got {type(packages).__name__}")
+    folders = {}
+    for name, folder in packages.items():
+        if not isinstance(name, str) or not isinstance(folder, (str, PathLike)) or not _is_folder(Path(folder)):
+            raise ConfigError(f"packages: {name!r} must name a folder that exists, got {str(folder)!r}")
+        folders[name] = Path(folder)
+    return folders
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # names too long, or with a null character
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False
+
+
+# ---- shapes ---------------------------------------------------------------------------------------------------------
+
 
 Color = tuple[float, float, float, float]
 """Red, green, blue and opacity, each within 0 to 1."""
@@ -190,3 +300,70 @@ class MaterialTable:
                 self.notes.append(note)
             return None
         return red, green, blue, opacity
+
+
+# ---- Which material of the library a robot's part is made of, from what its files say -------------------------------
+
+
+DEFAULT_ROBOT_MATERIAL = "plastic"
+"""What a robot is made of where its files say nothing."""
+
+PAINTS: Mapping[str, tuple[float, float, float]] = {
+    "black": (0.05, 0.05, 0.05),
+    "blue": (0.1, 0.2, 0.8),
+    "green": (0.1, 0.6, 0.2),
+    "grey": (0.4, 0.4, 0.4),
+    "red": (0.8, 0.1, 0.1),
+    "silver": (0.75, 0.75, 0.75),
+    "white": (1.0, 1.0, 1.0),
+    "yellow": (0.9, 0.8, 0.1),
+}
+"""Red, green and blue that stand for each car paint of the library; rounded by eye, since only the nearest counts."""
+
+
+def choose_material(
+    link: str, shape: LinkShape, part: LoadedPart, material: MaterialLike | None, materials: Mapping[str, MaterialLike]
+) -> tuple[MaterialLike, str | None]:
+    """The material of one part, and a note where it is a guess.
+
+    In order: `materials` by the link's name, by the URDF's and by the mesh file's name of the material; `material`;
+    a name that the library knows; a word for a colour in the name, else the colour itself, taken as paint; plastic.
+    The URDF's material goes before the mesh file's own, as in viewers of robots.
+    """
+    names = [name for name in (shape.material, part.material) if name is not None]
+    for key in (link, *names):
+        if key in materials:
+            return materials[key], None
+    if material is not None:
+        return material, None
+    chosen, name = DEFAULT_ROBOT_MATERIAL, names[0] if names else None
+    if name is not None:
+        matched, guess = match_material(name)
+        if guess is None:
+            return matched.name, None
+        chosen = matched.name
+        words = re.findall(r"[a-z]+", name.lower().replace("gray", "grey"))
+        paint = next((word for word in words if word in PAINTS), None)
+        if paint is not None:
+            return f"car-paint-{paint}", f"{name!r} -> 'car-paint-{paint}'"
+    if shape.color is not None:
+        chosen = nearest_paint(shape.color)
+        said = repr(name) if name is not None else "colour {:g} {:g} {:g}".format(*shape.color[:3])
+        return chosen, f"{said} -> {chosen!r}"
+    return chosen, f"{'no material' if name is None else repr(name)} -> {chosen!r}"
+
+
+def nearest_paint(color: Color) -> str:
+    """The car paint whose colour is nearest to red, green and blue within 0 to 1."""
+    table = np.array(list(PAINTS.values()))
+    row = int(np.argmin(((table - np.array(color[:3])) ** 2).sum(axis=1)))
+    return f"car-paint-{list(PAINTS)[row]}"
+
+
+def check_mapping(file: object, materials: Mapping[str, MaterialLike], known: list[str]) -> None:
+    """Refuse keys that name neither a link nor a material of the robot."""
+    for name in materials:
+        if name not in known:
+            nearest = nearest_name(str(name), known)
+            advice = f"did you mean {nearest!r}?" if nearest else f"it has: {', '.join(known[:12])}"
+            raise ConfigError(f"{file}: materials: no link or material {name!r} in it; {advice}")

@@ -9,7 +9,7 @@ import pytest
 
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import engine
-from parhelion.sensors.camera.bayer import PATTERNS, demosaic, mosaic, quad_largest
+from parhelion.sensors.optics.camera.electronics import PATTERNS, demosaic, mosaic, quad_largest
 
 WIDTH, HEIGHT = 14, 10
 PIXEL = np.arange(WIDTH * HEIGHT, dtype=np.uint32)

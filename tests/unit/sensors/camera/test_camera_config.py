@@ -13,8 +13,8 @@ import yaml
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
-from parhelion.sensors.camera import lens
-from parhelion.sensors.camera.config import CameraConfig, load_camera_config, preset_names
+from parhelion.sensors.optics.camera import lens
+from parhelion.sensors.optics.camera.config import CameraConfig, load_camera_config, preset_names
 
 # Width and height, horizontal field [deg], bands as the makers state them; the field of lenses chosen freely is ours.
 SHEETS = {

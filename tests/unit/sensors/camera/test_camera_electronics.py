@@ -12,10 +12,15 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.core.random import Stream
 from parhelion.rays.device import engine
-from parhelion.sensors.camera.electronics import SensorElectronics, axis_cosines, develop
-from parhelion.sensors.camera.exposure import AutoExposure, Exposure
-from parhelion.sensors.camera.readout import electrons_per_radiance, falloff
-from parhelion.sensors.camera.tone import grey_world_gains, jpeg, response
+from parhelion.sensors.optics.camera.electronics import (
+    SensorElectronics,
+    axis_cosines,
+    develop,
+    grey_world_gains,
+    jpeg,
+    response,
+)
+from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure, electrons_per_radiance, falloff
 
 QUIET = SensorElectronics(
     noise=False, prnu=0.0, dsnu_e=0.0, dark_current_e_s=0.0, white_balance="none", curve="linear", output_bits=16

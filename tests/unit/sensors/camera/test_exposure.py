@@ -10,8 +10,8 @@ import pytest
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
 from parhelion.rays.device import engine
-from parhelion.sensors.camera.electronics import SensorElectronics, develop
-from parhelion.sensors.camera.exposure import AutoExposure, Exposure, auto_exposure, meter
+from parhelion.sensors.optics.camera.electronics import SensorElectronics, develop
+from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure, auto_exposure, meter
 
 WELL = 10_000.0
 BIN = 2.0 ** (1.0 / 256.0) - 1.0

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
-from parhelion.sensors.camera import lens
-from parhelion.sensors.camera.distortion import padded, radial_map
+from parhelion.sensors.optics.camera import lens
+from parhelion.sensors.optics.camera.lens import padded, radial_map
 
 PLAIN = Intrinsics(640, 480, 400.0, 410.0, 319.5, 239.5)
 NO_TURN = np.zeros(3)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hostile_rigs import fence
 from parhelion.core.errors import ConfigError, FormatError, ParhelionError
 from parhelion.core.image import Intrinsics
-from parhelion.sensors.camera.lens_files import WRITERS, load_intrinsics, save_opencv, save_ros
+from parhelion.sensors.optics.camera.calibration_files import WRITERS, load_intrinsics, save_opencv, save_ros
 
 LENSES = [
     Intrinsics(640, 480, 401.25, 402.5, 318.0, 241.0, 0.0, "plumb_bob", (-0.2, 0.05, 1e-5, -2e-7, 0.01)),

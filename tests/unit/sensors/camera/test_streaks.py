@@ -12,8 +12,8 @@ import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.rays.device import engine
-from parhelion.sensors.camera import drops as drops_module
-from parhelion.sensors.camera.drops import (
+from parhelion.sensors.optics.camera import lattice as drops_module
+from parhelion.sensors.optics.camera.lattice import (
     CELL_M,
     drop_diameter,
     drops_in_cells,
@@ -21,9 +21,10 @@ from parhelion.sensors.camera.drops import (
     falling_classes,
     terminal_velocity,
 )
-from parhelion.sensors.camera.rasterise import capsules, drawn_area
-from parhelion.sensors.camera.streaks import (
+from parhelion.sensors.optics.camera.streaks import (
     Streaks,
+    capsules,
+    drawn_area,
     expected_count,
     farthest_m,
     layer_of,

@@ -8,9 +8,9 @@ import pytest
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream
 from parhelion.rays.device import engine
-from parhelion.sensors.camera.thermal import (
+from parhelion.sensors.optics.camera.thermal import (
     ThermalElectronics,
-    band_radiance,
+    band_radiance_um,
     develop_thermal,
     stretched,
     thermal_curve,
@@ -23,7 +23,7 @@ QUIET = ThermalElectronics(netd_k=0.0)
 
 def test_all_wavelengths_give_the_law_of_stefan_and_boltzmann() -> None:
     bands = [(0.5, 5.0), (5.0, 20.0), (20.0, 100.0), (100.0, 1000.0)]
-    total = sum(float(band_radiance(300.0, band)) for band in bands)
+    total = sum(float(band_radiance_um(300.0, band)) for band in bands)
     # sigma T^4 / pi; beyond 1 mm 2e-6 of it are left.
     assert total == pytest.approx(5.670374e-8 * 300.0**4 / np.pi, rel=1e-5)
 
@@ -31,24 +31,24 @@ def test_all_wavelengths_give_the_law_of_stefan_and_boltzmann() -> None:
 @pytest.mark.parametrize("band", [(8.0, 14.0), (7.5, 13.5), (3.0, 5.0)])
 def test_the_curve_is_that_of_planck(band: tuple[float, float]) -> None:
     t = np.linspace(233.15, 423.15, 1000)
-    assert np.abs(thermal_curve(band, (233.15, 423.15)).temperature(band_radiance(t, band)) - t).max() < 1e-3
+    assert np.abs(thermal_curve(band, (233.15, 423.15)).temperature(band_radiance_um(t, band)) - t).max() < 1e-3
 
 
 def test_temperatures_come_back() -> None:
     t = np.linspace(240.0, 400.0, 48).reshape(6, 8)
-    made = develop_thermal(band_radiance(t, BAND), QUIET, STREAM)
+    made = develop_thermal(band_radiance_um(t, BAND), QUIET, STREAM)
     assert made.colour.dtype == np.uint16
     assert np.abs(made.colour - 100.0 * t).max() <= 0.5 + 0.1
     assert np.abs(made.temperature_k - t).max() < 1e-3
 
 
 def test_what_is_out_of_range_is_cut() -> None:
-    made = develop_thermal(band_radiance(np.array([[150.0, 600.0]]), BAND), QUIET, STREAM)
+    made = develop_thermal(band_radiance_um(np.array([[150.0, 600.0]]), BAND), QUIET, STREAM)
     assert made.colour.tolist() == [[23315, 42315]]
 
 
 def test_counts_are_linear_in_radiance() -> None:
-    low, high = (float(band_radiance(t, BAND)) for t in QUIET.range_k)
+    low, high = (float(band_radiance_um(t, BAND)) for t in QUIET.range_k)
     light = np.linspace(low, high, 5).reshape(1, 5)
     made = develop_thermal(light, ThermalElectronics(netd_k=0.0, output="counts"), STREAM)
     assert made.colour.tolist() == [[0, 4096, 8192, 12287, 16383]]
@@ -56,7 +56,7 @@ def test_counts_are_linear_in_radiance() -> None:
 
 def test_grey_values_stretch_what_is_there() -> None:
     t = np.linspace(290.0, 310.0, 101).reshape(1, 101)
-    made = develop_thermal(band_radiance(t, BAND), ThermalElectronics(netd_k=0.0, output="grey"), STREAM)
+    made = develop_thermal(band_radiance_um(t, BAND), ThermalElectronics(netd_k=0.0, output="grey"), STREAM)
     assert made.colour.dtype == np.uint8
     assert made.colour[0, [0, 1, 50, 99, 100]].tolist() == [0, 0, 128, 255, 255]
     assert np.all(stretched(np.full(4, 300.0)) == 128)
@@ -65,8 +65,8 @@ def test_grey_values_stretch_what_is_there() -> None:
 def test_kernels_give_the_same() -> None:
     t = np.linspace(240.0, 400.0, 480)
     sensor = ThermalElectronics(pattern_k=0.1)
-    host = develop_thermal(band_radiance(t, BAND).reshape(20, 24), sensor, STREAM)
-    light = engine().table(band_radiance(t, BAND).astype(np.float32))
+    host = develop_thermal(band_radiance_um(t, BAND).reshape(20, 24), sensor, STREAM)
+    light = engine().table(band_radiance_um(t, BAND).astype(np.float32))
     made = develop_thermal(light, sensor, STREAM, width=24, height=20)
     # Float32 resolves 400 K to 3e-5 K; a few roundings on the way.
     assert np.abs(host.temperature_k - made.temperature_k).max() < 1e-3

@@ -10,13 +10,12 @@ import pytest
 import parhelion as ph
 from gnss_rigs import BROADCAST, plain, sheet
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.gnss import ABSENT, NO_FIX
 from parhelion.core.gps_time import GpsTime
+from parhelion.core.streams import ABSENT, NO_FIX
 from parhelion.sensors.check import same_bits
-from parhelion.sensors.gnss.config import GnssConfig
-from parhelion.sensors.gnss.constellations import nominal
-from parhelion.sensors.gnss.orbits import states
-from parhelion.sensors.gnss.rinex_nav import read_navigation
+from parhelion.sensors.waves.gnss.config import GnssConfig
+from parhelion.sensors.waves.gnss.rinex_nav import read_navigation
+from parhelion.sensors.waves.gnss.satellites import nominal, states
 
 STILL = ph.Fixed(ph.Pose((0, 0, 2)))
 

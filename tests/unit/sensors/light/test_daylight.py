@@ -9,21 +9,26 @@ import pytest
 
 from parhelion.core import config
 from parhelion.core.errors import ConfigError, MissingDependencyError
-from parhelion.sensors.light.airlight import (
+from parhelion.sensors.optics.lighting import (
+    Daylight,
     air_light,
     clear_air_extinction,
+    cloud_of_weather,
+    diffuse_transmittance,
     haze_extinction,
+    haze_share,
     henyey_greenstein,
+    layer_transmittance,
+    lighting,
     mean_radiance,
     rayleigh_extinction,
     rayleigh_phase,
     refractive_index,
     turbidity_of_visibility,
+    under_cloud,
     visibility_of_turbidity,
 )
-from parhelion.sensors.light.cloud import diffuse_transmittance, layer_transmittance, under_cloud
-from parhelion.sensors.light.lighting import Daylight, cloud_of_weather, haze_share, lighting
-from parhelion.sensors.light.sky import SkyLight, clear_sky, cosine_weights, solid_angles
+from parhelion.sensors.optics.sky import SkyLight, clear_sky, cosine_weights, solid_angles
 from parhelion.surfaces.bands import named_band
 from parhelion.weather import Weather
 from parhelion.weather.sun import direction, distance_factor, moment, sun_position

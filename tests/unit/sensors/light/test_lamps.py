@@ -12,12 +12,11 @@ import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.core.trajectory import ConstantTwist
 from parhelion.motion.actors.vehicles import add_car
-from parhelion.sensors.light.lamps import lamp_table, lamps_lit
-from parhelion.sensors.light.sky import clear_sky
-from parhelion.surfaces.bands import named_band
-from parhelion.surfaces.photometry import radiant_per_lumen
+from parhelion.sensors.optics.camera.lights import lamp_table, lamps_lit
+from parhelion.sensors.optics.sky import clear_sky
+from parhelion.surfaces.bands import named_band, radiant_per_lumen
 from parhelion.weather.sun import direction
-from parhelion.world.lamps import Lamp
+from parhelion.world.emitters import Lamp
 
 RGB = [named_band(name) for name in ("red", "green", "blue")]
 NORTHWARD = ConstantTwist(ph.Pose((5.0, 0.0, 0.0), rpy_deg=(0.0, 0.0, 90.0)), (0.0, 2.0, 0.0))

@@ -1,0 +1,328 @@
+"""Boards files: which recordings show which materials, and the data sheet that comes of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from parhelion.calibrate.boards.find import Board, find_board
+from parhelion.calibrate.boards.held_out import Comparison, compare
+from parhelion.calibrate.boards.profile import BrdfFit, MaterialShots, fit_profile, held_against, taken_at, together
+from parhelion.calibrate.boards.shots import BoardShots, read_shots
+from parhelion.calibrate.range_images import Mask
+from parhelion.calibrate.sheet import calibrated_sheet, short, with_changes
+from parhelion.core.config import Config, load
+from parhelion.core.errors import ConfigError, FormatError
+from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile, RatedRange
+from parhelion.sensors.optics.lidar.link_budget import UnphysicalExtinctionWarning, overlap_share, two_targets
+
+POWER_SCALES = ("ouster", "power")
+"""Scales of intensity that fall with range as the signal does: intensities are kept at one distance."""
+MOST_DRAWN = 20_000
+"""Shots of a recording that are kept for its picture, drawn at random: every n-th would be one ring's."""
+
+
+class BoardEntry(Config):
+    """One recording of one board."""
+
+    material: Annotated[str, Field(min_length=1)]
+    """Name that worlds use for the material."""
+    recording: str
+    """File or folder, relative to the boards file."""
+    distance_m: Annotated[float, Field(gt=0)] | None = None
+    """Distance of the board, where it shall not be looked for everywhere."""
+    width_m: Annotated[float, Field(gt=0)] | None = None
+    """Width of the board, where its edges shall not be looked for."""
+    azimuth_deg: tuple[float, float] | None = None
+    """Sector that the board lies in, where several are in one recording."""
+    topic: str | None = None
+
+
+class BoardsFile(Config):
+    """What a boards file may say."""
+
+    boards: list[BoardEntry] = Field(default_factory=list)
+    targets: list[RatedRange] = Field(default_factory=list, max_length=2)
+    """Longest ranges at which two targets of known reflectance were seen: they give the system constant."""
+    statistics: Literal["profile", "apollosim"] = "profile"
+    """ApolloSim's own statistics fold drops into the intensities, as value 0."""
+
+
+class Stage(NamedTuple):
+    """One step of a calibration from boards."""
+
+    kind: Literal["read", "board", "profile", "held-out", "sheet"]
+    material: str = ""
+    recording: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class RecordingResult:
+    """What was taken from one recording."""
+
+    material: str
+    name: str
+    """As the boards file calls it."""
+    shots: int
+    board: Board | None = None
+    """None as long as it is looked for."""
+    taken: int = 0
+    lost: int = 0
+    """Of those taken, the ones without a return."""
+    some: BoardShots | None = None
+    """Shots for a picture, `MOST_DRAWN` at most."""
+    some_taken: Mask | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class MaterialResult:
+    """What the boards of one material showed."""
+
+    name: str
+    profile: MaterialProfile
+    brdf: BrdfFit | None
+    shots: MaterialShots
+    boards: list[Board]
+    comparison: Comparison | None = None
+    """None as long as the calibration is not that far."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoardCalibration:
+    """What the boards of a file showed."""
+
+    sheet: LidarConfig
+    """The preset, as long as the calibration is not done."""
+    preset: LidarConfig
+    materials: list[MaterialResult]
+    notes: list[str] = field(default_factory=list)
+    recordings: list[RecordingResult] = field(default_factory=list)
+    stages: tuple[Stage, ...] = ()
+    """All there are, in their order."""
+    done: int = 0
+    """How many of them are done."""
+
+
+Watch = Callable[[Stage, BoardCalibration], None]
+
+
+def read_boards(path: str | PathLike[str]) -> BoardsFile:
+    """A boards file whose recordings are there."""
+    file = Path(path)
+    content = load(BoardsFile, file)
+    if not content.boards and not content.targets:
+        raise ConfigError(f"{file}: names neither boards nor targets")
+    for entry in content.boards:
+        if not (file.parent / entry.recording).exists():
+            raise FormatError(f"{file.parent / entry.recording}: no such file")
+    return content
+
+
+def stages_of(content: BoardsFile) -> tuple[Stage, ...]:
+    """The stages of a calibration, material by material."""
+    found: list[Stage] = []
+    for name in dict.fromkeys(entry.material for entry in content.boards):
+        for entry in content.boards:
+            if entry.material == name:
+                found += [Stage("read", name, entry.recording), Stage("board", name, entry.recording)]
+        found += [Stage("profile", name), Stage("held-out", name)]
+    return (*found, Stage("sheet"))
+
+
+def calibrate_boards(
+    path: str | PathLike[str], preset: LidarConfig, *, seed: int = 1, watch: Watch | None = None
+) -> BoardCalibration:
+    """The data sheet with the profiles of all materials of a boards file, and the constant from its targets.
+
+    `watch` is called after each stage with the stage and what is found so far.
+    """
+    file = Path(path)
+    work = _Work(file, read_boards(file), preset, seed, watch)
+    for name in dict.fromkeys(entry.material for entry in work.content.boards):
+        work.material(name)
+    return work.result()
+
+
+class _Work:
+    """One calibration in the making."""
+
+    def __init__(self, file: Path, content: BoardsFile, preset: LidarConfig, seed: int, watch: Watch | None) -> None:
+        self.file, self.content, self.preset, self.seed, self.watch = file, content, preset, seed, watch
+        self.stages = stages_of(content)
+        self.done = 0
+        self.recordings: list[RecordingResult] = []
+        self.materials: list[MaterialResult] = []
+        self.notes: list[str] = []
+
+    def material(self, name: str) -> None:
+        """All that the boards of one material show."""
+        numbers = [number for number, entry in enumerate(self.content.boards) if entry.material == name]
+        parts, boards = zip(*(self._recording(number) for number in numbers), strict=True)
+        apollosim = self.content.statistics == "apollosim"
+        try:
+            result = material_result(
+                name, together(list(parts)), list(boards), self.preset, self.notes, apollosim=apollosim
+            )
+            self.materials.append(result)
+            self._next()
+            self.materials[-1] = replace(result, comparison=compare(result.shots, seed=self.seed))
+        except ConfigError as error:
+            raise ConfigError(f"{name}: {error}") from None
+        self._next()
+
+    def _recording(self, number: int) -> tuple[MaterialShots, Board]:
+        """The shots at the board of one recording."""
+        entry = self.content.boards[number]
+        where = self.file.parent / entry.recording
+        every = read_shots(where, topic=entry.topic)
+        self.recordings.append(RecordingResult(entry.material, entry.recording, len(every)))
+        self._next()
+        try:
+            taken = in_sector(every, entry.azimuth_deg)
+            shots = every.select(taken)
+            board = find_board(shots, distance_m=entry.distance_m, width_m=entry.width_m, seed=self.seed)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from None
+        taken[taken] = taken_at(board, shots)
+        self.recordings[-1] = recording_result(entry, every, board, taken)
+        self._next()
+        return _at_reference(held_against(board, every.select(taken), number), board, self.preset), board
+
+    def result(self) -> BoardCalibration:
+        """The sheet with everything."""
+        return self._next(_sheet(self.preset, self.materials, self.content.targets, self.file.name, self.notes))
+
+    def _next(self, sheet: LidarConfig | None = None) -> BoardCalibration:
+        """What is found after one more stage; as long as there is no sheet, it holds the preset."""
+        self.done += 1
+        found = BoardCalibration(
+            sheet or self.preset, self.preset, list(self.materials), list(self.notes), list(self.recordings),
+            self.stages, self.done,
+        )  # fmt: skip
+        if self.watch is not None:
+            self.watch(self.stages[self.done - 1], found)
+        return found
+
+
+def recording_result(entry: BoardEntry, shots: BoardShots, board: Board, taken: Mask) -> RecordingResult:
+    """What was taken from a recording, with some of its shots for a picture."""
+    some = np.ones(len(shots), bool)
+    if len(shots) > MOST_DRAWN:
+        some[np.random.default_rng(1).choice(len(shots), len(shots) - MOST_DRAWN, replace=False)] = False
+    lost = int((taken & shots.lost).sum())
+    return RecordingResult(
+        entry.material, entry.recording, len(shots), board, int(taken.sum()), lost, shots.select(some), taken[some]
+    )
+
+
+def in_sector(shots: BoardShots, azimuth_deg: tuple[float, float] | None) -> Mask:
+    """Which shots lie between two azimuths, counter-clockwise from the first to the second."""
+    if azimuth_deg is None:
+        return np.ones(len(shots), bool)
+    azimuth = np.degrees(np.arctan2(shots.direction[:, 1], shots.direction[:, 0]))
+    inside: Mask = (azimuth - azimuth_deg[0]) % 360.0 <= (azimuth_deg[1] - azimuth_deg[0]) % 360.0
+    return inside
+
+
+def _reference_m(preset: LidarConfig) -> float:
+    """Range at which intensities are kept, for scales that fall with range."""
+    return 5.0 if preset.intensity.scale in POWER_SCALES else 1.0
+
+
+def _at_reference(seen: MaterialShots, board: Board, preset: LidarConfig) -> MaterialShots:
+    """Intensities as they would be at the reference distance, for scales of power."""
+    if preset.intensity.scale not in POWER_SCALES:
+        return seen
+    far = board.distance_m / np.cos(np.radians(np.minimum(seen.angle_deg, 89.0)))
+    here = _reference_m(preset)
+    ratio = overlap_share(preset.range.overlap, here) / here**2 / (overlap_share(preset.range.overlap, far) / far**2)
+    return MaterialShots(
+        seen.angle_deg, seen.error_m, seen.intensity * ratio, seen.distance_m, seen.knows_lost, seen.board
+    )
+
+
+def material_result(
+    name: str,
+    shots: MaterialShots,
+    boards: list[Board],
+    preset: LidarConfig,
+    notes: list[str],
+    *,
+    apollosim: bool = False,
+) -> MaterialResult:
+    """Profile and gaps of one material; what a user should know goes into `notes`."""
+    apart = shots
+    if apollosim:
+        lost = np.isnan(shots.error_m)
+        level = np.where(lost, 0.0, shots.intensity)
+        shots = MaterialShots(
+            shots.angle_deg, np.where(lost, 0.0, shots.error_m), level, shots.distance_m, shots.knows_lost, shots.board
+        )
+    profile, brdf = fit_profile(shots, reference_m=_reference_m(preset))
+    if apollosim:
+        # Drops are felt twice there: in mean and deviation, and by their rate.
+        plain, _ = fit_profile(apart, gaps=False)
+        known = np.asarray(plain.shots) > 0
+        rate = np.where(known, plain.drop, profile.drop)
+        error = np.where(known, plain.drop_error, profile.drop_error)
+        profile = profile.model_copy(update={"drop": rate.tolist(), "drop_error": error.tolist()})
+    if not shots.knows_lost:
+        notes.append(f"{name}: the recording does not tell lost shots, so the drop rate is unknown and taken as 0")
+    elif not np.isnan(shots.error_m).any() and not apollosim:
+        notes.append(
+            f"{name}: not one of {len(shots)} shots is lost; if lost shots were left out, the drop rate is unknown"
+        )
+    if brdf is None and min(profile.shots) == 0:
+        low, high = profile.recorded_deg
+        notes.append(
+            f"{name}: no reflection model foretells its angles better than a constant, so outside {low:g} to {high:g} "
+            "deg the sensor's usual noise is used"
+        )
+    return MaterialResult(name, profile, brdf, shots, boards)
+
+
+def _sheet(
+    preset: LidarConfig, results: list[MaterialResult], targets: list[RatedRange], recording: str, notes: list[str]
+) -> LidarConfig:
+    before = preset.calibration
+    kept = {} if before is None else before.kept
+    error = {} if before is None else before.error
+    sheet = calibrated_sheet(preset, {}, error, kept, recording=recording, turns=0)
+    assert sheet.calibration is not None
+    section = sheet.calibration.model_dump()
+    for result in results:
+        section["materials"][result.name] = result.profile.model_dump()
+    changes: dict[str, object] = {}
+    if targets:
+        changes["range.rated"], entry = _from_targets(preset, targets, notes)
+        section["constants"].append(entry)
+    return with_changes(sheet, {**changes, "calibration": section})
+
+
+def _from_targets(
+    preset: LidarConfig, targets: list[RatedRange], notes: list[str]
+) -> tuple[list[dict[str, float]], dict[str, object]]:
+    """The rated ranges that two targets stand for, and the constant that they give (Huang 2023)."""
+    if len(targets) != 2:
+        raise ConfigError("targets: two targets of different reflectance are needed, with the longest range of each")
+    (one, two) = targets
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UnphysicalExtinctionWarning)
+        constant = two_targets([one.reflectance, two.reflectance], [one.range_m, two.range_m])
+    notes += [str(warning.message) for warning in caught]
+    entry = {
+        "source": f"two targets, {one.range_m:g} m at {one.reflectance:g} and {two.range_m:g} m at {two.reflectance:g}",
+        "k_m2": short(constant.k_m2, 6), "gamma_per_m": short(constant.gamma_per_m, 5),
+    }  # fmt: skip
+    if not caught:
+        return [target.model_dump() for target in targets], entry
+    # With the extinction at 0 one range says it all: that of the second target by the constant of both.
+    reach = float(constant.max_range(two.reflectance))
+    return [{"reflectance": two.reflectance, "range_m": round(reach, 3), "detection": two.detection}], entry

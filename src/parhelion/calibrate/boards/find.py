@@ -1,0 +1,230 @@
+"""Boards in a recording: a plane by random samples, and its edges.
+
+The plane that most points share within some centimetres (RANSAC, Fischler and Bolles 1981), refined by least squares
+along the beams; its edges are where the returns on it end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from parhelion.calibrate.boards.shots import BoardShots
+from parhelion.calibrate.range_images import Floats, Mask
+from parhelion.core.errors import ConfigError
+
+CLOSE_M = 0.04
+"""Points this close to a plane are taken to lie on it while it is looked for."""
+TRIES = 500
+MOST_POINTS = 4000
+FEWEST_POINTS = 30
+MOST_PLANES = 4
+LEAST_SHARE = 0.08
+"""Share of all points that a board must hold."""
+GAP = 4.0
+"""A gap in the returns of so many times the usual spacing ends a board."""
+INSET = 0.03
+"""Share of the board at each edge that is left out: there, beams meet it with a part only."""
+
+
+@dataclass(frozen=True, eq=False)
+class Board:
+    """A flat board as the sensor sees it."""
+
+    normal: Floats
+    """Unit normal towards the sensor, shape (3,)."""
+    distance_m: float
+    """Distance of the sensor from the board's plane."""
+    across: Floats
+    up: Floats
+    """Unit vectors in the plane, level and upright as far as can be, shape (3,)."""
+    edges_m: tuple[float, float, float, float]
+    """Where the board begins and ends along `across` and along `up`, from the foot of the perpendicular."""
+    inliers: int
+    points: int
+
+    @property
+    def width_m(self) -> float:
+        """Extent along `across`."""
+        return self.edges_m[1] - self.edges_m[0]
+
+    @property
+    def height_m(self) -> float:
+        """Extent along `up`; 0 for sensors that scan one plane."""
+        return self.edges_m[3] - self.edges_m[2]
+
+    def true_range(self, shots: BoardShots) -> Floats:
+        """Range [m] at which each shot meets the plane; not finite or negative where it does not."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return -(self.distance_m + shots.origin @ self.normal) / (shots.direction @ self.normal)
+
+    def incidence_deg(self, shots: BoardShots) -> Floats:
+        """Angle between each shot and the normal [deg]."""
+        return np.degrees(np.arccos(np.clip(-(shots.direction @ self.normal), -1.0, 1.0)))
+
+    def holds(self, shots: BoardShots, inset: float = INSET) -> Mask:
+        """Which shots are aimed at the board, returned or not, its rim left out."""
+        there = self.true_range(shots)
+        place = shots.origin + np.where(np.isfinite(there), there, 0.0)[:, None] * shots.direction
+        x, y = place @ self.across, place @ self.up
+        left, right, low, high = self.edges_m
+        dx, dy = inset * (right - left), inset * (high - low)
+        inside = (x >= left + dx) & (x <= right - dx)
+        if high - low > 0.0:
+            inside &= (y >= low + dy) & (y <= high - dy)
+        return inside & (there > 0.0)
+
+
+def find_board(
+    shots: BoardShots, *, distance_m: float | None = None, width_m: float | None = None, seed: int = 1
+) -> Board:
+    """The nearest plane that holds a fair share of the points, and its edges.
+
+    `distance_m` and `width_m`, where they are typed, say which plane is meant and where it ends: |theta| < atan(w/2d),
+    ApolloSim eq. 4.1. Raises ConfigError where there is no such plane.
+    """
+    random = np.random.default_rng(seed)
+    points = shots.points[~shots.lost]
+    total = len(points)
+    flat = total > 0 and float(np.ptp(shots.direction[:, 2])) < 1e-3
+    if distance_m is not None and total:
+        # The plane of a board at that distance: points nearer than 80 % of it, or far behind its rim, are others.
+        reach = np.linalg.norm(points, axis=1)
+        far = np.hypot(distance_m, 0.5 * (width_m or 4.0 * distance_m))
+        points = points[(reach > 0.8 * distance_m) & (reach < 1.25 * far)]
+    left = points
+    found: list[Board] = []
+    for _ in range(MOST_PLANES):
+        if len(left) < max(FEWEST_POINTS, LEAST_SHARE * total):
+            break
+        plane = _largest_plane(left, random, flat)
+        if plane is None:
+            break
+        normal, offset = _refined(*plane, left, flat)
+        on = np.abs(left @ normal + offset) < CLOSE_M
+        if on.sum() < max(FEWEST_POINTS, LEAST_SHARE * total):
+            break
+        found.append(_bounded(normal, offset, left[on], flat, width_m, total, shots))
+        left = left[~on]
+    if not found:
+        where = "" if distance_m is None else f" near {distance_m:g} m"
+        raise ConfigError(
+            f"no board found{where}: no plane holds {100 * LEAST_SHARE:.0f} % of the {total} returns "
+            f"({FEWEST_POINTS} at least)"
+        )
+    if distance_m is not None:
+        best = min(found, key=lambda board: abs(board.distance_m - distance_m))
+        if abs(best.distance_m - distance_m) > 0.2 * distance_m:
+            raise ConfigError(
+                f"no board found near {distance_m:g} m: the nearest plane is {best.distance_m:.2f} m away"
+            )
+        return best
+    large = [board for board in found if board.inliers > 0.25 * max(one.inliers for one in found)]
+    return min(large, key=lambda board: board.distance_m)
+
+
+def _largest_plane(points: Floats, random: np.random.Generator, flat: bool) -> tuple[Floats, float] | None:
+    """The plane through a few random points that most points are close to; upright where the sensor scans a plane."""
+    some = points if len(points) <= MOST_POINTS else points[random.choice(len(points), MOST_POINTS, replace=False)]
+    picked = some[random.integers(0, len(some), (TRIES, 3))]
+    a = picked[:, 1] - picked[:, 0]
+    b = np.broadcast_to([0.0, 0.0, 1.0], a.shape) if flat else picked[:, 2] - picked[:, 0]
+    normal = np.cross(a, b)
+    size = np.linalg.norm(normal, axis=1)
+    good = size > 1e-6
+    if not good.any():
+        return None
+    normal, start = normal[good] / size[good, None], picked[good, 0]
+    offset = -np.einsum("ij,ij->i", normal, start)
+    count = (np.abs(some @ normal.T + offset) < CLOSE_M).sum(axis=0)
+    best = int(np.argmax(count))
+    return normal[best], float(offset[best])
+
+
+def _refined(normal: Floats, offset: float, points: Floats, flat: bool) -> tuple[Floats, float]:
+    """Least squares over the points that are close, closer from round to round; the normal towards the sensor."""
+    close = CLOSE_M
+    for _ in range(12):
+        off = points @ normal + offset
+        on = points[np.abs(off) < close]
+        if len(on) < 5:
+            break
+        # The plane goes on behind the board's edges, where it may cross a far wall.
+        for axis in _axes(normal)[: 1 if flat else 2]:
+            place = on @ axis
+            low, high = _ends(place)
+            on = on[(place >= low) & (place <= high)]
+        middle = on.mean(axis=0)
+        spread = on - middle
+        if flat:
+            spread = spread[:, :2]
+        turned = np.linalg.svd(spread.T @ spread)[0]
+        new = turned[:, -1]
+        normal = np.append(new, 0.0) if flat else new
+        offset = float(-normal @ middle)
+        usual = 1.4826 * float(np.median(np.abs(on @ normal + offset)))
+        # Slowly: a plane that is still a little off has its own points close by, and would keep to them.
+        close = float(np.clip(4.0 * usual, max(0.005, 0.7 * close), CLOSE_M))
+    if offset < 0.0:
+        normal, offset = -normal, -offset
+    return normal, float(offset)
+
+
+def _bounded(
+    normal: Floats, offset: float, on: Floats, flat: bool, width_m: float | None, total: int, shots: BoardShots
+) -> Board:
+    across, up = _axes(normal)
+    x, y = on @ across, on @ up
+    beams = _beams(Board(normal, offset, across, up, (0.0, 0.0, 0.0, 0.0), 0, 0), shots)
+    beside = beams[(beams[:, 1] >= y.min()) & (beams[:, 1] <= y.max()), 0]
+    # Where lost shots are not told, open air between two boards looks as if no beam went there.
+    left, right = _ends(x, beside if shots.knows_lost else None)
+    low, high = (0.0, 0.0)
+    if not flat:
+        low, high = _ends(y, beams[(beams[:, 0] >= left) & (beams[:, 0] <= right), 1])
+    if width_m is not None:
+        middle = 0.5 * (left + right) if right - left < 1.5 * width_m else 0.0
+        left, right = middle - 0.5 * width_m, middle + 0.5 * width_m
+    return Board(normal, offset, across, up, (left, right, low, high), len(on), total)
+
+
+def _beams(plane: Board, shots: BoardShots) -> Floats:
+    """Where beams meet a plane, along `across` and `up`, shape (n, 2)."""
+    there = plane.true_range(shots)
+    meets = np.isfinite(there) & (there > 0.0)
+    place = shots.origin[meets] + there[meets, None] * shots.direction[meets]
+    return np.stack([place @ plane.across, place @ plane.up], axis=1)
+
+
+def _axes(normal: Floats) -> tuple[Floats, Floats]:
+    """Unit vectors in a plane: level, and upright as far as can be."""
+    across = np.cross([0.0, 0.0, 1.0], normal)
+    if np.linalg.norm(across) < 1e-3:
+        across = np.array([1.0, 0.0, 0.0])
+    across = across / np.linalg.norm(across)
+    return across, np.cross(normal, across)
+
+
+def _ends(place: Floats, beams: Floats | None = None) -> tuple[float, float]:
+    """Where the run of points without a wide gap that holds most of them begins and ends.
+
+    `beams` is where all beams meet the plane. Where none does, as between the rows of a sensor, there is no gap.
+    """
+    ordered = np.sort(place)
+    bins = np.linspace(ordered[0], ordered[-1] + 1e-9, 121)
+    counts = np.histogram(ordered, bins)[0]
+    met = None if beams is None or not len(beams) else np.maximum(counts, np.histogram(beams, bins)[0])
+    if met is None:
+        thick = np.flatnonzero(counts > 0.15 * float(np.median(counts[counts > 0])))
+        # Rows of a sensor lie apart: a gap is wide beside the usual step.
+        steps = np.diff(thick)
+        usual = max(1.0, float(np.quantile(steps, 0.9))) if len(steps) else 1.0
+    else:
+        share = counts / np.maximum(met, 1)
+        thick = np.flatnonzero(share > 0.15 * float(np.median(share[counts > 0])))
+        steps, usual = np.diff(np.cumsum(met > 0)[thick]), 1.0
+    runs = np.split(thick, np.flatnonzero(steps > GAP * usual) + 1)
+    best = max(runs, key=lambda run: int(counts[run].sum()))
+    inside = ordered[(ordered >= bins[best[0]]) & (ordered <= bins[best[-1] + 1])]
+    return float(inside[0]), float(inside[-1])

@@ -1,0 +1,176 @@
+"""How well a profile foretells shots it was not made from, beside a textbook surface with Gaussian noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from parhelion.calibrate.boards.profile import MODELS, MaterialShots, _cosine, _fit, angle_edges, fit_profile
+from parhelion.calibrate.range_images import Floats
+from parhelion.core.errors import ConfigError
+from parhelion.sensors.optics.lidar.config import MaterialProfile
+
+HELD_OUT = 0.3
+"""Share of the shots that are kept back."""
+MOST_MEANS = 50
+"""Means of the textbook that are taken in each bin of angle."""
+LEAST_CHANCE = 1e-4
+"""Chance that either model leaves for what it holds impossible, spread over all values."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two models of one material on shots that neither has seen."""
+
+    log_likelihood: float
+    """Mean log-likelihood of a shot by the profile."""
+    textbook_log_likelihood: float
+    wasserstein: float
+    """Distance between recorded and foretold intensities, mean over angles, in units of intensity."""
+    textbook_wasserstein: float
+    shots: int
+    textbook: str = ""
+    """The textbook's model: of all there are, the one that foretells these very shots best."""
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the profile is better by both measures."""
+        return self.log_likelihood > self.textbook_log_likelihood and self.wasserstein < self.textbook_wasserstein
+
+
+def chances(profile: MaterialProfile) -> Floats:
+    """Chance of each value or cell of intensity of a return, by bin of angle, shape (bins, cells)."""
+    counts = np.asarray(profile.counts, np.float64)
+    total = counts.sum(axis=1, keepdims=True)
+    even = np.full_like(counts, 1.0 / counts.shape[1])
+    share = np.where(total > 0, counts / np.maximum(total, 1e-9), even)
+    return (1.0 - LEAST_CHANCE) * share + LEAST_CHANCE * even
+
+
+def cell_of(profile: MaterialProfile, intensity: Floats) -> Floats:
+    """Number of the value or cell that intensities fall into; the nearest for those outside."""
+    edges = np.asarray(profile.intensity)
+    if profile.kind == "values":
+        edges = np.concatenate([[-np.inf], 0.5 * (edges[1:] + edges[:-1]), [np.inf]])
+    last = len(edges) - 2
+    return np.clip(np.searchsorted(edges, intensity, side="right") - 1, 0, last)
+
+
+def compare(shots: MaterialShots, *, seed: int = 1) -> Comparison:
+    """Fit profile and textbook to some of the shots, and hold both against the rest.
+
+    The textbook is the best of all reflection models, each fitted to the same shots, with Gaussian noise of one
+    deviation and one drop rate: what a simulator without calibration has at best. It is chosen by the shots that were
+    kept back, which favours it.
+    """
+    from scipy.special import ndtr
+
+    random = np.random.default_rng(seed)
+    held = random.random(len(shots)) < HELD_OUT
+    train, test = shots.select(~held), shots.select(held)
+    profile, _ = fit_profile(train, gaps=False)
+    edges = angle_edges()
+    bins = np.clip(np.digitize(test.angle_deg, edges) - 1, 0, len(edges) - 2)
+    known = (np.asarray(profile.shots) > 0)[bins]
+    test, bins = test.select(known), bins[known]
+    lost, train_lost = np.isnan(test.error_m), np.isnan(train.error_m)
+    cells = np.asarray(profile.intensity)
+    value = cells if profile.kind == "values" else 0.5 * (cells[1:] + cells[:-1])
+    place = cell_of(profile, np.where(lost, value[0], test.intensity))
+    drop = np.clip(np.asarray(profile.drop)[bins], 1e-4, 1.0 - 1e-4)
+    by_bin = chances(profile)
+    own = np.where(lost, np.log(drop), np.log1p(-drop) + np.log(by_bin[bins, place]))
+    angle, level = train.angle_deg[~train_lost], train.intensity[~train_lost]
+    middles, means, numbers = _by_bin(angle, level)
+    borders = np.concatenate([[-np.inf], 0.5 * (value[1:] + value[:-1]), [np.inf]])
+    rate = float(np.clip(train_lost.mean(), 1e-4, 1.0 - 1e-4))
+    even = LEAST_CHANCE / len(value)
+
+    def textbook(name: str) -> tuple[float, str, Floats, float]:
+        parameters, scale = _fit(name, middles, means, np.sqrt(numbers))
+
+        def mean_at(angle_deg: Floats) -> Floats:
+            return np.asarray(scale * np.pi * MODELS[name][0](_cosine(angle_deg), *parameters))
+
+        sigma = max(float(np.std(level - mean_at(angle))), 1e-6)
+        middle = mean_at(test.angle_deg)
+        mass = ndtr((borders[place + 1] - middle) / sigma) - ndtr((borders[place] - middle) / sigma)
+        book = np.where(lost, np.log(rate), np.log1p(-rate) + np.log((1.0 - LEAST_CHANCE) * mass + even))
+        return float(book.mean()), name, middle, sigma
+
+    book, name, middle, sigma = max((textbook(name) for name in MODELS), key=lambda one: one[0])
+    distances = [
+        _distances(
+            test.intensity[(bins == k) & ~lost],
+            *_fine(profile, by_bin[k]),
+            middle[(bins == k) & ~lost],
+            sigma,
+        )
+        for k in np.unique(bins)
+        if ((bins == k) & ~lost).sum() >= 5
+    ]
+    near, far = np.mean(distances, axis=0) if distances else (0.0, 0.0)
+    return Comparison(float(own.mean()), book, float(near), float(far), len(test), name)
+
+
+def _fine(profile: MaterialProfile, chance: Floats) -> tuple[Floats, Floats]:
+    """Values and their chances; cells as several values, evenly within them."""
+    cells = np.asarray(profile.intensity)
+    if profile.kind == "values":
+        return cells, chance
+    within = (np.arange(6) + 0.5) / 6.0
+    value = cells[:-1, None] + np.diff(cells)[:, None] * within
+    return value.ravel(), np.repeat(chance / 6.0, 6)
+
+
+def _by_bin(angle_deg: Floats, level: Floats) -> tuple[Floats, Floats, Floats]:
+    """Mean angle, mean level and number of each bin that holds any."""
+    place = np.floor(angle_deg).astype(int)
+    number = np.bincount(place).astype(np.float64)
+    there = number > 0
+    sums = (np.bincount(place, part)[there] for part in (angle_deg, level))
+    angle, mean = (part / number[there] for part in sums)
+    return angle, mean, number[there]
+
+
+def _distances(recorded: Floats, value: Floats, chance: Floats, mean: Floats, sigma: float) -> tuple[float, float]:
+    from scipy.special import ndtri
+    from scipy.stats import wasserstein_distance
+
+    grid = (np.arange(200) + 0.5) / 200.0
+    # Within a bin of angle means lie close together: some of them stand for all.
+    mean = np.quantile(mean, (np.arange(MOST_MEANS) + 0.5) / MOST_MEANS) if len(mean) > MOST_MEANS else mean
+    book = (mean[:, None] + sigma * ndtri(grid)[None, :]).ravel()
+    return float(wasserstein_distance(recorded, value, None, chance)), float(wasserstein_distance(recorded, book))
+
+
+# ---- apollosim ------------------------------------------------------------------------------------------------------
+# ApolloSim's own statistics of shots at one angle, for comparison (Kepets 2024, table 4.2 and section 4.4.4).
+# It counts a shot of intensity 0 as dropped, and folds dropped shots into means and deviations: the drop is then felt
+# twice, once by the rate and once by the wider noise. `profile_fit` keeps the two apart.
+
+
+@dataclass(frozen=True)
+class AngleData:
+    """Statistics of all shots at one angle, dropped ones among them; deviations are those of the population."""
+
+    mean_intensity: float
+    intensity_sigma: float
+    mean_distance_m: float
+    distance_sigma_m: float
+    drop_rate: float
+
+
+def apollosim_statistics(distance_m: ArrayLike, intensity: ArrayLike) -> AngleData:
+    """Mean and deviation of distances [m] and intensities of one angle, and the share of shots of intensity 0."""
+    d, i = np.asarray(distance_m, np.float64), np.asarray(intensity, np.float64)
+    if d.shape != i.shape or d.size == 0:
+        raise ConfigError(f"statistics: {d.size} distances for {i.size} intensities; give as many, one at least")
+    there = np.isfinite(d)
+    metres = d[there] if there.any() else np.zeros(1)
+    level = np.where(np.isfinite(i), i, 0.0)
+    return AngleData(
+        float(level.mean()), float(level.std()), float(metres.mean()), float(metres.std()), float(np.mean(level == 0.0))
+    )

@@ -1,0 +1,187 @@
+"""Several recordings of one sensor: each by itself, all together, and where they disagree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from parhelion.calibrate.drive.drive import INTERVAL, DriveCalibration, calibrate_drive
+from parhelion.calibrate.range_images import Floats, Turn
+from parhelion.calibrate.sheet import short, with_changes
+from parhelion.core.errors import ConfigError
+from parhelion.sensors.optics.lidar.config import LidarConfig
+
+SCALARS = (
+    "receiver.threshold_photons",
+    "receiver.saturation",
+    "noise.range_sigma_m",
+    "noise.range_sigma_snr_m",
+    "range.rated",
+    "range.resolution_m",
+    "pattern.rate_hz",
+    "pattern.columns",
+    "pattern.firing_period_us",
+)
+CURVE, BIAS, GAIN = "range.overlap", "noise.channel_bias_m", "receiver.channel_gain"
+ANGLES = {"pattern.channels.elevation_deg": "angles", "pattern.channels.azimuth_deg": "azimuths"}
+"""Errors of angles of the beams, and where a calibration has them."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One field as each recording tells it."""
+
+    field: str
+    values: tuple[float, ...]
+    """Of each recording, NaN where it tells nothing; of a list, at the entry where recordings are farthest apart."""
+    errors: tuple[float, ...]
+    """Half widths of 95 % intervals."""
+    differs: bool
+    """Whether two intervals do not overlap."""
+    where: str = ""
+    """The entry of a list, in words."""
+
+    def in_words(self, names: Sequence[str]) -> str:
+        """What each recording says, for people."""
+        parts = [
+            f"{name} {value:.4g} ± {error:.2g}"
+            for name, value, error in zip(names, self.values, self.errors, strict=True)
+            if np.isfinite(value)
+        ]
+        return "; ".join(parts) + (f" ({self.where})" if self.where else "")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Recordings beside each other."""
+
+    names: tuple[str, ...]
+    each: tuple[DriveCalibration, ...]
+    together: DriveCalibration
+    """From all turns of all recordings; its errors hold what they disagree on."""
+    fields: tuple[Compared, ...]
+
+    @property
+    def differing(self) -> tuple[Compared, ...]:
+        """The fields on which recordings disagree."""
+        return tuple(one for one in self.fields if one.differs)
+
+
+def compare_drives(
+    recordings: Sequence[tuple[str, Sequence[Turn]]],
+    preset: LidarConfig,
+    *,
+    standing: bool = False,
+    seed: int = 1,
+    watch: Callable[[str, DriveCalibration], None] | None = None,
+) -> Comparison:
+    """Fit each recording, by name and turns, alone and all of them together.
+
+    The sheet holds the numbers of all turns together. Where recordings disagree, its interval is widened until it holds
+    the intervals of all of them, and `calibration.disagree` says what each of them told.
+    """
+    names = tuple(name for name, _ in recordings)
+    if len(set(names)) < len(names):
+        raise ConfigError(f"the recordings need names that differ, got {', '.join(names)}")
+    each = tuple(
+        calibrate_drive(turns, preset, recording=name, standing=standing, seed=seed) for name, turns in recordings
+    )
+    every = [turn for _, turns in recordings for turn in turns]
+    # Repeated looks are looks from one place, so they cannot be taken together; neighbours can.
+    together = calibrate_drive(every, preset, recording=", ".join(names), seed=seed, watch=watch)
+    fields = compared(each)
+    return Comparison(names, each, _widened(together, [one for one in fields if one.differs], names), fields)
+
+
+def compared(each: Sequence[DriveCalibration]) -> tuple[Compared, ...]:
+    """The fields that at least two calibrations tell, as each of them has it."""
+    found = []
+    for field in SCALARS:
+        values = tuple(_scalar(one, field) for one in each)
+        errors = tuple(one.error.get(field, 0.0) for one in each)
+        if np.isfinite(values).sum() >= 2:
+            found.append(Compared(field, values, errors, _apart(values, errors) > 1.0))
+    curves = [one.overlap for one in each]
+    if sum(curve is not None for curve in curves) >= 2:
+        found.append(_curves(curves))
+    biases = [one.bias for one in each if one.bias is not None and one.bias.windows]
+    if len(biases) == len(each) and len({len(one.bias_m) for one in biases}) == 1:
+        value = np.stack([one.bias_m[::-1] for one in biases])
+        error = INTERVAL * np.stack([one.error_m[::-1] for one in biases])
+        found.append(_worst(BIAS, value, error, [f"ring {k}" for k in range(value.shape[1])]))
+    for field, name in ANGLES.items():
+        angles = [getattr(one, name) for one in each]
+        if all(one is not None and one.known for one in angles) and len({len(one.off_deg) for one in angles}) == 1:
+            value = np.stack([one.off_deg[::-1] for one in angles])
+            error = INTERVAL * np.stack([one.error_deg[::-1] for one in angles])
+            found.append(_worst(field, value, error, [f"ring {k}" for k in range(value.shape[1])]))
+    gains = [one.overlap for one in each if one.overlap is not None and GAIN in one.changed]
+    if len(gains) == len(each) and len({len(one.row_factor) for one in gains}) == 1:
+        value, error = (np.stack([getattr(one, name)[::-1] for one in gains]) for name in ("row_factor", "row_error"))
+        found.append(_worst(GAIN, value, INTERVAL * error, [f"ring {k}" for k in range(value.shape[1])]))
+    return tuple(found)
+
+
+def _scalar(found: DriveCalibration, field: str) -> float:
+    value = found.changed.get(field, np.nan)
+    return float(value[0]["range_m"]) if isinstance(value, list) else float(value)
+
+
+def _apart(values: ArrayLike, errors: ArrayLike) -> float:
+    """Greatest distance of two values in units of the sum of their half widths: above 1 intervals do not overlap."""
+    v, e = np.asarray(values, np.float64), np.asarray(errors, np.float64)
+    off, wide = np.abs(v[:, None] - v[None]), e[:, None] + e[None]
+    return float(np.nanmax(np.where(off > 0.0, off / np.maximum(wide, 1e-12), 0.0)))
+
+
+def _worst(field: str, values: Floats, errors: Floats, where: Sequence[str]) -> Compared:
+    """The entry of a list at which recordings are farthest apart.
+
+    Of many entries some are apart by chance: intervals are as wide as makes that as unlikely for all of them together
+    as for one alone (Bonferroni).
+    """
+    from scipy.special import ndtri
+
+    wider = float(ndtri(1.0 - 0.025 / values.shape[1])) / INTERVAL
+    apart = [_apart(values[:, k], errors[:, k]) for k in range(values.shape[1])]
+    k = int(np.argmax(apart))
+    return Compared(field, tuple(values[:, k].tolist()), tuple(errors[:, k].tolist()), bool(apart[k] > wider), where[k])
+
+
+def _curves(curves: Sequence[Any]) -> Compared:
+    """Overlap curves at the bins of the first that all of them reach."""
+    known = [curve for curve in curves if curve is not None]
+    low, high = max(one.range[0] for one in known), min(one.range[-1] for one in known)
+    at = known[0].range[(known[0].range >= low) & (known[0].range <= high)]
+    if not len(at):
+        return Compared(CURVE, (np.nan,) * len(curves), (np.nan,) * len(curves), False, "no range in common")
+    value, error = np.full((2, len(curves), len(at)), np.nan)
+    for k, curve in enumerate(curves):
+        if curve is not None:
+            value[k] = curve.at(at)
+            error[k] = INTERVAL * np.interp(at, curve.range, curve.error / curve.share) * value[k]
+    return _worst(CURVE, value, error, [f"at {metres:.3g} m" for metres in at])
+
+
+def _widened(found: DriveCalibration, differing: Sequence[Compared], names: Sequence[str]) -> DriveCalibration:
+    """Errors that hold what each recording said, in the calibration and its sheet."""
+    error = dict(found.error)
+    for one in differing:
+        if one.field not in found.changed:
+            continue
+        if one.field in SCALARS:
+            here = _scalar(found, one.field)
+            ends = [abs(v - here) + e for v, e in zip(one.values, one.errors, strict=True) if np.isfinite(v)]
+        else:
+            half = 0.5 * (np.nanmax(one.values) - np.nanmin(one.values)) + np.nanmax(one.errors)
+            ends = [half / np.nanmean(one.values) if one.field == CURVE else half]
+        error[one.field] = max(error.get(one.field, 0.0), *ends)
+    assert found.sheet.calibration is not None
+    section = found.sheet.calibration.model_dump()
+    section["error"] = {name: short(value) for name, value in error.items()}
+    section["disagree"] = {one.field: one.in_words(names) for one in differing}
+    return replace(found, error=error, sheet=with_changes(found.sheet, {"calibration": section}))

@@ -1,0 +1,433 @@
+"""A sensor's data sheet from any drive: what its planes, neighbours and repeated looks tell of the receiver.
+
+The spine: read → join → steps → timing → threshold → overlap → noise → beams → saturation → rated range → sheet.
+Each step is told with its error, or why the recording cannot tell it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from parhelion.calibrate.drive.channels import BeamAngles, ChannelBias, channel_errors
+from parhelion.calibrate.drive.detection import Saturation, Threshold, dropout, fit_threshold, saturation, step_of
+from parhelion.calibrate.drive.overlap import Overlap
+from parhelion.calibrate.drive.overlap_fields import overlap_changes
+from parhelion.calibrate.drive.range_noise import (
+    RangeNoise,
+    SigmaLaw,
+    fit_law,
+    range_noise,
+    repeated_noise,
+    slope_jitter,
+)
+from parhelion.calibrate.drive.timing import Timing, fit_timing, timing_changes
+from parhelion.calibrate.range_images import Floats, Turn, is_standing, joined, mean_level
+from parhelion.core.errors import ConfigError
+from parhelion.sensors.optics.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.intensity import FULL_SCALE_POWER, calibrated, reflectivity_of, threshold_photons
+from parhelion.sensors.optics.lidar.link_budget import (
+    SystemConstant,
+    max_range,
+    overlap_share,
+    power_with_chance,
+    system_constant,
+)
+
+# ---- Angles of beams in the order of a sheet: as a capture tells them, and as planes show them ----------------------
+
+
+DIGITS = 4
+"""Of degrees: the best known steps between rows have errors of 0.003."""
+
+
+def told_channels(turn: Turn, preset: LidarConfig) -> dict[str, Any] | None:
+    """A sheet's channels with the angles that a capture carries; None where it does not."""
+    own = getattr(preset.pattern, "channels", None)
+    if own is None or turn.direction is None or turn.origin is None or preset.maker != "ouster":
+        return None
+    azimuth = np.arctan2(turn.direction[..., 1], turn.direction[..., 0])
+    head = np.arctan2(turn.origin[..., 1], turn.origin[..., 0])
+    off = np.degrees((azimuth - head + np.pi) % (2.0 * np.pi) - np.pi)
+    values = np.nanmedian(off, axis=1)
+    if turn.beam_offset_m < 0.005 or not np.isfinite(values).all():
+        return None
+    told: dict[str, Any] = own.model_dump(mode="python", exclude_none=True)
+    told["elevation_deg"] = [round(float(value), 3) for value in turn.elevation_deg]
+    told["azimuth_deg"] = [round(float(value), 3) for value in values]
+    return told
+
+
+def corrected(channels: Mapping[str, Any], name: str, found: BeamAngles) -> list[float]:
+    """Angles of a sheet's channels, `elevation_deg` or `azimuth_deg`, with what was found.
+
+    Channels that planes do not tell keep theirs. Sheets list channels in the maker's order, rows of images go down from
+    the highest ring.
+    """
+    elevation = np.asarray(channels["elevation_deg"], np.float64)
+    ring = channels.get("ring")
+    rank = np.argsort(np.argsort(elevation, kind="stable"), kind="stable") if ring is None else np.asarray(ring)
+    row = len(elevation) - 1 - rank
+    before = channels.get(name)
+    angle = np.zeros(len(elevation)) if before is None else np.asarray(before, np.float64)
+    return [
+        round(float(value + more), DIGITS) if told else float(value)
+        for value, more, told in zip(angle, found.correction_deg[row], found.told[row], strict=True)
+    ]
+
+
+# ---- drive ----------------------------------------------------------------------------------------------------------
+
+
+PHOTON_EDGES = (4.0, 8.0, 12.0, 17.0, 25.0, 50.0, 100.0, 200.0, np.inf)
+RANGE_EDGES = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 40.0, 60.0, 100.0, 200.0)
+MOST_UNKNOWN = 0.7
+"""Relative error from which on a number counts as not told."""
+LEAST_BIAS = 1.4
+"""Strengths of rings over their errors, from which on they count as seen."""
+INTERVAL = 1.96
+"""Standard errors on either side that make an interval of 95 %."""
+
+
+@dataclass(frozen=True, eq=False)
+class DriveCalibration:
+    """What a recording told of a sensor."""
+
+    sheet: LidarConfig
+    """The preset with what was measured in place of its numbers."""
+    preset: LidarConfig
+    turn: Turn
+    """All turns side by side."""
+    turns: int
+    changed: dict[str, Any] = field(default_factory=dict)
+    """New values of the sheet, by path."""
+    error: dict[str, float] = field(default_factory=dict)
+    """Half the width of the 95 % interval of each new value; of lists, the median of their entries, and of the overlap
+    curve relative to its values."""
+    kept: dict[str, str] = field(default_factory=dict)
+    """Fields that stay the preset's, and why."""
+    overlap: Overlap | None = None
+    noise: RangeNoise | None = None
+    """By photons, or by power in units of the threshold where the sensor tells reflectivity alone."""
+    noise_by_range: RangeNoise | None = None
+    law: SigmaLaw | None = None
+    bias: ChannelBias | None = None
+    angles: BeamAngles | None = None
+    """Errors of elevation."""
+    azimuths: BeamAngles | None = None
+    """Errors of azimuth, firing times included."""
+    timing: Timing | None = None
+    threshold: Threshold | None = None
+    saturation: Saturation | None = None
+    lost: list[tuple[float, float, int, int]] = field(default_factory=list)
+    """Dropout by signal: from, to, pixels amid surfaces, lost ones."""
+    constant: SystemConstant | None = None
+    level: str = "photons"
+    """What `noise` and `lost` go by."""
+
+
+def calibrate_drive(
+    turns: Sequence[Turn], preset: LidarConfig, *, recording: str = "recording", standing: bool = False, seed: int = 1,
+    watch: Callable[[str, DriveCalibration], None] | None = None,
+) -> DriveCalibration:  # fmt: skip
+    """The data sheet of the sensor that recorded these turns, from `preset`.
+
+    `standing`: the sensor does not move, and repeated looks of each pixel give the range noise. A recording of several
+    turns that does not move is refused without it, since it shows the same surfaces again and again. `watch` is called
+    after each stage with its name and what is found so far. Raises ConfigError where nothing at all can be told.
+    """
+    if not turns:
+        raise ConfigError(f"{recording}: holds no turn")
+    if len(turns) > 1 and is_standing(turns) and not standing:
+        raise ConfigError(
+            f"{recording}: the sensor never moves in its {len(turns)} turns, so all of them show the same surfaces; "
+            "give a recording that moves, take one turn (--turn 0), or use the repeated looks (--standing)"
+        )
+    every = joined(turns)
+    rings = len(getattr(getattr(preset.pattern, "channels", None), "elevation_deg", []))
+    if rings and rings != every.range.shape[0]:
+        raise ConfigError(
+            f"{recording}: has {every.range.shape[0]} rows where {preset.name} has {rings}: it is another sensor"
+        )
+    if every.returned.sum() < 500:
+        raise ConfigError(f"{recording}: only {int(every.returned.sum())} returns, too few to calibrate from")
+    work = _Work(every, list(turns), preset, recording, standing, seed)
+    # Overlap, noise and rated range need the threshold, and the noise the step of ranges.
+    for step in (
+        work.steps, work.timing, work.channels, work.threshold, work.overlap, work.noise, work.bias, work.angles,
+        work.azimuths, work.saturation, work.rated,
+    ):  # fmt: skip
+        step()
+        if watch is not None:
+            watch(step.__name__, work.so_far())
+    return work.result()
+
+
+class _Work:
+    """One calibration in the making: each step puts its part into `found`, or says in `kept` why it cannot."""
+
+    def __init__(
+        self, turn: Turn, turns: list[Turn], preset: LidarConfig, recording: str, standing: bool, seed: int
+    ) -> None:
+        self.turn, self.turns, self.preset, self.recording = turn, turns, preset, recording
+        self.standing, self.seed = standing, seed
+        self.changed: dict[str, Any] = {}
+        self.error: dict[str, float] = {}
+        self.kept: dict[str, str] = dict(_NEVER)
+        self.found: dict[str, Any] = {}
+        scale = preset.intensity.scale
+        self.counts = scale == "ouster" and bool(np.isfinite(turn.signal).any())
+        self.calibrated = calibrated(scale)
+
+    def _try(self, fields: str, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except ConfigError as reason:
+            for name in fields.split():
+                self.kept[name] = str(reason)
+
+    def overlap(self) -> None:
+        def step() -> None:
+            found = overlap_changes(
+                self.turn, self.turns, self.preset, self.photons, standing=self.standing, seed=self.seed
+            )
+            self.found["overlap"] = found.curve
+            self.changed |= found.changed
+            self.error |= found.error
+            self.kept |= found.kept
+
+        self._try("range.overlap range.rated receiver.channel_gain", step)
+
+    def threshold(self) -> None:
+        if not self.counts:
+            self.kept["receiver.threshold_photons"] = "the sensor tells no photon counts"
+            return
+        self.found["lost"] = dropout(self.turn, PHOTON_EDGES) if self.turn.knows_lost else []
+        self._try("receiver.threshold_photons", self._threshold)
+
+    def _threshold(self) -> None:
+        found = fit_threshold(self.turn, self.preset.receiver.threshold_to_noise)
+        self.found["threshold"] = found
+        self.changed["receiver.threshold_photons"] = round(found.photons, 2)
+        self.error["receiver.threshold_photons"] = found.error
+
+    @property
+    def photons(self) -> float:
+        """Photons at the threshold, as far as known."""
+        return float(self.changed.get("receiver.threshold_photons", threshold_photons(self.preset)))
+
+    def level(self) -> tuple[Floats, tuple[float, ...], float]:
+        """What noise goes by, its bins, and the factor to SNR: photons, or power by the link budget."""
+        to_noise = self.preset.receiver.threshold_to_noise
+        if self.counts:
+            return self.turn.signal, PHOTON_EDGES, to_noise / self.photons
+        share = 0.01 * self.turn.reflectivity
+        if self.calibrated:
+            share = reflectivity_of(self.preset.intensity.scale, self.turn.signal)
+        if not np.isfinite(share).any():
+            raise ConfigError("the recording has no reflectivity from which the received power follows")
+        constant, r = system_constant(self.preset), self.turn.range
+        xi = overlap_share(self.preset.range.overlap, np.nan_to_num(r, nan=1.0))
+        power = constant.k_m2 * share * xi * np.exp(-2.0 * constant.gamma_per_m * r) / r**2
+        # Weaker echoes read less than they reflect, so that their power does not follow.
+        power = np.where(power > FULL_SCALE_POWER, power, np.nan)
+        return power, (3.0, 5.0, 8.0, 12.0, 20.0, 35.0, 60.0, 100.0, 200.0, 500.0, np.inf), to_noise
+
+    def noise(self) -> None:
+        jitter = self.preset.noise
+        slope = slope_jitter(self.turn, jitter.azimuth_jitter_deg, jitter.elevation_jitter_deg)
+        self.found["noise_by_range"] = range_noise(self.turn, self.turn.range, RANGE_EDGES, 40, jitter_m=slope)
+
+        def by_signal() -> None:
+            level, edges, to_snr = self.level()
+            if self.standing and len(self.turns) >= 3:
+                mean = mean_level(self.turns, level)
+                once = slope_jitter(self.turns[0], jitter.azimuth_jitter_deg, jitter.elevation_jitter_deg)
+                noise = repeated_noise(self.turns, mean, edges, once)
+            else:
+                noise = range_noise(self.turn, level, edges, 60, jitter_m=slope)
+            self.found["noise"] = noise
+            law = fit_law(noise)
+            if law.slope_error_m > MOST_UNKNOWN * law.slope_m:
+                self.kept["noise.range_sigma_snr_m"] = (
+                    f"weak returns scatter too unevenly: {law.slope_m * to_snr:.2g} ± {law.slope_error_m * to_snr:.2g}"
+                )
+                law = fit_law(noise, self.preset.noise.range_sigma_snr_m / to_snr)
+            self.found["law"] = law
+            # Rounding to the sensor's step is in the residuals, and will be in scans beside the noise.
+            step = float(self.changed.get("range.resolution_m", self.preset.range.resolution_m))
+            floor = np.sqrt(max(law.floor_m**2 - step**2 / 12.0, 0.1 * law.floor_m**2))
+            self.changed["noise.range_sigma_m"] = round(float(floor), 5)
+            self.error["noise.range_sigma_m"] = law.floor_error_m
+            if law.slope_error_m == 0.0:
+                return
+            self.changed["noise.range_sigma_snr_m"] = round(law.slope_m * to_snr, 5)
+            relative = self.error.get("receiver.threshold_photons", 0.0) / self.photons if self.counts else 0.0
+            self.error["noise.range_sigma_snr_m"] = float(
+                np.hypot(law.slope_error_m * to_snr, relative * law.slope_m * to_snr)
+            )
+
+        self._try("noise.range_sigma_m noise.range_sigma_snr_m", by_signal)
+
+    def bias(self) -> None:
+        usual = float(self.changed.get("noise.range_sigma_m", max(self.preset.noise.range_sigma_m, 0.005)))
+        jitter = (self.preset.noise.azimuth_jitter_deg, self.preset.noise.elevation_jitter_deg)
+        # A sensor that stands sees the same surfaces again, whose shape does not average out.
+        errors = channel_errors(self.turns[:1] if self.standing else self.turns, usual, jitter)
+        found = errors.range
+        self.found |= {"bias": found, "angles": errors.elevation, "azimuths": errors.azimuth}
+        step_mm = 1e3 * float(np.median(found.step_error_m))
+        if not found.known or not found.significant:
+            seen = f"{found.windows} windows lie on planes that several rows see"
+            self.kept["noise.channel_bias_m"] = (
+                f"{seen}, which tell rows apart to {step_mm:.1f} mm only"
+                if not found.known
+                else f"{seen}: rows differ by no more than the {step_mm:.1f} mm to which that is known"
+            )
+            return
+        # Rings count from the lowest, rows of images from the highest.
+        self.changed["noise.channel_bias_m"] = [round(float(value), 4) for value in found.bias_m[::-1]]
+        self.error["noise.channel_bias_m"] = float(np.median(found.error_m))
+
+    def angles(self) -> None:
+        """Elevations of beams, which were solved together with errors of range."""
+        self._angles("elevation_deg", self.found["angles"], "slanted planes")
+
+    def azimuths(self) -> None:
+        """Azimuths of beams, likewise; errors of firing times are in them."""
+        self._angles("azimuth_deg", self.found["azimuths"], "slanted walls")
+
+    def _angles(self, name: str, found: BeamAngles, planes: str) -> None:
+        own, path = getattr(self.preset.pattern, "channels", None), f"pattern.channels.{name}"
+        if own is None:
+            return
+        if not found.known or not found.significant:
+            unknown = "surfaces are uneven" if found.uneven else f"few rows see {planes} together"
+            self.kept[path] = f"{planes} show no other ones" if found.known else unknown
+            return
+        self.changed[path] = corrected(self.changed.get("pattern.channels") or own.model_dump(), name, found)
+        self.error[path] = float(np.median(found.correction_error_deg[found.told]))
+
+    def timing(self) -> None:
+        """Rate, columns and firing period, by stamps of pulses."""
+
+        def step() -> None:
+            self.found["timing"] = found = fit_timing(self.turns)
+            timing_changes(found, self.preset.pattern).into(self.changed, self.error, self.kept)
+
+        self._try("pattern.rate_hz", step)
+
+    def saturation(self) -> None:
+        if not self.counts:
+            self.kept["receiver.saturation"] = "the sensor tells no photon counts"
+            return
+        found = saturation(self.turn)
+        self.found["saturation"] = found
+        known = (self.preset.receiver.saturation or np.inf) * threshold_photons(self.preset)
+        if found.reached or found.level > known:
+            self.changed["receiver.saturation"] = round(found.level / self.photons, 3)
+            relative = self.error.get("receiver.threshold_photons", 0.0) / self.photons
+            self.error["receiver.saturation"] = found.level / self.photons * relative
+        else:
+            self.kept["receiver.saturation"] = f"no pile-up of returns: {found.level:g} photons are the most recorded"
+
+    def rated(self) -> None:
+        """The rated range that the strength of the signal and the threshold imply together."""
+        curve: Overlap | None = self.found.get("overlap")
+        if curve is None or not np.isfinite(curve.constant):
+            return
+        k = curve.constant / self.photons
+        relative = np.hypot(
+            curve.constant_error / curve.constant,
+            self.error.get("receiver.threshold_photons", 0.1 * self.photons) / self.photons,
+        )
+        self.found["constant"] = SystemConstant(k, 0.0)
+        rating = self.preset.range.rated[0]
+        sheet = self._sheet({"range.rated": [{"reflectance": 1.0, "range_m": float(np.sqrt(k)), "detection": 0.5}]})
+        from scipy.special import ndtri
+
+        sigma = 1.0 / self.preset.receiver.threshold_to_noise
+        power = float(power_with_chance(np.float64(ndtri(rating.detection)), sigma, 1.0 / self.photons))
+        # The sheet here rates a white target at sqrt(K), where its curve may have a share of its own.
+        level = float(overlap_share(sheet.range.overlap, np.sqrt(k)))
+        reach = [
+            max_range(sheet, min(1.0, level * rating.reflectance * factor / power)) for factor in (1.0, 1.0 + relative)
+        ]
+        self.changed["range.rated"] = [
+            {"reflectance": rating.reflectance, "range_m": round(reach[0], 3), "detection": rating.detection}
+        ]
+        self.error["range.rated"] = abs(reach[1] - reach[0])
+
+    def steps(self) -> None:
+        turn = self.turn
+        metres = turn.range[turn.returned]
+        for offset in (turn.beam_offset_m, 0.0):
+            step = step_of(metres + offset)
+            if step is not None:
+                self.changed["range.resolution_m"] = round(step, 6)
+                break
+        else:
+            self.kept["range.resolution_m"] = "ranges show no step"
+        step = step_of(turn.signal[turn.returned], 0.01)
+        if step is not None:
+            self.changed["intensity.resolution"] = round(step, 4)
+
+    def channels(self) -> None:
+        """The beams' own angles, which captures of Ousters carry: units are calibrated one by one."""
+        told = told_channels(self.turn, self.preset)
+        if told is None:
+            self.kept["pattern.channels"] = "the recording does not tell the angles of the unit's own beams"
+        else:
+            self.changed["pattern.channels"] = told
+
+    def _sheet(self, more: dict[str, Any]) -> LidarConfig:
+        from parhelion.calibrate.sheet import with_changes
+
+        return with_changes(self.preset, {**self.changed, **more})
+
+    def result(self) -> DriveCalibration:
+        from parhelion.calibrate.sheet import calibrated_sheet
+
+        measured = [name for name in self.changed if name not in ("range.resolution_m", "intensity.resolution")]
+        if not measured:
+            raise ConfigError(f"{self.recording}: tells nothing of the sensor that its preset does not say")
+        for name in self.changed:
+            self.kept.pop(name, None)
+        margin = {name: INTERVAL * value for name, value in self.error.items()}
+        sheet = calibrated_sheet(
+            self.preset, self.changed, margin, self.kept, recording=self.recording, turns=len(self.turns),
+            constant=self.found.get("constant"), constant_error=INTERVAL * self._constant_error(),
+        )  # fmt: skip
+        return DriveCalibration(
+            sheet, self.preset, self.turn, len(self.turns), self.changed, margin, self.kept,
+            level="photons" if self.counts else "power [P_min]", **self.found,
+        )  # fmt: skip
+
+    def so_far(self) -> DriveCalibration:
+        """What is found as yet, for those who watch; the sheet has it, but not where it is from."""
+        margin = {name: INTERVAL * value for name, value in self.error.items()}
+        return DriveCalibration(
+            self._sheet({}), self.preset, self.turn, len(self.turns), dict(self.changed), margin, dict(self.kept),
+            level="photons" if self.counts else "power [P_min]", **self.found,
+        )  # fmt: skip
+
+    def _constant_error(self) -> float:
+        curve: Overlap | None = self.found.get("overlap")
+        if curve is None or not np.isfinite(curve.constant):
+            return 0.0
+        relative = self.error.get("receiver.threshold_photons", 0.1 * self.photons) / self.photons
+        return float(curve.constant / self.photons * np.hypot(curve.constant_error / curve.constant, relative))
+
+
+_NEVER = {
+    "beam": "neighbouring pixels do not show the footprint",
+    "receiver.merge_distance_m": "needs targets at known distances behind each other",
+    "receiver.threshold_to_noise": "enters dropout together with the threshold, which is fitted with this ratio",
+    "noise.azimuth_jitter_deg": "taken from the preset to free the range noise of it",
+    "noise.elevation_jitter_deg": "taken from the preset to free the range noise of it",
+    "pattern.channels.fire_time_us": "an error of a firing's time looks like one of its azimuth, and is taken as that",
+    "noise.false_alarm_rate_hz": "a lone point may be a false alarm, a drop or a wire",
+}

@@ -1,0 +1,311 @@
+"""The overlap curve of a receiver, from photons and calibrated reflectivity.
+
+    photons = K rho xi(R) / R^2
+
+The sensor has divided range and overlap out of its reflectivity, so photons R^2 / reflectivity is K xi(R): scaled to 1
+at its plateau it is the curve, and the plateau is K [photons m^2], the strength of the signal. Rows have strengths of
+their own, which are found together with the curve. See docs/models/lidar-near-field.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.calibrate.range_images import Floats, Mask, Turn, clean
+from parhelion.core.errors import ConfigError
+
+CELL_M = 0.192
+"""Step of the table by which Ousters correct reflectivity for range, seen in recordings (1.28 ns)."""
+CELL_EDGES = (
+    *range(2, 32), 36, 41, 47, 54, 62, 72, 84, 98, 115, 135, 160, 190, 230, 280, 340, 410, 500, 620, 780, 1000, 1300,
+)  # fmt: skip
+"""Bins of range in such steps, from the axis: each by itself up to 6 m, more of them together beyond."""
+REFLECTIVITIES = (5.0, 100.0)
+"""Counts used for the overlap: coarse below, another scale above."""
+PHOTONS = (10.0, 250.0)
+"""Photons used for the overlap: rounding matters below, pile-up above."""
+FEWEST_POINTS = 20
+BLOCK_COLUMNS = 32
+"""Columns that the bootstrap draws together: neighbours see the same surface."""
+PLATEAU = 0.03
+"""Bins within this share of the highest belong to the plateau."""
+FEWEST_ROWS = 3.0
+"""Rows that must share a bin before their strengths can be told from the curve."""
+MOST_PIXELS = 60_000
+"""Pixels that are looked at; of more, as many drawn at random."""
+FINE_PERCENT = 20.0
+ROUNDING = 0.29
+"""Standard deviation of what is lost by rounding to whole numbers."""
+
+
+@dataclass(frozen=True, eq=False)
+class Overlap:
+    """An overlap curve measured on a recording, bin by bin."""
+
+    range: Floats
+    """Median range of each bin [m]."""
+    share: Floats
+    """xi, 1 at the plateau."""
+    low: Floats
+    high: Floats
+    """68 % interval: of the bootstrap, and of whether counts are cut or rounded."""
+    plain: Floats
+    """The same medians without row factors, scaled by the plain plateau."""
+    count: NDArray[np.int64]
+    constant: float
+    """Photons m^2 that a 100 % target returns at the plateau, of a row with factor 1."""
+    constant_error: float
+    row_factor: Floats
+    """Strength of each row relative to the usual one."""
+    plateau_m: tuple[float, float] = (0.0, np.inf)
+    """Where the curve is level."""
+    open_m: float = 0.0
+    """From where on the strengths of rows are compared."""
+    stepped: bool = True
+    """Whether the sensor corrects for range in steps of `CELL_M`."""
+    row_error: Floats | None = None
+    """Standard error of each row's strength; None where it was not worked out."""
+
+    def at(self, range_m: Floats) -> Floats:
+        """xi at ranges, straight between the bins in logarithms; the defocus law R^2 below the first."""
+        inside = np.exp(np.interp(np.log(range_m), np.log(self.range), np.log(self.share)))
+        return np.where(range_m < self.range[0], self.share[0] * (range_m / self.range[0]) ** 2, inside)
+
+    def photons(self, reflectance: float, range_m: Floats) -> Floats:
+        """Photons of a target that faces the sensor."""
+        return self.constant * reflectance * self.at(range_m) / range_m**2
+
+    @property
+    def error(self) -> Floats:
+        """Half of each bin's 68 % interval."""
+        return 0.5 * (self.high - self.low)
+
+
+def cells(turn: Turn) -> Floats:
+    """Number of each pixel's step of range, counted from the axis as the sensor does; NaN without a return."""
+    return np.floor((turn.range + turn.beam_offset_m) / CELL_M)
+
+
+def usable(turn: Turn) -> Mask:
+    """Pixels from which the overlap is taken."""
+    cell = cells(turn)
+    with np.errstate(invalid="ignore"):
+        inside = (cell >= CELL_EDGES[0]) & (cell < CELL_EDGES[-1])
+        grey = (turn.reflectivity >= REFLECTIVITIES[0]) & (turn.reflectivity < REFLECTIVITIES[1])
+        return clean(turn) & inside & grey & (turn.signal >= PHOTONS[0]) & (turn.signal < PHOTONS[1])
+
+
+def grouped_medians(values: Floats, groups: NDArray[np.int64], number: int) -> Floats:
+    """Median of the values of each group 0 ... number - 1; NaN for empty ones."""
+    order = np.lexsort((values, groups))
+    ordered = values[order]
+    counts = np.bincount(groups, minlength=number)[:number]
+    start = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    there = counts > 0
+    found = np.full(number, np.nan)
+    low, high = start[there] + (counts[there] - 1) // 2, start[there] + counts[there] // 2
+    found[there] = 0.5 * (ordered[low] + ordered[high])
+    return found
+
+
+def overlap(
+    turn: Turn,
+    plateau_m: tuple[float, float] | None = None,
+    open_m: float | None = None,
+    repeats: int = 200,
+    seed: int = 1,
+    *,
+    cut: float = 0.5,
+    cut_error: float = 0.0,
+) -> Overlap:
+    """Photons R^2 / reflectivity by range, freed of the rows' own strengths, scaled to 1 at the plateau.
+
+    A row's strength is the median of what its pixels return more than the curve says, and the curve the median of
+    what pixels return after their rows are made equal: both in turn until they agree. Strengths come from ranges
+    beyond `open_m`; rows that see nothing there are taken as strong as the nearest row that does, since closer by each
+    row of a level floor has a range of its own, and strength and range cannot be told apart.
+
+    `plateau_m` and `open_m` are found in the data where they are None. `cut` is what a whole count lacks of the true
+    number on average: 0.5 where counts are cut, 0 where rounded; `cut_error` is how far it may be off, and widens the
+    interval. `repeats` 0 gives no errors. Raises ConfigError where too few pixels can be used.
+    """
+    mask = usable(turn)
+    rows = turn.range.shape[0]
+    row, column, cell = turn.row[mask], turn.column[mask], cells(turn)[mask]
+    if len(row) < 10 * FEWEST_POINTS:
+        raise ConfigError(f"overlap: only {len(row)} pixels have photons and reflectivity that can be used")
+    random = np.random.default_rng(seed)
+    photons, percent, true_range = turn.signal[mask], turn.reflectivity[mask], turn.range[mask]
+    if len(row) > MOST_PIXELS:
+        some = np.sort(random.choice(len(row), MOST_PIXELS, replace=False))
+        row, column = row[some], column[some]
+        cell, photons, percent, true_range = cell[some], photons[some], percent[some], true_range[some]
+    per_percent = np.log((photons + cut) / (percent + cut))
+    middle = np.log((cell + 0.5) * CELL_M - turn.beam_offset_m)
+    # Of dark surfaces, whole percents are too coarse to tell.
+    fine = percent >= FINE_PERCENT if (percent >= FINE_PERCENT).sum() >= 2000 else percent > 0.0
+    stepped = _is_stepped(per_percent[fine], cell[fine], np.log(true_range[fine]))
+    # Within a step the sensor divides by one number, so the step's middle is the range that it speaks of.
+    distance = middle if stepped else np.log(true_range)
+    strength = np.log(100.0) + per_percent + 2.0 * distance
+    bins = np.digitize(cell, CELL_EDGES) - 1
+    size = len(CELL_EDGES) - 1
+    kept = np.flatnonzero(np.bincount(bins, minlength=size) >= FEWEST_POINTS)
+    if len(kept) < 2:
+        raise ConfigError(f"overlap: only {len(kept)} bins of range hold {FEWEST_POINTS} pixels or more")
+    if open_m is None:
+        open_m = _opening(row, bins, kept, distance)
+    opened = distance >= np.log(open_m)
+    seen = np.flatnonzero(np.bincount(row[opened], minlength=rows) >= FEWEST_POINTS)
+    if len(seen) == 0:
+        raise ConfigError(f"overlap: no row has {FEWEST_POINTS} usable pixels beyond {open_m:.2g} m")
+    nearest = seen[np.argmin(np.abs(np.arange(rows)[:, None] - seen), axis=1)]
+
+    def fit(chosen: NDArray[np.int64], factor: Floats, turns: int, y_all: Floats = strength) -> tuple[Floats, ...]:
+        d, y, far = distance[chosen], y_all[chosen], opened[chosen]
+        r, b = row[chosen], bins[chosen]
+        # The median of a monotonic function of the range is its value at the median range, however steep.
+        centre = grouped_medians(d, b, size)[kept]
+        for _ in range(turns):
+            curve = grouped_medians(y - factor[r], b, size)[kept]
+            there = np.isfinite(curve)
+            excess = y - np.interp(d, centre[there], curve[there])
+            found = np.nan_to_num(grouped_medians(excess[far], r[far], rows))
+            new = (found - np.median(found[seen]))[nearest]
+            settled = bool(np.max(np.abs(new - factor)) < 1e-5)
+            factor = new
+            if settled:
+                break
+        return centre, curve, factor, y - factor[r]
+
+    everything = np.arange(len(distance))
+    centre, curve, factor, level = fit(everything, np.zeros(rows), 60)
+    count = np.bincount(bins, minlength=size)[kept]
+    if plateau_m is None:
+        plateau_m = _plateau(np.exp(centre), curve, count)
+    flat = (distance >= np.log(plateau_m[0])) & (distance < np.log(plateau_m[1]))
+    top = float(np.median(level[flat]))
+    other, top_error = 0.0 * curve, 0.0
+    if cut_error:
+        # The same with counts as they would be if they lacked more: what changes is not known.
+        more = np.log((photons + cut + cut_error) / (percent + cut + cut_error)) - per_percent
+        _, shifted, _, level_shifted = fit(everything, factor, 4, strength + more)
+        other = (shifted - np.median(level_shifted[flat])) - (curve - top)
+        top_error = float(np.hypot(np.median(level_shifted[flat]) - top, ROUNDING / np.median(percent[flat])))
+    coarse = _coarseness(percent, bins, kept) if cut_error else other
+    number = int(np.ceil(turn.range.shape[1] / BLOCK_COLUMNS))
+    order = np.argsort(column // BLOCK_COLUMNS, kind="stable")
+    border = np.searchsorted((column // BLOCK_COLUMNS)[order], np.arange(number + 1))
+    drawn = []
+    for _ in range(repeats):
+        blocks = random.integers(0, number, number)
+        chosen = np.concatenate([order[border[k] : border[k + 1]] for k in blocks])
+        where, values, _, height = fit(chosen, factor, 4)
+        # A bin's median range moves with the draw: bring it back along the curve.
+        moved = values - np.interp(where, centre, curve) + curve
+        inside = flat[chosen]
+        drawn.append(
+            np.append(moved, 0.0) - np.median(height[inside]) if inside.any() else np.full(len(kept) + 1, np.nan)
+        )
+    low, high = np.nanpercentile(drawn, [16.0, 84.0], axis=0) if drawn else np.tile(np.append(curve, top) - top, (2, 1))
+    plain = grouped_medians(strength, bins, size)[kept] - np.median(strength[flat])
+    width = np.exp(np.sqrt((0.5 * (high - low)[:-1]) ** 2 + other**2 + coarse**2))
+    share = np.exp(curve - top)
+    return Overlap(
+        np.exp(centre), share, np.exp(low[:-1]) if not cut_error else share / width,
+        np.exp(high[:-1]) if not cut_error else share * width, np.exp(plain), count, float(np.exp(top)),
+        float(np.exp(top) * np.hypot((high[-1] - low[-1]) / 2.0, top_error)), np.exp(factor), plateau_m, open_m,
+        stepped,
+    )  # fmt: skip
+
+
+def _is_stepped(per_percent: Floats, cell: Floats, log_range: Floats) -> bool:
+    """Whether photons over reflectivity jumps from step to step of range, and is level within one.
+
+    Within steps it follows the range with a share of the slope that neighbouring steps have between them: 1 for a
+    sensor that corrects continuously, 0 for one with a table.
+    """
+    number = cell.astype(np.int64)
+    size = int(number.max()) + 1
+    counts = np.bincount(number, minlength=size)
+    # Means, not medians, on both sides: within a step, and from step to step.
+    level, centre = (np.bincount(number, part, size) / np.maximum(counts, 1) for part in (per_percent, log_range))
+    slope = np.full(size, np.nan)
+    many = counts >= FEWEST_POINTS
+    for k in range(1, size - 1):
+        if many[k - 1] and many[k] and many[k + 1]:
+            slope[k] = (level[k + 1] - level[k - 1]) / (centre[k + 1] - centre[k - 1])
+    # Where a step holds one range alone, its spread is noise, which nothing follows.
+    spread = np.bincount(number, (np.exp(log_range) - np.exp(centre[number])) ** 2, size) / np.maximum(counts, 1)
+    known = np.isfinite(slope[number]) & (spread[number] > (0.2 * CELL_M) ** 2)
+    x = slope[number][known] * (log_range - centre[number])[known]
+    y = (per_percent - level[number])[known]
+    weight = float(np.sum(x**2))
+    return weight > 0.0 and float(np.sum(x * y)) / weight < 0.5
+
+
+def _coarseness(percent: Floats, bins: NDArray[np.int64], kept: NDArray[np.int64]) -> Floats:
+    """Relative error of each bin that whole percents of reflectivity leave, which many points of one surface share.
+
+    Rounding averages out over different counts, so their effective number divides it.
+    """
+    found = []
+    for k in kept:
+        count = np.unique(np.round(percent[bins == k]), return_counts=True)[1]
+        number = count.sum() ** 2 / (count.astype(np.float64) ** 2).sum()
+        found.append(ROUNDING / float(np.median(percent[bins == k])) / np.sqrt(number))
+    return np.array(found)
+
+
+def _opening(row: NDArray[np.int64], bins: NDArray[np.int64], kept: NDArray[np.int64], distance: Floats) -> float:
+    """The range [m] from which on each bin is shared by enough rows, by their effective number."""
+    effective = []
+    for k in kept:
+        counts = np.bincount(row[bins == k]).astype(np.float64)
+        effective.append(counts.sum() ** 2 / (counts**2).sum())
+    alone = np.flatnonzero(np.array(effective) < FEWEST_ROWS)
+    first = 0 if not len(alone) else min(int(alone[alone < 0.7 * len(kept)].max(initial=-1)) + 1, len(kept) - 1)
+    return float(np.exp(distance[bins == kept[first]].min()))
+
+
+def _plateau(range_m: Floats, curve: Floats, count: NDArray[np.int64]) -> tuple[float, float]:
+    """Where the curve is level: the bins next to each other whose level is within `PLATEAU` of the highest.
+
+    The highest is that of the mean over three bins, each by its number of points: one bin alone may be off.
+    """
+    first, last, _ = plateau_bins(curve, count.astype(np.float64))
+    between = np.sqrt(range_m[1:] * range_m[:-1])
+    low = float(between[first - 1]) if first else 0.9 * float(range_m[0])
+    return low, float(between[last]) if last < len(between) else 1.1 * float(range_m[-1])
+
+
+def plateau_bins(curve: Floats, weight: Floats) -> tuple[int, int, Floats]:
+    """First and last bin of the plateau, and the curve as the weighted mean over three bins."""
+    total = np.convolve(weight, np.ones(3), mode="same")
+    smooth = np.convolve(weight * curve, np.ones(3), mode="same") / total
+    best = int(np.argmax(smooth))
+    top = float(smooth[best])
+    first = last = best
+    while first > 0 and smooth[first - 1] > top + np.log(1.0 - PLATEAU):
+        first -= 1
+    while last + 1 < len(curve) and smooth[last + 1] > top + np.log(1.0 - PLATEAU):
+        last += 1
+    return first, last, smooth
+
+
+def photon_ratio(turn: Turn, curve: Overlap, edges: tuple[float, ...]) -> list[tuple[float, float, int, float]]:
+    """Photons over those that reflectivity and curve imply, by photons: (from, to, pixels, median ratio)."""
+    factor = curve.row_factor[turn.row]
+    with np.errstate(invalid="ignore"):
+        implied = curve.constant * factor * curve.at(turn.range) * (turn.reflectivity + 0.5) / 100.0 / turn.range**2
+        grey = (turn.reflectivity >= REFLECTIVITIES[0]) & (turn.reflectivity < REFLECTIVITIES[1])
+    found = []
+    for low, high in pairwise(edges):
+        mask = clean(turn) & grey & (turn.signal >= low) & (turn.signal < high)
+        ratio = float(np.median((turn.signal[mask] + 0.5) / implied[mask])) if mask.any() else np.nan
+        found.append((low, high, int(mask.sum()), ratio))
+    return found

@@ -1,0 +1,276 @@
+"""Turns of a lidar as images: one value for every pulse, lost ones too, so that neighbours can be compared.
+
+Rows are rings, the highest first; columns are firings in their order. What a recording does not tell is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.clouds import PointCloud, Scan
+from parhelion.core.errors import FormatError
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+SEAM_COLUMNS = 8
+"""Empty columns between two turns that are looked at together: windows over neighbours must not reach across."""
+WITHHELD_PHOTONS = 25.0
+"""A pulse without a range that counts more photons than this was not too weak: the sensor held its range back."""
+STANDING_M = 0.03
+STANDING_SHARE = 0.8
+"""A sensor stands where so many pixels of its first and last turn agree to that many metres."""
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """One turn of a lidar, or several side by side. Images have the shape (rows, columns), the highest row first."""
+
+    name: str
+    range: Floats
+    """Distance from where the beam leaves [m]; NaN without a return."""
+    signal: Floats
+    """Photons where the sensor counts them, else the maker's intensity; of pulses without a return too, if told."""
+    reflectivity: Floats
+    """Calibrated reflectivity [percent]; NaN where the recording has none."""
+    near_ir: Floats
+    """Near infrared [counts]."""
+    lost: Mask
+    """No range is given, though a pulse was fired."""
+    withheld: Mask
+    """Of these, the ones that were strong enough: the sensor holds their range back."""
+    elevation_deg: Floats
+    """Elevation of each row, shape (rows,)."""
+    beam_offset_m: float = 0.0
+    """Distance from the axis to where beams leave; some sensors' own ranges count from the axis."""
+    direction: Floats | None = None
+    """Unit direction of each pulse, sensor frame, shape (rows, columns, 3)."""
+    origin: Floats | None = None
+    """Where each pulse leaves [m], shape (rows, columns, 3)."""
+    knows_lost: bool = True
+    """Whether lost pulses are told at all: a cloud of points alone does not."""
+    time: Floats | None = None
+    """When each pulse was fired [s], after the turn's own start; None for several turns side by side."""
+    start_s: float | None = None
+    """When the turn began [s], by the clock of the recording."""
+    numbered: bool = True
+    """Whether the recording numbers its columns; else they follow from the azimuth."""
+
+    @property
+    def row(self) -> NDArray[np.int64]:
+        """Row of each pixel, 0 the highest."""
+        return np.broadcast_to(np.arange(self.range.shape[0])[:, None], self.range.shape)
+
+    @property
+    def ring(self) -> NDArray[np.int64]:
+        """Ring of each pixel as scans count: 0 the lowest."""
+        return self.range.shape[0] - 1 - self.row
+
+    @property
+    def column(self) -> NDArray[np.int64]:
+        """Column of each pixel, in the order of firing."""
+        return np.broadcast_to(np.arange(self.range.shape[1]), self.range.shape)
+
+    @property
+    def returned(self) -> Mask:
+        """Which pulses have a range."""
+        return np.isfinite(self.range)
+
+
+def turn_of(cloud: PointCloud, name: str = "") -> Turn:
+    """A scan as images; of several returns the strongest is taken.
+
+    Clouds without a table of shots need the field `ring`; their columns follow from `column` or from the azimuth.
+    """
+    if not np.isfinite(cloud.xyz).all() and isinstance(cloud, Scan):
+        raise FormatError(f"{name or 'scan'}: a return has coordinates that are not numbers")
+    return _of_scan(cloud, name) if isinstance(cloud, Scan) and len(cloud.shots) else _of_points(cloud, name)
+
+
+def _of_scan(scan: Scan, name: str) -> Turn:
+    shots = scan.shots
+    rows, first = int(shots.ring.max()) + 1, int(shots.column.min())
+    shape = (rows, int(shots.column.max()) + 1 - first)
+    if len(shots) < 0.5 * shape[0] * shape[1]:
+        raise FormatError(f"{name or 'scan'}: its pulses do not form rows and columns, so neighbours are not known")
+    place = (rows - 1 - shots.ring.astype(np.int64), shots.column.astype(np.int64) - first)
+    shot = scan.fields["shot"].astype(np.int64)
+    order = _strongest_last(scan)
+    shot = shot[order]
+
+    def image(values: NDArray[np.float64] | None, lost: NDArray[np.float32] | None = None) -> Floats:
+        flat = np.full(len(shots), np.nan)
+        if lost is not None:
+            flat[scan.lost] = lost[scan.lost]
+        if values is not None:
+            flat[shot] = values[order]
+        made = np.full(shape, np.nan)
+        made[place] = flat
+        return made
+
+    def field(name: str) -> NDArray[np.float64] | None:
+        return scan.fields[name].astype(np.float64) if name in scan.fields else None
+
+    fired = np.zeros(shape, bool)
+    fired[place] = True
+    distance, signal = image(field("range")), image(field("intensity"), shots.noise)
+    lost = fired & np.isnan(distance)
+    share = field("reflectivity")
+    direction, origin = (np.full((*shape, 3), np.nan) for _ in range(2))
+    direction[place], origin[place] = shots.direction, shots.origin
+    with np.errstate(invalid="ignore"):
+        elevation = np.degrees(np.arcsin(np.clip(direction[..., 2], -1.0, 1.0)))
+        withheld = lost & (signal > WITHHELD_PHOTONS)
+    offset = float(np.median(np.hypot(shots.origin[:, 0], shots.origin[:, 1])))
+    time = np.full(shape, np.nan)
+    time[place] = shots.time
+    return Turn(
+        name, distance, signal, image(None if share is None else 100.0 * share), image(field("near_ir"), shots.near_ir),
+        lost, withheld, np.nanmedian(elevation, axis=1), offset, direction, origin, time=time,
+        start_s=float(scan.start_time),
+    )  # fmt: skip
+
+
+def _strongest_last(scan: Scan) -> NDArray[np.int64]:
+    """Order in which the strongest return of each shot is written last, and so stays."""
+    strength = scan.fields.get("power", scan.fields.get("intensity"))
+    if strength is None or scan.shots.return_count.max(initial=0) <= 1:
+        return np.arange(len(scan))
+    return np.argsort(strength, kind="stable")
+
+
+def _of_points(cloud: PointCloud, name: str) -> Turn:
+    where = name or "cloud"
+    if "ring" not in cloud.fields:
+        raise FormatError(f"{where}: has no field 'ring' (fields: {', '.join(cloud.fields)}), so rows are not known")
+    xyz = cloud.xyz.astype(np.float64)
+    there: Mask = np.asarray(np.isfinite(xyz).all(axis=1))
+    if not there.any():
+        raise FormatError(f"{where}: has no point with finite coordinates")
+    ring = cloud.fields["ring"].astype(np.int64)
+    knows_lost = bool((~there).any()) and "column" in cloud.fields
+    if "column" in cloud.fields:
+        column = cloud.fields["column"].astype(np.int64)
+    else:
+        column = _columns_by_azimuth(xyz, there, ring)
+    kept: Mask = np.logical_or(there, knows_lost)
+    column = column - column[kept].min()
+    shape = (int(ring.max()) + 1, int(column[kept].max()) + 1)
+    if there.sum() < 0.02 * shape[0] * shape[1]:
+        raise FormatError(f"{where}: its points do not form rows and columns, so neighbours are not known")
+    place = (shape[0] - 1 - ring[kept], column[kept])
+    metres = np.where(there, np.linalg.norm(np.where(there[:, None], xyz, 0.0), axis=1), np.nan)
+    if "range" in cloud.fields:
+        metres = np.where(there, cloud.fields["range"].astype(np.float64), np.nan)
+
+    def image(values: NDArray[np.float64] | None) -> Floats:
+        made = np.full(shape, np.nan)
+        if values is not None:
+            made[place] = values[kept]
+        return made
+
+    def field(key: str, factor: float = 1.0) -> NDArray[np.float64] | None:
+        return factor * cloud.fields[key].astype(np.float64) if key in cloud.fields else None
+
+    distance = image(metres)
+    fired = np.zeros(shape, bool)
+    fired[place] = True
+    lost = fired & np.isnan(distance) if knows_lost else np.zeros(shape, bool)
+    unit = np.full((*shape, 3), np.nan)
+    unit[place] = (xyz / np.linalg.norm(xyz, axis=1, keepdims=True))[kept]
+    elevation = np.degrees(np.arcsin(np.clip(unit[..., 2], -1.0, 1.0)))
+    rows = np.array([np.median(part[np.isfinite(part)]) if np.isfinite(part).any() else np.nan for part in elevation])
+    return Turn(
+        name, distance, image(field("intensity")), image(field("reflectivity", 100.0)), image(field("near_ir")), lost,
+        np.zeros(shape, bool), rows, 0.0, unit, np.zeros_like(unit), knows_lost,
+        image(field("time")) if "time" in cloud.fields else None, _start_of(cloud), "column" in cloud.fields,
+    )  # fmt: skip
+
+
+def _start_of(cloud: PointCloud) -> float | None:
+    """When the cloud began [s], where it says so."""
+    told = cloud.metadata.get("time")
+    return float(told) if isinstance(told, (int, float)) else None
+
+
+def _columns_by_azimuth(xyz: Floats, there: Mask, ring: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Columns from the azimuth, in steps of the median distance between neighbours of a ring."""
+    azimuth = np.arctan2(xyz[:, 1], xyz[:, 0])
+    steps = []
+    for number in np.unique(ring[there]):
+        own = np.sort(azimuth[there & (ring == number)])
+        steps.append(np.diff(own))
+    every = np.concatenate(steps)
+    every = every[every > 1e-5]
+    if not len(every):
+        return np.zeros(len(xyz), np.int64)
+    step = float(np.median(every))
+    return np.where(there, np.floor((np.nan_to_num(azimuth) + np.pi) / step), 0).astype(np.int64)
+
+
+def joined(turns: Sequence[Turn]) -> Turn:
+    """Turns side by side, with empty columns between them; they must have as many rows."""
+    first = turns[0]
+    if len(turns) == 1:
+        return first
+    rows = first.range.shape[0]
+    for other in turns[1:]:
+        if other.range.shape[0] != rows:
+            raise FormatError(
+                f"{other.name}: has {other.range.shape[0]} rows where {first.name} has {rows}: "
+                "the recording mixes sensors"
+            )
+
+    def side_by_side(field: str) -> NDArray[np.generic]:
+        parts = []
+        for number, turn in enumerate(turns):
+            image = getattr(turn, field)
+            if number:
+                empty = np.zeros((rows, SEAM_COLUMNS, *image.shape[2:]), image.dtype)
+                parts.append(empty if image.dtype == bool else empty * np.nan)
+            parts.append(image)
+        return np.concatenate(parts, axis=1)
+
+    fields = ["range", "signal", "reflectivity", "near_ir", "lost", "withheld"]
+    if all(turn.direction is not None and turn.origin is not None for turn in turns):
+        fields += ["direction", "origin"]
+    images = {field: side_by_side(field) for field in fields}
+    knows_lost = all(turn.knows_lost for turn in turns)
+    return replace(first, **images, knows_lost=knows_lost, time=None, start_s=None)  # type: ignore[arg-type]
+
+
+def is_standing(turns: Sequence[Turn]) -> bool:
+    """Whether the sensor stays where it is over several turns: most pixels see the same range again."""
+    if len(turns) < 2 or turns[0].range.shape != turns[-1].range.shape:
+        return False
+    first = turns[0].range
+    off = np.abs(turns[-1].range - first)
+    known = np.isfinite(off)
+    if known.sum() <= 100:
+        return False
+    # A level road looks the same from everywhere: each row has one range there, so what differs from it is looked at.
+    usual = np.array([np.median(row[own]) if own.any() else np.nan for row, own in zip(first, known, strict=True)])
+    with np.errstate(invalid="ignore"):
+        standing_out = known & (np.abs(first - usual[:, None]) > 0.1 * usual[:, None])
+    chosen = standing_out if standing_out.sum() > 100 else known
+    return float(np.mean(off[chosen] < STANDING_M)) > STANDING_SHARE
+
+
+def clean(turn: Turn) -> Mask:
+    """Pixels whose neighbours in the row lie within 3 % of their range: no mixed pixels at edges."""
+    beside = [np.roll(turn.range, step, axis=1) for step in (-1, 1)]
+    with np.errstate(invalid="ignore"):
+        return np.all([np.abs(other - turn.range) < 0.03 * turn.range for other in beside], axis=0)
+
+
+def mean_level(turns: list[Turn], level: Floats) -> Floats:
+    """Mean over the turns of a level that was worked out on all of them side by side."""
+    width = turns[0].range.shape[1] + SEAM_COLUMNS
+    parts = [level[:, k * width : k * width + width - SEAM_COLUMNS] for k in range(len(turns))]
+    stack = np.stack(parts)
+    known = np.isfinite(stack)
+    return np.where(known.any(axis=0), np.nansum(stack, axis=0) / np.maximum(known.sum(axis=0), 1), np.nan)

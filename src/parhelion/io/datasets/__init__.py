@@ -1,1 +1,0 @@
-"""Folders laid out as public data sets: KITTI odometry and object, SemanticKITTI, nuScenes."""

@@ -1,0 +1,120 @@
+"""What an image is besides its arrays: lens, pose, time, objects, names and metadata as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from parhelion.core.errors import FormatError
+from parhelion.core.image import Image, Intrinsics, SeenObject
+from parhelion.core.pose import Pose
+from parhelion.core.reading import read_bytes
+from parhelion.io.columns import plain_value
+from parhelion.io.npz import read_archive, write_archive
+
+KEY = "parhelion"
+"""Keyword of the facts in the files that carry them."""
+
+
+def facts_of(image: Image) -> dict[str, Any]:
+    """Everything but the arrays, as plain values."""
+    return {
+        "start_time": float(image.start_time),
+        "pose": _pose(image.pose),
+        "bands": list(image.bands),
+        "intrinsics": None if image.intrinsics is None else asdict(image.intrinsics),
+        "objects": [
+            {
+                "instance": int(one.instance), "label": int(one.label), "visible_box": _numbers(one.visible_box),
+                "full_box": _numbers(one.full_box), "pixels": int(one.pixels), "occlusion": float(one.occlusion),
+                "truncation": float(one.truncation), "pose": _pose(one.pose), "size_m": _numbers(one.size_m),
+            }
+            for one in image.objects
+        ],
+        "names": {kind: {str(int(n)): str(word) for n, word in table.items()} for kind, table in image.names.items()},
+        "metadata": dict(image.metadata),
+    }  # fmt: skip
+
+
+def to_json(image: Image) -> str:
+    """The facts as one line of ASCII JSON."""
+    try:
+        return json.dumps(facts_of(image), default=plain_value, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise FormatError(f"the image's metadata cannot be written as JSON ({error})") from None
+
+
+def image_of(arrays: Mapping[str, Any], text: str | None) -> Image:
+    """An image of arrays by field name, and of the facts in `text` where there are any."""
+    plain = Image(**arrays)
+    if text is None:
+        return plain
+    try:
+        facts = json.loads(text)
+        lens = facts["intrinsics"]
+        bands = tuple(str(band) for band in facts["bands"])
+        return replace(
+            plain,
+            bands=bands if len(bands) == (1 if plain.colour.ndim == 2 else plain.colour.shape[2]) else (),
+            intrinsics=None if lens is None else Intrinsics(**{**lens, "distortion": tuple(lens["distortion"])}),
+            start_time=float(facts["start_time"]),
+            pose=_read_pose(facts["pose"]),
+            objects=tuple(_object(one) for one in facts["objects"]),
+            names={kind: {int(n): str(word) for n, word in table.items()} for kind, table in facts["names"].items()},
+            metadata=dict(facts["metadata"]),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise FormatError(f"the description of the image is damaged ({type(error).__name__}: {error})") from None
+
+
+def _numbers(values: Any) -> list[float]:
+    return [float(value) for value in values]
+
+
+def _pose(pose: Pose) -> dict[str, list[float]]:
+    return {"xyz": pose.xyz.tolist(), "quat_xyzw": pose.quat_xyzw.tolist()}
+
+
+def _read_pose(found: Mapping[str, Any]) -> Pose:
+    return Pose(np.array(found["xyz"], np.float64), np.array(found["quat_xyzw"], np.float64))
+
+
+def _object(found: Mapping[str, Any]) -> SeenObject:
+    boxes = [tuple(_numbers(found[name])) for name in ("visible_box", "full_box", "size_m")]
+    if [len(box) for box in boxes] != [4, 4, 3] or not all(math.isfinite(v) for box in boxes for v in box):
+        raise ValueError("an object's boxes have the wrong numbers")
+    return SeenObject(
+        int(found["instance"]), int(found["label"]), boxes[0], boxes[1], int(found["pixels"]),  # type: ignore[arg-type]
+        float(found["occlusion"]), float(found["truncation"]), _read_pose(found["pose"]), boxes[2],  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+# ---- npz ------------------------------------------------------------------------------------------------------------
+# NPZ: every array of an image under its own name, and the facts as JSON text in `parhelion`. No pickle.
+
+
+ARRAYS = ("colour", "right", "depth", "measured_depth", "normal", "label", "instance", "flow")
+
+
+def write(image: Image, path: Path, *, compress: bool = True) -> tuple[str, ...]:
+    """Write everything; without `compress` it is faster and larger."""
+    arrays: dict[str, Any] = {name: getattr(image, name) for name in ARRAYS if getattr(image, name) is not None}
+    arrays[KEY] = np.frombuffer(to_json(image).encode("ascii"), np.uint8)
+    write_archive(arrays, path, compress=compress)
+    return ()
+
+
+def read(path: Path) -> Image:
+    """Read an image; a foreign archive needs an array `colour`."""
+    arrays = read_archive(read_bytes(path), path)
+    text = arrays.pop(KEY, None)
+    if "colour" not in arrays:
+        raise FormatError(f"{path}: has no array 'colour'; it has: {', '.join(arrays) or 'none'}")
+    known = {name: values for name, values in arrays.items() if name in ARRAYS}
+    return image_of(known, None if text is None else text.tobytes().decode("latin-1"))

@@ -1,0 +1,353 @@
+"""Commands from ROS: Twist messages drive a vehicle, as `cmd_vel` drives a robot."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import time as wall
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
+from parhelion.io.ros.types import Message, decode
+from parhelion.live.dds import LATCHED_TOPICS, LOOPBACK, Quality, Sent, check_domain
+from parhelion.motion.vehicles.base import Command, DriveCommand, ThrustCommand, Vehicle, VelocityCommand
+from parhelion.motion.vehicles.vessel import Vessel
+from parhelion.outputs.ros.feed import RosFeed
+from parhelion.outputs.ros.rules import Images, Layout
+from parhelion.scenario.scenario import Scenario, Step
+
+TWIST = "geometry_msgs/msg/Twist"
+HOLD_S = 0.5
+"""Wall time after which a vehicle that is told nothing new stops, as robots' own controllers do."""
+_SPEED_GAIN_1_S, _TURN_GAIN_1_S = 0.5, 2.0
+"""How fast a vessel's speed and turn rate are brought to those asked for."""
+
+
+class Received(Protocol):
+    """A topic that is received."""
+
+    topic: str
+
+    def take(self) -> list[bytes]:
+        """CDR bytes of messages that came since the last call, oldest first."""
+        ...
+
+
+class TwistControl:
+    """Drives a vehicle by the Twist messages of a topic; call it after every step.
+
+    Ground vehicles take linear.x [m/s] and angular.z [rad/s]; multirotors all of linear and angular.z, in the frame
+    that turns with their heading; vessels linear.x and angular.z, which their thrusters approach. Before the first
+    message the vehicle does what the scenario says; where none came for `hold_s` of wall time, it stops.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        vehicle: str,
+        received: Received,
+        *,
+        hold_s: float = HOLD_S,
+        now: Callable[[], float] = wall.monotonic,
+    ) -> None:
+        driven = getattr(scenario.body(vehicle), "vehicle", None)
+        if not isinstance(driven, Vehicle):
+            raise ConfigError(
+                f"cmd_vel: {vehicle} moves as told by the scenario and takes no commands; give it a model"
+            )
+        self.name, self.topic, self.hold_s = vehicle, received.topic, hold_s
+        self.messages = 0
+        """How many came and were followed."""
+        self.refused = 0
+        """How many were damaged or not finite, and were left out."""
+        self._vehicle, self._received, self._now = driven, received, now
+        self._step_s = scenario.settings.step_s
+        self._twist: tuple[float, ...] | None = None
+        self._since = -math.inf
+        self._heading: float | None = None
+
+    def __call__(self, step: Step) -> None:
+        if step.number == 0:
+            self._heading = None  # the scenario began anew, and the vehicle stands as at first
+        command = self.command()
+        if command is not None:
+            step.command(self.name, command)
+
+    def command(self) -> Command | None:
+        """What the vehicle is to do in the next step; None while nothing was ever said."""
+        for data in self._received.take():
+            twist = _values(data)
+            if twist is None:
+                self.refused += 1
+            else:
+                self._twist, self._since = twist, self._now()
+                self.messages += 1
+        if self._twist is None:
+            return None
+        held = self._now() - self._since <= self.hold_s
+        return self._as_command(self._twist if held else (0.0,) * 6)
+
+    def _as_command(self, twist: tuple[float, ...]) -> Command:
+        x, y, z, _, _, turn = twist
+        vehicle = self._vehicle
+        if DriveCommand in vehicle.accepts:
+            return DriveCommand(x, turn)
+        if VelocityCommand in vehicle.accepts:
+            heading = vehicle.yaw_rad if self._heading is None else self._heading
+            self._heading = heading + turn * self._step_s
+            c, s = math.cos(vehicle.yaw_rad), math.sin(vehicle.yaw_rad)
+            return VelocityCommand((c * x - s * y, s * x + c * y, z), self._heading)
+        if isinstance(vehicle, Vessel):
+            return _thrust(vehicle, x, turn)
+        raise ConfigError(f"cmd_vel: knows no way to drive a {type(vehicle).__name__}")
+
+
+def _thrust(vessel: Vessel, speed_m_s: float, turn_rad_s: float) -> ThrustCommand:
+    """Thrust that brings a vessel to a speed and a turn rate, and holds against the drag there."""
+    config = vessel.config
+    push = _SPEED_GAIN_1_S * vessel.moving_mass_kg * (speed_m_s - vessel.speed_m_s) + vessel.resistance_n(speed_m_s)
+    drag = (config.linear_drag[5] + config.quadratic_drag[5] * abs(turn_rad_s)) * turn_rad_s
+    torque = _TURN_GAIN_1_S * vessel.turning_inertia_kg_m2 * (turn_rad_s - vessel.yaw_rate_rad_s) + drag
+    each = torque / (config.port.y_m - config.starboard.y_m)
+    return ThrustCommand(0.5 * push - each, 0.5 * push + each)
+
+
+def _values(data: bytes) -> tuple[float, ...] | None:
+    """Linear [m/s] and angular [rad/s], or None for a message that is not to be followed."""
+    try:
+        message: Any = decode(TWIST, data)
+    except FormatError:
+        return None
+    linear, angular = message.linear, message.angular
+    values = tuple(float(v) for v in (linear.x, linear.y, linear.z, angular.x, angular.y, angular.z))
+    return values if all(math.isfinite(value) for value in values) else None
+
+
+# ---- ros node -------------------------------------------------------------------------------------------------------
+# ROS 2 topics through `rclpy`, where ROS is installed: the same node as `DdsNode`, on the ROS that is there.
+
+
+INSTALL_RCLPY = (
+    "rclpy is not there: install ROS 2 (https://docs.ros.org, packages ros-<distro>-rclpy and "
+    "ros-<distro>-common-interfaces) and run 'source /opt/ros/<distro>/setup.bash' first, or leave out --rclpy"
+)
+_ONLY_HERE = {"ROS_LOCALHOST_ONLY": "1", "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+"""Variables by which ROS stays on this machine: until Humble, and since Iron."""
+
+
+class RclpyNode:
+    """A node of ROS 2 that publishes ready CDR bytes and receives them.
+
+    On interface 'lo' ROS is told to stay on this machine, unless its own variables say otherwise already; with any
+    other it does what its variables say.
+    """
+
+    def __init__(self, domain: int = 0, interface: str = LOOPBACK, *, reliable: bool = False) -> None:
+        check_domain(domain)
+        try:
+            import rclpy
+            from rclpy.executors import SingleThreadedExecutor
+        except ImportError:
+            raise MissingDependencyError(INSTALL_RCLPY) from None
+        self.domain, self.interface, self.reliable = domain, interface, reliable
+        self.sent: dict[str, Sent] = {}
+        """By topic."""
+        if interface == LOOPBACK and not any(name in os.environ for name in _ONLY_HERE):
+            os.environ.update(_ONLY_HERE)
+        self._rclpy = rclpy
+        self._context = rclpy.Context()
+        rclpy.init(context=self._context, domain_id=domain)
+        self._node = rclpy.create_node("parhelion", context=self._context)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._publishers: dict[str, Any] = {}
+        self._open = True
+
+    def publish(self, message: Message) -> bool:
+        """Send a message."""
+        self.advertise(message.topic, message.type)
+        told = self.sent[message.topic]
+        if told.type != message.type:
+            raise ConfigError(f"ROS: {message.topic} carries {told.type}, not {message.type}")
+        self._publishers[message.topic].publish(message.data)
+        told.messages += 1
+        told.bytes += len(message.data)
+        return True
+
+    def advertise(self, topic: str, type_name: str) -> None:
+        """Make a topic known before its first message."""
+        if topic not in self._publishers:
+            quality = Quality.of(topic, type_name, self.reliable)
+            self._publishers[topic] = self._node.create_publisher(_message_class(type_name), topic, _profile(quality))
+            self.sent[topic] = Sent(type_name)
+
+    def subscribers(self, topic: str) -> int:
+        """How many subscribe to a topic that is published here."""
+        publisher = self._publishers.get(topic)
+        return 0 if publisher is None else int(publisher.get_subscription_count())
+
+    def subscribe(self, topic: str, type_name: str, quality: Quality | None = None) -> RawSubscription:
+        """Receive a topic from now on; reliable unless a quality says otherwise."""
+        quality = quality or Quality(reliable=True, latched=topic in LATCHED_TOPICS)
+        received = RawSubscription(topic, type_name, self._executor, quality.depth)
+        self._node.create_subscription(
+            _message_class(type_name), topic, received.keep, _profile(quality), raw=True
+        )  # fmt: skip
+        return received
+
+    def close(self) -> None:
+        """Leave ROS. Closing twice does no harm."""
+        if self._open:
+            self._open = False
+            self._executor.shutdown()
+            self._node.destroy_node()
+            self._rclpy.shutdown(context=self._context)
+
+    def __enter__(self) -> RclpyNode:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class RawSubscription:
+    """A topic that is received as CDR bytes."""
+
+    def __init__(self, topic: str, type_name: str, executor: Any, depth: int) -> None:
+        self.topic, self.type = topic, type_name
+        self._executor = executor
+        self._kept: deque[bytes] = deque(maxlen=depth)
+
+    def keep(self, data: bytes) -> None:
+        """Called by ROS with a message."""
+        self._kept.append(bytes(data))
+
+    def take(self) -> list[bytes]:
+        """The CDR bytes of messages that came since the last call, oldest first."""
+        # One call does one piece of work, so as many are asked for as may wait.
+        for _ in range(self._kept.maxlen or 1):
+            before = len(self._kept)
+            self._executor.spin_once(timeout_sec=0.0)
+            if len(self._kept) == before:
+                break
+        got = list(self._kept)
+        self._kept.clear()
+        return got
+
+
+def _message_class(type_name: str) -> Any:
+    package, _, message = type_name.partition("/msg/")
+    try:
+        return getattr(importlib.import_module(f"{package}.msg"), message)
+    except (ImportError, AttributeError):
+        raise MissingDependencyError(
+            f"the ROS that is there has no {type_name}: install ros-<distro>-{package.replace('_', '-')}"
+        ) from None
+
+
+def _profile(quality: Quality) -> Any:
+    from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
+
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=quality.depth,
+        reliability=ReliabilityPolicy.RELIABLE if quality.reliable else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if quality.latched else DurabilityPolicy.VOLATILE,
+    )
+
+
+# ---- ros outlet -----------------------------------------------------------------------------------------------------
+# The outlet of a stream that speaks ROS 2: everything that a bag of the scenario would hold, as it happens.
+
+
+class Node(Protocol):
+    """A node of ROS 2: `DdsNode` or `RclpyNode`."""
+
+    sent: dict[str, Sent]
+
+    def publish(self, message: Message) -> bool:
+        """Send a message."""
+        ...
+
+    def advertise(self, topic: str, type_name: str) -> None:
+        """Make a topic known before its first message."""
+        ...
+
+    def subscribers(self, topic: str) -> int:
+        """How many subscribe to a topic that is published here."""
+        ...
+
+    def close(self) -> None:
+        """Leave off."""
+        ...
+
+
+class RosOutlet:
+    """Publishes the messages of a scenario. They are made where the scenario is measured; sending them is quick.
+
+    A scenario that begins anew goes on in time: the clock of ROS never jumps back.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        node: Node,
+        *,
+        topics: Mapping[str, str] | None = None,
+        frames: Mapping[str, str] | None = None,
+        layout: Layout = "driver",
+        images: Images = "raw",
+        batch_s: float = 0.1,
+        epoch_s: float = 0.0,
+    ) -> None:
+        """The options are those of `RosFeed`; a stream has to be ahead by more than `batch_s`."""
+        self.node = node
+        self._scenario = scenario
+        self._options: dict[str, Any] = {
+            "topics": topics, "frames": frames, "layout": layout, "images": images, "batch_s": batch_s
+        }  # fmt: skip
+        self._rounds, self._first_s, self._epoch_s = 0, epoch_s, epoch_s
+        self._feed = RosFeed(scenario, **self._options, epoch_s=epoch_s)
+        for message in self._feed.first():
+            node.publish(message)
+        self.topics = self._feed.advertised
+        """Types of the sensors' topics."""
+        for topic, kind in self.topics.items():
+            node.advertise(topic, kind)
+
+    def prepare(self, step: Step) -> list[tuple[float, Message]]:
+        """Messages that are complete with a step, and when each is to be sent [s]."""
+        if step.number == 0:
+            whole = self._scenario.steps * self._scenario.settings.step_s
+            self._epoch_s = self._first_s + self._rounds * whole
+            self._feed = RosFeed(self._scenario, **self._options, epoch_s=self._epoch_s)
+            self._rounds += 1
+        return self._timed(self._feed.of(step))
+
+    def rest(self) -> list[tuple[float, Message]]:
+        """Messages that were still held back, after the last step."""
+        return self._timed(self._feed.last())
+
+    def _timed(self, messages: list[Message]) -> list[tuple[float, Message]]:
+        return [(1e-9 * message.time_ns - self._epoch_s, message) for message in messages]
+
+    def take(self, step: Message) -> None:
+        """Send a message."""
+        self.node.publish(step)
+
+    def close(self) -> None:
+        """Leave the domain."""
+        self.node.close()
+
+    def wait_for_subscriber(self, seconds: float, check: Callable[[], None] = lambda: None) -> bool:
+        """Wait until somebody subscribes to a sensor's topic, at most `seconds`; `check` is called meanwhile."""
+        until = wall.monotonic() + seconds
+        while wall.monotonic() < until:
+            if any(self.node.subscribers(topic) for topic in self.topics):
+                return True
+            check()
+            wall.sleep(0.02)
+        return False

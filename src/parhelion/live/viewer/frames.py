@@ -1,0 +1,132 @@
+"""Frames of a scenario's other sensors for the viewer: pictures and points nearest to a scan, its points over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.image import Image, Intrinsics
+from parhelion.core.pose import Floats, Pose
+from parhelion.live.viewer.layers import VIEWER, Dots, ViewerLayer
+from parhelion.pictures.camera import points_over
+from parhelion.scenario.scenario import Scenario
+from parhelion.scenario.sensors import FrameOnBoard
+
+MOST_COLUMNS = 960
+"""A wider picture is sent with every second, third ... pixel alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shot:
+    """A camera's picture in the scene."""
+
+    name: str
+    pose: Pose
+    """The camera in the world, x forward."""
+    pixels: NDArray[np.uint8]
+    """Red, green, blue, shape (h, w, 3)."""
+    lens: Intrinsics | None
+    """Of the picture as it was taken."""
+    time_s: float
+    lines: tuple[str, ...] = ()
+
+    @property
+    def fov_rad(self) -> float:
+        """Angle from the upper to the lower edge, as a pinhole lens would have it."""
+        if self.lens is None:
+            return float(np.radians(45.0))
+        return float(2.0 * np.arctan(0.5 * self.lens.height / self.lens.fy))
+
+
+class NearestFrames:
+    """Measures the frames of other sensors that go with scans; the last one of each is kept."""
+
+    def __init__(self, scenario: Scenario, shown: Callable[[ViewerLayer], object]) -> None:
+        """`shown` tells of a type's layer whether these frames show it: it is not None then."""
+        self._scenario = scenario
+        self._sensors = [
+            sensor
+            for sensor in scenario.frame_sensors
+            if (layer := VIEWER.get(sensor.record_type)) is not None and shown(layer) is not None
+            if sensor.count(scenario.duration_s)
+        ]
+        self._kept: dict[str, tuple[Any, Any]] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the sensors that have frames to show."""
+        return tuple(sensor.name for sensor in self._sensors)
+
+    def over_at(self, time_s: float) -> float:
+        """When the frames that go with a time [s] are all over."""
+        ends = [sensor.start(self._number(sensor, time_s)) + sensor.length_s for sensor in self._sensors]
+        return max(ends, default=time_s)
+
+    def _number(self, sensor: FrameOnBoard, time_s: float) -> int:
+        nearest = round((time_s - sensor.entry.phase_s) / sensor.period_s)
+        return int(np.clip(nearest, 0, sensor.count(self._scenario.duration_s) - 1))
+
+    def frame(self, name: str, time_s: float, air: object) -> Any:
+        """What one sensor measures nearest to a time [s]; with other `air`, it is measured anew."""
+        sensor = next(one for one in self._sensors if one.name == name)
+        number = self._number(sensor, time_s)
+        key = (number, air)
+        if self._kept.get(name, (None,))[0] != key:
+            self._kept[name] = (key, sensor.measure(self._scenario.world, number, self._scenario.seed))
+        return self._kept[name][1]
+
+
+class Points(NearestFrames):
+    """The points that radars and pulse-echo sensors find, in the scene."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        super().__init__(scenario, lambda layer: layer.dots)
+
+    def at(self, time_s: float, air: object) -> Iterator[tuple[Dots, list[str]]]:
+        """Of each sensor: points of the frame nearest to a time [s], and what the panel says of it."""
+        for name in self.names:
+            record = self.frame(name, time_s, air)
+            layer = VIEWER.of(type(record))
+            assert layer.dots is not None
+            yield layer.dots(record), layer.lines(name, record)
+
+
+class Cameras(NearestFrames):
+    """Takes the pictures that go with scans; the last one of each camera is kept."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        super().__init__(scenario, lambda layer: layer.picture)
+
+    def at(self, time_s: float, air: object, points: Floats | None = None) -> Iterator[Shot]:
+        """The picture of each camera that is nearest to a time [s], with points (n, 3) [m] of the world over it.
+
+        `air` is what weather it is: with another, pictures are taken anew.
+        """
+        for name in self.names:
+            yield shot_of(name, self.image(name, time_s, air), points)
+
+    def image(self, name: str, time_s: float, air: object) -> Image:
+        """What one camera measures nearest to a time [s]."""
+        found: Image = self.frame(name, time_s, air)
+        return found
+
+
+def shot_of(name: str, image: Image, points: Floats | None = None) -> Shot:
+    """A picture in the scene, with points (n, 3) [m] of the world over it, coloured by their distance."""
+    layer = VIEWER.of(type(image))
+    assert layer.picture is not None
+    pixels = layer.picture(image)
+    if points is not None and image.intrinsics is not None and len(points):
+        from parhelion.sensors.optics.camera.lens import project
+
+        local = image.pose.inverse().apply(points)
+        uv, inside = project(image.intrinsics, local)
+        distance = np.linalg.norm(local[inside], axis=1)
+        pixels = points_over(pixels, uv[inside], distance, size=max(2, round(image.width / 320)))
+    step = -(-pixels.shape[1] // MOST_COLUMNS)
+    shown = np.ascontiguousarray(pixels[::step, ::step])
+    return Shot(name, image.pose, shown, image.intrinsics, image.start_time, tuple(layer.lines(name, image)))

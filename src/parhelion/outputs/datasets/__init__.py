@@ -1,0 +1,55 @@
+"""A run as a public data set: folder/<kind> in the layout of KITTI, SemanticKITTI, nuScenes or COCO.
+
+Clouds are those at the start of each scan, the sensor's own motion taken out, as in the real sets. Boxes lie where the
+points of their thing are: at the mean time of those points.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from parhelion.core.clouds import Scan
+from parhelion.core.consumers import Readers
+from parhelion.core.errors import ConfigError
+from parhelion.core.frames import FramePoints, RadarScan
+from parhelion.core.image import Image
+from parhelion.core.streams import Samples
+from parhelion.outputs.datasets.base import DatasetSink
+from parhelion.outputs.datasets.coco import CocoPanopticSink
+from parhelion.outputs.datasets.kitti import KittiObjectSink, KittiOdometrySink, SemanticKittiSink
+from parhelion.outputs.datasets.nuscenes import NuScenesSink
+
+if TYPE_CHECKING:
+    from parhelion.outputs.sinks import Sink
+    from parhelion.scenario.scenario import Scenario
+
+DATASETS: Readers[str] = Readers(
+    "data sets", {Scan: "clouds, poses, boxes and labels", Image: "pictures, calibration, boxes and masks"}
+)
+"""Which types of record the data sets hold."""
+DATASETS.add(RadarScan, "detections, in nuScenes' sets")
+DATASETS.leaves_out(FramePoints, "these data sets hold lidars, cameras and radars; the run's own files hold the rest")
+DATASETS.leaves_out(Samples, "these data sets hold no streams of samples; the run's own CSV files do")
+
+SINKS: dict[str, type[DatasetSink]] = {
+    "kitti-odometry": KittiOdometrySink,
+    "semantic-kitti": SemanticKittiSink,
+    "kitti-object": KittiObjectSink,
+    "nuscenes": NuScenesSink,
+    "coco-panoptic": CocoPanopticSink,
+}
+"""The sinks by kind."""
+
+
+def dataset_sink(kind: str, scenario: Scenario, folder: Path) -> Sink:
+    """The sink that writes a run as a data set into folder/<kind>."""
+    folders = {sensor.folder_name for sensor in scenario.frame_sensors}
+    if kind in folders | {f"{folder}-boxes" for folder in folders}:
+        raise ConfigError(f"outputs: {kind}: a sensor's files have the same folder; give the sensor another name")
+    if sum(entry.kind == kind for entry in scenario.settings.outputs) > 1:
+        raise ConfigError(f"outputs: {kind} is given twice")
+    needed, words = SINKS[kind].needs
+    if not any(sensor.count(scenario.duration_s) for sensor in scenario.giving(needed)):
+        raise ConfigError(f"outputs: {kind} needs a {words} within duration_s")
+    return SINKS[kind](kind, scenario, folder)

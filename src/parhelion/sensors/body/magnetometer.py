@@ -1,0 +1,254 @@
+"""The magnetometer: Earth's field -> sensor frame -> soft and hard iron -> noise, saturation and rounding."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from os import PathLike
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import Field, model_validator
+
+from parhelion.core.config import Config
+from parhelion.core.errors import ConfigError
+from parhelion.core.noise import (
+    checked_motion,
+    chosen_rate,
+    digitised,
+    normals,
+    rounding_variance,
+    sample_number,
+    sample_span,
+    transformed,
+    white,
+)
+from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, quat_rotate
+from parhelion.core.random import Stream
+from parhelion.core.streams import MagnetometerData
+from parhelion.core.trajectory import Trajectory
+from parhelion.sensors.optics.lidar.config import Source
+from parhelion.sensors.presets import FOLDER as PRESETS
+from parhelion.sensors.presets import load_sheet, sheet_names
+from parhelion.sensors.stream import WithoutWorld
+from parhelion.world.world import World
+
+FOLDER = PRESETS / "magnetometer"
+COEFFICIENTS = PRESETS / "wmm2025.txt"
+FIRST_YEAR, LAST_YEAR = 2025.0, 2030.0
+
+USUAL_FIELD_UT = (0.0, 20.0, -45.0)
+"""A plain field of the northern middle latitudes [µT], east, north, up: no declination, 66 degrees down."""
+
+_REFERENCE_KM = 6371.2  # radius for which the coefficients are given
+
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+
+
+@lru_cache(maxsize=1)
+def _coefficients() -> Floats:
+    """Rows n, m, g, h [nT] and their yearly change [nT], of the World Magnetic Model."""
+    return np.loadtxt(COEFFICIENTS)
+
+
+def _legendre(degree: int, sine: float, cosine: float) -> tuple[Floats, Floats]:
+    """Schmidt semi-normalised P(n, m) of sin(latitude), and their derivatives by latitude, each (degree + 1)²."""
+    p, dp = np.zeros((degree + 1, degree + 1)), np.zeros((degree + 1, degree + 1))
+    p[0, 0] = 1.0
+    for n in range(1, degree + 1):
+        k = 1.0 if n == 1 else math.sqrt(1.0 - 0.5 / n)
+        p[n, n] = k * cosine * p[n - 1, n - 1]
+        dp[n, n] = k * (cosine * dp[n - 1, n - 1] - sine * p[n - 1, n - 1])
+        for m in range(n):
+            below = math.sqrt((n - 1.0) ** 2 - m * m) if n > 1 else 0.0
+            scale = 1.0 / math.sqrt(n * n - m * m)
+            older_p, older_dp = (p[n - 2, m], dp[n - 2, m]) if n > 1 else (0.0, 0.0)
+            p[n, m] = scale * ((2 * n - 1) * sine * p[n - 1, m] - below * older_p)
+            dp[n, m] = scale * ((2 * n - 1) * (sine * dp[n - 1, m] + cosine * p[n - 1, m]) - below * older_dp)
+    return p, dp
+
+
+def earth_field(
+    latitude_deg: float, longitude_deg: float, altitude_m: float = 0.0, year: float = 2025.0, degree: int = 12
+) -> Floats:
+    """Earth's magnetic field [T] by the World Magnetic Model 2025, east, north and up, shape (3,).
+
+    Geodetic latitude and longitude, height above the ellipsoid from -1 to 850 km, decimal year from 2025 to 2030.
+    `degree` 1 leaves the tilted dipole alone. Chulliat et al., "The US/UK World Magnetic Model for 2025-2030"; the
+    model holds the field of the core: rocks, buildings and currents add some 0.1 µT in the open, and far more indoors.
+    """
+    for name, value, low, high in (
+        ("latitude_deg", latitude_deg, -90.0, 90.0),
+        ("longitude_deg", longitude_deg, -180.0, 360.0),
+        ("altitude_m", altitude_m, -1_000.0, 850_000.0),
+        ("year", year, FIRST_YEAR, LAST_YEAR),
+    ):
+        if not low <= value <= high:
+            raise ConfigError(f"{name}: must be from {low:g} to {high:g}, got {value!r}")
+    if not (isinstance(degree, int) and 1 <= degree <= 12):
+        raise ConfigError(f"degree: must be a whole number from 1 to 12, got {degree!r}")
+    from pymap3d import geodetic2ecef
+
+    geodetic, longitude = math.radians(latitude_deg), math.radians(longitude_deg)
+    # The distance from Earth's axis and the height over the plane of the equator are the same at every longitude.
+    level, _, along = (float(value) / 1000.0 for value in geodetic2ecef(latitude_deg, 0.0, altitude_m))
+    radius, latitude = math.hypot(level, along), math.atan2(along, level)
+    # At the poles east has no direction of its own; a hair beside them it is that of the meridian.
+    sine, cosine = math.sin(latitude), max(math.cos(latitude), 1e-10)
+
+    rows = _coefficients()
+    rows = rows[rows[:, 0] <= degree]
+    n, m = rows[:, 0].astype(int), rows[:, 1].astype(int)
+    g, h = (rows[:, 2:4] + (year - FIRST_YEAR) * rows[:, 4:6]).T
+    p, dp = (table[n, m] for table in _legendre(degree, sine, cosine))
+    fall = (_REFERENCE_KM / radius) ** (n + 2)
+    wave, turned = (
+        g * np.cos(m * longitude) + h * np.sin(m * longitude),
+        g * np.sin(m * longitude) - h * np.cos(m * longitude),
+    )
+    north, east = -np.sum(fall * wave * dp), np.sum(fall * m * turned * p) / cosine
+    up = np.sum(fall * (n + 1) * wave * p)
+    # From the sphere's vertical to that of the ellipsoid.
+    tilt = latitude - geodetic
+    return 1e-9 * np.array(
+        [
+            east,
+            north * math.cos(tilt) + up * math.sin(tilt),
+            up * math.cos(tilt) - north * math.sin(tilt),
+        ]
+    )
+
+
+class MagnetometerConfig(Config):
+    """One model of magnetometer, and the iron around it."""
+
+    name: str
+    rate_hz: Positive
+    """Samples a second by default."""
+    max_rate_hz: Positive
+    range_ut: Positive
+    """Largest field reported, either way."""
+    noise_ut: NonNegative = 0.0
+    """Standard deviation of one sample."""
+    hard_iron_ut: NonNegative = 0.0
+    """Standard deviation, on each axis, of the field of magnets that move with the sensor, its own offset included."""
+    soft_iron_percent: Annotated[float, Field(ge=0, le=50)] = 0.0
+    """Standard deviation of each entry of the matrix by which iron bends the field, its gain errors included."""
+    resolution_ut: NonNegative = 0.0
+    """Step of the reported field; 0 is continuous."""
+    sources: list[Source] = Field(min_length=1)
+    assumed: dict[str, str] = Field(default_factory=dict)
+    """Fields that no source gives, and why this value was taken."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> MagnetometerConfig:
+        if self.rate_hz > self.max_rate_hz:
+            raise ValueError(f"rate_hz ({self.rate_hz}) must not be above max_rate_hz ({self.max_rate_hz})")
+        return self
+
+
+def magnetometer_names() -> list[str]:
+    """Names of the magnetometers that come with Parhelion."""
+    return sheet_names(FOLDER)
+
+
+@dataclass(frozen=True, eq=False)
+class Iron:
+    """What moves with the sensor and disturbs it: measured = soft @ field + hard."""
+
+    soft: Floats
+    """Symmetric matrix near 1, shape (3, 3)."""
+    hard: Floats
+    """Field of magnets [T] in the sensor frame, shape (3,)."""
+
+    def __post_init__(self) -> None:
+        for name, shape in (("soft", (3, 3)), ("hard", (3,))):
+            array = np.array(getattr(self, name), dtype=np.float64)
+            if array.shape != shape or not np.all(np.isfinite(array)):
+                raise ConfigError(f"iron: {name} must be {shape} finite numbers, got {array.tolist()}")
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+
+
+class Magnetometer(WithoutWorld):
+    """A magnetometer by preset name, YAML file or configuration, in a field that is the same all over the world.
+
+    The field is `field_ut` [µT] (east, north, up: x, y, z of the world), or that of `latitude_deg`, `longitude_deg`,
+    `altitude_m` and `year`; a plain one of the northern middle latitudes where neither is given. `iron` puts known
+    iron in place of drawn one; `noise=False` gives the true field.
+    """
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | MagnetometerConfig,
+        rate_hz: float | None = None,
+        noise: bool = True,
+        *,
+        name: str = "",
+        field_ut: ArrayLike | None = None,
+        latitude_deg: float | None = None,
+        longitude_deg: float | None = None,
+        altitude_m: float = 0.0,
+        year: float = 2025.0,
+        iron: Iron | None = None,
+    ) -> None:
+        if isinstance(model, MagnetometerConfig):
+            self.config, self.model = model, model.name
+        else:
+            self.config, self.model = load_sheet(MagnetometerConfig, "magnetometer", FOLDER, model), str(model).lower()
+        self.rate_hz = chosen_rate(rate_hz, self.config.rate_hz, self.config.max_rate_hz)
+        self.noise, self._streams, self._given_iron = noise, f"magnetometer/{self.model}/{name}", iron
+        if (latitude_deg is None) != (longitude_deg is None):
+            raise ConfigError("latitude_deg: give it together with longitude_deg, or neither")
+        if latitude_deg is not None and longitude_deg is not None:
+            if field_ut is not None:
+                raise ConfigError("field_ut: give it or latitude_deg and longitude_deg, not both")
+            self.field = earth_field(latitude_deg, longitude_deg, altitude_m, year)
+        else:
+            given = np.asarray(USUAL_FIELD_UT if field_ut is None else field_ut, dtype=np.float64)
+            if given.shape != (3,) or not np.all(np.isfinite(given)):
+                raise ConfigError(f"field_ut: must be 3 finite numbers, got {given.tolist()}")
+            self.field = 1e-6 * given
+
+    def run(
+        self, motion: Trajectory, start: float = 0.0, duration: float = 1.0, seed: int = 0, mount: Pose | None = None
+    ) -> MagnetometerData:
+        """All samples from `start` [s] until before `start + duration` [s]; split runs give the same bits."""
+        return self._samples(motion, *sample_span(start, duration, self.rate_hz), seed, mount)
+
+    def measure(self, world: World, motion: Trajectory, time: float, seed: int) -> MagnetometerData:
+        """The contract of every sensor: the one sample within a period from `time` [s] on."""
+        return self._samples(motion, sample_number(time, self.rate_hz), 1, seed, None)
+
+    def iron(self, seed: int) -> Iron:
+        """The iron that a seed stands for: what a calibration should find."""
+        if self._given_iron is not None:
+            return self._given_iron
+        draws = normals(Stream(seed, self._streams + "/iron"), np.arange(3, dtype=np.int64))
+        # Induced magnetism has a symmetric matrix; the mean of two entries is widened to their own spread again.
+        share = self.config.soft_iron_percent / 100.0
+        both = (draws[:, :3] + draws[:, :3].T) * np.where(np.eye(3, dtype=bool), 0.5, math.sqrt(0.5))
+        return Iron(np.eye(3) + share * both, self.config.hard_iron_ut * 1e-6 * draws[:, 3])
+
+    def _samples(self, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None) -> MagnetometerData:
+        times = np.arange(first, first + count, dtype=np.int64) / self.rate_hz
+        _, quat = checked_motion(motion).sample(times)
+        if mount is not None:
+            quat = quat_multiply(quat, mount.quat_xyzw)
+        field, covariance = quat_rotate(quat_conjugate(quat), self.field), np.zeros((3, 3))
+        if self.noise:
+            sheet, iron = self.config, self.iron(seed)
+            noise = sheet.noise_ut * 1e-6 * white(seed, self._streams + "/noise", first, count)[:, :3]
+            disturbed = transformed(iron.soft, field) + iron.hard + noise
+            field = digitised(disturbed, sheet.range_ut * 1e-6, sheet.resolution_ut * 1e-6)
+            covariance = 1e-12 * np.eye(3) * (sheet.noise_ut**2 + rounding_variance(sheet.resolution_ut))
+        return MagnetometerData(
+            times, field, covariance,
+            metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz},
+        )  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<Magnetometer {self.model}: {self.rate_hz:g} Hz>"

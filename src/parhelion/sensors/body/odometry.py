@@ -1,0 +1,322 @@
+"""Wheel odometry: motion -> how far each wheel rolls -> slip, radius, track -> ticks -> dead-reckoned pose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from parhelion.core.config import Config
+from parhelion.core.noise import checked_motion, chosen_rate, gauss_markov, normals, sample_number, sample_span, white
+from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_from_rpy, quat_multiply, quat_rotate
+from parhelion.core.random import Stream, to_unit
+from parhelion.core.streams import OdometryData
+from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.motion.state import at_mount, state_of
+from parhelion.sensors.optics.lidar.config import Source
+from parhelion.sensors.presets import FOLDER as PRESETS
+from parhelion.sensors.presets import load_sheet, sheet_names
+from parhelion.sensors.stream import WithoutWorld
+from parhelion.world.world import World
+
+FOLDER = PRESETS / "odometry"
+
+WHEELS = {
+    "differential": ("left", "right"),
+    "car": ("rear-left", "rear-right", "front-left", "front-right"),
+}
+MOST_SLIP = 0.9
+"""Slip is kept within ± this: beyond it a wheel is not measuring the road any more."""
+STANDING_M_S = 1e-6
+"""Below this speed a path has no curvature, so no steering angle follows from it; 0 is taken."""
+
+_DEG = np.pi / 180.0
+# Gauss-Legendre nodes and weights on (0, 1): exact for speeds that are polynomials of degree 5 within a period.
+_NODES = 0.5 + np.array([-0.5, 0.0, 0.5]) * np.sqrt(0.6)
+_WEIGHTS = np.array([5.0, 8.0, 5.0]) / 18.0
+
+Positive = Annotated[float, Field(gt=0)]
+NonNegative = Annotated[float, Field(ge=0)]
+Tolerance = Annotated[float, Field(ge=0, le=20)]
+
+
+class OdometryConfig(Config):
+    """Wheels and encoders of one vehicle. The sensor's frame stands at the middle of the (rear) axle, x forward."""
+
+    name: str
+    kind: Literal["differential", "car"]
+    rate_hz: Positive
+    """Samples a second by default."""
+    max_rate_hz: Positive
+    wheel_radius_m: Positive
+    track_m: Positive
+    """Distance between left and right wheels."""
+    effective_track_factor: Positive = 1.0
+    """Factor on the track of vehicles that turn by skidding: their wheels must roll farther than the geometry says."""
+    wheelbase_m: Positive | None = None
+    """Distance between the axles of a car."""
+    ticks_per_turn: Annotated[int, Field(ge=1)]
+    """Counts of the encoder for one turn of the wheel."""
+    radius_error_percent: Tolerance = 0.0
+    """Standard deviation of each wheel's true radius, over vehicles."""
+    track_error_percent: Tolerance = 0.0
+    """Standard deviation of the true (effective) track, over vehicles."""
+    slip_percent: Annotated[float, Field(ge=0, le=50)] = 0.0
+    """Mean longitudinal slip: a wheel that rolls r·ω moves its vehicle by (1 - slip) r·ω."""
+    slip_sigma_percent: Tolerance = 0.0
+    """Standard deviation of the Gauss-Markov part of the slip, each wheel its own."""
+    slip_correlation_time_s: Positive | None = None
+    steering_offset_deg: NonNegative = 0.0
+    """Standard deviation of the steering angle's constant error, over vehicles."""
+    steering_noise_deg: NonNegative = 0.0
+    """Standard deviation of one sample of the steering angle."""
+    sources: list[Source] = Field(min_length=1)
+    assumed: dict[str, str] = Field(default_factory=dict)
+    """Fields that no source gives, and why this value was taken."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> OdometryConfig:
+        if (self.kind == "car") != (self.wheelbase_m is not None):
+            raise ValueError("wheelbase_m must be given for a car, and only for a car")
+        if self.slip_sigma_percent > 0 and self.slip_correlation_time_s is None:
+            raise ValueError("slip_sigma_percent above 0 needs slip_correlation_time_s")
+        if self.rate_hz > self.max_rate_hz:
+            raise ValueError(f"rate_hz ({self.rate_hz}) must not be above max_rate_hz ({self.max_rate_hz})")
+        return self
+
+
+def odometry_names() -> list[str]:
+    """Names of the vehicles whose wheels come with Parhelion."""
+    return sheet_names(FOLDER)
+
+
+def wheel_velocity(velocity: Floats, yaw_rate: Floats, positions: Floats) -> Floats:
+    """Rolling speed [m/s] of wheels at `positions` (w, 2) [m] in the sensor frame, shape (n, w).
+
+    Rigid body: v + ω × r, for `velocity` (n, 3) [m/s] and `yaw_rate` (n,) [rad/s] in the sensor frame. A wheel on the
+    sensor's own axle rolls straight ahead; one off it is steered along its path, and rolls the length of its velocity.
+    """
+    ahead = velocity[:, :1] - yaw_rate[:, None] * positions[:, 1]
+    aside = velocity[:, 1:2] + yaw_rate[:, None] * positions[:, 0]
+    along_path = np.copysign(np.sqrt(ahead * ahead + aside * aside), ahead)
+    return np.where(positions[:, 0] == 0.0, ahead, along_path)
+
+
+def dead_reckoned(distance: Floats, turn: Floats) -> tuple[Floats, Floats]:
+    """Poses after each step, (n, 3) [m] and (n, 4), from lengths [m] and turns [rad] of steps along arcs of circles."""
+    after = np.cumsum(turn)
+    middle = after - 0.5 * turn
+    # The chord of an arc: sin(turn / 2) / (turn / 2) of its length.
+    chord = distance * np.sinc(0.5 * turn / np.pi)
+    xyz = np.stack([np.cumsum(chord * np.cos(middle)), np.cumsum(chord * np.sin(middle)), np.zeros_like(turn)], axis=1)
+    return xyz, quat_from_rpy(np.zeros_like(after), np.zeros_like(after), after)
+
+
+@dataclass(frozen=True, eq=False)
+class WheelErrors:
+    """What one vehicle's wheels have that the sheet does not know."""
+
+    radius_factor: Floats
+    """True over nominal radius of each wheel, shape (w,)."""
+    track_factor: float
+    """True over nominal track."""
+    steering_offset_rad: float
+    """Constant error of the steering angle."""
+    phase: Floats
+    """Part of a turn by which each encoder stands off its mark at the start of a run, 0 to 1, shape (w,)."""
+
+
+class Odometry(WithoutWorld):
+    """Wheel odometry by preset name, YAML file or configuration.
+
+    The seed stands for one vehicle on one drive. `noise=False` rolls perfect wheels of the nominal size and reads them
+    without ticks. Pose and ticks count from the start of a run, so a split run begins anew; random numbers do not:
+    they are by the number of the sample.
+    """
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | OdometryConfig,
+        rate_hz: float | None = None,
+        noise: bool = True,
+        *,
+        name: str = "",
+    ) -> None:
+        if isinstance(model, OdometryConfig):
+            self.config, self.model = model, model.name
+        else:
+            self.config, self.model = load_sheet(OdometryConfig, "odometry", FOLDER, model), str(model).lower()
+        self.rate_hz = chosen_rate(rate_hz, self.config.rate_hz, self.config.max_rate_hz)
+        self.noise, self._streams = noise, f"odometry/{self.model}/{name}"
+        self.wheels = WHEELS[self.config.kind]
+
+    def run(
+        self, motion: Trajectory, start: float = 0.0, duration: float = 1.0, seed: int = 0, mount: Pose | None = None
+    ) -> OdometryData:
+        """One row at the end of each period of a run that begins at `start` [s].
+
+        Rows are at `start` + 1 / rate, `start` + 2 / rate ... (`start` rounded up to the clock of samples). `mount` is
+        the pose of the (rear) axle's middle on the moving body.
+        """
+        return self._samples(motion, *sample_span(start, duration, self.rate_hz), seed, mount)
+
+    def measure(self, world: World, motion: Trajectory, time: float, seed: int) -> OdometryData:
+        """The contract of every sensor: the one period that begins at `time` [s]."""
+        return self._samples(motion, sample_number(time, self.rate_hz), 1, seed, None)
+
+    def stream(
+        self, world: World, motion: Trajectory, seed: int, mount: Pose | None = None, start: float = 0.0
+    ) -> WheelStream:
+        """Periods as they end; ticks and pose go on from those before."""
+
+        return WheelStream(self, motion, seed, mount, start)
+
+    def errors(self, seed: int) -> WheelErrors:
+        """The errors of the vehicle that a seed stands for: what a calibration should find."""
+        sheet, wheels = self.config, len(self.wheels)
+        draws = normals(Stream(seed, self._streams + "/wheels"), np.arange(2, dtype=np.int64))
+        phase = np.array([to_unit(word)[0] for word in Stream(seed, self._streams + "/phase").words([0])])
+        return WheelErrors(
+            1.0 + sheet.radius_error_percent / 100.0 * draws[0, :wheels],
+            1.0 + sheet.track_error_percent / 100.0 * float(draws[1, 0]),
+            sheet.steering_offset_deg * _DEG * float(draws[1, 1]),
+            phase[:wheels],
+        )
+
+    def _samples(self, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None) -> OdometryData:
+        sheet, errors = self.config, self.errors(seed)
+        track = sheet.track_m * sheet.effective_track_factor * (errors.track_factor if self.noise else 1.0)
+        edges = np.arange(first, first + count + 1, dtype=np.int64) / self.rate_hz
+        rolled = self._rolled(motion, edges, mount, track)
+        if self.noise:
+            rolled = rolled / ((1.0 - self._slip(first, count, seed)) * errors.radius_factor)
+        turns = np.cumsum(rolled, axis=0) / (2.0 * np.pi * sheet.wheel_radius_m)
+        phase = errors.phase if self.noise else np.zeros(len(self.wheels))
+        marks = np.floor((turns + phase) * sheet.ticks_per_turn)
+        if self.noise:
+            turns = (marks - np.floor(phase * sheet.ticks_per_turn)) / sheet.ticks_per_turn
+        rolled = np.diff(turns, axis=0, prepend=np.zeros((1, len(self.wheels)))) * (2.0 * np.pi * sheet.wheel_radius_m)
+        steering = self._steering(motion, edges, first, seed, mount)
+        distance = 0.5 * (rolled[:, 0] + rolled[:, 1])
+        if steering is None or sheet.wheelbase_m is None:
+            turn = (rolled[:, 1] - rolled[:, 0]) / (sheet.track_m * sheet.effective_track_factor)
+        else:
+            turn = distance * np.tan(0.5 * (steering[1:] + steering[:-1])) / sheet.wheelbase_m
+        xyz, quat = dead_reckoned(distance, turn)
+        still = np.zeros(count)
+        return OdometryData(
+            time=edges[1:],
+            wheels=self.wheels,
+            ticks=marks.astype(np.int64),
+            wheel_speed=rolled * (self.rate_hz / sheet.wheel_radius_m),
+            xyz=xyz,
+            quat_xyzw=quat,
+            velocity=np.stack([distance * self.rate_hz, still, still], axis=1),
+            angular_velocity=np.stack([still, still, turn * self.rate_hz], axis=1),
+            steering_angle=None if steering is None else steering[1:],
+            metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz},
+        )
+
+    def _rolled(self, motion: Trajectory, edges: Floats, mount: Pose | None, track: float) -> Floats:
+        """Way [m] that each wheel's contact rolls between each two `edges` [s], shape (n, w)."""
+        period = 1.0 / self.rate_hz
+        times = (edges[:-1, None] + period * _NODES).ravel()
+        velocity, yaw_rate = self._twist(motion, times, mount)
+        base = self.config.wheelbase_m or 0.0
+        positions = np.array([[0.0, 0.5 * track], [0.0, -0.5 * track], [base, 0.5 * track], [base, -0.5 * track]])
+        speed = wheel_velocity(velocity, yaw_rate, positions[: len(self.wheels)]).reshape(len(edges) - 1, 3, -1)
+        return period * (speed[:, 0] * _WEIGHTS[0] + speed[:, 1] * _WEIGHTS[1] + speed[:, 2] * _WEIGHTS[2])
+
+    def _twist(self, motion: Trajectory, times: Floats, mount: Pose | None) -> tuple[Floats, Floats]:
+        """Velocity (n, 3) [m/s] and yaw rate (n,) [rad/s] of the axle in its own frame."""
+        state = at_mount(state_of(checked_motion(motion), times), Pose() if mount is None else mount)
+        return quat_rotate(quat_conjugate(state.quat_xyzw), state.velocity), state.angular_velocity[:, 2]
+
+    def _slip(self, first: int, count: int, seed: int) -> Floats:
+        """Slip of each wheel in each period, shape (n, w)."""
+        sheet = self.config
+        slip = np.full((count, len(self.wheels)), sheet.slip_percent / 100.0)
+        if sheet.slip_correlation_time_s is not None:
+            samples = sheet.slip_correlation_time_s * self.rate_hz
+            walk = gauss_markov(seed, self._streams + "/slip", first, count, samples)
+            slip = slip + sheet.slip_sigma_percent / 100.0 * walk[:, : len(self.wheels)]
+        return np.clip(slip, -MOST_SLIP, MOST_SLIP)
+
+    def _steering(self, motion: Trajectory, edges: Floats, first: int, seed: int, mount: Pose | None) -> Floats | None:
+        """Steering angle [rad] of the middle front wheel at all edges, with its errors; None without steering.
+
+        From the path: tan δ = L ω / v (kinematic bicycle), so a standing car reads 0.
+        """
+        sheet = self.config
+        if sheet.wheelbase_m is None:
+            return None
+        velocity, yaw_rate = self._twist(motion, edges, mount)
+        moving = np.abs(velocity[:, 0]) > STANDING_M_S
+        angle = np.where(moving, np.arctan(sheet.wheelbase_m * yaw_rate / np.where(moving, velocity[:, 0], 1.0)), 0.0)
+        if not self.noise:
+            return angle
+        noise = sheet.steering_noise_deg * _DEG * white(seed, self._streams + "/steering", first, len(edges))[:, 0]
+        return angle + self.errors(seed).steering_offset_rad + noise
+
+    def __repr__(self) -> str:
+        return f"<Odometry {self.model}: {self.rate_hz:g} Hz>"
+
+
+# ---- Wheel odometry step by step: the same ticks and poses as one run over all steps gives --------------------------
+
+
+_FINE_TICKS = 10**9
+"""Ticks a turn of the encoder by which the wheels' angles are carried from one part to the next."""
+
+
+class _Continued(Odometry):
+    """The same sensor whose encoders stand elsewhere when a run begins."""
+
+    phase: Any = None
+
+    @classmethod
+    def like(cls, sensor: Odometry) -> _Continued:
+        made = cls.__new__(cls)
+        made.__dict__.update(sensor.__dict__)
+        return made
+
+    def errors(self, seed: int) -> WheelErrors:
+        known = super().errors(seed)
+        return known if self.phase is None else replace(known, phase=self.phase)
+
+
+class WheelStream:
+    """Samples of wheel odometry as they become known."""
+
+    def __init__(self, sensor: Odometry, motion: Trajectory, seed: int, mount: Pose | None, start: float) -> None:
+        self._motion, self._seed, self._mount = motion, seed, mount
+        self._sensor = _Continued.like(sensor)
+        self._fine = _Continued.like(sensor)
+        self._fine.config = sensor.config.model_copy(update={"ticks_per_turn": _FINE_TICKS})
+        self._next = int(np.ceil(start * sensor.rate_hz - 1e-9))
+        """Number of the first period that was not told."""
+        self._phase = sensor.errors(seed).phase
+        self._xyz, self._quat = np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])
+
+    def until(self, time: float) -> OdometryData:
+        """The periods that ended since the last call and until a time [s]; perhaps none."""
+        rate = self._sensor.rate_hz
+        # A period that is still going on is not measured: where the vehicle will be is not known yet.
+        end = int(np.floor(time * rate + 1e-9))
+        if end <= self._next:
+            nothing: OdometryData = self._sensor.run(Fixed(Pose()), 0.0, 1.0 / rate, self._seed).select(slice(0, 0))
+            return nothing
+        start, duration = self._next / rate, (end - self._next) / rate
+        self._next = end
+        self._sensor.phase = self._fine.phase = self._phase
+        found = self._sensor.run(self._motion, start, duration, self._seed, self._mount)
+        if self._sensor.noise:
+            fine = self._fine.run(self._motion, start, duration, self._seed, self._mount)
+            self._phase = fine.ticks[-1] / _FINE_TICKS
+        xyz = quat_rotate(self._quat, found.xyz) + self._xyz
+        quat = quat_multiply(np.broadcast_to(self._quat, found.quat_xyzw.shape), found.quat_xyzw)
+        self._xyz, self._quat = xyz[-1], quat[-1] / np.linalg.norm(quat[-1])
+        return replace(found, xyz=xyz, quat_xyzw=quat)

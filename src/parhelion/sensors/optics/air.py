@@ -1,0 +1,376 @@
+"""The air between sensor and target: how much of the light is lost on the way, in kernels.
+
+Where the weather is the same everywhere, optical depth is extinction times range. Where it is not, the field is
+integrated once for each small group of neighbouring beams, along the middle one, and sub-rays look their own range up:
+fields vary over metres, while the beams of a group run within a metre or so of each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import Ints, Reals, State, namespace
+from parhelion.rays.device import Engine, kernel_tree
+from parhelion.rays.device import engine as running_engine
+from parhelion.rays.replay import Rows
+from parhelion.sensors.optics.beams import BeamAim, Beams
+from parhelion.weather.dust_grid import DustGrid
+from parhelion.weather.fields import CELLS, DensityField, factor
+from parhelion.weather.medium import Component, Medium
+from parhelion.weather.rain import vane_pulse_extinction
+
+STEPS = 32
+"""Steps of the integral: their ends are even in the root of range, so that they are short near the sensor."""
+
+
+@kernel_tree()
+@dataclass
+class Air:
+    """What dims the light, for the beams of one launch."""
+
+    extinction: Reals
+    """One way, the same everywhere [1/m]; clear air's own included."""
+    lucky_extinction: Reals = None
+    """Extinction of rain of which every pulse meets a share by its own luck [1/m] (`vane`), or None."""
+    tables: list[DepthTable | DustTable] = field(default_factory=list)
+    """Integrals of what is not the same everywhere."""
+    drawn: list[DrawnDrops] = field(default_factory=list)
+    """Drops and flakes that are drawn one by one: they dim the beam on their own, and are taken out here."""
+
+    def depth(self, aim: BeamAim, range_m: Reals) -> Reals:
+        """Optical depth from the sensor to a range, one way."""
+        depth = self.extinction * range_m
+        if self.lucky_extinction is not None:
+            depth = depth + vane_pulse_extinction(self.lucky_extinction, aim.luck) * range_m
+        for table in self.tables:
+            depth = depth + table.at(aim, range_m)
+        for drops in self.drawn:
+            depth = depth - drops.at(aim, range_m)
+        return depth
+
+    def around(self, aim: BeamAim, range_m: Reals) -> Air | LocalAir:
+        """The same for ranges within about a metre of one: tables are read once, here, and not for each range."""
+        if not self.tables:
+            return self
+        here = self.depth(aim, range_m)
+        return LocalAir(range_m, here, (self.depth(aim, range_m + _LOCAL_M) - here) / _LOCAL_M)
+
+
+def two_way(air: Air | LocalAir, clear_per_m: Reals, aim: BeamAim, range_m: Reals) -> Reals:
+    """exp(-2 tau), the share of light that weather leaves on the way to a range and back, clear air's own loss aside.
+
+    `clear_per_m` is the extinction of clear air [1/m], which `air` includes.
+    """
+    return running_engine().dr.exp(-2.0 * (air.depth(aim, range_m) - clear_per_m * range_m))
+
+
+_LOCAL_M = 0.5
+FRONT_M = 2.0
+"""Drops that are drawn one by one lie within a few metres of the sensor: their density is that of this range [m]."""
+
+
+@kernel_tree()
+@dataclass
+class DrawnDrops:
+    """Mean optical depth of the drops or flakes of one kind that are drawn one by one."""
+
+    depth: Any
+    """Of all of them, at mean density."""
+    per_m: Any
+    """Inverse of the range within which they lie [1/m]."""
+    field: FieldOnDevice | None
+    """How density varies, or None."""
+
+    def at(self, aim: BeamAim, range_m: Reals) -> Reals:
+        """Optical depth to a range along beams."""
+        depth = self.depth if self.field is None else self.depth * self.field.factor(aim, FRONT_M)
+        return depth * namespace(range_m).minimum(range_m * self.per_m, 1.0)
+
+
+@dataclass
+class LocalAir:
+    """Optical depth near one range of each beam: a straight line."""
+
+    range: Reals
+    here: Reals
+    slope: Reals
+
+    def depth(self, aim: BeamAim, range_m: Reals) -> Reals:
+        """Optical depth from the sensor to a range, one way."""
+        return self.here + self.slope * (range_m - self.range)
+
+
+@kernel_tree()
+@dataclass
+class DepthTable:
+    """Optical depth along groups of beams, at the ends of STEPS steps."""
+
+    group: int
+    """Beams of a group."""
+    max_range: Reals
+    """Range of the last step's end [m]."""
+    lucky: bool
+    """Whether the depth counts with each pulse's luck."""
+    rows: Reals
+    """Depth at the start of each step, and what the step adds."""
+
+    def at(self, aim: BeamAim, range_m: Reals) -> Reals:
+        """Optical depth to a range along beams."""
+        dr, mi = running_engine().dr, running_engine().mi
+        xp = namespace(range_m)
+        place = xp.minimum(dr.sqrt(range_m / self.max_range) * STEPS, STEPS - 1e-3)
+        step = mi.UInt32(place)
+        row = dr.gather(mi.Vector2f, self.rows, (aim.beam // self.group) * STEPS + step)
+        below = mi.Float(step)
+        depth = row.x + row.y * ((place - below) * (place + below) / (2.0 * below + 1.0))
+        return vane_pulse_extinction(depth, aim.luck) if self.lucky else depth
+
+
+def integrate(
+    engine: Engine,
+    beams: Beams,
+    group: int,
+    fields: list[FieldOnDevice],
+    max_range: Reals,
+    *,
+    lucky: bool = False,
+) -> DepthTable:
+    """Integrate fields up to a range [m]; `lucky` says whether the depth counts with each pulse's luck."""
+    dr, mi = engine.dr, engine.mi
+    count = beams.count // group
+    rows = dr.empty(mi.Float, 2 * STEPS * count)  # each of them is written
+    engine.frozen(_integrate)(beams, group, Rows.kept(engine, count), fields, max_range, rows)
+    return DepthTable(group, max_range, lucky, rows)
+
+
+def _integrate(
+    beams: Beams,
+    size: int,
+    groups: Rows,
+    fields: list[FieldOnDevice],
+    max_range: Reals,
+    rows: Reals,
+) -> None:
+    """Fill the rows of a table, for groups of `size` beams."""
+    engine = running_engine()
+    dr, mi, group = engine.dr, engine.mi, groups.index
+    aim = beams.aim(engine, group * size + size // 2)
+    scale = max_range / STEPS**2
+
+    def step(k: Ints, depth: Reals) -> State:
+        number = mi.Float(k)
+        middle, length = scale * (number * (number + 1.0) + 0.5), scale * (2.0 * number + 1.0)
+        factors = [one.factor(aim, middle) for one in fields]
+        passed = mi.Float(0.0)
+        for one, density in zip(fields, factors, strict=True):
+            passed += one.mean * density * length
+        dr.scatter(rows, mi.Vector2f(depth, passed), group * STEPS + k)
+        return k + 1, depth + passed
+
+    dr.while_loop((mi.UInt32(0), mi.Float(0.0)), lambda k, depth: k < STEPS, step)
+    dr.eval(rows)
+
+
+@kernel_tree()
+@dataclass
+class FieldOnDevice:
+    """Uneven rain, fog or snow."""
+
+    mean: Reals
+    """Extinction at mean density [1/m]."""
+    table: Reals
+    """Factors on density."""
+    flat: bool
+    """Whether they are the same at every height."""
+    largest_factor: float
+    per_m: Reals
+    """Cells a metre."""
+    start: list[Reals]
+    """Place of the scene's origin, and below how fast the field drifts, in cells."""
+    wind: list[Reals]
+
+    @classmethod
+    def of(cls, engine: Engine, part: Component, medium: Medium, local_origin: NDArray[np.float64]) -> FieldOnDevice:
+        """Copy a part of the weather that is not the same everywhere."""
+        assert part.field is not None
+        dr, mi = engine.dr, engine.mi
+        cell = part.field.cell_m
+        # In float64 and within one period, so that worlds far from zero lose nothing.
+        start = np.mod((local_origin - medium.drift_m) / cell, CELLS)
+        return cls(
+            dr.opaque(mi.Float, part.extinction_per_m), uploaded(engine, part.field), part.field.flat,
+            float(part.field.table.max()), dr.opaque(mi.Float, 1.0 / cell),
+            [dr.opaque(mi.Float, float(v)) for v in start],
+            [dr.opaque(mi.Float, float(v) / cell) for v in medium.wind_m_s],
+        )  # fmt: skip
+
+    def factor(self, aim: BeamAim, range_m: Reals) -> Reals:
+        """Factor on density at a range along beams."""
+        places = [
+            start + self.per_m * (o + range_m * d) - wind * aim.time
+            for start, wind, o, d in zip(self.start, self.wind, aim.origin, aim.axis, strict=True)
+        ]
+        if self.flat:
+            places[2] = 0.0 * places[2]
+        return factor(self.table, *places)
+
+    def extinction(self, aim: BeamAim, range_m: Reals) -> Reals:
+        """Extinction at a range along beams [1/m]."""
+        return self.mean * self.factor(aim, range_m)
+
+
+_uploaded: dict[int, tuple[DensityField, Any]] = {}
+
+
+def uploaded(engine: Engine, density: DensityField) -> Reals:
+    """The table of a field on the device, copied once."""
+    key = id(density.table)
+    if key not in _uploaded or _uploaded[key][0].table is not density.table:
+        if len(_uploaded) >= 8:
+            _uploaded.clear()
+        _uploaded[key] = (density, engine.table(density.table))
+    return _uploaded[key][1]
+
+
+@kernel_tree()
+@dataclass
+class DustOnDevice:
+    """A grid of dust."""
+
+    table: Reals
+    """Extinction at the nodes [1/m]."""
+    size: list[Ints]
+    """Nodes along each axis."""
+    cell_m: Reals
+    per_m: Reals
+    """Cells a metre."""
+    start: list[Reals]
+    """Place of the scene's origin, in cells."""
+
+    @classmethod
+    def of(cls, engine: Engine, grid: DustGrid, per_mass: float, local_origin: NDArray[np.float64]) -> DustOnDevice:
+        """Copy a grid; `per_mass` is its extinction for a density of 1 [m^2/kg]."""
+        dr, mi = engine.dr, engine.mi
+        # One more layer of empty nodes on every side: a point is outside if its nearest node is in that layer.
+        padded = np.pad(grid.extinction(per_mass), 1)
+        start = (local_origin - grid.origin_m) / grid.cell_m + 1.0
+        return cls(
+            engine.table(padded), [dr.opaque(mi.UInt32, n) for n in padded.shape], dr.opaque(mi.Float, grid.cell_m),
+            dr.opaque(mi.Float, 1.0 / grid.cell_m), [dr.opaque(mi.Float, float(v)) for v in start],
+        )  # fmt: skip
+
+    def stretch(self, aim: BeamAim, max_range: Reals) -> tuple[Reals, Reals]:
+        """Ranges between which beams run within the grid [m]; the first is not below the second where they miss it."""
+        dr, mi = running_engine().dr, running_engine().mi
+        xp = namespace(max_range)
+        enter, leave = mi.Float(0.0), mi.Float(max_range)
+        for start, size, o, d in zip(self.start, self.size, aim.origin, aim.axis, strict=True):
+            # A beam along a side of the grid is taken as leaning a little, which keeps infinities away.
+            slope = self.per_m * dr.select(dr.abs(d) > 1e-9, d, 1e-9)
+            first = -(start + self.per_m * o) / slope
+            last = first + (mi.Float(size) - 1.0) / slope
+            enter, leave = xp.maximum(enter, xp.minimum(first, last)), xp.minimum(leave, xp.maximum(first, last))
+        return enter, leave
+
+    def extinction(self, aim: BeamAim, range_m: Reals) -> Reals:
+        """Extinction at a range along beams [1/m], linear between nodes."""
+        dr, mi = running_engine().dr, running_engine().mi
+        xp = namespace(range_m)
+        index, share = [], []
+        inside = mi.Bool(True)
+        for start, size, o, d in zip(self.start, self.size, aim.origin, aim.axis, strict=True):
+            place = start + self.per_m * (o + range_m * d)
+            inside &= (place >= 0.0) & (place < mi.Float(size) - 1.0)
+            place = xp.clip(place, 0.0, mi.Float(size) - 1.001)
+            index.append(mi.UInt32(place))
+            share.append(place - mi.Float(index[-1]))
+        total = mi.Float(0.0)
+        for corner in np.ndindex(2, 2, 2):
+            row = mi.UInt32(0)
+            weight = mi.Float(1.0)
+            for at, size, i, s in zip(corner, self.size, index, share, strict=True):
+                row = row * size + i + at
+                weight *= s if at else 1.0 - s
+            total += weight * dr.gather(mi.Float, self.table, row, inside)
+        return total
+
+
+@kernel_tree()
+@dataclass
+class DustTable:
+    """Optical depth of one grid of dust along groups of beams, at the ends of STEPS even steps through the grid.
+
+    Clouds may be small and far away, where steps over the whole range would step over them.
+    """
+
+    group: int
+    """Beams of a group."""
+    grid: DustOnDevice
+    rows: Reals
+    """Depth at the start of each step, and what the step adds."""
+    spans: Reals
+    """Where each group enters the grid [m], and steps a metre within it."""
+
+    @classmethod
+    def of(cls, engine: Engine, beams: Beams, group: int, grid: DustOnDevice, max_range: Reals) -> DustTable:
+        """Integrate a grid along groups of beams."""
+        dr, mi = engine.dr, engine.mi
+        number = Rows.kept(engine, beams.count // group).index
+        aim = beams.aim(engine, number * group + group // 2)
+        enter, leave = grid.stretch(aim, max_range)
+        met = enter < leave
+        length = dr.select(met, leave - enter, 0.0) / STEPS
+        # As the grid itself reads it: at the middles of parts of half a cell at most.
+        parts = mi.UInt32(dr.ceil(2.0 * length / grid.cell_m))
+        part_m = length / namespace(length).maximum(mi.Float(parts), 1.0)
+        rows = dr.zeros(mi.Float, 2 * STEPS * (beams.count // group))
+
+        def step(k: Ints, depth: Reals) -> State:
+            start = enter + mi.Float(k) * length
+            _, passed = dr.while_loop(
+                (mi.UInt32(0), mi.Float(0.0)),
+                lambda j, passed: j < parts,
+                lambda j, passed: (
+                    j + 1,
+                    passed + part_m * grid.extinction(aim, start + (mi.Float(j) + 0.5) * part_m),
+                ),
+            )
+            dr.scatter(rows, mi.Vector2f(depth, passed), number * STEPS + k)
+            return k + 1, depth + passed
+
+        dr.while_loop((mi.UInt32(0), mi.Float(0.0)), lambda k, depth: met & (k < STEPS), step)
+        spans = dr.ravel(mi.Vector2f(enter, dr.select(met, 1.0 / length, 0.0)))
+        dr.eval(rows, spans)
+        return cls(group, grid, rows, spans)
+
+    def at(self, aim: BeamAim, range_m: Reals) -> Reals:
+        """Optical depth to a range along beams."""
+        dr, mi = running_engine().dr, running_engine().mi
+        xp = namespace(range_m)
+        group = aim.beam // self.group
+        span = dr.gather(mi.Vector2f, self.spans, group)
+        place = xp.clip((range_m - span.x) * span.y, 0.0, float(STEPS))
+        step = mi.UInt32(xp.minimum(place, STEPS - 0.5))
+        row = dr.gather(mi.Vector2f, self.rows, group * STEPS + step)
+        return row.x + row.y * (place - mi.Float(step))
+
+
+_HALVINGS = 18
+
+
+def range_of_depth(engine: Engine, tables: list[DustTable], aim: BeamAim, depth: Reals, reach: Reals) -> Reals:
+    """The range [m] before `reach` at which beams have passed an optical depth, found by halving."""
+    dr, mi = engine.dr, engine.mi
+
+    def halve(k: Ints, low: Reals, high: Reals) -> State:
+        middle = 0.5 * (low + high)
+        short = sum((table.at(aim, middle) for table in tables), start=mi.Float(0.0)) < depth
+        return k + 1, dr.select(short, middle, low), dr.select(short, high, middle)
+
+    state = (mi.UInt32(0), mi.Float(0.0), mi.Float(reach))
+    _, _, high = dr.while_loop(state, lambda k, low, high: k < _HALVINGS, halve)
+    return high

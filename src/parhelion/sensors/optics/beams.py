@@ -1,0 +1,154 @@
+"""The rays of one launch, each at its own time: where they leave and point, and what their draws are keyed by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import Ints, Keys, Masks, Reals, Vectors, namespace
+from parhelion.core.errors import ConfigError
+from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.rays.device import Engine, kernel_tree
+from parhelion.rays.device import engine as running_engine
+
+
+@dataclass
+class BeamAim:
+    """Where a beam leaves and where it points, in the scene's local frame, as kernel variables."""
+
+    axis: Vectors
+    left: Vectors
+    origin: Vectors
+    time: Reals
+    """Time after the window's start [s]."""
+    luck: Reals
+    """Random number of the pulse in (0, 1), where the weather needs one; else 0."""
+    beam: Ints
+    """Number of the beam."""
+    gain: Reals = None
+    """Strength of the beam's channel relative to the usual one; None where all are alike."""
+
+
+@kernel_tree()
+@dataclass
+class Beams:
+    """Beams of one launch, as evaluated device arrays of one length."""
+
+    count: int
+    scan: Ints
+    """Number of the scan within the launch."""
+    shot: Ints
+    """Row in the table of shots."""
+    rows: tuple[Reals, Reals, Reals]
+    """Axis and time, left and luck, origin and gain: four numbers a beam each, so that one access fetches them."""
+    has_gain: bool = False
+    """Whether beams have strengths of their own; if not, all gains count as 1, whatever the rows hold."""
+
+    def draws(self, engine: Engine, beam: Ints, keys: Keys) -> tuple[Ints, Keys]:
+        """What the random draws of beams are keyed by: their shots, and the words of `keys` of their scans."""
+        dr, mi = engine.dr, engine.mi
+        scan = dr.gather(mi.UInt32, self.scan, beam)
+        low, high = (dr.gather(mi.UInt32, word, scan) for word in keys)
+        return dr.gather(mi.UInt32, self.shot, beam), (low, high)
+
+    def aim(self, engine: Engine, beam: Ints) -> BeamAim:
+        """The aim of beams by number."""
+        dr, mi = engine.dr, engine.mi
+        axis, left, origin = (dr.gather(mi.Vector4f, rows, beam) for rows in self.rows)
+        return BeamAim(
+            mi.Vector3f(axis.x, axis.y, axis.z), mi.Vector3f(left.x, left.y, left.z),
+            mi.Point3f(origin.x, origin.y, origin.z), axis.w, left.w, beam, origin.w if self.has_gain else None,
+        )  # fmt: skip
+
+
+# ---- Curves over range that a data sheet gives as points, ready for lookup in kernels -------------------------------
+
+
+_STEPS = 2048
+_LOCAL_M = 0.25
+
+
+@kernel_tree()
+@dataclass
+class Curve:
+    """A function of range [m] on an even grid: straight lines between its points, level behind the last."""
+
+    rows: Reals
+    """Value at each point of the grid, and how much it rises to the next."""
+    steps_per_m: Reals
+
+    @classmethod
+    def of(cls, engine: Engine, field: str, points: Sequence[tuple[float, float]]) -> Curve:
+        """Straight lines between points (range [m], value), level outside them; `field` is named in errors."""
+        ranges, values = np.asarray(points, dtype=np.float64).T
+        if np.any(np.diff(ranges) <= 0):
+            raise ConfigError(f"{field}: ranges must increase from point to point")
+        # An even grid needs no search in the kernel; corners between its points are rounded by half a step at most.
+        grid = curve_grid(float(ranges[-1]))
+        return cls.on_grid(engine, grid, np.interp(grid, ranges, values))
+
+    @classmethod
+    def on_grid(cls, engine: Engine, grid: NDArray[np.float64], values: NDArray[np.float64]) -> Curve:
+        """The curve through values at the points of `curve_grid`."""
+        rows = np.stack([values, np.diff(values, append=values[-1])], axis=1)
+        return cls(engine.table(rows), engine.dr.opaque(engine.mi.Float, _STEPS / grid[-1]))
+
+    def __call__(self, range_m: Reals, active: Masks = True) -> Reals:
+        """Values at kernel ranges [m]."""
+        dr, mi = running_engine().dr, running_engine().mi
+        place = namespace(range_m).clip(range_m * self.steps_per_m, 0.0, float(_STEPS))
+        below = mi.UInt32(place)
+        row = dr.gather(mi.Vector2f, self.rows, below, active)
+        return dr.fma(place - mi.Float(below), row.y, row.x)
+
+    def around(self, range_m: Reals, active: Masks = True) -> LocalCurve:
+        """The same for ranges within some decimetres of one, by a straight line: the table is read once, here."""
+        here = self(range_m, active)
+        return LocalCurve(range_m, here, (self(range_m + _LOCAL_M, active) - here) / _LOCAL_M)
+
+
+@dataclass
+class LocalCurve:
+    """A curve near one range of each beam: a straight line, never below zero."""
+
+    range: Reals
+    here: Reals
+    slope: Reals
+
+    def __call__(self, range_m: Reals, active: Masks = True) -> Reals:
+        """Values at kernel ranges [m]."""
+        return namespace(range_m).maximum(self.here + self.slope * (range_m - self.range), 0.0)
+
+
+def curve_grid(last_m: float) -> NDArray[np.float64]:
+    """The ranges [m] at which a curve that ends at `last_m` is kept."""
+    return np.linspace(0.0, max(last_m, 1e-3), _STEPS + 1)
+
+
+# ---- The motion of a sensor during one measurement, as evenly spaced poses that kernels interpolate -----------------
+
+
+# The sensor's pose is sampled this often and interpolated in between: at 100 m/s^2 the error is 0.01 mm.
+KNOT_SPACING_S = 1e-3
+
+
+def motion_knots(
+    motions: Sequence[Trajectory], starts: Sequence[float], duration: float, origin: NDArray[np.float64]
+) -> tuple[NDArray[np.float32], int]:
+    """Poses of each scan's sensor relative to `origin`, rows of 8, and the number of rows a scan."""
+    moving = any(not isinstance(motion, Fixed) for motion in motions)
+    count = max(2, int(np.ceil(duration / KNOT_SPACING_S)) + 1) if moving else 2
+    fractions = np.linspace(0.0, 1.0, count) * duration if moving else None
+    rows = np.zeros((len(motions), count, 8), np.float32)
+    for row, motion, start in zip(rows, motions, starts, strict=True):
+        if isinstance(motion, Fixed):
+            row[:, :3], row[:, 4:] = motion.pose.xyz - origin, motion.pose.quat_xyzw
+            continue
+        xyz, quat = motion.sample(start + fractions)  # type: ignore[operator]
+        sign = np.cumprod(np.where(np.sum(quat[1:] * quat[:-1], axis=1) < 0, -1.0, 1.0))
+        row[:, :3] = xyz - origin
+        row[:, 4:] = np.concatenate([quat[:1], sign[:, None] * quat[1:]])
+    return rows, count

@@ -1,0 +1,111 @@
+"""What the air takes from a picture and puts into it: extinction on the way, and light that the air itself scatters.
+
+    L = L_0 exp(-tau) + L_air (1 - exp(-tau))
+
+(Koschmieder 1924.) The optical depth tau is that of the same weather as the lidar's, uneven fog and dust included, at
+the wavelength of each band's middle. Only the stretch between lens and first surface is treated so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd, pi
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import namespace
+from parhelion.rays.device import Engine, kernel_tree
+from parhelion.rays.device import engine as running_engine
+from parhelion.sensors.optics.air import Air, DepthTable, DustOnDevice, DustTable, FieldOnDevice, integrate
+from parhelion.sensors.optics.beams import BeamAim, Beams
+from parhelion.sensors.optics.camera.view import Ray, View
+from parhelion.weather.medium import Medium
+
+GROUP = 64
+"""Neighbouring pixels that share one integral of uneven weather."""
+
+
+@kernel_tree()
+@dataclass
+class AirLight:
+    """The air in front of a picture."""
+
+    air: Air
+    """Extinction at the wavelength of the first band."""
+    ratio: list[Any]
+    """Extinction of each band as a multiple of the first one's."""
+    top: Any
+    """Thickness of the layer above the camera [m]: rays to the sky leave it there."""
+    even: list[Any]
+    """Radiance of a layer so thick that nothing is seen through it, of light from all sides, for each band."""
+    from_sun: list[Any]
+    """The sun's part of it, to be multiplied by the phase function [W/(m^2 sr) times sr]."""
+    sun: list[Any]
+    """Direction to the sun."""
+    asymmetry: Any
+    """Mean cosine of the angle of scattering."""
+
+    def seen_through(self, light: list[Any], ray: Ray, index: Any, length: Any) -> list[Any]:
+        """Light of pixels with the air before it."""
+        dr, mi = running_engine().dr, running_engine().mi
+        xp = namespace(length)
+        out = self.top / xp.maximum(dr.abs(ray.direction.z), 1e-4)
+        frame = BeamAim(ray.direction, None, ray.origin, ray.time, mi.Float(0.0), index)
+        depth = self.air.depth(frame, xp.minimum(length, out))
+        phase = henyey_greenstein(dr.dot(ray.direction, mi.Vector3f(*self.sun)), self.asymmetry)
+        seen = []
+        for one, ratio, even, sun in zip(light, self.ratio, self.even, self.from_sun, strict=True):
+            passed = dr.exp(-depth * ratio)
+            seen.append(one * passed + (even + sun * phase) * (1.0 - passed))
+        return seen
+
+
+def henyey_greenstein(cos_angle: Any, asymmetry: Any) -> Any:
+    """Phase function of Henyey and Greenstein 1941 [1/sr]: share of scattered light by the angle it is turned by.
+
+    `cos_angle` is 1 where light goes straight on: a camera that looks towards the sun sees that. The integral over
+    all directions is 1. Valid for |asymmetry| < 1.
+    """
+    xp = namespace(cos_angle, asymmetry)
+    square = asymmetry * asymmetry
+    base = xp.maximum(1.0 + square - 2.0 * asymmetry * cos_angle, 1e-6)
+    return (1.0 - square) / (4.0 * pi) / (base * xp.sqrt(base))
+
+
+def air_of(
+    engine: Engine, view: View, medium: Medium, clear_extinction: float, origin: NDArray[np.float64], reach: Any
+) -> Air:
+    """Optical depths along the pixels of a view, for `Air`."""
+    extinction = clear_extinction + sum(part.extinction_per_m for part in medium.components if part.field is None)
+    fields = [FieldOnDevice.of(engine, part, medium, origin) for part in medium.components if part.field is not None]
+    air = Air(engine.number(extinction))
+    if not fields and not medium.dust:
+        return air
+    beams = _middles(engine, view)
+    group = gcd(GROUP, beams.count)
+    tables: list[DepthTable | DustTable] = []
+    if fields:
+        tables.append(integrate(engine, beams, group, fields, reach))
+    for grid, per_mass in medium.dust:
+        tables.append(DustTable.of(engine, beams, group, DustOnDevice.of(engine, grid, per_mass, origin), reach))
+    air.tables = tables
+    return air
+
+
+def _middles(engine: Engine, view: View) -> Beams:
+    """The middle rays of all pixels in the order of tracing."""
+    dr, mi = engine.dr, engine.mi
+    count = view.width * view.height
+    _, row, column = view.pixel(dr.arange(mi.UInt32, count))
+    ray = view.ray(row, column, 0.5, 0.5, 0.5, None)
+    zero = mi.Float(0.0)
+    rows = (
+        dr.ravel(mi.Vector4f(ray.direction.x, ray.direction.y, ray.direction.z, ray.time)),
+        dr.ravel(mi.Vector4f(zero, zero, zero, zero)) if count == 1 else dr.zeros(mi.Float, 4 * count),
+        dr.ravel(mi.Vector4f(ray.origin.x, ray.origin.y, ray.origin.z, 0.0)),
+    )
+    scan, shot = dr.zeros(mi.UInt32, count), dr.arange(mi.UInt32, count)
+    dr.eval(rows, scan, shot)
+    return Beams(count, scan, shot, rows)

@@ -1,0 +1,360 @@
+"""The camera: emit, cast, reflect, attenuate, expose, read out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import lru_cache
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.config import parse
+from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.image import Image, Intrinsics
+from parhelion.core.pose import Pose
+from parhelion.core.trajectory import Trajectory
+from parhelion.rays.device import engine
+from parhelion.rays.lock import in_turn
+from parhelion.rays.origin import cell_of
+from parhelion.sensors.frame import Framed, checked_world, finite_time, motion_of, place_of
+from parhelion.sensors.optics.camera import lens
+from parhelion.sensors.optics.camera.config import CameraConfig, CurveBand, RoundBand, load_camera_config
+from parhelion.sensors.optics.camera.device import CameraOnDevice
+from parhelion.sensors.optics.camera.electronics import SensorElectronics
+from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure
+from parhelion.sensors.optics.camera.scene import camera_target
+from parhelion.sensors.optics.camera.shot import Shot, photograph
+from parhelion.sensors.optics.camera.thermal import ThermalElectronics
+from parhelion.sensors.optics.camera.truth import TRUTH, ObjectFinder
+from parhelion.sensors.optics.lighting import lighting
+from parhelion.sensors.presets import given_sheet
+from parhelion.surfaces import library
+from parhelion.surfaces.bands import Band, gaussian_band, named_band, planck_radiance
+from parhelion.weather.daylight import Daylight
+from parhelion.world.world import World
+
+# ---- colour ---------------------------------------------------------------------------------------------------------
+# From the bands of a sensor to the colours of a screen: the colour matrix that every colour camera has.
+# The matrix is fitted to the spectra of the material library in daylight: what the sensor reads of them, white
+# balanced,
+# against their colours as the eye sees them. Grey stays grey.
+
+
+_GRID_NM = np.arange(380.0, 781.0, 5.0)
+_DAYLIGHT_K = 5800.0
+_SRGB_OF_XYZ = np.array([[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]])
+"""Linear sRGB of CIE XYZ (IEC 61966-2-1)."""
+
+
+def eye_responses(wavelength_nm: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Colour matching functions x, y, z of the CIE 1931 observer, shape (3, n).
+
+    By the sums of Gaussians of Wyman, Sloan and Shirley 2013 (JCGT 2.2), within 1 % of the tables' peaks.
+    """
+
+    def lobe(height: float, middle: float, left: float, right: float) -> NDArray[np.float64]:
+        width = np.where(wavelength_nm < middle, left, right)
+        return np.asarray(height * np.exp(-0.5 * ((wavelength_nm - middle) / width) ** 2))
+
+    x = lobe(1.056, 599.8, 37.9, 31.0) + lobe(0.362, 442.0, 16.0, 26.7) - lobe(0.065, 501.1, 20.4, 26.2)
+    y = lobe(0.821, 568.8, 46.9, 40.5) + lobe(0.286, 530.9, 16.3, 31.1)
+    z = lobe(1.217, 437.0, 11.8, 36.0) + lobe(0.681, 459.0, 26.0, 13.8)
+    return np.stack([x, y, z])
+
+
+@lru_cache(maxsize=16)
+def colour_matrix(bands: tuple[Band, ...]) -> tuple[tuple[float, ...], ...] | None:
+    """Linear sRGB of a white-balanced reading of three bands; None for any other number of bands.
+
+    Each row sums to 1, so that greys stay as they are.
+    """
+    if len(bands) != 3:
+        return None
+    daylight = planck_radiance(_GRID_NM, _DAYLIGHT_K)
+    spectra = []
+    for name in library.material_names():
+        spectrum = library.material(name).spectrum
+        spectra.append(np.interp(_GRID_NM * 1e-3, spectrum.wavelength_um, spectrum.reflectance))
+    reflectance = np.array(spectra)
+    # Sensors count photons, of which a watt holds more at longer waves.
+    read = np.stack([np.interp(_GRID_NM, b.wavelength_nm, b.response, left=0, right=0) * _GRID_NM for b in bands])
+    seen = _SRGB_OF_XYZ @ eye_responses(_GRID_NM)
+    raw = (reflectance * daylight) @ read.T / (daylight @ read.T)
+    wanted = (reflectance * daylight) @ seen.T / (daylight @ seen.T)
+    # With the sum of a row held at 1, the last column follows from the others.
+    differences, rest = raw[:, :2] - raw[:, 2:], wanted - raw[:, 2:]
+    found, *_ = np.linalg.lstsq(differences, rest, rcond=None)
+    matrix = np.vstack([found, 1.0 - found.sum(axis=0)]).T
+    return tuple(tuple(float(v) for v in row) for row in matrix)
+
+
+# ---- From a camera's data sheet to the numbers that its parts work with ---------------------------------------------
+
+
+def chosen(
+    config: CameraConfig,
+    rate_hz: float | None,
+    width: int | None,
+    height: int | None,
+    exposure_s: float | None,
+    gain_db: float | None,
+) -> CameraConfig:
+    """The data sheet with the user's choices in it, checked again."""
+    if rate_hz is width is height is exposure_s is gain_db is None:
+        return config
+    data = config.model_dump(mode="python")
+    if rate_hz is not None:
+        data["rate_hz"] = rate_hz
+    if width is not None or height is not None:
+        _resize(config, data, width, height)
+    if exposure_s is not None:
+        data["exposure"] |= {"mode": "manual", "time_s": exposure_s}
+    if gain_db is not None:
+        if exposure_s is None and config.exposure.mode == "auto":
+            raise ConfigError("gain_db: needs exposure_s, or a data sheet with a manual exposure")
+        data["exposure"]["gain_db"] = gain_db
+    return parse(CameraConfig, data, config.name)
+
+
+def _resize(config: CameraConfig, data: dict, width: int | None, height: int | None) -> None:  # type: ignore[type-arg]
+    """Another resolution of the same field: larger or smaller pixels on the same sensor."""
+    old = config.intrinsics()
+    if width is None:
+        assert height is not None
+        width = max(1, round(old.width * height / old.height))
+    height = max(1, round(old.height * width / old.width)) if height is None else height
+    if width < 1 or height < 1:
+        raise ConfigError(f"width and height: must be 1 pixel or more, got {width} and {height}")
+    new = lens.scaled(old, width, height)
+    # Rows are read in the same time, so that the picture is skewed by as much.
+    data["shutter"]["line_time_us"] *= old.height / height
+    data["image"] = {"width": width, "height": height}
+    data["lens"] |= {"fx": new.fx, "fy": new.fy, "cx": new.cx, "cy": new.cy, "skew": new.skew, "hfov_deg": None}
+    data["lens"]["focal_length_mm"] = config.focal_length_mm
+    sensor, ratio = data["sensor"], old.width / width
+    # Pixels that hold the charge of several fill as they did; their noises add by squares.
+    for name, factor in (
+        ("pixel_um", ratio), ("full_well_e", ratio**2), ("dark_current_e_s", ratio**2), ("read_noise_e", ratio),
+        ("dsnu_e", ratio), ("gain_e_per_dn", ratio**2),
+    ):  # fmt: skip
+        if sensor[name] is not None:
+            sensor[name] *= factor
+
+
+def bands_of(config: CameraConfig) -> tuple[Band, ...]:
+    """The bands of a sheet."""
+    found = []
+    for band in config.sensor.bands:
+        if isinstance(band, CurveBand):
+            found.append(Band(band.name, band.wavelength_nm, band.response))
+        elif isinstance(band, RoundBand):
+            found.append(gaussian_band(band.name, band.centre_nm, band.width_nm))
+        else:
+            found.append(named_band(band))
+    return tuple(found)
+
+
+def electronics_of(
+    config: CameraConfig, bands: tuple[Band, ...], identity: str, *, noise: bool
+) -> SensorElectronics | ThermalElectronics:
+    """The sensor of a sheet."""
+    sensor, optics = config.sensor, config.lens
+    if config.thermal is not None:
+        low, high = config.thermal.span_c
+        first, last = bands[0].range_nm
+        return ThermalElectronics(
+            identity=identity,
+            band_um=(first * 1e-3, last * 1e-3),
+            netd_k=config.thermal.netd_mk * 1e-3 if noise else 0.0,
+            range_k=(low + 273.15, high + 273.15),
+        )
+    gamma = sensor.gamma
+    return SensorElectronics(
+        identity=identity,
+        wavelengths_nm=tuple(band.centre_nm for band in bands),
+        quantum_efficiency=sensor.band_efficiencies,
+        pixel_um=sensor.pixel_um,
+        f_number=optics.f_number,
+        vignetting=optics.vignetting,
+        full_well_e=sensor.full_well_e,
+        dark_current_e_s=sensor.dark_current_e_s,
+        read_noise_e=sensor.read_noise_e,
+        prnu=sensor.prnu if noise else 0.0,
+        dsnu_e=sensor.dsnu_e if noise else 0.0,
+        black_level_dn=sensor.black_level_dn,
+        adc_bits=min(sensor.adc_bits, 16),
+        bayer=sensor.bayer,
+        chromatic_scale=tuple(optics.chromatic_aberration) or None,
+        white_balance=sensor.white_balance if isinstance(sensor.white_balance, str) else tuple(sensor.white_balance),
+        # Numbers that go to a screen are a screen's colours; linear ones stay the sensor's own.
+        colour_matrix=colour_matrix(bands) if gamma != "linear" and _is_colour(config) else None,
+        curve=gamma if isinstance(gamma, str) else "gamma",
+        gamma=2.2 if isinstance(gamma, str) else gamma,
+        output_bits=sensor.output_bits,
+        jpeg_quality=config.jpeg_quality,
+        noise=noise,
+    )
+
+
+def _is_colour(config: CameraConfig) -> bool:
+    return config.sensor.band_names == ("red", "green", "blue")
+
+
+def exposure_of(config: CameraConfig) -> Exposure | AutoExposure:
+    """How pictures are taken."""
+    sheet = config.exposure
+    if sheet.mode == "manual":
+        return Exposure(sheet.time_s, sheet.gain_db)
+    longest = min(sheet.max_time_s, 1.0 / config.rate_hz)
+    return AutoExposure(
+        min(sheet.min_time_s, longest), longest, 0.0, max_gain_db=sheet.max_gain_db, target=sheet.target
+    )
+
+
+# ---- camera ---------------------------------------------------------------------------------------------------------
+
+
+USUAL_TRUTH = ("depth", "normal", "label", "instance")
+
+
+class Camera(Framed):
+    """A camera by preset name, YAML file or configuration.
+
+        camera = Camera("generic/vga")
+        image = camera.shoot(world, pose=Pose(xyz=(0, 0, 2)), seed=7)
+
+    `width` and `height` give another resolution of the same field; `samples` are rays through each pixel, `bounces`
+    how often light may be scattered on after the first surface; `truth` names what comes beside the picture (depth,
+    normal, label, instance, flow, objects), and `picture=False` leaves the picture itself out, for truth alone;
+    `developed=False` gives the light itself, band radiance [W/(m^2 sr)] as float32, before lens falloff and sensor;
+    `noise=False` is a sensor without noise; `exposure_s` and `gain_db` set what the sheet leaves to the automatic;
+    `denoise` smooths the grain of few rays; `lens_drops` is how many drops lie on the lens;
+    `name` tells this one from others of its model.
+    """
+
+    kind = "camera"
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | CameraConfig,
+        *,
+        rate_hz: float | None = None,
+        width: int | None = None,
+        height: int | None = None,
+        samples: int = 8,
+        bounces: int = 1,
+        truth: Collection[str] = USUAL_TRUTH,
+        picture: bool = True,
+        developed: bool = True,
+        noise: bool = True,
+        exposure_s: float | None = None,
+        gain_db: float | None = None,
+        denoise: bool = False,
+        lens_drops: int = 0,
+        name: str = "",
+    ) -> None:
+        config, self.model = given_sheet("camera", CameraConfig, load_camera_config, model)
+        wholes = (("samples", samples, 1, 4096), ("bounces", bounces, 0, 16), ("lens_drops", lens_drops, 0, 10_000))
+        for what, value, low, high in wholes:
+            if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+                raise ConfigError(f"{what}: must be a whole number from {low} to {high}, got {value!r}")
+        for one in truth:
+            if one not in TRUTH:
+                raise unknown_name("truth", one, TRUTH)
+        self.config = chosen(config, rate_hz, width, height, exposure_s, gain_db)
+        self.rate_hz = self.config.rate_hz
+        self.samples, self.bounces, self.noise, self.name = samples, bounces, noise, name
+        self.truth, self.picture, self.developed, self.denoise = tuple(truth), picture, developed, denoise
+        self.lens_drops = lens_drops
+        self.intrinsics: Intrinsics = self.config.intrinsics()
+        """The lens."""
+        self.bands = bands_of(self.config)
+        self._electronics = electronics_of(self.config, self.bands, self._identity, noise=noise)
+        self._exposure = exposure_of(self.config)
+        self._on_device: CameraOnDevice | None = None
+        self._finder: tuple[World, ObjectFinder] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_on_device": None, "_finder": None}
+
+    @property
+    def frame_duration_s(self) -> float:
+        """Time [s] from a frame's start to the end of its last row's exposure, at the longest."""
+        exposure = self.config.exposure
+        longest = exposure.time_s if exposure.mode == "manual" else exposure.max_time_s
+        return longest + self.line_time_s * (self.intrinsics.height - 1)
+
+    @property
+    def line_time_s(self) -> float:
+        """From one row's exposure to the next [s]; 0 for a global shutter."""
+        return self.config.shutter.line_time_us * 1e-6
+
+    def project(self, points: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Where points (n, 3) [m] of the sensor's frame (x forward, y left, z up) are on the picture.
+
+        Columns and rows (n, 2) [pixel], the middle of the first pixel being (0, 0), and which lie on the picture.
+        """
+        array = np.asarray(points, dtype=np.float64)
+        if array.ndim != 2 or array.shape[1] != 3:
+            raise ConfigError(f"points: must have shape (n, 3), got {array.shape}")
+        uv, inside = lens.project(self.intrinsics, array)
+        circle = self.config.lens.image_circle_deg
+        return uv, inside if circle is None else inside & lens.lights(circle, array)
+
+    def shoot(
+        self,
+        world: World,
+        *,
+        pose: Pose | None = None,
+        trajectory: Trajectory | None = None,
+        mount: Pose | None = None,
+        time: float = 0.0,
+        seed: int = 0,
+        frame: int | None = None,
+    ) -> Image:
+        """One picture from a standing (`pose`) or moving (`trajectory`) place, by default the world's viewpoint.
+
+        `mount` is the camera's pose on the moving body. The first row's exposure starts at `time` [s] on the world's
+        clock. Sun and sky are those of `world.daylight`, by default a clear day; the air is that of `world.weather`.
+        `frame` numbers the measurement for the random streams; by default it follows from time and pose.
+        """
+        return self._shoot(world, motion_of(world, pose, trajectory, mount), finite_time(time), seed, frame)
+
+    def reflected_light(self, world: World, time: float = 0.0) -> NDArray[np.float64]:
+        """Radiance of a white matt surface that lies level in the open [W/(m^2 sr)], for each band.
+
+        The light of a picture divided by it is reflectance, as for a vegetation index.
+        """
+        daylight = Daylight() if world.daylight is None else world.daylight
+        sky = lighting(daylight, self.bands, weather=world.weather, time=finite_time(time))
+        return np.asarray(sky.horizontal_irradiance / np.pi)
+
+    def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> Image:
+        """The contract of every frame sensor: one measurement of a world from a motion."""
+        return self.shoot(world, trajectory=motion, time=time, seed=seed, frame=frame)
+
+    @in_turn
+    def _shoot(self, world: World, motion: Trajectory, start: float, seed: int, frame: int | None) -> Image:
+        checked_world(world)
+        camera, stream = place_of(motion, start), self._stream(seed, motion, start, frame)
+        with world.edits():
+            # One state of the world for the whole picture: edits by other threads come before or after.
+            cell = cell_of(world.geometry(*self.known_as), camera.xyz)
+            target = camera_target(world, self.known_as, self.bands, cell)
+            weather, daylight = world.weather, world.daylight
+            finder = self._objects(world) if "objects" in self.truth else None
+        if self._on_device is None:
+            self._on_device = CameraOnDevice(engine(), lens.corner_directions(self.intrinsics), self.bands)
+        shot = Shot(target, weather, Daylight() if daylight is None else daylight, motion, start, stream, finder)
+        return photograph(self, self._on_device, shot, self._electronics, self._exposure, int(seed), world.name)
+
+    def _objects(self, world: World) -> ObjectFinder:
+        if self._finder is None or self._finder[0] is not world:
+            self._finder = (world, ObjectFinder(world, self.known_as))
+        return self._finder[1]
+
+    def __repr__(self) -> str:
+        size = f"{self.intrinsics.width} x {self.intrinsics.height} pixels"
+        return f"<Camera {self.model}: {size}, {', '.join(self.config.sensor.band_names)} at {self.rate_hz:g} Hz>"

@@ -1,0 +1,242 @@
+"""What a depth camera reports: stereo by the disparity of two lenses, time of flight by the phase of its own light.
+
+Both start from what the middles of pixels show, and take away what the real principle cannot know. Noise is drawn for
+each pixel by itself; that of real matching is alike over a window.
+
+Sources: H. Hirschmüller, "Stereo processing by semiglobal matching and mutual information", 2008 (the check from right
+to left); H. Hirschmüller, P. R. Innocent, J. Garibaldi, "Real-time correlation-based stereo vision with reduced border
+errors", 2002 (borders grow by up to half a window); R. Lange, P. Seitz, "Solid-state time-of-flight range camera",
+2001, in the form of M. Hansard et al., "Time-of-flight cameras", 2012, section 1.2 (noise of phase by signal).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.image import Intrinsics
+from parhelion.core.random import Stream, to_normal, to_unit
+from parhelion.sensors.optics.camera.config import Depth, Stereo, TimeOfFlight
+from parhelion.sensors.optics.camera.lens import project
+from parhelion.sensors.optics.camera.truth import Seen
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+
+AGREES_PX = 1.0
+"""Disparities of the two lenses may differ by this much; more, and the point is taken for hidden from one of them."""
+GRAZING_COSINE = 0.05
+"""Surfaces seen under a smaller cosine have no answer: 87 degrees from facing the lens."""
+TEXTURE_CORRELATION = 0.5
+"""Gradients of matched windows must correlate by this much: the variance of texture is then that of noise."""
+TEXTURE_WINDOW_PX = 5
+"""Smallest side of the windows that are correlated."""
+DARK_SHARE = 1.0 / 255.0
+"""Pixels that are stored below this share of full scale are taken for black."""
+MIXED_SHARE = 0.25
+"""A foreground that fills less of the window than this is mixed with what is behind it; more, and it wins."""
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Random numbers of each pixel, shape (h, w)."""
+
+    first: Floats
+    """Standard normal: of disparity or phase."""
+    second: Floats
+    """Standard normal: of the sheet's own noise."""
+    share: Floats
+    """Within (0, 1): how surfaces mix at edges."""
+
+    @classmethod
+    def of(cls, stream: Stream, shape: tuple[int, int], *, noise: bool) -> Draws:
+        """Those of a stream, or the mean of each without noise."""
+        if not noise:
+            return cls(np.zeros(shape), np.zeros(shape), np.full(shape, 0.5))
+        words = stream.words(np.arange(shape[0] * shape[1], dtype=np.uint32))
+        first, second = to_normal(words[0], words[1])
+        return cls(*(np.asarray(one, np.float64).reshape(shape) for one in (first, second, to_unit(words[2]))))
+
+
+def stereo_depth(
+    stereo: Stereo, sheet: Depth, lens: Intrinsics, directions: Floats, left: Seen, right: Seen, draws: Draws,
+    pictures: tuple[NDArray[Any], NDArray[Any]] | None = None,
+) -> NDArray[np.float32]:  # fmt: skip
+    """Depth [m] that matching two pictures gives, NaN where it has no answer, shape (h, w).
+
+    `directions` (h, w, 3) are those of the pixels' middles in the sensor's frame; `right` is what the second lens sees.
+    Without `pictures` nothing is asked of texture and light. Disparity d = f B / z is that of rectified pictures, so
+    that a standard deviation of d is one of z^2 / (f B) in depth.
+    """
+    scale = lens.fx * stereo.baseline_m
+    seen = np.isfinite(left.range_m)
+    far = np.where(seen, left.range_m, 0.0).astype(np.float64)
+    points = directions * far[..., None] + np.array([0.0, stereo.baseline_m, 0.0])
+    uv, inside = project(lens, points.reshape(-1, 3))
+    uv, inside = uv.reshape(*seen.shape, 2), inside.reshape(seen.shape)
+    true, other = _disparity(left.depth, scale), _disparity(right.depth, scale)
+    answered = seen & inside & _agrees(true, other, uv, inside)
+    if pictures is not None:
+        answered &= lit(pictures[0])
+        if not stereo.active:
+            answered &= textured(pictures[0], pictures[1], uv, inside, stereo.window_px)
+    answered &= np.einsum("hwk,hwk->hw", left.normal, directions) <= -GRAZING_COSINE
+    disparity, answered = fattened(true, answered, stereo.window_px, draws.share)
+    disparity = disparity + stereo.subpixel_px * draws.first
+    answered &= (disparity > 0.0) & (disparity >= stereo.min_disparity_px)
+    if stereo.max_disparity_px is not None:
+        answered &= disparity <= stereo.max_disparity_px
+    return reported(scale / np.where(answered, disparity, 1.0), answered, sheet, draws.second)
+
+
+def reported(depth: Floats, answered: Flags, sheet: Depth, normal: Floats) -> NDArray[np.float32]:
+    """Depth with the sheet's own noise, within its range, in its steps."""
+    noise = sheet.noise
+    sigma = noise.constant_m + noise.linear * depth + noise.quadratic_per_m * depth * depth
+    depth = depth + sigma * normal
+    answered = answered & (depth >= sheet.min_m) & (depth <= sheet.max_m)
+    if sheet.resolution_m:
+        depth = np.round(depth / sheet.resolution_m) * sheet.resolution_m
+    return np.where(answered, depth, np.nan).astype(np.float32)
+
+
+def _disparity(depth: NDArray[np.float32], scale: float) -> Floats:
+    """Of depths [m]; 0 where nothing is seen."""
+    return np.divide(scale, depth, out=np.zeros(depth.shape), where=np.isfinite(depth) & (depth > 0.0))
+
+
+def _agrees(true: Floats, other: Floats, uv: Floats, inside: Flags) -> Flags:
+    """Where the second lens sees at `uv` what the first one sees: it has the same disparity there."""
+    column = np.where(inside, np.round(uv[..., 0]), 0.0).astype(np.intp).clip(0, true.shape[1] - 1)
+    row = np.where(inside, np.round(uv[..., 1]), 0.0).astype(np.intp).clip(0, true.shape[0] - 1)
+    agrees: Flags = np.abs(true - other[row, column]) <= AGREES_PX
+    return agrees
+
+
+def lit(colour: NDArray[Any]) -> Flags:
+    """Pixels of a stored picture that are neither black nor full in all bands; all of one that is no stored numbers."""
+    if colour.dtype.kind != "u":
+        return np.ones(colour.shape[:2], np.bool_)
+    top = np.iinfo(colour.dtype).max
+    bands = colour.reshape(*colour.shape[:2], -1)
+    found: Flags = (bands.min(axis=2) < top) & (bands.max(axis=2) > DARK_SHARE * top)
+    return found
+
+
+def textured(
+    left: NDArray[Any], right: NDArray[Any], uv: Floats, inside: Flags, window_px: int = TEXTURE_WINDOW_PX
+) -> Flags:
+    """Where matching has something to hold on to: gradients along rows, the same in both pictures, above their noise.
+
+    The noise of the two is independent, their texture is not. A correlation of windows at the true disparity tells one
+    from the other, whatever the sensor has done to the light. `uv` is where the second picture shows each pixel.
+    """
+    from scipy.ndimage import map_coordinates, uniform_filter
+
+    first, second = _gradient(left), _gradient(right)
+    places = np.where(inside[..., None], uv, 0.0)
+    second = map_coordinates(second, [places[..., 1], places[..., 0]], order=1, mode="nearest")
+    side = max(window_px, TEXTURE_WINDOW_PX)
+    both, one, two = (uniform_filter(a, side, mode="nearest") for a in (first * second, first * first, second * second))
+    found: Flags = both > TEXTURE_CORRELATION * np.sqrt(np.maximum(one * two, 0.0))
+    return found
+
+
+def _gradient(picture: NDArray[Any]) -> Floats:
+    """Difference of the neighbours on a row."""
+    grey = picture.astype(np.float64) if picture.ndim == 2 else picture.mean(axis=2, dtype=np.float64)
+    around = np.pad(grey, ((0, 0), (1, 1)), mode="edge")
+    return around[:, 2:] - around[:, :-2]
+
+
+def fattened(disparity: Floats, answered: Flags, window_px: int, share: Floats) -> tuple[Floats, Flags]:
+    """Disparities and answers after windows that hold a nearer surface have taken its disparity.
+
+    The foreground wins where it fills a quarter of the window or more, so that its border grows by about half a window;
+    where it fills less, the result lies between the two surfaces: a flying pixel.
+    """
+    half = window_px // 2
+    if half == 0:
+        return disparity, answered
+    from scipy.ndimage import maximum_filter
+
+    front = maximum_filter(disparity, window_px, mode="nearest")
+    rows, columns = np.nonzero(front - disparity > AGREES_PX)
+    around = np.pad(disparity, half, mode="edge")
+    known = np.pad(answered, half, mode="edge")
+    offsets = [(i, j) for i in range(window_px) for j in range(window_px)]
+    windows = np.stack([around[rows + i, columns + j] for i, j in offsets], axis=-1)
+    answers = np.stack([known[rows + i, columns + j] for i, j in offsets], axis=-1)
+    own, near = disparity[rows, columns], front[rows, columns]
+    is_front = windows > 0.5 * (own + near)[:, None]
+    filled = is_front.mean(axis=1)
+    wins = filled >= MIXED_SHARE
+    # The middle of the foreground, not its nearest point: a slanted one would come out too near.
+    middle = np.where(is_front, windows, 0.0).sum(axis=1) / np.maximum(is_front.sum(axis=1), 1)
+    mixed = own + share[rows, columns] * (middle - own)
+    result, answers_now = disparity.copy(), answered.copy()
+    result[rows, columns] = np.where(wins, middle, mixed)
+    answers_now[rows, columns] = np.where(wins, (answers & is_front).any(axis=1), answered[rows, columns])
+    return result, answers_now
+
+
+def flight_depth(sheet: Depth, directions: Floats, seen: Seen, draws: Draws, full_well_e: float) -> NDArray[np.float32]:
+    """Depth [m] by the phase of modulated light, NaN where it has no answer, shape (h, w).
+
+    Phase is noisy by sigma = c / (4 sqrt(2) pi f) sqrt(A + B) / (C A) in range, with the electrons A of the camera's
+    own light, B of all other light, and the contrast C of its demodulation. Without a section `time_of_flight` only the
+    sheet's own noise is known.
+    """
+    found = np.isfinite(seen.range_m)
+    range_m = np.where(found, seen.range_m, 1.0).astype(np.float64)
+    along = np.where(found, seen.depth, 1.0) / range_m
+    flight = sheet.time_of_flight
+    if flight is None:
+        return reported(range_m * along, found, sheet, draws.second)
+    facing = -np.einsum("hwk,hwk->hw", seen.normal, directions)
+    signal = np.where(found, flight.signal_e * seen.reflectance * np.maximum(facing, 0.0) / range_m**2, 0.0)
+    phasor, own = _received(flight, range_m, signal, draws.share)
+    metres = SPEED_OF_LIGHT_M_S / (4.0 * np.pi * flight.modulation_mhz * 1e6)
+    measured = range_m + np.angle(phasor * np.exp(-1j * range_m / metres)) * metres
+    total = own + flight.ambient_e
+    noise = flight_sigma(flight, own)
+    answered = found & (total <= full_well_e) & (flight.contrast * own >= flight.least_signal_to_noise * np.sqrt(total))
+    measured = measured + np.where(answered, noise, 0.0) * draws.first
+    if flight.wraps:
+        measured = np.mod(measured, 2.0 * np.pi * metres)
+    return reported(measured * along, answered, sheet, draws.second)
+
+
+def flight_sigma(flight: TimeOfFlight, signal_e: Floats) -> Floats:
+    """Standard deviation of range [m] for so many electrons of the camera's own light."""
+    scale = SPEED_OF_LIGHT_M_S / (4.0 * np.sqrt(2.0) * np.pi * flight.modulation_mhz * 1e6)
+    return scale * np.sqrt(signal_e + flight.ambient_e) / np.maximum(flight.contrast * signal_e, 1e-9)
+
+
+def _received(
+    flight: TimeOfFlight, range_m: Floats, signal: Floats, share: Floats
+) -> tuple[NDArray[np.complex128], Floats]:
+    """Light that pixels receive, as amplitude and phase, and its electrons.
+
+    Where a neighbour is at another range the pixel holds up to half of its light: a flying pixel. With `multipath`,
+    a share of the light has come round by another surface: phases of less than a half turn more, so that ranges grow.
+    """
+    metres = SPEED_OF_LIGHT_M_S / (4.0 * np.pi * flight.modulation_mhz * 1e6)
+    phasor = signal * np.exp(1j * range_m / metres)
+    ranges, phasors, signals = (np.pad(a, 1, mode="edge") for a in (range_m, phasor, signal))
+    step, mixed, electrons = np.zeros_like(range_m), phasor, signal
+    height, width = range_m.shape
+    for row, column in ((0, 1), (2, 1), (1, 0), (1, 2)):
+        there = np.s_[row : row + height, column : column + width]
+        away = np.abs(ranges[there] - range_m)
+        part = 0.5 * share
+        larger = (away > step) & (away > flight.edge_share * range_m)
+        mixed = np.where(larger, (1.0 - part) * phasor + part * phasors[there], mixed)
+        electrons = np.where(larger, (1.0 - part) * signal + part * signals[there], electrons)
+        step = np.where(larger, away, step)
+    turn = np.exp(1j * flight.multipath_m / metres)
+    return mixed * (1.0 + flight.multipath * turn), electrons * (1.0 + flight.multipath)

@@ -1,0 +1,190 @@
+"""A camera's numbers on the device, and the order in which its kernels run."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.random import Stream
+from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.rays.device import Engine, copied
+from parhelion.rays.lock import OnDevice
+from parhelion.sensors.optics.air import Air
+from parhelion.sensors.optics.camera.air import AirLight, air_of
+from parhelion.sensors.optics.camera.lights import SkyOnDevice, directions, lamps_lit
+from parhelion.sensors.optics.camera.path import Scene, render
+from parhelion.sensors.optics.camera.scene import CameraTarget
+from parhelion.sensors.optics.camera.thermal import Warmth, render_heat
+from parhelion.sensors.optics.camera.truth import Seen, look
+from parhelion.sensors.optics.camera.view import View, upload
+from parhelion.sensors.optics.lighting import (
+    HAZE_ASYMMETRY,
+    clear_air_extinction,
+    cloud_of_weather,
+    lighting,
+    mean_radiance,
+)
+from parhelion.sensors.optics.sky import SkyLight
+from parhelion.surfaces.bands import Band, box_band
+from parhelion.weather.daylight import Daylight
+from parhelion.weather.medium import medium
+from parhelion.weather.weather import Weather
+
+SOLAR = box_band("solar", 2150.0, 3700.0)
+"""All of the sun's light, which warms what it falls on."""
+REACH_M = 50_000.0
+"""Rays end here."""
+UNEVEN_REACH_M = 2000.0
+"""Uneven weather is integrated up to here; what lies behind is as it is at the end."""
+HAZE_LAYER_M = 1250.0
+"""Scale height of haze: how much of it a ray to the zenith passes."""
+FOG_LAYER_M = 150.0
+"""Thickness of a layer of fog above the camera."""
+METER_STEP = 8
+"""The light is metered on a picture with one pixel for so many along each side."""
+METER_SAMPLES = 4
+
+
+class CameraOnDevice(OnDevice):
+    """Everything that stays the same from picture to picture."""
+
+    def __init__(self, engine: Engine, corners: NDArray[np.float32], bands: tuple[Band, ...]) -> None:
+        self.engine, self.corners, self.bands = engine, corners, bands
+        self._tables = upload(engine, corners)
+        self._coarse = _thinned(corners)
+        self._coarse_tables = upload(engine, self._coarse)
+        self._warmth: tuple[Any, Any, Warmth] | None = None
+        self._skies: dict[int, tuple[SkyLight, SkyOnDevice]] = {}
+        self._sees_air = all(band.centre_nm < 3000.0 for band in bands)
+
+    @cached_property
+    def middles(self) -> NDArray[np.float64]:
+        """Directions of the pixels' middles in the sensor's frame, shape (h, w, 3)."""
+        corners = self.corners.astype(np.float64)
+        middles = corners[:-1, :-1] + corners[:-1, 1:] + corners[1:, :-1] + corners[1:, 1:]
+        middles /= np.linalg.norm(middles, axis=-1, keepdims=True)
+        return middles
+
+    def view(
+        self, target: CameraTarget, motion: Trajectory, start: float, *, line_time_s: float, exposure_s: float,
+        aperture_m: float, focus_m: float, coarse: bool = False,
+    ) -> View:  # fmt: skip
+        """The view of one exposure; `coarse` is that of the light meter."""
+        corners, tables = (self._coarse, self._coarse_tables) if coarse else (self.corners, self._tables)
+        duration = exposure_s + line_time_s * (corners.shape[0] - 2)
+        place = motion.pose.xyz if isinstance(motion, Fixed) else motion.sample(np.array([start]))[0][0]
+        if target.scene.changes:
+            target.scene.set_window(start, duration, place)
+        return View.of(
+            self.engine, corners, motion, start, line_time_s=line_time_s, exposure_s=exposure_s,
+            aperture_m=aperture_m, focus_m=focus_m, origin=target.scene.origin, tables=tables,
+        )  # fmt: skip
+
+    def scene(
+        self, target: CameraTarget, view: View, sky: SkyLight, weather: Weather | None, time: float, bounces: int,
+    ) -> Scene:  # fmt: skip
+        """All that light depends on, for one exposure."""
+        engine, lamps = self.engine, target.lamps(night=lamps_lit(sky))
+        reach = engine.number(REACH_M)
+        air = self._air(target, view, sky, weather, time)
+        assert target.surfaces is not None
+        return Scene(bounces, view, target.surfaces, target.textures, self._sky(sky), lamps, air, reach)
+
+    def _sky(self, sky: SkyLight) -> SkyOnDevice:
+        """The sky as kernels read it, kept for the next picture."""
+        known = self._skies.get(id(sky))
+        if known is None or known[0] is not sky:
+            if len(self._skies) >= 8:
+                self._skies.clear()
+            grid = directions()
+            radiance = sky.radiance_at(grid.reshape(-1, 3)).reshape(*grid.shape[:2], -1)
+            rows = sky.radiance.shape[0]
+            below = sky.radiance[rows // 2 :].mean(axis=(0, 1))
+            made = SkyOnDevice.of(
+                self.engine, radiance, below, sky.sun_direction, sky.sun_irradiance, sky.sun_half_angle_rad
+            )
+            known = self._skies[id(sky)] = (sky, made)
+        return known[1]
+
+    def _air(
+        self, target: CameraTarget, view: View, sky: SkyLight, weather: Weather | None, time: float
+    ) -> AirLight | None:
+        """The air before the picture, or None where there is nothing to see of it (thermal bands)."""
+        if not self._sees_air:
+            return None
+        engine = self.engine
+        middles = [band.centre_nm for band in self.bands]
+        clear = np.sum(clear_air_extinction(self.bands, sky.turbidity), axis=0)
+        media = None if weather is None else [medium(weather, time, nm) for nm in middles]
+        if media is None or media[0].is_clear:
+            air, total = Air(engine.number(float(clear[0]))), clear
+            top, thick = HAZE_LAYER_M, False
+        else:
+            air = air_of(engine, view, media[0], float(clear[0]), target.scene.origin, engine.number(UNEVEN_REACH_M))
+            total = clear + [sum(part.extinction_per_m for part in one.components) for one in media]
+            top, thick = (FOG_LAYER_M if weather is not None and weather.fog is not None else HAZE_LAYER_M), True
+        asymmetry = 0.8 if thick else HAZE_ASYMMETRY
+        number = engine.number
+        return AirLight(
+            air, [number(float(one / total[0])) for one in total], number(top),
+            [number(float(one)) for one in mean_radiance(sky)], [number(float(one)) for one in sky.sun_irradiance],
+            [number(float(one)) for one in sky.sun_direction], number(asymmetry),
+        )  # fmt: skip
+
+    def expose(self, target: CameraTarget, scene: Scene, stream: Stream, samples: int, *, first: int = 0) -> list[Any]:
+        """Mean radiance of the pixels [W/(m^2 sr)], one flat array a band, on the device."""
+        engine, view = self.engine, scene.view
+        count = view.width * view.height
+        shoot = engine.frozen(render, casts=True)
+        return shoot(
+            scene, target.scene.for_kernels(), engine.counting(count), self._keys(stream), engine.whole(samples),
+            engine.whole(first), count,
+        )  # fmt: skip
+
+    def expose_heat(
+        self, target: CameraTarget, view: View, day: Daylight, weather: Weather | None, time: float, stream: Stream,
+        samples: int,
+    ) -> Any:  # fmt: skip
+        """Mean thermal radiance of the pixels [W/(m^2 sr)], a flat array on the device."""
+        engine, count = self.engine, view.width * view.height
+        solar = lighting(day, (SOLAR,), weather=weather, time=time)
+        cloud, wind = day.cloud_optical_depth, 2.0
+        if weather is not None:
+            now = weather.at(time)
+            cloud = max(cloud, cloud_of_weather(now.rain_rate_mm_h, now.snow_rate_mm_h))
+            wind = max(wind, float(np.linalg.norm(weather.wind_m_s)))
+        key = (id(target), id(solar), day, cloud, wind)
+        if self._warmth is None or self._warmth[0] != key:
+            made = Warmth.of(engine, target.materials, target.material_rows, self.bands[0], day, solar, cloud, wind)
+            self._warmth = (key, (target, solar), made)
+        shoot = engine.frozen(render_heat, casts=True)
+        return shoot(
+            view, self._warmth[2], engine.number(REACH_M), target.scene.for_kernels(), engine.counting(count),
+            self._keys(stream), engine.whole(samples), count,
+        )  # fmt: skip
+
+    def _keys(self, stream: Stream) -> tuple[Any, Any]:
+        opaque, kind = self.engine.dr.opaque, self.engine.mi.UInt32
+        low, high = stream.key
+        return opaque(kind, low), opaque(kind, high)
+
+    def metered(self, target: CameraTarget, scene: Scene, stream: Stream) -> NDArray[np.float64]:
+        """Radiance of a coarse picture for the light meter, shape (pixels, bands)."""
+        planes = self.expose(target, scene, stream, METER_SAMPLES)
+        return np.stack([copied(plane).astype(np.float64) for plane in planes], axis=1)
+
+    def look(self, target: CameraTarget, view: View) -> Seen:
+        """What the middles of the pixels show."""
+        return look(
+            self.engine, view, target.names, target.scene.for_kernels(), self.engine.number(REACH_M),
+            moves=target.scene.moving is not None,
+        )  # fmt: skip
+
+
+def _thinned(corners: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Corners of a picture with fewer pixels of the same field."""
+    rows, columns = (np.unique(np.linspace(0, n - 1, max(2, n // METER_STEP)).astype(int)) for n in corners.shape[:2])
+    return np.ascontiguousarray(corners[np.ix_(rows, columns)])

@@ -1,0 +1,499 @@
+"""The camera behind its lens: from the radiance of every pixel to the picture that is stored.
+
+    light -> electrons -> digital numbers -> colours -> stored values
+
+The steps are functions of arrays in `planes`, `readout`, `bayer`, `exposure` and `tone`, written once for NumPy and
+Dr.Jit. Dr.Jit arrays stay on their device until the picture is ready.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import is_drjit, namespace
+from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.image import Intrinsics
+from parhelion.core.random import Stream
+from parhelion.rays.device import Fixed, copied
+from parhelion.rays.device import engine as running_engine
+from parhelion.sensors.optics.camera.pixel_planes import Array, gather, mirrored, pictured, places, planes_of, zoomed
+from parhelion.sensors.optics.camera.readout import (
+    AutoExposure,
+    Exposure,
+    auto_exposure,
+    collected,
+    digitised,
+    electrons_per_radiance,
+    falloff,
+    meter,
+)
+
+# ---- Colour filters over the pixels, and the two missing colours of each pixel from its neighbours ------------------
+# Written once for NumPy and Dr.Jit. Planes are flat; the mosaic is mirrored at its edges, so that the pattern goes on.
+#
+# Source: H. S. Malvar, L. He, R. Cutler, "High-quality linear interpolation for demosaicing of Bayer-patterned color
+# images", ICASSP 2004.
+
+
+PATTERNS = ("RGGB", "BGGR", "GRBG", "GBRG")
+"""Colours of the first two pixels of row 0, then of row 1."""
+DEMOSAICS = ("malvar", "bilinear")
+
+
+def sites(pixel: Array, width: int, pattern: str) -> tuple[Array, Array, Array]:
+    """Whether each pixel is red, whether it is blue, and whether it lies in a row with red ones."""
+    if pattern not in PATTERNS:
+        raise unknown_name("Bayer pattern", pattern, PATTERNS)
+    row, column = places(pixel, width)
+    red = pattern.index("R")
+    in_red_row = (row & 1) == red // 2
+    in_red_column = (column & 1) == red % 2
+    return in_red_row & in_red_column, ~in_red_row & ~in_red_column, in_red_row
+
+
+def mosaic(red: Array, green: Array, blue: Array, pixel: Array, width: int, pattern: str) -> Array:
+    """The one colour that each pixel sees."""
+    is_red, is_blue, _ = sites(pixel, width, pattern)
+    xp = namespace(red, pixel)
+    return xp.where(is_red, red, xp.where(is_blue, blue, green))
+
+
+def quad_largest(raw: Array, pixel: Array, width: int, height: int) -> Array:
+    """The largest value of the two by two pixels, one of each colour and a second green, that each pixel belongs to."""
+    xp = namespace(raw, pixel)
+    row, column = places(pixel, width)
+    top, left = row - (row & 1), column - (column & 1)
+    # The last row or column of an odd number has the next to last as its partner.
+    bottom, right = mirrored(top + 1, height), mirrored(left + 1, width)
+    upper = xp.maximum(gather(raw, top * width + left), gather(raw, top * width + right))
+    lower = xp.maximum(gather(raw, bottom * width + left), gather(raw, bottom * width + right))
+    return xp.maximum(upper, lower)
+
+
+def demosaic(
+    raw: Array, pixel: Array, width: int, height: int, pattern: str, method: str = "malvar"
+) -> tuple[Array, Array, Array]:
+    """Red, green and blue of every pixel of a mosaic. Both methods are exact where each colour is flat.
+
+    `malvar` corrects the bilinear value by the curvature of the pixel's own colour, gains 1/2, 5/8 and 3/4, and is
+    exact for grey gradients; it may give values a little outside of those around.
+    """
+    if method not in DEMOSAICS:
+        raise unknown_name("demosaic method", method, DEMOSAICS)
+    xp = namespace(raw, pixel)
+    row, column = places(pixel, width)
+
+    def at(down: int, right: int) -> Any:
+        return gather(raw, mirrored(row + down, height) * width + mirrored(column + right, width))
+
+    own = gather(raw, pixel)
+    beside, above = at(0, -1) + at(0, 1), at(-1, 0) + at(1, 0)
+    corners = at(-1, -1) + at(-1, 1) + at(1, -1) + at(1, 1)
+    if method == "bilinear":
+        green_here, along, across = 0.25 * (beside + above), 0.5 * beside, 0.5 * above
+        opposite = 0.25 * corners
+    else:
+        far_beside, far_above = at(0, -2) + at(0, 2), at(-2, 0) + at(2, 0)
+        green_here = 0.125 * (4.0 * own + 2.0 * (beside + above) - far_beside - far_above)
+        along = 0.125 * (5.0 * own + 4.0 * beside - far_beside - corners + 0.5 * far_above)
+        across = 0.125 * (5.0 * own + 4.0 * above - far_above - corners + 0.5 * far_beside)
+        opposite = 0.125 * (6.0 * own + 2.0 * corners - 1.5 * (far_beside + far_above))
+    is_red, is_blue, in_red_row = sites(pixel, width, pattern)
+    red = xp.where(is_red, own, xp.where(is_blue, opposite, xp.where(in_red_row, along, across)))
+    green = xp.where(is_red | is_blue, green_here, own)
+    blue = xp.where(is_blue, own, xp.where(is_red, opposite, xp.where(in_red_row, across, along)))
+    return red, green, blue
+
+
+# ---- From linear signal to what is stored: white balance, colour matrix, response curve, bits, JPEG -----------------
+# Written once for NumPy and Dr.Jit, JPEG aside. Signal is 0 at the black level and 1 where the converter is full.
+#
+# Sources: IEC 61966-2-1 (sRGB); G. Buchsbaum, "A spatial processor model for object colour perception", 1980 (grey
+# world).
+
+
+CURVES = ("srgb", "gamma", "linear")
+
+
+def response(signal: Array, curve: str, gamma: float = 2.2) -> Array:
+    """What is stored for a linear signal, both 0 to 1; signals beyond are cut."""
+    xp = namespace(signal)
+    x = xp.clip(signal, 0.0, 1.0)
+    if curve == "srgb":
+        return xp.where(x <= 0.0031308, 12.92 * x, 1.055 * xp.power(xp.maximum(x, 1e-6), 1.0 / 2.4) - 0.055)
+    if curve == "gamma":
+        return xp.where(x > 0.0, xp.power(xp.maximum(x, 1e-12), 1.0 / gamma), 0.0)
+    if curve == "linear":
+        return x
+    raise unknown_name("response curve", curve, CURVES)
+
+
+def quantised(value: Array, bits: int) -> Array:
+    """Values 0 to 1 as whole numbers of so many bits, as floats."""
+    return namespace(value).floor(value * float(2**bits - 1) + 0.5)
+
+
+def grey_world_gains(means: Sequence[Any]) -> list[Any]:
+    """Gains that make the means of all bands alike: the least is 1, so that what is full stays white.
+
+    Means are of the linear signal; those of 0 and less count as nothing seen, and get the gain 1.
+    """
+    xp = namespace(*means)
+    top = means[0]
+    for mean in means[1:]:
+        top = xp.maximum(top, mean)
+    return [xp.where(mean > 0.0, top / xp.maximum(mean, 1e-9), 1.0) for mean in means]
+
+
+def mixed(planes: Sequence[Array], matrix: tuple[tuple[float, ...], ...] | None) -> list[Array]:
+    """Bands of the output from those of the sensor: each row of the matrix times the planes."""
+    if matrix is None:
+        return list(planes)
+    out = []
+    for row in matrix:
+        total = planes[0] * row[0]
+        for weight, plane in zip(row[1:], planes[1:], strict=True):
+            total = total + weight * plane
+        out.append(total)
+    return out
+
+
+def jpeg(colour: NDArray[np.uint8], quality: int) -> NDArray[np.uint8]:
+    """A picture (h, w) or (h, w, 3) of 8 bits after JPEG compression, quality 1 to 95 (Pillow)."""
+    import io
+
+    from PIL import Image
+
+    if colour.dtype != np.uint8 or not (colour.ndim == 2 or (colour.ndim == 3 and colour.shape[2] == 3)):
+        raise ConfigError(f"jpeg_quality: JPEG holds 8 bits and 1 or 3 bands, not {colour.dtype} {colour.shape}")
+    store = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(colour)).save(store, "JPEG", quality=quality)
+    store.seek(0)
+    with Image.open(store) as picture:
+        return np.array(picture)
+
+
+# ---- electronics ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SensorElectronics:
+    """What a data sheet says of the sensor and of the light that its lens lets through."""
+
+    identity: str = "camera"
+    """Which piece it is: its fixed patterns follow from it, and are the same in every frame."""
+    wavelengths_nm: tuple[float, ...] = (600.0, 540.0, 460.0)
+    """Mean wavelength of each band."""
+    quantum_efficiency: tuple[float, ...] = (0.5, 0.6, 0.5)
+    """Electrons per photon of each band, the colour filter included."""
+    pixel_um: float = 3.45
+    """Side of a pixel [um]."""
+    f_number: float = 2.8
+    transmission: float = 0.9
+    """Share of light that the lens lets through."""
+    vignetting: float = 1.0
+    """Exponent on the natural falloff cos^4: 0 none, 1 natural."""
+    full_well_e: float = 10_500.0
+    """Electrons that a pixel holds; at gain 0 dB they fill the converter."""
+    dark_current_e_s: float = 1.0
+    """Dark signal [e/s]."""
+    read_noise_e: float = 2.2
+    """Standard deviation of read noise [e]."""
+    prnu: float = 0.005
+    """Standard deviation of the pixels' response, over the mean."""
+    dsnu_e: float = 0.5
+    """Standard deviation of the pixels' offsets [e]."""
+    black_level_dn: float = 64.0
+    """Digital number of darkness."""
+    adc_bits: int = 12
+    bayer: str | None = "RGGB"
+    """Colour filters of the first two rows; None for a sensor that sees every band in every pixel."""
+    demosaic: str = "malvar"
+    chromatic_scale: tuple[float, ...] | None = None
+    """Magnification of each band about the principal point; None for a lens without chromatic aberration."""
+    white_balance: Literal["auto", "none"] | tuple[float, ...] = "auto"
+    """Grey world, none, or the gain of each band."""
+    colour_matrix: tuple[tuple[float, ...], ...] | None = None
+    """Bands of the output from those of the sensor, after white balance."""
+    curve: str = "srgb"
+    gamma: float = 2.2
+    """Of the curve `gamma`: stored value = signal^(1 / gamma)."""
+    output_bits: int = 8
+    jpeg_quality: int | None = None
+    """The picture goes through JPEG of this quality; None stores it as it is."""
+    noise: bool = True
+    """Whether there are shot and read noise. Fixed patterns stay; set their fields to 0 to be without."""
+
+    def __post_init__(self) -> None:
+        bands = len(self.wavelengths_nm)
+        lists = {"quantum_efficiency": self.quantum_efficiency, "chromatic_scale": self.chromatic_scale}
+        if not isinstance(self.white_balance, str):
+            lists["white_balance"] = self.white_balance
+        for name, values in lists.items():
+            if values is not None and len(values) != bands:
+                raise ConfigError(f"sensor: {name} has {len(values)} entries for {bands} bands")
+        if self.bayer is not None:
+            if self.bayer not in PATTERNS:
+                raise unknown_name("Bayer pattern", self.bayer, PATTERNS)
+            if bands != 3:
+                raise ConfigError(f"sensor: a Bayer pattern needs red, green and blue, got {bands} bands")
+        if isinstance(self.white_balance, str) and self.white_balance not in ("auto", "none"):
+            raise unknown_name("white balance", self.white_balance, ("auto", "none"))
+        if self.demosaic not in DEMOSAICS:
+            raise unknown_name("demosaic method", self.demosaic, DEMOSAICS)
+        if self.curve not in CURVES:
+            raise unknown_name("response curve", self.curve, CURVES)
+        if self.output_bits not in (8, 16):
+            raise ConfigError(f"sensor: output_bits must be 8 or 16, got {self.output_bits}")
+        if not 1 <= self.adc_bits <= 16 or not 0.0 <= self.black_level_dn < self.largest_dn:
+            raise ConfigError("sensor: adc_bits must be from 1 to 16, and black_level_dn below their largest number")
+        if self.jpeg_quality is not None and (self.output_bits != 8 or bands not in (1, 3)):
+            raise ConfigError("sensor: jpeg_quality needs output_bits 8 and 1 or 3 bands")
+        if self.colour_matrix is not None and any(len(row) != bands for row in self.colour_matrix):
+            raise ConfigError(f"sensor: rows of colour_matrix must have {bands} entries")
+
+    @property
+    def largest_dn(self) -> int:
+        """What the converter says when it is full."""
+        return int(2**self.adc_bits - 1)
+
+    def dn_per_e(self, gain_db: float = 0.0) -> float:
+        """Digital numbers per electron (the system gain K of EMVA 1288)."""
+        return float((self.largest_dn - self.black_level_dn) / self.full_well_e * 10.0 ** (gain_db / 20.0))
+
+    def electrons_per_radiance(self) -> tuple[float, ...]:
+        """Electrons a second in a pixel on the axis per radiance [W/(m^2 sr)], of each band."""
+        return tuple(
+            electrons_per_radiance(
+                pixel_um=self.pixel_um, wavelength_nm=nm, quantum_efficiency=qe, f_number=self.f_number,
+                transmission=self.transmission,
+            )
+            for nm, qe in zip(self.wavelengths_nm, self.quantum_efficiency, strict=True)
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Developed:
+    """A picture, and how it was taken."""
+
+    colour: NDArray[Any]
+    """Shape (h, w) or (h, w, bands), uint8 or uint16."""
+    exposure_time_s: float
+    gain_db: float
+    raw: NDArray[np.uint16] | None = None
+    """What the converter read, where it was asked for: (h, w) of a mosaic or of one band, else (h, w, bands)."""
+
+
+def develop(
+    radiance: Any,
+    electronics: SensorElectronics,
+    exposure: Exposure | AutoExposure,
+    stream: Stream,
+    *,
+    width: int | None = None,
+    height: int | None = None,
+    cos_axis: Any = None,
+    principal_point: tuple[float, float] | None = None,
+    with_raw: bool = False,
+) -> Developed:
+    """The picture of a scene of given band radiance [W/(m^2 sr)].
+
+    `radiance` is a NumPy array (h, w, bands), or a list of flat arrays, one a band, with `width` and `height`: of
+    Dr.Jit, which run as kernels, or of NumPy. `stream` chooses the noise. `cos_axis` is the cosine between each
+    pixel's ray and the axis (`axis_cosines`), without which there is no vignetting. `principal_point` (column, row)
+    is the centre of chromatic aberration, the middle of the picture where none is given.
+    """
+    planes, width, height = planes_of(radiance, width, height)
+    if len(planes) != len(electronics.wavelengths_nm):
+        raise ConfigError(f"radiance: has {len(planes)} bands, the sensor {len(electronics.wavelengths_nm)}")
+    bench = _Bench(any(is_drjit(plane) for plane in planes), width * height)
+    centre = principal_point or (0.5 * (width - 1), 0.5 * (height - 1))
+    rates = bench.run(
+        _light, planes, bench.pixel, bench.plane(cos_axis) if electronics.vignetting else None,
+        bench.numbers(electronics.electrons_per_radiance()), bench.numbers(electronics.chromatic_scale or ()),
+        bench.numbers(centre), Fixed((width, height, electronics.bayer, electronics.vignetting)),
+    )  # fmt: skip
+    if isinstance(exposure, AutoExposure):
+        counts = sum(bench.host(bench.run(meter, rate)).astype(np.int64) for rate in rates)
+        exposure = auto_exposure(np.asarray(counts), electronics.full_well_e, exposure)
+    e, time = electronics, exposure.time_s
+    keys = (replace(stream, name=f"{stream.name}/readout").key, Stream(0, f"fixed-pattern/{e.identity}").key)
+    raws = bench.run(
+        _read, rates, bench.pixel, bench.keys(keys),
+        bench.numbers((time, e.dark_current_e_s * time, e.prnu, e.dsnu_e, e.full_well_e, e.read_noise_e,
+                       e.dn_per_e(exposure.gain_db), e.black_level_dn, e.largest_dn)),
+        Fixed((e.prnu > 0.0 or e.dsnu_e > 0.0, e.noise)),
+    )  # fmt: skip
+    if e.white_balance == "auto":
+        levels = bench.numbers((e.black_level_dn, e.largest_dn))
+        balance = bench.run(_means, raws, bench.pixel, levels, Fixed((width, height, e.bayer)))
+    else:
+        balance = [] if e.white_balance == "none" else bench.numbers(e.white_balance)
+    stored = bench.run(
+        _finish, raws, bench.pixel, balance,
+        bench.numbers((e.black_level_dn, 1.0 / (e.largest_dn - e.black_level_dn))),
+        Fixed((width, height, e.bayer, e.demosaic, e.white_balance == "auto", e.colour_matrix,
+               e.curve, e.gamma, e.output_bits)),
+    )  # fmt: skip
+    colour = bench.picture(stored, width, height, e.output_bits)
+    if e.jpeg_quality is not None:
+        colour = jpeg(colour, e.jpeg_quality)
+    raw = pictured([bench.host(one).astype(np.uint16) for one in raws], width, height) if with_raw else None
+    return Developed(colour, time, exposure.gain_db, raw)
+
+
+def axis_cosines(intrinsics: Intrinsics) -> NDArray[np.float32]:
+    """Cosine between the axis and the ray of each pixel, row after row, of a lens without distortion.
+
+    An `equidistant` lens has its angle grow with the distance from the principal point.
+    """
+    column, row = np.meshgrid(np.arange(intrinsics.width), np.arange(intrinsics.height))
+    y = (row - intrinsics.cy) / intrinsics.fy
+    x = (column - intrinsics.cx - intrinsics.skew * y) / intrinsics.fx
+    if intrinsics.model == "equidistant":
+        cosine = np.maximum(np.cos(np.minimum(np.hypot(x, y), math.pi)), 0.0)
+    else:
+        cosine = 1.0 / np.sqrt(1.0 + x * x + y * y)
+    return cosine.ravel().astype(np.float32)
+
+
+# ---- the steps, for arrays of either kind --------------------------------------------------------------------------
+
+
+def _light(
+    planes: list[Array], pixel: Array, cos_axis: Array, scales: list[Any], zooms: list[Any], centre: list[Any],
+    fixed: Any,
+) -> list[Array]:  # fmt: skip
+    """Electrons a second that light makes in each pixel: of its colour alone, or of every band."""
+    width, height, bayer, vignetting = fixed.values
+    if zooms:
+        at = (centre[0], centre[1])
+        planes = [zoomed(p, pixel, width, height, at, zoom) for p, zoom in zip(planes, zooms, strict=True)]
+    rates: list[Array] = [plane * scale for plane, scale in zip(planes, scales, strict=True)]
+    if bayer is not None:
+        red, green, blue = rates
+        rates = [mosaic(red, green, blue, pixel, width, bayer)]
+    if cos_axis is not None:
+        share = falloff(cos_axis, vignetting)
+        rates = [rate * share for rate in rates]
+    return [namespace(rate).maximum(rate, 0.0) for rate in rates]
+
+
+def _read(rates: list[Array], pixel: Array, keys: tuple[Any, Any], numbers: list[Any], fixed: Any) -> list[Array]:
+    """Digital numbers of each pixel."""
+    patterned, noisy = fixed.values
+    time, dark, prnu, dsnu, full_well, read_noise, gain, black, largest = numbers
+    raws = []
+    for band, rate in enumerate(rates):
+        electrons = collected(
+            rate * time, pixel * len(rates) + band if len(rates) > 1 else pixel, *keys, dark_e=dark, prnu=prnu,
+            dsnu_e=dsnu, full_well_e=full_well, read_noise_e=read_noise, patterned=patterned, noisy=noisy,
+        )  # fmt: skip
+        raws.append(digitised(electrons, dn_per_e=gain, black_level_dn=black, largest_dn=largest))
+    return raws
+
+
+def _means(raws: list[Array], pixel: Array, levels: list[Any], fixed: Any) -> list[Any]:
+    """Mean signal of each band, without the pixels of which one band is full: its colour is not known."""
+    width, height, bayer = fixed.values
+    black, largest = levels
+    if bayer is None:
+        is_open = raws[0] < largest
+        for raw in raws[1:]:
+            is_open = is_open & (raw < largest)
+        return [_mean_signal(raw, is_open, black) for raw in raws]
+    is_red, is_blue, _ = sites(pixel, width, bayer)
+    is_open = quad_largest(raws[0], pixel, width, height) < largest
+    of_band = (is_red, ~(is_red | is_blue), is_blue)
+    return [_mean_signal(raws[0], site & is_open, black) for site in of_band]
+
+
+def _mean_signal(raw: Array, wanted: Array, black: Any) -> Any:
+    """Mean of some digital numbers above black. Sums are of whole numbers, which do not depend on their order."""
+    xp = namespace(raw)
+    if not is_drjit(raw):
+        return np.float64(raw[wanted].sum() / max(int(wanted.sum()), 1) - black)
+    import drjit as dr
+
+    whole: Any = dr.uint64_array_t(type(raw))
+    total = dr.sum(whole(xp.where(wanted, raw, 0.0)))
+    number = dr.sum(xp.where(wanted, xp.uint32(raw) * 0 + 1, 0))
+    return type(raw)(total) / xp.maximum(type(raw)(number), 1.0) - black
+
+
+def _finish(raws: list[Array], pixel: Array, balance: list[Any], numbers: list[Any], fixed: Any) -> list[Array]:
+    """Stored values, as floats, of each band of the output."""
+    width, height, bayer, method, is_auto, matrix, curve, gamma, bits = fixed.values
+    black, per_dn = numbers
+    bands = list(raws) if bayer is None else list(demosaic(raws[0], pixel, width, height, bayer, method))
+    signals = [(band - black) * per_dn for band in bands]
+    if balance:
+        gains = grey_world_gains(balance) if is_auto else balance
+        signals = [signal * gain for signal, gain in zip(signals, gains, strict=True)]
+    if matrix is not None:
+        # What is full in all bands stays white.
+        signals = [namespace(signal).minimum(signal, 1.0) for signal in signals]
+    return [quantised(response(signal, curve, gamma), bits) for signal in mixed(signals, matrix)]
+
+
+class _Bench:
+    """Runs the steps on NumPy arrays as they are, on Dr.Jit arrays as kernels that are replayed."""
+
+    def __init__(self, on_device: bool, pixels: int) -> None:
+        self._engine = running_engine() if on_device else None
+        self.pixel = np.arange(pixels, dtype=np.uint32) if self._engine is None else self._engine.counting(pixels)
+
+    def run(self, step: Any, *args: Any) -> Any:
+        """A step with its arrays; results are evaluated."""
+        if self._engine is None:
+            return step(*args)
+        done = self._engine.frozen(step)(*args)
+        self._engine.dr.eval(done)
+        return done
+
+    def numbers(self, values: Any) -> list[Any]:
+        """Numbers that kernels read, so that others need no other kernel."""
+        return [float(v) if self._engine is None else self._engine.number(float(v)) for v in values]
+
+    def keys(self, keys: Any) -> Any:
+        """Random keys, as kernels read them."""
+        if self._engine is None:
+            return keys
+        dr, mi = self._engine.dr, self._engine.mi
+        return tuple(tuple(dr.opaque(mi.UInt32, word) for word in key) for key in keys)
+
+    def plane(self, values: Any) -> Any:
+        """An array of a value a pixel, where the steps run."""
+        if values is None:
+            return None
+        if self._engine is None:
+            return np.asarray(values, np.float64).ravel()
+        return values if is_drjit(values) else self._engine.table(np.asarray(values, np.float32))
+
+    def host(self, values: Any) -> NDArray[Any]:
+        """An array as NumPy's own."""
+        return np.asarray(values) if self._engine is None else copied(values)
+
+    def picture(self, stored: list[Array], width: int, height: int, bits: int) -> NDArray[Any]:
+        """Whole numbers of the output, (h, w) or (h, w, bands)."""
+        kind: Any = np.uint8 if bits == 8 else np.uint16
+        if self._engine is None or len(stored) == 1 or bits != 8:
+            return pictured([self.host(one).astype(kind) for one in stored], width, height)
+        packed = self.run(_interleaved, stored, self.pixel, Fixed((width * height,)))
+        return copied(packed).reshape(height, width, len(stored))
+
+
+def _interleaved(stored: list[Array], pixel: Array, fixed: Any) -> Array:
+    """Bytes of all bands, pixel after pixel."""
+    engine = running_engine()
+    dr, mi = engine.dr, engine.mi
+    out = dr.empty(mi.UInt8, fixed.values[0] * len(stored))
+    for band, plane in enumerate(stored):
+        dr.scatter(out, mi.UInt8(mi.UInt32(plane)), pixel * len(stored) + band)
+    return out

@@ -1,0 +1,270 @@
+"""From light on a pixel to a digital number: photons, electrons, noise, converter.
+
+Written once for NumPy and Dr.Jit. A draw is a function of the pixel's number and the stream's key, so that pictures
+do not depend on threads or batches.
+
+Sources: EMVA Standard 1288 (photons, dark signal, gain, non-uniformity); R. A. Fisher and E. A. Cornish, "The
+percentile points of distributions having known cumulants", Technometrics 2, 1960 (Poisson numbers of large mean).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import is_drjit, namespace
+from parhelion.core.errors import ConfigError
+from parhelion.core.random import to_normal, to_unit, words
+from parhelion.sensors.optics.camera.pixel_planes import Array
+
+PLANCK = 6.62607015e-34
+"""[J s]"""
+LIGHT_SPEED = 299_792_458.0
+"""[m/s]"""
+EXACT_POISSON_MEAN = 16.0
+"""Up to this mean Poisson numbers are drawn by inversion; beyond, by Fisher and Cornish's expansion, whose distribution
+function is off by at most 1.3e-4 there, 2.3e-5 at 50 and 8e-6 at 100."""
+_MOST_STEPS = 64
+"""No number of that mean passes it: the chance is below 1e-17."""
+
+
+def irradiance(radiance: Array, *, f_number: Any, transmission: Any, falloff: Any = 1.0) -> Array:
+    """Irradiance on the sensor [W/m^2] of a scene of radiance L [W/(m^2 sr)]: pi L tau cos^4 / (4 N^2).
+
+    `falloff` is the share of light off the axis (`falloff`); the lens is focused far away.
+    """
+    return radiance * falloff * (math.pi * transmission / (4.0 * f_number * f_number))
+
+
+def falloff(cos_axis: Array, strength: float = 1.0) -> Array:
+    """Share of light at an angle to the axis, by its cosine: cos^(4 strength).
+
+    1 is the natural law of a thin lens, 0 none; lenses that vignette mechanically have more, retrofocal ones less.
+    """
+    squared = cos_axis * cos_axis
+    if strength == 1.0:
+        return squared * squared
+    return namespace(cos_axis).power(squared, 2.0 * strength)
+
+
+def electrons_per_radiance(
+    *,
+    pixel_um: float,
+    wavelength_nm: float,
+    quantum_efficiency: float,
+    f_number: float,
+    transmission: float,
+) -> float:
+    """Electrons a second in a pixel on the axis per radiance [W/(m^2 sr)] of a band: QE E A lambda / (h c)."""
+    area = (pixel_um * 1e-6) ** 2
+    photons = area * wavelength_nm * 1e-9 / (PLANCK * LIGHT_SPEED)
+    return quantum_efficiency * photons * float(irradiance(1.0, f_number=f_number, transmission=transmission))
+
+
+def fixed_pattern(element: Array, key: tuple[Any, Any]) -> tuple[Array, Array]:
+    """Two standard normal numbers of each pixel that stay: of its response (PRNU) and of its dark signal (DSNU)."""
+    a, b, _, _ = words(key, element)
+    return to_normal(a, b)
+
+
+def poisson(mean: Array, word_a: Array, word_b: Array) -> Array:
+    """Poisson numbers, as floats, of each mean from two random words.
+
+    Up to EXACT_POISSON_MEAN the distribution function is inverted, to the 2^-23 that a uniform number resolves. Beyond,
+
+        floor(1/2 + mu + sqrt(mu) z + (z^2 - 1) / 6 - (z^3 + 2 z) / (72 sqrt(mu)))
+
+    with z normal: the normal approximation with the corrections for skewness, kurtosis and whole numbers (Sheppard's,
+    1/12 of the variance).
+    """
+    xp = namespace(mean, word_a)
+    normal, _ = to_normal(word_a, word_b)
+    root = xp.sqrt(xp.maximum(mean, EXACT_POISSON_MEAN))
+    squared = normal * normal
+    bent = (squared - 1.0) * (1.0 / 6.0) + normal * (squared + 2.0) / (-72.0 * root)
+    many = xp.maximum(xp.floor(root * root + root * normal + bent + 0.5), 0.0)
+    few = _inverted(xp.clip(mean, 0.0, EXACT_POISSON_MEAN), to_unit(word_a), mean <= EXACT_POISSON_MEAN)
+    return xp.where(mean <= EXACT_POISSON_MEAN, few, many)
+
+
+def _inverted(mean: Array, uniform: Array, wanted: Array) -> Array:
+    """Poisson numbers of small mean: the first k whose distribution function reaches `uniform`."""
+    xp = namespace(mean, uniform)
+    chance = xp.exp(-mean)
+
+    def going(k: Array, chance: Array, below: Array) -> Array:
+        return wanted & (below < uniform) & (k < _MOST_STEPS)
+
+    def step(k: Array, chance: Array, below: Array) -> tuple[Array, Array, Array]:
+        k = k + 1.0
+        chance = chance * mean / k
+        return k, chance, below + chance
+
+    state = (0.0 * mean, chance, chance + 0.0)
+    if is_drjit(mean):
+        import drjit as dr
+
+        return dr.while_loop(state, going, step)[0]
+    for _ in range(_MOST_STEPS):
+        active = going(*state)
+        if not active.any():
+            break
+        state = tuple(xp.where(active, new, old) for new, old in zip(step(*state), state, strict=True))  # type: ignore[assignment]
+    return state[0]
+
+
+def collected(
+    signal: Array,
+    element: Array,
+    noise_key: tuple[Any, Any],
+    pattern_key: tuple[Any, Any],
+    *,
+    dark_e: Any,
+    prnu: Any,
+    dsnu_e: Any,
+    full_well_e: Any,
+    read_noise_e: Any,
+    patterned: bool = True,
+    noisy: bool = True,
+) -> Array:
+    """Electrons that a pixel hands to its amplifier, of the mean `signal` [e] that light makes in it.
+
+    `dark_e` is the mean dark signal [e] of the exposure. Shot noise is that of light and dark signal together; what
+    passes the full well is lost. `patterned` and `noisy` select the kernel.
+    """
+    xp = namespace(signal, element)
+    mean = signal + dark_e
+    offset = 0.0
+    if patterned:
+        response, dark = fixed_pattern(element, pattern_key)
+        mean = signal * xp.maximum(1.0 + prnu * response, 0.0) + dark_e
+        offset = dsnu_e * dark
+    if not noisy:
+        return xp.minimum(mean, full_well_e) + offset
+    a, b, c, d = words(noise_key, element)
+    electrons = xp.minimum(poisson(mean, a, b), full_well_e)
+    return electrons + offset + read_noise_e * to_normal(c, d)[0]
+
+
+def digitised(electrons: Array, *, dn_per_e: Any, black_level_dn: Any, largest_dn: Any) -> Array:
+    """Digital numbers, as floats: the black level and the gain times the electrons, rounded, cut to the converter."""
+    xp = namespace(electrons)
+    return xp.clip(xp.floor(black_level_dn + dn_per_e * electrons + 0.5), 0.0, largest_dn)
+
+
+# ---- How long and with which gain a picture is taken: as told, or chosen for this one frame -------------------------
+# The choice is exact for the frame and remembers nothing, so that a frame is the same alone and in a sequence.
+
+
+_LEAST_LOG2 = -8.0
+_OCTAVES = 40
+_PER_OCTAVE = 128
+BINS = _OCTAVES * _PER_OCTAVE
+"""Bins of the light meter: 128 an octave, from 2^-8 to 2^32 electrons a second. A bin is 0.54 % wide."""
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """How one picture is taken."""
+
+    time_s: float
+    gain_db: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.time_s) and self.time_s > 0.0 and math.isfinite(self.gain_db)):
+            raise ConfigError(f"exposure: time_s must be above 0, got {self.time_s!r} s and {self.gain_db!r} dB")
+
+    @property
+    def gain(self) -> float:
+        """Factor on the signal: 20 dB are 10."""
+        return float(10.0 ** (self.gain_db / 20.0))
+
+
+@dataclass(frozen=True)
+class AutoExposure:
+    """Limits and aim of a choice."""
+
+    min_time_s: float = 20e-6
+    max_time_s: float = 0.02
+    gain_db: float = 0.0
+    """Least gain, kept until the time has reached its limit."""
+    max_gain_db: float = 24.0
+    target: float = 0.18
+    """Wanted level of the linear raw signal, 0 black and 1 full."""
+    meter: Literal["mean", "percentile"] = "mean"
+    """What shall have that level: the mean of what the converter will read, or a percentile."""
+    percentile: float = 99.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.min_time_s <= self.max_time_s < math.inf:
+            raise ConfigError("exposure: must have 0 < min_time_s <= max_time_s")
+        if not self.gain_db <= self.max_gain_db:
+            raise ConfigError("exposure: gain_db must not be above max_gain_db")
+        if not 0.0 < self.target < 1.0 or not 0.0 < self.percentile <= 100.0:
+            raise ConfigError("exposure: target must lie between 0 and 1, percentile between 0 and 100")
+
+
+def meter_bin(rate: Array) -> Array:
+    """Number of the bin, as a float, that light of so many electrons a second falls into."""
+    xp = namespace(rate)
+    level = (xp.log(xp.maximum(rate, 1e-30)) * (1.0 / math.log(2.0)) - _LEAST_LOG2) * _PER_OCTAVE
+    return xp.clip(xp.floor(level), 0.0, BINS - 1.0)
+
+
+def meter(rate: Array) -> Any:
+    """How many pixels each bin holds: whole numbers, so that the sum does not depend on its order."""
+    if not is_drjit(rate):
+        return np.bincount(meter_bin(rate).astype(np.int64), minlength=BINS)
+    import drjit as dr
+
+    kind = dr.uint32_array_t(type(rate))
+    counts = dr.zeros(kind, BINS)
+    dr.scatter_reduce(dr.ReduceOp.Add, counts, kind(1), kind(meter_bin(rate)))
+    return counts
+
+
+def bin_rates() -> NDArray[np.float64]:
+    """Electrons a second in the middle of each bin; the lowest also holds darkness and counts as 0."""
+    rates = np.exp2(_LEAST_LOG2 + (np.arange(BINS) + 0.5) / _PER_OCTAVE)
+    rates[0] = 0.0
+    return rates
+
+
+def auto_exposure(counts: NDArray[Any], full_well_e: float, settings: AutoExposure) -> Exposure:
+    """Time and gain for the light that `meter` found.
+
+    The factor k on light is the one with mean(min(k e, 1)) = target, or k e_percentile = target, where e is light as
+    full wells a second. The time makes it, within its limits, and gain the rest. Bins leave an error of at most
+    0.27 %, beside that of noise and black level. A picture in the dark gets the longest time and the largest gain.
+    """
+    counts = np.asarray(counts, dtype=np.float64)
+    level = bin_rates() / full_well_e
+    if settings.meter == "percentile":
+        reached = np.searchsorted(np.cumsum(counts), settings.percentile / 100.0 * counts.sum())
+        found = float(level[min(int(reached), BINS - 1)])
+        factor = settings.target / found if found > 0.0 else math.inf
+    else:
+        factor = _factor_for_mean(counts, level, settings.target)
+    least_gain = 10.0 ** (settings.gain_db / 20.0)
+    time = min(max(factor / least_gain, settings.min_time_s), settings.max_time_s)
+    gain_db = settings.max_gain_db if math.isinf(factor) else 20.0 * math.log10(factor / time)
+    return Exposure(time, min(max(gain_db, settings.gain_db), settings.max_gain_db))
+
+
+def _factor_for_mean(counts: NDArray[np.float64], level: NDArray[np.float64], target: float) -> float:
+    """The k with mean(min(k level, 1)) = target; infinite where too few pixels see any light."""
+    total = counts.sum()
+    lit = np.flatnonzero((counts > 0.0) & (level > 0.0))
+    if len(lit) == 0 or counts[lit].sum() <= target * total:
+        return math.inf
+    light = np.cumsum(counts[lit] * level[lit])
+    brighter = counts[lit].sum() - np.cumsum(counts[lit])
+    # With k = 1 / level of a bin, that bin is just full: the mean falls from bin to bin as k does.
+    mean = (light / level[lit] + brighter) / total
+    # The last bin that is just full, or fuller, at the wanted mean or above it: those above it are full, too.
+    last = int(np.flatnonzero(mean >= target)[-1])
+    return float((target * total - brighter[last]) / light[last])

@@ -1,0 +1,274 @@
+"""A world as a camera sees it: the triangles, and what they are made of in each band."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import namespace
+from parhelion.rays.device import Engine, kernel_tree
+from parhelion.rays.device import engine as running_engine
+from parhelion.rays.lock import OnDevice
+from parhelion.rays.origin import Cell
+from parhelion.sensors.optics.camera.lights import Lamps, lamp_table
+from parhelion.sensors.optics.camera.wet import rains, wetted
+from parhelion.sensors.optics.scene import BandTextures, PartNames, kept_for, part_numbers, shared_scene, under_snow
+from parhelion.surfaces import library
+from parhelion.surfaces.bands import Band, material_band_table
+from parhelion.surfaces.brdf import (
+    INV_PI,
+    coat_factor_between,
+    cook_torrance_shape,
+    fresnel_schlick,
+    oren_nayar_between,
+    phong_lobe_between,
+    retro_lobe_between,
+)
+from parhelion.surfaces.material import specular_split
+from parhelion.world.world import World
+
+# ---- How surfaces scatter light from any direction into any other, in several bands at once, in kernels -------------
+# The formulas are those of `surfaces/brdf.py`. BRDFs that a material gives as a curve towards the source (tabulated
+# ones
+# and Mitsuba's models) say nothing of other directions: here they are matt, of the same reflectance.
+
+
+_COMMON = (
+    ("sigma_rad", "phong_exponent", "ct_weight", "ct_roughness"),
+    ("mirror", "pane_index", "transmits", "pane_transmittance"),
+    ("retro_gain", "retro_width_rad", "lobe_share", "has_lobe"),
+)
+_SPECTRAL = ("diffuse", "phong_specular", "ct_f0", "emitted")
+_ROWS = len(_COMMON)
+
+
+@dataclass
+class Surface:
+    """What surfaces are made of where rays met them, as kernel variables."""
+
+    common: dict[str, Any]
+    bands: list[dict[str, Any]]
+    """`diffuse` (texture included), `phong_specular`, `ct_f0` and `emitted` [W/(m^2 sr)] of each band."""
+    features: frozenset[str]
+
+    def scattered(self, cos_i: Any, cos_o: Any, cos_io: Any) -> list[Any]:
+        """BRDF of each band [1/sr] between two directions above the surface; 0 below it."""
+        dr, common = running_engine().dr, self.common
+        above = (cos_i > 0.0) & (cos_o > 0.0)
+        body = oren_nayar_between(cos_i, cos_o, cos_io, reflectance=1.0, sigma_rad=common["sigma_rad"])
+        if "coat" in self.features:
+            body = body * (1.0 + common["ct_weight"] * (coat_factor_between(cos_i, cos_o) - 1.0))
+        values = [band["diffuse"] * body for band in self.bands]
+        if "phong" in self.features:
+            lobe = phong_lobe_between(cos_i, cos_o, cos_io, specular=1.0, exponent=common["phong_exponent"])
+            values = [v + band["phong_specular"] * lobe for v, band in zip(values, self.bands, strict=True)]
+        if "facets" in self.features:
+            shape, cos_half = cook_torrance_shape(cos_i, cos_o, cos_io, roughness=common["ct_roughness"])
+            shape = shape * common["has_lobe"] * common["ct_weight"]
+            values = [
+                v + shape * fresnel_schlick(cos_half, f0=band["ct_f0"])
+                for v, band in zip(values, self.bands, strict=True)
+            ]
+        if "retro" in self.features:
+            lobe = retro_lobe_between(
+                cos_i, cos_o, cos_io, gain=common["retro_gain"], width_rad=common["retro_width_rad"]
+            )
+            values = [v + lobe for v in values]
+        return [dr.select(above, v, 0.0) for v in values]
+
+    def split(self, cosine: Any) -> tuple[Any, Any]:
+        """Share of the light that is mirrored and that goes straight through, at an angle of incidence."""
+        return specular_split(cosine, self.common)
+
+    def sampled(self, normal: Any, wo: Any, u: tuple[Any, Any, Any]) -> tuple[Any, Any]:
+        """A direction drawn for light that is scattered towards `wo`, and its probability [1/sr].
+
+        `u` are three numbers within (0, 1). Matt parts are drawn by the cosine, glossy ones by their lobe.
+        """
+        dr, mi, common = running_engine().dr, running_engine().mi, self.common
+        xp = namespace(u[0])
+        side, up = mi.coordinate_system(normal)
+        turn = 2.0 * np.pi * u[1]
+        sine, cosine = dr.sincos(turn)
+
+        def around(axis_side: Any, axis_up: Any, axis: Any, cos: Any) -> Any:
+            sin = dr.sqrt(xp.maximum(1.0 - cos * cos, 0.0))
+            return axis_side * (sin * cosine) + axis_up * (sin * sine) + axis * cos
+
+        matt = around(side, up, normal, dr.sqrt(u[0]))
+        if not {"phong", "facets"} & self.features:
+            return matt, xp.maximum(dr.dot(normal, matt), 0.0) * INV_PI
+        share = common["lobe_share"]
+        direction = matt
+        cos_o = dr.dot(normal, wo)
+        if "facets" in self.features:
+            a2 = common["ct_roughness"] ** 4
+            facet = around(side, up, normal, dr.sqrt((1.0 - u[0]) / (1.0 + (a2 - 1.0) * u[0])))
+            mirrored = 2.0 * dr.dot(wo, facet) * facet - wo
+            direction = dr.select((u[2] < share) & (common["has_lobe"] > 0.0), mirrored, direction)
+        if "phong" in self.features:
+            mirror = 2.0 * cos_o * normal - wo
+            lobe_side, lobe_up = mi.coordinate_system(mirror)
+            lobe = around(lobe_side, lobe_up, mirror, xp.power(u[0], 1.0 / (common["phong_exponent"] + 1.0)))
+            direction = dr.select((u[2] < share) & (common["has_lobe"] == 0.0), lobe, direction)
+        return direction, self._probability(normal, wo, direction, cos_o)
+
+    def _probability(self, normal: Any, wo: Any, wi: Any, cos_o: Any) -> Any:
+        dr, common = running_engine().dr, self.common
+        cos_i, cos_io = dr.dot(normal, wi), dr.dot(wi, wo)
+        xp = namespace(cos_i)
+        matt = xp.maximum(cos_i, 0.0) * INV_PI
+        lobe = 0.0 * matt
+        if "facets" in self.features:
+            length = dr.sqrt(xp.maximum(2.0 + 2.0 * cos_io, 1e-30))
+            cos_h = xp.clip((cos_i + cos_o) / length, 0.0, 1.0)
+            a2 = common["ct_roughness"] ** 4
+            spread = (1.0 - cos_h) * (1.0 + cos_h) + a2 * cos_h * cos_h
+            facets = a2 * INV_PI / (spread * spread) * cos_h / xp.maximum(2.0 * length, 1e-6)
+            lobe = dr.select(common["has_lobe"] > 0.0, facets, lobe)
+        if "phong" in self.features:
+            n = common["phong_exponent"]
+            peak = xp.power(xp.maximum(2.0 * cos_i * cos_o - cos_io, 1e-30), n) * (n + 1.0) * (0.5 * INV_PI)
+            lobe = dr.select(common["has_lobe"] == 0.0, peak, lobe)
+        share = common["lobe_share"]
+        return matt + share * (lobe - matt)
+
+
+@kernel_tree(fixed=("bands", "features"))
+@dataclass
+class BandSurfaces:
+    """Materials of parts in several bands on the device."""
+
+    bands: int
+    features: frozenset[str]
+    """Which of phong, facets, coat, retro, specular, panes, emits there are: kernels leave the rest out."""
+    rows: Any
+
+    @classmethod
+    def of(cls, engine: Engine, table: dict[str, NDArray[Any]], emitted: NDArray[Any]) -> BandSurfaces:
+        """Tables of parts: columns of `surfaces.bands.material_band_table`, and light of their own (n, bands)."""
+        bands = table["diffuse"].shape[1]
+        count = max(1, len(table["diffuse"]))
+        values: dict[str, NDArray[Any]] = dict(table)
+        values["diffuse"] = table["diffuse"] + table["curve_level"]
+        values["emitted"] = emitted
+        lobes = np.maximum(table["phong_specular"], table["ct_f0"]).mean(axis=1)
+        has_facets = (table["ct_weight"] > 0) & (table["ct_f0"].max(axis=1, initial=0.0) > 0)
+        glossy = has_facets | (table["phong_specular"].max(axis=1, initial=0.0) > 0)
+        # A coat mirrors little, but what it mirrors is bright: it gets a fifth of the rays at least.
+        share = lobes / np.maximum(lobes + values["diffuse"].mean(axis=1), 1e-9)
+        values["lobe_share"] = np.where(glossy, np.clip(share, 0.2, 0.9), 0.0)
+        values["has_lobe"] = has_facets.astype(np.float32)
+        packed = np.zeros((count, _ROWS + bands, 4), np.float32)
+        if len(table["diffuse"]):
+            for row, names in enumerate(_COMMON):
+                packed[:, row] = np.stack([values[name] for name in names], axis=1)
+            packed[:, _ROWS:] = np.stack([values[name] for name in _SPECTRAL], axis=2)
+        else:
+            packed[:, 1, 1] = 1.0
+        present = {
+            "phong": np.any(table["phong_specular"] > 0), "facets": np.any(has_facets),
+            "coat": np.any(table["ct_weight"] > 0), "retro": np.any(table["retro_gain"] > 0),
+            "specular": np.any(table["mirror"] + table["transmits"] > 0),
+            "panes": np.any(table["transmits"] > 0), "emits": np.any(emitted > 0),
+        }  # fmt: skip
+        return cls(bands, frozenset(name for name, there in present.items() if there), engine.table(packed))
+
+    def at(self, part: Any, texture: list[Any] | None, active: Any) -> Surface:
+        """Surfaces of parts; `texture` is the factor of each band on the diffuse reflectance."""
+        dr, mi = running_engine().dr, running_engine().mi
+        start = part * (_ROWS + self.bands)
+
+        def row(k: int, names: tuple[str, ...]) -> dict[str, Any]:
+            four = dr.gather(mi.Vector4f, self.rows, start + k, active)
+            return dict(zip(names, (four.x, four.y, four.z, four.w), strict=True))
+
+        common: dict[str, Any] = row(0, _COMMON[0])
+        if "specular" in self.features:
+            common |= row(1, _COMMON[1])
+        if {"retro", "phong", "facets"} & self.features:
+            common |= row(2, _COMMON[2])
+        bands = [row(_ROWS + k, _SPECTRAL) for k in range(self.bands)]
+        if texture is not None:
+            for band, factor in zip(bands, texture, strict=True):
+                band["diffuse"] = band["diffuse"] * factor
+        return Surface(common, bands, self.features)
+
+
+# ---- scene ----------------------------------------------------------------------------------------------------------
+
+
+class CameraTarget(OnDevice):
+    """The scene and its surfaces on the device, in the bands of a camera."""
+
+    def __init__(
+        self,
+        world: World,
+        known_as: tuple[str, ...],
+        bands: tuple[Band, ...],
+        snowed: tuple[str, ...],
+        wet: bool,
+        scenes: dict[Any, Any],
+        cell: Cell | None,
+    ) -> None:
+        kind, *names = known_as
+        self.scene = shared_scene(world, kind, tuple(names), scenes, cell)
+        self.engine = engine = self.scene.engine
+        materials = [*world.materials, library.material("snow")] if snowed else world.materials
+        parts = world.parts
+        rows = under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
+        self.label_names = dict(world.label_names)
+        self.materials, self.material_rows = materials, rows
+        self.world_lamps = world.lamps
+        names_of_bands = tuple(band.name for band in bands)
+        textured = np.any(parts.texture >= 0)
+        self.textures = BandTextures.of(self.scene, world, names_of_bands) if textured else None
+        self.surfaces: BandSurfaces | None = None
+        """What parts reflect; None for thermal cameras, which go by `material_rows`."""
+        self._lamps: dict[bool, Lamps | None] = {}
+        numbers = engine.table(part_numbers(world, rows))
+        # Kernels cannot read from empty arrays: hence one row at least.
+        self.names = PartNames(numbers, engine.table(np.zeros(max(1, len(rows)), np.float32)))
+        if is_thermal(bands):
+            return
+        table = material_band_table(materials, bands)
+        if wet:
+            table = wetted(table, materials)
+        of_parts = {name: values[rows] for name, values in table.items()}
+        diffuse = (of_parts["diffuse"] + of_parts["curve_level"]).mean(axis=1) if len(rows) else np.zeros(1)
+        self.names = PartNames(numbers, engine.table(diffuse.astype(np.float32)))
+        self.surfaces = BandSurfaces.of(engine, of_parts, np.zeros((len(rows), len(bands))))
+        for night in (False, True):
+            lamps = lamp_table(world, bands, night=night, sensor=known_as)
+            self._lamps[night] = Lamps.of(engine, lamps, self.scene.origin) if len(lamps) else None
+
+    def lamps(self, *, night: bool) -> Lamps | None:
+        """Lamps that are lit by night, or by day, for the time window that is set."""
+        found = self._lamps[night]
+        return None if found is None else found.with_bodies(self.scene.moving)
+
+
+def is_thermal(bands: tuple[Band, ...]) -> bool:
+    """Whether these bands show the glow of things, and not the light of sun and lamps."""
+    return bands[0].centre_nm > 5000.0
+
+
+def camera_target(
+    world: World, known_as: tuple[str, ...], bands: tuple[Band, ...], cell: Cell | None = None
+) -> CameraTarget:
+    """The target of a world for a camera, built on first use and kept until the world changes."""
+    cache = kept_for(world, cell)
+    snow = None if world.weather is None else world.weather.snow
+    snowed = () if snow is None else snow.covers
+    kind, *names = known_as
+    wet = rains(world.weather)
+    # Lamps come and go without a change of what stands there; those that are kept here keep their numbers.
+    lamps = tuple(id(entry) for entry in world.lamps)
+    key = ("camera", id(world.geometry(kind, *names)), bands, snowed, wet, lamps, cell)
+    if key not in cache:
+        cache[key] = CameraTarget(world, known_as, bands, snowed, wet, cache, cell)
+    target: CameraTarget = cache[key]
+    return target

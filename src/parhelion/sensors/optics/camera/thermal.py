@@ -1,0 +1,308 @@
+"""Thermal read-out: from the radiance of a band of the thermal infrared to temperature, counts or grey values.
+
+Written once for NumPy and Dr.Jit. Temperature follows from radiance by a polynomial that is fitted to Planck's law.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import is_drjit, namespace
+from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.random import Stream, to_normal, words
+from parhelion.rays.device import Engine, copied, kernel_tree
+from parhelion.rays.device import engine as running_engine
+from parhelion.rays.replay import SceneArrays
+from parhelion.sensors.optics.beams import Curve
+from parhelion.sensors.optics.camera.path import Draws, start_of_sample, step_off
+from parhelion.sensors.optics.camera.pixel_planes import Array, planes_of
+from parhelion.sensors.optics.camera.readout import LIGHT_SPEED, PLANCK
+from parhelion.sensors.optics.camera.view import View
+from parhelion.sensors.optics.sky import SkyLight
+from parhelion.surfaces.bands import Band
+from parhelion.surfaces.thermal import band_radiance, sky_radiance, thermal_table
+from parhelion.weather.daylight import Daylight
+
+BOLTZMANN = 1.380649e-23
+"""[J/K]"""
+OUTPUTS = ("centikelvin", "counts", "grey")
+
+
+def band_radiance_um(temperature_k: Any, band_um: tuple[float, float], steps: int = 400) -> NDArray[np.float64]:
+    """Radiance of a black body in a band [W/(m^2 sr)]: Planck's law, integrated over wavelength by Gauss's rule."""
+    nodes, weights = np.polynomial.legendre.leggauss(min(steps, 200))
+    low, high = band_um[0] * 1e-6, band_um[1] * 1e-6
+    wavelength = 0.5 * (high + low) + 0.5 * (high - low) * nodes
+    t = np.asarray(temperature_k, dtype=np.float64)[..., None]
+    photon = PLANCK * LIGHT_SPEED / (BOLTZMANN * wavelength * t)
+    spectral = 2.0 * PLANCK * LIGHT_SPEED**2 / wavelength**5 / np.expm1(photon)
+    return np.asarray(0.5 * (high - low) * (spectral * weights).sum(axis=-1))
+
+
+@dataclass(frozen=True)
+class ThermalCurve:
+    """Temperature of a black body by the radiance of a band: 1 / T is a polynomial in ln L."""
+
+    band_um: tuple[float, float]
+    centre: float
+    """Middle of ln L over the range."""
+    half: float
+    """Half of its span."""
+    coefficients: tuple[float, ...]
+    """Of the powers of (ln L - centre) / half, lowest first [1/K]."""
+
+    def temperature(self, radiance: Array) -> Array:
+        """Of the black body with this radiance [K]; arrays of either kind. Radiance must be above 0."""
+        return _temperature(radiance, [self.centre, 1.0 / self.half, *self.coefficients])
+
+    def slope(self, temperature_k: float) -> float:
+        """dL/dT [W/(m^2 sr K)]."""
+        step = 1e-3 * temperature_k
+        low, high = band_radiance_um([temperature_k - step, temperature_k + step], self.band_um)
+        return float((high - low) / (2.0 * step))
+
+
+def _temperature(radiance: Array, numbers: list[Any]) -> Array:
+    """The polynomial of `ThermalCurve`: centre, 1 / half and the coefficients are given."""
+    x = (namespace(radiance).log(radiance) - numbers[0]) * numbers[1]
+    value = numbers[-1]
+    for coefficient in numbers[-2:1:-1]:
+        value = value * x + coefficient
+    return 1.0 / value
+
+
+@lru_cache(maxsize=64)
+def thermal_curve(band_um: tuple[float, float], range_k: tuple[float, float]) -> ThermalCurve:
+    """The curve of a band over a range of temperatures, fitted to Planck's law.
+
+    Of degree 6 it is off by less than 1 mK from 233 to 423 K, in the bands from 3 to 5 and from 8 to 14 um.
+    """
+    t = np.linspace(*range_k, 400)
+    light = np.log(band_radiance_um(t, band_um))
+    centre, half = 0.5 * float(light[0] + light[-1]), 0.5 * float(light[-1] - light[0])
+    fit = np.polynomial.polynomial.polyfit((light - centre) / half, 1.0 / t, 6)
+    return ThermalCurve(band_um, centre, half, tuple(float(c) for c in fit))
+
+
+@dataclass(frozen=True)
+class ThermalElectronics:
+    """What a data sheet says of a thermal camera's sensor."""
+
+    identity: str = "thermal"
+    """Which piece it is: its fixed pattern follows from it."""
+    band_um: tuple[float, float] = (8.0, 14.0)
+    netd_k: float = 0.05
+    """Noise-equivalent temperature difference at `reference_k` [K]."""
+    reference_k: float = 300.0
+    pattern_k: float = 0.0
+    """Standard deviation of what is left of the fixed pattern, as temperature at `reference_k` [K]."""
+    range_k: tuple[float, float] = (233.15, 423.15)
+    """Range of temperatures."""
+    output: Literal["centikelvin", "counts", "grey"] = "centikelvin"
+    """uint16 temperature in 0.01 K, uint16 counts of `adc_bits` linear in radiance over the range, or uint8 grey
+    values stretched over what the picture holds."""
+    adc_bits: int = 14
+    stretch_percent: tuple[float, float] = (1.0, 99.0)
+    """Percentiles that become black and white."""
+
+    def __post_init__(self) -> None:
+        if self.output not in OUTPUTS:
+            raise unknown_name("thermal output", self.output, OUTPUTS)
+        low, high = self.range_k
+        if not 0.0 < self.band_um[0] < self.band_um[1] or not 100.0 <= low < high <= 655.0:
+            raise ConfigError("thermal sensor: band_um must increase, range_k must lie between 100 and 655 K")
+        if self.netd_k < 0.0 or self.pattern_k < 0.0 or not 1 <= self.adc_bits <= 16:
+            raise ConfigError("thermal sensor: netd_k and pattern_k must not be negative, adc_bits from 1 to 16")
+
+
+@dataclass(frozen=True, eq=False)
+class DevelopedThermal:
+    """A thermal picture."""
+
+    colour: NDArray[Any]
+    """Shape (h, w), as `output` says."""
+    temperature_k: NDArray[np.float32]
+    """What was measured, shape (h, w)."""
+
+
+def develop_thermal(
+    radiance: Any, electronics: ThermalElectronics, stream: Stream, *, width: int | None = None,
+    height: int | None = None,
+) -> DevelopedThermal:  # fmt: skip
+    """The thermal picture of a scene of given radiance in the sensor's band [W/(m^2 sr)], (h, w) or a flat array.
+
+    Noise is added to radiance, so that cold things have more of it in kelvin: NETD is told at one temperature.
+    """
+    planes, width, height = planes_of(radiance if isinstance(radiance, np.ndarray) else [radiance], width, height)
+    if len(planes) != 1:
+        raise ConfigError(f"radiance: a thermal sensor has one band, got {len(planes)}")
+    (light,) = planes
+    e = electronics
+    curve = thermal_curve(e.band_um, e.range_k)
+    keys = (replace(stream, name=f"{stream.name}/thermal").key, Stream(0, f"fixed-pattern/{e.identity}").key)
+    levels = (e.netd_k * curve.slope(e.reference_k), e.pattern_k * curve.slope(e.reference_k))
+    low, high = (float(band_radiance_um(t, e.band_um)) for t in e.range_k)
+    shape = [curve.centre, 1.0 / curve.half, *curve.coefficients]
+    if is_drjit(light):
+        engine = running_engine()
+        opaque = engine.dr.opaque
+        keys = tuple(tuple(opaque(engine.mi.UInt32, word) for word in key) for key in keys)  # type: ignore[assignment]
+        numbers = [engine.number(v) for v in (*levels, low, high)]
+        curve_numbers = [engine.number(v) for v in shape]
+        pixel = engine.counting(width * height)
+        measured = engine.frozen(_measured)(light, pixel, keys, numbers, curve_numbers)
+        engine.dr.eval(measured)
+        noisy, kelvin = (copied(one).astype(np.float64) for one in measured)
+    else:
+        pixel = np.arange(width * height, dtype=np.uint32)
+        noisy, kelvin = _measured(light, pixel, keys, [*levels, low, high], shape)
+    stored: NDArray[Any]
+    if e.output == "centikelvin":
+        stored = np.floor(100.0 * kelvin + 0.5).astype(np.uint16)
+    elif e.output == "counts":
+        stored = np.floor((noisy - low) / (high - low) * (2**e.adc_bits - 1) + 0.5).astype(np.uint16)
+    else:
+        stored = stretched(kelvin, e.stretch_percent)
+    return DevelopedThermal(stored.reshape(height, width), kelvin.reshape(height, width).astype(np.float32))
+
+
+def _measured(light: Array, pixel: Array, keys: Any, numbers: list[Any], curve: list[Any]) -> tuple[Array, Array]:
+    """Radiance with noise, within the range of the sensor, and the temperature that it stands for."""
+    xp = namespace(light, pixel)
+    sigma, pattern, low, high = numbers
+    a, b, _, _ = words(keys[0], pixel)
+    c, d, _, _ = words(keys[1], pixel)
+    noisy = light + sigma * to_normal(a, b)[0] + pattern * to_normal(c, d)[0]
+    noisy = xp.clip(noisy, low, high)
+    return noisy, _temperature(noisy, curve)
+
+
+def stretched(values: NDArray[np.float64], percent: tuple[float, float] = (1.0, 99.0)) -> NDArray[np.uint8]:
+    """Grey values of 8 bits, linear between two percentiles of the picture; all mid-grey where it is flat."""
+    low, high = np.percentile(values, percent)
+    if not high > low:
+        return np.full(values.shape, 128, np.uint8)
+    return np.floor(np.clip((values - low) / (high - low), 0.0, 1.0) * 255.0 + 0.5).astype(np.uint8)
+
+
+# ---- heat -----------------------------------------------------------------------------------------------------------
+# What a thermal camera sees: surfaces that glow by their temperature, and mirror a little of the rest, in kernels.
+# A surface has the steady temperature of its material in the sun's light or in shade. It sends out its emissivity's
+# share
+# of a black body's light; the rest is what it reflects, taken from the mirrored direction: the sky, or the surface
+# there,
+# which counts as black.
+
+
+_HOTTEST_K = 1024.0
+"""Hotter surfaces glow as those of this temperature."""
+_COLUMNS = ("emissivity", "dark_k", "wall_dark_k", "kelvin_per_w_m2")
+
+
+@kernel_tree()
+@dataclass
+class Warmth:
+    """Temperatures and thermal light on the device."""
+
+    rows: Any
+    """Emissivity, temperature of ground and of walls in the dark, and its rise with sunlight, of each part."""
+    most: Any
+    """Temperature that each part never passes [K]."""
+    glow: Curve
+    """Radiance of a black body in the band by its temperature [K]."""
+    sky: Curve
+    """Radiance of the sky by 1000 times the sine of the elevation."""
+    ground: Any
+    """Radiance from below the horizon."""
+    sun: list[Any]
+    """Direction to the sun."""
+    beam: Any
+    """Irradiance of the whole of the sun's light across the beam [W/m^2]."""
+    diffuse: Any
+    """Of the whole of the sky's on level ground [W/m^2]."""
+
+    @classmethod
+    def of(
+        cls, engine: Engine, materials: list[Any], rows: Any, band: Band, day: Daylight, solar: SkyLight,
+        cloud: float, wind_m_s: float,
+    ) -> Warmth:  # fmt: skip
+        """`rows` are the materials' numbers of parts; `solar` is the light of sun and sky in one wide band."""
+        air_k = day.air_temperature_c + 273.15
+        air = {"air_k": air_k, "dew_point_c": day.dew_point_c, "cloud_optical_depth": cloud}
+        table = thermal_table(materials, wind_m_s=wind_m_s, **air)
+        packed = np.stack([table[name] for name in _COLUMNS], axis=1)[rows] if len(rows) else np.zeros((1, 4))
+        most = table["most_k"][rows] if len(rows) else np.zeros(1)
+        kelvin = np.linspace(100.0, _HOTTEST_K, 400)
+        sine = np.linspace(0.0, 1.0, 200)
+        number = engine.number
+        return cls(
+            engine.table(packed.astype(np.float32)), engine.table(most.astype(np.float32)),
+            Curve.of(engine, "temperature", list(zip(kelvin, band_radiance(kelvin, band), strict=True))),
+            Curve.of(engine, "sky", list(zip(1000.0 * sine, sky_radiance(band, sine, **air), strict=True))),
+            number(float(band_radiance(air_k, band))), [number(float(v)) for v in solar.sun_direction],
+            number(float(solar.sun_irradiance[0])), number(float(solar.diffuse_irradiance[0])),
+        )  # fmt: skip
+
+    def black(
+        self, scene: SceneArrays, hit: Any, origin: Any, direction: Any, time: Any, reach: Any
+    ) -> tuple[Any, Any]:
+        """Black-body radiance and emissivity of surfaces that rays met."""
+        dr, mi = running_engine().dr, running_engine().mi
+        part = dr.select(hit.found, hit.part, 0)
+        row = dr.gather(mi.Vector4f, self.rows, part, hit.found)
+        normal = dr.select(dr.dot(hit.normal, direction) > 0.0, -hit.normal, hit.normal)
+        start = mi.Point3f(dr.fma(direction, hit.t, origin) + normal * step_off(hit.t))
+        towards = mi.Vector3f(*self.sun)
+        facing = dr.dot(normal, towards)
+        sunny = hit.found & (facing > 0.0) & (self.beam > 0.0)
+        lit = sunny & ~scene.blocked(start, towards, time, reach, sunny, coherent=True)
+        up = namespace(facing).clip(normal.z, 0.0, 1.0)
+        light = dr.select(lit, self.beam * facing, 0.0) + self.diffuse * 0.5 * (1.0 + normal.z)
+        # Walls see half the sky, ceilings none of it: they are as warm as the air around.
+        kelvin = row.z + up * (row.y - row.z) + row.w * light
+        most = dr.gather(mi.Float, self.most, part, hit.found)
+        return self.glow(dr.select(kelvin < most, kelvin, most)), row.x
+
+    def from_sky(self, direction: Any) -> Any:
+        """Radiance of rays that leave the world."""
+        dr = running_engine().dr
+        return dr.select(direction.z > 0.0, self.sky(1000.0 * direction.z, direction.z > 0.0), self.ground)
+
+
+def render_heat(
+    view: View,
+    warmth: Warmth,
+    reach: Any,
+    scene: SceneArrays,
+    index: Any,
+    keys: tuple[Any, Any],
+    samples: Any,
+    size: int,
+) -> Any:
+    """Mean thermal radiance of each pixel [W/(m^2 sr)], row by row."""
+    dr, mi = running_engine().dr, running_engine().mi
+    pixel, row, column = view.pixel(index)
+
+    def one(number: Any, total: Any) -> Any:
+        ray = start_of_sample(view, Draws(keys, pixel, number), row, column)
+        hit = scene.trace(ray.origin, ray.direction, ray.time, reach, coherent=True)
+        black, emissivity = warmth.black(scene, hit, ray.origin, ray.direction, ray.time, reach)
+        normal = dr.select(dr.dot(hit.normal, ray.direction) > 0.0, -hit.normal, hit.normal)
+        mirrored = ray.direction - 2.0 * dr.dot(ray.direction, normal) * normal
+        start = mi.Point3f(dr.fma(ray.direction, hit.t, ray.origin) + normal * step_off(hit.t))
+        beyond = scene.trace(start, mirrored, ray.time, reach, hit.found)
+        other, _ = warmth.black(scene, beyond, start, mirrored, ray.time, reach)
+        seen = dr.select(beyond.found, other, warmth.from_sky(mirrored))
+        own = emissivity * black + (1.0 - emissivity) * seen
+        return number + 1, total + dr.select(hit.found, own, warmth.from_sky(ray.direction))
+
+    _, total = dr.while_loop((mi.UInt32(0), mi.Float(0.0)), lambda number, _: number < samples, one)
+    picture = dr.empty(mi.Float, size)
+    dr.scatter(picture, total / mi.Float(samples), pixel)
+    dr.eval(picture)
+    return picture

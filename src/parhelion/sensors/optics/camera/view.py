@@ -1,0 +1,129 @@
+"""Where the rays of a picture start and point: pixels, exposure, shutter and aperture, in kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.trajectory import Trajectory
+from parhelion.rays.device import Engine, kernel_tree
+from parhelion.rays.device import engine as running_engine
+from parhelion.rays.moving import interpolate_knots, rotate
+from parhelion.sensors.optics.beams import motion_knots
+
+TILE = 8
+"""Pixels are traced in squares of this side: the rays of a square run close to each other."""
+
+
+@dataclass
+class Ray:
+    """Rays of pixels in the scene's local frame, as kernel variables."""
+
+    origin: Any
+    direction: Any
+    time: Any
+    """After the start of the first row's exposure [s]."""
+    forward: Any
+    """Cosine between the ray and the optical axis."""
+
+
+@kernel_tree(fixed=("width", "height", "has_aperture"))
+@dataclass
+class View:
+    """The lens and shutter of one exposure."""
+
+    width: int
+    height: int
+    has_aperture: bool
+    order: Any
+    """Numbers of pixels, row by row, in the order of tracing."""
+    corners: Any
+    """Unit directions through the corners of pixels in the sensor's frame, four numbers each."""
+    knots: Any
+    """Poses of the camera, evenly spaced in time."""
+    knot_count: Any
+    knots_per_s: Any
+    line_time: Any
+    """From one row's exposure to the next [s]."""
+    exposure: Any
+    """[s]"""
+    aperture: Any
+    """Radius of the lens opening [m]."""
+    focus: Any
+    """Distance along the optical axis at which the picture is sharp [m]."""
+
+    @classmethod
+    def of(
+        cls,
+        engine: Engine,
+        corners: NDArray[np.float32],
+        motion: Trajectory,
+        start: float,
+        *,
+        line_time_s: float,
+        exposure_s: float,
+        aperture_m: float,
+        focus_m: float,
+        origin: NDArray[np.float64],
+        tables: tuple[Any, Any] | None = None,
+    ) -> View:
+        """The view of an exposure that starts at `start` [s]; `tables` are order and corners of an earlier one."""
+        height, width = corners.shape[0] - 1, corners.shape[1] - 1
+        order, uploaded = upload(engine, corners) if tables is None else tables
+        duration = exposure_s + line_time_s * (height - 1)
+        knots, count = motion_knots([motion], [start], duration, origin)
+        if not np.all(np.isfinite(knots)):
+            raise ConfigError("pose: the camera's motion is not finite during the exposure")
+        return cls(
+            width, height, aperture_m > 0.0 and np.isfinite(focus_m), order, uploaded, engine.table(knots[0]),
+            engine.whole(count), engine.number((count - 1) / max(duration, 1e-9)), engine.number(line_time_s),
+            engine.number(exposure_s), engine.number(aperture_m), engine.number(min(focus_m, 1e9)),
+        )  # fmt: skip
+
+    def pixel(self, index: Any) -> tuple[Any, Any, Any]:
+        """Number, row and column of the pixel that is traced at a place in the order."""
+        dr, mi = running_engine().dr, running_engine().mi
+        pixel = dr.gather(mi.UInt32, self.order, index)
+        row = pixel // self.width
+        return pixel, row, pixel - row * self.width
+
+    def ray(self, row: Any, column: Any, across: Any, down: Any, moment: Any, lens: tuple[Any, Any] | None) -> Ray:
+        """Rays through places within pixels, all from 0 to 1: across, down, and when during the exposure.
+
+        `lens` is where on the opening, as a point of the unit disc; None for its middle.
+        """
+        dr, mi = running_engine().dr, running_engine().mi
+        place = row * (self.width + 1) + column
+        rows = [dr.gather(mi.Vector4f, self.corners, place + k) for k in (0, 1, self.width + 1, self.width + 2)]
+        top = dr.lerp(rows[0], rows[1], across)
+        local = dr.lerp(top, dr.lerp(rows[2], rows[3], across), down)
+        local = dr.normalize(mi.Vector3f(local.x, local.y, local.z))
+        time = mi.Float(row) * self.line_time + moment * self.exposure
+        position, turn = interpolate_knots(dr, mi, self.knots, 0, time * self.knots_per_s, self.knot_count)
+        start = mi.Vector3f(0.0)
+        forward = local.x
+        if self.has_aperture and lens is not None:
+            # All rays of a pixel meet at the point in focus.
+            sharp = local * (self.focus / local.x)
+            start = mi.Vector3f(0.0, lens[0] * self.aperture, lens[1] * self.aperture)
+            local = dr.normalize(sharp - start)
+        origin = mi.Point3f(position + rotate(dr, mi, turn, start))
+        return Ray(origin, rotate(dr, mi, turn, local), time, forward)
+
+    def axis(self, time: Any) -> tuple[Any, Any]:
+        """Position and quaternion of the camera at times after the start [s]."""
+        dr, mi = running_engine().dr, running_engine().mi
+        return interpolate_knots(dr, mi, self.knots, 0, time * self.knots_per_s, self.knot_count)
+
+
+def upload(engine: Engine, corners: NDArray[np.float32]) -> tuple[Any, Any]:
+    """The order of tracing, and the directions through corners (h + 1, w + 1, 3), on the device."""
+    height, width = corners.shape[0] - 1, corners.shape[1] - 1
+    row, column = np.divmod(np.arange(height * width), width)
+    order = np.lexsort((column % TILE, row % TILE, column // TILE, row // TILE))
+    fours = np.pad(corners.reshape(-1, 3), ((0, 0), (0, 1))).astype(np.float32)
+    return engine.table(order), engine.table(fours)

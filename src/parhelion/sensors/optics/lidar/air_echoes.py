@@ -1,0 +1,554 @@
+"""Drops of rain and flakes of snow whose echo one sensor can detect: how many there are in a beam, where, how large."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import Ints, Keys, Masks, Reals, State, namespace
+from parhelion.core.clouds import ORIGINS
+from parhelion.core.random import to_normal, to_unit, words
+from parhelion.rays.device import Engine, kernel_tree
+from parhelion.rays.device import engine as running_engine
+from parhelion.rays.replay import Rows
+from parhelion.rays.scene import NOTHING
+from parhelion.sensors.optics.air import FRONT_M, Air, DustTable, FieldOnDevice, range_of_depth
+from parhelion.sensors.optics.beams import BeamAim, Beams, Curve, curve_grid
+from parhelion.sensors.optics.lidar.config import ReturnMode
+from parhelion.sensors.optics.lidar.echoes import SCATTERER_BIT, Block, Echo, Echoes, EchoRows, echo_bits
+from parhelion.weather.detectable import Detectable, obscured, sample
+
+WHITE_BRDF = 1.0 / math.pi
+"""BRDF of a white board [1/sr]."""
+COUNT_LIMIT = 400
+"""A count beyond any that matters."""
+
+
+@kernel_tree()
+@dataclass
+class FallingTables:
+    """Drops of rain or flakes of snow whose echo can be detected, as tables for kernels."""
+
+    origin: int
+    mean: Reals
+    """Mean number in a beam."""
+    by_range: Reals
+    """Range, logarithm of the tail of sizes, echo per backscatter, and 1 / area of the beam, at even probability."""
+    range_steps: int
+    by_tail: Reals
+    """Diameter, backscatter, and area taken away, at even steps of the logarithm of the tail."""
+    last_tail: int
+    tail_start: Reals
+    tail_per: Reals
+    """Steps per unit of that logarithm."""
+
+    def draw(self, u: Reals, v: Reals) -> tuple[Reals, Reals, Reals]:
+        """Range [m], echo in units of P_min, and share of the beam taken away, of drops by two uniform numbers."""
+        dr, mi = running_engine().dr, running_engine().mi
+        xp = namespace(u)
+        place = u * float(self.range_steps)
+        step = mi.UInt32(place)
+        low, high = (dr.gather(mi.Vector4f, self.by_range, step + k) for k in (0, 1))
+        row = low + (place - mi.Float(step)) * (high - low)
+        tail = (row.y + dr.log(v) - self.tail_start) * self.tail_per
+        tail = xp.clip(tail, 0.0, self.last_tail - 1e-3)
+        step = mi.UInt32(tail)
+        low, high = (dr.gather(mi.Vector4f, self.by_tail, step + k) for k in (0, 1))
+        drop = low + (tail - mi.Float(step)) * (high - low)
+        # A flake that fills the beam sends back no more than a white board: backscatter over the beam's area, at most.
+        backscatter = xp.minimum(drop.y, WHITE_BRDF / row.w)
+        return row.x, backscatter * row.z, xp.minimum(drop.z * row.w, 1.0)
+
+    def count(self, u: Reals, factor: Reals, most: Ints) -> Ints:
+        """Poisson counts of mean `mean * factor` by inversion, up to `most`."""
+        dr, mi = running_engine().dr, running_engine().mi
+        mean = self.mean * factor
+        chance = dr.exp(-mean)
+
+        def step(k: Ints, chance: Reals, below: Reals) -> State:
+            k = k + 1
+            chance = chance * mean / mi.Float(k)
+            return k, chance, below + chance
+
+        state = (mi.UInt32(0), mi.Float(chance), mi.Float(chance))
+        # Float32 sums may stay below the largest u: the limit is beyond any count that matters.
+        k, _, _ = dr.while_loop(state, lambda k, chance, below: (below < u) & (k < most), step)
+        return k
+
+
+@dataclass
+class Falling:
+    """Drops or flakes of one kind, as one sensor meets them."""
+
+    tables: FallingTables
+    mean: float
+    """Mean number in a beam."""
+    depth: float
+    """Mean optical depth of the drawn ones together, one way."""
+    farthest_m: float
+    """Where the farthest can be detected."""
+
+    @classmethod
+    def of(
+        cls,
+        engine: Engine,
+        origin: int,
+        table: Detectable,
+        *,
+        backscatter: Callable[[NDArray[Any]], NDArray[Any]],
+        geometry: Callable[[NDArray[Any]], NDArray[Any]],
+        area: Callable[[NDArray[Any]], NDArray[Any]],
+        taken: Callable[[NDArray[Any]], NDArray[Any]],
+    ) -> Falling:
+        """`backscatter` [m^2/sr] and what is `taken` from the beam [m^2], by diameter [mm]; `geometry` echo in units of
+        P_min per backscatter, and `area` of the beam [m^2], by range [m]."""
+        dr, mi = engine.dr, engine.mi
+        span, size = table.range_m, table.diameter_mm
+        blocked = taken(size)
+        last = len(size) - 1
+        start, end = float(table.log_tail_steps[0]), float(table.log_tail_steps[-1])
+        tables = FallingTables(
+            origin=origin, mean=dr.opaque(mi.Float, table.mean),
+            by_range=engine.table(np.stack([span, table.log_tail, geometry(span), 1.0 / area(span)], axis=1)),
+            range_steps=len(span) - 1,
+            by_tail=engine.table(np.stack([size, backscatter(size), blocked, 0.0 * size], axis=1)),
+            last_tail=last, tail_start=dr.opaque(mi.Float, start),
+            tail_per=dr.opaque(mi.Float, last / (end - start) if end != start else 0.0),
+        )  # fmt: skip
+        u = (np.arange(256) + 0.5) / 256
+        at, drop = sample(table, *(axis.ravel() for axis in np.meshgrid(u, u)))
+        depth = float(table.mean * np.mean(obscured(taken(drop), area(at))))
+        return cls(tables, float(table.mean), depth, float(span[-1]))
+
+    def most(self, field: FieldOnDevice | None) -> int:
+        """A count that no beam passes: the chance of more is below one in 10^10 where they are densest."""
+        mean = self.mean * (1.0 if field is None else field.largest_factor)
+        chance = below = math.exp(-mean)
+        k = 0
+        while 1.0 - below > 1e-10 and k < COUNT_LIMIT:
+            k += 1
+            chance *= mean / k
+            below += chance
+        return k
+
+
+# ---- The echo of fog: where along a beam it is strong enough to be taken for a surface ------------------------------
+# Fog sends light back from every range, so its echo has no place of its own: the receiver sees a long, low signal, and
+# reports the place where that signal, the fluctuation of the particles and the receiver's noise together pass the
+# threshold. Here the signal is read in cells as long as the pulse, which fluctuate independently of each other, at a
+# random place in each, so that ranges are continuous.
+
+
+FLUCTUATION = 0.15
+"""Relative deviation of the fog's echo from shot to shot: speckle of a laser of a few dozen modes (assumed)."""
+
+_DRAW = 7000
+_MOST_DEVIATIONS = 4.5
+"""Signals that would need more luck than this are not looked at; one cell in 300 000 has it."""
+_MOST_CELLS = 24
+_DENSEST_FACTOR = 5.0
+"""Uneven fog is hardly anywhere denser than this many times its mean."""
+
+
+@kernel_tree(fixed=("choice",))
+@dataclass
+class FogEcho:
+    """The fog's echo as kernels draw it."""
+
+    choice: str
+    """Which of the cells above the threshold is reported: 'first', 'last' or 'strongest'."""
+    signal: Curve
+    """Signal of fog of mean density before it is dimmed on its way, in units of P_min, by range."""
+    nearest: Reals
+    """Where the first cell starts [m]."""
+    cell: Reals
+    """Length of a cell [m]."""
+    cells: Ints
+    """How many there are."""
+    gap: Reals
+    """How far before a surface the receiver can tell fog from it [m]; what is nearer adds to the surface's echo, less
+    than a percent, and is left out."""
+    noise_variance: Reals
+    """Of the receiver's noise, in units of P_min^2."""
+    shot_noise: Reals
+    """Variance that each unit of signal adds."""
+    field: FieldOnDevice | None
+    """How density varies, or None."""
+
+    def draw(self, aim: BeamAim, air: Air, reach: Reals, shot: Ints, key: Keys) -> tuple[Reals, Reals]:
+        """Range [m] and power of the reported echo, as the receiver reads it; power 0 where none passes.
+
+        Nothing is seen of fog behind `reach`, the surface that a beam meets.
+        """
+        dr, mi = running_engine().dr, running_engine().mi
+        reach = reach - self.gap
+
+        def read(range_m: Reals, luck: Reals) -> Reals:
+            mean = self.signal(range_m) * dr.exp(-2.0 * air.depth(aim, range_m))
+            if self.field is not None:
+                mean = mean * self.field.factor(aim, range_m)
+            if aim.gain is not None:
+                mean = mean * aim.gain
+            variance = self.noise_variance + self.shot_noise * mean + FLUCTUATION**2 * mean * mean
+            return mean + luck * dr.sqrt(variance)
+
+        def step(k: Ints, best: Any, where: Reals) -> State:
+            # One set of random words makes the luck of two cells, and where in each the signal is read.
+            a, b, *places = words(key, shot, (k >> 1) + _DRAW)
+            for number, (luck, place) in enumerate(zip(to_normal(a, b), places, strict=True)):
+                range_m = self.nearest + (mi.Float(k + number) + to_unit(place)) * self.cell
+                value = read(range_m, luck)
+                passes = (k + number < self.cells) & (range_m < reach) & (value >= 1.0)
+                if self.choice == "first":
+                    passes &= best <= 0.0
+                elif self.choice == "strongest":
+                    passes &= value > best
+                best, where = dr.select(passes, value, best), dr.select(passes, range_m, where)
+            return k + 2, best, where
+
+        state = (mi.UInt32(0), mi.Float(0.0), mi.Float(1.0))
+        _, best, where = dr.while_loop(
+            state, lambda k, best, where: (k < self.cells) & (self.nearest + mi.Float(k) * self.cell < reach), step
+        )
+        return where, best
+
+
+def fog_echo(
+    engine: Engine,
+    range_m: NDArray[np.float64],
+    signal: NDArray[np.float64],
+    extinction_per_m: float,
+    *,
+    mode: ReturnMode,
+    cell_m: float,
+    gap_m: float,
+    nearest_m: float,
+    noise_sigma: float,
+    shot_noise: float,
+    field: FieldOnDevice | None,
+    strongest: float = 1.0,
+) -> FogEcho | None:
+    """Tables for kernels; None where fog of this density is never seen.
+
+    `signal` is that of even fog at ranges that increase, in units of P_min, dimmed by `extinction_per_m` (one way,
+    everything in the air); `cell_m` is half the pulse's length, `gap_m` what the receiver merges into one return,
+    `strongest` the gain of the strongest channel.
+    """
+    least = least_signal(noise_sigma, shot_noise)
+    # In uneven fog a dense bank may stand behind thin air, which dims it less than fog of mean density would.
+    dimmed = np.exp(-2.0 * extinction_per_m * range_m)
+    hopeful = signal if field is None else _DENSEST_FACTOR * signal / np.sqrt(dimmed)
+    seen = np.flatnonzero(strongest * hopeful >= least)
+    if not len(seen):
+        return None
+    first, last = max(nearest_m, float(range_m[seen[0]]) - cell_m), float(range_m[seen[-1]])
+    cell = max(cell_m, (last - first) / _MOST_CELLS)
+    cells = max(1, int(np.ceil((last - first) / cell)))
+    grid = curve_grid(first + (cells + 1) * cell)
+    curve = Curve.on_grid(engine, grid, np.interp(grid, range_m, signal / dimmed))
+    number = engine.number
+    choice = {"first": "first", "all": "first", "last": "last"}.get(mode, "strongest")
+    return FogEcho(
+        choice,
+        curve,
+        number(first),
+        number(cell),
+        engine.whole(cells),
+        number(gap_m),
+        number(noise_sigma**2),
+        number(shot_noise),
+        field,
+    )
+
+
+def least_signal(noise_sigma: float, shot_noise: float) -> float:
+    """The weakest mean signal [P_min] that can pass the threshold with the most luck."""
+
+    def reads(signal: float) -> float:
+        variance = noise_sigma**2 + shot_noise * signal + (FLUCTUATION * signal) ** 2
+        return signal + _MOST_DEVIATIONS * float(np.sqrt(variance))
+
+    low, high = 0.0, 1.0
+    for _ in range(40):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if reads(middle) < 1.0 else (low, middle)
+    return high
+
+
+# ---- Echoes of what hangs or falls in the air, as rows that compete with the surfaces in the receiver ---------------
+# Drops and flakes are drawn one by one, but only those whose echo can be detected (`parhelion.weather.detectable`); fog
+# gives one where its signal passes the threshold (`fog_echo`); dust gives one where enough of it has been passed.
+
+
+RAIN, FOG, SNOW, DUST = (ORIGINS.index(name) for name in ("rain", "fog", "snow", "dust"))
+
+# Numbers of random draws, apart from those of the receiver.
+_COUNT_DRAW = {RAIN: 5000, SNOW: 6000}
+_DUST_DRAW = 7500
+
+DUST_LIDAR_RATIO_SR = 50.0
+"""Extinction over backscatter of mineral dust [sr], as measured by atmospheric lidars (40 to 60)."""
+_DUST_LEAST_POWER = 1.5
+"""A return that VANE's rule decides on is detected: this far above the threshold at least."""
+_DUST_LEAST_OVERLAP = 0.1
+"""Where the receiver collects less than this share, the rule no longer says that dust is detected: it is then as weak
+as it is, so that dust right before the sensor blinds it."""
+_HELD_DROPS = 4
+"""Drops and flakes of a beam that kernels keep at hand; few beams have more."""
+_MOST_ROOM = 16
+"""Rows that every beam may be given beforehand."""
+
+
+@kernel_tree()
+@dataclass
+class Scatterers:
+    """What a launch draws echoes from."""
+
+    falling: list[tuple[FallingTables, FieldOnDevice | None]]
+    fog: FogEcho | None
+    dust: list[DustTable]
+    dust_gain: Reals = None
+    """Power of dust's echo per extinction times T^2 xi / range^2."""
+    dust_depth: Reals = None
+    """Optical depth above which dust always returns."""
+    overlap: Curve | None = None
+    """Share of the return that the receiver collects by range, or None where it is all."""
+    max_range: Reals = None
+    """How far dust is looked for [m]."""
+
+
+@kernel_tree()
+@dataclass
+class ScattererRows:
+    """Echoes of the air, and where those of each beam lie."""
+
+    fog: EchoRows | None
+    """One row a beam, as the receiver reads it; None where fog is not seen."""
+    dust: EchoRows | None
+    """One row a beam; None where there is none."""
+    falling: EchoRows | None
+    """Of drops and flakes, or None where none fall."""
+    first: Ints = None
+    """First row of each beam's drops and flakes."""
+    count: Ints = None
+    """How many each beam has."""
+    clear: Reals = None
+    """Share of a surface's power that they leave, one number a beam."""
+
+    def join(self, engine: Engine, blocks: list[Block], beam: Ints) -> list[Block]:
+        """The blocks of surfaces of beams by number, dimmed, with those of the air."""
+        dr, mi = engine.dr, engine.mi
+        if self.falling is not None:
+            left = dr.gather(mi.Float, self.clear, beam)
+            blocks = [replace(block, scale=left) for block in blocks]
+        if self.fog is not None:
+            blocks = [*blocks, Block(self.fog, beam, mi.UInt32(1), held=1, is_read=True)]
+        if self.dust is not None:
+            blocks = [*blocks, Block(self.dust, beam, mi.UInt32(1), held=1)]
+        if self.falling is not None:
+            # A lone number is the distance of two beams' first rows.
+            first = beam * self.first if dr.width(self.first) == 1 else dr.gather(mi.UInt32, self.first, beam)
+            count = dr.gather(mi.UInt32, self.count, beam)
+            blocks.append(Block(self.falling, first, count, held=_HELD_DROPS))
+        return blocks
+
+
+@dataclass
+class ScattererCounts:
+    """How many drops and flakes each beam has, or may have."""
+
+    rows: int
+    """Rows of all beams."""
+    first: Ints
+    """First row of each beam. If every beam has memory for the most it may have: the number of rows of one beam."""
+    limits: list[Ints] | None
+    """The most of each kind that a beam may have, if every beam has memory for them; else None."""
+    counts: list[Ints] | None
+    """How many of each kind each beam has, if they were counted; else None."""
+
+
+def count_scatterers(
+    engine: Engine, falling: list[tuple[Falling, FieldOnDevice | None]], beams: Beams, keys: Keys
+) -> ScattererCounts | None:
+    """Make room for drops and flakes; None where none fall.
+
+    If few are possible, every beam gets memory for all of them, and nothing has to be counted. Otherwise they are
+    counted first. Python waits for the counts, so this is done early in a scan.
+    """
+    if not falling:
+        return None
+    dr = engine.dr
+    most = [drops.most(field) for drops, field in falling]
+    room = sum(most)
+    if room <= _MOST_ROOM:
+        limits = [engine.whole(limit) for limit in most]
+        return ScattererCounts(beams.count * room, engine.whole(room), limits, None)
+    everyone = Rows.kept(engine, beams.count)
+    limits = [engine.whole(COUNT_LIMIT)] * len(falling)
+    kinds = [(drops.tables, field) for drops, field in falling]
+    total, counts = engine.frozen(_count)(kinds, limits, beams, everyone, keys)
+    dr.eval(total, *counts)
+    first = dr.prefix_sum(total)
+    return ScattererCounts(int(first[beams.count - 1] + total[beams.count - 1]), first, None, counts)
+
+
+def _count(
+    falling: list[tuple[FallingTables, FieldOnDevice | None]],
+    limits: list[Ints],
+    beams: Beams,
+    everyone: Rows,
+    keys: Keys,
+) -> tuple[Ints, list[Ints]]:
+    """Draw how many of each kind each beam has, and the sum."""
+    engine = running_engine()
+    mi, beam = engine.mi, everyone.index
+    aim, (shot, key) = beams.aim(engine, beam), beams.draws(engine, beam, keys)
+    total, counts = mi.UInt32(0), []
+    for limit, (drops, field) in zip(limits, falling, strict=True):
+        u = to_unit(words(key, shot, _COUNT_DRAW[drops.origin])[0])
+        factor = mi.Float(1.0) if field is None else field.factor(aim, FRONT_M)
+        counts.append(drops.count(u, factor, limit))
+        total += counts[-1]
+    return total, counts
+
+
+def draw_scatterers(
+    engine: Engine,
+    scatterers: Scatterers,
+    drawn: ScattererCounts | None,
+    echoes: Echoes,
+    beams: Beams,
+    keys: Keys,
+    air: Air,
+) -> ScattererRows | None:
+    """Echoes of the air in every beam; those behind the surfaces it meets are not there."""
+    dr, mi = engine.dr, engine.mi
+    if drawn is not None and drawn.rows == 0:
+        drawn, scatterers = None, replace(scatterers, falling=[])
+    if drawn is None and scatterers.fog is None and not scatterers.dust:
+        return None
+    # Of all that was traced, the probes suffice to tell where the surfaces are.
+    met = Echoes(echoes.slots, echoes.wide if echoes.probes is None else None, None, None, None, [], echoes.probes)
+    store = None if drawn is None else dr.empty(mi.UInt32, 4 * drawn.rows)
+    places = None if drawn is None else (drawn.first, drawn.limits, drawn.counts)
+    everyone = Rows.kept(engine, beams.count)
+    fog, dust, count, clear = engine.frozen(_draw)(scatterers, places, met, beams, everyone, keys, air, store)
+    if drawn is None:
+        return ScattererRows(fog, dust, None)
+    return ScattererRows(fog, dust, EchoRows(store), drawn.first, count, clear)
+
+
+def _draw(
+    scatterers: Scatterers,
+    places: tuple[Ints, list[Ints] | None, list[Ints] | None] | None,
+    met: Echoes,
+    beams: Beams,
+    everyone: Rows,
+    keys: Keys,
+    air: Air,
+    store: Ints,
+) -> tuple[EchoRows | None, EchoRows | None, Ints, Reals]:
+    """Echoes of fog and of dust, how many drops and flakes each beam has, and what they leave of surfaces' power."""
+    engine = running_engine()
+    dr, mi, beam = engine.dr, engine.mi, everyone.index
+    aim, (shot, key) = beams.aim(engine, beam), beams.draws(engine, beam, keys)
+    total: Ints = None
+    counts: list[Ints] = []
+    row: Ints = None
+    if places is not None:
+        first, limits, known = places
+        if limits is None:
+            assert known is not None
+            counts, row = known, first
+            total = mi.UInt32(0)
+            for count in counts:
+                total = total + count
+        else:
+            total, counts = _count(scatterers.falling, limits, beams, everyone, keys)
+            row = beam * first
+    lonely = scatterers.fog is None and not scatterers.dust
+    reach = met.reach(engine, beam, total > 0 if lonely else mi.Bool(True))
+    fog: EchoRows | None = None
+    dust: EchoRows | None = None
+    if scatterers.fog is not None:
+        echo = scatterers.fog.draw(aim, air, reach, shot, key)
+        fog = EchoRows(dr.ravel(_bits(engine, *echo, FOG, reach)[0]))
+    if scatterers.dust:
+        echo = _dust_echo(engine, scatterers, aim, shot, key, reach, air)
+        dust = EchoRows(dr.ravel(_bits(engine, *echo, DUST, reach)[0]))
+    clear = None
+    if places is not None:
+        clear = mi.Float(1.0)
+        for (drops, _), count in zip(scatterers.falling, counts, strict=True):
+            clear = _fall(engine, store, drops, row, count, shot, key, reach, clear, aim.gain)
+            row = row + count
+        dr.schedule(store, total, clear)
+    dr.eval(*(rows.words for rows in (fog, dust) if rows is not None))
+    return fog, dust, total, clear
+
+
+def _bits(engine: Engine, range_m: Reals, power: Reals, origin: int, reach: Reals) -> tuple[Ints, Masks]:
+    """An echo of the air as four words, and whether it lies before the surface."""
+    dr, mi = engine.dr, engine.mi
+    seen = range_m < reach
+    echo = Echo(range_m, dr.select(seen, power, 0.0), mi.UInt32(NOTHING), mi.UInt32(SCATTERER_BIT | origin))
+    return echo_bits(engine, echo), seen
+
+
+def _fall(
+    engine: Engine,
+    store: Ints,
+    falling: FallingTables,
+    row: Ints,
+    count: Ints,
+    shot: Ints,
+    key: Keys,
+    reach: Reals,
+    clear: Reals,
+    gain: Reals,
+) -> Reals:
+    """Draw a beam's drops, and return what share of a surface's power they leave, both ways."""
+    dr, mi = engine.dr, engine.mi
+    draw = _COUNT_DRAW[falling.origin] + 1
+
+    def step(k: Ints, clear: Reals) -> State:
+        u, v, _, _ = words(key, shot, k + draw)
+        range_m, power, obscured = falling.draw(to_unit(u), to_unit(v))
+        power = power if gain is None else power * gain
+        bits, seen = _bits(engine, range_m, power, falling.origin, reach)
+        dr.scatter(store, bits, row + k)
+        left = 1.0 - obscured
+        return k + 1, dr.select(seen, clear * left * left, clear)
+
+    _, clear = dr.while_loop((mi.UInt32(0), mi.Float(clear)), lambda k, clear: k < count, step)
+    return clear
+
+
+def _dust_echo(
+    engine: Engine, scatterers: Scatterers, aim: BeamAim, shot: Ints, key: Keys, reach: Reals, air: Air
+) -> tuple[Reals, Reals]:
+    """Range and power of dust's echo, by VANE's rule.
+
+    Dust of optical depth mu before the surface returns with chance min(1, mu / threshold): that is where the depth
+    passed reaches a uniform share of the threshold, if it does. Such a return is detected but for the nearest metres,
+    from which the receiver collects next to nothing.
+    """
+    dr, mi = engine.dr, engine.mi
+    xp = namespace(reach)
+    u, _, _, _ = words(key, shot, _DUST_DRAW)
+    wanted, reach = scatterers.dust_depth * to_unit(u), xp.minimum(reach, scatterers.max_range)
+    met = sum((table.at(aim, reach) for table in scatterers.dust), start=mi.Float(0.0)) > wanted
+    range_m = dr.select(met, range_of_depth(engine, scatterers.dust, aim, wanted, reach), 1.0)
+    extinction = sum((table.grid.extinction(aim, range_m) for table in scatterers.dust), start=mi.Float(0.0))
+    dimmed = dr.exp(-2.0 * air.depth(aim, range_m)) / (range_m * range_m)
+    overlap = 1.0 if scatterers.overlap is None else scatterers.overlap(range_m)
+    sure = _DUST_LEAST_POWER * xp.minimum(overlap * (1.0 / _DUST_LEAST_OVERLAP), 1.0)
+    if aim.gain is not None:
+        dimmed = dimmed * aim.gain
+    power = xp.maximum(overlap * scatterers.dust_gain * extinction * dimmed, sure)
+    return range_m, dr.select(met, power, 0.0)

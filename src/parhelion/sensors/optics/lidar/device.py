@@ -1,0 +1,453 @@
+"""A lidar's numbers on the device, and the order in which its kernels run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import Ints, Keys, Reals, State
+from parhelion.core.clouds import Scan, Waveform
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.errors import ConfigError
+from parhelion.core.pulse import pulse_shape
+from parhelion.core.random import Stream, to_normal, words
+from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.rays.device import Engine, copied
+from parhelion.rays.lock import OnDevice
+from parhelion.sensors.optics.air import Air
+from parhelion.sensors.optics.beams import Beams, Curve, motion_knots
+from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
+from parhelion.sensors.optics.lidar.config import LidarConfig
+from parhelion.sensors.optics.lidar.detection import Detector
+from parhelion.sensors.optics.lidar.echoes import Block
+from parhelion.sensors.optics.lidar.emit import Footprint, ShotArrays, SubRays, aim, in_fours
+from parhelion.sensors.optics.lidar.illuminate import Optics, Reflection, illuminate_adaptively, illuminate_all
+from parhelion.sensors.optics.lidar.intensity import threshold_photons
+from parhelion.sensors.optics.lidar.link_budget import (
+    SystemConstant,
+    background_noise_factor,
+    channel_biases,
+    channel_gains,
+    overlap_curve,
+)
+from parhelion.sensors.optics.lidar.patterns import ShotTable, group_size
+from parhelion.sensors.optics.lidar.points import (
+    PointsExpected,
+    Returns,
+    ScanTensors,
+    collect,
+    scans_of,
+    tables_of,
+    tensors_of,
+)
+from parhelion.sensors.optics.lidar.profiles import ProfiledParts, ProfileRows, standing_for, tell_missing
+from parhelion.sensors.optics.lidar.readout import Ambient, Readout, ambient_light
+from parhelion.sensors.optics.lidar.reception import Reception, receive
+from parhelion.sensors.optics.lidar.specular import trace_specular
+from parhelion.sensors.optics.lidar.weather import LaunchWeather, WeatherOnDevice
+from parhelion.sensors.optics.scene import Target
+from parhelion.weather.medium import Medium, medium
+from parhelion.weather.weather import Weather
+
+# Sub-ray slots of one launch: enough to keep the device busy, few enough to keep memory flat (12 bytes a slot).
+_SLOTS_PER_LAUNCH = {"cpu": 4_000_000, "cuda": 32_000_000}
+
+
+@dataclass
+class Received:
+    """What a launch gave, on the device."""
+
+    returns: Returns
+    beams: Beams
+    shots: ShotArrays
+    ambient: Ambient | None
+    casts: list[Any]
+    """Rays that were cast, by number or as an array of one."""
+    specular_casts: Ints
+
+
+class LidarOnDevice(OnDevice):
+    """Everything that stays the same from scan to scan."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        config: LidarConfig,
+        footprint: Footprint,
+        constant: SystemConstant,
+        *,
+        sampling: str,
+        noise: bool,
+        bounces: int,
+        sun_klx: float | None,
+    ) -> None:
+        self.engine, self.config, self.sampling, self.bounces, self.noisy = engine, config, sampling, bounces, noise
+        self.sub_rays = SubRays.of(engine, footprint)
+        limits, receiver = config.range, config.receiver
+        opaque = self._opaque
+        self.optics = Optics(
+            threshold=opaque(constant.threshold),
+            # The rated ranges hold in the air they were rated in, so its extinction belongs to clear air here.
+            extinction=opaque(constant.gamma_per_m),
+            min_range=opaque(limits.min_m),
+            max_range=opaque(limits.max_m),
+            overlap=overlap_curve(engine, limits.overlap),
+        )
+        self.noise_sigma = 1.0 / receiver.threshold_to_noise
+        if sun_klx is not None and config.noise.background_klx > 0:
+            self.noise_sigma *= background_noise_factor(sun_klx, config.noise.background_klx)
+        # Of the makers here, Ouster reports the ambient light beside the signal.
+        sun = config.noise.background_klx if sun_klx is None else sun_klx
+        self.sun_klx = opaque(sun) if config.intensity.scale == "ouster" else None
+        self._photons = opaque(threshold_photons(config))
+        self.detector = Detector.of(engine, config, self.noise_sigma, noisy=noise)
+        self.weather = WeatherOnDevice(engine, config, constant, self.noise_sigma if noise else 0.0)
+        self._expected = PointsExpected()
+        self._profiles = ProfileRows.of(config) if noise else None
+        self._profiled: tuple[Target, ProfiledParts] | None = None
+        self._uncalibrated: set[str] = set()
+        self._group: int | None = None
+        self._still: tuple[Weather, Medium] | None = None
+        self._table: ShotTable | None = None
+        self._shots: ShotArrays | None = None
+        self._readout: Readout | None = None
+
+    def _opaque(self, value: float) -> Reals:
+        return self.engine.dr.opaque(self.engine.mi.Float, float(value))
+
+    def batches(
+        self, target: Target, motions: list[Trajectory], times: list[float], *, shots: int, same_shots: bool
+    ) -> Iterator[tuple[int, int]]:
+        """First and last row of the scans, of so many `shots` each, that can share a launch.
+
+        Moving bodies, and patterns that never repeat, are prepared for one start time: there, scans of other times
+        need launches of their own. Waves are prepared for one neighbourhood, too.
+        """
+        most = max(1, _SLOTS_PER_LAUNCH[self.engine.device] // max(1, shots * self.sub_rays.count))
+        one_time = target.scene.changes or not same_shots
+        places: list[tuple[int, int] | None] = [None] * len(times)
+        if target.scene.surface is not None:
+            starts = [place_at(motion, time) for motion, time in zip(motions, times, strict=True)]
+            places = [target.scene.neighbourhood(start) for start in starts]
+        first = 0
+        while first < len(times):
+            last = first + 1
+            while last < len(times) and last - first < most and (not one_time or times[last] == times[first]):
+                if places[last] != places[first]:
+                    break
+                last += 1
+            yield first, last
+            first = last
+
+    def _upload(self, table: ShotTable) -> tuple[ShotArrays, Readout]:
+        if self._table is not table or self._shots is None or self._readout is None:
+            self._table, self._group = table, None
+            gains = channel_gains(self.config, int(table.ring.max(initial=0)) + 1)
+            self._shots = ShotArrays.upload(self.engine, table, gains)
+            self._readout = self._make_readout(table)
+        return self._shots, self._readout
+
+    def _make_readout(self, table: ShotTable) -> Readout:
+        noise, config = self.config.noise, self.config
+        jitter_m = noise.time_jitter_ns * 1e-9 * SPEED_OF_LIGHT_M_S / 2.0
+        biases = channel_biases(noise, int(table.ring.max(initial=0)) + 1, config.name)
+        bias = None if biases is None else self.engine.table(biases[table.ring])
+
+        def optional(value: float | None) -> Reals:
+            return self._opaque(value) if value else None
+
+        return Readout(
+            noisy=self.noisy,
+            sigma_0=self._opaque(np.hypot(noise.range_sigma_m, jitter_m)),
+            sigma_1=self._opaque(noise.range_sigma_snr_m),
+            sigma_curve=Curve.of(self.engine, "noise.range_sigma_table", noise.range_sigma_table)
+            if noise.range_sigma_table
+            else None,
+            threshold_to_noise=self._opaque(1.0 / self.noise_sigma),
+            bias=bias,
+            resolution=optional(config.range.resolution_m),
+            saturation=optional(config.receiver.saturation),
+            intensity_sigma=optional(noise.intensity_sigma),
+            intensity_scale=config.intensity.scale,
+            intensity_resolution=optional(config.intensity.resolution),
+            photons=self._photons,
+            threshold=self.optics.threshold,
+            extinction=self.optics.extinction,
+            overlap=self.optics.overlap,
+            direction=in_fours(self.engine, _reported_direction(table, noise.encoder_step_deg)),
+            origin=in_fours(self.engine, table.origin),
+        )
+
+    def _emit(
+        self,
+        target: Target,
+        table: ShotTable,
+        motions: list[Trajectory],
+        times: list[float],
+        streams: list[Stream],
+        *,
+        lucky: bool = False,
+    ) -> tuple[Beams, Keys]:
+        shots, _ = self._upload(table)
+        duration = table.duration
+        if target.scene.changes:
+            target.scene.set_window(times[0], duration, place_at(motions[0], times[0]))
+        knots, count = motion_knots(motions, times, duration, target.scene.origin)
+        if not np.all(np.isfinite(knots)):
+            raise ConfigError("pose: the sensor's motion is not finite during the scan")
+        low, high = zip(*(stream.key for stream in streams), strict=True)
+        keys = self.engine.table(np.array(low, np.uint32)), self.engine.table(np.array(high, np.uint32))
+        noise = self.config.noise
+        beams = aim(self.engine, shots, knots, count, duration, keys, noise, noisy=self.noisy, lucky=lucky)
+        return beams, keys
+
+    def _launch_weather(
+        self, target: Target, weather: Weather | None, time: float, beams: Beams, keys: Keys
+    ) -> LaunchWeather | None:
+        """The weather of a launch, or None in clear air."""
+        if weather is None:
+            return None
+        # Weather that does not change with time is worked out once; it is frozen, so one object is one weather.
+        if self._still is None or self._still[0] is not weather:
+            air = medium(weather, time, self.config.wavelength_nm)
+            self._still = (weather, air) if weather.is_still else None
+        else:
+            air = self._still[1]
+        if air.is_clear:
+            return None
+        assert self._table is not None
+        if self._group is None:
+            self._group = group_size(self._table)
+        return self.weather.prepare(weather, air, beams, self._group, target.scene.origin, keys=keys)
+
+    def scan(
+        self,
+        target: Target,
+        table: ShotTable,
+        motions: list[Trajectory],
+        times: list[float],
+        streams: list[Stream],
+        metadata: list[dict[str, Any]],
+        weather: Weather | None = None,
+    ) -> list[Scan]:
+        """Scans that share one launch: emit, cast, reflect, attenuate, detect, record."""
+        sent = self._received(target, table, motions, times, streams, weather)
+        points = collect(target, sent.returns, sent.beams, sent.shots, sent.ambient, self._expected)
+        # Read at the end: reading earlier would make Python wait for the device.
+        specular = 0 if sent.specular_casts is None else int(sent.specular_casts[0])
+        casts = sum(number if isinstance(number, int) else int(number[0]) for number in sent.casts)
+        for entry in metadata:
+            entry["casts_per_beam"] = (casts + specular) / sent.beams.count
+            entry["specular_casts_per_beam"] = specular / sent.beams.count
+        return scans_of(points, table, target, motions, times, metadata)
+
+    def tensors(
+        self,
+        target: Target,
+        table: ShotTable,
+        motions: list[Trajectory],
+        times: list[float],
+        streams: list[Stream],
+        fields: tuple[str, ...],
+        weather: Weather | None = None,
+    ) -> ScanTensors:
+        """The same measurements, left on the device."""
+        sent = self._received(target, table, motions, times, streams, weather)
+        near_ir = None if sent.ambient is None else sent.ambient.near_ir
+        tables = tables_of(target, sent.beams, sent.shots, near_ir)
+        return tensors_of(target, sent.returns, sent.beams, sent.shots, tables, self._expected, fields)
+
+    def _received(
+        self,
+        target: Target,
+        table: ShotTable,
+        motions: list[Trajectory],
+        times: list[float],
+        streams: list[Stream],
+        weather: Weather | None,
+    ) -> Received:
+        """All of a launch but its record: emit, cast, reflect, attenuate, detect."""
+        if len(table) == 0:
+            raise ConfigError(f"{self.config.name}: the pattern has no shots")
+        beams, keys = self._emit(target, table, motions, times, streams, lucky=WeatherOnDevice.lucky(weather))
+        launch = self._launch_weather(target, weather, times[0], beams, keys)
+        air = Air(self.optics.extinction) if launch is None else launch.air
+        profiled = self._profiled_parts(target)
+        light = Reflection(target.surfaces, self.sub_rays, self.optics, air, profiled, weathered=launch is not None)
+        scene = target.scene.for_kernels()
+        if self.sampling == "adaptive":
+            echoes = illuminate_adaptively(light, scene, beams, self.detector.merge_distance)
+        else:
+            echoes = illuminate_all(light, scene, beams)
+        in_air = None
+        if launch is not None and launch.scatterers is not None:
+            in_air = draw_scatterers(self.engine, launch.scatterers, launch.drawn, echoes, beams, keys, air)
+        displaced = None if launch is None else launch.displaced
+        dimming = None if launch is None or profiled is None else air
+        readout = self._upload(table)[1]
+        reception = Reception(self.detector, readout, beams, keys, in_air, displaced, profiled, dimming)
+        behind, more_casts = None, None
+        if self.bounces and target.surfaces.has_specular:
+            behind, more_casts = trace_specular(light, scene, echoes, beams, self.bounces)
+        shots = self._upload(table)[0]
+        returns = receive(self.engine, reception, echoes, behind, shots)
+        ambient = None
+        if self.sun_klx is not None:
+            luck = keys if self.noisy else None
+            ambient = ambient_light(self.engine, target.names, echoes, beams, luck, self.sun_klx, self._photons)
+        return Received(returns, beams, shots, ambient, echoes.casts, more_casts)
+
+    def _profiled_parts(self, target: Target) -> ProfiledParts | None:
+        """The parts of a world whose materials are calibrated; None where the sensor's sheet has no profile."""
+        if self._profiles is None:
+            return None
+        if self._profiled is None or self._profiled[0] is not target:
+            calibration = self.config.calibration
+            assert calibration is not None
+            names = tuple(self._profiles.own)
+            if calibration.unknown == "nearest":
+                standing, alone = standing_for(names, target.materials, self.config.wavelength_nm)
+            else:
+                standing, alone = [], sorted({material.name for material in target.materials} - set(names))
+            tell_missing(standing, alone, self.config.name, self._uncalibrated)
+            of_parts = [target.material_names[row] for row in target.material_rows.tolist()]
+            self._profiled = target, ProfiledParts.of(self.engine, self._profiles, standing, of_parts)
+        return self._profiled[1]
+
+    def waveform(
+        self,
+        target: Target,
+        table: ShotTable,
+        motion: Trajectory,
+        start: float,
+        stream: Stream,
+        shots: NDArray[Any],
+        *,
+        bin_size_m: float,
+        window_m: tuple[float, float] | None,
+        weather: Weather | None = None,
+    ) -> Waveform:
+        """Signal over range of chosen shots."""
+
+        if shots.ndim != 1 or shots.size == 0 or shots.dtype.kind not in "iu":
+            raise ConfigError("shots: must be a list of row numbers, at least one")
+        if shots.min() < 0 or shots.max() >= len(table):
+            raise ConfigError(f"shots: row numbers must be from 0 to {len(table) - 1}")
+        lucky = WeatherOnDevice.lucky(weather)
+        beams, keys = self._emit(target, table, [motion], [start], [stream], lucky=lucky)
+        launch = self._launch_weather(target, weather, start, beams, keys)
+        air = Air(self.optics.extinction) if launch is None else launch.air
+        light = Reflection(target.surfaces, self.sub_rays, self.optics, air)
+        echoes = illuminate_all(light, target.scene.for_kernels(), beams)
+        blocks = echoes.blocks(self.engine, self.engine.dr.arange(self.engine.mi.UInt32, beams.count))
+        background = None
+        if launch is not None and launch.scatterers is not None:
+            # A digitised signal has room for all of the fog's echo, where a return keeps its peak alone.
+            background, launch.scatterers.fog = launch.fog_signal, None
+            in_air = draw_scatterers(self.engine, launch.scatterers, launch.drawn, echoes, beams, keys, air)
+            if in_air is not None:
+                everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)
+                blocks = in_air.join(self.engine, blocks, everyone)
+        window = window_m or (0.0, self.config.range.max_m)
+        pulse = self.config.receiver.pulse_length_ns * 1e-9
+        sigma = self.noise_sigma if self.noisy else 0.0
+        shot_arrays = self._upload(table)[0]
+        return digitise(
+            self.engine, blocks, beams, shot_arrays, shots, window, bin_size_m, pulse, sigma, stream, background
+        )
+
+
+def place_at(motion: Trajectory, time: float) -> NDArray[np.float64]:
+    """Where a sensor is at a time [s]: its position [m], shape (3,)."""
+    return motion.pose.xyz if isinstance(motion, Fixed) else motion.sample(np.array([time]))[0][0]
+
+
+def _reported_direction(table: ShotTable, encoder_step_deg: float) -> NDArray[np.float64]:
+    """Directions as the sensor reports them: azimuth in steps of the encoder."""
+    direction = table.direction.astype(np.float64)
+    if not encoder_step_deg:
+        return direction
+    step = np.radians(encoder_step_deg)
+    azimuth = np.round(np.arctan2(direction[:, 1], direction[:, 0]) / step) * step
+    level = np.hypot(direction[:, 0], direction[:, 1])
+    return np.stack([level * np.cos(azimuth), level * np.sin(azimuth), direction[:, 2]], axis=1)
+
+
+# ---- The received signal over range, digitised: W(r) = sum of P_k p(r - R_k), and noise -----------------------------
+
+
+_MOST_SAMPLES = 200_000_000
+
+
+def digitise(
+    engine: Engine,
+    blocks: list[Block],
+    beams: Beams,
+    table: ShotArrays,
+    shots: NDArray[Any],
+    window_m: tuple[float, float],
+    bin_size_m: float,
+    pulse_length_s: float,
+    noise_sigma: float,
+    stream: Stream,
+    background: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
+) -> Waveform:
+    """Sample the signal of chosen beams at bins of `bin_size_m` within `window_m`; one kernel thread a bin.
+
+    `blocks` are the echoes of all `beams`, `background` what every shot receives beside them, by range [m].
+    """
+    first, last = window_m
+    if not (np.isfinite([first, last, bin_size_m]).all() and bin_size_m > 0 and last > first >= 0):
+        raise ConfigError(f"waveform: the window {window_m} m and the bin size {bin_size_m} m make no bins")
+    bins = int(np.floor((last - first) / bin_size_m)) + 1
+    if bins * len(shots) > _MOST_SAMPLES:
+        raise ConfigError(
+            f"waveform: {bins} bins for {len(shots)} shots are too many; choose fewer shots or larger bins"
+        )
+    dr, mi = engine.dr, engine.mi
+    index = dr.arange(mi.UInt32, bins * len(shots))
+    width = dr.opaque(mi.UInt32, bins)
+    row = index // width
+    place = dr.opaque(mi.Float, first) + mi.Float(index - row * width) * dr.opaque(mi.Float, bin_size_m)
+    shot = dr.gather(mi.UInt32, engine.table(shots), row)
+    length = dr.opaque(mi.Float, SPEED_OF_LIGHT_M_S * pulse_length_s)
+    beam = dr.gather(mi.UInt32, table.place, shot)
+    signal = mi.Float(0.0)
+    for block in blocks:
+        signal = signal + _summed(engine, block, beam, place, length)
+    if background is not None:
+        levels = engine.table(background(first + bin_size_m * np.arange(bins, dtype=np.float64)))
+        level = dr.gather(mi.Float, levels, index - row * width)
+        gain = beams.aim(engine, beam).gain
+        signal = signal + (level if gain is None else level * gain)
+    if noise_sigma > 0:
+        own = Stream(stream.seed, stream.name + "/waveform", stream.number)
+        # The element is the bin within the window of its shot, the draw the shot: any choice of shots gives the same.
+        low, high = (dr.opaque(mi.UInt32, word) for word in own.key)
+        a, b, _, _ = words((low, high), index - row * width, shot)
+        signal = signal + dr.opaque(mi.Float, noise_sigma) * to_normal(a, b)[0]
+    samples = copied(mi.Float(signal)).reshape(len(shots), bins)
+    return Waveform(shots.astype(np.uint32), float(first), float(bin_size_m), samples, float(noise_sigma))
+
+
+def _summed(engine: Engine, block: Block, beam: Ints, place: Reals, length: Reals) -> Reals:
+    """Signal of a block's echoes at places along beams."""
+    dr, mi = engine.dr, engine.mi
+
+    def of_beam(values: Reals) -> Any:
+        return values if dr.width(values) == 1 else dr.gather(type(values), values, beam)
+
+    first, count = of_beam(block.first), of_beam(block.count)
+    scale = mi.Float(1.0) if block.scale is None else of_beam(block.scale)
+
+    def step(k: Ints, total: Reals) -> State:
+        echo = block.rows.at(first + k)
+        shape = pulse_shape(place - echo.range, length_m=length)
+        return k + 1, total + dr.select(echo.power > 0.0, echo.power * shape, 0.0)
+
+    _, total = dr.while_loop((mi.UInt32(0), mi.Float(0.0)), lambda k, total: k < count, step)
+    return total * scale

@@ -1,0 +1,516 @@
+"""A world and a mount fitted to a recording: where the sensor stood, and what surfaces and receiver are like.
+
+First the place, by Gauss and Newton on simulated ranges: the same shots are simulated without noise at a guess and at
+ten poses beside it, whose differences are the gradient. The heading follows from edges, which have none. From there
+`signal_fit` goes on with all parameters together.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.clouds import Scan
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Pose
+from parhelion.rays.device import engine
+from parhelion.rays.records import Rays
+from parhelion.sensors.optics.lidar.config import Overlap
+from parhelion.sensors.optics.lidar.intensity import power_of, reflectivity_of, threshold_photons
+from parhelion.sensors.optics.lidar.link_budget import channel_gains
+from parhelion.sensors.optics.lidar.signal_model import POSE, ShotPlanes, SignalModel
+from parhelion.sensors.optics.lidar.signal_model import Floats as Floats_of_signal_model
+
+if TYPE_CHECKING:
+    from parhelion.sensors.optics.lidar.lidar import Lidar
+    from parhelion.world.world import World
+
+# ---- signal fit -----------------------------------------------------------------------------------------------------
+# Pose, materials and receiver fitted to a recording by the slopes of `signal_model` (Levenberg and Marquardt).
+
+
+Mask = NDArray[np.bool_]
+
+ROUNDS = 8
+GATE_M = 0.1
+"""Shots whose range is farther off than this met something else than the world has there."""
+FEWEST_OF_MATERIAL = 30
+FEWEST_AT_KNOT = 30
+FEWEST_IN_DOUBT = 30
+"""Shots of a chance between 5 and 95 % to return that a threshold is told from."""
+ANGLES_DEG = 20.0
+"""Roughness needs angles of incidence that spread at least this far."""
+LARGEST_ERROR = 0.3
+"""Parameters known less well than this, in natural logarithms, stay as they were."""
+WEAKEST, STRONGEST = 3.0, 40.0
+"""Powers [P_min] between which a signal is taken at its word: below, noise picks the strong ones, and above receivers
+saturate, which makers take out of reflectivity."""
+LEAST_SCATTER = 1e-4, 0.01, 0.002
+"""Of range [m], and of the logarithms of power and reflectivity: scans without noise have none."""
+BIAS_M = 0.02
+"""How far the range errors of rings may lie about the sheet's: data sheets grant some centimetres."""
+FLAT = 0.25
+"""Depth of a footprint, in lengths of the pulse, up to which its echo is as high as that of a flat one."""
+SEAM = 0.02
+"""Shots whose simulated reflectivity changes by more than this between poses meet an edge."""
+
+
+@dataclass(eq=False)
+class LidarFit:
+    """What a recording says of the sensor's place and of the world's surfaces."""
+
+    pose: Pose
+    """Pose of the sensor in the world."""
+    position_error_m: Floats_of_signal_model
+    """Standard error of its position by the scatter of ranges alone, shape (3,)."""
+    angle_error_rad: Floats_of_signal_model
+    """Standard error of its turn about x, y and z of the world, shape (3,)."""
+    reflectance: dict[str, float] = field(default_factory=dict)
+    """Reflectance of each material of the world, by name, at the sensor's wavelength."""
+    reflectance_error: dict[str, float] = field(default_factory=dict)
+    roughness: dict[str, float] = field(default_factory=dict)
+    """Roughness of materials that were seen at many angles: Oren and Nayar's in degrees, or Cook and Torrance's."""
+    roughness_error: dict[str, float] = field(default_factory=dict)
+    overlap: Overlap = None
+    """The receiver's overlap in the form that the sheet has; None where the recording cannot tell."""
+    overlap_error: list[float] = field(default_factory=list)
+    """Standard errors of its numbers."""
+    threshold: float | None = None
+    """Detection threshold in units of the sheet's; None where no shots are weak enough."""
+    threshold_error: float = 0.0
+    kept: dict[str, str] = field(default_factory=dict)
+    """What stays as it was, and why."""
+    range_rms_m: float = 0.0
+    shots: int = 0
+    """Shots behind the pose."""
+
+
+class SignalSearch:
+    """One recording before one world."""
+
+    def __init__(self, lidar: Lidar, still: Lidar, world: World, recording: Scan, beside: list[Pose]) -> None:
+        self.lidar, self.still, self.world, self.recording = lidar, still, world, recording
+        self.table = lidar.shots(recording.start_time)
+        scans = still.scan_many(world, beside, time=recording.start_time)
+        shares = [by_shot(scan, scan.fields["reflectivity"]) for scan in scans]
+        with np.errstate(invalid="ignore"):
+            self.even: Mask = np.all([np.abs(one - shares[0]) < SEAM * shares[0] for one in shares[1:]], axis=0)
+        numbers = by_shot(scans[0], scans[0].fields["material"])
+        known = {one.name: one for one in world.materials}
+        names = {n: name for n, name in sorted(scans[0].names["material"].items()) if name in known}
+        self.names = list(names.values())
+        row = {n: k for k, n in enumerate(names)}
+        self.material = np.array([row.get(int(n), -1) if np.isfinite(n) else -1 for n in numbers])
+        config = lidar.config
+        counted = recording.fields["intensity"].astype(np.float64)
+        power = power_of(config.intensity.scale, counted, threshold_photons(config))
+        share = recording.fields.get("reflectivity")
+        if share is None:
+            share = reflectivity_of(config.intensity.scale, counted)
+        self.power, self.share = (
+            np.full(len(self.table), np.nan) if level is None else by_shot(recording, np.asarray(level))
+            for level in (power, share)
+        )
+        gains = channel_gains(config, int(self.table.ring.max(initial=0)) + 1)
+        self.gain = np.ones(len(self.table)) if gains is None else gains[self.table.ring]
+        """Strength of each shot's ring. Powers here are those of the usual ring, but for what the threshold decides."""
+        self.power = self.power / self.gain
+        self.model = SignalModel(
+            engine(), [known[name] for name in self.names], config.wavelength_nm, lidar.system_constant,
+            config.range.overlap,
+        )  # fmt: skip
+        self.measured = by_shot(recording, recording.fields["range"])
+
+    def _spread(self, planes: ShotPlanes, range_m: Floats_of_signal_model) -> Mask:
+        """Shots whose footprint lies at much the same range: one slanted into depth comes back longer, and weaker."""
+        beam, pulse = self.lidar.config.beam, self.lidar.config.receiver.pulse_length_ns
+        width = 1e-3 * max(beam.divergence_mrad) * range_m + 1e-3 * beam.exit_diameter_mm
+        cosine = np.clip(-np.sum(planes.direction * planes.normal, axis=1), 1e-3, 1.0)
+        return np.asarray(width * np.sqrt(1.0 - cosine**2) / cosine < FLAT * 0.5e-9 * SPEED_OF_LIGHT_M_S * pulse)
+
+    def planes(self, pose: Pose) -> tuple[NDArray[np.int64], ShotPlanes, Floats_of_signal_model]:
+        """Shots that meet something, by number, with the planes they meet, and the range of each [m]."""
+        turn = pose.rotation
+        origin, direction = pose.xyz + self.table.origin @ turn.T, self.table.direction @ turn.T.astype(np.float64)
+        hits = self.still._target(self.world).scene.cast(Rays.of(origin, direction, self.recording.start_time))
+        met = np.flatnonzero(np.isfinite(hits.range) & (self.material >= 0))
+        d, n, t = direction[met], hits.normal[met], hits.range[met]
+        n = n * -np.sign(np.sum(n * d, axis=1, keepdims=True))
+        o = origin[met]
+        return met, ShotPlanes(o, d, pose.xyz, o + t[:, None] * d, n, self.material[met]), t
+
+    def fit(self, pose: Pose, heading_error_rad: float) -> LidarFit:
+        """Pose, reflectances, roughnesses and overlap together, from a pose that is nearly right."""
+        model, parameters = self.model, self.model.start.copy()
+        kept: dict[str, str] = {}
+        free, given_up = np.zeros(len(parameters), bool), np.zeros(len(parameters), bool)
+        normal, off_range = np.eye(1), np.zeros(1)
+        bias, usual = self._usual_bias()
+        rings = len(bias)
+        damping, turned = 1e-3, 0.0
+        for number in range(ROUNDS):
+            met, planes, _ = self.planes(pose)
+            if number in (0, ROUNDS // 2):
+                free, why = self._free(met, planes, parameters)
+                kept |= why
+                free &= ~given_up
+            which = np.flatnonzero(free)
+            simulated, slopes = model.at(planes, parameters), model.derivatives(planes, parameters, which)
+            rows, off = [], []
+            for k, (use, seen) in enumerate(self._seen(met, planes, simulated[:2])):
+                if not use.any():
+                    continue
+                # Rings have range errors of their own, which would pull the pose; they are fitted beside it.
+                own = np.eye(rings)[self.table.ring[met[use]]] * (k == 0)
+                differs = (seen - simulated[k])[use] - own @ bias
+                scatter = max(_scatter(differs), LEAST_SCATTER[k])
+                rows.append(np.hstack([slopes[k][use], own]) / scatter)
+                off.append(differs / scatter)
+                off_range = differs if k == 0 else off_range
+            # Edges tell the heading better than faces do; it enters as one more measurement.
+            rows.append(np.append(np.where(which == 5, 1.0, 0.0), np.zeros(rings))[None] / heading_error_rad)
+            off.append(np.array([-turned / heading_error_rad]))
+            rows.append(np.hstack([np.zeros((rings, len(which))), np.eye(rings)]) / BIAS_M)
+            off.append((usual - bias) / BIAS_M)
+            step, whole = _signal_step(np.concatenate(rows), np.concatenate(off), damping)
+            # What is left of the others' normal matrix where rings take their part.
+            first = len(which)
+            shared = whole[:first, first:]
+            normal = whole[:first, :first] - shared @ np.linalg.solve(whole[first:, first:], shared.T)
+            damping *= 0.1
+            bias = bias + step[first:]
+            change = np.zeros(len(parameters))
+            change[which] = np.clip(step[:first], -0.5, 0.5)
+            pose, turned = moved(pose, change[:POSE]), turned + change[5]
+            parameters = parameters + np.concatenate([np.zeros(POSE), change[POSE:]])
+            if number == ROUNDS // 2 - 1:
+                loose = free & (_errors(normal, which, len(parameters)) > LARGEST_ERROR)
+                loose[:POSE] = False
+                parameters = np.where(loose, model.start, parameters)
+                given_up |= loose
+                kept |= self._named(loose)
+        error = _errors(normal, np.flatnonzero(free), len(parameters))
+        rms = float(np.sqrt(np.mean(off_range**2)))
+        found = LidarFit(pose, error[:3], error[3:POSE], kept=kept, range_rms_m=rms, shots=len(off_range))
+        self._tell(found, parameters, error, free)
+        self._threshold(found, pose, parameters)
+        return found
+
+    def _usual_bias(self) -> tuple[Floats_of_signal_model, Floats_of_signal_model]:
+        """Range errors of rings [m] to begin with, and what they are held to: the sheet's where it lists them."""
+        listed = self.lidar.config.noise.channel_bias_m
+        rings = int(self.table.ring.max(initial=0)) + 1
+        usual = np.asarray(listed, np.float64)[:rings] if listed else np.zeros(rings)
+        return usual.copy(), usual
+
+    def _seen(
+        self, met: NDArray[np.int64], planes: ShotPlanes, simulated: tuple[Floats_of_signal_model, ...]
+    ) -> list[tuple[Mask, Floats_of_signal_model]]:
+        """Recorded ranges, log powers and log reflectivities, and of which shots each is taken."""
+        ranges, powers = simulated
+        with np.errstate(invalid="ignore", divide="ignore"):
+            near = np.isfinite(self.measured[met]) & (np.abs(self.measured[met] - ranges) < GATE_M)
+            strong = (
+                near
+                & self.even[met]
+                & self._spread(planes, ranges)
+                & (powers > np.log(WEAKEST))
+                & self.model.is_modelled[planes.material]
+            )
+            power, share = np.log(self.power[met]), np.log(self.share[met])
+            counted = strong & np.isfinite(power) & (powers < np.log(STRONGEST))
+            told = strong & np.isfinite(share) & (share < 0.0)  # brighter than white is another scale
+        return [(near, self.measured[met]), (counted, power), (told, share)]
+
+    def _free(
+        self, met: NDArray[np.int64], planes: ShotPlanes, parameters: Floats_of_signal_model
+    ) -> tuple[Mask, dict[str, str]]:
+        """Which parameters this recording can tell, and why it cannot tell others."""
+        model = self.model
+        kept: dict[str, str] = {}
+        free = np.zeros(len(parameters), bool)
+        free[:POSE] = True
+        _, (counted, _), (told, _) = self._seen(met, planes, self.model.at(planes, parameters)[:2])
+        use = counted | told
+        if not use.any():
+            kept["reflectance"] = "the recording has no intensity that stands for signal"
+        cosine = -np.sum(planes.direction * planes.normal, axis=1)
+        angle = np.degrees(np.arccos(np.clip(cosine, 0.0, 1.0)))
+        for row, name in enumerate(self.names):
+            own = use & (planes.material == row)
+            if not model.is_modelled[row]:
+                if np.any(planes.material == row):
+                    kept[f"reflectance of {name}"] = "its BRDF is a measured curve, or it is glass, water or a mirror"
+                continue
+            if own.sum() < FEWEST_OF_MATERIAL:
+                continue
+            free[model.reflectance.start + row] = True
+            if model.has_roughness[row]:
+                low, high = np.percentile(angle[own], (5, 95))
+                if high - low >= ANGLES_DEG:
+                    free[model.roughness.start + row] = True
+                else:
+                    kept[f"roughness of {name}"] = f"incidence from {low:.0f} to {high:.0f} degrees is too little"
+        if not counted.any():
+            kept["overlap"] = "the maker has divided it out of the intensities"
+            return free, kept
+        near = self.measured[met][counted]
+        if model.knots is not None:
+            seen = [
+                _between(near, *ends) for ends in zip([0.0, *model.knots], [*model.knots[1:], np.inf], strict=False)
+            ]
+            # Without reflectivities a brighter world and a wider receiver look the same: the last point stays.
+            last = max((k for k, n in enumerate(seen) if n >= FEWEST_AT_KNOT), default=-1)
+            for k, (knot, number) in enumerate(zip(model.knots, seen, strict=True)):
+                if number < FEWEST_AT_KNOT:
+                    kept[f"overlap at {knot:g} m"] = f"{number} shots see it"
+                elif told.any() or k < last:
+                    free[model.overlap.start + k] = True
+        elif model.overlap.stop > model.overlap.start:
+            inside = np.sum(near < np.exp(parameters[model.overlap.start]))
+            if inside >= FEWEST_AT_KNOT and (told.any() or len(near) - inside >= FEWEST_AT_KNOT):
+                free[model.overlap.start] = True
+            else:
+                kept["overlap"] = "too few shots lie on either side of the range of full overlap"
+        return free, kept
+
+    def _named(self, loose: Mask) -> dict[str, str]:
+        model, why = self.model, "the recording does not tell it apart from the others"
+        kept = {f"reflectance of {self.names[k]}": why for k in np.flatnonzero(loose[model.reflectance])}
+        kept |= {f"roughness of {self.names[k]}": why for k in np.flatnonzero(loose[model.roughness])}
+        if model.knots is not None:
+            kept |= {f"overlap at {model.knots[k]:g} m": why for k in np.flatnonzero(loose[model.overlap])}
+        elif loose[model.overlap].any():
+            kept["overlap"] = why
+        return kept
+
+    def _tell(
+        self, found: LidarFit, parameters: Floats_of_signal_model, error: Floats_of_signal_model, free: Mask
+    ) -> None:
+        model, wavelength = self.model, self.lidar.config.wavelength_nm
+        for row, name in enumerate(self.names):
+            at = model.reflectance.start + row
+            if free[at]:
+                value = float(np.exp(parameters[at])) * model.materials[row].reflectance_at(wavelength)
+                found.reflectance[name], found.reflectance_error[name] = value, value * float(error[at])
+            at = model.roughness.start + row
+            if free[at]:
+                # Oren and Nayar's in degrees, as materials have it.
+                unit = np.degrees(1.0) if model.columns["ct_weight"][row] == 0 else 1.0
+                value = float(np.exp(parameters[at]) * unit)
+                found.roughness[name], found.roughness_error[name] = value, value * float(error[at])
+        if free[model.overlap].any():
+            values = np.exp(parameters[model.overlap])
+            found.overlap_error = (values * error[model.overlap]).tolist()
+            if model.knots is None:
+                found.overlap = float(values[0])
+            else:
+                found.overlap = [(float(r), float(min(x, 1.0))) for r, x in zip(model.knots, values, strict=True)]
+
+    def _threshold(self, found: LidarFit, pose: Pose, parameters: Floats_of_signal_model) -> None:
+        """The threshold, in units of the data sheet's, by which weak shots return and which are lost."""
+        from scipy.optimize import minimize_scalar
+        from scipy.special import log_ndtr, ndtr
+
+        met, planes, t = self.planes(pose)
+        powers = self.model.at(planes, parameters)[1]
+        config = self.lidar.config
+        with np.errstate(invalid="ignore"):
+            there = np.abs(self.measured[met] - t) < GATE_M
+        lost = np.isnan(self.measured[met])
+        limits = config.range
+        use = (there | lost) & self.even[met] & self.model.is_modelled[planes.material]
+        use &= (t > limits.min_m) & (t < limits.max_m) & self._spread(planes, t)
+        power, seen = (self.gain[met] * np.exp(powers))[use], there[use]
+        sigma = 1.0 / config.receiver.threshold_to_noise
+        shot = 1.0 / (config.receiver.threshold_photons or np.inf)
+
+        def deviations(log_threshold: float) -> Floats_of_signal_model:
+            level = power * np.exp(-log_threshold)
+            return np.asarray((level - 1.0) / np.sqrt(sigma**2 + shot * level))
+
+        def unlikely(log_threshold: float) -> float:
+            z = deviations(log_threshold)
+            # One shot in a hundred may be lost, or found, for a reason that is not here.
+            chance = 0.01 + 0.98 * np.exp(log_ndtr(np.where(seen, z, -z)))
+            return -float(np.sum(np.log(chance)))
+
+        best = minimize_scalar(unlikely, bounds=(-2.0, 2.0), method="bounded", options={"xatol": 1e-5})
+        chance = ndtr(deviations(best.x))
+        if np.sum((chance > 0.05) & (chance < 0.95)) < FEWEST_IN_DOUBT:
+            found.kept["threshold"] = "too few shots are so weak that they may be lost"
+            return
+        h = 1e-2
+        bend = (unlikely(best.x + h) - 2.0 * unlikely(best.x) + unlikely(best.x - h)) / h**2
+        found.threshold = float(np.exp(best.x))
+        found.threshold_error = found.threshold / float(np.sqrt(max(bend, 1e-9)))
+
+
+def by_shot(scan: Scan, values: NDArray[np.generic]) -> Floats_of_signal_model:
+    """A field of the first return of every shot; NaN for lost ones."""
+    found = np.full(len(scan.shots), np.nan)
+    shot = scan.fields["shot"].astype(np.int64)[::-1]
+    found[shot] = values[::-1].astype(np.float64)  # the nearest return is written last
+    return found
+
+
+def moved(pose: Pose, change: Floats_of_signal_model) -> Pose:
+    """A pose moved by the first three numbers [m] and turned by the rotation vector of the last three [rad]."""
+    from parhelion.core.pose import quat_multiply
+
+    angle = float(np.linalg.norm(change[3:]))
+    axis = change[3:] / angle if angle > 0.0 else np.array([1.0, 0.0, 0.0])
+    quat = np.append(np.sin(0.5 * angle) * axis, np.cos(0.5 * angle))
+    return Pose(pose.xyz + change[:3], quat_multiply(quat, pose.quat_xyzw))
+
+
+def _signal_step(
+    rows: Floats_of_signal_model, off: Floats_of_signal_model, damping: float
+) -> tuple[Floats_of_signal_model, Floats_of_signal_model]:
+    """One step of Levenberg and Marquardt, far ones weighted down after Huber, and its normal matrix."""
+    weight = 1.0 / np.maximum(1.0, np.abs(off) / 1.5)
+    normal = rows.T @ (weight[:, None] * rows)
+    scale = np.sqrt(np.maximum(np.diag(normal), 1e-30))
+    even = normal / np.outer(scale, scale) + damping * np.eye(len(scale))
+    return np.linalg.lstsq(even, (rows.T @ (weight * off)) / scale, rcond=1e-12)[0] / scale, normal
+
+
+def _errors(normal: Floats_of_signal_model, which: NDArray[np.int64], count: int) -> Floats_of_signal_model:
+    """Standard error of every parameter, 0 of those that are not free."""
+    found = np.zeros(count)
+    scale = np.sqrt(np.maximum(np.diag(normal), 1e-30))
+    inverse = np.linalg.pinv(normal / np.outer(scale, scale), hermitian=True)
+    found[which] = np.sqrt(np.maximum(np.diag(inverse), 0.0)) / scale
+    found[which[np.diag(normal) < 1e-12]] = np.inf
+    return found
+
+
+def _between(values: Floats_of_signal_model, low: float, high: float) -> int:
+    return int(np.sum((values > low) & (values < high)))
+
+
+def _scatter(off: Floats_of_signal_model) -> float:
+    return max(1.4826 * float(np.median(np.abs(off - np.median(off)))), 1e-4) if len(off) else 1.0
+
+
+# ---- fit ------------------------------------------------------------------------------------------------------------
+
+
+Floats = NDArray[np.float64]
+
+STEP_M, STEP_RAD = 0.005, 0.0005
+"""How far beside the guess the gradient is taken."""
+PASSES = ((1.0, 0.2, 5, 1.0), (0.2, 0.06, 3, 0.3), (0.06, 0.05, 2, 0.15), (0.05, 0.05, 1, 0.1))
+"""Residuals [m] that count in the first and the last of some rounds, and how far the heading is looked for then [deg]:
+far residuals are edges, and other things than meant."""
+HEADING_DEG = 3.0
+"""How far off the guess the heading is looked for at first."""
+MISSED_M = 0.5
+FEWEST_SHOTS = 100
+LEAST_HEADING_ERROR_RAD = 1e-4
+
+
+def fit(lidar: Lidar, world: World, recording: Scan, *, pose: Pose | None = None) -> LidarFit:
+    """Pose and reflectances that make a simulated scan of `world` most like the recording.
+
+    `pose` is a guess, by default the world's viewpoint; it may be off by some decimetres and degrees. The recording
+    must have the sensor's table of shots. Raises ConfigError where too little of the recording fits the world.
+    """
+    if not isinstance(recording, Scan) or not len(recording.shots):
+        raise ConfigError("fit: the recording needs its table of shots; give a Scan")
+    table = lidar.shots(recording.start_time)
+    if len(recording.shots) != len(table) or not np.allclose(recording.shots.direction, table.direction, atol=1e-3):
+        raise ConfigError("fit: the recording's shots are not those of this sensor")
+    still = copy.copy(lidar)  # with its rate and columns; device memory does not travel
+    still.noise = False
+    measured = by_shot(recording, recording.fields["range"])
+    search = _Search(still, world, measured, recording.start_time)
+    now = search.turned_best(world.viewpoint if pose is None else pose, HEADING_DEG)
+    for first, last, rounds, span_deg in PASSES:
+        for number in range(rounds):
+            gate = first * (last / first) ** (number / max(rounds - 1, 1))
+            now = search.step(now, gate)
+        now = search.turned_best(now, span_deg)
+    beside = [_moved(now, axis, 4.0 * sign) for axis in (1, 2) for sign in (1.0, -1.0)]
+    signal = SignalSearch(lidar, still, world, recording, [now, *beside])
+    return signal.fit(now, max(search.heading_error_rad, LEAST_HEADING_ERROR_RAD))
+
+
+class _Search:
+    """Poses tried against the ranges of a recording.
+
+    Ranges tell position, roll and pitch by their gradient. The heading shows at edges, where ranges jump and have no
+    gradient: there, the share of shots that meet something else is least for the right one, and grows evenly to
+    either side.
+    """
+
+    def __init__(self, still: Lidar, world: World, measured: Floats, time: float) -> None:
+        self.still, self.world, self.measured, self.time = still, world, measured, time
+        self.error, self.rms, self.shots, self.heading_error_rad = np.zeros(5), 0.0, 0, 0.0
+
+    def ranges(self, poses: list[Pose]) -> list[Floats]:
+        """Simulated ranges of all shots at poses."""
+        scans = self.still.scan_many(self.world, poses, time=self.time)
+        return [by_shot(scan, scan.fields["range"]) for scan in scans]
+
+    def step(self, now: Pose, gate_m: float) -> Pose:
+        """One step of Gauss and Newton in position, roll and pitch."""
+        sizes = np.array([_step(k) for k in range(5)])
+        here, *beside = self.ranges([now, *(_moved(now, axis, sign) for axis in range(5) for sign in (1.0, -1.0))])
+        gradient = np.stack([(beside[2 * k] - beside[2 * k + 1]) / (2.0 * sizes[k]) for k in range(5)], axis=1)
+        off = self.measured - here
+        # Where poses beside the guess meet other surfaces, the difference is no gradient.
+        smooth = np.all(np.abs(gradient * sizes) < 0.1, axis=1)
+        use = np.isfinite(off) & np.isfinite(gradient).all(axis=1) & smooth & (np.abs(off) < gate_m)
+        if use.sum() < FEWEST_SHOTS:
+            fitting = f"only {int(use.sum())} shots fit the world within {gate_m:.2f} m"
+            raise ConfigError(f"fit: {fitting}; guess a nearer pose")
+        a, b = gradient[use], off[use]
+        usual = max(1.4826 * float(np.median(np.abs(b - np.median(b)))), 1e-4)
+        weight = 1.0 / np.maximum(1.0, np.abs(b) / (1.5 * usual))
+        normal = a.T @ (weight[:, None] * a)
+        change = np.linalg.solve(normal + 1e-9 * np.eye(5) * np.trace(normal), a.T @ (weight * b))
+        self.error = np.sqrt(np.diag(np.linalg.inv(normal))) * usual
+        self.rms, self.shots = float(np.sqrt(np.mean(b**2))), int(use.sum())
+        return moved(now, np.append(change, 0.0))
+
+    def turned_best(self, now: Pose, span_deg: float, number: int = 17) -> Pose:
+        """The pose turned about the vertical so that as many shots as can be meet what they met."""
+        turns = np.radians(np.linspace(-span_deg, span_deg, number))
+        poses = [moved(now, np.array([0.0, 0.0, 0.0, 0.0, 0.0, turn])) for turn in turns]
+        wrong = np.array([self._wrong(one) for one in self.ranges(poses)])
+        # Two even slopes that meet at the right heading: the place where they fit best.
+        places = np.linspace(turns[0], turns[-1], 20 * number)
+        misfits, slopes = [], []
+        for place in places:
+            design = np.stack([np.ones(number), np.abs(turns - place)], axis=1)
+            found, left, *_ = np.linalg.lstsq(design, wrong, rcond=None)
+            misfits.append(float(left[0]) if len(left) and found[1] > 0.0 else np.inf)
+            slopes.append(float(found[1]))
+        best = int(np.argmin(misfits))
+        if not np.isfinite(misfits[best]):
+            return now
+        scatter = np.sqrt(misfits[best] / number)
+        self.heading_error_rad = float(scatter / slopes[best] / np.sqrt(number))
+        return moved(now, np.array([0.0, 0.0, 0.0, 0.0, 0.0, places[best]]))
+
+    def _wrong(self, simulated: Floats) -> float:
+        """Mean of how far shots miss what they met, 1 where that is half a metre or nothing at all."""
+        lost, gone = np.isnan(self.measured), np.isnan(simulated)
+        off = np.minimum(np.abs(self.measured - simulated) / MISSED_M, 1.0)
+        return float(np.mean(np.where(lost & gone, 0.0, np.where(lost | gone, 1.0, off))))
+
+
+def _step(axis: int) -> float:
+    return STEP_M if axis < 3 else STEP_RAD
+
+
+def _moved(pose: Pose, axis: int, sign: float) -> Pose:
+    change = np.zeros(6)
+    change[axis] = sign * _step(axis)
+    return moved(pose, change)

@@ -1,0 +1,486 @@
+"""Casting and reflection: what each sub-ray of each beam meets, and how much power it sends back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
+from parhelion.rays.device import Engine, kernel_tree
+from parhelion.rays.device import engine as running_engine
+from parhelion.rays.replay import Picked, Rows, SceneArrays, room
+from parhelion.rays.scene import NOTHING
+from parhelion.sensors.optics.air import Air, LocalAir, two_way
+from parhelion.sensors.optics.beams import BeamAim, Beams, Curve, LocalCurve
+from parhelion.sensors.optics.lidar.echoes import (
+    NO_ACTOR,
+    NO_ECHO,
+    Echo,
+    Echoes,
+    EchoRows,
+    SpecularBeams,
+    choose,
+    echo_bits,
+    in_rows,
+)
+from parhelion.sensors.optics.lidar.emit import ALL_PROBES, MIDDLE, PROBES, SECTORS, SubRays
+from parhelion.sensors.optics.lidar.link_budget import received_power
+from parhelion.sensors.optics.lidar.profiles import ACTOR_BITS, ANGLE_SHIFT, ProfiledParts, angle_code
+from parhelion.sensors.optics.scene import Surfaces
+
+
+@kernel_tree()
+@dataclass
+class Optics:
+    """Numbers of the sensor that reflection needs, opaque to the kernel compiler so that all sensors share kernels."""
+
+    threshold: Reals
+    """P_min / C [1/(m^2 sr)]."""
+    extinction: Reals
+    """One-way extinction of the air [1/m]."""
+    min_range: Reals
+    max_range: Reals
+    overlap: Curve | None
+    """Overlap of emitter and receiver by range, or None where it is 1."""
+
+
+@dataclass
+class Local:
+    """Air and overlap near one range of each beam."""
+
+    air: Air | LocalAir
+    overlap: LocalCurve | None
+
+
+@kernel_tree()
+@dataclass
+class Reflection:
+    """What the power depends on that a sub-ray brings back from where it met a surface."""
+
+    surfaces: Surfaces
+    sub_rays: SubRays
+    optics: Optics
+    air: Air
+    profiled: ProfiledParts | None = None
+    """Parts whose noise comes from profiles; their echoes carry the angle of incidence."""
+    weathered: bool = False
+    """Whether the air is dimmer than clear air."""
+
+    def power(
+        self,
+        aim: BeamAim,
+        part: Ints,
+        cosine: Reals,
+        range_m: Reals,
+        hit: Any,
+        active: Masks,
+        *,
+        share: Reals = 1.0,
+        material: Ints = None,
+        near: Local | None = None,
+    ) -> Reals:
+        """Received power of one sub-ray in units of P_min; nothing from nearer than the sensor's least range.
+
+        `material` is that of the part, where it was looked up before; `near` holds for a narrow stretch of range.
+        """
+        dr, optics = running_engine().dr, self.optics
+        curve, air = (optics.overlap, self.air) if near is None else (near.overlap, near.air)
+        overlap = 1.0 if curve is None else curve(range_m, active)
+        material = self.surfaces.material(part, active) if material is None else material
+        overlap = overlap if aim.gain is None else overlap * aim.gain
+        power = received_power(
+            weight=share * self.sub_rays.weight, reflected=self.surfaces.reflected(part, material, cosine, hit, active),
+            range_m=range_m, optical_depth=air.depth(aim, range_m), threshold=optics.threshold, overlap=overlap,
+        )  # fmt: skip
+        if self.profiled is not None:
+            least = self.profiled.at_least(part, range_m, active) * (share * self.sub_rays.weight)
+            if self.weathered:
+                least = least * two_way(air, optics.extinction, aim, range_m)
+            power = dr.select(power < least, least, power)
+        return dr.select(active & (range_m >= optics.min_range), power, 0.0)
+
+    def marked(self, actor: Ints, cosine: Reals) -> Ints:
+        """An actor's number with the angle of incidence in it, where profiles ask for it."""
+        if self.profiled is None:
+            return actor
+        return (actor & ACTOR_BITS) | (angle_code(cosine) << ANGLE_SHIFT)
+
+    def around(self, aim: BeamAim, range_m: Reals) -> Local:
+        """What depends on range alone, for ranges within some decimetres of one: tables are read once, here."""
+        curve = self.optics.overlap
+        return Local(self.air.around(aim, range_m), None if curve is None else curve.around(range_m))
+
+    def trace(self, scene: SceneArrays, aim: BeamAim, sub_ray: Ints, active: Masks = True) -> tuple[Echo, Vectors]:
+        """Echo and hit normal of traced sub-rays."""
+        dr, mi = running_engine().dr, running_engine().mi
+        offset, direction = self.sub_rays.ray(aim, sub_ray)
+        hit = scene.trace(aim.origin + offset, direction, aim.time, self.optics.max_range, active, coherent=True)
+        cosine = dr.abs(dr.dot(hit.normal, direction))
+        power = self.power(aim, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)
+        actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
+        echo = Echo(dr.select(hit.found, hit.t, NO_ECHO), power, hit.part, self.marked(actor, cosine))
+        return echo, hit.normal
+
+
+def illuminate_all(light: Reflection, scene: SceneArrays, beams: Beams) -> Echoes:
+    """Trace every sub-ray."""
+    engine, slots = running_engine(), light.sub_rays.count
+    trace_all = engine.frozen(_trace_all, casts=True)
+    rows = trace_all(light, scene, beams, Rows.kept(engine, beams.count * slots), slots)
+    return Echoes(slots, rows, None, None, None, [beams.count * slots])
+
+
+def _trace_all(light: Reflection, scene: SceneArrays, beams: Beams, looks: Rows, slots: int) -> EchoRows:
+    engine, index = running_engine(), looks.index
+    beam = index // slots
+    return EchoRows.of(engine, light.trace(scene, beams.aim(engine, beam), index - beam * slots)[0])
+
+
+# ---- Adaptive sampling of the footprint: the answer of all sub-rays for a fraction of the rays ----------------------
+# 1. Four probes a beam are traced, at the rim of the footprint.
+# 2. Where they lie on one plane of one part, so do all sub-rays: their range and power follow from the plane, which is
+#    what tracing would give. If they are also closer together than the receiver can tell apart, their sum is one echo,
+#    and the beam is narrow. Where all four met nothing, so do all.
+# 3. In the other beams the middle and the four rim points between the first are traced. They divide the footprint into
+#    eighths, which are judged likewise, each by the middle and its two rim points.
+# 4. What is still open is traced.
+
+
+DISAGREE = NOTHING - 1
+"""Part number that stands for probes on different surfaces, in kernels."""
+
+MORE_PROBES = ALL_PROBES - PROBES
+
+# Probes are on one plane if each lies on the others' plane to this distance: 0.2 mm, or the rounding of long rays.
+PLANE_TOLERANCE_M = 2e-4
+PLANE_TOLERANCE_PER_M = 4e-6
+NORMAL_TOLERANCE = 1e-6
+# Power that varies less than this over the footprint is summed by five points: what is left out is of fourth order.
+GENTLE = 0.2
+# Probes no farther apart in range than this count as on one surface, whose middle hides what is behind it.
+_ONE_SURFACE_M = 1.0
+
+
+def illuminate_adaptively(light: Reflection, scene: SceneArrays, beams: Beams, merge_distance: Reals) -> Echoes:
+    """Echoes of all beams; those closer than `merge_distance` [m] may be summed."""
+    slots = light.sub_rays.count
+    if slots <= ALL_PROBES:
+        return illuminate_all(light, scene, beams)
+    engine = running_engine()
+    looks, everyone = Rows.kept(engine, beams.count * PROBES), Rows.kept(engine, beams.count)
+    first_look = engine.frozen(_first_look, casts=True)
+    probes, narrow, part, wide, specular = first_look(light, scene, beams, looks, everyone, merge_distance)
+    casts = [beams.count * PROBES]
+    wide_beams = wide.wait()
+    # Asked now, since whoever asks later waits for all kernels that were begun in between.
+    picked = SpecularBeams.of(engine, *(some.wait() for some in specular)) if specular else None
+    if len(wide_beams) == 0:
+        return Echoes(slots, None, None, narrow, None, casts, probes, picked)
+    rows, place, casts_more = _wide_rows(light, scene, beams, wide_beams, part, probes)
+    return Echoes(slots, rows, wide_beams, narrow, place, casts + casts_more, probes, picked)
+
+
+def _first_look(
+    light: Reflection, scene: SceneArrays, beams: Beams, looks: Rows, everyone: Rows, merge_distance: Reals
+) -> tuple[ProbeRows, EchoRows, Ints, Picked, tuple[Picked, ...]]:
+    """The probes of all beams, which `looks` are, and what `_sum_flat_beams` makes of them."""
+    engine, index = running_engine(), looks.index
+    beam = index // PROBES
+    probes = ProbeRows.of(engine, *light.trace(scene, beams.aim(engine, beam), index - beam * PROBES), index)
+    return probes, *_sum_flat_beams(light, beams, everyone, probes, merge_distance)
+
+
+@dataclass
+class Probe:
+    """What a probe met, as kernel variables."""
+
+    echo: Echo
+    normal: Vectors
+    point: Vectors
+    """Hit point relative to the beam's exit [m]."""
+
+    def same_plane(self, other: Probe) -> Masks:
+        """Whether the other probe hit the plane that this one hit, on the same part."""
+        dr = running_engine().dr
+        apart = dr.abs(dr.dot(self.normal, other.point - self.point))
+        close = apart < PLANE_TOLERANCE_M + PLANE_TOLERANCE_PER_M * self.echo.range
+        aligned = dr.abs(dr.dot(self.normal, other.normal)) > 1.0 - NORMAL_TOLERANCE
+        return (self.echo.part != NOTHING) & (self.echo.part == other.echo.part) & close & aligned
+
+
+@kernel_tree()
+@dataclass
+class ProbeRows:
+    """Probes in device memory."""
+
+    echoes: EchoRows = field(default_factory=EchoRows)
+    normals: Reals = None
+
+    @classmethod
+    def of(
+        cls, engine: Engine, echo: Echo, normal: Vectors, rows: Ints, *, index: Ints = None, size: int = 0
+    ) -> ProbeRows:
+        """Evaluate echoes and normals of the probes that `rows` counts; `index` and `size` are as for `in_rows`."""
+        # The fourth number is not read. It has to differ from row to row: where no probe can meet anything, normals are
+        # one constant, and would be one row in memory.
+        fourth = engine.dr.reinterpret_array(engine.mi.Float, rows)
+        normals = in_rows(engine, engine.mi.Vector4f(normal.x, normal.y, normal.z, fourth), index, size)
+        return cls(EchoRows.of(engine, echo, normals, index=index, size=size), normals)
+
+    def reach(self, beam: Ints, active: Masks) -> Reals:
+        """Range of the surface that beams meet [m]: of several the farthest, NO_ECHO where a probe met none."""
+        dr, mi = running_engine().dr, running_engine().mi
+        nearest, farthest, total = mi.Float(NO_ECHO), mi.Float(0.0), mi.Float(0.0)
+        for k in range(PROBES):
+            range_m = self.echoes.at(beam * PROBES + k, active).range
+            nearest = dr.select(range_m < nearest, range_m, nearest)
+            farthest = dr.select(range_m > farthest, range_m, farthest)
+            total = total + range_m
+        return dr.select(farthest - nearest < _ONE_SURFACE_M, total / PROBES, farthest)
+
+    def normal(self, row: Ints, active: Masks = True) -> Vectors:
+        """Normals by number; zeros where not active."""
+        dr, mi = running_engine().dr, running_engine().mi
+        n = dr.gather(mi.Vector4f, self.normals, row, active)
+        return mi.Vector3f(n.x, n.y, n.z)
+
+    def at(self, light: Reflection, aim: BeamAim, sub_ray: Ints, row: Ints, active: Masks = True) -> Probe:
+        """Rows by number, which belong to these sub-rays of beams; zeros where not active."""
+        echo = self.echoes.at(row, active)
+        # Points follow from the range: to work them out again takes less time than to keep them.
+        offset, direction = light.sub_rays.ray(aim, sub_ray)
+        return Probe(echo, self.normal(row, active), running_engine().dr.fma(direction, echo.range, offset))
+
+
+def _judge(light: Reflection, first: Probe, *others: Probe) -> Ints:
+    """The part that probes agree on; NOTHING where none met anything; DISAGREE else."""
+    dr = running_engine().dr
+    part = first.echo.part
+    agree, nothing = part != NOTHING, part == NOTHING
+    for other in others:
+        agree &= first.same_plane(other)
+        nothing &= other.echo.part == NOTHING
+    # The reflectance of a textured part varies within its plane: only tracing finds it.
+    agree &= ~light.surfaces.textured(dr.select(agree, part, 0), agree)
+    return dr.select(nothing, NOTHING, dr.select(agree, part, DISAGREE))
+
+
+def _on_plane(
+    light: Reflection,
+    aim: BeamAim,
+    sub_ray: Ints,
+    part: Ints,
+    probe: Probe,
+    material: Ints = None,
+    near: Local | None = None,
+) -> tuple[Masks, Echo]:
+    """Which sub-rays meet the plane of a probe that their part says they are on, and their echo there."""
+    dr = running_engine().dr
+    offset, direction = light.sub_rays.ray(aim, sub_ray)
+    slope = dr.dot(probe.normal, direction)
+    range_m = dr.dot(probe.normal, probe.point - offset) / slope
+    met = (part < DISAGREE) & (range_m > 0) & (range_m < light.optics.max_range)
+    power = light.power(aim, dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material, near=near)
+    there = Echo(range_m, power, part, probe.echo.actor)
+    return met, choose(dr, met, there, Echo.none(running_engine()))
+
+
+def _sum_flat_beams(
+    light: Reflection, beams: Beams, everyone: Rows, probes: ProbeRows, merge_distance: Reals
+) -> tuple[EchoRows, Ints, Picked, tuple[Picked, ...]]:
+    """The one echo of each beam whose probes agree, the part each beam is on, and some beams.
+
+    First those that need all their slots; then, in worlds that have specular surfaces, those with a probe on one: of
+    those that do not, and of those that do.
+    """
+    engine = running_engine()
+    dr, mi, beam = engine.dr, engine.mi, everyone.index
+    xp = namespace(merge_distance)
+    aim = beams.aim(engine, beam)
+    first, *others = (probes.at(light, aim, mi.UInt32(k), beam * PROBES + k) for k in range(PROBES))
+    part = _judge(light, first, *others)
+    flat = part < DISAGREE
+    material = light.surfaces.material(dr.select(flat, part, 0), flat)
+    middle = first.echo.range  # ranges are summed relative to this one, to keep float32's last digits
+    # Beams that reach over more range than the receiver can tell apart are wide, and are looked up in full.
+    near = light.around(aim, dr.select(flat, middle, 1.0))
+
+    gentle, quick_power, quick_moment = _five_point_sum(
+        light,
+        (first, *others),
+        _on_plane(light, aim, mi.UInt32(MIDDLE), part, first, material, near)[1],
+        merge_distance,
+    )
+    gentle &= flat
+
+    def step(k: Ints, power: Reals, moment: Reals, nearest: Reals, farthest: Reals) -> State:
+        met, echo = _on_plane(light, aim, k, part, first, material, near)
+        returned = met & (echo.power > 0)
+        off = echo.range - middle
+        power = power + echo.power
+        moment = moment + dr.select(returned, echo.power * off, 0.0)
+        nearest = dr.select(returned, xp.minimum(nearest, off), nearest)
+        farthest = dr.select(returned, xp.maximum(farthest, off), farthest)
+        return k + 1, power, moment, nearest, farthest
+
+    state = (mi.UInt32(0), mi.Float(0.0), mi.Float(0.0), mi.Float(NO_ECHO), mi.Float(-NO_ECHO))
+    final = dr.while_loop(state, lambda *s: flat & ~gentle & (s[0] < light.sub_rays.count), step)
+    _, power, moment, nearest, farthest = final
+    spread = flat & ~gentle & (farthest - nearest > merge_distance)
+    power, moment = dr.select(gentle, quick_power, power), dr.select(gentle, quick_moment, moment)
+    # A surface too dark or too near to send anything back is a surface still: it hides what lies behind it.
+    one = flat & ~spread
+    mean = Echo(middle + moment / dr.select(power > 0, power, 1.0), power, part, first.echo.actor)
+    wide = (part == DISAGREE) | spread
+    masks = [wide]
+    if light.surfaces.has_specular:
+        specular = mi.Bool(False)
+        for probe in (first, *others):
+            met = probe.echo.part != NOTHING
+            specular |= met & light.surfaces.is_specular(dr.select(met, probe.echo.part, 0), met)
+        masks += [specular & ~wide, specular & wide]
+    flags = [dr.select(mask, mi.UInt32(1), 0) for mask in masks]
+    rows = EchoRows.of(engine, choose(dr, one, mean, Echo.none(engine)), part, *flags)
+    picked, *more = (everyone.pick(flag) for flag in flags)
+    return rows, part, picked, tuple(more)
+
+
+def _five_point_sum(
+    light: Reflection, probes: tuple[Probe, ...], middle: Echo, merge_distance: Reals
+) -> tuple[Masks, Reals, Reals]:
+    """Power of all sub-rays, and power times range from the first probe's, by four probes and the middle.
+
+    Exact for what is cubic over the footprint. First: where it may be used, which is where power hardly varies and
+    all echoes are sure to be one.
+    """
+    dr, mi = running_engine().dr, running_engine().mi
+    weights = light.sub_rays.five_point_weights
+    if weights is None:
+        return mi.Bool(False), mi.Float(0.0), mi.Float(0.0)
+    start = probes[0].echo.range
+    power, moment, low, high = mi.Float(0.0), mi.Float(0.0), mi.Float(middle.range), mi.Float(middle.range)
+    even = middle.power > 0.0
+    for echo, weight in zip((*(probe.echo for probe in probes), middle), weights, strict=True):
+        share = (weight * light.sub_rays.count) * echo.power
+        power, moment = power + share, moment + share * (echo.range - start)
+        even &= dr.abs(echo.power - middle.power) < GENTLE * middle.power
+        low, high = dr.select(echo.range < low, echo.range, low), dr.select(echo.range > high, echo.range, high)
+    # Between the probes the rim may lie farther off, by the diagonal of a square.
+    return even & ((high - low) * 1.5 < merge_distance), power, moment
+
+
+def _wide_rows(
+    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Ints, part: Ints, probes: ProbeRows
+) -> tuple[EchoRows, Ints, list[Ints]]:
+    """All slots of the wide beams, the place of each beam among them, and how many rays it took (on the device)."""
+    engine = running_engine()
+    count = len(wide_beams)
+    looks, sectors = (Rows.passing(engine, count * each, room(count) * each) for each in (MORE_PROBES, SECTORS))
+    second_look = engine.frozen(_second_look, casts=True)
+    rows, place, still_open, traced = second_look(light, scene, beams, wide_beams, looks, sectors, part, probes)
+    left, casts = still_open.wait(), [traced]
+    if len(left):
+        looks = Rows.passing(engine, len(left) * light.sub_rays.sector_size)
+        echo, row, found = engine.frozen(_third_look, casts=True)(light, scene, beams, wide_beams, left, looks)
+        rows.put(row, echo, True if found is None else found)
+        casts.append(len(looks) if found is None else engine.dr.count(found))
+    return rows, place, casts
+
+
+def _second_look(
+    light: Reflection,
+    scene: SceneArrays,
+    beams: Beams,
+    wide_beams: Ints,
+    looks: Rows,
+    sectors: Rows,
+    part: Ints,
+    probes: ProbeRows,
+) -> tuple[EchoRows, Ints, Picked, Ints]:
+    """Slots of wide beams, each beam's place among them or NOTHING, the open eighths, and how many rays it took.
+
+    Wide beams are mixed, where their probes disagree, or spread, where their one plane reaches over much range. Only in
+    mixed ones are more probes traced, which `looks` are; `sectors` are the eighths of all wide beams.
+    """
+    engine = running_engine()
+    dr, mi, slots, index = engine.dr, engine.mi, light.sub_rays.count, looks.index
+    words = dr.empty(mi.UInt32, 4 * (looks.room // MORE_PROBES) * slots)
+    number = index // MORE_PROBES
+    beam, sub_ray = dr.gather(mi.UInt32, wide_beams, number), PROBES + index - number * MORE_PROBES
+    whole, aim = dr.gather(mi.UInt32, part, beam), beams.aim(engine, beam)
+    mixed = whole == DISAGREE
+    traced, normal = light.trace(scene, aim, sub_ray, mixed)
+    plane = probes.at(light, aim, mi.UInt32(0), beam * PROBES, ~mixed)
+    echo = choose(dr, mixed, traced, _on_plane(light, aim, sub_ray, whole, plane)[1])
+    dr.scatter(words, echo_bits(engine, echo), number * slots + sub_ray)
+    normal = dr.select(mixed, normal, plane.normal)
+    more = ProbeRows.of(engine, echo, normal, index, index=index, size=looks.room)
+    place = dr.full(mi.UInt32, NOTHING, beams.count)
+    order = dr.arange(mi.UInt32, dr.width(wide_beams))
+    dr.scatter(place, order, wide_beams)
+    probed = dr.gather(mi.UInt32, part, wide_beams) == DISAGREE
+
+    def copy(k: Ints) -> State:
+        dr.scatter(words, echo_bits(engine, probes.echoes.at(wide_beams * PROBES + k)), order * slots + k)
+        return (k + 1,)
+
+    dr.while_loop((mi.UInt32(0),), lambda k: k < PROBES, copy)
+    dr.eval(place, words, probed)
+    is_open = _fill(light, beams, sectors.index, wide_beams, probes, more, words)
+    return EchoRows(words), place, sectors.pick(is_open), dr.sum(dr.select(probed, mi.UInt32(MORE_PROBES), 0))
+
+
+def _third_look(
+    light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Ints, left: Ints, looks: Rows
+) -> tuple[Echo, Ints, Masks]:
+    """Echoes of the sub-rays in eighths that are still open, their rows, and which of those there are, None for all."""
+    engine = running_engine()
+    dr, mi, sub_rays, index = engine.dr, engine.mi, light.sub_rays, looks.index
+    number = index // sub_rays.sector_size
+    sector = dr.gather(mi.UInt32, left, number)
+    row = sector // SECTORS
+    place = (sector - row * SECTORS) * sub_rays.sector_size + index - number * sub_rays.sector_size
+    sub_ray = dr.gather(mi.UInt32, sub_rays.sector_members, place)
+    found = None if sub_rays.sectors_are_even else sub_ray != NOTHING
+    if found is not None:
+        sub_ray = dr.select(found, sub_ray, 0)
+    aim = beams.aim(engine, dr.gather(mi.UInt32, wide_beams, row))
+    echo, _ = light.trace(scene, aim, sub_ray, True if found is None else found)
+    row = row * sub_rays.count + sub_ray
+    dr.eval(echo, row, found)
+    return echo, row, found
+
+
+def _fill(
+    light: Reflection, beams: Beams, index: Ints, wide_beams: Ints, probes: ProbeRows, more: ProbeRows, words: Ints
+) -> Ints:
+    """Write what sub-rays meet whose plane is known into their slots; 1 for eighths that are still open, else 0.
+
+    `index` numbers the eighths. Each is judged by the middle and its two probes at the rim, one of the first four and
+    one of those between.
+    """
+    engine = running_engine()
+    dr, mi, sub_rays = engine.dr, engine.mi, light.sub_rays
+    row = index // SECTORS
+    sector = index - row * SECTORS
+    beam = dr.gather(mi.UInt32, wide_beams, row)
+    rim = dr.gather(mi.Vector2u, sub_rays.sector_rim, sector)
+    early, late = dr.select(rim.x < PROBES, rim.x, rim.y), dr.select(rim.x < PROBES, rim.y, rim.x)
+    aim, number = beams.aim(engine, beam), row * MORE_PROBES
+    middle = more.at(light, aim, mi.UInt32(MIDDLE), number + (MIDDLE - PROBES))
+    early_probe = probes.at(light, aim, early, beam * PROBES + early)
+    part = _judge(light, middle, early_probe, more.at(light, aim, late, number + (late - PROBES)))
+    material = light.surfaces.material(dr.select(part < DISAGREE, part, 0), part < DISAGREE)
+
+    def fill(k: Ints, is_open: Masks) -> State:
+        sub_ray = dr.gather(mi.UInt32, sub_rays.sector_members, sector * sub_rays.sector_size + k)
+        there = sub_ray != NOTHING
+        sub_ray = dr.select(there, sub_ray, 0)
+        met, echo = _on_plane(light, aim, sub_ray, part, middle, material)
+        dr.scatter(words, echo_bits(engine, echo), row * sub_rays.count + sub_ray, there)
+        return k + 1, is_open | there & ~(met | (part == NOTHING))
+
+    _, is_open = dr.while_loop((mi.UInt32(0), mi.Bool(False)), lambda k, is_open: k < sub_rays.sector_size, fill)
+    flags = dr.select(is_open, mi.UInt32(1), 0)
+    dr.eval(words, flags)
+    return flags

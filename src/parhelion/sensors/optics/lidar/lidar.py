@@ -1,0 +1,346 @@
+"""The lidar: emit, cast, reflect, attenuate, detect, record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from parhelion.core.clouds import Scan, Waveform
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Pose
+from parhelion.core.random import Stream
+from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.rays.geometry import SceneGeometry
+from parhelion.rays.lock import in_turn
+from parhelion.rays.origin import Cell, cell_of, runs
+from parhelion.sensors.frame import Framed, checked_world, finite_time, motion_of
+from parhelion.sensors.optics.lidar.config import LidarConfig, ReturnMode
+from parhelion.sensors.optics.lidar.device import LidarOnDevice, place_at
+from parhelion.sensors.optics.lidar.emit import footprint
+from parhelion.sensors.optics.lidar.link_budget import SystemConstant, max_range, system_constant
+from parhelion.sensors.optics.lidar.patterns import ShotTable, repeats, shot_table
+from parhelion.sensors.optics.lidar.points import USUAL, ScanTensors, chosen_fields
+from parhelion.sensors.optics.lidar.presets import canonical_name, load_preset
+from parhelion.sensors.optics.scene import Target, target_for
+from parhelion.weather.weather import Weather
+from parhelion.world.world import World
+
+if TYPE_CHECKING:
+    from parhelion.sensors.optics.lidar.fit import LidarFit
+
+Sampling = Literal["adaptive", "fixed"]
+
+
+class Lidar(Framed):
+    """A lidar by preset name, YAML file or configuration.
+
+        lidar = Lidar("ouster/os1-128")
+        scan = lidar.scan(world, pose=Pose(xyz=(0, 0, 2)), seed=7)
+
+    `rate_hz`, `columns`, `returns` and `max_returns` choose among what the sensor offers; `sub_rays` overrides the
+    sampling of the footprint (1 is a ray without width); `sampling` is 'adaptive' (trace further sub-rays only where
+    probes disagree) or 'fixed' (trace all); `noise=False` gives the noiseless measurement; `bounces` bounds the paths
+    over mirrors and through glass (0 ignores them); `sun_klx` is the sunlight, by default the rated one; `name` tells
+    this one from others of its model: objects may be hidden from it, and it has noise of its own.
+    """
+
+    kind = "lidar"
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | LidarConfig,
+        *,
+        rate_hz: float | None = None,
+        columns: int | None = None,
+        returns: ReturnMode | None = None,
+        max_returns: int | None = None,
+        sub_rays: int | None = None,
+        sampling: Sampling = "adaptive",
+        noise: bool = True,
+        bounces: int = 2,
+        sun_klx: float | None = None,
+        name: str = "",
+    ) -> None:
+        folder: Path | None = None
+        if isinstance(model, LidarConfig):
+            config, self.model = model, model.name
+        elif not isinstance(model, (str, PathLike)):
+            kind = type(model).__name__
+            raise ConfigError(f"lidar: give the name of a preset, a YAML file or a LidarConfig, got {kind}")
+        else:
+            config, file = load_preset(model)
+            # One name for one model, however it is spelt: random streams and packets go by it.
+            folder, self.model = file.parent, canonical_name(model)
+        self.config = _chosen(config, returns=returns, max_returns=max_returns, sub_rays=sub_rays)
+        if sampling not in ("adaptive", "fixed"):
+            raise ConfigError(f"sampling: must be 'adaptive' or 'fixed', got {sampling!r}")
+        if isinstance(bounces, bool) or not isinstance(bounces, int) or not 0 <= bounces <= 8:
+            raise ConfigError(f"bounces: must be a whole number from 0 to 8, got {bounces!r}")
+        if sun_klx is not None and not (np.isfinite(sun_klx) and sun_klx >= 0):
+            raise ConfigError(f"sun_klx: must be finite and not negative, got {sun_klx!r}")
+        for what, given in (("rate_hz", rate_hz), ("columns", columns)):
+            if given is not None and (isinstance(given, bool) or not isinstance(given, (int, float, np.number))):
+                raise ConfigError(f"{what}: must be a number, got {given!r}")
+        self.sampling, self.noise, self.bounces, self.sun_klx, self.name = sampling, noise, bounces, sun_klx, name
+        self.rate_hz = float(rate_hz if rate_hz is not None else config.pattern.rate_hz)
+        self._pattern_options: dict[str, Any] = {"rate_hz": rate_hz, "columns": columns, "folder": folder}
+        self._repeats = repeats(config.pattern)
+        self._table: ShotTable | None = None
+        self._on_device: LidarOnDevice | None = None
+        self.recorded_weather: Any = None
+        """Tables for weather on recorded clouds, made when first needed."""
+        self.shots(0.0)  # a wrong rate or table file is told now, not at the first scan
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Device memory cannot travel, and the table of shots is made again faster than it is sent.
+        folder = self._pattern_options["folder"]
+        options = {**self._pattern_options, "folder": None if folder is None else folder.absolute()}
+        made = {"_on_device": None, "recorded_weather": None, "_table": None, "_pattern_options": options}
+        return {**self.__dict__, **made}
+
+    @property
+    def system_constant(self) -> SystemConstant:
+        """The constant that the data sheet's rated ranges fix."""
+        return system_constant(self.config)
+
+    def max_range(self, reflectance: float = 0.9) -> float:
+        """Longest range [m] at which a Lambertian target facing the sensor is detected in clear air."""
+        return max_range(self.config, reflectance)
+
+    def shots(self, time: float = 0.0) -> ShotTable:
+        """The table of shots of the scan that starts at `time` [s]."""
+        table = self._table  # another thread may ask for another time meanwhile
+        if table is None or not self._repeats:
+            start = 0.0 if self._repeats else float(time)
+            self._table = table = shot_table(self.config.pattern, frame_start_s=start, **self._pattern_options)
+        return table
+
+    def scan(
+        self,
+        world: World,
+        *,
+        pose: Pose | None = None,
+        trajectory: Trajectory | None = None,
+        mount: Pose | None = None,
+        time: float = 0.0,
+        seed: int = 0,
+        frame: int | None = None,
+    ) -> Scan:
+        """One scan from a standing (`pose`) or moving (`trajectory`) place; the world's viewpoint where none is given.
+
+        `mount` is the sensor's pose on the moving body. The scan starts at `time` [s] on the world's clock; every
+        shot, and every actor, is taken at its own time. `frame` numbers the measurement for the random streams; by
+        default it follows from time and pose.
+        """
+        motion = motion_of(world, pose, trajectory, mount)
+        return self._measure(world, [motion], [finite_time(time)], seed, None if frame is None else [frame])[0]
+
+    def scan_many(
+        self,
+        world: World,
+        poses: Iterable[Pose | Trajectory],
+        *,
+        time: float | Sequence[float] = 0.0,
+        seed: int = 0,
+        frames: Sequence[int] | None = None,
+    ) -> list[Scan]:
+        """Many scans in few launches: one for each pose (or trajectory), each the same as `scan` would give alone."""
+        motions, times = _motions(poses, time, frames)
+        return self._measure(world, motions, times, seed, frames)
+
+    @in_turn
+    def scan_tensors(
+        self,
+        world: World,
+        poses: Iterable[Pose | Trajectory],
+        *,
+        time: float | Sequence[float] = 0.0,
+        seed: int = 0,
+        frames: Sequence[int] | None = None,
+        fields: Sequence[str] = USUAL,
+    ) -> list[ScanTensors]:
+        """The scans of `scan_many` as arrays that stay on the engine's device, some scans to each."""
+        motions, times = _motions(poses, time, frames)
+        wanted = chosen_fields(fields)
+        return [
+            launch.device.tensors(
+                launch.target, launch.table, launch.motions, launch.times, launch.streams, wanted, launch.weather
+            )
+            for launch in self._launches(world, motions, times, seed, frames)
+        ]
+
+    def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> Scan:
+        """The contract of every frame sensor: one measurement of a world from a motion."""
+        return self.scan(world, trajectory=motion, time=time, seed=seed, frame=frame)
+
+    def fit(self, world: World, recording: Scan, *, pose: Pose | None = None) -> LidarFit:
+        """Where this sensor stood in `world` when it recorded a scan, and how much the world's materials reflect.
+
+        `pose` is a guess, off by some decimetres and degrees at most; the world's viewpoint where none is given.
+        """
+        from parhelion.sensors.optics.lidar.fit import fit
+
+        return fit(self, world, recording, pose=pose)
+
+    @property
+    def frame_duration_s(self) -> float:
+        """Time [s] from a scan's start to its last shot."""
+        return float(self.shots(0.0).time.max(initial=0.0))
+
+    @in_turn
+    def waveform(
+        self,
+        world: World,
+        shots: Sequence[int],
+        *,
+        pose: Pose | None = None,
+        trajectory: Trajectory | None = None,
+        mount: Pose | None = None,
+        time: float = 0.0,
+        seed: int = 0,
+        frame: int | None = None,
+        bin_size_m: float = 0.15,
+        range_m: tuple[float, float] | None = None,
+    ) -> Waveform:
+        """The digitised signal of chosen shots (rows of the table of shots), all sub-rays traced."""
+        motion = motion_of(world, pose, trajectory, mount)
+        start = finite_time(time)
+        with world.edits():
+            cell = cell_of(self._geometry(world), place_at(motion, start))
+            target, weather = self._target(world, cell), world.weather
+        device = self._device(target)
+        stream = self._stream(seed, motion, start, frame)
+        return device.waveform(
+            target, self.shots(start), motion, start, stream, np.asarray(shots),
+            bin_size_m=bin_size_m, window_m=range_m, weather=weather,
+        )  # fmt: skip
+
+    @in_turn
+    def _measure(
+        self, world: World, motions: list[Trajectory], times: list[float], seed: int, frames: Sequence[int] | None
+    ) -> list[Scan]:
+        scans: list[Scan] = []
+        for launch in self._launches(world, motions, times, seed, frames):
+            metadata = [
+                {
+                    "sensor": self.model, "maker": self.config.maker, "product": self.config.name, "seed": int(seed),
+                    "time": start, "rate_hz": self.rate_hz, "returns": self.config.receiver.returns,
+                    "sampling": self.sampling, "world": world.name,
+                }
+                for start in launch.times
+            ]  # fmt: skip
+            scans += launch.device.scan(
+                launch.target, launch.table, launch.motions, launch.times, launch.streams, metadata, launch.weather
+            )
+        return scans
+
+    def _launches(
+        self, world: World, motions: list[Trajectory], times: list[float], seed: int, frames: Sequence[int] | None
+    ) -> Iterator[_Launch]:
+        """The launches that measure a world from these motions, in order; few, since scans share them."""
+        checked_world(world)
+        streams = [
+            self._stream(seed, motion, start, None if frames is None else frames[i])
+            for i, (motion, start) in enumerate(zip(motions, times, strict=True))
+        ]
+        places = [place_at(motion, start) for motion, start in zip(motions, times, strict=True)]
+        with ExitStack() as unchanged:
+            # One state of the world for all scans: edits by other threads come before or after, never in between.
+            unchanged.enter_context(world.edits())
+            weather = world.weather
+            # Weather is prepared for one time, too, where it changes.
+            same_air = weather is None or weather.is_still
+            cells = list(runs(self._geometry(world), places))
+            for rows, cell in cells:
+                target = self._target(world, cell)
+                if len(cells) == 1:
+                    unchanged.close()  # the target is a copy
+                device = self._device(target)
+                # Patterns that do not repeat have as many shots at any time: the last table tells, and need not be
+                # made again.
+                shots = len(self.shots() if self._table is None else self._table)
+                some, their = motions[rows], times[rows]
+                for batch in device.batches(target, some, their, shots=shots, same_shots=self._repeats and same_air):
+                    part = slice(*batch)
+                    table = self.shots(their[batch[0]])
+                    yield _Launch(device, target, weather, table, some[part], their[part], streams[rows][part])
+
+    def _geometry(self, world: World) -> SceneGeometry:
+        return world.geometry(*self.known_as)
+
+    def _target(self, world: World, cell: Cell | None = None) -> Target:
+        kind, *names = self.known_as
+        return target_for(world, kind, names=tuple(names), wavelength_nm=self.config.wavelength_nm, cell=cell)
+
+    def _device(self, target: Target) -> LidarOnDevice:
+        if self._on_device is None:
+            self._on_device = LidarOnDevice(
+                target.engine, self.config, footprint(self.config.beam), self.system_constant,
+                sampling=self.sampling, noise=self.noise, bounces=self.bounces, sun_klx=self.sun_klx,
+            )  # fmt: skip
+        return self._on_device
+
+    def __repr__(self) -> str:
+        return f"<Lidar {self.model}: {len(self.shots())} shots a scan at {self.rate_hz:g} Hz>"
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """Scans that share kernels, and what they are made with."""
+
+    device: LidarOnDevice
+    target: Target
+    weather: Weather | None
+    table: ShotTable
+    motions: list[Trajectory]
+    times: list[float]
+    streams: list[Stream]
+
+
+def _motions(
+    poses: Iterable[Pose | Trajectory], time: float | Sequence[float], frames: Sequence[int] | None
+) -> tuple[list[Trajectory], list[float]]:
+    """How the sensor moves in each scan, and when each starts."""
+    motions: list[Trajectory] = [Fixed(p) if isinstance(p, Pose) else p for p in poses]
+    for row, motion in enumerate(motions):
+        if not isinstance(motion, Trajectory):
+            raise ConfigError(f"poses[{row}]: must be a Pose or a trajectory, got {type(motion).__name__}")
+    times = _one_a_scan(time, len(motions))
+    if frames is not None and len(frames) != len(motions):
+        raise ConfigError(f"frames: {len(frames)} numbers for {len(motions)} scans")
+    return motions, [finite_time(t) for t in times]
+
+
+def _one_a_scan(time: float | Sequence[float], count: int) -> list[float]:
+    try:
+        times = np.asarray(time, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"time: must be one number [s], or one a scan, got {time!r}") from None
+    if times.ndim > 1 or (times.ndim == 1 and len(times) != count):
+        raise ConfigError(f"time: {len(times)} times for {count} scans; give one, or one a scan")
+    return [float(one) for one in np.broadcast_to(times, (count,))]
+
+
+def _chosen(
+    config: LidarConfig, *, returns: ReturnMode | None, max_returns: int | None, sub_rays: int | None
+) -> LidarConfig:
+    """The data sheet with the user's choices in it, checked again."""
+    from parhelion.core.config import parse
+
+    receiver = {"returns": returns, "max_returns": max_returns}
+    changes = {
+        "receiver": {k: v for k, v in receiver.items() if v is not None},
+        "beam": {"sub_rays": sub_rays} if sub_rays is not None else {},
+    }
+    if not any(changes.values()):
+        return config
+    data = config.model_dump(mode="python")
+    for section, values in changes.items():
+        data[section].update(values)
+    return parse(LidarConfig, data, config.name)

@@ -1,0 +1,279 @@
+"""How much of a pulse comes back, and how far a target can be seen.
+
+Everything is in units of the detection threshold P_min, so the system constant C (pulse energy, aperture, optics)
+enters only through rated ranges:
+
+    P_k / P_min = w_k f(theta_k) cos(theta_k) T(R_k)^2 xi(R_k) / R_k^2  /  (P_min / C)
+    P_min / C   = (rho_ref / pi) exp(-2 gamma_ref R_ref) / R_ref^2
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.arrays import Reals, namespace
+from parhelion.core.errors import ConfigError
+from parhelion.core.random import Stream, to_normal
+from parhelion.rays.device import Engine
+from parhelion.sensors.optics.beams import Curve, curve_grid
+from parhelion.sensors.optics.lidar.config import LidarConfig, Noise, Overlap
+
+# ---- Overlap: the share of a beam's return that the receiver collects, by range -------------------------------------
+# A receiver is focused far away, so what is near makes a blurred spot on it. The spot's width grows like 1/R and its
+# area
+# like 1/R^2; while the spot is larger than the detector, the share that falls on the detector is
+#
+#     xi(R) = min(1, (R / R_full)^2)
+#
+# with one number, the range R_full from which on everything is collected. A measured curve is given as points instead:
+# straight lines between them, level behind the last, and the square law below the first. One curve holds for surfaces,
+# drops, flakes, fog and dust alike, since all send their light back through the same lens.
+
+
+LEAST_OVERLAP = 1e-6
+"""What overlaps are divided by at least: nothing is seen where the curve is 0."""
+
+
+def overlap_share(overlap: Overlap, range_m: ArrayLike) -> NDArray[np.float64]:
+    """xi at ranges [m], from 0 to 1, for an overlap as a data sheet gives it (a range [m], or points)."""
+    r = np.asarray(range_m, dtype=np.float64)
+    if overlap is None or overlap == 0:
+        return np.ones_like(r)
+    if isinstance(overlap, (int, float)):
+        return np.minimum((r / overlap) ** 2, 1.0)
+    ranges, shares = np.asarray(overlap, dtype=np.float64).T
+    return np.where(r < ranges[0], shares[0] * (r / ranges[0]) ** 2, np.interp(r, ranges, shares))
+
+
+def full_overlap_m(overlap: Overlap) -> float:
+    """The range [m] from which on the overlap no longer changes."""
+    if overlap is None:
+        return 0.0
+    return float(overlap) if isinstance(overlap, (int, float)) else float(overlap[-1][0])
+
+
+def overlap_curve(engine: Engine, overlap: Overlap) -> Curve | None:
+    """The same for kernels; None where the receiver collects everything at every range."""
+    last = full_overlap_m(overlap)
+    if last == 0.0:
+        return None
+    grid = curve_grid(last)
+    return Curve.on_grid(engine, grid, overlap_share(overlap, grid))
+
+
+# ---- Errors of a measurement as functions of its signal. Arrays of either kind --------------------------------------
+
+
+def range_sigma(snr: Reals, *, sigma_0: Reals, sigma_1: Reals) -> Reals:
+    """Standard deviation of range [m]: sqrt(sigma_0^2 + (sigma_1 / SNR)^2), for SNR > 0.
+
+    sigma_0 is left at high signal, sigma_1 is the part that falls with it (both [m]).
+    """
+    ratio = sigma_1 / snr
+    return namespace(snr).sqrt(sigma_0 * sigma_0 + ratio * ratio)
+
+
+def channel_biases(noise: Noise, rings: int, name: str) -> NDArray[np.float64] | None:
+    """Constant range error [m] of each ring: as listed, or drawn once for all scans of a model; None where zero."""
+    if noise.channel_bias_m:
+        if len(noise.channel_bias_m) < rings:
+            raise ConfigError(f"{name}: noise.channel_bias_m has {len(noise.channel_bias_m)} entries for {rings} rings")
+        return np.asarray(noise.channel_bias_m, dtype=np.float64)
+    if noise.channel_bias_sigma_m == 0.0:
+        return None
+    a, b, _, _ = Stream(0, f"channel-bias/{name}").words(np.arange(rings))
+    return noise.channel_bias_sigma_m * np.asarray(to_normal(a, b)[0], dtype=np.float64)
+
+
+def fit_range_sigma(snr: ArrayLike, sigma_m: ArrayLike) -> tuple[float, float]:
+    """sigma_0 and sigma_1 [m] that fit pairs of SNR and standard deviation best (relative least squares)."""
+    s, sigma = np.asarray(snr, dtype=np.float64), np.asarray(sigma_m, dtype=np.float64)
+    if s.shape != sigma.shape or s.size < 2 or np.any(s <= 0) or np.any(sigma <= 0):
+        raise ConfigError("range noise: give at least two pairs of SNR and sigma, all above 0")
+    from scipy.optimize import nnls
+
+    # sigma^2 = a + b / SNR^2 with a, b >= 0; dividing by sigma^2 makes the errors relative.
+    design = np.stack([1.0 / sigma**2, 1.0 / (s * sigma) ** 2], axis=1)
+    (a, b), _ = nnls(design, np.ones_like(s))
+    return float(np.sqrt(a)), float(np.sqrt(b))
+
+
+def detection_probability(power: ArrayLike, *, threshold_to_noise: float) -> NDArray[np.float64]:
+    """Chance that an echo of `power` (in units of P_min) in Gaussian noise passes the threshold.
+
+    Phi((P - P_min) / sigma_n) with sigma_n = P_min / threshold_to_noise: one half at the threshold itself.
+    """
+    from scipy.special import ndtr
+
+    return np.asarray(ndtr((np.asarray(power, dtype=np.float64) - 1.0) * threshold_to_noise))
+
+
+def power_with_chance(deviations: Reals, noise_sigma: Reals, shot_noise: Reals) -> Reals:
+    """The power [P_min] that passes the threshold with the chance Phi(deviations); arrays of either kind.
+
+    The root of P - 1 = z sqrt(sigma^2 + q P), with q the variance that a unit of signal adds.
+    """
+    xp = namespace(deviations)
+    half = 0.5 * deviations * shot_noise
+    return 1.0 + deviations * (half + xp.sqrt(half * half + shot_noise + noise_sigma * noise_sigma))
+
+
+def false_alarm_rate(*, threshold_to_noise: float, pulse_length_s: float) -> float:
+    """False alarms a second of open receiver: exp(-TNR^2 / 2) / (2 sqrt(3) tau).
+
+    Rice's rate of upward crossings for noise limited to the band of a matched pulse of half-power width tau
+    (RCA Electro-Optics Handbook, 1974, section 8). Valid for TNR above about 2.
+    """
+    if threshold_to_noise <= 0 or pulse_length_s <= 0:
+        raise ConfigError("false alarms: threshold_to_noise and pulse_length_s must be above 0")
+    return float(np.exp(-(threshold_to_noise**2) / 2.0) / (2.0 * np.sqrt(3.0) * pulse_length_s))
+
+
+def background_noise_factor(sun_klx: float, reference_klx: float) -> float:
+    """Factor on the noise under other sunlight than the rated one: shot noise grows with the root of the light.
+
+    Half of the rated noise power is taken as electronic and half as background at the reference illuminance, so
+    that the factor is sqrt((1 + E / E_ref) / 2); 1 at the reference, 0.71 in darkness.
+    """
+    if sun_klx < 0 or reference_klx <= 0:
+        raise ConfigError("background light: sun_klx must not be negative, reference_klx must be above 0")
+    return float(np.sqrt(0.5 * (1.0 + sun_klx / reference_klx)))
+
+
+# ---- link budget ----------------------------------------------------------------------------------------------------
+
+
+class UnphysicalExtinctionWarning(UserWarning):
+    """Two rated ranges imply an extinction below zero."""
+
+
+@dataclass(frozen=True)
+class SystemConstant:
+    """R^2 = K rho exp(-2 gamma R) for a target that is just detected, facing the sensor."""
+
+    k_m2: float
+    """K [m^2]."""
+    gamma_per_m: float
+    """Extinction of the air in which the ranges were rated [1/m]."""
+
+    @property
+    def threshold(self) -> float:
+        """P_min / C [1/(m^2 sr)]: the received share per unit constant at which detection begins."""
+        return 1.0 / (np.pi * self.k_m2)
+
+    def max_range(self, reflectance: ArrayLike, gamma_per_m: float | None = None) -> NDArray[np.float64]:
+        """Longest range [m] of a Lambertian target facing the sensor: R = W(gamma sqrt(K rho)) / gamma."""
+        from scipy.special import lambertw
+
+        gamma = self.gamma_per_m if gamma_per_m is None else gamma_per_m
+        if gamma < 0 or not np.isfinite(gamma):
+            raise ConfigError(f"gamma_per_m: must be finite and not negative, got {gamma}")
+        clear = np.sqrt(self.k_m2 * np.asarray(reflectance, dtype=np.float64))
+        if gamma == 0.0:
+            return clear
+        return np.real(lambertw(gamma * clear)) / gamma
+
+
+def one_target(reflectance: float, range_m: float) -> SystemConstant:
+    """The constant from one rated range in clear air (VANE's noise cutoff for reflectance 0.9)."""
+    if not (0 < reflectance <= 1 and range_m > 0):
+        raise ConfigError(f"rated range: reflectance {reflectance} must be in (0, 1] and range {range_m} above 0 m")
+    return SystemConstant(range_m**2 / reflectance, 0.0)
+
+
+def two_targets(reflectance: Sequence[float], range_m: Sequence[float]) -> SystemConstant:
+    """The constant and the extinction from the longest ranges of two targets (Huang 2023).
+
+    From R_i^2 = K rho_i exp(-2 gamma R_i) for i = 1, 2. The paper's equation 23 prints rho_1 and rho_2 swapped.
+    Where the extinction comes out negative, which no air has, it is set to 0 with a warning, and K is fitted to
+    both targets (least squares of ln R).
+    """
+    (rho1, rho2), (r1, r2) = reflectance, range_m
+    for rho, r in ((rho1, r1), (rho2, r2)):
+        one_target(rho, r)  # checks the values
+    if r1 == r2:
+        raise ConfigError(f"rated ranges: two targets need two different ranges, got {r1} m twice")
+    gamma = float(np.log(r1**2 * rho2 / (r2**2 * rho1)) / (2.0 * (r2 - r1)))
+    if gamma < 0:
+        k = float(np.sqrt((r1**2 / rho1) * (r2**2 / rho2)))
+        warnings.warn(
+            f"rated ranges {r1} m at {rho1:.0%} and {r2} m at {rho2:.0%} imply an extinction of {gamma:.2e} /m, below "
+            f"zero; 0 is used instead, with K = {k:.0f} m^2",
+            UnphysicalExtinctionWarning,
+            stacklevel=2,
+        )
+        return SystemConstant(k, 0.0)
+    return SystemConstant(float(r1**2 / (rho1 * np.exp(-2.0 * gamma * r1))), gamma)
+
+
+def system_constant(config: LidarConfig) -> SystemConstant:
+    """The constant of a data sheet with one or two rated ranges, for a receiver that collects everything.
+
+    Where the receiver collects only the share xi at a rated range, the target there is worth xi times its reflectance.
+    Where a range is rated for a detection above one half, the echo there is above the threshold by as much as the noise
+    asks for: the target that is just at the threshold is darker.
+    """
+    limits, receiver = config.range, config.receiver
+    sigma, shot_noise = 1.0 / receiver.threshold_to_noise, 1.0 / (receiver.threshold_photons or np.inf)
+    reflectance = [
+        rated.reflectance
+        * float(overlap_share(limits.overlap, rated.range_m))
+        / float(power_with_chance(np.float64(_deviations(rated.detection)), sigma, shot_noise))
+        for rated in limits.rated
+    ]
+    if len(limits.rated) == 1:
+        return one_target(reflectance[0], limits.rated[0].range_m)
+    return two_targets(reflectance, [r.range_m for r in limits.rated])
+
+
+def _deviations(chance: float) -> float:
+    """Standard deviations that a normal number stays below with this chance."""
+    from scipy.special import ndtri
+
+    return float(ndtri(chance))
+
+
+def max_range(config: LidarConfig, reflectance: float) -> float:
+    """Longest range [m] of a Lambertian target facing the sensor, which half of the shots find, or the gate.
+
+    The root of R^2 = K rho xi(R) exp(-2 gamma R).
+    """
+    constant, limits = system_constant(config), config.range
+    last = full_overlap_m(limits.overlap)
+    beyond = float(overlap_share(limits.overlap, last)) * reflectance
+    reach = float(constant.max_range(beyond))
+    if reach < last:
+        # Within the curve the root is looked for on a fine grid: the farthest range at which the target is seen.
+        r = np.linspace(last, 0.0, 20001)[:-1]
+        level = constant.k_m2 * reflectance * overlap_share(limits.overlap, r) * np.exp(-2 * constant.gamma_per_m * r)
+        seen = np.flatnonzero(level >= r * r)
+        reach = float(r[seen[0]]) if len(seen) else 0.0
+    return min(reach, limits.max_m)
+
+
+def channel_gains(config: LidarConfig, rings: int) -> NDArray[np.float64] | None:
+    """Strength of each ring relative to the usual one, shape (rings,); None where all are alike."""
+    gains = config.receiver.channel_gain
+    if not gains:
+        return None
+    if len(gains) < rings:
+        raise ConfigError(f"{config.name}: receiver.channel_gain has {len(gains)} entries for {rings} rings")
+    return np.asarray(gains, dtype=np.float64)
+
+
+def received_power(
+    *, weight: Reals, reflected: Reals, range_m: Reals, optical_depth: Reals, threshold: Reals, overlap: Reals = 1.0
+) -> Reals:
+    """Received power of a sub-ray in units of P_min; arrays of either kind.
+
+    `reflected` is f cos(theta) [1/sr], `optical_depth` that of the air one way, `threshold` P_min / C [1/(m^2 sr)].
+    Valid for a target larger than the sub-ray's share of the footprint, at any range above 0.
+    """
+    xp = namespace(range_m, reflected, optical_depth)
+    share = weight * reflected * overlap / (range_m * range_m)
+    return share * xp.exp(-2.0 * optical_depth) / threshold

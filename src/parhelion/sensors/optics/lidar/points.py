@@ -1,0 +1,416 @@
+"""The points of a launch: which returns there are, what was hit, and the scan records made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import Ints, Masks, Reals
+from parhelion.core.clouds import FIELDS, ORIGINS, Scan, Shots
+from parhelion.core.errors import ConfigError, MissingDependencyError, unknown_name
+from parhelion.core.trajectory import Trajectory
+from parhelion.rays.device import Engine, copied, kernel_tree
+from parhelion.rays.device import engine as running_engine
+from parhelion.rays.lock import OnDevice, engine_turn
+from parhelion.rays.replay import Rows, room
+from parhelion.rays.scene import NOTHING
+from parhelion.sensors.optics.beams import Beams
+from parhelion.sensors.optics.lidar.echoes import in_rows
+from parhelion.sensors.optics.lidar.emit import ShotArrays
+from parhelion.sensors.optics.lidar.patterns import ShotTable
+from parhelion.sensors.optics.lidar.readout import Ambient, Row
+from parhelion.sensors.optics.scene import PartNames, Target
+
+
+@dataclass
+class Points:
+    """The valid returns of a launch as NumPy arrays, in order of scan, shot and range."""
+
+    fields: dict[str, NDArray[Any]]
+    xyz: NDArray[np.float32]
+    returns: NDArray[np.uint8]
+    """Number of returns of each beam, shape (scans, beams of a scan)."""
+    borders: list[int]
+    """Row of the first point of each scan, and at the end the number of all points."""
+    counted: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+    """Near infrared, and signal where there is no return, shape (scans, beams of a scan); None where not counted."""
+
+
+_MEASURED = ("range", "intensity", "reflectivity", "power")
+_ORDER = (
+    *_MEASURED, "ring", "column", "time", "return_index", "return_count",
+    "material", "label", "instance", "velocity", "origin", "shot",
+)  # fmt: skip
+
+
+@kernel_tree()
+@dataclass
+class Returns:
+    """The returns of a launch on the device, and which of them there are, in the order of records."""
+
+    rows: list[Row] = field(default_factory=list)
+    """One for each return that a beam may have."""
+    beam: Ints = None
+    """Beams in the order of records: they were traced ring by ring, records go shot by shot."""
+    counts: Ints = None
+    """How many returns each of those has."""
+    flags: Ints = None
+    """1 for their returns that there are, else 0, beam by beam."""
+
+    @classmethod
+    def of(
+        cls, engine: Engine, rows: list[Row], count: int, everyone: Rows, returns: Rows, per_scan: Ints, places: Ints
+    ) -> Returns:
+        """Of `everyone`, the beams, and of the `returns` that they may have; `places` is that of `ShotArrays`."""
+        dr, mi, n = engine.dr, engine.mi, len(rows)
+        place, index = everyone.index, returns.index
+        valid = _joined(dr, rows, "valid")
+        first = (place // per_scan) * per_scan
+        beam = first + dr.gather(mi.UInt32, places, place - first)
+        counts = _counts(engine, valid, count, beam, n, mi.UInt32(n))
+        dr.eval(counts, beam)
+        row = index // n
+        there = dr.gather(mi.Bool, valid, (index - row * n) * count + dr.gather(mi.UInt32, beam, row))
+        flags = dr.select(there, mi.UInt32(1), 0)
+        dr.eval(flags)
+        return cls(rows, beam, counts, flags)
+
+
+class PointsExpected:
+    """The size of the point buffer, learnt from earlier launches of as many beams.
+
+    Asking the device for the number of points would stall both: Python would wait for the device, and the device then
+    for the next kernel. If the buffer turns out too small, the points are looked up once more.
+    """
+
+    def __init__(self) -> None:
+        self._expected: dict[int, int] = {}
+
+    def room(self, beams: int, most: int) -> int:
+        """Rows of the buffer for a number of beams, which cannot have more points than `most`."""
+        return room(min(most, self._expected.get(beams, most)))
+
+    def learn(self, beams: int, points: int) -> None:
+        """Take note of the number of points that a launch gave.
+
+        The buffer grows at once, and shrinks by a tenth a launch towards the size of the last.
+        """
+        self._expected[beams] = max(points + points // 8 + 1, 9 * self._expected.get(beams, 0) // 10)
+
+
+def collect(
+    target: Target,
+    found: Returns,
+    beams: Beams,
+    shots: ShotArrays,
+    ambient: Ambient | None,
+    expected: PointsExpected,
+) -> Points:
+    """Drop what is not valid and look up what was hit: on the device, where it is done in parallel.
+
+    `ambient` is what the sensor counts of every beam, returned or not; None where it counts nothing.
+    """
+    engine, most = target.engine, beams.count * len(found.rows)
+    tables = tables_of(target, beams, shots, None if ambient is None else ambient.near_ir)
+
+    def look_up(room_for: int) -> dict[str, Any]:
+        returns, points = Rows.kept(engine, most), Rows.kept(engine, room_for)
+        return engine.frozen(_look_up)(found, tables, returns, points, beams.count)
+
+    room_for = expected.room(beams.count, most)
+    values = look_up(room_for)
+    returns = found.counts.numpy().astype(np.uint8).reshape(-1, shots.count)
+    borders = [0, *np.cumsum(returns.sum(axis=1, dtype=np.int64)).tolist()]
+    count = borders[-1]
+    expected.learn(beams.count, count)
+    if count > room_for:
+        values = look_up(expected.room(beams.count, most))
+    xyz, *more = (
+        np.array(values.pop(name).numpy()[: 3 * count]).reshape(-1, 3) for name in ("xyz", "velocity") if name in values
+    )
+    fields = {"velocity": more[0] if more else np.zeros((count, 3), np.float32)}
+    for key, value in values.items():
+        fields |= _unpacked(key.split(), value.numpy()[:count])
+    order = [name for name in (*_MEASURED, "near_ir", *_ORDER[len(_MEASURED) :]) if name in fields]
+    counted = None
+    if ambient is not None:
+        light, noise = (copied(values).reshape(-1, shots.count) for values in ambient.in_order(engine, found.beam))
+        # Noise is what the sensor writes down where there is no return.
+        counted = light, np.where(returns == 0, np.rint(noise), 0.0).astype(np.float32)
+    return Points({name: fields[name] for name in order}, xyz, returns, borders, counted)
+
+
+Tables = tuple[PartNames, Ints, Reals, Ints, Reals, Reals]
+"""Names of parts, shots of beams, times and ring with column of shots, velocities of actors, and near infrared."""
+
+
+def tables_of(target: Target, beams: Beams, shots: ShotArrays, near_ir: Reals) -> Tables:
+    """What points are looked up in."""
+    velocity = None if target.scene.moving is None else target.scene.moving.velocity
+    return target.names, beams.shot, shots.time, shots.ring_column, velocity, near_ir
+
+
+def _look_up(found: Returns, tables: Tables, returns: Rows, points: Rows, beams: int) -> dict[str, Any]:
+    """The fields of all returns that there are; small ones two or four to a word, so that less is copied.
+
+    `returns` are those that there may be, `points` those that there is memory for. Rows after the last point have no
+    meaning.
+    """
+    values = looked_up(found, tables, returns, points, beams)
+    together = {
+        "ring column": values.pop("ring") | (values.pop("column") << 16),
+        "material label": values.pop("material") | (values.pop("label") << 16),
+        "return_index return_count origin": (
+            values.pop("return_index") | (values.pop("return_count") << 8) | (values.pop("origin") << 16)
+        ),
+    }
+    values |= together
+    running_engine().dr.eval(values)
+    return values
+
+
+def looked_up(found: Returns, tables: Tables, returns: Rows, points: Rows, beams: int) -> dict[str, Any]:
+    """The fields of all returns that there are, as kernel variables; rows after the last point have no meaning."""
+    engine = running_engine()
+    dr, mi, rows, n = engine.dr, engine.mi, found.rows, len(found.rows)
+    parts, shots_of_beams, times, ring_columns, velocity, near_ir = tables
+    row, room_for = points.index, points.room
+    picked = returns.pick(found.flags, into=points)
+    # Rows after the last return read the first one; nobody looks at them.
+    chosen = dr.gather(mi.UInt32, picked.numbers, row, row < picked.count)
+    place_in_order = chosen // n
+    register = chosen - place_in_order * n
+    beam, total = (dr.gather(mi.UInt32, values, place_in_order) for values in (found.beam, found.counts))
+    source = register * beams + beam
+    shot = dr.gather(mi.UInt32, shots_of_beams, beam)
+    number = _counts(engine, _joined(dr, rows, "valid"), beams, beam, n, register)
+    measured, place = (dr.gather(mi.Vector4f, _joined(dr, rows, name), source) for name in ("measured", "place"))
+    actor, origin = dr.gather(mi.Vector2u, _joined(dr, rows, "source"), source)
+    part = dr.reinterpret_array(mi.UInt32, place.w)
+    names = parts.at(part)
+    ring_column = dr.gather(mi.UInt32, ring_columns, shot)
+    values = {
+        **dict(zip(_MEASURED, (measured.x, measured.w, measured.z, measured.y), strict=True)),
+        "time": dr.gather(mi.Float, times, shot),
+        "shot": shot,
+        "instance": names["instance"],
+        "ring": ring_column & 0xFFFF,
+        "column": ring_column >> 16,
+        "material": names["material"],
+        "label": names["label"],
+        "return_index": number,
+        "return_count": total,
+        "origin": origin,
+    }
+    if near_ir is not None:
+        values["near_ir"] = dr.gather(mi.Float, near_ir, beam)
+    values["xyz"] = in_rows(engine, mi.Vector3f(place.x, place.y, place.z), row, room_for)
+    if velocity is not None:
+        moved = actor != NOTHING
+        speed = dr.gather(mi.Vector4f, velocity, dr.select(moved, actor, 0), moved)
+        values["velocity"] = in_rows(engine, mi.Vector3f(speed.x, speed.y, speed.z), row, room_for)
+    return values
+
+
+def _counts(engine: Engine, valid: Masks, count: int, beam: Ints, registers: int, below: Ints) -> Ints:
+    """How many registers with numbers under `below` are valid of a beam, one of `count`."""
+    dr, mi = engine.dr, engine.mi
+    total = dr.zeros(mi.UInt32, dr.width(beam))
+    for k in range(registers):
+        use = dr.gather(mi.Bool, valid, k * count + beam) & (below > k)
+        total += dr.select(use, mi.UInt32(1), 0)
+    return total
+
+
+def _joined(dr: Any, rows: list[Row], name: str) -> Any:
+    values = [getattr(row, name) for row in rows]
+    return values[0] if len(values) == 1 else dr.concat(values)
+
+
+def _unpacked(names: list[str], words: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """The fields that travelled in one array of words, lowest bits first."""
+    if len(names) == 1:
+        return {names[0]: _typed(names[0], words)}
+    fields = {name: np.empty(len(words), FIELDS[name].dtype) for name in names}
+    for number, values in enumerate(fields.values()):
+        # NumPy shifts in pieces here: shifting all words of a large batch at once would need another large array.
+        np.right_shift(words, number * (16 if len(names) == 2 else 8), out=values, casting="unsafe")
+    return fields
+
+
+def _typed(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    spec = FIELDS[name]
+    shaped = values.reshape(-1, spec.columns) if spec.columns > 1 else values
+    # A copy in any case: what records hold must not be Dr.Jit's memory, which only its own thread may free.
+    return shaped.astype(spec.dtype)
+
+
+def scans_of(
+    points: Points,
+    table: ShotTable,
+    target: Target,
+    motions: list[Trajectory],
+    starts: list[float],
+    metadata: list[dict[str, Any]],
+) -> list[Scan]:
+    """One record a scan."""
+    names = {
+        "label": target.label_names,
+        "material": target.material_names,
+        "origin": dict(enumerate(ORIGINS)),
+    }
+    scans = []
+    for i, (motion, start) in enumerate(zip(motions, starts, strict=True)):
+        rows = slice(points.borders[i], points.borders[i + 1])
+        counted = () if points.counted is None else tuple(values[i] for values in points.counted)
+        shots = Shots(
+            table.direction, table.origin, table.recorded_time, table.ring, table.column, points.returns[i], *counted
+        )
+        scans.append(
+            Scan(
+                points.xyz[rows], {name: values[rows] for name, values in points.fields.items()},
+                "sensor", names, metadata[i], shots=shots, motion=motion, start_time=start,
+            )
+        )  # fmt: skip
+    return scans
+
+
+# ---- tensors --------------------------------------------------------------------------------------------------------
+# Scans that stay on the device: fields of many scans as arrays that other libraries take over by DLPack.
+
+
+USUAL = ("xyz", "intensity", "ring", "time", "label", "instance")
+"""Fields that labelled scans have where none are asked for."""
+KNOWN = (
+    "xyz", "range", "intensity", "reflectivity", "power", "near_ir", "ring", "column", "time", "return_index",
+    "return_count", "material", "label", "instance", "velocity", "origin", "shot",
+)  # fmt: skip
+_WHOLE = (
+    "ring", "column", "return_index", "return_count", "material", "label", "instance", "origin", "shot",
+)  # fmt: skip
+_THREE = ("xyz", "velocity")
+
+
+@dataclass(frozen=True, eq=False)
+class ScanTensors(OnDevice):
+    """Some scans, their points one after the other.
+
+    On a GPU a field is an array of Dr.Jit in the GPU's memory, on the CPU an array of NumPy; both have `__dlpack__`.
+    Numbers are float32, names, rings and other whole numbers int32. `xyz` and `velocity` have shape (points, 3), all
+    others (points,).
+
+    Who takes a field over by DLPack shares Dr.Jit's memory, and has to drop it in the thread that scans. `torch` makes
+    copies, on the same device, that any thread may drop.
+    """
+
+    fields: dict[str, Any]
+    first: NDArray[np.int64]
+    """Row of each scan's first point, and at the end the number of all points; on the host, shape (scans + 1,)."""
+    device: str
+    """'cpu' or 'cuda'."""
+    names: dict[str, dict[int, str]] = field(default_factory=dict)
+    """What the numbers of labels and materials mean."""
+
+    def __len__(self) -> int:
+        """How many scans there are."""
+        return len(self.first) - 1
+
+    def __getitem__(self, name: str) -> Any:
+        """A field of all points."""
+        if name not in self.fields:
+            raise unknown_name("field", name, self.fields)
+        return self.fields[name]
+
+    def torch(self) -> dict[str, Any]:
+        """The fields as tensors of PyTorch on the same device, in memory of its own."""
+        try:
+            import torch
+        except ImportError:
+            raise MissingDependencyError("tensors of PyTorch need the package torch: run 'pip install torch'") from None
+        with engine_turn:
+            made = {name: torch.from_dlpack(values).clone() for name, values in self.fields.items()}
+            if self.device == "cuda":
+                # The next scan may use this memory again, in another stream than the copies.
+                torch.cuda.current_stream().synchronize()
+        return made
+
+    def torch_scans(self) -> Iterator[dict[str, Any]]:
+        """The same, scan by scan."""
+        tensors = self.torch()
+        for first, last in zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True):
+            yield {name: values[first:last] for name, values in tensors.items()}
+
+
+def chosen_fields(fields: Sequence[str]) -> tuple[str, ...]:
+    """The names of fields, checked."""
+    if isinstance(fields, str) or not len(fields):
+        raise ConfigError(f"fields: give a list of names, such as {list(USUAL)}, got {fields!r}")
+    for name in fields:
+        if name not in KNOWN:
+            raise unknown_name("field", name, KNOWN)
+    return tuple(dict.fromkeys(fields))
+
+
+def tensors_of(
+    target: Target,
+    found: Returns,
+    beams: Beams,
+    shots: ShotArrays,
+    tables: Tables,
+    expected: PointsExpected,
+    fields: tuple[str, ...],
+) -> ScanTensors:
+    """The points of a launch, looked up on the device; the host is told how many each scan has, and no more."""
+    engine, most = target.engine, beams.count * len(found.rows)
+    dr = engine.dr
+    if "near_ir" in fields and tables[-1] is None:
+        raise ConfigError("fields: near_ir: this sensor does not report it")
+
+    def look_up(room_for: int) -> dict[str, Any]:
+        returns, points = Rows.kept(engine, most), Rows.kept(engine, room_for)
+        return engine.frozen(_chosen)(found, tables, returns, points, beams.count, fields)
+
+    room_for = expected.room(beams.count, most)
+    values = look_up(room_for)
+    counts = copied(dr.block_sum(found.counts, shots.count)).astype(np.int64)
+    first = np.concatenate([[0], np.cumsum(counts)])
+    count = int(first[-1])
+    expected.learn(beams.count, count)
+    if count > room_for:
+        values = look_up(expected.room(beams.count, most))
+    names = {"label": target.label_names, "material": target.material_names}
+    return ScanTensors(
+        {name: _shaped(engine, name, values.get(name), count) for name in fields}, first, engine.device, names
+    )
+
+
+def _chosen(
+    found: Returns, tables: Tables, returns: Rows, points: Rows, beams: int, fields: tuple[str, ...]
+) -> dict[str, Any]:
+    """The fields that are asked for; traced once."""
+    mi, dr = running_engine().mi, running_engine().dr
+    values = looked_up(found, tables, returns, points, beams)
+    # Labels and the like are below 2^31, and few libraries know unsigned numbers.
+    chosen = {name: mi.Int32(values[name]) if name in _WHOLE else values[name] for name in fields if name in values}
+    dr.eval(chosen)
+    return chosen
+
+
+def _shaped(engine: Engine, name: str, values: Any, count: int) -> Any:
+    """The rows that there are, in the field's shape: on a GPU a tensor there, else NumPy's own memory."""
+    mi, dr = engine.mi, engine.dr
+    columns = 3 if name in _THREE else 1
+    shape = (count, 3) if columns == 3 else (count,)
+    if values is None:  # nothing moves, so no speed was looked up
+        assert FIELDS[name].columns == 3
+        values = dr.zeros(mi.Float, max(1, columns * count))
+    if engine.device == "cpu":
+        return copied(values)[: columns * count].reshape(shape)
+    kind = mi.TensorXi if name in _WHOLE else mi.TensorXf
+    if not count:
+        return kind(dr.zeros(mi.Int32 if name in _WHOLE else mi.Float, 0), shape=shape)
+    return kind(dr.reshape(values, columns * count, shrink=True), shape=shape)

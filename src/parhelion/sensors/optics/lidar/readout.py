@@ -1,0 +1,276 @@
+"""Readout: what the sensor writes down of each return, in the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from parhelion.core.arrays import Ints, Keys, Masks, Reals, namespace
+from parhelion.core.clouds import ORIGINS
+from parhelion.core.random import to_normal, words
+from parhelion.rays.device import Engine, kernel_tree
+from parhelion.rays.device import engine as running_engine
+from parhelion.rays.replay import Rows
+from parhelion.rays.scene import NOTHING
+from parhelion.sensors.optics.air import Air
+from parhelion.sensors.optics.beams import Beams, Curve
+from parhelion.sensors.optics.lidar.detection import FALSE_ALARM, Return, echo_of
+from parhelion.sensors.optics.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block, Echoes, EchoRows
+from parhelion.sensors.optics.lidar.intensity import SCALES, in_steps, near_infrared, reflectivity
+from parhelion.sensors.optics.lidar.link_budget import range_sigma
+from parhelion.sensors.optics.lidar.profiles import ACTOR_BITS, ANGLE_BITS, ANGLE_SHIFT, ProfiledParts, share_left
+from parhelion.sensors.optics.scene import PartNames
+
+_NOISE_DRAW = 3000
+_SURFACE, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "multipath", "noise"))
+
+
+@kernel_tree()
+@dataclass
+class Readout:
+    """Errors and scales that turn a return into numbers, opaque to the kernel compiler."""
+
+    noisy: bool
+    sigma_0: Reals
+    sigma_1: Reals
+    sigma_curve: Curve | None
+    threshold_to_noise: Reals
+    bias: Reals
+    """Range error of each shot's channel [m], one value a shot, or None."""
+    resolution: Reals
+    """Step of the reported range [m], or None."""
+    saturation: Reals
+    """Highest power that the receiver can tell, or None."""
+    intensity_sigma: Reals
+    """Relative deviation of intensity, or None."""
+    intensity_scale: str
+    intensity_resolution: Reals
+    photons: Reals
+    """Photons at the detection threshold, for scales that count them."""
+    threshold: Reals
+    extinction: Reals
+    overlap: Curve | None
+    """Share of the return that the receiver collects by range, which the firmware divides out of reflectivity."""
+    direction: Reals
+    """Reported direction of each shot in the sensor frame, in rows of four."""
+    origin: Reals
+    """Where each shot leaves in the sensor frame [m], in rows of four."""
+
+
+@dataclass
+class ReadReturn:
+    """One return of each beam, as kernel variables. Values that are read together are one vector."""
+
+    valid: Masks
+    measured: Reals
+    """Range, power, reflectivity and intensity."""
+    place: Reals
+    """Coordinates, and the bits of the part's number."""
+    source: Ints
+    """Number of the actor, and of the point's origin."""
+
+
+@kernel_tree()
+@dataclass
+class Row:
+    """One return of every beam in device memory: as reported, the numbers of a beam together."""
+
+    valid: Masks = None
+    measured: Reals = None
+    place: Reals = None
+    source: Ints = None
+
+    @classmethod
+    def of(cls, engine: Engine, found: ReadReturn) -> Row:
+        """Evaluate what was reported of all beams, in order."""
+        dr = engine.dr
+        row = cls(found.valid, *(dr.ravel(values) for values in (found.measured, found.place, found.source)))
+        dr.eval(*vars(row).values())
+        return row
+
+    def overwrite(self, engine: Engine, beam: Ints, better: ReadReturn) -> None:
+        """Put what was reported of some beams, by number, in place of what is there."""
+        dr = engine.dr
+        for name, values in vars(better).items():
+            dr.scatter(getattr(self, name), values, beam)
+        dr.eval(*vars(self).values())
+
+
+def read_out(
+    engine: Engine,
+    readout: Readout,
+    blocks: list[Block],
+    found: list[Return],
+    beams: Beams,
+    beam: Ints,
+    keys: Keys,
+    displaced: Callable[[Reals, Ints, Keys], Reals] | None = None,
+    profiled: ProfiledParts | None = None,
+    air: Air | None = None,
+) -> list[ReadReturn]:
+    """Noise, steps, scales and coordinates of each return.
+
+    `displaced` is the range of a surface's return as the weather lets it appear, of range, shot and key. `profiled` are
+    parts whose noise comes from profiles, and `air` is what dims their signal, None in clear air.
+    """
+    no_actor = NO_ACTOR if profiled is None else ACTOR_BITS
+    mi, dr = engine.mi, engine.dr
+    shot, key = beams.draws(engine, beam, keys)
+    fours = (dr.gather(mi.Vector4f, values, shot) for values in (readout.direction, readout.origin))
+    direction, origin = (mi.Vector3f(four.x, four.y, four.z) for four in fours)
+    gain = beams.aim(engine, beam).gain
+    rows = []
+    for number, item in enumerate(found):
+        valid = item.range < NO_ECHO
+        power = item.power
+        if readout.saturation is not None:
+            power = namespace(power).minimum(power, readout.saturation)
+        luck: tuple[Reals, Reals] = (0.0, 0.0)
+        if readout.noisy:
+            a, b, _, _ = words(key, shot, _NOISE_DRAW + number)
+            luck = to_normal(a, b)
+        made = valid & (item.slot != FALSE_ALARM)
+        echo = echo_of(engine, blocks, item.slot, made)
+        in_air = made & ((echo.actor & SCATTERER_BIT) != 0)
+        true_range = item.range
+        if displaced is not None:
+            true_range = dr.select(made & ~in_air, displaced(true_range, shot, key), true_range)
+        range_m = _measured_range(engine, readout, true_range, power, shot, luck[0], valid)
+        overlap = 1.0 if readout.overlap is None else readout.overlap(dr.select(valid, item.range, 0.0), valid)
+        if gain is not None:
+            # Makers calibrate strengths of channels out of reflectivity, as they do overlap.
+            overlap = overlap * gain
+        equal = reflectivity(
+            power, item.range, threshold=readout.threshold, extinction_per_m=readout.extinction, overlap=overlap
+        )
+        seen = power
+        if readout.noisy and readout.intensity_sigma is not None:
+            factor = namespace(power).maximum(1.0 + readout.intensity_sigma * luck[1], 0.0)
+            seen, equal = power * factor, equal * factor
+        value = SCALES[readout.intensity_scale](seen, equal, readout.photons)
+        value = in_steps(value, readout.intensity_resolution)
+        ghost = made & ((echo.actor & GHOST_BIT) != 0)
+        if profiled is not None:
+            code = (echo.actor & ANGLE_BITS) >> ANGLE_SHIFT
+            on_surface = made & ~in_air & ~ghost
+            left = None
+            if air is not None:
+                left = share_left(air, readout.extinction, blocks, beams.aim(engine, beam), item.range, on_surface)
+            drawn = profiled.draw(echo.part, code, key, shot, number, on_surface, left)
+            valid &= ~(drawn.held & drawn.lost)
+            range_m = dr.select(drawn.held, in_steps(true_range + drawn.error, readout.resolution), range_m)
+            shown = drawn.intensity
+            if profiled.profiles.reference is not None:
+                shown = shown * drawn.scale * overlap / (true_range * true_range)
+            value = dr.select(drawn.held, in_steps(shown, readout.intensity_resolution), value)
+        source = dr.select(made, dr.select(ghost, mi.UInt32(_MULTIPATH), _SURFACE), _NOISE)
+        actor = echo.actor & no_actor
+        source = dr.select(in_air, actor, source)
+        actor = dr.select(made & ~in_air & (actor != no_actor), actor, NOTHING)
+        xyz = origin + range_m * direction
+        part = dr.reinterpret_array(mi.Float, dr.select(made, echo.part, NOTHING))
+        rows.append(
+            ReadReturn(
+                valid, mi.Vector4f(range_m, seen, equal, value), mi.Vector4f(xyz.x, xyz.y, xyz.z, part),
+                mi.Vector2u(actor, source),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _measured_range(
+    engine: Engine, readout: Readout, true_range: Reals, power: Reals, shot: Ints, luck: Reals, valid: Masks
+) -> Reals:
+    """Range with noise, channel bias and the sensor's step; `luck` is a standard normal number a beam."""
+    mi, dr = engine.mi, engine.dr
+    range_m = true_range
+    if readout.noisy:
+        if readout.sigma_curve is not None:
+            sigma = readout.sigma_curve(dr.select(valid, true_range, 0.0), valid)
+        else:
+            snr = namespace(power).maximum(power, 1e-6) * readout.threshold_to_noise
+            sigma = range_sigma(snr, sigma_0=readout.sigma_0, sigma_1=readout.sigma_1)
+        range_m = range_m + sigma * luck
+        if readout.bias is not None:
+            range_m = range_m + dr.gather(mi.Float, readout.bias, shot)
+    return in_steps(range_m, readout.resolution)
+
+
+# ---- ambient --------------------------------------------------------------------------------------------------------
+# What a sensor that counts photons writes down of every shot, returned or not: ambient light, and noise.
+# Ouster's pixels without a return are not empty. Their near infrared is that of whatever the beam looks at, and their
+# signal is the largest count of noise that the receiver found: in recordings 5 or 6 photons, where the weakest returns
+# have about as many.
+
+
+SKY_REFLECTANCE = 0.35
+"""The sky counts as bright as a surface of this reflectance in the same light: in recordings of an OS0 and an OS1,
+pixels without a return, most of them sky, have the same median as others (607 and 586, 351 and 376 counts)."""
+NOISE_COUNT = 0.98
+NOISE_SPREAD = 0.3
+"""Mean and standard deviation of the noise's largest count, as shares of the threshold: 5.4 and 1.6 photons of 5.5. The
+recordings have a median of 5 and 6 photons, and 3 to 12 between their 5th and 95th percentiles."""
+_DRAW = 8000
+
+
+@kernel_tree()
+@dataclass
+class Ambient:
+    """Counts of every beam, on the device."""
+
+    near_ir: Reals = None
+    """Ambient light [counts]."""
+    noise: Reals = None
+    """Signal of the noise [photons]."""
+
+    def in_order(self, engine: Engine, beam: Ints) -> tuple[Reals, Reals]:
+        """Both as arrays, for beams by number."""
+        return engine.frozen(_in_order)(self, beam)
+
+
+def ambient_light(
+    engine: Engine,
+    names: PartNames,
+    echoes: Echoes,
+    beams: Beams,
+    keys: Keys | None,
+    sun_klx: Reals,
+    photons: Reals,
+) -> Ambient:
+    """Counts of all beams of a launch; `keys` are None where noise has no luck."""
+    rows, each = (echoes.wide, echoes.slots) if echoes.probes is None else (echoes.probes.echoes, 4)
+    everyone = Rows.kept(engine, beams.count)
+    return engine.frozen(_ambient)(names, rows, engine.whole(each), beams, everyone, keys, sun_klx, photons)
+
+
+def _ambient(
+    names: PartNames,
+    rows: EchoRows,
+    each: Ints,
+    beams: Beams,
+    everyone: Rows,
+    keys: Keys | None,
+    sun_klx: Reals,
+    photons: Reals,
+) -> Ambient:
+    engine = running_engine()
+    dr, mi, beam = engine.dr, engine.mi, everyone.index
+    # The first sub-ray of a beam says what it looks at.
+    part = rows.at(beam * each).part
+    reflectance = dr.select(part == NOTHING, SKY_REFLECTANCE, names.reflectance(part))
+    luck = mi.Float(0.0)
+    if keys is not None:
+        shot, key = beams.draws(engine, beam, keys)
+        a, b, _, _ = words(key, shot, _DRAW)
+        luck = to_normal(a, b)[0]
+    noise = namespace(luck).maximum(photons * (NOISE_COUNT + NOISE_SPREAD * luck), 0.0)
+    found = Ambient(near_infrared(reflectance, sun_klx=sun_klx), noise)
+    dr.eval(found.near_ir, found.noise)
+    return found
+
+
+def _in_order(ambient: Ambient, beam: Ints) -> tuple[Reals, Reals]:
+    dr, mi = running_engine().dr, running_engine().mi
+    values = dr.gather(mi.Float, ambient.near_ir, beam), dr.gather(mi.Float, ambient.noise, beam)
+    dr.eval(*values)
+    return values

@@ -1,0 +1,109 @@
+"""Reception: from the echoes of a launch's beams to what the sensor reports of each.
+
+Beams of one echo, of many, and of those behind glass are received apart, since kernels take beams in step: among beams
+of many echoes, those of one would take as long as they.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from parhelion.core.arrays import Ints, Keys
+from parhelion.rays.device import Engine, kernel_tree
+from parhelion.rays.device import engine as running_engine
+from parhelion.rays.replay import Rows
+from parhelion.sensors.optics.air import Air
+from parhelion.sensors.optics.beams import Beams
+from parhelion.sensors.optics.lidar.air_echoes import ScattererRows
+from parhelion.sensors.optics.lidar.detection import Detector, detect
+from parhelion.sensors.optics.lidar.echoes import Block, Echoes, EchoRows
+from parhelion.sensors.optics.lidar.emit import ShotArrays
+from parhelion.sensors.optics.lidar.points import Returns
+from parhelion.sensors.optics.lidar.profiles import ProfiledParts
+from parhelion.sensors.optics.lidar.readout import Readout, ReadReturn, Row, read_out
+from parhelion.sensors.optics.lidar.specular import ROWS as SPECULAR_ROWS
+from parhelion.sensors.optics.lidar.specular import Behind
+
+
+@kernel_tree()
+@dataclass
+class Reception:
+    """What all beams of a launch are received with."""
+
+    detector: Detector
+    readout: Readout
+    beams: Beams
+    keys: Keys
+    """Two words a scan, for the random streams."""
+    in_air: ScattererRows | None
+    """Echoes of the air, or None."""
+    displaced: Any
+    """Range of a surface's return as the rain lets it appear, or None where it is the true one."""
+    profiled: ProfiledParts | None = None
+    """Parts whose noise comes from profiles, or None."""
+    air: Air | None = None
+    """What dims the signal of such parts; None in clear air."""
+
+    def of(self, blocks: list[Block], beam: Ints) -> list[ReadReturn]:
+        """Detect and report the beams with these numbers, from their surfaces' echoes and those of the air."""
+        engine = running_engine()
+        if self.in_air is not None:
+            blocks = self.in_air.join(engine, blocks, beam)
+        found = detect(engine, self.detector, blocks, self.beams, beam, self.keys)
+        return read_out(
+            engine, self.readout, blocks, found, self.beams, beam, self.keys, self.displaced, self.profiled, self.air
+        )
+
+
+def receive(engine: Engine, reception: Reception, echoes: Echoes, behind: Behind | None, shots: ShotArrays) -> Returns:
+    """Returns of all beams; of those that met glass, water or a mirror with what lies behind it."""
+    count, most = reception.beams.count, reception.detector.registers
+    rows = Rows.kept(engine, count), Rows.kept(engine, count * most)
+    order = engine.whole(shots.count), shots.place
+    surfaces = echoes.narrow, echoes.wide, echoes.wide_beams, echoes.wide_place
+    return engine.frozen(_receive)(reception, *rows, order, *surfaces, echoes.slots, behind)
+
+
+def _receive(
+    reception: Reception,
+    beams: Rows,
+    returns: Rows,
+    order: tuple[Ints, Ints],
+    narrow: EchoRows | None,
+    wide: EchoRows | None,
+    wide_beams: Ints,
+    wide_place: Ints,
+    slots: int,
+    behind: Behind | None,
+) -> Returns:
+    """Traced once: all that changes from scan to scan is an argument.
+
+    `returns` are those that the beams may have; `order` is the number of shots of a scan, and their places.
+    """
+    engine = running_engine()
+    dr, mi, everyone = engine.dr, engine.mi, beams.index
+    if narrow is None:
+        assert wide is not None
+        found = reception.of([Block(wide, everyone * slots, mi.UInt32(slots))], everyone)
+    else:
+        found = reception.of([Block(narrow, everyone, mi.UInt32(1), held=1)], everyone)
+    rows = [Row.of(engine, item) for item in found]
+
+    def again(blocks: list[Block], beam: Ints) -> None:
+        for row, better in zip(rows, reception.of(blocks, beam), strict=True):
+            row.overwrite(engine, beam, better)
+
+    if narrow is not None and wide is not None:
+        again([Block(wide, dr.arange(mi.UInt32, dr.width(wide_beams)) * slots, mi.UInt32(slots))], wide_beams)
+    if behind is not None:
+        # Narrow beams have no wide rows. With fixed sampling all beams are wide, and their rows are in order.
+        some = behind.beams
+        sorts = [(some.narrow, wide if narrow is None else None, 0), (some.wide, wide, some.first_wide)]
+        for beam, their_wide, before in sorts:
+            if beam is not None:
+                blocks = Echoes(slots, their_wide, None, narrow, wide_place, []).blocks(engine, beam)
+                number = dr.arange(mi.UInt32, dr.width(beam)) + before
+                blocks.append(Block(behind.rows, number * SPECULAR_ROWS, mi.UInt32(SPECULAR_ROWS), held=SPECULAR_ROWS))
+                again(blocks, beam)
+    return Returns.of(engine, rows, reception.beams.count, beams, returns, *order)

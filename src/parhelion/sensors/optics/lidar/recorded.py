@@ -1,0 +1,484 @@
+"""Weather on recorded clouds: what a sensor would have written down, had it rained.
+
+A recording keeps of each shot where it went, how far and how bright. That is all that weather needs: the echo is
+dimmed, the air's own echoes are drawn, and both go through the sensor's receiver once more. The sensor's own noise is
+in the recorded ranges already, so none is added there; it does decide, as in a scan, which weak echoes are seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
+from parhelion.core.clouds import FIELDS, ORIGINS, PointCloud, Scan
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Pose
+from parhelion.core.random import Stream, to_unit, words
+from parhelion.core.reflectivity import reflectivity_counts
+from parhelion.rays.device import copied, engine
+from parhelion.rays.lock import in_turn
+from parhelion.rays.scene import NOTHING
+from parhelion.sensors.optics.air import Air
+from parhelion.sensors.optics.beams import Beams
+from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
+from parhelion.sensors.optics.lidar.detection import Detector, detect, echo_of
+from parhelion.sensors.optics.lidar.echoes import NO_ECHO, SCATTERER_BIT, Block, Echo, Echoes, EchoRows
+from parhelion.sensors.optics.lidar.emit import LUCK_DRAW
+from parhelion.sensors.optics.lidar.intensity import (
+    FULL_SCALE_POWER,
+    SCALES,
+    calibrated,
+    in_steps,
+    power_of,
+    reflectivity,
+    reflectivity_of,
+    threshold_photons,
+)
+from parhelion.sensors.optics.lidar.lidar import Lidar
+from parhelion.sensors.optics.lidar.link_budget import background_noise_factor, channel_gains, power_with_chance
+from parhelion.sensors.optics.lidar.recorded_shots import RecordedShots, holds_counts, recorded_shots
+from parhelion.sensors.optics.lidar.weather import WeatherOnDevice
+from parhelion.sensors.optics.scene import NO_MATERIAL
+from parhelion.weather.medium import Medium, medium
+from parhelion.weather.weather import Weather
+from parhelion.world.labels import SEMANTIC_KITTI
+
+# ---- A recorded cloud after weather: what is kept of it, what is new, and what is said about it ---------------------
+
+
+IN_THE_AIR = ("rain", "fog", "snow", "dust")
+"""Origins of points that weather made."""
+
+
+@dataclass
+class Found:
+    """The returns after weather, as NumPy arrays in order of shot and range."""
+
+    xyz: NDArray[np.float32]
+    range_m: NDArray[np.float32]
+    power: NDArray[np.float32]
+    reflectivity: NDArray[np.float32]
+    intensity: NDArray[np.float32]
+    shot: NDArray[np.uint32]
+    source: NDArray[np.uint32]
+    """Row of the cloud that the point was, or NOTHING."""
+    origin: NDArray[np.uint32]
+
+
+def as_it_was(cloud: PointCloud) -> PointCloud:
+    """The cloud itself, with the field that says what made each point: without weather, surfaces made them."""
+    if "origin" in cloud.fields:
+        return cloud
+    origin = np.zeros(len(cloud), FIELDS["origin"].dtype)
+    names = {**cloud.names, "origin": dict(enumerate(ORIGINS))}
+    return replace(cloud.with_fields(origin=origin), names=names)
+
+
+def earlier_weather(cloud: PointCloud) -> list[str]:
+    """A word of warning where a cloud was measured in weather, or had some put on it: both then count."""
+    origin = cloud.fields.get("origin")
+    words = dict(cloud.names.get("origin", {})) or dict(enumerate(ORIGINS))
+    in_air = []
+    if origin is not None:
+        codes, counts = np.unique(origin[np.isfinite(cloud.xyz).all(axis=1)], return_counts=True)
+        told = {str(words.get(int(code), "")): int(count) for code, count in zip(codes, counts, strict=True)}
+        in_air = [f"{told[word]} points of {word}" for word in IN_THE_AIR if word in told]
+    if in_air:
+        return [f"the cloud holds weather already ({', '.join(in_air)}): the new one was put on top of it"]
+    if "weather_notes" in cloud.metadata:
+        return ["weather was put on this cloud before: the new one was put on top of it"]
+    return []
+
+
+def assembled(cloud: PointCloud, shots: RecordedShots, found: Found, *, counts: bool = False) -> PointCloud:
+    """The cloud with its points dimmed, moved, dropped and joined by those of the air.
+
+    `counts` tells that its reflectivities are whole numbers on Ouster's scale.
+    """
+    new = found.source == NOTHING
+    source = np.where(new, 0, found.source).astype(np.int64)
+    # New points take ring, column and time of a point of the same shot, or of the shot itself.
+    alike = source.copy()
+    alike[new] = shots.row_like(found.shot[new])
+    lost = found.shot >= shots.points_shots
+    exit_m = shots.exits(found.shot)
+    xyz = found.xyz if exit_m is None else found.xyz + exit_m
+    measured = {
+        "range": found.range_m, "power": found.power, "intensity": found.intensity,
+        "reflectivity": reflectivity_counts(found.reflectivity) if counts else found.reflectivity,
+        "origin": np.where(new, found.origin, 0),
+    }  # fmt: skip
+    fields: dict[str, NDArray[Any]] = {}
+    for name, held in cloud.fields.items():
+        # Of a cloud without points every field is taken as that of one with a point of zeros, which none is alike.
+        values = held if len(cloud) else np.zeros((1, *held.shape[1:]), held.dtype)
+        if name in measured:
+            fields[name] = measured[name].astype(values.dtype)
+            if name == "origin":
+                fields[name] = np.where(new, found.origin, values[source]).astype(values.dtype)
+        elif name in ("ring", "column", "time", "shot", "direction"):
+            fields[name] = shots.of_shot(name, values, alike, lost, found.shot)
+        else:
+            taken = values[source]
+            taken[new] = NO_MATERIAL if name == "material" and taken.dtype == np.uint16 else 0
+            # Labels without words are SemanticKITTI's, which has a class for what is in the air.
+            if name == "label" and "label" not in cloud.names and taken.dtype.kind in "iu":
+                taken[new] = SEMANTIC_KITTI["outlier"]
+            fields[name] = taken
+    if "origin" not in fields:
+        fields["origin"] = measured["origin"].astype(FIELDS["origin"].dtype)
+    if "return_count" in fields:
+        total = np.bincount(found.shot, minlength=shots.count)
+        fields["return_count"] = total[found.shot].astype(fields["return_count"].dtype)
+        if "return_index" in fields:
+            first = np.concatenate([[0], np.cumsum(total)[:-1]])
+            fields["return_index"] = (np.arange(len(found.shot)) - first[found.shot]).astype(
+                fields["return_index"].dtype
+            )
+    names = {**cloud.names, "origin": dict(enumerate(ORIGINS))}
+    metadata = {**cloud.metadata, "weather_notes": shots.notes}
+    if isinstance(cloud, Scan):
+        total = np.bincount(found.shot, minlength=shots.count)[shots.table_places()]
+        kept = replace(cloud.shots, return_count=total.astype(np.uint8))
+        return Scan(
+            xyz, fields, cloud.frame, names, metadata, shots=kept, motion=cloud.motion, start_time=cloud.start_time
+        )
+    out = PointCloud(xyz.astype(cloud.xyz.dtype, copy=False), fields, cloud.frame, names, metadata)
+    return shots.with_lost_rows(cloud, out, found.shot)
+
+
+# ---- recorded -------------------------------------------------------------------------------------------------------
+
+
+def lidar_of(sensor: Any) -> Lidar:
+    """A lidar, or the one that a name or file stands for."""
+    return sensor if isinstance(sensor, Lidar) else _named(str(sensor))
+
+
+@lru_cache(maxsize=8)
+def _named(name: str) -> Lidar:
+    return Lidar(name)
+
+
+@in_turn
+def weathered(
+    cloud: PointCloud,
+    weather: Weather,
+    lidar: Lidar,
+    *,
+    seed: int = 0,
+    frame: int = 0,
+    time: float = 0.0,
+    pose: Pose | None = None,
+    reflectance: float | None = None,
+    no_returns: str = "auto",
+) -> PointCloud:
+    """A cloud as it would have been in this weather.
+
+    `lidar` is the sensor that recorded it. `pose` is where it stood in the world, which only uneven weather and dust
+    ask for. `reflectance` stands for intensity where the cloud has none. `no_returns` says where shots without a
+    return come from: 'auto' (from the cloud, else by the sensor's pattern, else between the points), 'none'.
+    What could not be done is said in `metadata['weather_notes']`.
+    """
+    if not isinstance(cloud, PointCloud):
+        raise ConfigError(f"weather: expected a parhelion PointCloud, got {type(cloud).__name__}")
+    if reflectance is not None and not (np.isfinite(reflectance) and 0.0 < reflectance <= 1.0):
+        raise ConfigError(f"reflectance: must be above 0 and at most 1, got {reflectance!r}")
+    air = medium(weather, time, lidar.config.wavelength_nm)
+    if air.is_clear:
+        return as_it_was(cloud)
+    shots = recorded_shots(cloud, lidar, no_returns)
+    if shots.count == 0:
+        return as_it_was(cloud)
+    launch = _Launch(lidar, weather, air, Stream(seed, f"recorded/{lidar.model}", frame))
+    found = launch.run(cloud, shots, reflectance, pose or Pose())
+    shots.notes.extend(earlier_weather(cloud))
+    return assembled(cloud, shots, found, counts=holds_counts(cloud, lidar))
+
+
+_MOST_LUCK = 3.0
+"""Standard deviations of the noise by which a recorded point may have been below the threshold, and by which one that
+is sure to be seen is set above it."""
+_LEAST_POWER = 0.05
+"""Shot noise alone would let a recorded point have been dark."""
+
+
+class _Launch:
+    """One cloud on the device."""
+
+    def __init__(self, lidar: Lidar, weather: Weather, air: Medium, stream: Stream) -> None:
+        self.engine = engine()
+        self.sigma = _noise_sigma(lidar)
+        photons = lidar.config.receiver.threshold_photons if self.sigma > 0.0 else None
+        self.shot_noise = 1.0 / photons if photons else 0.0
+        self.lidar, self.config, self.constant = lidar, lidar.config, lidar.system_constant
+        self.weather, self.air, self.stream = weather, air, stream
+
+    def run(self, cloud: PointCloud, shots: RecordedShots, reflectance: float | None, pose: Pose) -> Found:
+        """Dim, draw, detect."""
+        dr, mi = self.engine.dr, self.engine.mi
+        direction, length = self._directions(shots)
+        key = tuple(self.engine.table(np.array([word], np.uint32)) for word in self.stream.key)
+        beams = self._beams(shots, direction, pose, self._gains(cloud, shots))
+        device = _device(self.lidar, self.engine, self.sigma)
+        launch = device.prepare(self.weather, self.air, beams, 1, pose.xyz, keys=(key[0], key[1]), clear_per_m=0.0)
+        echoes = self._surfaces(cloud, shots, length, reflectance, beams, launch.air)
+        beam = dr.arange(mi.UInt32, shots.count)
+        blocks = echoes.blocks(self.engine, beam)
+        if launch.scatterers is not None:
+            in_air = draw_scatterers(
+                self.engine, launch.scatterers, launch.drawn, echoes, beams, (key[0], key[1]), launch.air
+            )
+            if in_air is not None:
+                blocks = in_air.join(self.engine, blocks, beam)
+        returns = detect(self.engine, self._detector(shots), blocks, beams, beam, key)  # type: ignore[arg-type]
+        word = tuple(dr.gather(mi.UInt32, k, beams.scan) for k in key)
+        gain = beams.aim(self.engine, beam).gain
+        parts = []
+        for item in returns:
+            # Nothing comes along shots whose direction is not known.
+            valid = (item.range < NO_ECHO) & (length > 0.0)
+            echo = echo_of(self.engine, blocks, item.slot, valid)
+            in_the_air = (echo.actor & SCATTERER_BIT) != 0
+            true_share = dr.reinterpret_array(mi.Float, echo.actor) / echo.power
+            item = replace(item, power=dr.select(valid & ~in_the_air, item.power * true_share, item.power))
+            range_m = item.range
+            if launch.displaced is not None:
+                range_m = dr.select(in_the_air, range_m, launch.displaced(range_m, beams.shot, word))
+            parts.append(self._outcome(blocks, item, valid, echo, in_the_air, range_m, direction, gain, shots))
+        return self._collected(parts, shots)
+
+    def _directions(self, shots: RecordedShots) -> tuple[Vectors, Reals]:
+        """Unit directions from the beam's exit in the sensor frame, and the range of the first return."""
+        dr, mi = self.engine.dr, self.engine.mi
+        v = mi.Vector3f(*(self.engine.table(column) for column in shots.vectors.T))
+        length = dr.norm(v)
+        direction = v / dr.select(length > 0, length, 1.0)
+        dr.eval(direction, length)
+        return direction, length
+
+    def _gains(self, cloud: PointCloud, shots: RecordedShots) -> NDArray[np.float32] | None:
+        """Strength of each shot's ring; None where all are alike, or rings are not known."""
+        ring = shots.rings(cloud)
+        gains = None if ring is None else channel_gains(self.config, int(ring.max(initial=0)) + 1)
+        return None if gains is None else gains[ring].astype(np.float32)
+
+    def _beams(self, shots: RecordedShots, direction: Vectors, pose: Pose, gains: NDArray[np.float32] | None) -> Beams:
+        dr, mi = self.engine.dr, self.engine.mi
+        axis = direction
+        if not self.air.is_uniform:
+            # Opaque like all numbers that change from cloud to cloud: each cloud would compile kernels of its own.
+            turn = [[dr.opaque(mi.Float, float(v)) for v in row] for row in (pose.apply(np.eye(3)) - pose.xyz).T]
+            axis = mi.Vector3f(*(sum(row[j] * direction[j] for j in range(3)) for row in turn))  # type: ignore[misc]
+        index = dr.arange(mi.UInt32, shots.count)
+        luck: Reals = 0.0
+        if WeatherOnDevice.lucky(self.weather):
+            low, high = (dr.opaque(mi.UInt32, word) for word in self.stream.key)
+            luck = to_unit(words((low, high), index, LUCK_DRAW)[0])
+        zero = dr.zeros(mi.Float, shots.count)
+        gain = zero if gains is None else self.engine.table(gains)
+        rows = tuple(
+            dr.ravel(mi.Vector4f(v.x, v.y, v.z, last))
+            for v, last in ((axis, zero), (mi.Vector3f(zero), luck), (mi.Vector3f(zero), gain))
+        )
+        scan = dr.zeros(mi.UInt32, shots.count)
+        dr.eval(scan, index, *rows)
+        return Beams(shots.count, scan, index, rows, gains is not None)  # type: ignore[arg-type]
+
+    def _surfaces(
+        self,
+        cloud: PointCloud,
+        shots: RecordedShots,
+        length: Reals,
+        reflectance: float | None,
+        beams: Beams,
+        air: Air,
+    ) -> Echoes:
+        """The recorded returns, dimmed by the weather.
+
+        Their power is the one that the receiver decides by; the true one is kept as bits in place of an actor's number,
+        which a recording has not, and which has the bit of scatterers unset since no power is negative.
+        """
+        dr, mi = self.engine.dr, self.engine.mi
+        slots = shots.slots
+        index = dr.arange(mi.UInt32, shots.count * slots)
+        beam = index // slots
+        if shots.rows is None:
+            source, here = index, index < dr.opaque(mi.UInt32, shots.points)
+        else:
+            source = self.engine.table(shots.rows.ravel().astype(np.uint32))
+            here = source != NOTHING
+        range_m = dr.select(here, length if slots == 1 else self.engine.table(shots.ranges.ravel()), 1.0)
+        aim = beams.aim(self.engine, beam)
+        power = self._recorded_power(cloud, shots, dr.select(here, source, 0), range_m, here, reflectance, aim.gain)
+        # A recorded point was detected, so its power was the threshold at least, or nearly so with luck.
+        least = max(power_with_chance(-_MOST_LUCK, self.sigma, self.shot_noise), _LEAST_POWER)
+        power = namespace(power).maximum(power, dr.opaque(mi.Float, least))
+        depth = air.depth(aim, range_m)
+        dimmed = power * dr.exp(-2.0 * depth)
+        echo = Echo(
+            dr.select(here, range_m, NO_ECHO), dr.select(here, self._with_old_luck(dimmed, power), 0.0),
+            dr.select(here, source, NOTHING), dr.reinterpret_array(mi.UInt32, dimmed),
+        )  # fmt: skip
+        return Echoes(slots, EchoRows.of(self.engine, echo), None, None, None, [])
+
+    def _with_old_luck(self, dimmed: Reals, clear: Reals) -> Reals:
+        """Power of recorded points, raised to where the receiver's noise lets them pass as often as it should.
+
+        They were seen in clear air with the luck that they had, and are seen still if that is luck enough: the chance
+        is that of the dimmed power over that of the clear one, and 1 without weather.
+        """
+        if self.sigma == 0.0:
+            return dimmed
+        dr, mi = self.engine.dr, self.engine.mi
+        sigma, shot_noise = (dr.opaque(mi.Float, value) for value in (self.sigma, self.shot_noise))
+        root_2 = float(np.sqrt(2.0))
+
+        def chance(power: Reals) -> Reals:
+            return 0.5 + 0.5 * dr.erf((power - 1.0) / (root_2 * dr.sqrt(sigma * sigma + shot_noise * power)))
+
+        xp = namespace(dimmed)
+        still = xp.clip(2.0 * chance(dimmed) / chance(clear) - 1.0, -0.9999, 0.9999)
+        deviations = xp.minimum(root_2 * dr.erfinv(still), _MOST_LUCK)
+        return xp.maximum(dimmed, power_with_chance(deviations, sigma, shot_noise))
+
+    def _recorded_power(
+        self,
+        cloud: PointCloud,
+        shots: RecordedShots,
+        source: Ints,
+        range_m: Reals,
+        here: Masks,
+        reflectance: float | None,
+        gain: Reals,
+    ) -> Reals:
+        dr, mi = self.engine.dr, self.engine.mi
+        threshold, gamma = self.constant.threshold, self.constant.gamma_per_m
+        if shots.intensity is None:
+            if reflectance is not None:
+                equal = dr.opaque(mi.Float, float(reflectance))
+            elif shots.reflectance is not None:
+                told = shots.reflectance if len(shots.reflectance) else np.zeros(1, np.float32)
+                equal = dr.gather(mi.Float, self.engine.table(told), source, here)
+            else:
+                raise ConfigError(
+                    "weather: the cloud has no field intensity; give a reflectance to be taken for all of its points"
+                )
+        else:
+            # Kernels cannot read from empty arrays, not even with all reading switched off.
+            known = shots.intensity if len(shots.intensity) else np.zeros(1, np.float32)
+            value = dr.gather(mi.Float, self.engine.table(known), source, here)
+            # A 0 stands for all that rounds to it, of which the middle is taken: it may be a strong echo from near.
+            value = namespace(value).maximum(value, 0.25 * self.config.intensity.resolution)
+            scale = self.config.intensity.scale
+            power = power_of(scale, value, threshold_photons(self.config))
+            if power is not None:
+                return power
+            equal = reflectivity_of(scale, value)
+            if equal is None:
+                raise ConfigError(f"weather: {self.config.name} reports no intensity that a reflectance follows from")
+        curve = _device(self.lidar, self.engine, self.sigma).overlap_curve
+        overlap = 1.0 if curve is None else curve(range_m, here)
+        overlap = overlap if gain is None else overlap * gain
+        return equal * overlap * dr.exp(-2.0 * gamma * range_m) / (np.pi * threshold * range_m * range_m)
+
+    def _detector(self, shots: RecordedShots) -> Detector:
+        merge, gap = None, shots.least_gap()
+        if gap is not None:
+            # Returns that the sensor told apart are not merged again.
+            merge = self.engine.table(np.minimum(self.config.receiver.merge_distance_m, 0.99 * gap))
+        return Detector.of(
+            self.engine, self.config, self.sigma, noisy=self.sigma > 0.0, merge_distance=merge, false_alarms=False
+        )
+
+    def _outcome(
+        self,
+        blocks: list[Block],
+        item: Any,
+        valid: Masks,
+        echo: Echo,
+        in_the_air: Masks,
+        range_m: Reals,
+        direction: Vectors,
+        gain: Reals,
+        shots: RecordedShots,
+    ) -> dict[str, Any]:
+        """What is written down of one return of every shot."""
+        dr, mi = self.engine.dr, self.engine.mi
+        resolution = self.config.range.resolution_m
+        range_m = dr.select(valid, range_m, 0.0)
+        range_m = dr.select(in_the_air, in_steps(range_m, resolution or None), range_m)
+        curve = _device(self.lidar, self.engine, self.sigma).overlap_curve
+        at_range = dr.select(valid, item.range, 0.0)
+        overlap = 1.0 if curve is None else curve(at_range, valid)
+        equal = reflectivity(
+            item.power, at_range, threshold=self.constant.threshold, extinction_per_m=self.constant.gamma_per_m,
+            overlap=overlap if gain is None else overlap * gain,
+        )  # fmt: skip
+        # What a scale takes from echoes near the threshold, the recording has taken from its own points already.
+        judged = item.power
+        if calibrated(self.config.intensity.scale):
+            judged = dr.select(in_the_air, item.power, FULL_SCALE_POWER)
+        sheet = self.config.intensity
+        value = SCALES[sheet.scale](judged, equal, threshold_photons(self.config))
+        value = in_steps(value, sheet.resolution or None)
+        at = range_m * direction
+        return {
+            "valid": valid, "x": at.x, "y": at.y, "z": at.z, "range": range_m, "power": item.power,
+            "reflectivity": equal, "intensity": value * shots.intensity_unit,
+            "source": dr.select(valid & ~in_the_air, echo.part, NOTHING),
+            "origin": dr.select(in_the_air, echo.actor & 0xFF, mi.UInt32(0)),
+        }  # fmt: skip
+
+    def _collected(self, parts: list[dict[str, Any]], shots: RecordedShots) -> Found:
+        """The valid returns of all registers, in order of shot."""
+        dr, mi = self.engine.dr, self.engine.mi
+        n = len(parts)
+        for part in parts:
+            dr.schedule(*part.values())
+        dr.eval()
+
+        def of(name: str, index: Any) -> Any:
+            """Values by shot and register; joining the registers would write the number of shots into the kernel."""
+            row = index // n
+            value = dr.gather(type(parts[0][name]), parts[0][name], row)
+            for k in range(1, n):
+                value = dr.select(index - row * n == k, dr.gather(type(value), parts[k][name], row), value)
+            return value
+
+        chosen = dr.compress(of("valid", dr.arange(mi.UInt32, shots.count * n)))
+        if len(chosen) == 0:
+            empty, none = np.zeros(0, np.float32), np.zeros(0, np.uint32)
+            return Found(np.zeros((0, 3), np.float32), empty, empty, empty, empty, none, none, none)
+        shot = chosen // n
+        xyz = dr.ravel(mi.Vector3f(*(of(axis, chosen) for axis in "xyz")))
+        floats = {name: of(name, chosen) for name in ("range", "power", "reflectivity", "intensity")}
+        whole = {name: of(name, chosen) for name in ("source", "origin")}
+        dr.eval(xyz, shot, *floats.values(), *whole.values())
+        return Found(
+            xyz=copied(xyz).reshape(-1, 3), range_m=copied(floats["range"]), power=copied(floats["power"]),
+            reflectivity=copied(floats["reflectivity"]), intensity=copied(floats["intensity"]), shot=copied(shot),
+            source=copied(whole["source"]), origin=copied(whole["origin"]),
+        )  # fmt: skip
+
+
+def _noise_sigma(lidar: Lidar) -> float:
+    """Standard deviation of the receiver's noise in units of P_min, 0 where the sensor is taken without noise."""
+    if not lidar.noise:
+        return 0.0
+    sigma, rated_klx = 1.0 / lidar.config.receiver.threshold_to_noise, lidar.config.noise.background_klx
+    if lidar.sun_klx is None or rated_klx <= 0.0:
+        return sigma
+    return sigma * background_noise_factor(lidar.sun_klx, rated_klx)
+
+
+def _device(lidar: Lidar, machine: Any, noise_sigma: float) -> WeatherOnDevice:
+    """The sensor's tables, kept with it."""
+    if lidar.recorded_weather is None:
+        lidar.recorded_weather = WeatherOnDevice(machine, lidar.config, lidar.system_constant, noise_sigma)
+    return lidar.recorded_weather

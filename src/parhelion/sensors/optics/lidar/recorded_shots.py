@@ -1,0 +1,426 @@
+"""The shots behind a recorded cloud: which points belong together, and which shots met nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.clouds import PointCloud, Scan
+from parhelion.core.errors import ConfigError
+from parhelion.core.reflectivity import reflectivity_of_counts
+from parhelion.rays.scene import NOTHING
+from parhelion.sensors.optics.lidar.intensity import BYTE_SCALES
+from parhelion.sensors.optics.lidar.lidar import Lidar
+from parhelion.sensors.optics.lidar.patterns import ShotTable
+from parhelion.sensors.optics.lidar.recorded_gaps import directions_at, gaps_between, ring_numbers, rings_of
+
+_MOST_RETURNS = 8
+_SAME_WAY = np.cos(np.radians(2.0))
+"""A point lies along the shot of the pattern that it is said to be, if within two degrees."""
+_ALONG = 0.9
+"""Share of the points that must do so."""
+_LOOKED_AT = 2000
+"""Points that are looked at to see whether a cloud follows a pattern."""
+
+
+@dataclass
+class RecordedShots:
+    """Shots with returns first, in the order of the cloud, then those without."""
+
+    vectors: NDArray[np.float32]
+    """From the beam's exit to the first return [m], and the unit direction of shots without one, shape (count, 3)."""
+    points_shots: int
+    """Number of shots with returns."""
+    rows: NDArray[np.uint32] | None
+    """Rows of the cloud of each shot's returns, NOTHING where there are fewer, shape (count, slots); None where every
+    row of the cloud is a shot of its own."""
+    ranges: NDArray[np.float32]
+    """Ranges of those returns [m]; empty where a shot has one return at most."""
+    intensity: NDArray[np.float32] | None
+    """Intensity of each row of the cloud on the sensor's own scale."""
+    intensity_unit: float = 1.0
+    """What one step of the sensor's scale is in the cloud."""
+    reflectance: NDArray[np.float32] | None = None
+    """Reflectance of each row of the cloud, where it has no intensity."""
+    exit_m: NDArray[np.float32] | None = None
+    """Where each shot leaves, sensor frame, shape (count, 3); None where that is the sensor's centre."""
+    lost: dict[str, NDArray[Any]] = field(default_factory=dict)
+    """Ring, column, time, shot and direction of the shots without returns, where known."""
+    lost_xyz: float | None = None
+    """What the cloud has as coordinates of shots without returns, NaN or 0; None where it has no rows for them."""
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def count(self) -> int:
+        return len(self.vectors)
+
+    @property
+    def slots(self) -> int:
+        return 1 if self.rows is None else self.rows.shape[1]
+
+    @property
+    def points(self) -> int:
+        """Number of the cloud's rows, where each is a shot."""
+        return self.points_shots
+
+    def least_gap(self) -> NDArray[np.float32] | None:
+        """Least distance between two returns of each shot [m], infinite where it has one; None where all have."""
+        if self.rows is None or self.slots == 1:
+            return None
+        ranges = np.sort(np.where(self.rows == NOTHING, np.float32(3e38), self.ranges), axis=1)
+        gap = np.diff(ranges, axis=1)
+        return np.where(ranges[:, 1:] < 1e38, gap, np.float32(np.inf)).min(axis=1).astype(np.float32)
+
+    def row_like(self, shot: NDArray[Any]) -> NDArray[np.int64]:
+        """A row of the cloud from the same shot; 0 for shots without."""
+        has = shot < self.points_shots
+        if self.rows is None:
+            return np.where(has, shot, 0).astype(np.int64)
+        return np.where(has, self.rows[np.where(has, shot, 0), 0], 0).astype(np.int64)
+
+    def of_shot(
+        self, name: str, values: NDArray[Any], alike: NDArray[Any], lost: NDArray[Any], shot: NDArray[Any]
+    ) -> NDArray[Any]:
+        """A field that belongs to shots rather than to returns."""
+        taken = values[alike]
+        if np.any(lost):
+            taken[lost] = self.lost[name][shot[lost] - self.points_shots] if name in self.lost else 0
+        return taken
+
+    def rings(self, cloud: PointCloud) -> NDArray[np.int64] | None:
+        """Ring of each shot, or None where the recording does not tell."""
+        shot = np.arange(self.count)
+        lost = shot >= self.points_shots
+        if "ring" not in cloud.fields or len(cloud) == 0 or (lost.any() and "ring" not in self.lost):
+            return None
+        known = self.of_shot("ring", cloud.fields["ring"], self.row_like(shot), lost, shot)
+        return known.astype(np.int64)
+
+    def exits(self, shot: NDArray[Any]) -> NDArray[np.float32] | None:
+        """Where shots leave, or None where all leave from the centre."""
+        return None if self.exit_m is None else self.exit_m[shot]
+
+    def table_places(self) -> NDArray[np.int64]:
+        """For each row of a scan's own table of shots, its number here."""
+        assert self.rows is not None
+        place = np.zeros(self.count, np.int64)
+        place[np.concatenate([self.lost["returned"], self.lost["shot"]])] = np.arange(self.count)
+        return place
+
+    def with_lost_rows(self, cloud: PointCloud, out: PointCloud, shot: NDArray[Any]) -> PointCloud:
+        """The cloud with a row for every shot without a return, where the recording had such rows."""
+        if self.lost_xyz is None:
+            return out
+        seen = np.zeros(self.count, bool)
+        seen[shot] = True
+        missing = np.flatnonzero(~seen)
+        like = self.row_like(missing)
+        is_lost = missing >= self.points_shots
+        fields: dict[str, NDArray[Any]] = {}
+        for name, values in out.fields.items():
+            tail = np.zeros((len(missing), *values.shape[1:]), values.dtype)
+            if name in ("ring", "column", "time", "shot", "direction") and name in cloud.fields:
+                tail = self.of_shot(name, cloud.fields[name], like, is_lost, missing)
+            fields[name] = np.concatenate([values, tail])
+        empty = np.full((len(missing), 3), self.lost_xyz, out.xyz.dtype)
+        return PointCloud(np.concatenate([out.xyz, empty]), fields, out.frame, out.names, out.metadata)
+
+
+def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> RecordedShots:
+    """The shots of a cloud, in the sensor frame."""
+    if no_returns not in ("auto", "none"):
+        raise ConfigError(f"no_returns: must be 'auto' or 'none', got {no_returns!r}")
+    if cloud.frame == "world":
+        raise ConfigError(
+            "weather: the cloud is in the world frame and does not say where the sensor stood; "
+            "give it in the sensor frame"
+        )
+    turns = len(np.unique(cloud.fields["turn"])) if "turn" in cloud.fields else 1
+    if turns > 1:
+        raise ConfigError(
+            f"weather: the cloud holds {turns} turns, of which each has its own shots; do them one by one "
+            "(parhelion.read_turns gives the turns of a capture)"
+        )
+    # Drivers write a shot without a return as NaN, or as zeros.
+    x, y, z = cloud.xyz.T
+    finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & ((x != 0.0) | (y != 0.0) | (z != 0.0))
+    notes: list[str] = []
+    intensity, unit = _intensity(cloud, lidar, finite, notes)
+    known = reflectance_of(cloud, lidar) if intensity is None else None
+    if known is not None:
+        known = np.where(finite, known, 0.0).astype(np.float32)
+        notes.append("the cloud has no intensity: its reflectivity was taken")
+    if isinstance(cloud, Scan):
+        return replace(_of_scan(cloud, intensity, unit, no_returns, notes), reflectance=known)
+    xyz = cloud.xyz.astype(np.float32, copy=False)
+    rows: NDArray[np.int64] | None = None
+    lost_xyz: float | None = None
+    if not finite.all():
+        rows = np.flatnonzero(finite)
+        lost_xyz = float(np.where(np.any(xyz[~finite] != 0.0), np.nan, 0.0))
+    grouped, ranges = _grouped(cloud, xyz, rows)
+    first = grouped[:, 0] if grouped is not None else rows
+    vectors = xyz if first is None else xyz[first]
+    lost, directions = _lost_shots(cloud, lidar, finite, vectors, first, no_returns, notes)
+    if grouped is None and rows is not None:
+        grouped = rows[:, None]
+    table = None
+    if grouped is not None:
+        table = np.concatenate([grouped, np.full((len(directions), grouped.shape[1]), -1)]).astype(np.uint32)
+        ranges = np.concatenate([ranges, np.zeros((len(directions), ranges.shape[1]), np.float32)])
+    return RecordedShots(
+        np.concatenate([vectors, directions]) if len(directions) else vectors, len(vectors), table, ranges,
+        intensity, unit, known, lost=lost, lost_xyz=lost_xyz, notes=notes,
+    )  # fmt: skip
+
+
+def _intensity(
+    cloud: PointCloud, lidar: Lidar, finite: NDArray[np.bool_], notes: list[str]
+) -> tuple[NDArray[np.float32] | None, float]:
+    values = cloud.fields.get("intensity")
+    if values is None:
+        return None, 1.0
+    value = np.where(finite, values, 0).astype(np.float32) if not finite.all() else values.astype(np.float32)
+    if not np.isfinite(value).all():
+        raise ConfigError("weather: the cloud's field intensity holds numbers that are not finite")
+    if 0.0 < value.max(initial=0.0) <= 1.0 and lidar.config.intensity.scale in BYTE_SCALES:
+        notes.append("intensities from 0 to 1 were taken as shares of 255")
+        return value * np.float32(255.0), 1.0 / 255.0
+    return value, 1.0
+
+
+def reflectance_of(cloud: PointCloud, lidar: Lidar) -> NDArray[np.float32] | None:
+    """The field `reflectivity` as a fraction, whichever way it is kept; None where it has none that is understood."""
+    values = cloud.fields.get("reflectivity")
+    if values is None or values.ndim != 1:
+        return None
+    if values.dtype.kind == "f":
+        return np.maximum(np.nan_to_num(values), 0.0).astype(np.float32)
+    return reflectivity_of_counts(values) if holds_counts(cloud, lidar) else None
+
+
+def holds_counts(cloud: PointCloud, lidar: Lidar) -> bool:
+    """Whether the field `reflectivity` holds whole numbers as an Ouster's driver writes them."""
+    values = cloud.fields.get("reflectivity")
+    return values is not None and values.dtype.kind in "iu" and lidar.config.intensity.scale == "ouster"
+
+
+def _of_scan(
+    scan: Scan, intensity: NDArray[np.float32] | None, unit: float, no_returns: str, notes: list[str]
+) -> RecordedShots:
+    """Shots of a simulated scan, which has them all."""
+    shot = scan.fields["shot"].astype(np.int64)
+    returned, table, ranges = _blocks(shot, scan.fields["range"].astype(np.float32))
+    lost = _others(len(scan.shots), returned)
+    if no_returns == "none":
+        notes.append("shots without a return were left out, as asked")
+    order = np.concatenate([returned, lost])
+    first = table[:, 0]
+    vectors = scan.xyz[first] - scan.shots.origin[returned]
+    rows = np.concatenate([table, np.full((len(lost), table.shape[1]), -1)]).astype(np.uint32)
+    ranges = np.concatenate([ranges, np.zeros((len(lost), ranges.shape[1]), np.float32)])
+    direction = scan.shots.direction[lost] if no_returns != "none" else np.zeros((len(lost), 3), np.float32)
+    known: dict[str, NDArray[Any]] = {
+        "ring": scan.shots.ring[lost], "column": scan.shots.column[lost], "time": scan.shots.time[lost],
+        "shot": lost, "returned": returned,
+    }  # fmt: skip
+    return RecordedShots(
+        np.concatenate([vectors, direction]).astype(np.float32), len(returned), rows, ranges, intensity, unit,
+        exit_m=scan.shots.origin[order], lost=known, notes=notes,
+    )  # fmt: skip
+
+
+def _others(count: int, rows: NDArray[Any]) -> NDArray[np.int64]:
+    """The numbers below `count` that are not among the rows."""
+    left = np.ones(count, bool)
+    left[rows] = False
+    return np.flatnonzero(left)
+
+
+def _blocks(
+    key: NDArray[np.int64], range_m: NDArray[np.float32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    """Distinct keys in order, rows of each (-1 where there are fewer than of the fullest), and their ranges."""
+    order = np.argsort(key, kind="stable")
+    distinct, start, count = np.unique(key[order], return_index=True, return_counts=True)
+    slots = int(min(count.max(initial=1), _MOST_RETURNS))
+    place = start[:, None] + np.arange(slots)
+    has = np.arange(slots) < count[:, None]
+    rows = np.where(has, order[np.minimum(place, len(order) - 1)] if len(order) else -1, -1)
+    ranges = np.where(has, range_m[np.maximum(rows, 0)] if len(range_m) else 0.0, 0.0)
+    return distinct, rows, ranges.astype(np.float32)
+
+
+def _grouped(
+    cloud: PointCloud, xyz: NDArray[np.float32], rows: NDArray[np.int64] | None
+) -> tuple[NDArray[np.int64] | None, NDArray[np.float32]]:
+    """Rows of each shot with several returns, or None where every point is a shot of its own."""
+    none = np.zeros((0, 1), np.float32)
+    counts = cloud.fields.get("return_count")
+    chosen = np.arange(len(xyz)) if rows is None else rows
+    if counts is None or not np.any(counts[chosen] > 1):
+        return None, none if rows is None else np.zeros((len(rows), 1), np.float32)
+    if "shot" in cloud.fields:
+        key = cloud.fields["shot"][chosen].astype(np.int64)
+    elif "ring" in cloud.fields and ("column" in cloud.fields or "time" in cloud.fields):
+        when = cloud.fields["column" if "column" in cloud.fields else "time"][chosen]
+        number = np.unique(when, return_inverse=True)[1]
+        key = number * 65536 + cloud.fields["ring"][chosen].astype(np.int64)
+    else:
+        return None, none if rows is None else np.zeros((len(rows), 1), np.float32)
+    distance = np.linalg.norm(xyz[chosen], axis=1).astype(np.float32)
+    _, table, ranges = _blocks(key, distance)
+    return np.where(table >= 0, chosen[np.maximum(table, 0)], -1), ranges
+
+
+def _lost_shots(
+    cloud: PointCloud,
+    lidar: Lidar,
+    finite: NDArray[np.bool_],
+    vectors: NDArray[np.float32],
+    first: NDArray[np.int64] | None,
+    no_returns: str,
+    notes: list[str],
+) -> tuple[dict[str, NDArray[Any]], NDArray[np.float32]]:
+    """What is known of the shots without a return, and their directions."""
+    nowhere = np.zeros((0, 3), np.float32)
+    fields = cloud.fields
+    has_pattern = "ring" in fields and ("column" in fields or "time" in fields)
+    if no_returns == "none":
+        notes.append("shots without a return were left out, as asked")
+    if not finite.all():
+        missing = np.flatnonzero(~finite)
+        of_shots = ("ring", "column", "time", "shot", "direction")
+        known = {name: fields[name][missing] for name in of_shots if name in fields}
+        if no_returns == "none":
+            return known, np.zeros((len(missing), 3), np.float32)
+        if "direction" in fields:
+            return known, fields["direction"][missing].astype(np.float32)
+        return known, _directions_of_rows(cloud, lidar, vectors, first, missing, notes)
+    if no_returns == "none":
+        return {}, nowhere
+    table = lidar.shots(0.0)
+    shot = _along_pattern(cloud, table, vectors, first) if has_pattern else None
+    if shot is not None:
+        lost = _others(len(table), shot)
+        lost = lost[_was_recorded(cloud, table.column[lost])]
+        known = {"ring": table.ring[lost], "column": table.column[lost], "time": table.time[lost], "shot": lost}
+        notes.append(f"{len(lost)} shots without a return were found by the pattern of {lidar.model}")
+        return known, table.direction[lost].astype(np.float32)
+    named = None if "ring" not in fields else fields["ring"] if first is None else fields["ring"][first]
+    rings = rings_of(vectors, lidar, named)
+    if rings is None:
+        notes.append(
+            f"the points do not lie in the rings of {lidar.model}: its pattern is not that of the recording, and "
+            "points of the air were drawn only along shots that met something"
+        )
+        return {}, nowhere
+    gaps = gaps_between(rings)
+    notes.append(
+        f"{len(gaps.ring)} shots without a return were found between the points, by the rings and azimuth steps of "
+        f"{lidar.model}"
+    )
+    if gaps.blank_deg:
+        notes.append(
+            f"within {gaps.blank_deg:.0f} degrees of azimuth no ring has a point: taken as not recorded, nothing was "
+            "drawn there"
+        )
+    rows = gaps.like if first is None else first[gaps.like]
+    known = {name: fields[name][rows] for name in ("column", "time") if name in fields}
+    if named is not None:
+        known["ring"] = np.maximum(ring_numbers(rings, named)[gaps.ring], 0)
+    return known, gaps.direction
+
+
+def _directions_of_rows(
+    cloud: PointCloud,
+    lidar: Lidar,
+    vectors: NDArray[np.float32],
+    first: NDArray[np.int64] | None,
+    missing: NDArray[np.int64],
+    notes: list[str],
+) -> NDArray[np.float32]:
+    """Directions of the rows without coordinates, zero where they are not known."""
+    fields = cloud.fields
+    when = next((name for name in ("column", "time") if name in fields), None)
+    if "ring" in fields and when is not None:
+        table = lidar.shots(0.0)
+        if _along_pattern(cloud, table, vectors, first) is not None:
+            notes.append(f"directions of {len(missing)} shots without a return are those of {lidar.model}")
+            return table.direction[_shots_of_pattern(cloud, table, missing)].astype(np.float32)
+        rows = np.arange(len(cloud)) if first is None else first
+        rings = rings_of(vectors, lidar, fields["ring"][rows])
+        if rings is not None:
+            found = directions_at(
+                rings, fields["ring"][rows], fields[when][rows], fields["ring"][missing], fields[when][missing]
+            )
+            known = np.count_nonzero(found.any(axis=1))
+            notes.append(f"directions of {known} shots without a return follow from ring and {when} of the points")
+            return found
+    notes.append(f"{len(missing)} rows without coordinates have no direction: nothing was drawn along them")
+    return np.zeros((len(missing), 3), np.float32)
+
+
+def _was_recorded(cloud: PointCloud, column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which columns a turn of a capture holds; all of them where the cloud does not say."""
+    held = cloud.metadata.get("recorded_columns")
+    if isinstance(held, (list, tuple)) and len(held) == 2 and all(isinstance(value, int) for value in held):
+        return (column >= held[0]) & (column <= held[1])
+    return np.ones(len(column), bool)
+
+
+def _along_pattern(
+    cloud: PointCloud,
+    table: ShotTable,
+    vectors: NDArray[np.float32],
+    first: NDArray[np.int64] | None,
+) -> NDArray[np.int64] | None:
+    """The shots of the pattern that points say they are, or None where they do not lie along them."""
+    shot = _shots_of_pattern(cloud, table, first)
+    some = slice(None, None, max(1, len(shot) // _LOOKED_AT))
+    seen, said = vectors[some], table.direction[shot[some]]
+    along = np.sum(seen * said, axis=1) / np.maximum(np.linalg.norm(seen, axis=1), 1e-9)
+    agree = float(np.mean(along > _SAME_WAY)) if len(along) else 0.0
+    return shot if agree >= _ALONG else None
+
+
+def _shots_of_pattern(cloud: PointCloud, table: ShotTable, first: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """The row of the sensor's table of shots that each shot of the cloud is, by ring and column, or ring and time."""
+    rows = slice(None) if first is None else first
+    ring = cloud.fields["ring"][rows].astype(np.int64)
+    wanted: NDArray[Any]
+    if "column" in cloud.fields:
+        wanted = ring * 65536 + cloud.fields["column"][rows].astype(np.int64)
+    else:
+        time, last = cloud.fields["time"].astype(np.float64), table.duration
+        # Times within a scan count from its start; others, such as those of a clock, from the first point.
+        if len(time) and not (time.min() >= 0.0 and time.max() <= 1.001 * last):
+            time = time - time.min()
+        wanted = ring * (last + 1.0) + time[rows]
+    order, ordered = _ordered(table, "column" in cloud.fields)
+    above = np.clip(np.searchsorted(ordered, wanted), 1, max(len(ordered) - 1, 1))
+    nearer = np.where(np.abs(ordered[above - 1] - wanted) <= np.abs(ordered[above] - wanted), above - 1, above)
+    return order[nearer]
+
+
+_orders: dict[tuple[int, bool], tuple[ShotTable, NDArray[np.int64], NDArray[Any]]] = {}
+
+
+def _ordered(table: ShotTable, by_column: bool) -> tuple[NDArray[np.int64], NDArray[Any]]:
+    """Rows of a table of shots by ring and column, or ring and time, and the keys in that order; kept for streams."""
+    key = (id(table), by_column)
+    if key not in _orders or _orders[key][0] is not table:
+        if len(_orders) > 16:
+            _orders.clear()
+        ring = table.ring.astype(np.int64)
+        span = table.duration + 1.0
+        values = ring * 65536 + table.column if by_column else ring * span + table.time
+        order = np.argsort(values)
+        _orders[key] = table, order, values[order]
+    return _orders[key][1:]
+
+
+assert NOTHING == 0xFFFFFFFF  # what -1 is as a row number

@@ -1,0 +1,231 @@
+"""Glass, water and mirrors: what a beam sees behind them and in them, along paths of bounded length.
+
+A surface that mirrors or transmits splits the pulse. Two probes of each beam that met one (the first and the last of
+those that did) are followed on: straight through (with the pane's transmittance, out and back), and along the mirrored
+direction (with its reflectance, out and back) to a target that appears at the folded range, a ghost point. A path that
+could not reach the threshold even from a surface twice as bright as the whitest of the world is not traced; glints and
+retro-reflectors at its end are lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from parhelion.core.arrays import Ints, Masks, Reals, State, Vectors, namespace
+from parhelion.rays.device import engine as running_engine
+from parhelion.rays.device import kernel_tree
+from parhelion.rays.replay import Rows, SceneArrays, room
+from parhelion.rays.scene import NOTHING
+from parhelion.sensors.optics.beams import BeamAim, Beams
+from parhelion.sensors.optics.lidar.echoes import GHOST_BIT, NO_ACTOR, Echo, Echoes, EchoRows, SpecularBeams, choose
+from parhelion.sensors.optics.lidar.emit import PROBES
+from parhelion.sensors.optics.lidar.illuminate import Reflection
+
+FOLLOWED = 2
+"""Probes of a beam that are followed behind a specular surface."""
+ROWS = 2 * FOLLOWED
+"""Echoes that a beam gets from there: what is seen behind, then the ghosts."""
+
+# Rays go on from a surface by this much, so that they do not meet it again.
+_STEP_OFF_M = 1e-4
+_STEP_OFF_PER_M = 1e-5
+
+
+@dataclass
+class _Surface:
+    """What a ray met, as kernel variables."""
+
+    found: Masks
+    t: Reals
+    normal: Vectors
+    part: Ints
+
+
+@dataclass
+class _Path:
+    """A path after its last surface, as kernel variables."""
+
+    origin: Vectors
+    direction: Vectors
+    length: Reals
+    """Length so far [m]."""
+    share: Reals
+    """Part of the power that comes this way and back."""
+    active: Masks
+    ghost: Masks
+    """Whether a mirror folded it."""
+
+
+@kernel_tree()
+@dataclass
+class Behind:
+    """What beams see behind specular surfaces and in them."""
+
+    beams: SpecularBeams
+    rows: EchoRows
+    """ROWS rows for each of those beams."""
+
+
+def trace_specular(
+    light: Reflection, scene: SceneArrays, echoes: Echoes, beams: Beams, bounces: int
+) -> tuple[Behind | None, Ints]:
+    """What the beams that met a specular surface see through and in it, and how many rays it took (on the device)."""
+    engine = running_engine()
+    some = echoes.specular
+    if some is None:
+        some = SpecularBeams.of(engine, engine.dr.compress(specular_beams(light, echoes, beams)))
+    count = len(some)
+    if count == 0:
+        return None, None
+    # Only what was traced is read. Dr.Jit would inspect the other arrays of the echoes at every call, for nothing.
+    traced = None if echoes.probes is not None else echoes.wide
+    met = Echoes(echoes.slots, traced, None, None, None, [], echoes.probes)
+    paths, straight = Rows.passing(engine, count * ROWS, room(count) * ROWS), engine.whole(count * FOLLOWED)
+    follow = engine.frozen(_follow_paths, casts=True)
+    rows, casts = follow(light, scene, met, beams, some, paths, straight, bounces)
+    return Behind(some, rows), casts
+
+
+def _follow_paths(
+    light: Reflection,
+    scene: SceneArrays,
+    echoes: Echoes,
+    beams: Beams,
+    some: SpecularBeams,
+    paths: Rows,
+    straight: Ints,
+    bounces: int,
+) -> tuple[EchoRows, Ints]:
+    """Echoes at the ends of paths, of which the first `straight` go straight through, and how many rays it took."""
+    engine = running_engine()
+    dr, mi, index = engine.dr, engine.mi, paths.index
+    # All paths that go through, then all that are mirrored: rays that run together are traced together.
+    mirrored = index >= straight
+    path = dr.select(mirrored, index - straight, index)
+    row = path // FOLLOWED
+    which = path - row * FOLLOWED
+    beam = some.at(row)
+    probe, weight, met = _chosen_probe(light, echoes, beam, is_last=which == 1)
+    aim = beams.aim(engine, beam)
+    offset, direction = light.sub_rays.ray(aim, probe)
+    surface, casts = _first_surface(light, scene, echoes, aim, beam, probe, offset, direction, met)
+    start = _Path(aim.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False))
+    echo, steps = _follow(light, scene, _go_on(light, start, surface, aim, mirror=mirrored), aim, bounces)
+    # The first surface was traced for both paths of a probe, and is counted once.
+    casts = dr.select(mirrored, 0, casts) + steps
+    place = row * ROWS + dr.select(mirrored, which + FOLLOWED, which)
+    return EchoRows.of(engine, echo, casts, index=place, size=paths.room), dr.sum(casts)
+
+
+def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Masks:
+    """Which beams have a probe on a specular surface."""
+    dr, mi = running_engine().dr, running_engine().mi
+    beam = dr.arange(mi.UInt32, beams.count)
+    found = mi.Bool(False)
+    for part in _probe_parts(light, echoes, beam):
+        found |= is_specular(light, part)
+    return found
+
+
+def is_specular(light: Reflection, part: Ints) -> Masks:
+    """Which parts mirror or transmit; NOTHING does not."""
+    met = part != NOTHING
+    return met & light.surfaces.is_specular(running_engine().dr.select(met, part, 0), met)
+
+
+def _probe_parts(light: Reflection, echoes: Echoes, beam: Ints) -> list[Ints]:
+    """What each probe of a beam met."""
+    if echoes.probes is not None:
+        return [echoes.probes.echoes.at(beam * PROBES + k).part for k in range(PROBES)]
+    assert echoes.wide is not None
+    return [echoes.wide.at(beam * echoes.slots + k).part for k in range(min(PROBES, echoes.slots))]
+
+
+def _chosen_probe(light: Reflection, echoes: Echoes, beam: Ints, *, is_last: Masks) -> tuple[Ints, Reals, Masks]:
+    """The first or last probe of a beam on a specular surface, what it stands for in sub-rays, and if there is one."""
+    dr, mi = running_engine().dr, running_engine().mi
+    none = mi.UInt32(NOTHING)
+    first, last, count = none, none, mi.UInt32(0)
+    parts = _probe_parts(light, echoes, beam)
+    for k, part in enumerate(parts):
+        met = is_specular(light, part)
+        first = dr.select(met & (first == NOTHING), k, first)
+        last = dr.select(met, k, last)
+        count += dr.select(met, mi.UInt32(1), 0)
+    one = first == last
+    active = (first != NOTHING) & ~(is_last & one)
+    weight = mi.Float(count) * dr.select(one, 1.0, 1.0 / FOLLOWED) * (echoes.slots / len(parts))
+    return dr.select(active, dr.select(is_last, last, first), 0), weight, active
+
+
+def _first_surface(
+    light: Reflection,
+    scene: SceneArrays,
+    echoes: Echoes,
+    aim: BeamAim,
+    beam: Ints,
+    probe: Ints,
+    offset: Vectors,
+    direction: Vectors,
+    met: Masks,
+) -> tuple[_Surface, Ints]:
+    """The surface that a probe met: remembered where adaptive sampling traced it, else traced again."""
+    mi, dr = running_engine().mi, running_engine().dr
+    if echoes.probes is not None:
+        row = beam * PROBES + probe
+        seen = echoes.probes.echoes.at(row)
+        return _Surface(met, seen.range, echoes.probes.normal(row), seen.part), mi.UInt32(0)
+    hit = scene.trace(aim.origin + offset, direction, aim.time, light.optics.max_range, met, coherent=True)
+    return _Surface(hit.found, hit.t, hit.normal, hit.part), dr.select(met, mi.UInt32(1), 0)
+
+
+def _go_on(light: Reflection, path: _Path, hit: Any, aim: BeamAim, mirror: Masks) -> _Path:
+    """The path behind a surface that it met, mirrored or transmitted, if that can still be worth tracing."""
+    dr, mi = running_engine().dr, running_engine().mi
+    slope = dr.dot(hit.normal, path.direction)
+    reflected, transmitted = light.surfaces.specular_split(dr.select(hit.found, hit.part, 0), dr.abs(slope), hit.found)
+    mirror = mi.Bool(mirror)
+    direction = dr.select(mirror, dr.normalize(path.direction - 2.0 * slope * hit.normal), path.direction)
+    part_kept = dr.select(mirror, reflected, transmitted)
+    share = path.share * part_kept * part_kept
+    length = path.length + hit.t
+    origin = dr.fma(path.direction, hit.t, path.origin) + direction * (_STEP_OFF_M + _STEP_OFF_PER_M * hit.t)
+    # All sub-rays together, on the brightest material at this range already, against the threshold.
+    best = share * light.sub_rays.weight * light.sub_rays.count * light.surfaces.brightest
+    if aim.gain is not None:
+        best = best * aim.gain
+    worth = best > light.optics.threshold * length * length
+    return _Path(
+        origin, direction, length, share, path.active & hit.found & (part_kept > 0) & worth, path.ghost | mirror
+    )
+
+
+def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bounces: int) -> tuple[Echo, Ints]:
+    """The echo at the end of a path, and how many rays it took."""
+    dr, mi = running_engine().dr, running_engine().mi
+    width = len(vars(path))
+
+    def step(casts: Ints, *state: Any) -> State:
+        now, echo = _Path(*state[:width]), Echo(*state[width:])
+        room = namespace(now.length).maximum(light.optics.max_range - now.length, 0.0)
+        hit = scene.trace(now.origin, now.direction, aim.time, room, now.active, coherent=True)
+        surface = dr.select(hit.found, hit.part, 0)
+        casts = casts + 1
+        goes_on = hit.found & light.surfaces.is_specular(surface, hit.found) & (casts < bounces)
+        ends = hit.found & ~goes_on
+        length = now.length + hit.t
+        cosine = dr.abs(dr.dot(hit.normal, now.direction))
+        actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
+        actor = light.marked(actor, cosine) | dr.select(now.ghost, mi.UInt32(GHOST_BIT), 0)
+        last = Echo(length, light.power(aim, surface, cosine, length, hit, ends, share=now.share), hit.part, actor)
+        echo = choose(dr, ends, last, echo)
+        reflected, transmitted = light.surfaces.specular_split(surface, cosine, hit.found)
+        following = _go_on(light, now, hit, aim, reflected > transmitted)
+        following.active &= goes_on
+        return casts, *vars(following).values(), *vars(echo).values()
+
+    start = (mi.UInt32(0), *vars(path).values(), *vars(Echo.none(running_engine())).values())
+    place = 1 + list(vars(path)).index("active")
+    casts, *state = dr.while_loop(start, lambda *s: s[place], step)
+    return Echo(*state[width:]), casts

@@ -1,0 +1,267 @@
+"""The light of a scene from a few words: time and place or the sun's height, haze, cloud, and the weather."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.sensors.optics.sky import (
+    SkyLight,
+    cell_directions,
+    clear_sky,
+    cosine_weights,
+    haze_optical_depth,
+    solid_angles,
+)
+from parhelion.surfaces.bands import Band
+from parhelion.weather.daylight import Daylight
+from parhelion.weather.fog import fog_extinction
+from parhelion.weather.weather import Weather
+
+# ---- Sun and sky under a layer of cloud or fog: less beam, more even light ------------------------------------------
+
+
+Floats = NDArray[np.float64]
+
+CLOUD_ASYMMETRY = 0.85
+"""Mean cosine of scattering of visible light by cloud drops of about 10 um (Stephens 1978)."""
+
+
+def layer_transmittance(optical_depth: float, g: float, cosine: float) -> float:
+    """Share of a beam's power on level ground that comes through a layer, straight or scattered.
+
+    Two-stream with Eddington's closure and delta scaling (Joseph, Wiscombe and Weinman 1976), drops that absorb
+    nothing, black ground: [2 + 3 m + (2 - 3 m) exp(-t'/m)] / [4 + 3 (1 - g) t], t' = (1 - g^2) t, m the cosine of the
+    beam to the zenith, t the layer's vertical optical depth. 1 at t = 0. Valid for m from 0 to 1.
+    """
+    straight = float(np.exp(-(1.0 - g * g) * optical_depth / max(cosine, 1e-6)))
+    return (2.0 + 3.0 * cosine + (2.0 - 3.0 * cosine) * straight) / (4.0 + 3.0 * (1.0 - g) * optical_depth)
+
+
+def diffuse_transmittance(optical_depth: float, g: float) -> float:
+    """The same for light from all directions alike: 1 / (1 + 3/4 (1 - g) t); the rest goes back up."""
+    return 1.0 / (1.0 + 0.75 * (1.0 - g) * optical_depth)
+
+
+def overcast_shape(sin_elevation: Floats) -> Floats:
+    """CIE overcast sky: radiance over that of the zenith, (1 + 2 sin e) / 3 (Moon and Spencer 1942)."""
+    return np.asarray((1.0 + 2.0 * np.clip(sin_elevation, 0.0, 1.0)) / 3.0)
+
+
+def under_cloud(sky: SkyLight, optical_depth: float, g: float = CLOUD_ASYMMETRY) -> SkyLight:
+    """The light under an even layer of vertical `optical_depth` (0 to 1000) and asymmetry `g` (-1 to 1).
+
+    The beam and the sky's own radiance fade by exp(-t / sin e). What the layer scatters down has the shape of the CIE
+    overcast sky, and its power is that of the two streams; light goes back and forth between layer and ground. Drops
+    absorb nothing, which holds below about 1.3 um.
+    """
+    if not 0.0 <= optical_depth <= 1000.0:
+        raise ConfigError(f"light: an optical depth must be from 0 to 1000, got {optical_depth:g}")
+    if not -1.0 < g < 1.0:
+        raise ConfigError(f"light: the asymmetry of scattering must be between -1 and 1, got {g:g}")
+    if optical_depth == 0.0:
+        return sky
+    shape = sky.radiance.shape[:2]
+    up, cosines = cell_directions(*shape)[..., 2], cosine_weights(*shape)
+    cosine = max(float(sky.sun_direction[2]), 0.0)
+    fade = float(np.exp(-optical_depth / max(cosine, 1e-6))) if cosine > 0.0 else 0.0
+    through, spread = layer_transmittance(optical_depth, g, cosine), diffuse_transmittance(optical_depth, g)
+    # One pass more for each reflection between ground and layer.
+    repeats = 1.0 / (1.0 - sky.ground_albedo * (1.0 - spread))
+
+    def total(beam: Floats, diffuse: Floats) -> Floats:
+        """What arrives on level ground of a beam (normal to it) and of diffuse light."""
+        return (beam * cosine * through + diffuse * spread) * repeats
+
+    level = total(sky.sun_irradiance, sky.diffuse_irradiance)
+    seen = np.where(up > 0.0, np.exp(-optical_depth / np.maximum(up, 1e-6)), 0.0)[..., None] * sky.radiance
+    beam = sky.sun_irradiance * fade
+    scattered = level - beam * cosine - np.tensordot(cosines, seen, axes=2)
+    even = overcast_shape(up)
+    even = even / float((cosines * even).sum())
+    table = seen + even[..., None] * np.maximum(scattered, 0.0)
+    table[up < 0.0] = sky.ground_albedo * level / np.pi
+    sun_lux = sky.sun_illuminance_lux
+    sky_lux = sky.illuminance_lux - sun_lux * cosine
+    radiance = table.astype(np.float32)
+    for array in (radiance, beam, level):
+        array.setflags(write=False)
+    return replace(
+        sky,
+        radiance=radiance,
+        sun_irradiance=beam,
+        horizontal_irradiance=level,
+        illuminance_lux=float(total(np.array(sun_lux), np.array(sky_lux))),
+        sun_illuminance_lux=sun_lux * fade,
+    )
+
+
+# ---- airlight -------------------------------------------------------------------------------------------------------
+# What the air itself does to a picture: extinction by air and haze, and the light that it scatters to the camera.
+# Over a path of length d with extinction b a surface's radiance L becomes L exp(-b d) + A (1 - exp(-b d)):
+# Koschmieder's
+# law, with the air light A of `air_light`.
+
+
+HAZE_SCALE_HEIGHT_M = 1250.0
+"""Over this height haze falls to 1/e: a column's optical depth over it is the extinction at the ground."""
+HAZE_ASYMMETRY = 0.65
+"""Mean cosine of scattering by rural aerosol (Bird and Riordan 1984)."""
+CONTRAST_LOG = float(-np.log(0.02))
+"""Koschmieder: at the visibility a black object's contrast is 2 %."""
+MOLECULES_PER_M3 = 2.547e25
+"""Of air at 15 C and 1013 hPa."""
+_DEPOLARISATION = 0.035
+
+
+def refractive_index(wavelength_nm: ArrayLike) -> Floats:
+    """Of dry air at 15 C and 1013 hPa, by Peck and Reeder 1972; 230 to 1690 nm, and little different beyond."""
+    wavenumber2 = (1e3 / np.asarray(wavelength_nm, dtype=np.float64)) ** 2
+    return np.asarray(1.0 + 1e-8 * (8060.51 + 2480990.0 / (132.274 - wavenumber2) + 17455.7 / (39.32957 - wavenumber2)))
+
+
+def rayleigh_extinction(wavelength_nm: ArrayLike) -> Floats:
+    """Extinction by the air's molecules at the ground [1/m]: 8 pi^3 (n^2 - 1)^2 / (3 N l^4) (6 + 3 p) / (6 - 7 p).
+
+    p = 0.035 is the depolarisation. 1.16e-5 /m at 550 nm. (VANE prints 8 pi for 8 pi^3.)
+    """
+    metres = np.asarray(wavelength_nm, dtype=np.float64) * 1e-9
+    excess = refractive_index(wavelength_nm) ** 2 - 1.0
+    king = (6.0 + 3.0 * _DEPOLARISATION) / (6.0 - 7.0 * _DEPOLARISATION)
+    return 8.0 * np.pi**3 * excess**2 / (3.0 * MOLECULES_PER_M3 * metres**4) * king
+
+
+def haze_extinction(turbidity: float, wavelength_nm: ArrayLike) -> Floats:
+    """Extinction by haze at the ground [1/m]: Angstrom's optical depth of the column over its scale height, 1.25 km."""
+    return haze_optical_depth(turbidity, np.asarray(wavelength_nm, dtype=np.float64)) / HAZE_SCALE_HEIGHT_M
+
+
+def clear_air_extinction(bands: Sequence[Band], turbidity: float) -> tuple[Floats, Floats]:
+    """Mean extinction in each band [1/m] by molecules and by haze, shape (bands,) each."""
+    rows = []
+    for band in bands:
+        grid = np.linspace(*band.range_nm, 201)
+        rows.append([band.mean(grid, rayleigh_extinction(grid)), band.mean(grid, haze_extinction(turbidity, grid))])
+    molecules, haze = np.array(rows, dtype=np.float64).T
+    return molecules, haze
+
+
+def visibility_of_turbidity(turbidity: float) -> float:
+    """Meteorological visibility [m] at 550 nm of air with this turbidity: 3.912 over its extinction."""
+    return CONTRAST_LOG / float(rayleigh_extinction(550.0) + haze_extinction(turbidity, 550.0))
+
+
+def turbidity_of_visibility(visibility_m: float) -> float:
+    """Turbidity, from 1 to 10, whose haze gives this visibility [m] at 550 nm; thicker air than 10 (5.3 km) is 10.
+
+    The column's optical depth is the extinction at the ground times 1.25 km, and Angstrom's coefficient at 1 um is
+    0.04608 T - 0.04856.
+    """
+    if not visibility_m > 0.0:
+        raise ConfigError(f"light: visibility must be above 0 m, got {visibility_m:g}")
+    haze = max(CONTRAST_LOG / visibility_m - float(rayleigh_extinction(550.0)), 0.0)
+    per_beta = float(haze_extinction(10.0, 550.0)) / (0.04608 * 10.0 - 0.04856)
+    return float(np.clip((haze / per_beta + 0.04856) / 0.04608, 1.0, 10.0))
+
+
+def henyey_greenstein(cosine: ArrayLike, g: float) -> Floats:
+    """Phase function [1/sr] of the cosine of the scattering angle, with mean cosine g; its integral is 1."""
+    if not -1.0 < g < 1.0:
+        raise ConfigError(f"light: the asymmetry of scattering must be between -1 and 1, got {g:g}")
+    turned = 1.0 + g * g - 2.0 * g * np.asarray(cosine, dtype=np.float64)
+    return np.asarray((1.0 - g * g) / (4.0 * np.pi * turned**1.5))
+
+
+def rayleigh_phase(cosine: ArrayLike) -> Floats:
+    """Phase function of molecules [1/sr]: 3 / (16 pi) (1 + cos^2); its integral is 1."""
+    return np.asarray(3.0 / (16.0 * np.pi) * (1.0 + np.asarray(cosine, dtype=np.float64) ** 2))
+
+
+def air_light(
+    sky: SkyLight, directions: ArrayLike, g: float = HAZE_ASYMMETRY, *, rayleigh_share: ArrayLike = 0.0
+) -> Floats:
+    """Radiance [W/(m^2 sr)] of an endless path through scatterers, seen along unit vectors (n, 3): (n, bands).
+
+    Single scattering of the sun's beam, plus the mean radiance of sky and ground from all around. Scatterers absorb
+    nothing. `rayleigh_share` is the molecules' share of the extinction, one number or one a band.
+    """
+    view = np.asarray(directions, dtype=np.float64)
+    cosine = view @ sky.sun_direction
+    share = np.asarray(rayleigh_share, dtype=np.float64)
+    phase = (1.0 - share) * henyey_greenstein(cosine, g)[:, None] + share * rayleigh_phase(cosine)[:, None]
+    return phase * sky.sun_irradiance + mean_radiance(sky)
+
+
+def mean_radiance(sky: SkyLight) -> Floats:
+    """Mean over all directions of the light of sky and ground, without the sun [W/(m^2 sr)], shape (bands,)."""
+    angles = solid_angles(*sky.radiance.shape[:2])
+    return np.tensordot(angles, sky.radiance.astype(np.float64), axes=2) / (4.0 * np.pi)
+
+
+# ---- lighting -------------------------------------------------------------------------------------------------------
+
+
+RAIN_CLOUD, SNOW_CLOUD = 30.0, 20.0
+"""Optical depth of the cloud that rain or snow falls from. Nimbostratus is 23 and more in the classes of the ISCCP
+(Rossow and Schiffer 1999); the two numbers are assumed."""
+FULL_CLOUD_RATE_MM_H = 0.5
+"""From this rate on the sky is closed; below, the optical depth grows in proportion."""
+FOG_ASYMMETRY = 0.8
+STEP_S = 10.0
+"""The sun moves on in steps of this: 0.04 degrees."""
+
+
+def cloud_of_weather(rain_rate_mm_h: float, snow_rate_mm_h: float) -> float:
+    """Optical depth of the cloud that rain and snow imply."""
+    rain = RAIN_CLOUD * min(rain_rate_mm_h / FULL_CLOUD_RATE_MM_H, 1.0)
+    snow = SNOW_CLOUD * min(snow_rate_mm_h / FULL_CLOUD_RATE_MM_H, 1.0)
+    return max(rain, snow)
+
+
+def haze_share(visibility_m: float) -> float:
+    """How far a visibility speaks of haze in the whole air, and not of fog near the ground.
+
+    0 at 1 km and below, where the air above the fog keeps its own turbidity; 1 from 5 km up, where there is no layer
+    of fog; between, in proportion to the logarithm.
+    """
+    return float(np.interp(np.log(visibility_m), np.log([1000.0, 5000.0]), [0.0, 1.0]))
+
+
+def lighting(
+    daylight: Daylight, bands: Sequence[Band], *, weather: Weather | None = None, time: float = 0.0
+) -> SkyLight:
+    """Sun and sky at a time of the scene [s], under the cloud that is said or that rain and snow imply, and in fog.
+
+    The answer is kept: the same arguments give the same object, and times within 10 s of each other the same sun.
+    """
+    turbidity, cloud, fog = daylight.turbidity, daylight.cloud_optical_depth, 0.0
+    if weather is not None:
+        now = weather.at(time)
+        cloud = max(cloud, cloud_of_weather(now.rain_rate_mm_h, now.snow_rate_mm_h))
+        if weather.fog is not None:
+            haze = haze_share(now.visibility_m)
+            turbidity += haze * max(turbidity_of_visibility(now.visibility_m) - turbidity, 0.0)
+            per_m = float(fog_extinction(now.visibility_m, model=weather.fog.model, wavelength_nm=550.0))
+            fog = min((1.0 - haze) * per_m * daylight.fog_layer_m, 1000.0)
+    moved = 0.0 if daylight.time is None else STEP_S * math.floor(time / STEP_S)
+    return _made(daylight, tuple(bands), turbidity, cloud, fog, moved)
+
+
+@lru_cache(maxsize=32)
+def _made(
+    daylight: Daylight, bands: tuple[Band, ...], turbidity: float, cloud: float, fog: float, after_s: float
+) -> SkyLight:
+    sky = clear_sky(
+        bands,
+        daylight.sun(after_s),
+        turbidity=turbidity,
+        ground_albedo=daylight.ground_albedo,
+        distance_factor=daylight.distance_factor,
+    )
+    return under_cloud(under_cloud(sky, cloud, CLOUD_ASYMMETRY), fog, FOG_ASYMMETRY)

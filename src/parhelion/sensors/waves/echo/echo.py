@@ -1,0 +1,371 @@
+"""The pulse-echo sensor: emit, cast, bounce, gather echoes, hear them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.clouds import FIELDS, ORIGINS
+from parhelion.core.config import parse
+from parhelion.core.errors import ConfigError
+from parhelion.core.frames import ECHO_ORIGINS, SOUND, EchoScan, EchoWaveform
+from parhelion.core.pose import Pose
+from parhelion.core.random import Stream, to_normal, to_unit
+from parhelion.core.trajectory import Trajectory
+from parhelion.rays.device import engine
+from parhelion.rays.lock import in_turn
+from parhelion.rays.origin import cell_of
+from parhelion.sensors.frame import Framed, checked_world, finite_time, motion_of, place_of
+from parhelion.sensors.presets import given_sheet
+from parhelion.sensors.waves.echo import passive
+from parhelion.sensors.waves.echo.config import EchoConfig, Transducer, load_echo_config
+from parhelion.sensors.waves.echo.sound import scatters, table
+from parhelion.sensors.waves.motion import Moves
+from parhelion.sensors.waves.paths import Paths, trace_paths
+from parhelion.sensors.waves.shoot import Emission, Pattern
+from parhelion.sensors.waves.target import WaveTarget, wave_target
+from parhelion.world.world import World
+
+# ---- Echoes from the paths of rays: which of them are one, and what microphones hear of them ------------------------
+
+
+_LEADING = 0.1
+"""An echo begins with the first of its rays that has this share of its strongest."""
+
+_FINER = 8
+"""Echoes are placed on a grid so much finer than the samples."""
+
+
+def gathered(paths: Paths, config: EchoConfig) -> dict[str, NDArray[Any]]:
+    """Echoes: rays of one range cell, beam, part and kind of path, added by power.
+
+    power: over that of the source at 1 m, times 4 pi; length of the way there and back [m]; row of the strongest path.
+    """
+    length = paths.length.astype(np.float64)
+    power = paths.cross_section / (0.5 * length) ** 4
+    direction = paths.direction.astype(np.float64)
+    keys = []
+    for value, edges, count in (
+        (np.degrees(np.arctan2(direction[:, 1], direction[:, 0])), config.field.azimuth_deg, config.beams[0]),
+        (np.degrees(np.arcsin(np.clip(direction[:, 2], -1, 1))), config.field.elevation_deg, config.beams[1]),
+    ):
+        share = (value - edges[0]) / (edges[1] - edges[0])
+        keys.append(np.clip(np.floor(share * count), 0, count - 1).astype(np.int64))
+    cell = np.floor(0.5 * length / config.range_step_m).astype(np.int64)
+    patch = paths.patch.astype(np.int64) * 8 + paths.bounces
+    order = np.lexsort((np.arange(len(paths)), patch, cell, keys[1], keys[0]))
+    if not len(order):
+        empty = np.zeros(0)
+        return {"power": empty, "length": empty, "row": np.zeros(0, np.int64)}
+    stacked = np.stack([keys[0], keys[1], cell, patch])[:, order]
+    begins = np.flatnonzero(np.r_[True, np.any(np.diff(stacked, axis=1) != 0, axis=0)])
+    group = np.repeat(np.arange(len(begins)), np.diff(np.r_[begins, len(order)]))
+    strong = np.lexsort((-power[order], group))[begins]
+    row = order[strong]
+    leads = power[order] >= _LEADING * power[row][group]
+    first = np.minimum.reduceat(np.where(leads, length[order], np.inf), begins)
+    return {"power": np.add.reduceat(power[order], begins), "length": first, "row": row}
+
+
+def speckle(place: NDArray[np.float64], cell_m: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Factors on the power, and phases in turns, of echoes of rough surfaces at places (n, 3) [m] in the world.
+
+    Many scatterers in a range cell add up to a circular normal number: its power is exponential with mean 1, its phase
+    even (Goodman 1975, in Laser Speckle, chapter 2). It belongs to the place, so that it stays as long as sensor and
+    surface do; a step of `cell_m`, half the receiver's aperture, gives another.
+    """
+    cell = np.floor(np.asarray(place, np.float64) / cell_m).astype(np.int64)
+    mixed = (cell[:, 0] * 73_856_093) ^ (cell[:, 1] * 19_349_663) ^ (cell[:, 2] * 83_492_791)
+    a, b, _, _ = Stream(0, "echo/speckle").words((mixed & 0xFFFFFFFF).astype(np.uint32))
+    return -np.log(np.maximum(1.0 - to_unit(a), 1e-9)), np.asarray(to_unit(b), np.float64)
+
+
+def speckled(
+    found: dict[str, NDArray[Any]], paths: Paths, rough: NDArray[np.bool_], place: Pose, config: EchoConfig
+) -> dict[str, NDArray[Any]]:
+    """Echoes with the speckle of their surfaces; `rough` says of each path whether its last surface scatters."""
+    row = found["row"]
+    power, phase = np.ones(len(row)), np.zeros(len(row))
+    some = np.flatnonzero(rough[row])
+    if len(some):
+        last = paths.direction[row[some]].astype(np.float64) * paths.distance[row[some], None]
+        half_aperture = config.wavelength_m / (2.0 * min(config.receiver.shape[:2]))
+        power[some], phase[some] = speckle(place.apply(last), half_aperture)
+    return {**found, "power": found["power"] * power, "phase": phase}
+
+
+def echo_pressures(paths: Paths, found: dict[str, NDArray[Any]], config: EchoConfig, count: int) -> NDArray[np.float64]:
+    """Pressure [Pa] of all echoes at each microphone, shape (microphones, count)."""
+    from scipy.fft import irfft, next_fast_len, rfft
+
+    rate, speed = config.sampling_hz, config.medium.speed_m_s
+    microphones = np.asarray(config.microphones_mm, np.float64) * 1e-3
+    samples = np.zeros((len(microphones), count))
+    row = found["row"]
+    direction, distance = paths.direction[row].astype(np.float64), paths.distance[row].astype(np.float64)
+    last = direction * np.minimum(distance, 0.5 * found["length"])[:, None]
+    there = found["length"] - np.linalg.norm(last, axis=1)
+    pressure = config.medium.reference_pa * 10.0 ** (config.source_level_db / 20.0)
+    amplitude = np.sqrt(2.0) * pressure * np.sqrt(found["power"] / (4.0 * np.pi))
+    turn = found["phase"] / (1e3 * config.frequency_khz)
+    # Echoes as spikes on a finer grid, each shared between two steps, and then one convolution with the pulse.
+    fine = rate * _FINER
+    steps = count * _FINER
+    pulse = config.pulse_at(np.arange(int(np.ceil(1e-3 * config.pulse.duration_ms * fine)) + 1) / fine)
+    size = int(next_fast_len(steps + len(pulse), real=True))
+    spectrum = rfft(pulse, size)
+    for number, microphone in enumerate(microphones):
+        delay = (there + np.linalg.norm(last - microphone, axis=1)) / speed + turn
+        at = delay * fine
+        below = np.minimum(np.floor(at).astype(np.int64), steps - 2)
+        share = at - below
+        spikes = np.bincount(below, amplitude * (1.0 - share), steps) + np.bincount(below + 1, amplitude * share, steps)
+        samples[number] = irfft(rfft(spikes, size) * spectrum, size)[:steps:_FINER]
+    return samples
+
+
+# ---- echo -----------------------------------------------------------------------------------------------------------
+
+
+Floats = NDArray[np.float64]
+
+_FAINT_DB = 20.0
+"""Single rays may lie this far below the noise: many of them make an echo."""
+_FIELDS = ("range", "azimuth", "elevation", "path_length", "attenuation", "snr", "bounces", "time", "label", "instance",
+           "origin", "source")  # fmt: skip
+
+
+class Echo(Framed):
+    """A pulse-echo sensor by preset name, YAML file or configuration: sound in air or in water.
+
+        echoes = Echo("generic/ultrasonic-ranger").ping(world, pose=Pose(xyz=(0, 0, 0.5)), seed=7)
+        echoes.nearest, echoes.range, echoes.attenuation, echoes.label
+
+    `waveform=True` gives what each microphone hears; `rays` and `bounces` say how finely the world is sampled;
+    `mode` is "active" (echoes of its own pulse), "passive" (the world's sounds, all or those that `sounds` names) or
+    "both"; `noise=False` is a receiver without noise; `name` tells this one from others of its model.
+    """
+
+    kind = "echo"
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | EchoConfig,
+        *,
+        rate_hz: float | None = None,
+        rays: int | None = None,
+        bounces: int | None = None,
+        waveform: bool = False,
+        mode: str | None = None,
+        sounds: Sequence[str] | None = None,
+        noise: bool = True,
+        name: str = "",
+    ) -> None:
+        config, self.model = given_sheet("echo", EchoConfig, load_echo_config, model)
+        if any(one is not None for one in (rate_hz, rays, bounces, mode)):
+            data = config.model_dump(mode="python")
+            data["rate_hz"] = config.rate_hz if rate_hz is None else rate_hz
+            data["mode"] = config.mode if mode is None else mode
+            data["field"] |= {k: v for k, v in {"rays": rays, "bounces": bounces}.items() if v is not None}
+            config = parse(EchoConfig, data, config.name)
+        self.config, self.rate_hz = config, config.rate_hz
+        self.waveform, self.noise, self.name = waveform, noise, name
+        if isinstance(sounds, str) or (sounds is not None and not all(isinstance(one, str) for one in sounds)):
+            raise ConfigError(f"sounds: give a list of names, got {sounds!r}")
+        if sounds is not None and config.mode == "active":
+            raise ConfigError("sounds: an active sensor does not listen to sounds; give mode passive or both, too")
+        self.sounds = None if sounds is None else tuple(sounds)
+
+    def check_world(self, world: World) -> None:
+        """Raise ConfigError where it is to listen to a sound that a world does not have."""
+        passive.chosen_sounds(world, self.sounds)
+
+    @property
+    def frame_duration_s(self) -> float:
+        """Time [s] from the pulse to the end of the farthest echo."""
+        return self.config.listening_s
+
+    def ping(
+        self,
+        world: World,
+        *,
+        pose: Pose | None = None,
+        trajectory: Trajectory | None = None,
+        mount: Pose | None = None,
+        time: float = 0.0,
+        seed: int = 0,
+        frame: int | None = None,
+    ) -> EchoScan:
+        """One ping from a standing (`pose`) or moving (`trajectory`) place, by default the world's viewpoint.
+
+        The sensor looks along x; `mount` is its pose on the moving body. The pulse is sent at `time` [s] on the world's
+        clock, and the world stands still until its echoes are back.
+        """
+        checked_world(world)
+        return self._ping(world, motion_of(world, pose, trajectory, mount), finite_time(time), seed, frame)
+
+    def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> EchoScan:
+        """The contract of every frame sensor: one measurement of a world from a motion."""
+        return self.ping(world, trajectory=motion, time=time, seed=seed, frame=frame)
+
+    def _target(self, world: World, place: Pose, start: float) -> WaveTarget:
+        config, medium = self.config, self.config.medium
+        with world.edits():
+            cell = cell_of(world.geometry(*self.known_as), place.xyz)
+            wave = ("sound", medium.kind, config.wavelength_m)
+            target = wave_target(
+                world, self.known_as, lambda names: table(names, medium.kind), wave, config.wavelength_m, cell
+            )
+        if target.scene.changes:
+            target.scene.set_window(start, 1e-3, place.xyz)
+        return target
+
+    def _trace(self, target: WaveTarget, motion: Trajectory, start: float) -> Paths:
+        config, running, scene = self.config, engine(), target.scene
+        rays = config.field
+        wide, high = (edges[1] - edges[0] for edges in (rays.azimuth_deg, rays.elevation_deg))
+        columns = max(1, round(np.sqrt(rays.rays * wide / high)))
+        rows = max(1, round(rays.rays / columns))
+        number = running.number
+        # Strength at which a single ray, at 1 m, is as faint as is still followed.
+        floor = config.noise_db - config.processing_gain_db
+        faint = 10.0 ** (0.1 * (floor - _FAINT_DB - config.source_level_db)) * 4.0 * np.pi
+        loss = config.medium.absorption_db_per_m(1e3 * config.frequency_khz) * 0.1 * np.log(10.0)
+        emission = Emission(
+            rays.bounces, False, scene.moving is not None, running.whole(rows), number(np.radians(rays.azimuth_deg[0])),
+            number(np.radians(wide) / columns), number(np.radians(rays.elevation_deg[0])),
+            number(np.radians(high) / rows), number(0.0), number(0.0), _pattern(config.emitter),
+            _pattern(config.receiver), number(config.wavelength_m), number(1.5 * config.range_m[1]),
+            number(2.0 * config.range_m[0]), number(2.0 * config.range_m[1]), number(faint), number(loss),
+        )  # fmt: skip
+        moves = Moves.of(running, scene, motion, start, 1e-3)
+        return trace_paths(running, target, emission, moves, scene.for_kernels(), columns * rows)
+
+    @in_turn
+    def _ping(self, world: World, motion: Trajectory, start: float, seed: int, frame: int | None) -> EchoScan:
+        config = self.config
+        place = place_of(motion, start)
+        stream = self._stream(seed, motion, start, frame)
+        target = self._target(world, place, start)
+        paths = self._trace(target, motion, start) if config.mode != "passive" else Paths.none()
+        rough = _of(_rough_parts(target), paths.part)
+        echoes = speckled(gathered(paths, config), paths, rough, place, config)
+        rows = _echo_rows(paths, echoes, target, config)
+        sounds = None
+        if config.mode != "active":
+            numbers = passive.chosen_sounds(world, self.sounds)
+            sounds = passive.hear(world, self.known_as, target.scene, config, motion, place, start, numbers)
+            sounds = passive.louder(sounds, config.noise_db - _FAINT_DB)
+            rows = _joined(rows, _sound_rows(world, sounds, config))
+        if self.noise and len(rows["level"]):
+            rows["level"] = rows["level"] + _noise_db(rows["level"] - rows["floor"], stream)
+        snr = rows["level"] - rows["floor"]
+        loud = np.flatnonzero(snr >= config.threshold_db)
+        loud = loud[np.lexsort((loud, rows["range"][loud]))]
+        told = {name: values[loud] for name, values in rows.items()}
+        fields = {name: told[name].astype(FIELDS[name].dtype) for name in _FIELDS if name in told}
+        direction = told["direction"]
+        fields |= {
+            "azimuth": np.arctan2(direction[:, 1], direction[:, 0]).astype(np.float32),
+            "elevation": np.arcsin(np.clip(direction[:, 2], -1.0, 1.0)).astype(np.float32),
+            "attenuation": (told["sent"] - told["level"]).astype(np.float32),
+            "snr": snr[loud].astype(np.float32),
+        }
+        names = {
+            "label": {**target.label_names, **world.label_names}, "origin": dict(enumerate(ECHO_ORIGINS)),
+            "source": world.source_names,
+        }  # fmt: skip
+        facts = {"sensor": self.model, "world": world.name, "seed": int(seed), "time": start, "mode": config.mode}
+        heard = self._heard(world, paths, echoes, sounds, place, start, seed, stream) if self.waveform else None
+        own = told["source"] == 0
+        nearest = float(told["range"][own].min(initial=np.inf))
+        if self.noise and np.isfinite(nearest):
+            # The first passage of a threshold moves by the resolution over twice the amplitude's signal over noise.
+            a, b, _, _ = stream.words(np.array([0], np.uint32), 7)
+            spread = config.range_step_m / (2.0 * 10.0 ** (snr[loud][own][0] / 20.0))
+            nearest += float(to_normal(a, b)[0][0]) * spread
+        return EchoScan(
+            (direction * told["range"][:, None]).astype(np.float32), {name: fields[name] for name in _FIELDS}, "sensor",
+            names, facts, waveform=heard, pose=place, start_time=start, duration=config.listening_s, nearest=nearest,
+        )  # fmt: skip
+
+    def _heard(
+        self, world: World, paths: Paths, echoes: dict[str, NDArray[Any]], sounds: passive.Heard | None, place: Pose,
+        start: float, seed: int, stream: Stream,
+    ) -> EchoWaveform:  # fmt: skip
+        """Pressure at each microphone: every echo as a pulse of its own delay, the world's sounds, and noise."""
+        config = self.config
+        rate = config.sampling_hz
+        microphones = np.asarray(config.microphones_mm, np.float64) * 1e-3
+        count = int(np.ceil(config.listening_s * rate)) + 1
+        samples = np.zeros((len(microphones), count))
+        if config.mode != "passive":
+            samples += echo_pressures(paths, echoes, config, count)
+        if sounds is not None and len(sounds):
+            samples += passive.pressures(world, sounds, config, place, start, count, seed)
+        if self.noise:
+            level = config.medium.reference_pa * 10.0 ** (config.noise_db / 20.0)
+            a, b, _, _ = stream.words(np.arange(samples.size), 1)
+            samples += level * to_normal(a, b)[0].reshape(samples.shape)
+        return EchoWaveform(samples.astype(np.float32), rate, microphones)
+
+    def __repr__(self) -> str:
+        config = self.config
+        low, high = config.range_m
+        return f"<Echo {self.model}: {config.frequency_khz:g} kHz in {config.medium.kind}, {low:g} to {high:g} m>"
+
+
+def _pattern(transducer: Transducer) -> Pattern:
+    return Pattern(*(engine().number(value) for value in transducer.shape))
+
+
+def _echo_rows(
+    paths: Paths, echoes: dict[str, NDArray[Any]], target: WaveTarget, config: EchoConfig
+) -> dict[str, NDArray[Any]]:
+    """Echoes of the own pulse, a column each."""
+    row, length = echoes["row"], echoes["length"]
+    bounces = paths.bounces[row]
+    return {
+        "level": config.source_level_db + 10.0 * np.log10(echoes["power"] / (4.0 * np.pi)),
+        "floor": np.full(len(row), config.noise_db - config.processing_gain_db),
+        "sent": np.full(len(row), config.source_level_db), "range": 0.5 * length, "path_length": length,
+        "direction": paths.direction[row].astype(np.float64), "bounces": bounces,
+        "time": length / config.medium.speed_m_s, "label": _of(target.part_label, paths.part[row]),
+        "instance": _of(target.part_instance, paths.part[row]), "source": np.zeros(len(row), np.int64),
+        "origin": np.where(bounces > 1, ORIGINS.index("multipath"), 0),
+    }  # fmt: skip
+
+
+def _sound_rows(world: World, heard: passive.Heard, config: EchoConfig) -> dict[str, NDArray[Any]]:
+    """The world's sounds, a column each."""
+    return {
+        "level": heard.level_db, "floor": np.full(len(heard), config.noise_db), "range": heard.length,
+        "path_length": heard.length, "direction": heard.direction,
+        **passive.columns_of(world, heard, config, (SOUND, ORIGINS.index("multipath"))),
+    }  # fmt: skip
+
+
+def _rough_parts(target: WaveTarget) -> NDArray[np.bool_]:
+    """Which parts scatter, so that their echoes have speckle."""
+    names = target.material_names
+    known = {row: scatters(names[int(row)]) for row in np.unique(target.part_material)}
+    return np.array([known[row] for row in target.part_material], bool)
+
+
+def _joined(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {name: np.concatenate([one[name], other[name]]) for name in one}
+
+
+def _noise_db(snr_db: Floats, stream: Stream) -> Floats:
+    """How much noise changes the level of echoes [dB]: a normal number of the noise's size on their amplitude."""
+    a, b, _, _ = stream.words(np.arange(len(snr_db)))
+    amplitude = 1.0 + to_normal(a, b)[0] * 10.0 ** (-np.asarray(snr_db) / 20.0) / np.sqrt(2.0)
+    return np.asarray(20.0 * np.log10(np.maximum(np.abs(amplitude), 1e-3)))
+
+
+def _of(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+    return values[rows] if len(values) else np.zeros(len(rows), values.dtype)

@@ -1,0 +1,258 @@
+"""Place: the world's frame on the ellipsoid WGS 84."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats
+
+EARTH_RATE_RAD_S = 7.292_115_1467e-5
+"""Rotation of the Earth (IS-GPS-200, WGS 84)."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the world lies on Earth: the position of its zero, and the compass direction of its x axis."""
+
+    latitude_deg: float
+    longitude_deg: float
+    altitude_m: float = 0.0
+    """Height of the world's z = 0 above the ellipsoid."""
+    x_azimuth_deg: float = 90.0
+    """Clockwise from north; 90 is east."""
+
+    def __post_init__(self) -> None:
+        for name, value, low, high in (
+            ("latitude_deg", self.latitude_deg, -90.0, 90.0),
+            ("longitude_deg", self.longitude_deg, -180.0, 180.0),
+            ("altitude_m", self.altitude_m, -1000.0, 20_000.0),
+            ("x_azimuth_deg", self.x_azimuth_deg, -360.0, 360.0),
+        ):
+            if not low <= value <= high:
+                raise ConfigError(f"{name}: must be from {low:g} to {high:g}, got {value!r}")
+
+    @cached_property
+    def axes(self) -> Floats:
+        """Axes of the world in ECEF as columns, shape (3, 3): the tangent plane at the world's zero, z along the plumb
+        line of the ellipsoid."""
+        lat, lon, turn = np.radians([self.latitude_deg, self.longitude_deg, 90.0 - self.x_azimuth_deg])
+        east = np.array([-np.sin(lon), np.cos(lon), 0.0])
+        north = np.array([-np.sin(lat) * np.cos(lon), -np.sin(lat) * np.sin(lon), np.cos(lat)])
+        up = np.cross(east, north)
+        return np.stack(
+            [np.cos(turn) * east + np.sin(turn) * north, np.cos(turn) * north - np.sin(turn) * east, up], axis=1
+        )
+
+    @cached_property
+    def zero(self) -> Floats:
+        """The world's zero in ECEF [m], shape (3,)."""
+        from pymap3d import geodetic2ecef
+
+        return np.array([float(v) for v in geodetic2ecef(self.latitude_deg, self.longitude_deg, self.altitude_m)])
+
+    def to_ecef(self, xyz: ArrayLike) -> Floats:
+        """Positions of the world [m], shape (..., 3), in ECEF [m]."""
+        return self.zero + self.turned_to_ecef(xyz)
+
+    def to_world(self, ecef: ArrayLike) -> Floats:
+        """Positions of ECEF [m], shape (..., 3), in the world [m]."""
+        return self.turned_to_world(np.asarray(ecef, dtype=np.float64) - self.zero)
+
+    def turned_to_ecef(self, vectors: ArrayLike) -> Floats:
+        """Directions or velocities of the world, shape (..., 3), in ECEF."""
+        return _product(np.asarray(vectors, dtype=np.float64), self.axes.T)
+
+    def turned_to_world(self, vectors: ArrayLike) -> Floats:
+        """Directions or velocities of ECEF, shape (..., 3), in the world."""
+        return _product(np.asarray(vectors, dtype=np.float64), self.axes)
+
+
+def _product(vectors: Floats, matrix: Floats) -> Floats:
+    # Written out: a matrix product's rounding may depend on how many rows it is given.
+    return vectors[..., 0:1] * matrix[0] + vectors[..., 1:2] * matrix[1] + vectors[..., 2:3] * matrix[2]
+
+
+def geodetic(ecef: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """Latitude [deg], longitude [deg] and height above the ellipsoid [m] of positions (..., 3) [m]; NaN stays NaN."""
+    from pymap3d import ecef2geodetic
+
+    x, y, z = np.moveaxis(np.asarray(ecef, dtype=np.float64), -1, 0)
+    known = np.isfinite(x)
+    if not np.any(known):
+        return np.full(x.shape, np.nan), np.full(x.shape, np.nan), np.full(x.shape, np.nan)
+    found = ecef2geodetic(np.where(known, x, 6.4e6), np.where(known, y, 0.0), np.where(known, z, 0.0))
+    lat, lon, height = (np.where(known, np.asarray(value, dtype=np.float64), np.nan) for value in found)
+    return lat, lon, height
+
+
+@dataclass(frozen=True, eq=False)
+class Local:
+    """Places on the ellipsoid and their axes in ECEF: n of them."""
+
+    latitude: Floats
+    """Geodetic [rad], shape (n,)."""
+    longitude: Floats
+    """[rad], shape (n,)."""
+    height_m: Floats
+    """Above the ellipsoid, shape (n,)."""
+    east: Floats
+    """Unit vectors, shape (n, 3)."""
+    north: Floats
+    up: Floats
+    """Along the ellipsoid's plumb line."""
+
+    @classmethod
+    def at(cls, ecef: Floats) -> Local:
+        """Of positions (n, 3) [m]."""
+        lat, lon, height = geodetic(ecef)
+        lat, lon = np.radians(lat), np.radians(lon)
+        sin_lat, cos_lat, sin_lon, cos_lon = np.sin(lat), np.cos(lat), np.sin(lon), np.cos(lon)
+        east = np.stack([-sin_lon, cos_lon, np.zeros_like(lat)], axis=-1)
+        north = np.stack([-sin_lat * cos_lon, -sin_lat * sin_lon, cos_lat], axis=-1)
+        up = np.stack([cos_lat * cos_lon, cos_lat * sin_lon, sin_lat], axis=-1)
+        return cls(lat, lon, height, east, north, up)
+
+    def angles(self, toward: Floats) -> tuple[Floats, Floats]:
+        """Azimuth and elevation [rad] of unit vectors (n, s, 3)."""
+        east, north, up = (np.sum(toward * axis[:, None], axis=2) for axis in (self.east, self.north, self.up))
+        return np.mod(np.arctan2(east, north), 2.0 * np.pi), np.arcsin(np.clip(up, -1.0, 1.0))
+
+
+# ---- What the air adds to the way of a signal: ionosphere and troposphere, in metres of range -----------------------
+# Angles are radians, heights metres above the ellipsoid. All functions take arrays.
+
+
+L1_HZ = 1_575.42e6
+USUAL_KLOBUCHAR = (
+    np.array([1.1176e-8, 7.4506e-9, -5.9605e-8, -5.9605e-8]),
+    np.array([9.0112e4, 0.0, -1.9661e5, -6.5536e4]),
+)
+"""Parameters for days without a file: those of 2004-01-01 that RTKLIB takes, too."""
+USUAL_HUMIDITY = 0.7
+"""Relative humidity that receivers assume (RTKLIB)."""
+
+
+def _array(value: ArrayLike) -> Floats:
+    return np.asarray(value, dtype=np.float64)
+
+
+# ---- ionosphere ----------------------------------------------------------------------------------------------------
+
+
+def klobuchar(
+    alpha: Floats,
+    beta: Floats,
+    latitude: ArrayLike,
+    longitude: ArrayLike,
+    azimuth: ArrayLike,
+    elevation: ArrayLike,
+    second: ArrayLike,
+) -> Floats:
+    """Delay [m] on L1 by Klobuchar 1987 as IS-GPS-200 has it (20.3.3.5.2.5), about half of the true one's spread.
+
+    `second` is GPS time within the day or week [s].
+    """
+    # The model counts angles in half turns.
+    lat, lon, el = _array(latitude) / np.pi, _array(longitude) / np.pi, _array(elevation) / np.pi
+    azimuth = _array(azimuth)
+    psi = 0.0137 / (el + 0.11) - 0.022
+    phi = np.clip(lat + psi * np.cos(azimuth), -0.416, 0.416)
+    lam = lon + psi * np.sin(azimuth) / np.cos(phi * np.pi)
+    phi_m = phi + 0.064 * np.cos((lam - 1.617) * np.pi)
+    local = np.mod(43_200.0 * lam + _array(second), 86_400.0)
+    slant = 1.0 + 16.0 * (0.53 - el) ** 3
+    amplitude = np.maximum(alpha[0] + phi_m * (alpha[1] + phi_m * (alpha[2] + phi_m * alpha[3])), 0.0)
+    period = np.maximum(beta[0] + phi_m * (beta[1] + phi_m * (beta[2] + phi_m * beta[3])), 72_000.0)
+    x = 2.0 * np.pi * (local - 50_400.0) / period
+    day = 5e-9 + amplitude * (1.0 + x * x * (-0.5 + x * x / 24.0))
+    return np.asarray(SPEED_OF_LIGHT_M_S * slant * np.where(np.abs(x) < 1.57, day, 5e-9))
+
+
+def thin_shell(elevation: ArrayLike) -> Floats:
+    """Slant over vertical delay, 2.037 / (sqrt(sin^2 + 0.076) + sin): 1 at the zenith, elevations above 0.
+
+    Montenbruck and Garcia-Fernandez 2005, after Lear. VANE (eq. 3.8) prints the root over all three terms.
+    """
+    sine = np.sin(_array(elevation))
+    return np.asarray(2.037 / (np.sqrt(sine * sine + 0.076) + sine))
+
+
+def at_frequency(delay_l1: ArrayLike, frequency_hz: ArrayLike) -> Floats:
+    """A delay on L1 at another frequency: it goes with 1/f^2. The carrier is early by as much as the code is late."""
+    return np.asarray(_array(delay_l1) * (L1_HZ / _array(frequency_hz)) ** 2)
+
+
+# ---- troposphere ---------------------------------------------------------------------------------------------------
+
+
+def zenith_delays(latitude: ArrayLike, height_m: ArrayLike, humidity: float = USUAL_HUMIDITY) -> tuple[Floats, Floats]:
+    """Hydrostatic and wet delay at the zenith [m] by Saastamoinen 1972 in a standard atmosphere, below 10 km."""
+    height = np.maximum(_array(height_m), 0.0)
+    pressure = 1013.25 * (1.0 - 2.2557e-5 * height) ** 5.2568
+    kelvin = 15.0 - 6.5e-3 * height + 273.16
+    vapour = 6.108 * humidity * np.exp((17.15 * kelvin - 4684.0) / (kelvin - 38.45))
+    dry = saastamoinen_dry(pressure, latitude, height)
+    return dry, np.asarray(0.002277 * (1255.0 / kelvin + 0.05) * vapour)
+
+
+def saastamoinen_dry(pressure_hpa: ArrayLike, latitude: ArrayLike, height_m: ArrayLike) -> Floats:
+    """Hydrostatic delay at the zenith [m]: 0.0022768 P / (1 - 0.00266 cos 2 phi - 0.00028 h / km)."""
+    gravity = 1.0 - 0.00266 * np.cos(2.0 * _array(latitude)) - 0.00028e-3 * _array(height_m)
+    return np.asarray(0.0022768 * _array(pressure_hpa) / gravity)
+
+
+def saastamoinen(
+    latitude: ArrayLike, height_m: ArrayLike, elevation: ArrayLike, humidity: float = USUAL_HUMIDITY
+) -> Floats:
+    """Whole delay of the troposphere [m], mapped by 1 / sin: what receivers correct by. Elevations above 0."""
+    dry, wet = zenith_delays(latitude, height_m, humidity)
+    return np.asarray((dry + wet) / np.sin(_array(elevation)))
+
+
+_LATITUDES = np.array([15.0, 30.0, 45.0, 60.0, 75.0])
+_DRY = np.array([
+    [1.2769934e-3, 1.2683230e-3, 1.2465397e-3, 1.2196049e-3, 1.2045996e-3],
+    [2.9153695e-3, 2.9152299e-3, 2.9288445e-3, 2.9022565e-3, 2.9024912e-3],
+    [62.610505e-3, 62.837393e-3, 63.721774e-3, 63.824265e-3, 64.258455e-3],
+])  # fmt: skip
+_DRY_SEASON = np.array([
+    [0.0, 1.2709626e-5, 2.6523662e-5, 3.4000452e-5, 4.1202191e-5],
+    [0.0, 2.1414979e-5, 3.0160779e-5, 7.2562722e-5, 11.723375e-5],
+    [0.0, 9.0128400e-5, 4.3497037e-5, 84.795348e-5, 170.37206e-5],
+])  # fmt: skip
+_WET = np.array([
+    [5.8021897e-4, 5.6794847e-4, 5.8118019e-4, 5.9727542e-4, 6.1641693e-4],
+    [1.4275268e-3, 1.5138625e-3, 1.4572752e-3, 1.5007428e-3, 1.7599082e-3],
+    [4.3472961e-2, 4.6729510e-2, 4.3908931e-2, 4.4626982e-2, 5.4736038e-2],
+])  # fmt: skip
+_HEIGHT = (2.53e-5, 5.49e-3, 1.14e-3)
+"""Niell 1996, tables 3 and 4: coefficients a, b, c by latitude, their yearly swing, and those for height."""
+
+
+def continued_fraction(sine: ArrayLike, a: ArrayLike, b: ArrayLike, c: ArrayLike) -> Floats:
+    """(1 + a/(1 + b/(1 + c))) / (s + a/(s + b/(s + c))): slant over zenith delay, 1 at the zenith (Herring 1992)."""
+    s, a, b, c = _array(sine), _array(a), _array(b), _array(c)
+    return np.asarray((1.0 + a / (1.0 + b / (1.0 + c))) / (s + a / (s + b / (s + c))))
+
+
+def niell(latitude: ArrayLike, height_m: ArrayLike, elevation: ArrayLike, day_of_year: float) -> tuple[Floats, Floats]:
+    """Slant over zenith delay, hydrostatic and wet (Niell 1996, J. Geophys. Res. 101, 3227), elevations of 3 to 90
+    deg."""
+    latitude = _array(latitude)
+    sine = np.sin(_array(elevation))
+    degrees = np.degrees(np.abs(latitude))
+    season = (day_of_year - 28.0) / 365.25 + np.where(latitude < 0, 0.5, 0.0)
+    swing = np.cos(2.0 * np.pi * season)
+    dry = [
+        np.interp(degrees, _LATITUDES, mean) - np.interp(degrees, _LATITUDES, part) * swing
+        for mean, part in zip(_DRY, _DRY_SEASON, strict=True)
+    ]
+    wet = [np.interp(degrees, _LATITUDES, row) for row in _WET]
+    higher = (1.0 / sine - continued_fraction(sine, *_HEIGHT)) * _array(height_m) / 1000.0
+    return continued_fraction(sine, *dry) + higher, continued_fraction(sine, *wet)

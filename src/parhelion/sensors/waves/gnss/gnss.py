@@ -1,0 +1,272 @@
+"""The receiver: motion -> satellites -> ways through the world -> loops -> ranges -> fix."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.errors import ConfigError
+from parhelion.core.gps_time import GpsTime, moment
+from parhelion.core.noise import checked_motion
+from parhelion.core.pose import Floats, Pose, quat_rotate
+from parhelion.core.streams import FIX, NO_FIX, GnssData
+from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.motion.state import at_mount, state_of
+from parhelion.sensors.presets import sheet_names, sheet_of
+from parhelion.sensors.stream import InWorld
+from parhelion.sensors.waves.gnss.config import FOLDER, GnssConfig
+from parhelion.sensors.waves.gnss.earth import Place, geodetic
+from parhelion.sensors.waves.gnss.fix import Fix, fixes
+from parhelion.sensors.waves.gnss.mirrors import radio_world
+from parhelion.sensors.waves.gnss.observe import Observed, Sky, geometry, observe
+from parhelion.sensors.waves.gnss.paths import look
+from parhelion.sensors.waves.gnss.rinex_nav import Navigation, check_covers, read_navigation
+from parhelion.sensors.waves.gnss.satellites import SYSTEMS, channel_of, nominal
+from parhelion.world.world import World
+
+USUAL_PLACE = (50.0, 10.0)
+"""Latitude and longitude [deg] where nothing is said: the northern middle latitudes."""
+USUAL_EPOCH = "2024-06-21T12:00:00+00:00"
+Rule = Literal["physics", "vane"]
+
+
+def gnss_names() -> list[str]:
+    """Names of the receivers that come with Parhelion, such as `u-blox/f9p`."""
+    return sheet_names(FOLDER)
+
+
+class Gnss(InWorld[GnssConfig, GnssData]):
+    """A receiver with its antenna by preset name, YAML file or configuration.
+
+        gnss = Gnss("u-blox/f9p", latitude_deg=41.39, longitude_deg=2.17)
+        fixes = gnss.run(world, motion, start=0.0, duration=60.0, seed=7)
+
+    The world's zero is at `latitude_deg`, `longitude_deg` and `altitude_m` above the ellipsoid; its x axis points to
+    `x_azimuth_deg` (90 is east), its time 0 is `epoch`. Place, time and x axis come from the world's daylight where
+    that has them and nothing is said here. Satellites are those of `ephemeris`, a RINEX navigation file, or the
+    nominal `constellations`. `order` is the number of mirrors on a signal's way, 0 to 2. The antenna's axis is z of
+    its mount. `noise=False` leaves out all that is random; what the world does to the signals stays. `rule="vane"`
+    replaces mirrors, air and weights by the plain rules of VANE. `diffraction` lets blocked signals come around the
+    edges of what blocks them.
+    """
+
+    kind = "gnss"
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | GnssConfig,
+        rate_hz: float | None = None,
+        noise: bool = True,
+        *,
+        name: str = "",
+        latitude_deg: float | None = None,
+        longitude_deg: float | None = None,
+        altitude_m: float = 0.0,
+        x_azimuth_deg: float | None = None,
+        epoch: str | datetime | None = None,
+        ephemeris: str | PathLike[str] | None = None,
+        constellations: Sequence[str] | None = None,
+        order: int = 2,
+        rule: Rule = "physics",
+        diffraction: bool = False,
+    ) -> None:
+        super().__init__(*sheet_of(GnssConfig, "gnss", FOLDER, model), rate_hz, noise, name)
+        if order not in (0, 1, 2):
+            raise ConfigError(f"order: must be 0, 1 or 2 mirrors, got {order!r}")
+        if rule not in ("physics", "vane"):
+            raise ConfigError(f"rule: must be physics or vane, got {rule!r}")
+        if (latitude_deg is None) != (longitude_deg is None):
+            raise ConfigError("latitude_deg: give it together with longitude_deg, or neither")
+        if not isinstance(diffraction, bool):
+            raise ConfigError(f"diffraction: must be true or false, got {diffraction!r}")
+        self.order, self.rule, self.diffraction = order, rule, diffraction
+        self._latitude, self._longitude = latitude_deg, longitude_deg
+        self._altitude, self._azimuth = float(altitude_m), x_azimuth_deg
+        self._epoch = None if epoch is None else GpsTime.of(moment(epoch))
+        self.constellations = tuple(self.config.constellations if constellations is None else constellations)
+        for system in self.constellations:
+            if system not in SYSTEMS:
+                raise ConfigError(f"constellations: must be of {', '.join(SYSTEMS)}, got {system!r}")
+        self._file = None if ephemeris is None else Path(ephemeris)
+        self._navigation: Navigation | None = None if self._file is None else read_navigation(self._file)
+        self._skies: dict[Any, Sky] = {}
+        self._empty: dict[Any, GnssData] = {}
+        if self._navigation is not None and self._epoch is not None:
+            check_covers(self._navigation, self._epoch, str(self._file))
+        self.place_in(World())  # a bad place is told now
+
+    # ---- time and place --------------------------------------------------------------------------------------------
+
+    def place_in(self, world: World) -> Place:
+        """Where a world lies on Earth."""
+        light = world.daylight
+        latitude, longitude = self._latitude, self._longitude
+        if latitude is None or longitude is None:
+            latitude, longitude = USUAL_PLACE
+            if light is not None and light.latitude_deg is not None and light.longitude_deg is not None:
+                latitude, longitude = light.latitude_deg, light.longitude_deg
+        azimuth = self._azimuth
+        if azimuth is None:
+            azimuth = 90.0 if light is None else light.x_azimuth_deg
+        return Place(float(latitude), float(longitude), self._altitude, float(azimuth))
+
+    def epoch_in(self, world: World) -> GpsTime:
+        """GPS time of a world's time 0: what was said, the daylight's, the middle of the file, or a usual one."""
+        if self._epoch is not None:
+            return self._epoch
+        light = world.daylight
+        if light is not None and light.time is not None:
+            return GpsTime.of(moment(light.time))
+        if self._navigation is not None:
+            middle = float(np.median(self._navigation.ephemerides.toe))
+            return GpsTime(self._navigation.start.week, self._navigation.start.second + middle)
+        return GpsTime.of(moment(USUAL_EPOCH))
+
+    def sky(self, world: World) -> Sky:
+        """The satellites over a world."""
+        place, epoch = self.place_in(world), self.epoch_in(world)
+        if (place, epoch) not in self._skies:
+            self._skies = {(place, epoch): self._made(place, epoch)}
+        return self._skies[place, epoch]
+
+    def _made(self, place: Place, epoch: GpsTime) -> Sky:
+        from parhelion.sensors.waves.gnss.earth import USUAL_KLOBUCHAR
+
+        if self._navigation is None:
+            return Sky(nominal(self.constellations, epoch), place, epoch, USUAL_KLOBUCHAR)
+        check_covers(self._navigation, epoch, str(self._file))
+        # Both count from the start of the file's first week.
+        counted = GpsTime(self._navigation.start.week, epoch.since(self._navigation.start))
+        eph = self._navigation.ephemerides
+        letters = [SYSTEMS[one] for one in self.constellations]
+        chosen = eph.rows(np.isin(eph.satellite.astype("U1"), letters))
+        if not len(chosen):
+            raise ConfigError(f"{self._file}: has no satellites of {', '.join(self.constellations)}")
+        return Sky(chosen, place, counted, self._navigation.klobuchar or USUAL_KLOBUCHAR)
+
+    def save_navigation(self, world: World, path: str | PathLike[str]) -> None:
+        """Write the satellites over a world as a RINEX navigation file; GLONASS is left out.
+
+        Of a nominal sky it holds one set of ephemerides, good for two hours to those who read it.
+        """
+        from parhelion.sensors.waves.gnss.rinex_nav import write_navigation
+
+        sky = self.sky(world)
+        write_navigation(path, sky.ephemerides, GpsTime(sky.epoch.week, 0.0), sky.klobuchar)
+
+    # ---- measuring -------------------------------------------------------------------------------------------------
+
+    def _samples(
+        self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
+    ) -> GnssData:
+        if count:
+            return self._measured(world, motion, first, count, seed, mount, world)
+        # A clock's step may be shorter than a receiver's period: what an empty record looks like is asked once.
+        key = (self.place_in(world), self.epoch_in(world), seed)
+        if key not in self._empty:
+            one = self._measured(World(), Fixed(Pose()), 0, 1, seed, None, world)
+            self._empty = {key: one.select(slice(0, 0))}
+        return self._empty[key]
+
+    def _measured(
+        self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None, under: World
+    ) -> GnssData:
+        """`under` is the world whose sky it is, `world` the one that blocks."""
+        numbers = np.arange(first, first + count, dtype=np.int64)
+        times = numbers / self.rate_hz
+        sky, radio = self.sky(under), radio_world(world, self.known_as)
+        body = checked_motion(motion)
+        state = state_of(body, times) if mount is None else at_mount(state_of(body, times), mount)
+        boresight = quat_rotate(state.quat_xyzw, np.array([0.0, 0.0, 1.0]))
+        if self.rule == "vane":
+            from parhelion.sensors.waves.gnss.vane import observe_plainly
+
+            found, rules = observe_plainly(self.config, sky, radio, state.xyz, state.velocity, times)
+        else:
+            found = observe(
+                self.config, sky, radio, state.xyz, state.velocity, boresight, numbers, times, seed, self._streams,
+                order=self.order, noise=self.noise, diffraction=self.diffraction,
+            )  # fmt: skip
+            rules = self.config.fix
+        self._warn(found, times, state.xyz)
+        solved = fixes(found, sky, rules, self.config.bands)
+        return self._record(found, solved, sky, times, state.xyz, seed)
+
+    def _warn(self, found: Observed, times: Floats, xyz: Floats) -> None:
+        inside = np.flatnonzero(found.sight.enclosed)
+        if len(inside):
+            k = int(inside[0])
+            warnings.warn(f"{self.said}: at {times[k]:g} s {_enclosed(xyz[k])} and its way", stacklevel=5)
+
+    def _check(self, world: World, place: Floats | None, time: float) -> None:
+        if place is not None:
+            nothing = np.zeros((1, 0), bool)
+            radio = radio_world(world, self.known_as)
+            if look(radio, place[None], np.full(1, time), np.zeros((1, 0, 3)), nothing, 0).enclosed[0]:
+                raise ConfigError(f"{self.said}: {_enclosed(place)}")
+        sky, mask, least = self.sky(world), self.config.fix.elevation_mask_deg, self.config.fix.least_satellites
+        seen = geometry(sky, sky.place.to_ecef(np.zeros((1, 3))), np.array([sky.epoch.second + time]))
+        up = int(np.sum(np.nan_to_num(seen.elevation, nan=-1.0) > np.radians(mask)))
+        if up < least:
+            warnings.warn(
+                f"{self.said}: at {time:g} s the sky has {up} of the {least} satellites that a fix needs "
+                f"({', '.join(self.constellations)}; more than {mask:g} degrees above the horizon)",
+                stacklevel=3,
+            )
+
+    def _record(
+        self, found: Observed, solved: list[Fix | None], sky: Sky, times: Floats, xyz: Floats, seed: int
+    ) -> GnssData:
+        n, s = found.seen.range_m.shape
+        ecef, speed = np.full((n, 3), np.nan), np.full((n, 3), np.nan)
+        covariance, dop = np.full((n, 3, 3), np.nan), np.full((n, 4), np.nan)
+        bias, drift, residual = np.full(n, np.nan), np.full(n, np.nan), np.full((n, s), np.nan)
+        mode, consistent, used = np.full(n, NO_FIX), np.zeros(n, np.int64), np.zeros((n, s), np.int64)
+        for k, fix in enumerate(solved):
+            if fix is None:
+                continue
+            ecef[k], speed[k], dop[k] = fix.xyz, fix.velocity, fix.dop
+            covariance[k] = sky.place.axes.T @ fix.covariance @ sky.place.axes
+            bias[k], drift[k] = fix.clock_m / SPEED_OF_LIGHT_M_S, fix.drift_m_s / SPEED_OF_LIGHT_M_S
+            mode[k], consistent[k] = FIX, int(fix.consistent)
+            used[k, fix.used], residual[k, fix.used] = 1, fix.residual
+        latitude, longitude, altitude = geodetic(ecef)
+        first = found.bands[0]
+        second = found.bands[1] if len(found.bands) > 1 else None
+        return GnssData(
+            time=times, satellites=sky.satellites, receiver_time=found.seconds, mode=mode,
+            position=sky.place.to_world(ecef), velocity=sky.place.turned_to_world(speed),
+            position_covariance=covariance, latitude=latitude, longitude=longitude, altitude=altitude, dop=dop,
+            consistent=consistent, clock_bias=bias, clock_drift=drift, azimuth=found.seen.azimuth,
+            elevation=found.seen.elevation, status=found.received.status, used=used, cn0=first.cn0,
+            pseudorange=first.pseudorange, carrier=first.carrier, doppler=first.doppler, residual=residual,
+            true_position=xyz, cn0_2=None if second is None else second.cn0, pseudorange_2=None if second is None else
+            second.pseudorange, carrier_2=None if second is None else second.carrier, doppler_2=None if second is None
+            else second.doppler, metadata=self._metadata(sky, seed), )  # fmt: skip
+
+    def _metadata(self, sky: Sky, seed: int) -> dict[str, Any]:
+        place = sky.place
+        return {
+            "sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz, "bands": tuple(self.config.bands),
+            "gps_week": sky.epoch.week, "gps_second": sky.epoch.second, "latitude_deg": place.latitude_deg,
+            "longitude_deg": place.longitude_deg, "altitude_m": place.altitude_m, "x_azimuth_deg": place.x_azimuth_deg,
+            "glonass_channels": {name: channel_of(name) for name in sky.satellites if name[0] == "R"},
+        }  # fmt: skip
+
+    def __repr__(self) -> str:
+        return f"<Gnss {self.model}: {self.rate_hz:g} Hz, {' and '.join(self.config.bands)}>"
+
+
+def _enclosed(xyz: Floats) -> str:
+    where = ", ".join(f"{value:.2f}" for value in xyz)
+    return (
+        f"the antenna at ({where}) m is inside of something solid: all it sees are back faces, so it has no fix there; "
+        "check its mount"
+    )

@@ -1,0 +1,454 @@
+"""Nominal constellations: circular orbits in the slots that the systems publish, as ephemerides.
+
+They hold no satellite's true place on a day. What they hold is how many satellites stand how high over a place, and how
+they move. Sources:
+
+- GPS: SPS Performance Standard, 4th edition 2008, table 2.1-2 (24 slots, epoch 1993-07-01).
+- Galileo: reference constellation of the European GNSS Service Centre (24/3/1, epoch 2016-11-21).
+- GLONASS: ICD L1, L2, edition 5.1, 2008, section 3.3.1 (24 slots, epoch 1983-01-01, Moscow time).
+- BeiDou: B1C ICD 1.0, 2017, section 3.1 (24/3/1 at 55 degrees, three geostationary, three inclined). It says no
+  longitudes of nodes; 0 was taken for the first plane, and 118 degrees east for the crossing of the inclined ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime, timezone
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.gps_time import GpsTime
+from parhelion.core.pose import Floats
+from parhelion.sensors.waves.gnss.earth import EARTH_RATE_RAD_S
+
+# ---- orbits ---------------------------------------------------------------------------------------------------------
+# Satellites from broadcast ephemerides: Kepler elements with corrections to position, velocity and clock in ECEF.
+# The closed form of IS-GPS-200 (20.3.3.4.3), which Galileo (OS SIS ICD 5.1.1) and BeiDou (B1I ICD 5.2.4.12) share with
+# constants of their own. Times are seconds of GPS time since the start of one week, that of the first row's reference.
+
+
+MU = {"G": 3.986005e14, "E": 3.986004418e14, "C": 3.986004418e14, "R": 3.986004418e14}
+"""Earth's gravitational constant [m^3/s^2] as each system has it."""
+RATE = {"G": EARTH_RATE_RAD_S, "E": EARTH_RATE_RAD_S, "C": 7.2921150e-5, "R": 7.292115e-5}
+"""Rotation of the Earth [rad/s] as each system has it."""
+FIT_S = {"G": 7201.0, "E": 10_801.0, "C": 7201.0, "R": 7201.0}
+"""How far from its reference time an ephemeris is used [s]: GPS 4 h in all, Galileo and BeiDou after RTKLIB."""
+GEOSTATIONARY = {*range(1, 6), *range(59, 64)}
+"""BeiDou satellites on geostationary orbits, whose elements are told in a plane tilted by 5 degrees."""
+_TILT = np.radians(-5.0)
+_KEPLER_STEPS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Ephemerides:
+    """Broadcast ephemerides, one row each; several rows may be of one satellite. Units are SI and radians."""
+
+    satellite: NDArray[np.str_]
+    """Names such as G01, shape (m,)."""
+    toe: Floats
+    """Reference time of the orbit [s]."""
+    toc: Floats
+    """Reference time of the clock [s]."""
+    root_a: Floats
+    """Square root of the semi-major axis [sqrt(m)]."""
+    e: Floats
+    m0: Floats
+    dn: Floats
+    """Correction of the mean motion [rad/s]."""
+    omega0: Floats
+    """Longitude of the ascending node at the start of the week of `toe_week` [rad]."""
+    i0: Floats
+    omega: Floats
+    omega_dot: Floats
+    i_dot: Floats
+    cuc: Floats
+    cus: Floats
+    crc: Floats
+    crs: Floats
+    cic: Floats
+    cis: Floats
+    af0: Floats
+    af1: Floats
+    af2: Floats
+    tgd: Floats
+    """Delay of the first frequency against the clock's [s]."""
+    toe_second: Floats
+    """Seconds of the week of `toe` as the message has it, which the node's longitude counts from."""
+    health: NDArray[np.int64]
+    """0 is healthy."""
+    fit_s: Floats
+    """How far from its reference time it is used [s]."""
+    accuracy_m: Floats
+    """Accuracy of the range that the satellite itself tells (URA, SISA) [m]."""
+
+    def __len__(self) -> int:
+        return len(self.satellite)
+
+    @cached_property
+    def constants(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Of each row: gravitational constant, rotation of the Earth, and whether its plane is tilted."""
+        letters = self.satellite.astype("U1").tolist()
+        tilted = np.isin(self.satellite, [f"C{number:02d}" for number in GEOSTATIONARY])
+        return np.array([MU[one] for one in letters]), np.array([RATE[one] for one in letters]), tilted
+
+    @cached_property
+    def healthy(self) -> dict[str, NDArray[np.int64]]:
+        """Healthy rows of each satellite that has some."""
+        found = {name: np.flatnonzero((self.satellite == name) & (self.health == 0)) for name in self.names}
+        return {name: rows for name, rows in found.items() if len(rows)}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Satellites, sorted."""
+        return tuple(sorted(set(self.satellite.tolist())))
+
+    def rows(self, wanted: NDArray[Any]) -> Ephemerides:
+        """Some rows: a mask or numbers."""
+        return Ephemerides(**{one.name: getattr(self, one.name)[wanted] for one in fields(self)})
+
+    def joined(self, other: Ephemerides) -> Ephemerides:
+        """The rows of both."""
+        return Ephemerides(
+            **{one.name: np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)}
+        )
+
+    def pick(self, times: Floats, names: tuple[str, ...]) -> NDArray[np.int64]:
+        """Row for each time (n,) and satellite (s,): the healthy one nearest in time; -1 where none is near enough."""
+        found = np.full((len(times), len(names)), -1, dtype=np.int64)
+        for column, name in enumerate(names):
+            mine = self.healthy.get(name)
+            if mine is None:
+                continue
+            away = np.abs(times[:, None] - self.toe[mine])
+            best = np.argmin(away, axis=1)
+            near = away[np.arange(len(times)), best] <= self.fit_s[mine[best]]
+            found[:, column] = np.where(near, mine[best], -1)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class SatelliteStates:
+    """Where satellites are and how their clocks are, in ECEF of the same time."""
+
+    xyz: Floats
+    """Position [m], shape (..., 3)."""
+    velocity: Floats
+    """Velocity in the turning frame [m/s], shape (..., 3)."""
+    clock: Floats
+    """What the clock is ahead [s], relativity included, the first frequency's delay not."""
+    clock_rate: Floats
+    """Its change [s/s]."""
+
+
+def eccentric_anomaly(mean: Floats, e: Floats) -> Floats:
+    """Solve Kepler's equation M = E - e sin E by Newton's steps from M; to rounding for e up to 0.2."""
+    found = mean + e * np.sin(mean)
+    for _ in range(_KEPLER_STEPS):
+        found = found - (found - e * np.sin(found) - mean) / (1.0 - e * np.cos(found))
+    return np.asarray(found)
+
+
+def states(eph: Ephemerides, row: NDArray[np.int64], times: Floats) -> SatelliteStates:
+    """States of the rows at times [s], arrays of one shape; a row of -1 gives NaN."""
+    known = row >= 0
+    at = np.where(known, row, 0)
+    get = {one.name: getattr(eph, one.name)[at] for one in fields(eph) if one.name not in ("satellite", "health")}
+    mu, rate, tilted = eph.constants[0][at], eph.constants[1][at], eph.constants[2][at]
+    tk = times - get["toe"]
+    a = get["root_a"] ** 2
+    n = np.sqrt(mu / a**3) + get["dn"]
+    e = get["e"]
+    anomaly = eccentric_anomaly(get["m0"] + n * tk, e)
+    sin_e, cos_e = np.sin(anomaly), np.cos(anomaly)
+    shrink = 1.0 - e * cos_e
+    flat = np.sqrt(1.0 - e * e)
+    phi = np.arctan2(flat * sin_e, cos_e - e) + get["omega"]
+    sin2, cos2 = np.sin(2.0 * phi), np.cos(2.0 * phi)
+    u = phi + get["cus"] * sin2 + get["cuc"] * cos2
+    r = a * shrink + get["crs"] * sin2 + get["crc"] * cos2
+    i = get["i0"] + get["i_dot"] * tk + get["cis"] * sin2 + get["cic"] * cos2
+    e_rate = n / shrink
+    phi_rate = flat * e_rate / shrink
+    u_rate = phi_rate * (1.0 + 2.0 * (get["cus"] * cos2 - get["cuc"] * sin2))
+    r_rate = a * e * sin_e * e_rate + 2.0 * phi_rate * (get["crs"] * cos2 - get["crc"] * sin2)
+    i_rate = get["i_dot"] + 2.0 * phi_rate * (get["cis"] * cos2 - get["cic"] * sin2)
+    turning = np.where(tilted, 0.0, rate)
+    node = get["omega0"] + (get["omega_dot"] - turning) * tk - rate * get["toe_second"]
+    xyz, velocity = _in_space(r, r_rate, u, u_rate, i, i_rate, node, get["omega_dot"] - turning)
+    if np.any(tilted):
+        turned, moved = _from_tilted(xyz, velocity, rate, tk)
+        xyz, velocity = (np.where(tilted[..., None], a, b) for a, b in ((turned, xyz), (moved, velocity)))
+    dt = times - get["toc"]
+    # Relativity (IS-GPS-200, 20.3.3.3.3.1): F e sqrt(A) sin E with F = -2 sqrt(mu) / c^2.
+    strength = -2.0 * np.sqrt(mu) / SPEED_OF_LIGHT_M_S**2 * e * get["root_a"]
+    clock = get["af0"] + get["af1"] * dt + get["af2"] * dt * dt + strength * sin_e
+    clock_rate = get["af1"] + 2.0 * get["af2"] * dt + strength * cos_e * e_rate
+    nan = np.where(known, 0.0, np.nan)
+    return SatelliteStates(xyz + nan[..., None], velocity + nan[..., None], clock + nan, clock_rate + nan)
+
+
+def _in_space(
+    r: Floats, r_rate: Floats, u: Floats, u_rate: Floats, i: Floats, i_rate: Floats, node: Floats, node_rate: Floats
+) -> tuple[Floats, Floats]:
+    """Position and velocity of an orbit's polar coordinates and angles."""
+    cu, su, ci, si, cn, sn = np.cos(u), np.sin(u), np.cos(i), np.sin(i), np.cos(node), np.sin(node)
+    x, y = r * cu, r * su
+    vx, vy = r_rate * cu - r * su * u_rate, r_rate * su + r * cu * u_rate
+    xyz = np.stack([x * cn - y * ci * sn, x * sn + y * ci * cn, y * si], axis=-1)
+    side = vy * ci - y * si * i_rate
+    velocity = np.stack(
+        [
+            vx * cn - side * sn - xyz[..., 1] * node_rate,
+            vx * sn + side * cn + xyz[..., 0] * node_rate,
+            vy * si + y * ci * i_rate,
+        ],
+        axis=-1,
+    )
+    return xyz, velocity
+
+
+def _from_tilted(xyz: Floats, velocity: Floats, rate: Floats, tk: Floats) -> tuple[Floats, Floats]:
+    """BeiDou's geostationary orbits: turn by -5 degrees about x, then with the Earth (B1I ICD, table 5-11)."""
+    c, s = np.cos(_TILT), np.sin(_TILT)
+
+    def tilted(v: Floats) -> Floats:
+        return np.stack([v[..., 0], c * v[..., 1] + s * v[..., 2], -s * v[..., 1] + c * v[..., 2]], axis=-1)
+
+    cw, sw = np.cos(rate * tk), np.sin(rate * tk)
+
+    def turned(v: Floats) -> Floats:
+        return np.stack([cw * v[..., 0] + sw * v[..., 1], -sw * v[..., 0] + cw * v[..., 1], v[..., 2]], axis=-1)
+
+    place, speed = turned(tilted(xyz)), turned(tilted(velocity))
+    spin = np.stack([rate * place[..., 1], -rate * place[..., 0], np.zeros_like(rate)], axis=-1)
+    return place, speed + spin
+
+
+# ---- satellites -----------------------------------------------------------------------------------------------------
+
+
+SYSTEMS = {"gps": "G", "galileo": "E", "glonass": "R", "beidou": "C"}
+"""Letters of the systems, as RINEX has them."""
+GLONASS_CHANNEL = (1, -4, 5, 6, 1, -4, 5, 6, -2, -7, 0, -1, -2, -7, 0, -1, 4, -3, 3, 2, 4, -3, 3, 2)
+"""Frequency channel of GLONASS slots 1 to 24; antipodal slots share one (ICD 5.1; the assignment of 2021)."""
+REFRESH_S = 7200.0
+"""Reference times are whole multiples of this, as GPS's are."""
+
+_J2, _EARTH_M = 1.0826359e-3, 6_378_137.0
+_GPS_RAAN = {"A": 272.847, "B": 332.847, "C": 32.847, "D": 92.847, "E": 152.847, "F": 212.847}
+_GPS_LATITUDE = {
+    "A": (268.126, 161.786, 11.676, 41.806), "B": (80.956, 173.336, 309.976, 204.376),
+    "C": (111.876, 11.796, 339.666, 241.556), "D": (135.226, 265.446, 35.156, 167.356),
+    "E": (197.046, 302.596, 66.066, 333.686), "F": (238.886, 345.226, 105.206, 135.346),
+}  # fmt: skip
+"""Arguments of latitude [deg] of the slots of each plane."""
+_BEIDOU_MEO = (*range(19, 31), *range(32, 38), *range(41, 47))
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One circular orbit at the epoch of its constellation."""
+
+    name: str
+    axis_m: float
+    """Semi-major axis."""
+    inclination_deg: float
+    right_ascension_deg: float
+    """Of the ascending node."""
+    latitude_deg: float
+    """Argument of latitude."""
+
+
+def _walker(
+    names: Iterable[str], axis: float, tilt: float, planes: int, node: float, first: float, phase: float
+) -> list[Slot]:
+    """Even planes with even slots; `phase` [deg] is how much the slots of a plane lead those of the one before."""
+    called = list(names)
+    each = len(called) // planes
+    slots = []
+    for k, name in enumerate(called):
+        plane, place = divmod(k, each)
+        latitude = first + phase * plane + 360.0 / each * place
+        slots.append(Slot(name, axis, tilt, node + 360.0 / planes * plane, latitude))
+    return slots
+
+
+def _gps() -> tuple[datetime, list[Slot]]:
+    slots = [
+        Slot(f"G{4 * p + k + 1:02d}", 26_559_700.0, 55.0, _GPS_RAAN[plane], latitude)
+        for p, plane in enumerate(_GPS_RAAN)
+        for k, latitude in enumerate(_GPS_LATITUDE[plane])
+    ]
+    return datetime(1993, 7, 1, tzinfo=timezone.utc), slots
+
+
+def _galileo() -> tuple[datetime, list[Slot]]:
+    names = (f"E{k:02d}" for k in range(1, 25))
+    return datetime(2016, 11, 21, tzinfo=timezone.utc), _walker(names, 29_599_801.0, 56.0, 3, 317.632, 225.153, 15.0)
+
+
+def _glonass() -> tuple[datetime, list[Slot]]:
+    # Node longitudes are told at midnight of Moscow, three hours before that of UTC.
+    slots = [
+        Slot(
+            f"R{j:02d}", 25_508_200.0, 64.8, 215.25 + 120.0 * ((j - 1) // 8),
+            145.0 + 26.0 / 60.0 + 37.0 / 3600.0 + 15.0 * (27 - 3 * j + 25 * ((j - 1) // 8)),
+        )
+        for j in range(1, 25)
+    ]  # fmt: skip
+    return datetime(1982, 12, 31, 21, tzinfo=timezone.utc), slots
+
+
+def _beidou() -> tuple[datetime, list[Slot]]:
+    epoch = datetime(2020, 1, 1, tzinfo=timezone.utc)
+    spin = sidereal_deg(GpsTime.of(epoch))
+    slots = _walker((f"C{k:02d}" for k in _BEIDOU_MEO), 27_906_100.0, 55.0, 3, 0.0, 0.0, 15.0)
+    for k in range(3):
+        # On a figure of eight over 118 degrees east: latitude and node move against each other.
+        slots.append(Slot(f"C{38 + k}", 42_164_170.0, 55.0, spin + 118.0 + 120.0 * k, -120.0 * k))
+    for k, longitude in enumerate((80.0, 110.5, 140.0)):
+        slots.append(Slot(f"C{59 + k}", 42_164_170.0, 0.0, spin, longitude))
+    return epoch, slots
+
+
+_SLOTS = {"gps": _gps, "galileo": _galileo, "glonass": _glonass, "beidou": _beidou}
+
+
+def sidereal_deg(time: GpsTime) -> float:
+    """Greenwich mean sidereal time [deg]: the Earth's turn (Meeus 1998, eq. 12.4, without its small square terms)."""
+    days = time.since(GpsTime.of(datetime(2000, 1, 1, 12, tzinfo=timezone.utc)))
+    return (280.46061837 + 360.98564736629 * days / 86_400.0) % 360.0
+
+
+def nominal(systems: Sequence[str], epoch: GpsTime) -> Ephemerides:
+    """The constellations of some systems as ephemerides, with times counted from the start of the epoch's week."""
+    if not systems:
+        raise ConfigError("constellations: name at least one of " + ", ".join(_SLOTS))
+    parts = []
+    for system in systems:
+        if system not in _SLOTS:
+            raise unknown_name("constellation", system, _SLOTS)
+        began, slots = _SLOTS[system]()
+        parts.append(_ephemerides(slots, GpsTime.of(began), epoch))
+    whole = parts[0]
+    for part in parts[1:]:
+        whole = whole.joined(part)
+    return whole
+
+
+def _ephemerides(slots: list[Slot], began: GpsTime, epoch: GpsTime) -> Ephemerides:
+    """Slots carried on to the last reference time before the epoch, with the nodes' drift by the Earth's flattening."""
+    toe = np.floor(epoch.second / REFRESH_S) * REFRESH_S
+    after = GpsTime(epoch.week, toe).since(began)
+    a = np.array([slot.axis_m for slot in slots])
+    tilt, node, latitude = (
+        np.radians([getattr(slot, name) for slot in slots])
+        for name in ("inclination_deg", "right_ascension_deg", "latitude_deg")
+    )
+    mu = np.array([MU[slot.name[0]] for slot in slots])
+    rate = np.array([RATE[slot.name[0]] for slot in slots])
+    n = np.sqrt(mu / a**3)
+    drift = -1.5 * _J2 * (_EARTH_M / a) ** 2 * n * np.cos(tilt)  # first order in J2
+    still = a > 42e6  # stations keep these over their longitudes
+    drift = np.where(still, 0.0, drift)
+    dn = np.where(still, rate - n, 0.0)
+    turned = np.radians(sidereal_deg(GpsTime(epoch.week, 0.0)))
+    spun = np.radians(sidereal_deg(began))
+    # Longitude of the node at the start of the week; those on stations turn with the Earth.
+    longitude = np.where(still, node - spun + rate * toe, node + drift * after - turned + (rate - RATE["G"]) * toe)
+    m0 = np.where(still, latitude, latitude + (n + dn) * after)
+    tilted = np.array([slot.name[0] == "C" and int(slot.name[1:]) in GEOSTATIONARY for slot in slots])
+    # Told in a plane tilted by 5 degrees about the x axis: its node is where the equator comes out again.
+    longitude, m0 = longitude + np.pi * tilted, m0 - np.pi * tilted
+    zero, count = np.zeros(len(slots)), len(slots)
+    return Ephemerides(
+        satellite=np.array([slot.name for slot in slots], dtype="U3"),
+        toe=np.full(count, toe), toc=np.full(count, toe), root_a=np.sqrt(a), e=zero, m0=np.mod(m0, 2.0 * np.pi), dn=dn,
+        omega0=longitude, i0=np.where(tilted, np.radians(5.0), tilt), omega=zero, omega_dot=drift, i_dot=zero,
+        cuc=zero, cus=zero, crc=zero, crs=zero, cic=zero, cis=zero, af0=zero, af1=zero, af2=zero, tgd=zero,
+        toe_second=np.full(count, toe), health=np.zeros(count, np.int64), fit_s=np.full(count, np.inf),
+        accuracy_m=np.full(count, 2.0),
+    )  # fmt: skip
+
+
+# ---- Signals of the systems: frequency, chip rate, shape of the code, and what RINEX calls them ---------------------
+
+
+BandName = Literal["L1", "L2", "L5"]
+
+
+@dataclass(frozen=True)
+class Signal:
+    """One open signal of one system."""
+
+    frequency_hz: float
+    chip_rate_hz: float
+    boc: bool
+    """Whether its code is BOC(1,1), else BPSK."""
+    code: str
+    """Band and attribute as RINEX 3 has them."""
+    channel_hz: float = 0.0
+    """Step between the channels of GLONASS."""
+
+
+SIGNALS: dict[str, dict[str, Signal]] = {
+    "L1": {
+        "G": Signal(1_575.42e6, 1.023e6, False, "1C"),
+        "E": Signal(1_575.42e6, 1.023e6, True, "1C"),
+        "C": Signal(1_575.42e6, 1.023e6, True, "1P"),
+        "R": Signal(1_602.0e6, 0.511e6, False, "1C", 562.5e3),
+    },
+    "L2": {
+        "G": Signal(1_227.60e6, 1.023e6, False, "2L"),
+        "E": Signal(1_207.14e6, 10.23e6, False, "7Q"),
+        "C": Signal(1_207.14e6, 10.23e6, False, "7D"),
+        "R": Signal(1_246.0e6, 0.511e6, False, "2C", 437.5e3),
+    },
+    "L5": {
+        "G": Signal(1_176.45e6, 10.23e6, False, "5Q"),
+        "E": Signal(1_176.45e6, 10.23e6, False, "5Q"),
+        "C": Signal(1_176.45e6, 10.23e6, False, "5P"),
+    },
+}
+"""Signals by band and system: IS-GPS-200 and 705, Galileo OS SIS ICD, BeiDou B1C, B2a and B2b ICDs, GLONASS ICD 5.1.
+The second band of a receiver with L2 is E5b for Galileo and B2b for BeiDou, as those of u-blox have it."""
+BANDS = {"L1": 1_575.42e6, "L2": 1_227.60e6, "L5": 1_176.45e6}
+"""One frequency [Hz] for each band, at which materials are looked up."""
+
+
+@dataclass(frozen=True, eq=False)
+class BandOfSatellites:
+    """One band's signals of some satellites, arrays of shape (s,); NaN for satellites that have none there."""
+
+    frequency_hz: Floats
+    chip_m: Floats
+    boc: NDArray[np.bool_]
+
+    @property
+    def wavelength_m(self) -> Floats:
+        """Wavelengths [m]."""
+        return SPEED_OF_LIGHT_M_S / self.frequency_hz
+
+
+def channel_of(satellite: str) -> int:
+    """Frequency channel of a GLONASS satellite; 0 for others."""
+    return GLONASS_CHANNEL[int(satellite[1:]) - 1] if satellite[0] == "R" else 0
+
+
+def band_of(band: str, satellites: tuple[str, ...]) -> BandOfSatellites:
+    """The signals of satellites in a band."""
+    if band not in SIGNALS:
+        raise ConfigError(f"bands: must be of {', '.join(SIGNALS)}, got {band!r}")
+    frequency, chip, boc = [], [], []
+    for name in satellites:
+        signal = SIGNALS[band].get(name[0])
+        frequency.append(np.nan if signal is None else signal.frequency_hz + channel_of(name) * signal.channel_hz)
+        chip.append(np.nan if signal is None else SPEED_OF_LIGHT_M_S / signal.chip_rate_hz)
+        boc.append(signal is not None and signal.boc)
+    return BandOfSatellites(np.array(frequency), np.array(chip), np.array(boc))

@@ -1,0 +1,111 @@
+"""VANE's plain rules for GPS (ERDC/GSL TR-20-32, chapter 3), as an option beside the physics.
+
+A satellite in view has its range. One that is blocked has that of a signal by way of some surface: 100 even rays over
+the hemisphere, hits within 45 m, a free ray from there to the satellite; the error is the distance to the surface (here
+the nearest that serves; VANE does not say which). Delays of the air and of the ephemeris are added and not corrected
+for. The fix has equal weights. Formulas are those of the report with its misprints mended: the root of eq. 3.8 covers
+two terms, eq. 3.9 is the usual continued fraction, eq. 3.12 has a cosine, eq. 3.16 gives metres for hectopascals.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.pose import Floats
+from parhelion.core.streams import ABSENT, BLOCKED, DIRECT, REFLECTED
+from parhelion.sensors.waves.gnss import earth
+from parhelion.sensors.waves.gnss.config import FixConfig, GnssConfig
+from parhelion.sensors.waves.gnss.mirrors import RadioWorld
+from parhelion.sensors.waves.gnss.observe import Errors, Observed, Ranges, Sky, geometry, range_rate
+from parhelion.sensors.waves.gnss.paths import cast, fan, look
+from parhelion.sensors.waves.gnss.reception import Received
+from parhelion.sensors.waves.gnss.satellites import band_of
+
+RAYS, REACH_M = 100, 45.0
+HEIGHT_200_M = 11_836.0
+"""Of the level of 200 hPa, which VANE's eq. 3.10 asks for: its own mean."""
+FIX = FixConfig(
+    elevation_mask_deg=0.0, weights="equal", sigma_m=1.0, ionosphere="none", troposphere="none", exclude=False
+)  # fmt: skip
+
+
+def wet_delay(latitude_deg: Floats, elevation: Floats, height_200_m: float = HEIGHT_200_M) -> Floats:
+    """Wet delay [m], eqs. 3.9 to 3.15: 0.1 m at the zenith times a mapping by the height of the 200 hPa level."""
+
+    def wave(zero: float) -> Floats:
+        return np.asarray(np.cos(2.0 * np.radians(latitude_deg - zero)))
+
+    reference = 11_836.0 + 619.0 * wave(3.0)
+    a = 0.00124 + 4.0e-5 * wave(2.0) + (7.4e-8 - 1.6e-8 * wave(0.0)) * (height_200_m - reference)
+    c = 0.0634 + 0.0014 * wave(0.0)
+    return np.asarray(0.1 * earth.continued_fraction(np.sin(elevation), a, 0.002905, c))
+
+
+def ephemeris_error(latitude_deg: Floats, range_m: Floats) -> Floats:
+    """Error of the ephemeris [m], eq. 3.17 as printed."""
+    power = 10.0 ** (2.0 * 2.655e7 / range_m)
+    return np.sqrt((1.0 + 0.5 * np.sin(np.radians(latitude_deg))) * power + SPEED_OF_LIGHT_M_S**2 * 1e-18 + 0.0918)
+
+
+def observe_plainly(
+    config: GnssConfig, sky: Sky, world: RadioWorld, xyz: Floats, velocity: Floats, times: Floats
+) -> tuple[Observed, FixConfig]:
+    """Ranges by VANE's rules, and how a fix is made of them. Nothing in it is random."""
+    seconds, ecef = sky.epoch.second + times, sky.place.to_ecef(xyz)
+    seen = geometry(sky, ecef, seconds)
+    above = np.nan_to_num(seen.elevation, nan=-1.0) > 0.0
+    toward = np.nan_to_num(sky.place.turned_to_world(seen.toward))
+    sight = look(world, xyz, times, toward, above, 0)
+    detour = _detour(world, xyz, times, toward, above & ~sight.clear)
+    lat, height = np.degrees(seen.local.latitude)[:, None], seen.local.height_m[:, None]
+    up = np.maximum(np.nan_to_num(seen.elevation, nan=1.0), np.radians(1.0))
+    pressure = 1013.25 * (1.0 - 2.2557e-5 * np.maximum(height, 0.0)) ** 5.2568
+    wrong = (
+        earth.thin_shell(up) + wet_delay(lat, up)
+        + earth.saastamoinen_dry(pressure, np.radians(lat), height) + ephemeris_error(lat, seen.range_m)
+    )  # fmt: skip
+    got = np.where(sight.clear, 0.0, detour)
+    row = np.where(seen.row >= 0, seen.row, 0)
+    clock = SPEED_OF_LIGHT_M_S * (seen.state.clock - sky.ephemerides.tgd[row])
+    ranges = seen.range_m + wrong + got - clock
+    bands, nothing = [], np.zeros(len(times))
+    moving = sky.place.turned_to_ecef(velocity)
+    rate = range_rate(seen, moving, seen.toward) - SPEED_OF_LIGHT_M_S * seen.state.clock_rate
+    level = np.where(np.isfinite(got), config.cn0_zenith_dbhz, np.nan)
+    for band in config.bands:
+        wavelength = band_of(band, sky.satellites).wavelength_m
+        has = np.where(np.isfinite(got), 0.0, np.nan)
+        bands.append(Ranges(level, ranges + 0.0 * wavelength, ranges / wavelength, -rate / wavelength + has))
+    status = np.where(sight.clear, DIRECT, np.where(np.isfinite(got), REFLECTED, BLOCKED))
+    status = np.where(above, status, ABSENT)
+    held = Received(level, got, got, seen.toward, status)
+    none = Errors(np.zeros(above.shape), nothing[:, None], nothing[:, None], nothing, nothing)
+    return Observed(seen, sight, held, bands, none, seconds), FIX
+
+
+def _detour(world: RadioWorld, xyz: Floats, times: Floats, toward: Floats, wanted: NDArray[np.bool_]) -> Floats:
+    """Distance [m] to the nearest surface from which a blocked satellite is free, shape (n, s); NaN for none."""
+    rays = fan(2 * RAYS)[:RAYS]  # the spiral starts at the zenith: its first half is the upper hemisphere
+    found = np.full(wanted.shape, np.nan)
+    for k in range(len(times)):
+        if not np.any(wanted[k]):
+            continue
+        hits = cast(world, np.broadcast_to(xyz[k], rays.shape), rays, np.full(RAYS, times[k]), REACH_M)
+        near = np.flatnonzero(hits.found)
+        satellites = np.flatnonzero(wanted[k])
+        if not len(near):
+            continue
+        points = xyz[k] + hits.range[near, None] * rays[near] + 0.01 * _facing(hits.normal[near], rays[near])
+        origin = np.repeat(points, len(satellites), axis=0)
+        direction = np.tile(toward[k, satellites], (len(near), 1))
+        met = cast(world, origin, direction, np.full(len(origin), times[k])).found
+        free = ~met.reshape(len(near), len(satellites))
+        distance = np.where(free, hits.range[near, None], np.inf).min(axis=0)
+        found[k, satellites] = np.where(np.isfinite(distance), distance, np.nan)
+    return found
+
+
+def _facing(normal: Floats, direction: Floats) -> Floats:
+    return np.where(np.sum(normal * direction, axis=1, keepdims=True) > 0, -normal, normal)

@@ -1,0 +1,393 @@
+"""From paths to the signal in every cell of the cube: a few thousand scatterers, each spread by windows and beams.
+
+Paths that end in one cell are added by power: the lobe that each patch has is the sum of its rays' phases already.
+Scatterers are then added by phase, so that neighbours beat against each other. All sums run in a fixed order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.random import Stream, to_unit
+from parhelion.sensors.waves.paths import Paths
+from parhelion.sensors.waves.radar.config import RadarConfig
+
+# ---- The axes of a radar's cube, and how one scatterer spreads along each of them -----------------------------------
+
+
+_COEFFICIENTS = {
+    "none": (1.0,),
+    "hann": (0.5, 0.5),
+    "hamming": (0.54, 0.46),
+    "blackman": (0.42, 0.5, 0.08),
+}
+"""Windows as sums of cosines: a_0 - a_1 cos(2 pi x) + a_2 cos(4 pi x) (Harris 1978, Proc. IEEE 66, 51)."""
+
+
+def noise_bandwidth(window: str) -> float:
+    """Noise bandwidth of a window in cells: 1 without one, 1.5 for Hann's (Harris 1978)."""
+    a = _COEFFICIENTS[window]
+    return 1.0 + 0.5 * sum((one / a[0]) ** 2 for one in a[1:])
+
+
+def noise_taps(window: str) -> tuple[float, ...]:
+    """How a window mixes cells of white noise, normalised: weight of the cell itself, of the next ones, and so on.
+
+    The transform of a_0 - a_1 cos(2 pi x) + a_2 cos(4 pi x) is a_0 at the cell, -a_1 / 2 and a_2 / 2 beside it.
+    """
+    a = _COEFFICIENTS[window]
+    sides = [one / 2.0 if k % 2 else -one / 2.0 for k, one in enumerate(a[1:])]
+    size = np.sqrt(a[0] ** 2 + 2.0 * sum(one**2 for one in sides))
+    return tuple(float(one / size) for one in (a[0], *sides))
+
+
+def noise_correlation(window: str, lag: NDArray[np.int64]) -> Floats:
+    """Correlation of the noise of cells so many cells apart."""
+    taps = noise_taps(window)
+    whole = np.array([*taps[:0:-1], *taps])
+    found = np.correlate(whole, whole, "full")
+    reach = len(found) // 2
+    return np.asarray(np.where(np.abs(lag) <= reach, found[np.clip(lag, -reach, reach) + reach], 0.0))
+
+
+def window_response(window: str, offset: Floats) -> Floats:
+    """Answer of a cell to a tone `offset` cells away, 1 at 0: a sum of shifted sines over arguments.
+
+    For windows of many samples; the linear phase exp(j pi offset) is left to the caller.
+    """
+    a = _COEFFICIENTS[window]
+    found = np.sinc(offset)
+    for k, one in enumerate(a[1:], start=1):
+        found = found + 0.5 * one / a[0] * (np.sinc(offset - k) + np.sinc(offset + k))
+    return np.asarray(found)
+
+
+def array_response(window: str, offset: Floats, channels: int) -> Floats:
+    """The same for few samples: a beam's answer to a direction `offset` beams away; it repeats after all of them."""
+
+    def dirichlet(x: Floats) -> Floats:
+        small = np.abs(np.sin(np.pi * x / channels)) < 1e-9
+        below = np.where(small, 1.0, channels * np.sin(np.pi * x / channels))
+        near = np.cos(np.pi * x) / np.cos(np.pi * x / channels)
+        return np.asarray(np.where(small, near, np.sin(np.pi * x) / below))
+
+    a = _COEFFICIENTS[window]
+    found = dirichlet(offset)
+    for k, one in enumerate(a[1:], start=1):
+        found = found + 0.5 * one / a[0] * (dirichlet(offset - k) + dirichlet(offset + k))
+    return np.asarray(found)
+
+
+def array_pattern(window: str, offset: Floats, beams: int, channels: int) -> Floats:
+    """`array_response` of beams 0, 1, ... to directions `offset` (n,) beams left of the first one, shape (n, beams).
+
+    Beams lie one apart, so that sines of sums stand in for a sine of each.
+    """
+    a = _COEFFICIENTS[window]
+    reach = len(a) - 1
+    row = np.arange(-reach, beams + reach)
+    angle, turn = np.pi * offset / channels, np.pi * row / channels
+    below = channels * (np.sin(angle)[:, None] * np.cos(turn) - np.cos(angle)[:, None] * np.sin(turn))
+    above = np.sin(np.pi * offset)[:, None] * np.where(row % 2, -1.0, 1.0)
+    exact = np.abs(below) < 1e-7 * channels
+    found = above / np.where(exact, 1.0, below)
+    if exact.any():
+        where = np.nonzero(exact)
+        found[where] = array_response("none", offset[where[0]] - row[where[1]], channels)
+    middle = found[:, reach : reach + beams]
+    for k, one in enumerate(a[1:], start=1):
+        sides = found[:, reach - k : reach - k + beams] + found[:, reach + k : reach + k + beams]
+        middle = middle + 0.5 * one / a[0] * sides
+    return np.asarray(middle)
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Cells of the cube: range, speed, elevation, azimuth."""
+
+    config: RadarConfig
+    azimuth: Floats
+    """Directions of beams [rad]; of an array at elevation 0, shape (a,)."""
+    elevation: Floats
+    """[rad], shape (e,)."""
+
+    @classmethod
+    def of(cls, config: RadarConfig) -> Axes:
+        """The axes of a data sheet."""
+        if config.turning is not None:
+            count = config.turning.directions
+            azimuth = -np.pi + 2.0 * np.pi * (np.arange(count) + 0.5) / count
+            return cls(config, azimuth, np.zeros(1))
+        array = config.array
+        assert array is not None
+        low, high = (np.sin(np.radians(edge)) for edge in config.field.azimuth_deg)
+        across = _beam_axis(array.azimuth_channels, array.azimuth_spacing, low, high)
+        low, high = (np.sin(np.radians(edge)) for edge in config.field.elevation_deg)
+        upward = _beam_axis(array.elevation_channels, array.elevation_spacing, low, high)
+        return cls(config, np.arcsin(across), np.arcsin(upward))
+
+    @property
+    def range(self) -> Floats:
+        """Ranges of cells [m]."""
+        return self.config.range_step_m * np.arange(self.config.waveform.range_bins, dtype=np.float64)
+
+    @property
+    def speed(self) -> Floats:
+        """Radial velocities of cells [m/s], away is positive."""
+        bins, largest = self.config.speed_bins, self.config.largest_speed_m_s
+        return np.zeros(1) if bins == 1 else (np.arange(bins, dtype=np.float64) - bins // 2) * (2.0 * largest / bins)
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Cells along range, speed, elevation and azimuth."""
+        wave = self.config.waveform
+        return wave.range_bins, self.config.speed_bins, len(self.elevation), len(self.azimuth)
+
+    # ---- places of scatterers, in cells -------------------------------------------------------------------------
+
+    def range_cell(self, range_m: Floats) -> Floats:
+        """Where ranges lie [cells]."""
+        return range_m / self.config.range_step_m
+
+    def speed_cell(self, speed_m_s: Floats) -> Floats:
+        """Where speeds lie [cells]; those beyond the largest fold over."""
+        bins = self.config.speed_bins
+        if bins == 1:
+            return np.zeros_like(speed_m_s)
+        place = speed_m_s * (bins / (2.0 * self.config.largest_speed_m_s)) + bins // 2
+        # What `place % bins` is, in a quarter of its time.
+        return np.asarray(place - bins * np.floor(place / bins))
+
+    def azimuth_offset(self, direction: Floats, row: NDArray[np.int64]) -> Floats:
+        """How many beams directions (n, 3) are left of the beams `row` (n or (k, 1))."""
+        config = self.config
+        if config.turning is not None:
+            step = 2.0 * np.pi / len(self.azimuth)
+            angle = np.arctan2(direction[:, 1], direction[:, 0]) - self.azimuth[row]
+            return np.asarray(((angle + np.pi) % (2.0 * np.pi) - np.pi) / step)
+        assert config.array is not None
+        span = config.array.azimuth_channels * config.array.azimuth_spacing
+        return np.asarray((direction[:, 1] - np.sin(self.azimuth)[row]) * span)
+
+    def elevation_offset(self, direction: Floats, row: NDArray[np.int64]) -> Floats:
+        """How many beams directions (n, 3) are above the beams `row`."""
+        if self.config.array is None or len(self.elevation) == 1:
+            return np.zeros(np.broadcast_shapes(direction[:, 2].shape, np.shape(row)))
+        span = self.config.array.elevation_channels * self.config.array.elevation_spacing
+        return np.asarray((direction[:, 2] - np.sin(self.elevation)[row]) * span)
+
+    def beam_response(self, azimuth_offset: Floats, elevation_offset: Floats) -> Floats:
+        """Answer of a beam to directions so many beams away, 1 at 0."""
+        config = self.config
+        if config.turning is not None:
+            step = 360.0 / len(self.azimuth)
+            width = config.transmit.azimuth_width_deg, config.receive.azimuth_width_deg
+            # Amplitudes of both ways: half of each bell's exponent.
+            spread = sum(2.0 * np.log(2.0) / one**2 for one in width)
+            return np.asarray(np.exp(-spread * (azimuth_offset * step) ** 2))
+        assert config.array is not None
+        array = config.array
+        across = array_response(array.window, azimuth_offset, array.azimuth_channels)
+        if len(self.elevation) == 1:
+            return across
+        return across * array_response(array.window, elevation_offset, array.elevation_channels)
+
+    @property
+    def beam_noise_bandwidth(self) -> float:
+        """Noise bandwidth of the beams' window, over all axes of the array."""
+        if self.config.array is None:
+            return 1.0
+        axes = 1 + (len(self.elevation) > 1)
+        return noise_bandwidth(self.config.array.window) ** axes
+
+
+def _beam_axis(channels: int, spacing: float, low: float, high: float) -> Floats:
+    """Direction cosines of the beams of a row of channels that lie within the field."""
+    if channels == 1:
+        return np.zeros(1)
+    step = 1.0 / (channels * spacing)
+    found = (np.arange(channels) - 0.5 * (channels - 1)) * step
+    inside = found[(found >= low - 0.5 * step) & (found <= high + 0.5 * step) & (np.abs(found) < 1.0)]
+    return inside if len(inside) else np.zeros(1)
+
+
+# ---- cube -----------------------------------------------------------------------------------------------------------
+
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+WEAKEST_SNR = 10.0**-1.5
+"""Scatterers weaker than this, in units of a cell's noise, are left out."""
+_STRENGTHS = ((0.0, 16.0, 1), (16.0, 3e3, 2), (3e3, np.inf, 5))
+"""Signal over noise from, to; how many cells it spreads along range and speed to each side."""
+
+
+@dataclass(frozen=True, eq=False)
+class Scatterers:
+    """What a cell holds, one row a cell that holds something."""
+
+    power: Floats
+    """In units of a cell's noise."""
+    range_m: Floats
+    speed_m_s: Floats
+    direction: Floats
+    owner: Whole
+    """Row of the strongest path."""
+
+    def __len__(self) -> int:
+        return len(self.power)
+
+
+def scatterers_of(paths: Paths, power: Floats, axes: Axes) -> Scatterers:
+    """Add up the paths of each cell; `power` (n,) in units of a cell's noise."""
+    range_m, speed = 0.5 * paths.length.astype(np.float64), 0.5 * paths.rate.astype(np.float64)
+    direction = paths.direction.astype(np.float64)
+    zero = np.zeros(len(paths), np.int64)
+    array = axes.config.array
+    beams = (1, axes.shape[3]) if array is None else (array.elevation_channels, array.azimuth_channels)
+    counts = (axes.shape[0], axes.shape[1], *beams)
+    places = (
+        axes.range_cell(range_m), axes.speed_cell(speed), axes.elevation_offset(direction, zero),
+        axes.azimuth_offset(direction, zero),
+    )  # fmt: skip
+    # Of each body the middle of what answers lies in the middle of a cell: none is cut in two that fits into one.
+    body = paths.part.astype(np.int64) * 4 + np.minimum(paths.bounces, 3)
+    whole_body = np.maximum(np.bincount(body, power), 1e-300)
+    # Directions an array cannot tell apart, whole turns of phase away from each other, share a cell.
+    cell = zero
+    for place, count in zip(places, counts, strict=True):
+        if count > 1:
+            middle = (np.bincount(body, place * power) / whole_body)[body]
+            whole_place = np.rint(place - middle) + np.rint(middle)
+            # Multiples of the count as floats: a remainder of whole numbers takes ten times as long.
+            whole_place -= count * np.floor(whole_place * (1.0 / count) + 0.5 / count)
+            cell = cell * count + whole_place.astype(np.int64)
+    size = int(np.prod(counts))
+    # Sums over rows in their order, whatever the machine.
+    total = np.bincount(cell, power, size)
+    filled = np.flatnonzero(total > WEAKEST_SNR)
+    scatterer = np.full(size, -1, np.int64)
+    scatterer[filled] = np.arange(len(filled))
+    rows = np.flatnonzero(scatterer[cell] >= 0)
+    group, weight = scatterer[cell[rows]], power[rows]
+    whole = total[filled].astype(np.float64)
+
+    def mean(values: Floats) -> Floats:
+        return np.asarray(np.bincount(group, values[rows] * weight, len(filled)) / whole)
+
+    strongest = np.zeros(len(filled))
+    np.maximum.at(strongest, group, weight)
+    loud = np.flatnonzero(weight == strongest[group])
+    owner = np.zeros(len(filled), np.int64)
+    owner[group[loud]] = rows[loud]
+    toward = np.stack([mean(direction[:, k]) for k in range(3)], axis=1)
+    toward /= np.maximum(np.linalg.norm(toward, axis=1, keepdims=True), 1e-12)
+    return Scatterers(whole, mean(range_m), mean(speed), toward, owner)
+
+
+@dataclass(frozen=True, eq=False)
+class Signal:
+    """The cube without noise, and who is in it."""
+
+    real: NDArray[np.float32]
+    imaginary: NDArray[np.float32]
+    """Flat, in the order range, speed, elevation, azimuth; units of the noise's amplitude."""
+    map: Any
+    """Amplitudes over cells of range and speed, sparse (cells, scatterers)."""
+    beams: Any
+    """Answers of beams, (scatterers, beams); sparse for a turning antenna."""
+
+    def owners(self, cells: Whole) -> Whole:
+        """The scatterer that is strongest in each of some cells, -1 where there is none."""
+        plane, beam = np.divmod(cells, self.beams.shape[1])
+        first, count = self.map.indptr[plane], np.diff(self.map.indptr)[plane]
+        # Numbers of the map's entries in those cells, one after the other.
+        asked = np.repeat(np.arange(len(cells)), count)
+        entry = np.arange(len(asked)) + np.repeat(first - (np.cumsum(count) - count), count)
+        scatterer = self.map.indices[entry].astype(np.int64)
+        answer = np.asarray(self.beams[scatterer, beam[asked]]).ravel()
+        strength = np.abs(self.map.data[entry]) * np.abs(answer)
+        best = np.zeros(len(cells))
+        np.maximum.at(best, asked, strength)
+        wins = np.flatnonzero((strength > 0.0) & (strength == best[asked]))
+        found = np.full(len(cells), -1, np.int64)
+        found[asked[wins]] = scatterer[wins]
+        return found
+
+
+def signal_of(scatterers: Scatterers, phase: Floats, axes: Axes) -> Signal:
+    """Spread scatterers over the cube; `phase` (n,) [rad].
+
+    A scatterer's share is a product: one factor over range and speed, one over beams. The cube is thus the product of
+    two matrices, which are far smaller than it.
+    """
+    map_, beams = _map(scatterers, phase, axes), _beams(scatterers, axes)
+    found = map_ @ beams
+    found = (found if isinstance(found, np.ndarray) else found.toarray()).ravel()
+    return Signal(np.ascontiguousarray(found.real), np.ascontiguousarray(found.imag), map_, beams)
+
+
+def _map(scatterers: Scatterers, phase: Floats, axes: Axes) -> Any:
+    """Amplitude of each scatterer over cells of range and speed, complex, sparse (cells, scatterers)."""
+    from scipy.sparse import coo_array
+
+    ranges, speeds = axes.shape[:2]
+    wave = axes.config.waveform
+    amplitude = np.sqrt(scatterers.power) * np.exp(1j * phase)
+    r, d = axes.range_cell(scatterers.range_m), axes.speed_cell(scatterers.speed_m_s)
+
+    def tone(offset: Floats, window: str) -> Floats:
+        # Windows begin at 0, which turns the phase by half a circle from cell to cell.
+        return np.asarray(window_response(window, offset) * np.exp(1j * np.pi * offset))
+
+    cells, values, owners = [], [], []
+    for low, high, near in _STRENGTHS:
+        rows = np.flatnonzero((scatterers.power > low) & (scatterers.power <= high))
+        r_cell = np.rint(r[rows]).astype(np.int64)[:, None] + np.arange(-near, near + 1)
+        r_value = tone(r[rows, None] - r_cell, wave.range_window) * ((r_cell >= 0) & (r_cell < ranges))
+        d_cell = np.rint(d[rows]).astype(np.int64)[:, None] + (np.arange(-near, near + 1) if speeds > 1 else 0)
+        # Speeds go around, but each cell is met once.
+        d_value = tone(d[rows, None] - d_cell, wave.speed_window) if speeds > 1 else np.ones(d_cell.shape)
+        d_value = d_value * (np.abs(d_cell - d_cell[:, [d_cell.shape[1] // 2]]) < 0.5 * speeds)
+        cell = np.clip(r_cell, 0, ranges - 1)[:, :, None] * speeds + (d_cell % speeds)[:, None]
+        value = (amplitude[rows, None] * r_value)[:, :, None] * d_value[:, None]
+        cells.append(cell.ravel())
+        values.append(value.ravel())
+        owners.append(np.repeat(rows, r_cell.shape[1] * d_cell.shape[1]))
+    where = np.concatenate(cells), np.concatenate(owners)
+    shares = np.concatenate(values).astype(np.complex64)
+    return coo_array((shares, where), shape=(ranges * speeds, len(scatterers))).tocsr()
+
+
+def _beams(scatterers: Scatterers, axes: Axes) -> Any:
+    """Answers of all beams to each scatterer, (scatterers, beams): elevations, and azimuths within them."""
+    zero = np.zeros(len(scatterers), np.int64)
+    azimuth = axes.azimuth_offset(scatterers.direction, zero)
+    azimuths, array = axes.shape[3], axes.config.array
+    if array is not None:
+        across = array_pattern(array.window, azimuth, azimuths, array.azimuth_channels)
+        if axes.shape[2] == 1:
+            return across.astype(np.float32)
+        upward = axes.elevation_offset(scatterers.direction, zero)
+        upward = array_pattern(array.window, upward, axes.shape[2], array.elevation_channels)
+        both = upward[:, :, None].astype(np.float32) * across[:, None].astype(np.float32)
+        return both.reshape(len(scatterers), axes.shape[2] * azimuths)
+    from scipy.sparse import coo_array
+
+    width = max(axes.config.transmit.azimuth_width_deg, axes.config.receive.azimuth_width_deg)
+    near = min(int(np.ceil(1.3 * width * azimuths / 360.0)), (azimuths - 1) // 2)
+    cell = np.rint(azimuth).astype(np.int64)[:, None] + np.arange(-near, near + 1)
+    value = axes.beam_response(azimuth[:, None] - cell, np.zeros(cell.shape)).astype(np.float32)
+    where = np.repeat(np.arange(len(scatterers)), cell.shape[1]), (cell % azimuths).ravel()
+    return coo_array((value.ravel(), where), shape=(len(scatterers), azimuths)).tocsr()
+
+
+def phases(patch: NDArray[np.uint32], range_m: Floats, wavelength_m: float) -> Floats:
+    """Phase of scatterers [rad]: that of the way there and back, and one that belongs to the patch for good."""
+    word = Stream(0, "radar/patch-phase").words(patch)[0]
+    return np.asarray(2.0 * np.pi * (to_unit(word) - 2.0 * range_m / wavelength_m % 1.0))

@@ -1,0 +1,436 @@
+"""The constant rate of false alarms: which cells of the cube stand out of their training cells.
+
+The threshold is a multiple of what the training cells tell. An ordered statistic needs no sorting: a cell passes where
+enough training cells, times the multiple, lie below it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.random import Stream
+from parhelion.rays.device import Engine, copied, kernel_tree
+from parhelion.rays.device import engine as running_engine
+from parhelion.sensors.waves.radar.config import Detection, RadarConfig
+from parhelion.sensors.waves.radar.cube import Axes, array_response, noise_correlation, window_response
+
+# ---- Thresholds for a constant rate of false alarms, in noise that windows tie together -----------------------------
+
+
+_DRAWN = 3_200_000
+"""Random numbers for an ordered statistic of tied cells: they settle a chance of 1e-5 to 3 %, once, in 0.4 s."""
+
+
+@lru_cache(maxsize=64)
+def threshold_multiple(
+    method: str, false_alarm: float, training: int, rank: int, looks: int = 1, window: str = "none", guard: int = 2
+) -> float:
+    """Multiple of the training cells' mean (ca) or of their `rank`-th smallest (os) for a chance of false alarm.
+
+    `looks` are the powers that a cell averages; `window` is that of the axis along which the `training` cells lie, on
+    both sides beyond `guard` cells. ca is exact. os is, without a window, the integral of Rohling 1983 (IEEE Trans. AES
+    19, 608); with one, the mean over drawn training cells, for guard cells that reach as far as the window ties.
+    """
+    from scipy import optimize
+
+    correlation = training_correlation(training, guard, window)
+
+    def chance(multiple: float) -> float:
+        if method == "ca":
+            return mean_chance(multiple, correlation, looks)
+        return rank_chance(multiple, training, rank, looks) if levels is None else levels.chance(multiple)
+
+    levels = None if method == "ca" or window == "none" else _Levels(correlation[1:, 1:], rank, looks)
+    high = 2.0
+    while chance(high) > false_alarm:
+        high *= 2.0
+    return float(optimize.brentq(lambda m: np.log(chance(m) / false_alarm), 1e-3, high, xtol=1e-9))
+
+
+def rank_chance(multiple: float, training: int, rank: int, looks: int) -> float:
+    """Chance that a cell of noise exceeds a multiple of the `rank`-th smallest of independent training cells."""
+    from scipy import integrate, special, stats
+
+    def passed(share: float) -> float:
+        # `share` is the chance that one training cell lies below: the rank's is Beta's.
+        level = special.gammaincinv(looks, share)
+        return float(special.gammaincc(looks, multiple * level) * stats.beta.pdf(share, rank, training - rank + 1))
+
+    return float(integrate.quad(passed, 0.0, 1.0, limit=400, epsabs=0.0, epsrel=1e-8, points=(0.01, 0.5, 0.99))[0])
+
+
+class _Levels:
+    """Drawn values of the `rank`-th smallest of tied training cells.
+
+    Small values decide, so cells are drawn weaker by a factor s and weighed by s^n exp((1 - s) G), G being the sum of
+    the n powers that went into a draw.
+    """
+
+    def __init__(self, correlation: NDArray[np.float64], rank: int, looks: int) -> None:
+        training, self._looks = len(correlation), looks
+        count, size = max(500, _DRAWN // (training * looks)), training * looks
+        generator = Stream(0, "radar/threshold").generator()
+        values, vectors = np.linalg.eigh(correlation)
+        mix = vectors * np.sqrt(np.maximum(values, 0.0))
+        drawn, total = np.zeros((count, training)), np.zeros(count)
+        for _ in range(looks):
+            white = generator.normal(scale=np.sqrt(0.5), size=(2, count, training))
+            drawn += (white[0] @ mix.T) ** 2 + (white[1] @ mix.T) ** 2
+            total += np.sum(white**2, axis=(0, 2))
+        weaker = 1.0 - 0.35 * np.sqrt(16.0 / size) if size >= 16 else 0.65
+        self._level = weaker * np.partition(drawn, rank - 1, axis=1)[:, rank - 1]
+        self._weight = size * np.log(weaker) + (1.0 - weaker) * total
+
+    def chance(self, multiple: float) -> float:
+        """Chance that a cell of noise exceeds a multiple of it."""
+        from scipy import special
+
+        if self._looks == 1:
+            return float(np.mean(np.exp(self._weight - multiple * self._level)))
+        return float(np.mean(special.gammaincc(self._looks, multiple * self._level) * np.exp(self._weight)))
+
+
+def training_correlation(training: int, guard: int, window: str) -> NDArray[np.float64]:
+    """Correlation of the complex noise of a cell and of its training cells, shape (training + 1, training + 1)."""
+    steps = np.arange(guard + 1, guard + training // 2 + 1)
+    place = np.concatenate([[0], -steps[::-1], steps])
+    return noise_correlation(window, place[:, None] - place)
+
+
+def mean_chance(multiple: float, correlation: NDArray[np.float64], looks: int) -> float:
+    """Chance that a cell of noise exceeds a multiple of the mean of its training cells, exactly.
+
+    Cell minus multiple times mean is a quadratic form of complex normal numbers: a positive eigenvalue u against the
+    others, -m_j, each with a power of gamma's distribution of N looks. With s = 1/u, the chance is the sum over k < N
+    of (-s)^k L^(k)(s) / k!, where L(s) is the product of (1 + s m_j)^-N. Without correlation that is Fisher's
+    distribution of 2 N and 2 N M degrees of freedom.
+    """
+    training = len(correlation) - 1
+    weight = np.full(training + 1, -multiple / training)
+    weight[0] = 1.0
+    values = np.sort(np.linalg.eigvals(weight[:, None] * correlation).real)
+    if values[-1] <= 0.0:
+        return 0.0
+    part = np.maximum(-values[:-1], 0.0) / values[-1]
+    ratio = part / (1.0 + part)
+    sums = [looks * float(np.sum(ratio**k)) for k in range(1, looks)]
+    terms = [1.0]
+    for k in range(1, looks):
+        terms.append(sum(sums[k - 1 - i] * terms[i] for i in range(k)) / k)
+    return float(np.exp(-looks * np.sum(np.log1p(part))) * sum(terms))
+
+
+# ---- detection ------------------------------------------------------------------------------------------------------
+
+
+def rank_of(settings: Detection) -> int:
+    """Which of the training cells an ordered statistic takes, counted from 1."""
+    return int(np.clip(round(settings.rank * settings.training), 1, settings.training))
+
+
+@kernel_tree(fixed=("method", "along_speed", "ranges", "speeds", "elevations", "azimuths", "half", "guard", "rank",
+                    "wraps"))  # fmt: skip
+@dataclass
+class Cells:
+    """The cube's shape and the settings of detection."""
+
+    method: str
+    along_speed: bool
+    ranges: int
+    speeds: int
+    elevations: int
+    azimuths: int
+    half: int
+    """Training cells on each side."""
+    guard: int
+    rank: int
+    wraps: bool
+    """Whether azimuth goes all around."""
+    multiple: Any
+
+    @classmethod
+    def of(cls, engine: Engine, config: RadarConfig, shape: tuple[int, int, int, int], looks: int) -> Cells:
+        """Of a cube of `shape` cells along range, speed, elevation and azimuth."""
+        settings, wave = config.detection, config.waveform
+        rank = rank_of(settings)
+        window = wave.speed_window if settings.axis == "speed" else wave.range_window
+        multiple = threshold_multiple(
+            settings.method, settings.false_alarm, settings.training, rank, looks, window, settings.guard
+        )
+        return cls(
+            settings.method, settings.axis == "speed", *shape, settings.training // 2, settings.guard, rank,
+            config.turning is not None, engine.number(multiple),
+        )  # fmt: skip
+
+
+def alarms(cells: Cells, index: Any, power: Any) -> Any:
+    """1 where a cell passes its threshold, 2 where it is a peak among its neighbours as well, else 0."""
+    dr, mi = running_engine().dr, running_engine().mi
+    beams = cells.elevations * cells.azimuths
+    row, speed = index // (cells.speeds * beams), (index // beams) % cells.speeds
+    elevation, azimuth = (index // cells.azimuths) % cells.elevations, index % cells.azimuths
+    own = dr.gather(mi.Float, power, index)
+    total, below = mi.Float(0.0), mi.UInt32(0)
+    for side in (-1, 1):
+        for step in range(cells.guard + 1, cells.guard + cells.half + 1):
+            if cells.along_speed:
+                place = (speed + (step if side > 0 else cells.speeds * step - step)) % cells.speeds
+                at = (row * cells.speeds + place) * beams + index % beams
+            else:
+                # Beyond the ends, cells farther away on the other side stand in.
+                plane, farther = cells.speeds * beams, step + cells.half
+                if side > 0:
+                    inside, there, other = row + step < cells.ranges, index + step * plane, index - farther * plane
+                else:
+                    inside, there, other = row >= step, index - step * plane, index + farther * plane
+                if cells.ranges <= cells.guard + 3 * cells.half + step:
+                    # So few ranges that these may lie beyond the other end.
+                    last = cells.ranges - 1
+                    opposite = mi.Int32(row) - side * farther
+                    opposite = dr.select(opposite < 0, 0, dr.select(opposite > last, last, opposite))
+                    other = mi.UInt32(opposite) * plane + index % plane
+                at = dr.select(inside, there, other)
+            value = dr.gather(mi.Float, power, at)
+            if cells.method == "ca":
+                total += value
+            else:
+                below += dr.select(value * cells.multiple < own, mi.UInt32(1), mi.UInt32(0))
+    if cells.method == "ca":
+        passed = own * (2.0 * cells.half) > cells.multiple * total
+    else:
+        passed = below >= cells.rank
+    plane = cells.speeds * beams
+    # A new variable: `&=` on another name for `passed` would change that, too.
+    peak = passed & _beats(power, own, index, plane, row, cells.ranges, False)
+    if cells.speeds > 1:
+        peak &= _beats(power, own, index, beams, speed, cells.speeds, True)
+    if cells.elevations > 1:
+        peak &= _beats(power, own, index, cells.azimuths, elevation, cells.elevations, False)
+    if cells.azimuths > 1:
+        peak &= _beats(power, own, index, 1, azimuth, cells.azimuths, cells.wraps)
+    result = dr.select(peak, mi.UInt32(2), dr.select(passed, mi.UInt32(1), mi.UInt32(0)))
+    dr.eval(result)
+    return result
+
+
+def _beats(power: Any, own: Any, index: Any, stride: int, place: Any, count: int, wraps: bool) -> Any:
+    """Whether a cell is stronger than its two neighbours along an axis; of equal ones the later wins."""
+    dr, mi = running_engine().dr, running_engine().mi
+    first, last = place == 0, place == count - 1
+    down = dr.select(first, index + (count - 1) * stride, index - stride)
+    up = dr.select(last, index - (count - 1) * stride, index + stride)
+    below, above = dr.gather(mi.Float, power, down), dr.gather(mi.Float, power, up)
+    lower, upper = own >= below, own > above
+    return lower & upper if wraps else (first | lower) & (last | upper)
+
+
+def detect(engine: Engine, cells: Cells, power: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers of the cells that pass, and of those that are peaks."""
+    count = cells.ranges * cells.speeds * cells.elevations * cells.azimuths
+    code = copied(engine.frozen(alarms)(cells, engine.counting(count), power))
+    passed = np.flatnonzero(code)
+    return passed, passed[code[passed] == 2]
+
+
+# ---- detections -----------------------------------------------------------------------------------------------------
+# From peaks of the cube to detections: where between the cells they lie, how strong they are, and what made them.
+
+
+Floats = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+_SIDELOBES_DB = {"none": 12.0, "hann": 29.0, "hamming": 38.0, "blackman": 52.0}
+"""Peaks weaker than this below the strongest of their row may be its sidelobes (Harris 1978), and are left out."""
+_NEAR = 8
+"""Cells of range and speed that are searched for such a stronger one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Peaks:
+    """Peaks between the cells."""
+
+    cell: Whole
+    """Number of the cell."""
+    range_m: Floats
+    speed_m_s: Floats
+    azimuth: Floats
+    elevation: Floats
+    power: Floats
+    """Of the peak, in units of the noise."""
+    noise: Floats
+    """Of the training cells, in the same unit."""
+
+
+def peaks_of(power: NDArray[np.float32], cells: Whole, axes: Axes, settings: Detection) -> Peaks:
+    """Place peaks between cells by the ratio to the stronger neighbour along each axis."""
+    cells = cells[_no_sidelobe(power, cells, axes)]
+    at = np.unravel_index(cells, axes.shape)
+    peak = power[at].astype(np.float64)
+    own, places = peak, []
+    wave, array = axes.config.waveform, axes.config.array
+    beam = "bell" if array is None else array.window
+    kinds = (wave.range_window, wave.speed_window, beam, beam)
+    wraps = (False, True, False, array is None)
+    for axis, (kind, wrap) in enumerate(zip(kinds, wraps, strict=True)):
+        place, count = at[axis], axes.shape[axis]
+        if count < 2:
+            places.append(place.astype(np.float64))
+            continue
+        sides = []
+        for step in (-1, 1):
+            moved = place + step
+            beside = [*at]
+            beside[axis] = moved % count if wrap else np.clip(moved, 0, count - 1)
+            there = wrap | ((moved >= 0) & (moved < count))
+            sides.append(np.where(there, power[tuple(beside)], 0.0).astype(np.float64))
+        offset, gain = _between(kind, own, sides[0], sides[1], axes, axis)
+        peak = peak / gain
+        places.append(place + offset)
+    speeds = axes.speed
+    speed_step = float(speeds[1] - speeds[0]) if len(speeds) > 1 else 0.0
+    speed = speeds[0] + places[1] * speed_step
+    azimuth, elevation = _directions(axes, places[3], places[2])
+    noise = noise_around(power, at, settings)
+    return Peaks(cells, places[0] * axes.config.range_step_m, speed, azimuth, elevation, peak, noise)
+
+
+def _between(kind: str, own: Floats, below: Floats, above: Floats, axes: Axes, axis: int) -> tuple[Floats, Floats]:
+    """How far peaks lie from their cell towards the stronger neighbour [cells], and what of their power the cell has.
+
+    Without a window the ratio q of amplitudes is d / (1 - d), with Hann's it is (1 + d) / (2 - d); other windows and
+    beams are near to bells, whose logarithms are parabolas.
+    """
+    side = np.where(above > below, 1.0, -1.0)
+    q = np.sqrt(np.maximum(above, below) / np.maximum(own, 1e-30))
+    if kind == "none":
+        offset = q / (1.0 + q)
+    elif kind == "hann":
+        offset = (2.0 * q - 1.0) / (1.0 + q)
+    else:
+        low, middle, high = (np.log(np.maximum(one, 1e-30)) for one in (below, own, above))
+        bend = low - 2.0 * middle + high
+        usable = bend < -1e-6
+        offset = np.where(usable, 0.5 * np.abs(low - high) / -np.where(usable, bend, -1.0), 0.0)
+        offset = np.clip(offset, 0.0, 0.5)
+        return side * offset, np.exp(-0.25 * np.abs(low - high) * offset)
+    offset = np.clip(offset, 0.0, 0.5)
+    array = axes.config.array
+    if axis < 2 or array is None:
+        return side * offset, window_response(kind, offset) ** 2
+    channels = array.elevation_channels if axis == 2 else array.azimuth_channels
+    return side * offset, array_response(kind, offset, channels) ** 2
+
+
+def _directions(axes: Axes, azimuth_place: Floats, elevation_place: Floats) -> tuple[Floats, Floats]:
+    if axes.config.turning is not None:
+        angle = axes.azimuth[0] + azimuth_place * (2.0 * np.pi / len(axes.azimuth))
+        return (angle + np.pi) % (2.0 * np.pi) - np.pi, np.zeros(len(angle))
+
+    def cosine(angles: Floats, place: Floats) -> Floats:
+        sines = np.sin(angles)
+        step = sines[1] - sines[0] if len(sines) > 1 else 0.0
+        return np.clip(sines[0] + place * step, -1.0, 1.0)
+
+    upward, aside = cosine(axes.elevation, elevation_place), cosine(axes.azimuth, azimuth_place)
+    level = np.sqrt(np.maximum(1.0 - upward**2, 1e-12))
+    return np.arcsin(np.clip(aside / level, -1.0, 1.0)), np.arcsin(upward)
+
+
+def _no_sidelobe(power: NDArray[np.float32], cells: Whole, axes: Axes) -> NDArray[np.bool_]:
+    """Which peaks no stronger one explains: of the same range and speed, or of the same beam close by."""
+    r, d, e, a = np.unravel_index(cells, axes.shape)
+    own = power[r, d, e, a]
+    wave, array = axes.config.waveform, axes.config.array
+    kept = np.ones(len(cells), bool)
+    if array is not None and axes.shape[3] > 1:
+        strongest = power[r, d].max(axis=(1, 2), initial=0.0)
+        kept &= own >= strongest * 10.0 ** (-_SIDELOBES_DB[array.window] / 10.0)
+    if len(cells):
+        near = np.clip(r[:, None] + np.arange(-_NEAR, _NEAR + 1), 0, axes.shape[0] - 1)
+        strongest = power[near, d[:, None], e[:, None], a[:, None]].max(axis=1)
+        kept &= own >= strongest * 10.0 ** (-_SIDELOBES_DB[wave.range_window] / 10.0)
+    if axes.shape[1] > 1 and len(cells):
+        near = (d[:, None] + np.arange(-_NEAR, _NEAR + 1)) % axes.shape[1]
+        strongest = power[r[:, None], near, e[:, None], a[:, None]].max(axis=1)
+        kept &= own >= strongest * 10.0 ** (-_SIDELOBES_DB[wave.speed_window] / 10.0)
+    return np.asarray(kept)
+
+
+def noise_around(power: NDArray[np.float32], at: tuple[Whole, ...], settings: Detection) -> Floats:
+    """What the training cells of some cells tell of the noise there: their mean, or for os their median as a mean."""
+    r, d, e, a = at
+    steps = np.arange(settings.guard + 1, settings.guard + settings.training // 2 + 1)
+    steps = np.concatenate([-steps[::-1], steps])
+    if settings.axis == "speed":
+        values = power[r[:, None], (d[:, None] + steps) % power.shape[1], e[:, None], a[:, None]]
+    else:
+        place = r[:, None] + steps
+        other = r[:, None] - np.sign(steps) * (np.abs(steps) + settings.training // 2)
+        place = np.where((place >= 0) & (place < power.shape[0]), place, other)
+        values = power[np.clip(place, 0, power.shape[0] - 1), d[:, None], e[:, None], a[:, None]]
+    if settings.method == "ca":
+        return np.maximum(values.astype(np.float64).mean(axis=1), 1e-30)
+    # The median of exponential numbers is ln 2 of their mean.
+    return np.maximum(np.median(values, axis=1).astype(np.float64) / np.log(2.0), 1e-30)
+
+
+# ---- clusters -------------------------------------------------------------------------------------------------------
+# VANE's way (ERDC/GSL TR-20-32, chapter 5): returns in a grid, connected cells are targets at their centroids.
+
+
+MOST_CELLS = 100_000_000
+"""Of the grid."""
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """Targets, strongest first."""
+
+    xyz: Floats
+    """Centroids weighted by power [m], shape (n, 3)."""
+    speed_m_s: Floats
+    power: Floats
+    """Sum over the returns."""
+    owner: NDArray[np.int64]
+    """Row of the strongest return."""
+
+
+def clusters_of(
+    xyz: Floats, power: Floats, speed_m_s: Floats, resolution_m: float, least_power: float = 0.0
+) -> Clusters:
+    """Join returns at `xyz` (n, 3) [m] whose cells of side `resolution_m`, seen from above, touch.
+
+    Cells with less power than `least_power` in all are left out.
+    """
+    from scipy import ndimage
+
+    if not len(xyz):
+        return Clusters(np.zeros((0, 3)), np.zeros(0), np.zeros(0), np.zeros(0, np.int64))
+    cell = np.floor(xyz[:, :2] / resolution_m).astype(np.int64)
+    cell -= cell.min(axis=0)
+    size = cell.max(axis=0) + 1
+    if int(size[0]) * int(size[1]) > MOST_CELLS:
+        size = np.minimum(size, int(np.sqrt(MOST_CELLS)))
+        cell = np.minimum(cell, size - 1)
+    flat = cell[:, 0] * size[1] + cell[:, 1]
+    grid = np.bincount(flat, power, int(size[0] * size[1])).reshape(tuple(size)) > least_power
+    labels, count = ndimage.label(grid, structure=np.ones((3, 3), int))
+    group = labels.ravel()[flat] - 1
+    kept = np.flatnonzero(group >= 0)
+    xyz, power, speed_m_s, group = xyz[kept], power[kept], speed_m_s[kept], group[kept]
+    total = np.bincount(group, power, count)
+
+    def mean(values: Floats) -> Floats:
+        return np.asarray(np.bincount(group, values * power, count) / total)
+
+    order = np.lexsort((np.arange(len(group)), power))
+    owner = np.zeros(count, np.int64)
+    owner[group[order]] = kept[order]  # the strongest comes last
+    found = np.stack([mean(xyz[:, k]) for k in range(3)], axis=1)
+    rank = np.argsort(-total, kind="stable")
+    return Clusters(found[rank], mean(speed_m_s)[rank], total[rank].astype(np.float64), owner[rank])

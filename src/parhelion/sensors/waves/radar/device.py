@@ -1,0 +1,295 @@
+"""A radar's numbers on the device, and the order of its steps: emit, cast, add up, add noise, detect."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.constants import BOLTZMANN_J_K, SPEED_OF_LIGHT_M_S
+from parhelion.core.random import Stream
+from parhelion.core.trajectory import Fixed, Trajectory, pose_at, velocity_at
+from parhelion.rays.device import Engine, copied
+from parhelion.rays.lock import OnDevice
+from parhelion.sensors.waves.motion import Moves
+from parhelion.sensors.waves.paths import Paths, trace_paths
+from parhelion.sensors.waves.radar.config import Antenna, RadarConfig
+from parhelion.sensors.waves.radar.cube import (
+    Axes,
+    Scatterers,
+    Signal,
+    noise_bandwidth,
+    phases,
+    scatterers_of,
+    signal_of,
+)
+from parhelion.sensors.waves.radar.detection import Cells, detect
+from parhelion.sensors.waves.radar.noise import Noise
+from parhelion.sensors.waves.radar.rain import rain_attenuation_db_per_km, rain_reflectivity
+from parhelion.sensors.waves.shoot import Emission, Pattern
+from parhelion.sensors.waves.surfaces import ANGLES, Finish, cosines
+from parhelion.sensors.waves.target import WaveTarget
+from parhelion.surfaces.radio import fresnel, permittivity, radio_name
+from parhelion.weather.weather import Weather
+
+# ---- The radar equation: from cross-section and range to the signal in a cell, and the noise there ------------------
+
+
+REFERENCE_K = 290.0
+"""Temperature that noise figures are told for."""
+
+
+def received_constant_w(config: RadarConfig) -> float:
+    """C of P = C sigma / R^4 [W m^2], on the axis of both antennas: P_t G_t G_r lambda^2 / ((4 pi)^3 losses)."""
+    decibels = config.power_dbm - 30.0 + config.transmit.gain_dbi + config.receive.gain_dbi - config.losses_db
+    return float(10.0 ** (decibels / 10.0) * config.wavelength_m**2 / (4.0 * np.pi) ** 3)
+
+
+def noise_power_w(config: RadarConfig, axes: Axes) -> float:
+    """Thermal noise of a cell [W], on the scale on which a scatterer's peak is its received power.
+
+    k T_0 F divided by the time over which the cell adds up, times the noise bandwidths of all windows. An array of N
+    virtual channels listens with each of them for all of its ramps.
+    """
+    wave = config.waveform
+    channels = 1 if config.array is None else config.array.azimuth_channels * config.array.elevation_channels
+    seconds = wave.ramp_us * 1e-6 * channels
+    bandwidths = noise_bandwidth(wave.range_window) * axes.beam_noise_bandwidth
+    if wave.coherent:
+        seconds *= wave.ramps
+        bandwidths *= noise_bandwidth(wave.speed_window) if config.speed_bins > 1 else 1.0
+    figure = 10.0 ** (config.noise_figure_db / 10.0)
+    return BOLTZMANN_J_K * REFERENCE_K * figure * bandwidths / seconds
+
+
+def power_w(constant_w: Any, cross_section_m2: Any, range_m: Any) -> Any:
+    """Received power [W]; arrays of either kind."""
+    square = range_m * range_m
+    return constant_w * cross_section_m2 / (square * square)
+
+
+def cross_section_m2(constant_w: Any, power: Any, range_m: Any) -> Any:
+    """The cross-section that explains a power [m^2]."""
+    square = range_m * range_m
+    return power * square * square / constant_w
+
+
+# ---- device ---------------------------------------------------------------------------------------------------------
+
+
+_FADED = 3e-3
+"""Single rays that bring less than this of a cell's noise are dropped in the kernel."""
+RAIN_SPREAD_M_S = 1.0
+"""Standard deviation of raindrops' radial velocities: turbulence and sizes (Doviak and Zrnic 1993: 0.5 to 2)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """What one frame was made of."""
+
+    paths: Paths
+    scatterers: Scatterers
+    signal: Signal
+    power: NDArray[np.float32]
+    """The cube, in units of the noise."""
+    alarms: NDArray[np.int64]
+    peaks: NDArray[np.int64]
+    clutter: NDArray[np.float64]
+    """Power of rain by range, speed and azimuth is this (ranges,) times `spread` (speeds, azimuths)."""
+    spread: NDArray[np.float64]
+
+
+class RadarOnDevice(OnDevice):
+    """Everything that stays the same from frame to frame."""
+
+    def __init__(self, engine: Engine, config: RadarConfig, axes: Axes) -> None:
+        self.engine, self.config, self.axes = engine, config, axes
+        self.constant_w = received_constant_w(config)
+        self.noise_w = noise_power_w(config, axes)
+        self._noise = Noise(engine, axes, 1 if config.waveform.coherent else config.waveform.ramps)
+        rays = config.field
+        wide, high = (edges[1] - edges[0] for edges in (rays.azimuth_deg, rays.elevation_deg))
+        # Square cells of directions; columns come one after the other, since their rays run close to each other.
+        self.columns = max(1, round(np.sqrt(rays.rays * wide / high)))
+        self.rows = max(1, round(rays.rays / self.columns))
+        number = engine.number
+        self._send, self._receive = (self._pattern(one) for one in (config.transmit, config.receive))
+        turning = config.turning
+        self._angles = (
+            number(np.radians(rays.azimuth_deg[0])), number(np.radians(wide) / self.columns),
+            number(np.radians(rays.elevation_deg[0])), number(np.radians(high) / self.rows),
+        )  # fmt: skip
+        self._times = (0.5 * config.frame_s, 0.0)
+        if turning is not None:
+            step = config.frame_s / self.columns
+            self._times = (config.frame_s, -step) if turning.clockwise else (0.0, step)
+
+    def _pattern(self, antenna: Antenna) -> Pattern:
+        number = self.engine.number
+        across, upward = (
+            2.0 * np.sin(np.radians(min(width, 180.0) / 2.0))
+            for width in (antenna.azimuth_width_deg, antenna.elevation_width_deg)
+        )
+        return Pattern(number(across), number(upward), number(10.0 ** (antenna.sidelobe_db / 10.0)))
+
+    def ray_times(self, ray: NDArray[np.int64]) -> NDArray[np.float64]:
+        """When rays are sent, after the frame's start [s]."""
+        first, step = self._times
+        return np.asarray(first + (ray // self.rows + 0.5) * step)
+
+    def trace(self, target: WaveTarget, motion: Trajectory, start: float, weather: Weather | None) -> Paths:
+        """All paths of a frame whose rays are worth following."""
+        engine, config, scene = self.engine, self.config, target.scene
+        place = motion.pose.xyz if isinstance(motion, Fixed) else motion.sample(np.array([start]))[0][0]
+        if scene.changes:
+            scene.set_window(start, config.frame_s, place)
+        rate = 0.0 if weather is None else weather.at(start).rain_rate_mm_h
+        decibels = float(rain_attenuation_db_per_km(config.frequency_ghz * 1e9, rate)) if rate > 0.0 else 0.0
+        number = engine.number
+        first, step = self._times
+        emission = Emission(
+            config.field.bounces, config.turning is not None, scene.moving is not None, engine.whole(self.rows),
+            *self._angles, number(first), number(step), self._send, self._receive, number(config.wavelength_m),
+            number(config.largest_range_m * 1.05),
+            number(2.0 * max(config.minimum_range_m, config.range_step_m)), number(2.0 * config.largest_range_m),
+            number(_FADED * self.noise_w / self.constant_w),
+            number(decibels * 1e-4 * np.log(10.0)),
+        )  # fmt: skip
+        moves = Moves.of(engine, scene, motion, start, config.frame_s)
+        return trace_paths(engine, target, emission, moves, scene.for_kernels(), self.columns * self.rows)
+
+    def power(self, paths: Paths) -> NDArray[np.float64]:
+        """Power of paths in units of a cell's noise."""
+        half = 0.5 * paths.length.astype(np.float64)
+        return np.asarray(paths.cross_section * (self.constant_w / self.noise_w) / half**4)
+
+    def measure(
+        self, paths: Paths, stream: Stream, weather: Weather | None, motion: Trajectory, start: float, *, noise: bool
+    ) -> Frame:
+        """The cube of a frame and what stands out in it."""
+        engine, axes, config = self.engine, self.axes, self.config
+        scatterers = scatterers_of(paths, self.power(paths), axes)
+        phase = phases(paths.patch[scatterers.owner], scatterers.range_m, config.wavelength_m)
+        signal = signal_of(scatterers, phase, axes)
+        clutter, spread = self._rain(weather, motion, start)
+        opaque, kind = engine.dr.opaque, engine.mi.UInt32
+        keys = tuple(opaque(kind, word) for word in stream.key)
+        rain = (engine.table(one.astype(np.float32)) for one in (clutter, spread))
+        power = self._noise.power(
+            keys, engine.table(signal.real), engine.table(signal.imaginary), *rain, noise=noise
+        )  # fmt: skip
+        cells = Cells.of(engine, config, axes.shape, self._noise.looks)
+        alarms, peaks = detect(engine, cells, power)
+        cube = copied(power).reshape(axes.shape)
+        return Frame(paths, scatterers, signal, cube, alarms, peaks, clutter, spread)
+
+    def _rain(
+        self, weather: Weather | None, motion: Trajectory, start: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Power that rain sends back, in units of a cell's noise: by range, and its share by speed and azimuth."""
+        config, axes = self.config, self.axes
+        ranges, speeds, _, azimuths = axes.shape
+        rate = 0.0 if weather is None else weather.at(start).rain_rate_mm_h
+        if not config.rain_clutter or rate <= 0.0:
+            return np.zeros(ranges), np.zeros((speeds, azimuths))
+        assert weather is not None
+        hertz = config.frequency_ghz * 1e9
+        loss = float(rain_attenuation_db_per_km(hertz, rate)) * 1e-4 * np.log(10.0)
+        distance = np.maximum(axes.range, config.range_step_m)
+        # A bell's square, as of both ways, is 0.753 times as wide as the bell is at half power.
+        both = np.sqrt(np.pi / (8.0 * np.log(2.0)))
+        high = both * np.radians(min(config.transmit.elevation_width_deg, config.receive.elevation_width_deg))
+        if config.turning is not None:
+            wide = both * np.radians(min(config.transmit.azimuth_width_deg, config.receive.azimuth_width_deg))
+        else:
+            assert config.array is not None
+            wide = 1.0 / (config.array.azimuth_channels * config.array.azimuth_spacing)
+            if len(axes.elevation) > 1:
+                high = 1.0 / (config.array.elevation_channels * config.array.elevation_spacing)
+        volume = distance**2 * wide * high * config.range_step_m
+        sigma = rain_reflectivity(hertz, float(rate)) * volume * np.exp(-2.0 * loss * distance)
+        clutter = sigma * (self.constant_w / self.noise_w) / distance**4
+        pose = pose_at(motion, start)
+        air = pose.rotation.T @ (np.asarray(weather.wind_m_s) - velocity_at(motion, start))
+        toward = np.cos(axes.azimuth) * air[0] + np.sin(axes.azimuth) * air[1]
+        gain = np.ones(azimuths)
+        if config.turning is None:
+            aside = np.sin(axes.azimuth)
+            for antenna in (config.transmit, config.receive):
+                width = 2.0 * np.sin(np.radians(min(antenna.azimuth_width_deg, 180.0) / 2.0))
+                gain = gain * np.exp(-4.0 * np.log(2.0) * (aside / width) ** 2)
+        if speeds == 1:
+            return clutter, gain[None]
+        span = 2.0 * config.largest_speed_m_s
+        apart = (axes.speed[:, None] - toward + 0.5 * span) % span - 0.5 * span
+        width = max(RAIN_SPREAD_M_S, span / speeds)
+        bell = np.exp(-0.5 * (apart / width) ** 2)
+        return clutter, gain * bell / bell.sum(axis=0)
+
+
+def doppler_hz(rate_m_s: NDArray[np.floating], frequency_hz: float) -> NDArray[np.float64]:
+    """Shift in frequency of a path whose length grows by `rate_m_s` [m/s]: - rate f / c."""
+    return np.asarray(-np.asarray(rate_m_s, np.float64) * frequency_hz / SPEED_OF_LIGHT_M_S)
+
+
+# ---- Materials as a radar meets them: Fresnel's reflection at its frequency, and how rough they are -----------------
+# Permittivities are those of `surfaces/radio.py`. The finishes are assumed: round figures of the order that is measured
+# at millimetre waves (Ulaby and Dobson 1989, Handbook of Radar Scattering Statistics for Terrain; Li, Nashashibi and
+# Sarabandi 1998 for roads). Roughness matters less at longer waves by itself, since heights count in wavelengths.
+
+
+FINISHES = {
+    "metal": Finish(0.0, 1e-5, -40.0),
+    "glass": Finish(0.0, 5e-6, -45.0),
+    "plastic": Finish(0.02, 5e-5, -28.0),
+    "plasterboard": Finish(0.02, 5e-5, -26.0),
+    "ceiling-board": Finish(0.05, 2e-4, -24.0),
+    "concrete": Finish(0.05, 2e-4, -22.0),
+    "marble": Finish(0.05, 2e-4, -22.0),
+    "brick": Finish(0.1, 5e-4, -17.0),
+    "asphalt": Finish(0.1, 4e-4, -18.0),
+    "wood": Finish(0.05, 2e-4, -22.0),
+    "plywood": Finish(0.05, 1e-4, -23.0),
+    "chipboard": Finish(0.05, 1e-4, -23.0),
+    "floorboard": Finish(0.03, 1e-4, -25.0),
+    "very-dry-ground": Finish(0.2, 3e-3, -16.0),
+    "medium-dry-ground": Finish(0.2, 5e-3, -13.0),
+    "wet-ground": Finish(0.2, 5e-3, -12.0),
+    "water": Finish(0.05, 1e-3, -35.0),
+    "dry-snow": Finish(0.2, 2e-3, -14.0),
+    "wet-snow": Finish(0.2, 2e-3, -18.0),
+    "rubber": Finish(0.1, 5e-4, -20.0),
+    "cloth": Finish(0.3, 2e-3, -16.0),
+    "skin": Finish(0.2, 1e-3, -18.0),
+    "foliage": Finish(0.5, 2e-2, -8.0),
+    "vacuum": Finish(0.0, 0.0, -100.0),
+}
+"""Finish of each radio material: slope, height [m], scattered share [dB]."""
+
+
+BODYWORK = Finish(0.2, 1e-5, 0.0)
+"""Of cars, where plain meshes are flatter and barer than cars are. The slope stands for curved sheets: a side of 4 m^2
+then sends back A / m^2 = 100 m^2 over 19 degrees. What is scattered stands for lamps, mirrors, handles, gaps and
+wheels, which send back most of what a car does off its flat sides: about a third of what comes in. Both were chosen so
+that our cars follow 3GPP TR 38.901 (release 19), table 7.9.2.1-4: 20.8, 15.5 and 14.6 dBsm from the side, front and
+back, 7.1 dBsm in between, 11.3 dBsm as the mean, from car to car 3.4 dB."""
+
+
+def finish(material: str) -> Finish:
+    """How rough a material is."""
+    return BODYWORK if material.startswith("car-paint") else FINISHES[radio_name(material)]
+
+
+def reflection(material: str, frequency_hz: float) -> NDArray[np.float64]:
+    """Share of the power that a smooth half-space mirrors, mean of both polarisations, over `cosines()`."""
+    # At exactly grazing incidence on what is like air, Fresnel has 0 / 0.
+    te, tm = fresnel(np.maximum(cosines(), 1e-6), permittivity(radio_name(material), frequency_hz))
+    return 0.5 * (np.abs(te) ** 2 + np.abs(tm) ** 2)
+
+
+def table(names: list[str], frequency_hz: float) -> tuple[NDArray[np.float64], list[Finish]]:
+    """Reflection and finishes of materials by name; an error names one that has no permittivity at the frequency."""
+    found = [reflection(name, frequency_hz) for name in names]
+    return np.array(found).reshape(len(names), ANGLES), [finish(name) for name in names]

@@ -1,0 +1,286 @@
+"""The radar: emit, cast, bounce, add up, add noise, detect."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.clouds import ORIGINS
+from parhelion.core.config import parse
+from parhelion.core.errors import ConfigError
+from parhelion.core.frames import CrossSections, RadarCube, RadarScan
+from parhelion.core.pose import Pose
+from parhelion.core.trajectory import Trajectory
+from parhelion.rays.device import engine
+from parhelion.rays.lock import in_turn
+from parhelion.rays.origin import cell_of
+from parhelion.sensors.frame import Framed, checked_world, finite_time, motion_of, place_of
+from parhelion.sensors.presets import given_sheet
+from parhelion.sensors.waves.paths import Paths
+from parhelion.sensors.waves.radar.config import RadarConfig, load_radar_config
+from parhelion.sensors.waves.radar.cube import Axes
+from parhelion.sensors.waves.radar.detection import clusters_of, peaks_of
+from parhelion.sensors.waves.radar.device import Frame, RadarOnDevice, cross_section_m2, table
+from parhelion.sensors.waves.radar.rain import rain_attenuation_db_per_km
+from parhelion.sensors.waves.target import WaveTarget, wave_target
+from parhelion.weather.weather import Weather
+from parhelion.world.world import World
+
+_SURFACE, _RAIN, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "rain", "multipath", "noise"))
+
+CLUSTER_SNR = 10.0
+"""Cells of the cluster mode count from this much over the noise on."""
+
+
+class Radar(Framed):
+    """A radar by preset name, YAML file or configuration.
+
+        radar = Radar("continental/ars408-21-far")
+        detections = radar.scan(world, pose=Pose(xyz=(0, 0, 0.6)), seed=7)
+        detections.range, detections.azimuth, detections.radial_velocity, detections.rcs, detections.snr
+
+    `rays` and `bounces` say how finely the world is sampled; `cube=True` keeps the cube of powers; `mode="cluster"`
+    takes VANE's way in place of cube and threshold; `noise=False` is a receiver without noise; `name` tells this one
+    from others of its model.
+    """
+
+    kind = "radar"
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | RadarConfig,
+        *,
+        rate_hz: float | None = None,
+        rays: int | None = None,
+        bounces: int | None = None,
+        mode: Literal["cube", "cluster"] = "cube",
+        cube: bool = False,
+        noise: bool = True,
+        name: str = "",
+    ) -> None:
+        config, self.model = given_sheet("radar", RadarConfig, load_radar_config, model)
+        if mode not in ("cube", "cluster"):
+            raise ConfigError(f"mode: must be cube or cluster, got {mode!r}")
+        chosen = {"rays": rays, "bounces": bounces}
+        if rate_hz is not None or any(value is not None for value in chosen.values()):
+            data = config.model_dump(mode="python")
+            data["field"] |= {key: value for key, value in chosen.items() if value is not None}
+            if rate_hz is not None:
+                data["rate_hz"] = rate_hz
+                if data["turning"] is not None:
+                    data["turning"]["rate_rpm"] = 60.0 * rate_hz
+            config = parse(RadarConfig, data, config.name)
+        self.config, self.rate_hz = config, config.rate_hz
+        self.mode, self.cube, self.noise, self.name = mode, cube, noise, name
+        self.axes = Axes.of(config)
+        """Cells of the cube."""
+        self._on_device: RadarOnDevice | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_on_device": None}
+
+    @property
+    def frame_duration_s(self) -> float:
+        """Time [s] from a frame's start to its last ramp."""
+        return self.config.frame_s
+
+    def scan(
+        self,
+        world: World,
+        *,
+        pose: Pose | None = None,
+        trajectory: Trajectory | None = None,
+        mount: Pose | None = None,
+        time: float = 0.0,
+        seed: int = 0,
+        frame: int | None = None,
+    ) -> RadarScan:
+        """One frame from a standing (`pose`) or moving (`trajectory`) place, by default the world's viewpoint.
+
+        `mount` is the radar's pose on the moving body; it looks along x. The frame starts at `time` [s] on the world's
+        clock. `frame` numbers the measurement for the random streams; by default it follows from time and pose.
+        """
+        checked_world(world)
+        return self._scan(world, motion_of(world, pose, trajectory, mount), finite_time(time), seed, frame)
+
+    def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> RadarScan:
+        """The contract of every frame sensor: one measurement of a world from a motion."""
+        return self.scan(world, trajectory=motion, time=time, seed=seed, frame=frame)
+
+    @in_turn
+    def paths(
+        self, world: World, *, pose: Pose | None = None, trajectory: Trajectory | None = None,
+        mount: Pose | None = None, time: float = 0.0,
+    ) -> Paths:  # fmt: skip
+        """The ways of the wave in one frame, before cube and noise: one row a ray and way back."""
+        checked_world(world)
+        motion, start = motion_of(world, pose, trajectory, mount), finite_time(time)
+        device, target, weather = self._ready(world, motion, start)
+        return device.trace(target, motion, start, weather)
+
+    def rcs(
+        self, target: Any, azimuth_deg: ArrayLike = 0.0, elevation_deg: ArrayLike = 0.0, *,
+        mode: Literal["optics", "power"] = "optics", distance_m: float | None = None, **more: Any,
+    ) -> CrossSections:  # fmt: skip
+        """Cross-sections at this radar's frequency of one thing, seen from directions in its own frame.
+
+        "optics" adds fields by physical optics, the reference, as `parhelion.sensors.waves.radar.rcs.rcs` does, whose options
+        it takes. "power" adds rays by power, as scans do, for a radar `distance_m` away.
+        """
+        from parhelion.sensors.waves.radar.rcs import power_rcs, rcs
+
+        given: dict[str, Any] = {
+            "frequency_ghz": self.config.frequency_ghz,
+            "azimuth_deg": azimuth_deg,
+            "elevation_deg": elevation_deg,
+        }
+        if mode == "optics":
+            if distance_m is not None:
+                raise ConfigError('rcs: distance_m is for mode="power"; physical optics looks from infinitely far')
+            return rcs(target, **given, **more)
+        if mode != "power":
+            raise ConfigError(f"mode: must be optics or power, got {mode!r}")
+        return power_rcs(target, **given, distance_m=distance_m, **more)
+
+    def _ready(
+        self, world: World, motion: Trajectory, start: float
+    ) -> tuple[RadarOnDevice, WaveTarget, Weather | None]:
+        place = place_of(motion, start)
+        config = self.config
+        hertz = config.frequency_ghz * 1e9
+        with world.edits():
+            cell = cell_of(world.geometry(*self.known_as), place.xyz)
+            target = wave_target(
+                world, self.known_as, lambda names: table(names, hertz), ("radio", hertz), config.wavelength_m, cell
+            )
+            weather = world.weather
+        if self._on_device is None:
+            self._on_device = RadarOnDevice(engine(), config, self.axes)
+        return self._on_device, target, weather
+
+    @in_turn
+    def _scan(self, world: World, motion: Trajectory, start: float, seed: int, frame: int | None) -> RadarScan:
+        place = place_of(motion, start)
+        stream = self._stream(seed, motion, start, frame)
+        device, target, weather = self._ready(world, motion, start)
+        paths = device.trace(target, motion, start, weather)
+        facts = {"sensor": self.model, "world": world.name, "seed": int(seed), "time": start, "mode": self.mode}
+        if self.mode == "cluster":
+            fields = self._clusters(device, target, paths)
+            made = None
+        else:
+            found = device.measure(paths, stream, weather, motion, start, noise=self.noise)
+            fields = self._detections(device, target, found, weather, start)
+            made = self._cube(found.power) if self.cube else None
+        azimuth, elevation, distance = (fields[name].astype(np.float64) for name in ("azimuth", "elevation", "range"))
+        level = np.cos(elevation)
+        unit = np.stack([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)], axis=1)
+        names = {"label": target.label_names, "origin": dict(enumerate(ORIGINS))}
+        return RadarScan(
+            (distance[:, None] * unit).astype(np.float32), fields, "sensor", names, facts, cube=made, pose=place,
+            start_time=start, duration=self.config.frame_s,
+        )  # fmt: skip
+
+    def _cube(self, power: NDArray[np.float32]) -> RadarCube:
+        axes = self.axes
+        return RadarCube(power, axes.range, axes.speed, axes.elevation, axes.azimuth)
+
+    def _detections(
+        self, device: RadarOnDevice, target: WaveTarget, found: Frame, weather: Weather | None, start: float
+    ) -> dict[str, NDArray[Any]]:
+        """Fields of detections, strongest first."""
+        config, axes = self.config, self.axes
+        peaks = peaks_of(found.power, found.peaks, axes, config.detection)
+        keep = peaks.range_m >= max(config.minimum_range_m, config.range_step_m)
+        order = np.flatnonzero(keep)[np.argsort(-peaks.power[keep], kind="stable")]
+        cell = peaks.cell[order]
+        owner = found.signal.owners(cell)
+        there = owner >= 0
+        scatterer = found.scatterers.owner[np.maximum(owner, 0)] if len(found.scatterers) else np.zeros(len(cell), int)
+        # What the cell would have without noise tells whether noise alone made the peak.
+        clean = found.signal.real[cell].astype(np.float64) ** 2 + found.signal.imaginary[cell].astype(np.float64) ** 2
+        r, d, _, a = np.unravel_index(cell, axes.shape)
+        rain = found.clutter[r] * found.spread[d, a]
+        ghost = there & (found.paths.bounces[scatterer] > 1) if len(found.paths) else there
+        origin = np.where(ghost, _MULTIPATH, _SURFACE)
+        made_by_noise = ~there | (clean < 0.5 * found.power.ravel()[cell])
+        origin = np.where(made_by_noise, np.where(rain > 1.0, _RAIN, _NOISE), origin)
+        part = found.paths.part[scatterer] if len(found.paths) else np.zeros(len(cell), np.uint32)
+        real = ~made_by_noise
+        range_m, azimuth, elevation = peaks.range_m[order], peaks.azimuth[order], peaks.elevation[order]
+        power = np.maximum(peaks.power[order] - 1.0, 1e-9) * device.noise_w
+        gain = self._gain(azimuth, elevation)
+        rate = 0.0 if weather is None else weather.at(start).rain_rate_mm_h
+        if rate > 0.0:
+            loss = float(rain_attenuation_db_per_km(config.frequency_ghz * 1e9, rate))
+            gain = gain * 10.0 ** (-2e-4 * loss * range_m)
+        sigma = cross_section_m2(device.constant_w * gain, power, range_m)
+        snr = peaks.power[order] / peaks.noise[order]
+        times = np.full(len(order), 0.5 * config.frame_s)
+        if config.turning is not None:
+            turned = (azimuth + np.pi) / (2.0 * np.pi)
+            times = config.frame_s * (1.0 - turned if config.turning.clockwise else turned)
+        return {
+            "range": range_m.astype(np.float32), "azimuth": azimuth.astype(np.float32),
+            "elevation": elevation.astype(np.float32), "radial_velocity": peaks.speed_m_s[order].astype(np.float32),
+            "rcs": _decibels(sigma), "snr": _decibels(snr), "time": times.astype(np.float32),
+            "label": np.where(real, _of(target.part_label, part), 0).astype(np.uint16),
+            "instance": np.where(real, _of(target.part_instance, part), 0).astype(np.uint32),
+            "bounces": np.where(real, _of(found.paths.bounces, scatterer), 0).astype(np.uint8),
+            "origin": origin.astype(np.uint8),
+        }  # fmt: skip
+
+    def _clusters(self, device: RadarOnDevice, target: WaveTarget, paths: Paths) -> dict[str, NDArray[Any]]:
+        """Fields of VANE's targets: those whose power passes the noise of a cell."""
+        half = 0.5 * paths.length.astype(np.float64)
+        power = device.power(paths)
+        local = paths.direction.astype(np.float64) * half[:, None]
+        speed = 0.5 * paths.rate.astype(np.float64)
+        found = clusters_of(local, power, speed, self.config.lateral_resolution_m, CLUSTER_SNR)
+        xyz, owner = found.xyz, found.owner
+        distance = np.linalg.norm(xyz, axis=1)
+        azimuth = np.arctan2(xyz[:, 1], xyz[:, 0])
+        elevation = np.arcsin(np.clip(xyz[:, 2] / np.maximum(distance, 1e-9), -1.0, 1.0))
+        watts = found.power * device.noise_w
+        sigma = cross_section_m2(device.constant_w * self._gain(azimuth, elevation), watts, distance)
+        part, bounces = paths.part[owner], paths.bounces[owner]
+        return {
+            "range": distance.astype(np.float32), "azimuth": azimuth.astype(np.float32),
+            "elevation": elevation.astype(np.float32), "radial_velocity": found.speed_m_s.astype(np.float32),
+            "rcs": _decibels(sigma), "snr": _decibels(found.power),
+            "time": device.ray_times(paths.ray[owner]).astype(np.float32),
+            "label": _of(target.part_label, part), "instance": _of(target.part_instance, part),
+            "bounces": bounces, "origin": np.where(bounces > 1, _MULTIPATH, _SURFACE).astype(np.uint8),
+        }  # fmt: skip
+
+    def _gain(self, azimuth: NDArray[np.float64], elevation: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Two-way gain of the antennas relative to their axes; a turning one has its axis at every azimuth."""
+        config, gain = self.config, np.ones(len(azimuth))
+        aside = np.zeros(len(azimuth)) if config.turning is not None else np.sin(azimuth) * np.cos(elevation)
+        for antenna in (config.transmit, config.receive):
+            across, upward = (
+                2.0 * np.sin(np.radians(min(width, 180.0) / 2.0))
+                for width in (antenna.azimuth_width_deg, antenna.elevation_width_deg)
+            )
+            bell = np.exp(-4.0 * np.log(2.0) * ((aside / across) ** 2 + (np.sin(elevation) / upward) ** 2))
+            gain = gain * np.maximum(bell, 10.0 ** (antenna.sidelobe_db / 10.0))
+        return gain
+
+    def __repr__(self) -> str:
+        config = self.config
+        return (
+            f"<Radar {self.model}: {config.frequency_ghz:g} GHz, {config.range_step_m:.2g} m to "
+            f"{config.largest_range_m:.4g} m, at {self.rate_hz:g} Hz>"
+        )
+
+
+def _decibels(values: NDArray[np.float64]) -> NDArray[np.float32]:
+    return np.asarray(10.0 * np.log10(np.maximum(values, 1e-30)), np.float32)
+
+
+def _of(table_: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+    """Rows of a table that may be empty."""
+    return table_[rows] if len(table_) else np.zeros(len(rows), table_.dtype)

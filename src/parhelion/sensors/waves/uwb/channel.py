@@ -1,0 +1,202 @@
+"""From paths to what a receiver makes of them: impulse response, signal strength and the first path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.constants import BOLTZMANN_J_K, SPEED_OF_LIGHT_M_S
+from parhelion.core.pose import Floats
+from parhelion.sensors.waves.uwb.config import UwbConfig
+from parhelion.sensors.waves.uwb.paths import Paths
+from parhelion.surfaces.radio import Complexes
+
+ROOM_K = 290.0
+"""Temperature of noise figures (IEEE Std 161)."""
+_FREQUENCIES = 33
+_COARSE = 6
+"""Samples a reciprocal bandwidth, in which the first path is looked for."""
+
+
+def pulse(time_s: ArrayLike, bandwidth_hz: float, roll_off: float) -> Floats:
+    """Raised-cosine pulse, 1 at time 0: what a matched filter makes of IEEE 802.15.4's root-raised-cosine reference.
+
+    sinc(B t) cos(pi b B t) / (1 - (2 b B t)^2), b the roll-off; its limit pi/4 sinc(1 / 2b) where the divisor is 0.
+    """
+    x = np.asarray(time_s, dtype=np.float64) * bandwidth_hz
+    divisor = 1.0 - (2.0 * roll_off * x) ** 2
+    flat = np.abs(divisor) < 1e-9
+    bare = np.sinc(x)
+    shape = bare * np.cos(np.pi * roll_off * x) / np.where(flat, 1.0, divisor)
+    return np.asarray(np.where(flat, np.pi / 4.0 * bare, shape))
+
+
+def effective_bandwidth(bandwidth_hz: float, roll_off: float) -> float:
+    """Root mean square bandwidth [Hz] of the raised-cosine spectrum, about its middle.
+
+    Closed form of int f^2 S df / int S df: B sqrt(1/12 + b^2 (1/4 - 2/pi^2)); B / sqrt(12) for a flat band.
+    """
+    return bandwidth_hz * float(np.sqrt(1.0 / 12.0 + roll_off**2 * (0.25 - 2.0 / np.pi**2)))
+
+
+def noise_dbm(bandwidth_hz: float, noise_figure_db: float) -> float:
+    """Noise power [dBm] of a receiver: k T B F."""
+    return float(10.0 * np.log10(BOLTZMANN_J_K * ROOM_K * bandwidth_hz * 1e3) + noise_figure_db)
+
+
+def impulse_response(
+    delay_s: Floats, gain: Complexes, time_s: Floats, bandwidth_hz: float, roll_off: float
+) -> Complexes:
+    """Sum of the paths' pulses at times [s], shape (t,): h(t) = sum_k a_k p(t - tau_k)."""
+    late = time_s[:, None] - delay_s
+    return np.asarray(np.sum(gain * pulse(late, bandwidth_hz, roll_off), axis=1))
+
+
+def received_gain(delay_s: Floats, gain: Complexes, bandwidth_hz: float) -> float:
+    """Power over the band against the transmitted one: the mean of |H(f)|^2, so fading in narrow bands only."""
+    if len(gain) == 1:
+        return float(np.abs(gain[0]) ** 2)
+    offset = np.linspace(-0.5, 0.5, _FREQUENCIES) * bandwidth_hz
+    turn = np.exp(-2j * np.pi * offset[:, None] * (delay_s - delay_s[0]))
+    return float(np.mean(np.abs(np.sum(gain * turn, axis=1)) ** 2))
+
+
+@dataclass(frozen=True)
+class FirstPath:
+    """What a receiver takes for the first path."""
+
+    delay_s: float
+    power: float
+    """Of the impulse response there, against the transmitted one."""
+
+
+def first_path(
+    delay_s: Floats, gain: Complexes, bandwidth_hz: float, roll_off: float, least_power: float, dynamic_range_db: float
+) -> FirstPath | None:
+    """The first maximum of the impulse response above a threshold; None where there is none.
+
+    The threshold is `least_power`, or the strongest path less the dynamic range, whichever is higher. Paths that lie
+    closer than 1 / B to each other blend, and the maximum then lies between them. Rows must be in order of delay.
+    """
+    power = np.abs(gain) ** 2
+    strongest = int(np.argmax(power))
+    threshold = max(least_power, float(power[strongest]) * 10.0 ** (-dynamic_range_db / 10.0))
+    # Paths this weak move a maximum by less than a hundredth of its width.
+    heard = power > 1e-4 * threshold
+    delay_s, gain = delay_s[heard], gain[heard]
+    if not len(delay_s):
+        return None
+    if len(delay_s) == 1:
+        alone = float(np.abs(gain[0]) ** 2)
+        return FirstPath(float(delay_s[0]), alone) if alone >= threshold else None
+    step = 1.0 / (_COARSE * bandwidth_hz)
+    # Maxima lie within a pulse's width of a path: only there are samples looked at.
+    number = np.floor((delay_s - delay_s[0]) / step).astype(np.int64)
+    near = np.unique(number[:, None] + np.arange(-2 * _COARSE, 2 * _COARSE + 1))
+    level = _power(delay_s, gain, near * step + delay_s[0], bandwidth_hz, roll_off)
+    middle = np.arange(1, len(near) - 1)
+    peak = (level[middle] >= level[middle - 1]) & (level[middle] > level[middle + 1]) & (level[middle] >= threshold)
+    peak &= (near[middle + 1] - near[middle - 1]) == 2
+    # Side lobes of a strong path are no path: a maximum has one of about its own power within a pulse's half width.
+    loud = delay_s[np.abs(gain) ** 2 >= 0.1 * threshold] - delay_s[0]
+    apart = np.abs(near[middle] * step - loud[:, None]).min(axis=0, initial=np.inf)
+    peak &= apart <= 0.75 / bandwidth_hz
+    if not peak.any():
+        return None
+    at = float(near[middle[np.argmax(peak)]] * step + delay_s[0])
+    for width in (step, step / 16.0):
+        at = _summit(delay_s, gain, at, width, bandwidth_hz, roll_off)
+    return FirstPath(at, float(_power(delay_s, gain, np.array([at]), bandwidth_hz, roll_off)[0]))
+
+
+def _power(delay_s: Floats, gain: Complexes, time_s: Floats, bandwidth_hz: float, roll_off: float) -> Floats:
+    return np.asarray(np.abs(impulse_response(delay_s, gain, time_s, bandwidth_hz, roll_off)) ** 2)
+
+
+def _summit(delay_s: Floats, gain: Complexes, at: float, width: float, bandwidth_hz: float, roll_off: float) -> float:
+    """The top of the parabola through three samples a width apart."""
+    low, middle, high = _power(delay_s, gain, at + width * np.array([-1.0, 0.0, 1.0]), bandwidth_hz, roll_off)
+    bend = low - 2.0 * middle + high
+    return at if bend >= 0 else at + width * float(np.clip(0.5 * (low - high) / bend, -1.0, 1.0))
+
+
+def arrival_sigma(snr: ArrayLike, effective_bandwidth_hz: float) -> Floats:
+    """Least standard deviation [s] of an arrival time: 1 / (2 sqrt(2) pi b sqrt(SNR)), SNR as a ratio.
+
+    The Cramer-Rao bound for one path in white noise (Gezici et al. 2005, IEEE Signal Process. Mag. 22(4), 70).
+    """
+    ratio = np.asarray(snr, dtype=np.float64)
+    return np.asarray(1.0 / (2.0 * np.sqrt(2.0) * np.pi * effective_bandwidth_hz * np.sqrt(ratio)))
+
+
+def distance_by_rssi(rssi_dbm: ArrayLike, sent_dbm: float, carrier_hz: float, exponent: float) -> Floats:
+    """Distance [m] at which the log-distance law has a signal strength: free space at 1 m, exponent n from there on.
+
+    d = 10^((P_1m - P) / (10 n)) (Rappaport 2002, section 4.9).
+    """
+    at_one_metre = sent_dbm + 20.0 * np.log10(SPEED_OF_LIGHT_M_S / (4.0 * np.pi * carrier_hz))
+    return np.asarray(10.0 ** ((at_one_metre - np.asarray(rssi_dbm, dtype=np.float64)) / (10.0 * exponent)))
+
+
+# ---- What the receiver gets over each link, before its own errors: arrival, strength and line of sight --------------
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Links of n measurements to a anchors; NaN where nothing was received."""
+
+    arrival_m: Floats
+    """Length [m] by the arrival time of what passes for the first path, shape (n, a)."""
+    snr: Floats
+    """Power of that over the noise of the impulse response, a ratio, shape (n, a)."""
+    rssi_dbm: Floats
+    """Received power over the band [dBm], shape (n, a)."""
+    los: NDArray[np.bool_]
+    """Whether the direct path meets nothing, shape (n, a)."""
+
+
+def sent_dbm(sheet: UwbConfig) -> float:
+    """Transmitted power with the gain of both antennas [dBm]."""
+    return sheet.tx_power_dbm + sheet.antenna_gain_dbi
+
+
+def response_noise_dbm(sheet: UwbConfig) -> float:
+    """Noise power of the impulse response [dBm]: the receiver's, less what adding up symbols gains."""
+    return noise_dbm(sheet.bandwidth_hz, sheet.noise_figure_db) - sheet.processing_gain_db
+
+
+def links_of(paths: Paths, count: int, anchors: int, sheet: UwbConfig) -> Links:
+    """Links of `count` measurements to `anchors` anchors, from all their paths."""
+    arrival, snr, rssi = (np.full((count, anchors), np.nan) for _ in range(3))
+    los = np.zeros((count, anchors), bool)
+    direct = (paths.order == 0) & (paths.surfaces == 0) & (paths.edges == 0)
+    los[paths.sample[direct], paths.anchor[direct]] = True
+    sent, noise = sent_dbm(sheet), response_noise_dbm(sheet)
+    least = 10.0 ** ((noise + sheet.threshold_db - sent) / 10.0)
+    number = paths.sample * anchors + paths.anchor
+    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    for first, last in zip(starts, [*starts[1:], len(number)], strict=False):
+        delay, gain = paths.delay[first:last], paths.gain[first:last]
+        power = received_gain(delay, gain, sheet.bandwidth_hz)
+        strength = sent + 10.0 * np.log10(max(power, 1e-40))
+        if strength < sheet.sensitivity_dbm:
+            continue
+        at = int(paths.sample[first]), int(paths.anchor[first])
+        if sheet.method == "rssi":
+            rssi[at], snr[at], arrival[at] = strength, 10.0 ** ((strength - noise) / 10.0), paths.length[first]
+            continue
+        found = first_path(delay, gain, sheet.bandwidth_hz, sheet.roll_off, least, sheet.dynamic_range_db)
+        if found is None or found.delay_s * SPEED_OF_LIGHT_M_S > sheet.max_range_m:
+            continue
+        arrival[at], rssi[at] = found.delay_s * SPEED_OF_LIGHT_M_S, strength
+        snr[at] = found.power * 10.0 ** ((sent - noise) / 10.0)
+    return Links(arrival, snr, rssi, los)
+
+
+def arrival_sigma_m(links: Links, sheet: UwbConfig) -> Floats:
+    """Standard deviation [m] of each arrival by noise, shape (n, a)."""
+    ratio = np.where(np.isfinite(links.snr), links.snr, 1.0)
+    sigma = SPEED_OF_LIGHT_M_S * arrival_sigma(ratio, effective_bandwidth(sheet.bandwidth_hz, sheet.roll_off))
+    return np.where(np.isfinite(links.snr), sigma, np.nan)

@@ -1,0 +1,206 @@
+"""Paths by Sionna RT: with edges that waves bend around, and mirrors of any size.
+
+What the direct way meets is ours: walls count by their thickness and leaves by their depth, where Sionna RT would
+weaken at each face. Layers that lie on each other, such as paint on a road, would count as a path each; paths of nearly
+one length over nearly the same places are one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.errors import EngineError, MissingDependencyError
+from parhelion.core.pose import Floats
+from parhelion.rays.device import engine
+from parhelion.sensors.waves.uwb import sionna_worker
+from parhelion.sensors.waves.uwb.paths import LAYER_M, Paths, direct_paths, in_order, joined_paths
+from parhelion.sensors.waves.uwb.scene import RadioScene
+from parhelion.sensors.waves.uwb.sionna_scene import SceneFiles
+from parhelion.sensors.waves.uwb.waves import Wave
+
+SPECULAR, DIFFRACTED = 1, 8
+"""Sionna RT's numbers for what happens at a corner of a path."""
+INSTALL = "run 'pip install parhelion[sionna]', or name a Python that has sionna-rt in PARHELION_SIONNA_PYTHON"
+LLVM_ADVICE = (
+    "backend: Sionna RT ends its process with LLVM 15 and 16: run 'sudo apt-get install libllvm19' (or a later one), "
+    "or name the file in DRJIT_LIBLLVM_PATH"
+)
+
+
+class Worker:
+    """The process that runs Sionna RT; it ends with this object."""
+
+    def __init__(self, folder: Path) -> None:
+        python = os.environ.get("PARHELION_SIONNA_PYTHON", "") or sys.executable
+        self._log = folder / "log.txt"
+        try:
+            with self._log.open("wb") as log:
+                self._process = subprocess.Popen(
+                    [python, sionna_worker.__file__, engine().device],
+                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+                )  # fmt: skip
+        except OSError as error:
+            raise MissingDependencyError(f"PARHELION_SIONNA_PYTHON: cannot run {python!r}: {error.strerror}") from None
+        weakref.finalize(self, _ended, self._process)
+        self._answer()
+
+    def ask(self, job: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a job."""
+        assert self._process.stdin is not None
+        # Where it has ended, the reason is told with its answer.
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(job) + "\n")
+            self._process.stdin.flush()
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise self._died()
+        answer: dict[str, Any] = json.loads(line)
+        if "missing" in answer:
+            raise MissingDependencyError(f"backend: Sionna RT cannot start: {answer['missing']}; {INSTALL}")
+        if "error" in answer:
+            raise EngineError(f"backend: Sionna RT failed: {answer['error']}")
+        return answer
+
+    def _died(self) -> Exception:
+        code = self._process.wait()
+        said = self._log.read_text(errors="replace")
+        if "Cannot select" in said:
+            return MissingDependencyError(LLVM_ADVICE)
+        last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "it said nothing")
+        return EngineError(f"backend: the process of Sionna RT ended with {code}: {last}")
+
+
+def _ended(process: subprocess.Popen[str]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(BrokenPipeError):
+                pipe.close()
+    try:
+        process.wait(timeout=5.0)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+class SionnaPaths:
+    """Paths of one radio world, one measurement at a time: what comes out does not depend on those before."""
+
+    def __init__(self, radio: RadioScene, anchors: Floats, wave: Wave, order: int, diffraction: bool) -> None:
+        self.radio, self.anchors, self.wave = radio, anchors, wave
+        self.order, self.diffraction = order, diffraction
+        folder = Path(tempfile.mkdtemp(prefix="parhelion-sionna-"))
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._worker = Worker(folder)
+        self._files = SceneFiles(radio, wave.carrier_hz, folder)
+        self._time: float | None = None
+        self._turn = Lock()
+
+    def __call__(self, tags: Floats, times: Floats) -> Paths:
+        """Paths from tags (n, 3) [m] at times (n,) [s] to all anchors."""
+        ours = direct_paths(self.radio, self.anchors, tags, times, self.wave)
+        with self._turn:
+            parts = [self._of(k, tags[k], float(times[k])) for k in range(len(tags))] if len(self.anchors) else []
+        # Where the direct way meets something, our own account of it stands in place of Sionna RT's.
+        ours = ours.rows(ours.surfaces > 0)
+        number = len(self.anchors)
+        met = np.isin(np.arange(len(tags) * number), ours.sample * number + ours.anchor)
+        theirs = [one.rows(~((one.order + one.edges == 0) & met[one.sample * number + one.anchor])) for one in parts]
+        return in_order(joined_paths([ours, *theirs]))
+
+    def _of(self, sample: int, tag: Floats, time: float) -> Paths:
+        self._load(time)
+        at = (tag - self._files.origin).tolist()
+        depth = max(self.order, int(self.diffraction))
+        found = self._worker.ask({"do": "paths", "tag": at, "depth": depth, "diffraction": self.diffraction})
+        rows = self._converted(sample, tag, {k: np.asarray(v) for k, v in found.items()})
+        return _without_layers(rows, tag, self.anchors)
+
+    def _load(self, time: float) -> None:
+        if self._time is not None and (time == self._time or not self.radio.scene.geometry.actors):
+            return
+        self._worker.ask({
+            "do": "scene", "file": str(self._files.at(time)), "carrier_hz": self.wave.carrier_hz,
+            "polarisation": self.wave.polarisation[0].upper(),
+            "anchors": (self.anchors - self._files.origin).tolist(),
+        })  # fmt: skip
+        self._time = time
+
+    def _converted(self, sample: int, tag: Floats, found: dict[str, Floats]) -> Paths:
+        m = len(found["delay"])
+        kind = found["kind"].reshape(m, -1).astype(np.int64)
+        met = kind > 0
+        corner = np.full((m, 2, 3), np.nan)
+        places = found["corner"].reshape(m, -1, 3) + self._files.origin
+        depth = min(2, kind.shape[1])
+        corner[:, :depth] = np.where(met[:, :depth, None], places[:, :depth], np.nan)
+        anchor, count = found["anchor"].astype(np.int64), np.sum(met, axis=1)
+        end = self.anchors[anchor]
+        first = np.where((count > 0)[:, None], corner[:, 0], end)
+        last = np.where((count > 1)[:, None], corner[:, 1], np.where((count > 0)[:, None], corner[:, 0], tag))
+        delay = found["delay"]
+        turn = np.exp(-2j * np.pi * self.wave.carrier_hz * delay)
+        if self.wave.polarisation == "horizontal":
+            turn = -turn  # its two antennas face each other, ours point to one side
+        order = np.sum(kind == SPECULAR, axis=1)
+        rows = Paths(
+            np.full(m, sample), anchor, order, np.zeros(m, np.int64), delay * SPEED_OF_LIGHT_M_S, delay,
+            (found["real"] + 1j * found["imag"]) * turn, _unit(first - tag), _unit(last - end), corner,
+            np.sum(kind == DIFFRACTED, axis=1),
+        )  # fmt: skip
+        # A tag at the very place of an anchor has no direct path, as ours has none.
+        good = (order <= self.order) & (rows.length > 1e-6) & np.isfinite(rows.gain) & (np.abs(rows.gain) > 1e-15)
+        return rows.rows(good)
+
+
+def _unit(vector: Floats) -> Floats:
+    length = np.sqrt(np.einsum("ij,ij->i", vector, vector))
+    return np.asarray(vector / np.where(length > 0, length, 1.0)[:, None])
+
+
+def _without_layers(found: Paths, tag: Floats, anchors: Floats) -> Paths:
+    """Of paths of one kind, of nearly one length and over nearly the same places, only the strongest.
+
+    At grazing incidence the places of layers lie far apart along the ray, but not beside it.
+    """
+    m = len(found)
+    if m < 2:
+        return found
+    found = found.rows(np.lexsort((found.length, found.edges, found.order, found.anchor)))
+    count = found.order + found.edges
+    first = found.corner[:, 0] - tag
+    last = np.where((count > 1)[:, None], found.corner[:, 1], found.corner[:, 0]) - anchors[found.anchor]
+    power, keep = np.abs(found.gain), np.ones(m, bool)
+    # Rows lie in order of length: only those shortly before can be layers of the same surfaces.
+    for back in range(1, m):
+        one, other = np.arange(m - back), np.arange(back, m)
+        near = (found.length[other] - found.length[one] < 4.0 * LAYER_M) & (found.anchor[one] == found.anchor[other])
+        near &= (found.order[one] == found.order[other]) & (found.edges[one] == found.edges[other])
+        if not near.any():
+            break
+        beside = _beside(found.departure[one], first[other]) + _beside(found.arrival[one], last[other])
+        near &= (beside < 5.0 * LAYER_M) | (count[one] == 0)
+        keep[np.where(power[other] <= power[one], other, one)[near]] = False
+    return found.rows(keep)
+
+
+def _beside(direction: Floats, place: Floats) -> Floats:
+    """Distance [m] of places (n, 3) from rays along unit directions (n, 3)."""
+    away = np.cross(direction, place)
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", away, away)))

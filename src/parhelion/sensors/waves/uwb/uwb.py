@@ -1,0 +1,313 @@
+"""A ranging radio: tag and anchors -> paths -> impulse response -> first path -> noise, bias -> ranges -> position."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from os import PathLike
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.errors import ConfigError
+from parhelion.core.noise import checked_motion, normals, white
+from parhelion.core.pose import Floats, Pose, quat_rotate
+from parhelion.core.random import Stream
+from parhelion.core.streams import UwbData
+from parhelion.core.trajectory import Trajectory
+from parhelion.sensors.presets import sheet_names, sheet_of
+from parhelion.sensors.stream import InWorld
+from parhelion.sensors.waves.uwb.channel import Links, arrival_sigma_m, distance_by_rssi, links_of, sent_dbm
+from parhelion.sensors.waves.uwb.config import FOLDER, UwbConfig
+from parhelion.sensors.waves.uwb.mirrors import sequences
+from parhelion.sensors.waves.uwb.paths import Paths, find_paths
+from parhelion.sensors.waves.uwb.scene import HOUSING, RadioScene, housings, radio_scene
+from parhelion.sensors.waves.uwb.solve import Fixes, can_locate, check_layout, locate
+from parhelion.sensors.waves.uwb.walls import wall_around
+from parhelion.sensors.waves.uwb.waves import Polarisation, Wave
+from parhelion.world.world import World
+
+# ---- Anchors: where a sensor's user put them, or those that stand in the world --------------------------------------
+
+
+MOST_ANCHORS = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Anchors:
+    """Names and places of anchors."""
+
+    names: tuple[str, ...]
+    xyz: Floats
+    """Positions in the world [m], shape (a, 3)."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def given_anchors(value: Any) -> Anchors:
+    """Anchors as their user wrote them: positions by name, or a list of positions, or an array (a, 3)."""
+    if isinstance(value, Anchors):
+        return value
+    if isinstance(value, Mapping):
+        names, places = tuple(str(name) for name in value), list(value.values())
+    elif isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, str):
+        places = list(value)
+        names = tuple(f"anchor-{k}" for k in range(len(places)))
+    else:
+        raise ConfigError(f"anchors: give positions by name, or a list of positions, got {type(value).__name__}")
+    if not places:
+        raise ConfigError("anchors: there is none; give at least one position")
+    if len(places) > MOST_ANCHORS:
+        raise ConfigError(f"anchors: {len(places)} are more than {MOST_ANCHORS}")
+    for name, place in zip(names, places, strict=True):
+        try:
+            point = np.asarray(place, dtype=np.float64)
+        except (TypeError, ValueError):
+            point = np.zeros(0)
+        if point.shape != (3,) or not np.all(np.isfinite(point)):
+            raise ConfigError(f"anchors: {name}: must be three finite coordinates in m, got {place!r}")
+    found = np.array([np.asarray(place, dtype=np.float64) for place in places])
+    if len(found) > 1 and np.ptp(found, axis=0).max() < 1e-3:
+        raise ConfigError(f"anchors: all {len(found)} are at one place, so ranges to them give no position")
+    return Anchors(names, found)
+
+
+def anchors_of(world: World) -> Anchors:
+    """The anchors that stand in a world; none in a world with nothing in it."""
+    found = housings(world)
+    if not found and world.objects:
+        raise ConfigError(
+            f"anchors: none were given, and the world has none (objects whose names begin with {HOUSING!r})"
+        )
+    return Anchors(tuple(found), np.array(list(found.values())).reshape(-1, 3))
+
+
+def check_places(radio: RadioScene, anchors: Anchors) -> None:
+    """Raise ConfigError where an anchor is inside of a wall."""
+    for name, place in zip(anchors.names, anchors.xyz, strict=True):
+        wall = wall_around(radio, place)
+        if wall is not None:
+            at = ", ".join(f"{value:g}" for value in place)
+            raise ConfigError(f"anchors: {name} at ({at}) m is inside of {wall!r}; move it out of the wall")
+
+
+# ---- uwb ------------------------------------------------------------------------------------------------------------
+
+
+ORDERS = (0, 1, 2)
+METHODS = ("two-way", "tdoa", "rssi")
+POLARISATIONS = ("vertical", "horizontal")
+BACKENDS = ("own", "sionna")
+
+
+def uwb_names() -> list[str]:
+    """Names of the ranging radios that come with Parhelion, such as `qorvo/dw1000`."""
+    return sheet_names(FOLDER)
+
+
+@dataclass(frozen=True, eq=False)
+class _Site:
+    """What was made of a world for one sensor, as long as the world stays as it is."""
+
+    version: int
+    anchors: Anchors
+    radio: RadioScene
+    paths: Callable[[Floats, Floats], Paths]
+    """Paths from tags (n, 3) [m] at times (n,) [s]."""
+
+
+class Uwb(InWorld[UwbConfig, UwbData]):
+    """A tag by preset name, YAML file or configuration, and its anchors.
+
+    `anchors` are positions [m] by name, or a list of them; without, those that stand in the world. `order` is the
+    largest number of mirrors of a path. `method` overrides the sheet's: two-way, tdoa or rssi. `height_m` tells the
+    solver of positions the tag's z. `noise=False` leaves walls and mirrors, and takes away the receiver's own errors.
+    `diffraction` adds ways around the edges of what blocks, `polarisation` is that of all antennas, vertical or
+    horizontal. `backend="sionna"` has Sionna RT look for the paths (`pip install parhelion[sionna]`).
+    """
+
+    kind = "uwb"
+
+    def __init__(
+        self,
+        model: str | PathLike[str] | UwbConfig,
+        anchors: Any = None,
+        rate_hz: float | None = None,
+        noise: bool = True,
+        *,
+        name: str = "",
+        order: int = 2,
+        method: str | None = None,
+        height_m: float | None = None,
+        diffraction: bool = False,
+        polarisation: Polarisation = "vertical",
+        backend: str = "own",
+    ) -> None:
+        super().__init__(*sheet_of(UwbConfig, "ranging radio", FOLDER, model), rate_hz, noise, name)
+        if method is not None:
+            if method not in METHODS:
+                raise ConfigError(f"method: must be two-way, tdoa or rssi, got {method!r}")
+            self.config = self.config.model_copy(update={"method": method})
+        if order not in ORDERS or isinstance(order, bool):
+            raise ConfigError(f"order: must be 0, 1 or 2 mirrors, got {order!r}")
+        if backend not in BACKENDS:
+            raise ConfigError(f"backend: must be own or sionna, got {backend!r}")
+        if polarisation not in POLARISATIONS:
+            raise ConfigError(f"polarisation: must be vertical or horizontal, got {polarisation!r}")
+        if not isinstance(diffraction, bool):
+            raise ConfigError(f"diffraction: must be true or false, got {diffraction!r}")
+        self.backend, self.diffraction = backend, diffraction
+        self.wave = Wave(self.config.carrier_hz, polarisation)
+        if height_m is not None and not np.isfinite(height_m):
+            raise ConfigError(f"height_m: must be finite, got {height_m!r}")
+        self.order, self.height_m = order, height_m
+        self._given = None if anchors is None else given_anchors(anchors)
+        self._sites: WeakKeyDictionary[World, _Site] = WeakKeyDictionary()
+        self._biases: tuple[tuple[int, tuple[str, ...]], Floats] | None = None
+
+    def anchors(self, world: World) -> Anchors:
+        """The anchors that it ranges to in a world."""
+        return self._site(world).anchors
+
+    def paths(self, world: World, places: Any, times: Any = 0.0) -> Paths:
+        """Paths from places (n, 3) or (3,) [m] at times [s] to all anchors, at the carrier."""
+        tags = np.atleast_2d(np.asarray(places, dtype=np.float64))
+        if tags.ndim != 2 or tags.shape[1] != 3 or not np.all(np.isfinite(tags)):
+            raise ConfigError("places: must be finite, of shape (n, 3) or (3,)")
+        site = self._site(world)
+        when = np.broadcast_to(np.asarray(times, dtype=np.float64), len(tags))
+        return site.paths(tags, when)
+
+    def _site(self, world: World) -> _Site:
+        found = self._sites.get(world)
+        if found is None or found.version != world.version:
+            version = world.version
+            anchors = anchors_of(world) if self._given is None else self._given
+            try:
+                radio = radio_scene(world, self.known_as, self.config.carrier_hz)
+                check_places(radio, anchors)
+            except ConfigError as error:
+                raise ConfigError(f"{self.said}: {error}") from None
+            found = self._sites[world] = _Site(version, anchors, radio, self._finder(radio, anchors.xyz))
+        return found
+
+    def _check(self, world: World, place: Floats | None, time: float) -> None:
+        site = self._site(world)
+        if place is not None:
+            wall = wall_around(site.radio, place)
+            if wall is not None:
+                at = ", ".join(f"{value:g}" for value in place)
+                raise ConfigError(f"{self.said}: its place ({at}) m is inside of {wall!r}; move it out of the wall")
+        if len(site.anchors) > 1:
+            try:
+                check_layout(site.anchors.xyz, self.height_m is not None, self.config.method == "tdoa")
+            except ConfigError as error:
+                warnings.warn(f"{self.said}: {error}: it has ranges alone", stacklevel=3)
+
+    def _finder(self, radio: RadioScene, anchors: Floats) -> Callable[[Floats, Floats], Paths]:
+        """What looks for the paths in a world."""
+        if self.backend == "sionna":
+            from parhelion.sensors.waves.uwb.sionna_paths import SionnaPaths
+
+            return SionnaPaths(radio, anchors, self.wave, self.order, self.diffraction)
+        known = sequences(radio, anchors, self.order, self.config.max_range_m)
+        return partial(find_paths, radio, known, anchors, wave=self.wave, diffraction=self.diffraction)
+
+    def _samples(
+        self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
+    ) -> UwbData:
+        motion, site = checked_motion(motion), self._site(world)
+        times = np.arange(first, first + count, dtype=np.int64) / self.rate_hz
+        tags = np.zeros((0, 3))
+        if count:
+            xyz, quat = motion.sample(times)
+            tags = xyz if mount is None else xyz + quat_rotate(quat, mount.xyz)
+        anchors = site.anchors
+        vector = tags[:, None] - anchors.xyz
+        true = np.sqrt(np.sum(vector * vector, axis=2))
+        paths = site.paths(tags, times)
+        links = links_of(paths, count, len(anchors), self.config)
+        draws = self._draws(anchors, first, count, seed)
+        rssi = self._strength(links, draws)
+        ranges, sigma = self._ranges(links, rssi, draws, self._bias(anchors, seed))
+        if self.config.method == "tdoa":
+            true = true - true[:, :1]
+        fixes = self._fixes(anchors, ranges, sigma)
+        snr = 10.0 * np.log10(np.where(np.isfinite(links.snr), np.maximum(links.snr, 1e-40), np.nan))
+        return UwbData(
+            times, anchors.names, anchors.xyz, ranges, sigma, rssi, snr, links.los, true, fixes.position,
+            fixes.covariance, fixes.gdop, self.config.method,
+            metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz},
+        )  # fmt: skip
+
+    # ---- errors of the receiver ------------------------------------------------------------------------------------
+
+    def _draws(self, anchors: Anchors, first: int, count: int, seed: int) -> Floats:
+        """Standard normal numbers, shape (count, a, 4): range, strength, clock, and one to spare."""
+        if not (count and len(anchors) and self.noise):
+            return np.zeros((count, len(anchors), 4))
+        return np.stack([white(seed, f"{self._streams}/{name}", first, count) for name in anchors.names], axis=1)
+
+    def _bias(self, anchors: Anchors, seed: int) -> Floats:
+        """Range bias [m] to each anchor: antenna delays of both, and the clocks during the reply, shape (a,)."""
+        if not self.noise:
+            return np.zeros(len(anchors))
+        key = (int(seed), anchors.names)
+        if self._biases is None or self._biases[0] != key:
+            self._biases = (key, self._drawn_bias(anchors, seed))
+        return self._biases[1]
+
+    def _drawn_bias(self, anchors: Anchors, seed: int) -> Floats:
+        sheet, zero = self.config, np.zeros(1, dtype=np.int64)
+        reply = 0.5 * SPEED_OF_LIGHT_M_S * sheet.reply_time_s * sheet.clock_error_ppm * 1e-6
+        own = normals(Stream(seed, f"{self._streams}/unit"), zero)[0]
+        each = [normals(Stream(seed, f"{self._streams}/{name}/unit"), zero)[0] for name in anchors.names]
+        # The deviation is that of a pair; tag and anchor have half of the variance each.
+        half = sheet.unit_bias_m / np.sqrt(2.0)
+        return np.array([half * (own[0] + one[0]) + reply * one[1] for one in each]).reshape(len(anchors))
+
+    def _strength(self, links: Links, draws: Floats) -> Floats:
+        sheet = self.config
+        if not self.noise:
+            return links.rssi_dbm
+        rssi = links.rssi_dbm + sheet.rssi_noise_db * draws[:, :, 1]
+        return np.asarray(np.rint(rssi / sheet.rssi_step_db) * sheet.rssi_step_db) if sheet.rssi_step_db else rssi
+
+    def _ranges(self, links: Links, rssi: Floats, draws: Floats, bias: Floats) -> tuple[Floats, Floats]:
+        """Ranges and their standard deviations [m], each of shape (n, a)."""
+        sheet = self.config
+        if sheet.method == "rssi":
+            found = distance_by_rssi(rssi, sent_dbm(sheet), sheet.carrier_hz, sheet.path_loss_exponent)
+            spread = np.hypot(sheet.rssi_noise_db, sheet.rssi_step_db / np.sqrt(12.0))
+            return found, found * np.log(10.0) / (10.0 * sheet.path_loss_exponent) * spread
+        arrival = arrival_sigma_m(links, sheet)
+        if sheet.method == "two-way":
+            # The mean of two flights, each timed at its end.
+            sigma = np.hypot(arrival / np.sqrt(2.0), sheet.range_noise_m)
+            found = links.arrival_m + (bias + sigma * draws[:, :, 0] if self.noise else 0.0)
+            return self._stepped(found), sigma
+        clock = SPEED_OF_LIGHT_M_S * 1e-9 * sheet.sync_noise_ns
+        single = np.sqrt(arrival**2 + sheet.range_noise_m**2 + clock**2)
+        found = links.arrival_m + (bias + single * draws[:, :, 0] if self.noise else 0.0)
+        return self._stepped(found - found[:, :1]), np.hypot(single, single[:, :1])
+
+    def _stepped(self, ranges: Floats) -> Floats:
+        step = self.config.range_step_m
+        return np.asarray(np.rint(ranges / step) * step) if step and self.noise else ranges
+
+    def _fixes(self, anchors: Anchors, ranges: Floats, sigma: Floats) -> Fixes:
+        differences = self.config.method == "tdoa"
+        if can_locate(anchors.xyz, self.height_m is not None, differences):
+            # Ranges without noise have no deviation: all count alike then.
+            safe = np.where(sigma > 0, sigma, 1e-3)
+            return locate(anchors.xyz, ranges, safe, differences=differences, height_m=self.height_m)
+        n = len(ranges)
+        return Fixes(np.full((n, 3), np.nan), np.full((n, 3, 3), np.nan), np.full(n, np.nan), np.full(n, np.nan))
+
+    def __repr__(self) -> str:
+        return f"<Uwb {self.model}: {self.config.method}, {self.rate_hz:g} Hz>"

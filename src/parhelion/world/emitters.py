@@ -1,0 +1,374 @@
+"""Lamps: sources of light in a world, standing or carried by an actor. They are no geometry: rays pass through them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from io import BytesIO
+from os import PathLike
+from pathlib import Path
+from threading import RLock
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from parhelion.core import config
+from parhelion.core.config import Config
+from parhelion.core.errors import ConfigError, FormatError, unknown_name
+from parhelion.core.pose import Floats, Pose
+from parhelion.core.reading import read_bytes, reader
+from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at, velocity_at
+from parhelion.world.labels import LabelTable
+from parhelion.world.mesh import LARGEST_COORDINATE_M
+from parhelion.world.parts import WorldObject
+
+Coordinate = Annotated[float, Field(ge=-LARGEST_COORDINATE_M, le=LARGEST_COORDINATE_M)]
+HalfAngle = Annotated[float, Field(gt=0, le=180)]
+
+
+class Lamp(Config):
+    """A point of light with a cone. World files hold this model in their list `lamps`."""
+
+    xyz: tuple[Coordinate, Coordinate, Coordinate]
+    """Place in the world, or in the frame of `actor` [m]."""
+    direction: tuple[float, float, float] = (0.0, 0.0, -1.0)
+    """Axis of the cone, of any length above 0, in the same frame."""
+    inner_deg: Annotated[float, Field(ge=0, le=180)] | None = None
+    """Half-angle of the cone of full intensity; None with `outer_deg` None shines all around."""
+    outer_deg: HalfAngle | None = None
+    """Half-angle beyond which it is dark. Between the two the intensity falls smoothly with the cosine."""
+    flux_lm: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    """Luminous flux of the whole lamp."""
+    intensity_cd: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    """Luminous intensity inside the inner cone, in place of the flux."""
+    colour_temperature_k: Annotated[float, Field(ge=1000, le=20000)] = 3000.0
+    """Of the black body whose spectrum it has."""
+    lit: Literal["night", "always", "never"] = "night"
+    """When it shines. (`on` and `off` are truth values in YAML.)"""
+    name: str | None = None
+    actor: str | Annotated[int, Field(ge=0)] | None = None
+    """Name or instance number of the actor or object that carries it."""
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Lamp:
+        if (self.flux_lm is None) == (self.intensity_cd is None):
+            raise ValueError("give flux_lm or intensity_cd")
+        if (self.inner_deg is None) != (self.outer_deg is None):
+            raise ValueError("give inner_deg and outer_deg together, or neither for a lamp that shines all around")
+        if self.inner_deg is not None and self.outer_deg is not None and self.inner_deg >= self.outer_deg:
+            raise ValueError("inner_deg must be below outer_deg")
+        length = math.hypot(*self.direction)
+        if not 1e-9 < length < 1e9:
+            raise ValueError("direction must have a length above 0")
+        return self
+
+    @property
+    def axis(self) -> tuple[float, float, float]:
+        """`direction` as a unit vector."""
+        x, y, z = np.array(self.direction) / math.hypot(*self.direction)
+        return float(x), float(y), float(z)
+
+    @property
+    def solid_angle_sr(self) -> float:
+        """Flux over intensity: 2 pi (1 - (cos inner + cos outer) / 2), or 4 pi all around."""
+        if self.inner_deg is None or self.outer_deg is None:
+            return 4.0 * math.pi
+        cosines = math.cos(math.radians(self.inner_deg)) + math.cos(math.radians(self.outer_deg))
+        return 2.0 * math.pi * (1.0 - 0.5 * cosines)
+
+    @property
+    def candela(self) -> float:
+        """Luminous intensity inside the inner cone [cd]."""
+        if self.intensity_cd is not None:
+            return self.intensity_cd
+        assert self.flux_lm is not None  # the validator's other case
+        return self.flux_lm / self.solid_angle_sr
+
+
+@dataclass(frozen=True, eq=False)
+class WorldLamp:
+    """A lamp that is in a world. It does not change: to change it, remove it and add another."""
+
+    lamp: Lamp
+    carrier: int = -1
+    """`index` of the object that carries it, -1 for none."""
+
+
+def lamp_of(fields: dict[str, Any], carrier: WorldObject | None, objects: Iterable[WorldObject]) -> WorldLamp:
+    """A lamp from its fields; on an actor it stays in the actor's frame, on what stands it is put into the world."""
+    if carrier is not None:
+        fields = {**fields, "actor": carrier.name}
+    lamp = config.parse(Lamp, fields, "lamp")
+    if lamp.actor is None:
+        return WorldLamp(lamp)
+    if carrier is None:
+        carrier = _carrier(lamp.actor, list(objects))
+    if carrier.is_actor:
+        return WorldLamp(lamp, carrier.index)
+    placed = put(lamp, carrier.pose)
+    return WorldLamp(placed.model_copy(update={"actor": None}), carrier.index)
+
+
+def _carrier(called: str | int, objects: list[WorldObject]) -> WorldObject:
+    """The object of a name or an instance number; of several the first, which carries the thing's own frame."""
+    for item in objects:
+        if called == (item.instance if isinstance(called, int) else item.name):
+            return item
+    if isinstance(called, int):
+        raise ConfigError(f"lamp: actor: no object has the instance number {called}")
+    raise unknown_name("lamp: actor", called, {item.name for item in objects})
+
+
+def put(lamp: Lamp, pose: Pose) -> Lamp:
+    """The same lamp from the frame that lies at `pose`."""
+    xyz = pose.apply(np.array([lamp.xyz]))[0]
+    direction = pose.rotation @ np.array(lamp.axis)
+    return lamp.model_copy(update={"xyz": tuple(xyz.tolist()), "direction": tuple(direction.tolist())})
+
+
+def lamp_fields(entry: WorldLamp, objects: Iterable[WorldObject]) -> dict[str, Any]:
+    """What a world file says of a lamp; its carrier by instance number where several things have the name."""
+    fields = entry.lamp.model_dump(mode="json", exclude_defaults=True)
+    carrier = next((item for item in objects if item.index == entry.carrier), None)
+    if entry.lamp.actor is not None and carrier is not None:
+        namesakes = {item.instance for item in objects if item.name == carrier.name}
+        fields["actor"] = carrier.name if len(namesakes) == 1 else carrier.instance
+    return fields
+
+
+class HasLamps:
+    """What a world does with its lamps."""
+
+    _lamps: tuple[WorldLamp, ...]
+    _objects: dict[int, WorldObject]
+    _lock: RLock
+
+    @property
+    def lamps(self) -> tuple[WorldLamp, ...]:
+        """Sources of light, in order of adding; another tuple after every change."""
+        return self._lamps
+
+    def add_lamp(self, xyz: Any, *, carrier: WorldObject | None = None, **fields: Any) -> WorldLamp:
+        """Add a source of light at `xyz` [m], in the frame of `carrier` where one is given; it goes with it.
+
+        `fields` are those of `parhelion.world.emitters.Lamp`: direction, inner_deg, outer_deg, flux_lm or intensity_cd,
+        colour_temperature_k, lit, name. A lamp has no triangles, and `version` stays as it is.
+        """
+        with self._lock:
+            if carrier is not None and self._objects.get(carrier.index) is not carrier:
+                raise ConfigError(f"world: {carrier!r} is not in this world")
+            plain = xyz.tolist() if isinstance(xyz, np.ndarray) else xyz
+            entry = lamp_of({"xyz": plain, **fields}, carrier, self._objects.values())
+            self._lamps = (*self._lamps, entry)
+            return entry
+
+    def remove_lamp(self, entry: WorldLamp) -> None:
+        """Take a lamp out of the world. Removing an object removes its lamps, too."""
+        with self._lock:
+            if not any(own is entry for own in self._lamps):
+                raise ConfigError("world: this lamp is not in this world")
+            self._lamps = tuple(own for own in self._lamps if own is not entry)
+
+    def _leave_lamps_of(self, item: WorldObject) -> None:
+        self._lamps = tuple(entry for entry in self._lamps if entry.carrier != item.index)
+
+
+# ---- Sounds: named sources of sound in a world, standing or carried by what moves. They are no geometry -------------
+
+
+Khz = Annotated[float, Field(gt=0, le=1000)]
+LARGEST_BYTES = 1 << 28
+MOST_SAMPLES = 20_000_000
+"""Samples of a recorded sound."""
+
+
+class Sound(Config):
+    """A point that sounds to all sides, all the time. World files and scenarios hold this model in `sounds`."""
+
+    name: Annotated[str, Field(min_length=1, max_length=128)]
+    xyz: tuple[Coordinate, Coordinate, Coordinate] = (0.0, 0.0, 0.0)
+    """Place in the world, or in the frame of `actor` [m]."""
+    level_db: Annotated[float, Field(ge=0, le=260)]
+    """At 1 m, over 20 uPa where it sounds in air and 1 uPa in water; the whole sound, by its mean square."""
+    tone_khz: Khz | None = None
+    """A pure tone of this frequency."""
+    band_khz: tuple[Khz, Khz] | None = None
+    """Or noise, even from one frequency to the other."""
+    wav: str | None = None
+    """Or a recording, again and again: a WAV file relative to this file's folder, its first channel."""
+    label: str = "object"
+    """Semantic class where nothing carries it; else that of its carrier."""
+    actor: str | Annotated[int, Field(ge=0)] | None = None
+    """Name or instance number of the actor or object that carries it; in scenarios also the name of a vehicle."""
+
+    @model_validator(mode="after")
+    def _one_signal(self) -> Sound:
+        if sum(given is not None for given in (self.tone_khz, self.band_khz, self.wav)) != 1:
+            raise ValueError("give one of tone_khz, band_khz, wav")
+        if self.band_khz is not None and self.band_khz[1] <= self.band_khz[0]:
+            raise ValueError(f"band_khz must rise, got {self.band_khz[0]:g} to {self.band_khz[1]:g}")
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """What a WAV file holds, its mean square made 1."""
+
+    samples: NDArray[np.float64]
+    rate_hz: float
+
+
+@dataclass(frozen=True, eq=False)
+class WorldSound:
+    """A sound that is in a world. It does not change: to change it, remove it and add another."""
+
+    sound: Sound
+    motion: Trajectory
+    """Of the point that sounds."""
+    label_id: int
+    instance: int = 0
+    carrier: int = -1
+    """`index` of the object that carries it, -1 for none."""
+    recording: Recording | None = None
+    file: Path | None = None
+    """The WAV file, where it has one."""
+
+    @property
+    def name(self) -> str:
+        """By which echoes tell it."""
+        return self.sound.name
+
+    def place(self, time: float) -> tuple[Floats, Floats]:
+        """Position [m] and velocity [m/s] in the world at a time [s], shape (3,) each."""
+        if isinstance(self.motion, Fixed):
+            return self.motion.pose.xyz, np.zeros(3)
+        return pose_at(self.motion, time).xyz, velocity_at(self.motion, time)
+
+
+@reader()
+def read_wav(path: str | PathLike[str]) -> Recording:
+    """The first channel of a PCM WAV file of 8 to 32 bits."""
+    import wave
+
+    file = Path(path)
+    whole = read_bytes(file, largest=LARGEST_BYTES, what="a recording of sound")
+    try:
+        with wave.open(BytesIO(whole), "rb") as opened:
+            channels, width, rate, count = opened.getparams()[:4]
+            if not 1 <= width <= 4:
+                raise FormatError(f"{file}: has samples of {8 * width} bits; 8 to 32 can be read")
+            if rate < 1:
+                raise FormatError(f"{file}: has no sample rate")
+            if not 0 < count <= MOST_SAMPLES:
+                raise FormatError(f"{file}: has {count} samples; 1 to {MOST_SAMPLES} can be read")
+            data = opened.readframes(min(count, len(whole)))
+    except (wave.Error, EOFError, OSError, RuntimeError) as error:  # Python's reader seeks out of a wrong length
+        why = f" ({error})" if str(error) else ""
+        raise FormatError(f"{file}: is no PCM WAV file{why}") from None
+    raw = np.frombuffer(data[: len(data) // (channels * width) * channels * width], np.uint8)
+    first = raw.reshape(-1, channels, width)[:, 0]
+    if width == 1:  # the only width without a sign
+        values = first[:, 0].astype(np.float64) - 128.0
+    else:
+        wide = np.zeros((len(first), 4), np.uint8)
+        wide[:, 4 - width :] = first
+        values = wide.view("<i4")[:, 0].astype(np.float64)
+    size = float(np.sqrt(np.mean(values**2))) if len(values) else 0.0
+    if size == 0.0:
+        raise FormatError(f"{file}: is silent")
+    return Recording(values / size, float(rate))
+
+
+def sound_of(
+    sound: Sound, folder: Path, carrier: WorldObject | None, motion: Trajectory | None, labels: LabelTable,
+) -> WorldSound:  # fmt: skip
+    """A sound of a world. `motion` is that of the frame that carries it, where that is not the carrier's own."""
+    file = None if sound.wav is None else folder / sound.wav
+    recording = None if file is None else read_wav(file)
+    frame: Trajectory = Fixed(Pose())
+    if motion is not None:
+        frame = motion
+    elif carrier is not None:
+        frame = Fixed(carrier.pose) if carrier.trajectory is None else carrier.trajectory
+    place = Mounted(frame, Pose(sound.xyz))
+    still = Fixed(frame.pose @ Pose(sound.xyz)) if isinstance(frame, Fixed) else place
+    label = labels.use(sound.label) if carrier is None else carrier.label_id
+    known = (0, -1) if carrier is None else (carrier.instance, carrier.index)
+    return WorldSound(sound, still, label, *known, recording, file)
+
+
+def sound_fields(entry: WorldSound, objects: Iterable[WorldObject], relative: Any) -> dict[str, Any]:
+    """What a world file says of a sound."""
+    fields = entry.sound.model_dump(mode="json", exclude_defaults=True)
+    if entry.file is not None:
+        fields["wav"] = relative(entry.file)
+    if entry.carrier >= 0:
+        carrier = next(item for item in objects if item.index == entry.carrier)
+        namesakes = {item.instance for item in objects if item.name == carrier.name}
+        fields["actor"] = carrier.name if len(namesakes) == 1 else carrier.instance
+    elif not isinstance(entry.motion, Fixed):
+        raise ConfigError(f"sound {entry.name!r}: a world file cannot hold a sound that moves without an actor")
+    return fields
+
+
+class HasSounds:
+    """What a world does with its sounds."""
+
+    _sounds: tuple[WorldSound, ...]
+    _objects: dict[int, WorldObject]
+    _labels: LabelTable
+    _lock: RLock
+
+    @property
+    def sounds(self) -> tuple[WorldSound, ...]:
+        """Sources of sound, in order of adding; another tuple after every change."""
+        return self._sounds
+
+    @property
+    def source_names(self) -> dict[int, str]:
+        """What the field `source` of echoes means: 0 is the sensor's own pulse, and then each sound."""
+        return {0: "own pulse", **{number + 1: entry.name for number, entry in enumerate(self._sounds)}}
+
+    def add_sound(
+        self, name: str, *, level_db: float, carrier: WorldObject | None = None, motion: Trajectory | None = None,
+        folder: str | PathLike[str] = ".", **fields: Any,
+    ) -> WorldSound:  # fmt: skip
+        """Add a source of sound of a level at 1 m [dB over 20 uPa in air, 1 uPa in water].
+
+        `fields` are those of `parhelion.world.emitters.Sound`: xyz, one of tone_khz, band_khz and wav (relative to
+        `folder`), label, actor. It goes with its `carrier`, or with the frame
+        whose `motion` is given. A sound has no
+        triangles, and `version` stays as it is.
+        """
+        sound = config.parse(Sound, {"name": name, "level_db": level_db, **fields}, "sound")
+        with self._lock:
+            if any(own.name == sound.name for own in self._sounds):
+                raise ConfigError(f"sound: the name {sound.name!r} is given twice")
+            if carrier is not None and self._objects.get(carrier.index) is not carrier:
+                raise ConfigError(f"world: {carrier!r} is not in this world")
+            if carrier is None and motion is None and sound.actor is not None:
+                carrier = self._called(sound.actor)
+            entry = sound_of(sound, Path(folder), carrier, motion, self._labels)
+            self._sounds = (*self._sounds, entry)
+            return entry
+
+    def remove_sound(self, entry: WorldSound) -> None:
+        """Take a sound out of the world. Removing an object removes its sounds, too."""
+        with self._lock:
+            if not any(own is entry for own in self._sounds):
+                raise ConfigError("world: this sound is not in this world")
+            self._sounds = tuple(own for own in self._sounds if own is not entry)
+
+    def _called(self, actor: str | int) -> WorldObject:
+        for item in self._objects.values():
+            if actor == (item.instance if isinstance(actor, int) else item.name):
+                return item
+        if isinstance(actor, int):
+            raise ConfigError(f"sound: actor: no object has the instance number {actor}")
+        raise unknown_name("sound: actor", actor, {item.name for item in self._objects.values()})
+
+    def _leave_sounds_of(self, item: WorldObject) -> None:
+        self._sounds = tuple(entry for entry in self._sounds if entry.carrier != item.index)

@@ -1,0 +1,103 @@
+"""Trees: a bark trunk with limbs, and a crown of many small leaf triangles gathered in clumps."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from parhelion.core.pose import Floats
+from parhelion.world.kit.instances import struts
+from parhelion.world.kit.props import Part
+from parhelion.world.mesh import Mesh
+from parhelion.world.shapes import circle, loft
+
+_GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
+
+
+def tree(
+    rng: np.random.Generator,
+    height: float = 8.0,
+    crown_radius: float = 2.2,
+    clear_trunk: float = 2.4,
+    leaves: int = 1600,
+    leaf_size: float = 0.24,
+) -> list[Part]:
+    """A broad-leaved tree on z = 0.
+
+    `clear_trunk` [m] is the height below the crown, `leaf_size` [m] the mean length of a leaf triangle. Leaves keep
+    inside the ellipsoid of the crown, `crown_radius` [m] wide, up to half a leaf.
+    """
+    middle = (height + clear_trunk) / 2
+    half_height = (height - clear_trunk) / 2
+    reach = np.array([crown_radius, crown_radius, half_height])
+    clumps = _clumps(rng, 18)
+    trunk, top = _trunk(rng, height, clear_trunk)
+    limb_ends = clumps[:12] * 0.8 * reach + [0.0, 0.0, middle]
+    lift = rng.uniform(0.0, 0.55, 12)
+    limb_starts = np.column_stack([top[0] * lift, top[1] * lift, clear_trunk + lift * (top[2] - clear_trunk) - 0.2])
+    thickness = 0.028 * height**0.5
+    limbs = struts(limb_starts, limb_ends, np.tile([[thickness, 0.25 * thickness]], (12, 1)), 5)
+    return [
+        Part("trunk", Mesh.merged([trunk, limbs]), "bark", "trunk"),
+        Part(
+            "leaves",
+            _leaves(rng, clumps * 0.72 * reach + [0.0, 0.0, middle], reach, middle, leaves, leaf_size),
+            "leaf",
+            "vegetation",
+        ),
+    ]
+
+
+def _clumps(rng: np.random.Generator, count: int) -> Floats:
+    """Middles of leaf clumps in the unit ball: spread evenly in direction (a spiral), most of them far out."""
+    k = np.arange(count)
+    z = 1.0 - 2.0 * (k + 0.5) / count
+    turn = k * _GOLDEN_ANGLE + rng.uniform(0, 2 * np.pi)
+    flat = np.sqrt(1.0 - z * z)
+    radius = rng.uniform(0.6, 1.0, count)[:, None]
+    order = rng.permutation(count)
+    return (radius * np.column_stack([flat * np.cos(turn), flat * np.sin(turn), z]))[order]
+
+
+def _trunk(rng: np.random.Generator, height: float, clear_trunk: float) -> tuple[Mesh, Floats]:
+    """A slightly crooked tapering trunk into the middle of the crown, and its upper end."""
+    z = np.array([0.0, 0.35, 0.5 * clear_trunk, clear_trunk, 0.55 * height, 0.8 * height])
+    z = np.maximum.accumulate(z + 0.05 * np.arange(6))
+    bend = np.vstack([np.zeros((2, 2)), np.cumsum(rng.normal(0, 0.06, (4, 2)), axis=0)])
+    foot = 0.055 * height**0.55
+    radius = foot * np.array([1.45, 1.0, 0.9, 0.8, 0.5, 0.12])
+    points = np.column_stack([bend, z])
+    rings = np.empty((6, 9, 3))
+    rings[..., :2] = radius[:, None, None] * circle(1.0, 9) + bend[:, None, :]
+    rings[..., 2] = z[:, None]
+    return loft(rings), points[-1]
+
+
+def _leaves(
+    rng: np.random.Generator, clumps: Floats, reach: Floats, middle: float, count: int, leaf_size: float
+) -> Mesh:
+    """`count` triangles about the clumps, each with a random attitude that favours facing up."""
+    of = rng.integers(0, len(clumps), count)
+    direction = rng.normal(size=(count, 3))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    spread = 0.42 * reach * np.cbrt(rng.uniform(0.05, 1.0, count))[:, None]
+    centre = clumps[of] + spread * direction
+    # Leaves that stray out of the crown are drawn back onto its surface.
+    relative = (centre - [0.0, 0.0, middle]) / reach
+    far = np.maximum(1.0, np.linalg.norm(relative, axis=1, keepdims=True))
+    centre = relative / far * reach + [0.0, 0.0, middle]
+    normal = rng.normal(size=(count, 3))
+    normal[:, 2] += 0.8
+    along = np.cross(normal, rng.normal(size=(count, 3)))
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    across = np.cross(normal, along)
+    across /= np.linalg.norm(across, axis=1, keepdims=True)
+    length = leaf_size * rng.uniform(0.7, 1.3, count)[:, None]
+    corners = np.stack(
+        [
+            centre + 0.55 * length * along,
+            centre - 0.45 * length * along + 0.4 * length * across,
+            centre - 0.45 * length * along - 0.4 * length * across,
+        ],
+        axis=1,
+    )
+    return Mesh(corners.reshape(-1, 3), np.arange(3 * count, dtype=np.int32).reshape(-1, 3))

@@ -1,0 +1,320 @@
+"""A forest by rule: rolling ground with a track, trees at a given density, bushes, boulders.
+
+Measures are round figures of our choice: trees of 5 to 22 m, trunks of 1.2 % of the height in radius, about one in
+three a conifer, in patches.
+"""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats
+from parhelion.core.random import Stream
+from parhelion.world.procedural.footprints import along_line, to_line
+from parhelion.world.procedural.heightmap import read_height_map
+from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Way
+from parhelion.world.procedural.placing import number, pair, whole
+from parhelion.world.procedural.relief import HeightField, height_field
+
+TRACK_WIDTH_M = 3.2
+VERGE_M = 0.9
+"""What is kept free beside the track."""
+TREE_SPACING_M = 1.1
+"""Least distance of two trees' middles."""
+_EDGE_M = 1.2
+"""Nothing is planted nearer to the plan's edge."""
+_FREE_BESIDE_M, _FREE_HEIGHT_M = 1.8, 3.4
+"""Leaves keep this far from the track's middle line, or are this high."""
+_ROUNDS = 80
+_TRUNK_SHARE = 0.012
+
+
+def _number(name: str, value: Any, low: float, high: float) -> float:
+    good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not good or not low <= value <= high:
+        raise ConfigError(f"forest: {name} must be a number from {low:g} to {high:g}, got {value!r}")
+    return float(value)
+
+
+def forest(
+    size_m: tuple[float, float] = (80.0, 80.0),
+    *,
+    density_per_ha: float = 500.0,
+    roughness_m: float = 0.8,
+    seed: int = 0,
+) -> Layout:
+    """A forest of `size_m` (length, width) with a track along x through the origin, where the ground is at z = 0.
+
+    `density_per_ha` is the number of trees per hectare (10 000 m^2) of the plan, 0 to 1500; managed forests have 200
+    to 1000. `roughness_m` is the standard deviation of the ground's height, 0 to 8 m. The same seed gives the same
+    layout.
+    """
+    try:
+        length, width = size_m
+    except (TypeError, ValueError):
+        raise ConfigError(f"forest: size_m must be a length and a width, got {size_m!r}") from None
+    length, width = _number("size_m[0]", length, 20.0, 1000.0), _number("size_m[1]", width, 20.0, 1000.0)
+    density = _number("density_per_ha", density_per_ha, 0.0, 1500.0)
+    roughness = _number("roughness_m", roughness_m, 0.0, 8.0)
+    track = winding_track(Stream(seed, "world/forest/track").generator(), length, width)
+    draw = int(Stream(seed, "world/forest/ground").generator().integers(2**31))
+    ground = LayoutObject(
+        kind="terrain",
+        name="ground",
+        size=(length, width, 0.0),
+        params={
+            "roughness_m": roughness,
+            "seed": draw,
+            "track": tuple(track),
+            "track_width_m": TRACK_WIDTH_M,
+            "cell_m": max(0.5, round(float(np.sqrt(length * width)) / 400.0, 1)),
+        },  # type: ignore[arg-type]
+    )
+    field = height_field(ground)
+    plan = Plantation(np.array([length, width]), np.array(track), field)
+    trees = round(density * length * width / 1e4)
+    objects = [ground, *plan.trees(Stream(seed, "world/forest/trees").generator(), trees)]
+    objects += plan.rocks(Stream(seed, "world/forest/rocks").generator(), round(0.0025 * length * width))
+    objects += plan.bushes(Stream(seed, "world/forest/bushes").generator(), round(0.012 * length * width))
+    inner = [point for point in track if abs(point[0]) <= length / 2 - 2.0]
+    return Layout(
+        name="forest",
+        seed=seed,
+        size=(length, width),
+        objects=tuple(objects),
+        ways=(Way(name="track", points=tuple(inner), width_m=TRACK_WIDTH_M),),
+        drive=Drive(points=tuple(inner), speed_m_s=3.0, height_m=1.6),
+        viewpoint=LayoutPose(xyz=(0.0, 0.0, 1.8)),
+    )
+
+
+def winding_track(rng: np.random.Generator, length: float, width: float) -> list[tuple[float, float]]:
+    """Points of a winding line along x through the origin, at least 5 m from the long edges; gentle enough to drive."""
+    pieces = max(8, round(length / 2.0))
+    x = np.linspace(-length / 2, length / 2, 2 * (pieces // 2) + 1)
+    y = np.zeros(len(x))
+    for period, share in ((1.1 * max(length, 40.0), 0.24), (0.47 * max(length, 40.0), 0.07)):
+        # The amplitude keeps the slope below 2 pi times `share` over the period, however wide the plan is.
+        height = min(share * width, 0.13 * period)
+        phase = rng.uniform(0.0, 2 * np.pi)
+        y += rng.uniform(0.6, 1.0) * height * (np.sin(2 * np.pi * x / period + phase) - np.sin(phase))
+    far = np.abs(y).max()
+    y *= min(1.0, (width / 2 - 5.0) / far)
+    return [(round(float(a), 3), round(float(b), 3)) for a, b in zip(x, y, strict=True)]
+
+
+class Plantation:
+    """Places that are still free on a height field whose frame is `base_m` high; `rule` is for messages."""
+
+    def __init__(
+        self, size: Floats, track: Floats, field: HeightField, base_m: float = 0.0, rule: str = "forest"
+    ) -> None:
+        self._base = base_m
+        self._rule = rule
+        self._half = size / 2 - _EDGE_M
+        self._track = along_line(track, 2.0)
+        self._field = field
+        self._xy: list[Floats] = []
+        self._radius: list[Floats] = []
+
+    def _places(self, rng: np.random.Generator, radius: Floats, gap_m: float, what: str) -> Floats:
+        """One place (n, 2) for each radius, at least the radii and `gap_m` from each other and from all before.
+
+        Rounds of random places; of those too near to each other the first stays (a hard-core process, Matern 1960).
+        """
+        from scipy.spatial import cKDTree
+
+        count = len(radius)
+        found = np.zeros((count, 2))
+        open_rows: NDArray[np.intp] = np.arange(count)
+        for _ in range(_ROUNDS):
+            if len(open_rows) == 0:
+                break
+            at = np.round(rng.uniform(-self._half, self._half, (len(open_rows), 2)), 3)
+            mine = radius[open_rows]
+            good = np.all(np.abs(at) + mine[:, None] <= self._half + _EDGE_M, axis=1)
+            good &= to_line(at, self._track)[0] > TRACK_WIDTH_M / 2 + VERGE_M + mine
+            settled, reach = np.concatenate([*self._xy, at]), np.concatenate([*self._radius, mine])
+            before = len(settled) - len(at)
+            pairs = cKDTree(settled).query_pairs(2 * float(reach.max()) + gap_m, output_type="ndarray")
+            pairs = pairs[pairs[:, 1] >= before]
+            apart = np.hypot(*(settled[pairs[:, 0]] - settled[pairs[:, 1]]).T)
+            clash = pairs[apart < reach[pairs[:, 0]] + reach[pairs[:, 1]] + gap_m]
+            good[clash[:, 1] - before] = False
+            rows = open_rows[good]
+            found[rows] = at[good]
+            self._xy.append(at[good])
+            self._radius.append(mine[good])
+            open_rows = open_rows[~good]
+        if len(open_rows):
+            raise ConfigError(
+                f"{self._rule}: there is no room for {count} {what} in this plan; ask for fewer or enlarge size_m"
+            )
+        return found
+
+    def _poses(self, rng: np.random.Generator, places: Floats, sink: Floats) -> list[LayoutPose]:
+        z = self._base + self._field.at(places[:, 0], places[:, 1]) - sink
+        yaw = rng.uniform(0.0, 360.0, len(places))
+        return [
+            LayoutPose(xyz=(x, y, round(h, 3)), yaw_deg=round(turn, 1))
+            for x, y, h, turn in zip(*(v.tolist() for v in (*places.T, z, yaw)), strict=True)
+        ]
+
+    def trees(self, rng: np.random.Generator, count: int) -> list[LayoutObject]:
+        """Trees of all ages; tall ones are rarer."""
+        height = np.round(5.0 + 17.0 * rng.beta(2.0, 2.5, count), 2)
+        radius = np.round(_TRUNK_SHARE * height + rng.uniform(0.0, 0.05, count), 3)
+        gap = max(0.1, TREE_SPACING_M - 2 * float(radius.max(initial=0.0)))
+        places = self._places(rng, radius, gap, "trees")
+        # Conifers stand in patches: a slow wave over the plan shifts the chance.
+        wave = np.sin(places @ rng.normal(0.0, 0.09, 2) + rng.uniform(0.0, 2 * np.pi))
+        conifer = rng.uniform(size=count) < 0.35 + 0.3 * wave
+        crown = np.round(height * np.where(conifer, rng.uniform(0.22, 0.3, count), rng.uniform(0.3, 0.45, count)), 2)
+        clear = np.round(np.where(conifer, rng.uniform(0.05, 0.25, count), rng.uniform(0.25, 0.45, count)), 2)
+        # Crowns that reach over the track start above what drives there.
+        over = to_line(places, self._track)[0] - crown / 2 < _FREE_BESIDE_M
+        clear = np.where(over, np.maximum(clear, np.ceil(100.0 * _FREE_HEIGHT_M / height) / 100.0), clear)
+        draw = rng.integers(2**31, size=count)
+        poses = self._poses(rng, places, np.full(count, 0.05))
+        return [
+            LayoutObject(
+                kind="tree",
+                name=f"tree-{k}",
+                pose=poses[k],
+                size=(float(crown[k]), float(crown[k]), float(height[k])),
+                params={
+                    "species": "conifer" if conifer[k] else "broadleaf",
+                    "trunk_radius_m": float(radius[k]),
+                    "clear_trunk_share": float(clear[k]),
+                    "seed": int(draw[k]),
+                },  # type: ignore[arg-type]
+            )
+            for k in range(count)
+        ]
+
+    def rocks(self, rng: np.random.Generator, count: int) -> list[LayoutObject]:
+        """Boulders of 0.3 to 1.8 m, a quarter of them in the ground."""
+        across = np.round(0.3 + 1.5 * rng.beta(1.2, 3.0, count), 2)
+        flat = np.round(across * rng.uniform(0.5, 0.9, count), 2)
+        places = self._places(rng, across / 2, 0.1, "boulders")
+        poses = self._poses(rng, places, 0.25 * flat)
+        draw = rng.integers(2**31, size=count)
+        return [
+            LayoutObject(
+                kind="rock",
+                name=f"rock-{k}",
+                pose=poses[k],
+                size=(float(across[k]), float(across[k]), float(flat[k])),
+                params={"seed": int(draw[k])},  # type: ignore[arg-type]
+            )
+            for k in range(count)
+        ]
+
+    def bushes(self, rng: np.random.Generator, count: int) -> list[LayoutObject]:
+        """Bushes of 0.5 to 1.6 m."""
+        across = np.round(rng.uniform(0.5, 1.6, count), 2)
+        tall = np.round(across * rng.uniform(0.6, 1.1, count), 2)
+        places = self._places(rng, across / 2, 0.05, "bushes")
+        poses = self._poses(rng, places, np.full(count, 0.05))
+        draw = rng.integers(2**31, size=count)
+        return [
+            LayoutObject(
+                kind="bush",
+                name=f"bush-{k}",
+                pose=poses[k],
+                size=(float(across[k]), float(across[k]), float(tall[k])),
+                params={"seed": int(draw[k])},  # type: ignore[arg-type]
+            )
+            for k in range(count)
+        ]
+
+
+# ---- offroad --------------------------------------------------------------------------------------------------------
+# Open country by rule: relief by a fractal rule or from a height map, boulders, some trees and bushes, a trail.
+
+
+def offroad(
+    size_m: tuple[float, float] = (120.0, 80.0),
+    *,
+    roughness_m: float = 2.0,
+    hurst: float = 0.75,
+    trees_per_ha: float = 30.0,
+    rocks_per_ha: float = 120.0,
+    bushes_per_ha: float = 80.0,
+    trail: bool = True,
+    height_map: str | PathLike[str] | ArrayLike | None = None,
+    height_range_m: tuple[float, float] | None = None,
+    seed: int = 0,
+) -> Layout:
+    """Open country of `size_m` (length, width, 20 to 1000 m) with a trail along x through the origin.
+
+    `roughness_m` is the standard deviation of the heights (0 to 20 m), `hurst` their smoothness (0.1 jagged to 0.95
+    smooth). `height_map` (a file or an array, see `read_height_map`) takes the place of the rule, `height_range_m`
+    the heights of an image's black and white; heights then count from that of the origin. Trees (0 to 1500), boulders
+    and bushes (0 to 3000) are counted per hectare. Without `trail` there is neither trail nor drive. The same seed
+    gives the same layout.
+    """
+    length, width = pair("off-road", "size_m", size_m, 20.0, 1000.0)
+    roughness = number("off-road", "roughness_m", roughness_m, 0.0, 20.0)
+    smooth = number("off-road", "hurst", hurst, 0.1, 0.95)
+    counts = {
+        name: number("off-road", name, value, 0.0, most)
+        for name, value, most in (
+            ("trees_per_ha", trees_per_ha, 1500.0),
+            ("rocks_per_ha", rocks_per_ha, 3000.0),
+            ("bushes_per_ha", bushes_per_ha, 3000.0),
+        )
+    }
+    if not isinstance(trail, (bool, np.bool_)):
+        raise ConfigError(f"off-road: trail must be true or false, got {trail!r}")
+    if height_map is None and height_range_m is not None:
+        raise ConfigError("off-road: height_range_m is for a height_map: give that, too")
+    seed = whole("off-road", "seed", seed, 0, 2**63 - 1)
+    # Without a trail a few metres around the viewpoint are kept free.
+    track = winding_track(Stream(seed, "world/off-road/trail").generator(), length, width) if trail else _HERE
+    params: dict[str, Any] = {"material": "soil", "track_width_m": TRACK_WIDTH_M, "track": track if trail else ()}
+    if height_map is None:
+        params |= {
+            "roughness_m": roughness,
+            "hurst": smooth,
+            "seed": int(Stream(seed, "world/off-road/ground").generator().integers(2**31)),
+            "cell_m": max(0.5, round(float(np.sqrt(length * width)) / 400.0, 1)),
+        }
+    else:
+        heights = read_height_map(height_map, range_m=height_range_m)
+        params["heights_m"] = tuple(map(tuple, heights.tolist()))
+    size = (length, width, 0.0)
+    ground = LayoutObject(kind="terrain", name="ground", size=size, params=params)  # type: ignore[arg-type]
+    if height_map is not None:
+        level = round(float(height_field(ground).at(0.0, 0.0)), 4)
+        ground = ground.model_copy(update={"pose": LayoutPose(xyz=(0.0, 0.0, -level + 0.0))})
+    plan = Plantation(np.array([length, width]), np.array(track), height_field(ground), ground.pose.xyz[2], "off-road")
+    hectares = length * width / 1e4
+    objects = [
+        ground,
+        *plan.trees(_stream(seed, "trees"), round(counts["trees_per_ha"] * hectares)),
+        *plan.rocks(_stream(seed, "rocks"), round(counts["rocks_per_ha"] * hectares)),
+        *plan.bushes(_stream(seed, "bushes"), round(counts["bushes_per_ha"] * hectares)),
+    ]
+    inner = tuple(point for point in track if abs(point[0]) <= length / 2 - 2.0)
+    return Layout(
+        name="off-road",
+        seed=seed,
+        size=(length, width),
+        objects=tuple(objects),
+        ways=(Way(name="trail", points=inner, width_m=TRACK_WIDTH_M),) if trail else (),
+        drive=Drive(points=inner, speed_m_s=3.0, height_m=1.6) if trail else None,
+        viewpoint=LayoutPose(xyz=(0.0, 0.0, 1.8)),
+    )
+
+
+_HERE = [(-2.0, 0.0), (2.0, 0.0)]
+
+
+def _stream(seed: int, name: str) -> np.random.Generator:
+    return Stream(seed, f"world/off-road/{name}").generator()

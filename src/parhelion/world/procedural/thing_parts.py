@@ -1,0 +1,433 @@
+"""Plain things of a layout as parts in their own frame: foot at z = 0, centred in x and y."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats, Pose
+from parhelion.core.random import Stream
+from parhelion.world.kit.instances import boxes, copies, struts
+from parhelion.world.kit.props import Part
+from parhelion.world.mesh import Mesh
+from parhelion.world.procedural import kinds
+from parhelion.world.procedural.footprints import beside_line, to_line
+from parhelion.world.procedural.kinds import PALLET_HEIGHT_M, BushParams, RackParams, RockParams, TreeParams
+from parhelion.world.procedural.layout import LayoutObject
+from parhelion.world.procedural.maps import outline_parts
+from parhelion.world.procedural.relief import height_field
+from parhelion.world.procedural.town_parts import harbour_parts, town_parts
+from parhelion.world.shapes import circle, grid_terrain, loft, plane, sphere
+
+# ---- Trees, bushes and boulders, as parts in their own frame: foot at z = 0 in the middle ---------------------------
+# A handful of forms of each sort is made once; every plant is one of them, stretched to its own size, so that a forest
+# of hundreds is built in a fraction of a second.
+
+
+FORMS = 6
+"""Different forms of each sort of plant."""
+_LEAF_M = 0.3
+"""Mean length of a leaf triangle; each stands for a spray of leaves or needles."""
+
+
+def tree_parts(length: float, width: float, height: float, params: TreeParams) -> list[Part]:
+    """Trunk with limbs, and the crown: an ellipsoid of leaves, or a cone of needles."""
+    form = params.seed % FORMS
+    clear = params.clear_trunk_share
+    if params.species == "conifer":
+        leaves = _needles(form, params.leaves)
+        foliage = "needles"
+        limbs = _limbs(form, 18, rising=False)
+    else:
+        leaves = _leaves(form, params.leaves)
+        foliage = "leaf"
+        limbs = _limbs(form, 10, rising=True)
+    crown_size = np.array([length, width, height * (1.0 - clear)])
+    foot = np.array([0.0, 0.0, height * clear])
+    radius = params.trunk_radius_m
+    trunk = _trunk().scaled((radius, radius, height * (0.8 if params.species == "broadleaf" else 0.97)))
+    starts, ends = limbs
+    thick = np.tile([[0.28 * radius, 0.08 * radius]], (len(starts), 1))
+    wood = Mesh.merged([trunk, struts(starts * crown_size + foot, ends * crown_size + foot, thick, 4)])
+    return [
+        Part("trunk", wood, "bark", "trunk"),
+        Part("crown", _foliage(leaves, crown_size, foot, _LEAF_M), foliage, "vegetation"),
+    ]
+
+
+def bush_parts(length: float, width: float, height: float, params: BushParams) -> list[Part]:
+    """Leaves in half an ellipsoid on the ground."""
+    leaves = _bush(params.seed % FORMS, params.leaves)
+    mesh = _foliage(leaves, np.array([length, width, height]), np.zeros(3), min(_LEAF_M, height / 4))
+    return [Part("leaves", mesh, "leaf", "vegetation")]
+
+
+def rock_parts(length: float, width: float, height: float, params: RockParams) -> list[Part]:
+    """A boulder: a dented sphere, cut off at its foot."""
+    form = _boulder(params.seed % FORMS)
+    return [Part("rock", form.scaled((length, width, height)), params.material, "rock")]
+
+
+def _foliage(leaves: tuple[Floats, Floats], size: Floats, foot: Floats, leaf_m: float) -> Mesh:
+    """Leaves of mean length `leaf_m` at their places in a box of `size` [m] on `foot` [m]."""
+    centre, tips = leaves
+    corners = (centre * size + foot)[:, None, :] + leaf_m * tips
+    return Mesh(corners.reshape(-1, 3), np.arange(3 * len(centre), dtype=np.int32).reshape(-1, 3))
+
+
+@lru_cache(maxsize=1)
+def _trunk() -> Mesh:
+    """A tapering trunk of foot radius 1 and height 1."""
+    z = np.array([0.0, 0.05, 0.4, 0.75, 1.0])
+    radius = np.array([1.0, 0.8, 0.65, 0.4, 0.08])
+    rings = np.empty((5, 9, 3))
+    rings[..., :2] = radius[:, None, None] * circle(1.0, 9)
+    rings[..., 2] = z[:, None]
+    return loft(rings)
+
+
+@lru_cache(maxsize=64)
+def _limbs(form: int, count: int, *, rising: bool) -> tuple[Floats, Floats]:
+    """Starts and ends of limbs in the crown's unit box (x, y in -0.5 to 0.5, z in 0 to 1)."""
+    rng = Stream(form, f"world/limbs/{count}").generator()
+    turn = np.arange(count) * (np.pi * (3.0 - np.sqrt(5.0))) + rng.uniform(0.0, 2 * np.pi)
+    low = np.linspace(0.02, 0.55 if rising else 0.9, count)
+    far = 0.38 * np.sqrt(1.0 - low**2) if rising else 0.42 * (1.0 - low)
+    up = low + (rng.uniform(0.1, 0.3, count) if rising else -0.02)
+    starts = np.column_stack([np.zeros((count, 2)), low])
+    return starts, np.column_stack([far * np.cos(turn), far * np.sin(turn), np.clip(up, 0.0, 0.95)])
+
+
+def _scattered(rng: np.random.Generator, centre: Floats) -> tuple[Floats, Floats]:
+    """The centres (n, 3), and about each one triangle (n, 3, 3) of random attitude, on average of unit length."""
+    count = len(centre)
+    normal = rng.normal(size=(count, 3)) + np.array([0.0, 0.0, 0.8])
+    along = np.cross(normal, rng.normal(size=(count, 3)))
+    along /= np.linalg.norm(along, axis=1, keepdims=True)
+    across = np.cross(normal, along)
+    across /= np.linalg.norm(across, axis=1, keepdims=True)
+    length = rng.uniform(0.7, 1.3, (count, 1, 1))
+    tips = np.stack([0.55 * along, -0.45 * along + 0.4 * across, -0.45 * along - 0.4 * across], axis=1)
+    return centre, length * tips
+
+
+def _ball(rng: np.random.Generator, count: int) -> Floats:
+    """Points in the unit ball, gathered in clumps that lie far out."""
+    clump = rng.normal(size=(16, 3))
+    clump *= rng.uniform(0.45, 0.75, (16, 1)) / np.linalg.norm(clump, axis=1, keepdims=True)
+    points = clump[rng.integers(0, 16, count)] + 0.2 * rng.normal(size=(count, 3))
+    return points / np.maximum(1.0, np.linalg.norm(points, axis=1, keepdims=True) / 0.95)
+
+
+@lru_cache(maxsize=64)
+def _leaves(form: int, count: int) -> tuple[Floats, Floats]:
+    """A broad crown in its unit box."""
+    rng = Stream(form, "world/leaves").generator()
+    return _scattered(rng, 0.47 * _ball(rng, count) + [0.0, 0.0, 0.5])
+
+
+@lru_cache(maxsize=64)
+def _needles(form: int, count: int) -> tuple[Floats, Floats]:
+    """A conical crown in its unit box: whorls of sprays that grow shorter towards the tip."""
+    rng = Stream(form, "world/needles").generator()
+    z = 1.0 - np.sqrt(rng.uniform(0.0005, 1.0, count))
+    whorl = np.round(z * 14) / 14
+    z = np.clip(0.6 * whorl + 0.4 * z, 0.0, 0.97)
+    turn, out = rng.uniform(0.0, 2 * np.pi, count), np.sqrt(rng.uniform(0.05, 1.0, count))
+    flat = 0.46 * (1.0 - z) * out
+    centre = np.column_stack([flat * np.cos(turn), flat * np.sin(turn), np.maximum(0.02, z - 0.05 * out * (1.0 - z))])
+    return _scattered(rng, centre)
+
+
+@lru_cache(maxsize=64)
+def _bush(form: int, count: int) -> tuple[Floats, Floats]:
+    """Half a ball of leaves in the unit box on z = 0."""
+    rng = Stream(form, "world/bush").generator()
+    centre = _ball(rng, count) * [0.46, 0.46, 0.9]
+    return _scattered(rng, np.column_stack([centre[:, :2], 0.05 + np.abs(centre[:, 2])]))
+
+
+@lru_cache(maxsize=FORMS)
+def _boulder(form: int) -> Mesh:
+    """A dented ball in the unit box, its lower part flat on z = 0."""
+    rng = Stream(form, "world/boulder").generator()
+    ball = sphere(1.0, 2)
+    direction = rng.normal(size=(10, 3))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    # Each plane cuts a cap off: points beyond it are drawn back onto it.
+    cut = np.max(ball.vertices @ direction.T / rng.uniform(0.7, 0.95, 10), axis=1)
+    points = ball.vertices / np.maximum(1.0, cut)[:, None]
+    z = np.maximum(points[:, 2], -0.35 + 0.02 * points[:, 0])
+    points = np.column_stack([points[:, :2], z])
+    low, high = points.min(axis=0), points.max(axis=0)
+    unit = (points - low) / (high - low) - [0.5, 0.5, 0.0]
+    radius = np.hypot(unit[:, 0], unit[:, 1])
+    unit[:, :2] *= 0.5 / np.maximum(0.5, radius.max())
+    mesh, _ = Mesh.cleaned(unit, ball.faces)
+    assert mesh is not None  # a ball is not flat
+    return mesh
+
+
+# ---- goods ----------------------------------------------------------------------------------------------------------
+# Racks, pallets and what stands on them, as parts in their own frame: foot at z = 0, centred in x and y.
+
+
+POST_M = 0.1
+"""Width of a rack's posts."""
+BEAM_M = 0.1
+"""Height of a rack's beams and decks."""
+PALLET_M = (1.2, 0.8)
+"""Length and width of a flat pallet (EN 13698-1)."""
+_GAP_M = 0.05
+"""Air between a load and what is beside and above it."""
+_LEAST_PALLET_SPACE_M = 0.6
+"""Places lower than this hold cartons without a pallet."""
+_GOODS = ("cartons", "wrapped", "drums", "none")
+_GOODS_SHARES = (0.55, 0.27, 0.1, 0.08)
+
+
+class Load(NamedTuple):
+    """One load in a rack: a thing of its own."""
+
+    pose: Pose
+    """In the rack's frame."""
+    parts: list[Part]
+
+
+@lru_cache(maxsize=1)
+def _bare_pallet() -> Mesh:
+    """A flat pallet of 1.2 x 0.8 x 0.144 m: five top boards, cross boards, nine blocks, three runners."""
+    across = np.linspace(-0.3275, 0.3275, 5)
+    top = boxes([[0.0, y, 0.133] for y in across], (1.2, 0.145, 0.022))
+    cross = boxes([[x, 0.0, 0.111] for x in (-0.5275, 0.0, 0.5275)], (0.145, 0.8, 0.022))
+    blocks = boxes([[x, y, 0.061] for x in (-0.5275, 0.0, 0.5275) for y in (-0.35, 0.0, 0.35)], (0.145, 0.1, 0.078))
+    runners = boxes([[0.0, y, 0.011] for y in (-0.35, 0.0, 0.35)], (1.2, 0.1, 0.022))
+    return Mesh.merged([top, cross, blocks, runners])
+
+
+@lru_cache(maxsize=64)
+def _cartons(columns: int, rows: int, layers: int) -> Mesh:
+    """Cartons that fill the unit cube on z = 0 but for thin gaps."""
+    count = np.array([columns, rows, layers])
+    cell = np.stack(np.meshgrid(*(np.arange(n) for n in count), indexing="ij"), axis=-1).reshape(-1, 3)
+    return boxes((cell + 0.5) / count - [0.5, 0.5, 0.0], 0.97 / count)
+
+
+@lru_cache(maxsize=8)
+def _drums(columns: int, rows: int) -> Mesh:
+    """Upright drums side by side that fill the unit cube on z = 0."""
+    x, y = np.meshgrid((np.arange(columns) + 0.5) / columns - 0.5, (np.arange(rows) + 0.5) / rows - 0.5)
+    foot = np.column_stack([x.ravel(), y.ravel(), np.zeros(x.size)])
+    one = struts([[0.0, 0.0, 0.0]], [[0.0, 0.0, 1.0]], 1.0, 16)
+    return copies(one, foot, 0.0, np.tile([0.48 / columns, 0.48 / rows, 1.0], (x.size, 1)))
+
+
+def _stack(goods: str, size: Floats) -> Part:
+    """Goods of one sort in a block of `size` [m] on z = 0."""
+    if goods == "drums":
+        columns, rows = (max(1, round(side / 0.6)) for side in size[:2])
+        return Part("drums", _drums(columns, rows).scaled(size.tolist()), "car-paint-blue", "other-object")
+    if goods == "wrapped":
+        return Part("wrapped", boxes([[0.0, 0.0, size[2] / 2]], size), "plastic", "other-object")
+    count = (max(1, min(12, round(side / wanted))) for side, wanted in zip(size, (0.4, 0.4, 0.3), strict=True))
+    return Part("cartons", _cartons(*count).scaled(size.tolist()), "cardboard", "other-object")
+
+
+def pallet_parts(length: float, width: float, height: float, goods: str) -> list[Part]:
+    """A pallet and its goods, `height` [m] in all; too low for goods, it is a pallet alone, thinner where need be."""
+    deck = min(PALLET_HEIGHT_M, height)
+    scale = (length / PALLET_M[0], width / PALLET_M[1], deck / PALLET_HEIGHT_M)
+    parts = [Part("pallet", _bare_pallet().scaled(scale), "wood", "pallet")]
+    if goods != "none" and height > deck + 0.05:
+        block = _stack(goods, np.array([0.97 * length, 0.97 * width, height - deck]))
+        parts.append(block._replace(mesh=block.mesh.transformed(Pose((0.0, 0.0, deck)))))
+    return parts
+
+
+def bay_count(length: float, bay_m: float) -> int:
+    """Bays of a rack of `length` [m]: so many that their length comes nearest to `bay_m` [m]."""
+    return max(1, round((length - POST_M) / bay_m))
+
+
+def rack_parts(length: float, depth: float, height: float, params: RackParams) -> list[Part]:
+    """Posts, braced frames, beams and decks of a rack along x; posts end at `height` [m]."""
+    bays = bay_count(length, params.bay_m)
+    post = min(POST_M, depth / 3, length / (bays + 1) / 2)
+    x = np.linspace(-(length - post) / 2, (length - post) / 2, bays + 1)
+    sides = np.array([-1.0, 1.0]) * (depth - post) / 2
+    at = np.array([[a, b, height / 2] for a in x for b in sides])
+    posts = boxes(at, (post, post, height))
+    rungs = np.arange(0.1, height - 0.05, 0.9)
+    rungs = np.append(rungs, height - 0.05)
+    starts = np.array([[a, sides[k % 2], low] for a in x for k, low in enumerate(rungs[:-1])])
+    ends = np.array([[a, sides[1 - k % 2], high] for a in x for k, high in enumerate(rungs[1:])])
+    frames = Mesh.merged([posts, struts(starts, ends, 0.02, 5)]) if len(starts) else posts
+    parts = [Part("frames", frames, "car-paint-blue", "shelf")]
+    decks = height * np.arange(1, params.levels) / params.levels - BEAM_M / 2
+    if len(decks):
+        clear = (length - post) / bays - post
+        middles = (x[:-1] + x[1:]) / 2
+        beams = boxes([[a, b, z] for a in middles for b in sides for z in decks], (clear, 0.05, BEAM_M))
+        shelves = boxes([[a, 0.0, z + 0.04] for a in middles for z in decks], (clear, depth - 0.12, 0.02))
+        parts += [
+            Part("beams", beams, "car-paint-red", "shelf"),
+            Part("decks", shelves, "galvanised-steel", "shelf"),
+        ]
+    return parts
+
+
+def rack_loads(length: float, depth: float, height: float, params: RackParams) -> list[Load]:
+    """The loads of a rack, drawn from its own seed: pallets with goods, or cartons alone where there is little room."""
+    rng = Stream(params.seed, "world/rack").generator()
+    bays = bay_count(length, params.bay_m)
+    post = min(POST_M, depth / 3, length / (bays + 1) / 2)
+    pitch = (length - post) / bays
+    clear = pitch - post
+    room = height / params.levels - BEAM_M - _GAP_M
+    on_pallets = room >= _LEAST_PALLET_SPACE_M and clear >= PALLET_M[1] + 2 * _GAP_M
+    wanted = PALLET_M[1] if on_pallets else 0.6
+    across = max(1, int((clear - _GAP_M) / (wanted + _GAP_M)))
+    if room < 0.1 or clear < 0.2:
+        return []
+    cell = clear / across
+    width = min(PALLET_M[1], cell - _GAP_M) if on_pallets else 0.85 * cell
+    bay, level, place = (
+        grid.ravel()
+        for grid in np.meshgrid(np.arange(bays), np.arange(params.levels), np.arange(across), indexing="ij")
+    )
+    count = len(bay)
+    held = rng.uniform(size=count) < params.fill
+    goods = rng.choice(len(_GOODS), count, p=_GOODS_SHARES)
+    tall = rng.uniform(0.5, 1.0, count) * room
+    deep = min(PALLET_M[0], depth) * (rng.uniform(0.7, 1.0, count) if not on_pallets else np.ones(count))
+    x = -(length - post) / 2 + bay * pitch + post / 2 + (place + 0.5) * cell
+    z = level * height / params.levels
+    loads = []
+    for k in np.flatnonzero(held):
+        # A pallet's length lies across the rack.
+        pose = Pose((x[k], 0.0, z[k]), rpy_deg=(0.0, 0.0, 90.0))
+        sort = _GOODS[goods[k]]
+        if on_pallets:
+            parts = pallet_parts(float(deep[k]), width, float(tall[k]) if sort != "none" else PALLET_HEIGHT_M, sort)
+        else:
+            parts = [_stack("cartons", np.array([deep[k], width, tall[k]]))]
+        loads.append(Load(pose, parts))
+    return loads
+
+
+# ---- thing parts ----------------------------------------------------------------------------------------------------
+
+
+def parts_of(thing: LayoutObject) -> list[Part]:
+    """The parts of one thing, a rack's loads aside. Parts with the kind's own label take the thing's."""
+    kind = kinds.KINDS[thing.kind]
+    return [part._replace(label=thing.label if part.label == kind.label else part.label) for part in _parts(thing)]
+
+
+def _parts(thing: LayoutObject) -> list[Part]:
+    length, width, height = thing.size
+    params = thing.params
+    if isinstance(params, kinds.RackParams):
+        return rack_parts(length, width, height, params)
+    if isinstance(params, kinds.PalletParams):
+        return pallet_parts(length, width, height, params.goods)
+    if isinstance(params, kinds.TreeParams):
+        return tree_parts(length, width, height, params)
+    if isinstance(params, kinds.BushParams):
+        return bush_parts(length, width, height, params)
+    if isinstance(params, kinds.RockParams):
+        return rock_parts(length, width, height, params)
+    if isinstance(params, kinds.TerrainParams):
+        return terrain_parts(thing, params)
+    if isinstance(params, kinds.DoorParams):
+        return _door(length, width, height, params)
+    if isinstance(params, kinds.MarkerParams):
+        return _marker(length, width, height, params)
+    if isinstance(params, kinds.AnchorParams):
+        return _anchor(length, width, height)
+    if isinstance(params, kinds.ChargerParams):
+        return _charger(length, width, height)
+    if isinstance(params, kinds.ConeParams):
+        return _cone(length, width, height)
+    if isinstance(params, kinds.PillarParams) and params.round:
+        pillar = struts([[0.0, 0.0, 0.0]], [[0.0, 0.0, height]], 0.5, 24).scaled((length, width, 1.0))
+        return [Part("pillar", pillar, params.material, "column")]
+    if isinstance(params, kinds.GroundParams):
+        return [Part("ground", plane(length, width), params.material, "floor")]
+    if isinstance(params, (kinds.WallParams, kinds.BoxParams, kinds.PillarParams, kinds.RoofParams)):
+        block = boxes([[0.0, 0.0, height / 2]], thing.size)
+        return [Part(thing.kind, block, params.material, kinds.KINDS[thing.kind].label)]
+    parts = town_parts(thing)
+    if parts is None:
+        parts = harbour_parts(thing)
+    if parts is None:
+        parts = outline_parts(thing)
+    if parts is not None:
+        return parts
+    raise ConfigError(f"layout: there is no way to build a {thing.kind}")
+
+
+def _door(length: float, width: float, height: float, params: kinds.DoorParams) -> list[Part]:
+    """The leaf of a rolling door, raised by its open share; all of it is wound up into a beam at the head."""
+    free, roll = params.free_height(height), params.drum_height(height)
+    leaf = boxes([[0.0, 0.0, (free + height) / 2]], (length, 0.4 * width, height - free))
+    drum = boxes([[0.0, 0.0, height - roll / 2]], (length, width, roll))
+    return [Part("leaf", Mesh.merged([leaf, drum]), params.material, "door")]
+
+
+def _marker(length: float, width: float, height: float, params: kinds.MarkerParams) -> list[Part]:
+    """A thin sheet on the +x face of a plate."""
+    middle = height / 2
+    plate = boxes([[-length / 4, 0.0, middle]], (length / 2, width, height))
+    sheet = boxes([[length / 4, 0.0, middle]], (length / 2, 0.96 * width, 0.96 * height))
+    return [Part("plate", plate, "aluminium", "target"), Part("sheet", sheet, params.material, "target")]
+
+
+def _anchor(length: float, width: float, height: float) -> list[Part]:
+    """A housing with a short aerial."""
+    body = boxes([[0.0, 0.0, 0.35 * height]], (length, width, 0.7 * height))
+    aerial = struts([[0.0, 0.0, 0.7 * height]], [[0.0, 0.0, height]], 0.15 * min(length, width), 8)
+    return [Part("housing", Mesh.merged([body, aerial]), "plastic", "object")]
+
+
+def _charger(length: float, width: float, height: float) -> list[Part]:
+    """A cabinet with two copper rails low on its +x face."""
+    cabinet = boxes([[-0.05 * length, 0.0, height / 2]], (0.9 * length, width, height))
+    rails = boxes([[0.45 * length, 0.0, z * height] for z in (0.12, 0.2)], (0.1 * length, 0.6 * width, 0.04 * height))
+    return [Part("cabinet", cabinet, "car-paint-white", "machine"), Part("rails", rails, "copper", "machine")]
+
+
+def _cone(length: float, width: float, height: float) -> list[Part]:
+    """A cone with a foot plate and a reflecting collar."""
+    z = np.array([[0.06, 0.45], [0.45, 0.65], [0.65, 1.0]])
+    radius = np.array([[0.36, 0.24], [0.24, 0.17], [0.17, 0.06]])
+    base = np.zeros((3, 2))
+    lower, upper = np.column_stack([base, z[:, 0]]), np.column_stack([base, z[:, 1]])
+    scale = (length, width, height)
+    foot = boxes([[0.0, 0.0, 0.03]], (0.7, 0.7, 0.06))
+    body = Mesh.merged([foot, struts(lower[[0, 2]], upper[[0, 2]], radius[[0, 2]], 16)]).scaled(scale)
+    collar = struts(lower[1:2], upper[1:2], radius[1:2], 16).scaled(scale)
+    return [Part("body", body, "plastic", "cone"), Part("collar", collar, "retro-sheeting", "cone")]
+
+
+def terrain_parts(thing: LayoutObject, params: kinds.TerrainParams) -> list[Part]:
+    """The ground's triangles, those of the track apart."""
+    field = height_field(thing)
+    mesh = grid_terrain(field.z, field.cell)
+    if not params.track:
+        return [Part("ground", mesh, params.material, "terrain")]
+    middle = mesh.vertices[mesh.faces][..., :2].mean(axis=1)
+    on_track = np.zeros(len(middle), dtype=bool)
+    rows = beside_line(middle, params.track, params.track_width_m / 2)
+    on_track[rows] = to_line(middle[rows], params.track)[0] < params.track_width_m / 2
+    parts = []
+    for name, chosen, material, label in (
+        ("ground", ~on_track, params.material, "terrain"),
+        ("track", on_track, params.track_material, "road"),
+    ):
+        if chosen.any():
+            parts.append(Part(name, mesh.select(chosen), material, label))
+    return parts

@@ -1,0 +1,333 @@
+"""Things of streets and quays as parts in their own frame: foot at z = 0 (of a vessel, the water's level).
+
+Most have a natural size, that of what their maker draws; where a layout says another size they are stretched to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Pose
+from parhelion.core.random import Stream
+from parhelion.world.emitters import Lamp
+from parhelion.world.kit import city_ground, props, vehicles, waterfront
+from parhelion.world.kit.buildings import Band, building
+from parhelion.world.kit.instances import boxes, copies, moved, quads, struts
+from parhelion.world.kit.plants import tree
+from parhelion.world.kit.props import Part, grouped
+from parhelion.world.kit.waterfront import bollard, bridge
+from parhelion.world.mesh import Mesh
+from parhelion.world.procedural import kinds
+from parhelion.world.procedural.footprints import BRIDGE_PIER_M
+from parhelion.world.procedural.kinds import Params, generator_at
+from parhelion.world.procedural.layout import LayoutObject
+from parhelion.world.shapes import grid_terrain, plane
+
+HULL_M = {"barge": 42.0, "tug": 18.0, "yacht": 10.0, "motor-boat": 8.0}
+"""Length of a hull where nothing is said [m]."""
+STOREY_M = 3.1
+Size = tuple[float, float, float]
+
+
+def _vessel(params: kinds.VesselParams) -> list[Part]:
+    hull = HULL_M[params.type] if params.hull_m is None else params.hull_m
+    if params.type == "barge":
+        return waterfront.barge(generator_at(params.seed, "world/vessel"), hull, params.cargo)
+    if params.type == "tug":
+        return waterfront.tug(hull)
+    return waterfront.sailing_yacht(hull) if params.type == "yacht" else waterfront.motor_boat(hull)
+
+
+def _containers(params: kinds.ContainersParams) -> list[Part]:
+    paint = np.array([waterfront.CONTAINER_PAINTS.index(name) for name in params.paints])
+    return waterfront.painted_containers(paint, np.array([[0.0, 0.0, params.base_m]]), np.zeros(1), len(paint))
+
+
+_NATURAL: dict[type[Params], Callable[[Any], list[Part]]] = {
+    kinds.BenchParams: lambda _: props.bench(),
+    kinds.LampParams: lambda p: props.lamp_pole(p.height_m, p.arm_m),
+    kinds.SignParams: lambda p: props.traffic_sign(p.plate),
+    kinds.LightParams: lambda p: props.traffic_light(arm=p.arm_m),
+    kinds.BinParams: lambda _: props.litter_bin(),
+    kinds.HydrantParams: lambda _: props.hydrant(),
+    kinds.BicycleParams: lambda _: vehicles.bicycle(),
+    kinds.ShelterParams: lambda _: props.shelter(),
+    kinds.CarParams: lambda p: vehicles.car(p.shape, p.paint),
+    kinds.LorryParams: lambda p: vehicles.lorry(p.paint),
+    kinds.PersonParams: lambda p: props.person(p.height_m, p.stride_m),
+    kinds.VesselParams: _vessel,
+    kinds.CraneParams: lambda p: waterfront.crane(p.reach_m, p.lift_deg),
+    kinds.ContainersParams: _containers,
+}
+"""Makers of things that have a natural size."""
+
+
+@lru_cache(maxsize=256)
+def _natural(params: Params) -> tuple[tuple[Part, ...], Size]:
+    """The parts of a thing, and its size: twice as far as it reaches from its middle along x and y, and its height."""
+    parts = _NATURAL[type(params)](params)
+    points = np.concatenate([part.mesh.vertices for part in parts])
+    across = 2.0 * np.abs(points[:, :2]).max(axis=0)
+    height = points[:, 2].max() - getattr(params, "base_m", 0.0)
+    return tuple(parts), (float(across[0]), float(across[1]), float(height))
+
+
+def natural_size(params: Params) -> Size:
+    """Length, width and height [m] of what the maker of such a thing draws."""
+    return _natural(params)[1]
+
+
+def town_parts(thing: LayoutObject) -> list[Part] | None:
+    """The parts of a thing of streets or quays, or None for one of another sort."""
+    params = thing.params
+    if type(params) in _NATURAL:
+        parts, size = _natural(params)
+        if thing.size == size:
+            return list(parts)
+        factor = tuple(wanted / own for wanted, own in zip(thing.size, size, strict=True))
+        return [part._replace(mesh=part.mesh.scaled(factor)) for part in parts]
+    if isinstance(params, kinds.BuildingParams):
+        return _building(thing.size, params)
+    if isinstance(params, kinds.PlantedTreeParams):
+        return list(_planted(thing.size, params))
+    if isinstance(params, kinds.FenceParams):
+        return _fence(thing.size, params)
+    if isinstance(params, kinds.TreePitsParams):
+        return [city_ground.tree_pits(np.array(params.points), params.width_m)]
+    if isinstance(params, kinds.StreetsParams):
+        return _streets(thing.size, params)
+    return None
+
+
+def lamps_of(thing: LayoutObject) -> list[Lamp]:
+    """The lights of a thing in its own frame: that of a street lamp, none of all others."""
+    if not isinstance(thing.params, kinds.LampParams):
+        return []
+    lamp = Lamp(**props.street_light(thing.params.height_m, thing.params.arm_m))
+    factor = [wanted / own for wanted, own in zip(thing.size, natural_size(thing.params), strict=True)]
+    x, y, z = (place * stretch for place, stretch in zip(lamp.xyz, factor, strict=True))
+    return [lamp.model_copy(update={"xyz": (x, y, z)})]
+
+
+def bands_of(height: float, params: kinds.BuildingParams) -> list[Band]:
+    """A building's storeys; where none are said, equal ones of about 3.1 m that fill its height [m]."""
+    if params.bands:
+        top = params.bands[-1].bottom_m + params.bands[-1].storeys * params.bands[-1].storey_height_m
+        if abs(top - height) > 1e-3:
+            raise ConfigError(f"the height of a building must be that of its bands, {top:g} m, got {height:g}")
+        return [
+            Band(
+                band.bottom_m,
+                band.storeys,
+                band.storey_height_m,
+                band.pitch_m,
+                band.window_width_m,
+                band.sill_m,
+                band.window_height_m,
+                band.recess_m,
+            )
+            for band in params.bands
+        ]
+    storeys = max(1, round(height / STOREY_M))
+    each = height / storeys
+    return [Band(0.0, storeys, each, 3.3, 1.3, 0.28 * each, 0.5 * each)]
+
+
+def _building(size: Size, params: kinds.BuildingParams) -> list[Part]:
+    length, width, height = size
+    parts = building(
+        generator_at(params.seed, "world/building"),
+        length,
+        width,
+        bands_of(height, params),
+        wall=params.wall,
+        roof=params.roof,
+        balconies=params.balconies,
+        blind_sides=params.blind_sides,
+    )
+    if params.gates:
+        gate = boxes([[s * 0.3 * length, -width / 2 - 0.03, 1.55] for s in (-1, 1)], (3.0, 0.1, 3.1))
+        parts.append(Part("gates", gate, "galvanised-steel", "building"))
+    return parts
+
+
+_drawn: dict[tuple[Size, kinds.PlantedTreeParams], list[Part]] = {}
+
+
+def remember_tree(size: Size, params: kinds.PlantedTreeParams, parts: list[Part]) -> None:
+    """Keep the parts of a tree that was drawn to pass its part of a stream over, so that it is not drawn again."""
+    if len(_drawn) >= 64:
+        _drawn.clear()
+    _drawn[size, params] = parts
+
+
+@lru_cache(maxsize=64)
+def _planted(size: Size, params: kinds.PlantedTreeParams) -> tuple[Part, ...]:
+    length, width, height = size
+    if params.clear_trunk_m >= 0.9 * height:
+        raise ConfigError(f"clear_trunk_m must be below 0.9 of the height, {0.9 * height:g} m")
+    if (size, params) in _drawn:
+        return tuple(_drawn.pop((size, params)))
+    rng = generator_at(params.seed, "world/planted-tree")
+    parts = tree(rng, height, length / 2, params.clear_trunk_m, params.leaves, params.leaf_m)
+    if width == length:
+        return tuple(parts)
+    return tuple(part._replace(mesh=part.mesh.scaled((1.0, width / length, 1.0))) for part in parts)
+
+
+def fence_lines(size: Size, params: kinds.FenceParams) -> tuple[kinds.Line, ...]:
+    """Starts and ends of a fence's lines in its own frame."""
+    return params.lines or (((-size[0] / 2, 0.0), (size[0] / 2, 0.0)),)
+
+
+def _fence(size: Size, params: kinds.FenceParams) -> list[Part]:
+    pieces = []
+    for row, (start, end) in enumerate(fence_lines(size, params)):
+        if start == end:
+            raise ConfigError(f"lines[{row}] of a fence must have two different ends")
+        pieces += props.fence(start, end, size[2], params.base_m)
+    return grouped(pieces)
+
+
+def streets_side(blocks: int) -> float:
+    """Length of a grid of streets with its belt of hills [m]."""
+    return 2 * (blocks * city_ground.PITCH / 2 + city_ground.ROAD_HALF + city_ground.TERRAIN_WIDTH)
+
+
+def _streets(size: Size, params: kinds.StreetsParams) -> list[Part]:
+    side = streets_side(params.blocks)
+    if max(abs(size[0] - side), abs(size[1] - side)) > 1e-3:
+        raise ConfigError(f"streets of {params.blocks} blocks a side have the size [{side:g}, {side:g}, 0]")
+    green = np.zeros(params.blocks**2, dtype=bool)
+    green[list(params.lawns)] = True
+    return [
+        *city_ground.ground(Stream(params.seed, "world/city/ground").generator(), params.blocks, green),
+        city_ground.markings(params.blocks),
+        city_ground.manholes(Stream(params.seed, "world/city/manholes").generator(), params.blocks),
+    ]
+
+
+# ---- The basin of a harbour, its gear and its bridges as parts in their own frame. Water level is z = 0 -------------
+
+
+_COPING_M = 0.35
+
+
+def harbour_parts(thing: LayoutObject) -> list[Part] | None:
+    """The parts of a basin, of its gear or of a bridge, or None for a thing of another sort."""
+    params = thing.params
+    if isinstance(params, kinds.BasinParams):
+        return _basin(thing.size, params)
+    if isinstance(params, kinds.BollardsParams):
+        at = np.array([[x, y, 0.0] for x, y in params.points])
+        return [Part("bollards", copies(bollard(), at), "steel", "quay")]
+    if isinstance(params, kinds.FendersParams):
+        return [Part("fender-strips", boxes(params.points, (0.4, 0.2, 1.2)), "rubber", "quay")]
+    if isinstance(params, kinds.LaddersParams):
+        ladders = Mesh.merged([_ladder(x, y, params.quay_m) for x, y in params.points])
+        return [Part("ladders", ladders, "galvanised-steel", "ladder")]
+    if isinstance(params, kinds.RailsParams):
+        return [Part("crane-rails", boxes(params.points, (params.length_m, 0.12, 0.1)), "steel", "rail")]
+    if isinstance(params, kinds.PilesParams):
+        feet = np.array(params.points)
+        piles = struts(feet, moved(feet, 0, 0, params.length_m), params.radius_m, 12)
+        return [Part("dolphins", piles, "wood", "other-structure")]
+    if isinstance(params, kinds.BridgeParams):
+        return _bridge(thing.size, params)
+    return None
+
+
+def _basin(size: tuple[float, float, float], params: kinds.BasinParams) -> list[Part]:
+    length, width, quay = size
+    if min(length, width) < 10.0 or quay < 0.5:
+        raise ConfigError(f"a basin must be at least 10 x 10 m with quays of 0.5 m, got {size!r}")
+    return [
+        _water(length, width, params),
+        *_ground(length / 2, width / 2, quay, params),
+        *_walls(length / 2, width / 2, quay, params),
+    ]
+
+
+def _water(length: float, width: float, params: kinds.BasinParams) -> Part:
+    """The water's surface in cells of 1 m, with 16 plane waves of 4 to 14 m length in random directions."""
+    nx, ny = int(length) + 1, int(width) + 1
+    if params.ripple_m == 0:
+        return Part("water", plane(nx, ny), "water", "water")
+    rng = Stream(params.seed, "world/harbour/water").generator()
+    x, y = np.meshgrid(np.linspace(-nx / 2, nx / 2, nx + 1), np.linspace(-ny / 2, ny / 2, ny + 1))
+    wave_length, heading = rng.uniform(4.0, 14.0, 16), rng.uniform(0, 2 * np.pi, 16)
+    phase = rng.uniform(0, 2 * np.pi, 16)
+    k = 2.0 * np.pi / wave_length
+    height = np.zeros_like(x)
+    for wave in range(16):
+        height += np.cos(k[wave] * (np.cos(heading[wave]) * x + np.sin(heading[wave]) * y) + phase[wave])
+    # Sixteen waves of equal amplitude a have a variance of 16 a^2 / 2.
+    return Part("water", grid_terrain(height * params.ripple_m * np.sqrt(2.0 / 16.0)), "water", "water")
+
+
+def _ground(half_length: float, half_width: float, quay: float, params: kinds.BasinParams) -> list[Part]:
+    """Land on all sides, paved near the water, and the bed of the basin."""
+    near, far = half_width + params.wall_m, half_width + params.land_m
+    paved = half_width + min(params.paved_m, 0.9 * params.land_m)
+    end, outer = half_length + params.wall_m, half_length + params.ends_m
+    strips = [
+        (-outer, near, outer, paved),
+        (-outer, -paved, outer, -near),
+        (end, -near, outer, near),
+        (-outer, -near, -end, near),
+    ]
+    back = [(-outer, paved, outer, far), (-outer, -far, outer, -paved)]
+    bed = plane(2 * half_length + 2, 2 * half_width + 2).transformed(Pose((0.0, 0.0, -params.depth_m)))
+    return [
+        Part("paving", _rectangles(strips, quay), "concrete", "quay"),
+        Part("yard", _rectangles(back, quay), "asphalt", "road"),
+        Part("bed", bed, "sand", "terrain"),
+    ]
+
+
+def _rectangles(rows: list[tuple[float, float, float, float]], z: float) -> Mesh:
+    """Level rectangles x0, y0, x1, y1 that face up."""
+    return quads([[[x0, y0, z], [x1, y0, z], [x1, y1, z], [x0, y1, z]] for x0, y0, x1, y1 in rows])
+
+
+def _walls(half_length: float, half_width: float, quay: float, params: kinds.BasinParams) -> list[Part]:
+    """Walls of granite around the basin with a concrete coping that stands out a little."""
+    thick, bed = params.wall_m, -params.depth_m
+    x, y = half_length + thick / 2, half_width + thick / 2
+    sides = np.array([[0, y], [0, -y], [x, 0], [-x, 0]])
+    runs = np.array([[2 * half_length + 2 * thick, thick]] * 2 + [[thick, 2 * half_width]] * 2)
+    height = quay - bed - _COPING_M
+    wall = boxes(np.column_stack([sides, np.full(4, bed + height / 2)]), np.column_stack([runs, np.full(4, height)]))
+    proud = 0.12 * np.array([[0, 1]] * 2 + [[1, 0]] * 2)
+    coping = boxes(
+        np.column_stack([sides, np.full(4, quay - _COPING_M / 2)]),
+        np.column_stack([runs + proud, np.full(4, _COPING_M)]),
+    )
+    return [Part("walls", wall, "granite", "quay"), Part("coping", coping, "concrete", "quay")]
+
+
+def _ladder(x: float, y: float, quay: float) -> Mesh:
+    rungs = np.array([[x, y, z] for z in np.arange(-1.0, quay, 0.3)])
+    rails = struts(
+        [[x - 0.2, y, -1.2], [x + 0.2, y, -1.2]], [[x - 0.2, y, quay + 0.3], [x + 0.2, y, quay + 0.3]], 0.025, 6
+    )
+    return Mesh.merged([rails, struts(moved(rungs, -0.2, 0, 0), moved(rungs, 0.2, 0, 0), 0.015, 5)])
+
+
+def _bridge(size: tuple[float, float, float], params: kinds.BridgeParams) -> list[Part]:
+    deck_width, whole, height = size
+    road = params.crown_m + 1.1
+    if abs(height - road) > 1e-3:
+        raise ConfigError(f"the height of a bridge must be 1.1 m over its crown_m, {road:g} m, got {height:g}")
+    ramp = whole / 2 - (params.span_m / 2 - 1.0 + BRIDGE_PIER_M)
+    if ramp < 2.0 or deck_width < 2.0:
+        least = params.span_m + 2 * (BRIDGE_PIER_M + 1.0)
+        raise ConfigError(f"a bridge must be at least 2 m wide and {least:g} m long for its span_m, got {size!r}")
+    if params.quay_m >= road:
+        raise ConfigError(f"quay_m of a bridge must be below its road at {road:g} m, got {params.quay_m:g}")
+    return bridge(params.span_m, deck_width, params.crown_m, params.quay_m, ramp)
