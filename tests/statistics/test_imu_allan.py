@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike
 
 from chance import deviations, spread_bounds
 from parhelion.calibrate.imu import (
-    GAUSS_MARKOV_PEAK,
-    GAUSS_MARKOV_PEAK_AT,
     AllanFit,
     allan_deviation,
     fit_allan,
@@ -19,7 +17,7 @@ from parhelion.calibrate.imu import (
 )
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
-from parhelion.core.noise import gauss_markov
+from parhelion.core.noise import GAUSS_MARKOV_PEAK, GAUSS_MARKOV_PEAK_AT, gauss_markov
 from parhelion.core.pose import Floats
 from parhelion.motion.state import BodyState
 from parhelion.sensors.body.imu import Imu, ImuConfig

@@ -12,12 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.noise import GAUSS_MARKOV_PEAK
 from parhelion.core.pose import Floats
-
-GAUSS_MARKOV_PEAK = 0.6173643
-"""Highest Allan deviation of a Gauss-Markov process of standard deviation 1."""
-GAUSS_MARKOV_PEAK_AT = 1.892618
-"""Where it is, in correlation times."""
 
 
 def allan_deviation(values: ArrayLike, rate_hz: float, tau_s: ArrayLike | None = None) -> tuple[Floats, Floats]:

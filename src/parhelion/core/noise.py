@@ -22,6 +22,10 @@ from parhelion.core.random import Stream, to_normal, words
 from parhelion.core.trajectory import Trajectory
 
 MOST_SAMPLES = 100_000_000
+GAUSS_MARKOV_PEAK = 0.6173643
+"""Highest Allan deviation of a Gauss-Markov process of standard deviation 1."""
+GAUSS_MARKOV_PEAK_AT = 1.892618
+"""Correlation times at which the Allan deviation of a Gauss-Markov process is highest."""
 _MASK = np.int64(0xFFFFFFFF)
 _BLOCK = 512
 # Values that are this many correlation times apart share less than rounding does (e^-37 = 2^-53).

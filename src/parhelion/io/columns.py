@@ -285,10 +285,10 @@ def _group(columns: Columns) -> None:
         elif base and suffix == "0":
             count = next(i for i in itertools.count(1) if f"{base}_{i}" not in columns)
             groups.append((base, tuple(f"{base}_{i}" for i in range(count))))
-    for field, parts in groups:
+    for vector, parts in groups:
         members = [columns[part] for part in parts if part in columns and columns[part].ndim == 1]
         alike = len({member.dtype for member in members}) == 1
-        if len(members) == len(parts) > 1 and alike and field not in columns:
-            columns[field] = np.stack(members, axis=1)
+        if len(members) == len(parts) > 1 and alike and vector not in columns:
+            columns[vector] = np.stack(members, axis=1)
             for part in parts:
                 del columns[part]

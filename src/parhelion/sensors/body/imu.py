@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from parhelion.calibrate.imu import GAUSS_MARKOV_PEAK
 from parhelion.core.config import Config
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.noise import (
+    GAUSS_MARKOV_PEAK,
     AxesErrors,
     checked_motion,
     chosen_rate,

@@ -127,8 +127,8 @@ class Radar(Framed):
     ) -> CrossSections:  # fmt: skip
         """Cross-sections at this radar's frequency of one thing, seen from directions in its own frame.
 
-        "optics" adds fields by physical optics, the reference, as `parhelion.sensors.waves.radar.rcs.rcs` does, whose options
-        it takes. "power" adds rays by power, as scans do, for a radar `distance_m` away.
+        "optics" adds fields by physical optics, the reference, as `parhelion.sensors.waves.radar.rcs.rcs` does,
+        whose options it takes. "power" adds rays by power, as scans do, for a radar `distance_m` away.
         """
         from parhelion.sensors.waves.radar.rcs import power_rcs, rcs
 
