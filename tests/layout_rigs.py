@@ -6,14 +6,14 @@ from collections import Counter
 from functools import cache
 from typing import Any
 
-from parhelion.world.procedural import Layout, LayoutObject, LayoutPose, city, countryside, forest, harbour, warehouse
+from parhelion.world.procedural import Layout, LayoutObject, LayoutPose, city, forest, harbour, offroad, warehouse
 
 RULES: dict[str, Any] = {
     "warehouse": lambda seed: warehouse((24.0, 16.0), seed=seed),
     "forest": lambda seed: forest((24.0, 24.0), density_per_ha=300.0, seed=seed),
     "city": lambda seed: city(2, cars=12, trees=8, people=6, seed=seed),
     "harbour": lambda seed: harbour(120.0, 36.0, people=5, trees=3, seed=seed),
-    "off-road": lambda seed: countryside((40.0, 30.0), seed=seed),
+    "off-road": lambda seed: offroad((40.0, 30.0), seed=seed),
 }
 
 

@@ -34,7 +34,7 @@ ROOMS: list[tuple[str, list[str]]] = [
     ("motion/state.py", ["unit/motion/test_motion_state.py"]),
     ("motion/recorded.py", ["unit/motion/test_motion_recorded.py"]),
     ("calibrate/imu.py", ["statistics/test_imu_allan.py"]),
-    ("sensors/imu", ["unit/sensors/test_samples.py", "physics/test_imu.py", "statistics/test_imu_allan.py"]),
+    ("sensors/body/imu", ["unit/sensors/test_samples.py", "physics/test_imu.py", "statistics/test_imu_allan.py"]),
     ("sensors/body/odometry.py", ["unit/sensors/test_samples.py", "physics/test_odometry_barometer_magnetometer.py"]),
     ("sensors/body/barometer.py", ["physics/test_odometry_barometer_magnetometer.py"]),
     ("sensors/body/magnetometer.py", ["physics/test_odometry_barometer_magnetometer.py"]),

@@ -8,19 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from parhelion.core.errors import ConfigError, unknown_name
-from parhelion.outputs.ros.rules import BASE, Layout, rule_of
+from parhelion.outputs.ros.rules import BASE, Layout, ros_name, rule_of
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
-
-# ---- How names of a scenario are spelt in ROS -----------------------------------------------------------------------
-
-
-def ros_name(text: str) -> str:
-    """A name of a scenario as ROS allows it: letters, digits and underscores, not beginning with a digit."""
-    plain = re.sub(r"[^A-Za-z0-9_]", "_", text)
-    return f"_{plain}" if plain[0].isdigit() else plain
-
 
 # ---- topics ---------------------------------------------------------------------------------------------------------
 

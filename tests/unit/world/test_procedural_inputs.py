@@ -20,9 +20,9 @@ from parhelion.world.procedural import (
     LayoutObject,
     buildings_from,
     check,
-    countryside,
     ground_height,
     layout_of,
+    offroad,
     read_height_map,
     terrain_of,
     world_digest,
@@ -101,7 +101,7 @@ def test_a_height_map_becomes_a_world(tmp_path: Path) -> None:
     assert south - north == pytest.approx(5.0, abs=0.07)
     layout.save(tmp_path / "list.json")
     assert world_digest(World.load(tmp_path / "list.json")) == world_digest(world)
-    assert countryside(height_map=RAMP, size_m=(60.0, 50.0), seed=1).objects[0].params.track != ()  # type: ignore[attr-defined]
+    assert offroad(height_map=RAMP, size_m=(60.0, 50.0), seed=1).objects[0].params.track != ()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,10 @@ from parhelion.world.procedural import (
     check,
     city,
     clearance,
-    countryside,
     ground_height,
     harbour,
     layout_of,
+    offroad,
     world_of,
 )
 from parhelion.world.procedural.footprints import arch_height
@@ -157,7 +157,7 @@ def test_harbours_of_all_sizes_are_sound(
 def test_open_country_of_all_sorts_is_sound(
     length: float, width: float, roughness: float, hurst: float, density: float, trail: bool, seed: int
 ) -> None:
-    layout = countryside(
+    layout = offroad(
         (length, width), roughness_m=roughness, hurst=hurst, trees_per_ha=density, rocks_per_ha=density,
         bushes_per_ha=density, trail=trail, seed=seed,
     )  # fmt: skip
@@ -207,11 +207,11 @@ def test_counts_follow_the_parameters() -> None:
         (lambda: harbour(cranes=3), "harbour: cranes must be a whole number from 0 to 2, got 3"),
         (lambda: harbour(bridge="yes"), "harbour: bridge must be true or false"),  # type: ignore[arg-type]
         (lambda: harbour(ripple_height=math.inf), "harbour: ripple_height must be from 0 to 0.2 m, got inf"),
-        (lambda: countryside(7.0), "off-road: size_m must be a length and a width, got 7.0"),  # type: ignore[arg-type]
-        (lambda: countryside((40.0, math.nan)), r"off-road: size_m\[1\] must be a number from 20 to 1000, got nan"),
-        (lambda: countryside(hurst=1.0), "off-road: hurst must be a number from 0.1 to 0.95, got 1.0"),
-        (lambda: countryside(height_range_m=(0, 1)), "height_range_m is for a height_map"),
-        (lambda: countryside((20.0, 20.0), trees_per_ha=1500.0, rocks_per_ha=3000.0, bushes_per_ha=3000.0),
+        (lambda: offroad(7.0), "off-road: size_m must be a length and a width, got 7.0"),  # type: ignore[arg-type]
+        (lambda: offroad((40.0, math.nan)), r"off-road: size_m\[1\] must be a number from 20 to 1000, got nan"),
+        (lambda: offroad(hurst=1.0), "off-road: hurst must be a number from 0.1 to 0.95, got 1.0"),
+        (lambda: offroad(height_range_m=(0, 1)), "height_range_m is for a height_map"),
+        (lambda: offroad((20.0, 20.0), trees_per_ha=1500.0, rocks_per_ha=3000.0, bushes_per_ha=3000.0),
          "off-road: there is no room for .* in this plan; ask for fewer or enlarge size_m"),
     ],
 )  # fmt: skip

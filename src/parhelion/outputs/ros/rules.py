@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,11 +19,19 @@ from parhelion.io.ros import messages as ros
 from parhelion.io.ros.clouds import POINT_CLOUD, point_cloud2
 from parhelion.io.ros.messages import RADAR_SCAN, RANGE, radar_scan, range_message
 from parhelion.io.ros.types import Message
-from parhelion.outputs.topics import ros_name
 from parhelion.scenario.sensors import OnBoard
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+# ---- How names of a scenario are spelt in ROS -----------------------------------------------------------------------
+
+
+def ros_name(text: str) -> str:
+    """A name of a scenario as ROS allows it: letters, digits and underscores, not beginning with a digit."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", text)
+    return f"_{plain}" if plain[0].isdigit() else plain
+
 
 # ---- What ROS makes of images: topics as image_transport has them, frames as REP 103 has them -----------------------
 # /front/image_raw                     or /front/image_raw/compressed
