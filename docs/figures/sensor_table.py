@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from parhelion.core.config import Source
 from parhelion.sensors.kinds import kinds
-from parhelion.sensors.optics.lidar.config import LidarConfig, Source
+from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.patterns import ShotTable, shot_table
 from parhelion.sensors.optics.lidar.presets import load_preset, preset_names
 

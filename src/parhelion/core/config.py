@@ -10,7 +10,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from parhelion.core.errors import ConfigError, nearest_name
 from parhelion.core.reading import read_bytes, reading
@@ -94,6 +94,29 @@ class Config(BaseModel):
     """Base of all configuration models: unknown fields are errors, values are frozen."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+# ---- fields that data sheets share ----------------------------------------------------------------------------------
+
+
+LARGEST_NUMBER = 1e9
+"""No quantity of a data sheet comes near to this in its unit; far larger ones overflow on the way."""
+Positive = Annotated[float, Field(gt=0, le=LARGEST_NUMBER)]
+NonNegative = Annotated[float, Field(ge=0, le=LARGEST_NUMBER)]
+Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
+Fraction = Annotated[float, Field(ge=0, le=1)]
+
+
+class Source(Config):
+    """Where numbers of a data sheet come from."""
+
+    title: str
+    covers: list[str] = Field(min_length=1)
+    """Fields of this file that the source gives, by path, such as `pattern.channels`."""
+    note: str = ""
+    quoted: bool = False
+    """Figures as commonly quoted from this source, which was not at hand: not checked against it. Compare them with the
+    sheet of your own unit."""
 
 
 Model = TypeVar("Model", bound=BaseModel)

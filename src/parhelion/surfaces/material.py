@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from parhelion.core.arrays import Ints, Masks, Reals, namespace
-from parhelion.core.config import Config
+from parhelion.core.config import Config, Fraction
 from parhelion.core.errors import ConfigError
 from parhelion.surfaces.brdf import (
     SAMPLES,
@@ -29,7 +29,6 @@ from parhelion.surfaces.brdf import (
     thin_pane,
 )
 
-Fraction = Annotated[float, Field(ge=0, le=1)]
 RefractiveIndex = Annotated[float, Field(gt=1, le=4)]
 
 

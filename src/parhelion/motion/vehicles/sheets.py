@@ -6,25 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config
+from parhelion.core.config import Config, NonNegative, Positive, Source
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Three = tuple[Positive, Positive, Positive]
 Six = tuple[NonNegative, NonNegative, NonNegative, NonNegative, NonNegative, NonNegative]
-
-
-class Source(Config):
-    """Where numbers of a preset come from."""
-
-    title: str
-    covers: list[str] = Field(min_length=1)
-    """Fields of this file that the source gives, by path, such as `hull.length_m`."""
-    note: str = ""
-    quoted: bool = False
-    """Figures as commonly quoted from this source, which was not at hand: not checked against it."""
 
 
 class Sheet(Config):

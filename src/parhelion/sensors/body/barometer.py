@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config
+from parhelion.core.config import Config, NonNegative, Positive, Source
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.errors import ConfigError
 from parhelion.core.noise import (
@@ -26,7 +25,6 @@ from parhelion.core.pose import Floats, Pose, quat_rotate
 from parhelion.core.random import Stream
 from parhelion.core.streams import BarometerData
 from parhelion.core.trajectory import Trajectory
-from parhelion.sensors.optics.lidar.config import Source
 from parhelion.sensors.presets import FOLDER as PRESETS
 from parhelion.sensors.presets import load_sheet, sheet_names
 from parhelion.sensors.stream import WithoutWorld
@@ -44,9 +42,6 @@ _AIR = 287.05287  # gas constant of dry air [J/(kg K)], ISO 2533
 _EARTH_M = 6_356_766.0  # radius that turns geometric into geopotential height, ISO 2533
 # Lower edge [m] and change of temperature with height [K/m] of each layer.
 _LAYERS = ((0.0, -6.5e-3), (11_000.0, 0.0), (20_000.0, 1.0e-3))
-
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
 
 
 def geopotential_height(altitude_m: ArrayLike) -> Floats:

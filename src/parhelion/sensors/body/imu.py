@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config
+from parhelion.core.config import Config, NonNegative, Positive, Source
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.noise import (
     GAUSS_MARKOV_PEAK,
@@ -30,7 +30,6 @@ from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, qua
 from parhelion.core.streams import ImuData
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.state import BodyState, at_mount, state_of
-from parhelion.sensors.optics.lidar.config import Source
 from parhelion.sensors.presets import load_sheet, sheet_names
 from parhelion.sensors.stream import WithoutWorld
 from parhelion.world.world import World
@@ -45,8 +44,6 @@ from parhelion.world.world import World
 
 FOLDER = Path(__file__).resolve().parent / "presets"
 
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
 Tolerance = Annotated[float, Field(ge=0, le=20)]
 
 

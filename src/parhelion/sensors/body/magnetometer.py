@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config
+from parhelion.core.config import Config, NonNegative, Positive, Source
 from parhelion.core.errors import ConfigError
 from parhelion.core.noise import (
     checked_motion,
@@ -29,7 +29,6 @@ from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, qua
 from parhelion.core.random import Stream
 from parhelion.core.streams import MagnetometerData
 from parhelion.core.trajectory import Trajectory
-from parhelion.sensors.optics.lidar.config import Source
 from parhelion.sensors.presets import FOLDER as PRESETS
 from parhelion.sensors.presets import load_sheet, sheet_names
 from parhelion.sensors.stream import WithoutWorld
@@ -43,9 +42,6 @@ USUAL_FIELD_UT = (0.0, 20.0, -45.0)
 """A plain field of the northern middle latitudes [µT], east, north, up: no declination, 66 degrees down."""
 
 _REFERENCE_KM = 6371.2  # radius for which the coefficients are given
-
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
 
 
 @lru_cache(maxsize=1)

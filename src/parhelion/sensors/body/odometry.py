@@ -9,14 +9,13 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config
+from parhelion.core.config import Config, NonNegative, Positive, Source
 from parhelion.core.noise import checked_motion, chosen_rate, gauss_markov, normals, sample_number, sample_span, white
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_from_rpy, quat_multiply, quat_rotate
 from parhelion.core.random import Stream, to_unit
 from parhelion.core.streams import OdometryData
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.motion.state import at_mount, state_of
-from parhelion.sensors.optics.lidar.config import Source
 from parhelion.sensors.presets import FOLDER as PRESETS
 from parhelion.sensors.presets import load_sheet, sheet_names
 from parhelion.sensors.stream import WithoutWorld
@@ -38,8 +37,6 @@ _DEG = np.pi / 180.0
 _NODES = 0.5 + np.array([-0.5, 0.0, 0.5]) * np.sqrt(0.6)
 _WEIGHTS = np.array([5.0, 8.0, 5.0]) / 18.0
 
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
 Tolerance = Annotated[float, Field(ge=0, le=20)]
 
 

@@ -9,12 +9,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from parhelion.core.config import Config, parse
+from parhelion.core.config import Config, Fraction, NonNegative, Number, Positive, Source, parse
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.sensors.optics.camera import lens
-from parhelion.sensors.optics.lidar.config import Fraction, NonNegative, Number, Positive, Source
 from parhelion.sensors.presets import load_sheet, sheet_names
 
 # ---- What a camera's data sheet may say of a second lens and of the depth that it reports ---------------------------

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config
+from parhelion.core.config import Config, Fraction, NonNegative, Number, Positive, Source
 
 # ---- What was measured on a user's own unit: part of a sensor's file, written by `parhelion calibrate` --------------
 # Numbers of the sheet itself stand in their usual fields; here are their errors, what could not be told, the system
@@ -115,20 +115,14 @@ class Calibration(Config):
 # ---- config ---------------------------------------------------------------------------------------------------------
 
 
-LARGEST_NUMBER = 1e9
-"""No quantity of a data sheet comes near to this in its unit; far larger ones overflow on the way."""
 MOST_COLUMNS = 65536
 """The `column` field of point clouds is 16 bits wide."""
 MOST_SHOTS = 20_000_000
 """Shots of one frame; today's sensors fire less than a million."""
 
-Positive = Annotated[float, Field(gt=0, le=LARGEST_NUMBER)]
-NonNegative = Annotated[float, Field(ge=0, le=LARGEST_NUMBER)]
-Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
 Rate = Annotated[float, Field(ge=0.01, le=100_000)]
 """Turns or frames a second."""
 Columns = Annotated[int, Field(ge=1, le=MOST_COLUMNS)]
-Fraction = Annotated[float, Field(ge=0, le=1)]
 
 ReturnMode = Literal["first", "strongest", "last", "dual", "all"]
 Overlap = NonNegative | Annotated[list[tuple[Positive, Fraction]], Field(min_length=1)] | None
@@ -426,18 +420,6 @@ class Intensity(Config):
     ]
     resolution: NonNegative = 0.0
     """Step of the reported intensity; 0 is continuous."""
-
-
-class Source(Config):
-    """Where numbers of a preset come from."""
-
-    title: str
-    covers: list[str] = Field(min_length=1)
-    """Fields of this file that the source gives, by path, such as `pattern.channels`."""
-    note: str = ""
-    quoted: bool = False
-    """Figures as commonly quoted from this source, which was not at hand: not checked against it. Compare them with the
-    sheet of your own unit."""
 
 
 MAKERS = ("velodyne", "ouster", "hesai", "robosense", "livox", "sick", "hokuyo", "slamtec")

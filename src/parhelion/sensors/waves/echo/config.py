@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config
-from parhelion.sensors.optics.lidar.config import NonNegative, Number, Positive, Source
+from parhelion.core.config import Config, NonNegative, Number, Positive, Source
 from parhelion.sensors.presets import load_sheet, sheet_names
 from parhelion.sensors.waves.echo import sound
 from parhelion.sensors.waves.echo import sound as noise

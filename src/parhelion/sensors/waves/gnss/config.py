@@ -7,13 +7,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config
-from parhelion.sensors.optics.lidar.config import Source
+from parhelion.core.config import Config, NonNegative, Positive, Source
 
 FOLDER = Path(__file__).resolve().parent / "presets"
 
-Positive = Annotated[float, Field(gt=0)]
-NonNegative = Annotated[float, Field(ge=0)]
 Decibel = Annotated[float, Field(ge=-60, le=20)]
 System = Literal["gps", "galileo", "glonass", "beidou"]
 

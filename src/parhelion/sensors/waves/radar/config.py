@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config
+from parhelion.core.config import Config, NonNegative, Positive, Source
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
-from parhelion.sensors.optics.lidar.config import NonNegative, Positive, Source
 from parhelion.sensors.presets import load_sheet, sheet_names
 
 FOLDER = Path(__file__).resolve().parent / "presets"
