@@ -117,7 +117,7 @@ def test_cells_are_for_sensors_far_from_the_middle_alone() -> None:
 
 
 def test_a_long_way_through_a_wide_world_keeps_few_scenes() -> None:
-    from parhelion.sensors.optics.scene import _scenes
+    from parhelion.sensors.scene import _scenes
 
     world, lidar = site((0, 0, 0), 1e6), ph.Lidar(sheet())
     for x in range(0, 100_000, 5000):

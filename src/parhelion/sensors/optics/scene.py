@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Masks, Reals
-from parhelion.core.errors import unknown_name
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.lock import OnDevice
-from parhelion.rays.origin import Cell, zero_of
+from parhelion.rays.origin import Cell
 from parhelion.rays.scene import NOTHING, RayScene
+from parhelion.sensors.scene import NO_MATERIAL, kept_for, part_numbers, shared_scene, under_snow
 from parhelion.surfaces import library
 from parhelion.surfaces.material import COLUMNS, material_table, reflected, reflection_table, specular_split
 from parhelion.surfaces.texture import TextureAtlas, linear_srgb, sample_texture
@@ -127,10 +126,6 @@ def _corners(scene: RayScene) -> NDArray[np.float32]:
 
 
 _SPECULAR_COLUMNS = ("mirror", "pane_index", "transmits", "pane_transmittance")
-
-
-NO_MATERIAL = 0xFFFF
-"""Material number of points that no surface made."""
 
 
 @kernel_tree(fixed=("shared", "names"))
@@ -292,66 +287,6 @@ class Target(OnDevice):
             brightest=self.engine.number(2.0 * float(np.max(albedo[rows], initial=0.0)) / np.pi),
             textures=textures,
         )
-
-
-_scenes: WeakKeyDictionary[World, dict[Any, Any]] = WeakKeyDictionary()
-
-
-def kept_for(world: World, cell: Cell | None) -> dict[Any, Any]:
-    """What was built from a world and is kept until it changes, by keys whose last entry is the cell."""
-    cache = _scenes.setdefault(world, {})
-    if cache.get("version") != world.version:
-        cache.clear()
-        cache["version"] = world.version
-    if cell is not None:
-        _forget_cells(cache, cell)
-    return cache
-
-
-def shared_scene(
-    world: World, kind: str, names: tuple[str, ...], scenes: dict[Any, Any], cell: Cell | None
-) -> RayScene:
-    """The triangles that a sensor sees: those of one world share their acceleration structure, at any wavelength."""
-    geometry = world.geometry(kind, *names)
-    key = ("scene", id(geometry), cell)
-    if key not in scenes:
-        scenes[key] = RayScene(geometry, zero=zero_of(geometry, cell))
-    scene: RayScene = scenes[key]
-    return scene
-
-
-def part_numbers(world: World, rows: NDArray[Any]) -> NDArray[np.uint32]:
-    """Material, label, instance and 0, of no part and then of each; `rows` are the materials' numbers."""
-    parts = world.parts
-    columns = [column.astype(np.uint32) for column in (rows, parts.label, parts.instance)]
-    numbers = np.pad(np.stack([*columns, np.zeros_like(columns[0])], axis=1), ((1, 0), (0, 0)))
-    numbers[0, 0] = NO_MATERIAL
-    return numbers
-
-
-_MOST_CELLS = 4
-"""Cells of a wide world that are kept: a sensor on the border of some changes between them."""
-
-
-def _forget_cells(cache: dict[Any, Any], coming: Cell) -> None:
-    """Drop what was built for the cells that were left longest ago, where another comes."""
-    cells = list(dict.fromkeys(key[-1] for key in cache if isinstance(key[-1], tuple) and key[-1] != coming))
-    gone = set(cells[: max(0, len(cells) + 1 - _MOST_CELLS)])
-    for key in [key for key in cache if isinstance(key[-1], tuple) and key[-1] in gone]:
-        del cache[key]
-
-
-def under_snow(world: World, labels: tuple[str, ...]) -> NDArray[np.uint16]:
-    """Material of each part, with the number after the world's last for what snow lies on."""
-    parts = world.parts
-    if not labels:
-        return parts.material
-    numbers = {name: number for number, name in world.label_names.items()}
-    for label in labels:
-        if label not in numbers:
-            raise unknown_name("label in snow.covers", label, numbers)
-    covered = np.isin(parts.label, [numbers[label] for label in labels])
-    return np.where(covered, len(world.materials), parts.material).astype(np.uint16)
 
 
 def target_for(

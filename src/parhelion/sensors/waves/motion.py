@@ -18,7 +18,7 @@ from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.moving import interpolate_knots
 from parhelion.rays.scene import RayScene
-from parhelion.sensors.optics.beams import motion_knots
+from parhelion.sensors.scene import motion_knots
 
 _STEP_S = 1e-3
 """Velocities are central differences over so long a time; at 10 m/s^2 they are those of the middle."""

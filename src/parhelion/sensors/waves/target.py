@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from parhelion.rays.lock import OnDevice
 from parhelion.rays.origin import Cell
-from parhelion.sensors.optics.scene import NO_MATERIAL, kept_for, shared_scene, under_snow
+from parhelion.sensors.scene import NO_MATERIAL, kept_for, shared_scene, under_snow
 from parhelion.sensors.waves.patches import Patches
 from parhelion.sensors.waves.surfaces import Finish, WaveSurfaces
 from parhelion.surfaces import library

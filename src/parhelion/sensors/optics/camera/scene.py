@@ -15,7 +15,8 @@ from parhelion.rays.lock import OnDevice
 from parhelion.rays.origin import Cell
 from parhelion.sensors.optics.camera.lights import Lamps, lamp_table
 from parhelion.sensors.optics.camera.wet import rains, wetted
-from parhelion.sensors.optics.scene import BandTextures, PartNames, kept_for, part_numbers, shared_scene, under_snow
+from parhelion.sensors.optics.scene import BandTextures, PartNames
+from parhelion.sensors.scene import kept_for, part_numbers, shared_scene, under_snow
 from parhelion.surfaces import library
 from parhelion.surfaces.bands import Band, material_band_table
 from parhelion.surfaces.brdf import (

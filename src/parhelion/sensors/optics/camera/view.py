@@ -13,7 +13,7 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.moving import interpolate_knots, rotate
-from parhelion.sensors.optics.beams import motion_knots
+from parhelion.sensors.scene import motion_knots
 
 TILE = 8
 """Pixels are traced in squares of this side: the rays of a square run close to each other."""

@@ -19,7 +19,7 @@ from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.device import Engine, copied
 from parhelion.rays.lock import OnDevice
 from parhelion.sensors.optics.air import Air
-from parhelion.sensors.optics.beams import Beams, Curve, motion_knots
+from parhelion.sensors.optics.beams import Beams, Curve
 from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.detection import Detector
@@ -50,6 +50,7 @@ from parhelion.sensors.optics.lidar.reception import Reception, receive
 from parhelion.sensors.optics.lidar.specular import trace_specular
 from parhelion.sensors.optics.lidar.weather import LaunchWeather, WeatherOnDevice
 from parhelion.sensors.optics.scene import Target
+from parhelion.sensors.scene import motion_knots
 from parhelion.weather.medium import Medium, medium
 from parhelion.weather.weather import Weather
 

@@ -43,7 +43,7 @@ from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.sensors.optics.lidar.link_budget import background_noise_factor, channel_gains, power_with_chance
 from parhelion.sensors.optics.lidar.recorded_shots import RecordedShots, holds_counts, recorded_shots
 from parhelion.sensors.optics.lidar.weather import WeatherOnDevice
-from parhelion.sensors.optics.scene import NO_MATERIAL
+from parhelion.sensors.scene import NO_MATERIAL
 from parhelion.weather.medium import Medium, medium
 from parhelion.weather.weather import Weather
 from parhelion.world.labels import SEMANTIC_KITTI

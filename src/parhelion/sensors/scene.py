@@ -1,0 +1,105 @@
+"""Parts that the scenes of optics and waves share: the cache by world, its triangles on the device, and motion knots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.errors import unknown_name
+from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.rays.origin import Cell, zero_of
+from parhelion.rays.scene import RayScene
+from parhelion.world.world import World
+
+NO_MATERIAL = 0xFFFF
+"""Material number of points that no surface made."""
+
+
+_scenes: WeakKeyDictionary[World, dict[Any, Any]] = WeakKeyDictionary()
+
+
+def kept_for(world: World, cell: Cell | None) -> dict[Any, Any]:
+    """What was built from a world and is kept until it changes, by keys whose last entry is the cell."""
+    cache = _scenes.setdefault(world, {})
+    if cache.get("version") != world.version:
+        cache.clear()
+        cache["version"] = world.version
+    if cell is not None:
+        _forget_cells(cache, cell)
+    return cache
+
+
+def shared_scene(
+    world: World, kind: str, names: tuple[str, ...], scenes: dict[Any, Any], cell: Cell | None
+) -> RayScene:
+    """The triangles that a sensor sees: those of one world share their acceleration structure, at any wavelength."""
+    geometry = world.geometry(kind, *names)
+    key = ("scene", id(geometry), cell)
+    if key not in scenes:
+        scenes[key] = RayScene(geometry, zero=zero_of(geometry, cell))
+    scene: RayScene = scenes[key]
+    return scene
+
+
+def part_numbers(world: World, rows: NDArray[Any]) -> NDArray[np.uint32]:
+    """Material, label, instance and 0, of no part and then of each; `rows` are the materials' numbers."""
+    parts = world.parts
+    columns = [column.astype(np.uint32) for column in (rows, parts.label, parts.instance)]
+    numbers = np.pad(np.stack([*columns, np.zeros_like(columns[0])], axis=1), ((1, 0), (0, 0)))
+    numbers[0, 0] = NO_MATERIAL
+    return numbers
+
+
+_MOST_CELLS = 4
+"""Cells of a wide world that are kept: a sensor on the border of some changes between them."""
+
+
+def _forget_cells(cache: dict[Any, Any], coming: Cell) -> None:
+    """Drop what was built for the cells that were left longest ago, where another comes."""
+    cells = list(dict.fromkeys(key[-1] for key in cache if isinstance(key[-1], tuple) and key[-1] != coming))
+    gone = set(cells[: max(0, len(cells) + 1 - _MOST_CELLS)])
+    for key in [key for key in cache if isinstance(key[-1], tuple) and key[-1] in gone]:
+        del cache[key]
+
+
+def under_snow(world: World, labels: tuple[str, ...]) -> NDArray[np.uint16]:
+    """Material of each part, with the number after the world's last for what snow lies on."""
+    parts = world.parts
+    if not labels:
+        return parts.material
+    numbers = {name: number for number, name in world.label_names.items()}
+    for label in labels:
+        if label not in numbers:
+            raise unknown_name("label in snow.covers", label, numbers)
+    covered = np.isin(parts.label, [numbers[label] for label in labels])
+    return np.where(covered, len(world.materials), parts.material).astype(np.uint16)
+
+
+# ---- The motion of a sensor during one measurement, as evenly spaced poses that kernels interpolate -----------------
+
+
+# The sensor's pose is sampled this often and interpolated in between: at 100 m/s^2 the error is 0.01 mm.
+KNOT_SPACING_S = 1e-3
+
+
+def motion_knots(
+    motions: Sequence[Trajectory], starts: Sequence[float], duration: float, origin: NDArray[np.float64]
+) -> tuple[NDArray[np.float32], int]:
+    """Poses of each scan's sensor relative to `origin`, rows of 8, and the number of rows a scan."""
+    moving = any(not isinstance(motion, Fixed) for motion in motions)
+    count = max(2, int(np.ceil(duration / KNOT_SPACING_S)) + 1) if moving else 2
+    fractions = np.linspace(0.0, 1.0, count) * duration if moving else None
+    rows = np.zeros((len(motions), count, 8), np.float32)
+    for row, motion, start in zip(rows, motions, starts, strict=True):
+        if isinstance(motion, Fixed):
+            row[:, :3], row[:, 4:] = motion.pose.xyz - origin, motion.pose.quat_xyzw
+            continue
+        xyz, quat = motion.sample(start + fractions)  # type: ignore[operator]
+        sign = np.cumprod(np.where(np.sum(quat[1:] * quat[:-1], axis=1) < 0, -1.0, 1.0))
+        row[:, :3] = xyz - origin
+        row[:, 4:] = np.concatenate([quat[:1], sign[:, None] * quat[1:]])
+    return rows, count
