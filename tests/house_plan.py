@@ -97,6 +97,21 @@ WORLD_ROOMS = (
 )
 
 
+# The rooms inside `sensors/`. Its first row stands for the modules that lie in none of them.
+SENSOR_ROOMS = (
+    _room("sensors", "the base class, the kinds, data sheets, and the scene that all kinds share"),
+    _room("optics", "scenes, beams, air, sky and light, for lidars and cameras", "sensors"),
+    _room("optics/lidar", "patterns, echoes, detection, weather, recorded clouds", "sensors optics"),
+    _room("optics/camera", "lenses, exposures, electronics, depth, thermal", "sensors optics"),
+    _room("waves", "scenes, mirror paths, bounces, diffraction, for radio and sound", "sensors"),
+    _room("waves/radar", "chirps, targets, detections", "sensors waves"),
+    _room("waves/echo", "sonar, ultrasonic and microphones", "sensors waves"),
+    _room("waves/uwb", "ranging by radio, and Bluetooth", "sensors waves"),
+    _room("waves/gnss", "satellites, receivers, positions", "sensors waves"),
+    _room("body", "IMU, odometry, barometer, magnetometer", "sensors"),
+)
+
+
 def may_import(rooms: tuple[Room, ...]) -> dict[str, frozenset[str]]:
     """What each room may import, by its name."""
     return {room.name: room.may_import for room in rooms}
@@ -119,7 +134,11 @@ def _listed(room: Room, names: list[str]) -> str:
     return ", ".join(name for name in before if name in room.may_import) or "no other room"
 
 
-TABLES = {"rooms": table(ROOMS), "rooms of the world": table(WORLD_ROOMS, "world/")}
+TABLES = {
+    "rooms": table(ROOMS),
+    "rooms of the world": table(WORLD_ROOMS, "world/"),
+    "rooms of the sensors": table(SENSOR_ROOMS, "sensors/"),
+}
 """Tables of the page, by the name in the comments that mark their place."""
 
 

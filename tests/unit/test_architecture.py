@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import get_args
@@ -15,17 +15,17 @@ from typing import get_args
 import pytest
 
 import parhelion
-from house_plan import PAGE, PUBLIC, ROOMS, WORLD_ROOMS, may_import, with_tables
+from house_plan import PAGE, PUBLIC, ROOMS, SENSOR_ROOMS, WORLD_ROOMS, may_import, with_tables
 from parhelion.world.parts import DescribedShape
 from parhelion.world.schema import Shape
 
 SOURCE = Path(parhelion.__file__).resolve().parent
 MODULES = sorted(SOURCE.rglob("*.py"))
 UNIT_TESTS = Path(__file__).parent
-WORLD_MODULES = [module for module in MODULES if module.is_relative_to(SOURCE / "world")]
 
 MAY_IMPORT = may_import(ROOMS)
-WORLD_MAY_IMPORT = may_import(WORLD_ROOMS)
+INNER_ROOMS = {"world": may_import(WORLD_ROOMS), "sensors": may_import(SENSOR_ROOMS)}
+"""Rooms inside a folder, by the folder."""
 # A cloud reads and writes itself: two methods open the door to the formats, when they are called.
 # Likewise a weather that is applied to a cloud opens the door to the sensor that recorded it, and a scenario that is
 # run to files the door to what writes them.
@@ -38,7 +38,7 @@ DOORS = {
     ("scenario/scenario.py", "run", "outputs"),
 }
 # A world is loaded by name or from a list of things: two methods open the door to those who build it.
-WORLD_DOORS = {
+INNER_DOORS = {
     ("world/world.py", "load", "procedural"),
     ("world/world.py", "_from_builtin", "builtin"),
 }
@@ -108,19 +108,20 @@ def room_imported(name: str) -> str | None:
     return room if room in MAY_IMPORT else PUBLIC
 
 
-def world_room_of(module: Path) -> str:
-    """The room inside the world that one of its modules lies in."""
-    parts = module.relative_to(SOURCE / "world").parts
-    return parts[0] if len(parts) > 1 else "world"
+def inner_room(folder: str, parts: Sequence[str]) -> str:
+    """The room inside a folder that a path of modules lies in: the deepest that the plan names."""
+    paths = ("/".join(parts[:depth]) for depth in (2, 1))
+    return next((path for path in paths if path in INNER_ROOMS[folder]), folder)
 
 
-def world_room_imported(name: str) -> str | None:
-    """The room inside the world that an import reaches into, or None where it reaches elsewhere."""
-    first, _, rest = name.removeprefix("parhelion.").partition(".")
-    if first != "world" or not name.startswith("parhelion."):
-        return None
-    room = rest.partition(".")[0]
-    return room if room in WORLD_MAY_IMPORT else "world"
+def inner_room_of(folder: str, module: Path) -> str:
+    return inner_room(folder, module.relative_to(SOURCE / folder).parts[:-1])
+
+
+def inner_room_imported(folder: str, name: str) -> str | None:
+    """The room inside a folder that an import reaches into, or None where it reaches elsewhere."""
+    package, *parts = name.split(".")
+    return inner_room(folder, parts[1:]) if package == "parhelion" and parts[:1] == [folder] else None
 
 
 def run(*command: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -168,21 +169,25 @@ def test_rooms_import_only_what_lies_below_them(room: str) -> None:
     assert wrong == []
 
 
-def test_every_folder_of_the_world_is_a_room_of_the_plan() -> None:
-    assert {world_room_of(module) for module in WORLD_MODULES} == set(WORLD_MAY_IMPORT)
+@pytest.mark.parametrize("folder", INNER_ROOMS)
+def test_every_inner_room_of_the_plan_is_there(folder: str) -> None:
+    modules = [module for module in MODULES if module.is_relative_to(SOURCE / folder)]
+    assert {inner_room_of(folder, module) for module in modules} == set(INNER_ROOMS[folder])
+    folders = {module.relative_to(SOURCE / folder).parts[0] for module in modules if module.parent.parent != SOURCE}
+    assert folders <= {*INNER_ROOMS[folder], "presets"}
 
 
-@pytest.mark.parametrize("room", WORLD_MAY_IMPORT)
-def test_rooms_of_the_world_import_only_what_lies_below_them(room: str) -> None:
+@pytest.mark.parametrize(("folder", "room"), [(folder, room) for folder in INNER_ROOMS for room in INNER_ROOMS[folder]])
+def test_inner_rooms_import_only_what_lies_below_them(folder: str, room: str) -> None:
     wrong = []
-    for module in WORLD_MODULES:
-        if world_room_of(module) != room:
+    for module in MODULES:
+        if not module.is_relative_to(SOURCE / folder) or inner_room_of(folder, module) != room:
             continue
         for name, function in imports_with_function(module):
-            other = world_room_imported(name)
-            if other is None or other == room or other in WORLD_MAY_IMPORT[room]:
+            other = inner_room_imported(folder, name)
+            if other is None or other == room or other in INNER_ROOMS[folder][room]:
                 continue
-            if (name_of(module), function, other) not in WORLD_DOORS:
+            if (name_of(module), function, other) not in INNER_DOORS:
                 wrong.append(f"{name_of(module)} imports {name}")
     assert wrong == []
 
@@ -192,12 +197,12 @@ def test_the_doors_are_still_used() -> None:
         (name_of(module), function, room)
         for module in MODULES
         for name, function in imports_with_function(module)
-        for room in (room_imported(name), world_room_imported(name))
+        for room in (room_imported(name), *(inner_room_imported(folder, name) for folder in INNER_ROOMS))
     }
-    assert found >= DOORS | WORLD_DOORS
+    assert found >= DOORS | INNER_DOORS
 
 
-@pytest.mark.parametrize("plan", [MAY_IMPORT, WORLD_MAY_IMPORT], ids=["the package", "the world"])
+@pytest.mark.parametrize("plan", [MAY_IMPORT, *INNER_ROOMS.values()], ids=["the package", *INNER_ROOMS])
 def test_the_plan_has_no_way_back(plan: dict[str, frozenset[str]]) -> None:
     below: set[str] = set()
     for room, allowed in plan.items():
@@ -239,11 +244,11 @@ def test_the_checks_can_fail(tmp_path: Path) -> None:
     assert room_imported("parhelion.io.x") == "io"
     assert room_imported("parhelion.Lidar") == PUBLIC
     assert room_imported("numpy.linalg") is None
-    assert world_room_imported("parhelion.world.kit.instances.boxes") == "kit"
-    assert world_room_imported("parhelion.world.builtin") == "builtin"
-    assert world_room_imported("parhelion.world.parts.WorldPart") == "world"
-    assert world_room_imported("parhelion.core.pose.Pose") is None
-    assert world_room_imported("world.kit") is None
+    assert inner_room_imported("world", "parhelion.world.kit.instances.boxes") == "kit"
+    assert inner_room_imported("world", "parhelion.world.builtin") == "builtin"
+    assert inner_room_imported("world", "parhelion.world.parts.WorldPart") == "world"
+    assert inner_room_imported("world", "parhelion.core.pose.Pose") is None
+    assert inner_room_imported("world", "world.kit") is None
 
 
 # ---- importing the package -----------------------------------------------------------------------------------------
