@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import is_drjit, namespace
+from parhelion.core.arrays import Keys, Reals, is_drjit, namespace
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.image import Intrinsics
 from parhelion.core.random import Stream
@@ -139,7 +139,7 @@ def quantised(value: Array, bits: int) -> Array:
     return namespace(value).floor(value * float(2**bits - 1) + 0.5)
 
 
-def grey_world_gains(means: Sequence[Any]) -> list[Any]:
+def grey_world_gains(means: Sequence[Reals]) -> list[Reals]:
     """Gains that make the means of all bands alike: the least is 1, so that what is full stays white.
 
     Means are of the linear signal; those of 0 and less count as nothing seen, and get the gain 1.
@@ -291,14 +291,14 @@ class Developed:
 
 
 def develop(
-    radiance: Any,
+    radiance: Reals,
     electronics: SensorElectronics,
     exposure: Exposure | AutoExposure,
     stream: Stream,
     *,
     width: int | None = None,
     height: int | None = None,
-    cos_axis: Any = None,
+    cos_axis: Reals = None,
     principal_point: tuple[float, float] | None = None,
     with_raw: bool = False,
 ) -> Developed:
@@ -367,7 +367,7 @@ def axis_cosines(intrinsics: Intrinsics) -> NDArray[np.float32]:
 
 
 def _light(
-    planes: list[Array], pixel: Array, cos_axis: Array, scales: list[Any], zooms: list[Any], centre: list[Any],
+    planes: list[Array], pixel: Array, cos_axis: Array, scales: list[Reals], zooms: list[Reals], centre: list[Reals],
     fixed: Any,
 ) -> list[Array]:  # fmt: skip
     """Electrons a second that light makes in each pixel: of its colour alone, or of every band."""
@@ -385,7 +385,7 @@ def _light(
     return [namespace(rate).maximum(rate, 0.0) for rate in rates]
 
 
-def _read(rates: list[Array], pixel: Array, keys: tuple[Any, Any], numbers: list[Any], fixed: Any) -> list[Array]:
+def _read(rates: list[Array], pixel: Array, keys: Keys, numbers: list[Reals], fixed: Any) -> list[Array]:
     """Digital numbers of each pixel."""
     patterned, noisy = fixed.values
     time, dark, prnu, dsnu, full_well, read_noise, gain, black, largest = numbers
@@ -399,7 +399,7 @@ def _read(rates: list[Array], pixel: Array, keys: tuple[Any, Any], numbers: list
     return raws
 
 
-def _means(raws: list[Array], pixel: Array, levels: list[Any], fixed: Any) -> list[Any]:
+def _means(raws: list[Array], pixel: Array, levels: list[Reals], fixed: Any) -> list[Reals]:
     """Mean signal of each band, without the pixels of which one band is full: its colour is not known."""
     width, height, bayer = fixed.values
     black, largest = levels
@@ -414,7 +414,7 @@ def _means(raws: list[Array], pixel: Array, levels: list[Any], fixed: Any) -> li
     return [_mean_signal(raws[0], site & is_open, black) for site in of_band]
 
 
-def _mean_signal(raw: Array, wanted: Array, black: Any) -> Any:
+def _mean_signal(raw: Array, wanted: Array, black: Reals) -> Any:
     """Mean of some digital numbers above black. Sums are of whole numbers, which do not depend on their order."""
     xp = namespace(raw)
     if not is_drjit(raw):
@@ -427,7 +427,7 @@ def _mean_signal(raw: Array, wanted: Array, black: Any) -> Any:
     return type(raw)(total) / xp.maximum(type(raw)(number), 1.0) - black
 
 
-def _finish(raws: list[Array], pixel: Array, balance: list[Any], numbers: list[Any], fixed: Any) -> list[Array]:
+def _finish(raws: list[Array], pixel: Array, balance: list[Reals], numbers: list[Reals], fixed: Any) -> list[Array]:
     """Stored values, as floats, of each band of the output."""
     width, height, bayer, method, is_auto, matrix, curve, gamma, bits = fixed.values
     black, per_dn = numbers
@@ -457,7 +457,7 @@ class _Bench:
         self._engine.dr.eval(done)
         return done
 
-    def numbers(self, values: Any) -> list[Any]:
+    def numbers(self, values: Any) -> list[Reals]:
         """Numbers that kernels read, so that others need no other kernel."""
         return [float(v) if self._engine is None else self._engine.number(float(v)) for v in values]
 

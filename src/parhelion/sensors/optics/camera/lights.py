@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine, kernel_tree
@@ -120,11 +120,11 @@ _ROWS = 3
 class Lit:
     """The lamp that was drawn for a place, as kernel variables."""
 
-    found: Any
-    direction: Any
+    found: Masks
+    direction: Vectors
     """From the place to the lamp."""
-    distance: Any
-    irradiance: list[Any]
+    distance: Reals
+    irradiance: list[Reals]
     """On a surface that faces it [W/m^2], for each band, the chance of the draw made up for."""
 
 
@@ -136,8 +136,8 @@ class Lamps:
     bands: int
     carried: bool
     """Whether any lamp moves."""
-    count: Any
-    rows: Any
+    count: Ints
+    rows: Reals
     """Place and body; axis and cosine where the cone ends; cosine up to which it is full; intensity of each band."""
     moving: tuple[Any, ...]
     """Poses of bodies: knots, count of them, knots a second, and time of the first."""
@@ -164,7 +164,7 @@ class Lamps:
         arrays = (moving.knots, moving.knot_count, moving.knots_per_second, moving.time_of_first)
         return Lamps(self.bands, True, self.count, self.rows, arrays)
 
-    def _at(self, number: Any, time: Any) -> tuple[Any, Any, Any, Any, list[Any]]:
+    def _at(self, number: Ints, time: Reals) -> tuple[Vectors, Vectors, Reals, Reals, list[Reals]]:
         """Place, axis, both cosines and intensities of lamps."""
         dr, mi = running_engine().dr, running_engine().mi
         width = _ROWS + (self.bands + 3) // 4
@@ -182,7 +182,9 @@ class Lamps:
         bands = [value for one in four[_ROWS:] for value in (one.x, one.y, one.z, one.w)]
         return place, axis, four[1].w, four[2].x, bands[: self.bands]
 
-    def _arriving(self, number: Any, time: Any, start: Any, normal: Any) -> tuple[Any, Any, list[Any], Any]:
+    def _arriving(
+        self, number: Ints, time: Reals, start: Vectors, normal: Vectors
+    ) -> tuple[Vectors, Reals, list[Reals], Reals]:
         """Direction, distance and irradiance of each band, and how much of it all meets the surface."""
         dr = running_engine().dr
         place, axis, outer, inner, intensity = self._at(number, time)
@@ -198,11 +200,11 @@ class Lamps:
         total = sum(light[1:], start=light[0]) * dr.select(cosine > 0.0, cosine, 0.0)
         return direction, distance, light, total
 
-    def chosen(self, start: Any, normal: Any, time: Any, u: Any) -> Lit:
+    def chosen(self, start: Vectors, normal: Vectors, time: Reals, u: Reals) -> Lit:
         """One lamp for each place, drawn by what it sends there."""
         dr, mi = running_engine().dr, running_engine().mi
 
-        def step(number: Any, total: Any, best: Any, share: Any, luck: Any) -> Any:
+        def step(number: Ints, total: Reals, best: Reals, share: Reals, luck: Reals) -> Any:
             sent = self._arriving(number, time, start, normal)[3]
             total = total + sent
             chance = dr.select(total > 0.0, sent / total, 0.0)
@@ -236,17 +238,17 @@ class SkyOnDevice:
     """
 
     bands: int
-    table: Any
+    table: Reals
     """Radiance [W/(m^2 sr)] of each point, bands in fours."""
-    below: list[Any]
+    below: list[Reals]
     """Radiance of directions below the horizon, for each band."""
-    sun: list[Any]
+    sun: list[Reals]
     """Direction to the sun."""
-    sun_irradiance: list[Any]
+    sun_irradiance: list[Reals]
     """On a surface that faces the sun [W/m^2], for each band."""
-    sun_radius: Any
+    sun_radius: Reals
     """Half the angle of the disc [rad]."""
-    sun_radiance: list[Any]
+    sun_radiance: list[Reals]
     """Of the disc itself, for each band."""
 
     @classmethod
@@ -271,7 +273,7 @@ class SkyOnDevice:
             [number(float(v / disc)) for v in sun_irradiance],
         )  # fmt: skip
 
-    def radiance(self, direction: Any, *, with_sun: Any) -> list[Any]:
+    def radiance(self, direction: Vectors, *, with_sun: Masks) -> list[Reals]:
         """Radiance from a direction, for each band; `with_sun` says where the disc of the sun is seen, too."""
         dr, mi = running_engine().dr, running_engine().mi
         xp = namespace(direction.x)
@@ -281,7 +283,7 @@ class SkyOnDevice:
         column, row = mi.UInt32(across), mi.UInt32(down)
         fx, fy = across - mi.Float(column), down - mi.Float(row)
         groups = (self.bands + 3) // 4
-        found: list[Any] = []
+        found: list[Reals] = []
         for group in range(groups):
 
             def point(k: int, group: int = group) -> Any:
@@ -294,13 +296,13 @@ class SkyOnDevice:
         in_disc = mi.Bool(with_sun) & (self.off_sun(direction) < self.sun_radius)
         return [v + dr.select(in_disc, sun, 0.0) for v, sun in zip(values, self.sun_radiance, strict=True)]
 
-    def off_sun(self, direction: Any) -> Any:
+    def off_sun(self, direction: Vectors) -> Reals:
         """Angle between directions and the sun's middle [rad], exact for small ones."""
         dr, mi = running_engine().dr, running_engine().mi
         # 1 - cos has no digits left at half a degree in float32; the chord has.
         return dr.norm(direction - mi.Vector3f(*self.sun))
 
-    def to_sun(self, u: tuple[Any, Any]) -> Any:
+    def to_sun(self, u: tuple[Reals, Reals]) -> Vectors:
         """Directions to points of the sun's disc, drawn evenly by two numbers within (0, 1)."""
         dr, mi = running_engine().dr, running_engine().mi
         middle = mi.Vector3f(*self.sun)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.core.arrays import namespace
+from parhelion.core.arrays import Ints, Keys, Masks, Reals, Vectors, namespace
 from parhelion.core.random import to_unit, words
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.device import kernel_tree
@@ -46,7 +46,7 @@ class Scene:
     sky: SkyOnDevice
     lamps: Lamps | None
     air: AirLight | None
-    reach: Any
+    reach: Reals
     """Rays end here [m]."""
 
 
@@ -54,36 +54,36 @@ class Scene:
 class _Path:
     """A path after its last surface, as kernel variables."""
 
-    origin: Any
-    direction: Any
-    sees_sun: Any
+    origin: Vectors
+    direction: Vectors
+    sees_sun: Masks
     """Whether the sun's disc counts where it leaves the world: after a surface that scatters it was asked already."""
-    active: Any
-    share: list[Any]
+    active: Masks
+    share: list[Reals]
     """What of each band's light reaches the lens."""
 
 
 class Draws:
     """Random numbers of one sample of pixels."""
 
-    def __init__(self, keys: tuple[Any, Any], pixel: Any, sample: Any) -> None:
+    def __init__(self, keys: Keys, pixel: Ints, sample: Ints) -> None:
         self._keys, self._pixel, self._first = keys, pixel, sample * _DRAWS
 
-    def four(self, number: Any) -> tuple[Any, Any, Any, Any]:
+    def four(self, number: Ints) -> tuple[Reals, Reals, Reals, Reals]:
         """Four numbers within (0, 1)."""
         found = words(self._keys, self._pixel, self._first + number)
         return tuple(to_unit(word) for word in found)  # type: ignore[return-value]
 
 
 def render(
-    scene: Scene, cast: SceneArrays, index: Any, keys: tuple[Any, Any], samples: Any, first: Any, size: int
-) -> list[Any]:
+    scene: Scene, cast: SceneArrays, index: Ints, keys: Keys, samples: Ints, first: Ints, size: int
+) -> list[Reals]:
     """Mean radiance of each pixel [W/(m^2 sr)], row by row, one array a band, over samples from number `first` on."""
     dr, mi = running_engine().dr, running_engine().mi
     pixel, row, column = scene.view.pixel(index)
     bands = scene.surfaces.bands
 
-    def one(number: Any, *total: Any) -> Any:
+    def one(number: Ints, *total: Reals) -> Any:
         light = _sample(scene, cast, Draws(keys, pixel, first + number), index, row, column)
         return number + 1, *(a + b for a, b in zip(total, light, strict=True))
 
@@ -98,7 +98,7 @@ def render(
     return results
 
 
-def _sample(scene: Scene, cast: SceneArrays, draws: Draws, index: Any, row: Any, column: Any) -> list[Any]:
+def _sample(scene: Scene, cast: SceneArrays, draws: Draws, index: Ints, row: Ints, column: Ints) -> list[Reals]:
     """The light that one ray of each pixel brings, for each band."""
     dr, mi = running_engine().dr, running_engine().mi
     ray = start_of_sample(scene.view, draws, row, column)
@@ -108,7 +108,7 @@ def _sample(scene: Scene, cast: SceneArrays, draws: Draws, index: Any, row: Any,
     path, light, length = _step(scene, cast, draws, mi.UInt32(2), path, light, ray.time, coherent=True)
     if scene.bounces:
 
-        def step(depth: Any, *state: Any) -> Any:
+        def step(depth: Ints, *state: Any) -> Any:
             origin, direction, sees_sun, active = state[:4]
             now = _Path(origin, direction, sees_sun, active, list(state[4 : 4 + bands]))
             draw = mi.UInt32(2) + depth * 3
@@ -124,7 +124,7 @@ def _sample(scene: Scene, cast: SceneArrays, draws: Draws, index: Any, row: Any,
     return light
 
 
-def start_of_sample(view: View, draws: Draws, row: Any, column: Any) -> Ray:
+def start_of_sample(view: View, draws: Draws, row: Ints, column: Ints) -> Ray:
     """A ray through a drawn place of each pixel, at a drawn time and through a drawn place of the lens."""
     dr, mi = running_engine().dr, running_engine().mi
     across, down, moment, turn = draws.four(mi.UInt32(0))
@@ -136,13 +136,13 @@ def start_of_sample(view: View, draws: Draws, row: Any, column: Any) -> Ray:
     return view.ray(row, column, across, down, moment, lens)
 
 
-def step_off(distance: Any) -> Any:
+def step_off(distance: Reals) -> Reals:
     """How far off a surface rays go on [m], so that they do not meet it again, after `distance` [m] to it."""
     return _STEP_OFF_M + _STEP_OFF_PER_M * distance
 
 
 def _step(
-    scene: Scene, cast: SceneArrays, draws: Draws, draw: Any, path: _Path, light: list[Any], time: Any,
+    scene: Scene, cast: SceneArrays, draws: Draws, draw: Ints, path: _Path, light: list[Reals], time: Reals,
     *, coherent: bool,
 ) -> tuple[_Path, list[Any], Any]:  # fmt: skip
     """Follow paths to the next surface: what light they gain there, how they go on, and how far it was [m]."""
@@ -174,9 +174,9 @@ def _step(
 
 
 def _from_sun(
-    scene: Scene, cast: SceneArrays, surface: Surface, normal: Any, wo: Any, start: Any, time: Any,
-    u: Any, active: Any, coherent: bool,
-) -> list[Any]:  # fmt: skip
+    scene: Scene, cast: SceneArrays, surface: Surface, normal: Vectors, wo: Vectors, start: Vectors, time: Reals,
+    u: Reals, active: Masks, coherent: bool,
+) -> list[Reals]:  # fmt: skip
     """Radiance of surfaces in the light of the sun, for each band."""
     dr = running_engine().dr
     wi = scene.sky.to_sun((u[0], u[1]))
@@ -188,9 +188,9 @@ def _from_sun(
 
 
 def _from_lamp(
-    scene: Scene, cast: SceneArrays, surface: Surface, normal: Any, wo: Any, start: Any, time: Any,
-    u: Any, active: Any,
-) -> list[Any]:  # fmt: skip
+    scene: Scene, cast: SceneArrays, surface: Surface, normal: Vectors, wo: Vectors, start: Vectors, time: Reals,
+    u: Reals, active: Masks,
+) -> list[Reals]:  # fmt: skip
     """Radiance of surfaces in the light of one lamp that stands for all, for each band."""
     dr, mi = running_engine().dr, running_engine().mi
     assert scene.lamps is not None
@@ -205,14 +205,21 @@ def _from_lamp(
 
 
 def _unblocked(
-    scene: Scene, cast: SceneArrays, start: Any, direction: Any, time: Any, limit: Any, active: Any, coherent: bool
+    scene: Scene,
+    cast: SceneArrays,
+    start: Vectors,
+    direction: Vectors,
+    time: Reals,
+    limit: Reals,
+    active: Masks,
+    coherent: bool,
 ) -> Any:
     """Share of the light that comes through from there: 0 where something stands between, less than 1 behind glass."""
     dr, mi = running_engine().dr, running_engine().mi
     if "panes" not in scene.surfaces.features:
         return dr.select(cast.blocked(start, direction, time, limit, active, coherent=coherent), 0.0, mi.Float(1.0))
 
-    def step(count: Any, origin: Any, rest: Any, passed: Any, going: Any) -> Any:
+    def step(count: Ints, origin: Vectors, rest: Reals, passed: Reals, going: Masks) -> Any:
         hit = cast.trace(origin, direction, time, rest, going, coherent=coherent)
         met = going & hit.found
         surface = scene.surfaces.at(dr.select(met, hit.part, 0), None, met)
@@ -230,8 +237,8 @@ def _unblocked(
 
 
 def _go_on(
-    scene: Scene, surface: Surface, path: _Path, hit: Any, normal: Any, wo: Any, place: Any, off: Any, u: Any,
-    choice: Any,
+    scene: Scene, surface: Surface, path: _Path, hit: Any, normal: Vectors, wo: Vectors, place: Vectors, off: Vectors, u: Reals,
+    choice: Reals,
 ) -> _Path:  # fmt: skip
     """Paths behind the surface that they met."""
     dr, mi = running_engine().dr, running_engine().mi

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import is_drjit, namespace
+from parhelion.core.arrays import Keys, Reals, is_drjit, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.sensors.optics.camera.pixel_planes import Array
@@ -32,7 +32,7 @@ _MOST_STEPS = 64
 """No number of that mean passes it: the chance is below 1e-17."""
 
 
-def irradiance(radiance: Array, *, f_number: Any, transmission: Any, falloff: Any = 1.0) -> Array:
+def irradiance(radiance: Array, *, f_number: Reals, transmission: Reals, falloff: Reals = 1.0) -> Array:
     """Irradiance on the sensor [W/m^2] of a scene of radiance L [W/(m^2 sr)]: pi L tau cos^4 / (4 N^2).
 
     `falloff` is the share of light off the axis (`falloff`); the lens is focused far away.
@@ -65,7 +65,7 @@ def electrons_per_radiance(
     return quantum_efficiency * photons * float(irradiance(1.0, f_number=f_number, transmission=transmission))
 
 
-def fixed_pattern(element: Array, key: tuple[Any, Any]) -> tuple[Array, Array]:
+def fixed_pattern(element: Array, key: Keys) -> tuple[Array, Array]:
     """Two standard normal numbers of each pixel that stay: of its response (PRNU) and of its dark signal (DSNU)."""
     a, b, _, _ = words(key, element)
     return to_normal(a, b)
@@ -120,14 +120,14 @@ def _inverted(mean: Array, uniform: Array, wanted: Array) -> Array:
 def collected(
     signal: Array,
     element: Array,
-    noise_key: tuple[Any, Any],
-    pattern_key: tuple[Any, Any],
+    noise_key: Keys,
+    pattern_key: Keys,
     *,
-    dark_e: Any,
-    prnu: Any,
-    dsnu_e: Any,
-    full_well_e: Any,
-    read_noise_e: Any,
+    dark_e: Reals,
+    prnu: Reals,
+    dsnu_e: Reals,
+    full_well_e: Reals,
+    read_noise_e: Reals,
     patterned: bool = True,
     noisy: bool = True,
 ) -> Array:
@@ -150,7 +150,7 @@ def collected(
     return electrons + offset + read_noise_e * to_normal(c, d)[0]
 
 
-def digitised(electrons: Array, *, dn_per_e: Any, black_level_dn: Any, largest_dn: Any) -> Array:
+def digitised(electrons: Array, *, dn_per_e: Reals, black_level_dn: Reals, largest_dn: Reals) -> Array:
     """Digital numbers, as floats: the black level and the gain times the electrons, rounded, cut to the converter."""
     xp = namespace(electrons)
     return xp.clip(xp.floor(black_level_dn + dn_per_e * electrons + 0.5), 0.0, largest_dn)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.arrays import is_drjit, namespace
+from parhelion.core.arrays import Ints, Keys, Reals, Vectors, is_drjit, namespace
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.random import Stream, to_normal, words
 from parhelion.rays.device import Engine, copied, kernel_tree
@@ -33,7 +33,7 @@ BOLTZMANN = 1.380649e-23
 OUTPUTS = ("centikelvin", "counts", "grey")
 
 
-def band_radiance_um(temperature_k: Any, band_um: tuple[float, float], steps: int = 400) -> NDArray[np.float64]:
+def band_radiance_um(temperature_k: Reals, band_um: tuple[float, float], steps: int = 400) -> NDArray[np.float64]:
     """Radiance of a black body in a band [W/(m^2 sr)]: Planck's law, integrated over wavelength by Gauss's rule."""
     nodes, weights = np.polynomial.legendre.leggauss(min(steps, 200))
     low, high = band_um[0] * 1e-6, band_um[1] * 1e-6
@@ -67,7 +67,7 @@ class ThermalCurve:
         return float((high - low) / (2.0 * step))
 
 
-def _temperature(radiance: Array, numbers: list[Any]) -> Array:
+def _temperature(radiance: Array, numbers: list[Reals]) -> Array:
     """The polynomial of `ThermalCurve`: centre, 1 / half and the coefficients are given."""
     x = (namespace(radiance).log(radiance) - numbers[0]) * numbers[1]
     value = numbers[-1]
@@ -131,7 +131,7 @@ class DevelopedThermal:
 
 
 def develop_thermal(
-    radiance: Any, electronics: ThermalElectronics, stream: Stream, *, width: int | None = None,
+    radiance: Reals, electronics: ThermalElectronics, stream: Stream, *, width: int | None = None,
     height: int | None = None,
 ) -> DevelopedThermal:  # fmt: skip
     """The thermal picture of a scene of given radiance in the sensor's band [W/(m^2 sr)], (h, w) or a flat array.
@@ -171,7 +171,7 @@ def develop_thermal(
     return DevelopedThermal(stored.reshape(height, width), kelvin.reshape(height, width).astype(np.float32))
 
 
-def _measured(light: Array, pixel: Array, keys: Any, numbers: list[Any], curve: list[Any]) -> tuple[Array, Array]:
+def _measured(light: Array, pixel: Array, keys: Any, numbers: list[Reals], curve: list[Reals]) -> tuple[Array, Array]:
     """Radiance with noise, within the range of the sensor, and the temperature that it stands for."""
     xp = namespace(light, pixel)
     sigma, pattern, low, high = numbers
@@ -209,26 +209,26 @@ _COLUMNS = ("emissivity", "dark_k", "wall_dark_k", "kelvin_per_w_m2")
 class Warmth:
     """Temperatures and thermal light on the device."""
 
-    rows: Any
+    rows: Reals
     """Emissivity, temperature of ground and of walls in the dark, and its rise with sunlight, of each part."""
-    most: Any
+    most: Reals
     """Temperature that each part never passes [K]."""
     glow: Curve
     """Radiance of a black body in the band by its temperature [K]."""
     sky: Curve
     """Radiance of the sky by 1000 times the sine of the elevation."""
-    ground: Any
+    ground: Reals
     """Radiance from below the horizon."""
-    sun: list[Any]
+    sun: list[Reals]
     """Direction to the sun."""
-    beam: Any
+    beam: Reals
     """Irradiance of the whole of the sun's light across the beam [W/m^2]."""
-    diffuse: Any
+    diffuse: Reals
     """Of the whole of the sky's on level ground [W/m^2]."""
 
     @classmethod
     def of(
-        cls, engine: Engine, materials: list[Any], rows: Any, band: Band, day: Daylight, solar: SkyLight,
+        cls, engine: Engine, materials: list[Any], rows: Reals, band: Band, day: Daylight, solar: SkyLight,
         cloud: float, wind_m_s: float,
     ) -> Warmth:  # fmt: skip
         """`rows` are the materials' numbers of parts; `solar` is the light of sun and sky in one wide band."""
@@ -249,7 +249,7 @@ class Warmth:
         )  # fmt: skip
 
     def black(
-        self, scene: SceneArrays, hit: Any, origin: Any, direction: Any, time: Any, reach: Any
+        self, scene: SceneArrays, hit: Any, origin: Vectors, direction: Vectors, time: Reals, reach: Reals
     ) -> tuple[Any, Any]:
         """Black-body radiance and emissivity of surfaces that rays met."""
         dr, mi = running_engine().dr, running_engine().mi
@@ -268,7 +268,7 @@ class Warmth:
         most = dr.gather(mi.Float, self.most, part, hit.found)
         return self.glow(dr.select(kelvin < most, kelvin, most)), row.x
 
-    def from_sky(self, direction: Any) -> Any:
+    def from_sky(self, direction: Vectors) -> Any:
         """Radiance of rays that leave the world."""
         dr = running_engine().dr
         return dr.select(direction.z > 0.0, self.sky(1000.0 * direction.z, direction.z > 0.0), self.ground)
@@ -277,18 +277,18 @@ class Warmth:
 def render_heat(
     view: View,
     warmth: Warmth,
-    reach: Any,
+    reach: Reals,
     scene: SceneArrays,
-    index: Any,
-    keys: tuple[Any, Any],
-    samples: Any,
+    index: Ints,
+    keys: Keys,
+    samples: Ints,
     size: int,
 ) -> Any:
     """Mean thermal radiance of each pixel [W/(m^2 sr)], row by row."""
     dr, mi = running_engine().dr, running_engine().mi
     pixel, row, column = view.pixel(index)
 
-    def one(number: Any, total: Any) -> Any:
+    def one(number: Ints, total: Reals) -> Any:
         ray = start_of_sample(view, Draws(keys, pixel, number), row, column)
         hit = scene.trace(ray.origin, ray.direction, ray.time, reach, coherent=True)
         black, emissivity = warmth.black(scene, hit, ray.origin, ray.direction, ray.time, reach)

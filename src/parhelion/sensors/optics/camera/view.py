@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Ints, Reals, Vectors
 from parhelion.core.errors import ConfigError
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine, kernel_tree
@@ -23,11 +24,11 @@ TILE = 8
 class Ray:
     """Rays of pixels in the scene's local frame, as kernel variables."""
 
-    origin: Any
-    direction: Any
-    time: Any
+    origin: Vectors
+    direction: Vectors
+    time: Reals
     """After the start of the first row's exposure [s]."""
-    forward: Any
+    forward: Vectors
     """Cosine between the ray and the optical axis."""
 
 
@@ -39,21 +40,21 @@ class View:
     width: int
     height: int
     has_aperture: bool
-    order: Any
+    order: Ints
     """Numbers of pixels, row by row, in the order of tracing."""
-    corners: Any
+    corners: Vectors
     """Unit directions through the corners of pixels in the sensor's frame, four numbers each."""
-    knots: Any
+    knots: Vectors
     """Poses of the camera, evenly spaced in time."""
-    knot_count: Any
-    knots_per_s: Any
-    line_time: Any
+    knot_count: Ints
+    knots_per_s: Reals
+    line_time: Reals
     """From one row's exposure to the next [s]."""
-    exposure: Any
+    exposure: Reals
     """[s]"""
-    aperture: Any
+    aperture: Reals
     """Radius of the lens opening [m]."""
-    focus: Any
+    focus: Reals
     """Distance along the optical axis at which the picture is sharp [m]."""
 
     @classmethod
@@ -84,14 +85,16 @@ class View:
             engine.number(exposure_s), engine.number(aperture_m), engine.number(min(focus_m, 1e9)),
         )  # fmt: skip
 
-    def pixel(self, index: Any) -> tuple[Any, Any, Any]:
+    def pixel(self, index: Ints) -> tuple[Ints, Ints, Ints]:
         """Number, row and column of the pixel that is traced at a place in the order."""
         dr, mi = running_engine().dr, running_engine().mi
         pixel = dr.gather(mi.UInt32, self.order, index)
         row = pixel // self.width
         return pixel, row, pixel - row * self.width
 
-    def ray(self, row: Any, column: Any, across: Any, down: Any, moment: Any, lens: tuple[Any, Any] | None) -> Ray:
+    def ray(
+        self, row: Ints, column: Ints, across: Reals, down: Reals, moment: Reals, lens: tuple[Reals, Reals] | None
+    ) -> Ray:
         """Rays through places within pixels, all from 0 to 1: across, down, and when during the exposure.
 
         `lens` is where on the opening, as a point of the unit disc; None for its middle.
@@ -114,7 +117,7 @@ class View:
         origin = mi.Point3f(position + rotate(dr, mi, turn, start))
         return Ray(origin, rotate(dr, mi, turn, local), time, forward)
 
-    def axis(self, time: Any) -> tuple[Any, Any]:
+    def axis(self, time: Reals) -> tuple[Vectors, Vectors]:
         """Position and quaternion of the camera at times after the start [s]."""
         dr, mi = running_engine().dr, running_engine().mi
         return interpolate_knots(dr, mi, self.knots, 0, time * self.knots_per_s, self.knot_count)
