@@ -26,14 +26,13 @@ UNIT_TESTS = Path(__file__).parent
 MAY_IMPORT = may_import(ROOMS)
 INNER_ROOMS = {"world": may_import(WORLD_ROOMS), "sensors": may_import(SENSOR_ROOMS)}
 """Rooms inside a folder, by the folder."""
-# A cloud reads and writes itself: two methods open the door to the formats, when they are called.
+# A record reads, writes and draws itself: three methods open the door to formats and pictures, when they are called.
 # Likewise a weather that is applied to a cloud opens the door to the sensor that recorded it, and a scenario that is
 # run to files the door to what writes them.
 DOORS = {
-    ("core/image.py", "load", "io"),
-    ("core/image.py", "save", "io"),
-    ("core/clouds.py", "load", "io"),
-    ("core/clouds.py", "save", "io"),
+    ("core/records.py", "load", "io"),
+    ("core/records.py", "save", "io"),
+    ("core/records.py", "plot", "pictures"),
     ("weather/weather.py", "apply", "sensors"),
     ("scenario/scenario.py", "run", "outputs"),
 }
@@ -63,6 +62,7 @@ HEAVY = {
     "fsspec",
     "dask",
     "distributed",
+    "pandas",
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from os import PathLike
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Pose
-from parhelion.core.records import Record, as_html, one_line
-from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.core.pose import Floats, Pose
+from parhelion.core.records import ROW, Column, Record, as_html, cloud_facts, column, components, scalar
+from parhelion.core.trajectory import Fixed, Trajectory, Waypoints
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -66,6 +65,9 @@ FIELDS: Mapping[str, FieldSpec] = MappingProxyType(
 # Values of the `origin` field.
 ORIGINS = ("surface", "rain", "fog", "snow", "dust", "multipath", "noise")
 
+# Steps of 0.1 ms over a revolution of 0.1 s: within 2e-8 m at 10 m/s² and 2e-8 rad at 10 rad/s² (a dt² / 8).
+_MOTION_KNOTS = 1024
+
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     view = array.view()
@@ -113,7 +115,7 @@ class PointCloud(Record):
 
     def _units(self) -> dict[str, tuple[str, str]]:
         known = {name: (FIELDS[name].unit, "") for name in self.fields if name in FIELDS}
-        return {"xyz": ("m", self.frame), **known}
+        return {"xyz": ("m", self.frame), **super()._units(), **known}
 
     def __len__(self) -> int:
         return int(self.xyz.shape[0])
@@ -130,8 +132,13 @@ class PointCloud(Record):
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *(name for name in self.fields if name.isidentifier())})
 
-    def __repr__(self) -> str:
-        return one_line(self)
+    def _facts(self) -> list[str]:
+        return cloud_facts(self)
+
+    def _table(self) -> list[Column]:
+        xyz, units = [Column(axis, "m", self.xyz[:, k]) for k, axis in enumerate("xyz")], self.units
+        fields = self.fields.items()
+        return [*xyz, *(part for name, values in fields for part in components(name, units.get(name, ""), values))]
 
     def _repr_html_(self) -> str:
         return as_html(self, FIELDS)
@@ -156,43 +163,40 @@ class PointCloud(Record):
         """A copy with these fields added or replaced."""
         return replace(self, fields={**self.fields, **fields})
 
-    @classmethod
-    def load(cls, path: str | PathLike[str], *, format: str | None = None) -> PointCloud:
-        """Read a cloud; the format follows from the file's ending unless named."""
-        from parhelion.io import read_cloud  # the door to io: records themselves need no format
 
-        return read_cloud(path, format=format)
-
-    def save(self, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> None:
-        """Write the cloud; the format follows from the file's ending unless named."""
-        from parhelion.io import write_cloud
-
-        write_cloud(self, path, format=format, **options)
+def _per_shot(unit: str, frame: str, dtype: str, *more: int) -> dict[str, Any]:
+    return column(unit, frame, ROW, *more, dtype=dtype, finite=False)
 
 
 @dataclass(frozen=True, eq=False)
-class Shots:
-    """Every pulse that a scan fired, returned or not, one row a pulse."""
+class Shots(Record):
+    """Every pulse that a scan fired, returned or not, one row per pulse."""
 
-    direction: NDArray[np.float32]
+    direction: NDArray[np.float32] = field(metadata=_per_shot("1", "sensor", "float32", 3))
     """Unit direction of the beam's axis in the sensor frame at the shot's time, shape (n, 3)."""
-    origin: NDArray[np.float32]
+    origin: NDArray[np.float32] = field(metadata=_per_shot("m", "sensor", "float32", 3))
     """Where the beam leaves [m], sensor frame, shape (n, 3)."""
-    time: NDArray[np.float32]
+    time: NDArray[np.float32] = field(metadata=_per_shot("s", "", "float32"))
     """Time after the start of the scan [s], shape (n,)."""
-    ring: NDArray[np.uint16]
+    ring: NDArray[np.uint16] = field(metadata=_per_shot("", "", "uint16"))
     """Channel number, shape (n,)."""
-    column: NDArray[np.uint16]
+    column: NDArray[np.uint16] = field(metadata=_per_shot("", "", "uint16"))
     """Firing number within the scan, shape (n,)."""
-    return_count: NDArray[np.uint8]
+    return_count: NDArray[np.uint8] = field(metadata=_per_shot("", "", "uint8"))
     """Number of returns reported for the shot, shape (n,); 0 is a lost shot."""
-    near_ir: NDArray[np.float32] | None = None
+    near_ir: NDArray[np.float32] | None = field(default=None, metadata=_per_shot("counts", "", "float32"))
     """Ambient light of each shot [counts], shape (n,), where the sensor measures it."""
-    noise: NDArray[np.float32] | None = None
-    """Signal that a shot without a return has [photons], 0 for others, shape (n,), where the sensor tells it."""
+    noise: NDArray[np.float32] | None = field(default=None, metadata=_per_shot("photons", "", "float32"))
+    """Signal of a shot without a return [photons], 0 for others, shape (n,), where the sensor reports it."""
 
     def __len__(self) -> int:
         return int(self.time.shape[0])
+
+    def _sizes(self) -> Mapping[str, int]:
+        return {ROW: int(np.size(self.time))}
+
+    def _facts(self) -> list[str]:
+        return [f"{len(self)} shots", f"{int(np.sum(self.return_count == 0))} lost", *self._columns()]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -203,8 +207,37 @@ class Scan(PointCloud):
     """All shots; `scan.shot` names each point's row."""
     motion: Trajectory = field(default_factory=lambda: Fixed(Pose()), kw_only=True)
     """Motion of the sensor in the world, on the same clock as `start_time`."""
-    start_time: float = field(default=0.0, kw_only=True)
+    start_time: float = field(default=0.0, kw_only=True, metadata=scalar("s"))
     """Time of the scan's start on the world's clock [s]."""
+
+    def motion_knots(self) -> tuple[Floats, Floats, Floats]:
+        """Times [s], positions [m] and quaternions that represent the motion during the scan.
+
+        At the times of the shots (at most 1024 evenly spaced ones) for motions other than `Waypoints`, which have
+        their own times.
+        """
+        seconds = np.asarray(self.shots.time, np.float64)
+        first = self.start_time + min(0.0, float(seconds.min(initial=0.0)))
+        last = self.start_time + max(0.0, float(seconds.max(initial=0.0)))
+        if isinstance(self.motion, Fixed) or last <= first:
+            times = np.array([first])
+        elif isinstance(self.motion, Waypoints):
+            inside = (self.motion.times > first) & (self.motion.times < last)
+            times = np.concatenate([[first], self.motion.times[inside], [last]])
+        else:
+            times = np.unique(np.concatenate([[first], self.start_time + seconds, [last]]))
+            if len(times) > _MOTION_KNOTS:
+                times = np.linspace(first, last, _MOTION_KNOTS)
+        return (times, *self.motion.sample(times))
+
+    def _same_field(self, name: str, other: Any) -> bool:
+        if name != "motion":
+            return super()._same_field(name, other)
+        # Files store the knots, so a motion counts by its poses there, up to the rounding of interpolation.
+        times, xyz, quat = self.motion_knots()
+        other_xyz, other_quat = other.sample(times)
+        turned = np.abs(np.sum(quat * other_quat, axis=1))
+        return np.allclose(xyz, other_xyz, rtol=1e-12, atol=1e-9) and bool(np.all(turned > 1.0 - 1e-12))
 
     @property
     def pose(self) -> Pose:
@@ -262,19 +295,30 @@ class Scan(PointCloud):
 
 
 @dataclass(frozen=True, eq=False)
-class Waveform:
+class Waveform(Record):
     """Digitised received signal of chosen shots."""
 
-    shot: NDArray[np.uint32]
-    """Row of each waveform's shot, shape (n,)."""
-    range_start: float
+    shot: NDArray[np.uint32] = field(metadata=column("", "", "s", dtype="uint32"))
+    """Row of each waveform's shot, shape (s,)."""
+    range_start: float = field(metadata=scalar("m", "sensor"))
     """Range of the first bin's centre [m]."""
-    bin_size: float
+    bin_size: float = field(metadata=scalar("m", "sensor"))
     """Range step between bins [m]."""
-    samples: NDArray[np.float32]
-    """Signal in units of the detection threshold, noise included, shape (n, bins)."""
-    noise_floor: float
+    samples: NDArray[np.float32] = field(metadata=column("P_min", "", "s", "b", dtype="float32"))
+    """Signal in units of the detection threshold, noise included, shape (s, bins)."""
+    noise_floor: float = field(metadata=scalar("P_min"))
     """Standard deviation of the noise in each bin, same unit."""
+
+    def _sizes(self) -> Mapping[str, int]:
+        return dict(zip("sb", np.shape(self.samples), strict=False))
+
+    def _table(self) -> list[Column]:
+        signals = [Column(f"shot_{shot}", "P_min", row) for shot, row in zip(self.shot, self.samples, strict=True)]
+        return [Column("range", "m", self.ranges), *signals]
+
+    def _facts(self) -> list[str]:
+        bins = self.samples.shape[1]
+        return [f"{len(self.shot)} shots", f"{bins} bins of {self.bin_size:.4g} m from {self.range_start:.4g} m"]
 
     @property
     def ranges(self) -> NDArray[np.float64]:

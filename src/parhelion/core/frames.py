@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 
@@ -13,7 +13,7 @@ from parhelion.core.clouds import ORIGINS, PointCloud
 from parhelion.core.errors import ConfigError
 from parhelion.core.files import write_whole
 from parhelion.core.pose import Floats, Pose
-from parhelion.core.records import Record, column
+from parhelion.core.records import Column, Record, column, scalar
 
 # ---- What radars and sounders have in common: one frame, as points that the sensor found ----------------------------
 
@@ -24,9 +24,9 @@ class FramePoints(PointCloud):
 
     pose: Pose = field(default_factory=Pose, kw_only=True)
     """The sensor in the world at the frame's start."""
-    start_time: float = field(default=0.0, kw_only=True)
+    start_time: float = field(default=0.0, kw_only=True, metadata=scalar("s"))
     """Start of the frame on the world's clock [s]."""
-    duration: float = field(default=0.0, kw_only=True)
+    duration: float = field(default=0.0, kw_only=True, metadata=scalar("s"))
     """How long the frame took [s]."""
 
     def in_world(self) -> PointCloud:
@@ -53,6 +53,21 @@ class RadarCube(Record):
 
     def _sizes(self) -> Mapping[str, int]:
         return dict(zip("rdea", np.shape(self.power), strict=False))
+
+    def _table(self) -> list[Column]:
+        """One row per range bin: its strongest cell."""
+        ranges = len(self.range) if self.power.size else 0
+        cells = self.power[:ranges].reshape(ranges, int(np.prod(self.power.shape[1:])))
+        strongest = cells.argmax(axis=1) if ranges else np.zeros(0, np.intp)
+        speed, elevation, azimuth = np.unravel_index(strongest, self.power.shape[1:])
+        found = {
+            "range": self.range[:ranges],
+            "power": cells[np.arange(ranges), strongest],
+            "radial_velocity": self.radial_velocity[speed],
+            "elevation": self.elevation[elevation],
+            "azimuth": self.azimuth[azimuth],
+        }
+        return [Column(name, self.units[name], values) for name, values in found.items()]
 
     @property
     def range_velocity(self) -> NDArray[np.float32]:
@@ -81,10 +96,17 @@ class CrossSections(Record):
     )
     """S of E_s = S E exp(-j k r) / r: rows are what is received, columns what is sent; horizontal, then vertical. None
     where powers were added, not fields."""
-    frequency_ghz: float = 0.0
+    frequency_ghz: float = field(default=0.0, metadata=scalar("GHz"))
 
     def _sizes(self) -> Mapping[str, int]:
         return {"n": len(self.azimuth_deg)}
+
+    def _labels(self) -> Mapping[str | int, Sequence[str]]:
+        return {2: "hv"}
+
+    def _facts(self) -> list[str]:
+        known = "sigma" if self.scattering is None else "sigma, scattering"
+        return [f"{len(self.azimuth_deg)} directions", f"{self.frequency_ghz:g} GHz", known]
 
     @property
     def dbsm(self) -> Floats:
@@ -125,13 +147,26 @@ class EchoWaveform(Record):
 
     samples: NDArray[np.float32] = field(metadata=column("Pa", "sensor", "m", "t", dtype="float32"))
     """Shape (microphones, samples)."""
-    rate_hz: float
-    """Samples a second."""
+    rate_hz: float = field(metadata=scalar("Hz"))
+    """Samples per second."""
     position: Floats = field(metadata=column("m", "sensor", "m", 3))
     """Of the microphones, shape (microphones, 3)."""
 
     def _sizes(self) -> Mapping[str, int]:
         return dict(zip("mt", np.shape(self.samples), strict=False))
+
+    @property
+    def time(self) -> Floats:
+        """Time of each sample after the start of the pulse [s], shape (samples,)."""
+        return np.asarray(np.arange(self.samples.shape[1]) / self.rate_hz)
+
+    def _table(self) -> list[Column]:
+        channels = [Column(f"pressure_{k}", "Pa", values) for k, values in enumerate(self.samples)]
+        return [Column("time", "s", self.time), *channels]
+
+    def _facts(self) -> list[str]:
+        count, length = self.samples.shape
+        return [f"{count} microphones", f"{length} samples at {self.rate_hz:g} Hz", f"{length / self.rate_hz:.4g} s"]
 
     def save_wav(self, path: str | PathLike[str]) -> None:
         """Write all channels as 16-bit WAV, the loudest sample at full scale."""
@@ -160,5 +195,5 @@ class EchoScan(FramePoints):
 
     waveform: EchoWaveform | None = field(default=None, kw_only=True)
     """Where it was asked for."""
-    nearest: float = field(default=float("inf"), kw_only=True)
+    nearest: float = field(default=float("inf"), kw_only=True, metadata=scalar("m", "sensor"))
     """Range of the first echo of its own pulse that passes the threshold [m]; infinite where none does."""

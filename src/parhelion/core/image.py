@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,13 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
-from parhelion.core.records import Record, column
+from parhelion.core.records import Record, column, scalar
 
 LENS_MODELS = ("plumb_bob", "rational_polynomial", "equidistant")
 """Lens models by ROS's names: Brown-Conrady of 5 numbers, of 8 numbers, and Kannala-Brandt's fisheye of 4."""
 
+TRUTH = ("depth", "measured_depth", "normal", "label", "instance", "flow")
+"""Arrays of an image beside the picture, each None where it was not requested."""
 
 OPTICAL = Pose(quat_xyzw=(-0.5, 0.5, -0.5, 0.5))
 """The optical frame (x right, y down, z forward) in the sensor's (x forward, y left, z up)."""
@@ -91,7 +92,7 @@ class Image(Record):
     """Names of the bands, such as red, green, blue; empty where nobody said."""
     intrinsics: Intrinsics | None = None
     """The lens."""
-    start_time: float = 0.0
+    start_time: float = field(default=0.0, metadata=scalar("s"))
     """Start of the exposure on the world's clock [s]."""
     pose: Pose = field(default_factory=Pose)
     """The camera in the world at that time: x forward, y left, z up."""
@@ -148,6 +149,9 @@ class Image(Record):
     def _sizes(self) -> Mapping[str, int]:
         return {"h": self.colour.shape[0], "w": self.colour.shape[1]}
 
+    def _units(self) -> dict[str, tuple[str, str]]:
+        return {"colour": ("counts" if self.colour.dtype.kind == "u" else "", "image"), **super()._units()}
+
     @property
     def width(self) -> int:
         """Pixels of a row."""
@@ -158,20 +162,7 @@ class Image(Record):
         """Rows."""
         return int(self.colour.shape[0])
 
-    @classmethod
-    def load(cls, path: str | PathLike[str], *, format: str | None = None) -> Image:
-        """Read an image; the format follows from the file's ending unless named."""
-        from parhelion.io.images import read_image  # the door to io: records themselves need no format
-
-        return read_image(path, format=format)
-
-    def save(self, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> None:
-        """Write the image (PNG, JPEG, TIFF, EXR, NPZ); the format follows from the file's ending unless named."""
-        from parhelion.io.images import write_image
-
-        write_image(self, path, format=format, **options)
-
-    def __repr__(self) -> str:
+    def _facts(self) -> list[str]:
         bands = 1 if self.colour.ndim == 2 else self.colour.shape[2]
-        sensor = self.metadata.get("sensor", "")
-        return f"<Image: {sensor + ', ' if sensor else ''}{self.width} x {self.height} pixels, {bands} bands>"
+        planes = [name for name in TRUTH if getattr(self, name) is not None]
+        return [f"{self.width} x {self.height} pixels", f"{bands} bands", *planes]

@@ -1,82 +1,49 @@
-"""The base of records: arrays with a unit, a frame and a shape on every field.
+"""The base of records: arrays with a unit, a frame and a shape on every field, and what every record can do.
 
-    class Range(Record):
-        range: Floats = field(metadata=column("m", "sensor", "n"))
+    @dataclass(frozen=True, eq=False)
+    class TemperatureData(Samples):
+        temperature: Floats = field(metadata=column("K", "", "n"))
 
-`units(record)` gives units and frames as data, for whoever writes them to a file.
+A record that declares its arrays with `column` has files, tables, plots and a one-line repr without further code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.errors import ConfigError
+from parhelion.core.errors import ConfigError, MissingDependencyError
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+    from typing_extensions import Self
+
     from parhelion.core.clouds import FieldSpec, PointCloud
 
-
-def column(unit: str, frame: str, *shape: str | int, dtype: str = "float64", finite: bool = True) -> dict[str, Any]:
-    """What a field holds: unit, frame ('' where none applies) and shape.
-
-    Letters in `shape` stand for sizes that differ from record to record: n samples, w wheels, h rows of pixels.
-    `finite` says whether numbers must be.
-    """
-    return {"unit": unit, "frame": frame, "shape": shape, "dtype": dtype, "finite": finite}
-
-
-class Record:
-    """A frozen dataclass whose arrays are checked when it is made, and read-only afterwards."""
-
-    def _sizes(self) -> Mapping[str, int]:
-        """What the letters in the shapes of this record stand for."""
-        return {}
-
-    def _units(self) -> dict[str, tuple[str, str]]:
-        return _declared(self)
-
-    def __post_init__(self) -> None:
-        sizes = self._sizes()
-        for one in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, one.name)
-            if "shape" not in one.metadata or value is None:
-                continue
-            array = np.asarray(value, dtype=one.metadata["dtype"]).view()
-            expected = tuple(sizes.get(size, size) for size in one.metadata["shape"])
-            if array.shape != expected:
-                raise ConfigError(
-                    f"{type(self).__name__}: {one.name} must have shape {expected}, got shape {array.shape}"
-                )
-            if one.metadata["finite"] and not np.all(np.isfinite(array)):
-                raise ConfigError(f"{type(self).__name__}: {one.name} must be finite")
-            array.setflags(write=False)
-            object.__setattr__(self, one.name, array)
-
-
-def units(record: Record | type[Record]) -> dict[str, tuple[str, str]]:
-    """Unit and frame of every array of a record, by field name; the frame is '' where none applies."""
-    return record._units() if isinstance(record, Record) else _declared(record)
-
-
-def _declared(record: Any) -> dict[str, tuple[str, str]]:
-    return {one.name: (one.metadata["unit"], one.metadata["frame"]) for one in fields(record) if "unit" in one.metadata}
-
-
-# ---- How clouds and scans show themselves: one line in a terminal, a small table in a notebook ----------------------
+# ---- Records in a terminal, as one line, and clouds in a notebook, as a small table ---------------------------------
 
 
 _LONGEST_NAME = 60
+_LONGEST_LINE = 160
 
 
-def one_line(cloud: PointCloud) -> str:
-    """Kind, sensor, number of points, nearest and farthest range, and frame, as far as the cloud knows them."""
-    return f"<{type(cloud).__name__}: {', '.join(_facts(cloud))}>"
+def one_line(record: Record) -> str:
+    """Type, sensor, size and main contents of any record, in less than 200 characters."""
+    name = type(record).__name__[:_LONGEST_NAME]
+    line = f"{name}: {', '.join([*_sensor(record), *record._facts()])}"
+    return f"<{line if len(line) <= _LONGEST_LINE else line[: _LONGEST_LINE - 3].rstrip(', ') + '...'}>"
+
+
+def _sensor(record: Record) -> list[str]:
+    """Name of the sensor, shortened; empty where the record has none."""
+    sensor = " ".join(str(getattr(record, "metadata", {}).get("sensor") or "").split())
+    return [sensor if len(sensor) <= _LONGEST_NAME else sensor[: _LONGEST_NAME - 3] + "..."] if sensor else []
 
 
 def as_html(cloud: PointCloud, known: Mapping[str, FieldSpec]) -> str:
@@ -89,17 +56,14 @@ def as_html(cloud: PointCloud, known: Mapping[str, FieldSpec]) -> str:
     lines = [_row("th", heads)]
     lines += [_row("td", (name, _type(values), unit, *_span(values), text)) for name, values, unit, text in rows]
     # Names and metadata come from files: nothing of them is taken as HTML.
-    title = escape(f"{type(cloud).__name__}: {', '.join(_facts(cloud))}")
+    title = escape(one_line(cloud)[1:-1])
     return f"<div><strong>{title}</strong><table>{''.join(lines)}</table></div>"
 
 
-def _facts(cloud: PointCloud) -> list[str]:
-    facts = []
-    sensor = " ".join(str(cloud.metadata.get("sensor") or "").split())
-    if sensor:
-        facts.append(sensor if len(sensor) <= _LONGEST_NAME else sensor[: _LONGEST_NAME - 3] + "...")
+def cloud_facts(cloud: PointCloud) -> list[str]:
+    """Number of points and shots, nearest and farthest range, and frame."""
     shots = vars(cloud).get("shots")  # a field of this name is no table of shots
-    facts.append(f"{len(cloud)} points" + ("" if shots is None else f" of {len(shots)} shots"))
+    facts = [f"{len(cloud)} points" + ("" if shots is None else f" of {len(shots)} shots")]
     ranges = _ranges(cloud)
     if ranges.size:
         facts.append(f"range {ranges.min():.4g} to {ranges.max():.4g} m")
@@ -129,3 +93,233 @@ def _span(values: NDArray[Any]) -> tuple[str, str]:
 
 def _row(kind: str, cells: tuple[str, ...]) -> str:
     return f"<tr>{''.join(f'<{kind}>{escape(cell)}</{kind}>' for cell in cells)}</tr>"
+
+
+# ---- records --------------------------------------------------------------------------------------------------------
+
+
+ROW = "n"
+"""Letter in shapes for the rows of a record: samples, points, directions."""
+
+
+def column(unit: str, frame: str, *shape: str | int, dtype: str = "float64", finite: bool = True) -> dict[str, Any]:
+    """Metadata of an array field: unit, frame ('' if none applies) and shape.
+
+    Letters in `shape` are sizes that differ from record to record: n rows, w wheels, h rows of pixels.
+    `finite` rejects NaN and infinity.
+    """
+    return {"unit": unit, "frame": frame, "shape": shape, "dtype": dtype, "finite": finite}
+
+
+def scalar(unit: str, frame: str = "") -> dict[str, Any]:
+    """Metadata of a field with a single number: unit and frame."""
+    return {"unit": unit, "frame": frame}
+
+
+class Column(NamedTuple):
+    """One column of a record as a table."""
+
+    name: str
+    """Name of the field, with the component where it has several."""
+    unit: str
+    values: NDArray[Any]
+    """Numbers or texts, shape (n,)."""
+
+
+class Record:
+    """A frozen dataclass whose arrays are checked on construction, and read-only afterwards."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # `@dataclass` gives every class without its own repr one that prints all numbers.
+        cls.__repr__ = cls.__repr__  # type: ignore[method-assign]
+
+    def __post_init__(self) -> None:
+        sizes = self._sizes()
+        for one in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, one.name)
+            if "shape" not in one.metadata or value is None:
+                continue
+            array = np.asarray(value, dtype=one.metadata["dtype"]).view()
+            expected = tuple(sizes.get(size, size) for size in one.metadata["shape"])
+            if array.shape != expected:
+                raise ConfigError(
+                    f"{type(self).__name__}: {one.name} must have shape {expected}, got shape {array.shape}"
+                )
+            if one.metadata["finite"] and not np.all(np.isfinite(array)):
+                raise ConfigError(f"{type(self).__name__}: {one.name} must be finite")
+            array.setflags(write=False)
+            object.__setattr__(self, one.name, array)
+
+    def __repr__(self) -> str:
+        return one_line(self)
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Unit of every field by name; '1' is a ratio, '' a code or a number without unit."""
+        return {name: unit for name, (unit, _) in self._units().items()}
+
+    def equals(self, other: object) -> bool:
+        """Return whether `other` is of the same type and holds exactly the same values; NaN equals NaN."""
+        return type(other) is type(self) and all(
+            self._same_field(one.name, getattr(other, one.name))
+            for one in fields(self)  # type: ignore[arg-type]
+        )
+
+    def to_dataframe(self) -> DataFrame:
+        """Return a pandas DataFrame with one row per sample, point or bin.
+
+        Components are columns of their own: `angular_rate_x`, `ticks_left`. `frame.attrs["units"]` has the unit of
+        every column.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise MissingDependencyError("to_dataframe needs pandas; run pip install pandas") from None
+        table = self._table()
+        frame = pandas.DataFrame({one.name: one.values for one in table})
+        frame.attrs["units"] = {one.name: one.unit for one in table}
+        return frame
+
+    def plot(self, path: str | PathLike[str] | None = None, *, ax: Any = None) -> Any:
+        """Draw the record, and return the Matplotlib figure.
+
+        path: Also write the picture to this file (.png, .jpg, .pdf, .svg).
+        ax: Draw the first panel into these axes instead, and return them.
+        """
+        from parhelion.pictures.records import plot_record
+
+        return plot_record(self, path, ax)
+
+    def save(self, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> None:
+        """Write the record; the file extension selects the format unless `format` names it.
+
+        NPZ holds every record completely. CSV holds samples and points; clouds and images have further formats.
+        `options` are those of the format. An earlier file is replaced only once the new one is complete.
+        """
+        from parhelion.io.records import write_record
+
+        write_record(self, path, format=format, **options)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> Self:
+        """Read a record of this type or a subclass; the file extension selects the format unless `format` names it."""
+        from parhelion.io.records import read_record
+
+        return read_record(cls, path, format=format, **options)
+
+    # ---- what subclasses may override ------------------------------------------------------------------------------
+
+    def _sizes(self) -> Mapping[str, int]:
+        """Values of the letters in the shapes of this record."""
+        return {}
+
+    def _labels(self) -> Mapping[str | int, Sequence[str]]:
+        """Names of the components along an axis, by its size as declared: wheels, satellites, anchors."""
+        return {}
+
+    def _units(self) -> dict[str, tuple[str, str]]:
+        return _declared(self)
+
+    def _facts(self) -> list[str]:
+        """Parts of the one-line repr after the sensor's name."""
+        if self._columns():
+            return [f"{len(getattr(self, self._columns()[0]))} rows", *self._columns()]
+        return [
+            f"{one.name} {' x '.join(map(str, values.shape))}"
+            for one in fields(self)  # type: ignore[arg-type]
+            if isinstance(values := getattr(self, one.name), np.ndarray)
+        ]
+
+    def _same_field(self, name: str, other: Any) -> bool:
+        return same(getattr(self, name), other)
+
+    def _columns(self) -> list[str]:
+        """Names of the arrays with one entry per row."""
+        return [
+            one.name
+            for one in fields(self)  # type: ignore[arg-type]
+            if one.metadata.get("shape", ())[:1] == (ROW,) and getattr(self, one.name) is not None
+        ]
+
+    def _table(self) -> list[Column]:
+        """Columns of equal length: one per component of each array with rows, else a summary of the arrays."""
+        if not self._columns():
+            return _summary(self)
+        return [part for name in self._columns() for part in self._components(name)]
+
+    def _components(self, name: str) -> list[Column]:
+        """Columns of one array with rows."""
+        declared = next(one.metadata for one in fields(self) if one.name == name)  # type: ignore[arg-type]
+        labels = [self._labels().get(size, ()) for size in declared["shape"][1:]]
+        return components(name, declared["unit"], getattr(self, name), labels)
+
+
+def components(name: str, unit: str, values: NDArray[Any], labels: Sequence[Sequence[str]] = ()) -> list[Column]:
+    """Columns of an array (n, ...): `name`, or `name_x`, `name_xy`, `name_0` for each component.
+
+    `labels` names the components along each axis after the first; x, y, z (w) or numbers by default. Complex numbers
+    become two columns, `_real` and `_imag`.
+    """
+    given = [*labels, *[()] * (values.ndim - 1 - len(labels))]
+    axes = [list(one) or _axis(size) for one, size in zip(given, values.shape[1:], strict=True)]
+    short = all(len(word) == 1 for axis in axes for word in axis)
+    found = []
+    for index in np.ndindex(*values.shape[1:]):
+        words = [axis[k] for axis, k in zip(axes, index, strict=True)]
+        full = "_".join([name, *(["".join(words)] if short and words else words)])
+        part = values[(slice(None),) + index]  # noqa: RUF005 - a star in an index needs Python 3.11
+        if values.dtype.kind == "c":
+            found += [Column(f"{full}_real", unit, part.real), Column(f"{full}_imag", unit, part.imag)]
+        else:
+            found.append(Column(full, unit, part))
+    return found
+
+
+def _axis(size: int) -> Sequence[str]:
+    return {3: "xyz", 4: "xyzw"}.get(size) or [str(k) for k in range(size)]
+
+
+def _summary(record: Record) -> list[Column]:
+    """One row per array of a record without rows: type, shape, smallest, mean and largest finite value."""
+    rows = []
+    for one in fields(record):  # type: ignore[arg-type]
+        values = getattr(record, one.name)
+        if isinstance(values, np.ndarray):
+            numbers = np.abs(values) if values.dtype.kind == "c" else values
+            finite = numbers[np.isfinite(numbers)].astype(np.float64)
+            span = (finite.min(), finite.mean(), finite.max()) if finite.size else (np.nan,) * 3
+            size = " x ".join(map(str, values.shape))
+            rows.append((one.name, record.units.get(one.name, ""), str(values.dtype), size, *span))
+    names = ("field", "unit", "type", "shape", "smallest", "mean", "largest")
+    kinds = ("U", "U", "U", "U", "f8", "f8", "f8")
+    return [
+        Column(name, "", np.array([row[k] for row in rows], kind))
+        for k, (name, kind) in enumerate(zip(names, kinds, strict=True))
+    ]
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return whether two values of records are equal; NaN equals NaN, and a list the tuple of its items."""
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and one.dtype == other.dtype):
+            return False
+        return np.array_equal(one, other, equal_nan=one.dtype.kind in "fc")
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(value, other[key]) for key, value in one.items())
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, Record):
+        return one.equals(other)
+    if is_dataclass(one) and type(one) is type(other):
+        return all(same(getattr(one, part.name), getattr(other, part.name)) for part in fields(one))
+    return bool(one == other) or (one != one and other != other)
+
+
+def units(record: Record | type[Record]) -> dict[str, tuple[str, str]]:
+    """Unit and frame of every array of a record, by field name; the frame is '' where none applies."""
+    return record._units() if isinstance(record, Record) else _declared(record)
+
+
+def _declared(record: Any) -> dict[str, tuple[str, str]]:
+    return {one.name: (one.metadata["unit"], one.metadata["frame"]) for one in fields(record) if "unit" in one.metadata}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats
-from parhelion.core.records import Record, column, units
+from parhelion.core.records import Column, Record, column, scalar, units
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -45,13 +45,9 @@ class Samples(Record):
         count = getattr(self, name).shape[1]
         return {3: "xyz", 4: "xyzw"}.get(count) or [str(k) for k in range(count)]
 
-    def _columns(self) -> list[str]:
-        """Names of the arrays with a row a sample."""
-        return [
-            one.name
-            for one in fields(self)
-            if one.metadata.get("shape", ())[:1] == ("n",) and getattr(self, one.name) is not None
-        ]
+    def _facts(self) -> list[str]:
+        span = [f"{self.time[0]:.6g} to {self.time[-1]:.6g} s"] if len(self) else []
+        return [f"{len(self)} samples", *span, *(name for name in self._columns() if name != "time")]
 
 
 def joined(parts: Sequence[Kind]) -> Kind:
@@ -105,6 +101,9 @@ class OdometryData(Samples):
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Plain values that came with the samples: sensor, seed, rate."""
 
+    def _labels(self) -> Mapping[str | int, Sequence[str]]:
+        return {"w": self.wheels}
+
 
 @dataclass(frozen=True, eq=False)
 class BarometerData(Samples):
@@ -114,7 +113,7 @@ class BarometerData(Samples):
     """Static air pressure [Pa], shape (n,)."""
     altitude: Floats = field(metadata=column("m", "above mean sea level", "n"))
     """Altitude [m] at which the standard atmosphere has that pressure, shape (n,)."""
-    pressure_variance: float
+    pressure_variance: float = field(metadata=scalar("Pa^2"))
     """Variance [Pa²] of one sample's noise and rounding; offset and drift are not part of it."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Plain values that came with the samples: sensor, seed, rate."""
@@ -213,6 +212,18 @@ class GnssData(Samples):
     def _sizes(self) -> Mapping[str, int]:
         return {"n": int(np.size(self.time)), "s": len(self.satellites)}
 
+    def _labels(self) -> Mapping[str | int, Sequence[str]]:
+        return {"s": self.satellites, 4: ("geometric", "position", "horizontal", "vertical")}
+
+    def _facts(self) -> list[str]:
+        fixes = f"{int(np.sum(self.mode != NO_FIX))} fixes"
+        return [
+            *super()._facts()[: 2 if len(self) else 1],
+            fixes,
+            f"{len(self.satellites)} satellites",
+            "frame 'world'",
+        ]
+
     @property
     def error(self) -> Floats:
         """Measured less true position [m], shape (n, 3); NaN without a fix."""
@@ -281,9 +292,30 @@ class UwbData(Samples):
     """How ranges were measured: two-way, tdoa or rssi."""
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Plain values that came with the samples: sensor, seed, rate."""
+    cir: NDArray[np.complex64] | None = field(
+        default=None, metadata=column("sqrt(mW)", "", "n", "a", "t", dtype="complex64", finite=False)
+    )
+    """Channel impulse response to each anchor, |cir|² is a power [mW], shape (n, a, t); None unless requested."""
+    cir_time: Floats | None = field(default=None, metadata=column("s", "", "t"))
+    """Time of each tap of `cir` after the first path [s], shape (t,)."""
 
     def _sizes(self) -> Mapping[str, int]:
-        return {**super()._sizes(), "a": len(self.anchors)}
+        return {**super()._sizes(), "a": len(self.anchors), "t": 0 if self.cir_time is None else np.size(self.cir_time)}
+
+    def _labels(self) -> Mapping[str | int, Sequence[str]]:
+        return {"a": self.anchors}
+
+    def _facts(self) -> list[str]:
+        return [
+            *super()._facts()[: 2 if len(self) else 1],
+            f"{len(self.anchors)} anchors",
+            self.method,
+            "frame 'world'",
+        ]
+
+    def _table(self) -> list[Column]:
+        """Columns without the impulse responses, which are two columns per anchor and tap."""
+        return [part for name in self._columns() if name != "cir" for part in self._components(name)]
 
     @property
     def error(self) -> Floats:

@@ -97,13 +97,17 @@ def read(path: Path) -> PointCloud:
     data = read_bytes(path)
     if not data.strip():
         raise FormatError(f"{path}: the file is empty")
-    comments, names, body = _parse_head(data, path)
+    comments, names, body = table_head(data, path)
+    if not {"x", "y", "z"} <= set(names):
+        line = ",".join(names)
+        raise FormatError(f"{path}: the first line must name the columns, x,y,z among them, got {line[:60]!r}")
     description = from_comments(comments, path)
     values = _parse_body(body, names, description, path)
     return join(dict(zip(names, values, strict=True)), path, description)
 
 
-def _parse_head(data: bytes, path: Path) -> tuple[list[str], list[str], bytes]:
+def table_head(data: bytes, path: Path) -> tuple[list[str], list[str], bytes]:
+    """Comment lines without their sign, names of the columns, and the text of the rows."""
     comments: list[str] = []
     position = 3 if data.startswith(b"\xef\xbb\xbf") else 0  # the mark that spreadsheets put before UTF-8
     while True:
@@ -116,8 +120,8 @@ def _parse_head(data: bytes, path: Path) -> tuple[list[str], list[str], bytes]:
         elif line or position >= len(data):
             break
     names = [name.strip().strip("\"'") for name in line.split(",")]
-    if len(set(names)) < len(names) or not {"x", "y", "z"} <= set(names):
-        raise FormatError(f"{path}: the first line must name the columns, x,y,z among them, got {line[:60]!r}")
+    if len(set(names)) < len(names):
+        raise FormatError(f"{path}: the first line must name the columns, each once, got {line[:60]!r}")
     return comments, names, data[position:]
 
 

@@ -1,19 +1,21 @@
-"""NPZ, NumPy's archive: keeps everything, a scan's table of shots and its motion included.
+"""NPZ, NumPy's archive: every record completely, including a scan's shots and motion, a radar's cube and metadata.
 
-`numpy.load` reads the file as well: `xyz`, each field under its own name, `shots.direction` ..., `motion.times`
-[s], `motion.xyz` [m], `motion.quat_xyzw`, and `parhelion`, JSON text as bytes. No pickle, neither way. The same
-cloud gives the same bytes.
+`numpy.load` reads the file as well. Each array has the name of its field: `xyz`, each point field under its own name,
+`shots.direction` ..., `motion.times` [s], `motion.xyz` [m], `motion.quat_xyzw`, `cube.power`. `parhelion` is JSON text
+as bytes: the type of the record, units and frames, and every value that is no array. No pickle in either direction. The
+same record gives the same bytes.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import fields as dataclass_fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,29 +23,36 @@ from numpy.typing import NDArray
 from parhelion.core.clouds import PointCloud, Scan, Shots
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import atomic_write
-from parhelion.core.frames import FramePoints
+from parhelion.core.frames import EchoWaveform, RadarCube
+from parhelion.core.image import TRUTH, Image
 from parhelion.core.pose import Pose
 from parhelion.core.reading import UnpackingBudget, array_of, read_bytes
-from parhelion.core.trajectory import Fixed, Waypoints
+from parhelion.core.records import Record
+from parhelion.core.trajectory import Waypoints
 from parhelion.io.columns import Description, from_json, to_json
+from parhelion.io.record_values import decoded, encoded, made, record_type, safe_key
 
 Arrays = dict[str, NDArray[Any]]
+Kind = TypeVar("Kind", bound=Record)
 
+TEXT = "parhelion"
+"""Name of the JSON text in the archive."""
 _SHOT_COLUMNS = tuple(entry.name for entry in dataclass_fields(Shots))
 _NOT_ALWAYS = tuple(entry.name for entry in dataclass_fields(Shots) if entry.default is None)
 """Columns of the table of shots that only some sensors fill."""
 _MOTION_COLUMNS = ("times", "xyz", "quat_xyzw")
-# Steps of 0.1 ms over a turn of 0.1 s: within 2e-8 m at 10 m/s² and 2e-8 rad at 10 rad/s² (a dt² / 8).
-_MOTION_SAMPLES = 1024
+_OLD_FRAME = "frame_points"
+"""Entry by which version 0.1 marked the detections of radars and the echoes of sounders."""
 _ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
 def write(cloud: PointCloud, path: Path, *, compress: bool = False) -> tuple[str, ...]:
     """Write everything that the cloud or scan holds. `compress` makes a smaller file, more slowly.
 
-    A scan's motion is stored as poses at the times of its shots (at most 1024 evenly spaced ones for other than
-    `Waypoints`), and read back as `Waypoints`.
+    A scan's motion is stored as its knots (`Scan.motion_knots`), and read back as `Waypoints`.
     """
+    if type(cloud) is not PointCloud and not isinstance(cloud, Scan):
+        return write_record(cloud, path, compress=compress)
     arrays, keys = _arrays(cloud)
     for key, values in arrays.items():
         if values.dtype.hasobject:
@@ -51,15 +60,31 @@ def write(cloud: PointCloud, path: Path, *, compress: bool = False) -> tuple[str
     extras: dict[str, Any] = {"fields": keys}
     if isinstance(cloud, Scan):
         extras["start_time"] = float(cloud.start_time)
-    elif isinstance(cloud, FramePoints):
-        place = [*cloud.pose.xyz.tolist(), *cloud.pose.quat_xyzw.tolist()]
-        extras["frame_points"] = {
-            "start_time": float(cloud.start_time), "duration": float(cloud.duration), "pose": place
-        }  # fmt: skip
-    text = to_json(cloud, path, extras=extras)
-    arrays["parhelion"] = np.frombuffer(text.encode("ascii"), np.uint8)
-    write_archive(arrays, path, compress=compress)
+    _write_with_text(arrays, to_json(cloud, path, extras=extras), path, compress)
     return ()
+
+
+def write_record(record: Record, path: Path, *, compress: bool = False) -> tuple[str, ...]:
+    """Write any record: each array under the name of its field, all other values as JSON."""
+    arrays: Arrays = {}
+
+    def stored(key: str, values: NDArray[Any]) -> dict[str, str]:
+        name = safe_key(key.removeprefix("fields.") if isinstance(record, PointCloud) else key, {*arrays, TEXT})
+        arrays[name] = values
+        return {"array": name}
+
+    try:
+        values = encoded(record, stored)
+        facts = {"record": values["type"], "units": {k: list(v) for k, v in record._units().items()}} | values
+        text = json.dumps(facts, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: this {type(record).__name__} cannot be written ({error})") from None
+    _write_with_text(arrays, text, path, compress)
+    return ()
+
+
+def _write_with_text(arrays: Arrays, text: str, path: Path, compress: bool) -> None:
+    write_archive({**arrays, TEXT: np.frombuffer(text.encode("ascii"), np.uint8)}, path, compress=compress)
 
 
 def write_archive(arrays: Mapping[str, NDArray[Any]], path: Path, *, compress: bool) -> None:
@@ -82,57 +107,86 @@ def _arrays(cloud: PointCloud) -> tuple[Arrays, dict[str, str]]:
         usable = name.isidentifier() and name.isascii() and name not in ("xyz", "parhelion")
         keys[name] = name if usable else f"field.{i}"
         arrays[keys[name]] = values
-    for prefix, record in (("cube", getattr(cloud, "cube", None)), ("waveform", getattr(cloud, "waveform", None))):
-        if isinstance(cloud, FramePoints) and record is not None:
-            found = {one.name: getattr(record, one.name) for one in dataclass_fields(record)}
-            arrays |= {f"{prefix}.{name}": np.asarray(values) for name, values in found.items()}
     if isinstance(cloud, Scan):
         there = [name for name in _SHOT_COLUMNS if getattr(cloud.shots, name) is not None]
         arrays |= {f"shots.{name}": np.asarray(getattr(cloud.shots, name)) for name in there}
-        arrays |= {f"motion.{name}": values for name, values in zip(_MOTION_COLUMNS, _motion(cloud), strict=True)}
+        arrays |= {f"motion.{name}": values for name, values in zip(_MOTION_COLUMNS, cloud.motion_knots(), strict=True)}
     return arrays, keys
 
 
-def _motion(scan: Scan) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Times [s], positions [m] and quaternions that stand for the scan's motion while it lasts."""
-    seconds = np.asarray(scan.shots.time, np.float64)
-    first = scan.start_time + min(0.0, float(seconds.min(initial=0.0)))
-    last = scan.start_time + max(0.0, float(seconds.max(initial=0.0)))
-    if isinstance(scan.motion, Fixed) or last <= first:
-        times = np.array([first])
-    elif isinstance(scan.motion, Waypoints):
-        inside = (scan.motion.times > first) & (scan.motion.times < last)
-        times = np.concatenate([[first], scan.motion.times[inside], [last]])
-    else:
-        times = np.unique(np.concatenate([[first], scan.start_time + seconds, [last]]))
-        if len(times) > _MOTION_SAMPLES:
-            times = np.linspace(first, last, _MOTION_SAMPLES)
-    return (times, *scan.motion.sample(times))
-
-
 def read(path: Path) -> PointCloud:
-    """Read a cloud, or the scan where one was written. A foreign archive needs an array `xyz` of shape (n, 3)."""
+    """Read a cloud, or the scan or frame of points that was written. Another archive needs an array `xyz` (n, 3)."""
+    return read_record(path, PointCloud)
+
+
+def read_record(path: Path, expected: type[Kind]) -> Kind:
+    """Read a record of the expected type or a subclass."""
     arrays = read_archive(read_bytes(path), path)
-    text = arrays.pop("parhelion", None)
-    description = Description() if text is None else from_json(text.tobytes().decode("latin-1"), path)
-    if "xyz" not in arrays:
-        raise FormatError(f"{path}: has no array 'xyz'; it has: {', '.join(arrays) or 'none'}")
+    text = arrays.pop(TEXT, np.zeros(0, np.uint8)).tobytes().decode("latin-1")
+    facts = _facts(text, path)
+    name = _stored_type(facts, arrays, expected, path)
+    kind = record_type(name, expected)
+    if kind is None:
+        raise FormatError(f"{path}: contains {name[:60]!r}, a type of record that no imported module defines")
+    if not issubclass(kind, expected):
+        raise FormatError(f"{path}: contains {name}, expected {expected.__name__}; read it with {name}.load")
+    try:
+        return cast(Kind, _record(kind, facts, text, arrays, path))
+    except KeyError as error:
+        raise FormatError(f"{path}: the array {error} is missing") from None
+    except (ConfigError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise FormatError(f"{path}: {error}") from None
+
+
+def _facts(text: str, path: Path) -> Mapping[str, Any]:
+    """The JSON of a file, before anything in it is trusted; empty for archives of other programs."""
+    try:
+        facts = json.loads(text or "{}")
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path}: the parhelion description in it is damaged ({error})") from None
+    if not isinstance(facts, dict) or not isinstance(facts.get("extras", {}), dict):
+        raise FormatError(f"{path}: the parhelion description in it is damaged (expected a mapping)")
+    return facts
+
+
+def _stored_type(facts: Mapping[str, Any], arrays: Arrays, expected: type[Record], path: Path) -> str:
+    """Name of the type of record in a file."""
+    if "record" in facts:
+        return str(facts["record"])
+    if "colour" in arrays and "xyz" not in arrays:
+        return "Image"
+    if "xyz" in arrays:
+        extras = facts.get("extras", {})
+        if _OLD_FRAME in extras:
+            return "RadarScan" if "radial_velocity" in arrays else "EchoScan"
+        return "Scan" if "start_time" in extras else "PointCloud"
+    needed = "colour" if issubclass(expected, Image) else "xyz" if issubclass(expected, PointCloud) else TEXT
+    raise FormatError(f"{path}: has no array {needed!r}; it has: {', '.join(arrays) or 'none'}")
+
+
+def _record(kind: type[Record], facts: Mapping[str, Any], text: str, arrays: Arrays, path: Path) -> Record:
+    if "record" in facts:
+        return made(kind, {name: decoded(value, arrays) for name, value in facts["values"].items()})
+    if kind is Image:
+        from parhelion.io.images.metadata import image_of
+
+        return image_of({name: arrays[name] for name in ("colour", "right", *TRUTH) if name in arrays}, text or None)
+    return _cloud(kind, arrays, Description() if not text else from_json(text, path), path)
+
+
+def _cloud(kind: Any, arrays: Arrays, description: Description, path: Path) -> PointCloud:
+    """A cloud, a scan, or a frame of points in the layout of earlier versions."""
     xyz = arrays.pop("xyz")
     if xyz.ndim != 2 or xyz.shape[1] != 3 or xyz.dtype.kind not in "fiu":
         raise FormatError(f"{path}: 'xyz' must be numbers of shape (n, 3), got {xyz.dtype} {xyz.shape}")
-    try:
-        fields = _fields(arrays, len(xyz), description.extras, path)
-        common = (xyz, fields, description.frame, description.names, description.metadata)
-        if "frame_points" in description.extras:
-            return _read_frame_points(common, arrays, description.extras["frame_points"])
-        if "start_time" not in description.extras:
-            return PointCloud(*common)
-        start_time = float(description.extras["start_time"])
-        return Scan(*common, shots=_read_shots(arrays), motion=_read_motion(arrays), start_time=start_time)
-    except KeyError as error:
-        raise FormatError(f"{path}: the array {error} is missing") from None
-    except (ConfigError, TypeError, ValueError) as error:
-        raise FormatError(f"{path}: {error}") from None
+    fields = _fields(arrays, len(xyz), description.extras, path)
+    common = (xyz, fields, description.frame, description.names, description.metadata)
+    if _OLD_FRAME in description.extras:
+        return cast(PointCloud, kind(*common, **_old_frame(arrays, fields, description.extras[_OLD_FRAME])))
+    if "start_time" not in description.extras:
+        return PointCloud(*common)
+    start_time = float(description.extras["start_time"])
+    return Scan(*common, shots=_read_shots(arrays), motion=_read_motion(arrays), start_time=start_time)
 
 
 def _fields(arrays: Arrays, points: int, extras: Mapping[str, Any], path: Path) -> Arrays:
@@ -144,26 +198,19 @@ def _fields(arrays: Arrays, points: int, extras: Mapping[str, Any], path: Path) 
     return {name: values for name, values in arrays.items() if values.ndim in (1, 2) and len(values) == points}
 
 
-def _read_frame_points(common: tuple[Any, ...], arrays: Arrays, facts: Mapping[str, Any]) -> FramePoints:
-    """Detections with their cube, or echoes with their waveform."""
-    from parhelion.core.frames import EchoScan, EchoWaveform, RadarCube, RadarScan
-
+def _old_frame(arrays: Arrays, fields: Arrays, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Values of a radar's or a sounder's frame as earlier versions wrote them."""
     place = [float(value) for value in facts["pose"]]
-    told: dict[str, Any] = {
-        "pose": Pose(place[:3], place[3:]),
-        "start_time": float(facts["start_time"]),
-        "duration": float(facts["duration"]),
-    }
-    if "radial_velocity" in common[1]:
-        if "cube.power" in arrays:
-            names = ("power", "range", "radial_velocity", "elevation", "azimuth")
-            told["cube"] = RadarCube(*(arrays[f"cube.{name}"] for name in names))
-        return RadarScan(*common, **told)
+    found: dict[str, Any] = {name: float(facts[name]) for name in ("start_time", "duration")}
+    found["pose"] = Pose(place[:3], place[3:])
+    if "cube.power" in arrays:
+        found["cube"] = RadarCube(**{one.name: arrays[f"cube.{one.name}"] for one in dataclass_fields(RadarCube)})
     if "waveform.samples" in arrays:
-        heard = (arrays["waveform.samples"], float(arrays["waveform.rate_hz"].ravel()[0]), arrays["waveform.position"])
-        told["waveform"] = EchoWaveform(*heard)
-    nearest = float(common[1]["range"].min()) if len(common[1].get("range", ())) else float("inf")
-    return EchoScan(*common, **told, nearest=nearest)
+        rate = float(arrays["waveform.rate_hz"].ravel()[0])
+        found["waveform"] = EchoWaveform(arrays["waveform.samples"], rate, arrays["waveform.position"])
+    if "radial_velocity" not in fields:  # the earlier layout did not hold the nearest range
+        found["nearest"] = float(fields["range"].min(initial=np.inf)) if "range" in fields else float("inf")
+    return found
 
 
 def _read_shots(arrays: Arrays) -> Shots:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
-from parhelion.core.frames import EchoScan, FramePoints, RadarScan
+from parhelion.core.frames import EchoScan, FramePoints, RadarCube, RadarScan
 from parhelion.pictures.style import (
     ACCENT,
     INTENSITY_COLOURS,
@@ -62,27 +62,30 @@ def radar_figure(scan: RadarScan, title: str | None = None) -> Any:
     from_above(figure.add_subplot(grid[0, 0]), scan, said)
     if cube is None:
         return figure
-    column = 1
+    axes = figure.add_subplot(grid[0, panels - 1])
     if len(cube.radial_velocity) > 1:
-        axes = figure.add_subplot(grid[0, column])
-        quiet(axes, "Strongest beam")
-        speed = cube.radial_velocity
-        extent = (speed[0], speed[-1], cube.range[0], cube.range[-1])
-        drawn = axes.imshow(_decibels(cube.range_velocity), origin="lower", aspect="auto", extent=extent,
-                            cmap=INTENSITY_COLOURS, vmin=_FLOOR_DB, vmax=45)  # fmt: skip
-        axes.plot(scan.radial_velocity, scan.range, "o", mfc="none", mec=ACCENT, ms=5, mew=0.8)
-        axes.set_xlabel("radial velocity [m/s], away is positive")
-        axes.set_ylabel("range [m]")
-        colour_bar(figure, drawn, axes, "over noise [dB]")
-        column += 1
-    axes = figure.add_subplot(grid[0, column])
-    _polar(figure, axes, cube)
+        speed_axes = figure.add_subplot(grid[0, 1])
+        quiet(speed_axes, "Strongest beam")
+        range_velocity_panel(figure, speed_axes, cube)
+        speed_axes.plot(scan.radial_velocity, scan.range, "o", mfc="none", mec=ACCENT, ms=5, mew=0.8)
+    quiet(axes, "From above, strongest speed")
+    range_azimuth_panel(figure, axes, cube)
     return figure
 
 
-def _polar(figure: Any, axes: Any, cube: Any) -> None:
-    """Range over azimuth, laid out from above."""
-    quiet(axes, "From above, strongest speed")
+def range_velocity_panel(figure: Any, axes: Any, cube: RadarCube) -> None:
+    """Strongest beam of a cube over radial velocity and range [dB over noise]."""
+    speed = cube.radial_velocity
+    extent = (speed[0], speed[-1], cube.range[0], cube.range[-1])
+    drawn = axes.imshow(_decibels(cube.range_velocity), origin="lower", aspect="auto", extent=extent,
+                        cmap=INTENSITY_COLOURS, vmin=_FLOOR_DB, vmax=45)  # fmt: skip
+    axes.set_xlabel("radial velocity [m/s], away is positive")
+    axes.set_ylabel("range [m]")
+    colour_bar(figure, drawn, axes, "over noise [dB]")
+
+
+def range_azimuth_panel(figure: Any, axes: Any, cube: RadarCube) -> None:
+    """Strongest velocity and elevation of a cube over range and azimuth, laid out from above."""
     azimuth = cube.azimuth
     edges = np.concatenate([[azimuth[0] - 0.5 * (azimuth[1] - azimuth[0])] if len(azimuth) > 1 else [azimuth[0] - 0.1],
                             0.5 * (azimuth[1:] + azimuth[:-1]),

@@ -27,7 +27,7 @@ def test_an_image_keeps_its_truth_read_only() -> None:
         image.colour[0, 0] = 1
     with pytest.raises(ValueError, match="read-only"):
         image.depth[0, 0] = 1
-    assert repr(image) == "<Image: toy, 6 x 4 pixels, 1 bands>"
+    assert repr(image) == "<Image: toy, 6 x 4 pixels, 1 bands, depth, label>"
     depth[0, 0] = 3.0
     assert np.isinf(image.depth[0, 0]), "the record has its own numbers"
 

@@ -13,6 +13,7 @@ from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.check import check_sensor
 from parhelion.sensors.waves.uwb import channel
+from parhelion.sensors.waves.uwb.channel import response_noise_dbm
 from parhelion.sensors.waves.uwb.config import FOLDER, UwbConfig
 from parhelion.sensors.waves.uwb.solve import locate
 
@@ -108,6 +109,39 @@ def test_distance_by_signal_strength_is_free_space_for_an_exponent_of_two() -> N
         ph.World(), ph.Fixed(ph.Pose()), 0.0, 1
     )
     assert found.range[0, 0] == pytest.approx(7.0, rel=1e-6)
+
+
+def test_a_recorded_impulse_response_peaks_at_the_first_path() -> None:
+    world, way = floor(), ph.ConstantTwist(ph.Pose((3.0, 2.0, 1.2)), (1.0, 0.0, 0.0))
+    tag = ph.Uwb("qorvo/dw1000", SQUARE, 20.0, noise=False, cir=True)
+    found = tag.run(world, way, start=0.0, duration=0.5, seed=7)
+    assert found.cir is not None
+    assert found.cir_time is not None
+    assert found.cir.shape == (10, 5, len(found.cir_time))
+    first = np.abs(found.cir[:, :, np.argmin(np.abs(found.cir_time))]) ** 2
+    noise_mw = 10.0 ** (response_noise_dbm(tag.config) / 10.0)
+    np.testing.assert_allclose(10.0 * np.log10(first / noise_mw), found.snr, atol=1e-3)
+    assert np.all(first > 0.9 * np.abs(found.cir[:, :, found.cir_time < -3e-9]).max(axis=2) ** 2), (
+        "nothing comes before"
+    )
+
+
+def test_noise_of_impulse_responses_changes_no_range_and_no_batch() -> None:
+    world, way = floor(), ph.ConstantTwist(ph.Pose((3.0, 2.0, 1.2)), (1.0, 0.0, 0.0))
+    plain, heard = (ph.Uwb("qorvo/dw1000", SQUARE, 20.0, cir=cir) for cir in (False, True))
+    found = heard.run(world, way, start=0.0, duration=1.0, seed=7)
+    expected = plain.run(world, way, start=0.0, duration=1.0, seed=7)
+    assert expected.cir is None
+    np.testing.assert_array_equal(found.range, expected.range)
+    later = heard.run(world, way, start=0.5, duration=0.5, seed=7)
+    assert found.cir is not None
+    assert later.cir is not None
+    np.testing.assert_array_equal(found.cir[10:], later.cir)
+    quiet = ph.Uwb("qorvo/dw1000", SQUARE, 20.0, noise=False, cir=True).run(world, way, start=0.0, duration=1.0, seed=7)
+    noise = found.cir - quiet.cir
+    # 12 800 complex numbers: their mean power has a standard deviation of 0.9 %.
+    expected_mw = 10.0 ** (response_noise_dbm(heard.config) / 10.0)
+    assert np.mean(np.abs(noise) ** 2) == pytest.approx(expected_mw, rel=0.06)
 
 
 # ---- ranges ----------------------------------------------------------------------------------------------------------

@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from parhelion.core.errors import FormatError
-from parhelion.core.image import Image, Intrinsics, SeenObject
+from parhelion.core.image import TRUTH, Image, Intrinsics, SeenObject
 from parhelion.core.pose import Pose
-from parhelion.core.reading import read_bytes
 from parhelion.io.columns import plain_value
-from parhelion.io.npz import read_archive, write_archive
+from parhelion.io.npz import TEXT, read_record, write_archive, write_record
 
 KEY = "parhelion"
 """Keyword of the facts in the files that carry them."""
@@ -99,22 +98,17 @@ def _object(found: Mapping[str, Any]) -> SeenObject:
 # NPZ: every array of an image under its own name, and the facts as JSON text in `parhelion`. No pickle.
 
 
-ARRAYS = ("colour", "right", "depth", "measured_depth", "normal", "label", "instance", "flow")
-
-
 def write(image: Image, path: Path, *, compress: bool = True) -> tuple[str, ...]:
     """Write everything; without `compress` it is faster and larger."""
-    arrays: dict[str, Any] = {name: getattr(image, name) for name in ARRAYS if getattr(image, name) is not None}
-    arrays[KEY] = np.frombuffer(to_json(image).encode("ascii"), np.uint8)
+    if type(image) is not Image:
+        return write_record(image, path, compress=compress)
+    names = ("colour", "right", *TRUTH)
+    arrays: dict[str, Any] = {name: getattr(image, name) for name in names if getattr(image, name) is not None}
+    arrays[TEXT] = np.frombuffer(to_json(image).encode("ascii"), np.uint8)
     write_archive(arrays, path, compress=compress)
     return ()
 
 
 def read(path: Path) -> Image:
-    """Read an image; a foreign archive needs an array `colour`."""
-    arrays = read_archive(read_bytes(path), path)
-    text = arrays.pop(KEY, None)
-    if "colour" not in arrays:
-        raise FormatError(f"{path}: has no array 'colour'; it has: {', '.join(arrays) or 'none'}")
-    known = {name: values for name, values in arrays.items() if name in ARRAYS}
-    return image_of(known, None if text is None else text.tobytes().decode("latin-1"))
+    """Read an image; an archive of another program needs an array `colour`."""
+    return read_record(path, Image)

@@ -195,10 +195,13 @@ def _listed(values: NDArray[Any]) -> list[Any]:
 
 
 def _sample_fields(samples: Samples) -> dict[str, str]:
-    """Fields with a row a sample, the time left out, and the axes of those that are vectors in space."""
+    """Fields with a row a sample, the time left out, and the axes of those that are vectors in space.
+
+    Complex numbers are left out: JSON has none.
+    """
     found = {}
     for one in fields(samples):
-        shape = one.metadata.get("shape", ())
-        if shape[:1] == ("n",) and one.name != "time" and getattr(samples, one.name) is not None:
+        shape, values = one.metadata.get("shape", ()), getattr(samples, one.name)
+        if shape[:1] == ("n",) and one.name != "time" and values is not None and values.dtype.kind != "c":
             found[one.name] = {("n", 3): "xyz", ("n", 4): "xyzw"}.get(shape, "")
     return found

@@ -143,6 +143,10 @@ def distance_by_rssi(rssi_dbm: ArrayLike, sent_dbm: float, carrier_hz: float, ex
 # ---- What the receiver gets over each link, before its own errors: arrival, strength and line of sight --------------
 
 
+TAPS, TAPS_BEFORE = 128, 16
+"""Taps of a recorded impulse response, two per reciprocal of the bandwidth, and those before the first path."""
+
+
 @dataclass(frozen=True, eq=False)
 class Links:
     """Links of n measurements to a anchors; NaN where nothing was received."""
@@ -193,6 +197,25 @@ def links_of(paths: Paths, count: int, anchors: int, sheet: UwbConfig) -> Links:
         arrival[at], rssi[at] = found.delay_s * SPEED_OF_LIGHT_M_S, strength
         snr[at] = found.power * 10.0 ** ((sent - noise) / 10.0)
     return Links(arrival, snr, rssi, los)
+
+
+def impulse_responses(paths: Paths, links: Links, sheet: UwbConfig) -> tuple[Floats, NDArray[np.complex64]]:
+    """Times of the taps after the first path [s], shape (t,), and the responses [sqrt(mW)] without noise, (n, a, t).
+
+    Links that were not received are NaN.
+    """
+    time = (np.arange(TAPS) - TAPS_BEFORE) / (2.0 * sheet.bandwidth_hz)
+    response = np.full((*links.arrival_m.shape, TAPS), np.nan, np.complex64)
+    sent = 10.0 ** (sent_dbm(sheet) / 20.0)
+    number = paths.sample * links.arrival_m.shape[1] + paths.anchor
+    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    for first, last in zip(starts, [*starts[1:], len(number)], strict=False):
+        at = int(paths.sample[first]), int(paths.anchor[first])
+        if np.isfinite(links.arrival_m[at]):
+            when = links.arrival_m[at] / SPEED_OF_LIGHT_M_S + time
+            delay, gain = paths.delay[first:last], paths.gain[first:last]
+            response[at] = sent * impulse_response(delay, gain, when, sheet.bandwidth_hz, sheet.roll_off)
+    return time, response
 
 
 def arrival_sigma_m(links: Links, sheet: UwbConfig) -> Floats:

@@ -21,7 +21,16 @@ from parhelion.core.streams import UwbData
 from parhelion.core.trajectory import Trajectory
 from parhelion.sensors.presets import sheet_names, sheet_of
 from parhelion.sensors.stream import InWorld
-from parhelion.sensors.waves.uwb.channel import Links, arrival_sigma_m, distance_by_rssi, links_of, sent_dbm
+from parhelion.sensors.waves.uwb.channel import (
+    TAPS,
+    Links,
+    arrival_sigma_m,
+    distance_by_rssi,
+    impulse_responses,
+    links_of,
+    response_noise_dbm,
+    sent_dbm,
+)
 from parhelion.sensors.waves.uwb.config import FOLDER, UwbConfig
 from parhelion.sensors.waves.uwb.mirrors import sequences
 from parhelion.sensors.waves.uwb.paths import Paths, find_paths
@@ -128,7 +137,8 @@ class Uwb(InWorld[UwbConfig, UwbData]):
     largest number of mirrors of a path. `method` overrides the sheet's: two-way, tdoa or rssi. `height_m` tells the
     solver of positions the tag's z. `noise=False` leaves walls and mirrors, and takes away the receiver's own errors.
     `diffraction` adds ways around the edges of what blocks, `polarisation` is that of all antennas, vertical or
-    horizontal. `backend="sionna"` has Sionna RT look for the paths (`pip install parhelion[sionna]`).
+    horizontal. `backend="sionna"` has Sionna RT look for the paths (`pip install parhelion[sionna]`). `cir=True`
+    records the channel impulse response of every range.
     """
 
     kind = "uwb"
@@ -147,6 +157,7 @@ class Uwb(InWorld[UwbConfig, UwbData]):
         diffraction: bool = False,
         polarisation: Polarisation = "vertical",
         backend: str = "own",
+        cir: bool = False,
     ) -> None:
         super().__init__(*sheet_of(UwbConfig, "ranging radio", FOLDER, model), rate_hz, noise, name)
         if method is not None:
@@ -161,7 +172,7 @@ class Uwb(InWorld[UwbConfig, UwbData]):
             raise ConfigError(f"polarisation: must be vertical or horizontal, got {polarisation!r}")
         if not isinstance(diffraction, bool):
             raise ConfigError(f"diffraction: must be true or false, got {diffraction!r}")
-        self.backend, self.diffraction = backend, diffraction
+        self.backend, self.diffraction, self.cir = backend, diffraction, cir
         self.wave = Wave(self.config.carrier_hz, polarisation)
         if height_m is not None and not np.isfinite(height_m):
             raise ConfigError(f"height_m: must be finite, got {height_m!r}")
@@ -238,11 +249,12 @@ class Uwb(InWorld[UwbConfig, UwbData]):
         if self.config.method == "tdoa":
             true = true - true[:, :1]
         fixes = self._fixes(anchors, ranges, sigma)
+        responses = self._responses(paths, links, anchors, first, seed) if self.cir else {}
         snr = 10.0 * np.log10(np.where(np.isfinite(links.snr), np.maximum(links.snr, 1e-40), np.nan))
         return UwbData(
             times, anchors.names, anchors.xyz, ranges, sigma, rssi, snr, links.los, true, fixes.position,
             fixes.covariance, fixes.gdop, self.config.method,
-            metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz},
+            metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz}, **responses,
         )  # fmt: skip
 
     # ---- errors of the receiver ------------------------------------------------------------------------------------
@@ -252,6 +264,16 @@ class Uwb(InWorld[UwbConfig, UwbData]):
         if not (count and len(anchors) and self.noise):
             return np.zeros((count, len(anchors), 4))
         return np.stack([white(seed, f"{self._streams}/{name}", first, count) for name in anchors.names], axis=1)
+
+    def _responses(self, paths: Paths, links: Links, anchors: Anchors, first: int, seed: int) -> dict[str, Any]:
+        """Impulse responses with the receiver's noise, which has streams of its own."""
+        time, cir = impulse_responses(paths, links, self.config)
+        count, sigma = len(cir), 10.0 ** (response_noise_dbm(self.config) / 20.0) / np.sqrt(2.0)
+        if self.noise and count:
+            for k, name in enumerate(anchors.names):
+                drawn = white(seed, f"{self._streams}/{name}/cir", first * TAPS, count * TAPS)[:, :2] * sigma
+                cir[:, k] += (drawn[:, 0] + 1j * drawn[:, 1]).reshape(count, TAPS)
+        return {"cir": cir, "cir_time": time}
 
     def _bias(self, anchors: Anchors, seed: int) -> Floats:
         """Range bias [m] to each anchor: antenna delays of both, and the clocks during the reply, shape (a,)."""
