@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from parhelion.core.config import Config
 from parhelion.sensors.optics.lidar.config import Source
-
-FOLDER = Path(__file__).resolve().parent / "presets"
 
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
