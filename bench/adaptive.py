@@ -15,7 +15,6 @@ from workloads import OS1, VLP, Settings, city, poses_along
 import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.sensors.optics.lidar.config import LidarConfig
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 _RANGE_M, _POWER = 1e-3, 0.01
 _CASTS_GOAL = Goal("at most", 8.0)
@@ -82,7 +81,7 @@ def _measure(settings: Settings, table: Table, sensor: str, bounces: int) -> Non
 
 def _continuous(sensor: str, sampling: Literal["fixed", "adaptive"], bounces: int) -> ph.Lidar:
     """The sensor without noise and without steps of range, which would turn a micrometre into a step."""
-    config, _ = load_preset(sensor)
+    config = ph.Lidar(sensor).config
     data = config.model_dump(mode="python")
     data["range"]["resolution_m"] = 0.0
     data["beam"]["sub_rays"] = 25

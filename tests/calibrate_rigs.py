@@ -14,7 +14,6 @@ import pytest
 import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 RECORDINGS = {
     "os0-32": "OS-0-32-U1_v2.2.0_1024x10.pcap",
@@ -47,7 +46,7 @@ def recording(name: str) -> Path:
 
 def changed_sheet(preset: str, **sections: dict[str, Any]) -> LidarConfig:
     """A preset with fields replaced, section by section."""
-    data = load_preset(preset)[0].model_dump(mode="python")
+    data = ph.Lidar(preset).config.model_dump(mode="python")
     for section, values in sections.items():
         data[section].update(values)
     return parse(LidarConfig, data, preset)
@@ -73,7 +72,7 @@ def simulated_drive(turns: int = 6) -> tuple[ph.Scan, ...]:
 def random_drive(number: int, turns: int = 4) -> tuple[list[ph.Scan], dict[str, dict[str, Any]]]:
     """Whole counts of an OS0-32 whose numbers are drawn at random, on a street of the city; and the numbers."""
     random = np.random.default_rng(100 + number)
-    preset = load_preset("ouster/os0-32")[0]
+    preset = ph.Lidar("ouster/os0-32").config
     stretch = random.uniform(0.75, 1.4)
     bias = random.normal(0.0, random.uniform(0.004, 0.02), 32)
     strength = random.normal(0.0, random.uniform(0.02, 0.15), 32)
@@ -121,7 +120,7 @@ def misaimed_drive(
 
     It knows nothing of it: it reports its preset's angles.
     """
-    preset = load_preset("ouster/os0-32")[0]
+    preset = ph.Lidar("ouster/os0-32").config
     channels = preset.pattern.channels.model_dump()  # type: ignore[union-attr]
     off = {"elevation_deg": elevation_deg, "azimuth_deg": azimuth_deg}
     true = channels | {name: (np.array(channels[name]) + more).tolist() for name, more in off.items()}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +14,12 @@ import pytest
 from hypothesis import settings
 
 from parhelion.core.random import Stream
+from parhelion.sensors import kinds
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # Python 3.10, where pytest brings tomli
+    import tomli as tomllib
 
 # The same examples in every run, so that a run says something of the code alone; PARHELION_FUZZ=1 looks for new ones.
 settings.register_profile("same", derandomize=True)
@@ -25,6 +33,7 @@ if _SALT:
     Stream.key = property(lambda stream: _plain_key(replace(stream, name=f"{stream.name}#{_SALT}")))  # type: ignore[method-assign,assignment]
 
 _UNIT = Path(__file__).parent / "unit"
+_USER_PACKAGE = Path(__file__).parent / "user_package"
 _NOBODY = 65534
 
 
@@ -51,3 +60,21 @@ def users_folder(tmp_path: Path) -> Iterator[Path]:
             yield Path(folder)
         finally:
             os.seteuid(0)
+
+
+@pytest.fixture(scope="module")
+def user_package(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The package in `tests/user_package`, found by its entry points as if it were installed."""
+    project = tomllib.loads((_USER_PACKAGE / "pyproject.toml").read_text())["project"]
+    folder = tmp_path_factory.mktemp("site-packages")
+    info = folder / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    rows = "".join(f"{name} = {place}\n" for name, place in project["entry-points"]["parhelion.sensors"].items())
+    (info / "entry_points.txt").write_text(f"[parhelion.sensors]\n{rows}")
+    sys.path.insert(0, str(folder))
+    importlib.invalidate_caches()
+    kinds._of_other_packages.cache_clear()
+    yield
+    sys.path.remove(str(folder))
+    kinds._of_other_packages.cache_clear()

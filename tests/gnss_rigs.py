@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import parhelion as ph
-from parhelion.sensors.presets import load_sheet
-from parhelion.sensors.waves.gnss.config import FOLDER, GnssConfig
+from parhelion.sensors.waves.gnss.config import GnssConfig
 
 BROADCAST = Path(__file__).resolve().parents[1] / ".." / "shared" / "data" / "gnss" / "brdc1180.21n"
 """Broadcast ephemerides of GPS for the evening of 2021-04-28 (IGS, CDDIS); outside of the repository."""
@@ -16,7 +15,7 @@ EVENING = "2021-04-28T20:30:00+00:00"
 
 def sheet(name: str = "u-blox/m8", **changes: Any) -> GnssConfig:
     """A preset with other values; `fix`, `loops`, `budget` and `antenna` take mappings."""
-    fields = load_sheet(GnssConfig, "gnss", FOLDER, name).model_dump()
+    fields = ph.Gnss(name).config.model_dump()
     for key, value in changes.items():
         fields[key] = {**fields[key], **value} if isinstance(value, dict) else value
     return GnssConfig.model_validate(fields)

@@ -11,14 +11,13 @@ from page import BLUE, GREEN, GREY, ORANGE, RED, changed, finish, sheet
 
 import parhelion as ph
 from parhelion.sensors.optics.lidar.emit import ALL_PROBES, MIDDLE, PROBES, footprint
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 SENSOR = "velodyne/vlp-16"
 
 
 def draw_footprint(axes: Any) -> None:
     """The 25 sub-rays in the order adaptive sampling takes them, in milliradians."""
-    beam = load_preset(SENSOR)[0].beam
+    beam = ph.Lidar(SENSOR).config.beam
     points = footprint(beam)
     slope = 1e3 * points.slope.astype(float)
     late = np.array([MIDDLE, *range(MIDDLE + 1, ALL_PROBES)])

@@ -25,7 +25,6 @@ from parhelion.calibrate.drive.timing import fit_timing, timing_rows
 from parhelion.calibrate.range_images import turn_of
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import with_changes
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 PAGE = Path(__file__).resolve().parents[1] / "calibration.md"
 DRIVES = {"os0-32": "ouster/os0-32", "os1-32": "ouster/os1-32", "vlp-16": "velodyne/vlp-16"}
@@ -56,7 +55,7 @@ def drives() -> dict[str, DriveCalibration]:
         if not file.is_file():
             raise SystemExit(f"the recording {file.name} is not in {file.parent}; the page keeps its earlier figures")
         turns = read_drive(file, sensor=preset)
-        found[name] = calibrate_drive(turns, load_preset(preset)[0], recording=file.name)
+        found[name] = calibrate_drive(turns, ph.Lidar(preset).config, recording=file.name)
     return found
 
 
@@ -88,7 +87,7 @@ def timing_table() -> None:
     """What stamps of pulses say in the recordings at hand."""
     rows = []
     for name, preset in {**DRIVES, "os1-128": "ouster/os1-128"}.items():
-        pattern = load_preset(preset)[0].pattern
+        pattern = ph.Lidar(preset).config.pattern
         timing = fit_timing(read_drive(folder() / FILES[name], sensor=preset))
         rows += [[name, str(timing.turns), *row] for row in timing_rows(timing, pattern)]
     write("timing", table(["recording", "turns", "timing", "recorded, 95 % interval", "preset"], rows))
@@ -96,7 +95,7 @@ def timing_table() -> None:
 
 def angle_figure() -> None:
     """A unit whose beams are off in elevation, azimuth and range at once, and reports its nominal angles."""
-    preset = load_preset("ouster/os0-32")[0]
+    preset = ph.Lidar("ouster/os0-32").config
     random = np.random.default_rng(3)
     channels = preset.pattern.channels.model_dump()  # type: ignore[union-attr]
     off = {name: random.normal(0.0, 0.06, 32) for name in ("elevation_deg", "azimuth_deg")}
@@ -128,7 +127,7 @@ OTHER_CURVE = [[1.5, 0.05], [2.5, 0.1], [4.0, 0.3], [6.0, 0.6], [8.0, 0.85], [11
 
 def two_recordings() -> None:
     """The same sensor simulated twice, the second time with an overlap curve that rises later."""
-    preset = load_preset("ouster/os0-32")[0]
+    preset = ph.Lidar("ouster/os0-32").config
     world = ph.World.load("city")
     x, y, _ = world.viewpoint.xyz
     recordings = []
@@ -149,7 +148,7 @@ def two_recordings() -> None:
 
 def boards(sensor: str) -> BoardCalibration:
     with tempfile.TemporaryDirectory() as place:
-        return calibrate_boards(write_example(place, sensor), load_preset(sensor)[0])
+        return calibrate_boards(write_example(place, sensor), ph.Lidar(sensor).config)
 
 
 def board_figures() -> None:

@@ -21,7 +21,6 @@ from parhelion.calibrate.sheet import with_changes
 from parhelion.core.errors import ConfigError
 from parhelion.io.packets.ouster_capture import write_capture
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 WORLDS = {"city": 12, "warehouse": 6, "mixed-objects": 4, "off-road": 4, "forest": 4}
 """Drives in each world, every other one with an OS0-32, the rest with an OS1-32."""
@@ -41,7 +40,7 @@ ANGLES = {"elevation_deg": "elevations", "azimuth_deg": "azimuths"}
 
 def random_truth(model: str, seed: int) -> dict[str, Any]:
     """Fields of a sheet, drawn at random about the preset's."""
-    random, preset = np.random.default_rng(seed), load_preset(model)[0]
+    random, preset = np.random.default_rng(seed), ph.Lidar(model).config
     stretch, bias = random.uniform(0.75, 1.4), random.normal(0.0, random.uniform(0.004, 0.02), 32)
     strength = np.exp(random.normal(0.0, random.uniform(0.02, 0.15), 32))
     reach = preset.range.rated[0].range_m * random.uniform(0.8, 1.4)
@@ -63,7 +62,7 @@ def random_truth(model: str, seed: int) -> dict[str, Any]:
 
 def drive(model: str, world: ph.World, truth: dict[str, Any], seed: int, file: Path) -> None:
     """A capture of the sensor with these numbers, which reports the preset's angles."""
-    lidar = ph.Lidar(with_changes(load_preset(model)[0], truth))
+    lidar = ph.Lidar(with_changes(ph.Lidar(model).config, truth))
     lidar.model = model  # what packets name it
     random = np.random.default_rng(1000 + seed)
     x, y, _ = world.viewpoint.xyz
@@ -79,7 +78,7 @@ def drive(model: str, world: ph.World, truth: dict[str, Any], seed: int, file: P
 
 def held(model: str, truth: dict[str, Any], file: Path) -> dict[str, list[bool]]:
     """Which intervals hold the truth, by what they are of."""
-    found = calibrate_drive(read_drive(file), load_preset(model)[0])
+    found = calibrate_drive(read_drive(file), ph.Lidar(model).config)
     kinds: dict[str, list[bool]] = {}
     for name, words in NUMBERS.items():
         value, true = found.changed.get(name), truth[name]
@@ -97,7 +96,7 @@ def held(model: str, truth: dict[str, Any], file: Path) -> dict[str, list[bool]]
     if bias is not None and "noise.channel_bias_m" in found.changed:
         off = np.abs(bias.bias_m[::-1] - truth["noise.channel_bias_m"])
         kinds["errors of channels"] = (off < INTERVAL * bias.error_m[::-1]).tolist()
-    channels = load_preset(model)[0].pattern.channels.model_dump()  # type: ignore[union-attr]
+    channels = ph.Lidar(model).config.pattern.channels.model_dump()  # type: ignore[union-attr]
     for (name, words), angles in zip(ANGLES.items(), (found.angles, found.azimuths), strict=True):
         if f"pattern.channels.{name}" in found.changed and angles is not None:
             told = angles.told

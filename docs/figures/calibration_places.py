@@ -19,7 +19,6 @@ from parhelion.calibrate.range_images import turn_of
 from parhelion.calibrate.sheet import with_changes
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 WORLDS = ("city", "warehouse", "mixed-objects", "off-road", "forest")
 MODELS = ("ouster/os0-32", "ouster/os1-32")
@@ -33,7 +32,7 @@ SHOWN = (("warehouse", "ouster/os0-32"), ("city", "ouster/os1-32"))
 def drive(world_name: str, model: str, seed: int) -> tuple[DriveCalibration, list[tuple[float, float]]]:
     """A calibration from signals alone of a sensor that moves while it turns, and the true curve."""
     truth = random_truth(model, seed)
-    lidar, world = ph.Lidar(with_changes(load_preset(model)[0], truth)), ph.World.load(world_name)
+    lidar, world = ph.Lidar(with_changes(ph.Lidar(model).config, truth)), ph.World.load(world_name)
     random = np.random.default_rng(1000 + seed)
     x, y, _ = world.viewpoint.xyz
     x, y = x + random.uniform(-15.0, 15.0), y + random.uniform(-1.0, 1.0)
@@ -43,7 +42,7 @@ def drive(world_name: str, model: str, seed: int) -> tuple[DriveCalibration, lis
     for number in range(TURNS):
         turn = turn_of(lidar.scan(world, trajectory=way, time=0.1 * number, seed=seed), f"turn {number}")
         turns.append(replace(turn, signal=np.rint(turn.signal), reflectivity=np.full_like(turn.range, np.nan)))
-    return calibrate_drive(turns, load_preset(model)[0]), truth["range.overlap"]
+    return calibrate_drive(turns, ph.Lidar(model).config), truth["range.overlap"]
 
 
 def main() -> None:

@@ -10,10 +10,10 @@ from page import IMAGES, MOST_BYTES
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
+import parhelion as ph
 from parhelion.calibrate.boards.boards import BoardCalibration, Stage, calibrate_boards
 from parhelion.calibrate.boards.example import write_example
 from parhelion.calibrate.boards.report import BoardWatch
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 SENSOR = "velodyne/vlp-16"
 MOMENT = Stage("profile", "epoxy")
@@ -40,7 +40,7 @@ def main() -> None:
             pages.append(look.page(found))
 
     with tempfile.TemporaryDirectory() as place:
-        calibrate_boards(write_example(place, SENSOR), load_preset(SENSOR)[0], watch=watch)
+        calibrate_boards(write_example(place, SENSOR), ph.Lidar(SENSOR).config, watch=watch)
     file = IMAGES / "calibration-boards-view.png"
     with sync_playwright() as control:
         program = control.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])

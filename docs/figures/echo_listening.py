@@ -11,12 +11,12 @@ import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.core.trajectory import ConstantTwist
 from parhelion.sensors.waves.echo import sound
-from parhelion.sensors.waves.echo.config import EchoConfig, load_echo_config
+from parhelion.sensors.waves.echo.config import EchoConfig
 
 
 def microphone(low_khz: float, high_khz: float) -> EchoConfig:
     """A microphone that hears everything in front of it."""
-    fields = load_echo_config("generic/ultrasonic-ranger").model_dump(mode="python")
+    fields = ph.Echo("generic/ultrasonic-ranger").config.model_dump(mode="python")
     wide = {"azimuth_width_deg": 180.0, "elevation_width_deg": 180.0, "sidelobe_db": 0.0}
     fields |= {"mode": "passive", "listening_band_khz": (low_khz, high_khz), "receiver": wide, "name": "microphone"}
     fields |= {"sample_rate_khz": 4.0 * high_khz, "range_m": (0.02, 8.0), "rate_hz": 10.0}

@@ -41,7 +41,7 @@ def draw_allan(axes: Any) -> None:
     for name, (colour, label) in UNITS.items():
         imu = Imu(name, rate_hz=RATE_HZ)
         gyro = imu.config.gyroscope
-        data = imu.run(Still(), 0.0, 3600.0 * HOURS, seed=1)
+        data = imu.run(None, Still(), 0.0, 3600.0 * HOURS, seed=1)
         times, deviation = allan_deviation(data.angular_rate / DEG * 3600.0, RATE_HZ, np.geomspace(0.1, 720.0, 36))
         fit = AllanFit(
             gyro.noise_deg_s_sqrt_hz * 3600.0, gyro.bias_instability_deg_h, gyro.bias_correlation_time_s or 1.0
@@ -72,7 +72,7 @@ def draw_drift(axes: Any) -> None:
         imu = Imu(name, rate_hz=rate_hz)
         errors = []
         for seed in range(SEEDS):
-            data = imu.run(Still(), 0.0, duration + 10.0, seed=seed)
+            data = imu.run(None, Still(), 0.0, duration + 10.0, seed=seed)
             rest = slice(0, int(10.0 * rate_hz))  # ten seconds of standing, as a robot would before it starts
             rate = (data.angular_rate - data.angular_rate[rest].mean(axis=0))[rest.stop :]
             force = (data.specific_force - data.specific_force[rest].mean(axis=0))[rest.stop :]

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.sensors.optics.lidar.config import LidarConfig
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 IMAGES = Path(__file__).resolve().parents[1] / "images"
 BLUE, ORANGE, GREEN, RED, PURPLE, GREY = "#1f6fb4", "#e07b00", "#2a8f4d", "#c43131", "#7a4fb0", "#6b7280"
@@ -58,7 +57,7 @@ def raster(
 
 def changed(preset: str, **sections: dict[str, Any]) -> LidarConfig:
     """A preset with some of its fields replaced, section by section; a pattern is replaced as a whole."""
-    config, _ = load_preset(preset)
+    config = ph.Lidar(preset).config
     data = config.model_dump(mode="python")
     for name, values in sections.items():
         data[name] = values if name == "pattern" else {**data[name], **values}

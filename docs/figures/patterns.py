@@ -8,8 +8,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 
+from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.patterns import shot_table
-from parhelion.sensors.optics.lidar.presets import load_preset
+from parhelion.sensors.sheets import open_sheet
 
 IMAGE = Path(__file__).resolve().parents[1] / "images" / "patterns.png"
 DOT = 0.6
@@ -17,11 +18,12 @@ DOT = 0.6
 
 def draw(axes: Axes, name: str, seconds: float, azimuth_deg: float, elevation_deg: tuple[float, float]) -> None:
     """All shots of `seconds` in azimuth and elevation, coloured by time."""
-    config, file = load_preset(name)
+    sheet = open_sheet("lidar", LidarConfig, name)
+    config = sheet.config
     rate = config.pattern.rate_hz
     for frame in range(max(1, round(seconds * rate))):
         start = frame / rate
-        table = shot_table(config.pattern, frame_start_s=start, folder=file.parent)
+        table = shot_table(config.pattern, frame_start_s=start, folder=sheet.folder)
         axes.scatter(
             np.degrees(table.azimuth),
             np.degrees(table.elevation),

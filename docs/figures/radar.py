@@ -7,7 +7,7 @@ from pathlib import Path
 import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.pictures import draw_radar
-from parhelion.sensors.waves.radar.config import RadarConfig, load_radar_config
+from parhelion.sensors.waves.radar.config import RadarConfig
 
 IMAGE = Path(__file__).resolve().parents[1] / "images" / "radar.png"
 
@@ -32,7 +32,7 @@ def street() -> ph.World:
 
 def radar() -> RadarConfig:
     """The imaging radar with fewer channels, a shorter interval and 60 m of range."""
-    sheet = load_radar_config("ti/mmwcas-imaging").model_dump(mode="python")
+    sheet = ph.Radar("ti/mmwcas-imaging").config.model_dump(mode="python")
     sheet["name"] = "77 GHz, 32 channels"
     sheet["array"] |= {"azimuth_channels": 32, "elevation_channels": 1, "window": "none"}
     sheet["waveform"] |= {"interval_us": 60.0, "ramps": 128, "range_bins": 120}

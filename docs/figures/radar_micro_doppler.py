@@ -10,14 +10,14 @@ from page import finish, sheet
 import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.motion.actors import add_car, add_person
-from parhelion.sensors.waves.radar.config import RadarConfig, load_radar_config
+from parhelion.sensors.waves.radar.config import RadarConfig
 
 WALK_M_S, DRIVE_M_S = 1.4, 8.0
 
 
 def radar(interval_us: float, ramps: int, rays: int, gain_db: float = 0.0) -> ph.Radar:
     """A 77 GHz radar with one beam that looks ahead; the ramps set the largest speed and how finely it is told."""
-    sheet_ = load_radar_config("ti/mmwcas-imaging").model_dump(mode="python")
+    sheet_ = ph.Radar("ti/mmwcas-imaging").config.model_dump(mode="python")
     sheet_["rate_hz"] = 20.0
     sheet_["power_dbm"] += gain_db
     sheet_["array"] |= {"azimuth_channels": 1, "elevation_channels": 1}

@@ -36,7 +36,7 @@ def table() -> str:
             "options": options.get(kind.name, {}),
         }
         for kind in kinds().values()
-        if kind.home.startswith("parhelion.")  # not those of other packages that happen to be installed
+        if kind.class_path.startswith("parhelion.")  # not those of other packages that happen to be installed
     ]  # fmt: skip
     place = {"name": "it", "motion": {"fixed": {}}}
     scenario = ph.Scenario.from_mapping(
@@ -44,7 +44,7 @@ def table() -> str:
     )
 
     def report(sensor: OnBoard) -> str:
-        rule = REPORT[sensor.kind.gives].of(sensor.record_type)
+        rule = REPORT[sensor.kind.output].of(sensor.record_type)
         if not isinstance(sensor, StreamOnBoard):
             return "pictures"
         drawn = rule(sensor.example(scenario.world, 0))

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+import parhelion as ph
 from parhelion.core.config import Source
 from parhelion.sensors.kinds import kinds
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.patterns import ShotTable, shot_table
-from parhelion.sensors.optics.lidar.presets import load_preset, preset_names
 
 SMALL = "[small sensors](models/small-sensors.md)"
 MODEL_PAGES = {
@@ -29,7 +29,7 @@ HEAD = """# Sensors
 Every sensor is a data sheet: one YAML file. Name it (`"velodyne/vlp-16"`, in any case: it has one name, however it is
 spelt), or copy a file, change it and give its path. Every file lists its sources with the fields they cover; what no
 source gives is under `assumed`, with the reason. A lidar's lies in
-`src/parhelion/sensors/lidar/presets/<vendor>/<model>.yaml`; its `maker` decides its ROS topic and layout, and
+`src/parhelion/sensors/presets/lidar/<maker>/<model>.yaml`; its `maker` decides its ROS topic and layout, and
 whose packets it sends, so that a copy does as the original. `parhelion sensors` and `ph.sensors()` list
 them all, with the kinds that other packages [add](architecture.md#add-a-kind-of-sensor).
 
@@ -133,7 +133,7 @@ def table_row(name: str, config: LidarConfig, table: ShotTable) -> str:
 
 def coverage_row(name: str, cell_deg: float = 0.5) -> str:
     """Share of the cells of the field's bounding box that are hit within a time; a round field fills 79 % of it."""
-    pattern = load_preset(name)[0].pattern
+    pattern = ph.Lidar(name).config.pattern
     frames = [shot_table(pattern, frame_start_s=k / pattern.rate_hz) for k in range(10)]
     angles = [np.degrees(np.stack([frame.azimuth, frame.elevation], axis=1)) for frame in frames]
     low, high = np.min([a.min(axis=0) for a in angles], axis=0), np.max([a.max(axis=0) for a in angles], axis=0)
@@ -175,16 +175,16 @@ def kinds_table() -> str:
     """All kinds of sensors with their presets; the lidars have a table of their own."""
     lines = ["| `type` in a scenario | what it is | gives | presets | model |", "| --- | --- | --- | --- | --- |"]
     for kind in kinds().values():
-        if kind.home.startswith("parhelion."):
+        if kind.class_path.startswith("parhelion."):
             names = kind.preset_names()
             shown = f"[{len(names)}](#all-lidars)" if kind.name == "lidar" else ", ".join(f"`{name}`" for name in names)
-            lines.append(f"| `{kind.name}` | {kind.words} | {kind.gives} | {shown} | {MODEL_PAGES[kind.name]} |")
+            lines.append(f"| `{kind.name}` | {kind.summary} | {kind.output} | {shown} | {MODEL_PAGES[kind.name]} |")
     return "\n".join(lines)
 
 
 def page() -> str:
     """The whole page as Markdown."""
-    configs = {name: load_preset(name)[0] for name in preset_names()}
+    configs = {name: ph.Lidar(name).config for name in ph.presets("lidar")}
     rows = "".join(table_row(name, config, shot_table(config.pattern)) for name, config in configs.items())
     coverage = "".join(coverage_row(name) for name in LIVOX)
     return HEAD.replace("KINDS", kinds_table()) + rows + CONVENTIONS + coverage + sources_section(configs)

@@ -16,7 +16,6 @@ from recordings import Floats, Frame, of_scan, read
 from weather_page import places
 
 import parhelion as ph
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 PLACES = 16
 LOWER_M = {"os0-32": 0.5}
@@ -45,7 +44,7 @@ def pair(name: str, seed: int = 1, count: int = PLACES) -> Pair:
     """A recording and its simulation; FileNotFoundError where the recording is absent."""
     recorded = read(name)[0]
     preset = PRESETS[name]
-    config = load_preset(preset)[0]
+    config = ph.Lidar(preset).config
     if name.startswith("os"):
         pattern = config.pattern.model_dump(mode="python")
         pattern["channels"]["elevation_deg"] = recorded.elevation_deg.tolist()

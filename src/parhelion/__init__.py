@@ -19,54 +19,66 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Barometer": "sensors.body.barometer",
+    "BarometerData": "core.streams",
+    "Camera": "sensors.optics.camera.camera",
+    "CameraConfig": "sensors.optics.camera.config",
     "ConfigError": "core.errors",
     "ConstantTwist": "core.trajectory",
+    "ContractError": "sensors.check",
     "CrossSections": "core.frames",
+    "Daylight": "weather.daylight",
     "DriveCommand": "motion.vehicles.base",
     "DustCloud": "weather.config",
     "DustTrail": "weather.config",
     "Echo": "sensors.waves.echo.echo",
     "EchoConfig": "sensors.waves.echo.config",
     "EchoScan": "core.frames",
+    "EchoWaveform": "core.frames",
     "EngineError": "core.errors",
     "Fixed": "core.trajectory",
     "Fog": "weather.config",
     "FormatError": "core.errors",
-    "Camera": "sensors.optics.camera.camera",
-    "CameraConfig": "sensors.optics.camera.config",
-    "Daylight": "weather.daylight",
+    "FrameSensor": "sensors.base",
     "Gnss": "sensors.waves.gnss.gnss",
     "GnssConfig": "sensors.waves.gnss.config",
     "GnssData": "core.streams",
     "Image": "core.image",
-    "Intrinsics": "core.image",
     "Imu": "sensors.body.imu",
     "ImuData": "core.streams",
+    "Intrinsics": "core.image",
     "Lidar": "sensors.optics.lidar.lidar",
     "LidarConfig": "sensors.optics.lidar.config",
     "Magnetometer": "sensors.body.magnetometer",
+    "MagnetometerData": "core.streams",
     "Material": "surfaces.material",
     "Mesh": "world.mesh",
     "MissingDependencyError": "core.errors",
     "MotionLimits": "motion.time_law",
     "Odometry": "sensors.body.odometry",
+    "OdometryData": "core.streams",
     "ParhelionError": "core.errors",
     "PointCloud": "core.clouds",
     "Pose": "core.pose",
     "PositionCommand": "motion.vehicles.base",
-    "Rain": "weather.config",
     "Radar": "sensors.waves.radar.radar",
     "RadarConfig": "sensors.waves.radar.config",
+    "RadarCube": "core.frames",
     "RadarScan": "core.frames",
+    "Rain": "weather.config",
+    "Record": "core.records",
     "RecordedMotion": "motion.recorded",
+    "Samples": "core.streams",
     "Scan": "core.clouds",
     "ScanDataset": "campaign.scan_dataset",
     "ScanTensors": "sensors.optics.lidar.points",
     "Scenario": "scenario.scenario",
+    "Sensor": "sensors.base",
+    "SensorKind": "sensors.kinds",
     "Snow": "weather.config",
     "SplineMotion": "motion.spline",
     "SteerCommand": "motion.vehicles.base",
     "Step": "scenario.scenario",
+    "StreamSensor": "sensors.base",
     "ThrustCommand": "motion.vehicles.base",
     "Trajectory": "core.trajectory",
     "Uneven": "weather.config",
@@ -78,23 +90,24 @@ _HOME = {
     "Waypoints": "core.trajectory",
     "Weather": "weather.weather",
     "World": "world.world",
-    "barometer_names": "sensors.body.barometer",
-    "gnss_names": "sensors.waves.gnss.gnss",
-    "imu_names": "sensors.body.imu",
-    "lidar_names": "sensors",
+    "check_sensor": "sensors.check",
     "load_urdf": "world.urdf",
-    "magnetometer_names": "sensors.body.magnetometer",
     "material_names": "surfaces.library",
-    "odometry_names": "sensors.body.odometry",
+    "presets": "sensors.kinds",
     "read_turns": "io",
-    "uwb_names": "sensors.waves.uwb.uwb",
+    "register_kind": "sensors.kinds",
+    "sensor": "sensors.kinds",
     "vehicle_names": "motion.vehicles.library",
 }
-_MODULES = {"sensors": "sensors", "shapes": "world.shapes"}
+_MODULES = {"calibrate": "calibrate", "evaluate": "evaluate", "sensors": "sensors", "shapes": "world.shapes"}
+_PRESET_LISTS = frozenset(("barometer", "gnss", "imu", "lidar", "magnetometer", "odometry", "uwb"))
+"""Kinds that had a function `<kind>_names`; `presets(kind)` replaces it."""
 
 __all__ = [*_HOME, *_MODULES, "__version__"]
 
 if TYPE_CHECKING:
+    from parhelion import calibrate as calibrate
+    from parhelion import evaluate as evaluate
     from parhelion import sensors as sensors
     from parhelion.campaign.scan_dataset import ScanDataset as ScanDataset
     from parhelion.core.clouds import PointCloud as PointCloud
@@ -107,12 +120,19 @@ if TYPE_CHECKING:
     from parhelion.core.errors import ParhelionError as ParhelionError
     from parhelion.core.frames import CrossSections as CrossSections
     from parhelion.core.frames import EchoScan as EchoScan
+    from parhelion.core.frames import EchoWaveform as EchoWaveform
+    from parhelion.core.frames import RadarCube as RadarCube
     from parhelion.core.frames import RadarScan as RadarScan
     from parhelion.core.image import Image as Image
     from parhelion.core.image import Intrinsics as Intrinsics
     from parhelion.core.pose import Pose as Pose
+    from parhelion.core.records import Record as Record
+    from parhelion.core.streams import BarometerData as BarometerData
     from parhelion.core.streams import GnssData as GnssData
     from parhelion.core.streams import ImuData as ImuData
+    from parhelion.core.streams import MagnetometerData as MagnetometerData
+    from parhelion.core.streams import OdometryData as OdometryData
+    from parhelion.core.streams import Samples as Samples
     from parhelion.core.streams import UwbData as UwbData
     from parhelion.core.trajectory import ConstantTwist as ConstantTwist
     from parhelion.core.trajectory import Fixed as Fixed
@@ -130,15 +150,19 @@ if TYPE_CHECKING:
     from parhelion.motion.vehicles.library import vehicle_names as vehicle_names
     from parhelion.scenario.scenario import Scenario as Scenario
     from parhelion.scenario.scenario import Step as Step
-    from parhelion.sensors import lidar_names as lidar_names
+    from parhelion.sensors.base import FrameSensor as FrameSensor
+    from parhelion.sensors.base import Sensor as Sensor
+    from parhelion.sensors.base import StreamSensor as StreamSensor
     from parhelion.sensors.body.barometer import Barometer as Barometer
-    from parhelion.sensors.body.barometer import barometer_names as barometer_names
     from parhelion.sensors.body.imu import Imu as Imu
-    from parhelion.sensors.body.imu import imu_names as imu_names
     from parhelion.sensors.body.magnetometer import Magnetometer as Magnetometer
-    from parhelion.sensors.body.magnetometer import magnetometer_names as magnetometer_names
     from parhelion.sensors.body.odometry import Odometry as Odometry
-    from parhelion.sensors.body.odometry import odometry_names as odometry_names
+    from parhelion.sensors.check import ContractError as ContractError
+    from parhelion.sensors.check import check_sensor as check_sensor
+    from parhelion.sensors.kinds import SensorKind as SensorKind
+    from parhelion.sensors.kinds import presets as presets
+    from parhelion.sensors.kinds import register_kind as register_kind
+    from parhelion.sensors.kinds import sensor as sensor
     from parhelion.sensors.optics.camera.camera import Camera as Camera
     from parhelion.sensors.optics.camera.config import CameraConfig as CameraConfig
     from parhelion.sensors.optics.lidar.config import LidarConfig as LidarConfig
@@ -148,12 +172,10 @@ if TYPE_CHECKING:
     from parhelion.sensors.waves.echo.echo import Echo as Echo
     from parhelion.sensors.waves.gnss.config import GnssConfig as GnssConfig
     from parhelion.sensors.waves.gnss.gnss import Gnss as Gnss
-    from parhelion.sensors.waves.gnss.gnss import gnss_names as gnss_names
     from parhelion.sensors.waves.radar.config import RadarConfig as RadarConfig
     from parhelion.sensors.waves.radar.radar import Radar as Radar
     from parhelion.sensors.waves.uwb.config import UwbConfig as UwbConfig
     from parhelion.sensors.waves.uwb.uwb import Uwb as Uwb
-    from parhelion.sensors.waves.uwb.uwb import uwb_names as uwb_names
     from parhelion.surfaces.library import material_names as material_names
     from parhelion.surfaces.material import Material as Material
     from parhelion.weather.config import DustCloud as DustCloud
@@ -175,6 +197,10 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"parhelion.{_HOME[name]}"), name)
     elif name in _MODULES:
         value = import_module(f"parhelion.{_MODULES[name]}")
+    elif name.removesuffix("_names") in _PRESET_LISTS:
+        from parhelion.sensors.kinds import preset_list
+
+        return preset_list(name.removesuffix("_names"))
     else:
         raise AttributeError(f"module 'parhelion' has no attribute {name!r}")
     globals()[name] = value

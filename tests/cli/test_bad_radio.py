@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 import parhelion as ph
-from parhelion.sensors.waves import echo, gnss, radar, uwb
+from parhelion.sensors.sheets import PRESETS
 
 FLOOR = {"name": "floor", "shape": {"kind": "box", "size_m": [50, 50, 1]}, "material": "concrete", "label": "road",
          "pose": {"xyz": [0, 0, -0.5]}}  # fmt: skip
@@ -17,7 +17,6 @@ WALL = {"name": "west-wall", "shape": {"kind": "box", "size_m": [0.3, 20, 6]}, "
         "pose": {"xyz": [0, 0, 3]}}  # fmt: skip
 OUTSIDE = {"a": [2, 0, 1], "b": [5, 0, 3], "c": [-3, 5, 3], "d": [4, 4, 2]}
 MODELS = {"uwb": "qorvo/dw1000", "gnss": "u-blox/m8", "radar": "ti/iwr6843", "echo": "generic/ultrasonic-ranger"}
-PACKAGES = {"uwb": uwb, "gnss": gnss, "radar": radar, "echo": echo}
 
 
 def scenario(
@@ -26,7 +25,7 @@ def scenario(
     """A scenario of one standing sensor; `change` replaces fields of its sheet, by their paths with dots."""
     model = MODELS[kind]
     if change:
-        sheet = yaml.safe_load((Path(PACKAGES[kind].__file__).parent / "presets" / f"{model}.yaml").read_text())
+        sheet = yaml.safe_load((PRESETS / kind / f"{model}.yaml").read_text())
         for path, value in change.items():
             at, (*outer, last) = sheet, path.split(".")
             for name in outer:

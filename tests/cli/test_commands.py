@@ -11,7 +11,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.io import FORMATS
-from parhelion.sensors.optics.lidar.presets import preset_names
+from parhelion.sensors.sheets import preset_names
 from parhelion.surfaces.library import material, material_names
 from parhelion.world.builtin import BUILTIN
 
@@ -162,7 +162,7 @@ def test_sensors_lists_every_preset(run) -> None:
     result = run("sensors")
     assert result.exit_code == 0
     rows = {words[0]: words for words in map(str.split, result.stdout.splitlines()) if len(words) > 5}
-    assert set(preset_names()) <= set(rows)
+    assert set(preset_names("lidar")) <= set(rows)
     assert rows["velodyne/vlp-16"][1:] == ["spinning", "16", "28", "928", "10", "33", "100", "903"]
 
 

@@ -50,7 +50,7 @@ ROBOT: dict[str, Any] = {
         {"name": "flat", "type": "lidar", "model": "hokuyo/utm-30lx", "vehicle": "husky",
          "mount": {"xyz": [0.3, 0, 0.3]}, "options": {"sub_rays": 1}},
         {"name": "imu", "type": "imu", "model": "analog-devices/adis16470", "vehicle": "husky", "rate_hz": 200},
-        {"name": "wheels", "type": "odometry", "model": "clearpath-husky", "vehicle": "husky"},
+        {"name": "wheels", "type": "odometry", "model": "clearpath/husky", "vehicle": "husky"},
         {"name": "baro", "type": "barometer", "model": "", "vehicle": "husky"},
         {"name": "mag", "type": "magnetometer", "model": "", "vehicle": "husky"},
     ],
@@ -59,12 +59,10 @@ ROBOT: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def fields() -> dict[str, Any]:
-    from parhelion.sensors.body.barometer import barometer_names
-    from parhelion.sensors.body.magnetometer import magnetometer_names
 
     described = copy.deepcopy(ROBOT)
-    described["sensors"][5]["model"] = barometer_names()[0]
-    described["sensors"][6]["model"] = magnetometer_names()[0]
+    described["sensors"][5]["model"] = ph.presets("barometer")[0]
+    described["sensors"][6]["model"] = ph.presets("magnetometer")[0]
     return described
 
 

@@ -15,7 +15,6 @@ from parhelion.calibrate.drive.report import comparison_rows, write_comparison
 from parhelion.calibrate.range_images import Turn, turn_of
 from parhelion.calibrate.reading import read_drive
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 OTHER = [[1.5, 0.05], [2.5, 0.1], [4.0, 0.3], [6.0, 0.6], [8.0, 0.85], [11.0, 1.0]]
 """An overlap curve that rises later than that of `CHANGED`."""
@@ -33,7 +32,7 @@ def drive(overlap: list[list[float]], start_m: float, seed: int) -> list[Turn]:
 @pytest.fixture(scope="module")
 def found() -> Comparison:
     first, other = drive(CHANGED["range"]["overlap"], 0.0, 3), drive(OTHER, 20.0, 5)
-    return compare_drives([("a", first), ("b", other)], load_preset("ouster/os0-32")[0])
+    return compare_drives([("a", first), ("b", other)], ph.Lidar("ouster/os0-32").config)
 
 
 def test_a_field_that_differs_is_named_and_the_rest_is_not(found: Comparison) -> None:
@@ -78,7 +77,7 @@ def test_of_many_entries_one_may_stand_apart_by_chance() -> None:
 def test_real_sensors_of_one_family_are_compared_in_what_both_tell() -> None:
     """An OS0-32 and an OS0-128, whose newer firmware tells ranges in steps of 8 mm."""
     names = ("os0-32", "os0-128")
-    each = [calibrate_drive(read_drive(recording(n)), load_preset(f"ouster/{n}")[0], recording=n) for n in names]
+    each = [calibrate_drive(read_drive(recording(n)), ph.Lidar(f"ouster/{n}").config, recording=n) for n in names]
     by_field = {one.field: one for one in compared(each)}
     assert by_field["range.resolution_m"].values == (0.001, 0.008)
     assert by_field["range.resolution_m"].differs
@@ -87,4 +86,4 @@ def test_real_sensors_of_one_family_are_compared_in_what_both_tell() -> None:
 
 def test_recordings_need_names_that_differ() -> None:
     with pytest.raises(ConfigError, match="names that differ"):
-        compare_drives([("a", []), ("a", [])], load_preset("ouster/os0-32")[0])
+        compare_drives([("a", []), ("a", [])], ph.Lidar("ouster/os0-32").config)

@@ -30,7 +30,6 @@ from parhelion.calibrate.sheet import write_sheet
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.io.packets.ouster_capture import write_capture
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 MANY = 200
 """Points that a bin must have to be held against the published curve."""
@@ -50,7 +49,7 @@ NOISE_CM = {"os0-32": (0.5, 0.5), "os1-32": (0.7, 0.7)}
 
 
 def of_recording(name: str) -> DriveCalibration:
-    return calibrate_drive(read_drive(recording(name)), load_preset(f"ouster/{name}")[0], recording=name)
+    return calibrate_drive(read_drive(recording(name)), Lidar(f"ouster/{name}").config, recording=name)
 
 
 @pytest.mark.parametrize("name", ["os0-32", "os1-32"])
@@ -80,7 +79,7 @@ def simulated(tmp_path_factory: pytest.TempPathFactory) -> DriveCalibration:
     """From the packets that the changed sensor would send, so that counts are whole, as a user's are."""
     file = tmp_path_factory.mktemp("drive") / "drive.pcap"
     write_capture(simulated_drive(), file)
-    return calibrate_drive(read_drive(file), load_preset("ouster/os0-32")[0], recording=file.name)
+    return calibrate_drive(read_drive(file), Lidar("ouster/os0-32").config, recording=file.name)
 
 
 SCALARS = (
@@ -149,7 +148,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     for number in range(3):
         scans, truth = random_drive(number)
         turns = [turn_of(scan, f"turn {k}") for k, scan in enumerate(scans)]
-        found = calibrate_drive(turns, load_preset("ouster/os0-32")[0])
+        found = calibrate_drive(turns, Lidar("ouster/os0-32").config)
         for kind, held in zip(every, inside(found, truth), strict=True):
             kind += held
     for kind, together in zip(every, (1, 4, 4, 4), strict=True):
@@ -188,7 +187,7 @@ def test_the_sheet_is_a_sensor_with_errors_and_sources(simulated: DriveCalibrati
 
 
 def test_a_drive_that_never_moves_is_refused_unless_told(tmp_path: Path) -> None:
-    preset = load_preset("ouster/os0-32")[0]
+    preset = Lidar("ouster/os0-32").config
     scan = simulated_drive()[0]
     turns = [turn_of(scan, "a"), turn_of(scan, "b")]
     with pytest.raises(ConfigError, match="never moves in its 2 turns"):
@@ -202,7 +201,7 @@ def test_repeated_looks_of_a_standing_sensor_give_its_range_noise() -> None:
     place = Pose((*world.viewpoint.xyz[:2], 1.4))
     scans = lidar.scan_many(world, [place] * 4, seed=3, frames=list(range(4)))
     turns = [turn_of(scan, f"turn {k}") for k, scan in enumerate(scans)]
-    found = calibrate_drive(turns, load_preset("ouster/os0-32")[0], standing=True)
+    found = calibrate_drive(turns, Lidar("ouster/os0-32").config, standing=True)
     for name, most in (("range_sigma_m", 0.05), ("range_sigma_snr_m", 0.5)):
         value, error = found.changed[f"noise.{name}"], found.error[f"noise.{name}"]
         true = CHANGED["noise"][name]
@@ -218,12 +217,12 @@ def test_recordings_of_other_or_several_sensors_are_refused(tmp_path: Path) -> N
     with pytest.raises(FormatError, match="mixes recordings of several sensors"):
         read_drive(tmp_path)
     with pytest.raises(ConfigError, match="another sensor"):
-        calibrate_drive(read_drive(tmp_path / "0.npz"), load_preset("velodyne/vlp-16")[0])
+        calibrate_drive(read_drive(tmp_path / "0.npz"), Lidar("velodyne/vlp-16").config)
 
 
 def test_clouds_without_lost_shots_say_that_the_drop_rate_is_unknown(tmp_path: Path) -> None:
     simulated_drive()[0].save(tmp_path / "0.pcd")
-    found = calibrate_drive(read_drive(tmp_path), load_preset("ouster/os0-32")[0])
+    found = calibrate_drive(read_drive(tmp_path), Lidar("ouster/os0-32").config)
     assert "does not tell lost shots" in found.kept["receiver.threshold_photons"]
     assert found.overlap is not None
 
@@ -237,7 +236,7 @@ def misaimed() -> tuple[DriveCalibration, dict[str, Any]]:
     }
     scans = misaimed_drive(off["elevation"], off["azimuth"], off["bias"], world="warehouse")
     turns = [turn_of(scan, "misaimed") for scan in scans]
-    return calibrate_drive(turns, load_preset("ouster/os0-32")[0], recording="misaimed.pcap"), off
+    return calibrate_drive(turns, Lidar("ouster/os0-32").config, recording="misaimed.pcap"), off
 
 
 def test_beams_that_are_off_in_all_ways_are_found(misaimed: tuple[DriveCalibration, dict[str, Any]]) -> None:
@@ -275,7 +274,7 @@ def test_both_angles_of_beams_are_in_the_sheet(misaimed: tuple[DriveCalibration,
 
 def test_right_beams_stay() -> None:
     turns = [turn_of(scan, "straight") for scan in tilted_drive(np.zeros(32), turns=3, world="warehouse")]
-    found = calibrate_drive(turns, load_preset("ouster/os0-32")[0], recording="straight.pcap")
+    found = calibrate_drive(turns, Lidar("ouster/os0-32").config, recording="straight.pcap")
     assert found.kept["pattern.channels.elevation_deg"] == "slanted planes show no other ones"
     assert found.kept["pattern.channels.azimuth_deg"] == "slanted walls show no other ones"
     assert "rows differ by no more" in found.kept["noise.channel_bias_m"]
@@ -285,7 +284,7 @@ def test_a_street_without_walls_does_not_tell_range_from_elevation() -> None:
     """On a level road a row has one slant, so that errors of range and of elevation look alike: few rows are told."""
     off = np.random.default_rng(3).normal(0.0, 0.06, 32)
     turns = [turn_of(scan, "tilted") for scan in tilted_drive(off)]
-    found = calibrate_drive(turns, load_preset("ouster/os0-32")[0], recording="tilted.pcap")
+    found = calibrate_drive(turns, Lidar("ouster/os0-32").config, recording="tilted.pcap")
     assert found.angles is not None
     held = np.abs(found.angles.off_deg - (off - off.mean())) < INTERVAL * found.angles.error_deg
     assert held.sum() / 4 >= fewest(8)
@@ -301,7 +300,7 @@ def test_strengths_of_rings_come_back_and_are_scanned_with() -> None:
     poses = [Pose((x + 2.0 * k, y, 1.4)) for k in range(3)]
     lidar = Lidar(changed_sheet("ouster/os1-32", receiver={"channel_gain": strength.tolist()}))
     turns = [turn_of(scan, "hall") for scan in lidar.scan_many(world, poses, seed=2, time=[0.0, 0.1, 0.2])]
-    found = calibrate_drive(turns, load_preset("ouster/os1-32")[0])
+    found = calibrate_drive(turns, Lidar("ouster/os1-32").config)
     made = np.array(found.sheet.receiver.channel_gain)
     assert found.error["receiver.channel_gain"] < 0.05
     np.testing.assert_allclose(made, strength, rtol=0.02)
@@ -321,7 +320,7 @@ def test_a_drive_without_reflectivity_tells_the_overlap_by_places_seen_again() -
     way = Waypoints([0.0, 2.0], [Pose((x, y, 1.4)), Pose((x + 14.0, y, 1.4))])
     scans = [lidar.scan(world, trajectory=way, time=0.1 * k, seed=3) for k in range(14)]
     turns = [replace(turn_of(scan, "turn"), reflectivity=np.full((32, 1024), np.nan)) for scan in scans]
-    found = calibrate_drive(turns, load_preset("ouster/os0-32")[0], recording="raw.pcap")
+    found = calibrate_drive(turns, Lidar("ouster/os0-32").config, recording="raw.pcap")
     curve = found.overlap
     assert curve is not None
     points = np.array(found.changed["range.overlap"])
@@ -334,13 +333,13 @@ def test_a_drive_without_reflectivity_tells_the_overlap_by_places_seen_again() -
         assert found.kept[name] == "needs reflectivity beside the signal"
     assert found.constant is None
     # One turn alone does not tell it.
-    alone = calibrate_drive(turns[:1], load_preset("ouster/os0-32")[0], recording="raw.pcap")
+    alone = calibrate_drive(turns[:1], Lidar("ouster/os0-32").config, recording="raw.pcap")
     assert "needs 4 turns that move" in alone.kept["range.overlap"]
 
 
 def test_a_million_pulses_take_seconds() -> None:
     """Processor time of one more turn, of those that the drive has anyway: 10 us a pulse at most."""
-    preset = load_preset("ouster/os0-32")[0]
+    preset = Lidar("ouster/os0-32").config
     turns = [turn_of(scan, f"turn {k}") for k, scan in enumerate(simulated_drive())]
     used = []
     for number in (2, 6):

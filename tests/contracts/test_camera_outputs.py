@@ -6,16 +6,15 @@ import base64
 import io
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from rosbags.highlevel import AnyReader
+from toy_sensors.camera import ToyCamera
 
 import parhelion as ph
-import toy_camera
 from dataset_rigs import DRIVE, drive
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.image import OPTICAL, Image
@@ -24,8 +23,6 @@ from parhelion.live.viewer.layers import VIEWER
 from parhelion.outputs.consumers import READERS, REPORT
 from parhelion.outputs.files import TRUTH
 from parhelion.scenario import Scenario
-from parhelion.sensors import kinds
-from parhelion.sensors.kinds import add_kind
 
 OUTPUTS: list[dict[str, Any]] = [
     {"kind": "bag"}, {"kind": "foxglove"}, {"kind": "kitti-odometry"}, {"kind": "kitti-object"}, {"kind": "nuscenes"},
@@ -37,27 +34,20 @@ CAMERA: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def toy() -> Iterator[None]:
-    add_kind(toy_camera.KIND)
-    yield
-    kinds._added.clear()
-
-
 def scene(folder: Path, outputs: list[dict[str, Any]], camera: dict[str, Any] = CAMERA, **changes: Any) -> Scenario:
     changes = {"duration_s": 0.3, "sensors": [*DRIVE["sensors"], camera], **changes}
     return Scenario.load(drive(folder, [], **changes, outputs=outputs))
 
 
 @pytest.fixture(scope="module")
-def out(toy: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def out(user_package: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("camera")
     scene(folder, OUTPUTS, report=True).run(folder / "out")
     return folder / "out"
 
 
 @pytest.fixture(scope="module")
-def shots(toy: None, tmp_path_factory: pytest.TempPathFactory) -> list[Image]:
+def shots(user_package: None, tmp_path_factory: pytest.TempPathFactory) -> list[Image]:
     """The same pictures, as they were measured."""
     steps = scene(tmp_path_factory.mktemp("steps"), [])
     return [image for step in steps for _, image in step.frames.get("front", ())]
@@ -99,7 +89,7 @@ def test_a_frame_has_its_picture_and_all_its_truth(out: Path, shots: list[Image]
     }
 
 
-def test_a_run_goes_on_with_pictures_that_are_whole(toy: None, tmp_path: Path) -> None:
+def test_a_run_goes_on_with_pictures_that_are_whole(user_package: None, tmp_path: Path) -> None:
     def run() -> Any:
         return scene(tmp_path, [], duration_s=0.15).run(tmp_path / "out")
 
@@ -114,7 +104,7 @@ def test_a_run_goes_on_with_pictures_that_are_whole(toy: None, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", ["exr", "npz"])
-def test_one_file_a_frame_may_hold_everything(toy: None, tmp_path: Path, kind: str) -> None:
+def test_one_file_a_frame_may_hold_everything(user_package: None, tmp_path: Path, kind: str) -> None:
     camera = {**CAMERA, "format": kind}
     scene(tmp_path, [], camera, duration_s=0.12).run(tmp_path / "out")
     files = sorted((tmp_path / "out" / "front").rglob("*.*"))
@@ -127,7 +117,7 @@ def test_one_file_a_frame_may_hold_everything(toy: None, tmp_path: Path, kind: s
     assert image.right is not None
 
 
-def test_formats_and_bands_that_do_not_fit_are_told(toy: None, tmp_path: Path) -> None:
+def test_formats_and_bands_that_do_not_fit_are_told(user_package: None, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="unknown image format 'pcd'"):
         scene(tmp_path, [], {**CAMERA, "format": "pcd"})
     five = {**CAMERA, "options": {"bands": 5, "truth": False}}
@@ -184,7 +174,7 @@ def test_the_bag_has_pictures_lens_depth_and_frames(out: Path, shots: list[Image
 
 
 @pytest.mark.parametrize("kind", ["png", "jpeg"])
-def test_bags_may_hold_compressed_pictures(toy: None, tmp_path: Path, kind: str, shots: list[Image]) -> None:
+def test_bags_may_hold_compressed_pictures(user_package: None, tmp_path: Path, kind: str, shots: list[Image]) -> None:
     from PIL import Image as Picture
 
     outputs = [{"kind": "bag", "storage": "sqlite3", "images": kind, "topics": {"front": "/cam0/image_raw"}}]
@@ -384,7 +374,7 @@ def test_lenses_that_bend_are_straightened() -> None:
 
     from parhelion.outputs.datasets.images import straight, straightened
 
-    lens = replace(toy_camera.ToyCamera("toy/colour").intrinsics, distortion=(-0.25, 0.05))
+    lens = replace(ToyCamera("toy/colour").intrinsics, distortion=(-0.25, 0.05))
     from parhelion.sensors.optics.camera.lens import project
 
     v, u = np.mgrid[: lens.height, : lens.width]

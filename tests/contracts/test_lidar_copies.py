@@ -44,7 +44,7 @@ def test_a_copy_gives_the_same_bits_and_shares_nothing(copier: Callable[[ph.Lida
     assert other._on_device is None
     assert other.recorded_weather is None
     assert measured(other) == measured(lidar)
-    assert (other.model, other.known_as, other.rate_hz) == (lidar.model, lidar.known_as, lidar.rate_hz)
+    assert (other.model, other.visibility_keys, other.rate_hz) == (lidar.model, lidar.visibility_keys, lidar.rate_hz)
 
 
 def test_a_used_lidar_is_as_small_as_a_new_one() -> None:

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import parhelion as ph
 from parhelion.sensors.optics.lidar.config import SpinningPattern
 from parhelion.sensors.optics.lidar.patterns import shot_table
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "lidar"
 OUSTER_UNITS = {
@@ -35,7 +35,7 @@ def recording(name: str) -> Path:
 
 
 def preset(name: str) -> SpinningPattern:
-    pattern = load_preset(name)[0].pattern
+    pattern = ph.Lidar(name).config.pattern
     assert isinstance(pattern, SpinningPattern)
     return pattern
 
@@ -263,5 +263,5 @@ def compare_calibration(name: str, calibration: dict[str, Any]) -> None:
     elevation, azimuth = (np.degrees([laser[f"{which}_correction"] for laser in lasers]) for which in ("vert", "rot"))
     np.testing.assert_allclose(preset_column(name, "elevation_deg"), elevation, atol=6e-3)
     np.testing.assert_allclose(preset_column(name, "azimuth_deg"), azimuth, atol=6e-3)
-    resolution = load_preset(name)[0].range.resolution_m
+    resolution = ph.Lidar(name).config.range.resolution_m
     assert resolution == pytest.approx(calibration["distance_resolution"], rel=1e-6)

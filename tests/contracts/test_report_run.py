@@ -50,8 +50,8 @@ DRIVE: dict[str, Any] = {
         {"name": "flat", "type": "lidar", "model": "hokuyo/utm-30lx", "mount": {"xyz": [3, 3, 1]},
          "rate_hz": 40, "options": {"sub_rays": 1}},
         {"name": "imu", "type": "imu", "model": "analog-devices/adis16470", "vehicle": "husky", "rate_hz": 200},
-        {"name": "wheels", "type": "odometry", "model": "clearpath-husky", "vehicle": "husky"},
-        {"name": "air", "type": "barometer", "model": "bosch-bmp388", "vehicle": "husky"},
+        {"name": "wheels", "type": "odometry", "model": "clearpath/husky", "vehicle": "husky"},
+        {"name": "air", "type": "barometer", "model": "bosch/bmp388", "vehicle": "husky"},
     ],
 }  # fmt: skip
 
@@ -108,7 +108,7 @@ def test_it_holds_all_its_parts(page: str, folder: Path) -> None:
         "timings",
     }  # fmt: skip
     words = " ".join(found.text)
-    for said in ("VLP", "clearpath-husky", "5 → 40 mm/h", "at 0, 0.5 s", "(2, 0, 0) m/s", ph.__version__):
+    for said in ("VLP", "clearpath/husky", "5 → 40 mm/h", "at 0, 0.5 s", "(2, 0, 0) m/s", ph.__version__):
         assert said.lower() in words.lower(), said
     pictures = [attributes["src"] or "" for tag, attributes in found.tags if tag == "img"]
     assert len(pictures) == 1 + 2 * 3, "all points; range and intensity of three scans; the flat lidar has curves"

@@ -50,7 +50,7 @@ DRIVE: dict[str, Any] = {
         {"name": "top", "type": "lidar", "model": "velodyne/vlp-16", "vehicle": "husky",
          "mount": {"xyz": [0, 0, 0.8]}, "options": {"sub_rays": 1}},
         {"name": "imu", "type": "imu", "model": "analog-devices/adis16470", "vehicle": "husky", "rate_hz": 200},
-        {"name": "wheels", "type": "odometry", "model": "clearpath-husky", "vehicle": "husky"},
+        {"name": "wheels", "type": "odometry", "model": "clearpath/husky", "vehicle": "husky"},
     ],
 }  # fmt: skip
 

@@ -312,7 +312,7 @@ def test_any_change_gives_a_scenario_or_the_place_of_what_is_wrong(
             del fields[other]
     if place[0] in LIVES:
         del fields["vehicles"]
-        fields["sensors"] = [{"name": "imu", "type": "barometer", "model": "bosch-bmp388"}]
+        fields["sensors"] = [{"name": "imu", "type": "barometer", "model": "bosch/bmp388"}]
     inner: Any = fields
     for key in place[:-1]:
         inner = inner[key]

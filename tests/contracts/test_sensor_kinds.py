@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import inspect
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from rosbags.highlevel import AnyReader
+from toy_sensors.thermometer import Thermometer
 
 import parhelion as ph
-import toy_sensor
 from parhelion.core.errors import ConfigError
 from parhelion.core.streams import Samples
 from parhelion.live.viewer.layers import VIEWER
 from parhelion.outputs.consumers import READERS, REPORT
 from parhelion.sensors import kinds
 from parhelion.sensors.check import check_sensor
-from parhelion.sensors.kinds import SensorKind, add_kind, kind_called
+from parhelion.sensors.kinds import SensorKind, kind_named, register_kind
 
 KINDS = sorted(kinds.kinds())
 
 
 @pytest.fixture
-def thermometer() -> Iterator[SensorKind]:
-    add_kind(toy_sensor.KIND)
-    yield toy_sensor.KIND
-    kinds._added.clear()
+def thermometer(user_package: None) -> SensorKind:
+    return kind_named("thermometer")
 
 
 # ---- kinds x readers -------------------------------------------------------------------------------------------------
@@ -36,8 +33,8 @@ def thermometer() -> Iterator[SensorKind]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_every_reader_knows_every_kind_or_says_why_not(name: str) -> None:
-    kind = kind_called(name)
-    for reader in (*READERS, REPORT[kind.gives], VIEWER):
+    kind = kind_named(name)
+    for reader in (*READERS, REPORT[kind.output], VIEWER):
         assert reader.knows(kind.record_type), f"{reader.name} has neither a function nor a reason for {name}"
         if reader.get(kind.record_type) is None:
             reason = reader.reason(kind.record_type)
@@ -57,9 +54,9 @@ def test_a_type_that_a_reader_does_not_know_is_told() -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_presets_of_every_kind_can_be_made_and_keep_the_contract(name: str) -> None:
-    kind = kind_called(name)
-    assert kind.words
-    assert issubclass(kind.record_type, Samples) == (kind.gives == "samples")
+    kind = kind_named(name)
+    assert kind.summary
+    assert issubclass(kind.record_type, Samples) == (kind.output == "samples")
     assert ph.sensors()[name] == kind.preset_names() == sorted(kind.preset_names()) != []
     motion = ph.ConstantTwist(ph.Pose((0, 0, 2)), velocity=(1.0, 0.2, 0.0))
     world = ph.World()
@@ -77,9 +74,9 @@ def test_unknown_kinds_are_told_with_the_nearest() -> None:
     with pytest.raises(ConfigError, match=r"type: must be one of lidar, .*imu.*did you mean 'lidar'"):
         ph.Scenario.from_mapping(fields)
     with pytest.raises(ConfigError, match="unknown type of sensor 'lider'"):
-        kind_called("lider")
+        kind_named("lider")
     with pytest.raises(ConfigError, match="'lidar' is a kind of Parhelion's own"):
-        add_kind(kind_called("lidar"))
+        register_kind(kind_named("lidar"))
 
 
 # ---- a new kind end to end -------------------------------------------------------------------------------------------
@@ -92,7 +89,7 @@ def scene(**more: Any) -> dict[str, Any]:
         "sensors": [
             {"name": "lidar", "type": "lidar", "model": "sick/lms-111", "vehicle": "robot",
              "mount": {"xyz": [0, 0, 1]}},
-            {"name": "odo", "type": "odometry", "model": "clearpath-husky", "vehicle": "robot"},
+            {"name": "odo", "type": "odometry", "model": "clearpath/husky", "vehicle": "robot"},
         ],
         **more,
     }  # fmt: skip
@@ -102,7 +99,7 @@ def test_a_new_kind_reaches_bag_csv_report_and_viewer(thermometer: SensorKind, t
     fields = scene()
     fields["sensors"].append({"name": "air", "type": "thermometer", "model": "toy/pt100", "rate_hz": 20})
     assert ph.sensors()["thermometer"] == ["toy/pt100"]
-    for reader in (*READERS, REPORT[thermometer.gives], VIEWER):
+    for reader in (*READERS, REPORT[thermometer.output], VIEWER):
         assert reader.knows(thermometer.record_type)
     summary = ph.Scenario.from_mapping(fields).run(tmp_path / "out")
     rows = np.genfromtxt(tmp_path / "out" / "air.csv", delimiter=",", names=True)
@@ -123,62 +120,23 @@ def test_a_new_kind_reaches_bag_csv_report_and_viewer(thermometer: SensorKind, t
 
 
 def test_the_new_kind_is_short() -> None:
-    assert len(Path(toy_sensor.__file__).read_text().splitlines()) < 100
+    assert len(Path(inspect.getfile(Thermometer)).read_text().splitlines()) < 100
 
 
 def test_the_new_kind_keeps_the_contract(thermometer: SensorKind) -> None:
     check_sensor(thermometer.sensor("toy/pt100"), ph.World(), ph.Fixed(ph.Pose()))
 
 
-@dataclass(frozen=True)
-class Ping:
-    """One frame of an echo sounder."""
-
-    range_m: float
-    start_time: float
-
-
-class Sounder:
-    """Gives a range a ping, from nothing but the time."""
-
-    rate_hz, frame_duration_s, noise = 10.0, 0.01, False
-
-    def __init__(self, model: str, name: str = "") -> None:
-        self.model, self.name, self.known_as = model, name, ("sounder", model, name)
-
-    def measure(self, world: Any, motion: Any, time: float, seed: int, frame: int | None = None) -> Ping:
-        return Ping(2.0 + time, time)
-
-
+@pytest.mark.usefixtures("user_package")
 def test_frames_of_a_new_type_reach_files_and_report(tmp_path: Path) -> None:
-    from parhelion.outputs.files import FILES, FileRule
-    from parhelion.outputs.report.frames import FRAMES
-
-    def write(ping: Ping, file: Path) -> list[str]:
-        file.write_text(f"{ping.range_m:.2f}")
-        return []
-
-    here = "test_sensor_kinds"
-    add_kind(SensorKind("sounder", f"{here}:Sounder", f"{here}:one_preset", "frames", f"{here}:Ping", "sounders"))
-    FILES.add(Ping, FileRule(lambda sensor, scenario: ".txt", write))
-    FRAMES.add(Ping, lambda name, model, pings: f"<p>{name}: {[round(one.range_m, 1) for one in pings.values()]}</p>")
-    for reader in READERS[1:]:
-        reader.leaves_out(Ping, "this is a sensor of the tests")
-    try:
-        fields = scene(outputs=[{"kind": "bag"}])
-        fields["sensors"].append({"name": "depth", "type": "sounder", "model": "toy", "vehicle": "robot"})
-        summary = ph.Scenario.from_mapping(fields).run(tmp_path / "out")
-    finally:
-        kinds._added.clear()
+    fields = scene(outputs=[{"kind": "bag"}])
+    fields["sensors"].append({"name": "depth", "type": "sounder", "model": "toy/sounder", "vehicle": "robot"})
+    summary = ph.Scenario.from_mapping(fields).run(tmp_path / "out")
     assert [file.read_text() for file in sorted((tmp_path / "out" / "depth").iterdir())] == [
         "2.00", "2.10", "2.20", "2.30", "2.40",
     ]  # fmt: skip
     assert summary.report is not None
     assert "<p>depth: [2.0, 2.2, 2.4]</p>" in summary.report.read_text()
-
-
-def one_preset() -> list[str]:
-    return ["toy"]
 
 
 # ---- measured once ---------------------------------------------------------------------------------------------------
@@ -187,20 +145,19 @@ def one_preset() -> list[str]:
 def test_samples_are_measured_once_for_all_readers(
     thermometer: SensorKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[float, float]] = []
-    real = toy_sensor.Thermometer.samples
+    measured: list[int] = []
+    real = Thermometer._samples
 
-    def counted(self: Any, world: Any, motion: Any, start: float, duration: float, *rest: Any) -> Any:
-        asked.append((start, duration))
-        return real(self, world, motion, start, duration, *rest)
+    def counted(self: Any, world: Any, motion: Any, first: int, count: int, *rest: Any) -> Any:
+        measured.append(count)
+        return real(self, world, motion, first, count, *rest)
 
-    monkeypatch.setattr(toy_sensor.Thermometer, "samples", counted)
+    monkeypatch.setattr(Thermometer, "_samples", counted)
     fields = scene(outputs=[{"kind": "bag"}, {"kind": "foxglove"}])
     fields["sensors"].append({"name": "air", "type": "thermometer", "model": "toy/pt100", "vehicle": "robot"})
     ph.Scenario.from_mapping(fields).run(tmp_path / "out")
-    # Foxglove asks once, of a sensor at rest, what a sample looks like.
-    measured = [duration for _, duration in asked if duration > 0.1]
-    assert sum(measured) == pytest.approx(0.5)
+    # Foxglove measures one sample of a sensor at rest, for the schema.
+    assert sum(measured) == 5 + 1
 
 
 def test_wheel_odometry_accumulates_over_the_steps() -> None:
@@ -244,10 +201,10 @@ def test_a_preset_has_one_name_however_it_is_spelt() -> None:
 
 
 def test_a_sheet_of_its_own_keeps_its_maker(tmp_path: Path) -> None:
-    from parhelion.sensors.optics.lidar.presets import FOLDER
+    from parhelion.sensors.sheets import PRESETS
 
     own = tmp_path / "mine.yaml"
-    own.write_text((FOLDER / "ouster" / "os1-32.yaml").read_text().replace("maker: ouster\n", ""))
+    own.write_text((PRESETS / "lidar" / "ouster" / "os1-32.yaml").read_text().replace("maker: ouster\n", ""))
     assert ph.Lidar(own).config.maker == "ouster"
     fields = scene(outputs=[{"kind": "bag"}, {"kind": "pcap"}], duration_s=0.2)
     fields["sensors"][0] |= {"model": str(own)}

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import toy_camera
 from dataset_rigs import DRIVE, drive
 from parhelion.io.images import png, truth
 from parhelion.scenario import Scenario
-from parhelion.sensors import kinds
-from parhelion.sensors.kinds import add_kind
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -30,13 +26,11 @@ CAMERA: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    add_kind(toy_camera.KIND)
+def run(user_package: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("run")
     file = drive(folder, ["nuscenes"], duration_s=1.2, sensors=[*DRIVE["sensors"], CAMERA])
     Scenario.load(file).run(folder / "out")
-    yield folder / "out"
-    kinds._added.clear()
+    return folder / "out"
 
 
 def test_the_kit_puts_points_on_the_picture(run: Path) -> None:

@@ -35,8 +35,7 @@ from parhelion.io.ros.messages import IMU, imu
 from parhelion.motion import RecordedMotion
 from parhelion.scenario import Scenario
 from parhelion.sensors.optics.camera.calibration_files import load_intrinsics, save_opencv, save_ros
-from parhelion.sensors.optics.camera.config import FOLDER as CAMERAS
-from parhelion.sensors.optics.lidar.presets import FOLDER as PRESETS
+from parhelion.sensors.sheets import PRESETS
 from parhelion.surfaces.spectra import read_spectrum
 from parhelion.surfaces.texture import load_texture
 from parhelion.weather import Weather
@@ -234,7 +233,7 @@ def _settings(folder: Path) -> list[Seed]:
         "type": "Feature", "properties": {"height": "9 m"}, "geometry": {"type": "Polygon", "coordinates": [ring, hole]}
     }  # fmt: skip
     (folder / "a.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": [feature]}))
-    sheet = yaml.safe_load((PRESETS / "velodyne" / "vlp-16.yaml").read_text())
+    sheet = yaml.safe_load((PRESETS / "lidar" / "velodyne" / "vlp-16.yaml").read_text())
     (folder / "lidar.yaml").write_text(yaml.safe_dump(sheet))
     sheet["pattern"] = {"kind": "table", "rate_hz": 10, "file": "shots.csv"}
     (folder / "by-csv.yaml").write_text(yaml.safe_dump(sheet))
@@ -289,7 +288,7 @@ def _cameras(folder: Path) -> list[Seed]:
     lens = Intrinsics(64, 48, 60.0, 61.0, 31.0, 24.0, distortion=(-0.2, 0.05, 1e-3, -1e-3, 0.0))
     save_opencv(folder / "lens-opencv.yaml", lens)
     save_ros(folder / "lens-ros.yaml", lens)
-    shutil.copy(CAMERAS / "onsemi" / "ar0231.yaml", folder / "camera.yaml")
+    shutil.copy(PRESETS / "camera" / "onsemi" / "ar0231.yaml", folder / "camera.yaml")
     return [
         Seed(folder / "camera.yaml", Camera),
         Seed(folder / "lens-opencv.yaml", load_intrinsics),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ from parhelion.calibrate.boards.shots import read_shots
 from parhelion.campaign import Study
 from parhelion.core import config
 from parhelion.evaluate.detections.kitti import read_boxes
-from parhelion.sensors.kinds import kind_called
-from parhelion.sensors.optics.lidar.presets import FOLDER as LIDARS
+from parhelion.sensors.kinds import kind_named
+from parhelion.sensors.sheets import PRESETS
 from parhelion.sensors.waves.gnss.rinex_nav import read_navigation
 from parhelion.world.emitters import read_wav
 
@@ -73,13 +72,13 @@ def _sheets(folder: Path) -> list[Seed]:
     seeds = []
     for kind, preset in SHEETS.items():
         file = folder / f"{kind}.yaml"
-        shutil.copy(str(files("parhelion.sensors") / kind / "presets" / f"{preset}.yaml"), file)
-        seeds.append(Seed(file, kind_called(kind).sensor))
+        shutil.copy(PRESETS / kind / f"{preset}.yaml", file)
+        seeds.append(Seed(file, kind_named(kind).sensor))
     return seeds
 
 
 def _calibrations(folder: Path) -> list[Seed]:
-    sheet = yaml.safe_load((LIDARS / "slamtec" / "rplidar-a1.yaml").read_text())
+    sheet = yaml.safe_load((PRESETS / "lidar" / "slamtec" / "rplidar-a1.yaml").read_text())
     sheet["calibration"] = {"recording": "board.txt", "turns": 3, "materials": {"plywood": PROFILE}}
     (folder / "mine.yaml").write_text(yaml.safe_dump(sheet, sort_keys=False))
     boards = {

@@ -30,7 +30,7 @@ def scene(model: str, duration_s: float = 4.0, **more: Any) -> Scenario:
         {
             "duration_s": duration_s, "world": "cuboids", "outputs": [],
             "vehicles": [{"name": "it", "model": model, **more}, {"name": "post", "motion": {"fixed": {}}}],
-            "sensors": [{"name": "air", "type": "barometer", "model": "bosch-bmp388", "vehicle": "it"}],
+            "sensors": [{"name": "air", "type": "barometer", "model": "bosch/bmp388", "vehicle": "it"}],
         }
     )  # fmt: skip
 

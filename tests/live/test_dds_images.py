@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import parhelion as ph
-import toy_camera
 from dds_rigs import DOMAIN
 
 pytest.importorskip("cyclonedds", reason="live ROS 2 needs cyclonedds")
@@ -20,17 +18,11 @@ from parhelion.io.ros.messages import CAMERA_INFO, COMPRESSED_IMAGE, IMAGE
 from parhelion.io.ros.types import decode
 from parhelion.live.dds import DdsNode, Quality
 from parhelion.live.ros import RosOutlet
-from parhelion.sensors import kinds
-from parhelion.sensors.kinds import add_kind
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="holding sockets to an interface is Linux's")
-
-
-@pytest.fixture(autouse=True)
-def toy() -> Iterator[None]:
-    add_kind(toy_camera.KIND)
-    yield
-    kinds._added.clear()
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="holding sockets to an interface is Linux's"),
+    pytest.mark.usefixtures("user_package"),
+]
 
 
 def test_a_camera_s_topics_are_sent_and_advertised() -> None:

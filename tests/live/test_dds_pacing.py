@@ -23,7 +23,7 @@ def drive(duration_s: float = 0.4, step_s: float = 0.02) -> Scenario:
         {
             "duration_s": duration_s, "step_s": step_s, "world": "cuboids", "outputs": [],
             "vehicles": [{"name": "robot", "model": "clearpath/husky", "follow": {"points": [[5, 0, 0]]}}],
-            "sensors": [{"name": "air", "type": "barometer", "model": "bosch-bmp388", "vehicle": "robot"}],
+            "sensors": [{"name": "air", "type": "barometer", "model": "bosch/bmp388", "vehicle": "robot"}],
         }
     )  # fmt: skip
 

@@ -49,7 +49,7 @@ FIELDS: dict[str, Any] = {
         {"name": "top", "type": "lidar", "model": "velodyne/vlp-16", "vehicle": "husky",
          "mount": {"xyz": [0.1, 0, 0.8], "rpy_deg": [0, 5, 0]}, "options": {"sub_rays": 1}},
         {"name": "imu", "type": "imu", "model": "analog-devices/adis16470", "vehicle": "husky", "rate_hz": 200},
-        {"name": "wheels", "type": "odometry", "model": "clearpath-husky", "vehicle": "husky"},
+        {"name": "wheels", "type": "odometry", "model": "clearpath/husky", "vehicle": "husky"},
     ],
     "outputs": [{"kind": "foxglove"}],
 }  # fmt: skip

@@ -26,7 +26,6 @@ from parhelion.live.ouster_http import OusterHttp
 from parhelion.live.ouster_udp import OusterUdp
 from parhelion.scenario.scenario import Scenario
 from parhelion.sensors.optics.lidar.lidar import Lidar
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 pytest.importorskip("ouster.sdk.sensor", reason="ouster-sdk is not installed")
 
@@ -202,7 +201,7 @@ def test_metadata_tells_where_the_imu_is() -> None:
 
 
 def test_an_own_sheet_has_its_own_beams(tmp_path: Path) -> None:
-    preset = load_preset("ouster/os2-32")[0]
+    preset = Lidar("ouster/os2-32").config
     channels = preset.pattern.channels  # type: ignore[union-attr]
     up = [round(angle + 0.05 * (-1) ** k, 3) for k, angle in enumerate(channels.elevation_deg)]
     write_sheet(with_changes(preset, {"pattern.channels.elevation_deg": up}), tmp_path / "my-lidar.yaml")

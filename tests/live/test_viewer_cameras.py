@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import parhelion as ph
-import toy_camera
 from parhelion.core.errors import ConfigError
 from parhelion.live.viewer import Session
 from parhelion.live.viewer.panel import Actions, Panel
 from parhelion.live.viewer.scene import Scene
 from parhelion.live.viewer.stages import PicturesStage, ScenarioStage, scenario_stage
-from parhelion.sensors import kinds
-from parhelion.sensors.kinds import add_kind
+
+pytestmark = pytest.mark.usefixtures("user_package")
 
 LIDAR = {"name": "top", "type": "lidar", "model": "velodyne/vlp-16", "vehicle": "car", "mount": {"xyz": [0, 0, 1.5]}}
 CAMERA = {
     "name": "front", "type": "toy-camera", "model": "toy/colour", "vehicle": "car", "rate_hz": 4,
     "mount": {"xyz": [0, 0, 1.4]},
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def toy() -> Iterator[None]:
-    add_kind(toy_camera.KIND)
-    yield
-    kinds._added.clear()
 
 
 def scenario(*sensors: Any) -> ph.Scenario:

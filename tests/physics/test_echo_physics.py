@@ -8,7 +8,7 @@ import pytest
 import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.sensors.waves.echo import sound
-from parhelion.sensors.waves.echo.config import EchoConfig, load_echo_config
+from parhelion.sensors.waves.echo.config import EchoConfig
 from parhelion.sensors.waves.echo.sound import reflection
 from wave_rigs import alone, sonar
 
@@ -108,7 +108,7 @@ def test_a_sphere_has_target_strength_20_log_half_its_radius() -> None:
 
 
 def test_the_sonar_equation_tells_how_far_a_sphere_is_heard() -> None:
-    sheet = load_echo_config("generic/echo-sounder-200")
+    sheet = ph.Echo("generic/echo-sounder-200").config
     radius, distance = 0.5, 30.0
     near = distance - radius
     fields = sheet.model_dump(mode="python")
@@ -153,7 +153,7 @@ def test_microphones_have_the_noise_of_their_data_sheets() -> None:
     even = sound.microphone_noise_db(30.0)
     hertz = np.linspace(20.0, 20e3, 5001)
     assert sound.band_level_db(even + sound.a_weight_db(hertz), hertz) == pytest.approx(30.0, abs=0.01)
-    ranger = load_echo_config("generic/ultrasonic-ranger")
+    ranger = ph.Echo("generic/ultrasonic-ranger").config
     assert ranger.noise_db == pytest.approx(float(even) + 10.0 * np.log10(5000.0), abs=1e-6)
 
 
@@ -197,4 +197,4 @@ def test_presets_hear_walls_and_bottoms() -> None:
             bottom = found.in_world().xyz[:, 2]
             assert np.ptp(found.in_world().xyz[:, 1]) > 40.0
             assert np.median(bottom) == pytest.approx(-20.0, abs=0.2)
-    assert load_echo_config("generic/side-scan-450").range_step_m < 0.05
+    assert ph.Echo("generic/side-scan-450").config.range_step_m < 0.05

@@ -13,7 +13,7 @@ from parhelion.sensors.waves.gnss.reception import foliage_db
 DRIVE = ph.ConstantTwist(ph.Pose((0, 0, 2)), velocity=(3.0, 1.0, 0.0))
 
 
-@pytest.mark.parametrize("preset", ph.gnss_names())
+@pytest.mark.parametrize("preset", ph.presets("gnss"))
 def test_without_noise_and_mirrors_the_fix_is_the_truth(preset: str) -> None:
     found = ph.Gnss(preset, noise=False, order=0, rate_hz=1.0).run(plain(), DRIVE, duration=2.0)
     assert np.abs(found.error).max() < 1e-3

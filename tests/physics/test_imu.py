@@ -17,9 +17,9 @@ from parhelion.core.pose import Floats, Pose, quat_from_rpy, quat_multiply, quat
 from parhelion.core.streams import BarometerData, ImuData, MagnetometerData, OdometryData, units
 from parhelion.core.trajectory import ConstantTwist, Fixed
 from parhelion.motion.state import BodyState
-from parhelion.sensors.body.imu import STANDARD_GRAVITY, Imu, ImuConfig, UnitErrors, imu_names
+from parhelion.sensors.body.imu import STANDARD_GRAVITY, Imu, ImuConfig, UnitErrors
 from parhelion.sensors.check import check_sensor, same_bits
-from parhelion.sensors.presets import load_sheet
+from parhelion.sensors.sheets import PRESETS, preset_names
 from parhelion.world.world import World
 
 G = 9.80665
@@ -117,7 +117,7 @@ class Wild(Known):
 
 
 def truth(motion: Any, *, duration: float = 2.0, rate_hz: float = 200.0, mount: Pose | None = None) -> ImuData:
-    return Imu(ADIS, rate_hz=rate_hz, noise=False).run(motion, 0.0, duration, mount=mount)
+    return Imu(ADIS, rate_hz=rate_hz, noise=False).run(None, motion, 0.0, duration, mount=mount)
 
 
 def bare(**changes: dict[str, Any]) -> ImuConfig:
@@ -239,7 +239,7 @@ def test_fixed_errors_are_the_matrix_the_bias_and_the_g_sensitivity() -> None:
     )
     motion = ConstantTwist(Pose(rpy_deg=(20, -10, 0)), angular_velocity=(0.0, 0.0, 1.0))
     true = truth(motion, duration=1.0, rate_hz=100.0)
-    data = Imu(bare(), unit=unit).run(motion, 0.0, 1.0)
+    data = Imu(bare(), unit=unit).run(None, motion, 0.0, 1.0)
     force = true.specific_force @ matrix + [0.1, 0.2, -0.3]
     rate = true.angular_rate @ matrix.T + true.specific_force @ unit.g_sensitivity.T + [0.01, -0.02, 0.03]
     np.testing.assert_allclose(data.specific_force, force, atol=1e-12)
@@ -248,7 +248,7 @@ def test_fixed_errors_are_the_matrix_the_bias_and_the_g_sensitivity() -> None:
 
 def test_saturation() -> None:
     motion = ConstantTwist(Pose(), angular_velocity=(0.0, 0.0, -200.0 * DEG))
-    data = Imu("analog-devices/adis16495-1").run(motion, 0.0, 1.0, seed=1, mount=Pose((30.0, 0.0, 0.0)))
+    data = Imu("analog-devices/adis16495-1").run(None, motion, 0.0, 1.0, seed=1, mount=Pose((30.0, 0.0, 0.0)))
     assert np.abs(data.angular_rate[:, 2] + 125.0 * DEG).max() < 1e-9
     assert np.abs(data.specific_force[:, 0] + 8.0 * G).max() < 1e-6  # 37 g inward is more than its 8 g
 
@@ -256,7 +256,7 @@ def test_saturation() -> None:
 def test_quantisation() -> None:
     config = bare(gyroscope={"resolution_deg_s": 0.1, "noise_deg_s_sqrt_hz": 0.05},
                   accelerometer={"resolution_mg": 3.0, "noise_ug_sqrt_hz": 1000.0})  # fmt: skip
-    data = Imu(config).run(Fixed(Pose()), 0.0, 20.0, seed=3)
+    data = Imu(config).run(None, Fixed(Pose()), 0.0, 20.0, seed=3)
     for values, step in ((data.angular_rate, 0.1 * DEG), (data.specific_force, 0.003 * G)):
         counts = values / step
         np.testing.assert_allclose(counts, np.rint(counts), atol=1e-9)
@@ -274,7 +274,7 @@ def test_orientation_of_a_unit_that_estimates_it() -> None:
     sheet = {"roll_pitch_deg": 1.0, "yaw_deg": 2.0, "correlation_time_s": 0.5}
     pose = Pose(rpy_deg=(10, 20, 30))
     imu = Imu(bare(orientation=sheet))
-    data = imu.run(Fixed(pose), 0.0, 2000.0, seed=1)
+    data = imu.run(None, Fixed(pose), 0.0, 2000.0, seed=1)
     assert data.orientation is not None
     assert data.orientation_covariance is not None
     np.testing.assert_allclose(np.linalg.norm(data.orientation, axis=1), 1.0, atol=1e-12)
@@ -283,10 +283,10 @@ def test_orientation_of_a_unit_that_estimates_it() -> None:
     # 2000 s hold some 2000 independent values of a walk of 0.5 s; 5 %.
     np.testing.assert_allclose(np.degrees(turn.std(axis=0)), [1.0, 1.0, 2.0], rtol=0.05)
     np.testing.assert_allclose(np.degrees(np.sqrt(np.diag(data.orientation_covariance))), [1.0, 1.0, 2.0])
-    exact = Imu(bare(orientation=sheet), noise=False).run(Fixed(pose), 0.0, 1.0)
+    exact = Imu(bare(orientation=sheet), noise=False).run(None, Fixed(pose), 0.0, 1.0)
     assert exact.orientation is not None
     np.testing.assert_allclose(exact.orientation, np.tile(pose.quat_xyzw, (100, 1)), atol=1e-15)
-    assert Imu(ADIS).run(Fixed(pose), 0.0, 0.1).orientation is None
+    assert Imu(ADIS).run(None, Fixed(pose), 0.0, 0.1).orientation is None
 
 
 # ---- the same again ------------------------------------------------------------------------------------------------
@@ -295,8 +295,8 @@ def test_orientation_of_a_unit_that_estimates_it() -> None:
 @pytest.mark.parametrize("start", [0.0, -3.0, 1.7e9])
 def test_a_split_run_gives_the_same_bits(start: float) -> None:
     imu, motion = Imu("xsens/mti-3"), Turntable(0.2)
-    whole = imu.run(motion, start, 10.0, seed=5)
-    parts = [imu.run(motion, start + a, b - a, seed=5) for a, b in ((0.0, 3.71), (3.71, 3.72), (3.72, 10.0))]
+    whole = imu.run(None, motion, start, 10.0, seed=5)
+    parts = [imu.run(None, motion, start + a, b - a, seed=5) for a, b in ((0.0, 3.71), (3.71, 3.72), (3.72, 10.0))]
     assert [len(part) for part in parts] == [371, 1, 628]
     for name in ("time", "specific_force", "angular_rate", "orientation"):
         joined = np.concatenate([getattr(part, name) for part in parts])
@@ -307,9 +307,12 @@ def test_seeds_names_and_the_contract() -> None:
     motion = Turntable(0.5)
     imu = Imu("bosch/bmi160")
     check_sensor(imu, World(), motion, time=12.3)
-    first = imu.run(motion, 0.0, 2.0, seed=1)
-    assert same_bits(first, Imu("bosch/bmi160").run(motion, 0.0, 2.0, seed=1))
-    for other in (imu.run(motion, 0.0, 2.0, seed=2), Imu("bosch/bmi160", name="rear").run(motion, 0.0, 2.0, seed=1)):
+    first = imu.run(None, motion, 0.0, 2.0, seed=1)
+    assert same_bits(first, Imu("bosch/bmi160").run(None, motion, 0.0, 2.0, seed=1))
+    for other in (
+        imu.run(None, motion, 0.0, 2.0, seed=2),
+        Imu("bosch/bmi160", name="rear").run(None, motion, 0.0, 2.0, seed=1),
+    ):
         assert np.mean(other.angular_rate == first.angular_rate) < 0.1
         assert np.mean(other.specific_force == first.specific_force) < 0.1
     one = imu.measure(World(), motion, 1.0, 1)
@@ -341,7 +344,7 @@ def test_records_are_frozen_and_say_their_units() -> None:
 # ---- presets and bad input -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", imu_names())
+@pytest.mark.parametrize("name", preset_names("imu"))
 def test_every_figure_of_a_preset_has_a_source_or_a_reason(name: str) -> None:
     config = Imu(name).config
     stated = {path for source in config.sources for path in source.covers} | set(config.assumed)
@@ -364,8 +367,7 @@ def test_presets_hold_the_figures_of_their_sheets() -> None:
 
 def test_presets_by_name_and_by_path(tmp_path: Path) -> None:
     copy = tmp_path / "mine.yaml"
-    folder = Path(load_sheet.__code__.co_filename).parents[1] / "imu" / "presets"
-    copy.write_text((folder / "bosch" / "bmi160.yaml").read_text().replace("rate_hz: 200.0", "rate_hz: 400.0", 1))
+    copy.write_text((PRESETS / "imu/bosch/bmi160.yaml").read_text().replace("rate_hz: 200.0", "rate_hz: 400.0", 1))
     assert Imu(copy).rate_hz == 400.0
     assert repr(Imu("Bosch/BMI160", rate_hz=50)) == "<Imu bosch/bmi160: 50 Hz>"
 
@@ -381,16 +383,16 @@ def test_bad_input_is_told_in_one_sentence() -> None:
         Imu("bosch/bmi16")
     imu = Imu(ADIS)
     with pytest.raises(ConfigError, match="motion: expected an object with sample"):
-        imu.run(Pose(), 0.0, 1.0)  # type: ignore[arg-type]
+        imu.run(None, "drive", 0.0, 1.0)  # type: ignore[arg-type]
     for duration in (0.0, -1.0, np.nan, np.inf):
         with pytest.raises(ConfigError, match="duration: must be finite and above 0 s"):
-            imu.run(Fixed(Pose()), 0.0, duration)
+            imu.run(None, Fixed(Pose()), 0.0, duration)
     with pytest.raises(ConfigError, match=r"duration: 1e\+06 s at 200 Hz is more than 100000000 samples"):
-        imu.run(Fixed(Pose()), 0.0, 1e6)
+        imu.run(None, Fixed(Pose()), 0.0, 1e6)
     with pytest.raises(ConfigError, match="time: must be finite"):
         imu.measure(World(), Fixed(Pose()), np.nan, 0)
     with pytest.raises(ConfigError, match="seed: must be a whole number"):
-        imu.run(Fixed(Pose()), 0.0, 1.0, seed=-1)
+        imu.run(None, Fixed(Pose()), 0.0, 1.0, seed=-1)
     with pytest.raises(ConfigError, match="gyroscope: bias_instability_deg_h above 0 needs bias_correlation_time_s"):
         bare(gyroscope={"bias_instability_deg_h": 1.0})
     with pytest.raises(ConfigError, match=r"did you mean 'noise_deg_s_sqrt_hz'\?; accelerometer\.noise_ug_sqrt_hz"):

@@ -16,20 +16,20 @@ from parhelion.motion.state import BodyState
 from parhelion.sensors.body.barometer import (
     Barometer,
     BarometerConfig,
-    barometer_names,
     geometric_altitude,
     geopotential_height,
     isa_height,
     isa_pressure,
 )
-from parhelion.sensors.body.magnetometer import Iron, Magnetometer, MagnetometerConfig, earth_field, magnetometer_names
-from parhelion.sensors.body.odometry import Odometry, OdometryConfig, dead_reckoned, odometry_names
+from parhelion.sensors.body.magnetometer import Iron, Magnetometer, MagnetometerConfig, earth_field
+from parhelion.sensors.body.odometry import Odometry, OdometryConfig, dead_reckoned
 from parhelion.sensors.check import check_sensor, same_bits
+from parhelion.sensors.sheets import preset_names
 from parhelion.world.world import World
 
 SOURCE = [{"title": "a test", "covers": ["name"]}]
-HUSKY = "clearpath-husky"
-CAR = "passenger-car"
+HUSKY = "clearpath/husky"
+CAR = "generic/passenger-car"
 
 
 class Circle:
@@ -72,11 +72,11 @@ def yaw_of(quat: Floats) -> Floats:
 
 
 def test_straight_line_and_spot_turn() -> None:
-    straight = Odometry(wheels(), noise=False).run(ConstantTwist(Pose(), velocity=(0.8, 0, 0)), 0.0, 10.0)
+    straight = Odometry(wheels(), noise=False).run(None, ConstantTwist(Pose(), velocity=(0.8, 0, 0)), 0.0, 10.0)
     np.testing.assert_allclose(straight.wheel_speed, 8.0, atol=1e-8)
     np.testing.assert_allclose(straight.xyz[-1], [8.0, 0.0, 0.0], atol=1e-8)
     assert straight.ticks[-1] == pytest.approx(80.0 / (2.0 * np.pi) * 100_000, abs=1)
-    spot = Odometry(wheels(), noise=False).run(ConstantTwist(Pose(), angular_velocity=(0, 0, 0.5)), 0.0, 4.0)
+    spot = Odometry(wheels(), noise=False).run(None, ConstantTwist(Pose(), angular_velocity=(0, 0, 0.5)), 0.0, 4.0)
     np.testing.assert_allclose(spot.wheel_speed, np.tile([-1.25, 1.25], (200, 1)), atol=1e-8)
     np.testing.assert_allclose(spot.xyz, 0.0, atol=1e-8)
     assert yaw_of(spot.quat_xyzw)[-1] == pytest.approx(2.0, abs=1e-8)
@@ -85,11 +85,11 @@ def test_straight_line_and_spot_turn() -> None:
     np.testing.assert_allclose(xyz[-1], [1.0, 1.0, 0.0], atol=1e-14)  # a quarter of a circle of radius 1
 
 
-@pytest.mark.parametrize("model", [wheels(), HUSKY, "pioneer-p3-dx", CAR])
+@pytest.mark.parametrize("model", [wheels(), HUSKY, "pioneer/p3-dx", CAR])
 def test_a_circle_without_noise_is_the_circle(model: Any) -> None:
     """Within rounding: arcs of constant curvature are dead-reckoned exactly; the Husky's wider track cancels."""
     motion = Circle(1.5, 0.3)
-    data = Odometry(model, noise=False).run(motion, 0.0, 20.0, seed=3)
+    data = Odometry(model, noise=False).run(None, motion, 0.0, 20.0, seed=3)
     xyz, quat = motion.sample(data.time)
     np.testing.assert_allclose(data.xyz, xyz, atol=1e-9)
     np.testing.assert_allclose(np.abs(np.sum(data.quat_xyzw * quat, axis=1)), 1.0, atol=1e-12)
@@ -99,7 +99,7 @@ def test_a_circle_without_noise_is_the_circle(model: Any) -> None:
 
 def test_wheels_of_a_car_follow_ackermann() -> None:
     """Each wheel rolls on its own circle about the common centre; the bicycle's angle is atan(L / R)."""
-    data = Odometry(CAR, noise=False).run(Circle(5.0, 0.5), 0.0, 1.0)
+    data = Odometry(CAR, noise=False).run(None, Circle(5.0, 0.5), 0.0, 1.0)
     radius, base, half, wheel = 10.0, 2.7, 0.775, 0.31
     rear = np.array([radius - half, radius + half])
     expected = 0.5 / wheel * np.concatenate([rear, np.hypot(rear, base)])
@@ -107,18 +107,18 @@ def test_wheels_of_a_car_follow_ackermann() -> None:
     assert data.wheels == ("rear-left", "rear-right", "front-left", "front-right")
     assert data.steering_angle is not None
     np.testing.assert_allclose(data.steering_angle, np.arctan(2.7 / 10.0), atol=1e-12)
-    back = Odometry(CAR, noise=False).run(Circle(-5.0, -0.5), 0.0, 1.0)
+    back = Odometry(CAR, noise=False).run(None, Circle(-5.0, -0.5), 0.0, 1.0)
     assert back.steering_angle is not None
     np.testing.assert_allclose(back.steering_angle, np.arctan(2.7 / 10.0), atol=1e-12)
     assert (back.wheel_speed < 0).all()
-    still = Odometry(CAR, noise=False).run(Fixed(Pose()), 0.0, 1.0)
+    still = Odometry(CAR, noise=False).run(None, Fixed(Pose()), 0.0, 1.0)
     np.testing.assert_array_equal(still.steering_angle, np.zeros(50))
 
 
 def test_mount_off_the_body_s_origin() -> None:
     """The axle 1 m behind the body's origin: the origin's sideways speed is not the wheels' business."""
     motion = ConstantTwist(Pose(), angular_velocity=(0, 0, 0.5))
-    data = Odometry(wheels(), noise=False).run(motion, 0.0, 2.0, mount=Pose((-1.0, 0.25, 0.0)))
+    data = Odometry(wheels(), noise=False).run(None, motion, 0.0, 2.0, mount=Pose((-1.0, 0.25, 0.0)))
     np.testing.assert_allclose(data.velocity[:, 0], -0.125, atol=1e-8)  # ω × r of (-1, 0.25): -0.5 · 0.25 forward
 
 
@@ -126,7 +126,7 @@ def test_radius_errors_turn_a_straight_line_into_the_known_circle() -> None:
     """Radii true by f_l, f_r: rolled v / f, so yaw rate v (1/f_r - 1/f_l) / track and speed v (1/f_r + 1/f_l) / 2."""
     odometry = Odometry(wheels(radius_error_percent=2.0, track_error_percent=5.0))
     left, right = odometry.errors(4).radius_factor
-    data = odometry.run(ConstantTwist(Pose(), velocity=(1.0, 0, 0)), 0.0, 20.0, seed=4)
+    data = odometry.run(None, ConstantTwist(Pose(), velocity=(1.0, 0, 0)), 0.0, 20.0, seed=4)
     yaw_rate, speed = (1 / right - 1 / left) / 0.5, (1 / right + 1 / left) / 2
     step = 2.0 * np.pi * 0.1 / 100_000
     assert yaw_of(data.quat_xyzw)[-1] == pytest.approx(yaw_rate * 20.0, abs=3 * step / 0.5)
@@ -135,7 +135,7 @@ def test_radius_errors_turn_a_straight_line_into_the_known_circle() -> None:
     np.testing.assert_allclose(data.xyz[-1], end, atol=1e-3)
     assert abs(end[1]) > 0.1
     track = odometry.errors(4).track_factor
-    spin = odometry.run(ConstantTwist(Pose(), angular_velocity=(0, 0, 1.0)), 0.0, 2.0, seed=4)
+    spin = odometry.run(None, ConstantTwist(Pose(), angular_velocity=(0, 0, 1.0)), 0.0, 2.0, seed=4)
     expected = 2.0 * track * (1 / right + 1 / left) / 2
     assert yaw_of(spin.quat_xyzw)[-1] == pytest.approx(expected, abs=3 * step / 0.5)
     assert abs(expected - 2.0) > 0.01
@@ -143,10 +143,10 @@ def test_radius_errors_turn_a_straight_line_into_the_known_circle() -> None:
 
 def test_slip_makes_the_wheels_roll_farther() -> None:
     motion = ConstantTwist(Pose(), velocity=(1.0, 0, 0))
-    data = Odometry(wheels(slip_percent=10.0)).run(motion, 0.0, 10.0, seed=1)
+    data = Odometry(wheels(slip_percent=10.0)).run(None, motion, 0.0, 10.0, seed=1)
     assert data.xyz[-1, 0] == pytest.approx(10.0 / 0.9, abs=1e-4)
     random = wheels(slip_sigma_percent=2.0, slip_correlation_time_s=0.1)
-    data = Odometry(random).run(motion, 0.0, 400.0, seed=1)
+    data = Odometry(random).run(None, motion, 0.0, 400.0, seed=1)
     # 20 000 samples with a memory of 10 in all: relative deviation of sigma about √(10 / 20 000), 5 of them.
     slip = 1.0 - 1.0 / (0.1 * data.wheel_speed)
     np.testing.assert_allclose(slip.std(axis=0), 0.02, rtol=0.11)
@@ -156,7 +156,7 @@ def test_slip_makes_the_wheels_roll_farther() -> None:
 def test_ticks() -> None:
     motion = ConstantTwist(Pose(), velocity=(0.5, 0, 0))
     config = wheels(ticks_per_turn=64)
-    data = Odometry(config).run(motion, 0.0, 20.0, seed=2)
+    data = Odometry(config).run(None, motion, 0.0, 20.0, seed=2)
     step = 2.0 * np.pi / 64
     assert data.ticks.dtype == np.int64
     counts = data.wheel_speed / 50.0 / step
@@ -166,14 +166,14 @@ def test_ticks() -> None:
     assert travelled == pytest.approx([0.5 * 19.98] * 2, abs=step * 0.1)
     assert np.unique(np.rint(counts)).tolist() == [1.0, 2.0]  # 1.02 on average
     assert (data.ticks[0] >= 0).all()
-    backward = Odometry(config).run(ConstantTwist(Pose(), velocity=(-0.5, 0, 0)), 0.0, 20.0, seed=2)
+    backward = Odometry(config).run(None, ConstantTwist(Pose(), velocity=(-0.5, 0, 0)), 0.0, 20.0, seed=2)
     assert backward.xyz[-1, 0] == pytest.approx(-10.0, abs=0.02)
 
 
 def test_steering_errors() -> None:
     data = {"steering_offset_deg": 1.0, "steering_noise_deg": 0.1}
     car = Odometry(wheels(kind="car", wheelbase_m=2.5, **data))
-    run = car.run(Circle(5.0, 0.2), 0.0, 100.0, seed=3)
+    run = car.run(None, Circle(5.0, 0.2), 0.0, 100.0, seed=3)
     assert run.steering_angle is not None
     error = np.degrees(run.steering_angle - np.arctan(2.5 * 0.2 / 5.0))
     assert error.mean() == pytest.approx(np.degrees(car.errors(3).steering_offset_rad), abs=0.1 * 4 / np.sqrt(5000))
@@ -187,7 +187,7 @@ def test_bad_wheels() -> None:
         wheels(slip_sigma_percent=1.0)
     with pytest.raises(ConfigError, match=r"wheel_radius_m: .*; ticks_per_turn"):
         wheels(ticks_per_turn=0, wheel_radius_m=float("nan"))
-    with pytest.raises(ConfigError, match=r"unknown odometry 'husky': did you mean 'clearpath-husky'\?"):
+    with pytest.raises(ConfigError, match=r"unknown odometry 'husky': did you mean 'clearpath/husky'\?"):
         Odometry("husky")
 
 
@@ -223,29 +223,29 @@ def barometer(**changes: Any) -> BarometerConfig:
 
 def test_barometer_without_errors() -> None:
     climb = ConstantTwist(Pose(), velocity=(0, 0, 2.0))
-    data = Barometer(barometer(), noise=False, altitude_m=500.0).run(climb, 0.0, 10.0, mount=Pose((0, 0, 1.5)))
+    data = Barometer(barometer(), noise=False, altitude_m=500.0).run(None, climb, 0.0, 10.0, mount=Pose((0, 0, 1.5)))
     np.testing.assert_allclose(data.altitude, 501.5 + 2.0 * data.time, atol=1e-7)
     assert data.pressure[0] == pytest.approx(float(isa_pressure(geopotential_height(501.5))), rel=1e-12)
     assert data.pressure_variance == 0.0
     # On a day of low pressure an altimeter set to the standard shows too high: about 8.3 m a hectopascal.
-    low = Barometer(barometer(), noise=False, sea_level_pa=100_325.0).run(Fixed(Pose()), 0.0, 0.1)
+    low = Barometer(barometer(), noise=False, sea_level_pa=100_325.0).run(None, Fixed(Pose()), 0.0, 0.1)
     assert low.altitude[0] == pytest.approx(83.5, abs=0.5)
 
 
 def test_barometer_noise_offset_drift_delay_and_rounding() -> None:
     still = Fixed(Pose())
-    noisy = Barometer(barometer(noise_pa=3.0)).run(still, 0.0, 200.0, seed=1)
+    noisy = Barometer(barometer(noise_pa=3.0)).run(None, still, 0.0, 200.0, seed=1)
     assert noisy.pressure.std() == pytest.approx(3.0, rel=4 / np.sqrt(2 * 10_000))
     assert noisy.pressure_variance == 9.0
-    offsets = [Barometer(barometer(offset_pa=50.0)).run(still, 0.0, 0.02, seed=s).pressure[0] for s in range(400)]
+    offsets = [Barometer(barometer(offset_pa=50.0)).run(None, still, 0.0, 0.02, seed=s).pressure[0] for s in range(400)]
     assert np.std(np.array(offsets) - 101_325.0) == pytest.approx(50.0, rel=4 / np.sqrt(800))
-    drift = Barometer(barometer(drift_pa=5.0, drift_correlation_time_s=1.0)).run(still, 0.0, 4000.0, seed=1)
+    drift = Barometer(barometer(drift_pa=5.0, drift_correlation_time_s=1.0)).run(None, still, 0.0, 4000.0, seed=1)
     assert drift.pressure.std() == pytest.approx(5.0, rel=0.1)  # 2000 independent values: 6 deviations
     lag = np.corrcoef(drift.pressure[:-50], drift.pressure[50:])[0, 1]
     assert lag == pytest.approx(np.exp(-1.0), abs=0.1)
-    late = Barometer(barometer(delay_s=0.5)).run(ConstantTwist(Pose(), velocity=(0, 0, 2.0)), 0.0, 1.0)
+    late = Barometer(barometer(delay_s=0.5)).run(None, ConstantTwist(Pose(), velocity=(0, 0, 2.0)), 0.0, 1.0)
     np.testing.assert_allclose(late.altitude, 2.0 * (late.time - 0.5), atol=1e-6)
-    steps = Barometer(barometer(resolution_pa=2.0, noise_pa=5.0)).run(still, 0.0, 5.0).pressure / 2.0
+    steps = Barometer(barometer(resolution_pa=2.0, noise_pa=5.0)).run(None, still, 0.0, 5.0).pressure / 2.0
     np.testing.assert_array_equal(steps, np.rint(steps))
 
 
@@ -310,9 +310,9 @@ def compass(**changes: Any) -> MagnetometerConfig:
 def test_field_turns_with_the_sensor() -> None:
     """x to the east at first: a quarter turn to the left makes it north, so it reads the northern field."""
     exact = Magnetometer(compass(), noise=False, field_ut=(1.0, 20.0, -45.0))
-    east = exact.run(Fixed(Pose()), 0.0, 0.02).magnetic_field[0]
-    north = exact.run(Fixed(Pose()), 0.0, 0.02, mount=Pose(rpy_deg=(0, 0, 90))).magnetic_field[0]
-    upside = exact.run(Fixed(Pose(rpy_deg=(180, 0, 0))), 0.0, 0.02).magnetic_field[0]
+    east = exact.run(None, Fixed(Pose()), 0.0, 0.02).magnetic_field[0]
+    north = exact.run(None, Fixed(Pose()), 0.0, 0.02, mount=Pose(rpy_deg=(0, 0, 90))).magnetic_field[0]
+    upside = exact.run(None, Fixed(Pose(rpy_deg=(180, 0, 0))), 0.0, 0.02).magnetic_field[0]
     expected = [[1.0, 20.0, -45.0], [20.0, -1.0, -45.0], [1.0, -20.0, 45.0]]
     np.testing.assert_allclose(1e6 * np.array([east, north, upside]), expected, atol=1e-12)
     munich = Magnetometer(compass(), noise=False, latitude_deg=48.1, longitude_deg=11.6)
@@ -325,7 +325,7 @@ def test_iron_makes_the_sphere_an_ellipsoid() -> None:
     """Readings of a tumbling sensor lie on |soft⁻¹ (B - hard)| = |field|."""
     iron = Iron(np.array([[1.05, 0.02, 0.0], [0.02, 0.97, -0.03], [0.0, -0.03, 1.01]]), np.array([8e-6, -3e-6, 5e-6]))
     motion = ConstantTwist(Pose(), angular_velocity=(0.7, 1.1, 0.4))
-    data = Magnetometer(compass(), iron=iron).run(motion, 0.0, 20.0)
+    data = Magnetometer(compass(), iron=iron).run(None, motion, 0.0, 20.0)
     sphere = (data.magnetic_field - iron.hard) @ np.linalg.inv(iron.soft).T
     np.testing.assert_allclose(np.linalg.norm(sphere, axis=1), np.hypot(20e-6, 45e-6), rtol=1e-12)
     drawn = [Magnetometer(compass(hard_iron_ut=10.0, soft_iron_percent=3.0)).iron(seed) for seed in range(400)]
@@ -337,13 +337,13 @@ def test_iron_makes_the_sphere_an_ellipsoid() -> None:
 
 def test_magnetometer_noise_saturation_and_rounding() -> None:
     still = Fixed(Pose())
-    data = Magnetometer(compass(noise_ut=0.5, resolution_ut=0.3)).run(still, 0.0, 200.0, seed=1)
+    data = Magnetometer(compass(noise_ut=0.5, resolution_ut=0.3)).run(None, still, 0.0, 200.0, seed=1)
     counts = data.magnetic_field / 0.3e-6
     np.testing.assert_allclose(counts, np.rint(counts), atol=1e-7)
     expected = 0.25e-12 + 0.09e-12 / 12.0
     assert data.magnetic_field_covariance[0, 0] == pytest.approx(expected)
     np.testing.assert_allclose(data.magnetic_field.var(axis=0), expected, rtol=5 * np.sqrt(2 / 10_000))
-    weak = Magnetometer(compass(range_ut=30.0)).run(still, 0.0, 0.02).magnetic_field[0]
+    weak = Magnetometer(compass(range_ut=30.0)).run(None, still, 0.0, 0.02).magnetic_field[0]
     np.testing.assert_allclose(1e6 * weak, [0.0, 20.0, -30.0], atol=1e-9)
 
 
@@ -369,9 +369,9 @@ def test_bad_fields() -> None:
 # ---- all of them ---------------------------------------------------------------------------------------------------
 
 ALL = [
-    *((Odometry, name) for name in odometry_names()),
-    *((Barometer, name) for name in barometer_names()),
-    *((Magnetometer, name) for name in magnetometer_names()),
+    *((Odometry, name) for name in preset_names("odometry")),
+    *((Barometer, name) for name in preset_names("barometer")),
+    *((Magnetometer, name) for name in preset_names("magnetometer")),
 ]
 
 
@@ -380,21 +380,23 @@ def test_contract_and_presets(kind: Any, name: str) -> None:
     sensor = kind(name)
     motion = Circle(1.5, 0.2)
     check_sensor(sensor, World(), motion, time=3.3)
-    assert same_bits(sensor.run(motion, 1.0, 1.0, seed=1), kind(name).run(motion, 1.0, 1.0, seed=1))
-    assert not same_bits(sensor.run(motion, 1.0, 1.0, seed=1), kind(name, name="two").run(motion, 1.0, 1.0, seed=1))
+    assert same_bits(sensor.run(None, motion, 1.0, 1.0, seed=1), kind(name).run(None, motion, 1.0, 1.0, seed=1))
+    assert not same_bits(
+        sensor.run(None, motion, 1.0, 1.0, seed=1), kind(name, name="two").run(None, motion, 1.0, 1.0, seed=1)
+    )
     stated = {path for source in sensor.config.sources for path in source.covers} | set(sensor.config.assumed)
     plain = {"name", "kind", "sources", "assumed"}
     assert stated == sensor.config.model_fields_set - plain
     with pytest.raises(ConfigError, match="rate_hz: must be above 0"):
         kind(name, rate_hz=np.nan)
     with pytest.raises(ConfigError, match="motion: expected an object with sample"):
-        sensor.run(Pose(), 0.0, 1.0)
+        sensor.run(None, "drive", 0.0, 1.0)
 
 
-@pytest.mark.parametrize("sensor", [Barometer("bosch-bmp388"), Magnetometer("bosch-bmm150")])
+@pytest.mark.parametrize("sensor", [Barometer("bosch/bmp388"), Magnetometer("bosch/bmm150")])
 def test_split_runs_give_the_same_bits(sensor: Any) -> None:
     motion = Circle(1.5, 0.2)
-    whole = sensor.run(motion, 0.0, 10.0, seed=5)
-    parts = [sensor.run(motion, a, b - a, seed=5) for a, b in ((0.0, 4.1), (4.1, 10.0))]
+    whole = sensor.run(None, motion, 0.0, 10.0, seed=5)
+    parts = [sensor.run(None, motion, a, b - a, seed=5) for a, b in ((0.0, 4.1), (4.1, 10.0))]
     name = "pressure" if isinstance(sensor, Barometer) else "magnetic_field"
     assert np.concatenate([getattr(part, name) for part in parts]).tobytes() == getattr(whole, name).tobytes()

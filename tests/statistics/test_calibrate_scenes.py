@@ -14,7 +14,6 @@ from parhelion.calibrate.boards.profile import fit_profile, shots_at
 from parhelion.rays.records import Rays
 from parhelion.rays.scene import RayScene
 from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 SENSOR, SCANS = "slamtec/rplidar-a1", 150
 
@@ -29,7 +28,7 @@ def foam() -> MaterialProfile:
 
 @pytest.mark.parametrize("name", ["boards-zigzag", "boards-u"])
 def test_shots_drop_at_the_angles_of_the_recording(name: str, foam: MaterialProfile) -> None:
-    config = load_preset(SENSOR)[0]
+    config = ph.Lidar(SENSOR).config
     section = {"materials": {material: foam.model_dump() for material in ("foam", "wood")}}
     lidar = ph.Lidar(LidarConfig.model_validate({**config.model_dump(), "calibration": section}))
     world = ph.World.load(name, room=False)

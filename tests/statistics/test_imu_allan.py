@@ -169,7 +169,7 @@ def test_units_of_one_model_differ_as_the_sheet_says() -> None:
 def test_measured_minus_truth_is_bias_and_noise() -> None:
     walk = {"bias_instability_deg_h": 50.0, "bias_correlation_time_s": 20.0, "turn_on_bias_deg_s": 1.0}
     imu = Imu(unit(walk, {}))
-    data = imu.run(Still(), 5.0, 10.0, seed=4)
+    data = imu.run(None, Still(), 5.0, 10.0, seed=4)
     gyro, accel = imu.biases(5.0, 10.0, 4)
     np.testing.assert_allclose(data.angular_rate, gyro, atol=1e-15)
     np.testing.assert_array_equal(accel, 0.0)
@@ -198,7 +198,7 @@ def test_one_hour_gives_noise_and_bias_back() -> None:
         {"noise_deg_s_sqrt_hz": 0.005, "bias_instability_deg_h": 20.0, "bias_correlation_time_s": 4.0},
         {"noise_ug_sqrt_hz": 60.0, "bias_instability_ug": 50.0, "bias_correlation_time_s": 4.0},
     )
-    data = Imu(config, rate_hz=40.0).run(Still(), 0.0, HOUR, seed=1)
+    data = Imu(config, rate_hz=40.0).run(None, Still(), 0.0, HOUR, seed=1)
     assert len(data) == 144_000
     for values, noise, instability in (
         (data.angular_rate / DEG, 0.005, 20.0 / 3600.0),
@@ -219,7 +219,7 @@ def test_a_data_sheet_comes_back_from_many_hours() -> None:
     """
     imu = Imu("analog-devices/adis16470", rate_hz=2.0)
     gyro, accel = imu.config.gyroscope, imu.config.accelerometer
-    runs = [imu.run(Still(), 0.0, HOUR, seed=seed) for seed in range(60)]
+    runs = [imu.run(None, Still(), 0.0, HOUR, seed=seed) for seed in range(60)]
     for values, noise, instability in (
         ([run.angular_rate / DEG for run in runs], gyro.noise_deg_s_sqrt_hz, gyro.bias_instability_deg_h / 3600.0),
         ([run.specific_force / G * 1e6 for run in runs], accel.noise_ug_sqrt_hz, accel.bias_instability_ug),
@@ -238,7 +238,7 @@ def test_a_data_sheet_comes_back_from_many_hours() -> None:
 def test_white_noise_does_not_depend_on_the_rate(rate_hz: float) -> None:
     """N √rate for one sample, N at one second whatever the rate: 400 s, three axes."""
     config = unit({"noise_deg_s_sqrt_hz": 0.01}, {"noise_ug_sqrt_hz": 100.0})
-    data = Imu(config, rate_hz=rate_hz).run(Still(), 0.0, 400.0, seed=2)
+    data = Imu(config, rate_hz=rate_hz).run(None, Still(), 0.0, 400.0, seed=2)
     low, high = spread_bounds(data.angular_rate.size)
     assert low < data.angular_rate.std() / (0.01 * DEG * np.sqrt(rate_hz)) < high
     assert data.angular_rate_covariance[1, 1] == pytest.approx((0.01 * DEG) ** 2 * rate_hz)

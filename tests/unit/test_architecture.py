@@ -312,9 +312,9 @@ def test_every_public_name_resolves() -> None:
     [
         ("lidar_names", "velodyne/vlp-16"),
         ("imu_names", "bosch/bmi160"),
-        ("odometry_names", "clearpath-husky"),
-        ("barometer_names", "bosch-bmp388"),
-        ("magnetometer_names", "pni-rm3100"),
+        ("odometry_names", "clearpath/husky"),
+        ("barometer_names", "bosch/bmp388"),
+        ("magnetometer_names", "pni/rm3100"),
         ("vehicle_names", "clearpath/husky"),
         ("material_names", "asphalt"),
     ],

@@ -159,12 +159,13 @@ def test_the_walks_through_the_source_name_what_is_there() -> None:
 
 
 def test_lines_quoted_of_the_toy_sensor_are_its_own() -> None:
-    _, _, rest = text_of(DOCS / "architecture.md").partition("<!-- toy sensor: lines of tests/toy_sensor.py -->")
+    file = "tests/user_package/toy_sensors/thermometer.py"
+    _, _, rest = text_of(DOCS / "architecture.md").partition(f"<!-- toy sensor: lines of {file} -->")
     quoted = [line for line in _FENCE.findall(rest)[0][1].splitlines() if line]
-    own = iter(text_of(ROOT / "tests" / "toy_sensor.py").splitlines())
+    own = iter(text_of(ROOT / file).splitlines())
     assert len(quoted) > 15
     for line in quoted:
-        assert line in own, f"not in tests/toy_sensor.py, or not in this order: {line}"
+        assert line in own, f"not in {file}, or not in this order: {line}"
 
 
 def commands_shown(page: Path) -> Iterator[list[str]]:
@@ -222,13 +223,13 @@ def test_scripts_named_by_pages_exist() -> None:
 
 def test_counts_in_the_readme_are_true() -> None:
     from parhelion.io import FORMATS
-    from parhelion.sensors.optics.lidar.presets import preset_names
+    from parhelion.sensors.sheets import preset_names
     from parhelion.surfaces.library import material_names
     from parhelion.world.builtin import BUILTIN
 
     readme = text_of(ROOT / "README.md")
     counts = {
-        "lidars": len(preset_names()),
+        "lidars": len(preset_names("lidar")),
         "materials": len(material_names()),
         "worlds": len(BUILTIN),
         "file formats": len(FORMATS),

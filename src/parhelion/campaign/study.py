@@ -32,7 +32,7 @@ from parhelion.core.errors import ConfigError, nearest_name, unknown_name
 from parhelion.core.random import Stream
 from parhelion.scenario.motions import Seed
 from parhelion.scenario.schema import ScenarioFile
-from parhelion.sensors.kinds import kind_called, kinds
+from parhelion.sensors.kinds import kind_named, kinds
 from parhelion.weather.config import WeatherFields
 from parhelion.weather.weather import Weather
 
@@ -444,7 +444,7 @@ class Study:
     def lidars(self) -> list[str]:
         """Names of the scenario's lidars."""
         return [
-            entry["name"] for entry in self.base["sensors"] if issubclass(kind_called(entry["type"]).record_type, Scan)
+            entry["name"] for entry in self.base["sensors"] if issubclass(kind_named(entry["type"]).record_type, Scan)
         ]
 
     @property

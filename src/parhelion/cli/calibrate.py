@@ -75,14 +75,15 @@ def calibrate(
     where they disagree, it is said.
     """
     from parhelion.core.errors import ConfigError
-    from parhelion.sensors.optics.lidar.presets import load_preset
+    from parhelion.sensors.optics.lidar.config import LidarConfig
+    from parhelion.sensors.sheets import load_sheet
 
     if output.suffix.lower() not in (".yaml", ".yml"):
         raise ConfigError(f"{output}: the name of a data sheet must end in .yaml")
     for file in (output, report):
         if file is not None:
             check_file(file)
-    preset = load_preset(sensor)[0]
+    preset = load_sheet("lidar", LidarConfig, sensor)
     boards = [source for source in sources if source.suffix.lower() in (".yaml", ".yml")]
     if boards and len(sources) > 1:
         raise ConfigError(f"{boards[0]}: a boards file is calibrated by itself; it names its own recordings")

@@ -29,11 +29,12 @@ def identify(
 
     from parhelion.calibrate.identify import identify as identified
     from parhelion.core.clouds import PointCloud
-    from parhelion.sensors.optics.lidar.presets import load_preset
+    from parhelion.sensors.optics.lidar.config import LidarConfig
+    from parhelion.sensors.sheets import load_sheet
 
     if output is not None:
         check_file(output)
-    config = load_preset(sensor)[0]
+    config = load_sheet("lidar", LidarConfig, sensor)
     cloud = PointCloud.load(source)
     found = identified(cloud, config, neighbours=neighbours)
     rows = [(name, screen.count(points), f"{100 * chance:.0f} %") for name, points, chance in found.summary()]

@@ -38,9 +38,11 @@ def _kind_of(name: str) -> SensorKind:
     """The kind of sensor that a preset or a data sheet describes."""
     from parhelion.core.errors import unknown_name
     from parhelion.sensors.kinds import kind_of_sheet, kinds
-    from parhelion.sensors.presets import YAML_SUFFIXES
+    from parhelion.sensors.sheets import RENAMED, YAML_SUFFIXES
 
-    presets = {preset: kind for kind in kinds().values() for preset in kind.preset_names()}
+    presets = {
+        preset: kind for kind in kinds().values() for preset in (*kind.preset_names(), *RENAMED.get(kind.name, ()))
+    }
     if name.lower() in presets:
         return presets[name.lower()]
     if not name.lower().endswith(YAML_SUFFIXES):
@@ -56,7 +58,7 @@ def _list() -> None:
             _list_lidars(kind.preset_names())
         else:
             rows = [(preset, f"{kind.sensor(preset).rate_hz:g}") for preset in kind.preset_names()]
-            screen.table(kind.words, ("sensor", "Hz"), rows, numbers=("Hz",))
+            screen.table(kind.summary, ("sensor", "Hz"), rows, numbers=("Hz",))
     screen.say("One data sheet: parhelion sensors ouster/os1-128")
 
 

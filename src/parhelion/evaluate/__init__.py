@@ -1,1 +1,20 @@
-"""Evaluation: clouds against clouds, detections against labels, odometry against the truth."""
+"""Evaluation of clouds, detections, odometry and sensor placement, with their reports.
+
+    ph.evaluate.clouds.compare(real, simulated)
+    ph.evaluate.slam.ate(estimate, truth)
+
+Each part is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+
+__all__ = ["clouds", "detections", "placement", "slam"]
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")

@@ -111,7 +111,7 @@ def _run(
             scanner.name: BoxTruth(
                 scenario.world,
                 mobility=("movable", "dynamic"),
-                sensor=scanner.sensor.known_as,
+                sensor=scanner.sensor.visibility_keys,
                 without=scenario.own_instances(scanner),
             )
             for scanner in scenario.giving(Scan)

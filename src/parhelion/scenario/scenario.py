@@ -24,7 +24,7 @@ from parhelion.scenario.populate import Populate
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
 from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, Streams, on_board
-from parhelion.sensors.frame import own_name
+from parhelion.sensors.base import private_key
 from parhelion.weather.weather import Weather
 from parhelion.world.emitters import Sound
 from parhelion.world.world import World
@@ -184,7 +184,7 @@ class Scenario:
     def _show(self, entry: VehicleEntry, shape: BodyShape) -> None:
         """Put a vehicle's body into the world, unseen by the sensors that it carries itself."""
         body = self.bodies[entry.name]
-        carried = [own_name(sensor.name) for sensor in self.sensors if sensor.body is body]
+        carried = [private_key(sensor.name) for sensor in self.sensors if sensor.body is body]
         what: Any = self.folder / shape.mesh if shape.mesh is not None else shape.shape
         self.world.add_actor(
             what, material=shape.material, label=shape.label, name=entry.name, hidden_from=carried,
@@ -195,7 +195,7 @@ class Scenario:
         """Put a URDF's links into the world; by default a lidar does not see the link that it sits in."""
         body = self.bodies[name]
         own = [
-            OwnLidar(own_name(one.name), one.mount, one.entry.link) for one in self.frame_sensors if one.body is body
+            OwnLidar(private_key(one.name), one.mount, one.entry.link) for one in self.frame_sensors if one.body is body
         ]
         self.robots[name].show(self.world, body.motion, name, own)
 

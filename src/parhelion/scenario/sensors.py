@@ -20,8 +20,8 @@ from parhelion.io.images import image_format_of
 from parhelion.scenario.bodies import Body
 from parhelion.scenario.robots import RobotOnBoard
 from parhelion.scenario.schema import SensorEntry
-from parhelion.sensors.kinds import SensorKind, kind_called
-from parhelion.sensors.stream import SampleStream
+from parhelion.sensors.base import SampleStream
+from parhelion.sensors.kinds import SensorKind, kind_named
 from parhelion.world.world import World
 
 FILE_FORMATS: Readers[Any] = Readers("file formats", {PointCloud: format_of, Image: image_format_of})
@@ -71,7 +71,7 @@ class FrameOnBoard(_OnBoard):
 
     def measure(self, world: World, number: int, seed: int) -> Any:
         """Frame `number`."""
-        return self.sensor.measure(world, self.motion, self.start(number), seed, number)
+        return self.sensor.measure(world, self.motion, self.start(number), seed, frame=number)
 
 
 class StreamOnBoard(_OnBoard):
@@ -79,20 +79,20 @@ class StreamOnBoard(_OnBoard):
 
     def __init__(self, kind: SensorKind, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
         super().__init__(kind, entry, folder, body, mount)
-        if body is None and not getattr(self.sensor, "may_stand", True):
+        if body is None and not getattr(self.sensor, "allow_static", True):
             raise ConfigError(f"sensors: {entry.name}: say which vehicle it is on")
 
     def stream(self, world: World, seed: int) -> SampleStream:
         """Its samples from the phase on, as they become known."""
         motion, mount = (Fixed(self.mount), Pose()) if self.body is None else (self.body.motion, self.mount)
-        found: SampleStream = self.sensor.stream(world, motion, seed, mount, self.entry.phase_s)
+        found: SampleStream = self.sensor.stream(world, motion, seed, mount=mount, start=self.entry.phase_s)
         return found
 
     def example(self, world: World, seed: int) -> Samples:
         """One sample of a sensor at rest: what its records look like, before anything has moved."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the world's zero may be inside of something, and nothing stands there
-            found: Samples = self.sensor.samples(world, Fixed(Pose()), 0.0, 1.0 / self.sensor.rate_hz, seed)
+            found: Samples = self.sensor.run(world, Fixed(Pose()), 0.0, 1.0 / self.sensor.rate_hz, seed)
         return found
 
 
@@ -105,8 +105,8 @@ def on_board(entry: SensorEntry, folder: Path, bodies: dict[str, Body], robots: 
     mount = entry.mount.pose()
     if entry.link is not None and entry.vehicle is not None:
         mount = robots[entry.vehicle].mount(entry.link) @ mount
-    kind = kind_called(entry.type)
-    if kind.gives == "frames":
+    kind = kind_named(entry.type)
+    if kind.output == "frames":
         return FrameOnBoard(kind, entry, folder, body, mount)
     return StreamOnBoard(kind, entry, folder, body, mount)
 

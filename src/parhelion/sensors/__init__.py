@@ -1,6 +1,6 @@
-"""Sensors: each one emits and receives; data sheets are data.
+"""Sensors: one base class, one row per kind, one tree of data sheets.
 
-ph.sensors()            # {"lidar": ["hesai/at128", ...], "imu": [...], ...}: every kind there is, with its presets
+ph.sensors()            # {"lidar": ["hesai/at128", ...], "imu": [...], ...}: every kind, with its presets
 """
 
 from __future__ import annotations
@@ -9,21 +9,14 @@ import sys
 from types import ModuleType
 
 
-def lidar_names() -> list[str]:
-    """Names of the lidars that come with the package, such as `velodyne/vlp-16`, sorted."""
-    from parhelion.sensors.optics.lidar.presets import preset_names
-
-    return preset_names()
-
-
 class _Sensors(ModuleType):
-    """This module, which can be called: `ph.sensors` is a folder of code and a list of sensors alike."""
+    """This module, which can be called: `ph.sensors` is a package and a list of sensors."""
 
     def __call__(self) -> dict[str, list[str]]:
-        """Every kind of sensor there is, with the names of its presets."""
-        from parhelion.sensors.kinds import presets
+        """Every kind of sensor, with the names of its presets."""
+        from parhelion.sensors.kinds import kinds
 
-        return presets()
+        return {name: kind.preset_names() for name, kind in kinds().items()}
 
 
 sys.modules[__name__].__class__ = _Sensors

@@ -1,8 +1,8 @@
-"""The kinds of sensors: one row a kind.
+"""The kinds of sensors: one row per kind.
 
-A row says how scenario files call it, where its class and presets are, whether it gives frames (one record a turn or
-exposure) or a stream of samples, and the type of its records. Nobody else asks what kind a sensor is: readers of
-measurements go by the type of the record.
+A row holds the name in scenario files, the class, the presets, whether the kind outputs frames (one record per
+revolution or exposure) or samples, and the type of its records. No other code checks the kind of a sensor: consumers of
+measurements look up the type of the record.
 
 Other packages add kinds by an entry point of the group `parhelion.sensors` that names a `SensorKind`:
 
@@ -14,13 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from os import PathLike
 from typing import Any, Literal
 
 from parhelion.core.config import read_yaml
+from parhelion.core.deprecation import deprecated_alias, deprecated_method
 from parhelion.core.errors import ConfigError, unknown_name
 
 GROUP = "parhelion.sensors"
@@ -31,86 +32,93 @@ class SensorKind:
     """One kind of sensor. Its modules are imported when they are first needed."""
 
     name: str
-    """What scenario files call it."""
-    home: str
-    """Where its class is, as `module:Name`."""
+    """Name in scenario files."""
+    class_path: str
+    """Its class, as `module:Name`."""
     presets: str
-    """Where the function is that lists its presets, as `module:name`."""
-    gives: Literal["frames", "samples"]
+    """The function that lists the names of its presets, as `module:name`; '' for kinds of Parhelion."""
+    output: Literal["frames", "samples"]
     record: str
-    """Where the type of its records is, as `module:Name`."""
-    words: str
-    """What it is, in a few words."""
+    """The type of its records, as `module:Name`."""
+    summary: str
+    """A few words for lists."""
+
+    home = deprecated_method("home", "class_path")
+    gives = deprecated_method("gives", "output")
+    words = deprecated_method("words", "summary")
 
     @property
     def sensor(self) -> Callable[..., Any]:
-        """Its class: takes a preset's name or a YAML file, and `name`, `rate_hz` and options of its own."""
-        return _imported(self.home)
+        """Its class: `Kind(model, *, name="", rate_hz=None, noise=True, ...)`."""
+        return _imported(self.class_path)
 
     @property
     def record_type(self) -> type:
-        """The type of what it measures."""
+        """The type of its records."""
         found: type = _imported(self.record)
         return found
 
     def preset_names(self) -> list[str]:
         """Names of its presets, sorted."""
+        if not self.presets:
+            from parhelion.sensors.sheets import preset_names
+
+            return preset_names(self.name)
         found: list[str] = _imported(self.presets)()
         return found
 
 
 _OWN = (
     SensorKind(
-        "lidar", "parhelion.sensors.optics.lidar.lidar:Lidar", "parhelion.sensors.optics.lidar.presets:preset_names", "frames",
-        "parhelion.core.clouds:Scan", "lidars: one cloud a turn or frame",
+        "lidar", "parhelion.sensors.optics.lidar.lidar:Lidar", "", "frames", "parhelion.core.clouds:Scan",
+        "lidars: one cloud per revolution or frame",
     ),
     SensorKind(
-        "camera", "parhelion.sensors.optics.camera.camera:Camera", "parhelion.sensors.optics.camera.config:preset_names", "frames",
-        "parhelion.core.image:Image", "cameras: one picture an exposure, with the truth of every pixel",
+        "camera", "parhelion.sensors.optics.camera.camera:Camera", "", "frames", "parhelion.core.image:Image",
+        "cameras: one picture per exposure, with the truth of every pixel",
     ),
     SensorKind(
-        "radar", "parhelion.sensors.waves.radar.radar:Radar", "parhelion.sensors.waves.radar.config:preset_names", "frames",
-        "parhelion.core.frames:RadarScan", "radars: detections with speed and cross-section, one list a frame or turn",
+        "radar", "parhelion.sensors.waves.radar.radar:Radar", "", "frames", "parhelion.core.frames:RadarScan",
+        "radars: detections with speed and cross-section, one list per frame or revolution",
     ),
     SensorKind(
-        "echo", "parhelion.sensors.waves.echo.echo:Echo", "parhelion.sensors.waves.echo.config:preset_names", "frames",
-        "parhelion.core.frames:EchoScan", "pulse-echo sensors: ultrasound in air, sonar in water",
+        "echo", "parhelion.sensors.waves.echo.echo:Echo", "", "frames", "parhelion.core.frames:EchoScan",
+        "pulse-echo sensors: ultrasound in air, sonar in water",
     ),
     SensorKind(
-        "imu", "parhelion.sensors.body.imu:Imu", "parhelion.sensors.body.imu:imu_names", "samples",
-        "parhelion.core.streams:ImuData", "inertial measurement units: specific force and turn rate",
+        "imu", "parhelion.sensors.body.imu:Imu", "", "samples", "parhelion.core.streams:ImuData",
+        "inertial measurement units: specific force and turn rate",
     ),
     SensorKind(
-        "odometry", "parhelion.sensors.body.odometry:Odometry", "parhelion.sensors.body.odometry:odometry_names", "samples",
-        "parhelion.core.streams:OdometryData", "wheel encoders: ticks and the pose that follows from them",
+        "odometry", "parhelion.sensors.body.odometry:Odometry", "", "samples", "parhelion.core.streams:OdometryData",
+        "wheel encoders: ticks and the pose that follows from them",
     ),
     SensorKind(
-        "barometer", "parhelion.sensors.body.barometer:Barometer", "parhelion.sensors.body.barometer:barometer_names", "samples",
-        "parhelion.core.streams:BarometerData", "barometers: pressure and altitude",
+        "barometer", "parhelion.sensors.body.barometer:Barometer", "", "samples", "parhelion.core.streams:BarometerData",
+        "barometers: pressure and altitude",
     ),
     SensorKind(
-        "magnetometer", "parhelion.sensors.body.magnetometer:Magnetometer",
-        "parhelion.sensors.body.magnetometer:magnetometer_names", "samples", "parhelion.core.streams:MagnetometerData",
+        "magnetometer", "parhelion.sensors.body.magnetometer:Magnetometer", "", "samples", "parhelion.core.streams:MagnetometerData",
         "magnetometers: the magnetic field",
     ),
     SensorKind(
-        "gnss", "parhelion.sensors.waves.gnss.gnss:Gnss", "parhelion.sensors.waves.gnss.gnss:gnss_names", "samples",
-        "parhelion.core.streams:GnssData", "satellite navigation: fixes, and the ranges behind them",
+        "gnss", "parhelion.sensors.waves.gnss.gnss:Gnss", "", "samples", "parhelion.core.streams:GnssData",
+        "satellite navigation: fixes, and the ranges behind them",
     ),
     SensorKind(
-        "uwb", "parhelion.sensors.waves.uwb.uwb:Uwb", "parhelion.sensors.waves.uwb.uwb:uwb_names", "samples",
-        "parhelion.core.streams:UwbData", "ranging radios: UWB, Wi-Fi and Bluetooth tags against anchors",
+        "uwb", "parhelion.sensors.waves.uwb.uwb:Uwb", "", "samples", "parhelion.core.streams:UwbData",
+        "ranging radios: UWB, Wi-Fi and Bluetooth tags against anchors",
     ),
 )  # fmt: skip
 _added: dict[str, SensorKind] = {}
 
 
 def kinds() -> dict[str, SensorKind]:
-    """All kinds by name: ours, those of other packages, and those added by `add_kind`."""
+    """All kinds by name: ours, those of other packages, and those added by `register_kind`."""
     return {**{kind.name: kind for kind in _OWN}, **_of_other_packages(), **_added}
 
 
-def kind_called(name: str) -> SensorKind:
+def kind_named(name: str) -> SensorKind:
     """A kind by name."""
     found = kinds()
     if name not in found:
@@ -118,11 +126,42 @@ def kind_called(name: str) -> SensorKind:
     return found[name]
 
 
-def add_kind(kind: SensorKind) -> None:
-    """Make a kind known to this process; packages use an entry point instead."""
+def register_kind(kind: SensorKind) -> None:
+    """Add a kind to this process; packages use an entry point instead."""
     if kind.name in {own.name for own in _OWN}:
         raise ConfigError(f"sensors: {kind.name!r} is a kind of Parhelion's own")
     _added[kind.name] = kind
+
+
+kind_called = deprecated_alias("kind_called", kind_named)
+add_kind = deprecated_alias("add_kind", register_kind)
+
+
+def presets(kind: str) -> list[str]:
+    """Names of the presets of a kind of sensor, `maker/model`, sorted.
+
+        ph.presets("radar")             # ["continental/ars408-21-far", ...]
+
+    Args:
+        kind: Name of the kind, such as "lidar"; `ph.sensors()` lists all kinds.
+    """
+    return kind_named(kind).preset_names()
+
+
+def preset_list(kind: str) -> Callable[[], list[str]]:
+    """The deprecated function `<kind>_names`."""
+    return deprecated_alias(f"{kind}_names", partial(presets, kind), use=f'presets("{kind}")')
+
+
+def sensor(kind: str, model: Any, **options: Any) -> Any:
+    """Create a sensor of any kind; `ph.sensor("radar", "ti/iwr6843")` is the same as `ph.Radar("ti/iwr6843")`.
+
+    Args:
+        kind: Name of the kind, such as "lidar".
+        model: Preset name, YAML file or configuration.
+        options: `name`, `rate_hz`, `noise` and the options of the kind.
+    """
+    return kind_named(kind).sensor(model, **options)
 
 
 def kind_of_sheet(path: str | PathLike[str]) -> SensorKind:
@@ -148,11 +187,6 @@ def _sheet_fields(kind: SensorKind) -> frozenset[str]:
     names = kind.preset_names()
     config = getattr(kind.sensor(names[0]), "config", None) if names else None
     return frozenset(getattr(type(config), "model_fields", ()))
-
-
-def presets() -> dict[str, list[str]]:
-    """Every kind of sensor there is, with the names of its presets."""
-    return {name: kind.preset_names() for name, kind in kinds().items()}
 
 
 @cache

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
+import parhelion as ph
 from parhelion.calibrate.boards.boards import BoardCalibration, Stage, calibrate_boards, read_boards, stages_of
 from parhelion.calibrate.boards.example import SETUPS, TRUTHS, Setup, make_shots, write_text
 from parhelion.calibrate.boards.find import find_board
@@ -19,7 +20,6 @@ from parhelion.calibrate.identify import identify
 from parhelion.calibrate.sheet import write_sheet
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.sensors.optics.lidar.presets import load_preset
 from parhelion.sensors.optics.lidar.profiles import STEPS, alias_table, angle_code, angle_of_code
 from parhelion.surfaces import brdf
 
@@ -235,7 +235,7 @@ def test_a_boards_file_becomes_a_small_sheet(tmp_path: Path) -> None:
         targets=[{"reflectance": 0.8, "range_m": 120.0}, {"reflectance": 0.1, "range_m": 50.0}],
     )  # fmt: skip
     watched: list[tuple[Stage, BoardCalibration]] = []
-    found = calibrate_boards(file, load_preset(VLP)[0], watch=lambda stage, so_far: watched.append((stage, so_far)))
+    found = calibrate_boards(file, ph.Lidar(VLP).config, watch=lambda stage, so_far: watched.append((stage, so_far)))
     assert [one.name for one in found.materials] == ["plywood", "foam"]
     assert tuple(stage for stage, _ in watched) == found.stages == stages_of(read_boards(file))
     assert [so_far.done for _, so_far in watched] == list(range(1, 10))
@@ -248,7 +248,7 @@ def test_a_boards_file_becomes_a_small_sheet(tmp_path: Path) -> None:
         assert (one.taken, one.lost) == (len(result.shots), int(np.isnan(result.shots.error_m).sum()))
     out = tmp_path / "my-lidar.yaml"
     write_sheet(found.sheet, out)
-    assert load_preset(out)[0] == found.sheet
+    assert ph.Lidar(out).config == found.sheet
     assert out.stat().st_size < 25_000
     # Huang 2023, table II, Velodyne-16.
     section = found.sheet.calibration
@@ -263,7 +263,7 @@ def test_a_boards_file_becomes_a_small_sheet(tmp_path: Path) -> None:
 def test_apollosims_statistics_fold_drops_into_intensities(tmp_path: Path) -> None:
     """The same boards by both: as many drops, and as many zeros more as shots are lost."""
     write_text(make_shots(TRUTHS[RPLIDAR]["epoxy"], SMALL[RPLIDAR], RPLIDAR, seed=5), tmp_path / "epoxy.txt")
-    entry, preset = {"material": "epoxy", "recording": "epoxy.txt"}, load_preset(RPLIDAR)[0]
+    entry, preset = {"material": "epoxy", "recording": "epoxy.txt"}, ph.Lidar(RPLIDAR).config
     own = calibrate_boards(board_yaml(tmp_path, entry), preset).materials[0].profile
     theirs = calibrate_boards(board_yaml(tmp_path, entry, statistics="apollosim"), preset).materials[0].profile
     known = np.asarray(own.shots) > 0
@@ -275,7 +275,7 @@ def test_apollosims_statistics_fold_drops_into_intensities(tmp_path: Path) -> No
 
 def test_huangs_ouster_row_is_clamped_with_a_note(tmp_path: Path) -> None:
     file = board_yaml(tmp_path, targets=[{"reflectance": 0.8, "range_m": 200.0}, {"reflectance": 0.1, "range_m": 70.0}])
-    found = calibrate_boards(file, load_preset("ouster/os1-128")[0])
+    found = calibrate_boards(file, ph.Lidar("ouster/os1-128").config)
     assert "below zero" in found.notes[0]
     assert found.sheet.calibration is not None
     assert found.sheet.calibration.constants[-1].gamma_per_m == 0.0
@@ -284,7 +284,7 @@ def test_huangs_ouster_row_is_clamped_with_a_note(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_bad_boards_are_told_in_one_sentence(tmp_path: Path) -> None:
-    preset = load_preset(RPLIDAR)[0]
+    preset = ph.Lidar(RPLIDAR).config
     narrow = make_shots(TRUTHS[RPLIDAR]["foam"], replace(SMALL[RPLIDAR], width_m=0.08, tilt_deg=0.0), RPLIDAR, seed=1)
     write_text(narrow, tmp_path / "narrow.txt")
     one = {"material": "foam", "recording": "narrow.txt", "distance_m": 0.5, "width_m": 0.08}
@@ -324,7 +324,7 @@ def test_materials_are_told_apart_by_their_returns(tmp_path: Path) -> None:
     for name in ("foam", "epoxy"):
         write_text(make_shots(TRUTHS[VLP][name], SMALL[VLP], VLP, seed=6), tmp_path / f"{name}.csv")
         sheets.append({"material": name, "recording": f"{name}.csv"})
-    config = calibrate_boards(board_yaml(tmp_path, *sheets), load_preset(VLP)[0]).sheet
+    config = calibrate_boards(board_yaml(tmp_path, *sheets), ph.Lidar(VLP).config).sheet
     for number, name in enumerate(("foam", "epoxy")):
         shots: BoardShots = make_shots(TRUTHS[VLP][name], replace(SMALL[VLP], turns=1, outliers=0.0), VLP, seed=9)
         board = find_board(shots)
@@ -334,7 +334,7 @@ def test_materials_are_told_apart_by_their_returns(tmp_path: Path) -> None:
         assert np.mean(best[best >= 0] == number) > 0.9
         assert found.summary()[0][0] == name
     with pytest.raises(ConfigError, match="no calibrated materials"):
-        identify(PointCloud(np.zeros((20, 3)), {"intensity": np.zeros(20)}), load_preset(VLP)[0])
+        identify(PointCloud(np.zeros((20, 3)), {"intensity": np.zeros(20)}), ph.Lidar(VLP).config)
 
 
 def test_a_setup_has_the_stated_truth() -> None:

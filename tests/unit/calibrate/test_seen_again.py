@@ -16,7 +16,6 @@ from parhelion.calibrate.drive.revisits import _well_apart, overlap_seen_again
 from parhelion.calibrate.range_images import Turn, turn_of
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 UNIT = [(2.0, 0.05), (3.0, 0.2), (5.0, 0.55), (7.0, 0.85), (9.0, 1.0)]
 """Another overlap than the preset's, level from 9 m on."""
@@ -80,7 +79,7 @@ def test_a_sensor_that_moves_while_it_turns() -> None:
 
 def test_the_overlap_without_reflectivity() -> None:
     """In open country: all points that count as told within their 95 % intervals, and 10 % off at most on average."""
-    usual = load_preset("ouster/os0-32")[0].range.overlap
+    usual = ph.Lidar("ouster/os0-32").config.range.overlap
     curve = overlap_seen_again(drive("off-road"), usual, THRESHOLD, np.inf)
     true = overlap_share(UNIT, curve.range)
     error = np.log(curve.high / curve.share)
@@ -96,7 +95,7 @@ def test_the_overlap_without_reflectivity() -> None:
 
 
 def test_a_drive_too_short_or_too_still_says_so() -> None:
-    usual = load_preset("ouster/os0-32")[0].range.overlap
+    usual = ph.Lidar("ouster/os0-32").config.range.overlap
     with pytest.raises(ConfigError, match="needs 4 turns that move, and there are 3"):
         overlap_seen_again(drive()[:3], usual, THRESHOLD, np.inf)
     with pytest.raises(ConfigError, match="needs a sensor that moves"):

@@ -17,7 +17,6 @@ from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import with_changes
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.config import SpinningPattern
-from parhelion.sensors.optics.lidar.presets import load_preset
 
 Floats = NDArray[np.float64]
 ROWS = 2
@@ -98,7 +97,7 @@ def test_what_stamps_do_not_tell_is_said() -> None:
     assert alone.jitter is None
     unnumbered = fit_timing([replace(one, numbered=False)])
     assert unnumbered.columns is None
-    changes = timing_changes(unnumbered, load_preset("velodyne/vlp-16")[0].pattern)
+    changes = timing_changes(unnumbered, Lidar("velodyne/vlp-16").config.pattern)
     assert changes.kept["pattern.firing_period_us"] == "the recording does not number its firings"
 
 
@@ -120,7 +119,7 @@ def timing(rate: float, columns: int, period_us: float | None = None, error: flo
 
 
 def test_modes_of_sensors_that_fire_by_angle() -> None:
-    preset = load_preset("ouster/os0-32")[0]
+    preset = Lidar("ouster/os0-32").config
     usual = timing_changes(timing(10.01, 1024), preset.pattern)
     assert not usual.changed
     assert usual.kept["pattern.rate_hz"] == "1024 columns at 10.0100 ± 0.0078 Hz are the preset's mode"
@@ -134,7 +133,7 @@ def test_modes_of_sensors_that_fire_by_angle() -> None:
 
 
 def test_rate_and_period_of_sensors_that_fire_by_time() -> None:
-    preset = load_preset("velodyne/vlp-16")[0]
+    preset = Lidar("velodyne/vlp-16").config
     same = timing_changes(timing(10.005, 1808, 55.2961), preset.pattern)
     assert not same.changed
     other = timing_changes(timing(9.9321, 1820, 55.31), preset.pattern)
@@ -149,7 +148,7 @@ def test_scans_in_another_mode_tell_it() -> None:
     world = World.load("warehouse")
     scans = [lidar.scan(world, pose=Pose((k, 0, 1.4)), time=0.05 * k, seed=k) for k in range(2)]
     found = fit_timing([turn_of(scan) for scan in scans])
-    changes = timing_changes(found, load_preset("ouster/os0-32")[0].pattern)
+    changes = timing_changes(found, Lidar("ouster/os0-32").config.pattern)
     assert (changes.changed["pattern.columns"], changes.changed["pattern.rate_hz"]) == (512, 20.0)
 
 
@@ -159,7 +158,7 @@ def test_a_real_vlp_16_fires_as_its_manual_says() -> None:
     assert found.period_us.error < 2e-4
     assert found.period_us.value == pytest.approx(55.296, abs=1.96 * found.period_us.error)
     assert found.rate_hz.value == pytest.approx(10.0, abs=0.05)
-    rows = timing_rows(found, load_preset("velodyne/vlp-16")[0].pattern)
+    rows = timing_rows(found, Lidar("velodyne/vlp-16").config.pattern)
     assert [row[0] for row in rows] == ["turn rate [Hz]", "columns a turn", "firing period [us]"]
 
 
@@ -171,4 +170,4 @@ def test_real_ousters_turn_ten_times_a_second(name: str) -> None:
     assert found.columns.value == pytest.approx(1024.0, abs=1e-4)
     assert found.rate_hz.value == pytest.approx(10.0, abs=1.96 * found.rate_hz.error)
     assert found.rate_hz.error < 0.02
-    assert not timing_changes(found, load_preset(f"ouster/{name}")[0].pattern).changed
+    assert not timing_changes(found, Lidar(f"ouster/{name}").config.pattern).changed

@@ -16,10 +16,10 @@ from pydantic import Field
 from parhelion.core.config import DEEPEST_NESTING, LARGEST_CONFIG_BYTES, Config, load, parse, read_yaml
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.config import LidarConfig
-from parhelion.sensors.optics.lidar.presets import FOLDER
+from parhelion.sensors.sheets import PRESETS
 
-VLP16 = read_yaml(FOLDER / "velodyne" / "vlp-16.yaml")
-AVIA = read_yaml(FOLDER / "livox" / "avia.yaml")
+VLP16 = read_yaml(PRESETS / "lidar" / "velodyne" / "vlp-16.yaml")
+AVIA = read_yaml(PRESETS / "lidar" / "livox" / "avia.yaml")
 
 
 def message_for(data: Any, model: type[Config] = LidarConfig) -> str:

@@ -20,7 +20,7 @@ from parhelion.io.packets.velodyne_decode import is_data_packet
 from parhelion.io.packets.velodyne_models import MODELS
 from parhelion.outputs.pcap import PcapSink, packets_like
 
-PRESETS = Path(ph.__file__).parent / "sensors" / "lidar" / "presets"
+PRESETS = Path(ph.__file__).parent / "sensors" / "presets" / "lidar"
 
 RUN = {
     "duration_s": 0.21,

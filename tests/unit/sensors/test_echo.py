@@ -11,16 +11,15 @@ import pytest
 import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.check import check_sensor
-from parhelion.sensors.waves.echo.config import load_echo_config, preset_names
 from parhelion.sensors.waves.echo.echo import speckle
 from wave_rigs import alone, sonar
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", ph.presets("echo"))
 def test_presets_keep_the_contract(name: str) -> None:
     world = alone(ph.shapes.board(3, 3, 0.1), 2.0)
     check_sensor(ph.Echo(name, rays=20_000), world, ph.Fixed(ph.Pose()))
-    config = load_echo_config(name)
+    config = ph.Echo(name).config
     told = {path.split(".")[0] for source in config.sources for path in source.covers}
     told |= {path.split(".")[0] for path in config.assumed}
     assert {"frequency_khz", "source_level_db", "noise", "emitter", "field"} <= told
@@ -89,5 +88,5 @@ def test_a_sensor_inside_a_wall_is_told() -> None:
     field = {"azimuth_deg": (-30, 30), "elevation_deg": (-30, 30), "rays": 5000}
     with pytest.raises(ConfigError, match="inside something"):
         ph.Echo(sonar(field=field)).ping(world, pose=ph.Pose())
-    with pytest.raises(ConfigError, match="unknown pulse-echo sensor"):
+    with pytest.raises(ConfigError, match="unknown echo"):
         ph.Echo("nothing")

@@ -11,14 +11,14 @@ import yaml
 from hostile_rigs import fence
 from parhelion import Lidar, Pose, World
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.optics.lidar.presets import FOLDER
+from parhelion.sensors.sheets import PRESETS
 from parhelion.world.shapes import box
 
 BY_TIME, BY_ANGLE = "velodyne/vlp-16", "ouster/os1-128"
 
 
 def sheet(path: Path, preset: str, *place: str, value: Any) -> Path:
-    data = yaml.safe_load((FOLDER / f"{preset}.yaml").read_text())
+    data = yaml.safe_load((PRESETS / "lidar" / f"{preset}.yaml").read_text())
     inner = data
     for name in place[:-1]:
         inner = inner[name]
@@ -60,7 +60,7 @@ def test_frames_of_more_shots_than_fit(tmp_path: Path) -> None:
         "rows": 60_000,
     }  # fmt: skip
     file = tmp_path / "lidar.yaml"
-    data = yaml.safe_load((FOLDER / f"{BY_ANGLE}.yaml").read_text())
+    data = yaml.safe_load((PRESETS / "lidar" / f"{BY_ANGLE}.yaml").read_text())
     file.write_text(yaml.safe_dump({**data, "pattern": pattern}))
     with fence(), pytest.raises(ConfigError, match=r"a frame would have 3.6e\+09 shots, allowed are 20000000"):
         Lidar(file)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import parhelion as ph
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.sensors.optics.lidar.config import (
     LidarConfig,
@@ -20,7 +21,7 @@ from parhelion.sensors.optics.lidar.config import (
 )
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
 from parhelion.sensors.optics.lidar.patterns import repeats, shot_table
-from parhelion.sensors.optics.lidar.presets import load_preset, preset_names
+from parhelion.sensors.sheets import load_sheet, open_sheet
 
 # Points a second at the default rate, vertical field of view [deg] as the makers state them (sources in the files).
 SHEETS = {
@@ -57,7 +58,7 @@ MAIN_FIELDS = ["wavelength_nm", "pattern", "beam.divergence_mrad", "range.rated"
 
 
 def sheet(name: str) -> LidarConfig:
-    return load_preset(name)[0]
+    return ph.Lidar(name).config
 
 
 def spinning(name: str) -> SpinningPattern:
@@ -67,7 +68,7 @@ def spinning(name: str) -> SpinningPattern:
 
 
 def test_the_table_of_sheets_is_complete() -> None:
-    assert preset_names() == sorted(SHEETS)
+    assert ph.presets("lidar") == sorted(SHEETS)
 
 
 @pytest.mark.parametrize("name", sorted(SHEETS))
@@ -350,24 +351,25 @@ def test_bad_arrays_are_refused(tmp_path: Path) -> None:
 
 
 def test_loading_by_name_path_and_nothing(tmp_path: Path) -> None:
-    config, file = load_preset("velodyne/vlp-16")
-    assert load_preset("Velodyne/VLP-16")[0] is config
+    preset = open_sheet("lidar", LidarConfig, "velodyne/vlp-16")
+    config, file = preset.config, preset.file
+    assert file is not None
+    assert ph.Lidar("Velodyne/VLP-16").config is config
     assert file.name == "vlp-16.yaml"
     copy = tmp_path / "mine.yaml"
     copy.write_text(file.read_text())
-    mine, where = load_preset(copy)
-    assert mine == config
-    assert where == copy
-    assert load_preset(str(copy))[0] is mine
+    mine = open_sheet("lidar", LidarConfig, copy)
+    assert (mine.config, mine.preset, mine.file) == (config, None, copy)
+    assert load_sheet("lidar", LidarConfig, str(copy)) is mine.config
     copy.write_text(file.read_text().replace("wavelength_nm: 903.0", "wavelength_nm: 1550.0"))
-    assert load_preset(copy)[0].wavelength_nm == 1550.0
-    with pytest.raises(ConfigError, match=r"unknown sensor 'velodyne/vlp16': did you mean 'velodyne/vlp-16'\?"):
-        load_preset("velodyne/vlp16")
+    assert ph.Lidar(copy).config.wavelength_nm == 1550.0
+    with pytest.raises(ConfigError, match=r"unknown lidar 'velodyne/vlp16': did you mean 'velodyne/vlp-16'\?"):
+        load_sheet("lidar", LidarConfig, "velodyne/vlp16")
     with pytest.raises(ConfigError, match="no such file"):
-        load_preset(tmp_path / "absent.yaml")
+        load_sheet("lidar", LidarConfig, tmp_path / "absent.yaml")
     copy.write_text(file.read_text().replace("divergence_mrad", "divergence_rad"))
     with pytest.raises(ConfigError, match=r"mine\.yaml: beam\.divergence_mrad: is required"):
-        load_preset(copy)
+        load_sheet("lidar", LidarConfig, copy)
 
 
 @pytest.mark.slow

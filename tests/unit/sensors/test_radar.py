@@ -13,7 +13,6 @@ import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.check import check_sensor
 from parhelion.sensors.waves.patches import patches_of
-from parhelion.sensors.waves.radar.config import load_radar_config, preset_names
 from parhelion.sensors.waves.radar.detection import clusters_of
 from wave_rigs import alone, radar_config
 
@@ -31,14 +30,14 @@ def yard() -> ph.World:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", ph.presets("radar"))
 def test_presets_keep_the_contract(name: str) -> None:
     check_sensor(ph.Radar(name), yard(), ph.ConstantTwist(ph.Pose(), velocity=(3.0, 0.0, 0.0)))
 
 
-@pytest.mark.parametrize("name", preset_names())
+@pytest.mark.parametrize("name", ph.presets("radar"))
 def test_every_number_of_a_preset_has_a_source_or_a_reason(name: str) -> None:
-    config = load_radar_config(name)
+    config = ph.Radar(name).config
     told = {path for source in config.sources for path in source.covers} | set(config.assumed)
     for section in ("frequency_ghz", "power_dbm", "noise_figure_db", "waveform", "field", "transmit", "receive"):
         assert any(path.split(".")[0] == section for path in told), section

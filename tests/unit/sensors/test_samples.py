@@ -119,7 +119,7 @@ class Rush:
 
 
 def test_wheels_roll_the_whole_way_of_a_motion_that_speeds_up() -> None:
-    data = Odometry("clearpath-husky", rate_hz=5.0, noise=False).run(Rush(), 0.0, 2.0)
+    data = Odometry("clearpath/husky", rate_hz=5.0, noise=False).run(None, Rush(), 0.0, 2.0)
     assert data.time == pytest.approx(np.arange(1, 11) / 5.0)
     assert data.xyz[:, 0] == pytest.approx(data.time**6, rel=1e-9)
     assert data.velocity[:, 0] == pytest.approx(np.diff(np.append(0.0, data.time**6)) * 5.0, rel=1e-9)
@@ -135,7 +135,9 @@ def imu_sheet(gyroscope: dict[str, float], accelerometer: dict[str, float]) -> I
 
 
 def test_sheets_that_name_no_errors_have_none() -> None:
-    measured, truth = (Imu(imu_sheet({}, {}), noise=noise).run(Rush(), 0.0, 1.0, seed=3) for noise in (True, False))
+    measured, truth = (
+        Imu(imu_sheet({}, {}), noise=noise).run(None, Rush(), 0.0, 1.0, seed=3) for noise in (True, False)
+    )
     np.testing.assert_array_equal(measured.specific_force, truth.specific_force)
     np.testing.assert_array_equal(measured.angular_rate, truth.angular_rate)
     assert not measured.specific_force_covariance.any()
@@ -145,7 +147,7 @@ def test_sheets_that_name_no_errors_have_none() -> None:
         "wheelbase_m": 2.5, "ticks_per_turn": 1_000_000_000, "sources": [{"title": "a test", "covers": ["name"]}],
     }  # fmt: skip
     sheet = parse(OdometryConfig, wheels, "a test")
-    plain, exact = (Odometry(sheet, noise=noise).run(Rush(), 0.0, 1.0, seed=3) for noise in (True, False))
+    plain, exact = (Odometry(sheet, noise=noise).run(None, Rush(), 0.0, 1.0, seed=3) for noise in (True, False))
     np.testing.assert_allclose(plain.xyz, exact.xyz, atol=1e-7)
     np.testing.assert_array_equal(plain.steering_angle, exact.steering_angle)
 
@@ -172,7 +174,7 @@ def test_units_of_the_imus_sheet() -> None:
         np.testing.assert_allclose(found.bias, bias * draws[:, 3], rtol=1e-12)
     draws = normals(Stream(6, "imu/test//g-sensitivity"), np.arange(3))
     np.testing.assert_allclose(unit.g_sensitivity, 0.1 * degree / g * draws[:, :3], rtol=1e-12)
-    data = imu.run(Rush(), 0.0, 0.1, seed=6)
+    data = imu.run(None, Rush(), 0.0, 0.1, seed=6)
     rate = (0.01 * degree) ** 2 * 50.0 + (0.02 * degree) ** 2 / 12.0
     force = (200e-6 * g) ** 2 * 50.0 + (0.5e-3 * g) ** 2 / 12.0
     np.testing.assert_allclose(data.angular_rate_covariance, rate * np.eye(3), rtol=1e-12)

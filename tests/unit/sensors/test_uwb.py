@@ -12,9 +12,10 @@ import parhelion as ph
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.check import check_sensor
+from parhelion.sensors.sheets import PRESETS
 from parhelion.sensors.waves.uwb import channel
 from parhelion.sensors.waves.uwb.channel import response_noise_dbm
-from parhelion.sensors.waves.uwb.config import FOLDER, UwbConfig
+from parhelion.sensors.waves.uwb.config import UwbConfig
 from parhelion.sensors.waves.uwb.solve import locate
 
 SQUARE = {"a": [0, 0, 3.0], "b": [10, 0, 2.0], "c": [10, 8, 3.5], "d": [0, 8, 0.5], "e": [5, 4, 4.0]}
@@ -210,7 +211,7 @@ def test_split_runs_give_the_same_bits() -> None:
     assert len(stream.until(0.08)) == 0
 
 
-@pytest.mark.parametrize("preset", ph.uwb_names())
+@pytest.mark.parametrize("preset", ph.presets("uwb"))
 def test_every_preset_keeps_the_contract_and_has_sources(preset: str) -> None:
     sensor = ph.Uwb(preset, anchors=SQUARE)
     check_sensor(sensor, floor(), ph.ConstantTwist(ph.Pose((1, 1, 1)), velocity=(1.0, 0.2, 0.0)))
@@ -300,10 +301,10 @@ def test_what_it_refuses() -> None:
 
 def test_a_sheet_without_bandwidth_is_told_with_its_file(tmp_path: Path) -> None:
     own = tmp_path / "mine.yaml"
-    own.write_text((FOLDER / "qorvo" / "dw1000.yaml").read_text().replace("bandwidth_mhz: 499.2", "bandwidth_mhz: 0"))
+    own.write_text((PRESETS / "uwb/qorvo/dw1000.yaml").read_text().replace("bandwidth_mhz: 499.2", "bandwidth_mhz: 0"))
     with pytest.raises(ConfigError, match=r"mine\.yaml: bandwidth_mhz: .*greater than 0"):
         ph.Uwb(own, anchors=SQUARE)
-    with pytest.raises(ConfigError, match="unknown ranging radio 'qorvo/dw100': did you mean 'qorvo/dw1000'"):
+    with pytest.raises(ConfigError, match="unknown uwb 'qorvo/dw100': did you mean 'qorvo/dw1000'"):
         ph.Uwb("qorvo/dw100", anchors=SQUARE)
 
 

@@ -24,7 +24,7 @@ from parhelion.live.viewer.scene import Scene, first_camera
 from parhelion.live.viewer.session import Session, Shown
 from parhelion.live.viewer.stages import Stage
 from parhelion.live.web import REFUSED, may_ask
-from parhelion.sensors.optics.lidar.presets import preset_names
+from parhelion.sensors.sheets import preset_names
 
 # ---- Keeps viser from filling the terminal: whoever can reach the port decides how much it has to say ---------------
 
@@ -133,7 +133,7 @@ class Viewer:
         self._camera = first_camera(first.measured)
         self._set_camera()
         self._scene = Scene(self._server, stage.world)
-        self._panel = Panel(self._server, self.session, preset_names() if stage.world else (), self._actions())
+        self._panel = Panel(self._server, self.session, preset_names("lidar") if stage.world else (), self._actions())
         if self._scene.left_out:
             self._panel.notes = (f"{self._scene.left_out} of the smallest triangles are not drawn",)
         self._scene.show(first)

@@ -99,7 +99,7 @@ class DatasetSink(ABC):
         return BoxTruth(
             self.scenario.world,
             mobility=("movable", "dynamic"),
-            sensor=scanner.sensor.known_as,
+            sensor=scanner.sensor.visibility_keys,
             without=self.scenario.own_instances(scanner),
         )
 

@@ -10,27 +10,15 @@ from pydantic import Field, model_validator
 
 from parhelion.core.config import Config, NonNegative, Positive, Source
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
+from parhelion.core.deprecation import keyword_only
 from parhelion.core.errors import ConfigError
-from parhelion.core.noise import (
-    checked_motion,
-    chosen_rate,
-    gauss_markov,
-    normals,
-    rounding_variance,
-    sample_number,
-    sample_span,
-    white,
-)
+from parhelion.core.noise import gauss_markov, normals, rounding_variance, white
 from parhelion.core.pose import Floats, Pose, quat_rotate
 from parhelion.core.random import Stream
 from parhelion.core.streams import BarometerData
 from parhelion.core.trajectory import Trajectory
-from parhelion.sensors.presets import FOLDER as PRESETS
-from parhelion.sensors.presets import load_sheet, sheet_names
-from parhelion.sensors.stream import WithoutWorld
+from parhelion.sensors.base import StreamSensor
 from parhelion.world.world import World
-
-FOLDER = PRESETS / "barometer"
 
 SEA_LEVEL_PA = 101_325.0
 SEA_LEVEL_K = 288.15
@@ -143,56 +131,48 @@ class BarometerConfig(Config):
         return self
 
 
-def barometer_names() -> list[str]:
-    """Names of the barometers that come with Parhelion."""
-    return sheet_names(FOLDER)
+class Barometer(StreamSensor[BarometerConfig, BarometerData]):
+    """A barometer. The altitude that it reports follows the standard atmosphere, like that of an altimeter.
 
+        barometer = Barometer("bosch/bmp388", altitude_m=520.0)
+        data = barometer.run(None, drive, duration=60.0, seed=7)
 
-class Barometer(WithoutWorld):
-    """A barometer by preset name, YAML file or configuration.
-
-    `altitude_m` is the altitude of the world's z = 0 above mean sea level; `sea_level_pa` and `sea_level_k` are the
-    day's air. The reported altitude is by the standard atmosphere, as an altimeter's: on another day it is off.
-    `noise=False` gives the true pressure at the sample's time.
+    Args:
+        model: Preset name, YAML file or `BarometerConfig`.
+        name: Name that distinguishes it from others of its model; it has noise of its own.
+        rate_hz: Samples per second; by default that of the data sheet.
+        noise: False gives the true pressure at the time of the sample.
+        altitude_m: Altitude of z = 0 of the world above mean sea level [m].
+        sea_level_pa: Pressure at mean sea level on this day [Pa].
+        sea_level_k: Temperature at mean sea level on this day [K].
     """
 
-    may_stand = True
+    kind = "barometer"
+    uses_world = False
 
+    @keyword_only("rate_hz", "noise")
     def __init__(
         self,
         model: str | PathLike[str] | BarometerConfig,
-        rate_hz: float | None = None,
-        noise: bool = True,
         *,
         name: str = "",
+        rate_hz: float | None = None,
+        noise: bool = True,
         altitude_m: float = 0.0,
         sea_level_pa: float = SEA_LEVEL_PA,
         sea_level_k: float = SEA_LEVEL_K,
     ) -> None:
-        if isinstance(model, BarometerConfig):
-            self.config, self.model = model, model.name
-        else:
-            self.config, self.model = load_sheet(BarometerConfig, "barometer", FOLDER, model), str(model).lower()
-        self.rate_hz = chosen_rate(rate_hz, self.config.rate_hz, self.config.max_rate_hz)
-        self.noise, self.altitude_m, self._streams = noise, altitude_m, f"barometer/{self.model}/{name}"
-        self.sea_level_pa, self.sea_level_k = sea_level_pa, sea_level_k
+        super().__init__(*self._opened(BarometerConfig, model), name=name, rate_hz=rate_hz, noise=noise)
+        self.altitude_m, self.sea_level_pa, self.sea_level_k = altitude_m, sea_level_pa, sea_level_k
         if not np.isfinite(altitude_m):
             raise ConfigError(f"altitude_m: must be finite, got {altitude_m!r}")
-        isa_pressure(geopotential_height(altitude_m), sea_level_pa, sea_level_k)  # a bad day is told now
+        isa_pressure(geopotential_height(altitude_m), sea_level_pa, sea_level_k)  # wrong values are reported now
 
-    def run(
-        self, motion: Trajectory, start: float = 0.0, duration: float = 1.0, seed: int = 0, mount: Pose | None = None
+    def _samples(
+        self, world: World | None, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
     ) -> BarometerData:
-        """All samples from `start` [s] until before `start + duration` [s]; split runs give the same bits."""
-        return self._samples(motion, *sample_span(start, duration, self.rate_hz), seed, mount)
-
-    def measure(self, world: World, motion: Trajectory, time: float, seed: int) -> BarometerData:
-        """The contract of every sensor: the one sample within a period from `time` [s] on."""
-        return self._samples(motion, sample_number(time, self.rate_hz), 1, seed, None)
-
-    def _samples(self, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None) -> BarometerData:
         times = np.arange(first, first + count, dtype=np.int64) / self.rate_hz
-        xyz, quat = checked_motion(motion).sample(times - self.config.delay_s if self.noise else times)
+        xyz, quat = motion.sample(times - self.config.delay_s if self.noise else times)
         if mount is not None:
             xyz = xyz + quat_rotate(quat, mount.xyz)
         height = geopotential_height(self.altitude_m + xyz[:, 2])
@@ -216,6 +196,3 @@ class Barometer(WithoutWorld):
             )
         step = sheet.resolution_pa
         return np.asarray(np.rint(measured / step) * step) if step > 0 else measured
-
-    def __repr__(self) -> str:
-        return f"<Barometer {self.model}: {self.rate_hz:g} Hz>"

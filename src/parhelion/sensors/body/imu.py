@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
@@ -12,16 +11,14 @@ from pydantic import Field, model_validator
 
 from parhelion.core.config import Config, NonNegative, Positive, Source
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
+from parhelion.core.deprecation import keyword_only
 from parhelion.core.noise import (
     GAUSS_MARKOV_PEAK,
     AxesErrors,
-    checked_motion,
-    chosen_rate,
     digitised,
     drawn_axes,
     gauss_markov,
     rounding_variance,
-    sample_number,
     sample_span,
     transformed,
     white,
@@ -30,8 +27,7 @@ from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, qua
 from parhelion.core.streams import ImuData
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.state import BodyState, at_mount, state_of
-from parhelion.sensors.presets import load_sheet, sheet_names
-from parhelion.sensors.stream import WithoutWorld
+from parhelion.sensors.base import StreamSensor
 from parhelion.world.world import World
 
 # ---- The data sheet of an inertial measurement unit. Units are in the names; sources are required -------------------
@@ -41,8 +37,6 @@ from parhelion.world.world import World
 # density
 # of the noise instead, whose root mean square over a bandwidth B is density · √B; that density is √2 N.
 
-
-FOLDER = Path(__file__).resolve().parent / "presets"
 
 Tolerance = Annotated[float, Field(ge=0, le=20)]
 
@@ -147,11 +141,6 @@ _DEG = np.pi / 180.0
 _DEG_H = _DEG / 3600.0
 
 
-def imu_names() -> list[str]:
-    """Names of the units that come with Parhelion, such as `bosch/bmi160`."""
-    return sheet_names(FOLDER)
-
-
 def specific_force(state: BodyState) -> Floats:
     """What ideal accelerometers read [m/s²], sensor frame, shape (n, 3): Rᵀ (a - g).
 
@@ -172,48 +161,39 @@ class UnitErrors:
     """Rate [rad/s] for each m/s² of specific force, shape (3, 3): row the gyroscope, column the force."""
 
 
-class Imu(WithoutWorld):
-    """An inertial measurement unit by preset name, YAML file or configuration.
+class Imu(StreamSensor[ImuConfig, ImuData]):
+    """An inertial measurement unit.
 
         imu = Imu("analog-devices/adis16470", rate_hz=200)
-        data = imu.run(drive, start=0.0, duration=60.0, seed=7, mount=Pose(xyz=(0.3, 0, 0.5)))
+        data = imu.run(None, drive, start=0.0, duration=60.0, seed=7, mount=Pose(xyz=(0.3, 0, 0.5)))
 
-    The seed stands for one unit and one switching-on: its fixed errors, its bias and its noise. Two units of one model
-    on one robot need two seeds or two names. `noise=False` gives the truth, with no error of any kind; `unit` puts the
-    known fixed errors of a real unit in place of drawn ones.
+    The seed stands for one unit and one power-up: its fixed errors, its bias and its noise. Two units of one model on
+    one robot need two seeds or two names.
+
+    Args:
+        model: Preset name, YAML file or `ImuConfig`.
+        name: Name that distinguishes it from others of its model; it has noise of its own.
+        rate_hz: Samples per second; by default that of the data sheet.
+        noise: False gives the true motion, with no error of any kind.
+        unit: Known fixed errors of a real unit, in place of drawn ones.
     """
 
+    kind = "imu"
+    uses_world = False
+    allow_static = False
+
+    @keyword_only("rate_hz", "noise")
     def __init__(
         self,
         model: str | PathLike[str] | ImuConfig,
-        rate_hz: float | None = None,
-        noise: bool = True,
         *,
         name: str = "",
+        rate_hz: float | None = None,
+        noise: bool = True,
         unit: UnitErrors | None = None,
     ) -> None:
-        if isinstance(model, ImuConfig):
-            self.config, self.model = model, model.name
-        else:
-            self.config, self.model = load_sheet(ImuConfig, "imu", FOLDER, model), str(model).lower()
-        self.rate_hz = chosen_rate(rate_hz, self.config.rate_hz, self.config.max_rate_hz)
-        self.noise, self.name = noise, name
+        super().__init__(*self._opened(ImuConfig, model), name=name, rate_hz=rate_hz, noise=noise)
         self._given_unit = unit
-        self._streams = f"imu/{self.model}/{name}"
-
-    def run(
-        self, motion: Trajectory, start: float = 0.0, duration: float = 1.0, seed: int = 0, mount: Pose | None = None
-    ) -> ImuData:
-        """All samples from `start` [s] until before `start + duration` [s]; sample k is taken at k / rate_hz.
-
-        A run that is split anywhere gives the same bits as the whole, in any order, as far as the motion's own state
-        does. `mount` is the unit's pose on the moving body.
-        """
-        return self._samples(motion, *sample_span(start, duration, self.rate_hz), seed, mount)
-
-    def measure(self, world: World, motion: Trajectory, time: float, seed: int) -> ImuData:
-        """The contract of every sensor: the one sample within a period from `time` [s] on. The world is not felt."""
-        return self._samples(motion, sample_number(time, self.rate_hz), 1, seed, None)
 
     def unit(self, seed: int) -> UnitErrors:
         """The fixed errors of the unit that a seed stands for: what a calibration should find."""
@@ -251,9 +231,11 @@ class Imu(WithoutWorld):
         name = f"{self._streams}/{part}-bias"
         return gauss_markov(seed, name, first, count, correlation_time_s * self.rate_hz)[:, :3]
 
-    def _samples(self, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None) -> ImuData:
+    def _samples(
+        self, world: World | None, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
+    ) -> ImuData:
         times = np.arange(first, first + count, dtype=np.int64) / self.rate_hz
-        state = at_mount(state_of(checked_motion(motion), times), Pose() if mount is None else mount)
+        state = at_mount(state_of(motion, times), Pose() if mount is None else mount)
         force, rate = specific_force(state), state.angular_velocity
         metadata = {"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz}
         if not self.noise:
@@ -308,6 +290,3 @@ class Imu(WithoutWorld):
         # sin(half) / (2 half) by sinc, which is 1 at 0.
         error = np.concatenate([0.5 * np.sinc(half / np.pi) * turn, np.cos(half)], axis=1)
         return quat_multiply(error, state.quat_xyzw), np.diag(sigma**2)
-
-    def __repr__(self) -> str:
-        return f"<Imu {self.model}: {self.rate_hz:g} Hz>"

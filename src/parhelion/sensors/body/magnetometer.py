@@ -13,28 +13,17 @@ from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from parhelion.core.config import Config, NonNegative, Positive, Source
+from parhelion.core.deprecation import keyword_only
 from parhelion.core.errors import ConfigError
-from parhelion.core.noise import (
-    checked_motion,
-    chosen_rate,
-    digitised,
-    normals,
-    rounding_variance,
-    sample_number,
-    sample_span,
-    transformed,
-    white,
-)
+from parhelion.core.noise import digitised, normals, rounding_variance, transformed, white
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, quat_rotate
 from parhelion.core.random import Stream
 from parhelion.core.streams import MagnetometerData
 from parhelion.core.trajectory import Trajectory
-from parhelion.sensors.presets import FOLDER as PRESETS
-from parhelion.sensors.presets import load_sheet, sheet_names
-from parhelion.sensors.stream import WithoutWorld
+from parhelion.sensors.base import StreamSensor
+from parhelion.sensors.sheets import PRESETS
 from parhelion.world.world import World
 
-FOLDER = PRESETS / "magnetometer"
 COEFFICIENTS = PRESETS / "wmm2025.txt"
 FIRST_YEAR, LAST_YEAR = 2025.0, 2030.0
 
@@ -146,11 +135,6 @@ class MagnetometerConfig(Config):
         return self
 
 
-def magnetometer_names() -> list[str]:
-    """Names of the magnetometers that come with Parhelion."""
-    return sheet_names(FOLDER)
-
-
 @dataclass(frozen=True, eq=False)
 class Iron:
     """What moves with the sensor and disturbs it: measured = soft @ field + hard."""
@@ -169,21 +153,38 @@ class Iron:
             object.__setattr__(self, name, array)
 
 
-class Magnetometer(WithoutWorld):
-    """A magnetometer by preset name, YAML file or configuration, in a field that is the same all over the world.
+class Magnetometer(StreamSensor[MagnetometerConfig, MagnetometerData]):
+    """A magnetometer in a field that is the same everywhere in the world.
 
-    The field is `field_ut` [µT] (east, north, up: x, y, z of the world), or that of `latitude_deg`, `longitude_deg`,
-    `altitude_m` and `year`; a plain one of the northern middle latitudes where neither is given. `iron` puts known
-    iron in place of drawn one; `noise=False` gives the true field.
+        compass = Magnetometer("pni/rm3100", latitude_deg=48.1, longitude_deg=11.6, year=2026.0)
+        data = compass.run(None, drive, duration=60.0, seed=7)
+
+    Args:
+        model: Preset name, YAML file or `MagnetometerConfig`.
+        name: Name that distinguishes it from others of its model; it has noise of its own.
+        rate_hz: Samples per second; by default that of the data sheet.
+        noise: False gives the true field.
+        field_ut: Field [µT] along x, y, z of the world (east, north, up); by default one of the northern middle
+            latitudes.
+        latitude_deg: Latitude, for the field of the World Magnetic Model in place of `field_ut`.
+        longitude_deg: Longitude, given together with the latitude.
+        altitude_m: Altitude above the ellipsoid [m] for that model.
+        year: Decimal year for that model, 2025 to 2030.
+        iron: Known iron around the sensor, in place of drawn iron.
     """
 
+    kind = "magnetometer"
+    uses_world = False
+    allow_static = False
+
+    @keyword_only("rate_hz", "noise")
     def __init__(
         self,
         model: str | PathLike[str] | MagnetometerConfig,
-        rate_hz: float | None = None,
-        noise: bool = True,
         *,
         name: str = "",
+        rate_hz: float | None = None,
+        noise: bool = True,
         field_ut: ArrayLike | None = None,
         latitude_deg: float | None = None,
         longitude_deg: float | None = None,
@@ -191,12 +192,8 @@ class Magnetometer(WithoutWorld):
         year: float = 2025.0,
         iron: Iron | None = None,
     ) -> None:
-        if isinstance(model, MagnetometerConfig):
-            self.config, self.model = model, model.name
-        else:
-            self.config, self.model = load_sheet(MagnetometerConfig, "magnetometer", FOLDER, model), str(model).lower()
-        self.rate_hz = chosen_rate(rate_hz, self.config.rate_hz, self.config.max_rate_hz)
-        self.noise, self._streams, self._given_iron = noise, f"magnetometer/{self.model}/{name}", iron
+        super().__init__(*self._opened(MagnetometerConfig, model), name=name, rate_hz=rate_hz, noise=noise)
+        self._given_iron = iron
         if (latitude_deg is None) != (longitude_deg is None):
             raise ConfigError("latitude_deg: give it together with longitude_deg, or neither")
         if latitude_deg is not None and longitude_deg is not None:
@@ -209,16 +206,6 @@ class Magnetometer(WithoutWorld):
                 raise ConfigError(f"field_ut: must be 3 finite numbers, got {given.tolist()}")
             self.field = 1e-6 * given
 
-    def run(
-        self, motion: Trajectory, start: float = 0.0, duration: float = 1.0, seed: int = 0, mount: Pose | None = None
-    ) -> MagnetometerData:
-        """All samples from `start` [s] until before `start + duration` [s]; split runs give the same bits."""
-        return self._samples(motion, *sample_span(start, duration, self.rate_hz), seed, mount)
-
-    def measure(self, world: World, motion: Trajectory, time: float, seed: int) -> MagnetometerData:
-        """The contract of every sensor: the one sample within a period from `time` [s] on."""
-        return self._samples(motion, sample_number(time, self.rate_hz), 1, seed, None)
-
     def iron(self, seed: int) -> Iron:
         """The iron that a seed stands for: what a calibration should find."""
         if self._given_iron is not None:
@@ -229,9 +216,11 @@ class Magnetometer(WithoutWorld):
         both = (draws[:, :3] + draws[:, :3].T) * np.where(np.eye(3, dtype=bool), 0.5, math.sqrt(0.5))
         return Iron(np.eye(3) + share * both, self.config.hard_iron_ut * 1e-6 * draws[:, 3])
 
-    def _samples(self, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None) -> MagnetometerData:
+    def _samples(
+        self, world: World | None, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
+    ) -> MagnetometerData:
         times = np.arange(first, first + count, dtype=np.int64) / self.rate_hz
-        _, quat = checked_motion(motion).sample(times)
+        _, quat = motion.sample(times)
         if mount is not None:
             quat = quat_multiply(quat, mount.quat_xyzw)
         field, covariance = quat_rotate(quat_conjugate(quat), self.field), np.zeros((3, 3))
@@ -245,6 +234,3 @@ class Magnetometer(WithoutWorld):
             times, field, covariance,
             metadata={"sensor": self.model, "seed": int(seed), "rate_hz": self.rate_hz},
         )  # fmt: skip
-
-    def __repr__(self) -> str:
-        return f"<Magnetometer {self.model}: {self.rate_hz:g} Hz>"

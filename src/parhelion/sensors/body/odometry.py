@@ -10,18 +10,15 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from parhelion.core.config import Config, NonNegative, Positive, Source
-from parhelion.core.noise import checked_motion, chosen_rate, gauss_markov, normals, sample_number, sample_span, white
+from parhelion.core.deprecation import keyword_only
+from parhelion.core.noise import gauss_markov, normals, white
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_from_rpy, quat_multiply, quat_rotate
 from parhelion.core.random import Stream, to_unit
 from parhelion.core.streams import OdometryData
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.motion.state import at_mount, state_of
-from parhelion.sensors.presets import FOLDER as PRESETS
-from parhelion.sensors.presets import load_sheet, sheet_names
-from parhelion.sensors.stream import WithoutWorld
+from parhelion.sensors.base import SampleStream, StreamSensor
 from parhelion.world.world import World
-
-FOLDER = PRESETS / "odometry"
 
 WHEELS = {
     "differential": ("left", "right"),
@@ -85,11 +82,6 @@ class OdometryConfig(Config):
         return self
 
 
-def odometry_names() -> list[str]:
-    """Names of the vehicles whose wheels come with Parhelion."""
-    return sheet_names(FOLDER)
-
-
 def wheel_velocity(velocity: Floats, yaw_rate: Floats, positions: Floats) -> Floats:
     """Rolling speed [m/s] of wheels at `positions` (w, 2) [m] in the sensor frame, shape (n, w).
 
@@ -126,48 +118,43 @@ class WheelErrors:
     """Part of a turn by which each encoder stands off its mark at the start of a run, 0 to 1, shape (w,)."""
 
 
-class Odometry(WithoutWorld):
-    """Wheel odometry by preset name, YAML file or configuration.
+class Odometry(StreamSensor[OdometryConfig, OdometryData]):
+    """Wheel odometry. The seed stands for one vehicle on one drive.
 
-    The seed stands for one vehicle on one drive. `noise=False` rolls perfect wheels of the nominal size and reads them
-    without ticks. Pose and ticks count from the start of a run, so a split run begins anew; random numbers do not:
-    they are by the number of the sample.
+        odometry = Odometry("clearpath/husky")
+        data = odometry.run(None, drive, duration=60.0, seed=7)
+
+    Each row is at the end of a period: a run from `start` has rows at `start` + 1 / rate, `start` + 2 / rate ...
+    (`start` rounded up to the clock of samples). Pose and ticks count from the start of a run, so a split run begins
+    anew; random numbers do not: they follow the number of the sample. `mount` is the pose of the middle of the (rear)
+    axle on the body.
+
+    Args:
+        model: Preset name, YAML file or `OdometryConfig`.
+        name: Name that distinguishes it from others of its model; it has errors of its own.
+        rate_hz: Samples per second; by default that of the data sheet.
+        noise: False rolls perfect wheels of the nominal size and reads them without ticks.
     """
 
+    kind = "odometry"
+    uses_world = False
+    allow_static = False
+    accumulates = True
+
+    @keyword_only("rate_hz", "noise")
     def __init__(
         self,
         model: str | PathLike[str] | OdometryConfig,
-        rate_hz: float | None = None,
-        noise: bool = True,
         *,
         name: str = "",
+        rate_hz: float | None = None,
+        noise: bool = True,
     ) -> None:
-        if isinstance(model, OdometryConfig):
-            self.config, self.model = model, model.name
-        else:
-            self.config, self.model = load_sheet(OdometryConfig, "odometry", FOLDER, model), str(model).lower()
-        self.rate_hz = chosen_rate(rate_hz, self.config.rate_hz, self.config.max_rate_hz)
-        self.noise, self._streams = noise, f"odometry/{self.model}/{name}"
+        super().__init__(*self._opened(OdometryConfig, model), name=name, rate_hz=rate_hz, noise=noise)
         self.wheels = WHEELS[self.config.kind]
 
-    def run(
-        self, motion: Trajectory, start: float = 0.0, duration: float = 1.0, seed: int = 0, mount: Pose | None = None
-    ) -> OdometryData:
-        """One row at the end of each period of a run that begins at `start` [s].
-
-        Rows are at `start` + 1 / rate, `start` + 2 / rate ... (`start` rounded up to the clock of samples). `mount` is
-        the pose of the (rear) axle's middle on the moving body.
-        """
-        return self._samples(motion, *sample_span(start, duration, self.rate_hz), seed, mount)
-
-    def measure(self, world: World, motion: Trajectory, time: float, seed: int) -> OdometryData:
-        """The contract of every sensor: the one period that begins at `time` [s]."""
-        return self._samples(motion, sample_number(time, self.rate_hz), 1, seed, None)
-
-    def stream(
-        self, world: World, motion: Trajectory, seed: int, mount: Pose | None = None, start: float = 0.0
-    ) -> WheelStream:
-        """Periods as they end; ticks and pose go on from those before."""
+    def _stream(self, world: World, motion: Trajectory, seed: int, mount: Pose | None, start: float) -> SampleStream:
+        """Periods as they end; ticks and pose continue from earlier ones."""
 
         return WheelStream(self, motion, seed, mount, start)
 
@@ -183,7 +170,9 @@ class Odometry(WithoutWorld):
             phase[:wheels],
         )
 
-    def _samples(self, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None) -> OdometryData:
+    def _samples(
+        self, world: World | None, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
+    ) -> OdometryData:
         sheet, errors = self.config, self.errors(seed)
         track = sheet.track_m * sheet.effective_track_factor * (errors.track_factor if self.noise else 1.0)
         edges = np.arange(first, first + count + 1, dtype=np.int64) / self.rate_hz
@@ -229,7 +218,7 @@ class Odometry(WithoutWorld):
 
     def _twist(self, motion: Trajectory, times: Floats, mount: Pose | None) -> tuple[Floats, Floats]:
         """Velocity (n, 3) [m/s] and yaw rate (n,) [rad/s] of the axle in its own frame."""
-        state = at_mount(state_of(checked_motion(motion), times), Pose() if mount is None else mount)
+        state = at_mount(state_of(motion, times), Pose() if mount is None else mount)
         return quat_rotate(quat_conjugate(state.quat_xyzw), state.velocity), state.angular_velocity[:, 2]
 
     def _slip(self, first: int, count: int, seed: int) -> Floats:
@@ -257,9 +246,6 @@ class Odometry(WithoutWorld):
             return angle
         noise = sheet.steering_noise_deg * _DEG * white(seed, self._streams + "/steering", first, len(edges))[:, 0]
         return angle + self.errors(seed).steering_offset_rad + noise
-
-    def __repr__(self) -> str:
-        return f"<Odometry {self.model}: {self.rate_hz:g} Hz>"
 
 
 # ---- Wheel odometry step by step: the same ticks and poses as one run over all steps gives --------------------------
@@ -294,7 +280,7 @@ class WheelStream:
         self._fine = _Continued.like(sensor)
         self._fine.config = sensor.config.model_copy(update={"ticks_per_turn": _FINE_TICKS})
         self._next = int(np.ceil(start * sensor.rate_hz - 1e-9))
-        """Number of the first period that was not told."""
+        """Number of the first period that was not returned yet."""
         self._phase = sensor.errors(seed).phase
         self._xyz, self._quat = np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])
 
@@ -304,14 +290,16 @@ class WheelStream:
         # A period that is still going on is not measured: where the vehicle will be is not known yet.
         end = int(np.floor(time * rate + 1e-9))
         if end <= self._next:
-            nothing: OdometryData = self._sensor.run(Fixed(Pose()), 0.0, 1.0 / rate, self._seed).select(slice(0, 0))
+            nothing: OdometryData = self._sensor._samples(None, Fixed(Pose()), 0, 1, self._seed, None).select(
+                slice(0, 0)
+            )
             return nothing
-        start, duration = self._next / rate, (end - self._next) / rate
+        first, count = self._next, end - self._next
         self._next = end
         self._sensor.phase = self._fine.phase = self._phase
-        found = self._sensor.run(self._motion, start, duration, self._seed, self._mount)
+        found = self._sensor._samples(None, self._motion, first, count, self._seed, self._mount)
         if self._sensor.noise:
-            fine = self._fine.run(self._motion, start, duration, self._seed, self._mount)
+            fine = self._fine._samples(None, self._motion, first, count, self._seed, self._mount)
             self._phase = fine.ticks[-1] / _FINE_TICKS
         xyz = quat_rotate(self._quat, found.xyz) + self._xyz
         quat = quat_multiply(np.broadcast_to(self._quat, found.quat_xyzw.shape), found.quat_xyzw)

@@ -23,10 +23,10 @@ class WaveTarget(OnDevice):
     """The scene on the device, for one kind of wave."""
 
     def __init__(
-        self, world: World, known_as: tuple[str, ...], table: MaterialTable, wavelength_m: float,
+        self, world: World, visibility_keys: tuple[str, ...], table: MaterialTable, wavelength_m: float,
         snowed: tuple[str, ...], scenes: dict[Hashable, object], cell: Cell | None,
     ) -> None:  # fmt: skip
-        kind, *names = known_as
+        kind, *names = visibility_keys
         self.scene = shared_scene(world, kind, tuple(names), scenes, cell)
         engine = self.scene.engine
         materials = [*world.materials, library.material("snow")] if snowed else world.materials
@@ -48,7 +48,7 @@ class WaveTarget(OnDevice):
 
 
 def wave_target(
-    world: World, known_as: tuple[str, ...], table: MaterialTable, wave: Hashable, wavelength_m: float,
+    world: World, visibility_keys: tuple[str, ...], table: MaterialTable, wave: Hashable, wavelength_m: float,
     cell: Cell | None,
 ) -> WaveTarget:  # fmt: skip
     """The target of a world for a sensor, built on first use and kept until the world changes.
@@ -58,9 +58,9 @@ def wave_target(
     cache = kept_for(world, cell)
     snow = None if world.weather is None else world.weather.snow
     snowed = () if snow is None else snow.covers
-    kind, *names = known_as
+    kind, *names = visibility_keys
     key = (wave, id(world.geometry(kind, *names)), snowed, cell)
     if key not in cache:
-        cache[key] = WaveTarget(world, known_as, table, wavelength_m, snowed, cache, cell)
+        cache[key] = WaveTarget(world, visibility_keys, table, wavelength_m, snowed, cache, cell)
     target: WaveTarget = cache[key]
     return target

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 import yaml
 
+import parhelion as ph
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.sensors.optics.camera import lens
-from parhelion.sensors.optics.camera.config import CameraConfig, load_camera_config, preset_names
+from parhelion.sensors.optics.camera.config import CameraConfig
+from parhelion.sensors.sheets import load_sheet
 
 # Width and height, horizontal field [deg], bands as the makers state them; the field of lenses chosen freely is ours.
 SHEETS = {
@@ -54,13 +56,13 @@ def small(**changes: Any) -> CameraConfig:
 
 
 def test_the_table_of_sheets_is_complete() -> None:
-    assert preset_names() == sorted(SHEETS)
+    assert ph.presets("camera") == sorted(SHEETS)
 
 
 @pytest.mark.parametrize("name", sorted(SHEETS))
 def test_size_field_and_bands_are_the_makers(name: str) -> None:
     width, height, hfov_deg, bands = SHEETS[name]
-    config = load_camera_config(name)
+    config = load_sheet("camera", CameraConfig, name)
     intrinsics = config.intrinsics()
     lens.check(intrinsics)
     assert (intrinsics.width, intrinsics.height) == (width, height)
@@ -82,7 +84,7 @@ def at_path(config: CameraConfig, path: str) -> Any:
 
 @pytest.mark.parametrize("name", sorted(SHEETS))
 def test_every_number_has_a_source_or_a_reason(name: str) -> None:
-    config = load_camera_config(name)
+    config = load_sheet("camera", CameraConfig, name)
     stated = [path for source in config.sources for path in source.covers] + list(config.assumed)
     for path in stated:
         at_path(config, path)  # no source speaks of a field that does not exist
@@ -94,7 +96,7 @@ def test_every_number_has_a_source_or_a_reason(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(SHEETS))
 def test_depth_cameras_reach_what_they_state(name: str) -> None:
-    config = load_camera_config(name)
+    config = load_sheet("camera", CameraConfig, name)
     if config.depth is None or config.stereo is None or config.stereo.max_disparity_px is None:
         return
     nearest = config.intrinsics().fx * config.stereo.baseline_m / config.stereo.max_disparity_px
@@ -103,28 +105,28 @@ def test_depth_cameras_reach_what_they_state(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(SHEETS))
 def test_presets_say_the_same_after_a_round_through_yaml(name: str) -> None:
-    config = load_camera_config(name)
+    config = load_sheet("camera", CameraConfig, name)
     again = parse(CameraConfig, yaml.safe_load(yaml.safe_dump(config.model_dump(mode="json"))), "again")
     assert again == config
 
 
 def test_names_are_found_in_any_case_and_near_misses_told() -> None:
-    assert load_camera_config("Generic/VGA") is load_camera_config("generic/vga")
+    assert load_sheet("camera", CameraConfig, "Generic/VGA") is load_sheet("camera", CameraConfig, "generic/vga")
     with pytest.raises(ConfigError, match=r"unknown camera 'generic/vgaa': did you mean 'generic/vga'\?"):
-        load_camera_config("generic/vgaa")
+        load_sheet("camera", CameraConfig, "generic/vgaa")
     with pytest.raises(ConfigError, match="no such file"):
-        load_camera_config("nowhere.yaml")
+        load_sheet("camera", CameraConfig, "nowhere.yaml")
 
 
 def test_a_sheet_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(yaml.safe_dump(SMALL))
-    config = load_camera_config(file)
+    config = load_sheet("camera", CameraConfig, file)
     assert config.sources[0].title == "made up"
     assert config.intrinsics() == Intrinsics(64, 48, config.intrinsics().fx, config.intrinsics().fx, 31.5, 23.5)
     file.write_text(yaml.safe_dump({**SMALL, "lens": {"hfov_deg": 70.0, "f_numbr": 2.0}}))
     with pytest.raises(ConfigError, match=r"mine\.yaml: lens\.f_numbr: unknown field; did you mean 'f_number'\?"):
-        load_camera_config(file)
+        load_sheet("camera", CameraConfig, file)
 
 
 def test_three_ways_to_say_the_focal_length() -> None:
@@ -144,7 +146,7 @@ def test_lens_models_by_kind_and_numbers() -> None:
 @pytest.mark.parametrize("model", ["plumb_bob", "equidistant"])
 @pytest.mark.parametrize("name", sorted(SHEETS))
 def test_a_calibrated_camera_has_the_lens_that_was_measured(name: str, model: str) -> None:
-    config = load_camera_config(name)
+    config = load_sheet("camera", CameraConfig, name)
     w, h = config.image.width, config.image.height
     measured = Intrinsics(w, h, 1.1 * w, 1.11 * w, 0.49 * w, 0.52 * h, 0.5, model, (0.01,))
     calibrated = config.calibrated(measured)

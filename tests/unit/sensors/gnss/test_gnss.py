@@ -121,7 +121,7 @@ def test_place_and_time_come_from_the_daylight() -> None:
 
 
 def test_every_preset_has_its_sources() -> None:
-    for name in ph.gnss_names():
+    for name in ph.presets("gnss"):
         found = sheet(name)
         told = {path.split(".")[0] for source in found.sources for path in source.covers} | {
             path.split(".")[0] for path in found.assumed

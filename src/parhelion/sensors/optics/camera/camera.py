@@ -13,14 +13,14 @@ from numpy.typing import ArrayLike, NDArray
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.image import Image, Intrinsics
-from parhelion.core.pose import Pose
+from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import engine
 from parhelion.rays.lock import in_turn
 from parhelion.rays.origin import cell_of
-from parhelion.sensors.frame import Framed, checked_world, finite_time, motion_of, place_of
+from parhelion.sensors.base import FrameSensor, finite_time, place_of
 from parhelion.sensors.optics.camera import lens
-from parhelion.sensors.optics.camera.config import CameraConfig, CurveBand, RoundBand, load_camera_config
+from parhelion.sensors.optics.camera.config import CameraConfig, CurveBand, RoundBand
 from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.camera.electronics import SensorElectronics
 from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure
@@ -29,7 +29,7 @@ from parhelion.sensors.optics.camera.shot import Shot, photograph
 from parhelion.sensors.optics.camera.thermal import ThermalElectronics
 from parhelion.sensors.optics.camera.truth import TRUTH, ObjectFinder
 from parhelion.sensors.optics.lighting import lighting
-from parhelion.sensors.presets import given_sheet
+from parhelion.sensors.sheets import open_sheet
 from parhelion.surfaces import library
 from parhelion.surfaces.bands import Band, gaussian_band, named_band, planck_radiance
 from parhelion.weather.daylight import Daylight
@@ -219,19 +219,28 @@ def exposure_of(config: CameraConfig) -> Exposure | AutoExposure:
 USUAL_TRUTH = ("depth", "normal", "label", "instance")
 
 
-class Camera(Framed):
-    """A camera by preset name, YAML file or configuration.
+class Camera(FrameSensor[CameraConfig, Image]):
+    """A camera. Sun and sky are those of `world.daylight`, by default a clear day.
 
         camera = Camera("generic/vga")
         image = camera.shoot(world, pose=Pose(xyz=(0, 0, 2)), seed=7)
 
-    `width` and `height` give another resolution of the same field; `samples` are rays through each pixel, `bounces`
-    how often light may be scattered on after the first surface; `truth` names what comes beside the picture (depth,
-    normal, label, instance, flow, objects), and `picture=False` leaves the picture itself out, for truth alone;
-    `developed=False` gives the light itself, band radiance [W/(m^2 sr)] as float32, before lens falloff and sensor;
-    `noise=False` is a sensor without noise; `exposure_s` and `gain_db` set what the sheet leaves to the automatic;
-    `denoise` smooths the grain of few rays; `lens_drops` is how many drops lie on the lens;
-    `name` tells this one from others of its model.
+    Args:
+        model: Preset name, YAML file or `CameraConfig`.
+        name: Name that distinguishes it from others of its model; it has noise of its own.
+        rate_hz: Frames per second; by default that of the data sheet.
+        noise: False is a sensor without noise.
+        width: Columns of pixels, for another resolution of the same field of view.
+        height: Rows of pixels, for another resolution of the same field of view.
+        samples: Rays through each pixel.
+        bounces: Largest number of times that light is scattered after the first surface.
+        truth: Images beside the picture: depth, normal, label, instance, flow, objects.
+        picture: False leaves out the picture itself, for truth alone.
+        developed: False gives band radiance [W/(m^2 sr)] as float32, before lens falloff and sensor.
+        exposure_s: Exposure time [s], in place of the automatic one.
+        gain_db: Gain [dB], in place of the automatic one.
+        denoise: True smooths the grain of few rays.
+        lens_drops: Number of drops on the lens.
     """
 
     kind = "camera"
@@ -240,7 +249,9 @@ class Camera(Framed):
         self,
         model: str | PathLike[str] | CameraConfig,
         *,
+        name: str = "",
         rate_hz: float | None = None,
+        noise: bool = True,
         width: int | None = None,
         height: int | None = None,
         samples: int = 8,
@@ -248,14 +259,12 @@ class Camera(Framed):
         truth: Collection[str] = USUAL_TRUTH,
         picture: bool = True,
         developed: bool = True,
-        noise: bool = True,
         exposure_s: float | None = None,
         gain_db: float | None = None,
         denoise: bool = False,
         lens_drops: int = 0,
-        name: str = "",
     ) -> None:
-        config, self.model = given_sheet("camera", CameraConfig, load_camera_config, model)
+        sheet = open_sheet("camera", CameraConfig, model)
         wholes = (("samples", samples, 1, 4096), ("bounces", bounces, 0, 16), ("lens_drops", lens_drops, 0, 10_000))
         for what, value, low, high in wholes:
             if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -263,9 +272,9 @@ class Camera(Framed):
         for one in truth:
             if one not in TRUTH:
                 raise unknown_name("truth", one, TRUTH)
-        self.config = chosen(config, rate_hz, width, height, exposure_s, gain_db)
-        self.rate_hz = self.config.rate_hz
-        self.samples, self.bounces, self.noise, self.name = samples, bounces, noise, name
+        config = chosen(sheet.config, rate_hz, width, height, exposure_s, gain_db)
+        super().__init__(config, sheet.name, name=name, rate_hz=config.rate_hz, noise=noise)
+        self.samples, self.bounces = samples, bounces
         self.truth, self.picture, self.developed, self.denoise = tuple(truth), picture, developed, denoise
         self.lens_drops = lens_drops
         self.intrinsics: Intrinsics = self.config.intrinsics()
@@ -303,24 +312,7 @@ class Camera(Framed):
         circle = self.config.lens.image_circle_deg
         return uv, inside if circle is None else inside & lens.lights(circle, array)
 
-    def shoot(
-        self,
-        world: World,
-        *,
-        pose: Pose | None = None,
-        trajectory: Trajectory | None = None,
-        mount: Pose | None = None,
-        time: float = 0.0,
-        seed: int = 0,
-        frame: int | None = None,
-    ) -> Image:
-        """One picture from a standing (`pose`) or moving (`trajectory`) place, by default the world's viewpoint.
-
-        `mount` is the camera's pose on the moving body. The first row's exposure starts at `time` [s] on the world's
-        clock. Sun and sky are those of `world.daylight`, by default a clear day; the air is that of `world.weather`.
-        `frame` numbers the measurement for the random streams; by default it follows from time and pose.
-        """
-        return self._shoot(world, motion_of(world, pose, trajectory, mount), finite_time(time), seed, frame)
+    shoot = FrameSensor[CameraConfig, Image].measure
 
     def reflected_light(self, world: World, time: float = 0.0) -> NDArray[np.float64]:
         """Radiance of a white matt surface that lies level in the open [W/(m^2 sr)], for each band.
@@ -331,18 +323,13 @@ class Camera(Framed):
         sky = lighting(daylight, self.bands, weather=world.weather, time=finite_time(time))
         return np.asarray(sky.horizontal_irradiance / np.pi)
 
-    def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> Image:
-        """The contract of every frame sensor: one measurement of a world from a motion."""
-        return self.shoot(world, trajectory=motion, time=time, seed=seed, frame=frame)
-
     @in_turn
-    def _shoot(self, world: World, motion: Trajectory, start: float, seed: int, frame: int | None) -> Image:
-        checked_world(world)
-        camera, stream = place_of(motion, start), self._stream(seed, motion, start, frame)
+    def _measure(self, world: World, motion: Trajectory, start: float, seed: int, stream: Stream) -> Image:
+        camera = place_of(motion, start)
         with world.edits():
             # One state of the world for the whole picture: edits by other threads come before or after.
-            cell = cell_of(world.geometry(*self.known_as), camera.xyz)
-            target = camera_target(world, self.known_as, self.bands, cell)
+            cell = cell_of(world.geometry(*self.visibility_keys), camera.xyz)
+            target = camera_target(world, self.visibility_keys, self.bands, cell)
             weather, daylight = world.weather, world.daylight
             finder = self._objects(world) if "objects" in self.truth else None
         if self._on_device is None:
@@ -352,7 +339,7 @@ class Camera(Framed):
 
     def _objects(self, world: World) -> ObjectFinder:
         if self._finder is None or self._finder[0] is not world:
-            self._finder = (world, ObjectFinder(world, self.known_as))
+            self._finder = (world, ObjectFinder(world, self.visibility_keys))
         return self._finder[1]
 
     def __repr__(self) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from os import PathLike
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -14,7 +12,6 @@ from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.sensors.optics.camera import lens
-from parhelion.sensors.presets import load_sheet, sheet_names
 
 # ---- What a camera's data sheet may say of a second lens and of the depth that it reports ---------------------------
 
@@ -106,7 +103,6 @@ class Depth(Config):
 # ---- config ---------------------------------------------------------------------------------------------------------
 
 
-FOLDER = Path(__file__).resolve().parent / "presets"
 MOST_PIXELS = 120_000_000
 """Pixels of one picture; the truth of so many takes some gigabytes."""
 
@@ -448,13 +444,3 @@ class CameraConfig(Config):
         sheet = self.model_dump()
         sheet["lens"] |= {**own, "hfov_deg": None}
         return parse(CameraConfig, sheet, f"{self.name}, calibrated")
-
-
-def preset_names() -> list[str]:
-    """Names of all presets, such as `generic/vga`, sorted."""
-    return sheet_names(FOLDER)
-
-
-def load_camera_config(name_or_path: str | PathLike[str]) -> CameraConfig:
-    """A checked data sheet by preset name (any case) or by path of a YAML file; kept until the file changes."""
-    return load_sheet(CameraConfig, "camera", FOLDER, name_or_path)

@@ -208,14 +208,14 @@ class CameraTarget(OnDevice):
     def __init__(
         self,
         world: World,
-        known_as: tuple[str, ...],
+        visibility_keys: tuple[str, ...],
         bands: tuple[Band, ...],
         snowed: tuple[str, ...],
         wet: bool,
         scenes: dict[Any, Any],
         cell: Cell | None,
     ) -> None:
-        kind, *names = known_as
+        kind, *names = visibility_keys
         self.scene = shared_scene(world, kind, tuple(names), scenes, cell)
         self.engine = engine = self.scene.engine
         materials = [*world.materials, library.material("snow")] if snowed else world.materials
@@ -243,7 +243,7 @@ class CameraTarget(OnDevice):
         self.names = PartNames(numbers, engine.table(diffuse.astype(np.float32)))
         self.surfaces = BandSurfaces.of(engine, of_parts, np.zeros((len(rows), len(bands))))
         for night in (False, True):
-            lamps = lamp_table(world, bands, night=night, sensor=known_as)
+            lamps = lamp_table(world, bands, night=night, sensor=visibility_keys)
             self._lamps[night] = Lamps.of(engine, lamps, self.scene.origin) if len(lamps) else None
 
     def lamps(self, *, night: bool) -> Lamps | None:
@@ -258,18 +258,18 @@ def is_thermal(bands: tuple[Band, ...]) -> bool:
 
 
 def camera_target(
-    world: World, known_as: tuple[str, ...], bands: tuple[Band, ...], cell: Cell | None = None
+    world: World, visibility_keys: tuple[str, ...], bands: tuple[Band, ...], cell: Cell | None = None
 ) -> CameraTarget:
     """The target of a world for a camera, built on first use and kept until the world changes."""
     cache = kept_for(world, cell)
     snow = None if world.weather is None else world.weather.snow
     snowed = () if snow is None else snow.covers
-    kind, *names = known_as
+    kind, *names = visibility_keys
     wet = rains(world.weather)
     # Lamps come and go without a change of what stands there; those that are kept here keep their numbers.
     lamps = tuple(id(entry) for entry in world.lamps)
     key = ("camera", id(world.geometry(kind, *names)), bands, snowed, wet, lamps, cell)
     if key not in cache:
-        cache[key] = CameraTarget(world, known_as, bands, snowed, wet, cache, cell)
+        cache[key] = CameraTarget(world, visibility_keys, bands, snowed, wet, cache, cell)
     target: CameraTarget = cache[key]
     return target

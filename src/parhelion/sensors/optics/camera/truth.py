@@ -144,8 +144,8 @@ POINTS = 512
 class ObjectFinder:
     """Finds the objects of pictures of one world; what is known of its objects is kept from picture to picture."""
 
-    def __init__(self, world: World, known_as: tuple[str, ...]) -> None:
-        self.truth = BoxTruth(world, sensor=known_as)
+    def __init__(self, world: World, visibility_keys: tuple[str, ...]) -> None:
+        self.truth = BoxTruth(world, sensor=visibility_keys)
         self._world = world
         self._version = -1
         self._objects: dict[int, list[WorldObject]] = {}

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -19,15 +18,15 @@ from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.geometry import SceneGeometry
 from parhelion.rays.lock import in_turn
 from parhelion.rays.origin import Cell, cell_of, runs
-from parhelion.sensors.frame import Framed, checked_world, finite_time, motion_of
+from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of
 from parhelion.sensors.optics.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.optics.lidar.device import LidarOnDevice, place_at
 from parhelion.sensors.optics.lidar.emit import footprint
 from parhelion.sensors.optics.lidar.link_budget import SystemConstant, max_range, system_constant
 from parhelion.sensors.optics.lidar.patterns import ShotTable, repeats, shot_table
 from parhelion.sensors.optics.lidar.points import USUAL, ScanTensors, chosen_fields
-from parhelion.sensors.optics.lidar.presets import canonical_name, load_preset
 from parhelion.sensors.optics.scene import Target, target_for
+from parhelion.sensors.sheets import open_sheet
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
@@ -37,17 +36,25 @@ if TYPE_CHECKING:
 Sampling = Literal["adaptive", "fixed"]
 
 
-class Lidar(Framed):
-    """A lidar by preset name, YAML file or configuration.
+class Lidar(FrameSensor[LidarConfig, Scan]):
+    """A lidar. Every shot, and every actor, is taken at its own time.
 
         lidar = Lidar("ouster/os1-128")
         scan = lidar.scan(world, pose=Pose(xyz=(0, 0, 2)), seed=7)
 
-    `rate_hz`, `columns`, `returns` and `max_returns` choose among what the sensor offers; `sub_rays` overrides the
-    sampling of the footprint (1 is a ray without width); `sampling` is 'adaptive' (trace further sub-rays only where
-    probes disagree) or 'fixed' (trace all); `noise=False` gives the noiseless measurement; `bounces` bounds the paths
-    over mirrors and through glass (0 ignores them); `sun_klx` is the sunlight, by default the rated one; `name` tells
-    this one from others of its model: objects may be hidden from it, and it has noise of its own.
+    Args:
+        model: Preset name, YAML file or `LidarConfig`.
+        name: Name that distinguishes it from others of its model: objects may be hidden from it, and it has noise of
+            its own.
+        rate_hz: Frames per second, of those that the sensor offers.
+        noise: False gives the noiseless measurement.
+        columns: Columns per revolution, of those that the sensor offers.
+        returns: Return mode, of those that the sensor offers.
+        max_returns: Largest number of returns per shot.
+        sub_rays: Rays that sample the footprint; 1 is a ray without width.
+        sampling: "adaptive" (further sub-rays only where probes disagree) or "fixed" (all of them).
+        bounces: Largest number of mirrors and glass panes on a path; 0 ignores them.
+        sun_klx: Sunlight [klx]; by default the rated one.
     """
 
     kind = "lidar"
@@ -56,28 +63,20 @@ class Lidar(Framed):
         self,
         model: str | PathLike[str] | LidarConfig,
         *,
+        name: str = "",
         rate_hz: float | None = None,
+        noise: bool = True,
         columns: int | None = None,
         returns: ReturnMode | None = None,
         max_returns: int | None = None,
         sub_rays: int | None = None,
         sampling: Sampling = "adaptive",
-        noise: bool = True,
         bounces: int = 2,
         sun_klx: float | None = None,
-        name: str = "",
     ) -> None:
-        folder: Path | None = None
-        if isinstance(model, LidarConfig):
-            config, self.model = model, model.name
-        elif not isinstance(model, (str, PathLike)):
-            kind = type(model).__name__
-            raise ConfigError(f"lidar: give the name of a preset, a YAML file or a LidarConfig, got {kind}")
-        else:
-            config, file = load_preset(model)
-            # One name for one model, however it is spelt: random streams and packets go by it.
-            folder, self.model = file.parent, canonical_name(model)
-        self.config = _chosen(config, returns=returns, max_returns=max_returns, sub_rays=sub_rays)
+        sheet = open_sheet("lidar", LidarConfig, model)
+        is_own_file = sheet.preset is None and sheet.file is not None
+        config = _chosen(sheet.config, returns=returns, max_returns=max_returns, sub_rays=sub_rays)
         if sampling not in ("adaptive", "fixed"):
             raise ConfigError(f"sampling: must be 'adaptive' or 'fixed', got {sampling!r}")
         if isinstance(bounces, bool) or not isinstance(bounces, int) or not 0 <= bounces <= 8:
@@ -87,9 +86,10 @@ class Lidar(Framed):
         for what, given in (("rate_hz", rate_hz), ("columns", columns)):
             if given is not None and (isinstance(given, bool) or not isinstance(given, (int, float, np.number))):
                 raise ConfigError(f"{what}: must be a number, got {given!r}")
-        self.sampling, self.noise, self.bounces, self.sun_klx, self.name = sampling, noise, bounces, sun_klx, name
-        self.rate_hz = float(rate_hz if rate_hz is not None else config.pattern.rate_hz)
-        self._pattern_options: dict[str, Any] = {"rate_hz": rate_hz, "columns": columns, "folder": folder}
+        rate = float(rate_hz if rate_hz is not None else config.pattern.rate_hz)
+        super().__init__(config, str(model) if is_own_file else sheet.name, name=name, rate_hz=rate, noise=noise)
+        self.sampling, self.bounces, self.sun_klx = sampling, bounces, sun_klx
+        self._pattern_options: dict[str, Any] = {"rate_hz": rate_hz, "columns": columns, "folder": sheet.folder}
         self._repeats = repeats(config.pattern)
         self._table: ShotTable | None = None
         self._on_device: LidarOnDevice | None = None
@@ -121,25 +121,7 @@ class Lidar(Framed):
             self._table = table = shot_table(self.config.pattern, frame_start_s=start, **self._pattern_options)
         return table
 
-    def scan(
-        self,
-        world: World,
-        *,
-        pose: Pose | None = None,
-        trajectory: Trajectory | None = None,
-        mount: Pose | None = None,
-        time: float = 0.0,
-        seed: int = 0,
-        frame: int | None = None,
-    ) -> Scan:
-        """One scan from a standing (`pose`) or moving (`trajectory`) place; the world's viewpoint where none is given.
-
-        `mount` is the sensor's pose on the moving body. The scan starts at `time` [s] on the world's clock; every
-        shot, and every actor, is taken at its own time. `frame` numbers the measurement for the random streams; by
-        default it follows from time and pose.
-        """
-        motion = motion_of(world, pose, trajectory, mount)
-        return self._measure(world, [motion], [finite_time(time)], seed, None if frame is None else [frame])[0]
+    scan = FrameSensor[LidarConfig, Scan].measure
 
     def scan_many(
         self,
@@ -152,7 +134,7 @@ class Lidar(Framed):
     ) -> list[Scan]:
         """Many scans in few launches: one for each pose (or trajectory), each the same as `scan` would give alone."""
         motions, times = _motions(poses, time, frames)
-        return self._measure(world, motions, times, seed, frames)
+        return self._scans(world, motions, times, seed, self._numbered(motions, times, seed, frames))
 
     @in_turn
     def scan_tensors(
@@ -172,12 +154,8 @@ class Lidar(Framed):
             launch.device.tensors(
                 launch.target, launch.table, launch.motions, launch.times, launch.streams, wanted, launch.weather
             )
-            for launch in self._launches(world, motions, times, seed, frames)
+            for launch in self._launches(world, motions, times, self._numbered(motions, times, seed, frames))
         ]
-
-    def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> Scan:
-        """The contract of every frame sensor: one measurement of a world from a motion."""
-        return self.scan(world, trajectory=motion, time=time, seed=seed, frame=frame)
 
     def fit(self, world: World, recording: Scan, *, pose: Pose | None = None) -> LidarFit:
         """Where this sensor stood in `world` when it recorded a scan, and how much the world's materials reflect.
@@ -209,8 +187,7 @@ class Lidar(Framed):
         range_m: tuple[float, float] | None = None,
     ) -> Waveform:
         """The digitised signal of chosen shots (rows of the table of shots), all sub-rays traced."""
-        motion = motion_of(world, pose, trajectory, mount)
-        start = finite_time(time)
+        motion, start = motion_of(checked_world(world), None, pose, trajectory, mount), finite_time(time)
         with world.edits():
             cell = cell_of(self._geometry(world), place_at(motion, start))
             target, weather = self._target(world, cell), world.weather
@@ -221,12 +198,24 @@ class Lidar(Framed):
             bin_size_m=bin_size_m, window_m=range_m, weather=weather,
         )  # fmt: skip
 
+    def _measure(self, world: World, motion: Trajectory, start: float, seed: int, stream: Stream) -> Scan:
+        return self._scans(world, [motion], [start], seed, [stream])[0]
+
+    def _numbered(
+        self, motions: list[Trajectory], times: list[float], seed: int, frames: Sequence[int] | None
+    ) -> list[Stream]:
+        """The random numbers of each scan."""
+        return [
+            self._stream(seed, motion, start, None if frames is None else frames[i])
+            for i, (motion, start) in enumerate(zip(motions, times, strict=True))
+        ]
+
     @in_turn
-    def _measure(
-        self, world: World, motions: list[Trajectory], times: list[float], seed: int, frames: Sequence[int] | None
+    def _scans(
+        self, world: World, motions: list[Trajectory], times: list[float], seed: int, streams: list[Stream]
     ) -> list[Scan]:
         scans: list[Scan] = []
-        for launch in self._launches(world, motions, times, seed, frames):
+        for launch in self._launches(world, motions, times, streams):
             metadata = [
                 {
                     "sensor": self.model, "maker": self.config.maker, "product": self.config.name, "seed": int(seed),
@@ -241,14 +230,10 @@ class Lidar(Framed):
         return scans
 
     def _launches(
-        self, world: World, motions: list[Trajectory], times: list[float], seed: int, frames: Sequence[int] | None
+        self, world: World, motions: list[Trajectory], times: list[float], streams: list[Stream]
     ) -> Iterator[_Launch]:
         """The launches that measure a world from these motions, in order; few, since scans share them."""
         checked_world(world)
-        streams = [
-            self._stream(seed, motion, start, None if frames is None else frames[i])
-            for i, (motion, start) in enumerate(zip(motions, times, strict=True))
-        ]
         places = [place_at(motion, start) for motion, start in zip(motions, times, strict=True)]
         with ExitStack() as unchanged:
             # One state of the world for all scans: edits by other threads come before or after, never in between.
@@ -272,10 +257,10 @@ class Lidar(Framed):
                     yield _Launch(device, target, weather, table, some[part], their[part], streams[rows][part])
 
     def _geometry(self, world: World) -> SceneGeometry:
-        return world.geometry(*self.known_as)
+        return world.geometry(*self.visibility_keys)
 
     def _target(self, world: World, cell: Cell | None = None) -> Target:
-        kind, *names = self.known_as
+        kind, *names = self.visibility_keys
         return target_for(world, kind, names=tuple(names), wavelength_nm=self.config.wavelength_nm, cell=cell)
 
     def _device(self, target: Target) -> LidarOnDevice:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from parhelion.core.config import Config, NonNegative, Number, Positive, Source
-from parhelion.sensors.presets import load_sheet, sheet_names
 from parhelion.sensors.waves.echo import sound
 from parhelion.sensors.waves.echo import sound as noise
 
-FOLDER = Path(__file__).resolve().parent / "presets"
 MOST_SAMPLES = 50_000_000
 """Samples of one ping, all microphones together."""
 
@@ -254,13 +250,3 @@ class EchoConfig(Config):
         slope = 1e3 * self.pulse.bandwidth_khz / length
         phase = 2.0 * np.pi * (low * time_s + 0.5 * slope * time_s**2)
         return np.asarray(np.where(inside, np.sin(np.pi * time_s / length) ** 2 * np.sin(phase), 0.0))
-
-
-def preset_names() -> list[str]:
-    """Names of all presets, sorted."""
-    return sheet_names(FOLDER)
-
-
-def load_echo_config(name_or_path: str | PathLike[str]) -> EchoConfig:
-    """A checked data sheet by preset name (any case) or by path of a YAML file; kept until the file changes."""
-    return load_sheet(EchoConfig, "pulse-echo sensor", FOLDER, name_or_path)

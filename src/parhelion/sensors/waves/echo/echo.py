@@ -19,10 +19,10 @@ from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import engine
 from parhelion.rays.lock import in_turn
 from parhelion.rays.origin import cell_of
-from parhelion.sensors.frame import Framed, checked_world, finite_time, motion_of, place_of
-from parhelion.sensors.presets import given_sheet
+from parhelion.sensors.base import FrameSensor, place_of
+from parhelion.sensors.sheets import open_sheet
 from parhelion.sensors.waves.echo import passive
-from parhelion.sensors.waves.echo.config import EchoConfig, Transducer, load_echo_config
+from parhelion.sensors.waves.echo.config import EchoConfig, Transducer
 from parhelion.sensors.waves.echo.sound import scatters, table
 from parhelion.sensors.waves.motion import Moves
 from parhelion.sensors.waves.paths import Paths, trace_paths
@@ -139,15 +139,24 @@ _FIELDS = ("range", "azimuth", "elevation", "path_length", "attenuation", "snr",
            "origin", "source")  # fmt: skip
 
 
-class Echo(Framed):
-    """A pulse-echo sensor by preset name, YAML file or configuration: sound in air or in water.
+class Echo(FrameSensor[EchoConfig, EchoScan]):
+    """A pulse-echo sensor: sound in air or in water. It points along x.
 
         echoes = Echo("generic/ultrasonic-ranger").ping(world, pose=Pose(xyz=(0, 0, 0.5)), seed=7)
         echoes.nearest, echoes.range, echoes.attenuation, echoes.label
 
-    `waveform=True` gives what each microphone hears; `rays` and `bounces` say how finely the world is sampled;
-    `mode` is "active" (echoes of its own pulse), "passive" (the world's sounds, all or those that `sounds` names) or
-    "both"; `noise=False` is a receiver without noise; `name` tells this one from others of its model.
+    The world stands still from the pulse until its echoes are back.
+
+    Args:
+        model: Preset name, YAML file or `EchoConfig`.
+        name: Name that distinguishes it from others of its model; it has noise of its own.
+        rate_hz: Pings per second; by default that of the data sheet.
+        noise: False is a receiver without noise.
+        rays: Number of rays by which the world is sampled.
+        bounces: Largest number of reflections of a ray.
+        waveform: True adds the pressure at each microphone.
+        mode: "active" (echoes of its own pulse), "passive" (sounds of the world) or "both".
+        sounds: Names of the sounds to listen to; by default all.
     """
 
     kind = "echo"
@@ -156,24 +165,25 @@ class Echo(Framed):
         self,
         model: str | PathLike[str] | EchoConfig,
         *,
+        name: str = "",
         rate_hz: float | None = None,
+        noise: bool = True,
         rays: int | None = None,
         bounces: int | None = None,
         waveform: bool = False,
         mode: str | None = None,
         sounds: Sequence[str] | None = None,
-        noise: bool = True,
-        name: str = "",
     ) -> None:
-        config, self.model = given_sheet("echo", EchoConfig, load_echo_config, model)
+        sheet = open_sheet("echo", EchoConfig, model)
+        config = sheet.config
         if any(one is not None for one in (rate_hz, rays, bounces, mode)):
             data = config.model_dump(mode="python")
             data["rate_hz"] = config.rate_hz if rate_hz is None else rate_hz
             data["mode"] = config.mode if mode is None else mode
             data["field"] |= {k: v for k, v in {"rays": rays, "bounces": bounces}.items() if v is not None}
             config = parse(EchoConfig, data, config.name)
-        self.config, self.rate_hz = config, config.rate_hz
-        self.waveform, self.noise, self.name = waveform, noise, name
+        super().__init__(config, sheet.name, name=name, rate_hz=config.rate_hz, noise=noise)
+        self.waveform = waveform
         if isinstance(sounds, str) or (sounds is not None and not all(isinstance(one, str) for one in sounds)):
             raise ConfigError(f"sounds: give a list of names, got {sounds!r}")
         if sounds is not None and config.mode == "active":
@@ -189,36 +199,15 @@ class Echo(Framed):
         """Time [s] from the pulse to the end of the farthest echo."""
         return self.config.listening_s
 
-    def ping(
-        self,
-        world: World,
-        *,
-        pose: Pose | None = None,
-        trajectory: Trajectory | None = None,
-        mount: Pose | None = None,
-        time: float = 0.0,
-        seed: int = 0,
-        frame: int | None = None,
-    ) -> EchoScan:
-        """One ping from a standing (`pose`) or moving (`trajectory`) place, by default the world's viewpoint.
-
-        The sensor looks along x; `mount` is its pose on the moving body. The pulse is sent at `time` [s] on the world's
-        clock, and the world stands still until its echoes are back.
-        """
-        checked_world(world)
-        return self._ping(world, motion_of(world, pose, trajectory, mount), finite_time(time), seed, frame)
-
-    def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> EchoScan:
-        """The contract of every frame sensor: one measurement of a world from a motion."""
-        return self.ping(world, trajectory=motion, time=time, seed=seed, frame=frame)
+    ping = FrameSensor[EchoConfig, EchoScan].measure
 
     def _target(self, world: World, place: Pose, start: float) -> WaveTarget:
         config, medium = self.config, self.config.medium
         with world.edits():
-            cell = cell_of(world.geometry(*self.known_as), place.xyz)
+            cell = cell_of(world.geometry(*self.visibility_keys), place.xyz)
             wave = ("sound", medium.kind, config.wavelength_m)
             target = wave_target(
-                world, self.known_as, lambda names: table(names, medium.kind), wave, config.wavelength_m, cell
+                world, self.visibility_keys, lambda names: table(names, medium.kind), wave, config.wavelength_m, cell
             )
         if target.scene.changes:
             target.scene.set_window(start, 1e-3, place.xyz)
@@ -246,10 +235,9 @@ class Echo(Framed):
         return trace_paths(running, target, emission, moves, scene.for_kernels(), columns * rows)
 
     @in_turn
-    def _ping(self, world: World, motion: Trajectory, start: float, seed: int, frame: int | None) -> EchoScan:
+    def _measure(self, world: World, motion: Trajectory, start: float, seed: int, stream: Stream) -> EchoScan:
         config = self.config
         place = place_of(motion, start)
-        stream = self._stream(seed, motion, start, frame)
         target = self._target(world, place, start)
         paths = self._trace(target, motion, start) if config.mode != "passive" else Paths.none()
         rough = _of(_rough_parts(target), paths.part)
@@ -258,7 +246,7 @@ class Echo(Framed):
         sounds = None
         if config.mode != "active":
             numbers = passive.chosen_sounds(world, self.sounds)
-            sounds = passive.hear(world, self.known_as, target.scene, config, motion, place, start, numbers)
+            sounds = passive.hear(world, self.visibility_keys, target.scene, config, motion, place, start, numbers)
             sounds = passive.louder(sounds, config.noise_db - _FAINT_DB)
             rows = _joined(rows, _sound_rows(world, sounds, config))
         if self.noise and len(rows["level"]):

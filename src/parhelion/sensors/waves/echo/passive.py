@@ -98,11 +98,11 @@ def spectrum_in(entry: WorldSound, band_hz: tuple[float, float]) -> tuple[Floats
 
 
 def hear(
-    world: World, known_as: tuple[str, ...], scene: RayScene, config: EchoConfig, motion: Trajectory, place: Pose,
+    world: World, keys: tuple[str, ...], scene: RayScene, config: EchoConfig, motion: Trajectory, place: Pose,
     time: float, numbers: list[int],
 ) -> Heard:  # fmt: skip
     """What a receiver hears of sounds by number."""
-    planes = planes_of(world, *known_as)
+    planes = planes_of(world, *keys)
     speed = np.zeros(3) if isinstance(motion, Fixed) else velocity_at(motion, time)
     found, tried = [_nothing()], None
     for number in numbers:

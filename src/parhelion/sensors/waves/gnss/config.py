@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
 from parhelion.core.config import Config, NonNegative, Positive, Source
-
-FOLDER = Path(__file__).resolve().parent / "presets"
 
 Decibel = Annotated[float, Field(ge=-60, le=20)]
 System = Literal["gps", "galileo", "glonass", "beidou"]

@@ -12,16 +12,15 @@ from typing import Any, Literal
 import numpy as np
 
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.deprecation import keyword_only
 from parhelion.core.errors import ConfigError
 from parhelion.core.gps_time import GpsTime, moment
-from parhelion.core.noise import checked_motion
 from parhelion.core.pose import Floats, Pose, quat_rotate
 from parhelion.core.streams import FIX, NO_FIX, GnssData
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.motion.state import at_mount, state_of
-from parhelion.sensors.presets import sheet_names, sheet_of
-from parhelion.sensors.stream import InWorld
-from parhelion.sensors.waves.gnss.config import FOLDER, GnssConfig
+from parhelion.sensors.base import StreamSensor
+from parhelion.sensors.waves.gnss.config import GnssConfig
 from parhelion.sensors.waves.gnss.earth import Place, geodetic
 from parhelion.sensors.waves.gnss.fix import Fix, fixes
 from parhelion.sensors.waves.gnss.mirrors import radio_world
@@ -37,35 +36,41 @@ USUAL_EPOCH = "2024-06-21T12:00:00+00:00"
 Rule = Literal["physics", "vane"]
 
 
-def gnss_names() -> list[str]:
-    """Names of the receivers that come with Parhelion, such as `u-blox/f9p`."""
-    return sheet_names(FOLDER)
-
-
-class Gnss(InWorld[GnssConfig, GnssData]):
-    """A receiver with its antenna by preset name, YAML file or configuration.
+class Gnss(StreamSensor[GnssConfig, GnssData]):
+    """A satellite receiver with its antenna, whose axis is z of the mount.
 
         gnss = Gnss("u-blox/f9p", latitude_deg=41.39, longitude_deg=2.17)
         fixes = gnss.run(world, motion, start=0.0, duration=60.0, seed=7)
 
-    The world's zero is at `latitude_deg`, `longitude_deg` and `altitude_m` above the ellipsoid; its x axis points to
-    `x_azimuth_deg` (90 is east), its time 0 is `epoch`. Place, time and x axis come from the world's daylight where
-    that has them and nothing is said here. Satellites are those of `ephemeris`, a RINEX navigation file, or the
-    nominal `constellations`. `order` is the number of mirrors on a signal's way, 0 to 2. The antenna's axis is z of
-    its mount. `noise=False` leaves out all that is random; what the world does to the signals stays. `rule="vane"`
-    replaces mirrors, air and weights by the plain rules of VANE. `diffraction` lets blocked signals come around the
-    edges of what blocks them.
+    Place, time and x axis come from the daylight of the world unless they are given here.
+
+    Args:
+        model: Preset name, YAML file or `GnssConfig`.
+        name: Name that distinguishes it from others of its model; it has noise of its own.
+        rate_hz: Fixes per second; by default that of the data sheet.
+        noise: False leaves out all that is random; what the world does to the signals stays.
+        latitude_deg: Latitude of the origin of the world.
+        longitude_deg: Longitude of the origin of the world.
+        altitude_m: Altitude of the origin of the world above the ellipsoid [m].
+        x_azimuth_deg: Azimuth of the x axis of the world; 90 is east.
+        epoch: Time 0 of the world, as an ISO 8601 string or a datetime.
+        ephemeris: RINEX navigation file with the satellites; by default the nominal constellations.
+        constellations: Constellations to use, of gps, galileo, glonass and beidou; by default those of the sheet.
+        order: Largest number of mirrors on the path of a signal, 0 to 2.
+        rule: "physics", or "vane" for the plain rules of VANE in place of mirrors, air and weights.
+        diffraction: True lets blocked signals bend around edges.
     """
 
     kind = "gnss"
 
+    @keyword_only("rate_hz", "noise")
     def __init__(
         self,
         model: str | PathLike[str] | GnssConfig,
-        rate_hz: float | None = None,
-        noise: bool = True,
         *,
         name: str = "",
+        rate_hz: float | None = None,
+        noise: bool = True,
         latitude_deg: float | None = None,
         longitude_deg: float | None = None,
         altitude_m: float = 0.0,
@@ -77,7 +82,7 @@ class Gnss(InWorld[GnssConfig, GnssData]):
         rule: Rule = "physics",
         diffraction: bool = False,
     ) -> None:
-        super().__init__(*sheet_of(GnssConfig, "gnss", FOLDER, model), rate_hz, noise, name)
+        super().__init__(*self._opened(GnssConfig, model), name=name, rate_hz=rate_hz, noise=noise)
         if order not in (0, 1, 2):
             raise ConfigError(f"order: must be 0, 1 or 2 mirrors, got {order!r}")
         if rule not in ("physics", "vane"):
@@ -97,7 +102,7 @@ class Gnss(InWorld[GnssConfig, GnssData]):
         self._file = None if ephemeris is None else Path(ephemeris)
         self._navigation: Navigation | None = None if self._file is None else read_navigation(self._file)
         self._skies: dict[Any, Sky] = {}
-        self._empty: dict[Any, GnssData] = {}
+        self._no_epochs: dict[Any, GnssData] = {}
         if self._navigation is not None and self._epoch is not None:
             check_covers(self._navigation, self._epoch, str(self._file))
         self.place_in(World())  # a bad place is told now
@@ -166,14 +171,15 @@ class Gnss(InWorld[GnssConfig, GnssData]):
     def _samples(
         self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
     ) -> GnssData:
-        if count:
-            return self._measured(world, motion, first, count, seed, mount, world)
-        # A clock's step may be shorter than a receiver's period: what an empty record looks like is asked once.
+        return self._measured(world, motion, first, count, seed, mount, world)
+
+    def _empty(self, world: World, seed: int) -> GnssData:
+        # One epoch in an empty world has the same satellites; it is measured once.
         key = (self.place_in(world), self.epoch_in(world), seed)
-        if key not in self._empty:
+        if key not in self._no_epochs:
             one = self._measured(World(), Fixed(Pose()), 0, 1, seed, None, world)
-            self._empty = {key: one.select(slice(0, 0))}
-        return self._empty[key]
+            self._no_epochs = {key: one.select(slice(0, 0))}
+        return self._no_epochs[key]
 
     def _measured(
         self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None, under: World
@@ -181,9 +187,8 @@ class Gnss(InWorld[GnssConfig, GnssData]):
         """`under` is the world whose sky it is, `world` the one that blocks."""
         numbers = np.arange(first, first + count, dtype=np.int64)
         times = numbers / self.rate_hz
-        sky, radio = self.sky(under), radio_world(world, self.known_as)
-        body = checked_motion(motion)
-        state = state_of(body, times) if mount is None else at_mount(state_of(body, times), mount)
+        sky, radio = self.sky(under), radio_world(world, self.visibility_keys)
+        state = state_of(motion, times) if mount is None else at_mount(state_of(motion, times), mount)
         boresight = quat_rotate(state.quat_xyzw, np.array([0.0, 0.0, 1.0]))
         if self.rule == "vane":
             from parhelion.sensors.waves.gnss.vane import observe_plainly
@@ -203,20 +208,20 @@ class Gnss(InWorld[GnssConfig, GnssData]):
         inside = np.flatnonzero(found.sight.enclosed)
         if len(inside):
             k = int(inside[0])
-            warnings.warn(f"{self.said}: at {times[k]:g} s {_enclosed(xyz[k])} and its way", stacklevel=5)
+            warnings.warn(f"{self.label}: at {times[k]:g} s {_enclosed(xyz[k])} and its way", stacklevel=5)
 
     def _check(self, world: World, place: Floats | None, time: float) -> None:
         if place is not None:
             nothing = np.zeros((1, 0), bool)
-            radio = radio_world(world, self.known_as)
+            radio = radio_world(world, self.visibility_keys)
             if look(radio, place[None], np.full(1, time), np.zeros((1, 0, 3)), nothing, 0).enclosed[0]:
-                raise ConfigError(f"{self.said}: {_enclosed(place)}")
+                raise ConfigError(f"{self.label}: {_enclosed(place)}")
         sky, mask, least = self.sky(world), self.config.fix.elevation_mask_deg, self.config.fix.least_satellites
         seen = geometry(sky, sky.place.to_ecef(np.zeros((1, 3))), np.array([sky.epoch.second + time]))
         up = int(np.sum(np.nan_to_num(seen.elevation, nan=-1.0) > np.radians(mask)))
         if up < least:
             warnings.warn(
-                f"{self.said}: at {time:g} s the sky has {up} of the {least} satellites that a fix needs "
+                f"{self.label}: at {time:g} s the sky has {up} of the {least} satellites that a fix needs "
                 f"({', '.join(self.constellations)}; more than {mask:g} degrees above the horizon)",
                 stacklevel=3,
             )

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from os import PathLike
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from parhelion.core.config import Config, NonNegative, Positive, Source
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
-from parhelion.sensors.presets import load_sheet, sheet_names
 
-FOLDER = Path(__file__).resolve().parent / "presets"
 MOST_CELLS = 60_000_000
 """Cells of one cube; a quarter of a gigabyte."""
 
@@ -222,13 +218,3 @@ class RadarConfig(Config):
     def largest_speed_m_s(self) -> float:
         """Speeds are told apart within +- this [m/s]; faster ones fold over."""
         return self.wavelength_m / (4e-6 * self.waveform.interval_us)
-
-
-def preset_names() -> list[str]:
-    """Names of all presets, sorted."""
-    return sheet_names(FOLDER)
-
-
-def load_radar_config(name_or_path: str | PathLike[str]) -> RadarConfig:
-    """A checked data sheet by preset name (any case) or by path of a YAML file; kept until the file changes."""
-    return load_sheet(RadarConfig, "radar", FOLDER, name_or_path)

@@ -13,14 +13,15 @@ from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
 from parhelion.core.frames import CrossSections, RadarCube, RadarScan
 from parhelion.core.pose import Pose
+from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import engine
 from parhelion.rays.lock import in_turn
 from parhelion.rays.origin import cell_of
-from parhelion.sensors.frame import Framed, checked_world, finite_time, motion_of, place_of
-from parhelion.sensors.presets import given_sheet
+from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of, place_of
+from parhelion.sensors.sheets import open_sheet
 from parhelion.sensors.waves.paths import Paths
-from parhelion.sensors.waves.radar.config import RadarConfig, load_radar_config
+from parhelion.sensors.waves.radar.config import RadarConfig
 from parhelion.sensors.waves.radar.cube import Axes
 from parhelion.sensors.waves.radar.detection import clusters_of, peaks_of
 from parhelion.sensors.waves.radar.device import Frame, RadarOnDevice, cross_section_m2, table
@@ -35,16 +36,22 @@ CLUSTER_SNR = 10.0
 """Cells of the cluster mode count from this much over the noise on."""
 
 
-class Radar(Framed):
-    """A radar by preset name, YAML file or configuration.
+class Radar(FrameSensor[RadarConfig, RadarScan]):
+    """A radar. It points along x.
 
         radar = Radar("continental/ars408-21-far")
         detections = radar.scan(world, pose=Pose(xyz=(0, 0, 0.6)), seed=7)
         detections.range, detections.azimuth, detections.radial_velocity, detections.rcs, detections.snr
 
-    `rays` and `bounces` say how finely the world is sampled; `cube=True` keeps the cube of powers; `mode="cluster"`
-    takes VANE's way in place of cube and threshold; `noise=False` is a receiver without noise; `name` tells this one
-    from others of its model.
+    Args:
+        model: Preset name, YAML file or `RadarConfig`.
+        name: Name that distinguishes it from others of its model; it has noise of its own.
+        rate_hz: Frames or revolutions per second; by default that of the data sheet.
+        noise: False is a receiver without noise.
+        rays: Number of rays by which the world is sampled.
+        bounces: Largest number of reflections of a ray.
+        mode: "cube" (range, speed and angle cells with a threshold) or "cluster" (the method of VANE).
+        cube: True adds the cube of powers to the record.
     """
 
     kind = "radar"
@@ -53,15 +60,16 @@ class Radar(Framed):
         self,
         model: str | PathLike[str] | RadarConfig,
         *,
+        name: str = "",
         rate_hz: float | None = None,
+        noise: bool = True,
         rays: int | None = None,
         bounces: int | None = None,
         mode: Literal["cube", "cluster"] = "cube",
         cube: bool = False,
-        noise: bool = True,
-        name: str = "",
     ) -> None:
-        config, self.model = given_sheet("radar", RadarConfig, load_radar_config, model)
+        sheet = open_sheet("radar", RadarConfig, model)
+        config = sheet.config
         if mode not in ("cube", "cluster"):
             raise ConfigError(f"mode: must be cube or cluster, got {mode!r}")
         chosen = {"rays": rays, "bounces": bounces}
@@ -73,8 +81,8 @@ class Radar(Framed):
                 if data["turning"] is not None:
                     data["turning"]["rate_rpm"] = 60.0 * rate_hz
             config = parse(RadarConfig, data, config.name)
-        self.config, self.rate_hz = config, config.rate_hz
-        self.mode, self.cube, self.noise, self.name = mode, cube, noise, name
+        super().__init__(config, sheet.name, name=name, rate_hz=config.rate_hz, noise=noise)
+        self.mode, self.cube = mode, cube
         self.axes = Axes.of(config)
         """Cells of the cube."""
         self._on_device: RadarOnDevice | None = None
@@ -87,28 +95,7 @@ class Radar(Framed):
         """Time [s] from a frame's start to its last ramp."""
         return self.config.frame_s
 
-    def scan(
-        self,
-        world: World,
-        *,
-        pose: Pose | None = None,
-        trajectory: Trajectory | None = None,
-        mount: Pose | None = None,
-        time: float = 0.0,
-        seed: int = 0,
-        frame: int | None = None,
-    ) -> RadarScan:
-        """One frame from a standing (`pose`) or moving (`trajectory`) place, by default the world's viewpoint.
-
-        `mount` is the radar's pose on the moving body; it looks along x. The frame starts at `time` [s] on the world's
-        clock. `frame` numbers the measurement for the random streams; by default it follows from time and pose.
-        """
-        checked_world(world)
-        return self._scan(world, motion_of(world, pose, trajectory, mount), finite_time(time), seed, frame)
-
-    def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> RadarScan:
-        """The contract of every frame sensor: one measurement of a world from a motion."""
-        return self.scan(world, trajectory=motion, time=time, seed=seed, frame=frame)
+    scan = FrameSensor[RadarConfig, RadarScan].measure
 
     @in_turn
     def paths(
@@ -116,8 +103,7 @@ class Radar(Framed):
         mount: Pose | None = None, time: float = 0.0,
     ) -> Paths:  # fmt: skip
         """The ways of the wave in one frame, before cube and noise: one row a ray and way back."""
-        checked_world(world)
-        motion, start = motion_of(world, pose, trajectory, mount), finite_time(time)
+        motion, start = motion_of(checked_world(world), None, pose, trajectory, mount), finite_time(time)
         device, target, weather = self._ready(world, motion, start)
         return device.trace(target, motion, start, weather)
 
@@ -152,9 +138,14 @@ class Radar(Framed):
         config = self.config
         hertz = config.frequency_ghz * 1e9
         with world.edits():
-            cell = cell_of(world.geometry(*self.known_as), place.xyz)
+            cell = cell_of(world.geometry(*self.visibility_keys), place.xyz)
             target = wave_target(
-                world, self.known_as, lambda names: table(names, hertz), ("radio", hertz), config.wavelength_m, cell
+                world,
+                self.visibility_keys,
+                lambda names: table(names, hertz),
+                ("radio", hertz),
+                config.wavelength_m,
+                cell,
             )
             weather = world.weather
         if self._on_device is None:
@@ -162,9 +153,8 @@ class Radar(Framed):
         return self._on_device, target, weather
 
     @in_turn
-    def _scan(self, world: World, motion: Trajectory, start: float, seed: int, frame: int | None) -> RadarScan:
+    def _measure(self, world: World, motion: Trajectory, start: float, seed: int, stream: Stream) -> RadarScan:
         place = place_of(motion, start)
-        stream = self._stream(seed, motion, start, frame)
         device, target, weather = self._ready(world, motion, start)
         paths = device.trace(target, motion, start, weather)
         facts = {"sensor": self.model, "world": world.name, "seed": int(seed), "time": start, "mode": self.mode}

@@ -13,14 +13,14 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.deprecation import keyword_only
 from parhelion.core.errors import ConfigError
-from parhelion.core.noise import checked_motion, normals, white
+from parhelion.core.noise import normals, white
 from parhelion.core.pose import Floats, Pose, quat_rotate
 from parhelion.core.random import Stream
 from parhelion.core.streams import UwbData
-from parhelion.core.trajectory import Trajectory
-from parhelion.sensors.presets import sheet_names, sheet_of
-from parhelion.sensors.stream import InWorld
+from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.sensors.base import StreamSensor
 from parhelion.sensors.waves.uwb.channel import (
     TAPS,
     Links,
@@ -31,7 +31,7 @@ from parhelion.sensors.waves.uwb.channel import (
     response_noise_dbm,
     sent_dbm,
 )
-from parhelion.sensors.waves.uwb.config import FOLDER, UwbConfig
+from parhelion.sensors.waves.uwb.config import UwbConfig
 from parhelion.sensors.waves.uwb.mirrors import sequences
 from parhelion.sensors.waves.uwb.paths import Paths, find_paths
 from parhelion.sensors.waves.uwb.scene import HOUSING, RadioScene, housings, radio_scene
@@ -114,11 +114,6 @@ POLARISATIONS = ("vertical", "horizontal")
 BACKENDS = ("own", "sionna")
 
 
-def uwb_names() -> list[str]:
-    """Names of the ranging radios that come with Parhelion, such as `qorvo/dw1000`."""
-    return sheet_names(FOLDER)
-
-
 @dataclass(frozen=True, eq=False)
 class _Site:
     """What was made of a world for one sensor, as long as the world stays as it is."""
@@ -130,27 +125,38 @@ class _Site:
     """Paths from tags (n, 3) [m] at times (n,) [s]."""
 
 
-class Uwb(InWorld[UwbConfig, UwbData]):
-    """A tag by preset name, YAML file or configuration, and its anchors.
+class Uwb(StreamSensor[UwbConfig, UwbData]):
+    """A ranging radio: a tag that measures ranges to anchors.
 
-    `anchors` are positions [m] by name, or a list of them; without, those that stand in the world. `order` is the
-    largest number of mirrors of a path. `method` overrides the sheet's: two-way, tdoa or rssi. `height_m` tells the
-    solver of positions the tag's z. `noise=False` leaves walls and mirrors, and takes away the receiver's own errors.
-    `diffraction` adds ways around the edges of what blocks, `polarisation` is that of all antennas, vertical or
-    horizontal. `backend="sionna"` has Sionna RT look for the paths (`pip install parhelion[sionna]`). `cir=True`
-    records the channel impulse response of every range.
+        uwb = Uwb("qorvo/dw1000", anchors={"a": (0, 0, 3), "b": (9, 0, 3), "c": (0, 9, 3)})
+        ranges = uwb.run(world, motion, duration=10.0, seed=7)
+
+    Args:
+        model: Preset name, YAML file or `UwbConfig`.
+        name: Name that distinguishes it from others of its model; it has noise of its own.
+        rate_hz: Ranges per second and anchor; by default that of the data sheet.
+        noise: False removes the receiver's own errors; walls and mirrors stay.
+        anchors: Positions [m] by name, or a list of them; by default the anchors that stand in the world.
+        order: Largest number of mirrors of a path, 0 to 2.
+        method: two-way, tdoa or rssi, in place of that of the data sheet.
+        height_m: Known z of the tag [m], for the solver of positions.
+        diffraction: True adds paths around the edges of what blocks.
+        polarisation: Of all antennas, vertical or horizontal.
+        backend: "own", or "sionna" to find paths with Sionna RT (`pip install parhelion[sionna]`).
+        cir: True records the channel impulse response of every range.
     """
 
     kind = "uwb"
 
+    @keyword_only("anchors", "rate_hz", "noise")
     def __init__(
         self,
         model: str | PathLike[str] | UwbConfig,
-        anchors: Any = None,
-        rate_hz: float | None = None,
-        noise: bool = True,
         *,
         name: str = "",
+        rate_hz: float | None = None,
+        noise: bool = True,
+        anchors: Any = None,
         order: int = 2,
         method: str | None = None,
         height_m: float | None = None,
@@ -159,7 +165,7 @@ class Uwb(InWorld[UwbConfig, UwbData]):
         backend: str = "own",
         cir: bool = False,
     ) -> None:
-        super().__init__(*sheet_of(UwbConfig, "ranging radio", FOLDER, model), rate_hz, noise, name)
+        super().__init__(*self._opened(UwbConfig, model), name=name, rate_hz=rate_hz, noise=noise)
         if method is not None:
             if method not in METHODS:
                 raise ConfigError(f"method: must be two-way, tdoa or rssi, got {method!r}")
@@ -200,10 +206,10 @@ class Uwb(InWorld[UwbConfig, UwbData]):
             version = world.version
             anchors = anchors_of(world) if self._given is None else self._given
             try:
-                radio = radio_scene(world, self.known_as, self.config.carrier_hz)
+                radio = radio_scene(world, self.visibility_keys, self.config.carrier_hz)
                 check_places(radio, anchors)
             except ConfigError as error:
-                raise ConfigError(f"{self.said}: {error}") from None
+                raise ConfigError(f"{self.label}: {error}") from None
             found = self._sites[world] = _Site(version, anchors, radio, self._finder(radio, anchors.xyz))
         return found
 
@@ -213,12 +219,12 @@ class Uwb(InWorld[UwbConfig, UwbData]):
             wall = wall_around(site.radio, place)
             if wall is not None:
                 at = ", ".join(f"{value:g}" for value in place)
-                raise ConfigError(f"{self.said}: its place ({at}) m is inside of {wall!r}; move it out of the wall")
+                raise ConfigError(f"{self.label}: its place ({at}) m is inside of {wall!r}; move it out of the wall")
         if len(site.anchors) > 1:
             try:
                 check_layout(site.anchors.xyz, self.height_m is not None, self.config.method == "tdoa")
             except ConfigError as error:
-                warnings.warn(f"{self.said}: {error}: it has ranges alone", stacklevel=3)
+                warnings.warn(f"{self.label}: {error}: it has ranges alone", stacklevel=3)
 
     def _finder(self, radio: RadioScene, anchors: Floats) -> Callable[[Floats, Floats], Paths]:
         """What looks for the paths in a world."""
@@ -229,10 +235,13 @@ class Uwb(InWorld[UwbConfig, UwbData]):
         known = sequences(radio, anchors, self.order, self.config.max_range_m)
         return partial(find_paths, radio, known, anchors, wave=self.wave, diffraction=self.diffraction)
 
+    def _empty(self, world: World, seed: int) -> UwbData:
+        return self._samples(world, Fixed(Pose()), 0, 0, seed, None)
+
     def _samples(
         self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None
     ) -> UwbData:
-        motion, site = checked_motion(motion), self._site(world)
+        site = self._site(world)
         times = np.arange(first, first + count, dtype=np.int64) / self.rate_hz
         tags = np.zeros((0, 3))
         if count:

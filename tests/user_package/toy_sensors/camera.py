@@ -1,4 +1,4 @@
-"""A camera for tests of what becomes of images: flat light, and the truth of every pixel from one ray."""
+"""A camera for tests of image outputs: flat light, and the truth of every pixel from one ray."""
 
 from __future__ import annotations
 
@@ -13,16 +13,11 @@ from parhelion.motion.boxes import BoxTruth
 from parhelion.pictures.style import colour_labels
 from parhelion.rays.records import Rays
 from parhelion.rays.scene import RayScene
-from parhelion.sensors.kinds import SensorKind
 from parhelion.world.world import World
 
-KIND = SensorKind(
-    "toy-camera", "toy_camera:ToyCamera", "toy_camera:names", "frames", "parhelion.core.image:Image", "toy cameras"
-)
 
-
-def names() -> list[str]:
-    """Its presets."""
+def presets() -> list[str]:
+    """Names of its presets."""
     return ["toy/colour"]
 
 
@@ -32,7 +27,7 @@ class ToyCamera:
     frame_duration_s, noise = 0.01, False
 
     def __init__(
-        self, model: str, rate_hz: float = 10.0, name: str = "", width: int = 96, height: int = 64,
+        self, model: str, *, name: str = "", rate_hz: float = 10.0, width: int = 96, height: int = 64,
         truth: bool = True, stereo: bool = False, measures_depth: bool = False, bands: int = 3, deep: bool = False,
     ) -> None:  # fmt: skip
         self.model, self.rate_hz, self.name = model, float(rate_hz), name
@@ -42,7 +37,7 @@ class ToyCamera:
             baseline_m=0.12 if stereo else 0.0,
         )  # fmt: skip
         self.bands = {1: ("mono",), 3: ("red", "green", "blue")}.get(bands, tuple(f"band{k}" for k in range(bands)))
-        self.known_as = ("camera", model, name)
+        self.visibility_keys = ("camera", model, name)
         self._scene: tuple[int, Any] | None = None
 
     def directions(self) -> Any:
@@ -52,7 +47,9 @@ class ToyCamera:
         along = np.stack([np.ones(u.size), -(u - lens.cx) / lens.fx, -(v - lens.cy) / lens.fy], axis=1)
         return along / np.linalg.norm(along, axis=1, keepdims=True)
 
-    def measure(self, world: World, motion: Trajectory, time: float, seed: int, frame: int | None = None) -> Image:
+    def measure(
+        self, world: World, motion: Trajectory, time: float = 0.0, seed: int = 0, *, frame: int | None = None
+    ) -> Image:
         """One picture."""
         pose = pose_at(motion, time)
         seen = self._seen(world, pose, time)
@@ -76,7 +73,7 @@ class ToyCamera:
 
     def _seen(self, world: World, pose: Pose, time: float) -> dict[str, Any]:
         if self._scene is None or self._scene[0] != world.version:
-            self._scene = (world.version, RayScene(world.geometry(*self.known_as)))
+            self._scene = (world.version, RayScene(world.geometry(*self.visibility_keys)))
         size = (self.intrinsics.height, self.intrinsics.width)
         along = self.directions()
         hits = self._scene[1].cast(Rays.of(pose.xyz, quat_rotate(pose.quat_xyzw, along), time, 200.0))
@@ -101,7 +98,7 @@ class ToyCamera:
 
     def _objects(self, world: World, time: float, pose: Pose, truth: dict[str, Any]) -> tuple[SeenObject, ...]:
         found = []
-        for box in BoxTruth(world, mobility=("movable", "dynamic"), sensor=self.known_as).at(time):
+        for box in BoxTruth(world, mobility=("movable", "dynamic"), sensor=self.visibility_keys).at(time):
             rows, columns = np.nonzero(truth["instance"] == box.instance)
             if not len(rows):
                 continue
