@@ -21,14 +21,12 @@ from parhelion.core.streams import UwbData
 from parhelion.core.trajectory import Trajectory
 from parhelion.sensors.presets import sheet_names, sheet_of
 from parhelion.sensors.stream import InWorld
+from parhelion.sensors.waves.radio import HOUSING, Polarisation, RadioScene, Wave, housings, radio_scene
 from parhelion.sensors.waves.uwb.channel import Links, arrival_sigma_m, distance_by_rssi, links_of, sent_dbm
 from parhelion.sensors.waves.uwb.config import FOLDER, UwbConfig
-from parhelion.sensors.waves.uwb.mirrors import sequences
-from parhelion.sensors.waves.uwb.paths import Paths, find_paths
-from parhelion.sensors.waves.uwb.scene import HOUSING, RadioScene, housings, radio_scene
+from parhelion.sensors.waves.uwb.paths import RadioPaths, find_paths, mirror_finder
 from parhelion.sensors.waves.uwb.solve import Fixes, can_locate, check_layout, locate
 from parhelion.sensors.waves.uwb.walls import wall_around
-from parhelion.sensors.waves.uwb.waves import Polarisation, Wave
 from parhelion.world.world import World
 
 # ---- Anchors: where a sensor's user put them, or those that stand in the world --------------------------------------
@@ -117,7 +115,7 @@ class _Site:
     version: int
     anchors: Anchors
     radio: RadioScene
-    paths: Callable[[Floats, Floats], Paths]
+    paths: Callable[[Floats, Floats], RadioPaths]
     """Paths from tags (n, 3) [m] at times (n,) [s]."""
 
 
@@ -174,7 +172,7 @@ class Uwb(InWorld[UwbConfig, UwbData]):
         """The anchors that it ranges to in a world."""
         return self._site(world).anchors
 
-    def paths(self, world: World, places: Any, times: Any = 0.0) -> Paths:
+    def paths(self, world: World, places: Any, times: Any = 0.0) -> RadioPaths:
         """Paths from places (n, 3) or (3,) [m] at times [s] to all anchors, at the carrier."""
         tags = np.atleast_2d(np.asarray(places, dtype=np.float64))
         if tags.ndim != 2 or tags.shape[1] != 3 or not np.all(np.isfinite(tags)):
@@ -209,14 +207,15 @@ class Uwb(InWorld[UwbConfig, UwbData]):
             except ConfigError as error:
                 warnings.warn(f"{self.said}: {error}: it has ranges alone", stacklevel=3)
 
-    def _finder(self, radio: RadioScene, anchors: Floats) -> Callable[[Floats, Floats], Paths]:
+    def _finder(self, radio: RadioScene, anchors: Floats) -> Callable[[Floats, Floats], RadioPaths]:
         """What looks for the paths in a world."""
         if self.backend == "sionna":
-            from parhelion.sensors.waves.uwb.sionna_paths import SionnaPaths
+            from parhelion.sensors.waves.uwb.sionna import SionnaPaths
 
             return SionnaPaths(radio, anchors, self.wave, self.order, self.diffraction)
-        known = sequences(radio, anchors, self.order, self.config.max_range_m)
-        return partial(find_paths, radio, known, anchors, wave=self.wave, diffraction=self.diffraction)
+        finder = mirror_finder(radio, self.order, self.config.max_range_m)
+        known = finder.sequences(anchors)
+        return partial(find_paths, radio, finder, known, anchors, wave=self.wave, diffraction=self.diffraction)
 
     def _samples(
         self, world: World, motion: Trajectory, first: int, count: int, seed: int, mount: Pose | None

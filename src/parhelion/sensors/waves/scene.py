@@ -1,22 +1,143 @@
-"""Flat patches of a scene: how large each is and how it bends on, which sets how sharply it sends waves back.
+"""A world as waves of one frequency meet it: reflection and roughness of surfaces, their lobes, and flat patches.
 
-A flat patch mirrors into a lobe as narrow as diffraction at its size allows. The facets of a curved body stand for a
-smooth skin: the angle to the next facet widens their lobes, so that together they send back what the skin would.
+A flat patch mirrors into a lobe as narrow as diffraction at its size allows. The facets of a curved body approximate a
+smooth skin: the angle to the next facet widens their lobes, so that together they reflect as the skin would.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import namespace
+from parhelion.core.pose import Floats
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.geometry import SceneGeometry, Triangles
+from parhelion.rays.lock import OnDevice
+from parhelion.rays.origin import Cell
+from parhelion.sensors.optics.scene import NO_MATERIAL, kept_for, shared_scene, under_snow
+from parhelion.surfaces import library
+from parhelion.world.world import World
 
-Floats = NDArray[np.float64]
+ANGLES = 65
+"""Cosines of incidence at which reflection is tabulated, evenly from 0 to 1."""
+HALF_POWER = 4.0 * float(np.log(2.0))
+"""Exponent of a bell over its full width at half power."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    """How rough a kind of surface is, at the scale of the wavelengths in use."""
+
+    slope: float
+    """Root of twice the variance of its slopes: the m of Beckmann's lobe."""
+    height_m: float
+    """Standard deviation of its height [m]: what it takes from the mirrored wave."""
+    scattered_db: float
+    """Share that it scatters to all sides: backscatter for each area is this times the cosine of incidence [dB]."""
+
+
+@kernel_tree()
+@dataclass
+class WaveSurfaces:
+    """Tables of materials on the device, and the material of each part."""
+
+    materials: Any
+    """Row of each part."""
+    rows: Any
+    """Four numbers a material: slope^2, (4 pi height / wavelength)^2, scattered share, 0."""
+    reflection: Any
+    """Share of the power that is mirrored, `ANGLES` numbers a material."""
+
+    @classmethod
+    def of(
+        cls, engine: Engine, part_rows: NDArray[Any], reflection: NDArray[np.float64], finishes: list[Finish],
+        wavelength_m: float,
+    ) -> WaveSurfaces:  # fmt: skip
+        """`reflection` (materials, ANGLES) by cosine of incidence."""
+        columns = [
+            (one.slope**2, (4.0 * np.pi * one.height_m / wavelength_m) ** 2, 10.0 ** (one.scattered_db / 10.0), 0.0)
+            for one in finishes
+        ]
+        # Kernels cannot read from empty arrays: hence one row at least.
+        rows = np.array(columns or [(0.0, 0.0, 0.0, 0.0)], np.float32)
+        shares = reflection if len(reflection) else np.zeros((1, ANGLES))
+        parts = part_rows if len(part_rows) else np.zeros(1, np.uint32)
+        return cls(engine.table(parts), engine.table(rows), engine.table(shares.astype(np.float32)))
+
+    def material(self, part: Any, active: Any) -> Any:
+        """Row of parts."""
+        dr, mi = running_engine().dr, running_engine().mi
+        return dr.gather(mi.UInt32, self.materials, dr.select(active, part, 0), active)
+
+    def finish(self, material: Any, active: Any) -> tuple[Any, Any, Any]:
+        """Slope^2, squared phase of the height at normal incidence, scattered share."""
+        dr, mi = running_engine().dr, running_engine().mi
+        row = dr.gather(mi.Vector4f, self.rows, material, active)
+        return row.x, row.y, row.z
+
+    def mirrored(self, material: Any, cosine: Any, active: Any) -> Any:
+        """Share of the power that a smooth surface would mirror."""
+        dr, mi = running_engine().dr, running_engine().mi
+        place = cosine * (ANGLES - 1.0)
+        place = dr.select(place < 0.0, 0.0, dr.select(place > ANGLES - 1.001, ANGLES - 1.001, place))
+        below = mi.UInt32(place)
+        at = material * ANGLES + below
+        low, high = (dr.gather(mi.Float, self.reflection, at + k, active) for k in (0, 1))
+        return dr.fma(place - mi.Float(below), high - low, low)
+
+
+def cosines() -> NDArray[np.float64]:
+    """The cosines of incidence of the table, shape (ANGLES,)."""
+    return np.linspace(0.0, 1.0, ANGLES)
+
+
+def beckmann(cosine: Any, first: Any, second: Any, m2_first: Any, m2_second: Any) -> Any:
+    """Density of facet normals [1/sr] about a direction: Beckmann's, with its own width along two axes.
+
+    `cosine`, `first` and `second` are the direction's components along the normal and two axes of the surface; the
+    widths m^2 are twice the variance of slopes. Over the half-sphere, density times cosine integrates to 1 (Beckmann
+    and Spizzichino 1963; Walter et al. 2007).
+    """
+    xp = namespace(cosine, m2_first)
+    safe = xp.maximum(cosine, 1e-4)
+    inverse = 1.0 / (safe * safe)
+    exponent = (first * first / m2_first + second * second / m2_second) * inverse
+    value = xp.exp(-exponent) * inverse * inverse / (np.pi * xp.sqrt(m2_first * m2_second))
+    return xp.where(cosine > 1e-4, value, 0.0)
+
+
+def beam_gain(x: Any, aside: Any, up: Any, across: Any, upward: Any, floor: Any) -> Any:
+    """Power gain over that of the axis into unit directions (x forward, `aside`, `up`): a bell with a floor.
+
+    `across` and `upward` are full widths at half power over both direction cosines; behind there is nothing.
+    """
+    xp = namespace(up, x)
+    a, b = aside / across, up / upward
+    bell = xp.maximum(xp.exp(-HALF_POWER * (a * a + b * b)), floor)
+    return xp.where(x > 0.0, bell, 0.0)
+
+
+def lobe_width2(length: Any, bend2: Any, slope2: Any, wavelength: Any, zone: Any, spacing: Any, distance: Any) -> Any:
+    """Square of the lobe's width m along one axis of a patch.
+
+    Roughness, the angle to the next facets, and diffraction at the patch: lambda^2 / (4 pi L^2), where a patch larger
+    than the Fresnel zone (area `zone` [m^2]) counts as large as the zone. With that a plate at a distance sends back
+    4 pi A^2 / lambda^2, and a wall as a mirror does, pi R^2. Of patches many rays wide, the rays' own spacing [rad] is
+    added: it blurs where a wall answers, not how strongly.
+    """
+    xp = namespace(length, bend2)
+    square = length * length
+    seen = xp.minimum(square, zone)
+    footprint = 3.0 * spacing * distance
+    wide = xp.where(length > footprint, spacing * spacing, 0.0)
+    return slope2 + bend2 + wide + wavelength * wavelength / (4.0 * np.pi * xp.maximum(seen, 1e-12))
+
 
 FLAT_RAD = np.radians(0.5)
 """Neighbours whose normals differ by less are one patch."""
@@ -45,7 +166,7 @@ class PatchRows:
 
 
 def patches_of(triangles: Triangles) -> PatchRows:
-    """Patches of a set of triangles."""
+    """The patches of a set of triangles."""
     count = len(triangles)
     corners = triangles.vertices[triangles.faces]
     normal = triangles.normals()
@@ -149,7 +270,7 @@ def _rows(normal: Floats, number: NDArray[np.int64], area: Floats, spread: Float
 
 @kernel_tree()
 @dataclass
-class Patches:
+class FacetPatches:
     """Rows of all triangles of a scene on the device, static ones first, then bodies, then one for waves."""
 
     rows: Any
@@ -158,7 +279,7 @@ class Patches:
     """Number of the row for waves."""
 
     @classmethod
-    def of(cls, engine: Engine, geometry: SceneGeometry) -> Patches:
+    def of(cls, engine: Engine, geometry: SceneGeometry) -> FacetPatches:
         """Patches of a scene, as the ray engine holds it: triangles without area are out already."""
         found, first = [], 0
         for triangles in (geometry.static, *(actor.triangles for actor in geometry.actors)):
@@ -184,3 +305,54 @@ class Patches:
         return (
             mi.Vector3f(a.x, a.y, a.z), dr.reinterpret_array(mi.UInt32, a.w), (b.x, b.y), (b.z, b.w),
         )  # fmt: skip
+
+
+MaterialTable = Callable[[list[str]], tuple[NDArray[np.float64], list[Finish]]]
+"""From names of materials to their reflection by cosine of incidence, and their finishes."""
+
+
+class WaveScene(OnDevice):
+    """The scene on the device, for one kind of wave."""
+
+    def __init__(
+        self, world: World, known_as: tuple[str, ...], table: MaterialTable, wavelength_m: float,
+        snowed: tuple[str, ...], scenes: dict[Hashable, object], cell: Cell | None,
+    ) -> None:  # fmt: skip
+        kind, *names = known_as
+        self.scene = shared_scene(world, kind, tuple(names), scenes, cell)
+        engine = self.scene.engine
+        materials = [*world.materials, library.material("snow")] if snowed else world.materials
+        parts = world.parts
+        rows = under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
+        names_of = [material.name for material in materials]
+        reflection, finishes = table(names_of)
+        self.surfaces = WaveSurfaces.of(engine, rows, reflection, finishes, wavelength_m)
+        # What stands where does not depend on the wave: radars and sounders of a world share it.
+        key = ("patches", id(self.scene), cell)
+        if key not in scenes:
+            scenes[key] = FacetPatches.of(engine, self.scene.geometry)
+        self.patches: FacetPatches = scenes[key]  # type: ignore[assignment]
+        self.part_label = parts.label.astype(np.uint16)
+        self.part_instance = parts.instance.astype(np.uint32)
+        self.part_material = rows.astype(np.uint16)
+        self.label_names = dict(world.label_names)
+        self.material_names = {**dict(enumerate(names_of)), NO_MATERIAL: "none"}
+
+
+def wave_scene(
+    world: World, known_as: tuple[str, ...], table: MaterialTable, wave: Hashable, wavelength_m: float,
+    cell: Cell | None,
+) -> WaveScene:  # fmt: skip
+    """The scene of a world for a sensor, built on first use and cached until the world changes.
+
+    `wave` distinguishes kinds of waves, such as ("radio", 77e9).
+    """
+    cache = kept_for(world, cell)
+    snow = None if world.weather is None else world.weather.snow
+    snowed = () if snow is None else snow.covers
+    kind, *names = known_as
+    key = (wave, id(world.geometry(kind, *names)), snowed, cell)
+    if key not in cache:
+        cache[key] = WaveScene(world, known_as, table, wavelength_m, snowed, cache, cell)
+    target: WaveScene = cache[key]
+    return target
