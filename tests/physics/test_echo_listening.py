@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import wave
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.core.frames import ECHO_ORIGINS
 from parhelion.core.trajectory import ConstantTwist
-from parhelion.sensors.waves import images
+from parhelion.sensors.waves.echo import passive
 from parhelion.sensors.waves.echo.config import EchoConfig
 from wave_rigs import sonar
 
@@ -230,7 +231,7 @@ def test_what_no_waveform_can_be_made_of_is_told() -> None:
 
 def test_rays_find_the_mirrors_that_all_tries_find(monkeypatch: pytest.MonkeyPatch) -> None:
     # As in worlds of many planes, where not all sequences can be tried.
-    monkeypatch.setattr(images, "MOST_TRIED", 0)
+    monkeypatch.setattr(passive, "RULES", replace(passive.RULES, most_tried=0))
     world = room()
     world.add_sound("beacon", xyz=SOURCE.tolist(), level_db=100, tone_khz=TONE_KHZ)
     found = heard_all_around(world)

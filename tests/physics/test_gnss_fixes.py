@@ -123,15 +123,15 @@ def test_a_satellite_gone_wrong_is_left_out() -> None:
     from dataclasses import replace
 
     from parhelion.sensors.waves.gnss.fix import fixes
-    from parhelion.sensors.waves.gnss.mirrors import radio_world
     from parhelion.sensors.waves.gnss.observe import observe
+    from parhelion.sensors.waves.radio import satellite_scene
 
     receiver, world = ph.Gnss("u-blox/m8", order=0), ph.World()
     still = np.zeros((1, 3))
     sky, up = receiver.sky(world), np.array([[0.0, 0.0, 1.0]])
     good = observe(
-        receiver.config, sky, radio_world(world, ("gnss",)), still, still, up, np.zeros(1, np.int64), np.zeros(1), 1,
-        "it", order=0, noise=True,
+        receiver.config, sky, satellite_scene(world, ("gnss",)), still, still, up, np.zeros(1, np.int64),
+        np.zeros(1), 1, "it", order=0, noise=True,
     )  # fmt: skip
     whole = fixes(good, sky, receiver.config.fix, ["L1"])[0]
     assert whole is not None

@@ -12,14 +12,14 @@ import parhelion as ph
 from gnss_rigs import BROADCAST, canyon, plain
 from parhelion.core.gps_time import GpsTime, leap_seconds
 from parhelion.core.gps_time import moment as moment_of
-from parhelion.sensors.waves.edges import bent_amplitude
+from parhelion.sensors.waves.diffraction import diffracted_amplitude
 from parhelion.sensors.waves.gnss import earth, vane
 from parhelion.sensors.waves.gnss.earth import Local, Place, geodetic
-from parhelion.sensors.waves.gnss.mirrors import Crowns, radio_world
-from parhelion.sensors.waves.gnss.paths import look
+from parhelion.sensors.waves.gnss.paths import find_paths
 from parhelion.sensors.waves.gnss.reception import code_sigma, correlation, phase_sigma, track
 from parhelion.sensors.waves.gnss.rinex_nav import read_navigation
 from parhelion.sensors.waves.gnss.satellites import SYSTEMS, eccentric_anomaly, nominal, states
+from parhelion.sensors.waves.radio import FoliageEllipsoids, satellite_scene
 
 R = np.radians
 
@@ -179,8 +179,8 @@ def seen(world: ph.World, xyz: tuple[float, float, float], azimuth: list[float],
          diffraction: bool = False):  # type: ignore[no-untyped-def]  # fmt: skip
     az, el = R(azimuth), R(elevation)
     u = np.stack([np.cos(el) * np.sin(az), np.cos(el) * np.cos(az), np.sin(el)], axis=1)[None]
-    radio, wanted = radio_world(world, ("gnss",)), np.ones((1, len(az)), bool)
-    return look(radio, np.array([xyz]), np.zeros(1), u, wanted, order, diffraction)
+    radio, wanted = satellite_scene(world, ("gnss",)), np.ones((1, len(az)), bool)
+    return find_paths(radio, np.array([xyz]), np.zeros(1), u, wanted, order, diffraction)
 
 
 def test_extra_path_over_the_ground() -> None:
@@ -224,7 +224,7 @@ def test_signals_bend_around_the_edge_of_a_screen() -> None:
     wave = 0.190294
     s, c = fresnel((up - R(elevation[:3])) * np.sqrt(2.0 * distance / wave))
     level = 20.0 * np.log10(np.hypot(1 - c - s, c - s) / 2.0)
-    assert 20 * np.log10(np.abs(bent_amplitude(bent.extra, wave))) == pytest.approx(level, abs=0.2)
+    assert 20 * np.log10(np.abs(diffracted_amplitude(bent.extra, wave))) == pytest.approx(level, abs=0.2)
 
 
 def test_two_mirrors_in_a_street() -> None:
@@ -245,7 +245,7 @@ def test_small_and_thin_things_neither_block_nor_mirror() -> None:
 
 
 def test_length_inside_crowns() -> None:
-    crowns = Crowns(np.array([[0.0, 10.0, 5.0]]), np.array([[2.0, 3.0, 4.0]]))
+    crowns = FoliageEllipsoids(np.array([[0.0, 10.0, 5.0]]), np.array([[2.0, 3.0, 4.0]]))
     origin, north = np.array([[0.0, 0.0, 5.0]]), np.array([[0.0, 1.0, 0.0]])
     assert crowns.inside(origin, north, np.array([np.inf])) == pytest.approx([6.0])
     assert crowns.inside(origin, north, np.array([10.0])) == pytest.approx([3.0])

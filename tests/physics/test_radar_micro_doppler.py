@@ -96,7 +96,7 @@ def test_limbs_of_a_walker_carry_their_own_velocity() -> None:
     for start in np.arange(1.0, 2.1, 0.14):
         sensor = ph.Pose((0.0, 0.0, 0.9))
         paths = radar.paths(world, pose=sensor, time=float(start))
-        paths = paths.select(paths.bounces == 1)
+        paths = paths.rows(paths.bounces == 1)
         at = start + 0.5 * radar.frame_duration_s
         toward = paths.direction.astype(np.float64)
         point = sensor.xyz + toward * paths.distance.astype(np.float64)[:, None]

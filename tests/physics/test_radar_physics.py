@@ -10,7 +10,7 @@ from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.sensors.waves.radar.cube import Axes, array_pattern, array_response, noise_bandwidth, window_response
 from parhelion.sensors.waves.radar.device import doppler_hz, finish, noise_power_w, received_constant_w, reflection
 from parhelion.sensors.waves.radar.rain import rain_attenuation_db_per_km, rain_coefficients, rain_reflectivity
-from parhelion.sensors.waves.surfaces import cosines
+from parhelion.sensors.waves.scene import cosines
 from wave_rigs import alone, narrow, radar_config, trihedral
 
 WAVELENGTH = SPEED_OF_LIGHT_M_S / 77e9
@@ -144,7 +144,7 @@ def test_the_road_mirrors_with_the_lengths_and_losses_of_two_rays() -> None:
     world.add(ph.shapes.sphere(radius, 4), material="steel", label="target", pose=ph.Pose((ahead, 0.0, above)))
     field = {"azimuth_deg": (-1, 1), "elevation_deg": (-8, 4), "rays": 400_000, "bounces": 2}
     paths = ph.Radar(radar_config(field=field)).paths(world, pose=ph.Pose((0.0, 0.0, height)))
-    paths = paths.select(paths.part == 1)
+    paths = paths.rows(paths.part == 1)
     straight = np.hypot(ahead, above - height) - radius
     mirrored = np.hypot(ahead, above + height) - radius
     # The surface that shows the half-way direction answers: for one way over the road a bit more than the radius less.
@@ -181,7 +181,7 @@ def test_doppler_over_a_mirror_is_that_of_the_image() -> None:
     world.add_actor(ph.shapes.sphere(0.5), material="steel", label="target", trajectory=motion)
     radar = ph.Radar(radar_config(field={"rays": 100_000, "bounces": 2}))
     paths = radar.paths(world, trajectory=ph.ConstantTwist(ph.Pose(), velocity=tuple(ego)))
-    back = paths.select((paths.bounces == 3) & (paths.part == 1))
+    back = paths.rows((paths.bounces == 3) & (paths.part == 1))
     exact = -2.0 * (back.direction.astype(float) @ (velocity * [1, -1, 1] - ego)) * 77e9 / SPEED_OF_LIGHT_M_S
     assert len(back) > 20
     assert np.abs(doppler_hz(back.rate, 77e9) - exact).max() < 0.1

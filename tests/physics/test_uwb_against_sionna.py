@@ -17,8 +17,8 @@ import parhelion as ph
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import MissingDependencyError
 from parhelion.core.trajectory import Fixed
-from parhelion.sensors.waves.uwb.paths import Paths
-from parhelion.sensors.waves.uwb.sionna_paths import LLVM_ADVICE
+from parhelion.sensors.waves.uwb.paths import RadioPaths
+from parhelion.sensors.waves.uwb.sionna import LLVM_ADVICE
 from parhelion.surfaces.radio import fresnel as mirror
 from parhelion.surfaces.radio import permittivity
 
@@ -50,7 +50,7 @@ def street() -> ph.World:
     return world
 
 
-def own(anchor: int) -> Paths:
+def own(anchor: int) -> RadioPaths:
     found = ph.Uwb("qorvo/dw1000", anchors=ANCHORS).paths(street(), TAG)
     return found.rows(found.anchor == anchor)
 
@@ -72,7 +72,7 @@ installed = pytest.mark.skipif(
 )
 
 
-def theirs(world: ph.World, anchors: Any, tag: Any, **options: Any) -> Paths:
+def theirs(world: ph.World, anchors: Any, tag: Any, **options: Any) -> RadioPaths:
     try:
         return ph.Uwb("qorvo/dw1000", anchors=anchors, backend="sionna", **options).paths(world, tag)
     except MissingDependencyError as error:

@@ -9,10 +9,16 @@ Only names that physics functions really need are here; operators work on both k
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
 from types import ModuleType, SimpleNamespace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # What formulas and kernels work on: arrays of Dr.Jit or NumPy, or one number for all rows. The types of Dr.Jit's arrays
 # are known only when the engine runs, so a type checker takes anything here. The names are for the reader.
@@ -114,3 +120,21 @@ def namespace(*values: Any) -> SimpleNamespace:
 
         _drjit = _drjit_namespace(drjit)
     return _drjit
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Base of records whose fields are arrays with one row per entry."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def rows(self, wanted: NDArray[np.int64] | NDArray[np.bool_]) -> Self:
+        """Some rows, by number or mask."""
+        return type(self)(*(getattr(self, one.name)[wanted] for one in fields(self)))
+
+    @classmethod
+    def joined(cls, parts: Iterable[Self]) -> Self:
+        """All rows of several tables, at least one."""
+        tables = list(parts)
+        return cls(*(np.concatenate([getattr(part, one.name) for part in tables]) for one in fields(cls)))

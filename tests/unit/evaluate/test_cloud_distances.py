@@ -11,7 +11,6 @@ from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError
 from parhelion.evaluate.clouds.distances import (
     chamfer,
-    directions,
     earth_mover,
     kolmogorov_smirnov,
     nearest_distances,
@@ -81,13 +80,6 @@ def test_clouds_of_two_sizes_are_moved_by_shares() -> None:
     else:
         assert found.exact
         assert found.mean_m == pytest.approx(2.0)
-
-
-def test_directions_are_units_without_a_favourite() -> None:
-    lines = directions(128)
-    np.testing.assert_allclose(np.linalg.norm(lines, axis=1), 1.0)
-    assert np.abs(lines[:, 2]).mean() == pytest.approx(0.5, rel=1e-3)
-    np.testing.assert_allclose(lines.T @ lines / 128, np.eye(3) / 3, atol=5e-3)
 
 
 def test_wasserstein_and_ks_of_uniform_samples() -> None:

@@ -12,8 +12,8 @@ import pytest
 import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.check import check_sensor
-from parhelion.sensors.waves.patches import patches_of
 from parhelion.sensors.waves.radar.detection import clusters_of
+from parhelion.sensors.waves.scene import patches_of
 from wave_rigs import alone, radar_config
 
 

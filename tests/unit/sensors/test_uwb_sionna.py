@@ -16,9 +16,9 @@ import parhelion as ph
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError, ParhelionError
 from parhelion.core.trajectory import Waypoints
-from parhelion.sensors.waves.edges import around, fresnel_parameter, knife_edge_loss_db, most_detour
-from parhelion.sensors.waves.uwb.scene import radio_scene
-from parhelion.sensors.waves.uwb.sionna_scene import SceneFiles
+from parhelion.sensors.waves.diffraction import edge_paths, fresnel_parameter, knife_edge_loss_db, most_detour
+from parhelion.sensors.waves.radio import radio_scene
+from parhelion.sensors.waves.uwb.sionna import SceneFiles
 
 CARRIER_HZ = 6.4896e9
 ANCHORS = [[10.0, 0.0, 2.0], [0.0, 10.0, 2.0]]
@@ -153,18 +153,18 @@ def test_edges_of_a_tall_block_and_of_nothing() -> None:
     scene = radio_scene(world, ("uwb",), CARRIER_HZ).scene
     start = np.array([[-4.0, 6.0, 1.0], [-6.0, -4.0, 1.0]])
     end = np.array([[6.0, -4.0, 1.0], [30.0, -4.0, 1.0]])
-    row, place = around(scene, start, end, np.zeros(2), 5.0)
+    row, place = edge_paths(scene, start, end, np.zeros(2), 5.0)
     # The first line has one way, around the near corner; the second is free. Over and under it is too far.
     assert row.tolist() == [0]
     assert place[0] == pytest.approx([0.0, 0.0, 1.0], abs=2e-3)
-    assert len(around(scene, start, end, np.zeros(2), 1e-3)[0]) == 0
+    assert len(edge_paths(scene, start, end, np.zeros(2), 1e-3)[0]) == 0
 
 
 def test_a_thick_building_counts_as_one_edge_over_it() -> None:
     world = ph.World()
     world.add(ph.shapes.box(10, 60, 12), material="concrete", label="building", name="house", pose=ph.Pose((0, 0, 6)))
     scene = radio_scene(world, ("uwb",), CARRIER_HZ).scene
-    row, place = around(scene, np.array([[-25.0, 0, 8]]), np.array([[15.0, 0, 8]]), np.zeros(1), 5.0)
+    row, place = edge_paths(scene, np.array([[-25.0, 0, 8]]), np.array([[15.0, 0, 8]]), np.zeros(1), 5.0)
     # Bullington: rays over the near edge, 4 m up in 20 m, and over the far one, 4 m up in 10 m, meet.
     along = 40.0 * 0.4 / (0.2 + 0.4)
     over = place[np.abs(place[:, 1]) < 1e-6][np.argmax(place[np.abs(place[:, 1]) < 1e-6][:, 2])]

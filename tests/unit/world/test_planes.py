@@ -8,7 +8,7 @@ import pytest
 import parhelion as ph
 from parhelion.rays.records import Rays
 from parhelion.rays.scene import RayScene
-from parhelion.world.planes import planes_of
+from parhelion.sensors.waves.planes import planes_of
 
 
 def room() -> ph.World:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError
+from parhelion.core.geometry import fibonacci_sphere
 from parhelion.core.pose import Floats
 
 EXACT_POINTS = 4000
@@ -134,7 +135,7 @@ def _pot() -> Any:
 
 def _sliced(a: Floats, b: Floats) -> float:
     """Twice the mean distance between the clouds' shadows on lines: |cos| has the mean 1/2 over the sphere."""
-    lines = directions(_SLICES if max(len(a), len(b)) <= _VERY_LARGE else _SLICES // 4)
+    lines = fibonacci_sphere(_SLICES if max(len(a), len(b)) <= _VERY_LARGE else _SLICES // 4)
     found = [_between_sorted(np.sort(a @ line), np.sort(b @ line)) for line in lines]
     return 2.0 * float(np.mean(found))
 
@@ -146,15 +147,6 @@ def _between_sorted(u: Floats, v: Floats) -> float:
     both = np.sort(np.concatenate([u, v]), kind="stable")
     below = np.searchsorted(u, both[:-1], side="right") / len(u) - np.searchsorted(v, both[:-1], side="right") / len(v)
     return float(np.sum(np.abs(below) * np.diff(both)))
-
-
-def directions(number: int) -> NDArray[np.float64]:
-    """Unit vectors spread evenly over the sphere (a Fibonacci lattice), shape (number, 3)."""
-    k = np.arange(number) + 0.5
-    z = 1.0 - 2.0 * k / number
-    turn = np.pi * (1.0 + np.sqrt(5.0)) * k
-    flat = np.sqrt(1.0 - z * z)
-    return np.stack([flat * np.cos(turn), flat * np.sin(turn), z], axis=1)
 
 
 def wasserstein(first: ArrayLike, second: ArrayLike) -> float:

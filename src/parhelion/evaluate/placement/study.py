@@ -31,7 +31,7 @@ from parhelion.evaluate.placement.sights import Eye, Surroundings, eye_of
 from parhelion.rays import RayScene, SceneGeometry
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.schema import WorldEntry
-from parhelion.sensors.waves.uwb.scene import without_housings
+from parhelion.sensors.waves.radio import without_housings
 from parhelion.sensors.waves.uwb.solve import check_layout
 from parhelion.sensors.waves.uwb.uwb import Uwb
 from parhelion.world.world import World

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from parhelion.core.geometry import GOLDEN_ANGLE_RAD
 from parhelion.core.pose import Floats
 from parhelion.world.kit.instances import struts
 from parhelion.world.kit.props import Part
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import circle, loft
-
-_GOLDEN_ANGLE = np.pi * (3.0 - np.sqrt(5.0))
 
 
 def tree(
@@ -51,7 +50,7 @@ def _clumps(rng: np.random.Generator, count: int) -> Floats:
     """Middles of leaf clumps in the unit ball: spread evenly in direction (a spiral), most of them far out."""
     k = np.arange(count)
     z = 1.0 - 2.0 * (k + 0.5) / count
-    turn = k * _GOLDEN_ANGLE + rng.uniform(0, 2 * np.pi)
+    turn = k * GOLDEN_ANGLE_RAD + rng.uniform(0, 2 * np.pi)
     flat = np.sqrt(1.0 - z * z)
     radius = rng.uniform(0.6, 1.0, count)[:, None]
     order = rng.permutation(count)

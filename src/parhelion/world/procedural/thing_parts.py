@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.geometry import GOLDEN_ANGLE_RAD
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.random import Stream
 from parhelion.world.kit.instances import boxes, copies, struts
@@ -93,7 +94,7 @@ def _trunk() -> Mesh:
 def _limbs(form: int, count: int, *, rising: bool) -> tuple[Floats, Floats]:
     """Starts and ends of limbs in the crown's unit box (x, y in -0.5 to 0.5, z in 0 to 1)."""
     rng = Stream(form, f"world/limbs/{count}").generator()
-    turn = np.arange(count) * (np.pi * (3.0 - np.sqrt(5.0))) + rng.uniform(0.0, 2 * np.pi)
+    turn = np.arange(count) * GOLDEN_ANGLE_RAD + rng.uniform(0.0, 2 * np.pi)
     low = np.linspace(0.02, 0.55 if rising else 0.9, count)
     far = 0.38 * np.sqrt(1.0 - low**2) if rising else 0.42 * (1.0 - low)
     up = low + (rng.uniform(0.1, 0.3, count) if rising else -0.02)

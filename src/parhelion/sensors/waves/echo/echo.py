@@ -21,13 +21,12 @@ from parhelion.rays.lock import in_turn
 from parhelion.rays.origin import cell_of
 from parhelion.sensors.base import FrameSensor, place_of
 from parhelion.sensors.sheets import open_sheet
+from parhelion.sensors.waves.bounce import BouncePaths, Emission, Pattern, trace_paths
 from parhelion.sensors.waves.echo import passive
 from parhelion.sensors.waves.echo.config import EchoConfig, Transducer
 from parhelion.sensors.waves.echo.sound import scatters, table
 from parhelion.sensors.waves.motion import Moves
-from parhelion.sensors.waves.paths import Paths, trace_paths
-from parhelion.sensors.waves.shoot import Emission, Pattern
-from parhelion.sensors.waves.target import WaveTarget, wave_target
+from parhelion.sensors.waves.scene import WaveScene, wave_scene
 from parhelion.world.world import World
 
 # ---- Echoes from the paths of rays: which of them are one, and what microphones hear of them ------------------------
@@ -40,7 +39,7 @@ _FINER = 8
 """Echoes are placed on a grid so much finer than the samples."""
 
 
-def gathered(paths: Paths, config: EchoConfig) -> dict[str, NDArray[Any]]:
+def gathered(paths: BouncePaths, config: EchoConfig) -> dict[str, NDArray[Any]]:
     """Echoes: rays of one range cell, beam, part and kind of path, added by power.
 
     power: over that of the source at 1 m, times 4 pi; length of the way there and back [m]; row of the strongest path.
@@ -85,7 +84,7 @@ def speckle(place: NDArray[np.float64], cell_m: float) -> tuple[NDArray[np.float
 
 
 def speckled(
-    found: dict[str, NDArray[Any]], paths: Paths, rough: NDArray[np.bool_], place: Pose, config: EchoConfig
+    found: dict[str, NDArray[Any]], paths: BouncePaths, rough: NDArray[np.bool_], place: Pose, config: EchoConfig
 ) -> dict[str, NDArray[Any]]:
     """Echoes with the speckle of their surfaces; `rough` says of each path whether its last surface scatters."""
     row = found["row"]
@@ -98,7 +97,9 @@ def speckled(
     return {**found, "power": found["power"] * power, "phase": phase}
 
 
-def echo_pressures(paths: Paths, found: dict[str, NDArray[Any]], config: EchoConfig, count: int) -> NDArray[np.float64]:
+def echo_pressures(
+    paths: BouncePaths, found: dict[str, NDArray[Any]], config: EchoConfig, count: int
+) -> NDArray[np.float64]:
     """Pressure [Pa] of all echoes at each microphone, shape (microphones, count)."""
     from scipy.fft import irfft, next_fast_len, rfft
 
@@ -201,19 +202,19 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
 
     ping = FrameSensor[EchoConfig, EchoScan].measure
 
-    def _target(self, world: World, place: Pose, start: float) -> WaveTarget:
+    def _target(self, world: World, place: Pose, start: float) -> WaveScene:
         config, medium = self.config, self.config.medium
         with world.edits():
             cell = cell_of(world.geometry(*self.visibility_keys), place.xyz)
             wave = ("sound", medium.kind, config.wavelength_m)
-            target = wave_target(
+            target = wave_scene(
                 world, self.visibility_keys, lambda names: table(names, medium.kind), wave, config.wavelength_m, cell
             )
         if target.scene.changes:
             target.scene.set_window(start, 1e-3, place.xyz)
         return target
 
-    def _trace(self, target: WaveTarget, motion: Trajectory, start: float) -> Paths:
+    def _trace(self, target: WaveScene, motion: Trajectory, start: float) -> BouncePaths:
         config, running, scene = self.config, engine(), target.scene
         rays = config.field
         wide, high = (edges[1] - edges[0] for edges in (rays.azimuth_deg, rays.elevation_deg))
@@ -239,7 +240,7 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         config = self.config
         place = place_of(motion, start)
         target = self._target(world, place, start)
-        paths = self._trace(target, motion, start) if config.mode != "passive" else Paths.none()
+        paths = self._trace(target, motion, start) if config.mode != "passive" else BouncePaths.none()
         rough = _of(_rough_parts(target), paths.part)
         echoes = speckled(gathered(paths, config), paths, rough, place, config)
         rows = _echo_rows(paths, echoes, target, config)
@@ -282,8 +283,8 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         )  # fmt: skip
 
     def _heard(
-        self, world: World, paths: Paths, echoes: dict[str, NDArray[Any]], sounds: passive.Heard | None, place: Pose,
-        start: float, seed: int, stream: Stream,
+        self, world: World, paths: BouncePaths, echoes: dict[str, NDArray[Any]], sounds: passive.Heard | None,
+        place: Pose, start: float, seed: int, stream: Stream,
     ) -> EchoWaveform:  # fmt: skip
         """Pressure at each microphone: every echo as a pulse of its own delay, the world's sounds, and noise."""
         config = self.config
@@ -312,7 +313,7 @@ def _pattern(transducer: Transducer) -> Pattern:
 
 
 def _echo_rows(
-    paths: Paths, echoes: dict[str, NDArray[Any]], target: WaveTarget, config: EchoConfig
+    paths: BouncePaths, echoes: dict[str, NDArray[Any]], target: WaveScene, config: EchoConfig
 ) -> dict[str, NDArray[Any]]:
     """Echoes of the own pulse, a column each."""
     row, length = echoes["row"], echoes["length"]
@@ -337,7 +338,7 @@ def _sound_rows(world: World, heard: passive.Heard, config: EchoConfig) -> dict[
     }  # fmt: skip
 
 
-def _rough_parts(target: WaveTarget) -> NDArray[np.bool_]:
+def _rough_parts(target: WaveScene) -> NDArray[np.bool_]:
     """Which parts scatter, so that their echoes have speckle."""
     names = target.material_names
     known = {row: scatters(names[int(row)]) for row in np.unique(target.part_material)}

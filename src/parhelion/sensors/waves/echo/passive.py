@@ -9,12 +9,13 @@ and stretched by Doppler's effect where sound or receiver move.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Table
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_normal
@@ -22,12 +23,11 @@ from parhelion.core.trajectory import Fixed, Trajectory, velocity_at
 from parhelion.rays.scene import RayScene
 from parhelion.sensors.waves.echo.config import MOST_SAMPLES, EchoConfig, Medium
 from parhelion.sensors.waves.echo.sound import finish_of, reflection
-from parhelion.sensors.waves.images import ImagePaths, image_paths, mirrored_vector, sequences
-from parhelion.sensors.waves.lobe import beam_gain
-from parhelion.sensors.waves.surfaces import ANGLES
-from parhelion.sensors.waves.uwb.waves import plate_share
+from parhelion.sensors.waves.mirrors import MirrorFinder, MirrorPaths, MirrorRules
+from parhelion.sensors.waves.planes import PlanePatches, planes_of
+from parhelion.sensors.waves.radio import plate_share
+from parhelion.sensors.waves.scene import ANGLES, beam_gain
 from parhelion.world.emitters import WorldSound
-from parhelion.world.planes import Patches, planes_of
 from parhelion.world.world import World
 
 Floats = NDArray[np.float64]
@@ -39,12 +39,16 @@ _FINER = 8
 """A sound that is stretched is first sampled so much finer."""
 _FASTEST = 0.9
 """Speeds of sources and receivers up to this share of that of sound."""
+RULES = MirrorRules(
+    order=2, rays=16_384, lift_m=1e-3, parallel=0.9998, smallest_m2=(0.05, 0.05), layer_m=5e-3, most_tried=100_000
+)  # fmt: skip
+"""Rays of a search are 1.6 degrees apart."""
 _EDGE = 512
 """Samples before and after what is heard, for the ends of the filters."""
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class Heard(Table):
     """Sounds at the receiver, one row a way; n rows."""
 
     sound: NDArray[np.int64]
@@ -63,9 +67,6 @@ class Heard:
     """Where the sound seems to be, world frame [m], shape (n, 3)."""
     rates: Floats
     """How fast its way grows by the sound's own motion, and by the receiver's [m/s], shape (n, 2)."""
-
-    def __len__(self) -> int:
-        return len(self.length)
 
 
 def chosen_sounds(world: World, names: tuple[str, ...] | None) -> list[int]:
@@ -103,6 +104,8 @@ def hear(
 ) -> Heard:  # fmt: skip
     """What a receiver hears of sounds by number."""
     planes = planes_of(world, *keys)
+    rules = replace(RULES, order=config.field.bounces)
+    finder = MirrorFinder(scene, planes, rules, _mirrors(world, planes, config))
     speed = np.zeros(3) if isinstance(motion, Fixed) else velocity_at(motion, time)
     found, tried = [_nothing()], None
     for number in numbers:
@@ -113,19 +116,21 @@ def hear(
         wavelength = config.medium.speed_m_s / float(np.sum(hertz * share) / share.sum())
         surfaces = _Mirrors.of(world, config.medium.kind, wavelength)
         if tried is None:
-            tried = sequences(scene, planes, _mirrors(world, planes, config), place.xyz, time, config.field.bounces)
+            tried = finder.search(place.xyz, time)
         source, velocity = entry.place(time)
-        passes = world.parts.instance == entry.instance if entry.carrier >= 0 else np.zeros(len(world.parts), bool)
-        paths = image_paths(scene, planes, tried, source, place.xyz, time, np.asarray(passes))
-        found.append(_levels(number, entry, paths, planes, surfaces, config, place, speed, velocity, hertz, share))
-    return Heard(*(np.concatenate([getattr(one, name) for one in found]) for name in Heard.__dataclass_fields__))
+        passes = np.asarray(world.parts.instance == entry.instance) if entry.carrier >= 0 else None
+        known = finder.behind(tried, source)
+        paths = finder.without_layers(finder.paths(place.xyz[None], known, np.full(1, time), passes))
+        shown = finder.shown(velocity, paths)
+        found.append(_levels(number, entry, paths, planes, surfaces, config, place, speed, shown, hertz, share))
+    return Heard.joined(found)
 
 
 def _roughness(names: list[str], wavelength_m: float) -> Floats:
     return np.array([(4.0 * np.pi * finish_of(name).height_m / wavelength_m) ** 2 for name in names])
 
 
-def _mirrors(world: World, planes: Patches, config: EchoConfig) -> NDArray[np.bool_]:
+def _mirrors(world: World, planes: PlanePatches, config: EchoConfig) -> NDArray[np.bool_]:
     """Planes that mirror at the lowest frequency in the band; of rougher ones too little goes on as from a mirror."""
     rough = _roughness([one.name for one in world.materials], config.medium.speed_m_s / config.band_hz[0])
     return np.asarray(rough < _ROUGHEST)[planes.material] if len(planes) else np.zeros(0, bool)
@@ -146,13 +151,13 @@ class _Mirrors:
         table = np.array([reflection(name, medium) for name in names]).reshape(len(names), ANGLES)
         return cls(table, _roughness(names, wavelength_m), wavelength_m)
 
-    def amplitude(self, paths: ImagePaths, planes: Patches) -> Floats:
+    def amplitude(self, paths: MirrorPaths, planes: PlanePatches) -> Floats:
         """Of the pressure after all mirrors of each path, shape (n,)."""
         found = np.ones(len(paths))
         for step in range(paths.mirrors.shape[1]):
             rows = np.flatnonzero(paths.mirrors[:, step] >= 0)
             patch = paths.mirrors[rows, step]
-            cos, before = paths.cosine[rows, step], paths.before[rows, step]
+            cos, before = paths.cosine[rows, step], np.sum(paths.legs[rows, : step + 1], axis=1)
             material = planes.material[patch]
             at = np.clip(cos, 0.0, 1.0) * (self.reflection.shape[1] - 1)
             low = np.minimum(at.astype(np.int64), self.reflection.shape[1] - 2)
@@ -166,8 +171,8 @@ class _Mirrors:
 
 
 def _levels(
-    number: int, entry: WorldSound, paths: ImagePaths, planes: Patches, surfaces: _Mirrors, config: EchoConfig,
-    place: Pose, speed: Floats, velocity: Floats, hertz: Floats, share: Floats,
+    number: int, entry: WorldSound, paths: MirrorPaths, planes: PlanePatches, surfaces: _Mirrors, config: EchoConfig,
+    place: Pose, speed: Floats, shown: Floats, hertz: Floats, share: Floats,
 ) -> Heard:  # fmt: skip
     toward = (paths.image - place.xyz) / np.maximum(paths.length, 1e-9)[:, None]
     local = toward @ place.rotation
@@ -177,18 +182,11 @@ def _levels(
     kept = np.sum(share * 10.0 ** (-0.1 * np.outer(paths.length, config.medium.absorption(hertz))), axis=1)
     with np.errstate(divide="ignore"):
         level = entry.sound.level_db + 20.0 * np.log10(gain) + 10.0 * np.log10(kept)
-    shown = mirrored_vector(velocity, paths.mirrors, planes)
     rates = np.stack([np.einsum("ij,ij->i", toward, shown), -toward @ speed], axis=1)
-    first = paths.mirrors[:, 0] if paths.mirrors.shape[1] else np.full(len(paths), -1)
-    part = np.where(first >= 0, planes.part[first] if len(planes) else -1, -1)
     heard = Heard(
-        np.full(len(paths), number), level, paths.length, local, paths.order, part, gain, paths.image, rates
+        np.full(len(paths), number), level, paths.length, local, paths.order, paths.part[:, 0], gain, paths.image, rates
     )  # fmt: skip
-    return _rows(heard, np.flatnonzero(np.isfinite(level)))
-
-
-def _rows(heard: Heard, wanted: NDArray[np.int64]) -> Heard:
-    return Heard(*(getattr(heard, name)[wanted] for name in Heard.__dataclass_fields__))
+    return heard.rows(np.isfinite(level))
 
 
 def _nothing() -> Heard:
@@ -198,7 +196,7 @@ def _nothing() -> Heard:
 
 def louder(heard: Heard, level_db: float) -> Heard:
     """Those above a level."""
-    return _rows(heard, np.flatnonzero(heard.level_db >= level_db))
+    return heard.rows(heard.level_db >= level_db)
 
 
 # ---- waveforms -----------------------------------------------------------------------------------------------------
@@ -212,7 +210,7 @@ def pressures(
     microphones = place.apply(np.asarray(config.microphones_mm, np.float64) * 1e-3)
     found = np.zeros((len(microphones), count))
     for number in np.unique(heard.sound):
-        own = _rows(heard, np.flatnonzero(heard.sound == number))
+        own = heard.rows(heard.sound == number)
         entry = world.sounds[number]
         _check(entry, own, rate, c)
         # Emission at D t - late, t after the start: receiver and source each stretch time by their own speed.

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.constants import ZERO_CELSIUS_K
-from parhelion.sensors.waves.lobe import beam_gain
-from parhelion.sensors.waves.surfaces import ANGLES, Finish, cosines
+from parhelion.sensors.waves.scene import ANGLES, Finish, beam_gain, cosines
 from parhelion.surfaces.radio import radio_name
 
 Floats = NDArray[np.float64]

@@ -23,11 +23,11 @@ from parhelion.sensors.base import StreamSensor
 from parhelion.sensors.waves.gnss.config import GnssConfig
 from parhelion.sensors.waves.gnss.earth import Place, geodetic
 from parhelion.sensors.waves.gnss.fix import Fix, fixes
-from parhelion.sensors.waves.gnss.mirrors import radio_world
 from parhelion.sensors.waves.gnss.observe import Observed, Sky, geometry, observe
-from parhelion.sensors.waves.gnss.paths import look
+from parhelion.sensors.waves.gnss.paths import find_paths
 from parhelion.sensors.waves.gnss.rinex_nav import Navigation, check_covers, read_navigation
 from parhelion.sensors.waves.gnss.satellites import SYSTEMS, channel_of, nominal
+from parhelion.sensors.waves.radio import satellite_scene
 from parhelion.world.world import World
 
 USUAL_PLACE = (50.0, 10.0)
@@ -187,7 +187,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         """`under` is the world whose sky it is, `world` the one that blocks."""
         numbers = np.arange(first, first + count, dtype=np.int64)
         times = numbers / self.rate_hz
-        sky, radio = self.sky(under), radio_world(world, self.visibility_keys)
+        sky, radio = self.sky(under), satellite_scene(world, self.visibility_keys)
         state = state_of(motion, times) if mount is None else at_mount(state_of(motion, times), mount)
         boresight = quat_rotate(state.quat_xyzw, np.array([0.0, 0.0, 1.0]))
         if self.rule == "vane":
@@ -213,8 +213,8 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
     def _check(self, world: World, place: Floats | None, time: float) -> None:
         if place is not None:
             nothing = np.zeros((1, 0), bool)
-            radio = radio_world(world, self.visibility_keys)
-            if look(radio, place[None], np.full(1, time), np.zeros((1, 0, 3)), nothing, 0).enclosed[0]:
+            radio = satellite_scene(world, self.visibility_keys)
+            if find_paths(radio, place[None], np.full(1, time), np.zeros((1, 0, 3)), nothing, 0).enclosed[0]:
                 raise ConfigError(f"{self.label}: {_enclosed(place)}")
         sky, mask, least = self.sky(world), self.config.fix.elevation_mask_deg, self.config.fix.least_satellites
         seen = geometry(sky, sky.place.to_ecef(np.zeros((1, 3))), np.array([sky.epoch.second + time]))

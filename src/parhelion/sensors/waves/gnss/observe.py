@@ -19,10 +19,10 @@ from parhelion.core.random import Stream, to_unit
 from parhelion.sensors.waves.gnss import earth
 from parhelion.sensors.waves.gnss.config import GnssConfig
 from parhelion.sensors.waves.gnss.earth import EARTH_RATE_RAD_S, Local, Place
-from parhelion.sensors.waves.gnss.mirrors import RadioWorld
-from parhelion.sensors.waves.gnss.paths import Sight, look
-from parhelion.sensors.waves.gnss.reception import Received, code_sigma, phase_sigma, rate_sigma, receive
+from parhelion.sensors.waves.gnss.paths import SkyVisibility, find_paths
+from parhelion.sensors.waves.gnss.reception import TrackedSignals, code_sigma, phase_sigma, rate_sigma, receive
 from parhelion.sensors.waves.gnss.satellites import BandOfSatellites, Ephemerides, SatelliteStates, band_of, states
+from parhelion.sensors.waves.radio import SatelliteScene
 
 KNOT_S = 30.0
 """Slow errors are drawn this often and are linear in between."""
@@ -171,8 +171,8 @@ class Observed:
     """All that a receiver has at some times, before it makes a position of it."""
 
     seen: Geometry
-    sight: Sight
-    received: Received
+    sight: SkyVisibility
+    received: TrackedSignals
     """On the first band."""
     bands: list[Ranges]
     errors: Errors
@@ -183,7 +183,7 @@ class Observed:
 def observe(
     config: GnssConfig,
     sky: Sky,
-    world: RadioWorld,
+    scene: SatelliteScene,
     xyz: Floats,
     velocity: Floats,
     boresight: Floats,
@@ -203,7 +203,7 @@ def observe(
     seen = geometry(sky, ecef, seconds)
     above = np.nan_to_num(seen.elevation, nan=-1.0) > 0.0
     toward = np.nan_to_num(sky.place.turned_to_world(seen.toward))
-    sight = look(world, xyz, times, toward, above, order, diffraction)
+    sight = find_paths(scene, xyz, times, toward, above, order, diffraction)
     wrong = errors(config, seed, name, times, len(sky.satellites), noise)
     bands, first = [], None
     for band in config.bands:
@@ -223,7 +223,7 @@ def _ranges(
     config: GnssConfig,
     sky: Sky,
     seen: Geometry,
-    held: Received,
+    held: TrackedSignals,
     signals: BandOfSatellites,
     wrong: Errors,
     velocity: Floats,

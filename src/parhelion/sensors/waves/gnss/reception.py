@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.pose import Floats
 from parhelion.core.streams import ABSENT, BLOCKED, DIRECT, MULTIPATH, REFLECTED
-from parhelion.sensors.waves.edges import bent_amplitude
+from parhelion.sensors.waves.diffraction import diffracted_amplitude
 from parhelion.sensors.waves.gnss.config import AntennaConfig, GnssConfig
-from parhelion.sensors.waves.gnss.mirrors import RADIO
-from parhelion.sensors.waves.gnss.paths import Paths
+from parhelion.sensors.waves.gnss.paths import SatellitePaths
 from parhelion.sensors.waves.gnss.satellites import BANDS, BandOfSatellites
+from parhelion.sensors.waves.radio import RADIO
 from parhelion.surfaces.radio import RADIO_MATERIALS, circular, fresnel, permittivity
 
 # ---- What a receiver's loops make of several copies of one signal, and how noisy they are ---------------------------
@@ -129,7 +129,7 @@ NOTICED = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Received:
+class TrackedSignals:
     """What the loops hold of each satellite, arrays of shape (n, s); NaN where nothing comes."""
 
     level_db: Floats
@@ -157,7 +157,9 @@ def foliage_db(length_m: Floats, frequency_hz: float) -> Floats:
     return np.asarray(np.minimum(loss, MOST_FOLIAGE_DB))
 
 
-def amplitudes(paths: Paths, boresight: Floats, config: GnssConfig, band: str, wavelength_m: Floats) -> Complexes:
+def amplitudes(
+    paths: SatellitePaths, boresight: Floats, config: GnssConfig, band: str, wavelength_m: Floats
+) -> Complexes:
     """Complex amplitude of each path at the receiver; 1 is a direct signal from the zenith, its phase that of the
     carrier.
 
@@ -168,7 +170,7 @@ def amplitudes(paths: Paths, boresight: Floats, config: GnssConfig, band: str, w
     frequency = BANDS[band]
     right, left = np.ones(len(paths), np.complex128), np.zeros(len(paths), np.complex128)
     table = _permittivities(frequency)
-    for mirror in range(2):
+    for mirror in (1, 0):
         rows = np.flatnonzero(paths.radio[:, mirror] >= 0)
         same, other = circular(*fresnel(paths.cos[rows, mirror], table[paths.radio[rows, mirror]]))
         share = np.minimum(1.0, paths.size[rows, mirror] / wavelength_m[rows])
@@ -180,7 +182,7 @@ def amplitudes(paths: Paths, boresight: Floats, config: GnssConfig, band: str, w
     for_right, for_left = gain(config.antenna, sine)
     weak = 10.0 ** (-foliage_db(paths.foliage, frequency) / 20.0)
     phase = np.exp(-2j * np.pi * np.mod(paths.extra / wavelength_m, 1.0))
-    phase = np.where(paths.edges > 0, phase * bent_amplitude(np.maximum(paths.extra, 0.0), wavelength_m), phase)
+    phase = np.where(paths.edges > 0, phase * diffracted_amplitude(np.maximum(paths.extra, 0.0), wavelength_m), phase)
     return np.asarray(weak * phase * (right * for_right + left * for_left))
 
 
@@ -195,14 +197,14 @@ def _permittivities(frequency_hz: float) -> Complexes:
 
 
 def receive(
-    paths: Paths,
+    paths: SatellitePaths,
     clear: NDArray[np.bool_],
     above: NDArray[np.bool_],
     boresight: Floats,
     config: GnssConfig,
     band: str,
     signals: BandOfSatellites,
-) -> Received:
+) -> TrackedSignals:
     """The loops of all satellites; `clear` and `above` (n, s) tell which are in view and over the horizon."""
     n, s = above.shape
     wavelength = signals.wavelength_m[paths.satellite]
@@ -227,7 +229,7 @@ def receive(
     level = 20.0 * np.log10(np.maximum(np.abs(prompt), 1e-6))
     arrival = np.full((n * s, 3), np.nan)
     arrival[pairs] = paths.arrival[best]
-    return Received(
+    return TrackedSignals(
         _spread(n, s, pairs, level), _spread(n, s, pairs, rest * chip[best]), _spread(n, s, pairs, carrier),
         arrival.reshape(n, s, 3), _status(paths, amplitude, clear, above),
     )  # fmt: skip
@@ -240,7 +242,7 @@ def _spread(n: int, s: int, pairs: NDArray[np.int64], values: Floats) -> Floats:
 
 
 def _status(
-    paths: Paths, amplitude: Complexes, clear: NDArray[np.bool_], above: NDArray[np.bool_]
+    paths: SatellitePaths, amplitude: Complexes, clear: NDArray[np.bool_], above: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
     direct, mirrored = np.zeros(above.shape), np.zeros(above.shape)
     at = (paths.time, paths.satellite)

@@ -13,15 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.core.geometry import fibonacci_sphere
 from parhelion.core.pose import Floats
 from parhelion.core.streams import ABSENT, BLOCKED, DIRECT, REFLECTED
+from parhelion.rays.records import Rays
 from parhelion.sensors.waves.gnss import earth
 from parhelion.sensors.waves.gnss.config import FixConfig, GnssConfig
-from parhelion.sensors.waves.gnss.mirrors import RadioWorld
 from parhelion.sensors.waves.gnss.observe import Errors, Observed, Ranges, Sky, geometry, range_rate
-from parhelion.sensors.waves.gnss.paths import cast, fan, look
-from parhelion.sensors.waves.gnss.reception import Received
+from parhelion.sensors.waves.gnss.paths import FAR_M, find_paths
+from parhelion.sensors.waves.gnss.reception import TrackedSignals
 from parhelion.sensors.waves.gnss.satellites import band_of
+from parhelion.sensors.waves.radio import SatelliteScene
 
 RAYS, REACH_M = 100, 45.0
 HEIGHT_200_M = 11_836.0
@@ -50,15 +52,15 @@ def ephemeris_error(latitude_deg: Floats, range_m: Floats) -> Floats:
 
 
 def observe_plainly(
-    config: GnssConfig, sky: Sky, world: RadioWorld, xyz: Floats, velocity: Floats, times: Floats
+    config: GnssConfig, sky: Sky, scene: SatelliteScene, xyz: Floats, velocity: Floats, times: Floats
 ) -> tuple[Observed, FixConfig]:
     """Ranges by VANE's rules, and how a fix is made of them. Nothing in it is random."""
     seconds, ecef = sky.epoch.second + times, sky.place.to_ecef(xyz)
     seen = geometry(sky, ecef, seconds)
     above = np.nan_to_num(seen.elevation, nan=-1.0) > 0.0
     toward = np.nan_to_num(sky.place.turned_to_world(seen.toward))
-    sight = look(world, xyz, times, toward, above, 0)
-    detour = _detour(world, xyz, times, toward, above & ~sight.clear)
+    sight = find_paths(scene, xyz, times, toward, above, 0)
+    detour = _detour(scene, xyz, times, toward, above & ~sight.clear)
     lat, height = np.degrees(seen.local.latitude)[:, None], seen.local.height_m[:, None]
     up = np.maximum(np.nan_to_num(seen.elevation, nan=1.0), np.radians(1.0))
     pressure = 1013.25 * (1.0 - 2.2557e-5 * np.maximum(height, 0.0)) ** 5.2568
@@ -80,19 +82,20 @@ def observe_plainly(
         bands.append(Ranges(level, ranges + 0.0 * wavelength, ranges / wavelength, -rate / wavelength + has))
     status = np.where(sight.clear, DIRECT, np.where(np.isfinite(got), REFLECTED, BLOCKED))
     status = np.where(above, status, ABSENT)
-    held = Received(level, got, got, seen.toward, status)
+    held = TrackedSignals(level, got, got, seen.toward, status)
     none = Errors(np.zeros(above.shape), nothing[:, None], nothing[:, None], nothing, nothing)
     return Observed(seen, sight, held, bands, none, seconds), FIX
 
 
-def _detour(world: RadioWorld, xyz: Floats, times: Floats, toward: Floats, wanted: NDArray[np.bool_]) -> Floats:
+def _detour(scene: SatelliteScene, xyz: Floats, times: Floats, toward: Floats, wanted: NDArray[np.bool_]) -> Floats:
     """Distance [m] to the nearest surface from which a blocked satellite is free, shape (n, s); NaN for none."""
-    rays = fan(2 * RAYS)[:RAYS]  # the spiral starts at the zenith: its first half is the upper hemisphere
+    rays = fibonacci_sphere(2 * RAYS)[:RAYS]
     found = np.full(wanted.shape, np.nan)
     for k in range(len(times)):
         if not np.any(wanted[k]):
             continue
-        hits = cast(world, np.broadcast_to(xyz[k], rays.shape), rays, np.full(RAYS, times[k]), REACH_M)
+        place = np.broadcast_to(xyz[k], rays.shape)
+        hits = scene.cast(Rays(place, rays, np.full(RAYS, times[k]), np.full(RAYS, REACH_M)))
         near = np.flatnonzero(hits.found)
         satellites = np.flatnonzero(wanted[k])
         if not len(near):
@@ -100,8 +103,9 @@ def _detour(world: RadioWorld, xyz: Floats, times: Floats, toward: Floats, wante
         points = xyz[k] + hits.range[near, None] * rays[near] + 0.01 * _facing(hits.normal[near], rays[near])
         origin = np.repeat(points, len(satellites), axis=0)
         direction = np.tile(toward[k, satellites], (len(near), 1))
-        met = cast(world, origin, direction, np.full(len(origin), times[k])).found
-        free = ~met.reshape(len(near), len(satellites))
+        count = len(origin)
+        met = scene.cast(Rays(origin, direction, np.full(count, times[k]), np.full(count, FAR_M)))
+        free = ~met.found.reshape(len(near), len(satellites))
         distance = np.where(free, hits.range[near, None], np.inf).min(axis=0)
         found[k, satellites] = np.where(np.isfinite(distance), distance, np.nan)
     return found

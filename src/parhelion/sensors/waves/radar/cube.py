@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.random import Stream, to_unit
-from parhelion.sensors.waves.paths import Paths
+from parhelion.sensors.waves.bounce import BouncePaths
 from parhelion.sensors.waves.radar.config import RadarConfig
 
 # ---- The axes of a radar's cube, and how one scatterer spreads along each of them -----------------------------------
@@ -219,7 +219,7 @@ def _beam_axis(channels: int, spacing: float, low: float, high: float) -> Floats
 
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 WEAKEST_SNR = 10.0**-1.5
 """Scatterers weaker than this, in units of a cell's noise, are left out."""
@@ -236,14 +236,14 @@ class Scatterers:
     range_m: Floats
     speed_m_s: Floats
     direction: Floats
-    owner: Whole
+    owner: IntArray
     """Row of the strongest path."""
 
     def __len__(self) -> int:
         return len(self.power)
 
 
-def scatterers_of(paths: Paths, power: Floats, axes: Axes) -> Scatterers:
+def scatterers_of(paths: BouncePaths, power: Floats, axes: Axes) -> Scatterers:
     """Add up the paths of each cell; `power` (n,) in units of a cell's noise."""
     range_m, speed = 0.5 * paths.length.astype(np.float64), 0.5 * paths.rate.astype(np.float64)
     direction = paths.direction.astype(np.float64)
@@ -302,7 +302,7 @@ class Signal:
     beams: Any
     """Answers of beams, (scatterers, beams); sparse for a turning antenna."""
 
-    def owners(self, cells: Whole) -> Whole:
+    def owners(self, cells: IntArray) -> IntArray:
         """The scatterer that is strongest in each of some cells, -1 where there is none."""
         plane, beam = np.divmod(cells, self.beams.shape[1])
         first, count = self.map.indptr[plane], np.diff(self.map.indptr)[plane]

@@ -242,7 +242,7 @@ def detect(engine: Engine, cells: Cells, power: Any) -> tuple[NDArray[np.int64],
 
 
 Floats = NDArray[np.float64]
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 _SIDELOBES_DB = {"none": 12.0, "hann": 29.0, "hamming": 38.0, "blackman": 52.0}
 """Peaks weaker than this below the strongest of their row may be its sidelobes (Harris 1978), and are left out."""
@@ -254,7 +254,7 @@ _NEAR = 8
 class Peaks:
     """Peaks between the cells."""
 
-    cell: Whole
+    cell: IntArray
     """Number of the cell."""
     range_m: Floats
     speed_m_s: Floats
@@ -266,7 +266,7 @@ class Peaks:
     """Of the training cells, in the same unit."""
 
 
-def peaks_of(power: NDArray[np.float32], cells: Whole, axes: Axes, settings: Detection) -> Peaks:
+def peaks_of(power: NDArray[np.float32], cells: IntArray, axes: Axes, settings: Detection) -> Peaks:
     """Place peaks between cells by the ratio to the stronger neighbour along each axis."""
     cells = cells[_no_sidelobe(power, cells, axes)]
     at = np.unravel_index(cells, axes.shape)
@@ -341,7 +341,7 @@ def _directions(axes: Axes, azimuth_place: Floats, elevation_place: Floats) -> t
     return np.arcsin(np.clip(aside / level, -1.0, 1.0)), np.arcsin(upward)
 
 
-def _no_sidelobe(power: NDArray[np.float32], cells: Whole, axes: Axes) -> NDArray[np.bool_]:
+def _no_sidelobe(power: NDArray[np.float32], cells: IntArray, axes: Axes) -> NDArray[np.bool_]:
     """Which peaks no stronger one explains: of the same range and speed, or of the same beam close by."""
     r, d, e, a = np.unravel_index(cells, axes.shape)
     own = power[r, d, e, a]
@@ -361,7 +361,7 @@ def _no_sidelobe(power: NDArray[np.float32], cells: Whole, axes: Axes) -> NDArra
     return np.asarray(kept)
 
 
-def noise_around(power: NDArray[np.float32], at: tuple[Whole, ...], settings: Detection) -> Floats:
+def noise_around(power: NDArray[np.float32], at: tuple[IntArray, ...], settings: Detection) -> Floats:
     """What the training cells of some cells tell of the noise there: their mean, or for os their median as a mean."""
     r, d, e, a = at
     steps = np.arange(settings.guard + 1, settings.guard + settings.training // 2 + 1)

@@ -13,8 +13,8 @@ from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Trajectory, pose_at, velocity_at
 from parhelion.rays.device import Engine, copied
 from parhelion.rays.lock import OnDevice
+from parhelion.sensors.waves.bounce import BouncePaths, Emission, Pattern, trace_paths
 from parhelion.sensors.waves.motion import Moves
-from parhelion.sensors.waves.paths import Paths, trace_paths
 from parhelion.sensors.waves.radar.config import Antenna, RadarConfig
 from parhelion.sensors.waves.radar.cube import (
     Axes,
@@ -28,9 +28,7 @@ from parhelion.sensors.waves.radar.cube import (
 from parhelion.sensors.waves.radar.detection import Cells, detect
 from parhelion.sensors.waves.radar.noise import Noise
 from parhelion.sensors.waves.radar.rain import rain_attenuation_db_per_km, rain_reflectivity
-from parhelion.sensors.waves.shoot import Emission, Pattern
-from parhelion.sensors.waves.surfaces import ANGLES, Finish, cosines
-from parhelion.sensors.waves.target import WaveTarget
+from parhelion.sensors.waves.scene import ANGLES, Finish, WaveScene, cosines
 from parhelion.surfaces.radio import fresnel, permittivity, radio_name
 from parhelion.weather.weather import Weather
 
@@ -89,7 +87,7 @@ RAIN_SPREAD_M_S = 1.0
 class Frame:
     """What one frame was made of."""
 
-    paths: Paths
+    paths: BouncePaths
     scatterers: Scatterers
     signal: Signal
     power: NDArray[np.float32]
@@ -139,7 +137,7 @@ class RadarOnDevice(OnDevice):
         first, step = self._times
         return np.asarray(first + (ray // self.rows + 0.5) * step)
 
-    def trace(self, target: WaveTarget, motion: Trajectory, start: float, weather: Weather | None) -> Paths:
+    def trace(self, target: WaveScene, motion: Trajectory, start: float, weather: Weather | None) -> BouncePaths:
         """All paths of a frame whose rays are worth following."""
         engine, config, scene = self.engine, self.config, target.scene
         place = motion.pose.xyz if isinstance(motion, Fixed) else motion.sample(np.array([start]))[0][0]
@@ -160,13 +158,20 @@ class RadarOnDevice(OnDevice):
         moves = Moves.of(engine, scene, motion, start, config.frame_s)
         return trace_paths(engine, target, emission, moves, scene.for_kernels(), self.columns * self.rows)
 
-    def power(self, paths: Paths) -> NDArray[np.float64]:
+    def power(self, paths: BouncePaths) -> NDArray[np.float64]:
         """Power of paths in units of a cell's noise."""
         half = 0.5 * paths.length.astype(np.float64)
         return np.asarray(paths.cross_section * (self.constant_w / self.noise_w) / half**4)
 
     def measure(
-        self, paths: Paths, stream: Stream, weather: Weather | None, motion: Trajectory, start: float, *, noise: bool
+        self,
+        paths: BouncePaths,
+        stream: Stream,
+        weather: Weather | None,
+        motion: Trajectory,
+        start: float,
+        *,
+        noise: bool,
     ) -> Frame:
         """The cube of a frame and what stands out in it."""
         engine, axes, config = self.engine, self.axes, self.config

@@ -20,13 +20,13 @@ from parhelion.rays.lock import in_turn
 from parhelion.rays.origin import cell_of
 from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of, place_of
 from parhelion.sensors.sheets import open_sheet
-from parhelion.sensors.waves.paths import Paths
+from parhelion.sensors.waves.bounce import BouncePaths
 from parhelion.sensors.waves.radar.config import RadarConfig
 from parhelion.sensors.waves.radar.cube import Axes
 from parhelion.sensors.waves.radar.detection import clusters_of, peaks_of
 from parhelion.sensors.waves.radar.device import Frame, RadarOnDevice, cross_section_m2, table
 from parhelion.sensors.waves.radar.rain import rain_attenuation_db_per_km
-from parhelion.sensors.waves.target import WaveTarget, wave_target
+from parhelion.sensors.waves.scene import WaveScene, wave_scene
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
@@ -101,7 +101,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
     def paths(
         self, world: World, *, pose: Pose | None = None, trajectory: Trajectory | None = None,
         mount: Pose | None = None, time: float = 0.0,
-    ) -> Paths:  # fmt: skip
+    ) -> BouncePaths:  # fmt: skip
         """The ways of the wave in one frame, before cube and noise: one row a ray and way back."""
         motion, start = motion_of(checked_world(world), None, pose, trajectory, mount), finite_time(time)
         device, target, weather = self._ready(world, motion, start)
@@ -131,15 +131,13 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             raise ConfigError(f"mode: must be optics or power, got {mode!r}")
         return power_rcs(target, **given, distance_m=distance_m, **more)
 
-    def _ready(
-        self, world: World, motion: Trajectory, start: float
-    ) -> tuple[RadarOnDevice, WaveTarget, Weather | None]:
+    def _ready(self, world: World, motion: Trajectory, start: float) -> tuple[RadarOnDevice, WaveScene, Weather | None]:
         place = place_of(motion, start)
         config = self.config
         hertz = config.frequency_ghz * 1e9
         with world.edits():
             cell = cell_of(world.geometry(*self.visibility_keys), place.xyz)
-            target = wave_target(
+            target = wave_scene(
                 world,
                 self.visibility_keys,
                 lambda names: table(names, hertz),
@@ -179,7 +177,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         return RadarCube(power, axes.range, axes.speed, axes.elevation, axes.azimuth)
 
     def _detections(
-        self, device: RadarOnDevice, target: WaveTarget, found: Frame, weather: Weather | None, start: float
+        self, device: RadarOnDevice, target: WaveScene, found: Frame, weather: Weather | None, start: float
     ) -> dict[str, NDArray[Any]]:
         """Fields of detections, strongest first."""
         config, axes = self.config, self.axes
@@ -223,7 +221,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             "origin": origin.astype(np.uint8),
         }  # fmt: skip
 
-    def _clusters(self, device: RadarOnDevice, target: WaveTarget, paths: Paths) -> dict[str, NDArray[Any]]:
+    def _clusters(self, device: RadarOnDevice, target: WaveScene, paths: BouncePaths) -> dict[str, NDArray[Any]]:
         """Fields of VANE's targets: those whose power passes the noise of a cell."""
         half = 0.5 * paths.length.astype(np.float64)
         power = device.power(paths)

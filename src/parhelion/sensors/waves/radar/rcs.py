@@ -163,11 +163,11 @@ def dihedral_m2(width_m: float, height_m: float, wavelength_m: float) -> float:
 
 
 # ---- target ---------------------------------------------------------------------------------------------------------
-# One thing by itself: the triangles and materials of a mesh, an object, an actor or a world, for its cross-section.
+# One object by itself: triangles and materials of a mesh, an object, an actor or a world, for its cross-section.
 
 
-def one_thing(target: Any, material: str | None = None, time: float = 0.0) -> tuple[Triangles, list[str]]:
-    """Triangles in the thing's own frame at `time` [s], and the names of the materials that their parts have.
+def object_geometry(target: Any, material: str | None = None, time: float = 0.0) -> tuple[Triangles, list[str]]:
+    """Triangles in the object's own frame at `time` [s], and the names of the materials that their parts have.
 
     A mesh is steel unless `material` says otherwise. An object of a world has its own frame; an actor of several bodies
     that of the first of them, and a world its own.
@@ -284,7 +284,7 @@ class Tubes:
         time: float,
     ) -> Tubes:  # fmt: skip
         """For a mesh, an object, an actor or a world."""
-        triangles, names = one_thing(target, material, time)
+        triangles, names = object_geometry(target, material, time)
         triangles = triangles.solid()[0]
         if not len(triangles):
             raise ConfigError("rcs: the thing has no triangles")
@@ -434,7 +434,7 @@ def power_rcs(
     but no less than ten times the thing's size D and no more than 1000 m: nearer, large plates send less back.
     """
     azimuth, elevation = checked_angles("azimuth_deg and elevation_deg", azimuth_deg, elevation_deg)
-    triangles, names = one_thing(target, material, time)
+    triangles, names = object_geometry(target, material, time)
     if not len(triangles):
         raise ConfigError("rcs: the thing has no triangles")
     used = triangles.vertices[np.unique(triangles.faces)]

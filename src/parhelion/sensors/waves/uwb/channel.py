@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from parhelion.core.constants import BOLTZMANN_J_K, SPEED_OF_LIGHT_M_S
 from parhelion.core.pose import Floats
 from parhelion.sensors.waves.uwb.config import UwbConfig
-from parhelion.sensors.waves.uwb.paths import Paths
+from parhelion.sensors.waves.uwb.paths import RadioPaths
 from parhelion.surfaces.radio import Complexes
 
 ROOM_K = 290.0
@@ -171,7 +171,7 @@ def response_noise_dbm(sheet: UwbConfig) -> float:
     return noise_dbm(sheet.bandwidth_hz, sheet.noise_figure_db) - sheet.processing_gain_db
 
 
-def links_of(paths: Paths, count: int, anchors: int, sheet: UwbConfig) -> Links:
+def links_of(paths: RadioPaths, count: int, anchors: int, sheet: UwbConfig) -> Links:
     """Links of `count` measurements to `anchors` anchors, from all their paths."""
     arrival, snr, rssi = (np.full((count, anchors), np.nan) for _ in range(3))
     los = np.zeros((count, anchors), bool)
@@ -199,7 +199,7 @@ def links_of(paths: Paths, count: int, anchors: int, sheet: UwbConfig) -> Links:
     return Links(arrival, snr, rssi, los)
 
 
-def impulse_responses(paths: Paths, links: Links, sheet: UwbConfig) -> tuple[Floats, NDArray[np.complex64]]:
+def impulse_responses(paths: RadioPaths, links: Links, sheet: UwbConfig) -> tuple[Floats, NDArray[np.complex64]]:
     """Times of the taps after the first path [s], shape (t,), and the responses [sqrt(mW)] without noise, (n, a, t).
 
     Links that were not received are NaN.

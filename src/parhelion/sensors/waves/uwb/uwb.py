@@ -21,6 +21,7 @@ from parhelion.core.random import Stream
 from parhelion.core.streams import UwbData
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.sensors.base import StreamSensor
+from parhelion.sensors.waves.radio import HOUSING, Polarisation, RadioScene, Wave, housings, radio_scene
 from parhelion.sensors.waves.uwb.channel import (
     TAPS,
     Links,
@@ -32,12 +33,9 @@ from parhelion.sensors.waves.uwb.channel import (
     sent_dbm,
 )
 from parhelion.sensors.waves.uwb.config import UwbConfig
-from parhelion.sensors.waves.uwb.mirrors import sequences
-from parhelion.sensors.waves.uwb.paths import Paths, find_paths
-from parhelion.sensors.waves.uwb.scene import HOUSING, RadioScene, housings, radio_scene
+from parhelion.sensors.waves.uwb.paths import RadioPaths, find_paths, mirror_finder
 from parhelion.sensors.waves.uwb.solve import Fixes, can_locate, check_layout, locate
 from parhelion.sensors.waves.uwb.walls import wall_around
-from parhelion.sensors.waves.uwb.waves import Polarisation, Wave
 from parhelion.world.world import World
 
 # ---- Anchors: where a sensor's user put them, or those that stand in the world --------------------------------------
@@ -121,7 +119,7 @@ class _Site:
     version: int
     anchors: Anchors
     radio: RadioScene
-    paths: Callable[[Floats, Floats], Paths]
+    paths: Callable[[Floats, Floats], RadioPaths]
     """Paths from tags (n, 3) [m] at times (n,) [s]."""
 
 
@@ -191,7 +189,7 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
         """The anchors that it ranges to in a world."""
         return self._site(world).anchors
 
-    def paths(self, world: World, places: Any, times: Any = 0.0) -> Paths:
+    def paths(self, world: World, places: Any, times: Any = 0.0) -> RadioPaths:
         """Paths from places (n, 3) or (3,) [m] at times [s] to all anchors, at the carrier."""
         tags = np.atleast_2d(np.asarray(places, dtype=np.float64))
         if tags.ndim != 2 or tags.shape[1] != 3 or not np.all(np.isfinite(tags)):
@@ -226,14 +224,15 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
             except ConfigError as error:
                 warnings.warn(f"{self.label}: {error}: it has ranges alone", stacklevel=3)
 
-    def _finder(self, radio: RadioScene, anchors: Floats) -> Callable[[Floats, Floats], Paths]:
+    def _finder(self, radio: RadioScene, anchors: Floats) -> Callable[[Floats, Floats], RadioPaths]:
         """What looks for the paths in a world."""
         if self.backend == "sionna":
-            from parhelion.sensors.waves.uwb.sionna_paths import SionnaPaths
+            from parhelion.sensors.waves.uwb.sionna import SionnaPaths
 
             return SionnaPaths(radio, anchors, self.wave, self.order, self.diffraction)
-        known = sequences(radio, anchors, self.order, self.config.max_range_m)
-        return partial(find_paths, radio, known, anchors, wave=self.wave, diffraction=self.diffraction)
+        finder = mirror_finder(radio, self.order, self.config.max_range_m)
+        known = finder.sequences(anchors)
+        return partial(find_paths, radio, finder, known, anchors, wave=self.wave, diffraction=self.diffraction)
 
     def _empty(self, world: World, seed: int) -> UwbData:
         return self._samples(world, Fixed(Pose()), 0, 0, seed, None)
@@ -274,7 +273,7 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
             return np.zeros((count, len(anchors), 4))
         return np.stack([white(seed, f"{self._streams}/{name}", first, count) for name in anchors.names], axis=1)
 
-    def _responses(self, paths: Paths, links: Links, anchors: Anchors, first: int, seed: int) -> dict[str, Any]:
+    def _responses(self, paths: RadioPaths, links: Links, anchors: Anchors, first: int, seed: int) -> dict[str, Any]:
         """Impulse responses with the receiver's noise, which has streams of its own."""
         time, cir = impulse_responses(paths, links, self.config)
         count, sigma = len(cir), 10.0 ** (response_noise_dbm(self.config) / 20.0) / np.sqrt(2.0)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.geometry import fibonacci_sphere
 from parhelion.core.pose import Floats
 from parhelion.rays.records import Hits, Rays
-from parhelion.sensors.waves.uwb.scene import CLOSED_DB, RadioScene
-from parhelion.sensors.waves.uwb.waves import Wave, decibel, foliage_loss_db, slab_delay_m, transmit
+from parhelion.sensors.waves.radio import CLOSED_DB, RadioScene, Wave, decibel, foliage_loss_db, slab_delay_m, transmit
 from parhelion.surfaces.radio import Complexes
 
 THICKEST_WALL_M = 0.5
@@ -85,7 +85,7 @@ def _surfaces(radio: RadioScene, start: Floats, end: Floats, times: Floats) -> d
 
 def _exact(radio: RadioScene, start: Floats, direction: Floats, distance: Floats, hits: Hits) -> tuple[Floats, Floats]:
     """Distances [m] and normals of hits, in float64 where a plane gives them."""
-    patch, planes = radio.patch_of(hits.triangle), radio.patches
+    patch, planes = radio.patches.patch_of(hits.triangle), radio.patches
     if not len(planes):
         return distance, hits.normal
     flat = patch >= 0
@@ -139,10 +139,7 @@ def wall_around(radio: RadioScene, place: Floats) -> str | None:
 
     It lies in a wall if a line through it, of many, leaves one object on both sides within THICKEST_WALL_M.
     """
-    k = np.arange(64) + 0.5
-    z, angle = 1.0 - k / 64.0, np.pi * (1.0 + np.sqrt(5.0)) * k
-    half = np.stack([np.sqrt(1.0 - z * z) * np.cos(angle), np.sqrt(1.0 - z * z) * np.sin(angle), z], axis=1)
-    half = np.concatenate([np.eye(3), half])
+    half = np.concatenate([np.eye(3), fibonacci_sphere(128)[:64]])
     both = np.concatenate([half, -half])
     hits = radio.standing.cast(Rays.of(np.broadcast_to(place, both.shape), both, 0.0, THICKEST_WALL_M))
     behind = hits.found & (np.einsum("ij,ij->i", hits.normal, both) > 0.0)

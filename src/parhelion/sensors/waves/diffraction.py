@@ -44,7 +44,7 @@ def fresnel_parameter(detour_m: ArrayLike, wavelength_m: ArrayLike) -> Floats:
     return np.asarray(2.0 * np.sqrt(np.asarray(detour_m, dtype=np.float64) / np.asarray(wavelength_m)))
 
 
-def bent_amplitude(detour_m: ArrayLike, wavelength_m: ArrayLike) -> NDArray[np.complex128]:
+def diffracted_amplitude(detour_m: ArrayLike, wavelength_m: ArrayLike) -> NDArray[np.complex128]:
     """Amplitude behind a knife edge against the straight line without it; the phase beside that of the detour.
 
     The phase is -45 degrees in deep shadow, the limit of the Fresnel integral.
@@ -61,7 +61,7 @@ def most_detour(wavelength_m: float) -> float:
     return wavelength_m * nu * nu / 4.0
 
 
-def around(
+def edge_paths(
     scene: RayScene, start: Floats, end: Floats, times: Floats, most_detour_m: float
 ) -> tuple[NDArray[np.int64], Floats]:
     """Edges around which blocked lines from `start` to `end` (n, 3) [m] at times (n,) [s] have a free way.

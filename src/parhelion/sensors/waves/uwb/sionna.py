@@ -18,18 +18,102 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Any
+from xml.sax.saxutils import quoteattr
 
 import numpy as np
+from numpy.typing import NDArray
 
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import EngineError, MissingDependencyError
-from parhelion.core.pose import Floats
+from parhelion.core.geometry import unit
+from parhelion.core.pose import Floats, quat_rotate
 from parhelion.rays.device import engine
+from parhelion.rays.geometry import Triangles
+from parhelion.sensors.waves.radio import RadioScene, Wave
 from parhelion.sensors.waves.uwb import sionna_worker
-from parhelion.sensors.waves.uwb.paths import LAYER_M, Paths, direct_paths, in_order, joined_paths
-from parhelion.sensors.waves.uwb.scene import RadioScene
-from parhelion.sensors.waves.uwb.sionna_scene import SceneFiles
-from parhelion.sensors.waves.uwb.waves import Wave
+from parhelion.sensors.waves.uwb.paths import RULES, RadioPaths, direct_paths, in_order
+from parhelion.surfaces.radio import VACUUM_PERMITTIVITY_F_M
+
+HALF_SPACE_M = 1000.0
+"""Thickness of Sionna RT's slabs [m]: nothing comes back from behind."""
+WELD_M = 1e-5
+"""Corners nearer to each other are one corner [m]: Sionna RT finds edges between triangles that share corners."""
+
+
+class SceneFiles:
+    """Writes the scene of one radio world into a folder, at any time."""
+
+    def __init__(self, radio: RadioScene, carrier_hz: float, folder: Path) -> None:
+        self.radio, self.carrier_hz, self.folder = radio, carrier_hz, folder
+        self.origin: Floats = radio.scene.origin
+        self._eta, self._row = np.unique(radio.permittivity, return_inverse=True)
+        geometry = radio.scene.geometry
+        self._standing = self._write("standing", geometry.static)
+
+    def at(self, time: float) -> Path:
+        """The scene file for a time [s]."""
+        shapes = dict(self._standing)
+        for number, actor in enumerate(self.radio.scene.geometry.actors):
+            xyz, quat = actor.trajectory.sample(np.array([time]))
+            body = actor.triangles
+            placed = Triangles(quat_rotate(quat[0], body.vertices) + xyz[0], body.faces, body.part)
+            shapes.update(self._write(f"actor-{number}", placed))
+        file = self.folder / "scene.xml"
+        file.write_text(_scene_text([self._material(k) for k in range(len(self._eta))], shapes), encoding="utf-8")
+        return file
+
+    def _write(self, name: str, triangles: Triangles) -> dict[Path, str]:
+        """Files of triangles, each with the name of its material."""
+        part = triangles.part.astype(np.int64)
+        solid = ~self.radio.foliage[part] if len(part) else np.zeros(0, bool)
+        of_face = self._row[part] if len(part) else part
+        files = {}
+        for row in np.unique(of_face[solid]):
+            faces = triangles.faces[solid & (of_face == row)]
+            file = self.folder / f"{name}-{row}.ply"
+            if write_welded(file, triangles.vertices - self.origin, faces):
+                files[file] = f"radio-{row}"
+        return files
+
+    def _material(self, row: int) -> str:
+        eta = self._eta[row]
+        conductivity = -eta.imag * 2.0 * np.pi * self.carrier_hz * VACUUM_PERMITTIVITY_F_M
+        values = {
+            "relative_permittivity": max(float(eta.real), 1.0),
+            "conductivity": max(float(conductivity), 0.0),
+            "thickness": HALF_SPACE_M,
+        }
+        inside = "".join(f'<float name="{name}" value="{value!r}"/>' for name, value in values.items())
+        return f'<bsdf type="radio-material" id="radio-{row}">{inside}</bsdf>'
+
+
+def _scene_text(materials: list[str], shapes: dict[Path, str]) -> str:
+    parts = [
+        f'<shape type="ply" id="{file.stem}"><string name="filename" value={quoteattr(str(file))}/>'
+        f'<boolean name="face_normals" value="true"/><ref id="{material}" name="bsdf"/></shape>'
+        for file, material in shapes.items()
+    ]
+    used = [text for row, text in enumerate(materials) if f"radio-{row}" in shapes.values()]
+    return f'<scene version="2.1.0">{"".join(used)}{"".join(parts)}</scene>'
+
+
+def write_welded(file: Path, vertices: Floats, faces: NDArray[Any]) -> int:
+    """Write triangles as binary PLY, corners at one place joined; how many there were."""
+    used, index = np.unique(faces, return_inverse=True)
+    place, joined = np.unique(np.round(vertices[used] / WELD_M).astype(np.int64), axis=0, return_inverse=True)
+    corner = joined.reshape(-1)[index.reshape(-1, 3)]
+    a, b, c = corner.T
+    corner = corner[(a != b) & (b != c) & (a != c)]
+    rows = np.zeros(len(corner), dtype=[("count", "u1"), ("corner", "<i4", (3,))])
+    rows["count"], rows["corner"] = 3, corner
+    head = (
+        f"ply\nformat binary_little_endian 1.0\nelement vertex {len(place)}\n"
+        "property float x\nproperty float y\nproperty float z\n"
+        f"element face {len(rows)}\nproperty list uchar int vertex_indices\nend_header\n"
+    )
+    file.write_bytes(head.encode("ascii") + (place * WELD_M).astype("<f4").tobytes() + rows.tobytes())
+    return len(rows)
+
 
 SPECULAR, DIFFRACTED = 1, 8
 """Sionna RT's numbers for what happens at a corner of a path."""
@@ -112,7 +196,7 @@ class SionnaPaths:
         self._time: float | None = None
         self._turn = Lock()
 
-    def __call__(self, tags: Floats, times: Floats) -> Paths:
+    def __call__(self, tags: Floats, times: Floats) -> RadioPaths:
         """Paths from tags (n, 3) [m] at times (n,) [s] to all anchors."""
         ours = direct_paths(self.radio, self.anchors, tags, times, self.wave)
         with self._turn:
@@ -122,9 +206,9 @@ class SionnaPaths:
         number = len(self.anchors)
         met = np.isin(np.arange(len(tags) * number), ours.sample * number + ours.anchor)
         theirs = [one.rows(~((one.order + one.edges == 0) & met[one.sample * number + one.anchor])) for one in parts]
-        return in_order(joined_paths([ours, *theirs]))
+        return in_order(RadioPaths.joined([ours, *theirs]))
 
-    def _of(self, sample: int, tag: Floats, time: float) -> Paths:
+    def _of(self, sample: int, tag: Floats, time: float) -> RadioPaths:
         self._load(time)
         at = (tag - self._files.origin).tolist()
         depth = max(self.order, int(self.diffraction))
@@ -142,7 +226,7 @@ class SionnaPaths:
         })  # fmt: skip
         self._time = time
 
-    def _converted(self, sample: int, tag: Floats, found: dict[str, Floats]) -> Paths:
+    def _converted(self, sample: int, tag: Floats, found: dict[str, Floats]) -> RadioPaths:
         m = len(found["delay"])
         kind = found["kind"].reshape(m, -1).astype(np.int64)
         met = kind > 0
@@ -159,9 +243,9 @@ class SionnaPaths:
         if self.wave.polarisation == "horizontal":
             turn = -turn  # its two antennas face each other, ours point to one side
         order = np.sum(kind == SPECULAR, axis=1)
-        rows = Paths(
+        rows = RadioPaths(
             np.full(m, sample), anchor, order, np.zeros(m, np.int64), delay * SPEED_OF_LIGHT_M_S, delay,
-            (found["real"] + 1j * found["imag"]) * turn, _unit(first - tag), _unit(last - end), corner,
+            (found["real"] + 1j * found["imag"]) * turn, unit(first - tag)[0], unit(last - end)[0], corner,
             np.sum(kind == DIFFRACTED, axis=1),
         )  # fmt: skip
         # A tag at the very place of an anchor has no direct path, as ours has none.
@@ -169,12 +253,7 @@ class SionnaPaths:
         return rows.rows(good)
 
 
-def _unit(vector: Floats) -> Floats:
-    length = np.sqrt(np.einsum("ij,ij->i", vector, vector))
-    return np.asarray(vector / np.where(length > 0, length, 1.0)[:, None])
-
-
-def _without_layers(found: Paths, tag: Floats, anchors: Floats) -> Paths:
+def _without_layers(found: RadioPaths, tag: Floats, anchors: Floats) -> RadioPaths:
     """Of paths of one kind, of nearly one length and over nearly the same places, only the strongest.
 
     At grazing incidence the places of layers lie far apart along the ray, but not beside it.
@@ -190,12 +269,14 @@ def _without_layers(found: Paths, tag: Floats, anchors: Floats) -> Paths:
     # Rows lie in order of length: only those shortly before can be layers of the same surfaces.
     for back in range(1, m):
         one, other = np.arange(m - back), np.arange(back, m)
-        near = (found.length[other] - found.length[one] < 4.0 * LAYER_M) & (found.anchor[one] == found.anchor[other])
+        near = (found.length[other] - found.length[one] < 4.0 * RULES.layer_m) & (
+            found.anchor[one] == found.anchor[other]
+        )
         near &= (found.order[one] == found.order[other]) & (found.edges[one] == found.edges[other])
         if not near.any():
             break
         beside = _beside(found.departure[one], first[other]) + _beside(found.arrival[one], last[other])
-        near &= (beside < 5.0 * LAYER_M) | (count[one] == 0)
+        near &= (beside < 5.0 * RULES.layer_m) | (count[one] == 0)
         keep[np.where(power[other] <= power[one], other, one)[near]] = False
     return found.rows(keep)
 

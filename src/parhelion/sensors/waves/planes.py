@@ -1,4 +1,4 @@
-"""Plane patches of a world: connected triangles of one part that lie in one plane, for radio and sound.
+"""Planes of a world for radio and sound: connected patches of one part, and planes by rounding of moving bodies too.
 
 Waves mirror at surfaces that are flat over about a Fresnel zone. Rays find such surfaces; lengths of mirrored paths
 come from the planes themselves, in float64.
@@ -10,14 +10,16 @@ come from the planes themselves, in float64.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats
 from parhelion.rays.geometry import SceneGeometry, Triangles
+from parhelion.sensors.scene import kept_for
 from parhelion.world.world import World
 
 FLAT_RAD = 1e-3
@@ -27,11 +29,12 @@ WELD_M = 1e-5
 OUT_OF_PLANE_M = 1e-3
 """A patch whose corners leave its plane by more is split into its triangles [m]: long chains of tiny bends."""
 
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True, eq=False)
-class Patches:
+class PlanePatches:
     """The plane patches of what stands in a world, in the world frame."""
 
     normal: Floats
@@ -44,9 +47,9 @@ class Patches:
     """Lower corner of the box around each patch [m], shape (p, 3)."""
     upper: Floats
     """Upper corner [m], shape (p, 3)."""
-    part: Whole
+    part: IntArray
     """Row of the world's table of parts, shape (p,)."""
-    material: Whole
+    material: IntArray
     """Row of `world.materials`, shape (p,)."""
     of_triangle: NDArray[np.int32]
     """The patch of each standing triangle, shape (m,); -1 for triangles without area."""
@@ -54,30 +57,42 @@ class Patches:
     def __len__(self) -> int:
         return len(self.area)
 
-    @cached_property
-    def centre(self) -> Floats:
-        """Middle of the box around each patch [m], shape (p, 3)."""
-        return np.asarray((self.lower + self.upper) / 2.0)
+    def patch_of(self, triangle: IntArray) -> IntArray:
+        """The patch of each triangle number of `Hits`; -1 for misses and for what moves."""
+        known = self.of_triangle
+        if not len(known):
+            return np.full(len(triangle), -1, np.int64)
+        standing = (triangle >= 0) & (triangle < len(known))
+        return np.where(standing, known[np.clip(triangle, 0, len(known) - 1)], -1).astype(np.int64)
 
 
-def planes_of(world: World, *sensor: str) -> Patches:
+def cached(world: World, key: Hashable, make: Callable[[], _Made]) -> _Made:
+    """Return what `make` built from a world, cached by key until the world changes."""
+    cache = kept_for(world, None)
+    if (key, None) not in cache:
+        cache[key, None] = make()
+    made: _Made = cache[key, None]
+    return made
+
+
+def planes_of(world: World, *sensor: str) -> PlanePatches:
     """The patches of what stands in a world and the named sensor can meet; made once for each state of the world.
 
     Triangles are numbered as in `world.geometry(*sensor).static`, and so as `Hits.triangle` of a ray scene of it.
     """
     geometry = world.geometry(*sensor)
     # The geometry is the same object until the world changes, also for sensors of other names that see the same.
-    return world._kept(("planes", id(geometry)), lambda: patches_of(geometry, world.parts.material))
+    return cached(world, ("planes", id(geometry)), lambda: patches_of(geometry, world.parts.material))
 
 
-def patches_of(geometry: SceneGeometry, material_of_part: NDArray[np.uint16]) -> Patches:
+def patches_of(geometry: SceneGeometry, material_of_part: NDArray[np.uint16]) -> PlanePatches:
     """The patches of standing triangles; `material_of_part` is the material's row of each part."""
     triangles = geometry.static
     solid, rows = triangles.solid()
     of_triangle = np.full(len(triangles), -1, np.int32)
     if not len(solid):
         none, whole = np.zeros(0), np.zeros(0, np.int64)
-        return Patches(np.zeros((0, 3)), none, none, np.zeros((0, 3)), np.zeros((0, 3)), whole, whole, of_triangle)
+        return PlanePatches(np.zeros((0, 3)), none, none, np.zeros((0, 3)), np.zeros((0, 3)), whole, whole, of_triangle)
     normal, area = _normals_and_areas(solid)
     corners = solid.vertices[solid.faces]
     offset = np.einsum("ij,ij->i", normal, corners[:, 0])
@@ -92,7 +107,7 @@ def patches_of(geometry: SceneGeometry, material_of_part: NDArray[np.uint16]) ->
     a, b, c = (corners[order, k] for k in range(3))
     low, high = np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
     part = solid.part[order[starts]].astype(np.int64)
-    return Patches(
+    return PlanePatches(
         plane[0], plane[1], _sums(group, area), np.minimum.reduceat(low, starts),
         np.maximum.reduceat(high, starts), part, material_of_part[part].astype(np.int64), of_triangle,
     )  # fmt: skip
@@ -106,7 +121,7 @@ def _normals_and_areas(triangles: Triangles) -> tuple[Floats, Floats]:
     return cross / length[:, None], length / 2.0
 
 
-def _neighbours(triangles: Triangles, normal: Floats, offset: Floats) -> tuple[Whole, Whole]:
+def _neighbours(triangles: Triangles, normal: Floats, offset: Floats) -> tuple[IntArray, IntArray]:
     """Pairs of triangles of one part that share an edge and lie in one plane."""
     count, faces = len(triangles), _welded(triangles)
     one, other = (np.concatenate([faces[:, (k + shift) % 3] for k in range(3)]) for shift in range(2))
@@ -119,7 +134,7 @@ def _neighbours(triangles: Triangles, normal: Floats, offset: Floats) -> tuple[W
     return a[alike], b[alike]
 
 
-def _welded(triangles: Triangles) -> Whole:
+def _welded(triangles: Triangles) -> IntArray:
     """Faces by numbers of corners, where corners at one place have one number."""
     there = np.zeros(len(triangles.vertices), bool)
     there[triangles.faces] = True
@@ -133,7 +148,7 @@ def _welded(triangles: Triangles) -> Whole:
     return np.asarray(of_vertex[triangles.faces])
 
 
-def _groups(count: int, pairs: tuple[Whole, Whole]) -> NDArray[np.int32]:
+def _groups(count: int, pairs: tuple[IntArray, IntArray]) -> NDArray[np.int32]:
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 
@@ -166,3 +181,58 @@ def _split(group: NDArray[np.int32], corners: Floats, normal: Floats, offset: Fl
         return group, False
     new = np.where(bent, len(normal) + np.arange(len(group)), group)
     return np.unique(new, return_inverse=True)[1].astype(np.int32), True
+
+
+# ---- planes by rounding ---------------------------------------------------------------------------------------------
+
+NORMAL_STEP = 1e-3
+OFFSET_STEP_M = 0.02
+"""Triangles of one part count as one plane within these steps of normal and distance."""
+
+
+@dataclass(frozen=True, eq=False)
+class TrianglePlanes:
+    """The plane of each triangle of a scene, static triangles first and then those of moving bodies; m rows."""
+
+    number: IntArray
+    """Number of the plane, shape (m,)."""
+    area: Floats
+    """Area of the whole plane [m^2], shape (m,)."""
+    normal: Floats
+    """Unit normals of static triangles in float64, shape (k, 3)."""
+    offset: Floats
+    """normal . vertex of static triangles [m], shape (k,)."""
+
+    def __len__(self) -> int:
+        return len(self.number)
+
+
+def triangle_planes(geometry: SceneGeometry) -> TrianglePlanes:
+    """The planes of a scene's triangles: those of one part, level and direction are one."""
+    static, numbers, areas, first = geometry.static, [], [], 0
+    for triangles in (static, *(one.triangles for one in geometry.actors)):
+        number, area = _rounded(triangles)
+        numbers.append(number + first)
+        areas.append(area)
+        first += int(number.max(initial=-1)) + 1
+    normal = static.normals()
+    offset = np.sum(normal * static.vertices[static.faces[:, 0]], axis=1) if len(static) else np.zeros(0)
+    return TrianglePlanes(np.concatenate(numbers), np.concatenate(areas), normal, offset)
+
+
+def _rounded(triangles: Triangles) -> tuple[IntArray, Floats]:
+    """Number of the plane of each triangle, and the area [m^2] of all its triangles."""
+    if not len(triangles):
+        return np.zeros(0, np.int64), np.zeros(0)
+    a, b, c = (triangles.vertices[triangles.faces[:, k]] for k in range(3))
+    across = np.cross(b - a, c - a)
+    twice = np.linalg.norm(across, axis=1)
+    normal = across / np.maximum(twice, 1e-300)[:, None]
+    offset = np.sum(normal * a, axis=1)
+    steps = [np.rint(normal / NORMAL_STEP).astype(np.int64), np.rint(offset / OFFSET_STEP_M).astype(np.int64)[:, None]]
+    keys = np.concatenate([triangles.part[:, None].astype(np.int64), *steps], axis=1)
+    order = np.lexsort(keys.T)
+    new = np.any(np.diff(keys[order], axis=0) != 0, axis=1)
+    plane = np.empty(len(keys), np.int64)
+    plane[order] = np.concatenate([[0], np.cumsum(new)])
+    return plane, np.asarray(np.bincount(plane, weights=twice / 2.0)[plane], dtype=np.float64)

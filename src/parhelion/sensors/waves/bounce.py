@@ -19,18 +19,26 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from parhelion.core.arrays import namespace
-from parhelion.core.random import to_unit, words
+from parhelion.core.arrays import Table, namespace
+from parhelion.core.errors import ConfigError
+from parhelion.core.random import Stream, to_unit, words
+from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.device import kernel_tree
 from parhelion.rays.moving import rotate, rotate_back
 from parhelion.rays.replay import SceneArrays
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.waves.lobe import HALF_POWER, beam_gain, beckmann, lobe_width2
 from parhelion.sensors.waves.motion import Moves
-from parhelion.sensors.waves.patches import Patches
-from parhelion.sensors.waves.surfaces import WaveSurfaces
+from parhelion.sensors.waves.scene import (
+    HALF_POWER,
+    FacetPatches,
+    WaveScene,
+    WaveSurfaces,
+    beam_gain,
+    beckmann,
+    lobe_width2,
+)
 
 # Rays go on from a surface by this much along its normal, so that they do not meet it again.
 _STEP_OFF_M = 2e-4
@@ -172,7 +180,7 @@ class _Met:
 
 
 def shoot(
-    emission: Emission, moves: Moves, patches: Patches, surfaces: WaveSurfaces, cast: SceneArrays, index: Any,
+    emission: Emission, moves: Moves, patches: FacetPatches, surfaces: WaveSurfaces, cast: SceneArrays, index: Any,
     keys: tuple[Any, Any],
 ) -> list[Any]:  # fmt: skip
     """Nine arrays for each way of answering: apparent cross-section [m^2], length of the path there and back [m], how
@@ -214,7 +222,7 @@ def shoot(
         strength *= solid_angle * met.length * met.length / met.cosine
         strength *= ray.share * ray.share * sent * emission.receive.gain(local, emission.turns)
         rate = 2.0 * (ray.rate + dr.dot(met.moved, ray.direction))
-        results += _told(
+        results += _accepted(
             emission, met.there, strength, 2.0 * met.length, rate, local, met.length, hit.part, met.patch
         )  # fmt: skip
         if bounce:
@@ -227,8 +235,8 @@ def shoot(
 
 
 def _met(
-    emission: Emission, moves: Moves, patches: Patches, surfaces: WaveSurfaces, cast: SceneArrays, ray: _Ray, hit: Any,
-    time: Any,
+    emission: Emission, moves: Moves, patches: FacetPatches, surfaces: WaveSurfaces, cast: SceneArrays, ray: _Ray,
+    hit: Any, time: Any,
 ) -> _Met:  # fmt: skip
     """What rays met, and how that moves."""
     dr, mi = running_engine().dr, running_engine().mi
@@ -277,7 +285,7 @@ def _straight(
     distance = dr.sqrt(dr.dot(way, way))
     way = way / distance
     back = dr.dot(met.normal, way)
-    # A path that ends on the patch it began on is one that came back along its way, which is told already.
+    # A path that ends on the patch it began on is one that came back along its way, which is counted already.
     open_to = met.there & (back > 1e-3) & (met.patch != ray.earlier)
     half = dr.normalize(way - ray.direction)
     back = dr.select(back > 0.0, back, 0.0)
@@ -296,10 +304,10 @@ def _straight(
     worth = open_to & (strength > emission.weakest * (0.5 * total) ** 4)
     hidden = cast.blocked(mi.Point3f(met.point + met.off), way, start.time, distance - 2.0 * _STEP_OFF_M, worth)
     rate = ray.rate + dr.dot(met.moved, ray.direction - way) + dr.dot(start.velocity, way)
-    return _told(emission, worth & ~hidden, strength, total, rate, comes_from, distance, part, met.patch)
+    return _accepted(emission, worth & ~hidden, strength, total, rate, comes_from, distance, part, met.patch)
 
 
-def _told(
+def _accepted(
     emission: Emission, there: Any, strength: Any, length: Any, rate: Any, comes_from: Any, distance: Any, part: Any,
     patch: Any,
 ) -> list[Any]:  # fmt: skip
@@ -310,3 +318,69 @@ def _told(
     return [
         dr.select(kept, strength, 0.0), length, rate, comes_from.x, comes_from.y, comes_from.z, distance, part, patch
     ]  # fmt: skip
+
+
+_COLUMNS = 9
+ENCLOSED_M = 0.5
+"""A sensor that sees nothing but insides of surfaces this near is in a wall."""
+_JITTER = Stream(0, "waves/jitter").key
+"""Where within its cell each ray goes: always the same, so that what stands still looks the same in every frame."""
+
+
+@dataclass(frozen=True, eq=False)
+class BouncePaths(Table):
+    """Ways from the sensor to a surface and back, one row a ray and way."""
+
+    cross_section: NDArray[np.float32]
+    """Apparent radar cross-section [m^2] of the ray's share, gains relative to the axis and absorption included."""
+    length: NDArray[np.float32]
+    """There and back [m]."""
+    rate: NDArray[np.float32]
+    """How fast the length grows [m/s]."""
+    direction: NDArray[np.float32]
+    """Unit vectors that it comes from, sensor's frame, shape (n, 3)."""
+    distance: NDArray[np.float32]
+    """From the receiver to the last surface, along `direction` [m]."""
+    part: NDArray[np.uint32]
+    patch: NDArray[np.uint32]
+    bounces: NDArray[np.uint8]
+    """Surfaces on the way, mirrors on the way back included."""
+    ray: NDArray[np.int64]
+    """Number of the ray."""
+
+    @classmethod
+    def none(cls) -> BouncePaths:
+        """Of a sensor that sends nothing."""
+        real, whole = np.zeros(0, np.float32), np.zeros(0, np.uint32)
+        return cls(
+            real, real, real, np.zeros((0, 3), np.float32), real, whole, whole, np.zeros(0, np.uint8),
+            np.zeros(0, np.int64),
+        )  # fmt: skip
+
+
+def trace_paths(
+    engine: Engine, target: WaveScene, emission: Emission, moves: Moves, cast: SceneArrays, rays: int
+) -> BouncePaths:
+    """Shoot all rays and collect the answers, in the order of rays within each way of answering."""
+    opaque, kind = engine.dr.opaque, engine.mi.UInt32
+    keys = (opaque(kind, _JITTER[0]), opaque(kind, _JITTER[1]))
+    run = engine.frozen(shoot, casts=True)
+    found = run(emission, moves, target.patches, target.surfaces, cast, engine.counting(rays), keys)
+    tables: list[list[NDArray[Any]]] = [[] for _ in range(_COLUMNS + 2)]
+    for way in range(len(found) // _COLUMNS):
+        columns = [values.numpy() for values in found[way * _COLUMNS : (way + 1) * _COLUMNS]]
+        rows = np.flatnonzero(columns[0])
+        for table, values in zip(tables, columns, strict=False):
+            table.append(values[rows])
+        # 1; then back along the way and straight, by turns.
+        surfaces = 1 if way == 0 else (way + 1) // 2 + 1
+        bounces = 2 * surfaces - 1 if way % 2 or way == 0 else surfaces
+        tables[-2].append(np.full(len(rows), bounces, np.uint8))
+        tables[-1].append(rows)
+    if np.all(found[-1].numpy() < ENCLOSED_M):
+        raise ConfigError(
+            f"pose: the sensor is inside something: every ray meets its inside within {ENCLOSED_M:g} m; move "
+            "the sensor, or hide the body around it with hidden_from"
+        )
+    sigma, length, rate, x, y, z, distance, part, patch, bounces_of, ray = (np.concatenate(one) for one in tables)
+    return BouncePaths(sigma, length, rate, np.stack([x, y, z], axis=1), distance, part, patch, bounces_of, ray)

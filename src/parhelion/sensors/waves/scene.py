@@ -1,0 +1,358 @@
+"""A world as waves of one frequency meet it: reflection and roughness of surfaces, their lobes, and flat patches.
+
+A flat patch mirrors into a lobe as narrow as diffraction at its size allows. The facets of a curved body approximate a
+smooth skin: the angle to the next facet widens their lobes, so that together they reflect as the skin would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import namespace
+from parhelion.core.pose import Floats
+from parhelion.rays.device import Engine, kernel_tree
+from parhelion.rays.device import engine as running_engine
+from parhelion.rays.geometry import SceneGeometry, Triangles
+from parhelion.rays.lock import OnDevice
+from parhelion.rays.origin import Cell
+from parhelion.sensors.scene import NO_MATERIAL, kept_for, shared_scene, under_snow
+from parhelion.surfaces import library
+from parhelion.world.world import World
+
+ANGLES = 65
+"""Cosines of incidence at which reflection is tabulated, evenly from 0 to 1."""
+HALF_POWER = 4.0 * float(np.log(2.0))
+"""Exponent of a bell over its full width at half power."""
+
+
+@dataclass(frozen=True)
+class Finish:
+    """How rough a kind of surface is, at the scale of the wavelengths in use."""
+
+    slope: float
+    """Root of twice the variance of its slopes: the m of Beckmann's lobe."""
+    height_m: float
+    """Standard deviation of its height [m]: what it takes from the mirrored wave."""
+    scattered_db: float
+    """Share that it scatters to all sides: backscatter for each area is this times the cosine of incidence [dB]."""
+
+
+@kernel_tree()
+@dataclass
+class WaveSurfaces:
+    """Tables of materials on the device, and the material of each part."""
+
+    materials: Any
+    """Row of each part."""
+    rows: Any
+    """Four numbers a material: slope^2, (4 pi height / wavelength)^2, scattered share, 0."""
+    reflection: Any
+    """Share of the power that is mirrored, `ANGLES` numbers a material."""
+
+    @classmethod
+    def of(
+        cls, engine: Engine, part_rows: NDArray[Any], reflection: NDArray[np.float64], finishes: list[Finish],
+        wavelength_m: float,
+    ) -> WaveSurfaces:  # fmt: skip
+        """`reflection` (materials, ANGLES) by cosine of incidence."""
+        columns = [
+            (one.slope**2, (4.0 * np.pi * one.height_m / wavelength_m) ** 2, 10.0 ** (one.scattered_db / 10.0), 0.0)
+            for one in finishes
+        ]
+        # Kernels cannot read from empty arrays: hence one row at least.
+        rows = np.array(columns or [(0.0, 0.0, 0.0, 0.0)], np.float32)
+        shares = reflection if len(reflection) else np.zeros((1, ANGLES))
+        parts = part_rows if len(part_rows) else np.zeros(1, np.uint32)
+        return cls(engine.table(parts), engine.table(rows), engine.table(shares.astype(np.float32)))
+
+    def material(self, part: Any, active: Any) -> Any:
+        """Row of parts."""
+        dr, mi = running_engine().dr, running_engine().mi
+        return dr.gather(mi.UInt32, self.materials, dr.select(active, part, 0), active)
+
+    def finish(self, material: Any, active: Any) -> tuple[Any, Any, Any]:
+        """Slope^2, squared phase of the height at normal incidence, scattered share."""
+        dr, mi = running_engine().dr, running_engine().mi
+        row = dr.gather(mi.Vector4f, self.rows, material, active)
+        return row.x, row.y, row.z
+
+    def mirrored(self, material: Any, cosine: Any, active: Any) -> Any:
+        """Share of the power that a smooth surface would mirror."""
+        dr, mi = running_engine().dr, running_engine().mi
+        place = cosine * (ANGLES - 1.0)
+        place = dr.select(place < 0.0, 0.0, dr.select(place > ANGLES - 1.001, ANGLES - 1.001, place))
+        below = mi.UInt32(place)
+        at = material * ANGLES + below
+        low, high = (dr.gather(mi.Float, self.reflection, at + k, active) for k in (0, 1))
+        return dr.fma(place - mi.Float(below), high - low, low)
+
+
+def cosines() -> NDArray[np.float64]:
+    """The cosines of incidence of the table, shape (ANGLES,)."""
+    return np.linspace(0.0, 1.0, ANGLES)
+
+
+def beckmann(cosine: Any, first: Any, second: Any, m2_first: Any, m2_second: Any) -> Any:
+    """Density of facet normals [1/sr] about a direction: Beckmann's, with its own width along two axes.
+
+    `cosine`, `first` and `second` are the direction's components along the normal and two axes of the surface; the
+    widths m^2 are twice the variance of slopes. Over the half-sphere, density times cosine integrates to 1 (Beckmann
+    and Spizzichino 1963; Walter et al. 2007).
+    """
+    xp = namespace(cosine, m2_first)
+    safe = xp.maximum(cosine, 1e-4)
+    inverse = 1.0 / (safe * safe)
+    exponent = (first * first / m2_first + second * second / m2_second) * inverse
+    value = xp.exp(-exponent) * inverse * inverse / (np.pi * xp.sqrt(m2_first * m2_second))
+    return xp.where(cosine > 1e-4, value, 0.0)
+
+
+def beam_gain(x: Any, aside: Any, up: Any, across: Any, upward: Any, floor: Any) -> Any:
+    """Power gain over that of the axis into unit directions (x forward, `aside`, `up`): a bell with a floor.
+
+    `across` and `upward` are full widths at half power over both direction cosines; behind there is nothing.
+    """
+    xp = namespace(up, x)
+    a, b = aside / across, up / upward
+    bell = xp.maximum(xp.exp(-HALF_POWER * (a * a + b * b)), floor)
+    return xp.where(x > 0.0, bell, 0.0)
+
+
+def lobe_width2(length: Any, bend2: Any, slope2: Any, wavelength: Any, zone: Any, spacing: Any, distance: Any) -> Any:
+    """Square of the lobe's width m along one axis of a patch.
+
+    Roughness, the angle to the next facets, and diffraction at the patch: lambda^2 / (4 pi L^2), where a patch larger
+    than the Fresnel zone (area `zone` [m^2]) counts as large as the zone. With that a plate at a distance sends back
+    4 pi A^2 / lambda^2, and a wall as a mirror does, pi R^2. Of patches many rays wide, the rays' own spacing [rad] is
+    added: it blurs where a wall answers, not how strongly.
+    """
+    xp = namespace(length, bend2)
+    square = length * length
+    seen = xp.minimum(square, zone)
+    footprint = 3.0 * spacing * distance
+    wide = xp.where(length > footprint, spacing * spacing, 0.0)
+    return slope2 + bend2 + wide + wavelength * wavelength / (4.0 * np.pi * xp.maximum(seen, 1e-12))
+
+
+FLAT_RAD = np.radians(0.5)
+"""Neighbours whose normals differ by less are one patch."""
+EDGE_RAD = np.radians(40.0)
+"""Neighbours whose normals differ by more meet at a real edge."""
+WELD_M = 1e-4
+"""Corners closer than this are one."""
+WAVE_SLOPE = 0.1
+"""Slope between the facets of water with waves, whose mesh changes with time."""
+_BENDING = 2.0 / 3.0
+"""Three neighbours at an angle a, spread around a triangle, add up to 3/2 a^2 along every axis."""
+
+
+@dataclass(frozen=True, eq=False)
+class PatchRows:
+    """One row a triangle."""
+
+    axis: Floats
+    """Unit vector along the first axis of the triangle's patch, shape (n, 3)."""
+    length: Floats
+    """Extents of the patch along its first and second axis [m]; their product is its area, shape (n, 2)."""
+    bend: Floats
+    """Square of the angle to the next facets along both axes [rad^2], shape (n, 2)."""
+    number: NDArray[np.int64]
+    """Which patch the triangle belongs to, shape (n,)."""
+
+
+def patches_of(triangles: Triangles) -> PatchRows:
+    """The patches of a set of triangles."""
+    count = len(triangles)
+    corners = triangles.vertices[triangles.faces]
+    normal = triangles.normals()
+    a, b = _neighbours(corners)
+    angle = np.arccos(np.clip(np.abs(np.sum(normal[a] * normal[b], axis=1)), -1.0, 1.0))
+    same_part = triangles.part[a] == triangles.part[b]
+    number = _joined(count, a[same_part & (angle < FLAT_RAD)], b[same_part & (angle < FLAT_RAD)])
+    patches = int(number.max(initial=-1)) + 1
+    area = 0.5 * np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
+    middle = corners.mean(axis=1)
+
+    def summed(values: Floats) -> Floats:
+        flat = values.reshape(count, -1)
+        columns = [np.bincount(number, flat[:, k], patches) for k in range(flat.shape[1])]
+        return np.stack(columns, axis=1).astype(np.float64).reshape(patches, *values.shape[1:])
+
+    whole = summed(area[:, None])[:, 0]
+    centre = summed(area[:, None] * middle) / whole[:, None]
+    offset = corners - centre[number][:, None]
+    # Second moments of a triangle: those of its corners and of its middle, 1/12 and 9/12 of the area.
+    mean = offset.mean(axis=1)
+    moment = np.einsum("nki,nkj->nij", offset, offset) + 9.0 * np.einsum("ni,nj->nij", mean, mean)
+    spread = summed(area[:, None, None] * moment / 12.0) / whole[:, None, None]
+    bends = (angle >= FLAT_RAD) & (angle < EDGE_RAD)
+    bending = _bending(count, a[bends], b[bends], angle[bends], normal, middle)
+    share = np.bincount(number, minlength=patches)[:, None, None]
+    curved = _BENDING * summed(bending) / share
+    return _rows(normal, number, whole, spread, curved)
+
+
+def _neighbours(corners: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Pairs of triangles that share an edge; corners (n, 3, 3)."""
+    count = len(corners)
+    if not count:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    cells = np.round((corners.reshape(-1, 3) - corners.reshape(-1, 3).min(axis=0)) / WELD_M).astype(np.int64)
+    # One number a place: a hash, since three coordinates do not fit into one word. Clashes are one in 10^7.
+    place = cells[:, 0] * 73_856_093 ^ cells[:, 1] * 19_349_663 ^ cells[:, 2] * 83_492_791
+    place = place.reshape(count, 3)
+    ends = np.stack([place[:, [0, 1]], place[:, [1, 2]], place[:, [2, 0]]], axis=1).reshape(-1, 2)
+    low, high = ends.min(axis=1), ends.max(axis=1)
+    edge = low * 1_000_003 + high
+    order = np.argsort(edge, kind="stable")
+    sorted_edges, owner = edge[order], order // 3
+    # Where more than two meet, each is paired with the next.
+    pair = np.flatnonzero(sorted_edges[1:] == sorted_edges[:-1])
+    return owner[pair], owner[pair + 1]
+
+
+def _joined(count: int, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers of the groups that pairs join."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    links = coo_array((np.ones(len(a), np.int8), (a, b)), shape=(count, count))
+    return np.asarray(connected_components(links, directed=False)[1], np.int64)
+
+
+def _bending(
+    count: int, a: NDArray[np.int64], b: NDArray[np.int64], angle: Floats, normal: Floats, middle: Floats
+) -> Floats:
+    """Sum over a triangle's neighbours of angle^2 times the dyad of the direction to them, shape (n, 3, 3)."""
+    toward = middle[b] - middle[a]
+    # In the plane of the first; for angles below 40 degrees the second's plane is near enough.
+    toward = toward - np.sum(toward * normal[a], axis=1, keepdims=True) * normal[a]
+    # A mesh may have its corners on top of each other: then the shared edge tells no direction.
+    length = np.linalg.norm(toward, axis=1, keepdims=True)
+    toward = np.divide(toward, length, out=np.zeros_like(toward), where=length > 1e-12)
+    turned = np.cross(normal[a], normal[b])
+    size = np.linalg.norm(turned, axis=1, keepdims=True)
+    across = np.cross(np.divide(turned, size, out=np.zeros_like(turned), where=size > 1e-9), normal[a])
+    across = np.where(size > 1e-9, across, toward)
+    dyad = (angle**2)[:, None, None] * across[:, :, None] * across[:, None, :]
+    result = np.zeros((count, 9))
+    for column in range(9):
+        values = dyad.reshape(-1, 9)[:, column]
+        result[:, column] = np.bincount(a, values, count) + np.bincount(b, values, count)
+    return result.reshape(count, 3, 3)
+
+
+def _rows(normal: Floats, number: NDArray[np.int64], area: Floats, spread: Floats, curved: Floats) -> PatchRows:
+    """Axes, extents and bends of patches, for each triangle."""
+    # A curved body's axes are those of its curvature, a flat patch's those of its shape.
+    bent = np.trace(curved, axis1=1, axis2=2) > 1e-9
+    _, vectors = np.linalg.eigh(np.where(bent[:, None, None], curved, spread))
+    first = vectors[:, :, 2]
+    axis = first[number]
+    axis = axis - np.sum(axis * normal, axis=1, keepdims=True) * normal
+    axis /= np.maximum(np.linalg.norm(axis, axis=1, keepdims=True), 1e-12)
+    second = np.cross(normal, axis)
+    own_spread, own_curved = spread[number], curved[number]
+
+    def along(tensor: Floats, direction: Floats) -> Floats:
+        return np.maximum(np.einsum("ni,nij,nj->n", direction, tensor, direction), 0.0)
+
+    ratio = np.sqrt((along(own_spread, axis) + 1e-18) / (along(own_spread, second) + 1e-18))
+    length = np.sqrt(area[number])[:, None] * np.stack([np.sqrt(ratio), 1.0 / np.sqrt(ratio)], axis=1)
+    bend = np.stack([along(own_curved, axis), along(own_curved, second)], axis=1)
+    return PatchRows(axis, length, bend, number)
+
+
+@kernel_tree()
+@dataclass
+class FacetPatches:
+    """Rows of all triangles of a scene on the device, static ones first, then bodies, then one for waves."""
+
+    rows: Any
+    """Eight numbers a triangle: axis, patch number; extents, bends."""
+    last: Any
+    """Number of the row for waves."""
+
+    @classmethod
+    def of(cls, engine: Engine, geometry: SceneGeometry) -> FacetPatches:
+        """Patches of a scene, as the ray engine holds it: triangles without area are out already."""
+        found, first = [], 0
+        for triangles in (geometry.static, *(actor.triangles for actor in geometry.actors)):
+            if len(triangles):
+                rows = patches_of(triangles)
+                table = np.zeros((len(triangles), 8), np.float32)
+                table[:, :3], table[:, 4:6], table[:, 6:8] = rows.axis, rows.length, rows.bend
+                table[:, 3] = (rows.number + first).astype(np.uint32).view(np.float32)
+                first += int(rows.number.max()) + 1
+                found.append(table)
+        waves = np.array([[1.0, 0.0, 0.0, 0.0, 1.0, 1.0, WAVE_SLOPE**2, WAVE_SLOPE**2]], np.float32)
+        waves[0, 3] = np.array([first], np.uint32).view(np.float32)[0]
+        table = np.concatenate([*found, waves])
+        return cls(engine.table(table), engine.whole(len(table) - 1))
+
+    def at(self, triangle: Any, active: Any) -> tuple[Any, Any, Any, Any]:
+        """Axis, patch number, extents (2) and bends (2) of triangles."""
+        dr, mi = running_engine().dr, running_engine().mi
+        row = dr.select(triangle < self.last, triangle, self.last)
+        row = dr.select(active, row, 0)
+        a = dr.gather(mi.Vector4f, self.rows, row * 2, active)
+        b = dr.gather(mi.Vector4f, self.rows, row * 2 + 1, active)
+        return (
+            mi.Vector3f(a.x, a.y, a.z), dr.reinterpret_array(mi.UInt32, a.w), (b.x, b.y), (b.z, b.w),
+        )  # fmt: skip
+
+
+MaterialTable = Callable[[list[str]], tuple[NDArray[np.float64], list[Finish]]]
+"""From names of materials to their reflection by cosine of incidence, and their finishes."""
+
+
+class WaveScene(OnDevice):
+    """The scene on the device, for one kind of wave."""
+
+    def __init__(
+        self, world: World, visibility_keys: tuple[str, ...], table: MaterialTable, wavelength_m: float,
+        snowed: tuple[str, ...], scenes: dict[Hashable, object], cell: Cell | None,
+    ) -> None:  # fmt: skip
+        kind, *names = visibility_keys
+        self.scene = shared_scene(world, kind, tuple(names), scenes, cell)
+        engine = self.scene.engine
+        materials = [*world.materials, library.material("snow")] if snowed else world.materials
+        parts = world.parts
+        rows = under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
+        names_of = [material.name for material in materials]
+        reflection, finishes = table(names_of)
+        self.surfaces = WaveSurfaces.of(engine, rows, reflection, finishes, wavelength_m)
+        # What stands where does not depend on the wave: radars and sounders of a world share it.
+        key = ("patches", id(self.scene), cell)
+        if key not in scenes:
+            scenes[key] = FacetPatches.of(engine, self.scene.geometry)
+        self.patches: FacetPatches = scenes[key]  # type: ignore[assignment]
+        self.part_label = parts.label.astype(np.uint16)
+        self.part_instance = parts.instance.astype(np.uint32)
+        self.part_material = rows.astype(np.uint16)
+        self.label_names = dict(world.label_names)
+        self.material_names = {**dict(enumerate(names_of)), NO_MATERIAL: "none"}
+
+
+def wave_scene(
+    world: World, visibility_keys: tuple[str, ...], table: MaterialTable, wave: Hashable, wavelength_m: float,
+    cell: Cell | None,
+) -> WaveScene:  # fmt: skip
+    """The scene of a world for a sensor, built on first use and cached until the world changes.
+
+    `wave` distinguishes kinds of waves, such as ("radio", 77e9).
+    """
+    cache = kept_for(world, cell)
+    snow = None if world.weather is None else world.weather.snow
+    snowed = () if snow is None else snow.covers
+    kind, *names = visibility_keys
+    key = (wave, id(world.geometry(kind, *names)), snowed, cell)
+    if key not in cache:
+        cache[key] = WaveScene(world, visibility_keys, table, wavelength_m, snowed, cache, cell)
+    target: WaveScene = cache[key]
+    return target
