@@ -39,9 +39,8 @@ def main() -> None:
     for part in parts:
         page.paste(part, (left, 0))
         left += part.width + GAP
-    page.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE).save(
-        IMAGES / "records.png", optimize=True
-    )
+    few = page.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=3, dither=Image.Dither.NONE)
+    few.save(IMAGES / "records.png", optimize=True)
 
 
 if __name__ == "__main__":

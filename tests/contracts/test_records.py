@@ -426,7 +426,7 @@ def archive_of(path: Path, text: dict[str, Any], **arrays: NDArray[Any]) -> Path
     return path
 
 
-OLD_SCAN = {
+OLD_SCAN: dict[str, Any] = {
     "frame": "sensor", "names": {"label": {"3": "tree"}}, "metadata": {"sensor": "ouster/os1-32"}, "layout": {},
     "extras": {"fields": {"shot": "shot"}, "start_time": 3.0},
 }  # fmt: skip
@@ -487,3 +487,15 @@ def test_old_images_are_read(tmp_path: Path) -> None:
         "names": {"label": {"1": "car"}}, "metadata": FACTS,
     }  # fmt: skip
     assert Image.load(archive_of(tmp_path / "a.npz", text, **arrays)).equals(made)
+
+
+def test_impulse_responses_stay_out_of_json_and_tables_of_rows() -> None:
+    pytest.importorskip("foxglove")
+    from parhelion.outputs.foxglove.messages import samples_content
+
+    ranges = EXAMPLES[UwbData](3)
+    rows = [content for _, content in samples_content(ranges)]
+    assert len(rows) == 3
+    assert "range" in rows[0]
+    assert "cir" not in json.loads(json.dumps(rows[0]))
+    assert not any(part.name.startswith("cir") for part in ranges._table())
