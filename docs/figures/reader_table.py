@@ -13,7 +13,7 @@ import parhelion as ph
 from parhelion.core.consumers import Readers
 from parhelion.live.viewer.layers import VIEWER
 from parhelion.outputs.consumers import REPORT
-from parhelion.outputs.datasets import DATASETS
+from parhelion.outputs.datasets.base import DATASETS
 from parhelion.outputs.files import FILES
 from parhelion.outputs.foxglove.rules import FOXGLOVE
 from parhelion.outputs.pcap import PACKETS
@@ -71,7 +71,7 @@ def table() -> str:
             lambda s: f"`{FOXGLOVE.of(s.record_type).schema(s, scenario).name}`",
         ),
         ("packets", "outputs/pcap.py", PACKETS, lambda s: PACKETS.of(s.record_type)),
-        ("data sets", "outputs/datasets/__init__.py", DATASETS, lambda s: DATASETS.of(s.record_type)),
+        ("data sets", "outputs/datasets/__init__.py", DATASETS, lambda s: DATASETS.of(s.record_type).summary),
         ("report", "outputs/report/", None, report),
         (
             "viewer", "live/viewer/layers.py", VIEWER,

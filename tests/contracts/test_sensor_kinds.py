@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from mcap.reader import make_reader
 from rosbags.highlevel import AnyReader
 from toy_sensors.thermometer import Thermometer
 
@@ -16,6 +18,8 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.streams import Samples
 from parhelion.live.viewer.layers import VIEWER
 from parhelion.outputs.consumers import READERS, REPORT
+from parhelion.outputs.ros.rules import ROS
+from parhelion.outputs.topics import TOPICS
 from parhelion.sensors import kinds
 from parhelion.sensors.check import check_sensor
 from parhelion.sensors.kinds import SensorKind, kind_named, register_kind
@@ -117,6 +121,40 @@ def test_a_new_kind_reaches_bag_csv_report_and_viewer(thermometer: SensorKind, t
     stage = ScenarioStage(ph.Scenario.from_mapping(fields), time=0.3)
     shown = stage.measure(stage.places["lidar"])
     assert any(note.startswith("air: temperature 287") and note.endswith(" K") for note in shown.notes)
+
+
+def test_records_that_ros_leaves_out_reach_foxglove(thermometer: SensorKind, tmp_path: Path) -> None:
+    record = thermometer.record_type
+    rule, topic = ROS.of(record), TOPICS.of(record)
+    ROS.leaves_out(record, "no driver has this message")
+    TOPICS._table.pop(record)
+    try:
+        fields = scene(outputs=[{"kind": "bag"}, {"kind": "foxglove"}])
+        fields["sensors"].append({"name": "air", "type": "thermometer", "model": "toy/pt100", "rate_hz": 20})
+        ph.Scenario.from_mapping(fields).run(tmp_path / "out")
+    finally:
+        ROS.add(record, rule)
+        TOPICS.add(record, topic)
+    with (tmp_path / "out" / "foxglove.mcap").open("rb") as file:
+        messages = [json.loads(message.data) for _, _, message in make_reader(file).iter_messages(["/air"])]
+    assert len(messages) == 10
+    assert {message["frame_id"] for message in messages} == {"air_link"}
+    with AnyReader([tmp_path / "out" / "bag"]) as bag:
+        assert "/air" not in bag.topics
+
+
+def test_samples_are_written_as_npz_on_request(thermometer: SensorKind, tmp_path: Path) -> None:
+    fields = scene()
+    fields["sensors"] += [
+        {"name": "air", "type": "thermometer", "model": "toy/pt100", "format": "npz"},
+        {"name": "fix", "type": "gnss", "model": "u-blox/m8", "mount": {"xyz": [0, 0, 2]}, "format": "npz"},
+    ]
+    ph.Scenario.from_mapping(fields).run(tmp_path / "out")
+    for name, record, rows in (("air", thermometer.record_type, 5), ("fix", ph.GnssData, 3)):
+        assert len(record.load(tmp_path / "out" / f"{name}.npz")) == rows
+    fields["sensors"][-1]["format"] = "bag"
+    with pytest.raises(ConfigError, match="unknown format of samples 'bag'"):
+        ph.Scenario.from_mapping(fields)
 
 
 def test_the_new_kind_is_short() -> None:

@@ -16,7 +16,8 @@ from parhelion.live.dds import LATCHED_TOPICS, LOOPBACK, Quality, Sent, check_do
 from parhelion.motion.vehicles.base import Command, DriveCommand, ThrustCommand, Vehicle, VelocityCommand
 from parhelion.motion.vehicles.vessel import Vessel
 from parhelion.outputs.ros.feed import RosFeed
-from parhelion.outputs.ros.rules import Images, Layout
+from parhelion.outputs.ros.rules import Images
+from parhelion.outputs.topics import Layout
 from parhelion.scenario.scenario import Scenario, Step
 
 TWIST = "geometry_msgs/msg/Twist"

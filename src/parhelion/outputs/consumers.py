@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from parhelion.core.consumers import Readers
-from parhelion.outputs.datasets import DATASETS
+from parhelion.outputs.datasets.base import DATASETS
 from parhelion.outputs.files import FILES
 from parhelion.outputs.foxglove.rules import FOXGLOVE
 from parhelion.outputs.pcap import PACKETS

@@ -75,6 +75,8 @@ def write_gnss(data: GnssData, file: Path) -> list[str]:
     write_satellites(data, satellites)
     gnss.write_nmea(data, sentences)
     gnss.write_rinex(data, ranges)
+    if file.suffix == ".npz":
+        return write_samples(data, file)
     write_columns(file, fix_columns(data))
     return []
 
@@ -198,7 +200,7 @@ class FileRule:
     """How records of one type become files."""
 
     ending: Callable[[OnBoard, Scenario], str]
-    """Of the files of a sensor, such as '.pcd'."""
+    """File extension, for example '.pcd'."""
     write: Callable[[Any, Path], list[str]]
     """Write a record; what the file's format could not hold."""
     folder: str = ""
@@ -216,9 +218,16 @@ def _write_cloud(scan: Scan, file: Path) -> list[str]:
     return write_noting_drops(scan, file, format_of(file, None).name)
 
 
+def _samples_ending(sensor: OnBoard, scenario: Scenario) -> str:
+    return f".{sensor.entry.format or 'csv'}"
+
+
 def write_samples(samples: Samples, file: Path) -> list[str]:
-    """Samples of a sensor as a CSV file."""
-    write_columns(file, columns_of(samples))
+    """Write samples of a sensor as a CSV table, or as an NPZ file with all that the record holds."""
+    if file.suffix == ".npz":
+        samples.save(file)  # type: ignore[attr-defined]
+    else:
+        write_columns(file, columns_of(samples))
     return []
 
 
@@ -239,8 +248,8 @@ FILES: Readers[FileRule] = Readers(
     {
         Scan: FileRule(_cloud_ending, _write_cloud),
         FramePoints: FileRule(_points_ending, write_points),
-        Samples: FileRule(lambda sensor, scenario: ".csv", write_samples),
-        GnssData: FileRule(lambda sensor, scenario: ".csv", write_gnss, beside=gnss_companions),
+        Samples: FileRule(_samples_ending, write_samples),
+        GnssData: FileRule(_samples_ending, write_gnss, beside=gnss_companions),
         Image: FileRule(image_ending, write_frame, FOLDER, image_companions),
     },
 )

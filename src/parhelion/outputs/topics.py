@@ -1,45 +1,153 @@
-"""Which topics and frames the sensors and vehicles of a scenario have in ROS: those of the real drivers."""
+"""Topics and frames of the sensors and vehicles of a scenario: those of the real drivers, in ROS and in Foxglove.
+
+`TOPICS` is the table by type of record. A type without an entry has the topic `/<sensor>` and the frame
+`<sensor>_link`, so that records which ROS leaves out still have a topic in Foxglove.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
+from parhelion.core.clouds import Scan
+from parhelion.core.consumers import Readers
 from parhelion.core.errors import ConfigError, unknown_name
-from parhelion.outputs.ros.rules import BASE, Layout, ros_name, rule_of
+from parhelion.core.frames import EchoScan, RadarScan
+from parhelion.core.image import OPTICAL, Image, Intrinsics
+from parhelion.core.pose import Pose
+from parhelion.core.streams import BarometerData, GnssData, ImuData, MagnetometerData, OdometryData, UwbData
+from parhelion.scenario.sensors import OnBoard
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
 
+# ---- How names of a scenario are spelt in ROS -----------------------------------------------------------------------
+
+
+def ros_name(text: str) -> str:
+    """A name of a scenario as ROS allows it: letters, digits and underscores, not beginning with a digit."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", text)
+    return f"_{plain}" if plain[0].isdigit() else plain
+
+
 # ---- topics ---------------------------------------------------------------------------------------------------------
 
+
+Layout = Literal["driver", "velodyne", "ouster", "all"]
+
+MAP, ODOM, BASE = "map", "odom", "base_link"
+
+LIDARS = {
+    "velodyne": ("/velodyne_points", "velodyne"),
+    "ouster": ("/ouster/points", "os_sensor"),
+    "hesai": ("/lidar_points", "hesai_lidar"),
+    "robosense": ("/rslidar_points", "rslidar"),
+    "livox": ("/livox/lidar", "livox_frame"),
+}
+"""Topic and frame of lidars by maker."""
+FLAT_LIDAR = ("/scan", "laser")
+OTHER_LIDAR = ("/points", "lidar")
+
+Names = Callable[[OnBoard, Layout], tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class TopicRule:
+    """Topic and frames of the sensors with one type of record."""
+
+    names: Names
+    """Topic and frame of a sensor, as the real driver names them."""
+    of_vehicle: bool = False
+    """True if records are in the frame of the vehicle, not in one of the sensor."""
+    child_frames: Callable[[OnBoard, str], list[tuple[str, Pose]]] = lambda sensor, frame: []
+    """Frames below that of the sensor, and their poses in it."""
+
+
+def one_topic(topic: str, frame: str, *, of_vehicle: bool = False) -> TopicRule:
+    """Rule of sensors that all have the same topic and frame; their names come first if there are several."""
+    return TopicRule(lambda sensor, layout: (topic, frame), of_vehicle)
+
+
+def own_topic(topic: str = "", frame: str = "") -> Names:
+    """Names of sensors with topic and frame of their own: `/<sensor><topic>` and `<sensor><frame>`."""
+    return lambda sensor, layout: (f"/{ros_name(sensor.name)}{topic}", f"{ros_name(sensor.name)}{frame}")
+
+
+def is_flat(sensor: OnBoard) -> bool:
+    """Return whether a lidar scans one plane, so that a LaserScan holds all it sees."""
+    pattern = sensor.sensor.config.pattern
+    channels = getattr(pattern, "channels", None)
+    elevation = list(getattr(channels, "elevation_deg", [])) if channels is not None else []
+    return pattern.kind == "spinning" and elevation == [0.0]
+
+
+def _lidar_names(sensor: OnBoard, layout: Layout) -> tuple[str, str]:
+    if is_flat(sensor):
+        return FLAT_LIDAR if layout == "driver" else (OTHER_LIDAR[0], FLAT_LIDAR[1])
+    return LIDARS.get(sensor.sensor.config.maker, OTHER_LIDAR)
+
+
+def optical_frame(frame: str, *, right: bool = False) -> str:
+    """Name of the optical frame of a camera."""
+    return f"{frame}_right_optical_frame" if right else f"{frame}_optical_frame"
+
+
+def _optical_frames(sensor: Any, frame: str) -> list[tuple[str, Pose]]:
+    """Optical frames of a camera and their poses in its own; for a stereo camera, that of the second lens, too."""
+    found = [(optical_frame(frame), OPTICAL)]
+    lens = getattr(sensor.sensor, "intrinsics", None)
+    if isinstance(lens, Intrinsics) and lens.baseline_m > 0.0:
+        found.append((optical_frame(frame, right=True), Pose((0.0, -lens.baseline_m, 0.0)) @ OPTICAL))
+    return found
+
+
+TOPICS: Readers[TopicRule] = Readers(
+    "topics",
+    {
+        object: TopicRule(own_topic(frame="_link")),
+        Scan: TopicRule(_lidar_names),
+        Image: TopicRule(own_topic("/image_raw"), child_frames=_optical_frames),
+        RadarScan: TopicRule(own_topic("/detections")),
+        EchoScan: TopicRule(own_topic("/echoes")),
+        ImuData: one_topic("/imu/data", "imu_link"),
+        OdometryData: one_topic("/odom", BASE, of_vehicle=True),
+        BarometerData: one_topic("/pressure", "barometer_link"),
+        MagnetometerData: one_topic("/imu/mag", "magnetometer_link"),
+        GnssData: one_topic("/fix", "gps_link"),
+        UwbData: one_topic("/uwb/ranges", "uwb_link"),
+    },
+)
+"""Topic and frames by type of record."""
 
 _TOPIC = re.compile(r"^/[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*$")
 
 
 @dataclass(frozen=True)
 class Named:
-    """What a sensor or vehicle is called in ROS."""
+    """Topic and frame of a sensor or vehicle."""
 
     topic: str
-    """Of a vehicle: what its topics begin with, such as '' or '/husky'."""
+    """For a vehicle: the prefix of its topics, such as '' or '/husky'."""
     frame: str
+
+
+def topic_rule(sensor: OnBoard) -> TopicRule:
+    """The rule for topic and frames of a sensor."""
+    return TOPICS.of(sensor.record_type)
 
 
 def sensor_names(
     scenario: Scenario, topics: Mapping[str, str], frames: Mapping[str, str], layout: Layout = "driver"
 ) -> dict[str, Named]:
-    """Topic and frame of every sensor that ROS knows: as told, else the driver's, with the sensor's name before it
-    where two clash."""
-    rules = {sensor.name: (sensor, rule_of(sensor)) for sensor in scenario.sensors}
-    usual = {name: rule.names(sensor, layout) for name, (sensor, rule) in rules.items() if rule is not None}
-    said = [topic for topic, _ in usual.values()]
-    framed = [frame for _, frame in usual.values()]
+    """Topic and frame of every sensor: as given, else the driver's, with the sensor's name before it if two clash."""
+    default = {sensor.name: topic_rule(sensor).names(sensor, layout) for sensor in scenario.sensors}
+    topics_used = [topic for topic, _ in default.values()]
+    framed = [frame for _, frame in default.values()]
     found = {}
-    for name, (topic, frame) in usual.items():
-        if said.count(topic) > 1:
+    for name, (topic, frame) in default.items():
+        if topics_used.count(topic) > 1:
             topic = f"/{ros_name(name)}{topic}"
         if framed.count(frame) > 1 and frame != BASE:
             frame = f"{ros_name(name)}/{frame}"

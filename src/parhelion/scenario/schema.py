@@ -157,7 +157,7 @@ class SensorEntry(Config):
     phase_s: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     """When its first measurement begins."""
     format: str | None = None
-    """Format of a lidar's clouds, where the scenario's own is not wanted; of a camera's pictures: png, exr, npz ..."""
+    """Format of clouds in place of the scenario's own; of pictures: png, exr, npz ...; of samples: csv or npz."""
     folder: Name | None = None
     """Folder of its frames, where that of its name is not wanted."""
     options: dict[str, Any] = Field(default_factory=dict)

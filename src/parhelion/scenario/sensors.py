@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from parhelion.core.clouds import PointCloud
 from parhelion.core.consumers import Readers
-from parhelion.core.errors import ConfigError
+from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.image import Image
 from parhelion.core.pose import Pose
 from parhelion.core.streams import Samples
@@ -24,8 +25,18 @@ from parhelion.sensors.base import SampleStream
 from parhelion.sensors.kinds import SensorKind, kind_named
 from parhelion.world.world import World
 
-FILE_FORMATS: Readers[Any] = Readers("file formats", {PointCloud: format_of, Image: image_format_of})
-"""What finds a file format by its name, for frames of each type."""
+SAMPLE_FORMATS = ("csv", "npz")
+
+
+def _check_sample_format(file: Path, name: str) -> None:
+    if name not in SAMPLE_FORMATS:
+        raise unknown_name("format of samples", name, SAMPLE_FORMATS)
+
+
+FILE_FORMATS: Readers[Callable[[Path, str], Any]] = Readers(
+    "file formats", {PointCloud: format_of, Image: image_format_of, Samples: _check_sample_format}
+)
+"""Functions that find a file format by its name, or raise an error that lists all names."""
 
 
 class _OnBoard:
@@ -35,6 +46,8 @@ class _OnBoard:
         self.kind, self.entry, self.name, self.body, self.mount = kind, entry, entry.name, body, mount
         self.record_type = kind.record_type
         """The type of what it measures, by which readers know what to do with it."""
+        if entry.format is not None:
+            FILE_FORMATS.of(self.record_type)(Path("record"), entry.format)  # a wrong one is reported now
         options = dict(entry.options)
         if entry.rate_hz is not None:
             options["rate_hz"] = entry.rate_hz
@@ -51,9 +64,6 @@ class FrameOnBoard(_OnBoard):
 
     def __init__(self, kind: SensorKind, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
         super().__init__(kind, entry, folder, body, mount)
-        if entry.format is not None:
-            # An unknown one is told now, not at the first frame.
-            FILE_FORMATS.of(self.record_type)(Path("frame"), entry.format)
         self.period_s = 1.0 / float(self.sensor.rate_hz)
         self.length_s = float(self.sensor.frame_duration_s)
         """Time [s] from a frame's start to the last thing that it measures."""

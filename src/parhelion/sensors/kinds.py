@@ -98,7 +98,8 @@ _OWN = (
         "barometers: pressure and altitude",
     ),
     SensorKind(
-        "magnetometer", "parhelion.sensors.body.magnetometer:Magnetometer", "", "samples", "parhelion.core.streams:MagnetometerData",
+        "magnetometer", "parhelion.sensors.body.magnetometer:Magnetometer", "", "samples",
+        "parhelion.core.streams:MagnetometerData",
         "magnetometers: the magnetic field",
     ),
     SensorKind(

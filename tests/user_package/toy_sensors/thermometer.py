@@ -18,6 +18,7 @@ from parhelion.core.random import Stream, to_normal
 from parhelion.core.streams import column
 from parhelion.io.ros import messages as ros
 from parhelion.outputs.ros.rules import ROS, sampled
+from parhelion.outputs.topics import TOPICS, one_topic
 
 SIGMA_K = 0.1
 
@@ -68,4 +69,5 @@ def _message(found: Any, row: int, at: int, frame: str) -> bytes:
 
 
 # ROS has a message for temperatures; the one for pressures has the same shape, and our table of types holds it.
-ROS.add(TemperatureData, sampled("/temperature", "thermometer_link", ros.FLUID_PRESSURE, _message))
+ROS.add(TemperatureData, sampled(ros.FLUID_PRESSURE, _message))
+TOPICS.add(TemperatureData, one_topic("/temperature", "thermometer_link"))

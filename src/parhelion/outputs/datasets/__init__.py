@@ -9,12 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from parhelion.core.clouds import Scan
-from parhelion.core.consumers import Readers
 from parhelion.core.errors import ConfigError
-from parhelion.core.frames import FramePoints, RadarScan
-from parhelion.core.image import Image
-from parhelion.core.streams import Samples
 from parhelion.outputs.datasets.base import DatasetSink
 from parhelion.outputs.datasets.coco import CocoPanopticSink
 from parhelion.outputs.datasets.kitti import KittiObjectSink, KittiOdometrySink, SemanticKittiSink
@@ -23,14 +18,6 @@ from parhelion.outputs.datasets.nuscenes import NuScenesSink
 if TYPE_CHECKING:
     from parhelion.outputs.sinks import Sink
     from parhelion.scenario.scenario import Scenario
-
-DATASETS: Readers[str] = Readers(
-    "data sets", {Scan: "clouds, poses, boxes and labels", Image: "pictures, calibration, boxes and masks"}
-)
-"""Which types of record the data sets hold."""
-DATASETS.add(RadarScan, "detections, in nuScenes' sets")
-DATASETS.leaves_out(FramePoints, "these data sets hold lidars, cameras and radars; the run's own files hold the rest")
-DATASETS.leaves_out(Samples, "these data sets hold no streams of samples; the run's own CSV files do")
 
 SINKS: dict[str, type[DatasetSink]] = {
     "kitti-odometry": KittiOdometrySink,

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from parhelion.core.clouds import PointCloud, Scan
+from parhelion.core.consumers import Readers
 from parhelion.core.errors import ParhelionError
-from parhelion.core.frames import RadarScan
+from parhelion.core.frames import FramePoints, RadarScan
 from parhelion.core.image import Image
 from parhelion.core.pose import Pose
+from parhelion.core.streams import Samples
 from parhelion.motion.actors.body import mobility_table
 from parhelion.motion.boxes import Box, BoxFrame, BoxTruth
 from parhelion.outputs.datasets.folder import ABOUT, TITLES, DatasetFolder, HiddenShare
@@ -44,16 +47,13 @@ class DatasetSink(ABC):
 
     def take(self, step: Step) -> None:
         """Write the scans and pictures that a step finished."""
+        sensors = {sensor.name: sensor for sensor in self.scenario.frame_sensors}
         for name, frames in step.frames.items():
-            for number, record in frames:
-                if name in self.scanners:
-                    self.add(self.scanners[name], number, record)
-                    self._taken += 1
-                elif name in self.cameras:
-                    self.add_image(self.cameras[name], number, record)
-                    self._taken += 1
-                elif name in self.radars:
-                    self.add_radar(self.radars[name], number, record)
+            rule = DATASETS.get(sensors[name].record_type)
+            if rule is not None:
+                for number, record in frames:
+                    rule.take(self, sensors[name], number, record)
+                    self._taken += rule.is_main
 
     def close(self) -> list[Path]:
         """Write what is known only at the end, and put the folder in its place: its files."""
@@ -102,6 +102,30 @@ class DatasetSink(ABC):
             sensor=scanner.sensor.visibility_keys,
             without=self.scenario.own_instances(scanner),
         )
+
+
+@dataclass(frozen=True)
+class DatasetRule:
+    """How data sets take the frames of one type of record."""
+
+    take: Callable[[DatasetSink, FrameOnBoard, int, Any], None]
+    summary: str
+    """What the sets hold of it, for lists."""
+    is_main: bool = True
+    """False if a set without other frames is not worth keeping."""
+
+
+DATASETS: Readers[DatasetRule] = Readers(
+    "data sets",
+    {
+        Scan: DatasetRule(lambda sink, *frame: sink.add(*frame), "clouds, poses, boxes and labels"),
+        Image: DatasetRule(lambda sink, *frame: sink.add_image(*frame), "pictures, calibration, boxes and masks"),
+        RadarScan: DatasetRule(lambda sink, *frame: sink.add_radar(*frame), "detections, in nuScenes' sets", False),
+    },
+)
+"""How data sets take frames, by type of record."""
+DATASETS.leaves_out(FramePoints, "these data sets hold lidars, cameras and radars; the run's own files hold the rest")
+DATASETS.leaves_out(Samples, "these data sets hold no streams of samples; the run's own CSV files do")
 
 
 def cloud_of(scan: Scan, scanner: FrameOnBoard, largest: float) -> PointCloud:

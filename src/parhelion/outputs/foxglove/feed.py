@@ -38,8 +38,7 @@ from parhelion.outputs.foxglove.messages import (
 )
 from parhelion.outputs.foxglove.rules import FOXGLOVE, Telling
 from parhelion.outputs.foxglove.scene import boxes_update, moving, pose_of, scene_update, timestamp
-from parhelion.outputs.ros.rules import MAP, rule_of
-from parhelion.outputs.topics import check_distinct, sensor_names, vehicle_names
+from parhelion.outputs.topics import MAP, check_distinct, sensor_names, topic_rule, vehicle_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,7 +79,15 @@ class FoxgloveFeed:
         """What is told on each topic, as schemas of the SDK."""
         frames = [self._sensors[sensor.name].frame for sensor in self._framed()]
         check_distinct(
-            [*(named.topic for named in self._sensors.values()), SCENE, BOXES, TF, TF_STATIC, CLOCK, NAMES],
+            [
+                *(self._sensors[sensor.name].topic for sensor in self._heard()),
+                SCENE,
+                BOXES,
+                TF,
+                TF_STATIC,
+                CLOCK,
+                NAMES,
+            ],
             [
                 MAP,
                 *(vehicle.frame for vehicle in self._vehicles.values()),
@@ -102,11 +109,7 @@ class FoxgloveFeed:
         self._boxes_at: list[float] = []
         self._path_due = _Due(PATH_PERIOD_S)
         self._paths: dict[str, _Path] = {name: _Path() for name in self._vehicles}
-        self._told = {
-            sensor.name: (rule, self._telling(sensor))
-            for sensor in self._heard()
-            if (rule := FOXGLOVE.get(sensor.record_type)) is not None
-        }
+        self._told = {sensor.name: (FOXGLOVE.of(sensor.record_type), self._telling(sensor)) for sensor in self._heard()}
 
     def _telling(self, sensor: OnBoard) -> Telling:
         named = self._sensors[sensor.name]
@@ -117,20 +120,19 @@ class FoxgloveFeed:
         return self._epoch_ns + round(time_s * 1e9)
 
     def _heard(self) -> list[OnBoard]:
-        """Sensors that have a topic, which is their ROS topic."""
-        return [sensor for sensor in self.scenario.sensors if sensor.name in self._sensors]
+        """Sensors that have a topic; it is the same as in ROS."""
+        return [sensor for sensor in self.scenario.sensors if FOXGLOVE.get(sensor.record_type) is not None]
 
     def _framed(self) -> list[OnBoard]:
         """Sensors with a frame of their own; what odometry says is of its vehicle's."""
-        return [sensor for sensor in self._heard() if not getattr(rule_of(sensor), "of_vehicle", False)]
+        return [sensor for sensor in self._heard() if not topic_rule(sensor).of_vehicle]
 
     def _beneath(self) -> list[tuple[str, str, Floats, Floats]]:
         """Frames that hang on those of sensors: parent, child, position and orientation."""
         return [
             (self._sensors[sensor.name].frame, frame, pose.xyz, pose.quat_xyzw)
             for sensor in self._framed()
-            if (rule := rule_of(sensor)) is not None
-            for frame, pose in rule.beneath(sensor, self._sensors[sensor.name].frame)
+            for frame, pose in topic_rule(sensor).child_frames(sensor, self._sensors[sensor.name].frame)
         ]
 
     def _schemas(self) -> dict[str, Any]:
@@ -145,10 +147,8 @@ class FoxgloveFeed:
             NAMES: json_schema("parhelion.Names", {key: {"type": "object"} for key in self._names()}),
         }
         for sensor in self._heard():
-            rule = FOXGLOVE.get(sensor.record_type)
-            if rule is not None:
-                topic = self._sensors[sensor.name].topic
-                found |= {topic: rule.schema(sensor, self.scenario), **rule.beside(sensor, self.scenario, topic)}
+            rule, topic = FOXGLOVE.of(sensor.record_type), self._sensors[sensor.name].topic
+            found |= {topic: rule.schema(sensor, self.scenario), **rule.beside(sensor, self.scenario, topic)}
         for vehicle in self._vehicles.values():
             found[f"{vehicle.topic}/ground_truth/pose"] = PoseInFrame.get_schema()
             found[f"{vehicle.topic}/ground_truth/path"] = PosesInFrame.get_schema()

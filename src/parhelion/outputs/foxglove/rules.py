@@ -26,7 +26,8 @@ from parhelion.outputs.foxglove.messages import (
     time_fields,
 )
 from parhelion.outputs.foxglove.scene import timestamp
-from parhelion.outputs.ros.rules import base_topic, optical_frame
+from parhelion.outputs.ros.rules import base_topic
+from parhelion.outputs.topics import optical_frame
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario

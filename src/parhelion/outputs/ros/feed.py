@@ -20,8 +20,18 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, quat_conjugate, quat_rotate
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.messages import Message, Transform
-from parhelion.outputs.ros.rules import BASE, MAP, Images, Layout, Telling, rule_of
-from parhelion.outputs.topics import Named, check_distinct, check_names, sensor_names, vehicle_names
+from parhelion.outputs.ros.rules import Images, Telling, rule_of
+from parhelion.outputs.topics import (
+    BASE,
+    MAP,
+    Layout,
+    Named,
+    check_distinct,
+    check_names,
+    sensor_names,
+    topic_rule,
+    vehicle_names,
+)
 from parhelion.scenario.sensors import OnBoard
 
 if TYPE_CHECKING:
@@ -87,8 +97,7 @@ class RosFeed:
     def _settle_frames(self, given: Mapping[str, str]) -> None:
         """What is told of a vehicle has the vehicle's own frame where the sensor is there, else one at the axle."""
         for sensor in self.scenario.sensors:
-            rule = rule_of(sensor)
-            if rule is None or not rule.of_vehicle or sensor.name in given:
+            if not topic_rule(sensor).of_vehicle or sensor.name in given:
                 continue
             vehicle = self.vehicles[sensor.entry.vehicle or ""]
             here = np.allclose(sensor.mount.xyz, 0.0) and np.allclose(np.abs(sensor.mount.quat_xyzw[3]), 1.0)
@@ -101,8 +110,8 @@ class RosFeed:
         return [
             sensor
             for sensor in self.scenario.sensors
-            if (rule := rule_of(sensor)) is not None
-            and not (rule.of_vehicle and self.sensors[sensor.name].frame in shared)
+            if rule_of(sensor) is not None
+            and not (topic_rule(sensor).of_vehicle and self.sensors[sensor.name].frame in shared)
         ]
 
     def _beneath(self, at: int) -> list[Transform]:
@@ -110,8 +119,7 @@ class RosFeed:
         return [
             Transform(self.sensors[sensor.name].frame, frame, at, pose.xyz, pose.quat_xyzw)
             for sensor in self._framed()
-            if (rule := rule_of(sensor)) is not None
-            for frame, pose in rule.beneath(sensor, self.sensors[sensor.name].frame)
+            for frame, pose in topic_rule(sensor).child_frames(sensor, self.sensors[sensor.name].frame)
         ]
 
     @property

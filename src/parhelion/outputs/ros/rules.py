@@ -1,8 +1,7 @@
-"""What ROS makes of each type of record: topic and frame as the real driver has them, and the messages."""
+"""ROS messages of each type of record; topics and frames are those of `TOPICS`."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,26 +11,17 @@ import numpy as np
 from parhelion.core.clouds import Scan
 from parhelion.core.consumers import Readers
 from parhelion.core.frames import EchoScan, RadarScan
-from parhelion.core.image import OPTICAL, Image, Intrinsics
-from parhelion.core.pose import Pose
+from parhelion.core.image import Image
 from parhelion.core.streams import NO_FIX, BarometerData, GnssData, ImuData, MagnetometerData, OdometryData, UwbData
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.clouds import POINT_CLOUD, point_cloud2
 from parhelion.io.ros.messages import RADAR_SCAN, RANGE, radar_scan, range_message
 from parhelion.io.ros.types import Message
+from parhelion.outputs.topics import MAP, ODOM, Layout, is_flat, optical_frame
 from parhelion.scenario.sensors import OnBoard
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-# ---- How names of a scenario are spelt in ROS -----------------------------------------------------------------------
-
-
-def ros_name(text: str) -> str:
-    """A name of a scenario as ROS allows it: letters, digits and underscores, not beginning with a digit."""
-    plain = re.sub(r"[^A-Za-z0-9_]", "_", text)
-    return f"_{plain}" if plain[0].isdigit() else plain
-
 
 # ---- What ROS makes of images: topics as image_transport has them, frames as REP 103 has them -----------------------
 # /front/image_raw                     or /front/image_raw/compressed
@@ -46,12 +36,6 @@ def ros_name(text: str) -> str:
 IMAGE_TOPIC = "image_raw"
 
 
-def image_names(sensor: OnBoard, layout: Layout) -> tuple[str, str]:
-    """Topic of the picture, and the camera's own frame."""
-    name = ros_name(sensor.name)
-    return f"/{name}/{IMAGE_TOPIC}", name
-
-
 def image_type(sensor: OnBoard, layout: Layout) -> str:
     """Type of the pictures, where they are not compressed."""
     return ros.IMAGE
@@ -61,20 +45,6 @@ def image_topics(telling: Telling) -> dict[str, str]:
     """Topics that every camera has, and their types."""
     topic, kind = _picture_topic(telling.topic, telling.images)
     return {topic: kind, f"{base_topic(telling.topic)}/camera_info": ros.CAMERA_INFO}
-
-
-def optical_frames(sensor: Any, frame: str) -> list[tuple[str, Pose]]:
-    """Optical frames of a camera and where they are in its own; of a stereo camera, that of the second lens, too."""
-    found = [(optical_frame(frame), OPTICAL)]
-    lens = getattr(sensor.sensor, "intrinsics", None)
-    if isinstance(lens, Intrinsics) and lens.baseline_m > 0.0:
-        found.append((optical_frame(frame, right=True), Pose((0.0, -lens.baseline_m, 0.0)) @ OPTICAL))
-    return found
-
-
-def optical_frame(frame: str, *, right: bool = False) -> str:
-    """Name of a camera's optical frame."""
-    return f"{frame}_right_optical_frame" if right else f"{frame}_optical_frame"
 
 
 def base_topic(topic: str) -> str:
@@ -137,14 +107,6 @@ def _picture_topic(topic: str, images: str) -> tuple[str, str]:
 # variance of pi^2 / 3 of each angle, as of one not known.
 
 
-UWB_TOPIC, UWB_FRAME, UWB_MAP = "/uwb/ranges", "uwb_link", "map"
-
-
-def range_names(sensor: OnBoard, layout: Layout) -> tuple[str, str]:
-    """Topic of the ranges, and the tag's own frame."""
-    return UWB_TOPIC, UWB_FRAME
-
-
 def range_type(sensor: OnBoard, layout: Layout) -> str:
     """Type of the ranges."""
     return ros.POINT_CLOUD
@@ -167,11 +129,11 @@ def range_messages(found: UwbData, telling: Telling) -> Iterator[Message]:
         columns: dict[str, Any] = {axis: found.anchor_xyz[:, k] for k, axis in enumerate("xyz")}
         columns |= {name: getattr(found, name)[row] for name in ("range", "range_std", "rssi", "snr")}
         columns["los"] = found.los[row].astype(np.uint8)
-        yield Message(telling.topic, ros.POINT_CLOUD, at, ros.plain_cloud(at, UWB_MAP, columns))
+        yield Message(telling.topic, ros.POINT_CLOUD, at, ros.plain_cloud(at, MAP, columns))
         if np.all(np.isfinite(found.position[row])):
             covariance = np.diag([0.0] * 3 + [np.pi**2 / 3.0] * 3)
             covariance[:3, :3] = found.position_covariance[row]
-            data = ros.pose_with_covariance(at, UWB_MAP, found.position[row], (0.0, 0.0, 0.0, 1.0), covariance)
+            data = ros.pose_with_covariance(at, MAP, found.position[row], (0.0, 0.0, 0.0, 1.0), covariance)
             yield Message(position_topic(telling.topic), ros.POSE_WITH_COVARIANCE, at, data)
 
 
@@ -179,18 +141,6 @@ def range_messages(found: UwbData, telling: Telling) -> Iterator[Message]:
 # /front/detections   sensor_msgs/PointCloud2 with every field
 # /front/scan         radar_msgs/RadarScan of radars
 # /sonar/echoes       sensor_msgs/PointCloud2, and /sonar/range sensor_msgs/Range of the first echo
-
-
-def radar_names(sensor: OnBoard, layout: Layout) -> tuple[str, str]:
-    """Topic of the cloud, and the sensor's frame."""
-    name = ros_name(sensor.name)
-    return f"/{name}/detections", name
-
-
-def echo_names(sensor: OnBoard, layout: Layout) -> tuple[str, str]:
-    """Topic of the cloud, and the sensor's frame."""
-    name = ros_name(sensor.name)
-    return f"/{name}/echoes", name
 
 
 def cloud_type(sensor: OnBoard, layout: Layout) -> str:
@@ -232,23 +182,8 @@ def echo_messages(scan: EchoScan, telling: Telling) -> Iterator[Message]:
 # ---- rules ----------------------------------------------------------------------------------------------------------
 
 
-Layout = Literal["driver", "velodyne", "ouster", "all"]
-
 Images = Literal["raw", "png", "jpeg"]
 """How pictures are told: sensor_msgs/Image, or CompressedImage of one of two kinds."""
-
-MAP, ODOM, BASE = "map", "odom", "base_link"
-
-LIDARS = {
-    "velodyne": ("/velodyne_points", "velodyne"),
-    "ouster": ("/ouster/points", "os_sensor"),
-    "hesai": ("/lidar_points", "hesai_lidar"),
-    "robosense": ("/rslidar_points", "rslidar"),
-    "livox": ("/livox/lidar", "livox_frame"),
-}
-"""Topic and frame of lidars by maker."""
-FLAT_LIDAR = ("/scan", "laser")
-OTHER_LIDAR = ("/points", "lidar")
 
 
 @dataclass(frozen=True)
@@ -268,18 +203,12 @@ class Telling:
 class RosRule:
     """What ROS makes of one type of record."""
 
-    names: Callable[[OnBoard, Layout], tuple[str, str]]
-    """Topic and frame of a sensor, as the real driver names them."""
     type: Callable[[OnBoard, Layout], str]
     """Type of the messages on that topic."""
     messages: Callable[[Any, Telling], Iterator[Message]]
     """The messages of a record."""
-    of_vehicle: bool = False
-    """Whether what it tells is of its vehicle's frame, not of one of its own."""
     topics: Callable[[Telling], dict[str, str]] | None = None
     """Topics that a sensor is sure to have, and their types; None for its one topic."""
-    beneath: Callable[[OnBoard, str], list[tuple[str, Pose]]] = lambda sensor, frame: []
-    """Frames that hang on the sensor's own, and their poses in it."""
 
     def advertised(self, telling: Telling) -> dict[str, str]:
         """Topics that a sensor is sure to have, and their types."""
@@ -298,20 +227,6 @@ def rule_of(sensor: OnBoard) -> RosRule | None:
 
 
 # ---- lidars ---------------------------------------------------------------------------------------------------------
-
-
-def is_flat(sensor: OnBoard) -> bool:
-    """Whether a lidar scans one plane, so that a LaserScan holds all it sees."""
-    pattern = sensor.sensor.config.pattern
-    channels = getattr(pattern, "channels", None)
-    elevation = list(getattr(channels, "elevation_deg", [])) if channels is not None else []
-    return pattern.kind == "spinning" and elevation == [0.0]
-
-
-def _lidar_names(sensor: OnBoard, layout: Layout) -> tuple[str, str]:
-    if is_flat(sensor):
-        return FLAT_LIDAR if layout == "driver" else (OTHER_LIDAR[0], FLAT_LIDAR[1])
-    return LIDARS.get(sensor.sensor.config.maker, OTHER_LIDAR)
 
 
 def _lidar_type(sensor: OnBoard, layout: Layout) -> str:
@@ -339,18 +254,16 @@ def _scan(scan: Scan, telling: Telling) -> Iterator[Message]:
         yield Message(f"{telling.topic}2", ros.POINT_CLOUD, over, data)
 
 
-ROS.add(Scan, RosRule(_lidar_names, _lidar_type, _scan))
-ROS.add(Image, RosRule(image_names, image_type, image_messages, topics=image_topics, beneath=optical_frames))
-ROS.add(RadarScan, RosRule(radar_names, cloud_type, radar_messages, topics=radar_topics))
-ROS.add(EchoScan, RosRule(echo_names, cloud_type, echo_messages, topics=echo_topics))
+ROS.add(Scan, RosRule(_lidar_type, _scan))
+ROS.add(Image, RosRule(image_type, image_messages, topics=image_topics))
+ROS.add(RadarScan, RosRule(cloud_type, radar_messages, topics=radar_topics))
+ROS.add(EchoScan, RosRule(cloud_type, echo_messages, topics=echo_topics))
 
 
 # ---- small sensors --------------------------------------------------------------------------------------------------
 
 
-def sampled(
-    topic: str, frame: str, kind: str, one: Callable[[Any, int, int, str], bytes], *, of_vehicle: bool = False
-) -> RosRule:
+def sampled(kind: str, one: Callable[[Any, int, int, str], bytes]) -> RosRule:
     """A rule for samples: `one(samples, row, stamp_ns, frame)` is the message of one sample."""
 
     def messages(samples: Any, telling: Telling) -> Iterator[Message]:
@@ -358,7 +271,7 @@ def sampled(
             at = telling.stamp(time)
             yield Message(telling.topic, kind, at, one(samples, row, at, telling.frame))
 
-    return RosRule(lambda sensor, layout: (topic, frame), lambda sensor, layout: kind, messages, of_vehicle)
+    return RosRule(lambda sensor, layout: kind, messages)
 
 
 def _imu(samples: ImuData, row: int, at: int, frame: str) -> bytes:
@@ -385,10 +298,10 @@ def _magnetic_field(found: MagnetometerData, row: int, at: int, frame: str) -> b
     return ros.magnetic_field(at, frame, found.magnetic_field[row], found.magnetic_field_covariance)
 
 
-ROS.add(ImuData, sampled("/imu/data", "imu_link", ros.IMU, _imu))
-ROS.add(OdometryData, sampled("/odom", BASE, ros.ODOMETRY, _odometry, of_vehicle=True))
-ROS.add(BarometerData, sampled("/pressure", "barometer_link", ros.FLUID_PRESSURE, _pressure))
-ROS.add(MagnetometerData, sampled("/imu/mag", "magnetometer_link", ros.MAGNETIC_FIELD, _magnetic_field))
+ROS.add(ImuData, sampled(ros.IMU, _imu))
+ROS.add(OdometryData, sampled(ros.ODOMETRY, _odometry))
+ROS.add(BarometerData, sampled(ros.FLUID_PRESSURE, _pressure))
+ROS.add(MagnetometerData, sampled(ros.MAGNETIC_FIELD, _magnetic_field))
 
 
 # ---- satellite navigation -------------------------------------------------------------------------------------------
@@ -418,10 +331,9 @@ def _fixes(found: GnssData, telling: Telling) -> Iterator[Message]:
 ROS.add(
     GnssData,
     RosRule(
-        lambda sensor, layout: ("/fix", "gps_link"),
         lambda sensor, layout: ros.NAV_SAT_FIX,
         _fixes,
         topics=lambda telling: {telling.topic: ros.NAV_SAT_FIX, _velocity_topic(telling.topic): ros.TWIST},
     ),
 )
-ROS.add(UwbData, RosRule(range_names, range_type, range_messages, topics=range_topics))
+ROS.add(UwbData, RosRule(range_type, range_messages, topics=range_topics))
