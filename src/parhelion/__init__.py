@@ -45,6 +45,7 @@ _HOME = {
     "Lidar": "sensors.optics.lidar.lidar",
     "LidarConfig": "sensors.optics.lidar.config",
     "Magnetometer": "sensors.body.magnetometer",
+    "Maker": "makers",
     "Material": "surfaces.material",
     "Mesh": "world.mesh",
     "MissingDependencyError": "core.errors",
@@ -87,6 +88,7 @@ _HOME = {
     "material_names": "surfaces.library",
     "odometry_names": "sensors.body.odometry",
     "read_turns": "io",
+    "register_maker": "makers",
     "uwb_names": "sensors.waves.uwb.uwb",
     "vehicle_names": "motion.vehicles.library",
 }
@@ -119,6 +121,8 @@ if TYPE_CHECKING:
     from parhelion.core.trajectory import Trajectory as Trajectory
     from parhelion.core.trajectory import Waypoints as Waypoints
     from parhelion.io import read_turns as read_turns
+    from parhelion.makers import Maker as Maker
+    from parhelion.makers import register_maker as register_maker
     from parhelion.motion.recorded import RecordedMotion as RecordedMotion
     from parhelion.motion.spline import SplineMotion as SplineMotion
     from parhelion.motion.time_law import MotionLimits as MotionLimits

@@ -18,6 +18,8 @@ from parhelion.io.ros import messages as ros
 from parhelion.io.ros.clouds import POINT_CLOUD, point_cloud2
 from parhelion.io.ros.messages import RADAR_SCAN, RANGE, radar_scan, range_message
 from parhelion.io.ros.types import Message
+from parhelion.makers import RosDriver, maker_called
+from parhelion.makers.layouts import XYZIRT, driver_called
 from parhelion.outputs.topics import ros_name
 from parhelion.scenario.sensors import OnBoard
 
@@ -223,23 +225,15 @@ def echo_messages(scan: EchoScan, telling: Telling) -> Iterator[Message]:
 # ---- rules ----------------------------------------------------------------------------------------------------------
 
 
-Layout = Literal["driver", "velodyne", "ouster", "all"]
+Layout = str
+"""'driver', the name of a maker whose driver has a layout, or 'all'."""
 
 Images = Literal["raw", "png", "jpeg"]
 """How pictures are told: sensor_msgs/Image, or CompressedImage of one of two kinds."""
 
 MAP, ODOM, BASE = "map", "odom", "base_link"
 
-LIDARS = {
-    "velodyne": ("/velodyne_points", "velodyne"),
-    "ouster": ("/ouster/points", "os_sensor"),
-    "hesai": ("/lidar_points", "hesai_lidar"),
-    "robosense": ("/rslidar_points", "rslidar"),
-    "livox": ("/livox/lidar", "livox_frame"),
-}
-"""Topic and frame of lidars by maker."""
 FLAT_LIDAR = ("/scan", "laser")
-OTHER_LIDAR = ("/points", "lidar")
 
 
 @dataclass(frozen=True)
@@ -301,8 +295,9 @@ def is_flat(sensor: OnBoard) -> bool:
 
 def _lidar_names(sensor: OnBoard, layout: Layout) -> tuple[str, str]:
     if is_flat(sensor):
-        return FLAT_LIDAR if layout == "driver" else (OTHER_LIDAR[0], FLAT_LIDAR[1])
-    return LIDARS.get(sensor.sensor.config.maker, OTHER_LIDAR)
+        return FLAT_LIDAR if layout == "driver" else (RosDriver.topic, FLAT_LIDAR[1])
+    driver = maker_called(sensor.sensor.config.maker).ros
+    return driver.topic, driver.frame
 
 
 def _lidar_type(sensor: OnBoard, layout: Layout) -> str:
@@ -321,13 +316,15 @@ def _scan(scan: Scan, telling: Telling) -> Iterator[Message]:
         )  # fmt: skip
         yield Message(telling.topic, ros.LASER_SCAN, over, data)
         return
-    if layout == "driver":
-        layout = "ouster" if lidar.config.maker == "ouster" else "velodyne"
-    yield Message(telling.topic, ros.POINT_CLOUD, over, ros.point_cloud2(scan, telling.frame, stamp, layout))
-    if layout == "ouster" and lidar.config.receiver.returns == "dual":
-        # The driver's own name for the second return of each shot.
-        data = ros.point_cloud2(scan, telling.frame, stamp, layout, echo=1)
-        yield Message(f"{telling.topic}2", ros.POINT_CLOUD, over, data)
+    if layout == "all":
+        yield Message(telling.topic, ros.POINT_CLOUD, over, ros.point_cloud2(scan, telling.frame, stamp))
+        return
+    driver = maker_called(lidar.config.maker).ros if layout == "driver" else driver_called(layout)
+    suffixes = ["", driver.second_return] if lidar.config.receiver.returns == "dual" else [""]
+    for echo, suffix in enumerate(suffixes):
+        if suffix or echo == 0:
+            data = ros.point_cloud2(scan, telling.frame, stamp, driver.layout or XYZIRT, echo=echo)
+            yield Message(f"{telling.topic}{suffix}", ros.POINT_CLOUD, over, data)
 
 
 ROS.add(Scan, RosRule(_lidar_names, _lidar_type, _scan))
