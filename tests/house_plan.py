@@ -32,16 +32,19 @@ def _room(name: str, holds: str, imports: str = "") -> Room:
 # From the foundation up: a room imports only rooms above it in the list.
 ROOMS = (
     _room("core", "records, poses, trajectories, random streams, typed configuration, errors"),
+    _room(
+        "makers", "one folder per maker: packets, intensity scale, ROS layout and names, UDP, HTTP, metadata", "core"
+    ),
     _room("rays", "the ray engine `cast(rays) -> hits`, and a slow float64 reference with the same signature", "core"),
     _room("surfaces", "BRDFs, materials, spectra, textures", "core"),
     _room("weather", "rain, fog, snow, dust: what they do to light, and `Weather`", "core"),
-    _room("io", "one file a format, one table of them", "core"),
+    _room("io", "one file a format, one table of them", "core makers"),
     _room("world", "geometry, materials, labels, actors, loaders", "core rays surfaces weather"),
     _room("motion", "body states, splines, recorded poses, vehicles, living actors, water", "core io world"),
     _room(
         "sensors",
         "one folder or file a sensor; `presets/` are data sheets",
-        "core rays surfaces weather world motion",
+        "core makers rays surfaces weather world motion",
     ),
     _room(
         "pictures",
@@ -51,17 +54,17 @@ ROOMS = (
     _room(
         "calibrate",
         "recordings → data sheets: a sensor's own noise from drives and boards",
-        "core surfaces io world sensors pictures",
+        "core makers surfaces io world sensors pictures",
     ),
     _room(
         "scenario",
         "worlds, vehicles and sensors on one clock: what a scenario file says, and the walk through time",
-        "core surfaces weather io world motion sensors",
+        "core makers surfaces weather io world motion sensors",
     ),
     _room(
         "outputs",
         "what becomes of measurements: files, bags, captures, data sets, Foxglove recordings, the report",
-        "core surfaces weather io world motion sensors pictures scenario",
+        "core makers surfaces weather io world motion sensors pictures scenario",
     ),
     _room(
         "evaluate",
@@ -77,13 +80,13 @@ ROOMS = (
     _room(
         "live",
         "ROS 2, packets over UDP, Foxglove, the viewer in the browser",
-        "core weather io world motion sensors pictures scenario outputs",
+        "core makers weather io world motion sensors pictures scenario outputs",
     ),
     _room(
         "cli",
         "thin commands: parse, call, print",
-        "core rays surfaces weather io world motion sensors pictures calibrate scenario outputs campaign evaluate live "
-        + PUBLIC,
+        "core makers rays surfaces weather io world motion sensors pictures calibrate scenario outputs campaign "
+        "evaluate live " + PUBLIC,
     ),
 )
 

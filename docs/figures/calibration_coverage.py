@@ -19,7 +19,7 @@ from parhelion.calibrate.drive.drive import INTERVAL, calibrate_drive
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import with_changes
 from parhelion.core.errors import ConfigError
-from parhelion.io.packets.ouster_capture import write_capture
+from parhelion.io.captures import write_capture
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
 
 WORLDS = {"city": 12, "warehouse": 6, "mixed-objects": 4, "off-road": 4, "forest": 4}

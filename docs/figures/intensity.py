@@ -8,7 +8,7 @@ import numpy as np
 from page import BLUE, GREEN, GREY, ORANGE, PURPLE, finish, sheet
 
 import parhelion as ph
-from parhelion.sensors.optics.lidar.intensity import SCALES
+from parhelion.makers.scales import scale_called
 from parhelion.world import label_id
 
 
@@ -21,7 +21,7 @@ def draw_scales(axes: Any) -> None:
         ("livox", ORANGE, "livox"), ("hesai", GREEN, "hesai"),
     )  # fmt: skip
     for name, colour, label in scales:
-        axes.semilogx(reflectivity, SCALES[name](strong, reflectivity, None), color=colour, label=label)
+        axes.semilogx(reflectivity, scale_called(name).encode(strong, reflectivity, None), color=colour, label=label)
     axes.axvline(1.0, color=GREY, linewidth=0.8, linestyle=":")
     axes.text(1.15, 4, "retro-reflectors →", color=GREY, fontsize=8)
     axes.set(

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from page import BLUE, GREEN, GREY, ORANGE, RED, changed, finish, raster, sheet, wall
 
 import parhelion as ph
-from parhelion.sensors.optics.lidar.intensity import threshold_photons
-from parhelion.sensors.optics.lidar.link_budget import detection_probability, range_sigma
+from parhelion.sensors.optics.lidar.link_budget import detection_probability, range_sigma, threshold_photons
 
 OS1 = "ouster/os1-128"
 SHOTS = 20_000

@@ -12,11 +12,11 @@ from typing import Any
 import parhelion as ph
 from parhelion.core.consumers import Readers
 from parhelion.live.viewer.layers import VIEWER
+from parhelion.outputs.captures import PACKETS
 from parhelion.outputs.consumers import REPORT
 from parhelion.outputs.datasets.base import DATASETS
 from parhelion.outputs.files import FILES
 from parhelion.outputs.foxglove.rules import FOXGLOVE
-from parhelion.outputs.pcap import PACKETS
 from parhelion.outputs.ros.rules import ROS
 from parhelion.scenario.sensors import OnBoard, StreamOnBoard
 from parhelion.sensors.kinds import kinds
@@ -70,7 +70,7 @@ def table() -> str:
             "Foxglove", "outputs/foxglove/rules.py", FOXGLOVE,
             lambda s: f"`{FOXGLOVE.of(s.record_type).schema(s, scenario).name}`",
         ),
-        ("packets", "outputs/pcap.py", PACKETS, lambda s: PACKETS.of(s.record_type)),
+        ("packets", "outputs/captures.py", PACKETS, lambda s: PACKETS.of(s.record_type)),
         ("data sets", "outputs/datasets/__init__.py", DATASETS, lambda s: DATASETS.of(s.record_type).summary),
         ("report", "outputs/report/", None, report),
         (

@@ -20,13 +20,13 @@ import numpy as np
 from parhelion.calibrate.range_images import Floats
 from parhelion.calibrate.range_images import Turn as Frame
 from parhelion.core.clouds import Scan
-from parhelion.io.packets.ouster_capture import metadata_beside
-from parhelion.io.packets.ouster_layout import packet_type, profile_called
-from parhelion.io.packets.ouster_metadata import describe, read_metadata
-from parhelion.io.packets.pcap import read_pcap
-from parhelion.io.packets.velodyne import DATA_PACKET
-from parhelion.io.packets.velodyne_decode import is_data_packet
-from parhelion.io.packets.velodyne_models import velodyne_model
+from parhelion.io.pcap import read_pcap
+from parhelion.makers.codec import json_beside
+from parhelion.makers.ouster.layout import packet_type, profile_called
+from parhelion.makers.ouster.metadata import describe, read_metadata
+from parhelion.makers.velodyne.decode import is_data_packet
+from parhelion.makers.velodyne.encode import DATA_PACKET
+from parhelion.makers.velodyne.models import velodyne_model
 
 FILES = {
     "os0-32": "OS-0-32-U1_v2.2.0_1024x10.pcap",
@@ -82,7 +82,7 @@ def of_scan(scan: Scan, name: str = "simulated") -> Frame:
 
 
 def _ouster(name: str, file: Path) -> list[Frame]:
-    document = metadata_beside(file)
+    document = json_beside(file)
     if document is None:
         raise FileNotFoundError(f"the metadata of {file.name} is not in {file.parent}")
     sensor = describe(read_metadata(document))

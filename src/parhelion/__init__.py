@@ -50,6 +50,7 @@ _HOME = {
     "LidarConfig": "sensors.optics.lidar.config",
     "Magnetometer": "sensors.body.magnetometer",
     "MagnetometerData": "core.streams",
+    "Maker": "makers",
     "Material": "surfaces.material",
     "Mesh": "world.mesh",
     "MissingDependencyError": "core.errors",
@@ -96,6 +97,7 @@ _HOME = {
     "presets": "sensors.kinds",
     "read_turns": "io",
     "register_kind": "sensors.kinds",
+    "register_maker": "makers",
     "sensor": "sensors.kinds",
     "vehicle_names": "motion.vehicles.library",
 }
@@ -139,6 +141,8 @@ if TYPE_CHECKING:
     from parhelion.core.trajectory import Trajectory as Trajectory
     from parhelion.core.trajectory import Waypoints as Waypoints
     from parhelion.io import read_turns as read_turns
+    from parhelion.makers import Maker as Maker
+    from parhelion.makers import register_maker as register_maker
     from parhelion.motion.recorded import RecordedMotion as RecordedMotion
     from parhelion.motion.spline import SplineMotion as SplineMotion
     from parhelion.motion.time_law import MotionLimits as MotionLimits

@@ -15,9 +15,9 @@ from calibrate_rigs import recording, simulated_drive
 from parhelion import Lidar
 from parhelion.calibrate.boards.example import SETUPS, TRUTHS, make_shots, write_text
 from parhelion.core.clouds import PointCloud
-from parhelion.io.packets.ouster_capture import write_capture
-from parhelion.io.packets.ouster_metadata import describe, read_metadata
+from parhelion.io.captures import write_capture
 from parhelion.live.web import LivePage
+from parhelion.makers.ouster.metadata import describe, read_metadata
 
 Run = Callable[..., Any]
 Fails = Callable[..., str]

@@ -14,9 +14,9 @@ import parhelion as ph
 from ouster_scans import random_scan
 from parhelion.core.clouds import Scan
 from parhelion.io import read_cloud
-from parhelion.io.packets.ouster_capture import write_capture
-from parhelion.io.packets.pcap import PcapWriter
-from parhelion.io.packets.velodyne_stream import VelodyneStream
+from parhelion.io.captures import write_capture
+from parhelion.io.pcap import PcapWriter
+from parhelion.makers.velodyne.encode import VelodyneStream
 from parhelion.sensors.check import same_bits
 from velodyne_rigs import made_up_scan
 
@@ -140,7 +140,7 @@ def test_a_folder_of_captures_and_clouds(recordings: Path, tmp_path: Path, run: 
 
 
 def test_the_model_can_be_named(velodyne: Path, tmp_path: Path, run: Run, fails: Fails) -> None:
-    from parhelion.io.packets.pcap import read_pcap
+    from parhelion.io.pcap import read_pcap
 
     unknown = tmp_path / "unknown.pcap"
     with PcapWriter(unknown) as capture:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from dds_rigs import DOMAIN, peer
 
 pytest.importorskip("cyclonedds", reason="live ROS 2 needs cyclonedds")
 pytest.importorskip("rosbags", reason="ROS messages need rosbags")
 
-from parhelion.cli.stream import DEFAULT_TARGETS, StreamCommand, _address
+from parhelion.cli.stream import StreamCommand, _address, _by_maker
 from parhelion.core.errors import ConfigError
 from parhelion.scenario.scenario import Scenario
 
@@ -110,15 +111,22 @@ def test_values_may_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     monkeypatch.setattr("parhelion.cli.failures.Command.parse_args", lambda self, ctx, args: seen.extend(args))
     command = StreamCommand.__new__(StreamCommand)
-    words = ["a.yaml", "--velodyne-udp", "--ouster-udp", "127.0.0.1:9000", "--foxglove", "--loop"]
+    words = ["a.yaml", "--velodyne-udp", "--ouster-udp", "127.0.0.1:9000", "--ouster-http=80", "--foxglove", "--loop"]
     command.parse_args(None, words)
     assert seen == [
-        "a.yaml", f"--velodyne-udp={DEFAULT_TARGETS['--velodyne-udp']}", "--ouster-udp", "127.0.0.1:9000",
-        f"--foxglove={DEFAULT_TARGETS['--foxglove']}", "--loop",
+        "a.yaml", "--udp=velodyne=", "--udp=ouster=127.0.0.1:9000", "--http=ouster=80", "--foxglove=8765", "--loop",
     ]  # fmt: skip
     seen.clear()
     command.parse_args(None, ["--velodyne-udp", "a.yaml"])
-    assert seen[1] == "a.yaml"
+    assert seen == ["--udp=velodyne=", "a.yaml"]
+
+
+def test_targets_by_maker() -> None:
+    assert _by_maker("--udp", ["velodyne", "ouster=10.0.0.1:9000"], lambda codec: codec.title) == {
+        "velodyne": "Velodyne", "ouster": "10.0.0.1:9000",
+    }  # fmt: skip
+    with pytest.raises(typer.BadParameter, match=r"'hesai' is no maker with packets \(velodyne, ouster\)"):
+        _by_maker("--udp", ["hesai"], lambda codec: "")
 
 
 def test_addresses() -> None:

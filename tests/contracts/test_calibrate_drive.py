@@ -28,7 +28,7 @@ from parhelion.calibrate.range_images import turn_of
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import write_sheet
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.io.packets.ouster_capture import write_capture
+from parhelion.io.captures import write_capture
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
 
 MANY = 200

@@ -15,7 +15,7 @@ def test_images_are_those_of_the_makers_decoder(figures: Any, name: str) -> None
     file = recordings.folder() / recordings.FILES[name]
     if not file.is_file():
         pytest.skip(f"recording {file.name} is not here")
-    theirs = [scans[0] for scans in sdk.open_source(str(file), meta=[str(recordings.metadata_beside(file))])]
+    theirs = [scans[0] for scans in sdk.open_source(str(file), meta=[str(recordings.json_beside(file))])]
     ours = recordings.read(name)
     assert len(ours) == len(theirs) >= 1
     for frame, scan in zip(ours, theirs, strict=True):

@@ -123,7 +123,7 @@ def test_lost_shots_of_a_vlp16_are_those_of_its_packets() -> None:
 
 def test_points_of_a_vlp16_are_those_of_a_decoder_of_others() -> None:
     vd = pytest.importorskip("velodyne_decoder", reason="velodyne-decoder is not installed")
-    from parhelion.io.packets.pcap import read_pcap
+    from parhelion.io.pcap import read_pcap
 
     decoder = vd.StreamDecoder(vd.Config(model=vd.Model.VLP16, min_range=0.0, max_range=300.0))
     packets = [d for d in read_pcap(VLP16.path) if len(d.payload) == 1206]

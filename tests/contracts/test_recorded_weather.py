@@ -257,7 +257,7 @@ def test_points_of_the_air_are_outliers_among_labels_without_words() -> None:
 @pytest.mark.parametrize("counts", [False, True])
 def test_reflectivity_stands_for_intensity(counts: bool) -> None:
     """An Ouster's low data rate has no signal, but a reflectivity that it follows from."""
-    from parhelion.core.reflectivity import reflectivity_counts, reflectivity_of_counts
+    from parhelion.makers.ouster.scale import reflectivity_counts, reflectivity_of_counts
 
     sensor = ph.Lidar("ouster/os0-32", columns=512)
     scan = sensor.scan(yard(), pose=ph.Pose(), seed=1)

@@ -28,10 +28,10 @@ from parhelion.evaluate.detections import read_pair
 from parhelion.evaluate.placement.schema import PlacementFile
 from parhelion.io import read_cloud, write_cloud
 from parhelion.io.columns import FieldsDroppedWarning
-from parhelion.io.packets.ouster_metadata import read_metadata
 from parhelion.io.ros import BagReader, BagWriter, Message, cloud_of
 from parhelion.io.ros.clouds import POINT_CLOUD, like, point_cloud2
 from parhelion.io.ros.messages import IMU, imu
+from parhelion.makers.ouster.metadata import read_metadata
 from parhelion.motion import RecordedMotion
 from parhelion.scenario import Scenario
 from parhelion.sensors.optics.camera.calibration_files import load_intrinsics, save_opencv, save_ros

@@ -15,8 +15,9 @@ import pytest
 
 import parhelion as ph
 from dds_rigs import OTHER_DOMAIN
-from parhelion.io.packets.ouster import metadata
-from parhelion.live.ouster_http import OusterHttp
+from parhelion.live.udp import SensorHttp
+from parhelion.makers.ouster.http import OusterApi
+from parhelion.makers.ouster.packets import metadata
 
 Lines = Callable[[], int]
 
@@ -52,7 +53,7 @@ def test_an_ouster_s_http_interface(lines: Lines) -> None:
         b"BREW /tea HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET /nowhere HTTP/9.9\r\n\r\n",
     )
-    with OusterHttp(document) as server:
+    with SensorHttp(OusterApi(document)) as server:
         for k in range(1000):
             ask(server.port, garbage[k % len(garbage)])
         assert b" 200 " in ask(server.port, b"GET /api/v1/sensor/metadata HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -21,9 +21,9 @@ import pytest
 from ouster_scans import random_scan
 from parhelion.calibrate.sheet import with_changes, write_sheet
 from parhelion.core.errors import ConfigError
-from parhelion.io.packets.ouster import metadata
-from parhelion.live.ouster_http import OusterHttp
-from parhelion.live.ouster_udp import OusterUdp
+from parhelion.live.udp import PacketUdp, SensorHttp
+from parhelion.makers.ouster.http import OusterApi
+from parhelion.makers.ouster.packets import metadata
 from parhelion.scenario.scenario import Scenario
 from parhelion.sensors.optics.lidar.lidar import Lidar
 
@@ -140,11 +140,11 @@ def steps_of(scenario: Scenario, scans: int) -> Iterator[Any]:
         )
 
 
-def stream(model: str, scans: int, **options: Any) -> tuple[dict[str, Any], OusterUdp, float]:
+def stream(model: str, scans: int, **options: Any) -> tuple[dict[str, Any], PacketUdp, float]:
     scenario = scenario_with(model, **options)
     lidar_port, imu_port = free_ports()
-    outlet = OusterUdp(scenario, "127.0.0.1", lidar_port, imu_port)
-    receiver = Receiver(outlet.documents["roof"], 74 * scans, scans / 10 + 20.0)
+    outlet = PacketUdp(scenario, "ouster", "127.0.0.1", {"lidar": lidar_port, "imu": imu_port})
+    receiver = Receiver(outlet.metadata["roof"], 74 * scans, scans / 10 + 20.0)
     began = time.monotonic()
     try:
         for step in steps_of(scenario, scans):
@@ -177,8 +177,8 @@ def test_no_packet_is_lost_at_the_full_rate_of_an_os1_128() -> None:
 def test_a_scenario_that_begins_anew_goes_on_in_time_and_frames() -> None:
     scenario = scenario_with("ouster/os0-32", columns=512)
     lidar_port, imu_port = free_ports()
-    outlet = OusterUdp(scenario, "127.0.0.1", lidar_port, imu_port)
-    receiver = Receiver(outlet.documents["roof"], 6 * 42)
+    outlet = PacketUdp(scenario, "ouster", "127.0.0.1", {"lidar": lidar_port, "imu": imu_port})
+    receiver = Receiver(outlet.metadata["roof"], 6 * 42)
     for _ in range(2):
         for step in steps_of(scenario, 3):
             outlet.take(step)
@@ -190,12 +190,12 @@ def test_a_scenario_that_begins_anew_goes_on_in_time_and_frames() -> None:
 
 
 def test_metadata_tells_where_the_imu_is() -> None:
-    outlet = OusterUdp(scenario_with("ouster/os0-32"), http_port=0)
+    outlet = PacketUdp(scenario_with("ouster/os0-32"), "ouster", http_port=0)
     try:
-        matrix = np.reshape(outlet.documents["roof"]["imu_intrinsics"]["imu_to_sensor_transform"], (4, 4))
+        matrix = np.reshape(outlet.metadata["roof"]["imu_intrinsics"]["imu_to_sensor_transform"], (4, 4))
         np.testing.assert_allclose(matrix[:3, 3], [500.0, 0.0, 0.0], atol=1e-9)
         with urllib.request.urlopen(outlet.servers["roof"].url, timeout=5) as answer:
-            assert json.load(answer) == outlet.documents["roof"]
+            assert json.load(answer) == outlet.metadata["roof"]
     finally:
         outlet.close(drain=False)
 
@@ -205,9 +205,9 @@ def test_an_own_sheet_has_its_own_beams(tmp_path: Path) -> None:
     channels = preset.pattern.channels  # type: ignore[union-attr]
     up = [round(angle + 0.05 * (-1) ** k, 3) for k, angle in enumerate(channels.elevation_deg)]
     write_sheet(with_changes(preset, {"pattern.channels.elevation_deg": up}), tmp_path / "my-lidar.yaml")
-    outlet = OusterUdp(scenario_with(str(tmp_path / "my-lidar.yaml")))
+    outlet = PacketUdp(scenario_with(str(tmp_path / "my-lidar.yaml")), "ouster")
     outlet.close(drain=False)
-    found = outlet.documents["roof"]
+    found = outlet.metadata["roof"]
     np.testing.assert_allclose(found["beam_intrinsics"]["beam_altitude_angles"], up, atol=1e-5)
     assert found["sensor_info"]["prod_line"] == "OS-2-32"
 
@@ -215,15 +215,15 @@ def test_an_own_sheet_has_its_own_beams(tmp_path: Path) -> None:
 def test_wrong_settings_are_told() -> None:
     scenario = scenario_with("ouster/os0-32")
     with pytest.raises(ConfigError, match=r"8\.8\.8\.8 is beyond this machine"):
-        OusterUdp(scenario, "8.8.8.8")
+        PacketUdp(scenario, "ouster", "8.8.8.8")
     with pytest.raises(ConfigError, match="lidar_port: a UDP port is a whole number within 1 and 65535, got 70000"):
-        OusterUdp(scenario, lidar_port=70000)
-    with pytest.raises(ConfigError, match="would send two streams to one port"):
-        OusterUdp(scenario, lidar_port=7502, imu_port=7502)
+        PacketUdp(scenario, "ouster", ports=70000)
+    with pytest.raises(ConfigError, match="would send two streams of 1 lidars to one port"):
+        PacketUdp(scenario, "ouster", ports={"lidar": 7502, "imu": 7502})
     with pytest.raises(ConfigError, match=r"sensors: roof: unknown Ouster lidar profile 'X'"):
-        OusterUdp(scenario, profile="X")
-    with pytest.raises(ConfigError, match=r"no Ouster lidar \(ouster/\*\); its lidars: velodyne/vlp-16"):
-        OusterUdp(scenario_with("velodyne/vlp-16"))
+        PacketUdp(scenario, "ouster", profile="X")
+    with pytest.raises(ConfigError, match=r"no lidar with Ouster packets \(ouster/\*\); its lidars: velodyne/vlp-16"):
+        PacketUdp(scenario_with("velodyne/vlp-16"), "ouster")
 
 
 # ---- HTTP ----------------------------------------------------------------------------------------------------------
@@ -235,12 +235,12 @@ def document() -> dict[str, Any]:
 
 
 @pytest.fixture
-def server(document: dict[str, Any]) -> Iterator[OusterHttp]:
-    with OusterHttp(document) as one:
+def server(document: dict[str, Any]) -> Iterator[SensorHttp]:
+    with SensorHttp(OusterApi(document)) as one:
         yield one
 
 
-def get(server: OusterHttp, path: str, body: Any = None) -> tuple[int, Any]:
+def get(server: SensorHttp, path: str, body: Any = None) -> tuple[int, Any]:
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{server.port}/api/v1/{path}", data)
     try:
@@ -251,7 +251,7 @@ def get(server: OusterHttp, path: str, body: Any = None) -> tuple[int, Any]:
             return error.code, json.load(error)
 
 
-def test_sections_of_the_metadata(server: OusterHttp, document: dict[str, Any]) -> None:
+def test_sections_of_the_metadata(server: SensorHttp, document: dict[str, Any]) -> None:
     assert get(server, "sensor/metadata") == (200, document)
     for section, content in document.items():
         assert get(server, f"sensor/metadata/{section}") == (200, content)
@@ -262,7 +262,7 @@ def test_sections_of_the_metadata(server: OusterHttp, document: dict[str, Any]) 
     assert (status, answer["error"]) == (404, "no such resource: /api/v1/sensor/nothing")
 
 
-def test_the_configuration_is_fixed(server: OusterHttp, document: dict[str, Any]) -> None:
+def test_the_configuration_is_fixed(server: SensorHttp, document: dict[str, Any]) -> None:
     assert get(server, "sensor/config", {"lidar_mode": "1024x10"}) == (200, document["config_params"])
     status, answer = get(server, "sensor/config", {"lidar_mode": "2048x10"})
     assert status == 400
@@ -274,7 +274,7 @@ def test_the_configuration_is_fixed(server: OusterHttp, document: dict[str, Any]
     assert get(server, "sensor/config", [1])[0] == 400
 
 
-def test_ouster_s_http_client_reads_it(server: OusterHttp, document: dict[str, Any]) -> None:
+def test_ouster_s_http_client_reads_it(server: SensorHttp, document: dict[str, Any]) -> None:
     script = (
         "import json, sys; from ouster.sdk import core, sensor; host = sys.argv[1];"
         "http = sensor.SensorHttp.create(host);"
@@ -290,7 +290,7 @@ def test_ouster_s_http_client_reads_it(server: OusterHttp, document: dict[str, A
     assert json.loads(done.stdout.splitlines()[-1]) == expected
 
 
-def test_a_client_that_goes_away_harms_nobody(server: OusterHttp) -> None:
+def test_a_client_that_goes_away_harms_nobody(server: SensorHttp) -> None:
     for request in (
         b"",
         b"GET /api",
@@ -315,7 +315,7 @@ def test_a_client_that_goes_away_harms_nobody(server: OusterHttp) -> None:
         ({"Host": "localhost:80"}, 200),
     ],
 )
-def test_pages_of_other_sites_are_refused(server: OusterHttp, headers: dict[str, str], status: int) -> None:
+def test_pages_of_other_sites_are_refused(server: SensorHttp, headers: dict[str, str], status: int) -> None:
     for data in (None, b"{}"):
         url = f"http://127.0.0.1:{server.port}/api/v1/sensor/config"
         try:
@@ -330,7 +330,7 @@ def test_pages_of_other_sites_are_refused(server: OusterHttp, headers: dict[str,
 def test_half_open_connections_are_closed(document: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("parhelion.live.web._LONGEST_S", 0.6)
     monkeypatch.setattr("parhelion.live.web._MOST_CONNECTIONS", 2)
-    with OusterHttp(document) as server:
+    with SensorHttp(OusterApi(document)) as server:
         slow = [socket.create_connection(("127.0.0.1", server.port), timeout=5) for _ in range(2)]
         for one in slow:
             one.sendall(b"GET /")
@@ -345,15 +345,15 @@ def test_half_open_connections_are_closed(document: dict[str, Any], monkeypatch:
         assert get(server, "sensor/config")[0] == 200
 
 
-def test_ports_and_hosts_are_checked(server: OusterHttp, document: dict[str, Any]) -> None:
+def test_ports_and_hosts_are_checked(server: SensorHttp, document: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=rf"cannot listen on 127.0.0.1:{server.port} .*in use.*choose another port"):
-        OusterHttp(document, port=server.port)
+        SensorHttp(OusterApi(document), port=server.port)
     with pytest.raises(ConfigError, match="beyond this machine"):
-        OusterHttp(document, host="0.0.0.0")
+        SensorHttp(OusterApi(document), host="0.0.0.0")
     with pytest.raises(ConfigError, match="within 0 and 65535"):
-        OusterHttp(document, port=70000)
+        SensorHttp(OusterApi(document), port=70000)
     port = server.port
     server.close()
     server.close()
-    with OusterHttp(document, port=port) as again:
+    with SensorHttp(OusterApi(document), port=port) as again:
         assert again.port == port

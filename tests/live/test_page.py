@@ -19,7 +19,7 @@ from calibrate_rigs import simulated_drive
 from parhelion.calibrate.boards.example import SETUPS, TRUTHS, make_shots, write_text
 from parhelion.calibrate.drive.report import STAGES
 from parhelion.core.errors import ConfigError
-from parhelion.io.packets.ouster_capture import write_capture
+from parhelion.io.captures import write_capture
 from parhelion.live.web import LivePage
 
 

@@ -16,12 +16,10 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
-from parhelion.io.packets.pcap import Datagram
-from parhelion.io.packets.velodyne import encode
-from parhelion.io.packets.velodyne_decode import decode
-from parhelion.io.packets.velodyne_stream import VelodyneStream
-from parhelion.live.udp import TimedSender, checked_host
-from parhelion.live.velodyne_udp import VelodyneUdp
+from parhelion.live.udp import PacketUdp, TimedSender, checked_host
+from parhelion.makers import Datagram
+from parhelion.makers.velodyne.decode import decode
+from parhelion.makers.velodyne.encode import VelodyneStream, encode
 from velodyne_rigs import made_up_scan
 
 HERE = "127.0.0.1"
@@ -83,7 +81,9 @@ def test_nothing_is_lost_in_five_seconds_at_the_highest_rate() -> None:
     lidar = ph.Lidar("velodyne/hdl-32e", returns="dual")  # 3617 data packets a second, the most of all models
     first = made_up_scan(lidar, seed=1)
     with receivers(2) as (data, position):
-        stream = VelodyneUdp(lidar_scene(lidar), HERE, data.port, position_port=position.port, epoch_s=0.0)
+        stream = PacketUdp(
+            lidar_scene(lidar), "velodyne", HERE, {"data": data.port, "position": position.port}, epoch_s=0.0
+        )
         began = time.monotonic()
         for number in range(50):
             stream.take(step({"lidar0": [replace(first, start_time=0.1 * number)]}, 0.1 * (number + 1)))
@@ -109,10 +109,12 @@ def test_two_lidars_have_ports_of_their_own() -> None:
     lidars = [ph.Lidar("velodyne/vlp-16", rate_hz=20.0), ph.Lidar("velodyne/vlp-32c", rate_hz=20.0)]
     scans = [made_up_scan(lidar, seed=k) for k, lidar in enumerate(lidars)]
     with receivers(1) as (first,):
-        stream = VelodyneUdp(lidar_scene(*lidars), HERE, first.port, position_port=first.port + 100, epoch_s=0.0)
+        stream = PacketUdp(
+            lidar_scene(*lidars), "velodyne", HERE, {"data": first.port, "position": first.port + 100}, epoch_s=0.0
+        )
         assert stream.ports == {
-            "lidar0": (first.port, first.port + 100),
-            "lidar1": (first.port + 1, first.port + 101),
+            "lidar0": {"data": first.port, "position": first.port + 100},
+            "lidar1": {"data": first.port + 1, "position": first.port + 101},
         }
         stream.take(step({"lidar0": [scans[0]], "lidar1": [scans[1]], "another": [scans[0]]}))
         stream.close()
@@ -124,7 +126,9 @@ def test_the_clock_goes_on_where_the_scenario_begins_anew() -> None:
     lidar = ph.Lidar("velodyne/vlp-16", rate_hz=20.0)
     scan = made_up_scan(lidar)
     with receivers(2) as (data, position):
-        stream = VelodyneUdp(lidar_scene(lidar), HERE, data.port, position_port=position.port, epoch_s=0.0)
+        stream = PacketUdp(
+            lidar_scene(lidar), "velodyne", HERE, {"data": data.port, "position": position.port}, epoch_s=0.0
+        )
         for _ in range(3):
             stream.take(step({"lidar0": [scan]}, 0.05))
         stream.close()
@@ -137,9 +141,10 @@ def test_the_clock_goes_on_where_the_scenario_begins_anew() -> None:
 def test_a_slow_simulation_does_not_cause_a_burst() -> None:
     datagrams = [Datagram(0.02 * k, b"x", (HERE, 1), (HERE, 1)) for k in range(10)]
     with receivers(1) as (receiver,), TimedSender(HERE) as sender:
-        sender.send(datagrams[:5], {1: receiver.port})
+        datagrams = [one._replace(target=(HERE, receiver.port)) for one in datagrams]
+        sender.send(datagrams[:5])
         time.sleep(0.4)
-        sender.send(datagrams[5:], {1: receiver.port})
+        sender.send(datagrams[5:])
         sender.close()
         assert sender.latest_s > 0.1
     assert len(receiver.payloads) == 10
@@ -172,7 +177,7 @@ def test_what_waits_can_be_dropped() -> None:
 def test_nothing_leaves_the_machine_unless_allowed(host: str) -> None:
     lidar = ph.Lidar("velodyne/vlp-16")
     with pytest.raises(ConfigError, match=r"is beyond this machine; .*allow_remote=True, --anywhere"):
-        VelodyneUdp(lidar_scene(lidar), host)
+        PacketUdp(lidar_scene(lidar), "velodyne", host)
     with pytest.raises(ConfigError, match="is beyond this machine"):
         TimedSender(host)
     assert checked_host(host, allow_remote=True) == host
@@ -182,15 +187,21 @@ def test_nothing_leaves_the_machine_unless_allowed(host: str) -> None:
 def test_what_cannot_be_sent_is_told() -> None:
     vlp = ph.Lidar("velodyne/vlp-16")
     with pytest.raises(ConfigError, match=r"expected an IPv4 address such as 127\.0\.0\.1, got 'sensor\.local'"):
-        VelodyneUdp(lidar_scene(vlp), "sensor.local")
+        PacketUdp(lidar_scene(vlp), "velodyne", "sensor.local")
     with pytest.raises(ConfigError, match=r"has no lidar with Velodyne packets .*; its lidars: velodyne/hdl-64e"):
-        VelodyneUdp(lidar_scene(ph.Lidar("velodyne/hdl-64e")))
+        PacketUdp(lidar_scene(ph.Lidar("velodyne/hdl-64e")), "velodyne")
     with pytest.raises(ConfigError, match="port: a UDP port is a whole number within 1 and 65535, got 65536"):
-        VelodyneUdp(lidar_scene(vlp, vlp), port=65535)
-    with pytest.raises(ConfigError, match="too close for 2 lidars; they must be at least 2 apart"):
-        VelodyneUdp(lidar_scene(vlp, vlp), port=5000, position_port=5001)
+        PacketUdp(lidar_scene(vlp, vlp), "velodyne", ports=65535)
+    with pytest.raises(ConfigError, match="position_port: 5001 would send two streams of 2 lidars to one port"):
+        PacketUdp(lidar_scene(vlp, vlp), "velodyne", ports={"data": 5000, "position": 5001})
     with pytest.raises(ConfigError, match="sensors: lidar0: unknown return mode of Velodyne packets 'first'"):
-        VelodyneUdp(lidar_scene(ph.Lidar("velodyne/vlp-16", returns="first")))
+        PacketUdp(lidar_scene(ph.Lidar("velodyne/vlp-16", returns="first")), "velodyne")
+    with pytest.raises(ConfigError, match="unknown maker with packets 'hesai'"):
+        PacketUdp(lidar_scene(vlp), "hesai")
+    with pytest.raises(ConfigError, match="unknown kind of Velodyne packets 'lidar'"):
+        PacketUdp(lidar_scene(vlp), "velodyne", ports={"lidar": 5000})
+    with pytest.raises(ConfigError, match="Velodyne sensors serve no documents by HTTP"):
+        PacketUdp(lidar_scene(vlp), "velodyne", http_port=0)
     sender = TimedSender(HERE)
     with pytest.raises(ConfigError, match=r"packets cannot be sent to 127\.0\.0\.1 \(Message too long\)"):
         send_again_and_again(sender, Datagram(0.0, bytes(70_000), (HERE, 1), (HERE, 9)))

@@ -9,9 +9,9 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.errors import FormatError
-from parhelion.io.packets.pcap import PcapWriter
-from parhelion.io.packets.velodyne_stream import VelodyneStream
+from parhelion.io.pcap import PcapWriter
 from parhelion.live.viewer import Request, Session, TurnsStage
+from parhelion.makers.velodyne.encode import VelodyneStream
 from velodyne_rigs import made_up_scan
 
 NAME, TURNS = "velodyne/vlp-32c", 12

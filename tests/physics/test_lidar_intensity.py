@@ -11,12 +11,14 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import parhelion as ph
+from parhelion.makers.scales import scales
 from parhelion.rays.device import engine
 from parhelion.sensors.optics.lidar.config import Intensity
-from parhelion.sensors.optics.lidar.intensity import SCALES, reflectivity
+from parhelion.sensors.optics.lidar.link_budget import reflectivity
 from rigs import one_beam, sheet, wall
 
 Array = NDArray[Any]
+SCALES = scales()
 
 # Reflectances from nothing to well beyond any retro-reflector, closely about the knee at 1.
 EQUAL = np.concatenate([np.linspace(0, 1.1, 2201), np.geomspace(1.1, 1e5, 400)])
@@ -40,15 +42,17 @@ PRESETS = [
 
 def scaled(name: str, equal: Array, power: Array | None = None) -> Array:
     """A scale for reflectances, or for powers [P_min]; without a power, that of echoes well above the threshold."""
-    return np.asarray(SCALES[name](np.full_like(equal, 100.0) if power is None else power, equal, 6.0), np.float64)
+    strong = np.full_like(equal, 100.0) if power is None else power
+    return np.asarray(SCALES[name].encode(strong, equal, 6.0), np.float64)
 
 
 # ---- scales --------------------------------------------------------------------------------------------------------
 
 
-def test_every_scale_that_a_preset_may_name_is_there() -> None:
-    allowed = Intensity.model_json_schema()["properties"]["scale"]["enum"]
-    assert set(SCALES) == set(allowed)
+def test_data_sheets_may_name_every_scale_and_no_other() -> None:
+    assert [Intensity(scale=name).scale for name in SCALES] == list(SCALES)
+    with pytest.raises(ValueError, match=r"input should be 'velodyne', .*'none'"):
+        Intensity(scale="sepia")
 
 
 @pytest.mark.parametrize("name", sorted(set(SCALES) - {"ouster", "echo", "power", "none"}))
@@ -120,7 +124,7 @@ def test_kernels_give_the_same_scale(name: str) -> None:
     mi = engine().mi
     for power, equal in ((POWER, np.full_like(POWER, 0.4)), (np.full_like(EQUAL, 3.0), EQUAL)):
         p, e = power.astype(np.float32), equal.astype(np.float32)
-        kernel = SCALES[name](mi.Float(p), mi.Float(e), 6.0).numpy()
+        kernel = SCALES[name].encode(mi.Float(p), mi.Float(e), 6.0).numpy()
         assert kernel == pytest.approx(scaled(name, e.astype(float), p.astype(float)), rel=3e-6, abs=1e-4)
 
 

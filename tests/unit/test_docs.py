@@ -190,6 +190,7 @@ def test_commands_and_options_shown_exist(page: Path) -> None:
             assert words[0] in below, f"{name(page)}: parhelion {command} {words[0]}"
             called = below[words[0]]
         options = {option for parameter in called.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        options |= set(getattr(called, "maker_options", dict)())
         for word in words:
             option = word.partition("=")[0]
             is_number = re.match(r"-\d", option) is not None

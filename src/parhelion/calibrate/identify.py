@@ -15,6 +15,7 @@ from parhelion.calibrate.boards.held_out import cell_of, chances
 from parhelion.calibrate.range_images import Floats, Mask
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError
+from parhelion.makers.scales import scale_called
 from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
 
@@ -95,7 +96,7 @@ def _log_chance(profile: MaterialProfile, sensor: LidarConfig, level: Floats, re
     """Log of the chance density of intensities by a profile, times the chance to return at all."""
     edges = np.asarray(profile.angle_deg)
     place = np.clip(np.digitize(np.nan_to_num(angle), edges) - 1, 0, len(edges) - 2)
-    if sensor.intensity.scale in ("ouster", "power"):
+    if scale_called(sensor.intensity.scale).linear_in_power:
         here, xi = profile.reference_m, sensor.range.overlap
         level = level * reach**2 / overlap_share(xi, reach) * (overlap_share(xi, here) / here**2)
     cell = cell_of(profile, level)

@@ -12,7 +12,7 @@ from parhelion.calibrate.range_images import Turn, turn_of
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import FormatError
 from parhelion.io import FORMATS, format_of, read_cloud, read_turns
-from parhelion.io.packets.velodyne_models import MODELS
+from parhelion.io.captures import named_models
 
 MOST_TURNS = 40
 """Turns that are looked at; of longer recordings, as many evenly over their length."""
@@ -37,7 +37,7 @@ def clouds_of(
         for one in found:
             yield from clouds_of(one, sensor=sensor)
     elif format_of(file).name == "pcap":
-        yield from read_turns(file, model=sensor if sensor in MODELS else None)
+        yield from read_turns(file, model=sensor if sensor in named_models() else None)
     else:
         yield read_cloud(file)
 

@@ -166,10 +166,12 @@ def write_clouds(
     """
     from parhelion.core.errors import ConfigError
     from parhelion.io.ros import Message
-    from parhelion.io.ros.messages import LAYOUTS, POINT_CLOUD, point_cloud2
+    from parhelion.io.ros.messages import POINT_CLOUD, point_cloud2
+    from parhelion.makers.layouts import layouts
 
-    if layout not in LAYOUTS:
-        raise typer.BadParameter(f"must be one of {', '.join(LAYOUTS)}, got {layout!r}", param_hint="--layout")
+    known = [*layouts(), "all"]
+    if layout not in known:
+        raise typer.BadParameter(f"must be one of {', '.join(known)}, got {layout!r}", param_hint="--layout")
     if not (math.isfinite(rate_hz) and rate_hz > 0):
         raise typer.BadParameter(f"must be above 0, got {rate_hz:g}", param_hint="--rate")
     name = topic or USUAL_TOPIC

@@ -68,7 +68,7 @@ def form_of(target: Path, format: str | None) -> Form:
 
 def packet_model(sensor: str | None) -> str | None:
     """The Velodyne that a sensor's name means, for captures whose packets do not say it."""
-    from parhelion.io.packets.velodyne_models import MODELS
+    from parhelion.makers.velodyne.models import MODELS
 
     return sensor if sensor in MODELS else None
 
@@ -252,10 +252,8 @@ def _to_capture(source: Path, target: Path, clouds: Iterator[tuple[int, PointClo
     """Turns as packets again, in one capture."""
     from parhelion.core.clouds import Scan
     from parhelion.core.errors import ConfigError, FormatError
-    from parhelion.io.packets.capture import stream_of, write_document
-    from parhelion.io.packets.ouster_capture import metadata_beside
-    from parhelion.io.packets.ouster_metadata import read_metadata
-    from parhelion.io.packets.pcap import PcapWriter
+    from parhelion.io.captures import codec_called, write_metadata_beside
+    from parhelion.io.pcap import PcapWriter
 
     check_file(target)
     stream: Any = None
@@ -267,8 +265,9 @@ def _to_capture(source: Path, target: Path, clouds: Iterator[tuple[int, PointClo
             sensor = str(cloud.metadata["sensor"])
             try:
                 if stream is None:
-                    beside = metadata_beside(source) if sensor.startswith("ouster") else None
-                    stream = stream_of(sensor, document=None if beside is None else read_metadata(beside))
+                    codec = codec_called(sensor)
+                    beside = codec.metadata_beside(source)
+                    stream = codec.stream(sensor, metadata=None if beside is None else codec.read_metadata(beside))
                 for datagram in stream.add(cloud):
                     capture.write(*datagram)
             except ConfigError as error:
@@ -277,4 +276,4 @@ def _to_capture(source: Path, target: Path, clouds: Iterator[tuple[int, PointClo
                 ) from None
         for datagram in stream.finish() if stream is not None else ():
             capture.write(*datagram)
-        write_document(None if stream is None else stream.document, target)
+        write_metadata_beside(None if stream is None else stream.metadata, target)

@@ -44,14 +44,15 @@ def convert(
     topic: Annotated[str | None, typer.Option(help="Topic of the clouds in a bag; /points in new ones.")] = None,
     frame: Annotated[str | None, typer.Option(help="Frame of the clouds in a new bag.", show_default="lidar")] = None,
     layout: Annotated[
-        str, typer.Option(help="Fields of the points in a new bag: all, or as the drivers velodyne or ouster do.")
+        str,
+        typer.Option(help="Fields of the points in a new bag: all, or those of a driver, as ouster."),
     ] = "all",
     rate: Annotated[
         float, typer.Option(help="Clouds a second in a new bag, where they have no times of their own.")
     ] = bags.USUAL_RATE_HZ,
     turn: captures.TurnOption = None,
     sensor: Annotated[
-        str | None, typer.Option("--sensor", "-s", help="The Velodyne of a capture whose packets do not say it.")
+        str | None, typer.Option("--sensor", "-s", help="The model of a capture whose packets do not state it.")
     ] = None,
     keep_lost: Annotated[
         bool, typer.Option("--keep-lost", help="Of captures, write shots without return too, as NaN.")

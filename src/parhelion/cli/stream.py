@@ -16,9 +16,11 @@ from parhelion.cli.engine import start_engine
 from parhelion.cli.failures import Command, warn
 from parhelion.cli.interrupt import stop_if_interrupted
 from parhelion.core.errors import ConfigError
+from parhelion.makers import LOOPBACK, codecs
 
 if TYPE_CHECKING:
     from parhelion.live.pacing import Outlet, Stream, StreamSummary
+    from parhelion.makers.codec import Codec
     from parhelion.scenario.scenario import Scenario
 
 EXAMPLES = (
@@ -31,26 +33,33 @@ EXAMPLES = (
     "parhelion stream scenario.yaml --rclpy --interface any           # through the ROS 2 that is installed",
 )
 OPEN_LOOP_AHEAD_S, CLOSED_LOOP_AHEAD_S = 0.6, 0.2
-DEFAULT_TARGETS = {
-    "--velodyne-udp": "127.0.0.1:2368",
-    "--ouster-udp": "127.0.0.1:7502",
-    "--ouster-http": "8088",
-    "--foxglove": "8765",
-}
-"""Options whose value may be left out."""
+HTTP_PORT, FOXGLOVE_PORT = 8088, 8765
 _TARGET = re.compile(r"(?:[A-Za-z0-9.-]*:)?\d{1,5}")
 
 
 class StreamCommand(Command):
-    """A command some of whose options may stand without their value."""
+    """A command with `--MAKER-udp` and `--MAKER-http` for every maker, and options that may stand without a value."""
+
+    @staticmethod
+    def maker_options() -> dict[str, tuple[str, str]]:
+        """Options that stand for `--udp` and `--http` of one maker."""
+        return {f"--{maker}-{kind}": (kind, maker) for maker in codecs() for kind in ("udp", "http")}
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Put in the values that were left out."""
-        full = []
-        for place, word in enumerate(args):
-            following = args[place + 1] if place + 1 < len(args) else ""
-            bare = word in DEFAULT_TARGETS and not _TARGET.fullmatch(following)
-            full.append(f"{word}={DEFAULT_TARGETS[word]}" if bare else word)
+        """Put in values that were left out, and spell makers' options as `--udp MAKER=...` and `--http MAKER=...`."""
+        makers = self.maker_options()
+        full: list[str] = []
+        rest = list(args)
+        while rest:
+            word = rest.pop(0)
+            option, given, value = word.partition("=")
+            if option not in makers and word != "--foxglove":
+                full.append(word)
+                continue
+            if not given and rest and _TARGET.fullmatch(rest[0]):
+                value = rest.pop(0)
+            kind, maker = makers.get(option, ("foxglove", ""))
+            full.append(f"--{kind}={maker}={value}" if maker else f"{option}={value or FOXGLOVE_PORT}")
         return super().parse_args(ctx, full)
 
 
@@ -66,9 +75,10 @@ class Choices:
     domain: int
     interface: str
     reliable: bool
-    velodyne_udp: str | None
-    ouster_udp: str | None
-    ouster_http: str | None
+    udp: dict[str, str]
+    """HOST:PORT by maker."""
+    http: dict[str, str]
+    """Port by maker."""
     foxglove: str | None
     foxglove_origins: list[str]
     anywhere: bool
@@ -94,19 +104,16 @@ def _ros(scenario: Scenario, choices: Choices) -> Outlet:
         raise
 
 
-def _velodyne(scenario: Scenario, choices: Choices) -> Outlet:
-    from parhelion.live.velodyne_udp import VelodyneUdp
+def _packets(maker: str) -> Callable[[Scenario, Choices], Outlet]:
+    def make(scenario: Scenario, choices: Choices) -> Outlet:
+        from parhelion.live.udp import PacketUdp
 
-    host, port = _address("--velodyne-udp", choices.velodyne_udp)
-    return VelodyneUdp(scenario, host, port, allow_remote=choices.anywhere)
+        host, port = _address(f"--{maker}-udp", choices.udp[maker])
+        http = choices.http.get(maker)
+        http_port = None if http is None else _address(f"--{maker}-http", http)[1]
+        return PacketUdp(scenario, maker, host, port, http_port=http_port, allow_remote=choices.anywhere)
 
-
-def _ouster(scenario: Scenario, choices: Choices) -> Outlet:
-    from parhelion.live.ouster_udp import OusterUdp
-
-    host, port = _address("--ouster-udp", choices.ouster_udp)
-    http_port = None if choices.ouster_http is None else _address("--ouster-http", choices.ouster_http)[1]
-    return OusterUdp(scenario, host, port, port + 1, http_port=http_port, allow_remote=choices.anywhere)
+    return make
 
 
 def _foxglove(scenario: Scenario, choices: Choices) -> Outlet:
@@ -116,13 +123,17 @@ def _foxglove(scenario: Scenario, choices: Choices) -> Outlet:
     return FoxgloveServer(scenario, host, port, allow_remote=choices.anywhere, origins=choices.foxglove_origins)
 
 
-OUTLETS: dict[str, tuple[Callable[[Choices], object], Callable[[Scenario, Choices], Outlet]]] = {
-    "ROS 2": (lambda choices: choices.ros or choices.rclpy, _ros),
-    "Velodyne UDP": (lambda choices: choices.velodyne_udp, _velodyne),
-    "Ouster UDP": (lambda choices: choices.ouster_udp, _ouster),
-    "Foxglove": (lambda choices: choices.foxglove, _foxglove),
-}
-"""By name: whether it is asked for, and what opens it."""
+def _outlets(choices: Choices) -> dict[str, tuple[Callable[[Scenario, Choices], Outlet], str]]:
+    """The chosen outlets by name: the function that opens each, and where it sends."""
+    found: dict[str, tuple[Callable[[Scenario, Choices], Outlet], str]] = {}
+    if choices.ros or choices.rclpy:
+        found["ROS 2"] = _ros, f"domain {choices.domain} on {choices.interface}"
+    for maker, where in choices.udp.items():
+        http = f", metadata at port {choices.http[maker]}" if maker in choices.http else ""
+        found[f"{codecs()[maker].title} UDP"] = _packets(maker), f"{where}{http}"
+    if choices.foxglove:
+        found["Foxglove"] = _foxglove, f"port {choices.foxglove}"
+    return found
 
 
 def stream(
@@ -140,14 +151,21 @@ def stream(
         list[str] | None,
         typer.Option("--cmd-vel", metavar="VEHICLE[=TOPIC]", help="Drive a vehicle by Twist messages (/cmd_vel)."),
     ] = None,
-    velodyne_udp: Annotated[
-        str | None, typer.Option("--velodyne-udp", metavar="[HOST:PORT]", help="Send a Velodyne's packets.")
+    udp: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--udp",
+            metavar="MAKER[=HOST:PORT]",
+            help="Send the packets of a maker's lidars; also as --MAKER-udp, such as --velodyne-udp [HOST:PORT].",
+        ),
     ] = None,
-    ouster_udp: Annotated[
-        str | None, typer.Option("--ouster-udp", metavar="[HOST:PORT]", help="Send an Ouster's packets.")
-    ] = None,
-    ouster_http: Annotated[
-        str | None, typer.Option("--ouster-http", metavar="[PORT]", help="Serve its metadata, as the sensor does.")
+    http: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--http",
+            metavar="MAKER[=PORT]",
+            help="Serve what these lidars serve by HTTP; also as --MAKER-http, such as --ouster-http [PORT].",
+        ),
     ] = None,
     foxglove: Annotated[
         str | None, typer.Option("--foxglove", metavar="[PORT]", help="Serve Foxglove on this machine.")
@@ -182,20 +200,22 @@ def stream(
     """
     if ahead is None:
         ahead = CLOSED_LOOP_AHEAD_S if cmd_vel else OPEN_LOOP_AHEAD_S
+    packets = _by_maker("--udp", udp, lambda codec: f"{LOOPBACK}:{next(iter(codec.ports.values()))}")
+    documents = _by_maker("--http", http, lambda codec: str(HTTP_PORT))
     choices = Choices(
-        ros2, rclpy, domain, interface, reliable, velodyne_udp, ouster_udp, ouster_http, foxglove,
-        foxglove_origin or [], anywhere, ahead,
-    )  # fmt: skip
-    chosen = {name: make for name, (asked, make) in OUTLETS.items() if asked(choices)}
+        ros2, rclpy, domain, interface, reliable, packets, documents, foxglove, foxglove_origin or [], anywhere, ahead
+    )
+    chosen = _outlets(choices)
     if not chosen:
         raise typer.BadParameter("say where to stream, as with --ros2", param_hint="SCENARIO")
     if (cmd_vel or wait) and "ROS 2" not in chosen:
         raise typer.BadParameter("needs --ros2 or --rclpy", param_hint="--cmd-vel" if cmd_vel else "--wait")
-    if ouster_http and not ouster_udp:
-        raise typer.BadParameter("needs --ouster-udp", param_hint="--ouster-http")
+    for maker in documents:
+        if maker not in packets:
+            raise typer.BadParameter(f"needs --{maker}-udp", param_hint=f"--{maker}-http")
     if foxglove_origin and not foxglove:
         raise typer.BadParameter("needs --foxglove", param_hint="--foxglove-origin")
-    if speed != 1.0 and (velodyne_udp or ouster_udp):
+    if speed != 1.0 and packets:
         raise typer.BadParameter("packets of sensors are sent at their own times, so at speed 1", param_hint="--speed")
     from parhelion.live.pacing import Stream
     from parhelion.scenario.scenario import Scenario
@@ -205,7 +225,7 @@ def stream(
     start_engine()
     outlets: dict[str, Outlet] = {}
     try:
-        for name, make in chosen.items():
+        for name, (make, _) in chosen.items():
             outlets[name] = make(whole, choices)
         controls = [connect(outlets["ROS 2"]) for connect in drivers]
         flow = Stream(whole, outlets, speed=speed, ahead_s=ahead, loop=loop, controllers=controls)
@@ -215,7 +235,7 @@ def stream(
         for outlet in outlets.values():
             outlet.close()
         raise
-    _tell_start(choices, list(outlets), controls)
+    _tell_start(chosen, controls)
     try:
         with _progress(flow) as progress:
             flow.run(progress)
@@ -230,6 +250,17 @@ def _driver(scenario: Scenario, text: str) -> Callable[[Any], Any]:
     vehicle, _, topic = text.partition("=")
     scenario.body(vehicle)
     return lambda outlet: TwistControl(scenario, vehicle, outlet.node.subscribe(topic or "/cmd_vel", TWIST))
+
+
+def _by_maker(option: str, texts: list[str] | None, default: Callable[[Codec], str]) -> dict[str, str]:
+    """Targets by maker, from texts such as 'velodyne=127.0.0.1:2368' or 'velodyne'."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        maker, _, target = text.partition("=")
+        if maker not in codecs():
+            raise typer.BadParameter(f"{maker!r} is no maker with packets ({', '.join(codecs())})", param_hint=option)
+        found[maker] = target or default(codecs()[maker])
+    return found
 
 
 def _address(option: str, text: str | None) -> tuple[str, int]:
@@ -248,15 +279,8 @@ def _wait(outlet: Any, seconds: float) -> None:
 # ---- telling -------------------------------------------------------------------------------------------------------
 
 
-def _tell_start(choices: Choices, names: list[str], controls: list[Any]) -> None:
-    http = choices.ouster_http
-    for name in names:
-        where = {
-            "ROS 2": f"domain {choices.domain} on {choices.interface}",
-            "Velodyne UDP": choices.velodyne_udp,
-            "Ouster UDP": f"{choices.ouster_udp}{f', metadata at port {http}' if http else ''}",
-            "Foxglove": f"port {choices.foxglove}",
-        }[name]
+def _tell_start(chosen: dict[str, tuple[Any, str]], controls: list[Any]) -> None:
+    for name, (_, where) in chosen.items():
         screen.say(f"{name}: {where}")
     for control in controls:
         screen.say(f"{control.name} listens to {control.topic}")

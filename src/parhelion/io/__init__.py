@@ -1,9 +1,9 @@
 """Point clouds as files: one file a format, one table of them."""
 
 from parhelion.core.files import atomic_write
+from parhelion.io.captures import read_turns
 from parhelion.io.columns import FieldsDroppedWarning
 from parhelion.io.formats import FORMATS, Format, format_of, read_cloud, write_cloud, write_noting_drops
-from parhelion.io.packets.capture import read_turns
 
 __all__ = [
     "FORMATS",

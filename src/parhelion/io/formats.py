@@ -13,9 +13,8 @@ from typing import Any
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
 from parhelion.core.reading import reading
-from parhelion.io import csv_table, las, npz, pcd, ply, raw_scans
+from parhelion.io import captures, csv_table, las, npz, pcd, ply, raw_scans
 from parhelion.io.columns import FieldsDroppedWarning
-from parhelion.io.packets import capture
 
 
 @dataclass(frozen=True)
@@ -70,10 +69,10 @@ _ALL = (
     Format(
         "pcap",
         (".pcap",),
-        "network capture of the packets that a Velodyne or an Ouster sends; written from scans only",
-        capture.read,
-        capture.write,
-        capture.FIELDS_HELD,
+        "network capture of the packets of a lidar; written from scans only",
+        captures.read,
+        captures.write,
+        captures.FIELDS_HELD,
     ),
 )
 
@@ -110,7 +109,7 @@ def read_cloud(path: str | PathLike[str], *, format: str | None = None, **option
     """Read a point cloud file; the format follows from the file's ending unless named.
 
     Options: `labels=PATH` for KITTI scans, `points=PATH` for SemanticKITTI labels; `model=`, `metadata=`, `source=` and
-    `scan=` for captures (see `parhelion.io.packets.capture.read`).
+    `scan=` for captures (see `parhelion.io.captures.read`).
     Raises FormatError, which names the file and what is wrong with it.
     """
     file = Path(path)

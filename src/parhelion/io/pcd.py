@@ -20,7 +20,6 @@ from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import FormatError, unknown_name
 from parhelion.core.files import atomic_write
 from parhelion.core.reading import read_bytes
-from parhelion.io import lzf
 from parhelion.io.columns import Columns, as_rows, comment_lines, from_comments, join, split, to_json
 from parhelion.io.csv_table import format_rows, parse_rows
 
@@ -218,10 +217,10 @@ def _decode_compressed(data: bytes, header: _Header, path: Path) -> list[NDArray
             raise FormatError(f"{path}: {header.points} points are {size} bytes, but {promised} are compressed")
         start = header.data_start + 8
         _need(packed_size, data, start, header, path)
-        if size > packed_size * lzf.LARGEST_EXPANSION:
+        if size > packed_size * LARGEST_EXPANSION:
             raise FormatError(f"{path}: {packed_size} compressed bytes cannot hold {size} bytes")
         try:
-            raw = lzf.decompress(data[start : start + packed_size], size)
+            raw = decompress(data[start : start + packed_size], size)
         except ValueError as error:
             raise FormatError(f"{path}: the compressed data are damaged ({error})") from None
     columns, offset = [], 0
@@ -302,8 +301,97 @@ def _header_text(columns: Columns, cloud: PointCloud, encoding: str, comments: l
 
 
 def _compressed(columns: list[NDArray[Any]], path: Path) -> bytes:
-    packed = b"".join(lzf.compress(column.tobytes(), column.dtype.itemsize) for column in columns)
+    packed = b"".join(compress(column.tobytes(), column.dtype.itemsize) for column in columns)
     size = sum(column.nbytes for column in columns)
     if max(size, len(packed)) >= 1 << 32:
         raise FormatError(f"{path}: binary_compressed PCD holds at most 4 GiB; use encoding='binary'")
     return struct.pack("<II", len(packed), size) + packed
+
+
+# ---- LZF ------------------------------------------------------------------------------------------------------------
+# The compression of `binary_compressed`, as of liblzf 3.6. A stream is a row of tokens. A first byte c < 32 is followed
+# by c + 1 literal bytes. Any other first byte is a copy: its upper three bits are the length less 2 (7 means that a
+# further byte adds to it), its lower five bits with the next byte are the distance less 1, up to 8192.
+
+LARGEST_EXPANSION = 88
+"""Upper bound of output bytes per stream byte: the longest copy, 264 bytes, takes a token of 3 bytes."""
+_LONGEST_LITERAL = 32
+_LONGEST_COPY = 264
+_SHORTEST_COPY = 4
+
+
+def decompress(data: bytes, size: int) -> bytes:
+    """Decompress `data` to `size` bytes with liblzf, which checks every bound. Raises ValueError if it is damaged."""
+    from lzf import decompress as by_liblzf
+
+    if not data and size == 0:
+        return b""
+    try:
+        out: bytes | None = by_liblzf(data, size)
+    except ValueError:
+        raise ValueError("the stream is cut off, or copies from before its start") from None
+    if out is None or len(out) != size:
+        there = f"more than the {size} bytes" if out is None else f"{len(out)} bytes instead of the {size}"
+        raise ValueError(f"{there} promised")
+    return out
+
+
+def compress(data: bytes, period: int) -> bytes:
+    """`data` as an LZF stream whose copies reach back by `period` bytes only.
+
+    With the size of an array's element as period this packs the runs of equal values of which lidar fields mostly
+    consist, in one pass of NumPy; the rest is stored unmodified, at a cost of 1 byte in 32. Streams may
+    be joined end to end. liblzf packs tighter and faster, but its output depends on its version.
+    """
+    if not 1 <= period <= 8192:
+        raise ValueError(f"the period must be 1 to 8192 bytes, got {period}")
+    raw = np.frombuffer(data, np.uint8)
+    if raw.size == 0:
+        return b""
+    starts, lengths, copies = _tokens(_same_as_before(raw, period))
+    heads = np.where(copies, np.where(lengths - 2 >= 7, 3, 2), 1)
+    bodies = np.where(copies, 0, lengths)
+    sizes = heads + bodies
+    places = np.cumsum(sizes) - sizes
+    out = np.empty(int(sizes.sum()), np.uint8)
+
+    literal = ~copies
+    out[places[literal]] = lengths[literal] - 1
+    rows = np.repeat(np.flatnonzero(literal), lengths[literal])
+    within = np.arange(rows.size) - np.repeat(np.cumsum(lengths[literal]) - lengths[literal], lengths[literal])
+    out[places[rows] + 1 + within] = raw[starts[rows] + within]
+
+    place, code = places[copies], lengths[copies] - 2
+    high, low = (period - 1) >> 8, (period - 1) & 0xFF
+    out[place] = (np.minimum(code, 7) << 5) | high
+    long = code >= 7
+    out[place[long] + 1] = code[long] - 7
+    out[place + np.where(long, 2, 1)] = low
+    return out.tobytes()
+
+
+def _same_as_before(raw: NDArray[np.uint8], period: int) -> NDArray[np.bool_]:
+    same = np.zeros(raw.size, bool)
+    same[period:] = raw[period:] == raw[:-period]
+    return same
+
+
+def _tokens(same: NDArray[np.bool_]) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.bool_]]:
+    """Start, length and kind (copy or literal) of each token that covers the input."""
+    bounds = np.flatnonzero(np.diff(same)) + 1
+    starts = np.concatenate([[0], bounds])
+    lengths = np.diff(np.concatenate([starts, [same.size]]))
+    copies = same[starts] & (lengths >= _SHORTEST_COPY)
+    # Runs too short to be worth a copy join the literals around them.
+    first = np.concatenate([[True], (copies[1:] != copies[:-1]) | copies[1:]])
+    starts, copies = starts[first], copies[first]
+    lengths = np.diff(np.concatenate([starts, [same.size]]))
+    # Long runs are cut to what a token can say; the last piece may be of any length that is left.
+    largest = np.where(copies, _LONGEST_COPY, _LONGEST_LITERAL)
+    pieces = -(-lengths // largest)
+    run = np.repeat(np.arange(starts.size), pieces)
+    number = np.arange(run.size) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    offset = number * largest[run]
+    cut = np.minimum(lengths[run] - offset, largest[run])
+    # A copy needs three bytes at least: a shorter rest goes as a literal.
+    return starts[run] + offset, cut, copies[run] & (cut >= 3)

@@ -26,8 +26,9 @@ from typing import Any
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Image
-from parhelion.live.udp import LOOPBACK, checked_host
+from parhelion.live.udp import checked_host
 from parhelion.live.web import REFUSED, checked_origin, may_ask, of_an_app
+from parhelion.makers import LOOPBACK
 from parhelion.outputs.foxglove.feed import CLOCK, LATCHED, FoxgloveFeed
 from parhelion.outputs.foxglove.messages import Channels, FoxgloveMessage, need_foxglove
 from parhelion.scenario.scenario import Scenario, Step

@@ -1,20 +1,36 @@
-"""Sending datagrams at their own times, as a sensor does, to a receiver on this machine."""
+"""Lidars of a scenario on the network: packets by UDP in real time, and the documents that a sensor serves by HTTP."""
 
 from __future__ import annotations
 
 import errno
+import heapq
 import ipaddress
+import json
 import queue
 import socket
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from parhelion.core.errors import ConfigError
-from parhelion.io.packets.pcap import Datagram
+from parhelion.core.clouds import Scan
+from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.streams import ImuData
+from parhelion.live.web import REFUSED, Served, may_ask
+from parhelion.makers import LOOPBACK, Datagram, codecs
+from parhelion.makers.codec import Codec, HttpApi, PacketStream, write_metadata
+from parhelion.outputs.captures import imu_inside, imu_place, packets_like
 
-LOOPBACK = "127.0.0.1"
+if TYPE_CHECKING:
+    from parhelion.scenario.scenario import Scenario, Step
+    from parhelion.scenario.sensors import FrameOnBoard
+
 BATCH_S = 0.002
 """Datagrams that are due this close together leave together: the system's clock ticks are not much finer."""
 CATCH_UP = 2.0
@@ -28,6 +44,8 @@ LEAD_S = 0.05
 AHEAD_S = 0.3
 """How far the simulation may be ahead of what was sent before it has to wait."""
 _SEND_BUFFER = 4 << 20
+_MOST_BODY = 65536  # bytes of an HTTP request; a configuration has some hundreds
+_PATIENCE_S = 10.0
 
 
 def checked_host(host: str, allow_remote: bool = False) -> str:
@@ -55,7 +73,7 @@ class TimedSender:
     """Sends datagrams in a thread, each when its time has come.
 
         with TimedSender("127.0.0.1") as sender:
-            sender.send(datagrams, {2368: 2368})
+            sender.send(datagrams)
 
     The first datagram leaves almost at once and sets the clock: one that is t seconds younger leaves t seconds later.
     `send` waits where the caller runs ahead of real time; what is late, since the caller fell behind, never
@@ -83,13 +101,12 @@ class TimedSender:
         self._thread = threading.Thread(target=self._run, name="parhelion-udp", daemon=True)
         self._thread.start()
 
-    def send(self, datagrams: Iterable[Datagram], ports: dict[int, int] | None = None) -> None:
-        """Queue datagrams, in order of time; `ports` sends what is meant for one port to another."""
+    def send(self, datagrams: Iterable[Datagram]) -> None:
+        """Queue datagrams, in order of time."""
         self._check()
         last = None
         for datagram in datagrams:
-            port = datagram.target[1]
-            self._waiting.put((datagram.time_s, datagram.payload, port if ports is None else ports.get(port, port)))
+            self._waiting.put((datagram.time_s, datagram.payload, datagram.target[1]))
             last = datagram.time_s
         if last is not None:
             self._hold_back(last)
@@ -164,3 +181,275 @@ class TimedSender:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close(drain=kind is None)
+
+
+# ---- lidars of a scenario -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Sensor:
+    """One lidar of the scenario, and the datagrams that it has not sent yet."""
+
+    stream: PacketStream
+    imu: str | None
+    sender: TimedSender
+    waiting: list[Datagram] = field(default_factory=list)
+    """IMU packets that are younger than the last lidar packet."""
+
+
+class PacketUdp:
+    """Sends the packets of a scenario's lidars of one maker, each packet at its own time.
+
+        stream = PacketUdp(scenario, "velodyne")
+        for step in scenario:
+            stream.take(step)
+        stream.close()
+
+    The first lidar sends to `ports`, the next to ports further on by the maker's step, and so on. IMU packets, for
+    sensors with an IMU inside, come from the first IMU on the same vehicle. `take` waits if the simulation is faster
+    than real time. The packets of a scan leave when it is complete, so all arrive one scan late.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        maker: str,
+        host: str = LOOPBACK,
+        ports: int | Mapping[str, int] | None = None,
+        *,
+        http_port: int | None = None,
+        allow_remote: bool = False,
+        epoch_s: float | None = None,
+        **options: Any,
+    ) -> None:
+        """Open the sockets.
+
+        `ports` is the port of the lidar packets, or ports by kind of packet, such as `{"data": 2368}`.
+        `http_port` serves the HTTP interface of the first sensor there, of the next on the port after it; 0 takes free
+        ports, None serves nothing.
+        `epoch_s` is the sensors' clock [s] at the scenario's time 0: by default now, or 0 for clocks that count from
+        power-on.
+        `options` are those of the maker's metadata, such as Ouster's `profile`.
+        """
+        if maker not in codecs():
+            raise unknown_name("maker with packets", maker, codecs())
+        self.codec: Codec = codecs()[maker]
+        host = checked_host(host, allow_remote)
+        lidars = _lidars(scenario, maker, self.codec)
+        self.ports = _ports(self.codec, [scanner.name for scanner, _ in lidars], ports)
+        """By lidar: port of each kind of packet."""
+        self.metadata: dict[str, dict[str, Any]] = {}
+        """By lidar: its metadata, for makers whose packets need it."""
+        self.servers: dict[str, SensorHttp] = {}
+        """By lidar: its HTTP server, if `http_port` was given."""
+        self._sensors: dict[str, _Sensor] = {}
+        self._sent = 0
+        self._shift, self._last = 0.0, 0.0
+        if epoch_s is None:
+            epoch_s = time.time() if self.codec.clock_is_utc else 0.0
+        try:
+            for number, (scanner, model) in enumerate(lidars):
+                port = None if http_port is None else http_port + number if http_port else 0
+                self._open(scenario, scanner, model, host, port, allow_remote, epoch_s, options)
+        except BaseException:
+            self.close(drain=False)
+            raise
+
+    def _open(
+        self,
+        scenario: Scenario,
+        scanner: FrameOnBoard,
+        model: str,
+        host: str,
+        http_port: int | None,
+        allow_remote: bool,
+        epoch_s: float,
+        options: Mapping[str, Any],
+    ) -> None:
+        codec, name, ports = self.codec, scanner.name, self.ports[scanner.name]
+        imu = imu_inside(codec, scanner, scenario)
+        try:
+            known = codec.metadata(
+                scanner.sensor, name=name, imu=imu_place(scanner, imu), ports=ports, host=host, **options
+            )
+            returns = scanner.sensor.config.receiver.returns
+            stream = codec.stream(model, returns=returns, metadata=known, ports=ports, epoch_s=epoch_s)
+        except ConfigError as error:
+            raise ConfigError(f"sensors: {name}: {error}") from None
+        if known is not None:
+            self.metadata[name] = known
+        if http_port is not None:
+            api = codec.http(known or {})
+            if api is None:
+                raise ConfigError(f"http_port: {codec.title} sensors serve no documents by HTTP")
+            self.servers[name] = SensorHttp(api, host, http_port, allow_remote=allow_remote)
+        # One sender per lidar: two lidars do not wait for each other's packets.
+        sender = TimedSender(host, allow_remote=allow_remote)
+        self._sensors[name] = _Sensor(stream, None if imu is None else imu.name, sender)
+
+    @property
+    def sent(self) -> int:
+        """Datagrams sent so far."""
+        return self._sent + sum(sensor.sender.sent for sensor in self._sensors.values())
+
+    def write_metadata(self, folder: str | Path) -> list[Path]:
+        """Write NAME.json of every lidar with metadata into a folder, for tools that read it from a file."""
+        files = [Path(folder) / f"{name}.json" for name in self.metadata]
+        for file, known in zip(files, self.metadata.values(), strict=True):
+            write_metadata(known, file)
+        return files
+
+    def take(self, step: Step) -> None:
+        """Queue the packets of a step."""
+        if step.time <= self._last:
+            self._shift += self._last  # the scenario began anew: the sensors' clocks go on
+        self._last = step.time
+        for name, sensor in self._sensors.items():
+            if sensor.imu is not None:
+                sensor.waiting += sensor.stream.add(_later(step.samples(sensor.imu), self._shift))
+            for _, scan in step.scans.get(name, ()):
+                packets = sensor.stream.add(_later(scan, self._shift))
+                end = packets[-1].time_s if packets else float("-inf")
+                due = [item for item in sensor.waiting if item.time_s <= end]
+                sensor.waiting = sensor.waiting[len(due) :]
+                sensor.sender.send(heapq.merge(due, packets, key=lambda item: item.time_s))
+
+    def close(self, *, drain: bool = True) -> None:
+        """Send what waits, at its times, and end; without `drain` what waits is dropped. A second call does nothing."""
+        sensors, self._sensors = self._sensors, {}
+        with ExitStack() as stack:
+            for server in self.servers.values():
+                stack.callback(server.close)
+            for sensor in sensors.values():
+                stack.callback(sensor.sender.close, drain=drain)
+            for sensor in sensors.values():
+                if drain:
+                    rest = sensor.stream.finish()
+                    sensor.sender.send(heapq.merge(sensor.waiting, rest, key=lambda item: item.time_s))
+        self._sent += sum(sensor.sender.sent for sensor in sensors.values())
+
+
+def _later(record: Scan | ImuData, shift_s: float) -> Scan | ImuData:
+    """A record on a clock that is ahead by `shift_s`."""
+    if shift_s == 0.0:
+        return record
+    if isinstance(record, Scan):
+        return replace(record, start_time=record.start_time + shift_s)
+    return replace(record, time=record.time + shift_s)
+
+
+def _lidars(scenario: Scenario, maker: str, codec: Codec) -> list[tuple[FrameOnBoard, str]]:
+    """Lidars of a maker with packets, and their models."""
+    found, others = [], []
+    for scanner in scenario.giving(Scan):
+        lidar = scanner.sensor
+        try:
+            if lidar.config.maker == maker:
+                found.append((scanner, packets_like(lidar)[1]))
+            else:
+                others.append(lidar.model)
+        except ConfigError as reason:
+            others.append(f"{lidar.model} ({reason})")
+    if not found:
+        models, there = ", ".join(codec.models), ", ".join(others) or "none"
+        raise ConfigError(f"scenario: has no lidar with {codec.title} packets ({models}); its lidars: {there}")
+    return found
+
+
+def _ports(codec: Codec, names: list[str], given: int | Mapping[str, int] | None) -> dict[str, dict[str, int]]:
+    """Ports of each lidar by kind of packet."""
+    first = codec.ports_from(given) if isinstance(given, int) else {**codec.ports, **(given or {})}
+    unknown = next((kind for kind in first if kind not in codec.ports), None)
+    if unknown is not None:
+        raise unknown_name(f"kind of {codec.title} packets", unknown, codec.ports)
+    found = {
+        name: {kind: checked_port(f"{kind}_port", port + codec.port_step * number) for kind, port in first.items()}
+        for number, name in enumerate(names)
+    }
+    used = [port for ports in found.values() for port in ports.values()]
+    if len(set(used)) < len(used):
+        given_ports = " and ".join(f"{kind}_port: {port}" for kind, port in first.items())
+        raise ConfigError(f"{given_ports} would send two streams of {len(names)} lidars to one port")
+    return found
+
+
+# ---- HTTP -----------------------------------------------------------------------------------------------------------
+
+
+class SensorHttp(Served):
+    """Serves the HTTP interface of one sensor until closed.
+
+        with SensorHttp(codec.http(metadata), port=8080) as server:
+            print(server.url)                 # for an Ouster: http://127.0.0.1:8080/api/v1/sensor/metadata
+
+    `port` 0 takes a free one. A real sensor answers on port 80, which most systems reserve for the administrator. Hosts
+    beyond loopback are refused unless `allow_remote` is set.
+    """
+
+    def __init__(self, api: HttpApi, host: str = LOOPBACK, port: int = 0, *, allow_remote: bool = False) -> None:
+        host = checked_host(host, allow_remote)
+        if not 0 <= port <= 65535:
+            raise ConfigError(f"sensor HTTP: a port is within 0 and 65535, got {port}")
+        handler = type("Handler", (_Handler,), {"api": api, "bound": host})
+        super().__init__(host, port, handler, "sensor HTTP", "another port")
+        self._home = api.home
+
+    @property
+    def url(self) -> str:
+        """Address of the main document."""
+        return f"http://{self.host}:{self.port}{self._home}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    api: HttpApi
+    bound: str
+    timeout = _PATIENCE_S
+    protocol_version = "HTTP/1.1"
+    server_version = "parhelion"
+    sys_version = ""
+
+    def parse_request(self) -> bool:
+        """Read the head of a request; pages of other sites are refused before anything is done."""
+        if not super().parse_request():
+            return False
+        if may_ask(self.bound, self.headers.get("Host"), self.headers.get("Origin")):
+            return True
+        self.close_connection = True
+        self._reply(403, {"error": REFUSED.strip()})
+        return False
+
+    def do_GET(self) -> None:
+        self._reply(*self.api.get(self._path()))
+
+    def do_POST(self) -> None:
+        self._put()
+
+    def do_PUT(self) -> None:
+        self._put()
+
+    def do_DELETE(self) -> None:
+        self.close_connection = True
+        self._reply(405, {"error": "the simulated sensor's configuration is fixed by its scenario"})
+
+    def _put(self) -> None:
+        size = self.headers.get("Content-Length", "0")
+        if not size.isdigit() or int(size) > _MOST_BODY:
+            self.close_connection = True
+            self._reply(413, {"error": f"a request holds at most {_MOST_BODY} bytes"})
+            return
+        self._reply(*self.api.put(self._path(), self.rfile.read(int(size)), self.client_address[0]))
+
+    def _path(self) -> str:
+        # A query selects between states of the sensor, which has only one here.
+        return urlsplit(self.path).path.rstrip("/")
+
+    def _reply(self, status: int, content: Any) -> None:
+        data = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Requests are not logged."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from parhelion.core.consumers import Readers
+from parhelion.outputs.captures import PACKETS
 from parhelion.outputs.datasets.base import DATASETS
 from parhelion.outputs.files import FILES
 from parhelion.outputs.foxglove.rules import FOXGLOVE
-from parhelion.outputs.pcap import PACKETS
 from parhelion.outputs.report.collect import STREAMS
 from parhelion.outputs.report.frames import FRAMES
 from parhelion.outputs.ros.rules import ROS

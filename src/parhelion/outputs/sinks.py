@@ -97,7 +97,7 @@ def _sink(entry: OutputEntry, scenario: Scenario, folder: Path) -> Sink:
     if isinstance(entry, BagOutput):
         return BagSink(entry, scenario, folder)
     if isinstance(entry, PcapOutput):
-        from parhelion.outputs.pcap import PcapSink
+        from parhelion.outputs.captures import PcapSink
 
         return PcapSink(scenario, folder)
     if isinstance(entry, FoxgloveOutput):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from parhelion.core.clouds import Scan
 from parhelion.core.consumers import Readers
@@ -18,6 +18,7 @@ from parhelion.core.frames import EchoScan, RadarScan
 from parhelion.core.image import OPTICAL, Image, Intrinsics
 from parhelion.core.pose import Pose
 from parhelion.core.streams import BarometerData, GnssData, ImuData, MagnetometerData, OdometryData, UwbData
+from parhelion.makers import RosDriver, maker_called
 from parhelion.scenario.sensors import OnBoard
 
 if TYPE_CHECKING:
@@ -35,20 +36,12 @@ def ros_name(text: str) -> str:
 # ---- topics ---------------------------------------------------------------------------------------------------------
 
 
-Layout = Literal["driver", "velodyne", "ouster", "all"]
+Layout = str
+"""'driver', the name of a maker whose driver has a layout, or 'all'."""
 
 MAP, ODOM, BASE = "map", "odom", "base_link"
 
-LIDARS = {
-    "velodyne": ("/velodyne_points", "velodyne"),
-    "ouster": ("/ouster/points", "os_sensor"),
-    "hesai": ("/lidar_points", "hesai_lidar"),
-    "robosense": ("/rslidar_points", "rslidar"),
-    "livox": ("/livox/lidar", "livox_frame"),
-}
-"""Topic and frame of lidars by maker."""
 FLAT_LIDAR = ("/scan", "laser")
-OTHER_LIDAR = ("/points", "lidar")
 
 Names = Callable[[OnBoard, Layout], tuple[str, str]]
 
@@ -85,8 +78,9 @@ def is_flat(sensor: OnBoard) -> bool:
 
 def _lidar_names(sensor: OnBoard, layout: Layout) -> tuple[str, str]:
     if is_flat(sensor):
-        return FLAT_LIDAR if layout == "driver" else (OTHER_LIDAR[0], FLAT_LIDAR[1])
-    return LIDARS.get(sensor.sensor.config.maker, OTHER_LIDAR)
+        return FLAT_LIDAR if layout == "driver" else (RosDriver.topic, FLAT_LIDAR[1])
+    driver = maker_called(sensor.sensor.config.maker).ros
+    return driver.topic, driver.frame
 
 
 def optical_frame(frame: str, *, right: bool = False) -> str:

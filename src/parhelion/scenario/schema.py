@@ -8,6 +8,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from parhelion.core.config import Config
 from parhelion.core.errors import nearest_name
+from parhelion.makers.layouts import layouts
 from parhelion.scenario.actors import (
     MachineEntry,
     MovingThing,
@@ -164,13 +165,21 @@ class SensorEntry(Config):
     """Further choices, such as a lidar's returns or sub_rays."""
 
 
+def _known_layout(name: str) -> str:
+    known = ["driver", *layouts(), "all"]
+    if name not in known:
+        raise ValueError(f"input should be {', '.join(map(repr, known))}")
+    return name
+
+
 class BagOutput(Config):
     """A ROS 2 bag of everything that is measured, with the truth beside it."""
 
     kind: Literal["bag"]
     storage: Literal["mcap", "sqlite3"] = "mcap"
-    layout: Literal["driver", "velodyne", "ouster", "all"] = "driver"
-    """Fields of point clouds: as the sensor's own driver lays them out, as one of the two, or all that we know."""
+    layout: Annotated[str, AfterValidator(_known_layout)] = "driver"
+    """Fields of point clouds: `driver` for those of the sensor's own driver, a maker's name for those of its driver, or
+    `all`."""
     images: Literal["raw", "png", "jpeg"] = "raw"
     """Pictures as sensor_msgs/Image, or as CompressedImage: png keeps every bit, jpeg does not."""
     topics: dict[str, str] = Field(default_factory=dict)

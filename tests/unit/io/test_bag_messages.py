@@ -18,6 +18,7 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.clouds import like
 from parhelion.io.ros.messages import Message, Transform, cloud_of
+from parhelion.makers.layouts import layouts
 
 STORE = get_typestore(Stores.ROS2_HUMBLE)
 TIME_NS = 1_700_000_000_123_456_789
@@ -105,7 +106,7 @@ def test_ouster_layout_is_the_drivers() -> None:
     assert len(np.unique(image[:, 0, 20:24].copy().view("<u4"))) == 4
 
 
-@pytest.mark.parametrize("layout", ros.LAYOUTS)
+@pytest.mark.parametrize("layout", [*layouts(), "all"])
 def test_every_layout_comes_back_in_our_units(layout: str) -> None:
     scan = small_scan()
     cloud = cloud_of(message(ros.point_cloud2(scan, "lidar", TIME_NS, layout)))
@@ -142,11 +143,11 @@ def test_second_returns_have_an_image_of_their_own() -> None:
 
 def test_an_empty_cloud() -> None:
     empty = ph.PointCloud(np.zeros((0, 3), np.float32))
-    for layout in ros.LAYOUTS:
+    for layout in [*layouts(), "all"]:
         assert len(cloud_of(message(ros.point_cloud2(empty, "lidar", 0, layout)))) == 0
 
 
-@pytest.mark.parametrize("layout", ros.LAYOUTS)
+@pytest.mark.parametrize("layout", [*layouts(), "all"])
 def test_like_gives_the_same_message_of_the_same_cloud(layout: str) -> None:
     first = message(ros.point_cloud2(small_scan(), "lidar", TIME_NS, layout))
     assert like(first, cloud_of(first, keep_missing=True)) == first.data

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parhelion.io.lzf import LARGEST_EXPANSION, _by_liblzf, _token_by_token, compress, decompress
+from parhelion.io.pcd import LARGEST_EXPANSION, compress, decompress
 
 # 40 float32 in steps of eight, 300 zeros, 20 uint16, as compressed by liblzf 3.6: literals, short and long copies,
 # overlapping copies at distances 1 to 32.
@@ -68,31 +67,17 @@ def test_the_largest_expansion_is_reached_and_not_passed() -> None:
     ],
 )
 def test_damaged_streams_are_refused(stream: bytes, size: int) -> None:
-    with pytest.raises(ValueError, match=r"copy|ends|promised"):
+    with pytest.raises(ValueError, match=r"cut off|promised"):
         decompress(stream, size)
 
 
-def test_liblzf_is_there_and_is_asked_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _by_liblzf(BY_LIBLZF, len(RAW)) == RAW
-    monkeypatch.setattr("parhelion.io.lzf._token_by_token", lambda data, size: b"step by step")
-    assert decompress(BY_LIBLZF, len(RAW)) == RAW
-    assert decompress(BY_LIBLZF, len(RAW) + 1) == b"step by step"
-
-
-def test_streams_are_read_without_liblzf(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "lzf", None)
-    assert _by_liblzf(BY_LIBLZF, len(RAW)) is None
-    assert decompress(BY_LIBLZF, len(RAW)) == RAW
-
-
-@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     st.lists(st.tuples(st.binary(min_size=1, max_size=5), st.integers(1, 60)), min_size=1, max_size=8),
     st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=3),
     st.integers(-2, 2),
 )
-def test_liblzf_takes_and_refuses_the_same_streams(
+def test_a_damaged_stream_is_refused_or_has_the_promised_size(
     runs: list[tuple[bytes, int]], damage: list[tuple[int, int]], more: int
 ) -> None:
     raw = b"".join(piece * times for piece, times in runs)
@@ -100,22 +85,5 @@ def test_liblzf_takes_and_refuses_the_same_streams(
     for place, value in damage:
         packed[place % len(packed)] = value
     size = max(1, len(raw) + more)
-    try:
-        expected: bytes | None = _token_by_token(bytes(packed), size)
-    except ValueError:
-        expected = None
-    assert _by_liblzf(bytes(packed), size) == expected
-
-
-def test_decompression_keeps_five_megabytes_a_second() -> None:
-    # Alternating literals and copies of four bytes: the shortest tokens that a compressor emits in numbers.
-    rng = np.random.default_rng(0)
-    values = rng.integers(0, 255, (125_000, 4), dtype=np.uint8)
-    raw = np.concatenate([values, values], axis=1).tobytes()
-    packed = compress(raw, 4)
-    best = np.inf
-    for _ in range(3):
-        start = time.process_time()
-        assert _token_by_token(packed, len(raw)) == raw
-        best = min(best, time.process_time() - start)
-    assert len(raw) / best > 5e6
+    with suppress(ValueError):  # any other exception fails
+        assert len(decompress(bytes(packed), size)) == size

@@ -13,11 +13,12 @@ import pytest
 from ouster_scans import random_scan, sdk_frames
 from parhelion.core.errors import FormatError
 from parhelion.core.streams import ImuData
-from parhelion.io.packets.ouster import OusterEncoder, metadata
-from parhelion.io.packets.ouster_capture import metadata_beside, read_capture, read_imu, write_capture
-from parhelion.io.packets.ouster_layout import PROFILES
-from parhelion.io.packets.ouster_metadata import describe, read_metadata
-from parhelion.io.packets.pcap import read_pcap
+from parhelion.io.captures import read_imu, read_turns, write_capture
+from parhelion.io.pcap import read_pcap
+from parhelion.makers.codec import json_beside
+from parhelion.makers.ouster.layout import PROFILES
+from parhelion.makers.ouster.metadata import describe, read_metadata
+from parhelion.makers.ouster.packets import OusterEncoder, metadata
 from parhelion.sensors.optics.lidar.lidar import Lidar
 
 core = pytest.importorskip("ouster.sdk.core", reason="ouster-sdk is not installed")
@@ -46,7 +47,7 @@ def test_ouster_s_reader_opens_our_captures(profile: str, tmp_path: Path) -> Non
     dual = profile.endswith("DUAL")
     scans = [random_scan(lidar, k, dual=dual, start=7.0 + 0.1 * k) for k in range(3)]
     file = tmp_path / "drive.pcap"
-    write_capture(scans, file, imu=imu_samples(30, 7.0), profile=profile, first_frame=65534)
+    write_capture(scans, file, imu=imu_samples(30, 7.0), metadata=metadata(scans[0], profile))
     source = PcapPacketSource(str(file))
     info = source.sensor_info[0]
     packets = [packet for _, packet in source]
@@ -56,7 +57,7 @@ def test_ouster_s_reader_opens_our_captures(profile: str, tmp_path: Path) -> Non
     assert (np.diff(arrived) >= 0).all()
     assert arrived[0] == pytest.approx(7.0e9, abs=2e3)
     frames = sdk_frames([packet.buf for packet in lidar_packets], info)
-    assert [int(frame.frame_id) for frame in frames] == [65534, 65535, 0]
+    assert [int(frame.frame_id) for frame in frames] == [0, 1, 2]
     lut = core.XYZLut(info)
     for scan, frame in zip(scans, frames, strict=True):
         place = (63 - scan.ring.astype(int), scan.column.astype(int))
@@ -71,24 +72,27 @@ def test_ouster_s_reader_opens_our_captures(profile: str, tmp_path: Path) -> Non
 def test_our_reader_gives_scans_and_imu_back(tmp_path: Path) -> None:
     lidar = Lidar("ouster/os0-32", columns=512)
     scans = [random_scan(lidar, k, start=1.0 + 0.1 * k) for k in range(2)]
-    document = write_capture(iter(scans), tmp_path / "a.pcap", imu=imu_samples(20, 1.0))
-    again = read_capture(tmp_path / "a.pcap")
+    write_capture(iter(scans), tmp_path / "a.pcap", imu=imu_samples(20, 1.0))
+    again = list(read_turns(tmp_path / "a.pcap"))
     assert [len(scan) for scan in again] == [len(scan) for scan in scans]
     assert [scan.start_time for scan in again] == pytest.approx([1.0, 1.1], abs=1e-9)
-    assert read_metadata(tmp_path / "a.json") == document
+    assert read_metadata(tmp_path / "a.json") == metadata(scans[0])
     imu = read_imu(tmp_path / "a.pcap")
     np.testing.assert_allclose(imu.specific_force[:, 2], 9.80665, rtol=1e-6)
     assert len(imu) == 20
     other = tmp_path / "elsewhere.json"
     (tmp_path / "a.json").rename(other)
-    assert metadata_beside(tmp_path / "a.pcap") is None
-    with pytest.raises(FormatError, match=r"need the sensor's metadata; put it beside as a\.json"):
-        read_capture(tmp_path / "a.pcap")
-    assert len(read_capture(tmp_path / "a.pcap", other)) == 2
+    assert json_beside(tmp_path / "a.pcap") is None
+    with pytest.raises(
+        FormatError,
+        match=r"no Ouster packets with the sensor's metadata beside",
+    ):
+        list(read_turns(tmp_path / "a.pcap"))
+    assert len(list(read_turns(tmp_path / "a.pcap", metadata=other))) == 2
 
 
 def test_packets_of_two_sensors_are_told_apart(tmp_path: Path) -> None:
-    from parhelion.io.packets.pcap import PcapWriter
+    from parhelion.io.pcap import PcapWriter
 
     lidar = Lidar("ouster/os0-32", columns=512)
     encoders = [OusterEncoder(metadata(lidar, name=name)) for name in ("left", "right")]
@@ -100,7 +104,7 @@ def test_packets_of_two_sensors_are_told_apart(tmp_path: Path) -> None:
             capture.write(1.0, right.tobytes())
     for encoder, scan in zip(encoders, scans, strict=True):
         (tmp_path / "one.json").write_text(json.dumps(encoder.document))
-        (found,) = read_capture(tmp_path / "two.pcap", tmp_path / "one.json")
+        (found,) = read_turns(tmp_path / "two.pcap", metadata=tmp_path / "one.json")
         np.testing.assert_array_equal(found.shot, scan.shot)
 
 
@@ -116,7 +120,7 @@ def test_wrong_files_are_told(tmp_path: Path) -> None:
     whole, document = file.read_bytes(), (tmp_path / "x.json").read_text()
     file.write_bytes(whole[: len(whole) // 2 + 7])
     with pytest.raises(FormatError, match="truncated"):
-        read_capture(file)
+        list(read_turns(file))
     file.write_bytes(whole)
     for text, message in (
         ("{", "is not a JSON file"),
@@ -125,10 +129,10 @@ def test_wrong_files_are_told(tmp_path: Path) -> None:
     ):
         (tmp_path / "x.json").write_text(text)
         with pytest.raises(FormatError, match=message):
-            read_capture(file)
+            list(read_turns(file))
     (tmp_path / "x.json").write_text(document.replace("RNG19_RFL8_SIG16_NIR16", "RNG15_RFL8_NIR8"))
     with pytest.raises(FormatError, match=r"no lidar packet of 2304 bytes, .* payloads there: 6400"):
-        read_capture(file)
+        list(read_turns(file))
 
 
 def test_a_failed_write_leaves_the_earlier_recording(tmp_path: Path) -> None:
@@ -159,13 +163,13 @@ def real(request: pytest.FixtureRequest) -> Path:
 
 
 def test_real_recordings_are_read_as_ouster_reads_them(real: Path) -> None:
-    document = metadata_beside(real)
+    document = json_beside(real)
     assert document is not None
     info = core.SensorInfo(document.read_text())
     lut = core.XYZLut(info)
     payloads = [datagram.payload for datagram in read_pcap(real) if len(datagram.payload) == 8448]
     frames = sdk_frames(payloads, info)
-    scans = read_capture(real)
+    scans = list(read_turns(real))
     channels, count = REAL[real.stem]
     assert len(scans) == len(frames) == count
     for scan, frame in zip(scans, frames, strict=True):
@@ -183,7 +187,7 @@ def test_real_recordings_are_read_as_ouster_reads_them(real: Path) -> None:
 
 def test_real_headers_and_rhythm_are_as_ours(real: Path, tmp_path: Path) -> None:
     """Packets of the preset, beside those of a real unit of its kind: sizes, headers, numbers and steps of time."""
-    document = metadata_beside(real)
+    document = json_beside(real)
     assert document is not None
     known = read_metadata(document)
     sensor = describe(known)
@@ -223,11 +227,11 @@ def test_real_headers_and_rhythm_are_as_ours(real: Path, tmp_path: Path) -> None
 
 def test_real_recordings_written_anew_hold_the_same_ranges(real: Path, tmp_path: Path) -> None:
     """Decoded and encoded again with the unit's own metadata: every range, reflectivity and near-infrared is back."""
-    document = metadata_beside(real)
+    document = json_beside(real)
     assert document is not None
     shutil.copy(document, tmp_path / "own.json")
     known = read_metadata(tmp_path / "own.json")
-    scans = read_capture(real)
+    scans = list(read_turns(real))
     encoder = OusterEncoder(known)
     reader = core.PacketFormat(core.SensorInfo(document.read_text()))
     originals = [part.payload for part in read_pcap(real) if len(part.payload) == 8448]

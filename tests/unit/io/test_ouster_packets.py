@@ -17,7 +17,9 @@ from parhelion.core.clouds import PointCloud, Scan, Shots
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Pose
 from parhelion.core.streams import ImuData
-from parhelion.io.packets.ouster import (
+from parhelion.makers.ouster.layout import MODES, PROFILES, crc64, packet_type
+from parhelion.makers.ouster.metadata import describe, flat_metadata, geometry
+from parhelion.makers.ouster.packets import (
     OusterEncoder,
     decode,
     decode_imu,
@@ -27,9 +29,6 @@ from parhelion.io.packets.ouster import (
     reflectivity_counts,
     reflectivity_of_counts,
 )
-from parhelion.io.packets.ouster_crc import crc64
-from parhelion.io.packets.ouster_layout import MODES, PROFILES, packet_type
-from parhelion.io.packets.ouster_metadata import describe, flat_metadata, geometry
 from parhelion.sensors.optics.lidar.lidar import Lidar
 
 core = pytest.importorskip("ouster.sdk.core", reason="ouster-sdk is not installed")

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.io.packets.pcap import Datagram, PcapWriter, is_pcap, read_pcap
+from parhelion.io.pcap import PcapWriter, is_pcap, read_pcap
+from parhelion.makers import Datagram
 
 SENSOR, HERE = ("192.168.1.201", 2368), ("192.168.1.77", 7502)
 REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "lidar"

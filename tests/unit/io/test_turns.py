@@ -15,11 +15,12 @@ from ouster_scans import random_scan
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import FormatError
 from parhelion.io import read_cloud
-from parhelion.io.packets.ouster import OusterEncoder, metadata
-from parhelion.io.packets.ouster_capture import write_capture
-from parhelion.io.packets.pcap import Datagram, PcapWriter
-from parhelion.io.packets.velodyne_models import MODELS
-from parhelion.io.packets.velodyne_stream import VelodyneStream
+from parhelion.io.captures import write_capture
+from parhelion.io.pcap import PcapWriter
+from parhelion.makers import Datagram
+from parhelion.makers.ouster.packets import OusterEncoder, metadata
+from parhelion.makers.velodyne.encode import VelodyneStream
+from parhelion.makers.velodyne.models import MODELS
 from velodyne_rigs import azimuth_deg, made_up_scan, turned
 
 RATE_HZ = 10.0

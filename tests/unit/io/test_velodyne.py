@@ -15,10 +15,10 @@ import parhelion as ph
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.io import read_cloud
-from parhelion.io.packets.pcap import read_pcap
-from parhelion.io.packets.velodyne import DATA_PACKET, Packets, VelodyneEncoder, encode, joined
-from parhelion.io.packets.velodyne_decode import decode, is_data_packet
-from parhelion.io.packets.velodyne_models import MODELS, velodyne_model
+from parhelion.io.pcap import read_pcap
+from parhelion.makers.velodyne.decode import decode, is_data_packet
+from parhelion.makers.velodyne.encode import DATA_PACKET, Packets, VelodyneEncoder, encode, joined
+from parhelion.makers.velodyne.models import MODELS, velodyne_model
 from velodyne_rigs import azimuth_deg, made_up_scan, turned
 
 REAL = Path(__file__).resolve().parents[4] / "shared" / "data" / "lidar" / "velodyne_vlp16.pcap"

@@ -12,9 +12,8 @@ import parhelion as ph
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.io import read_cloud, write_cloud
-from parhelion.io.packets.pcap import PcapWriter
-from parhelion.io.packets.velodyne_position import gprmc, position_packets
-from parhelion.io.packets.velodyne_stream import VelodyneStream
+from parhelion.io.pcap import PcapWriter
+from parhelion.makers.velodyne.encode import VelodyneStream, gprmc, position_packets
 from velodyne_rigs import made_up_scan
 
 # ---- position packets and the whole stream ---------------------------------------------------------------------------

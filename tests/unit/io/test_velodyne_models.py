@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from parhelion.core.errors import ConfigError
-from parhelion.io.packets.velodyne_models import BLOCKS_PER_PACKET, MODELS, RETURN_MODES, model_of_product
+from parhelion.makers.velodyne.models import BLOCKS_PER_PACKET, MODELS, RETURN_MODES, model_of_product
 
 VLP_16, VLP_32C, HDL_32E = (MODELS[f"velodyne/{name}"] for name in ("vlp-16", "vlp-32c", "hdl-32e"))
 

@@ -15,10 +15,10 @@ import yaml
 import parhelion as ph
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.io import read_cloud
-from parhelion.io.packets.pcap import read_pcap
-from parhelion.io.packets.velodyne_decode import is_data_packet
-from parhelion.io.packets.velodyne_models import MODELS
-from parhelion.outputs.pcap import PcapSink, packets_like
+from parhelion.io.pcap import read_pcap
+from parhelion.makers.velodyne.decode import is_data_packet
+from parhelion.makers.velodyne.models import MODELS
+from parhelion.outputs.captures import PcapSink, packets_like
 
 PRESETS = Path(ph.__file__).parent / "sensors" / "presets" / "lidar"
 
@@ -136,13 +136,13 @@ def test_why_a_sheet_has_no_packets_is_told(tmp_path: Path, changes: dict[str, A
 
 def test_the_calibration_of_a_single_unit_does_not_change_its_packets(tmp_path: Path) -> None:
     turned = [angle + 0.05 * (-1) ** k for k, angle in enumerate(_VLP_16)]
-    assert packets_like(ph.Lidar(_own_sheet(tmp_path, "velodyne/vlp-16", elevation_deg=turned))) == "velodyne/vlp-16"
+    assert packets_like(ph.Lidar(_own_sheet(tmp_path, "velodyne/vlp-16", elevation_deg=turned)))[1] == "velodyne/vlp-16"
 
 
 def test_an_ouster_has_its_imu_and_its_metadata(tmp_path: Path) -> None:
     from ouster.sdk import pcap as ouster_pcap
 
-    from parhelion.io.packets.ouster_capture import read_capture, read_imu
+    from parhelion.io.captures import read_imu, read_turns
 
     sensors = [
         {
@@ -155,7 +155,7 @@ def test_an_ouster_has_its_imu_and_its_metadata(tmp_path: Path) -> None:
     scenario = ph.Scenario.from_mapping({**RUN, "sensors": sensors, "vehicles": vehicles})
     summary = scenario.run(tmp_path)
     assert {"roof.pcap", "roof.json"} <= {file.name for file in summary.files}
-    scans = read_capture(tmp_path / "roof.pcap")
+    scans = list(read_turns(tmp_path / "roof.pcap"))
     clouds = [ph.PointCloud.load(tmp_path / "roof" / f"{number:06d}.pcd") for number in range(2)]
     assert [len(scan) for scan in scans] == [len(cloud) for cloud in clouds]
     assert len(read_imu(tmp_path / "roof.pcap")) == 20
@@ -172,7 +172,7 @@ def test_an_own_ouster_sheet_sends_its_own_beams(tmp_path: Path) -> None:
     from ouster.sdk import pcap as ouster_pcap
 
     from ouster_scans import sdk_frames
-    from parhelion.io.packets.ouster_capture import read_capture
+    from parhelion.io.captures import read_turns
 
     channels = ph.Lidar("ouster/os0-32").config.pattern.channels  # type: ignore[union-attr]
     up = [angle + 0.3 * (-1) ** k for k, angle in enumerate(channels.elevation_deg)]
@@ -186,7 +186,7 @@ def test_an_own_ouster_sheet_sends_its_own_beams(tmp_path: Path) -> None:
         scan.save(tmp_path / "scan.pcap")
     known = {"roof": ph.PointCloud.load(tmp_path / "roof" / "000000.pcd"), "scan": scan}
     for name, cloud in known.items():
-        (again,) = read_capture(tmp_path / f"{name}.pcap")
+        (again,) = list(read_turns(tmp_path / f"{name}.pcap"))
         assert again.metadata["sensor"] == "ouster/os0-32"
         assert len(again) == len(cloud) > 1000
         source = ouster_pcap.PcapPacketSource(str(tmp_path / f"{name}.pcap"))

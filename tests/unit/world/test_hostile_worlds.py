@@ -19,9 +19,9 @@ from parhelion import Lidar, World
 from parhelion.core.config import read_yaml
 from parhelion.core.errors import ConfigError, FormatError, ParhelionError
 from parhelion.io import read_cloud
-from parhelion.io.packets.ouster_metadata import read_metadata
-from parhelion.io.packets.pcap import read_pcap
+from parhelion.io.pcap import read_pcap
 from parhelion.io.ros import BagReader
+from parhelion.makers.ouster.metadata import read_metadata
 from parhelion.motion import RecordedMotion
 from parhelion.surfaces.spectra import read_spectrum
 from parhelion.surfaces.texture import load_texture

@@ -20,11 +20,10 @@ from parhelion.calibrate.range_images import Mask
 from parhelion.calibrate.sheet import calibrated_sheet, short, with_changes
 from parhelion.core.config import Config, load
 from parhelion.core.errors import ConfigError, FormatError
+from parhelion.makers.scales import scale_called
 from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile, RatedRange
 from parhelion.sensors.optics.lidar.link_budget import UnphysicalExtinctionWarning, overlap_share, two_targets
 
-POWER_SCALES = ("ouster", "power")
-"""Scales of intensity that fall with range as the signal does: intensities are kept at one distance."""
 MOST_DRAWN = 20_000
 """Shots of a recording that are kept for its picture, drawn at random: every n-th would be one ring's."""
 
@@ -233,12 +232,12 @@ def in_sector(shots: BoardShots, azimuth_deg: tuple[float, float] | None) -> Mas
 
 def _reference_m(preset: LidarConfig) -> float:
     """Range at which intensities are kept, for scales that fall with range."""
-    return 5.0 if preset.intensity.scale in POWER_SCALES else 1.0
+    return 5.0 if scale_called(preset.intensity.scale).linear_in_power else 1.0
 
 
 def _at_reference(seen: MaterialShots, board: Board, preset: LidarConfig) -> MaterialShots:
     """Intensities as they would be at the reference distance, for scales of power."""
-    if preset.intensity.scale not in POWER_SCALES:
+    if not scale_called(preset.intensity.scale).linear_in_power:
         return seen
     far = board.distance_m / np.cos(np.radians(np.minimum(seen.angle_deg, 89.0)))
     here = _reference_m(preset)

@@ -27,14 +27,16 @@ from parhelion.calibrate.drive.range_noise import (
 from parhelion.calibrate.drive.timing import Timing, fit_timing, timing_changes
 from parhelion.calibrate.range_images import Floats, Turn, is_standing, joined, mean_level
 from parhelion.core.errors import ConfigError
+from parhelion.makers import codecs
+from parhelion.makers.scales import FULL_SCALE_POWER, scale_called
 from parhelion.sensors.optics.lidar.config import LidarConfig
-from parhelion.sensors.optics.lidar.intensity import FULL_SCALE_POWER, calibrated, reflectivity_of, threshold_photons
 from parhelion.sensors.optics.lidar.link_budget import (
     SystemConstant,
     max_range,
     overlap_share,
     power_with_chance,
     system_constant,
+    threshold_photons,
 )
 
 # ---- Angles of beams in the order of a sheet: as a capture tells them, and as planes show them ----------------------
@@ -46,8 +48,11 @@ DIGITS = 4
 
 def told_channels(turn: Turn, preset: LidarConfig) -> dict[str, Any] | None:
     """A sheet's channels with the angles that a capture carries; None where it does not."""
+    codec = codecs().get(preset.maker)
+    if codec is None or not codec.carries_angles:
+        return None
     own = getattr(preset.pattern, "channels", None)
-    if own is None or turn.direction is None or turn.origin is None or preset.maker != "ouster":
+    if own is None or turn.direction is None or turn.origin is None:
         return None
     azimuth = np.arctan2(turn.direction[..., 1], turn.direction[..., 0])
     head = np.arctan2(turn.origin[..., 1], turn.origin[..., 0])
@@ -178,9 +183,9 @@ class _Work:
         self.error: dict[str, float] = {}
         self.kept: dict[str, str] = dict(_NEVER)
         self.found: dict[str, Any] = {}
-        scale = preset.intensity.scale
-        self.counts = scale == "ouster" and bool(np.isfinite(turn.signal).any())
-        self.calibrated = calibrated(scale)
+        self.scale = scale_called(preset.intensity.scale)
+        self.counts = self.scale.counts_photons and bool(np.isfinite(turn.signal).any())
+        self.calibrated = self.scale.calibrated
 
     def _try(self, fields: str, step: Callable[[], None]) -> None:
         try:
@@ -226,7 +231,7 @@ class _Work:
             return self.turn.signal, PHOTON_EDGES, to_noise / self.photons
         share = 0.01 * self.turn.reflectivity
         if self.calibrated:
-            share = reflectivity_of(self.preset.intensity.scale, self.turn.signal)
+            share = self.scale.reflectivity(self.turn.signal)
         if not np.isfinite(share).any():
             raise ConfigError("the recording has no reflectivity from which the received power follows")
         constant, r = system_constant(self.preset), self.turn.range

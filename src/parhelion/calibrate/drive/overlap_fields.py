@@ -15,9 +15,9 @@ from parhelion.calibrate.drive.revisits import overlap_seen_again
 from parhelion.calibrate.range_images import Turn
 from parhelion.calibrate.sheet import short
 from parhelion.core.errors import ConfigError
+from parhelion.makers.scales import scale_called
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.config import Overlap as OverlapField
-from parhelion.sensors.optics.lidar.intensity import power_of
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
 
 FEWEST_CURVE_POINTS = 50
@@ -49,11 +49,12 @@ def overlap_changes(
 
     `turn` are all turns side by side, `photons` those at the threshold. Raises ConfigError where it tells neither.
     """
-    linear = power_of(preset.intensity.scale, np.ones(1), photons) is not None and np.isfinite(turn.signal).any()
+    scale = scale_called(preset.intensity.scale)
+    linear = scale.power(np.ones(1), photons) is not None and np.isfinite(turn.signal).any()
     told = bool(np.isfinite(turn.reflectivity).any())
     if not linear:
         raise ConfigError("the recording holds no signal, but reflectivity, of which the maker has divided it out")
-    if told and preset.intensity.scale == "ouster":
+    if told and scale.byte_reflectivity:
         return _by_reflectivity(turn, seed)
     if standing:
         raise ConfigError("without reflectivity it needs a sensor that moves")
@@ -91,10 +92,10 @@ def _by_reflectivity(turn: Turn, seed: int) -> OverlapChanges:
 
 
 def _by_places(turns: Sequence[Turn], turn: Turn, preset: LidarConfig, photons: float, seed: int) -> OverlapChanges:
-    scale, top = preset.intensity.scale, saturation(turn)
+    scale, top = scale_called(preset.intensity.scale), saturation(turn)
     # Signals in units of the threshold, whatever the maker's scale.
-    linear = [replace(one, signal=power_of(scale, one.signal, photons)) for one in turns]
-    most = float(power_of(scale, np.float64(0.9 * top.level), photons)) if top.reached else np.inf
+    linear = [replace(one, signal=scale.power(one.signal, photons)) for one in turns]
+    most = float(scale.power(np.float64(0.9 * top.level), photons)) if top.reached else np.inf
     curve = overlap_seen_again(linear, preset.range.overlap, 1.0, most, seed)
     error = curve.error / curve.share
     told = (curve.count >= FEWEST_CURVE_POINTS) & (error < MOST_UNKNOWN)

@@ -12,8 +12,7 @@ from parhelion.calibrate.drive.channels import BeamAngles
 from parhelion.calibrate.drive.detection import detection_chance
 from parhelion.calibrate.drive.drive import DriveCalibration
 from parhelion.sensors.optics.lidar.config import LidarConfig
-from parhelion.sensors.optics.lidar.intensity import threshold_photons
-from parhelion.sensors.optics.lidar.link_budget import overlap_share, range_sigma
+from parhelion.sensors.optics.lidar.link_budget import overlap_share, range_sigma, threshold_photons
 
 RECORDED, SHEET, PRESET = "#1f6fb4", "#e07b00", "#8a93a0"
 TAKEN, LEFT, LOST, NOTHING = "#1f6fb4", "#dea05a", "#c0304a", "#262c34"

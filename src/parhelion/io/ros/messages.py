@@ -16,11 +16,11 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.image import Intrinsics
 from parhelion.io.images import png
 from parhelion.io.images.plain import QUALITY, jpeg, shown_colours
-from parhelion.io.ros.clouds import LAYOUTS, cloud_of, point_cloud2
+from parhelion.io.ros.clouds import cloud_of, point_cloud2
 from parhelion.io.ros.types import Message, decode, definition_of, encode, header, nanoseconds, new, stamp
 
 __all__ = [
-    "CLOCK", "FLUID_PRESSURE", "IMU", "LASER_SCAN", "LAYOUTS", "MAGNETIC_FIELD", "Message", "NAV_SAT_FIX",
+    "CLOCK", "FLUID_PRESSURE", "IMU", "LASER_SCAN", "MAGNETIC_FIELD", "Message", "NAV_SAT_FIX",
     "ODOMETRY", "POINT_CLOUD", "POSE", "POSE_WITH_COVARIANCE", "TF", "TWIST", "Transform", "clock", "cloud_of",
     "decode", "definition_of", "fluid_pressure", "imu", "laser_scan", "magnetic_field", "nanoseconds", "nav_sat_fix",
     "odometry", "plain_cloud", "point_cloud2", "pose_stamped", "pose_with_covariance", "tf_message", "twist_stamped",

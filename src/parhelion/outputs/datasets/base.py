@@ -18,15 +18,16 @@ from parhelion.core.frames import FramePoints, RadarScan
 from parhelion.core.image import Image
 from parhelion.core.pose import Pose
 from parhelion.core.streams import Samples
+from parhelion.makers.scales import scale_called
 from parhelion.motion.actors.body import mobility_table
 from parhelion.motion.boxes import Box, BoxFrame, BoxTruth
 from parhelion.outputs.datasets.folder import ABOUT, TITLES, DatasetFolder, HiddenShare
-from parhelion.sensors.optics.lidar.intensity import BYTE_SCALES, velodyne
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
     from parhelion.scenario.sensors import FrameOnBoard
 
+_OF_DATA_SETS = scale_called("velodyne")  # the scale of the published data sets
 MOVING_M_S = 0.2
 """A thing that is faster than this [m/s] moves; slower ones stand."""
 
@@ -131,8 +132,8 @@ DATASETS.leaves_out(Samples, "these data sets hold no streams of samples; the ru
 def cloud_of(scan: Scan, scanner: FrameOnBoard, largest: float) -> PointCloud:
     """The points at the scan's start, with intensity from 0 to `largest`."""
     value = scan.fields["intensity"]
-    if scanner.sensor.config.intensity.scale not in BYTE_SCALES:
-        value = velodyne(scan.fields["power"], scan.fields["reflectivity"])
+    if scale_called(scanner.sensor.config.intensity.scale).bits != 8:
+        value = _OF_DATA_SETS.encode(scan.fields["power"], scan.fields["reflectivity"], None)
     value = (np.clip(value, 0.0, 255.0) * (largest / 255.0)).astype(np.float32)
     return scan.deskewed().with_fields(intensity=value)
 

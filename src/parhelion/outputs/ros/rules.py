@@ -17,6 +17,8 @@ from parhelion.io.ros import messages as ros
 from parhelion.io.ros.clouds import POINT_CLOUD, point_cloud2
 from parhelion.io.ros.messages import RADAR_SCAN, RANGE, radar_scan, range_message
 from parhelion.io.ros.types import Message
+from parhelion.makers import maker_called
+from parhelion.makers.layouts import XYZIRT, driver_called
 from parhelion.outputs.topics import MAP, ODOM, Layout, is_flat, optical_frame
 from parhelion.scenario.sensors import OnBoard
 
@@ -245,13 +247,15 @@ def _scan(scan: Scan, telling: Telling) -> Iterator[Message]:
         )  # fmt: skip
         yield Message(telling.topic, ros.LASER_SCAN, over, data)
         return
-    if layout == "driver":
-        layout = "ouster" if lidar.config.maker == "ouster" else "velodyne"
-    yield Message(telling.topic, ros.POINT_CLOUD, over, ros.point_cloud2(scan, telling.frame, stamp, layout))
-    if layout == "ouster" and lidar.config.receiver.returns == "dual":
-        # The driver's own name for the second return of each shot.
-        data = ros.point_cloud2(scan, telling.frame, stamp, layout, echo=1)
-        yield Message(f"{telling.topic}2", ros.POINT_CLOUD, over, data)
+    if layout == "all":
+        yield Message(telling.topic, ros.POINT_CLOUD, over, ros.point_cloud2(scan, telling.frame, stamp))
+        return
+    driver = maker_called(lidar.config.maker).ros if layout == "driver" else driver_called(layout)
+    suffixes = ["", driver.second_return] if lidar.config.receiver.returns == "dual" else [""]
+    for echo, suffix in enumerate(suffixes):
+        if suffix or echo == 0:
+            data = ros.point_cloud2(scan, telling.frame, stamp, driver.layout or XYZIRT, echo=echo)
+            yield Message(f"{telling.topic}{suffix}", ros.POINT_CLOUD, over, data)
 
 
 ROS.add(Scan, RosRule(_lidar_type, _scan))

@@ -5,9 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from parhelion.core.config import Config, Fraction, NonNegative, Number, Positive, Source
+from parhelion.makers import makers
+from parhelion.makers.scales import scales
 
 # ---- What was measured on a user's own unit: part of a sensor's file, written by `parhelion calibrate` --------------
 # Numbers of the sheet itself stand in their usual fields; here are their errors, what could not be told, the system
@@ -412,17 +414,18 @@ class Noise(Config):
     """Sunlight under which the rated ranges hold."""
 
 
+def _known_scale(name: Any) -> Any:
+    if not isinstance(name, str) or name not in scales():
+        raise ValueError(f"input should be {', '.join(map(repr, scales()))}")
+    return name
+
+
 class Intensity(Config):
     """Which vendor's scale the `intensity` field has."""
 
-    scale: Literal[
-        "velodyne", "velodyne-vls", "ouster", "livox", "hesai", "robosense", "echo", "reflectance", "power", "none"
-    ]
+    scale: Annotated[str, BeforeValidator(_known_scale)]
     resolution: NonNegative = 0.0
     """Step of the reported intensity; 0 is continuous."""
-
-
-MAKERS = ("velodyne", "ouster", "hesai", "robosense", "livox", "sick", "hokuyo", "slamtec")
 
 
 class LidarConfig(Config):
@@ -430,7 +433,7 @@ class LidarConfig(Config):
 
     name: str
     maker: str = ""
-    """Whose driver and packets it has: velodyne, ouster, hesai, robosense, livox; empty for others."""
+    """Maker whose driver, packets and intensity scales it has; empty if unknown (`parhelion.makers`)."""
     wavelength_nm: Annotated[float, Field(ge=350, le=2500)]
     pattern: Pattern
     beam: Beam
@@ -450,5 +453,5 @@ class LidarConfig(Config):
         """A sheet that names no maker has the one that its name begins with."""
         if isinstance(data, dict) and not data.get("maker") and isinstance(data.get("name"), str):
             first = data["name"].split(" ")[0].lower()
-            return {**data, "maker": first if first in MAKERS else ""}
+            return {**data, "maker": first if first in makers() else ""}
         return data

@@ -16,6 +16,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pulse import pulse_shape
 from parhelion.core.random import Stream, to_normal, words
 from parhelion.core.trajectory import Fixed, Trajectory
+from parhelion.makers.scales import scale_called
 from parhelion.rays.device import Engine, copied
 from parhelion.rays.lock import OnDevice
 from parhelion.sensors.optics.air import Air
@@ -26,13 +27,13 @@ from parhelion.sensors.optics.lidar.detection import Detector
 from parhelion.sensors.optics.lidar.echoes import Block
 from parhelion.sensors.optics.lidar.emit import Footprint, ShotArrays, SubRays, aim, in_fours
 from parhelion.sensors.optics.lidar.illuminate import Optics, Reflection, illuminate_adaptively, illuminate_all
-from parhelion.sensors.optics.lidar.intensity import threshold_photons
 from parhelion.sensors.optics.lidar.link_budget import (
     SystemConstant,
     background_noise_factor,
     channel_biases,
     channel_gains,
     overlap_curve,
+    threshold_photons,
 )
 from parhelion.sensors.optics.lidar.patterns import ShotTable, group_size
 from parhelion.sensors.optics.lidar.points import (
@@ -101,9 +102,8 @@ class LidarOnDevice(OnDevice):
         self.noise_sigma = 1.0 / receiver.threshold_to_noise
         if sun_klx is not None and config.noise.background_klx > 0:
             self.noise_sigma *= background_noise_factor(sun_klx, config.noise.background_klx)
-        # Of the makers here, Ouster reports the ambient light beside the signal.
         sun = config.noise.background_klx if sun_klx is None else sun_klx
-        self.sun_klx = opaque(sun) if config.intensity.scale == "ouster" else None
+        self.sun_klx = opaque(sun) if scale_called(config.intensity.scale).ambient else None
         self._photons = opaque(threshold_photons(config))
         self.detector = Detector.of(engine, config, self.noise_sigma, noisy=noise)
         self.weather = WeatherOnDevice(engine, config, constant, self.noise_sigma if noise else 0.0)

@@ -18,11 +18,11 @@ from parhelion.core.clouds import Scan
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
+from parhelion.makers.scales import scale_called
 from parhelion.rays.device import engine
 from parhelion.rays.records import Rays
 from parhelion.sensors.optics.lidar.config import Overlap
-from parhelion.sensors.optics.lidar.intensity import power_of, reflectivity_of, threshold_photons
-from parhelion.sensors.optics.lidar.link_budget import channel_gains
+from parhelion.sensors.optics.lidar.link_budget import channel_gains, threshold_photons
 from parhelion.sensors.optics.lidar.signal_model import POSE, ShotPlanes, SignalModel
 from parhelion.sensors.optics.lidar.signal_model import Floats as Floats_of_signal_model
 
@@ -108,10 +108,10 @@ class SignalSearch:
         self.material = np.array([row.get(int(n), -1) if np.isfinite(n) else -1 for n in numbers])
         config = lidar.config
         counted = recording.fields["intensity"].astype(np.float64)
-        power = power_of(config.intensity.scale, counted, threshold_photons(config))
+        power = scale_called(config.intensity.scale).power(counted, threshold_photons(config))
         share = recording.fields.get("reflectivity")
         if share is None:
-            share = reflectivity_of(config.intensity.scale, counted)
+            share = scale_called(config.intensity.scale).reflectivity(counted)
         self.power, self.share = (
             np.full(len(self.table), np.nan) if level is None else by_shot(recording, np.asarray(level))
             for level in (power, share)

@@ -277,3 +277,31 @@ def received_power(
     xp = namespace(range_m, reflected, optical_depth)
     share = weight * reflected * overlap / (range_m * range_m)
     return share * xp.exp(-2.0 * optical_depth) / threshold
+
+
+DEFAULT_PHOTONS = 6.0
+"""Photons at the threshold of a sensor that counts them, if its data sheet does not give the number."""
+
+
+def threshold_photons(config: LidarConfig) -> float:
+    """Photons at the detection threshold, for scales that count them."""
+    return config.receiver.threshold_photons or DEFAULT_PHOTONS
+
+
+def reflectivity(
+    power: Reals, range_m: Reals, *, threshold: Reals, extinction_per_m: Reals = 0.0, overlap: Reals = 1.0
+) -> Reals:
+    """Range-corrected reflectance: that of a Lambertian target, facing the sensor, which returns this power.
+
+    `power` in units of P_min, `threshold` P_min / C [1/(m^2 sr)], `extinction_per_m` one way, `overlap` the share that
+    the receiver collects at this range: makers calibrate it out. 1 is a perfect white diffuser; retro-reflectors exceed
+    it by far.
+    """
+    xp = namespace(power, range_m)
+    clear = np.pi * power * threshold * range_m * range_m * xp.exp(2.0 * extinction_per_m * range_m)
+    return clear / xp.maximum(overlap, LEAST_OVERLAP)
+
+
+def in_steps(value: Reals, step: Reals) -> Reals:
+    """A value in whole steps, as the sensor reports it; unmodified if the step is None."""
+    return value if step is None else namespace(value).round(value / step) * step

@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import Reals, namespace
 from parhelion.core.errors import ParhelionError
 from parhelion.core.random import to_normal, to_unit, words
+from parhelion.makers.scales import IntensityScale, scale_called
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.optics.air import Air, two_way
 from parhelion.sensors.optics.beams import BeamAim
 from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile
 from parhelion.sensors.optics.lidar.echoes import Block
-from parhelion.sensors.optics.lidar.intensity import BYTE_SCALES
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
 from parhelion.surfaces import library
 from parhelion.surfaces.material import Material, reflected, reflection_table
@@ -206,12 +206,12 @@ class Profiles:
         bins += [np.where(one.bins > 0, one.bins - 1 + start, 0) for one, start in zip(every, first[:-1], strict=True)]
         reach = np.array([(0.0, 0.0), *((one.reach_m, one.least) for one in every)], np.float32)
         reference = None
-        if rows.scale in ("ouster", "power"):
+        if rows.scale.linear_in_power:
             reference = engine.table(np.array([1.0, *(one.reference for one in every)], np.float32))
         noise = np.concatenate([np.zeros((1, 4)), *(one.noise for one in every)])
         draws = np.concatenate([np.zeros((1, rows.cells, 4)), *(one.draws for one in every)])
         return cls(
-            rows.cells, rows.scale == "echo", engine.table(np.concatenate(bins).astype(np.uint32)),
+            rows.cells, rows.scale.logarithmic, engine.table(np.concatenate(bins).astype(np.uint32)),
             engine.table(noise.astype(np.float32)), engine.table(draws.astype(np.float32)), engine.table(reach),
             reference,
         )  # fmt: skip
@@ -241,8 +241,7 @@ class ProfileRows:
     own: dict[str, ProfileRow]
     """By name of the material."""
     cells: int
-    scale: str
-    """That of intensity."""
+    scale: IntensityScale
 
     @classmethod
     def of(cls, config: LidarConfig) -> ProfileRows | None:
@@ -260,10 +259,10 @@ class ProfileRows:
                 0.5 * (edges[1:] + edges[:-1]), _bin_numbers(profile), np.array(noise), np.array(draws),
                 profile.distance_m[1], SURE_POWER, reference,
             )  # fmt: skip
-        return cls(own, cells, config.intensity.scale)
+        return cls(own, cells, scale_called(config.intensity.scale))
 
 
-def _shifted(row: ProfileRow, standing: Standing, scale: str) -> ProfileRow:
+def _shifted(row: ProfileRow, standing: Standing, scale: IntensityScale) -> ProfileRow:
     """The tables of a profile for a material that returns another share of the light.
 
     Intensities follow the ratio of the models, bin by bin of angle, and lost shots the changed signal. Lone values,
@@ -273,12 +272,12 @@ def _shifted(row: ProfileRow, standing: Standing, scale: str) -> ProfileRow:
     noise, draws = row.noise.copy(), row.draws.copy()
     noise[:, 0] = drop_at(noise[:, 0], ratio)
     cells = noise[:, 3] > 0.0
-    if scale == "echo":
+    if scale.logarithmic:
         draws[cells, :, 1:3] = np.maximum(draws[cells, :, 1:3] + ECHO_STEP * np.log(ratio[cells])[:, None, None], 0.0)
     else:
         noise[cells, 3] *= ratio[cells]
         draws[cells, :, 1:3] *= ratio[cells][:, None, None]
-    if scale in BYTE_SCALES:
+    if scale.bits == 8:
         noise[:, 3] = np.minimum(noise[:, 3], MOST_BYTE)
         draws[..., 1:3] = np.minimum(draws[..., 1:3], (MOST_BYTE - noise[:, 3])[:, None, None])
     usual = float(np.exp(np.mean(np.log(standing.ratio(COMPARED_DEG)))))

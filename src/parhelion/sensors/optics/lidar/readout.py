@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from parhelion.core.arrays import Ints, Keys, Masks, Reals, namespace
 from parhelion.core.clouds import ORIGINS
 from parhelion.core.random import to_normal, words
+from parhelion.makers.scales import scale_called
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import Rows
@@ -16,8 +17,7 @@ from parhelion.sensors.optics.air import Air
 from parhelion.sensors.optics.beams import Beams, Curve
 from parhelion.sensors.optics.lidar.detection import FALSE_ALARM, Return, echo_of
 from parhelion.sensors.optics.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block, Echoes, EchoRows
-from parhelion.sensors.optics.lidar.intensity import SCALES, in_steps, near_infrared, reflectivity
-from parhelion.sensors.optics.lidar.link_budget import range_sigma
+from parhelion.sensors.optics.lidar.link_budget import in_steps, range_sigma, reflectivity
 from parhelion.sensors.optics.lidar.profiles import ACTOR_BITS, ANGLE_BITS, ANGLE_SHIFT, ProfiledParts, share_left
 from parhelion.sensors.optics.scene import PartNames
 
@@ -147,7 +147,7 @@ def read_out(
         if readout.noisy and readout.intensity_sigma is not None:
             factor = namespace(power).maximum(1.0 + readout.intensity_sigma * luck[1], 0.0)
             seen, equal = power * factor, equal * factor
-        value = SCALES[readout.intensity_scale](seen, equal, readout.photons)
+        value = scale_called(readout.intensity_scale).encode(seen, equal, readout.photons)
         value = in_steps(value, readout.intensity_resolution)
         ghost = made & ((echo.actor & GHOST_BIT) != 0)
         if profiled is not None:
@@ -241,6 +241,15 @@ def ambient_light(
     rows, each = (echoes.wide, echoes.slots) if echoes.probes is None else (echoes.probes.echoes, 4)
     everyone = Rows.kept(engine, beams.count)
     return engine.frozen(_ambient)(names, rows, engine.whole(each), beams, everyone, keys, sun_klx, photons)
+
+
+def near_infrared(reflectance: Reals, *, sun_klx: Reals) -> Reals:
+    """Ambient light at the lidar's wavelength, in counts.
+
+    A Lambertian surface under even light of `sun_klx`, ten counts per klx for a perfect white one, 16 bit. The light
+    comes from everywhere: neither shadows nor the sun's direction are modelled. The gain is assumed; Ouster gives none.
+    """
+    return namespace(reflectance).minimum(10.0 * sun_klx * reflectance, 65535.0)
 
 
 def _ambient(

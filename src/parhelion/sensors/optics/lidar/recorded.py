@@ -19,7 +19,7 @@ from parhelion.core.clouds import FIELDS, ORIGINS, PointCloud, Scan
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_unit, words
-from parhelion.core.reflectivity import reflectivity_counts
+from parhelion.makers.scales import FULL_SCALE_POWER, IntensityScale, scale_called
 from parhelion.rays.device import copied, engine
 from parhelion.rays.lock import in_turn
 from parhelion.rays.scene import NOTHING
@@ -29,19 +29,16 @@ from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
 from parhelion.sensors.optics.lidar.detection import Detector, detect, echo_of
 from parhelion.sensors.optics.lidar.echoes import NO_ECHO, SCATTERER_BIT, Block, Echo, Echoes, EchoRows
 from parhelion.sensors.optics.lidar.emit import LUCK_DRAW
-from parhelion.sensors.optics.lidar.intensity import (
-    FULL_SCALE_POWER,
-    SCALES,
-    calibrated,
+from parhelion.sensors.optics.lidar.lidar import Lidar
+from parhelion.sensors.optics.lidar.link_budget import (
+    background_noise_factor,
+    channel_gains,
     in_steps,
-    power_of,
+    power_with_chance,
     reflectivity,
-    reflectivity_of,
     threshold_photons,
 )
-from parhelion.sensors.optics.lidar.lidar import Lidar
-from parhelion.sensors.optics.lidar.link_budget import background_noise_factor, channel_gains, power_with_chance
-from parhelion.sensors.optics.lidar.recorded_shots import RecordedShots, holds_counts, recorded_shots
+from parhelion.sensors.optics.lidar.recorded_shots import RecordedShots, byte_scale, recorded_shots
 from parhelion.sensors.optics.lidar.weather import WeatherOnDevice
 from parhelion.sensors.scene import NO_MATERIAL
 from parhelion.weather.medium import Medium, medium
@@ -95,10 +92,12 @@ def earlier_weather(cloud: PointCloud) -> list[str]:
     return []
 
 
-def assembled(cloud: PointCloud, shots: RecordedShots, found: Found, *, counts: bool = False) -> PointCloud:
+def assembled(
+    cloud: PointCloud, shots: RecordedShots, found: Found, bytes_on: IntensityScale | None = None
+) -> PointCloud:
     """The cloud with its points dimmed, moved, dropped and joined by those of the air.
 
-    `counts` tells that its reflectivities are whole numbers on Ouster's scale.
+    `bytes_on` is the scale of reflectivities that the cloud stores as bytes.
     """
     new = found.source == NOTHING
     source = np.where(new, 0, found.source).astype(np.int64)
@@ -110,7 +109,7 @@ def assembled(cloud: PointCloud, shots: RecordedShots, found: Found, *, counts: 
     xyz = found.xyz if exit_m is None else found.xyz + exit_m
     measured = {
         "range": found.range_m, "power": found.power, "intensity": found.intensity,
-        "reflectivity": reflectivity_counts(found.reflectivity) if counts else found.reflectivity,
+        "reflectivity": found.reflectivity if bytes_on is None else bytes_on.reflectivity_bytes(found.reflectivity),
         "origin": np.where(new, found.origin, 0),
     }  # fmt: skip
     fields: dict[str, NDArray[Any]] = {}
@@ -198,7 +197,7 @@ def weathered(
     launch = _Launch(lidar, weather, air, Stream(seed, f"recorded/{lidar.model}", frame))
     found = launch.run(cloud, shots, reflectance, pose or Pose())
     shots.notes.extend(earlier_weather(cloud))
-    return assembled(cloud, shots, found, counts=holds_counts(cloud, lidar))
+    return assembled(cloud, shots, found, byte_scale(cloud, lidar))
 
 
 _MOST_LUCK = 3.0
@@ -375,11 +374,11 @@ class _Launch:
             value = dr.gather(mi.Float, self.engine.table(known), source, here)
             # A 0 stands for all that rounds to it, of which the middle is taken: it may be a strong echo from near.
             value = namespace(value).maximum(value, 0.25 * self.config.intensity.resolution)
-            scale = self.config.intensity.scale
-            power = power_of(scale, value, threshold_photons(self.config))
+            scale = scale_called(self.config.intensity.scale)
+            power = scale.power(value, threshold_photons(self.config))
             if power is not None:
                 return power
-            equal = reflectivity_of(scale, value)
+            equal = scale.reflectivity(value)
             if equal is None:
                 raise ConfigError(f"weather: {self.config.name} reports no intensity that a reflectance follows from")
         curve = _device(self.lidar, self.engine, self.sigma).overlap_curve
@@ -421,11 +420,11 @@ class _Launch:
             overlap=overlap if gain is None else overlap * gain,
         )  # fmt: skip
         # What a scale takes from echoes near the threshold, the recording has taken from its own points already.
-        judged = item.power
-        if calibrated(self.config.intensity.scale):
+        judged, sheet = item.power, self.config.intensity
+        scale = scale_called(sheet.scale)
+        if scale.calibrated:
             judged = dr.select(in_the_air, item.power, FULL_SCALE_POWER)
-        sheet = self.config.intensity
-        value = SCALES[sheet.scale](judged, equal, threshold_photons(self.config))
+        value = scale.encode(judged, equal, threshold_photons(self.config))
         value = in_steps(value, sheet.resolution or None)
         at = range_m * direction
         return {

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import ConfigError
-from parhelion.core.reflectivity import reflectivity_of_counts
+from parhelion.makers.scales import IntensityScale, scale_called
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.optics.lidar.intensity import BYTE_SCALES
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.sensors.optics.lidar.patterns import ShotTable
 from parhelion.sensors.optics.lidar.recorded_gaps import directions_at, gaps_between, ring_numbers, rings_of
@@ -186,7 +185,7 @@ def _intensity(
     value = np.where(finite, values, 0).astype(np.float32) if not finite.all() else values.astype(np.float32)
     if not np.isfinite(value).all():
         raise ConfigError("weather: the cloud's field intensity holds numbers that are not finite")
-    if 0.0 < value.max(initial=0.0) <= 1.0 and lidar.config.intensity.scale in BYTE_SCALES:
+    if 0.0 < value.max(initial=0.0) <= 1.0 and scale_called(lidar.config.intensity.scale).bits == 8:
         notes.append("intensities from 0 to 1 were taken as shares of 255")
         return value * np.float32(255.0), 1.0 / 255.0
     return value, 1.0
@@ -199,13 +198,14 @@ def reflectance_of(cloud: PointCloud, lidar: Lidar) -> NDArray[np.float32] | Non
         return None
     if values.dtype.kind == "f":
         return np.maximum(np.nan_to_num(values), 0.0).astype(np.float32)
-    return reflectivity_of_counts(values) if holds_counts(cloud, lidar) else None
+    scale = byte_scale(cloud, lidar)
+    return None if scale is None else scale.reflectivity_of_bytes(values)
 
 
-def holds_counts(cloud: PointCloud, lidar: Lidar) -> bool:
-    """Whether the field `reflectivity` holds whole numbers as an Ouster's driver writes them."""
-    values = cloud.fields.get("reflectivity")
-    return values is not None and values.dtype.kind in "iu" and lidar.config.intensity.scale == "ouster"
+def byte_scale(cloud: PointCloud, lidar: Lidar) -> IntensityScale | None:
+    """The scale of the field `reflectivity` if it holds bytes, as the sensor's driver writes them; else None."""
+    values, scale = cloud.fields.get("reflectivity"), scale_called(lidar.config.intensity.scale)
+    return scale if values is not None and values.dtype.kind in "iu" and scale.byte_reflectivity else None
 
 
 def _of_scan(

@@ -10,7 +10,10 @@ The sensors fire on without a pause, and so do the packets: one may begin in one
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,7 +21,9 @@ from numpy.typing import NDArray
 
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import ConfigError, unknown_name
-from parhelion.io.packets.velodyne_models import BLOCKS_PER_PACKET, RETURN_MODES, VelodyneModel, velodyne_model
+from parhelion.core.streams import ImuData
+from parhelion.makers import Datagram
+from parhelion.makers.velodyne.models import BLOCKS_PER_PACKET, RETURN_MODES, VelodyneModel, velodyne_model
 
 Floats = NDArray[np.float64]
 
@@ -273,3 +278,149 @@ def _measured(
         reflectivity[column[rows], number, laser[rows]] = shade[order]
     reflectivity[distance == 0] = 0
     return distance, reflectivity
+
+
+# ---- position packets -----------------------------------------------------------------------------------------------
+# A position packet has 512 bytes with the time of the hour, the state of the clock and a GPRMC sentence.
+# Sources: VLP-16 user manual 63-9243, section on position packets; NMEA 0183 for the sentence. The HDL-32E's gyroscopes
+# and accelerometers, and the boards' temperatures, are left at 0.
+
+POSITION_PORT = 8308
+POSITION_PACKET = np.dtype(
+    {
+        "names": ["timestamp", "pps", "sentence"],
+        "formats": ["<u4", "u1", "S128"],
+        "offsets": [198, 202, 206],
+        "itemsize": 512,
+    }
+)
+"""Layout of a position packet; what has no name is 0."""
+PPS_LOCKED = 2
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def gprmc(utc_s: float, latitude_deg: float | None = None, longitude_deg: float | None = None) -> bytes:
+    """The GPRMC sentence of a UTC time [s since 1970], of the last whole second; void where no place is given."""
+    known = latitude_deg is not None and longitude_deg is not None
+    latitude, longitude = (latitude_deg or 0.0, longitude_deg or 0.0) if known else (0.0, 0.0)
+    if not (abs(latitude) <= 90.0 and abs(longitude) <= 180.0):
+        raise ConfigError(
+            f"position: latitude must be within -90 and 90 deg, longitude within -180 and 180 deg, "
+            f"got {latitude} and {longitude}"
+        )
+    moment = _EPOCH + timedelta(seconds=int(np.floor(utc_s)))
+    body = ",".join(
+        [
+            "GPRMC",
+            moment.strftime("%H%M%S"),
+            "A" if known else "V",
+            _degrees_and_minutes(latitude, 2),
+            "N" if latitude >= 0 else "S",
+            _degrees_and_minutes(longitude, 3),
+            "E" if longitude >= 0 else "W",
+            "000.0",
+            "000.0",
+            moment.strftime("%d%m%y"),
+            "000.0",
+            "E",
+        ]
+    )
+    total = int(np.bitwise_xor.reduce(np.frombuffer(body.encode("ascii"), np.uint8)))
+    return f"${body}*{total:02X}\r\n".encode("ascii")
+
+
+def _degrees_and_minutes(angle: float, digits: int) -> str:
+    # In whole 1/10000 minutes first, so that 59.99999 minutes do not become 60.0000.
+    whole, minutes = divmod(round(abs(angle) * 600000), 600000)
+    return f"{whole:0{digits}d}{minutes / 10000:07.4f}"
+
+
+def position_packets(
+    time_s: NDArray[np.float64],
+    *,
+    epoch_s: float = 0.0,
+    latitude_deg: float | None = None,
+    longitude_deg: float | None = None,
+) -> Packets:
+    """One position packet at each time [s], on the clock whose 0 is `epoch_s` in UTC [s since 1970].
+
+    The clock counts as locked to a pulse per second.
+    """
+    utc = epoch_s + np.asarray(time_s, np.float64)
+    if not np.isfinite(utc).all():
+        raise ConfigError("position packets: times must be finite")
+    data = np.zeros(len(utc), POSITION_PACKET)
+    data["timestamp"] = np.rint(utc * 1e6).astype(np.int64) % HOUR_US
+    data["pps"] = PPS_LOCKED
+    seconds, place = np.unique(np.floor(utc), return_inverse=True)
+    sentences = np.array([gprmc(second, latitude_deg, longitude_deg) for second in seconds], "S128")
+    data["sentence"] = sentences[place] if len(utc) else b""
+    return Packets(np.asarray(time_s, np.float64), data)
+
+
+# ---- stream ---------------------------------------------------------------------------------------------------------
+
+SENSOR_ADDRESS = "192.168.1.201"
+"""The makers' default; the sensors send to everyone."""
+EVERYONE_ADDRESS = "255.255.255.255"
+POSITION_INTERVAL_S = 0.007
+"""A recorded VLP-16 sent a position packet every 7.07 ms on average."""
+
+
+class VelodyneStream:
+    """The datagrams of one sensor, in order of time, scan after scan."""
+
+    metadata = None
+
+    def __init__(
+        self,
+        model: str | VelodyneModel,
+        *,
+        returns: str | None = None,
+        epoch_s: float = 0.0,
+        position_interval_s: float | None = POSITION_INTERVAL_S,
+        latitude_deg: float | None = None,
+        longitude_deg: float | None = None,
+        ports: Mapping[str, int] = MappingProxyType({"data": DATA_PORT, "position": POSITION_PORT}),
+    ) -> None:
+        """`epoch_s`: UTC [s since 1970] at time 0. `position_interval_s`: None for no position packets."""
+        if position_interval_s is not None and not 1e-4 <= position_interval_s < np.inf:
+            raise ConfigError(f"position_interval_s: must be at least 0.0001 s, got {position_interval_s!r}")
+        self._encoder = VelodyneEncoder(model, returns=returns, epoch_s=epoch_s)
+        self._interval = position_interval_s
+        self._place = {"latitude_deg": latitude_deg, "longitude_deg": longitude_deg}
+        self._next_position: float | None = None
+        self._ports = ports
+
+    def add(self, record: PointCloud | ImuData) -> list[Datagram]:
+        """What is sent up to the last packet that a further scan fills; nothing for IMU samples."""
+        return [] if isinstance(record, ImuData) else self._datagrams(self._encoder.add(record))
+
+    def finish(self) -> list[Datagram]:
+        """What is sent with the last packet."""
+        return self._datagrams(self._encoder.finish())
+
+    def _datagrams(self, data: Packets) -> list[Datagram]:
+        if not len(data):
+            return []
+        epoch = self._encoder.epoch_s
+        found = _addressed(data, self._ports["data"], epoch)
+        if self._interval is not None:
+            first, last = float(data.time_s[0]), float(data.time_s[-1])
+            start = first if self._next_position is None else self._next_position
+            if not first - 2 * self._interval <= start:
+                start = first  # the sensor was off in between
+            count = max(0, int(np.floor((last - start) / self._interval)) + 1)
+            times = start + self._interval * np.arange(count, dtype=np.float64)
+            self._next_position = start + self._interval * count
+            places = position_packets(times, epoch_s=epoch, **self._place)
+            found = sorted(
+                [*found, *_addressed(places, self._ports["position"], epoch)], key=lambda datagram: datagram.time_s
+            )
+        return found
+
+
+def _addressed(packets: Packets, port: int, epoch_s: float) -> list[Datagram]:
+    source, target = (SENSOR_ADDRESS, port), (EVERYONE_ADDRESS, port)
+    times = (packets.time_s + epoch_s).tolist()
+    return [Datagram(time, data, source, target) for time, data in zip(times, packets.payloads(), strict=True)]

@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
 from parhelion.core.reading import read_bytes, reader
-from parhelion.io.packets.ouster_layout import COLUMNS_PER_PACKET, MODES, PROFILES, profile_called
+from parhelion.makers.ouster.layout import COLUMNS_PER_PACKET, MODES, PROFILES, profile_called
 
 Floats = NDArray[np.float64]
 
@@ -376,8 +375,3 @@ def read_metadata(path: str | PathLike[str]) -> dict[str, Any]:
         raise FormatError(f"{file}: is not a JSON file") from None
     describe(document, str(file))
     return dict(document)
-
-
-def write_metadata(document: Mapping[str, Any], path: str | PathLike[str]) -> None:
-    """Write a metadata file, whole or not at all."""
-    write_whole(path, (json.dumps(document, indent=2, sort_keys=True) + "\n").encode())

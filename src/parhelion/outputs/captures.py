@@ -13,9 +13,12 @@ from parhelion.core.consumers import Readers
 from parhelion.core.errors import ConfigError
 from parhelion.core.frames import FramePoints
 from parhelion.core.image import Image
+from parhelion.core.pose import Pose
 from parhelion.core.streams import ImuData, Samples
-from parhelion.io.packets.capture import PacketStream, imu_datagrams, sends_like, stream_of, write_document
-from parhelion.io.packets.pcap import Datagram, PcapWriter
+from parhelion.io.captures import codec_for, write_metadata_beside
+from parhelion.io.pcap import PcapWriter
+from parhelion.makers import Datagram
+from parhelion.makers.codec import Codec, PacketStream
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
@@ -28,7 +31,7 @@ class _Sensor:
     stream: PacketStream
     capture: PcapWriter
     imu: str | None
-    """The IMU that an Ouster has inside: the one on its vehicle."""
+    """The IMU that the sensor has inside: the one on its vehicle."""
     lidar: list[Datagram] = field(default_factory=list)
     """Lidar packets that wait for the IMU's of their time."""
     waiting: list[Datagram] = field(default_factory=list)
@@ -46,7 +49,7 @@ class _Sensor:
 
 PACKETS: Readers[str] = Readers(
     "packets",
-    {Scan: "packets of the lidar's maker, where they are known", ImuData: "of an Ouster, whose IMU is inside it"},
+    {Scan: "packets of the lidar's maker, where they are known", ImuData: "of lidars with an IMU inside"},
 )
 """Which types of record have packets of real sensors, and which."""
 PACKETS.leaves_out(Samples, "no real sensor's packets are known for it")
@@ -59,17 +62,21 @@ class PcapSink:
 
     def __init__(self, scenario: Scenario, folder: Path) -> None:
         self._sensors: dict[str, _Sensor] = {}
-        known = []
+        known: list[tuple[FrameOnBoard, Codec, str]] = []
         for scanner in scenario.giving(Scan):
             try:
-                packets_like(scanner.sensor)
-                known.append(scanner)
+                known.append((scanner, *packets_like(scanner.sensor)))
             except ConfigError as reason:
                 warnings.warn(f"no capture of {scanner.name} ({scanner.sensor.model}): {reason}", stacklevel=2)
         try:
-            for scanner in known:
-                imu = _imu_of(scanner, scenario)
-                stream = _stream(scanner, imu)
+            for scanner, codec, model in known:
+                imu = imu_inside(codec, scanner, scenario)
+                try:
+                    metadata = codec.metadata(scanner.sensor, name=scanner.name, imu=imu_place(scanner, imu))
+                    returns = scanner.sensor.config.receiver.returns
+                    stream = codec.stream(model, returns=returns, metadata=metadata)
+                except ConfigError as error:
+                    raise ConfigError(f"sensors: {scanner.name}: {error}") from None
                 capture = PcapWriter(folder / f"{scanner.name}.pcap")
                 self._sensors[scanner.name] = _Sensor(stream, capture, None if imu is None else imu.name)
         except BaseException:
@@ -85,8 +92,8 @@ class PcapSink:
                 except ConfigError as error:
                     raise ConfigError(f"sensors: {name}: {error}") from None
             samples = step.new_samples().get(sensor.imu) if sensor.imu is not None else None
-            if isinstance(samples, ImuData) and sensor.stream.document is not None:
-                sensor.waiting += imu_datagrams(samples, sensor.stream.document)
+            if isinstance(samples, ImuData):
+                sensor.waiting += sensor.stream.add(samples)
             if sensor.lidar and (sensor.imu is None or samples is not None):
                 sensor.write()
 
@@ -98,7 +105,7 @@ class PcapSink:
                 sensor.lidar += sensor.stream.finish()
                 sensor.write(all_of_it=True)
                 sensor.capture.close()
-                files += [sensor.capture.path, *write_document(sensor.stream.document, sensor.capture.path)]
+                files += [sensor.capture.path, *write_metadata_beside(sensor.stream.metadata, sensor.capture.path)]
         except BaseException:
             self.abandon()
             raise
@@ -112,33 +119,24 @@ class PcapSink:
         self._sensors = {}
 
 
-def packets_like(lidar: Lidar) -> str:
-    """The name of a preset that sends the same packets as a lidar; the error says why there is none.
+def packets_like(lidar: Lidar) -> tuple[Codec, str]:
+    """Codec of a lidar and the preset that sends the same packets; ConfigError with the reason if there is none.
 
     The maker that its data sheet names and its channels decide, so a copy of a sheet sends what the original does.
     """
     if not lidar.config.maker:
         raise ConfigError("its data sheet names no maker")
-    return sends_like(lidar.config.maker, lidar.shots())
+    return codec_for(lidar.config.maker, lidar.shots())
 
 
-def _imu_of(scanner: FrameOnBoard, scenario: Scenario) -> StreamOnBoard | None:
-    """The IMU of an Ouster: the first on its vehicle. A Velodyne sends none."""
-    if scanner.body is None or scanner.sensor.config.maker != "ouster":
+def imu_inside(codec: Codec, scanner: FrameOnBoard, scenario: Scenario) -> StreamOnBoard | None:
+    """The IMU of a lidar whose packets include one: the first on its vehicle."""
+    if not codec.has_imu or scanner.body is None:
         return None
     on_it = (one for one in scenario.stream_sensors if one.body is scanner.body)
     return next((one for one in on_it if issubclass(one.record_type, ImuData)), None)
 
 
-def _stream(scanner: FrameOnBoard, imu: StreamOnBoard | None) -> PacketStream:
-    lidar = scanner.sensor
-    try:
-        document = None
-        if lidar.config.maker == "ouster":
-            from parhelion.io.packets.ouster_metadata import metadata
-
-            place = None if imu is None else scanner.mount.inverse() @ imu.mount
-            document = metadata(lidar, name=scanner.name, imu=place)
-        return stream_of(packets_like(lidar), returns=lidar.config.receiver.returns, document=document)
-    except ConfigError as error:
-        raise ConfigError(f"sensors: {scanner.name}: {error}") from None
+def imu_place(scanner: FrameOnBoard, imu: StreamOnBoard | None) -> Pose | None:
+    """Pose of an IMU in the frame of the lidar that it is inside of."""
+    return None if imu is None else scanner.mount.inverse() @ imu.mount

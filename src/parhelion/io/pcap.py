@@ -21,9 +21,7 @@ import numpy as np
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.files import atomic_write
 from parhelion.core.reading import open_file, reading_each
-
-Endpoint = tuple[str, int]
-"""IPv4 address and UDP port."""
+from parhelion.makers import Datagram, Endpoint
 
 SENSOR: Endpoint = ("192.168.1.201", 2368)
 EVERYONE: Endpoint = ("255.255.255.255", 2368)
@@ -42,16 +40,6 @@ _MOST_WAITING = 256  # unfinished datagrams; more means that fragments were lost
 _SOURCE_MAC = bytes.fromhex("020000000001")  # locally administered: belongs to no maker
 _TARGET_MAC = bytes.fromhex("020000000002")
 _EVERYONE_MAC = b"\xff" * 6
-
-
-class Datagram(NamedTuple):
-    """One UDP datagram of a capture."""
-
-    time_s: float
-    """When it was captured [s since 1970]; float64 holds today's times to 0.3 us."""
-    payload: bytes
-    source: Endpoint
-    target: Endpoint
 
 
 class PcapWriter:

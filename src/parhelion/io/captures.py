@@ -1,0 +1,304 @@
+"""Network captures as a cloud format: scans as the packets that the real sensor would send, and packets as scans.
+
+Each maker's codec (`parhelion.makers.codec`) makes and reads the packets.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from parhelion.core.clouds import PointCloud, Scan
+from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.reading import reader
+from parhelion.core.streams import ImuData
+from parhelion.io.pcap import PcapWriter, read_pcap
+from parhelion.makers import Datagram, codecs, maker_called
+from parhelion.makers.codec import Codec, Metadata, ShotPattern, write_metadata
+
+FIELDS_HELD = ("range", "intensity", "ring", "column", "time", "return_index", "return_count")
+"""Fields that packets of every maker carry."""
+
+
+# ---- choice of the codec --------------------------------------------------------------------------------------------
+
+
+def codec_called(sensor: str) -> Codec:
+    """The codec of the preset `sensor`; ConfigError if its packets are not known."""
+    for codec in codecs().values():
+        if codec.knows(sensor):
+            return codec
+    known = [pattern for codec in codecs().values() for pattern in codec.models]
+    raise ConfigError(f"the packets of {sensor} are not known; known are {', '.join(known)}")
+
+
+def codec_for(maker: str, shots: ShotPattern) -> tuple[Codec, str]:
+    """Codec and model of a sensor with a data sheet of its own; ConfigError with the reason if there is none."""
+    if maker:
+        codec = maker_called(maker).load_codec()
+        return codec, codec.model_for(shots)
+    reason = ConfigError("its data sheet names no maker")
+    for codec in codecs().values():
+        try:
+            if codec.checks_shots:
+                return codec, codec.model_for(shots)
+        except ConfigError as error:
+            reason = error
+    raise reason
+
+
+def _codec_of(scan: Scan) -> tuple[Codec, str]:
+    """Codec and model of a scan's sensor, which may have a data sheet of its own."""
+    sensor, maker = (str(scan.metadata.get(key, "")) for key in ("sensor", "maker"))
+    own_sheet = maker in codecs() or sensor.lower().endswith((".yaml", ".yml"))
+    if own_sheet and not any(codec.knows(sensor) for codec in codecs().values()):
+        return codec_for(maker, scan.shots)
+    return codec_called(sensor or "a sensor without name"), sensor
+
+
+def named_models() -> list[str]:
+    """Presets whose model a capture may have to be told, because not all of their packets state it."""
+    return [model for codec in codecs().values() for model in codec.models if "*" not in model]
+
+
+# ---- writing --------------------------------------------------------------------------------------------------------
+
+
+def write_metadata_beside(metadata: Metadata | None, capture: Path) -> list[Path]:
+    """Write the metadata of a sensor, if it has any, next to its capture; returns the files written."""
+    if metadata is None:
+        return []
+    file = capture.with_suffix(".json")
+    write_metadata(metadata, file)
+    return [file]
+
+
+def write(cloud: PointCloud, path: Path, *, epoch_s: float = 0.0) -> tuple[str, ...]:
+    """Write a scan as a capture of its sensor's packets; returns the names of the fields that packets do not carry.
+
+    Metadata, if the packets need it, is written beside it as .json. `epoch_s` is the sensor's clock at time 0 of the
+    scan's clock, in UTC [s since 1970] for sensors whose clock is set.
+    """
+    if not isinstance(cloud, Scan):
+        raise FormatError(
+            f"{path}: a capture holds every pulse of a scan, lost ones too; this cloud has no table of shots "
+            "(write scans as they are measured, in the frame 'sensor')"
+        )
+    codec = write_capture([cloud], path, epoch_s=epoch_s)
+    return tuple(name for name in cloud.fields if name not in (*FIELDS_HELD, "shot", *codec.fields))
+
+
+def write_capture(
+    scans: Iterable[Scan],
+    path: str | PathLike[str],
+    *,
+    imu: ImuData | None = None,
+    metadata: Metadata | None = None,
+    epoch_s: float = 0.0,
+) -> Codec:
+    """Write scans of one sensor, in order of time, to a capture and its metadata to the .json beside it.
+
+    `imu` are the samples of the sensor's own IMU, for sensors that have one. `metadata` is by default derived from the
+    first scan. Returns the codec.
+    """
+    file = Path(path)
+    source = iter(scans)
+    first = next(source, None)
+    if first is None:
+        raise FormatError(f"{file}: there is no scan to write")
+    try:
+        codec, model = _codec_of(first)
+        stream = codec.stream(model, metadata=metadata, epoch_s=epoch_s)
+        begun = stream.add(first)
+        samples = [] if imu is None else stream.add(imu)
+
+        def lidar() -> Iterator[Datagram]:
+            yield from begun
+            for scan in source:
+                yield from stream.add(scan)
+            yield from stream.finish()
+
+        with PcapWriter(file) as capture:
+            for datagram in heapq.merge(lidar(), samples, key=lambda one: one.time_s):
+                capture.write(*datagram)
+            write_metadata_beside(stream.metadata, file)
+    except ConfigError as error:
+        raise FormatError(f"{file}: {error}") from None
+    return codec
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+@reader()
+def read(
+    path: str | PathLike[str],
+    *,
+    model: str | None = None,
+    metadata: str | PathLike[str] | None = None,
+    source: str | None = None,
+    scan: int | None = None,
+) -> PointCloud:
+    """The points of a lidar's packets in a capture, in the sensor's frame.
+
+    `model` names the sensor if its packets do not, `metadata` is the sensor's .json if it is not beside the capture,
+    `source` the sensor's IP address if several sent, `scan` the number of one revolution, which is a `Scan` with its
+    lost shots; by default all revolutions are returned as one cloud with the field `turn`. `read_turns` returns them
+    one by one.
+    """
+    file = Path(path)
+    turns = read_turns(file, model=model, metadata=metadata, source=source)
+    if scan is None:
+        return _as_one(list(turns), file)
+    there = -1
+    for there, turn in enumerate(turns):
+        if there == scan:
+            return turn
+    raise FormatError(f"{file}: has the scans 0 to {there}, not {scan}")
+
+
+def read_turns(
+    path: str | PathLike[str],
+    *,
+    model: str | None = None,
+    metadata: str | PathLike[str] | None = None,
+    source: str | None = None,
+) -> Iterator[Scan]:
+    """The revolutions of a lidar in a capture, one `Scan` each, including shots without a return.
+
+        for scan in ph.read_turns("drive.pcap"):
+            wet = weather.apply(scan, sensor=scan.metadata["sensor"])
+
+    One revolution is in memory at a time. The first and the last may be incomplete, and where packets were lost, shots
+    are missing: `metadata['missing_columns']` is the number of columns. `model`, `metadata` and `source` are as in
+    `read`.
+    """
+    file = Path(path)
+    datagrams = read_pcap(file)  # a file that is not a capture raises here
+    return _turns(file, datagrams, model, metadata, source)
+
+
+def _turns(
+    file: Path,
+    datagrams: Iterator[Datagram],
+    model: str | None,
+    metadata: str | PathLike[str] | None,
+    source: str | None,
+) -> Iterator[Scan]:
+    trouble: list[FormatError] = []
+
+    def until_the_end() -> Iterator[Datagram]:
+        """A recording that breaks off is reported after its last revolution, not in place of it."""
+        try:
+            yield from datagrams
+        except FormatError as error:
+            trouble.append(error)
+
+    packets = until_the_end()
+    try:
+        first, codec, known = _recognised(file, packets, metadata)
+        stream = _of_one_sensor(file, chain([first], packets), codec, known, source)
+        yield from codec.frames(stream, model=model, metadata=known, source=str(file))
+        if trouble:
+            raise trouble[0]
+    except ConfigError as error:
+        raise FormatError(f"{file}: {error}") from None
+    except FormatError as error:
+        text = str(error)
+        told = error if text.startswith(str(file)) else FormatError(f"{file}: {text}")
+        raise (trouble[0] if trouble else told) from None
+
+
+def _recognised(
+    file: Path, datagrams: Iterator[Datagram], metadata: str | PathLike[str] | None
+) -> tuple[Datagram, Codec, Metadata | None]:
+    """The first lidar packet of a capture, its codec and the sensor's metadata."""
+    found = [(codec, *_metadata_for(codec, file, metadata)) for codec in codecs().values()]
+    if metadata is not None:
+        found = [one for one in found if one[1] is not None]
+    tests = [(codec.recogniser(known), codec, known) for codec, known, _ in found]
+    others: set[int] = set()
+    for datagram in datagrams:
+        for is_own, codec, known in tests:
+            if is_own(datagram.payload):
+                return datagram, codec, known
+        others.add(len(datagram.payload))
+    for _, _, trouble in found:
+        if trouble is not None:
+            raise trouble
+    for codec, known, _ in found:
+        if known is not None:  # reports the sizes that it expects and those that are there
+            empty = (Datagram(0.0, bytes(length), ("", 0), ("", 0)) for length in others)
+            list(codec.frames(empty, model=None, metadata=known, source=str(file)))
+    sizes = ", ".join(map(str, sorted(others)[:8])) or "none"
+    expected = ", no ".join(codec.expects for codec in codecs().values())
+    raise FormatError(f"{file}: no {expected}; datagrams there: {sizes}{' bytes' if others else ''}")
+
+
+def _metadata_for(
+    codec: Codec, file: Path, given: str | PathLike[str] | None
+) -> tuple[Metadata | None, FormatError | None]:
+    """Metadata of a capture, or why the file beside it, which may be something else, is none."""
+    beside = codec.metadata_beside(file)
+    if given is not None and codec.uses_metadata:
+        return codec.read_metadata(given), None
+    if beside is None:
+        return None, None
+    try:
+        return codec.read_metadata(beside), None
+    except FormatError as error:
+        return None, error
+
+
+def _of_one_sensor(
+    file: Path, datagrams: Iterable[Datagram], codec: Codec, metadata: Metadata | None, source: str | None
+) -> Iterator[Datagram]:
+    """The datagrams of the sensor at `source`, or of the only one; packets with a serial number need no address."""
+    if codec.carries_serial:
+        yield from (one for one in datagrams if source in (None, one.source[0]))
+        return
+    is_own = codec.recogniser(metadata)
+    seen: set[str] = set()
+    for datagram in datagrams:
+        if not is_own(datagram.payload):
+            continue
+        seen.add(datagram.source[0])
+        if source is None and len(seen) > 1:
+            raise _several(file, seen, source)
+        if source in (None, datagram.source[0]):
+            yield datagram
+    if source is not None and source not in seen:
+        raise _several(file, seen, source)
+
+
+def _several(file: Path, seen: set[str], source: str | None) -> FormatError:
+    there = ", ".join(sorted(seen))
+    return FormatError(f"{file}: has packets of the sensors {there}; name one of them as source, got {source!r}")
+
+
+def _as_one(scans: list[Scan], file: Path) -> PointCloud:
+    if not scans:
+        raise FormatError(f"{file}: the capture holds no whole frame")
+    if len(scans) == 1:
+        return scans[0]
+    start = scans[0].start_time
+    names = [name for name in scans[0].fields if name != "shot"]
+    fields = {name: np.concatenate([scan.fields[name] for scan in scans]) for name in names}
+    fields["time"] = np.concatenate([scan.fields["time"] + (scan.start_time - start) for scan in scans])
+    fields["turn"] = np.repeat(np.arange(len(scans)), [len(scan) for scan in scans]).astype(np.uint16)
+    return PointCloud(np.concatenate([scan.xyz for scan in scans]), fields, metadata=scans[0].metadata)
+
+
+@reader()
+def read_imu(path: str | PathLike[str]) -> ImuData:
+    """The IMU samples in a capture of a lidar with an IMU inside."""
+    for codec in codecs().values():
+        found = codec.imu(one.payload for one in read_pcap(path)) if codec.has_imu else None
+        if found is not None and len(found):
+            return found
+    raise FormatError(f"{path}: the capture holds no IMU packets")

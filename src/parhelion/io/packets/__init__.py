@@ -1,1 +1,0 @@
-"""The UDP packets that real sensors send, and network captures that hold them."""

@@ -1,0 +1,86 @@
+"""Layouts of points in PointCloud2, as ROS drivers of real sensors publish them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.clouds import PointCloud
+from parhelion.core.errors import unknown_name
+from parhelion.makers import RosDriver, maker_called, makers
+
+Columns = dict[str, NDArray[Any]]
+
+
+class CloudLayout(ABC):
+    """Layout of a driver's PointCloud2. Subclasses set `dtype` and implement `points`."""
+
+    dtype: np.dtype[Any]
+    """Structure of one point, with `x`, `y` and `z`."""
+    zero_is_missing: bool = False
+    """True if the driver marks shots without a return by a point at 0, 0, 0."""
+
+    @abstractmethod
+    def points(self, cloud: PointCloud, height: int = 0) -> NDArray[Any]:
+        """Points of a cloud in its own order; `height` is that of the organised cloud that they go into, 0 if none."""
+
+    def rows(self, cloud: PointCloud, echo: int = 0) -> tuple[NDArray[Any], tuple[int, int]]:
+        """Points in the driver's order, and (height, width). `echo` selects the return for one-return layouts."""
+        return self.points(cloud), (1, len(cloud))
+
+    def matches(self, dtype: np.dtype[Any]) -> bool:
+        """True if a message of this structure needs the layout's own conversion (`columns`)."""
+        return False
+
+    def columns(self, columns: Columns, height: int) -> Columns:
+        """Columns of a message with values that common conversions do not cover converted to Parhelion's units."""
+        return columns
+
+
+class PackedXyzirt(CloudLayout):
+    """velodyne_pointcloud's PointXYZIRT, packed, 22 bytes per point; `time` [s] after the header's stamp."""
+
+    dtype = np.dtype([("x", "<f4"), ("y", "<f4"), ("z", "<f4"), ("intensity", "<f4"), ("ring", "<u2"), ("time", "<f4")])
+
+    def points(self, cloud: PointCloud, height: int = 0) -> NDArray[Any]:
+        """See `CloudLayout.points`."""
+        rows = with_xyz(self.dtype, cloud)
+        for name in ("intensity", "ring", "time"):
+            if name in cloud.fields:
+                rows[name] = cloud.fields[name]
+        return rows
+
+
+XYZIRT = PackedXyzirt()
+"""Layout of makers that name no other."""
+
+
+def with_xyz(dtype: np.dtype[Any], cloud: PointCloud) -> NDArray[Any]:
+    """Rows of a structure with a cloud's coordinates; all other fields are 0."""
+    rows = np.zeros(len(cloud), dtype)
+    for axis, name in enumerate("xyz"):
+        rows[name] = cloud.xyz[:, axis]
+    return rows
+
+
+def whole(values: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Values rounded into the range of an integer type; NaN becomes 0."""
+    limits = np.iinfo(dtype)
+    clean = np.nan_to_num(np.asarray(values, np.float64), nan=0.0, posinf=limits.max, neginf=0.0)
+    return np.clip(np.rint(clean), limits.min, limits.max).astype(dtype)
+
+
+def layouts() -> dict[str, CloudLayout]:
+    """Driver layouts by the maker's name."""
+    return {name: maker.ros.layout for name, maker in makers().items() if maker.ros.layout is not None}
+
+
+def driver_called(layout: str) -> RosDriver:
+    """The ROS driver whose layout is called `layout`."""
+    known = layouts()
+    if layout not in known:
+        raise unknown_name("layout of point clouds", layout, [*known, "all"])
+    return maker_called(layout).ros

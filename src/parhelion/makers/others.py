@@ -1,0 +1,18 @@
+"""Makers without packets here: intensity scales and ROS names. Each moves to its own folder along with its codec."""
+
+from __future__ import annotations
+
+from parhelion.makers import Maker, RosDriver
+from parhelion.makers.scales import DiffuseThenRetro, Percent
+
+HESAI = Maker("hesai", "Hesai", {"hesai": Percent()}, RosDriver("/lidar_points", "hesai_lidar"))
+"""Scale: one count per percent of reflectance, up to 255 (manuals: 0 to 255 %)."""
+ROBOSENSE = Maker(
+    "robosense", "RoboSense", {"robosense": DiffuseThenRetro(100.0)}, RosDriver("/rslidar_points", "rslidar")
+)
+"""Scale: 0-100 for diffuse targets, 101-255 for retro-reflectors, like Velodyne's."""
+LIVOX = Maker("livox", "Livox", {"livox": DiffuseThenRetro(150.0)}, RosDriver("/livox/lidar", "livox_frame"))
+"""Scale: 0-150 for diffuse targets of 0-100 %, 151-255 for total reflection (user manuals)."""
+SICK = Maker("sick", "SICK")
+HOKUYO = Maker("hokuyo", "Hokuyo")
+SLAMTEC = Maker("slamtec", "Slamtec")

@@ -1,0 +1,130 @@
+"""Ouster's packets, metadata and HTTP interface behind the makers' contract."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar
+
+from parhelion.core.clouds import Scan
+from parhelion.core.pose import Pose
+from parhelion.core.streams import ImuData
+from parhelion.makers import LOOPBACK, Datagram
+from parhelion.makers.codec import Codec, Metadata, ShotPattern, json_beside
+from parhelion.makers.ouster.http import OusterApi
+from parhelion.makers.ouster.layout import packet_type
+from parhelion.makers.ouster.metadata import describe, metadata, read_metadata
+from parhelion.makers.ouster.packets import OusterEncoder, Packets, decode_imu, encode_imu, frames
+
+
+class OusterStream:
+    """Lidar and IMU packets of one sensor; frames are numbered from 0."""
+
+    def __init__(self, document: Metadata | None, epoch_s: float) -> None:
+        self.metadata = document
+        self._epoch_s = epoch_s
+        self._encoder: OusterEncoder | None = None
+        self._frame_number = 0
+
+    def add(self, record: Scan | ImuData) -> list[Datagram]:
+        """Packets of a scan or of IMU samples; none for samples before the metadata is known."""
+        if isinstance(record, ImuData):
+            if self.metadata is None:
+                return []
+            return _datagrams(encode_imu(record, describe(self.metadata).imu_port, self._epoch_s))
+        if self._encoder is None:
+            self.metadata = metadata(record) if self.metadata is None else self.metadata
+            self._encoder = OusterEncoder(self.metadata)
+        packets = self._encoder.packets(record, self._frame_number, self._epoch_s)
+        self._frame_number += 1
+        return _datagrams(packets)
+
+    def finish(self) -> list[Datagram]:
+        """Nothing: every scan fills its packets."""
+        return []
+
+
+def _datagrams(packets: Packets) -> list[Datagram]:
+    end = (LOOPBACK, packets.port)
+    return [Datagram(t, row.tobytes(), end, end) for t, row in zip(packets.time.tolist(), packets.data, strict=True)]
+
+
+class OusterCodec(Codec):
+    """The metadata contains the beam angles, so any sensor with Ouster's columns has packets."""
+
+    title = "Ouster"
+    models = ("ouster/*",)
+    expects = "Ouster packets with the sensor's metadata beside the capture, as a .json of the same name"
+    ports: ClassVar[Mapping[str, int]] = {"lidar": 7502, "imu": 7503}
+    port_step = 2
+    fields = ("reflectivity", "near_ir")
+    uses_metadata = has_imu = carries_angles = carries_serial = True
+    clock_is_utc = False
+
+    def model_for(self, shots: ShotPattern) -> str:
+        """See `Codec.model_for`."""
+        return "ouster/own-sheet"
+
+    def stream(
+        self,
+        model: str,
+        *,
+        returns: str | None = None,
+        metadata: Metadata | None = None,
+        ports: Mapping[str, int] | None = None,
+        epoch_s: float = 0.0,
+    ) -> OusterStream:
+        """See `Codec.stream`. The metadata determines returns and ports."""
+        return OusterStream(metadata, epoch_s)
+
+    def recogniser(self, metadata: Metadata | None) -> Callable[[bytes], bool]:
+        """See `Codec.recogniser`."""
+        if metadata is None:
+            return lambda payload: False
+        sensor = describe(metadata)
+        size = packet_type(sensor.profile, sensor.channels).itemsize
+        return lambda payload: len(payload) == size
+
+    def frames(
+        self, datagrams: Iterable[Datagram], *, model: str | None, metadata: Metadata | None, source: str
+    ) -> Iterator[Scan]:
+        """See `Codec.frames`."""
+        return frames((one.payload for one in datagrams), {} if metadata is None else metadata, source)
+
+    def imu(self, payloads: Iterable[bytes]) -> ImuData:
+        """See `Codec.imu`."""
+        return decode_imu(payloads)
+
+    def ports_from(self, first: int) -> dict[str, int]:
+        """See `Codec.ports_from`."""
+        return {"lidar": first, "imu": first + 1}
+
+    def metadata(
+        self,
+        source: Any,
+        *,
+        name: str = "",
+        imu: Pose | None = None,
+        ports: Mapping[str, int] | None = None,
+        host: str = LOOPBACK,
+        profile: str | None = None,
+    ) -> dict[str, Any]:
+        """See `Codec.metadata`. `profile` is the lidar profile, by default single or dual as the sensor is set."""
+        to = self.ports if ports is None else ports
+        return metadata(source, profile, name=name, imu=imu, lidar_port=to["lidar"], imu_port=to["imu"], host=host)
+
+    def metadata_beside(self, capture: str | PathLike[str]) -> Path | None:
+        """See `Codec.metadata_beside`."""
+        return json_beside(capture)
+
+    def read_metadata(self, path: str | PathLike[str]) -> dict[str, Any]:
+        """See `Codec.read_metadata`."""
+        return read_metadata(path)
+
+    def http(self, metadata: Metadata) -> OusterApi:
+        """See `Codec.http`."""
+        return OusterApi(metadata)
+
+
+CODEC = OusterCodec()

@@ -1,0 +1,188 @@
+"""Intensity scales: conversion of received power and reflectivity to the numbers that a lidar reports, and back.
+
+Each maker lists its scales under the names that data sheets use (`intensity.scale`). This module contains the base
+class, the families that several makers share, and the scales of no maker. Formulas accept arrays of NumPy and Dr.Jit.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from parhelion.core.arrays import Reals, namespace
+from parhelion.core.errors import unknown_name
+
+FULL_SCALE_POWER = 3.0
+"""Power [P_min] above which calibrated scales report the reflectivity itself."""
+_ECHO_DECADES = np.log(1e5)
+
+
+class IntensityScale(ABC):
+    """Intensity scale of a lidar. Subclasses set the attributes and implement `encode`."""
+
+    bits: int = 0
+    """Width of the reported number; 0 for scales without a limit."""
+    calibrated: bool = False
+    """True for scales of reflectivity that fall to 0 near the detection threshold."""
+    counts_photons: bool = False
+    linear_in_power: bool = False
+    """True for scales proportional to received power: they fall with range as the signal does."""
+    logarithmic: bool = False
+    """True for scales on which a factor in power is a constant step."""
+    ambient: bool = False
+    """True if the sensor also reports ambient light (`near_ir`), including for shots without a return."""
+    byte_reflectivity: bool = False
+    """True if packets and drivers report reflectivity as one byte in addition to intensity."""
+
+    @abstractmethod
+    def encode(self, power: Reals, reflectivity: Reals, photons: Reals) -> Reals:
+        """Intensity of a return.
+
+        `power` is in units of the detection threshold, `reflectivity` is 1 for a white diffuser, `photons` is the
+        photon count at the threshold.
+        """
+
+    def reflectivity(self, value: Reals) -> Reals:
+        """Reflectivity for an intensity; None if the scale does not determine it.
+
+        Returns near the threshold read too low; `sensors/optics/lidar/recorded.py` bounds them by what is detectable.
+        """
+        return None
+
+    def power(self, value: Reals, photons: Reals) -> Reals:
+        """Power in units of the threshold for an intensity; None if the scale does not determine it."""
+        return None
+
+    def reflectivity_bytes(self, reflectivity: NDArray[Any]) -> NDArray[np.uint8]:
+        """Reflectivity as the byte that packets and drivers report: by default one count per percent, up to 255."""
+        value = np.nan_to_num(np.asarray(reflectivity, np.float64), nan=0.0)
+        return np.clip(np.rint(100.0 * value), 0, 255).astype(np.uint8)
+
+    def reflectivity_of_bytes(self, counts: NDArray[Any]) -> NDArray[np.float32]:
+        """Inverse of `reflectivity_bytes`."""
+        return (0.01 * np.asarray(counts, np.float64)).astype(np.float32)
+
+
+def near_threshold(power: Reals) -> Reals:
+    """Factor on calibrated reflectivity of weak echoes: 0 at the threshold, 1 from FULL_SCALE_POWER times it on.
+
+    Eight-bit scales fall to 0 for echoes that are barely detected: a VLP-16 recording has a median intensity of 0
+    between 40 and 60 m, where the weakest detectable target has 15 to 30 % by the range law. The line is assumed.
+    """
+    xp = namespace(power)
+    return xp.clip((power - 1.0) * (1.0 / (FULL_SCALE_POWER - 1.0)), 0.0, 1.0)
+
+
+class DiffuseThenRetro(IntensityScale):
+    """One byte: linear up to `white` for a perfect diffuser, then logarithmic up to 255 for retro-reflectors.
+
+    Manuals give no curve above `white`; three decades of gain are assumed.
+    """
+
+    bits, calibrated = 8, True
+
+    def __init__(self, white: float) -> None:
+        self.white = white
+
+    def encode(self, power: Reals, reflectivity: Reals, photons: Reals) -> Reals:
+        """See `IntensityScale.encode`."""
+        xp, white = namespace(reflectivity), self.white
+        above = white + (255.0 - white) * xp.log(xp.maximum(reflectivity, 1.0)) / np.log(1000.0)
+        level = xp.where(reflectivity <= 1.0, white * reflectivity, xp.minimum(above, 255.0))
+        return near_threshold(power) * level
+
+    def reflectivity(self, value: Reals) -> Reals:
+        """See `IntensityScale.reflectivity`."""
+        xp, white = namespace(value), self.white
+        retro = xp.exp((value - white) * (np.log(1000.0) / (255.0 - white)))
+        return xp.where(value <= white, value / white, retro)
+
+
+class Percent(IntensityScale):
+    """One byte: one count per percent of reflectance, up to 255."""
+
+    bits, calibrated = 8, True
+
+    def encode(self, power: Reals, reflectivity: Reals, photons: Reals) -> Reals:
+        """See `IntensityScale.encode`."""
+        return near_threshold(power) * namespace(reflectivity).minimum(100.0 * reflectivity, 255.0)
+
+    def reflectivity(self, value: Reals) -> Reals:
+        """See `IntensityScale.reflectivity`."""
+        return 0.01 * value
+
+
+class EchoAmplitude(IntensityScale):
+    """One byte, logarithmic in received power: 0 at the threshold, 255 at 100 000 times it (2D scanners)."""
+
+    bits, logarithmic = 8, True
+
+    def encode(self, power: Reals, reflectivity: Reals, photons: Reals) -> Reals:
+        """See `IntensityScale.encode`."""
+        xp = namespace(power)
+        return xp.clip(255.0 * xp.log(xp.maximum(power, 1.0)) / _ECHO_DECADES, 0.0, 255.0)
+
+    def power(self, value: Reals, photons: Reals) -> Reals:
+        """See `IntensityScale.power`."""
+        return namespace(value).exp(value * (_ECHO_DECADES / 255.0))
+
+
+class Reflectance(IntensityScale):
+    """The reflectivity itself."""
+
+    def encode(self, power: Reals, reflectivity: Reals, photons: Reals) -> Reals:
+        """See `IntensityScale.encode`."""
+        return reflectivity
+
+    def reflectivity(self, value: Reals) -> Reals:
+        """See `IntensityScale.reflectivity`."""
+        return value
+
+
+class Power(IntensityScale):
+    """Received power in units of the threshold."""
+
+    linear_in_power = True
+
+    def encode(self, power: Reals, reflectivity: Reals, photons: Reals) -> Reals:
+        """See `IntensityScale.encode`."""
+        return power
+
+    def power(self, value: Reals, photons: Reals) -> Reals:
+        """See `IntensityScale.power`."""
+        return value
+
+
+class NoIntensity(IntensityScale):
+    """0 for every return."""
+
+    def encode(self, power: Reals, reflectivity: Reals, photons: Reals) -> Reals:
+        """See `IntensityScale.encode`."""
+        return 0.0 * power
+
+
+_OF_NO_MAKER: Mapping[str, IntensityScale] = {
+    "echo": EchoAmplitude(),
+    "reflectance": Reflectance(),
+    "power": Power(),
+    "none": NoIntensity(),
+}
+
+
+def scales() -> dict[str, IntensityScale]:
+    """All intensity scales by name: those of every maker, and those of none."""
+    from parhelion.makers import makers
+
+    return {name: scale for maker in makers().values() for name, scale in maker.scales.items()} | dict(_OF_NO_MAKER)
+
+
+def scale_called(name: str) -> IntensityScale:
+    """The intensity scale that data sheets call `name`."""
+    known = scales()
+    if name not in known:
+        raise unknown_name("intensity scale", name, known)
+    return known[name]
