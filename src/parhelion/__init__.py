@@ -23,14 +23,14 @@ _HOME = {
     "ConstantTwist": "core.trajectory",
     "CrossSections": "core.frames",
     "DriveCommand": "motion.vehicles.base",
-    "DustCloud": "weather.config",
-    "DustTrail": "weather.config",
+    "DustCloud": "weather.media.dust",
+    "DustTrail": "weather.media.dust",
     "Echo": "sensors.waves.echo.echo",
     "EchoConfig": "sensors.waves.echo.config",
     "EchoScan": "core.frames",
     "EngineError": "core.errors",
     "Fixed": "core.trajectory",
-    "Fog": "weather.config",
+    "Fog": "weather.media.fog",
     "FormatError": "core.errors",
     "Camera": "sensors.optics.camera.camera",
     "CameraConfig": "sensors.optics.camera.config",
@@ -38,6 +38,7 @@ _HOME = {
     "Gnss": "sensors.waves.gnss.gnss",
     "GnssConfig": "sensors.waves.gnss.config",
     "GnssData": "core.streams",
+    "Heterogeneity": "weather.parts",
     "Image": "core.image",
     "Intrinsics": "core.image",
     "Imu": "sensors.body.imu",
@@ -46,6 +47,7 @@ _HOME = {
     "LidarConfig": "sensors.optics.lidar.config",
     "Magnetometer": "sensors.body.magnetometer",
     "Material": "surfaces.material",
+    "Medium": "weather.media",
     "Mesh": "world.mesh",
     "MissingDependencyError": "core.errors",
     "MotionLimits": "motion.time_law",
@@ -54,7 +56,7 @@ _HOME = {
     "PointCloud": "core.clouds",
     "Pose": "core.pose",
     "PositionCommand": "motion.vehicles.base",
-    "Rain": "weather.config",
+    "Rain": "weather.media.rain",
     "Radar": "sensors.waves.radar.radar",
     "RadarConfig": "sensors.waves.radar.config",
     "RadarScan": "core.frames",
@@ -63,13 +65,12 @@ _HOME = {
     "ScanDataset": "campaign.scan_dataset",
     "ScanTensors": "sensors.optics.lidar.points",
     "Scenario": "scenario.scenario",
-    "Snow": "weather.config",
+    "Snow": "weather.media.snow",
     "SplineMotion": "motion.spline",
     "SteerCommand": "motion.vehicles.base",
     "Step": "scenario.scenario",
     "ThrustCommand": "motion.vehicles.base",
     "Trajectory": "core.trajectory",
-    "Uneven": "weather.config",
     "Uwb": "sensors.waves.uwb.uwb",
     "UwbConfig": "sensors.waves.uwb.config",
     "UwbData": "core.streams",
@@ -87,9 +88,11 @@ _HOME = {
     "material_names": "surfaces.library",
     "odometry_names": "sensors.body.odometry",
     "read_turns": "io",
+    "register_medium": "weather.media",
     "uwb_names": "sensors.waves.uwb.uwb",
     "vehicle_names": "motion.vehicles.library",
 }
+_OLD_NAMES = {"Uneven": "Heterogeneity"}
 _MODULES = {"sensors": "sensors", "shapes": "world.shapes"}
 
 __all__ = [*_HOME, *_MODULES, "__version__"]
@@ -156,13 +159,15 @@ if TYPE_CHECKING:
     from parhelion.sensors.waves.uwb.uwb import uwb_names as uwb_names
     from parhelion.surfaces.library import material_names as material_names
     from parhelion.surfaces.material import Material as Material
-    from parhelion.weather.config import DustCloud as DustCloud
-    from parhelion.weather.config import DustTrail as DustTrail
-    from parhelion.weather.config import Fog as Fog
-    from parhelion.weather.config import Rain as Rain
-    from parhelion.weather.config import Snow as Snow
-    from parhelion.weather.config import Uneven as Uneven
     from parhelion.weather.daylight import Daylight as Daylight
+    from parhelion.weather.media import Medium as Medium
+    from parhelion.weather.media import register_medium as register_medium
+    from parhelion.weather.media.dust import DustCloud as DustCloud
+    from parhelion.weather.media.dust import DustTrail as DustTrail
+    from parhelion.weather.media.fog import Fog as Fog
+    from parhelion.weather.media.rain import Rain as Rain
+    from parhelion.weather.media.snow import Snow as Snow
+    from parhelion.weather.parts import Heterogeneity as Heterogeneity
     from parhelion.weather.weather import Weather as Weather
     from parhelion.world import shapes as shapes
     from parhelion.world.mesh import Mesh as Mesh
@@ -175,6 +180,10 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(f"parhelion.{_HOME[name]}"), name)
     elif name in _MODULES:
         value = import_module(f"parhelion.{_MODULES[name]}")
+    elif name in _OLD_NAMES:
+        from parhelion.core.deprecation import deprecated_names
+
+        return deprecated_names(__name__, _OLD_NAMES)(name)
     else:
         raise AttributeError(f"module 'parhelion' has no attribute {name!r}")
     globals()[name] = value

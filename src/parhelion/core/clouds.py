@@ -65,6 +65,24 @@ FIELDS: Mapping[str, FieldSpec] = MappingProxyType(
 
 # Values of the `origin` field.
 ORIGINS = ("surface", "rain", "fog", "snow", "dust", "multipath", "noise")
+_further_origins: dict[int, str] = {}
+
+
+def origin_names() -> dict[int, str]:
+    """Words for the values of the `origin` field: `ORIGINS`, and the media that other packages registered."""
+    return {**dict(enumerate(ORIGINS)), **_further_origins}
+
+
+def register_origin(code: int, name: str) -> None:
+    """Add a word for a value of the `origin` field."""
+    if code in (known := origin_names()) or name in known.values():
+        raise ConfigError(f"origin: {code} or {name!r} is taken already")
+    _further_origins[code] = name
+
+
+def forget_origin(code: int) -> None:
+    """Remove a word that `register_origin` added."""
+    del _further_origins[code]
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -17,7 +17,7 @@ from parhelion.rays.lock import OnDevice
 from parhelion.rays.origin import Cell, zero_of
 from parhelion.rays.scene import NOTHING, RayScene
 from parhelion.surfaces import library
-from parhelion.surfaces.material import COLUMNS, material_table, reflected, reflection_table, specular_split
+from parhelion.surfaces.material import COLUMNS, Material, material_table, reflected, reflection_table, specular_split
 from parhelion.surfaces.texture import TextureAtlas, linear_srgb, sample_texture
 from parhelion.world.world import World
 
@@ -253,23 +253,21 @@ class Target(OnDevice):
         *,
         names: tuple[str, ...],
         wavelength_nm: float,
-        snowed: tuple[str, ...] = (),
+        covered: Covered = (),
         scenes: dict[Any, Any] | None = None,
         cell: Cell | None = None,
     ) -> None:
         """`kind` and `names` are those of the sensor, which objects may be hidden from.
 
-        `snowed` are labels of what snow lies on.
+        `covered` is what weather lies on.
         """
         self.scene: RayScene = shared_scene(world, kind, names, {} if scenes is None else scenes, cell)
         self.engine = self.scene.engine
         self.parts = world.parts
-        materials = [*world.materials, library.material("snow")] if snowed else world.materials
+        materials, rows = covered_parts(world, covered)
         self.materials = tuple(materials)
         self.material_names = {**dict(enumerate(material.name for material in materials)), NO_MATERIAL: "none"}
         self.label_names = dict(world.label_names)
-        parts = self.parts
-        rows = under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
         self.material_rows: NDArray[Any] = rows
         """Number of the material of each part."""
         looked_up = part_numbers(world, rows)
@@ -341,17 +339,26 @@ def _forget_cells(cache: dict[Any, Any], coming: Cell) -> None:
         del cache[key]
 
 
-def under_snow(world: World, labels: tuple[str, ...]) -> NDArray[np.uint16]:
-    """Material of each part, with the number after the world's last for what snow lies on."""
-    parts = world.parts
-    if not labels:
-        return parts.material
+Covered = tuple[tuple[str, str, str], ...]
+"""Label, material and medium of what weather lies on, as `Weather.covered` lists them."""
+
+
+def covered_parts(world: World, covered: Covered) -> tuple[list[Material], NDArray[np.uint16]]:
+    """Materials of a world with those of what weather lies on, and the material number of each part."""
+    parts, materials = world.parts, list(world.materials)
+    rows = parts.material if len(parts) else np.zeros(0, np.uint16)
     numbers = {name: number for number, name in world.label_names.items()}
-    for label in labels:
+    added: dict[str, int] = {}
+    for label, material, medium in covered:
+        if material not in added:
+            added[material] = len(materials)
+            materials.append(library.material(material))
+        if not len(parts):
+            continue
         if label not in numbers:
-            raise unknown_name("label in snow.covers", label, numbers)
-    covered = np.isin(parts.label, [numbers[label] for label in labels])
-    return np.where(covered, len(world.materials), parts.material).astype(np.uint16)
+            raise unknown_name(f"label in {medium}.covers", label, numbers)
+        rows = np.where(parts.label == numbers[label], added[material], rows).astype(np.uint16)
+    return materials, rows
 
 
 def target_for(
@@ -362,12 +369,11 @@ def target_for(
     `cell` is where the sensor is, if that is far from the middle of the world.
     """
     cache = kept_for(world, cell)
-    snow = None if world.weather is None else world.weather.snow
-    snowed = () if snow is None else snow.covers
-    key = (id(world.geometry(kind, *names)), wavelength_nm, snowed, cell)
+    covered = () if world.weather is None else world.weather.covered
+    key = (id(world.geometry(kind, *names)), wavelength_nm, covered, cell)
     if key not in cache:
         cache[key] = Target(
-            world, kind, names=names, wavelength_nm=wavelength_nm, snowed=snowed, scenes=cache, cell=cell
+            world, kind, names=names, wavelength_nm=wavelength_nm, covered=covered, scenes=cache, cell=cell
         )
     target: Target = cache[key]
     return target

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from parhelion.rays.lock import OnDevice
 from parhelion.rays.origin import Cell
-from parhelion.sensors.optics.scene import NO_MATERIAL, kept_for, shared_scene, under_snow
+from parhelion.sensors.optics.scene import NO_MATERIAL, Covered, covered_parts, kept_for, shared_scene
 from parhelion.sensors.waves.patches import Patches
 from parhelion.sensors.waves.surfaces import Finish, WaveSurfaces
-from parhelion.surfaces import library
 from parhelion.world.world import World
 
 MaterialTable = Callable[[list[str]], tuple[NDArray[np.float64], list[Finish]]]
@@ -24,14 +23,13 @@ class WaveTarget(OnDevice):
 
     def __init__(
         self, world: World, known_as: tuple[str, ...], table: MaterialTable, wavelength_m: float,
-        snowed: tuple[str, ...], scenes: dict[Hashable, object], cell: Cell | None,
+        covered: Covered, scenes: dict[Hashable, object], cell: Cell | None,
     ) -> None:  # fmt: skip
         kind, *names = known_as
         self.scene = shared_scene(world, kind, tuple(names), scenes, cell)
         engine = self.scene.engine
-        materials = [*world.materials, library.material("snow")] if snowed else world.materials
+        materials, rows = covered_parts(world, covered)
         parts = world.parts
-        rows = under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
         names_of = [material.name for material in materials]
         reflection, finishes = table(names_of)
         self.surfaces = WaveSurfaces.of(engine, rows, reflection, finishes, wavelength_m)
@@ -56,11 +54,10 @@ def wave_target(
     `wave` tells kinds of waves apart, such as ("radio", 77e9).
     """
     cache = kept_for(world, cell)
-    snow = None if world.weather is None else world.weather.snow
-    snowed = () if snow is None else snow.covers
+    covered = () if world.weather is None else world.weather.covered
     kind, *names = known_as
-    key = (wave, id(world.geometry(kind, *names)), snowed, cell)
+    key = (wave, id(world.geometry(kind, *names)), covered, cell)
     if key not in cache:
-        cache[key] = WaveTarget(world, known_as, table, wavelength_m, snowed, cache, cell)
+        cache[key] = WaveTarget(world, known_as, table, wavelength_m, covered, cache, cell)
     target: WaveTarget = cache[key]
     return target

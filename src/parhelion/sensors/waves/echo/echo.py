@@ -28,6 +28,7 @@ from parhelion.sensors.waves.motion import Moves
 from parhelion.sensors.waves.paths import Paths, trace_paths
 from parhelion.sensors.waves.shoot import Emission, Pattern
 from parhelion.sensors.waves.target import WaveTarget, wave_target
+from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
 # ---- Echoes from the paths of rays: which of them are one, and what microphones hear of them ------------------------
@@ -224,7 +225,7 @@ class Echo(Framed):
             target.scene.set_window(start, 1e-3, place.xyz)
         return target
 
-    def _trace(self, target: WaveTarget, motion: Trajectory, start: float) -> Paths:
+    def _trace(self, target: WaveTarget, motion: Trajectory, start: float, weather: Weather | None) -> Paths:
         config, running, scene = self.config, engine(), target.scene
         rays = config.field
         wide, high = (edges[1] - edges[0] for edges in (rays.azimuth_deg, rays.elevation_deg))
@@ -234,7 +235,9 @@ class Echo(Framed):
         # Strength at which a single ray, at 1 m, is as faint as is still followed.
         floor = config.noise_db - config.processing_gain_db
         faint = 10.0 ** (0.1 * (floor - _FAINT_DB - config.source_level_db)) * 4.0 * np.pi
-        loss = config.medium.absorption_db_per_m(1e3 * config.frequency_khz) * 0.1 * np.log(10.0)
+        hertz = 1e3 * config.frequency_khz
+        in_air = 0.0 if weather is None or config.medium.kind != "air" else weather.sound(start, hertz)
+        loss = (config.medium.absorption_db_per_m(hertz) + in_air) * 0.1 * np.log(10.0)
         emission = Emission(
             rays.bounces, False, scene.moving is not None, running.whole(rows), number(np.radians(rays.azimuth_deg[0])),
             number(np.radians(wide) / columns), number(np.radians(rays.elevation_deg[0])),
@@ -251,7 +254,7 @@ class Echo(Framed):
         place = place_of(motion, start)
         stream = self._stream(seed, motion, start, frame)
         target = self._target(world, place, start)
-        paths = self._trace(target, motion, start) if config.mode != "passive" else Paths.none()
+        paths = self._trace(target, motion, start, world.weather) if config.mode != "passive" else Paths.none()
         rough = _of(_rough_parts(target), paths.part)
         echoes = speckled(gathered(paths, config), paths, rough, place, config)
         rows = _echo_rows(paths, echoes, target, config)

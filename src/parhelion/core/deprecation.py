@@ -1,0 +1,94 @@
+"""Old public names: they work for one more version, and warn with the name that replaces them.
+
+old = deprecated_alias("old", new)                          # a function or a class
+class Weather:
+    but = deprecated_method("but", "replace")               # a method or an attribute
+__getattr__ = deprecated_names(__name__, {"Uneven": "Heterogeneity"})   # names of a module
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any, TypeVar, cast
+
+REMOVED_IN = "0.3"
+"""Version that no longer has the names that are deprecated now."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def warn_deprecated(old: str, new: str, *, removed_in: str = REMOVED_IN, stacklevel: int = 2) -> None:
+    """Warn that `old` is deprecated and that `new` replaces it; `stacklevel` 2 is the caller of the caller."""
+    warnings.warn(
+        f"{old} is deprecated and will be removed in version {removed_in}; use {new} instead",
+        DeprecationWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def deprecated_alias(old: str, new: Function, *, use: str = "", removed_in: str = REMOVED_IN) -> Function:
+    """Function that calls `new` with a warning; `use` is the name in the warning, by default that of `new`."""
+
+    @functools.wraps(new)
+    def alias(*args: Any, **options: Any) -> Any:
+        warn_deprecated(f"{old}()", use or f"{new.__name__}()", removed_in=removed_in)
+        return new(*args, **options)
+
+    alias.__name__, alias.__doc__ = old, f"Deprecated: use `{use or new.__name__}`."
+    return cast(Function, alias)
+
+
+class deprecated_method:
+    """Method, property or attribute of a class under its old name."""
+
+    def __init__(self, old: str, new: str, *, removed_in: str = REMOVED_IN) -> None:
+        self._old, self._new, self._removed_in = old, new, removed_in
+        self.__doc__ = f"Deprecated: use `{new}`."
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        warn_deprecated(f"{owner.__name__}.{self._old}", f"{owner.__name__}.{self._new}", removed_in=self._removed_in)
+        return getattr(owner if instance is None else instance, self._new)
+
+
+def deprecated_names(module: str, names: Mapping[str, str], *, removed_in: str = REMOVED_IN) -> Callable[[str], Any]:
+    """Function to use as the `__getattr__` of a module, for old names of its own objects or of other modules.
+
+    A value is a name in the same module, or `package.module:name` elsewhere.
+    """
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        place, _, new = names[name].rpartition(":")
+        warn_deprecated(f"{module}.{name}", f"{place or module}.{new}", removed_in=removed_in)
+        return getattr(import_module(place) if place else sys.modules[module], new)
+
+    return find
+
+
+def keyword_only(*names: str) -> Callable[[Function], Function]:
+    """Decorator: further positional arguments still count as the keyword arguments `names`, with a warning."""
+
+    def decorate(function: Function) -> Function:
+        most: int = cast(Any, function).__code__.co_argcount
+
+        @functools.wraps(function)
+        def call(*args: Any, **options: Any) -> Any:
+            extra = args[most:]
+            if not extra or len(extra) > len(names):
+                return function(*args, **options)
+            given = dict(zip(names, extra, strict=False))
+            for name in given:
+                if name in options:
+                    raise TypeError(f"{function.__qualname__}() got multiple values for argument {name!r}")
+            words = ", ".join(f"{name}=" for name in given)
+            warn_deprecated(f"{function.__qualname__}() with {', '.join(given)} by position", words)
+            return function(*args[:most], **given, **options)
+
+        return cast(Function, call)
+
+    return decorate
