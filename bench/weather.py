@@ -13,7 +13,7 @@ from workloads import OS1, VLP, Settings, city
 
 import parhelion as ph
 
-_UNEVEN_FOG = ph.Fog(visibility_m=500, uneven=ph.Uneven())
+_UNEVEN_FOG = ph.Fog(visibility_m=500, heterogeneity=ph.Heterogeneity())
 _WEATHERS: dict[str, ph.Weather | None] = {
     "clear": None,
     "rain 50 mm/h": ph.Weather(rain_rate_mm_h=50),

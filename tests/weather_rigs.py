@@ -12,11 +12,10 @@ from parhelion.core.clouds import ORIGINS
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.emit import cross_section
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
-from parhelion.weather.detectable import Detectable, detectable, obscured, sample
-from parhelion.weather.drop_sizes import drop_sizes
-from parhelion.weather.medium import medium
-from parhelion.weather.rain import drop_backscatter, drop_cross_section
-from parhelion.weather.snow import flake_backscatter, flake_cross_section
+from parhelion.weather.air import air_contents
+from parhelion.weather.media.rain import drop_backscatter, drop_cross_section
+from parhelion.weather.media.snow import flake_backscatter, flake_cross_section
+from parhelion.weather.particles import Detectable, detectable, drop_sizes, obscured, sample
 from rigs import OPEN_AT_1_M
 
 NM = 905.0
@@ -62,7 +61,7 @@ def integral(weather: ph.Weather, start: Any, direction: Any, length: Any, time:
     share = (np.arange(1000) + 0.5) / 1000
     drift = np.asarray(time, dtype=float)[..., None] * np.array(weather.wind_m_s)
     at = (np.asarray(start) - drift)[..., None, :] + (reach[..., None] * share)[..., None] * way[:, None, :]
-    return medium(weather, 0.0, NM).extinction(at.reshape(-1, 3)).reshape(at.shape[:-1]).mean(axis=-1) * reach
+    return air_contents(weather, 0.0, NM).extinction(at.reshape(-1, 3)).reshape(at.shape[:-1]).mean(axis=-1) * reach
 
 
 def summed(
@@ -76,7 +75,7 @@ def summed(
     passed = np.clip(to[..., None] - ends[:-1], 0.0, step)
     drift = np.asarray(time, dtype=float)[..., None] * np.array(weather.wind_m_s)
     at = (np.asarray(start) - drift)[..., None, :] + middle[:, None] * way[:, None, :]
-    extinction = medium(weather, 0.0, NM).extinction(at.reshape(-1, 3)).reshape(at.shape[:-1])
+    extinction = air_contents(weather, 0.0, NM).extinction(at.reshape(-1, 3)).reshape(at.shape[:-1])
     return (extinction if to.ndim == 1 else extinction[:, None, :]) * passed @ np.ones(32)
 
 
@@ -95,7 +94,7 @@ def table_of(kind: str, rate: float, config: LidarConfig, floor: float = 1.0, mo
 
 
 def extinction_of(kind: str, rate: float) -> float:
-    return medium(ph.Weather(**{f"{kind}_rate_mm_h": rate}), 0.0, NM).components[0].extinction_per_m
+    return air_contents(ph.Weather(**{f"{kind}_rate_mm_h": rate}), 0.0, NM).components[0].extinction_per_m
 
 
 def shares_taken(kind: str, rate: float, config: LidarConfig) -> tuple[float, np.ndarray]:
@@ -132,7 +131,8 @@ def of_origin(cloud: ph.PointCloud, *origins: int) -> np.ndarray:
 
 
 BLOWN = ph.Weather(
-    rain=ph.Rain(rate_mm_h=30, cells=ph.Uneven(scale_m=40)), fog=ph.Fog(visibility_m=200, uneven=ph.Uneven(scale_m=20)),
+    rain=ph.Rain(rate_mm_h=30, heterogeneity=ph.Heterogeneity(scale_m=40)),
+    fog=ph.Fog(visibility_m=200, heterogeneity=ph.Heterogeneity(scale_m=20)),
     snow_rate_mm_h=1, dust=[ph.DustCloud(centre_m=(8, 3, 0), half_size_m=(3, 3, 2), density_kg_m3=5e-5)],
     wind_m_s=(3, 0, 0),
 )  # fmt: skip

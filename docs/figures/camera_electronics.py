@@ -18,7 +18,7 @@ from parhelion.sensors.optics.camera.electronics import SensorElectronics, axis_
 from parhelion.sensors.optics.camera.lens_drops import lens_drops, through_lens_drops
 from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure
 from parhelion.sensors.optics.camera.streaks import layer_of, streaks_of, with_layer
-from parhelion.sensors.optics.camera.wet import wet_factor
+from parhelion.surfaces.wet import wet_factor
 
 WIDTH, HEIGHT = 288, 216
 LENS = Intrinsics(WIDTH, HEIGHT, 260.0, 260.0, 0.5 * (WIDTH - 1), 0.5 * (HEIGHT - 1))

@@ -8,13 +8,13 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from page import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, finish
-from parhelion.sensors.light.sun import direction
 
 from parhelion.sensors.optics.lighting import under_cloud
 from parhelion.sensors.optics.sky import clear_sky, clear_spectrum, natural_illuminance
 from parhelion.surfaces import library
 from parhelion.surfaces.bands import named_band
 from parhelion.surfaces.thermal import sky_brightness_temperature, thermal_table
+from parhelion.weather.daylight import direction
 
 RGB = [named_band(name) for name in ("red", "green", "blue")]
 THERMAL = named_band("thermal")

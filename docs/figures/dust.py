@@ -8,7 +8,7 @@ import numpy as np
 from page import BLUE, GREEN, GREY, ORANGE, finish, sheet
 
 import parhelion as ph
-from parhelion.weather.dust_plume import DustPlume
+from parhelion.weather.plume import DustPlume
 
 SEEDS = 20
 NOW = 20.0

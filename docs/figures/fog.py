@@ -11,7 +11,8 @@ from weather_page import VLP16, BoardFan
 import parhelion as ph
 from parhelion.sensors.optics.lidar.link_budget import overlap_share, received_power, system_constant
 from parhelion.weather.fields import density_field
-from parhelion.weather.fog import fog_backscatter, fog_extinction, soft_echo, usual_backscatter
+from parhelion.weather.media.fog import fog_backscatter, fog_extinction, usual_backscatter
+from parhelion.weather.volume_echo import soft_echo
 
 CONFIG = changed(VLP16, receiver={"returns": "last"})
 CONSTANT = system_constant(CONFIG)
@@ -95,12 +96,12 @@ def draw_reach(axes: Any) -> None:
 
 def draw_uneven(figure: Any, axes: Any) -> None:
     """Extinction over its mean in a level cut through uneven fog."""
-    field = density_field(ph.Uneven(), seed=0, name="fog")
+    field = density_field(ph.Heterogeneity(), seed=0, name="fog")
     side = np.linspace(-80.0, 80.0, 240)
     x, y = np.meshgrid(side, side)
     factor = field.at(np.column_stack([x.ravel(), y.ravel(), np.full(x.size, 2.0)])).reshape(x.shape)
     picture = axes.contourf(side, side, factor, np.arange(0.0, 2.6, 0.25), cmap="Blues", extend="max")
-    axes.set(xlabel="x [m]", ylabel="y [m]", title="Uneven(): density over its mean", aspect="equal")
+    axes.set(xlabel="x [m]", ylabel="y [m]", title="Heterogeneity(): density over its mean", aspect="equal")
     figure.colorbar(picture, ax=axes, shrink=0.85)
 
 

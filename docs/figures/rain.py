@@ -11,10 +11,9 @@ from page import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, changed, finish, raster
 import parhelion as ph
 from parhelion.sensors.optics.lidar.emit import cross_section
 from parhelion.sensors.optics.lidar.link_budget import overlap_share, system_constant
-from parhelion.weather.detectable import Detectable, detectable, drop_echo
-from parhelion.weather.drop_sizes import drop_sizes
-from parhelion.weather.fog import FOG_MODELS, fog_extinction
-from parhelion.weather.rain import RAIN_MODELS, drop_backscatter, rain_extinction
+from parhelion.weather.media.fog import FOG_MODELS, fog_extinction
+from parhelion.weather.media.rain import RAIN_MODELS, drop_backscatter, rain_extinction
+from parhelion.weather.particles import Detectable, detectable, drop_echo, drop_sizes
 
 VLP16 = "velodyne/vlp-16"
 CONFIG = changed(VLP16)

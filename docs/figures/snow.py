@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from page import BLUE, GREEN, GREY, PURPLE, RED, changed, finish, raster, sheet
 
 import parhelion as ph
-from parhelion.weather.rain import rain_extinction
-from parhelion.weather.snow import snow_extinction
+from parhelion.weather.media.rain import rain_extinction
+from parhelion.weather.media.snow import snow_extinction
 
 VLP16 = "velodyne/vlp-16"
 SHOTS, FRAMES = 30_000, 4

@@ -13,11 +13,12 @@ from page import GREY, ORANGE, changed, raster
 import parhelion as ph
 from parhelion.core.clouds import ORIGINS
 from parhelion.sensors.optics.lidar.config import LidarConfig
+from parhelion.weather import media
 
 PAGE = Path(__file__).resolve().parents[1] / "weather-validation.md"
 VLP16 = "velodyne/vlp-16"
 SURFACE, RAIN = ORIGINS.index("surface"), ORIGINS.index("rain")
-AIR = [ORIGINS.index(name) for name in ("rain", "fog", "snow", "dust")]
+AIR = list(media.codes())
 BOARDS = 700
 BOARD_FRAMES = 60
 

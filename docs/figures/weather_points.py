@@ -11,8 +11,8 @@ from weather_page import RAIN, SURFACE, VLP16, places, rate_axis, rated, table, 
 
 import parhelion as ph
 from parhelion.sensors.optics.lidar.emit import cross_section
-from parhelion.weather.drop_sizes import drop_sizes, drops_in_beam
-from parhelion.weather.fog import fog_extinction
+from parhelion.weather.media.fog import fog_extinction
+from parhelion.weather.particles import drop_sizes, drops_in_beam
 
 HUANG_RATED = rated((0.8, 120.0), (0.1, 50.0))
 HUANG_TABLE = {(1.0, 5.0): (9.86, 18.11), (0.5, 1.0): (14.14, 25.29), (0.1, 0.5): (17.30, 29.87)}
@@ -43,7 +43,7 @@ def huang_table() -> None:
             middles = low + (high - low) * (np.arange(HUANG_STEPS) + 0.5) / HUANG_STEPS
             total = np.zeros(2)
             for visibility_km in middles:
-                fog = ph.Fog(visibility_m=1000.0 * visibility_km, uneven=ph.Uneven())
+                fog = ph.Fog(visibility_m=1000.0 * visibility_km, heterogeneity=ph.Heterogeneity())
                 world.weather = ph.Weather(fog=fog)
                 total += counts(lidar, world, poses)
             losses[mode].append(100.0 * (1.0 - total / HUANG_STEPS / clear))

@@ -10,7 +10,7 @@ from page import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, changed, finish, sheet
 from weather_page import SURFACE, VLP16, BoardFan, material_is, places, rate_axis, rated, table, write
 
 import parhelion as ph
-from parhelion.weather.rain import RAIN_MODELS, rain_extinction, range_in_extinction, vane_longest_range
+from parhelion.weather.media.rain import RAIN_MODELS, rain_extinction, range_in_extinction, vane_longest_range
 
 RATES_MM_H = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0)
 COLOURS = dict(zip(RAIN_MODELS, (BLUE, ORANGE, RED, GREEN, PURPLE), strict=True))

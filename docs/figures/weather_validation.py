@@ -17,9 +17,9 @@ from weather_points import drop_hits, huang_table, rainy_city
 from weather_ranges import maximum_range, vane_table
 from weather_recording import on_a_recording
 
-from parhelion.weather.drop_sizes import drop_sizes
-from parhelion.weather.fog import fog_extinction
-from parhelion.weather.rain import geometric_extinction, rain_extinction, range_in_extinction
+from parhelion.weather.media.fog import fog_extinction
+from parhelion.weather.media.rain import geometric_extinction, rain_extinction, range_in_extinction
+from parhelion.weather.particles import drop_sizes
 
 GUO_PER_M = {5.0: 1.32e-3, 12.5: 2.44e-3, 25.0: 3.87e-3, 100.0: 9.91e-3}
 """Extinction by rain rate [mm/h] (Guo et al. 2015, as in Arce 2025, Table 3.2)."""

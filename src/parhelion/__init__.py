@@ -28,20 +28,21 @@ _HOME = {
     "CrossSections": "core.frames",
     "Daylight": "weather.daylight",
     "DriveCommand": "motion.vehicles.base",
-    "DustCloud": "weather.config",
-    "DustTrail": "weather.config",
+    "DustCloud": "weather.media.dust",
+    "DustTrail": "weather.media.dust",
     "Echo": "sensors.waves.echo.echo",
     "EchoConfig": "sensors.waves.echo.config",
     "EchoScan": "core.frames",
     "EchoWaveform": "core.frames",
     "EngineError": "core.errors",
     "Fixed": "core.trajectory",
-    "Fog": "weather.config",
+    "Fog": "weather.media.fog",
     "FormatError": "core.errors",
     "FrameSensor": "sensors.base",
     "Gnss": "sensors.waves.gnss.gnss",
     "GnssConfig": "sensors.waves.gnss.config",
     "GnssData": "core.streams",
+    "Heterogeneity": "weather.parts",
     "Image": "core.image",
     "Imu": "sensors.body.imu",
     "ImuData": "core.streams",
@@ -52,6 +53,7 @@ _HOME = {
     "MagnetometerData": "core.streams",
     "Maker": "makers",
     "Material": "surfaces.material",
+    "Medium": "weather.media",
     "Mesh": "world.mesh",
     "MissingDependencyError": "core.errors",
     "MotionLimits": "motion.time_law",
@@ -65,7 +67,7 @@ _HOME = {
     "RadarConfig": "sensors.waves.radar.config",
     "RadarCube": "core.frames",
     "RadarScan": "core.frames",
-    "Rain": "weather.config",
+    "Rain": "weather.media.rain",
     "Record": "core.records",
     "RecordedMotion": "motion.recorded",
     "Samples": "core.streams",
@@ -75,14 +77,13 @@ _HOME = {
     "Scenario": "scenario.scenario",
     "Sensor": "sensors.base",
     "SensorKind": "sensors.kinds",
-    "Snow": "weather.config",
+    "Snow": "weather.media.snow",
     "SplineMotion": "motion.spline",
     "SteerCommand": "motion.vehicles.base",
     "Step": "scenario.scenario",
     "StreamSensor": "sensors.base",
     "ThrustCommand": "motion.vehicles.base",
     "Trajectory": "core.trajectory",
-    "Uneven": "weather.config",
     "Uwb": "sensors.waves.uwb.uwb",
     "UwbConfig": "sensors.waves.uwb.config",
     "UwbData": "core.streams",
@@ -98,12 +99,14 @@ _HOME = {
     "read_turns": "io",
     "register_kind": "sensors.kinds",
     "register_maker": "makers",
+    "register_medium": "weather.media",
     "sensor": "sensors.kinds",
     "vehicle_names": "motion.vehicles.library",
 }
 _MODULES = {"calibrate": "calibrate", "evaluate": "evaluate", "sensors": "sensors", "shapes": "world.shapes"}
 _PRESET_LISTS = frozenset(("barometer", "gnss", "imu", "lidar", "magnetometer", "odometry", "uwb"))
 """Kinds that had a function `<kind>_names`; `presets(kind)` replaces it."""
+_OLD_NAMES = {"Uneven": "Heterogeneity"}
 
 __all__ = [*_HOME, *_MODULES, "__version__"]
 
@@ -182,13 +185,15 @@ if TYPE_CHECKING:
     from parhelion.sensors.waves.uwb.uwb import Uwb as Uwb
     from parhelion.surfaces.library import material_names as material_names
     from parhelion.surfaces.material import Material as Material
-    from parhelion.weather.config import DustCloud as DustCloud
-    from parhelion.weather.config import DustTrail as DustTrail
-    from parhelion.weather.config import Fog as Fog
-    from parhelion.weather.config import Rain as Rain
-    from parhelion.weather.config import Snow as Snow
-    from parhelion.weather.config import Uneven as Uneven
     from parhelion.weather.daylight import Daylight as Daylight
+    from parhelion.weather.media import Medium as Medium
+    from parhelion.weather.media import register_medium as register_medium
+    from parhelion.weather.media.dust import DustCloud as DustCloud
+    from parhelion.weather.media.dust import DustTrail as DustTrail
+    from parhelion.weather.media.fog import Fog as Fog
+    from parhelion.weather.media.rain import Rain as Rain
+    from parhelion.weather.media.snow import Snow as Snow
+    from parhelion.weather.parts import Heterogeneity as Heterogeneity
     from parhelion.weather.weather import Weather as Weather
     from parhelion.world import shapes as shapes
     from parhelion.world.mesh import Mesh as Mesh
@@ -205,6 +210,10 @@ def __getattr__(name: str) -> Any:
         from parhelion.sensors.kinds import preset_list
 
         return preset_list(name.removesuffix("_names"))
+    elif name in _OLD_NAMES:
+        from parhelion.core.deprecation import deprecated_names
+
+        return deprecated_names(__name__, _OLD_NAMES)(name)
     else:
         raise AttributeError(f"module 'parhelion' has no attribute {name!r}")
     globals()[name] = value

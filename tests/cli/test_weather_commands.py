@@ -11,16 +11,19 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 
 import parhelion as ph
-from parhelion.cli.weather_options import USUAL_DUST_KG_M3, FogModel, RainModel, WeatherOptions, in_words
+from parhelion.cli.weather_options import WeatherOptions, in_words
 from parhelion.core.clouds import ORIGINS
 from parhelion.pictures.weather import weather_changes
-from parhelion.weather import config
+from parhelion.weather import media
+from parhelion.weather.media.dust import DENSITY
+from parhelion.weather.media.fog import FOG_MODELS
+from parhelion.weather.media.rain import RAIN_MODELS
 
 Run = Callable[..., Any]
 Fails = Callable[..., str]
@@ -50,15 +53,15 @@ def words(text: str) -> str:
 def test_options_mean_the_weather_of_the_same_fields() -> None:
     options = WeatherOptions(
         rain=25, visibility=800, snow=2, dust=["1,2,3,4", "5,6,7,8,0.001"], wind="3,-1",
-        rain_model=RainModel.vane, fog_model=FogModel.kruse, uneven_fog=True,
+        rain_model="vane", fog_model="kruse", heterogeneous_fog=True,
     )  # fmt: skip
     clouds = [
-        ph.DustCloud(centre_m=(1, 2, 3), half_size_m=(4, 4, 4), density_kg_m3=USUAL_DUST_KG_M3),
+        ph.DustCloud(centre_m=(1, 2, 3), half_size_m=(4, 4, 4), density_kg_m3=DENSITY.default),
         ph.DustCloud(centre_m=(5, 6, 7), half_size_m=(8, 8, 8), density_kg_m3=0.001),
     ]
     assert options.weather() == ph.Weather(
         rain=ph.Rain(rate_mm_h=25, model="vane"),
-        fog=ph.Fog(visibility_m=800, model="kruse", uneven=ph.Uneven()),
+        fog=ph.Fog(visibility_m=800, model="kruse", heterogeneity=ph.Heterogeneity()),
         snow_rate_mm_h=2,
         dust=clouds,
         wind_m_s=(3, -1, 0),
@@ -77,17 +80,27 @@ def test_a_file_is_the_base_that_options_change(tmp_path: Path) -> None:
     ph.Weather(
         rain=ph.Rain(rate_mm_h=10, model="goodin2019"), fog=ph.Fog(visibility_m=90, backscatter=0.03), dust=[cloud]
     ).save(file)
-    meant = WeatherOptions(rain=30, uneven_fog=True, dust=["9,9,9,2"], file=file).weather(ph.Weather(snow_rate_mm_h=9))
+    meant = WeatherOptions(rain=30, heterogeneous_fog=True, dust=["9,9,9,2"], file=file).weather(
+        ph.Weather(snow_rate_mm_h=9)
+    )
     assert meant is not None
     assert meant.rain == ph.Rain(rate_mm_h=30, model="goodin2019")
-    assert meant.fog == ph.Fog(visibility_m=90, backscatter=0.03, uneven=ph.Uneven())
+    assert meant.fog == ph.Fog(visibility_m=90, backscatter=0.03, heterogeneity=ph.Heterogeneity())
     assert meant.snow is None  # the file stands for all of what was there before
     assert [part.centre_m for part in meant.dust_clouds] == [(0, 0, 0), (9, 9, 9)]
 
 
 def test_every_model_of_the_weather_can_be_named() -> None:
-    assert [model.value for model in RainModel] == list(get_args(config.RainModel))
-    assert [model.value for model in FogModel] == list(get_args(config.FogModel))
+    choices = {option.flag: option.choices for medium in media.table().values() for option in medium.options}
+    assert choices["--rain-model"] == tuple(RAIN_MODELS)
+    assert choices["--fog-model"] == tuple(FOG_MODELS)
+
+
+def test_the_earlier_name_of_an_option_works_with_a_warning(run: Run) -> None:
+    result = run(*SMALL_SCAN, "--visibility", 100, "--uneven-fog")
+    assert result.exit_code == 0, result.output
+    assert "--uneven-fog is deprecated; use --heterogeneous-fog" in result.stderr
+    assert "--uneven-fog" not in run("scan", "--help").output
 
 
 def test_weather_in_words() -> None:
@@ -129,7 +142,7 @@ def test_wrong_values_are_told_with_the_name_of_the_option(fails: Fails, option:
         ("--rain", "5", "--rain-model", "mei"),
         ("--rain-model", "vane"),
         ("--fog-model", "kim"),
-        ("--uneven-fog",),
+        ("--heterogeneous-fog",),
     ],
 )
 def test_options_that_cannot_be_read_or_hang_in_the_air(run: Run, options: tuple[str, ...]) -> None:

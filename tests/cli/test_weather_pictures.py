@@ -13,14 +13,14 @@ from PIL import Image
 import parhelion as ph
 from parhelion.core.clouds import ORIGINS
 from parhelion.pictures.weather import (
-    AIR,
     LOST,
     MOVED_M,
-    ORIGIN_COLOURS,
     draw_weather,
+    origin_colours,
     weather_changes,
     weather_picture,
 )
+from parhelion.weather import media
 
 RAIN, FOG = ORIGINS.index("rain"), ORIGINS.index("fog")
 
@@ -155,12 +155,12 @@ def test_a_simulated_scan_by_sets_of_shots(scans: tuple[ph.Scan, ph.Scan]) -> No
     """Of a sensor with one return a shot, sets of shot numbers say the same."""
     clear, wet = scans
     found = weather_changes(clear, wet)
-    in_air = np.isin(wet.origin, [ORIGINS.index(word) for word in AIR])
+    in_air = np.isin(wet.origin, [ORIGINS.index(word) for word in media.names()])
     before, after = set(clear.shot.tolist()), set(wet.shot[~in_air].tolist())
     assert len(found.lost) == len(before - after) > 100
     assert len(found.kept_before) == len(before & after) > 1000
     assert found.outshone == len((before - after) & set(wet.shot[in_air].tolist()))
-    assert sum(found.invented.get(word, 0) for word in AIR) == in_air.sum() > 100
+    assert sum(found.invented.get(word, 0) for word in media.names()) == in_air.sum() > 100
     assert found.signal_left is not None
     # The air only ever takes: the receiver's noise is the same in both scans.
     assert np.median(found.signal_left) < 1.0
@@ -195,8 +195,8 @@ def test_the_picture_shows_what_was_lost_and_invented(scans: tuple[ph.Scan, ph.S
     file = tmp_path / "weather.png"
     changes = draw_weather(*scans, file, "rain and fog")
     shown = colours_in(file)
-    assert {rgb(LOST), rgb(ORIGIN_COLOURS["rain"]), rgb(ORIGIN_COLOURS["fog"])} <= shown
-    assert rgb(ORIGIN_COLOURS["dust"]) not in shown
+    assert {rgb(LOST), rgb(origin_colours()["rain"]), rgb(origin_colours()["fog"])} <= shown
+    assert rgb(origin_colours()["dust"]) not in shown
     figure = weather_picture(*scans, "rain and fog")
     words = " ".join(text.get_text() for text in figure.texts)
     assert "rain and fog" in words

@@ -37,9 +37,9 @@ def yard() -> ph.World:
 def everything(**changes: Any) -> ph.Weather:
     """All kinds at once, uneven where they can be, with wind."""
     parts: dict[str, Any] = {
-        "rain": ph.Rain(rate_mm_h=[[0, 10], [10, 40]], cells=ph.Uneven(scale_m=60)),
-        "fog": ph.Fog(visibility_m=[[0, 150], [10, 40]], uneven=ph.Uneven(scale_m=15)),
-        "snow": ph.Snow(rate_mm_h=2, cells=ph.Uneven(scale_m=50)),
+        "rain": ph.Rain(rate_mm_h=[[0, 10], [10, 40]], heterogeneity=ph.Heterogeneity(scale_m=60)),
+        "fog": ph.Fog(visibility_m=[[0, 150], [10, 40]], heterogeneity=ph.Heterogeneity(scale_m=15)),
+        "snow": ph.Snow(rate_mm_h=2, heterogeneity=ph.Heterogeneity(scale_m=50)),
         "dust": [
             ph.DustCloud(centre_m=(0, 12, 0), half_size_m=(4, 3, 2), density_kg_m3=3e-5, drifts=True),
             ph.DustTrail(path=[[0, -20, -14, -1.8], [10, 40, -14, -1.8]]),
@@ -81,7 +81,7 @@ CLEAR = {
     "zero at this time": ph.Weather(rain_rate_mm_h=[[5, 0], [9, 20]], snow_rate_mm_h=[[0, 3], [5, 0]]),
     "wind alone": ph.Weather(wind_m_s=(8, -3, 1), seed=9),
     "no rain of pulses with luck": ph.Weather(rain=ph.Rain(rate_mm_h=0, model="vane")),
-    "no rain in cells": ph.Weather(rain=ph.Rain(rate_mm_h=0, model="goodin2019", cells=ph.Uneven())),
+    "no rain in cells": ph.Weather(rain=ph.Rain(rate_mm_h=0, model="goodin2019", heterogeneity=ph.Heterogeneity())),
     "dust of no density": ph.Weather(
         dust=[ph.DustCloud(centre_m=(9, 0, 0), half_size_m=(3, 3, 3), density_kg_m3=0)]
     ),
@@ -125,7 +125,8 @@ def test_same_seed_same_bits_with_everything_in_the_air() -> None:
 def test_what_was_scanned_before_leaves_no_trace() -> None:
     """Tables are kept from scan to scan: they must be those that a new sensor makes."""
     weather = ph.Weather(
-        rain_rate_mm_h=30, fog=ph.Fog(visibility_m=[[0, 100.0], [100, 100.001]], uneven=ph.Uneven(scale_m=15))
+        rain_rate_mm_h=30,
+        fog=ph.Fog(visibility_m=[[0, 100.0], [100, 100.001]], heterogeneity=ph.Heterogeneity(scale_m=15)),
     )
     used = small()
     scanned(weather, used, time=4.0)
@@ -210,7 +211,9 @@ def compiled(frames: int, run: Any) -> list[list[Any]]:
 def test_no_kernel_is_compiled_after_the_first_frames(model: str) -> None:
     """Ten frames with the wind blowing, rates and visibility changing, the sensor and an actor moving."""
     world, lidar = yard(), small()
-    world.weather = everything(rain=ph.Rain(rate_mm_h=[[0, 10], [10, 40]], model=model, cells=ph.Uneven(scale_m=60)))
+    world.weather = everything(
+        rain=ph.Rain(rate_mm_h=[[0, 10], [10, 40]], model=model, heterogeneity=ph.Heterogeneity(scale_m=60))
+    )
     motion = ph.ConstantTwist(ph.Pose(), (6, 0, 0))
     frames = compiled(10, lambda k: lidar.scan(world, trajectory=motion, time=1.0 + 0.4 * k, seed=k))
     assert all(len(frame) >= 8 for frame in frames)
@@ -233,7 +236,7 @@ def test_no_kernel_is_compiled_in_even_weather_that_changes() -> None:
 @pytest.mark.parametrize("returns", ["first", "strongest", "last", "dual", "all"])
 @pytest.mark.parametrize("sampling", ["adaptive", "fixed"])
 def test_points_of_the_air_are_records_like_others(returns: str, sampling: str) -> None:
-    thin_fog = ph.Fog(visibility_m=5000, uneven=ph.Uneven(scale_m=15))
+    thin_fog = ph.Fog(visibility_m=5000, heterogeneity=ph.Heterogeneity(scale_m=15))
     scan = scanned(everything(fog=thin_fog), small(returns, sampling=sampling))
     for name, values in scan.fields.items():
         assert values.dtype == np.dtype(FIELDS[name].dtype), name

@@ -23,7 +23,7 @@ from parhelion.sensors.check import same_bits
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from rigs import sheet
 
-_FOG = ph.Fog(visibility_m=300, uneven=ph.Uneven(scale_m=20.0))
+_FOG = ph.Fog(visibility_m=300, heterogeneity=ph.Heterogeneity(scale_m=20.0))
 _AIRS = (
     None,
     ph.Weather(rain_rate_mm_h=60.0, fog=_FOG),

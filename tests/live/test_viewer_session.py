@@ -74,10 +74,10 @@ def test_only_what_changed_is_measured_again() -> None:
     assert recoloured.measured is first.measured
     session.change(time_s=0.04)  # still within the first scan
     assert session.update() is None
-    session.change(rain_rate_mm_h=5.0)
-    session.change(rain_rate_mm_h=6.0)  # a slider that is drawn past 5
+    session.change(amounts={"rain": 5.0})
+    session.change(amounts={"rain": 6.0})  # a slider that is drawn past 5
     assert session.update() is not None
-    assert [request.rain_rate_mm_h for request in stage.requests] == [None, 6.0]
+    assert [request.amounts for request in stage.requests] == [(), (("rain", 6.0),)]
 
 
 def test_the_clock_plays_pauses_steps_and_ends() -> None:
@@ -174,7 +174,7 @@ def test_the_same_request_gives_the_same_cloud(small_world: ph.World) -> None:
     clouds = []
     for _ in range(2):
         session = Session(WorldStage(small_world, "velodyne/vlp-16", pose=ph.Pose(xyz=(0, 0, 2)), seed=5))
-        session.change(rain_rate_mm_h=30.0)
+        session.change(amounts={"rain": 30.0})
         session.update()
         assert session.measured is not None
         clouds.append(session.measured.cloud)
@@ -187,12 +187,12 @@ def test_sliders_change_the_weather_and_the_end_of_visibility_is_clear() -> None
     at = (0.0, 0.0, 0.0)
     assert weather_of(None, Request(), at) is None
     assert weather_of(own, Request(), at) == own
-    fog = weather_of(own, Request(rain_rate_mm_h=0.0), at)
+    fog = weather_of(own, Request(amounts=(("rain", 0.0),)), at)
     assert fog is not None
     assert fog.rain is None
     assert fog.fog == own.fog
-    assert weather_of(own, Request(rain_rate_mm_h=0.0, visibility_m=math.inf), at) is None
-    dusty = weather_of(None, Request(dust_kg_m3=1e-4, snow_rate_mm_h=1.0), at)
+    assert weather_of(own, Request(amounts=(("rain", 0.0), ("fog", math.inf))), at) is None
+    dusty = weather_of(None, Request(amounts=(("dust", 1e-4), ("snow", 1.0))), at)
     assert dusty is not None
     assert len(dusty.dust_clouds) == 1
     assert dusty.at(0).snow_rate_mm_h == 1.0

@@ -12,11 +12,11 @@ import parhelion as ph
 from parhelion.pictures.camera import ndvi
 from parhelion.sensors.optics.camera import shot
 from parhelion.sensors.optics.camera.device import CameraOnDevice
-from parhelion.sensors.optics.camera.wet import wet_reflectance
 from parhelion.sensors.optics.sky import OZONE_CM, WATER_VAPOUR_CM, air_mass, clear_sky, haze_optical_depth
 from parhelion.surfaces import library
 from parhelion.surfaces.bands import band_reflectance
-from parhelion.weather.medium import medium
+from parhelion.surfaces.wet import wet_reflectance
+from parhelion.weather.air import air_contents
 
 DOWN = ph.Pose((0, 0, 2.0), rpy_deg=(0, 90, 0))
 
@@ -115,7 +115,7 @@ def test_contrast_falls_in_fog_as_koschmieder_says(distance: float) -> None:
     clear = camera.shoot(world, pose=ph.Pose(), seed=1).colour.astype(np.float64)
     world.weather = ph.Weather(visibility_m=100.0)
     foggy = camera.shoot(world, pose=ph.Pose(), seed=1).colour.astype(np.float64)
-    components = [medium(world.weather, 0.0, band.centre_nm).components for band in camera.bands]
+    components = [air_contents(world.weather, 0.0, band.centre_nm).components for band in camera.bands]
     alpha = np.array([parts[0].extinction_per_m for parts in components])
     level = _light_on(camera, world) / _light_on(camera, world, fog=False)
     left, right = slice(13, 15), slice(17, 19)

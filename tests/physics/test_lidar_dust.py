@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import parhelion as ph
-from parhelion.weather.medium import medium
+from parhelion.weather.air import air_contents
 from rigs import add_wall, many_beams, one_beam, sheet, wall
 from weather_rigs import BEAM, DUST, NM, RECEIVER, SNOW, STRONG, SURFACE, depth, fan, seen
 
@@ -45,9 +45,9 @@ def test_dust_dims_as_its_grid_says(name: str, offset: float) -> None:
     world.add(ph.shapes.box(0.1, 200, 60), material="lambert-90", pose=ph.Pose(shift + np.array([55.05, 0, 0])))
     way = ph.Lidar(config).shots().direction.astype(float)
     length = 55.0 / way[:, 0]
-    grids = medium(weather, 0.0, NM).dust
+    grids = air_contents(weather, 0.0, NM).grids
     expected = sum(
-        grid.optical_depth(shift, way / np.linalg.norm(way, axis=1)[:, None], length, per) for grid, per in grids
+        one.grid.optical_depth(shift, way / np.linalg.norm(way, axis=1)[:, None], length, one.per_mass) for one in grids
     )
     found = depth(weather, world, config, pose=ph.Pose(shift))
     assert expected.max() > 0.1
@@ -115,7 +115,7 @@ def test_a_vehicle_leaves_a_trail_of_dust_that_settles() -> None:
         ph.Weather(rain_rate_mm_h=200),
         ph.Weather(snow_rate_mm_h=30),
         ph.Weather(visibility_m=30),
-        ph.Weather(fog=ph.Fog(visibility_m=30, uneven=ph.Uneven(scale_m=10))),
+        ph.Weather(fog=ph.Fog(visibility_m=30, heterogeneity=ph.Heterogeneity(scale_m=10))),
         ph.Weather(dust=[cloud((10, 0, 0), (5, 5, 5), 1e-3)]),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.clouds import ORIGINS
-from parhelion.core.pulse import pulse_shape
+from parhelion.weather.volume_echo import pulse_shape
 from rigs import add_wall, one_beam, sheet, wall
 
 WIDE = {"divergence_mrad": (20, 20), "sub_rays": 100}

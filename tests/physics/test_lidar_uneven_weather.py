@@ -7,8 +7,8 @@ import pytest
 
 import parhelion as ph
 from chance import deviations, spread_bounds
-from parhelion.weather.fog import fog_extinction
-from parhelion.weather.medium import medium
+from parhelion.weather.air import air_contents
+from parhelion.weather.media.fog import fog_extinction
 from rigs import many_beams, one_beam, sheet
 from weather_rigs import BEAM, NM, STRONG, depth, fan, integral, seen, shares_taken, summed, surface_power
 
@@ -62,9 +62,9 @@ def test_drops_that_stand_in_the_beam_dim_it_as_the_extinction_says_in_the_mean(
 @pytest.mark.parametrize("density", [0.3, 3.0])
 def test_drops_in_cells_dim_the_beam_as_the_extinction_says_there(density: float) -> None:
     """Where flakes are denser, as many more are drawn one by one, and as much more is left out of the even part."""
-    snow = ph.Snow(rate_mm_h=0.5, cells=ph.Uneven(scale_m=100, contrast=1.0))
+    snow = ph.Snow(rate_mm_h=0.5, heterogeneity=ph.Heterogeneity(scale_m=100, contrast=1.0))
     weather = ph.Weather(snow=snow, seed=3)
-    field = medium(weather, 0.0, NM).components[0].field
+    field = air_contents(weather, 0.0, NM).components[0].field
     assert field is not None
     # The node of the field that comes nearest to this density, 2 m before the sensor.
     level = field.table[:, :, 0, 0]
@@ -79,13 +79,13 @@ def test_drops_in_cells_dim_the_beam_as_the_extinction_says_there(density: float
 # ---- uneven weather ------------------------------------------------------------------------------------------------
 
 UNEVEN = {
-    "fog": ph.Weather(fog=ph.Fog(visibility_m=300, uneven=ph.Uneven(scale_m=40, contrast=0.6)), seed=2),
-    "rain": ph.Weather(rain=ph.Rain(rate_mm_h=80, cells=ph.Uneven(scale_m=60, contrast=0.8)), seed=3),
-    "snow": ph.Weather(snow=ph.Snow(rate_mm_h=2, cells=ph.Uneven(scale_m=60, contrast=0.8)), seed=3),
+    "fog": ph.Weather(fog=ph.Fog(visibility_m=300, heterogeneity=ph.Heterogeneity(scale_m=40, contrast=0.6)), seed=2),
+    "rain": ph.Weather(rain=ph.Rain(rate_mm_h=80, heterogeneity=ph.Heterogeneity(scale_m=60, contrast=0.8)), seed=3),
+    "snow": ph.Weather(snow=ph.Snow(rate_mm_h=2, heterogeneity=ph.Heterogeneity(scale_m=60, contrast=0.8)), seed=3),
     "all": ph.Weather(
-        fog=ph.Fog(visibility_m=400, uneven=ph.Uneven(scale_m=30)),
-        rain=ph.Rain(rate_mm_h=50, cells=ph.Uneven(scale_m=80)),
-        snow=ph.Snow(rate_mm_h=1, cells=ph.Uneven(scale_m=60)), seed=4,
+        fog=ph.Fog(visibility_m=400, heterogeneity=ph.Heterogeneity(scale_m=30)),
+        rain=ph.Rain(rate_mm_h=50, heterogeneity=ph.Heterogeneity(scale_m=80)),
+        snow=ph.Snow(rate_mm_h=1, heterogeneity=ph.Heterogeneity(scale_m=60)), seed=4,
     ),
 }  # fmt: skip
 FLOAT_SUM = 1e-5
@@ -103,12 +103,12 @@ def test_uneven_weather_is_the_sum_of_its_steps_along_each_beam(kind: str) -> No
     way = pose.apply(shots.direction) - pose.xyz
     length = 50.0 / shots.direction[:, 0]
     expected = summed(weather, pose.xyz, way, length)
-    even = medium(weather, 0.0, NM).components
+    even = air_contents(weather, 0.0, NM).components
     assert np.ptp(expected / length) > 0.05 * sum(part.extinction_per_m for part in even)
     assert depth(weather, world, config, pose=pose) == pytest.approx(expected, rel=FLOAT_SUM)
 
 
-def step_error(uneven: ph.Uneven, reach: float, length: float) -> float:
+def step_error(uneven: ph.Heterogeneity, reach: float, length: float) -> float:
     """A bound on the relative deviation of that sum from the integral, over a way.
 
     Read in the middle of a step of length L, a wave of length s is off its mean by 1 - sinc(L / s) of its deviation.
@@ -128,8 +128,8 @@ def step_error(uneven: ph.Uneven, reach: float, length: float) -> float:
 def test_the_steps_are_fine_enough_for_the_integral(kind: str) -> None:
     """Beams of 50 m anywhere, which know nothing of each other: 0.4 % is found, some percent are the bound."""
     weather = UNEVEN[kind]
-    uneven = {"fog": weather.fog and weather.fog.uneven, "rain": weather.rain and weather.rain.cells,
-              "snow": weather.snow and weather.snow.cells}[kind]  # fmt: skip
+    uneven = {"fog": weather.fog and weather.fog.heterogeneity, "rain": weather.rain and weather.rain.heterogeneity,
+              "snow": weather.snow and weather.snow.heterogeneity}[kind]  # fmt: skip
     assert uneven is not None
     n, draw = 200, np.random.default_rng(1)
     start, turn = draw.uniform(0, 1000, (n, 3)), draw.uniform(0, 2 * np.pi, n)
@@ -144,7 +144,7 @@ def test_the_steps_are_fine_enough_for_the_integral(kind: str) -> None:
 def test_mean_over_many_places_is_the_even_value() -> None:
     """A field repeats after 80 m, and its mean over that cube is 1: beams through the whole of it, one in each of 256
     squares of 5 m, at a place drawn within it."""
-    weather = ph.Weather(fog=ph.Fog(visibility_m=200, uneven=ph.Uneven(scale_m=20, contrast=0.6)), seed=1)
+    weather = ph.Weather(fog=ph.Fog(visibility_m=200, heterogeneity=ph.Heterogeneity(scale_m=20, contrast=0.6)), seed=1)
     world = ph.World()
     world.add(ph.shapes.box(0.1, 190, 190), material="lambert-90", pose=ph.Pose((80.05, 0, 0)))
     world.weather = weather
@@ -165,7 +165,9 @@ def test_mean_over_many_places_is_the_even_value() -> None:
 @pytest.mark.parametrize("scale", [2.5, 40.0])
 def test_far_from_zero_the_same(scale: float) -> None:
     """By whole periods of the field (four times its scale), a thousand kilometres away, and not on round numbers."""
-    weather = ph.Weather(fog=ph.Fog(visibility_m=300, uneven=ph.Uneven(scale_m=scale, contrast=1.0)), seed=2)
+    weather = ph.Weather(
+        fog=ph.Fog(visibility_m=300, heterogeneity=ph.Heterogeneity(scale_m=scale, contrast=1.0)), seed=2
+    )
     config = sheet(pattern=fan(20, 2), range=STRONG)
     shift = np.array([9600.0 * 104, -9600.0 * 209, 0.0])
     found = []
@@ -178,7 +180,7 @@ def test_far_from_zero_the_same(scale: float) -> None:
 
 def test_wind_carries_uneven_fog_through_the_scan() -> None:
     """Every shot meets the fog as it is at its own time, wherever the moving sensor is by then."""
-    fog = ph.Fog(visibility_m=300, uneven=ph.Uneven(scale_m=20, contrast=0.7))
+    fog = ph.Fog(visibility_m=300, heterogeneity=ph.Heterogeneity(scale_m=20, contrast=0.7))
     weather = ph.Weather(fog=fog, wind_m_s=(20, 60, 0), seed=5)
     config = sheet(pattern=fan(60, 2), range=STRONG)
     motion = ph.ConstantTwist(ph.Pose((-30, 0, 0)), (15, -20, 0))
@@ -197,7 +199,9 @@ def test_wind_carries_uneven_fog_through_the_scan() -> None:
 
 def test_who_goes_with_the_wind_sees_the_same_fog() -> None:
     wind = (9.0, 4.0, 0.0)
-    weather = ph.Weather(fog=ph.Fog(visibility_m=300, uneven=ph.Uneven(scale_m=20)), wind_m_s=wind, seed=5)
+    weather = ph.Weather(
+        fog=ph.Fog(visibility_m=300, heterogeneity=ph.Heterogeneity(scale_m=20)), wind_m_s=wind, seed=5
+    )
     config = one_beam(range=STRONG)
     found = []
     for time in (0.0, 37.0):

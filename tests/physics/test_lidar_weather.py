@@ -13,16 +13,17 @@ import parhelion as ph
 from chance import LIKELY, deviations
 from parhelion.core.config import parse
 from parhelion.sensors.optics.lidar.config import LidarConfig
-from parhelion.weather.fog import fog_extinction, soft_echo
-from parhelion.weather.medium import medium
-from parhelion.weather.rain import (
+from parhelion.weather.air import air_contents
+from parhelion.weather.media.fog import fog_extinction
+from parhelion.weather.media.rain import (
     RAIN_MODELS,
     rain_extinction,
     rain_range_shift,
     range_in_extinction,
     vane_longest_range,
 )
-from parhelion.weather.snow import snow_extinction
+from parhelion.weather.media.snow import snow_extinction
+from parhelion.weather.volume_echo import soft_echo
 from rigs import add_wall, many_beams, one_beam, sheet, wall
 from weather_rigs import (
     BEAM,
@@ -237,9 +238,9 @@ def test_a_bank_of_fog_answers_where_it_is() -> None:
     Ranges and powers are those of the same fog drawn by NumPy: cells of half a pulse, each read at a place of its own,
     each fluctuating by 15 %, of which the strongest is taken.
     """
-    uneven = ph.Uneven(scale_m=8, contrast=1.0, octaves=3)
+    uneven = ph.Heterogeneity(scale_m=8, contrast=1.0, octaves=3)
     weather = ph.Weather(fog=ph.Fog(visibility_m=60, uneven=uneven), seed=1)
-    air = medium(weather, 0.0, NM)
+    air = air_contents(weather, 0.0, NM)
     field = air.components[0].field
     assert field is not None
     hole = np.array(np.unravel_index(field.table[..., 0].argmin(), field.table.shape[:3])) * field.cell_m

@@ -30,7 +30,7 @@ from parhelion.sensors.optics.sky import (
     solid_angles,
 )
 from parhelion.surfaces.bands import box_band, named_band
-from parhelion.weather.sun import direction
+from parhelion.weather.daylight import direction
 
 BANDS = tuple(named_band(name) for name in ("red", "green", "blue", "nir", "swir"))
 HEIGHTS_DEG = (5.0, 15.0, 30.0, 50.0, 80.0)

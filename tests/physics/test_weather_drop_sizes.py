@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from parhelion.core.errors import ConfigError
-from parhelion.weather.drop_sizes import (
+from parhelion.weather.particles import (
     DROP_SIZES,
     beam_volume,
     drop_sizes,

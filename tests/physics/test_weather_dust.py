@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parhelion.core.errors import ConfigError
-from parhelion.weather.dust import (
+from parhelion.weather.grids import MOST_CELLS, DensityGrid, ellipsoid_cloud
+from parhelion.weather.media.dust import (
     KG_PER_M_FROM_LB_PER_MILE,
     drag_coefficient,
     dust_return_probability,
@@ -22,8 +23,7 @@ from parhelion.weather.dust import (
     particle_mass,
     transmission,
 )
-from parhelion.weather.dust_grid import MOST_CELLS, DustGrid, ellipsoid_cloud
-from parhelion.weather.dust_plume import GRAVITY_M_S2, fly
+from parhelion.weather.plume import GRAVITY_M_S2, fly
 
 SHORT_TON_KG = 907.18474
 
@@ -184,7 +184,7 @@ def test_nothing_flies_without_parcels() -> None:
 def test_the_grid_conserves_mass_and_centre(seed: int, count: int, spread: float, cell: float) -> None:
     rng = np.random.default_rng(seed)
     xyz, mass = rng.normal(0.0, spread, (count, 3)), rng.uniform(0.0, 1.0, count)
-    grid = DustGrid.from_parcels(xyz, mass, cell_m=cell)
+    grid = DensityGrid.from_parcels(xyz, mass, cell_m=cell)
     assert grid.mass_kg == pytest.approx(mass.sum(), rel=1e-9)
     nodes = np.moveaxis(np.indices(grid.shape), 0, -1) * grid.cell_m + grid.origin_m
     centre = (grid.density_kg_m3[..., None] * nodes).sum(axis=(0, 1, 2)) * grid.cell_m**3 / mass.sum()
@@ -194,19 +194,21 @@ def test_the_grid_conserves_mass_and_centre(seed: int, count: int, spread: float
 
 
 def test_cells_are_ten_parcel_radii_and_widen_when_there_are_too_many() -> None:
-    near = DustGrid.from_parcels([[0, 0, 0], [1, 1, 1]], [1, 1])
+    near = DensityGrid.from_parcels([[0, 0, 0], [1, 1, 1]], [1, 1])
     assert near.cell_m == pytest.approx(0.5)
-    assert DustGrid.from_parcels([[0, 0, 0]], [1], parcel_radius_m=0.2).cell_m == pytest.approx(2.0)
-    wide = DustGrid.from_parcels([[0, 0, 0], [80, 80, 10]], [1, 1])
+    assert DensityGrid.from_parcels([[0, 0, 0]], [1], parcel_radius_m=0.2).cell_m == pytest.approx(2.0)
+    wide = DensityGrid.from_parcels([[0, 0, 0], [80, 80, 10]], [1, 1])
     assert wide.cell_m == pytest.approx(1.0)
     assert wide.shape == (84, 84, 14)  # both nodes around the last parcel, and an empty one on every side
     assert np.all(wide.density_kg_m3[[0, -1]] == 0.0)
-    assert DustGrid.from_parcels([[-3, -3, -3], [1e6, 1e6, 1e6]], [1, 1], most_cells=125).mass_kg == pytest.approx(2.0)
+    assert DensityGrid.from_parcels([[-3, -3, -3], [1e6, 1e6, 1e6]], [1, 1], most_cells=125).mass_kg == pytest.approx(
+        2.0
+    )
 
 
 def test_the_interpolated_field_integrates_to_the_mass() -> None:
     rng = np.random.default_rng(3)
-    grid = DustGrid.from_parcels(rng.uniform(0, 1, (20, 3)), rng.uniform(0, 1, 20), cell_m=0.5)
+    grid = DensityGrid.from_parcels(rng.uniform(0, 1, (20, 3)), rng.uniform(0, 1, 20), cell_m=0.5)
     part = grid.cell_m / 4
     axes = [np.arange(-4, 4 * n + 4) * part + part / 2 + o for n, o in zip(grid.shape, grid.origin_m, strict=True)]
     points = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
@@ -215,7 +217,7 @@ def test_the_interpolated_field_integrates_to_the_mass() -> None:
 
 def test_density_between_nodes_and_outside() -> None:
     density = np.arange(27.0).reshape(3, 3, 3)
-    grid = DustGrid((10.0, 20.0, 30.0), 2.0, density)
+    grid = DensityGrid((10.0, 20.0, 30.0), 2.0, density)
     at = grid.density_at([[12, 22, 32], [13, 22, 32], [13, 23, 33], [14, 24, 34], [15, 24, 34]])
     np.testing.assert_allclose(at, [13.0, 17.5, 19.5, 26.0, 13.0])
     far = [[16, 24, 34], [8, 20, 30], [-1e300, 0, 0], [12, 22, 1e18]]
@@ -224,7 +226,7 @@ def test_density_between_nodes_and_outside() -> None:
 
 
 def test_optical_depth_of_a_uniform_cloud() -> None:
-    grid = DustGrid((0.0, 0.0, 0.0), 0.5, np.full((21, 21, 21), 2e-4))
+    grid = DensityGrid((0.0, 0.0, 0.0), 0.5, np.full((21, 21, 21), 2e-4))
     way = np.array([1.0, 2.0, -0.5]) / np.linalg.norm([1.0, 2.0, -0.5])
     inside = grid.optical_depth([[2.0, 2.0, 5.0], [5.0, 5.0, 5.0]], way, [3.3, 0.0])
     np.testing.assert_allclose(inside, [2600.0 * 2e-4 * 3.3, 0.0], rtol=1e-12)
@@ -248,8 +250,10 @@ def test_two_grids_add() -> None:
     rng = np.random.default_rng(8)
     xyz, mass = rng.uniform(0.1, 3.9, (200, 3)), rng.uniform(0, 1e-3, 200)
     corners = np.array([[0.0, 0.0, 0.0], [4.0, 4.0, 4.0]])
-    parts = [DustGrid.from_parcels(np.vstack([corners, xyz[s]]), [0, 0, *mass[s]]) for s in (slice(80), slice(80, 200))]
-    both = DustGrid.from_parcels(np.vstack([corners, xyz]), [0, 0, *mass])
+    parts = [
+        DensityGrid.from_parcels(np.vstack([corners, xyz[s]]), [0, 0, *mass[s]]) for s in (slice(80), slice(80, 200))
+    ]
+    both = DensityGrid.from_parcels(np.vstack([corners, xyz]), [0, 0, *mass])
     ray = ((-5.0, 1.7, 2.2), (1.0, 0.0, 0.0), 20.0)
     np.testing.assert_allclose(sum(part.optical_depth(*ray) for part in parts), both.optical_depth(*ray), rtol=1e-12)
 
@@ -308,12 +312,12 @@ def test_a_flat_cloud_stays_within_the_limit() -> None:
         (lambda: drag_coefficient(-1.0), r"age_s: .*got -1"),
         (lambda: transmission(np.nan), r"density_path_kg_m2: .*got nan"),
         (lambda: dust_return_probability(0.1, 0.0), r"threshold: .*above 0, got 0"),
-        (lambda: DustGrid((0, 0), 1.0, np.zeros((1, 1, 1))), r"origin_m: must be 3 finite numbers"),
-        (lambda: DustGrid((0, 0, 0), 0.0, np.zeros((1, 1, 1))), r"cell_m: .*above 0"),
-        (lambda: DustGrid((0, 0, 0), 1.0, np.zeros((1, 1))), r"density_kg_m3: .*got \(1, 1\)"),
-        (lambda: DustGrid((0, 0, 0), 1.0, np.full((1, 1, 1), np.nan)), r"density_kg_m3: must be finite"),
-        (lambda: DustGrid.from_parcels([[0, 0, np.inf]], [1]), r"xyz: must be finite"),
-        (lambda: DustGrid.from_parcels([[0, 0, 0]], [-1]), r"mass_kg: .*none negative"),
+        (lambda: DensityGrid((0, 0), 1.0, np.zeros((1, 1, 1))), r"origin_m: must be 3 finite numbers"),
+        (lambda: DensityGrid((0, 0, 0), 0.0, np.zeros((1, 1, 1))), r"cell_m: .*above 0"),
+        (lambda: DensityGrid((0, 0, 0), 1.0, np.zeros((1, 1))), r"density_kg_m3: .*got \(1, 1\)"),
+        (lambda: DensityGrid((0, 0, 0), 1.0, np.full((1, 1, 1), np.nan)), r"density_kg_m3: must be finite"),
+        (lambda: DensityGrid.from_parcels([[0, 0, np.inf]], [1]), r"xyz: must be finite"),
+        (lambda: DensityGrid.from_parcels([[0, 0, 0]], [-1]), r"mass_kg: .*none negative"),
         (lambda: ellipsoid_cloud((0, 0, 0), (1, 0, 1), 1e-3), r"half_size_m: .*each above 0, got \(1, 0, 1\)"),
         (lambda: ellipsoid_cloud((0, 0, 0), (1, 1, 1), -1), r"density_kg_m3: .*at least 0"),
         (lambda: ellipsoid_cloud((0, 0, 0), (1, 1, 1), 1).density_path((0, 0, 0), (1, 1, 0), 1), r"unit vectors"),

@@ -9,17 +9,20 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from parhelion.core.errors import ConfigError
-from parhelion.weather.fog import (
+from parhelion.core.water import water_index
+from parhelion.weather.media.fog import (
     FOG_MODELS,
     HAHNER_BACKSCATTER,
+    SPECTRA,
+    droplet_efficiencies,
     fog_backscatter,
     fog_extinction,
+    fog_lidar_ratio,
+    lidar_ratio,
     optical_range,
-    soft_echo,
     usual_backscatter,
 )
-from parhelion.weather.fog_drops import SPECTRA, droplet_efficiencies, fog_lidar_ratio, lidar_ratio
-from parhelion.weather.mie import water_index
+from parhelion.weather.volume_echo import soft_echo
 from weather_rigs import open_at_1_m
 
 SPEED_OF_LIGHT_M_S = 299_792_458.0

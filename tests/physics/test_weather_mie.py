@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 import parhelion as ph
+from parhelion.core import water
 from parhelion.core.errors import ConfigError
-from parhelion.weather import mie, mie_tables
+from parhelion.core.water import ice_index, water_index
+from parhelion.weather import mie
 from parhelion.weather.mie import (
     differential_backscatter,
     efficiencies,
-    ice_index,
     large_sphere_extinction,
     mie_series,
     size_parameter,
-    water_index,
 )
 
 
@@ -159,10 +159,10 @@ def test_bad_input(call: object, message: str) -> None:
 
 def test_indices_fall_with_wavelength_and_their_tables_are_in_order() -> None:
     """Water and ice have normal dispersion between their bands in the ultraviolet and at 3 um: n falls throughout."""
-    for nanometres, n in ((mie._WATER_N_NM, mie._WATER_N), (mie._ICE_NM, mie._ICE_N)):
+    for nanometres, n in ((water._WATER_N_NM, water._WATER_N), (water._ICE_NM, water._ICE_N)):
         assert np.all(np.diff(nanometres) > 0)
         assert np.all(np.diff(n) <= 0)
-    for nanometres, k in ((mie._WATER_K_NM, mie._WATER_K), (mie._ICE_NM, mie._ICE_K)):
+    for nanometres, k in ((water._WATER_K_NM, water._WATER_K), (water._ICE_NM, water._ICE_K)):
         assert np.all(np.diff(nanometres) > 0)
         assert len(nanometres) == len(k)
 
@@ -171,7 +171,7 @@ def test_tables_of_the_package_are_what_the_series_gives() -> None:
     """One of them computed again, to the last digit kept: Q_ext has six, ln Q_back four."""
     wavelength = 865.0
     again = mie.computed_table(wavelength, mie.water_index(wavelength), mie.USUAL_ACCEPTANCE_MRAD)
-    for ours, theirs, digit in zip(mie_tables.shipped()[wavelength], again, (1e-12, 1e-6, 1e-4), strict=True):
+    for ours, theirs, digit in zip(mie.shipped()[wavelength], again, (1e-12, 1e-6, 1e-4), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0.0, atol=1.01 * digit)
 
 
@@ -180,5 +180,5 @@ def test_every_preset_has_its_table() -> None:
     lines = [re.search(r"^wavelength_nm: ([\d.]+)", sheet.read_text(encoding="utf-8"), re.M) for sheet in sheets]
     said = {float(line[1]) for line in lines if line}
     assert len(said) > 2
-    assert said <= set(mie_tables.SHIPPED_NM)
-    assert all(len(columns[0]) == 48 for columns in mie_tables.shipped().values())
+    assert said <= set(mie.SHIPPED_NM)
+    assert all(len(columns[0]) == 48 for columns in mie.shipped().values())

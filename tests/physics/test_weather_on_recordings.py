@@ -10,8 +10,8 @@ import parhelion as ph
 from chance import LIKELY, deviations
 from parhelion.core.clouds import ORIGINS
 from parhelion.sensors.optics.lidar.config import LidarConfig
-from parhelion.weather.fog import fog_extinction
-from parhelion.weather.medium import medium
+from parhelion.weather.air import air_contents
+from parhelion.weather.media.fog import fog_extinction
 from rigs import many_beams, sheet, wall
 from weather_rigs import BEAM, BLOWN, DUST, FOG, NM, RAIN, SNOW, STRONG, SURFACE, of_origin, summed, yard
 
@@ -201,7 +201,9 @@ def test_in_fog_the_surviving_surfaces_are_the_very_same() -> None:
 def test_uneven_fog_and_dust_are_where_the_pose_says() -> None:
     """One column of points ahead: their dimming is the integral from where the sensor stood, turned as it was."""
     cloud = ph.DustCloud(centre_m=(0, 20, 0), half_size_m=(3, 3, 3), density_kg_m3=4e-5)
-    weather = ph.Weather(fog=ph.Fog(visibility_m=400, uneven=ph.Uneven(scale_m=20, contrast=0.8)), dust=[cloud], seed=3)
+    weather = ph.Weather(
+        fog=ph.Fog(visibility_m=400, heterogeneity=ph.Heterogeneity(scale_m=20, contrast=0.8)), dust=[cloud], seed=3
+    )
     sensor = ph.Lidar(sheet(range=STRONG, receiver={"returns": "last"}))
     pose = ph.Pose((0.0, 5.0, 0.0), rpy_deg=(0, 0, 90))  # looks along y, through the cloud
     azimuth = np.linspace(-0.5, 0.5, 60)
@@ -214,7 +216,8 @@ def test_uneven_fog_and_dust_are_where_the_pose_says() -> None:
     tau = -0.5 * np.log(kept.power / clear)
     way = (pose.apply(xyz.astype(float)) - pose.xyz) / 40.0
     fog = summed(ph.Weather(fog=weather.fog, seed=3), pose.xyz, way, np.full(60, 40.0))
-    (grid, per_mass), = medium(weather, 0.0, NM).dust  # fmt: skip
+    (placed,) = air_contents(weather, 0.0, NM).grids
+    grid, per_mass = placed.grid, placed.per_mass
     passed = np.asarray(grid.optical_depth(pose.xyz, way, np.full(60, 40.0), per_mass))
     assert np.ptp(fog + passed) > 0.1
     # Fog is the sum of its steps; dust is summed in 32 steps through its grid, as the test of dust in scans says.

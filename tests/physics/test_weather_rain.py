@@ -8,9 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parhelion.core.errors import ConfigError
-from parhelion.weather.drop_sizes import drop_sizes
-from parhelion.weather.mie import efficiencies
-from parhelion.weather.rain import (
+from parhelion.weather.media.rain import (
     RAIN_MODELS,
     drop_backscatter,
     geometric_extinction,
@@ -25,6 +23,8 @@ from parhelion.weather.rain import (
     vane_pulse_extinction,
     vane_range,
 )
+from parhelion.weather.mie import efficiencies
+from parhelion.weather.particles import drop_sizes
 
 RATES = (5.0, 12.5, 25.0, 100.0)
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from parhelion.core.errors import ConfigError
-from parhelion.weather.drop_sizes import drop_sizes
-from parhelion.weather.snow import (
+from parhelion.weather.media.snow import (
     AREA_RATIO,
     LIDAR_RATIO_SR,
     flake_backscatter,
@@ -17,6 +16,7 @@ from parhelion.weather.snow import (
     flake_diameter,
     snow_extinction,
 )
+from parhelion.weather.particles import drop_sizes
 
 DB_PER_KM = np.log(10.0) / 1e4
 
@@ -87,7 +87,7 @@ def test_extinction_is_the_sum_of_cross_sections() -> None:
 
 
 def test_flakes_outshine_drops() -> None:
-    from parhelion.weather.rain import drop_backscatter
+    from parhelion.weather.media.rain import drop_backscatter
 
     assert flake_backscatter(1.0) > 5.0 * drop_backscatter(1.0)
 

@@ -13,7 +13,7 @@ from calibrate_rigs import sheet_of
 from parhelion.sensors.optics.lidar.config import MaterialProfile
 from parhelion.sensors.optics.lidar.profiles import UncalibratedMaterialWarning, drop_at, returned, standing_for
 from parhelion.surfaces.library import material
-from parhelion.weather.medium import medium
+from parhelion.weather.air import air_contents
 
 VLP, OUSTER, SICK = "velodyne/vlp-16", "ouster/os1-32", "sick/lms-111"
 DROP, LOW, HIGH, SPLIT = 0.1, 40.0, 80.0, 0.25
@@ -138,7 +138,7 @@ def test_fog_dims_profiled_intensities_by_both_ways(sensor: str) -> None:
     weather = ph.Weather(visibility_m=60.0)
     sheet = sheet_of(sensor, {"lambert-40": profile()})
     level, metres, shots = seen(ph.Lidar(sheet), board("lambert-40", weather), turns=4)
-    alpha = sum(part.extinction_per_m for part in medium(weather, 0.0, sheet.wavelength_nm).components)
+    alpha = sum(part.extinction_per_m for part in air_contents(weather, 0.0, sheet.wavelength_nm).components)
     clear, clear_m, _ = seen(ph.Lidar(sheet), board("lambert-40"), turns=4)
     left = np.exp(-2.0 * alpha * metres)
     assert left.mean() < 0.75

@@ -8,7 +8,7 @@ from scipy import stats
 
 import parhelion as ph
 from parhelion.core.image import Intrinsics
-from parhelion.sensors.optics.camera.lattice import drops_in_cells, falling_classes
+from parhelion.sensors.optics.camera.lattice import drops_in_cells, particle_classes
 from parhelion.sensors.optics.camera.streaks import expected_count, streaks_of
 
 SIGNIFICANCE = 1e-4
@@ -25,13 +25,13 @@ def test_number_of_streaks(weather: dict[str, float], model: str) -> None:
         sky = ph.Weather(**weather, seed=seed)
         found = streaks_of(sky, LENS, POSE, 17.0 + seed, 0.004, model=model, most=4000)
         total += int(found.inside.sum())
-        mean += expected_count(falling_classes(sky, 0.0, POSE.xyz, model), LENS, 4000)
+        mean += expected_count(particle_classes(sky, 0.0, POSE.xyz, model), LENS, 4000)
     lower, upper = stats.poisson.ppf([SIGNIFICANCE / 2, 1 - SIGNIFICANCE / 2], mean)
     assert lower <= total <= upper
 
 
 def test_number_in_cells_is_a_poisson_number() -> None:
-    (kind,) = falling_classes(ph.Weather(rain_rate_mm_h=1), 0.0, np.zeros(3), "vane")
+    (kind,) = particle_classes(ph.Weather(rain_rate_mm_h=1), 0.0, np.zeros(3), "vane")
     few = type(kind)(**{**kind.__dict__, "number_per_m3": 0.5})
     counts = [len(drops_in_cells(few, 1, np.array([[i, -i, 2 * i]]), 0.0).diameter_m) for i in range(2000)]
     wanted = stats.poisson.pmf(np.arange(12), 4.0)
@@ -62,14 +62,14 @@ def row_of_cells(cell_m: float) -> np.ndarray:
 
 
 def test_sizes_are_those_of_the_weather() -> None:
-    kinds = falling_classes(ph.Weather(rain_rate_mm_h=25), 0.0, np.zeros(3))
+    kinds = particle_classes(ph.Weather(rain_rate_mm_h=25), 0.0, np.zeros(3))
     sizes = np.concatenate([drops_in_cells(kind, 9, row_of_cells(kind.cell_m), 1.0).diameter_m for kind in kinds])
     slope = 4.1e3 * 25**-0.21  # Marshall and Palmer [1/m]
     assert stats.kstest(slope * (sizes - 0.5e-3), "expon").pvalue > SIGNIFICANCE
 
 
 def test_velocities_are_even_within_fifteen_percent() -> None:
-    (kind,) = falling_classes(ph.Weather(rain_rate_mm_h=5, wind_m_s=(4, 2, 0)), 0.0, np.zeros(3), "vane")
+    (kind,) = particle_classes(ph.Weather(rain_rate_mm_h=5, wind_m_s=(4, 2, 0)), 0.0, np.zeros(3), "vane")
     cells = np.stack([np.arange(12), np.zeros(12), np.zeros(12)], axis=1).astype(np.int64)
     found = drops_in_cells(kind, 9, cells, 1.0).velocity_m_s / np.array(kind.velocity_m_s)
     for axis in range(3):

@@ -11,10 +11,11 @@ from chance import LIKELY, deviations
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.emit import cross_section
 from parhelion.sensors.optics.lidar.link_budget import detection_probability
-from parhelion.weather.detectable import drop_echo, sample
-from parhelion.weather.fog import fog_backscatter, fog_extinction, soft_echo, usual_backscatter
-from parhelion.weather.medium import medium
-from parhelion.weather.rain import drop_backscatter, goodin2019_range_sigma, rain_extinction
+from parhelion.weather.air import air_contents
+from parhelion.weather.media.fog import fog_backscatter, fog_extinction, usual_backscatter
+from parhelion.weather.media.rain import drop_backscatter, goodin2019_range_sigma, rain_extinction
+from parhelion.weather.particles import drop_echo, sample
+from parhelion.weather.volume_echo import soft_echo
 from rigs import many_beams, wall
 from weather_rigs import (
     BEAM,
@@ -124,10 +125,10 @@ def test_receiver_noise_lets_weak_drops_pass_and_hides_strong_ones() -> None:
 
 
 def test_cells_of_rain_thicken_the_drops_before_the_sensor() -> None:
-    cells = ph.Uneven(scale_m=50, contrast=1.0)
+    cells = ph.Heterogeneity(scale_m=50, contrast=1.0)
     weather = ph.Weather(rain=ph.Rain(rate_mm_h=50, cells=cells), seed=6)
     config = many_beams(N // 4, beam=BEAM, receiver=EVERY_ECHO)
-    field = medium(weather, 0.0, NM).components[0].field
+    field = air_contents(weather, 0.0, NM).components[0].field
     assert field is not None
     mean = table_of("rain", 50.0, config).mean
     for place in ([0.0, 0.0, 0.0], [20.0, 60.0, 0.0], [110.0, -35.0, 0.0]):
@@ -155,7 +156,7 @@ def test_vane_gives_every_pulse_its_own_share_of_extinction(rate: float) -> None
 
 def test_vane_luck_holds_in_cells_of_rain_too() -> None:
     # Light enough that even the thickest cells leave every pulse above the threshold.
-    rain = ph.Rain(rate_mm_h=8, model="vane", cells=ph.Uneven(scale_m=40, contrast=0.8))
+    rain = ph.Rain(rate_mm_h=8, model="vane", heterogeneity=ph.Heterogeneity(scale_m=40, contrast=0.8))
     config = many_beams(N // 4, range=STRONG)
     weather = ph.Weather(rain=rain, seed=2)
     power = surface_power(seen(weather, wall(30.0), config, returns="last", seed=33))
@@ -271,7 +272,8 @@ def test_chance_of_a_return_from_dust_is_vanes(density: float) -> None:
     )  # fmt: skip
     config = many_beams(N, beam=BEAM, receiver={"returns": "first", **RECEIVER})
     scan = seen(weather, wall(40.0), config, seed=51)
-    (grid, per_mass), = medium(weather, 0.0, NM).dust  # fmt: skip
+    (placed,) = air_contents(weather, 0.0, NM).grids
+    grid, per_mass = placed.grid, placed.per_mass
     reach = np.linspace(20.0, 40.0, 400)
     passed = grid.optical_depth(np.zeros(3), np.array([1.0, 0, 0]), reach, per_mass)
     chance = min(1.0, passed[-1] / 0.2)
@@ -296,7 +298,8 @@ def test_a_surface_within_the_cloud_leaves_only_the_dust_before_it() -> None:
     )  # fmt: skip
     config = many_beams(N, beam=BEAM, receiver={"returns": "first", **RECEIVER, "merge_distance_m": 1e-3})
     scan = seen(weather, wall(24.0), config, seed=52)
-    (grid, per_mass), = medium(weather, 0.0, NM).dust  # fmt: skip
+    (placed,) = air_contents(weather, 0.0, NM).grids
+    grid, per_mass = placed.grid, placed.per_mass
     chance = grid.optical_depth(np.zeros(3), np.array([1.0, 0, 0]), 24.0, per_mass)[0] / 0.2
     share = np.mean(scan.origin == DUST)
     assert share == pytest.approx(chance, abs=deviations() * np.sqrt(chance * (1 - chance) / N))

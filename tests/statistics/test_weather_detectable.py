@@ -11,10 +11,20 @@ from scipy import integrate, stats
 
 from chance import LIKELY, deviations
 from parhelion.core.errors import ConfigError
-from parhelion.weather.detectable import STEPS, TAIL_STEPS, Detectable, counts, detectable, drop_echo, obscured, sample
-from parhelion.weather.drop_sizes import beam_volume, drop_sizes
-from parhelion.weather.rain import drop_backscatter, drop_cross_section, rain_extinction
-from parhelion.weather.snow import flake_backscatter, snow_extinction
+from parhelion.weather.media.rain import drop_backscatter, drop_cross_section, rain_extinction
+from parhelion.weather.media.snow import flake_backscatter, snow_extinction
+from parhelion.weather.particles import (
+    STEPS,
+    TAIL_STEPS,
+    Detectable,
+    beam_volume,
+    counts,
+    detectable,
+    drop_echo,
+    drop_sizes,
+    obscured,
+    sample,
+)
 from weather_rigs import open_at_1_m
 
 VLP_16_THRESHOLD = 0.9 / np.pi / 100.0**2

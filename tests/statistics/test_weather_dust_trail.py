@@ -12,8 +12,8 @@ from chance import LIKELY, deviations
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Waypoints
-from parhelion.weather.dust import DRAG_PER_M, KG_PER_M_FROM_LB_PER_MILE
-from parhelion.weather.dust_plume import DustPlume, Particles
+from parhelion.weather.media.dust import DRAG_PER_M, KG_PER_M_FROM_LB_PER_MILE
+from parhelion.weather.plume import DustPlume, Particles
 
 DRIVE = DustPlume(ConstantTwist(Pose(), velocity=(10.0, 0.0, 0.0)), 0.0, 30.0, seed=5)
 """30 s at 10 m/s along x."""

@@ -30,6 +30,7 @@ from parhelion.outputs.datasets import dataset_sink
 from parhelion.outputs.report.frames import counts_of
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.schema import DatasetOutput, ScenarioFile
+from parhelion.weather import media
 
 NUMBERS = (
     Number("scans", "scans", "scans of the sequence"),
@@ -97,7 +98,7 @@ class _Counts:
                 self._scans += 1
                 self._points += counts.points
                 self._on_moving += sum(counts.instances.values())
-                self._air += sum(counts.origins.get(word, 0) for word in ("rain", "fog", "snow", "dust"))
+                self._air += sum(counts.origins.get(word, 0) for word in media.names())
 
     def said(self) -> dict[str, Any]:
         return {
@@ -252,7 +253,8 @@ def _card(card: dict[str, Any]) -> str:
             f"{card['split']['val']['labels'].get(word, 0)} |"
             for word, count in card["labels"].items()
         ),
-        "", f"On things that move: {card['moving_points']} points. On rain, fog, snow or dust: {card['air_points']}.",
+        "", f"On things that move: {card['moving_points']} points. "
+        f"On {' or '.join(media.names())}: {card['air_points']}.",
         "", "## Ranges", "", "| range [m] | points | share |", "| --- | ---: | ---: |",
         *(f"| {step} | {n} | {100 * n / points:.2f} % |" for step, n in zip(steps, card["ranges"], strict=True)),
         "", "## Limits", "",

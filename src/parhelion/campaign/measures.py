@@ -21,12 +21,12 @@ import numpy as np
 
 from parhelion.core.clouds import ORIGINS, Scan
 from parhelion.core.errors import ConfigError, MissingDependencyError, unknown_name
+from parhelion.weather import media
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
 
 GROUP = "parhelion.measures"
-_AIR = tuple(ORIGINS.index(word) for word in ("rain", "fog", "snow", "dust"))
 _SURFACE = ORIGINS.index("surface")
 
 
@@ -114,8 +114,8 @@ def mean_intensity(scan: Scan) -> dict[str, float]:
 
 
 def air_points(scan: Scan) -> dict[str, float]:
-    """Points that rain, fog, snow or dust made, and their share of all points."""
-    count = int(np.isin(scan.fields["origin"], _AIR).sum())
+    """Points that rain, fog, snow, dust or another medium made, and their share of all points."""
+    count = int(np.isin(scan.fields["origin"], media.codes()).sum())
     return {"air_points": float(count), "air_share": count / len(scan) if len(scan) else np.nan}
 
 

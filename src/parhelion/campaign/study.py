@@ -33,8 +33,7 @@ from parhelion.core.random import Stream
 from parhelion.scenario.motions import Seed
 from parhelion.scenario.schema import ScenarioFile
 from parhelion.sensors.kinds import kind_named, kinds
-from parhelion.weather.config import WeatherFields
-from parhelion.weather.weather import Weather
+from parhelion.weather.weather import Weather, weather_fields
 
 # ---- What a study file (YAML) may say. Units are in the names of what is varied -------------------------------------
 
@@ -280,7 +279,7 @@ def _names(here: Any, models: list[Any] | None, way: list[str], fields: dict[str
 def _models_below(models: list[Any] | None, here: Any, way: list[str]) -> list[Any] | None:
     """The configuration models one step further: [] below a plain value, None where anything may be."""
     if way == ["weather"]:
-        return [WeatherFields]
+        return [weather_fields()]
     if models is None or isinstance(here, list):
         return models  # those of a list hold for its entries
     annotations = [model.model_fields[way[-1]].annotation for model in models if way[-1] in model.model_fields]

@@ -15,21 +15,14 @@ from parhelion.cli.clouds import CloudFiles, check_file
 from parhelion.cli.engine import start_engine
 from parhelion.cli.weather_options import (
     IN_THE_AIR,
-    DustOption,
-    FogModelOption,
-    RainModelOption,
-    RainOption,
-    SnowOption,
-    UnevenFogOption,
-    VisibilityOption,
-    WeatherFileOption,
+    WeatherCommand,
     WeatherOptions,
-    WindOption,
     add_counts,
     air_counts,
     in_words,
     lost_words,
     shares,
+    weather_options,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +37,7 @@ EXAMPLES = (
     "parhelion scan --world hall.obj --material concrete --sensor my-lidar.yaml --no-noise -o hall.npz",
     "parhelion scan --world city --sensor velodyne/vlp-16 --rain 25 --visibility 800 --png rain.png",
 )
+COMMAND = WeatherCommand
 
 
 class Returns(str, Enum):
@@ -71,6 +65,7 @@ class Frame(str, Enum):
     deskewed = "deskewed"
 
 
+@weather_options
 def scan(
     world: Annotated[str, typer.Option("--world", "-w", help="Built-in world, world file (.yaml) or mesh file.")],
     sensor: Annotated[str, typer.Option("--sensor", "-s", help="Preset, such as ouster/os1-128, or a YAML file.")],
@@ -100,15 +95,8 @@ def scan(
         Path | None,
         typer.Option(help="Picture: range, intensity, from above; with weather a second one, NAME-weather.png."),
     ] = None,
-    rain: RainOption = None,
-    visibility: VisibilityOption = None,
-    snow: SnowOption = None,
-    dust: DustOption = None,
-    wind: WindOption = None,
-    rain_model: RainModelOption = None,
-    fog_model: FogModelOption = None,
-    uneven_fog: UnevenFogOption = False,
-    weather: WeatherFileOption = None,
+    *,
+    weather: WeatherOptions,
 ) -> None:
     """Scan a world with a lidar, write the points, and print what was measured."""
     if keep_lost and frame is not Frame.sensor:
@@ -123,8 +111,7 @@ def scan(
         from parhelion.pictures.style import check_picture
 
         check_file(check_picture(png))
-    options = WeatherOptions(rain, visibility, snow, dust, wind, rain_model, fog_model, uneven_fog, weather)
-    scene, lidar = _prepare(world, material, options, sensor, returns, sub_rays, sampling, noise, rate, columns)
+    scene, lidar = _prepare(world, material, weather, sensor, returns, sub_rays, sampling, noise, rate, columns)
     tally = Tally()
     view = _View(png, several=scans > 1)
     in_air: dict[str, int] = {}
@@ -188,7 +175,7 @@ def measure(
 def _prepare(
     world: str,
     material: str | None,
-    options: WeatherOptions,
+    weather: WeatherOptions,
     sensor: str,
     returns: Returns | None,
     sub_rays: int | None,
@@ -209,7 +196,7 @@ def _prepare(
         noise=noise,
     )
     scene = load_world(world, material)
-    scene.weather = options.weather(scene.weather)
+    scene.weather = weather.weather(scene.weather)
     start_engine()
     return scene, lidar
 

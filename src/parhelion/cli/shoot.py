@@ -13,17 +13,10 @@ from parhelion.cli.clouds import check_file
 from parhelion.cli.engine import start_engine
 from parhelion.cli.scan import load_world, parse_pose
 from parhelion.cli.weather_options import (
-    DustOption,
-    FogModelOption,
-    RainModelOption,
-    RainOption,
-    SnowOption,
-    UnevenFogOption,
-    VisibilityOption,
-    WeatherFileOption,
+    WeatherCommand,
     WeatherOptions,
-    WindOption,
     in_words,
+    weather_options,
 )
 
 if TYPE_CHECKING:
@@ -37,9 +30,11 @@ EXAMPLES = (
     "parhelion shoot --world city --camera generic/vga --time 2024-06-21T18:00+02:00 --at 52.5,13.4 -o evening.exr",
     "parhelion shoot --world city --camera micasense/rededge-mx --ndvi ndvi.png",
 )
+COMMAND = WeatherCommand
 _SUN = "Light"
 
 
+@weather_options
 def shoot(
     world: Annotated[str, typer.Option("--world", "-w", help="Built-in world, world file (.yaml) or mesh file.")],
     camera: Annotated[str, typer.Option("--camera", "-c", help="Preset, such as generic/vga, or a YAML file.")],
@@ -89,15 +84,8 @@ def shoot(
     cloud: Annotated[
         float | None, typer.Option(help="Optical depth of clouds: 0 none, 10 overcast.", rich_help_panel=_SUN)
     ] = None,
-    rain: RainOption = None,
-    visibility: VisibilityOption = None,
-    snow: SnowOption = None,
-    dust: DustOption = None,
-    wind: WindOption = None,
-    rain_model: RainModelOption = None,
-    fog_model: FogModelOption = None,
-    uneven_fog: UnevenFogOption = False,
-    weather: WeatherFileOption = None,
+    *,
+    weather: WeatherOptions,
 ) -> None:
     """Take pictures of a world with a camera, and print how they were taken."""
     from parhelion import Camera
@@ -118,8 +106,7 @@ def shoot(
     if ndvi is not None and not {"red", "nir"} <= set(eye.config.sensor.band_names):
         raise typer.BadParameter(f"{camera} has not the bands red and nir", param_hint="--ndvi")
     scene = load_world(world, material)
-    options = WeatherOptions(rain, visibility, snow, dust, wind, rain_model, fog_model, uneven_fog, weather)
-    scene.weather = options.weather(scene.weather)
+    scene.weather = weather.weather(scene.weather)
     scene.daylight = _daylight(scene.daylight, sun, azimuth, time, at, turbidity, cloud)
     start_engine()
     files = _Files(output, several)

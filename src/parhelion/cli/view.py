@@ -12,16 +12,9 @@ from parhelion.cli.engine import start_engine
 from parhelion.cli.failures import warn
 from parhelion.cli.scan import load_world, parse_pose
 from parhelion.cli.weather_options import (
-    DustOption,
-    FogModelOption,
-    RainModelOption,
-    RainOption,
-    SnowOption,
-    UnevenFogOption,
-    VisibilityOption,
-    WeatherFileOption,
+    WeatherCommand,
     WeatherOptions,
-    WindOption,
+    weather_options,
 )
 
 if TYPE_CHECKING:
@@ -37,8 +30,10 @@ EXAMPLES = (
     "parhelion view scan.pcd --colour label",
     "parhelion view drive.pcap                        # a capture of a real sensor, turn by turn",
 )
+COMMAND = WeatherCommand
 
 
+@weather_options
 def view(
     source: Annotated[
         Path | None,
@@ -70,21 +65,13 @@ def view(
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 takes any free one.")] = 8080,
     browser: Annotated[bool, typer.Option("--browser", help="Open the page in the usual browser.")] = False,
-    rain: RainOption = None,
-    visibility: VisibilityOption = None,
-    snow: SnowOption = None,
-    dust: DustOption = None,
-    wind: WindOption = None,
-    rain_model: RainModelOption = None,
-    fog_model: FogModelOption = None,
-    uneven_fog: UnevenFogOption = False,
-    weather: WeatherFileOption = None,
+    *,
+    weather: WeatherOptions,
 ) -> None:
     """Look at a world through a lidar in the browser, with sliders for the weather; or at a recorded cloud or capture.
 
     The page is served from this machine to this machine, needs no network, and goes on until Ctrl-C.
     """
-    options = WeatherOptions(rain, visibility, snow, dust, wind, rain_model, fog_model, uneven_fog, weather)
     from parhelion.live.viewer.server import LOOPBACK, Viewer, check_port, is_loopback
 
     address = LOOPBACK if host is None else host
@@ -93,7 +80,7 @@ def view(
         warn(f"--host {address}: everyone who can reach this machine can see and change what the page shows")
     stage: Stage
     if source is None:
-        stage = _world_stage(world, sensor, pose, time, seed or 0, material, options)
+        stage = _world_stage(world, sensor, pose, time, seed or 0, material, weather)
     else:
         of_capture = captures.is_capture(source, format)  # of which the sensor may be named
         given = {"--world": world, "--pose": pose, "--seed": seed, "--material": material}
@@ -101,7 +88,7 @@ def view(
         for option, value in given.items():
             if value is not None:
                 raise typer.BadParameter(f"goes with a world, not with the file {source}", param_hint=option)
-        stage = _file_stage(source, format, time, options, sensor if of_capture else None)
+        stage = _file_stage(source, format, time, weather, sensor if of_capture else None)
     with Viewer(stage, host=address, port=port, colour_by=colour) as viewer:
         screen.say(f"{stage.title}: open {viewer.url} in a browser; Ctrl-C ends it")
         if browser:
@@ -122,19 +109,19 @@ def _world_stage(
     time: float,
     seed: int,
     material: str | None,
-    options: WeatherOptions,
+    weather: WeatherOptions,
 ) -> Stage:
     from parhelion.live.viewer.stages import WorldStage
 
     place = parse_pose(pose)
     scene = load_world(world or USUAL_WORLD, material)
-    scene.weather = options.weather(scene.weather)
+    scene.weather = weather.weather(scene.weather)
     start_engine()
     return WorldStage(scene, sensor or USUAL_SENSOR, pose=place, time=time, seed=seed)
 
 
 def _file_stage(
-    source: Path, format: str | None, time: float, options: WeatherOptions, sensor: str | None = None
+    source: Path, format: str | None, time: float, weather: WeatherOptions, sensor: str | None = None
 ) -> Stage:
     """A scenario where the file is YAML, the turns of a capture, else a cloud."""
     from parhelion.live.viewer.stages import CloudStage, TurnsStage, scenario_stage
@@ -143,12 +130,12 @@ def _file_stage(
         from parhelion.scenario import Scenario
 
         scenario = Scenario.load(source)
-        scenario.world.weather = options.weather(scenario.world.weather)
+        scenario.world.weather = weather.weather(scenario.world.weather)
         start_engine()
         return scenario_stage(scenario, source.stem, time=time)
     from parhelion import PointCloud
 
-    if options != WeatherOptions():
+    if weather:
         raise typer.BadParameter(f"recorded clouds are shown as they are; see 'parhelion weather {source}'")
     if captures.is_capture(source, format):
         return TurnsStage(source, model=captures.packet_model(sensor))

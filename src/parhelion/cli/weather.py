@@ -18,20 +18,13 @@ from parhelion.cli.engine import start_engine
 from parhelion.cli.failures import warn
 from parhelion.cli.scan import parse_pose
 from parhelion.cli.weather_options import (
-    DustOption,
-    FogModelOption,
-    RainModelOption,
-    RainOption,
-    SnowOption,
-    UnevenFogOption,
-    VisibilityOption,
-    WeatherFileOption,
+    WeatherCommand,
     WeatherOptions,
-    WindOption,
     add_counts,
     air_counts,
     in_words,
     shares,
+    weather_options,
 )
 
 if TYPE_CHECKING:
@@ -39,13 +32,14 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "parhelion weather recorded.pcd -o wet.pcd --rain 25 --sensor velodyne/vlp-16 --png wet.png",
-    "parhelion weather clouds/ -o clouds-fog/ --visibility 100 --uneven-fog --sensor velodyne/hdl-64e",
+    "parhelion weather clouds/ -o clouds-fog/ --visibility 100 --heterogeneous-fog --sensor velodyne/hdl-64e",
     "parhelion weather sequence/velodyne -o sequence/snow --snow 2 --sensor velodyne/hdl-64e --format npz",
     "parhelion weather drive/ -o dusty/ --weather weather.yaml --wind 3,0 --sensor ouster/os1-128 --seed 7",
     "parhelion weather drive.mcap -o wet.mcap --rain 25 --sensor velodyne/vlp-16 --topic /velodyne_points",
     "parhelion weather drive.pcap -o foggy/ --visibility 100      # every turn of a capture, 000000.pcd ...",
     "parhelion weather drive.pcap -o foggy.mcap --visibility 100  # every turn as a message",
 )
+COMMAND = WeatherCommand
 
 
 _MOST_TURNS = 1_000_000
@@ -59,6 +53,7 @@ class NoReturns(str, Enum):
     none = "none"
 
 
+@weather_options
 def weather(
     source: Annotated[
         Path, typer.Argument(metavar="IN", help="A cloud file, a folder of them, a ROS 2 bag, or a capture (.pcap).")
@@ -74,7 +69,7 @@ def weather(
     time: Annotated[float, typer.Option(help="Time of the first cloud in the weather's changes, in s.")] = 0.0,
     pose: Annotated[
         str | None,
-        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Where the sensor stood, for dust and uneven weather."),
+        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Where the sensor stood, for dust and heterogeneous weather."),
     ] = None,
     reflectance: Annotated[
         float | None, typer.Option(help="Taken for all points, where a cloud has no intensity; 0 to 1.")
@@ -92,15 +87,8 @@ def weather(
     png: Annotated[
         Path | None, typer.Option(help="Picture of what the weather did; of a folder, to its first cloud.")
     ] = None,
-    rain: RainOption = None,
-    visibility: VisibilityOption = None,
-    snow: SnowOption = None,
-    dust: DustOption = None,
-    wind: WindOption = None,
-    rain_model: RainModelOption = None,
-    fog_model: FogModelOption = None,
-    uneven_fog: UnevenFogOption = False,
-    weather: WeatherFileOption = None,
+    *,
+    weather: WeatherOptions,
 ) -> None:
     """Put weather on recorded clouds: points are dimmed, lost, moved, and joined by echoes of the air.
 
@@ -110,10 +98,12 @@ def weather(
     """
     from parhelion.core.errors import FormatError
 
-    options = WeatherOptions(rain, visibility, snow, dust, wind, rain_model, fog_model, uneven_fog, weather)
-    meant = options.weather()
+    meant = weather.weather()
     if meant is None:
-        raise typer.BadParameter("say which weather: --rain, --visibility, --snow, --dust or --weather FILE")
+        from parhelion.weather import media
+
+        flags = ", ".join(medium.amount.option for medium in media.table().values())
+        raise typer.BadParameter(f"give a weather: {flags} or --weather FILE")
     place = parse_pose(pose)
     if png is not None:
         from parhelion.pictures.style import check_picture

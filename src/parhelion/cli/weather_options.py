@@ -1,140 +1,161 @@
-"""The weather on the command line: options that several commands share, and the weather that they mean."""
+"""Weather on the command line: one option per medium of the table, and the weather that they describe.
+
+    @weather_options
+    def scan(world: ..., *, weather: WeatherOptions) -> None: ...
+
+    COMMAND = WeatherCommand
+
+The options are made when a command is used, so that `parhelion --help` imports no medium.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import inspect
+from collections.abc import Callable
 from enum import Enum
+from functools import lru_cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from parhelion.cli.failures import Command, warn
 from parhelion.cli.screen import count, percent
 
 if TYPE_CHECKING:
     from parhelion.core.clouds import PointCloud
     from parhelion.pictures.weather import Changes
-    from parhelion.weather import DustCloud, Weather
+    from parhelion.weather import Medium, Weather
+    from parhelion.weather.media import Option
 
-USUAL_DUST_KG_M3 = 1e-4
-"""Density of a dust cloud where none is said: one sees about 15 m into it, as behind a vehicle on a dry dirt road."""
 IN_THE_AIR = "in the air"
-"""What points are called that belong to no labelled thing."""
+"""Label of points that belong to no labelled object."""
 _GROUP = "Weather"
+_META = "parhelion.weather"
 
 
-class RainModel(str, Enum):
-    """How the extinction of rain follows from its rate."""
+class WeatherCommand(Command):
+    """A command with options for the weather, one or more per medium of the table."""
 
-    mie = "mie"
-    vane = "vane"
-    goodin2019 = "goodin2019"
-    guo2015 = "guo2015"
-    ulbrich_atlas = "ulbrich-atlas"
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Options of the command itself, then those of the weather, then `--help`."""
+        own = super().get_params(ctx)
+        return [*self.params, *_parameters(), *own[len(self.params) :]]
 
-
-class FogModel(str, Enum):
-    """How the extinction of fog follows from its visibility."""
-
-    kim = "kim"
-    kruse = "kruse"
-    koschmieder = "koschmieder"
-    hahner2021 = "hahner2021"
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command with the weather options as one argument."""
+        ctx.meta[_META] = WeatherOptions(**{one.name: ctx.params.pop(one.name) for one in _parameters()})
+        return super().invoke(ctx)
 
 
-RainOption = Annotated[
-    float | None, typer.Option("--rain", metavar="MM_H", help="Rain rate, 0 to 500 mm/h.", rich_help_panel=_GROUP)
-]
-VisibilityOption = Annotated[
-    float | None,
-    typer.Option("--visibility", metavar="M", help="Visibility in fog or haze, 5 m or more.", rich_help_panel=_GROUP),
-]
-SnowOption = Annotated[
-    float | None,
-    typer.Option("--snow", metavar="MM_H", help="Snow rate as melted water, 0 to 50 mm/h.", rich_help_panel=_GROUP),
-]
-DustOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--dust",
-        metavar="X,Y,Z,R[,KG_M3]",
-        help=f"Dust cloud: centre and radius in m, density ({USUAL_DUST_KG_M3:g} unless said). May be repeated.",
-        rich_help_panel=_GROUP,
-    ),
-]
-WindOption = Annotated[
-    str | None, typer.Option("--wind", metavar="X,Y[,Z]", help="Wind in the world, in m/s.", rich_help_panel=_GROUP)
-]
-RainModelOption = Annotated[
-    RainModel | None,
-    typer.Option(
-        "--rain-model",
-        metavar="NAME",
-        help="Extinction of rain: mie (the usual), vane, goodin2019, guo2015, ulbrich-atlas.",
-        rich_help_panel=_GROUP,
-    ),
-]
-FogModelOption = Annotated[
-    FogModel | None,
-    typer.Option(
-        "--fog-model",
-        metavar="NAME",
-        help="Extinction of fog: kim (the usual), kruse, koschmieder, hahner2021.",
-        rich_help_panel=_GROUP,
-    ),
-]
-UnevenFogOption = Annotated[
-    bool, typer.Option("--uneven-fog", help="Fog with thicker and thinner places.", rich_help_panel=_GROUP)
-]
-WeatherFileOption = Annotated[
-    Path | None,
-    typer.Option("--weather", metavar="FILE", help="Weather file (.yaml); options change it.", rich_help_panel=_GROUP),
-]
+def weather_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a function of a `WeatherCommand`: its parameter `weather` holds the weather options."""
+    signature = inspect.signature(command, eval_str=True)
+    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    shown = [context, *(one for one in signature.parameters.values() if one.name != "weather")]
+
+    @wraps(command)
+    def call(ctx: typer.Context, **arguments: Any) -> None:
+        command(**arguments, weather=ctx.meta[_META])
+
+    call.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    call.__annotations__ = {one.name: one.annotation for one in shown}
+    return call
 
 
-@dataclass(frozen=True)
+def _parameters() -> list[Any]:
+    from parhelion.weather import media
+
+    return _made_for(tuple(media.table().values()))
+
+
+@lru_cache(maxsize=8)
+def _made_for(media: tuple[Medium, ...]) -> list[Any]:
+    """Parameters of the weather options as typer makes them."""
+    found = [_option(_name(one.amount.option), *_amount_type(one), one.amount.option) for one in media]
+    found.append(_option("wind", str, "X,Y[,Z]", "Wind in the world, in m/s.", "--wind"))
+    choice: Any = Enum
+    for option in (option for one in media for option in one.options):
+        words = {word: word for word in option.choices}
+        kind = choice(_name(option.flag), words, type=str) if words else bool
+        metavar = "NAME" if option.choices else None
+        found.append(_option(_name(option.flag), kind, metavar, option.help, option.flag))
+        if option.old:
+            found.append(_option(_name(option.old), kind, metavar, option.help, option.old, hidden=True))
+    found.append(_option("file", Path, "FILE", "Weather file (.yaml); options change it.", "--weather"))
+
+    def no_command() -> None: ...
+
+    no_command.__signature__ = inspect.Signature(found)  # type: ignore[attr-defined]
+    maker = typer.Typer(add_completion=False)
+    maker.command()(no_command)
+    return list(typer.main.get_command(maker).params)
+
+
+def _option(
+    name: str, kind: Any, metavar: str | None, words: str, flag: str, *, hidden: bool = False
+) -> inspect.Parameter:
+    shown = typer.Option(flag, metavar=metavar, help=words, rich_help_panel=_GROUP, hidden=hidden)
+    default = False if kind is bool else None
+    annotated: Any = Annotated
+    annotation = annotated[kind if kind is bool else kind | None, shown]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _amount_type(medium: Medium) -> tuple[Any, str, str]:
+    return float if medium.place is None else list[str], medium.amount.metavar, medium.amount.help
+
+
+def _name(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
+
+
 class WeatherOptions:
-    """What was said of the weather on the command line; None is not said."""
+    """Weather options of a command line, by name: `rain=25, rain_model="vane", dust=["1,2,3,4"], file=...`."""
 
-    rain: float | None = None
-    visibility: float | None = None
-    snow: float | None = None
-    dust: list[str] | None = None
-    wind: str | None = None
-    rain_model: RainModel | None = None
-    fog_model: FogModel | None = None
-    uneven_fog: bool = False
-    file: Path | None = None
+    def __init__(self, **given: Any) -> None:
+        # An amount of 0 is given, a flag that is not set is not.
+        there = {name: value for name, value in given.items() if value is not None and value is not False}
+        self.given = {name: getattr(value, "value", value) for name, value in there.items() if value not in ([], ())}
+
+    def __bool__(self) -> bool:
+        return bool(self.given)
 
     def weather(self, base: Weather | None = None) -> Weather | None:
-        """The weather meant: the file's, or else `base`, with what the options change; None where nothing is said."""
-        from parhelion.weather import Weather
+        """The weather described: that of the file, or `base`, changed by the options; `base` without any option."""
+        from parhelion.weather import Weather, media
 
-        if self == WeatherOptions():
+        if not self.given:
             return base
-        meant = Weather.load(self.file) if self.file is not None else base or Weather()
-        meant = _changed(meant, "--rain", "rain_rate_mm_h", self.rain)
-        meant = _changed(meant, "--visibility", "visibility_m", self.visibility)
-        meant = _changed(meant, "--snow", "snow_rate_mm_h", self.snow)
-        meant = _changed(meant, "--wind", "wind_m_s", _wind(self.wind))
-        if self.dust:
-            meant = meant.but(dust=[*meant.dust, *map(_dust_cloud, self.dust)])
-        return self._with_models(meant)
+        file = self.given.get("file")
+        found = Weather.load(file) if file is not None else base or Weather()
+        for medium in media.table().values():
+            value = self.given.get(_name(medium.amount.option))
+            if medium.place is None:
+                found = _changed(found, medium.amount.option, medium.amount.short, value)
+            elif value is not None:
+                parts = [_placed(medium, text) for text in value]
+                found = found.replace(**{medium.name: [*getattr(found, medium.name), *parts]})
+        found = _changed(found, "--wind", "wind_m_s", _wind(self.given.get("wind")))
+        for medium in media.table().values():
+            for option in medium.options:
+                found = self._with_detail(found, medium, option)
+        return found
 
-    def _with_models(self, weather: Weather) -> Weather:
-        """The details of parts that are there."""
-        from parhelion.weather import Uneven
-
-        if self.rain_model is not None:
-            rain = _there(weather.rain, "--rain-model", "--rain")
-            weather = weather.but(rain=rain.model_copy(update={"model": self.rain_model.value}))
-        if self.fog_model is not None:
-            fog = _there(weather.fog, "--fog-model", "--visibility")
-            weather = weather.but(fog=fog.model_copy(update={"model": self.fog_model.value}))
-        if self.uneven_fog:
-            fog = _there(weather.fog, "--uneven-fog", "--visibility")
-            weather = weather.but(fog=fog.model_copy(update={"uneven": fog.uneven or Uneven()}))
-        return weather
+    def _with_detail(self, weather: Weather, medium: Medium, option: Option) -> Weather:
+        """The weather with a further option of a medium, whose part must be there."""
+        flag, value = option.flag, self.given.get(_name(option.flag))
+        if value is None and option.old and (value := self.given.get(_name(option.old))) is not None:
+            flag = option.old
+            warn(f"{option.old} is deprecated; use {option.flag}")
+        if value is None:
+            return weather
+        part = getattr(weather, medium.name)
+        if part is None:
+            raise typer.BadParameter(f"goes with {medium.amount.option}", param_hint=flag)
+        if not option.choices:
+            value = getattr(part, option.field) or option.value
+        return weather.replace(**{medium.name: part.model_copy(update={option.field: value})})
 
 
 def in_words(weather: Weather) -> str:
@@ -146,15 +167,14 @@ def air_counts(cloud: PointCloud) -> dict[str, int]:
     """Number of points that each kind of weather sent back, those without left out."""
     import numpy as np
 
-    from parhelion.core.clouds import ORIGINS
-    from parhelion.pictures.weather import AIR
+    from parhelion.weather import media
 
     if "origin" not in cloud.fields:
         return {}
-    number = np.bincount(cloud.fields["origin"], minlength=len(ORIGINS))
+    number = np.bincount(cloud.fields["origin"], minlength=256)
     # Recordings keep shots without return as rows without coordinates.
-    number -= np.bincount(cloud.fields["origin"][~np.isfinite(cloud.xyz[:, 0])], minlength=len(number))
-    return {word: int(number[ORIGINS.index(word)]) for word in AIR if number[ORIGINS.index(word)]}
+    number -= np.bincount(cloud.fields["origin"][~np.isfinite(cloud.xyz[:, 0])], minlength=256)
+    return {name: int(number[medium.code]) for name, medium in media.table().items() if number[medium.code]}
 
 
 def add_counts(total: dict[str, int], more: dict[str, int]) -> None:
@@ -183,17 +203,11 @@ def _changed(weather: Weather, option: str, field: str, value: Any) -> Weather:
     if value is None:
         return weather
     try:
-        return weather.but(**{field: value})
+        return weather.replace(**{field: value})
     except ConfigError as error:
         # Without the field's name in files, since it is the option's that was written.
         reason = str(error).removeprefix("weather: ").partition(": ")[2].partition("; ")[0]
         raise ConfigError(f"{option}: {reason.replace(field, option)}") from None
-
-
-def _there(part: Any, option: str, needed: str) -> Any:
-    if part is None:
-        raise typer.BadParameter(f"goes with {needed}", param_hint=option)
-    return part
 
 
 def numbers(text: str, option: str, names: str, counts: tuple[int, ...]) -> list[float]:
@@ -215,13 +229,16 @@ def _wind(text: str | None) -> list[float] | None:
     return [*found, *[0.0] * (3 - len(found))]
 
 
-def _dust_cloud(text: str) -> DustCloud:
+def _placed(medium: Medium, text: str) -> Any:
+    """A part of a placed medium from `X,Y,Z,RADIUS[,AMOUNT]`."""
     from parhelion.core.errors import ConfigError
-    from parhelion.weather import DustCloud
 
-    x, y, z, radius, density, *_ = *numbers(text, "--dust", "X,Y,Z,RADIUS[,KG_M3]", (4, 5)), USUAL_DUST_KG_M3
+    amount = medium.amount
+    assert medium.place is not None
+    counts = (5,) if amount.default is None else (4, 5)
+    x, y, z, radius, value, *_ = *numbers(text, amount.option, amount.metavar, counts), amount.default
     try:
-        return DustCloud(centre_m=(x, y, z), half_size_m=(radius, radius, radius), density_kg_m3=density)
+        return medium.place((x, y, z), (radius, radius, radius), value)
     except ConfigError as error:
-        reason = str(error).removeprefix("DustCloud: ").partition("; ")[0]
-        raise ConfigError(f"--dust: {reason.replace('half_size_m[0]', 'radius')}") from None
+        reason = str(error).partition(": ")[2].partition("; ")[0]
+        raise ConfigError(f"{amount.option}: {reason.replace('half_size_m[0]', 'radius')}") from None

@@ -64,6 +64,25 @@ FIELDS: Mapping[str, FieldSpec] = MappingProxyType(
 
 # Values of the `origin` field.
 ORIGINS = ("surface", "rain", "fog", "snow", "dust", "multipath", "noise")
+_further_origins: dict[int, str] = {}
+
+
+def origin_names() -> dict[int, str]:
+    """Words for the values of the `origin` field: `ORIGINS`, and the media that other packages registered."""
+    return {**dict(enumerate(ORIGINS)), **_further_origins}
+
+
+def register_origin(code: int, name: str) -> None:
+    """Add a word for a value of the `origin` field."""
+    if code in (known := origin_names()) or name in known.values():
+        raise ConfigError(f"origin: {code} or {name!r} is taken already")
+    _further_origins[code] = name
+
+
+def forget_origin(code: int) -> None:
+    """Remove a word that `register_origin` added."""
+    del _further_origins[code]
+
 
 # Steps of 0.1 ms over a revolution of 0.1 s: within 2e-8 m at 10 m/s² and 2e-8 rad at 10 rad/s² (a dt² / 8).
 _MOTION_KNOTS = 1024

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.clouds import ORIGINS, Scan
+from parhelion.core.clouds import Scan, origin_names
 from parhelion.core.pose import Pose
 from parhelion.pictures.grids import azimuth_elevation, field_image, is_organised, panorama
 from parhelion.pictures.perspective import Camera, render
 from parhelion.pictures.style import INTENSITY_COLOURS, RANGE_COLOURS, colour_labels, robust_limits
+from parhelion.weather import media
 
 FIELD_COLOURS = {"range": RANGE_COLOURS, "intensity": INTENSITY_COLOURS}
 """Colour map of each field that is drawn."""
@@ -24,14 +25,8 @@ _NOTHING = 255
 _LEAST_HEIGHT, _LEAST_WIDTH = 64, 720
 _WIDTH, _HEIGHT = 1320, 660
 _BACKGROUND = (10 / 255, 12 / 255, 16 / 255)
-_IN_THE_AIR = {
-    "rain": (0.49, 0.77, 1.0),
-    "fog": (0.80, 0.84, 0.88),
-    "snow": (0.95, 0.97, 1.0),
-    "dust": (0.85, 0.68, 0.44),
-    "multipath": (1.0, 0.35, 0.75),
-    "noise": (1.0, 0.35, 0.35),
-}
+_FALSE_POINTS = {"multipath": "#ff59bf", "noise": "#ff5959"}
+"""Colours of points that are neither surfaces nor weather."""
 
 
 def png_uri(picture: Any) -> str:
@@ -119,17 +114,18 @@ def points_uri(
     """Points (n, 3) [m] from behind, above and to the side of where the sensors went, as a `data:` address.
 
     Colour is the label, light the reflectance (`brightness`), and what hangs in the air has colours of its own
-    (`origin`, numbers of `ORIGINS`). A ceiling is left out. `ways` holds the places (m, 3) [m] of every sensor
+    (`origin`, numbers of `origin_names`). A ceiling is left out. `ways` holds the places (m, 3) [m] of every sensor
     in order.
     """
     shown = ~np.isin(label, [number for number, word in names.items() if word == "ceiling"])
     points, label, origin, brightness = (values[shown] for values in (points, label, origin, brightness))
     light = 0.42 + 0.7 * np.sqrt(np.clip(brightness, 0.0, 1.0))
     colour = np.clip(colour_labels(label, names) * light[:, None], 0.0, 1.0)
-    for row, word in enumerate(ORIGINS):
-        if word in _IN_THE_AIR:
+    shades = {**media.colours(), **_FALSE_POINTS}
+    for code, word in origin_names().items():
+        if word in shades:
             # Many and near, they would hide the rest.
-            colour[origin == row] = 0.62 * np.array(_IN_THE_AIR[word])
+            colour[origin == code] = 0.62 * np.array(bytearray.fromhex(shades[word][1:])) / 255.0
     gone = [way[-1, :2] - way[0, :2] for way in ways]
     ahead = max(gone, key=lambda step: float(np.linalg.norm(step)))
     places = np.concatenate(list(ways))

@@ -9,32 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.clouds import ORIGINS, PointCloud, Scan
+from parhelion.core.clouds import PointCloud, Scan, origin_names
 from parhelion.core.errors import ConfigError
 from parhelion.pictures import panels
 from parhelion.pictures.style import INK, check_picture, legend, quiet, save, sheet
+from parhelion.weather import media
 
-AIR = ("rain", "fog", "snow", "dust")
-"""Origins of points that are echoes of the air itself."""
 MOVED_M = 0.05
 """A point that is farther than this from where it was in clear air counts as displaced."""
 UNTOLD = "unknown"
 """Origin of new points in clouds without the field `origin`."""
 
 KEPT, MOVED, LOST = "#596372", "#f2d64b", "#ff4646"
-ORIGIN_COLOURS = {
-    "rain": "#3f9dff",
-    "fog": "#b79cff",
-    "snow": "#f4f8ff",
-    "dust": "#e08a3c",
-    "surface": "#3ddc84",
-    "multipath": "#ff7ab6",
-    "noise": "#45d6c8",
-    UNTOLD: "#45d6c8",
-}
+_OTHER_COLOURS = {"surface": "#3ddc84", "multipath": "#ff7ab6", "noise": "#45d6c8", UNTOLD: "#45d6c8"}
 _SIGNAL_COLOURS, _SIGNAL_LINE = "viridis", "#35b779"
 
-_AIR_NUMBERS = [ORIGINS.index(word) for word in AIR]
+_UNTOLD_NUMBER = 256
+"""In place of an origin that is not known; origins have 8 bits."""
 _WIDTH_IN, _HEIGHT_IN = 15.0, 12.2
 _MOST_RETURNS = 16  # more points of one shot mean that a cloud holds several scans
 _SAME_RAY_RAD, _SAME_PLACE_M = 0.001, 0.5
@@ -55,7 +46,7 @@ class Changes:
     new: NDArray[np.intp]
     """Rows in weather of the points that were not there."""
     new_origin: NDArray[np.str_]
-    """What made each new point: a word of `ORIGINS`, or 'unknown'."""
+    """What made each new point: a word of `origin_names`, or 'unknown'."""
     moved_m: NDArray[np.float64]
     """How far each point that stays is from its place in clear air [m]."""
     signal: str | None
@@ -72,8 +63,9 @@ class Changes:
 
     @property
     def invented(self) -> dict[str, int]:
-        """Number of new points of each origin, in the order of `ORIGINS`."""
-        counts = {word: int(np.count_nonzero(self.new_origin == word)) for word in (*ORIGINS, UNTOLD)}
+        """Number of new points of each origin, in the order of `origin_names`."""
+        words = (*origin_names().values(), UNTOLD)
+        counts = {word: int(np.count_nonzero(self.new_origin == word)) for word in words}
         return {word: count for word, count in counts.items() if count}
 
 
@@ -105,7 +97,7 @@ def weather_changes(before: PointCloud, after: PointCloud) -> Changes:
         outshone = int(np.isin(first.fields["shot"][gone], echoes).sum())
     return Changes(
         here_before[old], here_after[new], here_before[gone], here_after[fresh],
-        np.array([*ORIGINS, UNTOLD])[_origin(second)[fresh]], np.linalg.norm(step, axis=1), signal, left, outshone,
+        _words(_origin(second)[fresh]), np.linalg.norm(step, axis=1), signal, left, outshone,
     )  # fmt: skip
 
 
@@ -115,14 +107,26 @@ def _points(cloud: PointCloud) -> NDArray[np.intp]:
 
 
 def _origin(cloud: PointCloud) -> NDArray[np.intp]:
-    """Number of each point's origin, one above the last of `ORIGINS` where it is not known."""
-    known = cloud.fields.get("origin", np.full(len(cloud), len(ORIGINS)))
-    return np.minimum(known.astype(np.intp), len(ORIGINS))
+    """Number of each point's origin, `_UNTOLD_NUMBER` if it is not known."""
+    origin = cloud.fields.get("origin", np.full(len(cloud), _UNTOLD_NUMBER)).astype(np.intp)
+    return np.where(np.isin(origin, list(origin_names())), origin, _UNTOLD_NUMBER)
+
+
+def _words(origin: NDArray[np.intp]) -> NDArray[np.str_]:
+    """Words for numbers of origins."""
+    names = {**origin_names(), _UNTOLD_NUMBER: UNTOLD}
+    table = np.array([names.get(number, UNTOLD) for number in range(_UNTOLD_NUMBER + 1)])
+    return np.asarray(table[origin])
+
+
+def origin_colours() -> dict[str, str]:
+    """Colours of new points by what made them."""
+    return {**media.colours(), **_OTHER_COLOURS}
 
 
 def _kind(cloud: PointCloud) -> NDArray[np.intp]:
     """The origin of echoes of the air, 0 of all others: only points of one kind can be the same point."""
-    return np.where(np.isin(_origin(cloud), _AIR_NUMBERS), _origin(cloud), 0)
+    return np.where(np.isin(_origin(cloud), media.codes()), _origin(cloud), 0)
 
 
 def _name_shots(first: PointCloud, second: PointCloud) -> bool:
@@ -136,7 +140,7 @@ def _name_shots(first: PointCloud, second: PointCloud) -> bool:
 def _matched_by_shot(first: PointCloud, second: PointCloud) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Rows of the same points in both, in order of the first."""
     # One number for shot and kind, so that one sorted search finds all candidates.
-    key, other = (cloud.fields["shot"].astype(np.int64) * len(ORIGINS) + _kind(cloud) for cloud in (first, second))
+    key, other = (cloud.fields["shot"].astype(np.int64) * _UNTOLD_NUMBER + _kind(cloud) for cloud in (first, second))
     order = np.argsort(other, kind="stable")
     start, end = (np.searchsorted(other[order], key, side) for side in ("left", "right"))
     count = end - start
@@ -160,7 +164,8 @@ def _matched_by_place(first: PointCloud, second: PointCloud) -> tuple[NDArray[np
     """Rows of the same points in both, in order of the first."""
     kinds = _kind(first), _kind(second)
     pairs = [
-        _neighbours(first, second, *(np.flatnonzero(kind == number) for kind in kinds)) for number in (0, *_AIR_NUMBERS)
+        _neighbours(first, second, *(np.flatnonzero(kind == number) for kind in kinds))
+        for number in (0, *media.codes())
     ]
     old, new = (np.concatenate(rows) for rows in zip(*pairs, strict=True))
     order = np.argsort(old)
@@ -255,7 +260,7 @@ class _View:
         stay, gone, new = np.split(colour, np.cumsum([len(self.kept), len(self.lost)]))
         stay[:], stay[moved], gone[:] = to_rgb(KEPT), to_rgb(MOVED), to_rgb(LOST)
         for word in self.changes.invented:
-            new[self.changes.new_origin == word] = to_rgb(ORIGIN_COLOURS[word])
+            new[self.changes.new_origin == word] = to_rgb(origin_colours()[word])
         layer = np.concatenate([moved * 1.0, np.zeros(len(self.lost)), np.full(len(self.new), 2.0)])
         lifted = self.xyz.copy()
         lifted[:, 2] += 1e6 * layer
@@ -284,7 +289,7 @@ def _facts(changes: Changes) -> str:
     if changes.outshone:
         gone += f", {_count(changes.outshone)} of them with an echo of the air instead"
     facts = [f"{_count(kept + lost)} points in clear air", f"{_count(kept)} stay", gone]
-    facts += [f"{_count(count)} from {word}" for word, count in changes.invented.items() if word in AIR]
+    facts += [f"{_count(count)} from {word}" for word, count in changes.invented.items() if word in media.names()]
     facts.append(f"{_count(changes.moved.sum())} displaced by more than {100 * MOVED_M:.0f} cm")
     return "   |   ".join(facts)
 
@@ -300,7 +305,9 @@ def _fate_panel(axes: Any, view: _View) -> None:
     stay, moved, lost = len(view.kept), int(view.changes.moved.sum()), len(view.lost)
     entries = [("stay", stay - moved, KEPT), ("displaced", moved, MOVED), ("lost", lost, LOST)]
     for word, count in view.changes.invented.items():
-        entries.append((f"invented by {word}" if word in AIR else f"new, {word}", count, ORIGIN_COLOURS[word]))
+        entries.append(
+            (f"invented by {word}" if word in media.names() else f"new, {word}", count, origin_colours()[word])
+        )
     legend(axes, [(f"{word}  {_count(count)}", colour) for word, count, colour in entries], loc="upper right")
     _mark(axes, view, extent)
 
@@ -353,14 +360,14 @@ def _range_panel(axes: Any, view: _View) -> None:
     axes.hist(view.range_kept, bins=edges, histtype="stepfilled", color=KEPT, linewidth=0)
     for word in found:
         distance = view.range_new[view.changes.new_origin == word]
-        axes.hist(distance, bins=edges, histtype="stepfilled", color=ORIGIN_COLOURS[word], linewidth=0, alpha=0.75)
+        axes.hist(distance, bins=edges, histtype="stepfilled", color=origin_colours()[word], linewidth=0, alpha=0.75)
     axes.hist(view.range_before, bins=edges, histtype="step", color=INK, linewidth=1.1)
     quiet(axes, "Points over range")
     _range_axis(axes, edges)
     axes.set_yscale("symlog", linthresh=10.0)
     axes.set_ylim(0.0, 8.0 * max(axes.get_ylim()[1], 10.0))  # room for the words
     axes.set_ylabel("points in a bin")
-    words = [("in clear air", INK), ("stay", KEPT), *((word, ORIGIN_COLOURS[word]) for word in found)]
+    words = [("in clear air", INK), ("stay", KEPT), *((word, origin_colours()[word]) for word in found)]
     legend(axes, words, loc="upper right", ncols=3)
 
 

@@ -13,6 +13,8 @@ from parhelion.core.errors import unknown_name
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.origin import Cell, zero_of
 from parhelion.rays.scene import RayScene
+from parhelion.surfaces import library
+from parhelion.surfaces.material import Material
 from parhelion.world.world import World
 
 NO_MATERIAL = 0xFFFF
@@ -66,17 +68,26 @@ def _forget_cells(cache: dict[Any, Any], coming: Cell) -> None:
         del cache[key]
 
 
-def under_snow(world: World, labels: tuple[str, ...]) -> NDArray[np.uint16]:
-    """Material of each part, with the number after the world's last for what snow lies on."""
-    parts = world.parts
-    if not labels:
-        return parts.material
+Covered = tuple[tuple[str, str, str], ...]
+"""Label, material and medium of what weather lies on, as `Weather.covered` lists them."""
+
+
+def covered_parts(world: World, covered: Covered) -> tuple[list[Material], NDArray[np.uint16]]:
+    """Materials of a world with those of what weather lies on, and the material number of each part."""
+    parts, materials = world.parts, list(world.materials)
+    rows = parts.material if len(parts) else np.zeros(0, np.uint16)
     numbers = {name: number for number, name in world.label_names.items()}
-    for label in labels:
+    added: dict[str, int] = {}
+    for label, material, medium in covered:
+        if material not in added:
+            added[material] = len(materials)
+            materials.append(library.material(material))
+        if not len(parts):
+            continue
         if label not in numbers:
-            raise unknown_name("label in snow.covers", label, numbers)
-    covered = np.isin(parts.label, [numbers[label] for label in labels])
-    return np.where(covered, len(world.materials), parts.material).astype(np.uint16)
+            raise unknown_name(f"label in {medium}.covers", label, numbers)
+        rows = np.where(parts.label == numbers[label], added[material], rows).astype(np.uint16)
+    return materials, rows
 
 
 # ---- The motion of a sensor during one measurement, as evenly spaced poses that kernels interpolate -----------------

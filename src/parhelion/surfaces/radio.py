@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.water import water_permittivity
 from parhelion.surfaces.library import match_material
 
 Complexes = NDArray[np.complex128]
@@ -75,17 +76,6 @@ class WaterBand:
     def permittivity(self, ghz: Floats) -> Complexes:
         """Complex relative permittivity at frequencies [GHz] inside the band."""
         return water_permittivity(ghz * 1e9)
-
-
-def water_permittivity(frequency_hz: ArrayLike, temperature_k: float = 288.15) -> Complexes:
-    """Complex relative permittivity of fresh water, 0 to 1000 GHz, by two Debye terms (ITU-R P.840-8, eqs. 4 to 11)."""
-    ghz = np.asarray(frequency_hz, dtype=np.float64) / 1e9
-    theta = 300.0 / temperature_k - 1.0
-    static = 77.66 + 103.3 * theta
-    middle, fast = 0.0671 * static, 3.52
-    first = 20.20 - 146.0 * theta + 316.0 * theta * theta
-    second = 39.8 * first
-    return np.asarray((static - middle) / (1.0 + 1j * ghz / first) + (middle - fast) / (1.0 + 1j * ghz / second) + fast)
 
 
 def _fixed(real: float, loss_tangent: float, source: str, lower: float = 1.0, upper: float = 100.0) -> Band:

@@ -1,6 +1,12 @@
 """Weather: rain, fog, snow, dust and wind; what they take from a beam and what they send back. Imports core only."""
 
-from parhelion.weather.config import DustCloud, DustTrail, Fog, Rain, Schedule, Snow, Uneven, value_at
+from parhelion.core.deprecation import deprecated_names
+from parhelion.weather.media import Medium, register_medium
+from parhelion.weather.media.dust import DustCloud, DustTrail
+from parhelion.weather.media.fog import Fog
+from parhelion.weather.media.rain import Rain
+from parhelion.weather.media.snow import Snow
+from parhelion.weather.parts import Heterogeneity, Schedule, value_at
 from parhelion.weather.weather import Conditions, Weather
 
 __all__ = [
@@ -8,10 +14,14 @@ __all__ = [
     "DustCloud",
     "DustTrail",
     "Fog",
+    "Heterogeneity",
+    "Medium",
     "Rain",
     "Schedule",
     "Snow",
-    "Uneven",
     "Weather",
+    "register_medium",
     "value_at",
 ]
+
+__getattr__ = deprecated_names(__name__, {"Uneven": "Heterogeneity"})

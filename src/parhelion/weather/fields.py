@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Reals, namespace
 from parhelion.core.random import Stream, to_normal
-from parhelion.weather.config import Uneven
+from parhelion.weather.parts import Heterogeneity
 
 CELLS = 64
 """Points of the table along each axis."""
@@ -44,7 +44,7 @@ class DensityField:
         return np.asarray(factor(rows, x, y, 0.0 * z if self.flat else z))
 
 
-def density_field(uneven: Uneven, *, seed: int, name: str, flat: bool = False) -> DensityField:
+def density_field(uneven: Heterogeneity, *, seed: int, name: str, flat: bool = False) -> DensityField:
     """The field of fog (`name` 'fog'), or of cells of rain or snow, that a seed gives."""
     table = _table(uneven.octaves, uneven.roughness, uneven.contrast, seed, name, flat)
     return DensityField(table, uneven.scale_m * EDDIES / CELLS, flat)

@@ -1,77 +1,135 @@
-"""The weather of a world: what is in the air, how it changes with time, and how it is written down."""
+"""The weather of a world: what is in the air, how it changes with time, and its files."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import FrozenInstanceError, dataclass
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import yaml
+from pydantic import Field, ValidationInfo, create_model, field_validator
 
 from parhelion.core import config
 from parhelion.core.clouds import PointCloud
+from parhelion.core.deprecation import deprecated_method
 from parhelion.core.errors import ConfigError
 from parhelion.core.files import write_whole
 from parhelion.core.pose import Pose
-from parhelion.weather.config import (
-    DustCloud,
-    DustTrail,
-    Fog,
-    Part,
-    Rain,
-    Schedule,
-    Snow,
-    WeatherFields,
-    bounds_of,
-    plain,
-    seconds,
-    value_at,
-)
+from parhelion.weather.media import Cover, Medium, Radio, table
+from parhelion.weather.parts import Schedule, WholeNumber, Wind, plain, range_words, seconds, within
 
-_SHORT = {
-    "rain_rate_mm_h": ("rain", "rate_mm_h"),
-    "visibility_m": ("fog", "visibility_m"),
-    "snow_rate_mm_h": ("snow", "rate_mm_h"),
-}
-"""Short field -> the part that it stands for, and that part's field."""
-_PARTS: dict[str, type[Part]] = {"rain": Rain, "fog": Fog, "snow": Snow}
+if TYPE_CHECKING:
+    from parhelion.weather.media.dust import DustCloud, DustTrail
+    from parhelion.weather.media.fog import Fog
+    from parhelion.weather.media.rain import Rain
+    from parhelion.weather.media.snow import Snow
+
+
+def weather_fields() -> type[config.Config]:
+    """Model of a weather file: for each medium its part, and its amount as a short form."""
+    return _fields(tuple(table().values()))
+
+
+@lru_cache(maxsize=8)
+def _fields(media: tuple[Medium, ...]) -> type[config.Config]:
+    shorts = {medium.amount.short: medium.name for medium in media if medium.place is None}
+
+    def one_form(value: Schedule | None, info: ValidationInfo) -> Schedule | None:
+        part = shorts[info.field_name or ""]
+        if value is not None and info.data.get(part) is not None:
+            raise ValueError(f"give {part} or {info.field_name}, not both")
+        return value
+
+    # The check of short forms needs the parts before them, so all parts come first.
+    fields: dict[str, Any] = {}
+    list_of: Any = list
+    for medium in media:
+        if medium.place is None:
+            fields[medium.name] = (medium.part | None, None)
+        else:
+            fields[medium.name] = (list_of[medium.part], Field(default_factory=list))
+    for medium in media:
+        if medium.place is None:
+            fields[medium.amount.short] = (Annotated[Schedule, medium.amount.check] | None, None)
+    fields["wind_m_s"] = (tuple[Wind, Wind, Wind], (0.0, 0.0, 0.0))
+    fields["seed"] = (Annotated[WholeNumber, within(0, 2**64 - 1)], 0)
+    checks: dict[str, Any] = {"one_form": field_validator(*shorts)(one_form)}
+    checks |= {f"list_of_{one.name}": _a_list(one) for one in media if one.place is not None}
+    return create_model("WeatherFields", __base__=config.Config, __validators__=checks, **fields)
+
+
+def _a_list(medium: Medium) -> Any:
+    def check(value: Any) -> Any:
+        if not isinstance(value, (list, tuple)):
+            raise ValueError(f"must be a list of {medium.parts_word}")
+        return value
+
+    return field_validator(medium.name, mode="before")(check)
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """A weather at one time, in plain numbers: means over space where it is uneven."""
+    """A weather at one time, in plain numbers: means over space for heterogeneous weather.
+
+    The amount of each medium is an attribute: `rain_rate_mm_h`, `visibility_m` (infinite without fog),
+    `snow_rate_mm_h` (as melted water), `cloud_density_kg_m3` (at the centre of each dust cloud, trails left out),
+    `trails_begun` (dust trails; their dust remains after they end), and those of media of other packages.
+    """
 
     time_s: float
-    rain_rate_mm_h: float = 0.0
-    visibility_m: float = math.inf
-    """Infinite where there is no fog."""
-    snow_rate_mm_h: float = 0.0
-    """As melted water."""
-    cloud_density_kg_m3: tuple[float, ...] = ()
-    """At the centre of each placed dust cloud, in the order of the weather's `dust`, trails left out."""
-    trails_begun: int = 0
-    """Number of dust trails that have begun. Their dust hangs on after they end."""
-    wind_m_s: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    wind_m_s: tuple[float, float, float]
+    amounts: Mapping[str, Any]
+
+    def __init__(
+        self, time_s: float, *, wind_m_s: tuple[float, float, float] = (0.0, 0.0, 0.0), **amounts: Any
+    ) -> None:
+        if unknown := amounts.keys() - _clear_air().keys():
+            raise TypeError(f"Conditions: unknown amount {sorted(unknown)[0]!r}")
+        for name, value in (("time_s", time_s), ("wind_m_s", wind_m_s), ("amounts", {**_clear_air(), **amounts})):
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["amounts"][name]
+        except KeyError:
+            raise AttributeError(f"Conditions has no {name!r}") from None
 
     @property
     def is_clear(self) -> bool:
-        """Whether the air holds nothing. Wind alone is clear air."""
-        falling = self.rain_rate_mm_h > 0.0 or self.snow_rate_mm_h > 0.0
-        dusty = any(density > 0.0 for density in self.cloud_density_kg_m3) or self.trails_begun > 0
-        return not falling and not dusty and math.isinf(self.visibility_m)
+        """True if the air holds nothing. Wind alone is clear air."""
+        clear = _clear_air()
+        return not any(any(now) if isinstance(now, tuple) else now != clear[name] for name, now in self.amounts.items())
 
 
-@dataclass(frozen=True, init=False, repr=False)
+def _clear_air() -> dict[str, Any]:
+    amounts: dict[str, Any] = {}
+    for medium in table().values():
+        amounts |= medium.effects.conditions(medium, (), 0.0)
+    return amounts
+
+
+class Present(NamedTuple):
+    """A medium that is in the air at one time."""
+
+    medium: Medium
+    part: Any
+    amount: float
+    row: int
+    """Number of the part among those of a placed medium; 0 for others."""
+
+
 class Weather:
-    """Rain, fog, snow, dust and wind. Several may be on at once; `Weather()` is clear air.
+    """What is in the air: rain, fog, snow, dust, media of other packages, and wind. `Weather()` is clear air.
 
         Weather(rain_rate_mm_h=25, visibility_m=800)
         Weather(rain=Rain(rate_mm_h=[[0, 0], [60, 25]], model="vane"), wind_m_s=(3, 0, 0))
 
-    Rates and visibility are numbers, or pairs of time [s] and value.
+    Amounts are numbers, or pairs of time [s] and value. Each medium of the table is an attribute: its part or None, or
+    a tuple of parts for media that are placed, such as dust.
     """
 
     rain: Rain | None
@@ -81,7 +139,7 @@ class Weather:
     wind_m_s: tuple[float, float, float]
     """Velocity of the air in the world, the same everywhere."""
     seed: int
-    """Chooses where eddies and cells are, and how dust swirls."""
+    """Selects where eddies and cells are, and how dust swirls."""
 
     def __init__(
         self,
@@ -95,92 +153,143 @@ class Weather:
         dust: Sequence[DustCloud | DustTrail | Mapping[str, Any]] = (),
         wind_m_s: Sequence[float] = (0.0, 0.0, 0.0),
         seed: int = 0,
-        **unknown: Any,
+        **others: Any,
     ) -> None:
+        # The names above are there for type checkers and editors; all media are read alike.
         given = {
-            "rain": rain,
-            "fog": fog,
-            "snow": snow,
-            "rain_rate_mm_h": rain_rate_mm_h,
-            "visibility_m": visibility_m,
-            "snow_rate_mm_h": snow_rate_mm_h,
-            "dust": dust,
-            "wind_m_s": wind_m_s,
-            "seed": seed,
-            **unknown,  # told with the nearest name, as in a file
-        }
-        self._take(config.parse(WeatherFields, plain(given), "weather"))
+            **others, "rain_rate_mm_h": rain_rate_mm_h, "visibility_m": visibility_m, "snow_rate_mm_h": snow_rate_mm_h,
+            "rain": rain, "fog": fog, "snow": snow, "dust": dust, "wind_m_s": wind_m_s, "seed": seed,
+        }  # fmt: skip
+        self._take(config.parse(weather_fields(), plain(given), "weather"))
 
-    def _take(self, fields: WeatherFields) -> None:
-        values: dict[str, Any] = {"dust": tuple(fields.dust), "wind_m_s": fields.wind_m_s, "seed": fields.seed}
-        for short, (kind, field) in _SHORT.items():
-            number = getattr(fields, short)
-            values[kind] = getattr(fields, kind) if number is None else _PARTS[kind](**{field: number})
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+    def _take(self, fields: Any) -> None:
+        values: dict[str, Any] = {"wind_m_s": fields.wind_m_s, "seed": fields.seed}
+        for name, medium in table().items():
+            part = getattr(fields, name)
+            if medium.place is not None:
+                values[name] = tuple(part)
+                continue
+            number = getattr(fields, medium.amount.short)
+            values[name] = part if number is None else medium.part(**{medium.amount.field: number})
+        self.__dict__.update(values)
+
+    def __getattr__(self, name: str) -> Any:
+        medium = None if name.startswith("_") else table().get(name)
+        if medium is None:
+            raise AttributeError(f"Weather has no {name!r}")
+        return None if medium.place is None else ()  # registered after this weather was made
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def _key(self) -> tuple[Any, ...]:
+        return (*(getattr(self, name) for name in table()), self.wind_m_s, self.seed)
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, Weather) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
 
     # ---- asking ------------------------------------------------------------------------------------------------
 
+    def parts(self) -> Iterator[tuple[Medium, Any, int]]:
+        """Media with their parts, and the number of each part among those of its medium."""
+        for name, medium in table().items():
+            found = getattr(self, name)
+            parts = () if found is None else found if medium.place is not None else (found,)
+            yield from ((medium, part, row) for row, part in enumerate(parts))
+
+    def present(self, time: float) -> list[Present]:
+        """Media that are in the air at a time [s], in the order of the table."""
+        return [
+            Present(medium, part, medium.amount.at(part, time), row)
+            for medium, part, row in self.parts()
+            if part.is_there(medium.amount, time)
+        ]
+
     def at(self, time: float) -> Conditions:
-        """What the weather is at a time [s]."""
+        """Amounts of all media at a time [s]."""
         now = float(seconds(time))
-        return Conditions(
-            time_s=now,
-            rain_rate_mm_h=value_at(0.0 if self.rain is None else self.rain.rate_mm_h, now),
-            visibility_m=value_at(math.inf if self.fog is None else self.fog.visibility_m, now),
-            snow_rate_mm_h=value_at(0.0 if self.snow is None else self.snow.rate_mm_h, now),
-            cloud_density_kg_m3=tuple(value_at(cloud.density_kg_m3, now) for cloud in self.dust_clouds),
-            trails_begun=sum(trail.span_s[0] <= now for trail in self.dust_trails),
-            wind_m_s=self.wind_m_s,
-        )
+        amounts: dict[str, Any] = {}
+        for name, medium in table().items():
+            found = getattr(self, name)
+            parts = found if medium.place is not None else () if found is None else (found,)
+            amounts |= medium.effects.conditions(medium, parts, now)
+        return Conditions(now, wind_m_s=self.wind_m_s, **amounts)
 
     def is_clear(self, time: float | None = None) -> bool:
-        """Whether the air holds nothing at a time [s], or at any time. Wind alone is clear air."""
-        if time is not None:
-            return self.at(time).is_clear
-        rates = [part.rate_mm_h for part in (self.rain, self.snow) if part is not None]
-        rates += [cloud.density_kg_m3 for cloud in self.dust_clouds]
-        return self.fog is None and not self.dust_trails and all(bounds_of(rate)[1] == 0.0 for rate in rates)
+        """Return True if the air holds nothing at a time [s], or at any time. Wind alone is clear air."""
+        now = None if time is None else float(seconds(time))
+        return not any(part.is_there(medium.amount, now) for medium, part, _ in self.parts())
 
     @property
-    def is_still(self) -> bool:
-        """Whether it is the same at all times."""
-        schedules: list[Schedule] = [part.rate_mm_h for part in (self.rain, self.snow) if part is not None]
-        schedules += [] if self.fog is None else [self.fog.visibility_m]
-        schedules += [cloud.density_kg_m3 for cloud in self.dust_clouds]
-        changes = any(low != high for low, high in map(bounds_of, schedules))
-        return not changes and not self.dust_trails and not any(self.wind_m_s)
+    def is_constant(self) -> bool:
+        """True if it is the same at all times."""
+        return not any(self.wind_m_s) and all(part.is_constant(medium.amount) for medium, part, _ in self.parts())
+
+    def radio(self, time: float, frequency_hz: float) -> list[tuple[Medium, Radio]]:
+        """Effects of media on radio waves at a time [s]."""
+        found = (
+            (one.medium, one.medium.effects.radio(one.part, one.amount, frequency_hz)) for one in self.present(time)
+        )
+        return [(medium, effect) for medium, effect in found if effect is not None]
+
+    def sound(self, time: float, frequency_hz: float) -> float:
+        """Loss of sound in air by all media at a time [s], one way [dB/m]."""
+        return sum(one.medium.effects.sound(one.part, one.amount, frequency_hz) for one in self.present(time))
+
+    @property
+    def covered(self) -> tuple[tuple[str, str, str], ...]:
+        """Label of what a medium lies on, the material that it has then, and the name of the medium."""
+        return tuple((label, cover.material, name) for name, cover in self._covers() for label in cover.labels)
+
+    @property
+    def is_wet(self) -> bool:
+        """True if porous surfaces are wet."""
+        return any(cover.wets for _, cover in self._covers())
+
+    def _covers(self) -> Iterator[tuple[str, Cover]]:
+        for medium, part, _ in self.parts():
+            if (cover := medium.effects.cover(part)) is not None:
+                yield medium.name, cover
+
+    is_still = deprecated_method("is_still", "is_constant")
 
     @property
     def dust_clouds(self) -> tuple[DustCloud, ...]:
-        """The dust that is placed by hand."""
-        return tuple(part for part in self.dust if isinstance(part, DustCloud))
+        """Dust that is placed by hand."""
+        return tuple(part for part in self.dust if part.kind == "cloud")
 
     @property
     def dust_trails(self) -> tuple[DustTrail, ...]:
-        """The dust that vehicles raise."""
-        return tuple(part for part in self.dust if isinstance(part, DustTrail))
+        """Dust that vehicles raise."""
+        return tuple(part for part in self.dust if part.kind == "trail")
 
     # ---- changing ----------------------------------------------------------------------------------------------
 
-    def but(self, **changes: Any) -> Weather:
-        """A copy with other values: `weather.but(rain_rate_mm_h=5)`; None takes a part away.
+    def replace(self, **changes: Any) -> Weather:
+        """Copy with other values: `weather.replace(rain_rate_mm_h=5)`; None removes a part.
 
-        A short field changes the one number and leaves the rest of its part as it is.
+        A short field changes the one number and leaves the rest of its part unmodified.
         """
-        wanted = config.parse(WeatherFields, plain(changes), "weather")
+        wanted = config.parse(weather_fields(), plain(changes), "weather")
         given = wanted.model_fields_set
-        values: dict[str, Any] = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        values |= {name: getattr(wanted, name) for name in given if name not in _SHORT}
-        for short, (kind, field) in _SHORT.items():
-            number, part = getattr(wanted, short), values[kind]
+        values: dict[str, Any] = {"wind_m_s": self.wind_m_s, "seed": self.seed}
+        values |= {name: getattr(self, name) for name in table()}
+        values |= {name: getattr(wanted, name) for name in given if name in values}
+        for name, medium in table().items():
+            field, short, part = medium.amount.field, medium.amount.short, values[name]
+            number = getattr(wanted, short, None)
             if number is not None:
-                values[kind] = (
-                    _PARTS[kind](**{field: number}) if part is None else part.model_copy(update={field: number})
+                values[name] = (
+                    medium.part(**{field: number}) if part is None else part.model_copy(update={field: number})
                 )
-            elif short in given and kind not in given:
-                values[kind] = None
+            elif short in given and name not in given:
+                values[name] = None
         return Weather(**values)
+
+    but = deprecated_method("but", "replace")
 
     def apply(
         self,
@@ -196,12 +305,12 @@ class Weather:
     ) -> PointCloud:
         """A recorded cloud as it would have been in this weather.
 
-        `sensor` is the `Lidar` that recorded it, or its name; `seed` and `frame` choose the drops; `time` [s] is where
-        in its changes the weather is, which stands still for the length of the cloud. `pose` is where the sensor stood,
-        which only uneven weather and dust ask for.
-        `reflectance` stands for intensity where the cloud has none. `no_returns`: 'auto' takes shots without a return
+        `sensor` is the `Lidar` that recorded it, or its name; `seed` and `frame` select the particles; `time` [s] is
+        the time in the schedules of the weather, which is constant for the length of the cloud. `pose` is that of the
+        sensor, which only heterogeneous and placed weather need.
+        `reflectance` replaces intensity if the cloud has none. `no_returns`: 'auto' takes shots without a return
         from the cloud, or finds them by the sensor's pattern or between the points; 'none' leaves them out.
-        What could not be done is said in `metadata['weather_notes']`.
+        `metadata['weather_notes']` lists what could not be done.
         """
         from parhelion.sensors.optics.lidar.recorded import lidar_of, weathered
 
@@ -216,27 +325,25 @@ class Weather:
     def from_mapping(cls, mapping: Mapping[str, Any], source: str | PathLike[str] = "weather") -> Weather:
         """From fields as a weather file has them; `source` stands first in what is said of wrong ones."""
         data = plain(mapping) if isinstance(mapping, Mapping) else mapping
-        fields = config.parse(WeatherFields, data, source)
+        fields = config.parse(weather_fields(), data, source)
         weather = cls.__new__(cls)
         weather._take(fields)
         return weather
 
     def to_mapping(self) -> dict[str, Any]:
-        """The fields that are not as usual, as a weather file has them; `from_mapping` gives the same weather."""
+        """Fields that differ from their defaults, as in a weather file; `from_mapping` returns the same weather."""
         content: dict[str, Any] = {}
-        for short, (kind, field) in _SHORT.items():
-            part: Part | None = getattr(self, kind)
-            if part is not None:
+        for medium, part, row in self.parts():
+            try:
                 fields = part.to_mapping()
-                content |= {short: fields[field]} if fields.keys() == {field} else {kind: fields}
-        if self.dust:
-            for row, part in enumerate(self.dust):
-                if isinstance(part, DustTrail) and not isinstance(part.path, tuple):
-                    raise ConfigError(
-                        f"weather: dust[{row}].path: a file holds rows of [time_s, x, y, z], "
-                        f"not this {type(part.path).__name__}"
-                    )
-            content["dust"] = [part.to_mapping() for part in self.dust]
+            except ConfigError as error:
+                raise ConfigError(f"weather: {medium.name}[{row}].{error}") from None
+            amount = medium.amount
+            if medium.place is not None:
+                content.setdefault(medium.name, []).append(fields)
+            else:
+                short = fields.keys() == {amount.field}
+                content |= {amount.short: fields[amount.field]} if short else {medium.name: fields}
         if any(self.wind_m_s):
             content["wind_m_s"] = list(self.wind_m_s)
         if self.seed:
@@ -259,21 +366,14 @@ class Weather:
         write_whole(file, text.encode("utf-8"))
 
     def __repr__(self) -> str:
-        said = []
-        if self.rain is not None:
-            said.append(f"rain {_amount(self.rain.rate_mm_h)} mm/h")
-        if self.fog is not None:
-            said.append(f"visibility {_amount(self.fog.visibility_m)} m")
-        if self.snow is not None:
-            said.append(f"snow {_amount(self.snow.rate_mm_h)} mm/h")
-        for word, count in (("cloud", len(self.dust_clouds)), ("trail", len(self.dust_trails))):
-            if count:
-                said.append(f"{count} dust {word}{'s' if count > 1 else ''}")
+        words, placed = [], Counter[str]()
+        for medium, part, _ in self.parts():
+            if medium.place is None:
+                amount = medium.amount
+                words.append(f"{medium.word} {range_words(getattr(part, amount.field))} {amount.unit}")
+            else:
+                placed[f"{medium.name} {getattr(part, 'kind', 'part')}"] += 1
+        words += [f"{count} {word}{'s' if count > 1 else ''}" for word, count in sorted(placed.items())]
         if any(self.wind_m_s):
-            said.append(f"wind ({', '.join(f'{v:g}' for v in self.wind_m_s)}) m/s")
-        return f"<Weather {', '.join(said) or 'clear'}>"
-
-
-def _amount(schedule: Schedule) -> str:
-    low, high = bounds_of(schedule)
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
+            words.append(f"wind ({', '.join(f'{v:g}' for v in self.wind_m_s)}) m/s")
+        return f"<Weather {', '.join(words) or 'clear'}>"

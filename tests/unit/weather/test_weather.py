@@ -15,10 +15,11 @@ import parhelion as ph
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Fixed, Waypoints, pose_at
-from parhelion.weather import Conditions, DustCloud, DustTrail, Fog, Rain, Snow, Uneven, Weather, value_at
+from parhelion.weather import Conditions, DustCloud, DustTrail, Fog, Heterogeneity, Rain, Snow, Weather, value_at
 
 NAN, INF = float("nan"), float("inf")
 CLOUD = {"kind": "cloud", "centre_m": [0, 0, 1], "half_size_m": [3, 3, 2], "density_kg_m3": 1e-4}
+FOG = {"visibility_m": 90}
 TRAIL = {"kind": "trail", "path": [[0, 0, 0, 0], [10, 50, 0, 0]]}
 
 
@@ -36,11 +37,11 @@ def test_short_and_full_forms_are_the_same_weather() -> None:
     )
     assert short == full
     assert hash(short) == hash(full)
-    assert short != full.but(seed=6)
+    assert short != full.replace(seed=6)
     assert short.rain is not None
     assert short.fog is not None
-    assert (short.rain.drop_sizes, short.rain.model, short.rain.cells) == ("marshall-palmer", "mie", None)
-    assert (short.fog.model, short.fog.backscatter, short.fog.uneven) == ("kim", None, None)
+    assert (short.rain.drop_sizes, short.rain.model, short.rain.heterogeneity) == ("marshall-palmer", "mie", None)
+    assert (short.fog.model, short.fog.backscatter, short.fog.heterogeneity) == ("kim", None, None)
 
 
 def test_numpy_values_are_taken_as_plain_ones() -> None:
@@ -67,26 +68,50 @@ def test_limits_are_allowed() -> None:
     Weather(rain_rate_mm_h=0, snow_rate_mm_h=0, visibility_m=300_000)
     for backscatter in (0.01, 0.046, 0.6):
         Fog(visibility_m=100, backscatter=backscatter)
-    Uneven(scale_m=0.1, octaves=6, roughness=1, contrast=1)
-    Uneven(octaves=1, roughness=0, contrast=0)
+    Heterogeneity(scale_m=0.1, octaves=6, roughness=1, contrast=1)
+    Heterogeneity(octaves=1, roughness=0, contrast=0)
 
 
 def test_the_usual_scale_depends_on_what_is_uneven() -> None:
-    usual, own = Uneven(contrast=0.2), Uneven(scale_m=40.0, contrast=0.2)
-    rain, snow, fog = Rain(rate_mm_h=5, cells=usual), Snow(rate_mm_h=5, cells=usual), Fog(visibility_m=50, uneven=usual)
-    assert rain.cells is not None
-    assert snow.cells is not None
-    assert fog.uneven is not None
-    assert (rain.cells.scale_m, snow.cells.scale_m, fog.uneven.scale_m) == (300.0, 300.0, 40.0)
-    assert Rain(rate_mm_h=5, cells=own).cells == own, "a scale that is said is kept"
-    for part in (rain, Rain(rate_mm_h=5, cells=own)):
+    usual, own = Heterogeneity(contrast=0.2), Heterogeneity(scale_m=40.0, contrast=0.2)
+    rain, snow, fog = (
+        Rain(rate_mm_h=5, heterogeneity=usual),
+        Snow(rate_mm_h=5, heterogeneity=usual),
+        Fog(visibility_m=50, heterogeneity=usual),
+    )
+    assert rain.heterogeneity is not None
+    assert snow.heterogeneity is not None
+    assert fog.heterogeneity is not None
+    assert (rain.heterogeneity.scale_m, snow.heterogeneity.scale_m, fog.heterogeneity.scale_m) == (300.0, 300.0, 40.0)
+    assert Rain(rate_mm_h=5, heterogeneity=own).heterogeneity == own, "a scale that is said is kept"
+    for part in (rain, Rain(rate_mm_h=5, heterogeneity=own)):
         weather = Weather(rain=part)
         assert Weather.from_mapping(weather.to_mapping()) == weather
 
 
+@pytest.mark.parametrize(("part", "old"), [(Rain, "cells"), (Snow, "cells"), (Fog, "uneven")])
+def test_earlier_names_of_fields_still_work_with_a_warning(part: type[Any], old: str) -> None:
+    amount = {"visibility_m": 50} if part is Fog else {"rate_mm_h": 5}
+    with pytest.warns(DeprecationWarning, match=f"the field '{old}' is deprecated .* use 'heterogeneity'"):
+        made = part(**amount, **{old: {"contrast": 0.2}})
+    assert made == part(**amount, heterogeneity={"contrast": 0.2})
+    with pytest.warns(DeprecationWarning, match=f"{part.__name__}.{old} is deprecated"):
+        assert getattr(made, old) is made.heterogeneity
+
+
+def test_earlier_names_of_the_weather_still_work_with_a_warning() -> None:
+    weather = Weather(rain_rate_mm_h=5)
+    with pytest.warns(DeprecationWarning, match=r"Weather\.replace"):
+        assert weather.but(seed=3) == weather.replace(seed=3)
+    with pytest.warns(DeprecationWarning, match=r"Weather\.is_constant"):
+        assert weather.is_still is weather.is_constant
+    with pytest.warns(DeprecationWarning, match="Heterogeneity"):
+        assert ph.Uneven is Heterogeneity
+
+
 def test_public_names() -> None:
-    names = (ph.Weather, ph.Rain, ph.Fog, ph.Snow, ph.DustCloud, ph.DustTrail, ph.Uneven)
-    assert names == (Weather, Rain, Fog, Snow, DustCloud, DustTrail, Uneven)
+    names = (ph.Weather, ph.Rain, ph.Fog, ph.Snow, ph.DustCloud, ph.DustTrail, ph.Heterogeneity)
+    assert names == (Weather, Rain, Fog, Snow, DustCloud, DustTrail, Heterogeneity)
 
 
 def test_a_weather_does_not_change() -> None:
@@ -125,12 +150,12 @@ def test_a_weather_does_not_change() -> None:
         ({"rain": {"rate_mm_h": 5, "model": "vain"}}, r"rain\.model: must be one of mie, .*did you mean 'vane'\?\)"),
         ({"rain": {"rate_mm_h": 5, "model": None}}, r"rain\.model: must be one of mie, vane, goodin2019, .*, got None"),
         ({"rain": {"rate_mm_h": 5, "drop_sizes": "marshal-palmer"}}, r"rain\.drop_sizes: .*'marshall-palmer'"),
-        ({"rain": {"rate_mm_h": 5, "cells": {"octave": 5}}}, r"rain\.cells\.octave: unknown .*'octaves'"),
-        ({"rain": {"rate_mm_h": 5, "cells": {"octaves": 7}}}, r"rain\.cells\.octaves: must be from 1 to 6, got 7"),
-        ({"rain": {"rate_mm_h": 5, "cells": {"octaves": 2.5}}}, r"rain\.cells\.octaves: .*valid integer"),
-        ({"rain": {"rate_mm_h": 5, "cells": {"scale_m": 0}}}, r"rain\.cells\.scale_m: must be from 0.1 .*, got 0"),
-        ({"rain": {"rate_mm_h": 5, "cells": {"contrast": 1.1}}}, r"rain\.cells\.contrast: must be from 0 to 1, got"),
-        ({"rain": {"rate_mm_h": 5, "cells": {"roughness": NAN}}}, r"rain\.cells\.roughness: .*finite number"),
+        ({"fog": {"visibility_m": 9, "heterogeneity": {"octave": 5}}}, r"heterogeneity\.octave: unknown .*'octaves'"),
+        ({"fog": {**FOG, "heterogeneity": {"octaves": 7}}}, r"heterogeneity\.octaves: must be from 1 to 6, got 7"),
+        ({"fog": {"visibility_m": 9, "heterogeneity": {"octaves": 2.5}}}, r"heterogeneity\.octaves: .*valid integer"),
+        ({"fog": {**FOG, "heterogeneity": {"scale_m": 0}}}, r"heterogeneity\.scale_m: must be from 0.1 .*, got 0"),
+        ({"fog": {**FOG, "heterogeneity": {"contrast": 1.1}}}, r"heterogeneity\.contrast: must be from 0 to 1, got"),
+        ({"fog": {**FOG, "heterogeneity": {"roughness": NAN}}}, r"heterogeneity\.roughness: .*finite number"),
         ({"visibility_m": 0}, r"visibility_m: must be from 5 to 300000 m \(air without fog has .*\), got 0"),
         ({"visibility_m": 4.9}, "visibility_m: must be from 5 to 300000 m"),
         ({"visibility_m": INF}, "visibility_m: .*finite number, got inf"),
@@ -176,8 +201,8 @@ def test_a_weather_does_not_change() -> None:
     ],
 )  # fmt: skip
 def test_bad_values_are_told_in_one_line_with_their_place(fields: dict[str, Any], message: str) -> None:
-    for make in (lambda: Weather(**fields), lambda: Weather.from_mapping(fields), lambda: Weather().but(**fields)):
-        with pytest.raises(ConfigError, match=rf"^weather: (dust\[0\]\.)?{message}") as caught:
+    for make in (lambda: Weather(**fields), lambda: Weather.from_mapping(fields), lambda: Weather().replace(**fields)):
+        with pytest.raises(ConfigError, match=rf"^weather: (dust\[0\]\.|fog\.)?{message}") as caught:
             make()
         assert "\n" not in str(caught.value)
 
@@ -189,9 +214,12 @@ def test_bad_values_are_told_in_one_line_with_their_place(fields: dict[str, Any]
         (lambda: Rain(), "^Rain: rate_mm_h: is required$"),
         (lambda: Rain(rate_mm_h=1, modell="mie"), "^Rain: modell: unknown field; did you mean 'model'"),
         (lambda: Fog(visibility_m=0), "^Fog: visibility_m: must be from 5"),
-        (lambda: Fog(visibility_m=9, uneven={"octaves": 0}), r"^Fog: uneven\.octaves: must be from 1 to 6, got 0"),
+        (
+            lambda: Fog(visibility_m=9, heterogeneity={"octaves": 0}),
+            r"^Fog: heterogeneity\.octaves: must be from 1 to 6, got 0",
+        ),
         (lambda: Snow(rate_mm_h=NAN), "^Snow: rate_mm_h: .*finite"),
-        (lambda: Uneven(contrast=-0.1), "^Uneven: contrast: must be from 0 to 1, got -0.1"),
+        (lambda: Heterogeneity(contrast=-0.1), "^Heterogeneity: contrast: must be from 0 to 1, got -0.1"),
         (lambda: DustCloud(centre_m=(0, 0, 0), half_size_m=(1, 1, 1)), "^DustCloud: density_kg_m3: is required"),
         (lambda: DustTrail(path=3), "^DustTrail: path: must be a list"),
         (lambda: Weather.from_mapping([1]), "^weather: expected a mapping of fields, got list"),
@@ -310,15 +338,15 @@ def test_a_trail_takes_trajectories_in_code() -> None:
 
 def test_but_changes_what_is_named_and_nothing_else() -> None:
     weather = Weather(rain=Rain(rate_mm_h=25, model="vane"), visibility_m=800, dust=[CLOUD], wind_m_s=(3, 0, 0), seed=2)
-    slower = weather.but(rain_rate_mm_h=5)
+    slower = weather.replace(rain_rate_mm_h=5)
     assert slower.rain == Rain(rate_mm_h=5, model="vane")
-    assert slower.but(rain_rate_mm_h=25) == weather
+    assert slower.replace(rain_rate_mm_h=25) == weather
     assert weather.rain == Rain(rate_mm_h=25, model="vane"), "the weather itself is as it was"
-    assert weather.but() == weather
-    assert weather.but(snow_rate_mm_h=1).snow == Snow(rate_mm_h=1)
-    assert weather.but(rain=None).rain is weather.but(rain_rate_mm_h=None).rain is None
-    assert weather.but(visibility_m=None, rain=None, dust=[], wind_m_s=(0, 0, 0), seed=0) == Weather()
-    assert weather.but(rain=Rain(rate_mm_h=1), rain_rate_mm_h=None).rain == Rain(rate_mm_h=1)
-    assert weather.but(fog={"visibility_m": 50, "model": "kruse"}).fog == Fog(visibility_m=50, model="kruse")
+    assert weather.replace() == weather
+    assert weather.replace(snow_rate_mm_h=1).snow == Snow(rate_mm_h=1)
+    assert weather.replace(rain=None).rain is weather.replace(rain_rate_mm_h=None).rain is None
+    assert weather.replace(visibility_m=None, rain=None, dust=[], wind_m_s=(0, 0, 0), seed=0) == Weather()
+    assert weather.replace(rain=Rain(rate_mm_h=1), rain_rate_mm_h=None).rain == Rain(rate_mm_h=1)
+    assert weather.replace(fog={"visibility_m": 50, "model": "kruse"}).fog == Fog(visibility_m=50, model="kruse")
     with pytest.raises(ConfigError, match="give rain or rain_rate_mm_h, not both"):
-        weather.but(rain=Rain(rate_mm_h=5), rain_rate_mm_h=5)
+        weather.replace(rain=Rain(rate_mm_h=5), rain_rate_mm_h=5)

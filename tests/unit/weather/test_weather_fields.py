@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 import parhelion as ph
 from parhelion.core.random import Stream, to_normal
-from parhelion.weather.dust_grid import ellipsoid_cloud
+from parhelion.weather.air import air_contents
 from parhelion.weather.fields import CELLS, EDDIES, DensityField, _gradient_noise, density_field, factor
-from parhelion.weather.fog import fog_extinction
-from parhelion.weather.medium import medium
-from parhelion.weather.rain import rain_extinction
-from parhelion.weather.snow import snow_extinction
+from parhelion.weather.grids import ellipsoid_cloud
+from parhelion.weather.media.fog import fog_extinction
+from parhelion.weather.media.rain import rain_extinction
+from parhelion.weather.media.snow import snow_extinction
 
 NM = 905.0
 
@@ -22,7 +22,7 @@ NM = 905.0
 def field(
     scale_m: float = 40.0, *, seed: int = 0, name: str = "fog", flat: bool = False, **values: float
 ) -> DensityField:
-    return density_field(ph.Uneven(scale_m=scale_m, **values), seed=seed, name=name, flat=flat)
+    return density_field(ph.Heterogeneity(scale_m=scale_m, **values), seed=seed, name=name, flat=flat)
 
 
 def places(count: int = 20_000, reach: float = 500.0, seed: int = 1) -> np.ndarray:
@@ -155,28 +155,26 @@ def test_kernels_read_the_same_numbers() -> None:
 
 def test_extinctions_add() -> None:
     weather = ph.Weather(rain_rate_mm_h=25, visibility_m=800, snow_rate_mm_h=2)
-    air, at = medium(weather, 0.0, NM), places(10)
+    air, at = air_contents(weather, 0.0, NM), places(10)
     expected = rain_extinction(25) + fog_extinction(800.0) + snow_extinction(2)
     assert air.extinction(at) == pytest.approx(np.full(10, expected), rel=1e-12)
-    assert [part.kind for part in air.components] == ["rain", "fog", "snow"]
-    assert air.component("rain") is air.components[0]
-    assert medium(ph.Weather(visibility_m=800), 0.0, NM).component("rain") is None
+    assert [part.name for part in air.components] == ["rain", "fog", "snow"]
     assert air.is_uniform
     assert not air.is_clear
-    assert (air.rain_rate_mm_h, air.snow_rate_mm_h) == (25.0, 2.0)
+    assert [part.amount for part in air.components] == [25.0, 800.0, 2.0]
 
 
 @pytest.mark.parametrize("wavelength", [850.0, 905.0, 1550.0])
 def test_wavelength_enters(wavelength: float) -> None:
-    air = medium(ph.Weather(visibility_m=2000), 0.0, wavelength)
+    air = air_contents(ph.Weather(visibility_m=2000), 0.0, wavelength)
     assert air.extinction(np.zeros((1, 3)))[0] == pytest.approx(fog_extinction(2000.0, "kim", wavelength), rel=1e-12)
 
 
 def test_backscatter_of_fog_is_its_factor_over_the_optical_range() -> None:
-    air = medium(ph.Weather(fog=ph.Fog(visibility_m=200, backscatter=0.07)), 0.0, NM)
+    air = air_contents(ph.Weather(fog=ph.Fog(visibility_m=200, backscatter=0.07)), 0.0, NM)
     optical_range = np.log(20.0) / fog_extinction(200.0)
     assert air.backscatter_per_m_sr == pytest.approx(0.07 / optical_range, rel=1e-12)
-    assert medium(ph.Weather(rain_rate_mm_h=5), 0.0, NM).backscatter_per_m_sr == 0.0
+    assert air_contents(ph.Weather(rain_rate_mm_h=5), 0.0, NM).backscatter_per_m_sr == 0.0
 
 
 @pytest.mark.parametrize(
@@ -189,7 +187,7 @@ def test_backscatter_of_fog_is_its_factor_over_the_optical_range() -> None:
     ],
 )
 def test_clear_air(weather: ph.Weather) -> None:
-    air = medium(weather, 3.0, NM)
+    air = air_contents(weather, 3.0, NM)
     assert air.is_clear
     assert air.is_uniform
     assert np.all(air.extinction(places(10)) == 0.0)
@@ -197,9 +195,9 @@ def test_clear_air(weather: ph.Weather) -> None:
 
 def test_schedules_are_taken_at_the_time() -> None:
     weather = ph.Weather(rain_rate_mm_h=[[0, 0], [10, 20]], visibility_m=[[0, 1000], [10, 500]])
-    assert medium(weather, 0.0, NM).component("rain") is None
-    air = medium(weather, 5.0, NM)
-    assert air.rain_rate_mm_h == 10.0
+    assert [part.name for part in air_contents(weather, 0.0, NM).components] == ["fog"]
+    air = air_contents(weather, 5.0, NM)
+    assert air.components[0].amount == 10.0
     expected = rain_extinction(10.0) + fog_extinction(750.0)
     assert air.extinction(np.zeros((1, 3)))[0] == pytest.approx(expected, rel=1e-12)
 
@@ -207,10 +205,11 @@ def test_schedules_are_taken_at_the_time() -> None:
 @pytest.mark.slow
 def test_uneven_parts_have_fields_that_drift_with_the_wind() -> None:
     weather = ph.Weather(
-        rain=ph.Rain(rate_mm_h=10, cells=ph.Uneven(contrast=0.8)), fog=ph.Fog(visibility_m=500, uneven=ph.Uneven()),
+        rain=ph.Rain(rate_mm_h=10, heterogeneity=ph.Heterogeneity(contrast=0.8)),
+        fog=ph.Fog(visibility_m=500, heterogeneity=ph.Heterogeneity()),
         wind_m_s=(3, -2, 0), seed=4,
     )  # fmt: skip
-    now, later, at = medium(weather, 0.0, NM), medium(weather, 7.0, NM), places(500)
+    now, later, at = air_contents(weather, 0.0, NM), air_contents(weather, 7.0, NM), places(500)
     assert not now.is_uniform
     assert later.drift_m == pytest.approx([21, -14, 0])
     assert later.extinction(at + later.drift_m) == pytest.approx(now.extinction(at), rel=1e-9)
@@ -228,8 +227,8 @@ def test_uneven_parts_have_fields_that_drift_with_the_wind() -> None:
 
 
 def test_no_contrast_is_even_weather() -> None:
-    weather = ph.Weather(fog=ph.Fog(visibility_m=500, uneven=ph.Uneven(contrast=0.0)))
-    assert medium(weather, 0.0, NM).is_uniform
+    weather = ph.Weather(fog=ph.Fog(visibility_m=500, heterogeneity=ph.Heterogeneity(contrast=0.0)))
+    assert air_contents(weather, 0.0, NM).is_uniform
 
 
 def test_dust_stands_or_drifts() -> None:
@@ -239,23 +238,24 @@ def test_dust_stands_or_drifts() -> None:
     expected = 650.0 * ellipsoid_cloud((20, 0, 0), (4, 4, 2), 1e-4).density_at(at)
     assert expected.max() > 0.04
     for time in (0.0, 5.0):
-        assert medium(weather, time, NM).extinction(at) == pytest.approx(expected, rel=1e-9, abs=1e-12)
-    moving = weather.but(dust=[still.model_copy(update={"drifts": True})])
-    assert medium(moving, 5.0, NM).extinction(at + np.array([10.0, 0, 0])) == pytest.approx(
+        assert air_contents(weather, time, NM).extinction(at) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    moving = weather.replace(dust=[still.model_copy(update={"drifts": True})])
+    assert air_contents(moving, 5.0, NM).extinction(at + np.array([10.0, 0, 0])) == pytest.approx(
         expected, rel=1e-6, abs=1e-9
     )
-    assert not medium(weather, 0.0, NM).is_uniform
+    assert not air_contents(weather, 0.0, NM).is_uniform
 
 
 def test_dust_of_a_trail_begins_with_it_and_ends_after_its_life() -> None:
     trail = ph.DustTrail(path=[[1, 0, 0, 0], [5, 40, 0, 0]])
     weather = ph.Weather(dust=[trail])
-    assert medium(weather, 1.0, NM).is_clear
-    raised = medium(weather, 4.0, NM)
-    (grid, per_mass), = raised.dust  # fmt: skip
+    assert air_contents(weather, 1.0, NM).is_clear
+    raised = air_contents(weather, 4.0, NM)
+    (raised_grid,) = raised.grids
+    grid, per_mass = raised_grid.grid, raised_grid.per_mass
     assert per_mass == 2600.0
     assert grid.mass_kg > 0.0
-    assert medium(weather, 5.0 + 10.0 + 0.1, NM).is_clear
+    assert air_contents(weather, 5.0 + 10.0 + 0.1, NM).is_clear
 
 
 def test_gradient_noise_is_perlins() -> None:

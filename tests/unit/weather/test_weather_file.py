@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from parhelion.core.errors import ConfigError, ParhelionError
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Fixed
-from parhelion.weather import DustCloud, DustTrail, Fog, Rain, Snow, Uneven, Weather, value_at
+from parhelion.weather import DustCloud, DustTrail, Fog, Heterogeneity, Rain, Snow, Weather, value_at
 from parhelion.world import World
 
 CLOUD = {"kind": "cloud", "centre_m": [0, 0, 1], "half_size_m": [3, 3, 2], "density_kg_m3": 1e-4}
@@ -41,22 +41,26 @@ def test_only_what_is_not_usual_is_written() -> None:
     assert Weather(rain_rate_mm_h=25, visibility_m=800).to_mapping() == {"rain_rate_mm_h": 25, "visibility_m": 800}
     weather = Weather(
         rain=Rain(rate_mm_h=[[0, 1], [2, 3]], model="vane"),
-        fog=Fog(visibility_m=90, uneven=Uneven(octaves=2)),
+        fog=Fog(visibility_m=90, heterogeneity=Heterogeneity(octaves=2)),
         dust=[CLOUD, TRAIL],
         seed=1,
     )
     assert weather.to_mapping() == {
         "rain": {"rate_mm_h": [[0, 1], [2, 3]], "model": "vane"},
-        "fog": {"visibility_m": 90, "uneven": {"scale_m": 40, "octaves": 2}},
+        "fog": {"visibility_m": 90, "heterogeneity": {"scale_m": 40, "octaves": 2}},
         "dust": [CLOUD, TRAIL],
         "seed": 1,
     }
 
 
 UNEVEN = st.builds(
-    Uneven, scale_m=st.floats(0.1, 1e5), octaves=st.integers(1, 6), roughness=st.floats(0, 1), contrast=st.floats(0, 1)
+    Heterogeneity,
+    scale_m=st.floats(0.1, 1e5),
+    octaves=st.integers(1, 6),
+    roughness=st.floats(0, 1),
+    contrast=st.floats(0, 1),
 )
-UNEVEN_OR_NOT = st.one_of(st.none(), UNEVEN, st.just(Uneven()), st.just(Uneven(scale_m=40.0)))
+UNEVEN_OR_NOT = st.one_of(st.none(), UNEVEN, st.just(Heterogeneity()), st.just(Heterogeneity(scale_m=40.0)))
 PLACE = st.tuples(*[st.floats(-1e9, 1e9)] * 3)
 CLOUDS = st.builds(
     DustCloud,
@@ -81,20 +85,20 @@ RAIN = st.builds(
     rate_mm_h=schedules(0, 500),
     drop_sizes=st.sampled_from(["marshall-palmer", "feingold-levin", "deirmendjian"]),
     model=st.sampled_from(["mie", "vane", "goodin2019", "guo2015", "ulbrich-atlas"]),
-    cells=UNEVEN_OR_NOT,
+    heterogeneity=UNEVEN_OR_NOT,
 )
 FOG = st.builds(
     Fog,
     visibility_m=schedules(5, 300_000),
     model=st.sampled_from(["kim", "kruse", "koschmieder", "hahner2021"]),
     backscatter=st.floats(0.023, 0.092),
-    uneven=UNEVEN_OR_NOT,
+    heterogeneity=UNEVEN_OR_NOT,
 )
 WEATHERS = st.builds(
     Weather,
     rain=st.none() | RAIN,
     fog=st.none() | FOG,
-    snow=st.none() | st.builds(Snow, rate_mm_h=schedules(0, 50), cells=UNEVEN_OR_NOT),
+    snow=st.none() | st.builds(Snow, rate_mm_h=schedules(0, 50), heterogeneity=UNEVEN_OR_NOT),
     dust=st.lists(CLOUDS | TRAILS, max_size=2),
     wind_m_s=st.tuples(*[st.floats(-100, 100)] * 3),
     seed=st.integers(0, 2**64 - 1),
@@ -110,7 +114,7 @@ def test_a_file_gives_back_the_very_same_weather(tmp_path: Path, weather: Weathe
     assert again == weather
     assert hash(again) == hash(weather)
     assert again.to_mapping() == weather.to_mapping()
-    assert weather.but() == weather
+    assert weather.replace() == weather
     assert "\n" not in repr(weather)
     assert [path.name for path in tmp_path.iterdir()] == ["w.yaml"], "no temporary file stays"
 

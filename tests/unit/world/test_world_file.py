@@ -20,7 +20,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.trajectory import ConstantTwist, Waypoints, pose_at
 from parhelion.surfaces.library import material
 from parhelion.surfaces.material import LambertModel, Material, SpectrumTable
-from parhelion.weather import DustTrail, Fog, Rain, Uneven, Weather
+from parhelion.weather import DustTrail, Fog, Heterogeneity, Rain, Weather
 from parhelion.world import World, shapes
 from parhelion.world.file import Base
 
@@ -64,7 +64,7 @@ YARD: dict[str, Any] = {
     "viewpoint": {"xyz": [0, 0, 1.8]},
     "path": {"waypoints": [{"time_s": 0, "xyz": [0, 0, 2]}, {"time_s": 9, "xyz": [9, 0, 2], "rpy_deg": [0, 0, 45]}]},
     "weather": {
-        "rain": {"rate_mm_h": [[0, 0], [60, 25]], "model": "vane", "cells": {"contrast": 0.8}},
+        "rain": {"rate_mm_h": [[0, 0], [60, 25]], "model": "vane", "heterogeneity": {"contrast": 0.8}},
         "visibility_m": 800,
         "dust": [{"kind": "trail", "path": [[0, 0, 0, 0], [5, 30, 0, 0]]}],
         "wind_m_s": [3, 0, 0],
@@ -123,7 +123,7 @@ def test_a_world_file_gives_what_it_says(yard_folder: Path) -> None:
     assert world.path is not None
     np.testing.assert_allclose(pose_at(world.path, 9.0).rpy_deg[2], 45)
     assert world.weather == Weather(
-        rain=Rain(rate_mm_h=[[0, 0], [60, 25]], model="vane", cells=Uneven(scale_m=300, contrast=0.8)),
+        rain=Rain(rate_mm_h=[[0, 0], [60, 25]], model="vane", heterogeneity=Heterogeneity(scale_m=300, contrast=0.8)),
         fog=Fog(visibility_m=800),
         dust=[DustTrail(path=[[0, 0, 0, 0], [5, 30, 0, 0]])],
         wind_m_s=(3, 0, 0),

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from parhelion.core.clouds import ORIGINS, PointCloud
+from parhelion.core.clouds import PointCloud, origin_names
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 
@@ -61,7 +61,7 @@ def objects_in(
     instance, xyz = np.asarray(cloud.fields["instance"]), np.asarray(cloud.xyz, np.float64)
     kept = (instance > 0) & np.isfinite(xyz).all(axis=1)
     if "origin" in cloud.fields:
-        words = cloud.names.get("origin") or dict(enumerate(ORIGINS))
+        words = cloud.names.get("origin") or origin_names()
         kept &= np.isin(cloud.fields["origin"], [k for k, word in words.items() if word == "surface"])
     label = np.asarray(cloud.fields["label"]) if "label" in cloud.fields else np.zeros(len(cloud), np.int64)
     rows = np.flatnonzero(kept)

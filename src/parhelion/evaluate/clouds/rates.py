@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parhelion.core.clouds import ORIGINS, PointCloud, Scan
+from parhelion.core.clouds import PointCloud, Scan, origin_names
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.evaluate.clouds.distances import nearest_distances, points_of
+from parhelion.weather import media
 
 USUAL_TOLERANCE_M = 0.2
 """How near to a point of the reference a detection is correct, where nothing else is said."""
-_IN_AIR = ("rain", "fog", "snow", "dust")
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ def detections(cloud: PointCloud, reference: PointCloud | None = None, tolerance
 def _by_origin(cloud: PointCloud) -> Detections:
     if not len(cloud):
         raise ConfigError("detection rate: the cloud is empty")
-    names: Mapping[int, str] = cloud.names.get("origin") or dict(enumerate(ORIGINS))
+    names: Mapping[int, str] = cloud.names.get("origin") or origin_names()
 
     def number(*words: str) -> int:
         wanted = [code for code, word in names.items() if word in words]
         return int(np.count_nonzero(np.isin(cloud.fields["origin"], wanted)))
 
-    return Detections(number("surface"), number(*_IN_AIR), len(cloud))
+    return Detections(number("surface"), number(*media.names()), len(cloud))
 
 
 def range_error(real: ArrayLike, simulated: ArrayLike) -> float:

@@ -20,12 +20,12 @@ from parhelion.evaluate.slam.odometry import Odometry, Setup
 from parhelion.io.poses import TimedPoses
 from parhelion.pictures import run_page as html
 from parhelion.pictures.run_plots import Curve, line_plot, number, polyline, ticks
+from parhelion.weather import media
 from parhelion.weather.weather import Weather
 
 RPE_METRES = 10.0
 """Way over which relative errors are taken [m]."""
 RESAMPLES = 10_000
-_WEATHER_WORDS = {"rain": "rain_rate_mm_h", "fog": "visibility_m", "snow": "snow_rate_mm_h"}
 _CURVE_POINTS = 120
 
 
@@ -73,21 +73,24 @@ MEASURES = {
 def weather_fields(text: str) -> dict[str, Any] | None:
     """The weather that words such as `clear`, `rain=25` or `rain=25,fog=800` mean, as a scenario file has it.
 
-    `rain` and `snow` are rates [mm/h], `fog` is a visibility [m]. `own` is None: the scenario's own.
+    A word is the name of a medium; its number is the medium's amount, such as a rate [mm/h] for rain and a visibility
+    [m] for fog. `own` is None: the scenario's own.
     """
     if text == "own":
         return None
     if text == "clear":
         return {}
     fields: dict[str, Any] = {}
+    amounts = {name: medium.amount for name, medium in media.table().items() if medium.place is None}
     for part in text.split(","):
         word, _, number = part.partition("=")
-        if word not in _WEATHER_WORDS:
-            nearest = nearest_name(word, [*_WEATHER_WORDS, "clear", "own"])
+        if word not in amounts:
+            nearest = nearest_name(word, [*amounts, "clear", "own"])
             hint = f"; did you mean {nearest!r}?" if nearest else ""
-            raise ConfigError(f"weather {text!r}: known are clear, own, rain=MM_H, fog=M, snow=MM_H{hint}")
+            known = ", ".join(f"{name}={amount.metavar}" for name, amount in amounts.items())
+            raise ConfigError(f"weather {text!r}: known are clear, own, {known}{hint}")
         try:
-            fields[_WEATHER_WORDS[word]] = float(number)
+            fields[amounts[word].short] = float(number)
         except ValueError:
             raise ConfigError(f"weather {text!r}: {word} needs a number, such as {word}=25") from None
     Weather.from_mapping(fields, f"weather {text!r}")

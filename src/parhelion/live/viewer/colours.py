@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from parhelion.core.clouds import FIELDS, PointCloud
 from parhelion.core.errors import unknown_name
 from parhelion.pictures.style import LABEL_COLOURS
+from parhelion.weather import media
 
 Colours = NDArray[np.uint8]
 
@@ -36,15 +37,7 @@ _LEGEND_ROWS = 10
 # Most surfaces are dim and a few glare: the square gives the dim ones their share of the colours.
 _BY_SQUARE = ("intensity", "reflectivity", "power", "near_ir")
 
-_ORIGIN_COLOURS = {
-    "surface": "#5f6b7a",
-    "rain": "#3f9dff",
-    "fog": "#b79cff",
-    "snow": "#f4f8ff",
-    "dust": "#e08a3c",
-    "multipath": "#ff7ab6",
-    "noise": "#45d6c8",
-}
+_ORIGIN_COLOURS = {"surface": "#5f6b7a", "multipath": "#ff7ab6", "noise": "#45d6c8"}
 _WORD_COLOURS = {**LABEL_COLOURS, "none": UNKNOWN, "unlabeled": UNKNOWN}
 
 
@@ -155,7 +148,7 @@ def _coded(values: NDArray[Any], field: str, names: Mapping[int, str]) -> Painte
 
 def _colour_of(word: str, number: int, field: str) -> str:
     if field == "origin":
-        return _ORIGIN_COLOURS.get(word, UNKNOWN)
+        return _ORIGIN_COLOURS.get(word) or media.colours().get(word, UNKNOWN)
     known = _WORD_COLOURS.get(word.removeprefix("moving-"))
     return known if known is not None else _further(number)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +14,8 @@ from parhelion.live.viewer.frames import Shot
 from parhelion.live.viewer.scene import POINT_SIZE_M
 from parhelion.live.viewer.session import SPEEDS, Pick, Session
 from parhelion.live.viewer.stages import Measured
+from parhelion.weather import Medium, media
 
-CLEAR_M = 2000.0
-"""The upper end of the slider for visibility: no fog."""
 SAVE, HOME = "save PNG", "reset view"
 _BRAND = "#ffb454"
 _MUTED = "#8d99a8"
@@ -120,27 +117,34 @@ class Panel:
             _by_hand(speed, lambda value: session.change(speed=float(value)))
 
     def _add_weather(self) -> None:
-        gui, session, world = self._gui, self._session, self._session.stage.world
-        now = world.weather.at(session.request.time_s) if world is not None and world.weather is not None else None
-        rain = 0.0 if now is None else now.rain_rate_mm_h
-        snow = 0.0 if now is None else now.snow_rate_mm_h
-        seen = CLEAR_M if now is None else min(now.visibility_m, CLEAR_M)
-        with gui.add_folder("Weather"):
-            for label, top, step, value, name, hint in (
-                ("rain [mm/h]", 100.0, 0.5, rain, "rain_rate_mm_h", "drizzle 1, steady rain 5, cloudburst 50 and more"),
-                ("snow [mm/h]", 20.0, 0.1, snow, "snow_rate_mm_h", "as melted water: 1 is moderate snow"),
-            ):
-                slider = gui.add_slider(label, 0.0, max(top, value), step, float(value), hint=hint)
-                _by_hand(slider, partial(self._change, name))
-            sight = gui.add_slider(
-                "visibility [m]", 10.0, CLEAR_M, 10.0, max(10.0, round(seen)),
-                marks=((200.0, "fog"), (1000.0, "mist"), (CLEAR_M, "clear")), hint="at the right end there is no fog",
-            )  # fmt: skip
-            _by_hand(sight, lambda new: session.change(visibility_m=math.inf if new >= CLEAR_M else float(new)))
-            dust = gui.add_slider(
-                "dust [mg/m³]", 0.0, 1000.0, 10.0, 0.0, hint="a cloud ahead of where the sensor stood at first"
-            )
-            _by_hand(dust, lambda new: session.change(dust_kg_m3=float(new) * 1e-6))
+        world, time = self._session.stage.world, self._session.request.time_s
+        weather = None if world is None else world.weather
+        present = {} if weather is None else {one.medium.name: one.amount for one in weather.present(time)}
+        with self._gui.add_folder("Weather"):
+            for name, medium in media.table().items():
+                # The slider of a placed medium adds a part, so it starts without any.
+                now = present.get(name, medium.amount.clear) if medium.place is None else medium.amount.clear
+                self._add_amount(medium, now)
+
+    def _add_amount(self, medium: Medium, now: float) -> None:
+        """Slider of one medium; `now` is its amount in the world's own weather."""
+        amount, shown = medium.amount, medium.amount.slider
+        ends_clear = amount.clear > amount.high  # a visibility: the upper end is clear air
+        value = now / shown.scale
+        if ends_clear:
+            value, top = max(shown.low, round(min(value, shown.top))), shown.top
+        else:
+            top = max(shown.top, value)
+        slider = self._gui.add_slider(
+            f"{medium.word} [{shown.unit or amount.unit}]", shown.low, top, shown.step, float(value),
+            marks=shown.marks or None, hint=shown.hint or None,
+        )  # fmt: skip
+
+        def change(new: float) -> None:
+            chosen = amount.clear if ends_clear and new >= shown.top else float(new) * shown.scale
+            self._session.change(amounts={medium.name: chosen})
+
+        _by_hand(slider, change)
 
     def _add_sensor(self, models: Sequence[str]) -> None:
         gui, session = self._gui, self._session
@@ -157,9 +161,6 @@ class Panel:
             _by_hand(at, lambda value: session.change(mount_xyz=tuple(map(float, value))))
             _by_hand(turn, lambda value: session.change(mount_rpy_deg=tuple(map(float, value))))
             self._mount = (at, turn)
-
-    def _change(self, name: str, value: float) -> None:
-        self._session.change(**{name: float(value)})
 
     def _go_to(self, place: str) -> None:
         self._session.change(place=place)

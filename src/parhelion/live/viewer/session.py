@@ -133,7 +133,10 @@ class Session:
     # ---- changing ----------------------------------------------------------------------------------------------
 
     def change(self, **values: Any) -> None:
-        """Change fields of the request, `colour_by`, `speed` or `playing`."""
+        """Change fields of the request, `colour_by`, `speed` or `playing`.
+
+        `amounts` maps names of media to their new amounts; those of others stay.
+        """
         with self._changed:
             asked = {name: values.pop(name) for name in list(values) if name in _REQUEST_FIELDS}
             for name, value in values.items():
@@ -145,6 +148,8 @@ class Session:
                 asked = {
                     "model": first.model, "mount_xyz": first.mount_xyz, "mount_rpy_deg": first.mount_rpy_deg, **asked
                 }  # fmt: skip
+            if "amounts" in asked:
+                asked["amounts"] = tuple((dict(self._request.amounts) | dict(asked["amounts"])).items())
             if "time_s" in asked:
                 asked["time_s"] = min(max(0.0, float(asked["time_s"])), self.stage.duration_s)
             self._request = replace(self._request, **asked)

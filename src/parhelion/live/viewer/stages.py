@@ -28,7 +28,7 @@ from parhelion.pictures.camera import image_colours
 from parhelion.scenario.scenario import Scenario
 from parhelion.scenario.sensors import FrameOnBoard
 from parhelion.sensors.optics.lidar.lidar import Lidar
-from parhelion.weather import DustCloud, Weather
+from parhelion.weather import Weather, media
 from parhelion.world.world import World
 
 # ---- A few of a scan's beams as lines, so that one sees where the sensor looks --------------------------------------
@@ -70,9 +70,9 @@ def beams_of(scan: Scan, count: int = BEAM_COUNT) -> Beams:
 # ---- stages ---------------------------------------------------------------------------------------------------------
 
 
-DUST_AHEAD_M = 15.0
-"""Distance of the slider's dust cloud ahead of where the sensor first stands."""
-DUST_HALF_SIZE_M = (12.0, 12.0, 5.0)
+PLACED_AHEAD_M = 15.0
+"""Distance of a part that a slider places, such as a dust cloud, ahead of the first position of the sensor."""
+PLACED_HALF_SIZE_M = (12.0, 12.0, 5.0)
 CLOCK_S = 60.0
 """Length of the time slider where the world has no path that ends."""
 MOST_POINTS = 2_000_000
@@ -97,13 +97,9 @@ class Request:
     """Where the lidar is on its vehicle, or in the world [m]."""
     mount_rpy_deg: Triple = (0.0, 0.0, 0.0)
     time_s: float = 0.0
-    rain_rate_mm_h: float | None = None
-    """None: as the world's own weather has it; likewise the next ones."""
-    visibility_m: float | None = None
-    """Infinite is air without fog."""
-    snow_rate_mm_h: float | None = None
-    dust_kg_m3: float = 0.0
-    """Density at the centre of one further dust cloud."""
+    amounts: tuple[tuple[str, float], ...] = ()
+    """Names of media and their amounts, in place of those of the world's own weather. For a placed medium, such as
+    dust, the amount of one further part."""
     pictures: bool = True
     """Whether a scenario's cameras take pictures, too."""
     points_over: bool = False
@@ -186,18 +182,16 @@ class Lidars:
         return lidar
 
 
-def weather_of(base: Weather | None, request: Request, dust_at: Triple) -> Weather | None:
+def weather_of(base: Weather | None, request: Request, placed_at: Triple) -> Weather | None:
     """The world's own weather with what the request changes."""
     weather = base if base is not None else Weather()
-    if request.rain_rate_mm_h is not None:
-        weather = weather.but(rain_rate_mm_h=request.rain_rate_mm_h or None)
-    if request.visibility_m is not None:
-        weather = weather.but(visibility_m=None if math.isinf(request.visibility_m) else request.visibility_m)
-    if request.snow_rate_mm_h is not None:
-        weather = weather.but(snow_rate_mm_h=request.snow_rate_mm_h or None)
-    if request.dust_kg_m3 > 0:
-        cloud = DustCloud(centre_m=dust_at, half_size_m=DUST_HALF_SIZE_M, density_kg_m3=request.dust_kg_m3)
-        weather = weather.but(dust=[*weather.dust, cloud])
+    for name, value in request.amounts:
+        medium = media.table()[name]
+        if medium.place is None:
+            weather = weather.replace(**{medium.amount.short: None if value == medium.amount.clear else value})
+        elif value != medium.amount.clear:
+            part = medium.place(placed_at, PLACED_HALF_SIZE_M, value)
+            weather = weather.replace(**{name: [*getattr(weather, name), part]})
     return None if weather.is_clear() else weather
 
 
@@ -221,7 +215,7 @@ class WorldStage:
         first = _request("", model, mount, time)
         self.places = {"": first}
         self._base = world.weather
-        self._dust_at = _ahead(pose_at(Mounted(self._body, mount), 0.0))
+        self._placed_at = _ahead(pose_at(Mounted(self._body, mount), 0.0))
 
     def period_s(self, request: Request) -> float:
         """Time between scans [s]."""
@@ -234,7 +228,7 @@ class WorldStage:
 
     def measure(self, request: Request) -> Measured:
         """One scan."""
-        self._world.weather = weather_of(self._base, request, self._dust_at)
+        self._world.weather = weather_of(self._base, request, self._placed_at)
         lidar = self._lidars.get(request.model)
         motion = Mounted(self._body, request.mount)
         begun = clock.perf_counter()
@@ -268,7 +262,7 @@ class ScenarioStage:
         self._walked_s = 0.0
         self._samples: dict[str, list[Samples]] = {sensor.name: [] for sensor in scenario.stream_sensors}
         first = next(iter(self._scanners.values()))
-        self._dust_at = _ahead(pose_at(first.motion, 0.0))
+        self._placed_at = _ahead(pose_at(first.motion, 0.0))
 
     def _lidar(self, request: Request) -> tuple[FrameOnBoard, Lidar]:
         return self._scanners[request.place], self._lidars[request.place].get(request.model, request.place)
@@ -295,7 +289,7 @@ class ScenarioStage:
         over = self._cameras.over_at(start) if request.pictures else 0.0
         self._drive_until(max(start + _length_s(lidar), over, self._points.over_at(start)))
         world = self._scenario.world
-        world.weather = weather_of(self._base, request, self._dust_at)
+        world.weather = weather_of(self._base, request, self._placed_at)
         mount = request.mount
         if request == _request(request.place, lidar.model, scanner.mount, request.time_s, like=request):
             mount = scanner.mount  # not by way of angles, which would round it
@@ -304,7 +298,7 @@ class ScenarioStage:
         found = _measured(scan, begun)
         shots = self._shots(request, found, start)
         found = self._with_readings(found, start + _length_s(lidar))
-        points = list(self._points.at(start, _air(request)))
+        points = list(self._points.at(start, request.amounts))
         told = [line for _, lines in points for line in lines]
         notes = [*found.notes, *told, *(line for shot in shots for line in shot.lines)]
         dots = tuple(one for one, _ in points)
@@ -314,7 +308,7 @@ class ScenarioStage:
         """Pictures that go with a scan."""
         if not request.pictures:
             return ()
-        return tuple(self._cameras.at(start, _air(request), found.cloud.xyz if request.points_over else None))
+        return tuple(self._cameras.at(start, request.amounts, found.cloud.xyz if request.points_over else None))
 
     def _drive_until(self, time: float) -> None:
         """Step the vehicles on; what they did is kept, so going back in time costs nothing."""
@@ -386,16 +380,12 @@ def _request(place: str, model: str, mount: Pose, time: float, like: Request | N
     return replace(like or Request(), **fields)
 
 
-def _air(request: Request) -> tuple[float | None, ...]:
-    return request.rain_rate_mm_h, request.visibility_m, request.snow_rate_mm_h, request.dust_kg_m3
-
-
 def _length_s(lidar: Lidar) -> float:
     return float(lidar.shots(0.0).time.max(initial=0.0))
 
 
 def _ahead(pose: Pose) -> Triple:
-    x, y, z = (float(v) for v in pose.apply((DUST_AHEAD_M, 0.0, 0.0)))
+    x, y, z = (float(v) for v in pose.apply((PLACED_AHEAD_M, 0.0, 0.0)))
     return x, y, z
 
 
@@ -463,7 +453,7 @@ class PicturesStage:
         start = self.scan_start(request)
         self._drive_until(self._cameras.over_at(start))
         self._scenario.world.weather = weather_of(self._base, request, (0.0, 0.0, 0.0))
-        air = (request.rain_rate_mm_h, request.visibility_m, request.snow_rate_mm_h)
+        air = request.amounts
         shots = tuple(self._cameras.at(start, air)) if request.pictures else ()
         image = self._cameras.image(request.place, start, air)
         return Measured(

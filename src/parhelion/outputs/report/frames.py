@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.clouds import ORIGINS, Scan
+from parhelion.core.clouds import Scan, origin_names
 from parhelion.core.consumers import Readers
 from parhelion.core.errors import FormatError
 from parhelion.core.files import atomic_write
@@ -172,11 +172,12 @@ def counts_of(lidar: str, number: int, scan: Scan, moving: Collection[int]) -> S
         # Ranges come in steps of millimetres and more; the digits beyond would only fill the file.
         least, median, most = (round(float(v), 4) for v in (distance.min(), np.median(distance), distance.max()))
         range_m = (least, median, most)
+    names = origin_names()
     words = {0: "in the air", **scan.names.get("label", {})}
     label, origin, instance = (_counted(scan, name) for name in ("label", "origin", "instance"))
     return ScanCounts(
         lidar, number, float(scan.start_time), len(scan), len(scan.shots), int(scan.lost.sum()), range_m,
-        {ORIGINS[row] if row < len(ORIGINS) else f"origin {row}": int(origin[row]) for row in np.flatnonzero(origin)},
+        {names.get(int(row), f"origin {row}"): int(origin[row]) for row in np.flatnonzero(origin)},
         {words.get(int(row), f"label {row}"): int(label[row]) for row in np.flatnonzero(label)},
         {str(one): int(instance[one]) for one in sorted(moving) if one < len(instance) and instance[one]},
     )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.clouds import ORIGINS, Scan
+from parhelion.core.clouds import Scan, origin_names
 from parhelion.outputs.report.frames import FRAMES, KEPT
 from parhelion.outputs.report.tables import (
     SeenMoving,
@@ -235,11 +235,10 @@ def _over_time(report: RunReport) -> str:
     ]
     plots = [_plot("Speed", speeds, "m/s", zero=True), _plot("Points a scan", points, "points", zero=True)]
     for name, rows in by_lidar.items():
-        seen = [word for word in ORIGINS[1:] if any(row.origins.get(word) for row in rows)]
+        codes = {word: code for code, word in origin_names().items() if code}
+        seen = [word for word in codes if any(row.origins.get(word) for row in rows)]
         curves = [
-            Curve.of(
-                word, [row.time_s for row in rows], [row.origins.get(word, 0) for row in rows], ORIGINS.index(word)
-            )
+            Curve.of(word, [row.time_s for row in rows], [row.origins.get(word, 0) for row in rows], codes[word])
             for word in seen
         ]
         title = "Points a scan that no surface made" + (f", {name}" if len(by_lidar) > 1 else "")

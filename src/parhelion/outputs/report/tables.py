@@ -12,7 +12,6 @@ import numpy as np
 
 from parhelion.pictures import run_page as html
 from parhelion.pictures.run_map import Way
-from parhelion.weather.config import Schedule
 
 if TYPE_CHECKING:
     from parhelion.outputs.report.collect import RunReport
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 _TIMES = 400
 _MOST_ACTORS = 60
-_MOST_CHANGES = 7
 _MANY_FILES = 8
 """More files than this in one folder are one row of the table."""
 _MOST_LISTED = 400
@@ -104,19 +102,7 @@ def weather_table(scenario: Scenario) -> str:
     weather = scenario.world.weather
     rows: list[tuple[str, str, str]] = []
     if weather is not None:
-        if weather.rain is not None:
-            rows.append(("rain", *_schedule(weather.rain.rate_mm_h, "mm/h")))
-        if weather.fog is not None:
-            rows.append(("fog", *_schedule(weather.fog.visibility_m, "m visibility")))
-        if weather.snow is not None:
-            rows.append(("snow", *_schedule(weather.snow.rate_mm_h, "mm/h as water")))
-        for cloud in weather.dust_clouds:
-            place = ", ".join(f"{value:g}" for value in cloud.centre_m)
-            amount, when = _schedule(cloud.density_kg_m3, "kg/m³")
-            rows.append((f"dust cloud at ({place})", amount, when))
-        for trail in weather.dust_trails:
-            start, end = trail.span_s
-            rows.append(("dust behind a vehicle", f"{trail.weight_kg:g} kg", f"{start:g} to {end:g} s"))
+        rows += [part.summary(medium.name, medium.amount) for medium, part, _ in weather.parts()]
         if any(weather.wind_m_s):
             wind = ", ".join(f"{value:g}" for value in weather.wind_m_s)
             rows.append(("wind", f"({wind}) m/s", "all the time"))
@@ -133,17 +119,6 @@ def _said(values: Mapping[str, Any]) -> str:
     """Fields as they stand in a file; of lists, how many there are."""
     words = (f"{len(v)} {name}" if isinstance(v, list) else f"{name} {v:g}" for name, v in values.items())
     return ", ".join(words)
-
-
-def _schedule(schedule: Schedule, unit: str) -> tuple[str, str]:
-    """Amount and time of a number that may change."""
-    if not isinstance(schedule, Sequence):
-        return f"{schedule:g} {unit}", "all the time"
-    pairs = [(f"{pair[0]:g}", f"{pair[1]:g}") for pair in schedule]
-    if len(pairs) > _MOST_CHANGES:
-        pairs = [*pairs[: _MOST_CHANGES - 1], ("…", "…"), pairs[-1]]
-    times, values = zip(*pairs, strict=True)
-    return f"{' → '.join(values)} {unit}", f"at {', '.join(times)} s"
 
 
 # ---- what moves ----------------------------------------------------------------------------------------------------

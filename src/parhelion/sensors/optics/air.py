@@ -18,10 +18,10 @@ from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import Rows
 from parhelion.sensors.optics.beams import BeamAim, Beams
-from parhelion.weather.dust_grid import DustGrid
+from parhelion.weather.air import AirComponent, AirContents
 from parhelion.weather.fields import CELLS, DensityField, factor
-from parhelion.weather.medium import Component, Medium
-from parhelion.weather.rain import vane_pulse_extinction
+from parhelion.weather.grids import DensityGrid
+from parhelion.weather.media import PulseLaw
 
 STEPS = 32
 """Steps of the integral: their ends are even in the root of range, so that they are short near the sensor."""
@@ -34,18 +34,18 @@ class Air:
 
     extinction: Reals
     """One way, the same everywhere [1/m]; clear air's own included."""
-    lucky_extinction: Reals = None
-    """Extinction of rain of which every pulse meets a share by its own luck [1/m] (`vane`), or None."""
-    tables: list[DepthTable | DustTable] = field(default_factory=list)
+    varying: list[VaryingExtinction] = field(default_factory=list)
+    """Extinction, the same everywhere, that varies from pulse to pulse."""
+    tables: list[DepthTable | GridDepth] = field(default_factory=list)
     """Integrals of what is not the same everywhere."""
-    drawn: list[DrawnDrops] = field(default_factory=list)
-    """Drops and flakes that are drawn one by one: they dim the beam on their own, and are taken out here."""
+    drawn: list[DrawnDepth] = field(default_factory=list)
+    """Particles that are drawn one by one: they dim the beam on their own, and are taken out here."""
 
     def depth(self, aim: BeamAim, range_m: Reals) -> Reals:
         """Optical depth from the sensor to a range, one way."""
         depth = self.extinction * range_m
-        if self.lucky_extinction is not None:
-            depth = depth + vane_pulse_extinction(self.lucky_extinction, aim.luck) * range_m
+        for one in self.varying:
+            depth = depth + one.law(one.extinction, aim.pulse_draw) * range_m
         for table in self.tables:
             depth = depth + table.at(aim, range_m)
         for drops in self.drawn:
@@ -68,6 +68,16 @@ def two_way(air: Air | LocalAir, clear_per_m: Reals, aim: BeamAim, range_m: Real
     return running_engine().dr.exp(-2.0 * (air.depth(aim, range_m) - clear_per_m * range_m))
 
 
+@kernel_tree(fixed=("law",))
+@dataclass
+class VaryingExtinction:
+    """Extinction that is the same everywhere and varies from pulse to pulse."""
+
+    law: PulseLaw
+    extinction: Reals
+    """Argument of the law [1/m]."""
+
+
 _LOCAL_M = 0.5
 FRONT_M = 2.0
 """Drops that are drawn one by one lie within a few metres of the sensor: their density is that of this range [m]."""
@@ -75,14 +85,14 @@ FRONT_M = 2.0
 
 @kernel_tree()
 @dataclass
-class DrawnDrops:
-    """Mean optical depth of the drops or flakes of one kind that are drawn one by one."""
+class DrawnDepth:
+    """Mean optical depth of the particles of one medium that are drawn one by one."""
 
     depth: Any
     """Of all of them, at mean density."""
     per_m: Any
     """Inverse of the range within which they lie [1/m]."""
-    field: FieldOnDevice | None
+    field: DeviceField | None
     """How density varies, or None."""
 
     def at(self, aim: BeamAim, range_m: Reals) -> Reals:
@@ -104,7 +114,7 @@ class LocalAir:
         return self.here + self.slope * (range_m - self.range)
 
 
-@kernel_tree()
+@kernel_tree(fixed=("law",))
 @dataclass
 class DepthTable:
     """Optical depth along groups of beams, at the ends of STEPS steps."""
@@ -113,8 +123,8 @@ class DepthTable:
     """Beams of a group."""
     max_range: Reals
     """Range of the last step's end [m]."""
-    lucky: bool
-    """Whether the depth counts with each pulse's luck."""
+    law: PulseLaw | None
+    """Law by which the depth varies from pulse to pulse, or None."""
     rows: Reals
     """Depth at the start of each step, and what the step adds."""
 
@@ -127,31 +137,31 @@ class DepthTable:
         row = dr.gather(mi.Vector2f, self.rows, (aim.beam // self.group) * STEPS + step)
         below = mi.Float(step)
         depth = row.x + row.y * ((place - below) * (place + below) / (2.0 * below + 1.0))
-        return vane_pulse_extinction(depth, aim.luck) if self.lucky else depth
+        return depth if self.law is None else self.law(depth, aim.pulse_draw)
 
 
 def integrate(
     engine: Engine,
     beams: Beams,
     group: int,
-    fields: list[FieldOnDevice],
+    fields: list[DeviceField],
     max_range: Reals,
     *,
-    lucky: bool = False,
+    law: PulseLaw | None = None,
 ) -> DepthTable:
-    """Integrate fields up to a range [m]; `lucky` says whether the depth counts with each pulse's luck."""
+    """Integrate fields up to a range [m]; `law` is that by which the depth varies from pulse to pulse."""
     dr, mi = engine.dr, engine.mi
     count = beams.count // group
     rows = dr.empty(mi.Float, 2 * STEPS * count)  # each of them is written
     engine.frozen(_integrate)(beams, group, Rows.kept(engine, count), fields, max_range, rows)
-    return DepthTable(group, max_range, lucky, rows)
+    return DepthTable(group, max_range, law, rows)
 
 
 def _integrate(
     beams: Beams,
     size: int,
     groups: Rows,
-    fields: list[FieldOnDevice],
+    fields: list[DeviceField],
     max_range: Reals,
     rows: Reals,
 ) -> None:
@@ -177,8 +187,8 @@ def _integrate(
 
 @kernel_tree()
 @dataclass
-class FieldOnDevice:
-    """Uneven rain, fog or snow."""
+class DeviceField:
+    """A medium whose density varies from place to place."""
 
     mean: Reals
     """Extinction at mean density [1/m]."""
@@ -194,18 +204,18 @@ class FieldOnDevice:
     wind: list[Reals]
 
     @classmethod
-    def of(cls, engine: Engine, part: Component, medium: Medium, local_origin: NDArray[np.float64]) -> FieldOnDevice:
-        """Copy a part of the weather that is not the same everywhere."""
+    def of(cls, engine: Engine, part: AirComponent, air: AirContents, local_origin: NDArray[np.float64]) -> DeviceField:
+        """Copy the density field of a component."""
         assert part.field is not None
         dr, mi = engine.dr, engine.mi
         cell = part.field.cell_m
         # In float64 and within one period, so that worlds far from zero lose nothing.
-        start = np.mod((local_origin - medium.drift_m) / cell, CELLS)
+        start = np.mod((local_origin - air.drift_m) / cell, CELLS)
         return cls(
             dr.opaque(mi.Float, part.extinction_per_m), uploaded(engine, part.field), part.field.flat,
             float(part.field.table.max()), dr.opaque(mi.Float, 1.0 / cell),
             [dr.opaque(mi.Float, float(v)) for v in start],
-            [dr.opaque(mi.Float, float(v) / cell) for v in medium.wind_m_s],
+            [dr.opaque(mi.Float, float(v) / cell) for v in air.wind_m_s],
         )  # fmt: skip
 
     def factor(self, aim: BeamAim, range_m: Reals) -> Reals:
@@ -238,8 +248,8 @@ def uploaded(engine: Engine, density: DensityField) -> Reals:
 
 @kernel_tree()
 @dataclass
-class DustOnDevice:
-    """A grid of dust."""
+class DeviceGrid:
+    """Extinction on a grid."""
 
     table: Reals
     """Extinction at the nodes [1/m]."""
@@ -252,7 +262,7 @@ class DustOnDevice:
     """Place of the scene's origin, in cells."""
 
     @classmethod
-    def of(cls, engine: Engine, grid: DustGrid, per_mass: float, local_origin: NDArray[np.float64]) -> DustOnDevice:
+    def of(cls, engine: Engine, grid: DensityGrid, per_mass: float, local_origin: NDArray[np.float64]) -> DeviceGrid:
         """Copy a grid; `per_mass` is its extinction for a density of 1 [m^2/kg]."""
         dr, mi = engine.dr, engine.mi
         # One more layer of empty nodes on every side: a point is outside if its nearest node is in that layer.
@@ -301,22 +311,22 @@ class DustOnDevice:
 
 @kernel_tree()
 @dataclass
-class DustTable:
-    """Optical depth of one grid of dust along groups of beams, at the ends of STEPS even steps through the grid.
+class GridDepth:
+    """Optical depth of one grid along groups of beams, at the ends of STEPS even steps through the grid.
 
     Clouds may be small and far away, where steps over the whole range would step over them.
     """
 
     group: int
     """Beams of a group."""
-    grid: DustOnDevice
+    grid: DeviceGrid
     rows: Reals
     """Depth at the start of each step, and what the step adds."""
     spans: Reals
     """Where each group enters the grid [m], and steps a metre within it."""
 
     @classmethod
-    def of(cls, engine: Engine, beams: Beams, group: int, grid: DustOnDevice, max_range: Reals) -> DustTable:
+    def of(cls, engine: Engine, beams: Beams, group: int, grid: DeviceGrid, max_range: Reals) -> GridDepth:
         """Integrate a grid along groups of beams."""
         dr, mi = engine.dr, engine.mi
         number = Rows.kept(engine, beams.count // group).index
@@ -362,7 +372,7 @@ class DustTable:
 _HALVINGS = 18
 
 
-def range_of_depth(engine: Engine, tables: list[DustTable], aim: BeamAim, depth: Reals, reach: Reals) -> Reals:
+def range_of_depth(engine: Engine, tables: list[GridDepth], aim: BeamAim, depth: Reals, reach: Reals) -> Reals:
     """The range [m] before `reach` at which beams have passed an optical depth, found by halving."""
     dr, mi = engine.dr, engine.mi
 

@@ -23,8 +23,8 @@ class BeamAim:
     origin: Vectors
     time: Reals
     """Time after the window's start [s]."""
-    luck: Reals
-    """Random number of the pulse in (0, 1), where the weather needs one; else 0."""
+    pulse_draw: Reals
+    """Random number of the pulse in (0, 1) for weather that varies from pulse to pulse; else 0."""
     beam: Ints
     """Number of the beam."""
     gain: Reals = None
@@ -42,7 +42,7 @@ class Beams:
     shot: Ints
     """Row in the table of shots."""
     rows: tuple[Reals, Reals, Reals]
-    """Axis and time, left and luck, origin and gain: four numbers a beam each, so that one access fetches them."""
+    """Axis and time, left and pulse draw, origin and gain: four numbers per beam each, fetched by one access."""
     has_gain: bool = False
     """Whether beams have strengths of their own; if not, all gains count as 1, whatever the rows hold."""
 

@@ -21,7 +21,6 @@ from parhelion.sensors.optics.sky import (
 )
 from parhelion.surfaces.bands import Band
 from parhelion.weather.daylight import Daylight
-from parhelion.weather.fog import fog_extinction
 from parhelion.weather.weather import Weather
 
 # ---- Sun and sky under a layer of cloud or fog: less beam, more even light ------------------------------------------
@@ -207,48 +206,33 @@ def mean_radiance(sky: SkyLight) -> Floats:
 # ---- lighting -------------------------------------------------------------------------------------------------------
 
 
-RAIN_CLOUD, SNOW_CLOUD = 30.0, 20.0
-"""Optical depth of the cloud that rain or snow falls from. Nimbostratus is 23 and more in the classes of the ISCCP
-(Rossow and Schiffer 1999); the two numbers are assumed."""
-FULL_CLOUD_RATE_MM_H = 0.5
-"""From this rate on the sky is closed; below, the optical depth grows in proportion."""
 FOG_ASYMMETRY = 0.8
 STEP_S = 10.0
 """The sun moves on in steps of this: 0.04 degrees."""
 
 
-def cloud_of_weather(rain_rate_mm_h: float, snow_rate_mm_h: float) -> float:
-    """Optical depth of the cloud that rain and snow imply."""
-    rain = RAIN_CLOUD * min(rain_rate_mm_h / FULL_CLOUD_RATE_MM_H, 1.0)
-    snow = SNOW_CLOUD * min(snow_rate_mm_h / FULL_CLOUD_RATE_MM_H, 1.0)
-    return max(rain, snow)
-
-
-def haze_share(visibility_m: float) -> float:
-    """How far a visibility speaks of haze in the whole air, and not of fog near the ground.
-
-    0 at 1 km and below, where the air above the fog keeps its own turbidity; 1 from 5 km up, where there is no layer
-    of fog; between, in proportion to the logarithm.
-    """
-    return float(np.interp(np.log(visibility_m), np.log([1000.0, 5000.0]), [0.0, 1.0]))
+def cloud_of_weather(weather: Weather, time: float) -> float:
+    """Optical depth of the cloud that rain, snow and other media imply at a time [s]."""
+    skies = (medium.effects.sky(part, amount) for medium, part, amount, _ in weather.present(time))
+    return max((sky.cloud_optical_depth for sky in skies), default=0.0)
 
 
 def lighting(
     daylight: Daylight, bands: Sequence[Band], *, weather: Weather | None = None, time: float = 0.0
 ) -> SkyLight:
-    """Sun and sky at a time of the scene [s], under the cloud that is said or that rain and snow imply, and in fog.
+    """Sun and sky at a time of the scene [s], under the given cloud or that of the weather, and in fog.
 
-    The answer is kept: the same arguments give the same object, and times within 10 s of each other the same sun.
+    The result is cached: the same arguments give the same object, and times within 10 s of each other the same sun.
     """
     turbidity, cloud, fog = daylight.turbidity, daylight.cloud_optical_depth, 0.0
     if weather is not None:
-        now = weather.at(time)
-        cloud = max(cloud, cloud_of_weather(now.rain_rate_mm_h, now.snow_rate_mm_h))
-        if weather.fog is not None:
-            haze = haze_share(now.visibility_m)
-            turbidity += haze * max(turbidity_of_visibility(now.visibility_m) - turbidity, 0.0)
-            per_m = float(fog_extinction(now.visibility_m, model=weather.fog.model, wavelength_nm=550.0))
-            fog = min((1.0 - haze) * per_m * daylight.fog_layer_m, 1000.0)
+        cloud = max(cloud, cloud_of_weather(weather, time))
+        for medium, part, amount, _ in weather.present(time):
+            effect = medium.effects.sky(part, amount)
+            if effect.haze > 0.0:
+                turbidity += effect.haze * max(turbidity_of_visibility(effect.visibility_m) - turbidity, 0.0)
+            fog += (1.0 - effect.haze) * effect.layer_extinction_per_m * daylight.fog_layer_m
+        fog = min(fog, 1000.0)
     moved = 0.0 if daylight.time is None else STEP_S * math.floor(time / STEP_S)
     return _made(daylight, tuple(bands), turbidity, cloud, fog, moved)
 

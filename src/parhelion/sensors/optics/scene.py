@@ -14,8 +14,7 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.lock import OnDevice
 from parhelion.rays.origin import Cell
 from parhelion.rays.scene import NOTHING, RayScene
-from parhelion.sensors.scene import NO_MATERIAL, kept_for, part_numbers, shared_scene, under_snow
-from parhelion.surfaces import library
+from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, kept_for, part_numbers, shared_scene
 from parhelion.surfaces.material import COLUMNS, material_table, reflected, reflection_table, specular_split
 from parhelion.surfaces.texture import TextureAtlas, linear_srgb, sample_texture
 from parhelion.world.world import World
@@ -248,23 +247,21 @@ class Target(OnDevice):
         *,
         names: tuple[str, ...],
         wavelength_nm: float,
-        snowed: tuple[str, ...] = (),
+        covered: Covered = (),
         scenes: dict[Any, Any] | None = None,
         cell: Cell | None = None,
     ) -> None:
         """`kind` and `names` are those of the sensor, which objects may be hidden from.
 
-        `snowed` are labels of what snow lies on.
+        `covered` is what weather lies on.
         """
         self.scene: RayScene = shared_scene(world, kind, names, {} if scenes is None else scenes, cell)
         self.engine = self.scene.engine
         self.parts = world.parts
-        materials = [*world.materials, library.material("snow")] if snowed else world.materials
+        materials, rows = covered_parts(world, covered)
         self.materials = tuple(materials)
         self.material_names = {**dict(enumerate(material.name for material in materials)), NO_MATERIAL: "none"}
         self.label_names = dict(world.label_names)
-        parts = self.parts
-        rows = under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
         self.material_rows: NDArray[Any] = rows
         """Number of the material of each part."""
         looked_up = part_numbers(world, rows)
@@ -297,12 +294,11 @@ def target_for(
     `cell` is where the sensor is, if that is far from the middle of the world.
     """
     cache = kept_for(world, cell)
-    snow = None if world.weather is None else world.weather.snow
-    snowed = () if snow is None else snow.covers
-    key = (id(world.geometry(kind, *names)), wavelength_nm, snowed, cell)
+    covered = () if world.weather is None else world.weather.covered
+    key = (id(world.geometry(kind, *names)), wavelength_nm, covered, cell)
     if key not in cache:
         cache[key] = Target(
-            world, kind, names=names, wavelength_nm=wavelength_nm, snowed=snowed, scenes=cache, cell=cell
+            world, kind, names=names, wavelength_nm=wavelength_nm, covered=covered, scenes=cache, cell=cell
         )
     target: Target = cache[key]
     return target

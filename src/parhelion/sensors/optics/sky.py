@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
 from parhelion.surfaces.bands import Band, luminous
-from parhelion.weather.sun import SUN_HALF_ANGLE_RAD
+from parhelion.weather.daylight import SUN_HALF_ANGLE_RAD
 
 # ---- Bird's simple spectral model: direct and diffuse irradiance of the clear sky from 300 to 4000 nm ---------------
 # Bird and Riordan 1984 (SERI/TR-215-2436), in the form of its later program spectrl2_2.c, as `pvlib.spectrum.spectrl2`

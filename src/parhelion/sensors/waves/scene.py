@@ -20,8 +20,7 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.geometry import SceneGeometry, Triangles
 from parhelion.rays.lock import OnDevice
 from parhelion.rays.origin import Cell
-from parhelion.sensors.scene import NO_MATERIAL, kept_for, shared_scene, under_snow
-from parhelion.surfaces import library
+from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, kept_for, shared_scene
 from parhelion.world.world import World
 
 ANGLES = 65
@@ -316,14 +315,13 @@ class WaveScene(OnDevice):
 
     def __init__(
         self, world: World, visibility_keys: tuple[str, ...], table: MaterialTable, wavelength_m: float,
-        snowed: tuple[str, ...], scenes: dict[Hashable, object], cell: Cell | None,
+        covered: Covered, scenes: dict[Hashable, object], cell: Cell | None,
     ) -> None:  # fmt: skip
         kind, *names = visibility_keys
         self.scene = shared_scene(world, kind, tuple(names), scenes, cell)
         engine = self.scene.engine
-        materials = [*world.materials, library.material("snow")] if snowed else world.materials
+        materials, rows = covered_parts(world, covered)
         parts = world.parts
-        rows = under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
         names_of = [material.name for material in materials]
         reflection, finishes = table(names_of)
         self.surfaces = WaveSurfaces.of(engine, rows, reflection, finishes, wavelength_m)
@@ -348,11 +346,10 @@ def wave_scene(
     `wave` distinguishes kinds of waves, such as ("radio", 77e9).
     """
     cache = kept_for(world, cell)
-    snow = None if world.weather is None else world.weather.snow
-    snowed = () if snow is None else snow.covers
+    covered = () if world.weather is None else world.weather.covered
     kind, *names = visibility_keys
-    key = (wave, id(world.geometry(kind, *names)), snowed, cell)
+    key = (wave, id(world.geometry(kind, *names)), covered, cell)
     if key not in cache:
-        cache[key] = WaveScene(world, visibility_keys, table, wavelength_m, snowed, cache, cell)
+        cache[key] = WaveScene(world, visibility_keys, table, wavelength_m, covered, cache, cell)
     target: WaveScene = cache[key]
     return target

@@ -13,14 +13,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.rays.device import engine
 from parhelion.sensors.optics.camera import lattice as drops_module
-from parhelion.sensors.optics.camera.lattice import (
-    CELL_M,
-    drop_diameter,
-    drops_in_cells,
-    drops_per_m3,
-    falling_classes,
-    terminal_velocity,
-)
+from parhelion.sensors.optics.camera.lattice import CELL_M, drops_in_cells, particle_classes
 from parhelion.sensors.optics.camera.streaks import (
     Streaks,
     capsules,
@@ -35,6 +28,7 @@ from parhelion.sensors.optics.camera.streaks import (
     view_steradian,
     with_layer,
 )
+from parhelion.weather.media.rain import drop_diameter, drops_per_m3, terminal_velocity
 
 LENS = Intrinsics(320, 240, 300.0, 300.0, 159.5, 119.5)
 RAIN = ph.Weather(rain_rate_mm_h=25, seed=3)
@@ -74,31 +68,31 @@ def test_mist_does_not_fall_up() -> None:
 
 def test_what_falls() -> None:
     here = np.zeros(3)
-    assert falling_classes(ph.Weather(), 0.0, here) == []
-    (vane,) = falling_classes(RAIN, 0.0, here, "vane")
+    assert particle_classes(ph.Weather(), 0.0, here) == []
+    (vane,) = particle_classes(RAIN, 0.0, here, "vane")
     assert vane.number_per_m3 == pytest.approx(349.2, abs=0.1)
     assert vane.velocity_m_s[2] == pytest.approx(-terminal_velocity(1.4744e-3), rel=1e-4)
-    physical = falling_classes(RAIN, 0.0, here)
+    physical = particle_classes(RAIN, 0.0, here)
     # Marshall and Palmer above 0.5 mm: (8000 / L) exp(-0.5 L), L = 4.1 R^-0.21.
     slope = 4.1 * 25**-0.21
     assert sum(kind.number_per_m3 for kind in physical) == pytest.approx(8000 / slope * np.exp(-slope / 2), rel=1e-3)
-    windy = falling_classes(RAIN.but(wind_m_s=(3.0, -1.0, 0.0)), 0.0, here, "vane")[0]
+    windy = particle_classes(RAIN.replace(wind_m_s=(3.0, -1.0, 0.0)), 0.0, here, "vane")[0]
     assert windy.velocity_m_s == (3.0, -1.0, vane.velocity_m_s[2])
-    snow = falling_classes(ph.Weather(snow_rate_mm_h=1), 0.0, here)
+    snow = particle_classes(ph.Weather(snow_rate_mm_h=1), 0.0, here)
     assert all(kind.velocity_m_s == (0.0, 0.0, -1.0) and kind.cover == 0.6 for kind in snow)
     with pytest.raises(ConfigError, match="model of streaks"):
-        falling_classes(RAIN, 0.0, here, "fast")
+        particle_classes(RAIN, 0.0, here, "fast")
 
 
 def test_cells_of_rain_thin_it_out() -> None:
     cells = ph.Weather(rain={"rate_mm_h": 25, "cells": {"scale_m": 100.0, "contrast": 0.8}}, seed=1)
     places = np.random.default_rng(0).uniform(-2000, 2000, (40, 3))
-    numbers = [falling_classes(cells, 0.0, place, "vane")[0].number_per_m3 for place in places]
+    numbers = [particle_classes(cells, 0.0, place, "vane")[0].number_per_m3 for place in places]
     assert max(numbers) > 349.2 > min(numbers)
 
 
 def test_drops_move_by_their_velocity() -> None:
-    (kind,) = falling_classes(RAIN.but(wind_m_s=(2.0, 0.0, 0.0)), 0.0, np.zeros(3), "vane")
+    (kind,) = particle_classes(RAIN.replace(wind_m_s=(2.0, 0.0, 0.0)), 0.0, np.zeros(3), "vane")
     cells = np.array([[0, 0, 0], [5, -3, 1]])
     before, after = (drops_in_cells(kind, 7, cells, time) for time in (100.0, 100.01))
     step = after.xyz - before.xyz
@@ -113,7 +107,7 @@ def test_drops_move_by_their_velocity() -> None:
 
 
 def test_cells_are_drawn_alike_alone_and_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    (kind,) = falling_classes(RAIN, 0.0, np.zeros(3), "vane")
+    (kind,) = particle_classes(RAIN, 0.0, np.zeros(3), "vane")
     cells = np.array([[0, 0, 0], [-1, 2, 3]])
     both = drops_in_cells(kind, 7, cells, 3.0)
     alone = [drops_in_cells(kind, 7, cells[k : k + 1], 3.0) for k in (0, 1)]
@@ -128,7 +122,7 @@ def test_cells_are_drawn_alike_alone_and_together(monkeypatch: pytest.MonkeyPatc
 
 def test_how_far_drops_are_drawn() -> None:
     assert farthest_m(600.0, 1.4744e-3) == pytest.approx(600 * 1.4744e-3 / 0.02)
-    kinds = falling_classes(RAIN, 0.0, np.zeros(3), "vane")
+    kinds = particle_classes(RAIN, 0.0, np.zeros(3), "vane")
     assert reaches(kinds, LENS, 1e12) == [pytest.approx(300 * float(drop_diameter(25.0)) / 0.02)]
     volume = LENS.width * LENS.height / 300.0**2 * (reaches(kinds, LENS, 1e12)[0] ** 3 - 0.1**3) / 3
     assert expected_count(kinds, LENS, 1e12) == pytest.approx(kinds[0].number_per_m3 * volume)
@@ -170,7 +164,7 @@ def test_a_moving_camera_slants_streaks() -> None:
 def test_drops_are_the_same_from_frame_to_frame() -> None:
     first, again = (streaks_of(RAIN, LENS, AHEAD, 1.0, 0.004, most=1000) for _ in range(2))
     assert all(np.array_equal(getattr(first, name), getattr(again, name)) for name in ("start", "end", "depth_m"))
-    other = streaks_of(RAIN.but(seed=4), LENS, AHEAD, 1.0, 0.004, most=1000)
+    other = streaks_of(RAIN.replace(seed=4), LENS, AHEAD, 1.0, 0.004, most=1000)
     assert not np.array_equal(first.start[:10], other.start[:10])
     # The end of one exposure is the start of the next: nearly all drops are found again where they were left.
     later = streaks_of(RAIN, LENS, AHEAD, 1.004, 0.004, most=1000)

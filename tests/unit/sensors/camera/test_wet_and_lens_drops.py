@@ -13,7 +13,7 @@ from parhelion.core.image import Intrinsics
 from parhelion.core.random import Stream, to_unit
 from parhelion.rays.device import engine
 from parhelion.sensors.optics.camera.lens_drops import lens_drops, through_lens_drops
-from parhelion.sensors.optics.camera.wet import diffuse_fresnel, wet_factor, wet_reflectance
+from parhelion.surfaces.wet import diffuse_fresnel, wet_factor, wet_reflectance
 
 LENS = Intrinsics(160, 120, 150.0, 150.0, 79.5, 59.5)
 

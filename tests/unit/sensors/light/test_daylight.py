@@ -16,7 +16,6 @@ from parhelion.sensors.optics.lighting import (
     cloud_of_weather,
     diffuse_transmittance,
     haze_extinction,
-    haze_share,
     henyey_greenstein,
     layer_transmittance,
     lighting,
@@ -31,7 +30,8 @@ from parhelion.sensors.optics.lighting import (
 from parhelion.sensors.optics.sky import SkyLight, clear_sky, cosine_weights, solid_angles
 from parhelion.surfaces.bands import named_band
 from parhelion.weather import Weather
-from parhelion.weather.sun import direction, distance_factor, moment, sun_position
+from parhelion.weather.daylight import direction, distance_factor, moment, sun_position
+from parhelion.weather.media.fog import haze_share
 
 RGB = tuple(named_band(name) for name in ("red", "green", "blue"))
 NOON = clear_sky(RGB, direction(50.0, 180.0))
@@ -160,10 +160,10 @@ def test_what_is_no_layer(depth: float, g: float) -> None:
 
 
 def test_rain_and_snow_bring_cloud() -> None:
-    assert cloud_of_weather(0.0, 0.0) == 0.0
-    assert cloud_of_weather(5.0, 0.0) == 30.0
-    assert cloud_of_weather(0.25, 0.0) == 15.0
-    assert cloud_of_weather(0.0, 2.0) == 20.0
+    assert cloud_of_weather(Weather(), 0.0) == 0.0
+    assert cloud_of_weather(Weather(rain_rate_mm_h=5.0), 0.0) == 30.0
+    assert cloud_of_weather(Weather(rain_rate_mm_h=0.25), 0.0) == 15.0
+    assert cloud_of_weather(Weather(snow_rate_mm_h=2.0), 0.0) == 20.0
     rain = lighting(Daylight(), RGB, weather=Weather(rain_rate_mm_h=5))
     assert rain.illuminance_lux == pytest.approx(
         lighting(Daylight(cloud_optical_depth=30.0), RGB).illuminance_lux, rel=1e-6

@@ -15,7 +15,7 @@ from parhelion.motion.actors.vehicles import add_car
 from parhelion.sensors.optics.camera.lights import lamp_table, lamps_lit
 from parhelion.sensors.optics.sky import clear_sky
 from parhelion.surfaces.bands import named_band, radiant_per_lumen
-from parhelion.weather.sun import direction
+from parhelion.weather.daylight import direction
 from parhelion.world.emitters import Lamp
 
 RGB = [named_band(name) for name in ("red", "green", "blue")]

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.sensors.optics.air import Air, DepthTable, DustOnDevice, DustTable, FieldOnDevice, integrate
+from parhelion.sensors.optics.air import Air, DepthTable, DeviceField, DeviceGrid, GridDepth, integrate
 from parhelion.sensors.optics.beams import BeamAim, Beams
 from parhelion.sensors.optics.camera.view import Ray, View
-from parhelion.weather.medium import Medium
+from parhelion.weather.air import AirContents
 
 GROUP = 64
 """Neighbouring pixels that share one integral of uneven weather."""
@@ -75,21 +75,22 @@ def henyey_greenstein(cos_angle: Any, asymmetry: Any) -> Any:
 
 
 def air_of(
-    engine: Engine, view: View, medium: Medium, clear_extinction: float, origin: NDArray[np.float64], reach: Any
+    engine: Engine, view: View, contents: AirContents, clear_extinction: float, origin: NDArray[np.float64], reach: Any
 ) -> Air:
     """Optical depths along the pixels of a view, for `Air`."""
-    extinction = clear_extinction + sum(part.extinction_per_m for part in medium.components if part.field is None)
-    fields = [FieldOnDevice.of(engine, part, medium, origin) for part in medium.components if part.field is not None]
+    extinction = clear_extinction + sum(part.extinction_per_m for part in contents.components if part.field is None)
+    fields = [DeviceField.of(engine, part, contents, origin) for part in contents.components if part.field is not None]
     air = Air(engine.number(extinction))
-    if not fields and not medium.dust:
+    if not fields and not contents.grids:
         return air
     beams = _middles(engine, view)
     group = gcd(GROUP, beams.count)
-    tables: list[DepthTable | DustTable] = []
+    tables: list[DepthTable | GridDepth] = []
     if fields:
         tables.append(integrate(engine, beams, group, fields, reach))
-    for grid, per_mass in medium.dust:
-        tables.append(DustTable.of(engine, beams, group, DustOnDevice.of(engine, grid, per_mass, origin), reach))
+    for one in contents.grids:
+        grid = DeviceGrid.of(engine, one.grid, one.per_mass, origin)
+        tables.append(GridDepth.of(engine, beams, group, grid, reach))
     air.tables = tables
     return air
 

@@ -29,8 +29,8 @@ from parhelion.sensors.optics.lighting import (
 )
 from parhelion.sensors.optics.sky import SkyLight
 from parhelion.surfaces.bands import Band, box_band
+from parhelion.weather.air import air_contents
 from parhelion.weather.daylight import Daylight
-from parhelion.weather.medium import medium
 from parhelion.weather.weather import Weather
 
 SOLAR = box_band("solar", 2150.0, 3700.0)
@@ -41,8 +41,6 @@ UNEVEN_REACH_M = 2000.0
 """Uneven weather is integrated up to here; what lies behind is as it is at the end."""
 HAZE_LAYER_M = 1250.0
 """Scale height of haze: how much of it a ray to the zenith passes."""
-FOG_LAYER_M = 150.0
-"""Thickness of a layer of fog above the camera."""
 METER_STEP = 8
 """The light is metered on a picture with one pixel for so many along each side."""
 METER_SAMPLES = 4
@@ -118,15 +116,15 @@ class CameraOnDevice(OnDevice):
         engine = self.engine
         middles = [band.centre_nm for band in self.bands]
         clear = np.sum(clear_air_extinction(self.bands, sky.turbidity), axis=0)
-        media = None if weather is None else [medium(weather, time, nm) for nm in middles]
+        media = None if weather is None else [air_contents(weather, time, nm) for nm in middles]
         if media is None or media[0].is_clear:
             air, total = Air(engine.number(float(clear[0]))), clear
-            top, thick = HAZE_LAYER_M, False
+            top, asymmetry = HAZE_LAYER_M, HAZE_ASYMMETRY
         else:
             air = air_of(engine, view, media[0], float(clear[0]), target.scene.origin, engine.number(UNEVEN_REACH_M))
             total = clear + [sum(part.extinction_per_m for part in one.components) for one in media]
-            top, thick = (FOG_LAYER_M if weather is not None and weather.fog is not None else HAZE_LAYER_M), True
-        asymmetry = 0.8 if thick else HAZE_ASYMMETRY
+            layers = [part.light.layer_m for part in media[0].components if part.light.layer_m is not None]
+            top, asymmetry = min(layers, default=HAZE_LAYER_M), media[0].asymmetry
         number = engine.number
         return AirLight(
             air, [number(float(one / total[0])) for one in total], number(top),
@@ -153,8 +151,7 @@ class CameraOnDevice(OnDevice):
         solar = lighting(day, (SOLAR,), weather=weather, time=time)
         cloud, wind = day.cloud_optical_depth, 2.0
         if weather is not None:
-            now = weather.at(time)
-            cloud = max(cloud, cloud_of_weather(now.rain_rate_mm_h, now.snow_rate_mm_h))
+            cloud = max(cloud, cloud_of_weather(weather, time))
             wind = max(wind, float(np.linalg.norm(weather.wind_m_s)))
         key = (id(target), id(solar), day, cloud, wind)
         if self._warmth is None or self._warmth[0] != key:

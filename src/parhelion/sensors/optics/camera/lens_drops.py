@@ -19,7 +19,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.core.random import Stream, to_unit
 from parhelion.sensors.optics.camera.pixel_planes import Array, bilinear
-from parhelion.sensors.optics.camera.wet import WATER_INDEX
+from parhelion.surfaces.wet import WATER_INDEX
 
 CONTACT_ANGLE_DEG = 55.0
 """Of water on coated glass, 40 to 90."""

@@ -14,10 +14,8 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.lock import OnDevice
 from parhelion.rays.origin import Cell
 from parhelion.sensors.optics.camera.lights import Lamps, lamp_table
-from parhelion.sensors.optics.camera.wet import rains, wetted
 from parhelion.sensors.optics.scene import BandTextures, PartNames
-from parhelion.sensors.scene import kept_for, part_numbers, shared_scene, under_snow
-from parhelion.surfaces import library
+from parhelion.sensors.scene import Covered, covered_parts, kept_for, part_numbers, shared_scene
 from parhelion.surfaces.bands import Band, material_band_table
 from parhelion.surfaces.brdf import (
     INV_PI,
@@ -29,6 +27,7 @@ from parhelion.surfaces.brdf import (
     retro_lobe_between,
 )
 from parhelion.surfaces.material import specular_split
+from parhelion.surfaces.wet import wetted
 from parhelion.world.world import World
 
 # ---- How surfaces scatter light from any direction into any other, in several bands at once, in kernels -------------
@@ -210,7 +209,7 @@ class CameraTarget(OnDevice):
         world: World,
         visibility_keys: tuple[str, ...],
         bands: tuple[Band, ...],
-        snowed: tuple[str, ...],
+        covered: Covered,
         wet: bool,
         scenes: dict[Any, Any],
         cell: Cell | None,
@@ -218,9 +217,8 @@ class CameraTarget(OnDevice):
         kind, *names = visibility_keys
         self.scene = shared_scene(world, kind, tuple(names), scenes, cell)
         self.engine = engine = self.scene.engine
-        materials = [*world.materials, library.material("snow")] if snowed else world.materials
+        materials, rows = covered_parts(world, covered)
         parts = world.parts
-        rows = under_snow(world, snowed) if len(parts) else np.zeros(0, np.uint16)
         self.label_names = dict(world.label_names)
         self.materials, self.material_rows = materials, rows
         self.world_lamps = world.lamps
@@ -262,14 +260,13 @@ def camera_target(
 ) -> CameraTarget:
     """The target of a world for a camera, built on first use and kept until the world changes."""
     cache = kept_for(world, cell)
-    snow = None if world.weather is None else world.weather.snow
-    snowed = () if snow is None else snow.covers
+    covered = () if world.weather is None else world.weather.covered
     kind, *names = visibility_keys
-    wet = rains(world.weather)
+    wet = world.weather is not None and world.weather.is_wet
     # Lamps come and go without a change of what stands there; those that are kept here keep their numbers.
     lamps = tuple(id(entry) for entry in world.lamps)
-    key = ("camera", id(world.geometry(kind, *names)), bands, snowed, wet, lamps, cell)
+    key = ("camera", id(world.geometry(kind, *names)), bands, covered, wet, lamps, cell)
     if key not in cache:
-        cache[key] = CameraTarget(world, visibility_keys, bands, snowed, wet, cache, cell)
+        cache[key] = CameraTarget(world, visibility_keys, bands, covered, wet, cache, cell)
     target: CameraTarget = cache[key]
     return target

@@ -26,7 +26,6 @@ from parhelion.sensors.optics.camera.streaks import layer_of, streaks_of, with_l
 from parhelion.sensors.optics.camera.thermal import ThermalElectronics, develop_thermal
 from parhelion.sensors.optics.camera.truth import ObjectFinder, Seen, flow
 from parhelion.sensors.optics.camera.view import View
-from parhelion.sensors.optics.camera.wet import rains
 from parhelion.sensors.optics.lighting import lighting, mean_radiance
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
@@ -202,8 +201,8 @@ def _behind_rain(
     camera: Camera, device: CameraOnDevice, shot: Shot, planes: list[Any], taken: Exposure, motion: Trajectory,
     view: View,
 ) -> list[Any]:  # fmt: skip
-    """The picture with rain streaks and snow flakes in front of it."""
-    if shot.weather is None or not (rains(shot.weather) or shot.weather.snow is not None):
+    """The picture with streaks of drops, flakes and other particles in front of it."""
+    if shot.weather is None or shot.weather.is_clear(shot.start):
         return planes
     lens, sheet = camera.intrinsics, camera.config.lens
     aperture = 0.0 if sheet.focus_m is None else 2.0 * aperture_radius_m(camera.config.focal_length_mm, sheet.f_number)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.core.pose import Pose
-from parhelion.sensors.optics.camera.lattice import FallingClass, drops_in_cells, falling_classes
+from parhelion.sensors.optics.camera.lattice import ParticleClass, drops_in_cells, particle_classes
 from parhelion.sensors.optics.camera.pixel_planes import Array
 from parhelion.weather.weather import Weather
 
@@ -182,7 +182,7 @@ def view_steradian(lens: Intrinsics) -> float:
     return float(np.where(angle < np.pi, np.sinc(angle / np.pi), 0.0).sum() / (lens.fx * lens.fy))
 
 
-def reaches(kinds: list[FallingClass], lens: Intrinsics, most: float = MOST_STREAKS) -> list[float]:
+def reaches(kinds: list[ParticleClass], lens: Intrinsics, most: float = MOST_STREAKS) -> list[float]:
     """How far away each kind is drawn [m]: to `farthest_m`, or less, by one factor for all, where more than `most`
     would be drawn."""
     focal = (lens.fx * lens.fy) ** 0.5
@@ -193,7 +193,7 @@ def reaches(kinds: list[FallingClass], lens: Intrinsics, most: float = MOST_STRE
     return [float(max(z, NEAREST_M)) for z in far * min(factor, 1.0) ** (1.0 / 3.0)]
 
 
-def expected_count(kinds: list[FallingClass], lens: Intrinsics, most: float = MOST_STREAKS) -> float:
+def expected_count(kinds: list[ParticleClass], lens: Intrinsics, most: float = MOST_STREAKS) -> float:
     """Mean number of streaks whose middle lies in the view: density times volume."""
     volume = [view_steradian(lens) * (z**3 - NEAREST_M**3) / 3.0 for z in reaches(kinds, lens, most)]
     return float(sum(kind.number_per_m3 * v for kind, v in zip(kinds, volume, strict=True)))
@@ -232,7 +232,7 @@ def streaks_of(
     """
     if not exposure_s > 0.0:
         raise ConfigError(f"exposure: must be above 0 s, got {exposure_s!r}")
-    kinds = falling_classes(weather, time, pose.xyz, model)
+    kinds = particle_classes(weather, time, pose.xyz, model)
     last = pose if end_pose is None else end_pose
     found = [
         _streaks_of_kind(kind, far, weather.seed, lens, (pose, last), time, exposure_s, project)
@@ -249,7 +249,7 @@ _NOTHING: list[Any] = [np.zeros((0, 2)), np.zeros((0, 2)), *(np.zeros(0) for _ i
 
 
 def _streaks_of_kind(
-    kind: FallingClass, far: float, seed: int, lens: Intrinsics, poses: tuple[Pose, Pose], time: float,
+    kind: ParticleClass, far: float, seed: int, lens: Intrinsics, poses: tuple[Pose, Pose], time: float,
     exposure_s: float, project: Callable[[Floats], Floats] | None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Columns of `Streaks` for one kind, and diameters in place of widths."""
@@ -310,7 +310,7 @@ def _in_picture(low: Floats, high: Floats, lens: Intrinsics, margin: float) -> N
 
 
 def _cells_in_view(
-    kind: FallingClass, lens: Intrinsics, pose: Pose, far: float, margin: float, time: float
+    kind: ParticleClass, lens: Intrinsics, pose: Pose, far: float, margin: float, time: float
 ) -> NDArray[np.int64]:
     """Cells of the lattice that touch the cone around the view."""
     corner = np.array([[u, v] for u in (-0.5, lens.width - 0.5) for v in (-0.5, lens.height - 0.5)])

@@ -1,4 +1,4 @@
-"""Drops of rain and flakes of snow whose echo one sensor can detect: how many there are in a beam, where, how large."""
+"""Particles whose echo one sensor can detect, such as drops and flakes: how many are in a beam, where, how large."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Keys, Masks, Reals, State, namespace
-from parhelion.core.clouds import ORIGINS
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import Rows
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.optics.air import FRONT_M, Air, DustTable, FieldOnDevice, range_of_depth
+from parhelion.sensors.optics.air import FRONT_M, Air, DeviceField, GridDepth, range_of_depth
 from parhelion.sensors.optics.beams import BeamAim, Beams, Curve, curve_grid
 from parhelion.sensors.optics.lidar.config import ReturnMode
 from parhelion.sensors.optics.lidar.echoes import SCATTERER_BIT, Block, Echo, Echoes, EchoRows, echo_bits
-from parhelion.weather.detectable import Detectable, obscured, sample
+from parhelion.weather.media import Medium
+from parhelion.weather.particles import Detectable, obscured, sample
 
 WHITE_BRDF = 1.0 / math.pi
 """BRDF of a white board [1/sr]."""
@@ -31,10 +31,12 @@ COUNT_LIMIT = 400
 
 @kernel_tree()
 @dataclass
-class FallingTables:
-    """Drops of rain or flakes of snow whose echo can be detected, as tables for kernels."""
+class ParticleTables:
+    """Particles of one medium whose echo can be detected, as tables for kernels."""
 
     origin: int
+    first_draw: int
+    """Number of the random draw of their count; those of the particles follow."""
     mean: Reals
     """Mean number in a beam."""
     by_range: Reals
@@ -82,10 +84,10 @@ class FallingTables:
 
 
 @dataclass
-class Falling:
-    """Drops or flakes of one kind, as one sensor meets them."""
+class DrawnParticles:
+    """Particles of one medium, as one sensor meets them."""
 
-    tables: FallingTables
+    tables: ParticleTables
     mean: float
     """Mean number in a beam."""
     depth: float
@@ -97,14 +99,14 @@ class Falling:
     def of(
         cls,
         engine: Engine,
-        origin: int,
+        medium: Medium,
         table: Detectable,
         *,
         backscatter: Callable[[NDArray[Any]], NDArray[Any]],
         geometry: Callable[[NDArray[Any]], NDArray[Any]],
         area: Callable[[NDArray[Any]], NDArray[Any]],
         taken: Callable[[NDArray[Any]], NDArray[Any]],
-    ) -> Falling:
+    ) -> DrawnParticles:
         """`backscatter` [m^2/sr] and what is `taken` from the beam [m^2], by diameter [mm]; `geometry` echo in units of
         P_min per backscatter, and `area` of the beam [m^2], by range [m]."""
         dr, mi = engine.dr, engine.mi
@@ -112,8 +114,8 @@ class Falling:
         blocked = taken(size)
         last = len(size) - 1
         start, end = float(table.log_tail_steps[0]), float(table.log_tail_steps[-1])
-        tables = FallingTables(
-            origin=origin, mean=dr.opaque(mi.Float, table.mean),
+        tables = ParticleTables(
+            origin=medium.code, first_draw=medium.draw, mean=dr.opaque(mi.Float, table.mean),
             by_range=engine.table(np.stack([span, table.log_tail, geometry(span), 1.0 / area(span)], axis=1)),
             range_steps=len(span) - 1,
             by_tail=engine.table(np.stack([size, backscatter(size), blocked, 0.0 * size], axis=1)),
@@ -125,7 +127,7 @@ class Falling:
         depth = float(table.mean * np.mean(obscured(taken(drop), area(at))))
         return cls(tables, float(table.mean), depth, float(span[-1]))
 
-    def most(self, field: FieldOnDevice | None) -> int:
+    def most(self, field: DeviceField | None) -> int:
         """A count that no beam passes: the chance of more is below one in 10^10 where they are densest."""
         mean = self.mean * (1.0 if field is None else field.largest_factor)
         chance = below = math.exp(-mean)
@@ -137,7 +139,8 @@ class Falling:
         return k
 
 
-# ---- The echo of fog: where along a beam it is strong enough to be taken for a surface ------------------------------
+# ---- fog echo -------------------------------------------------------------------------------------------------------
+# The echo of a volume of scatterers, such as fog: where along a beam it is strong enough to be taken for a surface.
 # Fog sends light back from every range, so its echo has no place of its own: the receiver sees a long, low signal, and
 # reports the place where that signal, the fluctuation of the particles and the receiver's noise together pass the
 # threshold. Here the signal is read in cells as long as the pulse, which fluctuate independently of each other, at a
@@ -147,23 +150,26 @@ class Falling:
 FLUCTUATION = 0.15
 """Relative deviation of the fog's echo from shot to shot: speckle of a laser of a few dozen modes (assumed)."""
 
-_DRAW = 7000
 _MOST_DEVIATIONS = 4.5
-"""Signals that would need more luck than this are not looked at; one cell in 300 000 has it."""
+"""Signals that need a larger deviation to pass are skipped; one cell in 300 000 has it."""
 _MOST_CELLS = 24
 _DENSEST_FACTOR = 5.0
 """Uneven fog is hardly anywhere denser than this many times its mean."""
 
 
-@kernel_tree(fixed=("choice",))
+@kernel_tree(fixed=("choice", "origin", "first_draw"))
 @dataclass
-class FogEcho:
-    """The fog's echo as kernels draw it."""
+class VolumeEcho:
+    """The echo of one medium as kernels draw it."""
 
     choice: str
     """Which of the cells above the threshold is reported: 'first', 'last' or 'strongest'."""
+    origin: int
+    """Code of the medium."""
+    first_draw: int
+    """Number of its first random draw."""
     signal: Curve
-    """Signal of fog of mean density before it is dimmed on its way, in units of P_min, by range."""
+    """Signal at mean density before it is dimmed on its way, in units of P_min, by range."""
     nearest: Reals
     """Where the first cell starts [m]."""
     cell: Reals
@@ -177,7 +183,7 @@ class FogEcho:
     """Of the receiver's noise, in units of P_min^2."""
     shot_noise: Reals
     """Variance that each unit of signal adds."""
-    field: FieldOnDevice | None
+    field: DeviceField | None
     """How density varies, or None."""
 
     def draw(self, aim: BeamAim, air: Air, reach: Reals, shot: Ints, key: Keys) -> tuple[Reals, Reals]:
@@ -188,21 +194,21 @@ class FogEcho:
         dr, mi = running_engine().dr, running_engine().mi
         reach = reach - self.gap
 
-        def read(range_m: Reals, luck: Reals) -> Reals:
+        def read(range_m: Reals, deviation: Reals) -> Reals:
             mean = self.signal(range_m) * dr.exp(-2.0 * air.depth(aim, range_m))
             if self.field is not None:
                 mean = mean * self.field.factor(aim, range_m)
             if aim.gain is not None:
                 mean = mean * aim.gain
             variance = self.noise_variance + self.shot_noise * mean + FLUCTUATION**2 * mean * mean
-            return mean + luck * dr.sqrt(variance)
+            return mean + deviation * dr.sqrt(variance)
 
         def step(k: Ints, best: Any, where: Reals) -> State:
-            # One set of random words makes the luck of two cells, and where in each the signal is read.
-            a, b, *places = words(key, shot, (k >> 1) + _DRAW)
-            for number, (luck, place) in enumerate(zip(to_normal(a, b), places, strict=True)):
+            # One set of random words gives the deviations of two cells, and where in each the signal is read.
+            a, b, *places = words(key, shot, (k >> 1) + self.first_draw)
+            for number, (deviation, place) in enumerate(zip(to_normal(a, b), places, strict=True)):
                 range_m = self.nearest + (mi.Float(k + number) + to_unit(place)) * self.cell
-                value = read(range_m, luck)
+                value = read(range_m, deviation)
                 passes = (k + number < self.cells) & (range_m < reach) & (value >= 1.0)
                 if self.choice == "first":
                     passes &= best <= 0.0
@@ -218,8 +224,9 @@ class FogEcho:
         return where, best
 
 
-def fog_echo(
+def volume_echo(
     engine: Engine,
+    medium: Medium,
     range_m: NDArray[np.float64],
     signal: NDArray[np.float64],
     extinction_per_m: float,
@@ -230,10 +237,10 @@ def fog_echo(
     nearest_m: float,
     noise_sigma: float,
     shot_noise: float,
-    field: FieldOnDevice | None,
+    field: DeviceField | None,
     strongest: float = 1.0,
-) -> FogEcho | None:
-    """Tables for kernels; None where fog of this density is never seen.
+) -> VolumeEcho | None:
+    """Tables for kernels; None if a medium of this density is never detected.
 
     `signal` is that of even fog at ranges that increase, in units of P_min, dimmed by `extinction_per_m` (one way,
     everything in the air); `cell_m` is half the pulse's length, `gap_m` what the receiver merges into one return,
@@ -253,8 +260,10 @@ def fog_echo(
     curve = Curve.on_grid(engine, grid, np.interp(grid, range_m, signal / dimmed))
     number = engine.number
     choice = {"first": "first", "all": "first", "last": "last"}.get(mode, "strongest")
-    return FogEcho(
+    return VolumeEcho(
         choice,
+        medium.code,
+        medium.draw,
         curve,
         number(first),
         number(cell),
@@ -267,7 +276,7 @@ def fog_echo(
 
 
 def least_signal(noise_sigma: float, shot_noise: float) -> float:
-    """The weakest mean signal [P_min] that can pass the threshold with the most luck."""
+    """Weakest mean signal [P_min] that can pass the threshold."""
 
     def reads(signal: float) -> float:
         variance = noise_sigma**2 + shot_noise * signal + (FLUCTUATION * signal) ** 2
@@ -281,23 +290,16 @@ def least_signal(noise_sigma: float, shot_noise: float) -> float:
 
 
 # ---- Echoes of what hangs or falls in the air, as rows that compete with the surfaces in the receiver ---------------
-# Drops and flakes are drawn one by one, but only those whose echo can be detected (`parhelion.weather.detectable`); fog
-# gives one where its signal passes the threshold (`fog_echo`); dust gives one where enough of it has been passed.
+# Particles are drawn one by one, but only those whose echo can be detected (`parhelion.weather.particles`). A volume of
+# scatterers returns where its signal passes the threshold (`fog_echo`). A medium on grids returns where the beam has
+# passed enough of it.
 
 
-RAIN, FOG, SNOW, DUST = (ORIGINS.index(name) for name in ("rain", "fog", "snow", "dust"))
-
-# Numbers of random draws, apart from those of the receiver.
-_COUNT_DRAW = {RAIN: 5000, SNOW: 6000}
-_DUST_DRAW = 7500
-
-DUST_LIDAR_RATIO_SR = 50.0
-"""Extinction over backscatter of mineral dust [sr], as measured by atmospheric lidars (40 to 60)."""
-_DUST_LEAST_POWER = 1.5
+_GRID_LEAST_POWER = 1.5
 """A return that VANE's rule decides on is detected: this far above the threshold at least."""
-_DUST_LEAST_OVERLAP = 0.1
-"""Where the receiver collects less than this share, the rule no longer says that dust is detected: it is then as weak
-as it is, so that dust right before the sensor blinds it."""
+_GRID_LEAST_OVERLAP = 0.1
+"""If the receiver collects less than this share, the rule no longer makes the echo detectable: it has its physical
+power, so that dust right before the sensor blinds it."""
 _HELD_DROPS = 4
 """Drops and flakes of a beam that kernels keep at hand; few beams have more."""
 _MOST_ROOM = 16
@@ -306,20 +308,32 @@ _MOST_ROOM = 16
 
 @kernel_tree()
 @dataclass
-class Scatterers:
-    """What a launch draws echoes from."""
+class GridEcho:
+    """The echo of one medium on grids."""
 
-    falling: list[tuple[FallingTables, FieldOnDevice | None]]
-    fog: FogEcho | None
-    dust: list[DustTable]
-    dust_gain: Reals = None
-    """Power of dust's echo per extinction times T^2 xi / range^2."""
-    dust_depth: Reals = None
-    """Optical depth above which dust always returns."""
-    overlap: Curve | None = None
-    """Share of the return that the receiver collects by range, or None where it is all."""
-    max_range: Reals = None
-    """How far dust is looked for [m]."""
+    origin: int
+    """Code of the medium."""
+    first_draw: int
+    """Number of its random draw."""
+    tables: list[GridDepth]
+    gain: Reals
+    """Power of the echo per extinction times T^2 xi / range^2."""
+    full_depth: Reals
+    """Optical depth above which the medium always returns."""
+    overlap: Curve | None
+    """Share of the return that the receiver collects by range, or None if it is all."""
+    max_range: Reals
+    """Search range [m]."""
+
+
+@kernel_tree()
+@dataclass
+class Scatterers:
+    """Media that a launch draws echoes from."""
+
+    falling: list[tuple[ParticleTables, DeviceField | None]]
+    volumes: list[VolumeEcho]
+    grids: list[GridEcho]
 
 
 @kernel_tree()
@@ -327,14 +341,14 @@ class Scatterers:
 class ScattererRows:
     """Echoes of the air, and where those of each beam lie."""
 
-    fog: EchoRows | None
-    """One row a beam, as the receiver reads it; None where fog is not seen."""
-    dust: EchoRows | None
-    """One row a beam; None where there is none."""
+    volumes: list[EchoRows]
+    """For each volume echo one row per beam, as the receiver reads it."""
+    grids: list[EchoRows]
+    """For each medium on grids one row per beam."""
     falling: EchoRows | None
-    """Of drops and flakes, or None where none fall."""
+    """Of drawn particles, or None if there are none."""
     first: Ints = None
-    """First row of each beam's drops and flakes."""
+    """First row of each beam's particles."""
     count: Ints = None
     """How many each beam has."""
     clear: Reals = None
@@ -346,10 +360,8 @@ class ScattererRows:
         if self.falling is not None:
             left = dr.gather(mi.Float, self.clear, beam)
             blocks = [replace(block, scale=left) for block in blocks]
-        if self.fog is not None:
-            blocks = [*blocks, Block(self.fog, beam, mi.UInt32(1), held=1, is_read=True)]
-        if self.dust is not None:
-            blocks = [*blocks, Block(self.dust, beam, mi.UInt32(1), held=1)]
+        blocks = [*blocks, *(Block(rows, beam, mi.UInt32(1), held=1, is_read=True) for rows in self.volumes)]
+        blocks += [Block(rows, beam, mi.UInt32(1), held=1) for rows in self.grids]
         if self.falling is not None:
             # A lone number is the distance of two beams' first rows.
             first = beam * self.first if dr.width(self.first) == 1 else dr.gather(mi.UInt32, self.first, beam)
@@ -373,7 +385,7 @@ class ScattererCounts:
 
 
 def count_scatterers(
-    engine: Engine, falling: list[tuple[Falling, FieldOnDevice | None]], beams: Beams, keys: Keys
+    engine: Engine, falling: list[tuple[DrawnParticles, DeviceField | None]], beams: Beams, keys: Keys
 ) -> ScattererCounts | None:
     """Make room for drops and flakes; None where none fall.
 
@@ -398,7 +410,7 @@ def count_scatterers(
 
 
 def _count(
-    falling: list[tuple[FallingTables, FieldOnDevice | None]],
+    falling: list[tuple[ParticleTables, DeviceField | None]],
     limits: list[Ints],
     beams: Beams,
     everyone: Rows,
@@ -410,7 +422,7 @@ def _count(
     aim, (shot, key) = beams.aim(engine, beam), beams.draws(engine, beam, keys)
     total, counts = mi.UInt32(0), []
     for limit, (drops, field) in zip(limits, falling, strict=True):
-        u = to_unit(words(key, shot, _COUNT_DRAW[drops.origin])[0])
+        u = to_unit(words(key, shot, drops.first_draw)[0])
         factor = mi.Float(1.0) if field is None else field.factor(aim, FRONT_M)
         counts.append(drops.count(u, factor, limit))
         total += counts[-1]
@@ -430,17 +442,17 @@ def draw_scatterers(
     dr, mi = engine.dr, engine.mi
     if drawn is not None and drawn.rows == 0:
         drawn, scatterers = None, replace(scatterers, falling=[])
-    if drawn is None and scatterers.fog is None and not scatterers.dust:
+    if drawn is None and not scatterers.volumes and not scatterers.grids:
         return None
     # Of all that was traced, the probes suffice to tell where the surfaces are.
     met = Echoes(echoes.slots, echoes.wide if echoes.probes is None else None, None, None, None, [], echoes.probes)
     store = None if drawn is None else dr.empty(mi.UInt32, 4 * drawn.rows)
     places = None if drawn is None else (drawn.first, drawn.limits, drawn.counts)
     everyone = Rows.kept(engine, beams.count)
-    fog, dust, count, clear = engine.frozen(_draw)(scatterers, places, met, beams, everyone, keys, air, store)
+    volumes, grids, count, clear = engine.frozen(_draw)(scatterers, places, met, beams, everyone, keys, air, store)
     if drawn is None:
-        return ScattererRows(fog, dust, None)
-    return ScattererRows(fog, dust, EchoRows(store), drawn.first, count, clear)
+        return ScattererRows(volumes, grids, None)
+    return ScattererRows(volumes, grids, EchoRows(store), drawn.first, count, clear)
 
 
 def _draw(
@@ -452,8 +464,8 @@ def _draw(
     keys: Keys,
     air: Air,
     store: Ints,
-) -> tuple[EchoRows | None, EchoRows | None, Ints, Reals]:
-    """Echoes of fog and of dust, how many drops and flakes each beam has, and what they leave of surfaces' power."""
+) -> tuple[list[EchoRows], list[EchoRows], Ints, Reals]:
+    """Echoes of volumes and grids, number of particles per beam, and the share of surfaces' power that they leave."""
     engine = running_engine()
     dr, mi, beam = engine.dr, engine.mi, everyone.index
     aim, (shot, key) = beams.aim(engine, beam), beams.draws(engine, beam, keys)
@@ -471,16 +483,15 @@ def _draw(
         else:
             total, counts = _count(scatterers.falling, limits, beams, everyone, keys)
             row = beam * first
-    lonely = scatterers.fog is None and not scatterers.dust
+    lonely = not scatterers.volumes and not scatterers.grids
     reach = met.reach(engine, beam, total > 0 if lonely else mi.Bool(True))
-    fog: EchoRows | None = None
-    dust: EchoRows | None = None
-    if scatterers.fog is not None:
-        echo = scatterers.fog.draw(aim, air, reach, shot, key)
-        fog = EchoRows(dr.ravel(_bits(engine, *echo, FOG, reach)[0]))
-    if scatterers.dust:
-        echo = _dust_echo(engine, scatterers, aim, shot, key, reach, air)
-        dust = EchoRows(dr.ravel(_bits(engine, *echo, DUST, reach)[0]))
+    volumes, grids = [], []
+    for volume in scatterers.volumes:
+        echo = volume.draw(aim, air, reach, shot, key)
+        volumes.append(EchoRows(dr.ravel(_bits(engine, *echo, volume.origin, reach)[0])))
+    for grid in scatterers.grids:
+        echo = _grid_echo(engine, grid, aim, shot, key, reach, air)
+        grids.append(EchoRows(dr.ravel(_bits(engine, *echo, grid.origin, reach)[0])))
     clear = None
     if places is not None:
         clear = mi.Float(1.0)
@@ -488,8 +499,8 @@ def _draw(
             clear = _fall(engine, store, drops, row, count, shot, key, reach, clear, aim.gain)
             row = row + count
         dr.schedule(store, total, clear)
-    dr.eval(*(rows.words for rows in (fog, dust) if rows is not None))
-    return fog, dust, total, clear
+    dr.eval(*(rows.words for rows in (*volumes, *grids)))
+    return volumes, grids, total, clear
 
 
 def _bits(engine: Engine, range_m: Reals, power: Reals, origin: int, reach: Reals) -> tuple[Ints, Masks]:
@@ -503,7 +514,7 @@ def _bits(engine: Engine, range_m: Reals, power: Reals, origin: int, reach: Real
 def _fall(
     engine: Engine,
     store: Ints,
-    falling: FallingTables,
+    falling: ParticleTables,
     row: Ints,
     count: Ints,
     shot: Ints,
@@ -514,7 +525,7 @@ def _fall(
 ) -> Reals:
     """Draw a beam's drops, and return what share of a surface's power they leave, both ways."""
     dr, mi = engine.dr, engine.mi
-    draw = _COUNT_DRAW[falling.origin] + 1
+    draw = falling.first_draw + 1
 
     def step(k: Ints, clear: Reals) -> State:
         u, v, _, _ = words(key, shot, k + draw)
@@ -529,10 +540,10 @@ def _fall(
     return clear
 
 
-def _dust_echo(
-    engine: Engine, scatterers: Scatterers, aim: BeamAim, shot: Ints, key: Keys, reach: Reals, air: Air
+def _grid_echo(
+    engine: Engine, echo: GridEcho, aim: BeamAim, shot: Ints, key: Keys, reach: Reals, air: Air
 ) -> tuple[Reals, Reals]:
-    """Range and power of dust's echo, by VANE's rule.
+    """Range and power of the echo of a medium on grids, by VANE's rule for dust.
 
     Dust of optical depth mu before the surface returns with chance min(1, mu / threshold): that is where the depth
     passed reaches a uniform share of the threshold, if it does. Such a return is detected but for the nearest metres,
@@ -540,15 +551,15 @@ def _dust_echo(
     """
     dr, mi = engine.dr, engine.mi
     xp = namespace(reach)
-    u, _, _, _ = words(key, shot, _DUST_DRAW)
-    wanted, reach = scatterers.dust_depth * to_unit(u), xp.minimum(reach, scatterers.max_range)
-    met = sum((table.at(aim, reach) for table in scatterers.dust), start=mi.Float(0.0)) > wanted
-    range_m = dr.select(met, range_of_depth(engine, scatterers.dust, aim, wanted, reach), 1.0)
-    extinction = sum((table.grid.extinction(aim, range_m) for table in scatterers.dust), start=mi.Float(0.0))
+    u, _, _, _ = words(key, shot, echo.first_draw)
+    wanted, reach = echo.full_depth * to_unit(u), xp.minimum(reach, echo.max_range)
+    met = sum((table.at(aim, reach) for table in echo.tables), start=mi.Float(0.0)) > wanted
+    range_m = dr.select(met, range_of_depth(engine, echo.tables, aim, wanted, reach), 1.0)
+    extinction = sum((table.grid.extinction(aim, range_m) for table in echo.tables), start=mi.Float(0.0))
     dimmed = dr.exp(-2.0 * air.depth(aim, range_m)) / (range_m * range_m)
-    overlap = 1.0 if scatterers.overlap is None else scatterers.overlap(range_m)
-    sure = _DUST_LEAST_POWER * xp.minimum(overlap * (1.0 / _DUST_LEAST_OVERLAP), 1.0)
+    overlap = 1.0 if echo.overlap is None else echo.overlap(range_m)
+    sure = _GRID_LEAST_POWER * xp.minimum(overlap * (1.0 / _GRID_LEAST_OVERLAP), 1.0)
     if aim.gain is not None:
         dimmed = dimmed * aim.gain
-    power = xp.maximum(overlap * scatterers.dust_gain * extinction * dimmed, sure)
+    power = xp.maximum(overlap * echo.gain * extinction * dimmed, sure)
     return range_m, dr.select(met, power, 0.0)

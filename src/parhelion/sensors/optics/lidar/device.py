@@ -13,7 +13,6 @@ from parhelion.core.arrays import Ints, Keys, Reals, State
 from parhelion.core.clouds import Scan, Waveform
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
-from parhelion.core.pulse import pulse_shape
 from parhelion.core.random import Stream, to_normal, words
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.makers.scales import scale_called
@@ -49,10 +48,11 @@ from parhelion.sensors.optics.lidar.profiles import ProfiledParts, ProfileRows, 
 from parhelion.sensors.optics.lidar.readout import Ambient, Readout, ambient_light
 from parhelion.sensors.optics.lidar.reception import Reception, receive
 from parhelion.sensors.optics.lidar.specular import trace_specular
-from parhelion.sensors.optics.lidar.weather import LaunchWeather, WeatherOnDevice
+from parhelion.sensors.optics.lidar.weather import LaunchWeather, LidarWeather
 from parhelion.sensors.optics.scene import Target
 from parhelion.sensors.scene import motion_knots
-from parhelion.weather.medium import Medium, medium
+from parhelion.weather.air import AirContents, air_contents
+from parhelion.weather.volume_echo import pulse_shape
 from parhelion.weather.weather import Weather
 
 # Sub-ray slots of one launch: enough to keep the device busy, few enough to keep memory flat (12 bytes a slot).
@@ -106,13 +106,13 @@ class LidarOnDevice(OnDevice):
         self.sun_klx = opaque(sun) if scale_called(config.intensity.scale).ambient else None
         self._photons = opaque(threshold_photons(config))
         self.detector = Detector.of(engine, config, self.noise_sigma, noisy=noise)
-        self.weather = WeatherOnDevice(engine, config, constant, self.noise_sigma if noise else 0.0)
+        self.weather = LidarWeather(engine, config, constant, self.noise_sigma if noise else 0.0)
         self._expected = PointsExpected()
         self._profiles = ProfileRows.of(config) if noise else None
         self._profiled: tuple[Target, ProfiledParts] | None = None
         self._uncalibrated: set[str] = set()
         self._group: int | None = None
-        self._still: tuple[Weather, Medium] | None = None
+        self._still: tuple[Weather, AirContents] | None = None
         self._table: ShotTable | None = None
         self._shots: ShotArrays | None = None
         self._readout: Readout | None = None
@@ -191,7 +191,7 @@ class LidarOnDevice(OnDevice):
         times: list[float],
         streams: list[Stream],
         *,
-        lucky: bool = False,
+        varies_per_pulse: bool = False,
     ) -> tuple[Beams, Keys]:
         shots, _ = self._upload(table)
         duration = table.duration
@@ -203,7 +203,9 @@ class LidarOnDevice(OnDevice):
         low, high = zip(*(stream.key for stream in streams), strict=True)
         keys = self.engine.table(np.array(low, np.uint32)), self.engine.table(np.array(high, np.uint32))
         noise = self.config.noise
-        beams = aim(self.engine, shots, knots, count, duration, keys, noise, noisy=self.noisy, lucky=lucky)
+        beams = aim(
+            self.engine, shots, knots, count, duration, keys, noise, noisy=self.noisy, varies_per_pulse=varies_per_pulse
+        )
         return beams, keys
 
     def _launch_weather(
@@ -214,8 +216,8 @@ class LidarOnDevice(OnDevice):
             return None
         # Weather that does not change with time is worked out once; it is frozen, so one object is one weather.
         if self._still is None or self._still[0] is not weather:
-            air = medium(weather, time, self.config.wavelength_nm)
-            self._still = (weather, air) if weather.is_still else None
+            air = air_contents(weather, time, self.config.wavelength_nm)
+            self._still = (weather, air) if weather.is_constant else None
         else:
             air = self._still[1]
         if air.is_clear:
@@ -223,7 +225,7 @@ class LidarOnDevice(OnDevice):
         assert self._table is not None
         if self._group is None:
             self._group = group_size(self._table)
-        return self.weather.prepare(weather, air, beams, self._group, target.scene.origin, keys=keys)
+        return self.weather.prepare(air, beams, self._group, target.scene.origin, keys=keys)
 
     def scan(
         self,
@@ -274,7 +276,9 @@ class LidarOnDevice(OnDevice):
         """All of a launch but its record: emit, cast, reflect, attenuate, detect."""
         if len(table) == 0:
             raise ConfigError(f"{self.config.name}: the pattern has no shots")
-        beams, keys = self._emit(target, table, motions, times, streams, lucky=WeatherOnDevice.lucky(weather))
+        beams, keys = self._emit(
+            target, table, motions, times, streams, varies_per_pulse=LidarWeather.varies_per_pulse(weather)
+        )
         launch = self._launch_weather(target, weather, times[0], beams, keys)
         air = Air(self.optics.extinction) if launch is None else launch.air
         profiled = self._profiled_parts(target)
@@ -338,8 +342,8 @@ class LidarOnDevice(OnDevice):
             raise ConfigError("shots: must be a list of row numbers, at least one")
         if shots.min() < 0 or shots.max() >= len(table):
             raise ConfigError(f"shots: row numbers must be from 0 to {len(table) - 1}")
-        lucky = WeatherOnDevice.lucky(weather)
-        beams, keys = self._emit(target, table, [motion], [start], [stream], lucky=lucky)
+        varies = LidarWeather.varies_per_pulse(weather)
+        beams, keys = self._emit(target, table, [motion], [start], [stream], varies_per_pulse=varies)
         launch = self._launch_weather(target, weather, start, beams, keys)
         air = Air(self.optics.extinction) if launch is None else launch.air
         light = Reflection(target.surfaces, self.sub_rays, self.optics, air)
@@ -347,8 +351,8 @@ class LidarOnDevice(OnDevice):
         blocks = echoes.blocks(self.engine, self.engine.dr.arange(self.engine.mi.UInt32, beams.count))
         background = None
         if launch is not None and launch.scatterers is not None:
-            # A digitised signal has room for all of the fog's echo, where a return keeps its peak alone.
-            background, launch.scatterers.fog = launch.fog_signal, None
+            # A digitised signal holds the whole echo of a volume, while a return holds its peak only.
+            background, launch.scatterers.volumes = launch.volume_signal, []
             in_air = draw_scatterers(self.engine, launch.scatterers, launch.drawn, echoes, beams, keys, air)
             if in_air is not None:
                 everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)

@@ -208,8 +208,8 @@ def sectors(points: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np
 
 AIM_DRAW = 1000
 """Number of the random draw that moves a beam's direction, apart from the receiver's draws."""
-LUCK_DRAW = 1001
-"""Number of the draw that gives each pulse its luck with the weather."""
+PULSE_DRAW = 1001
+"""Number of the draw of each pulse for weather that varies from pulse to pulse."""
 
 
 @kernel_tree()
@@ -265,11 +265,11 @@ def aim(
     noise: Noise,
     *,
     noisy: bool,
-    lucky: bool = False,
+    varies_per_pulse: bool = False,
 ) -> Beams:
     """Point every shot of every scan: pose at the shot's own time, with jitter where the sensor has any.
 
-    `lucky` gives each pulse a random number of its own.
+    `varies_per_pulse` gives each pulse a random number of its own.
     """
     count = len(knots) * shots.count
     jitter = None
@@ -279,7 +279,9 @@ def aim(
     rate = engine.number((knot_count - 1) / max(duration, 1e-9))
     sizes = tuple(engine.whole(size) for size in (shots.count, knot_count))
     beams = Rows.kept(engine, count)
-    scan, shot, rows = engine.frozen(_aim)(shots, beams, sizes, engine.table(knots), rate, keys, jitter, lucky)
+    scan, shot, rows = engine.frozen(_aim)(
+        shots, beams, sizes, engine.table(knots), rate, keys, jitter, varies_per_pulse
+    )
     return Beams(count, scan, shot, rows, shots.has_gain)
 
 
@@ -291,7 +293,7 @@ def _aim(
     rate: Reals,
     keys: Keys,
     jitter: list[Reals] | None,
-    lucky: bool,
+    varies_per_pulse: bool,
 ) -> tuple[Ints, Ints, tuple[Reals, Reals, Reals]]:
     """Scan, shot and rows of beams; a scan has `sizes` shots and knots, of which `rate` come a second."""
     engine = running_engine()
@@ -304,7 +306,7 @@ def _aim(
     axis, left, origin = (mi.Vector3f(four.x, four.y, four.z) for four in fours)
     time = fours[0].w
     low, high = (dr.gather(mi.UInt32, k, scan) for k in keys)
-    luck = to_unit(words((low, high), shot, LUCK_DRAW)[0]) if lucky else 0.0
+    pulse_draw = to_unit(words((low, high), shot, PULSE_DRAW)[0]) if varies_per_pulse else 0.0
     if jitter is not None:
         a, b, _, _ = words((low, high), shot, AIM_DRAW)
         sideways, upwards = to_normal(a, b)
@@ -314,7 +316,7 @@ def _aim(
     world_axis, world_left = rotate(dr, mi, turn, axis), rotate(dr, mi, turn, left)
     rows = (
         dr.ravel(mi.Vector4f(world_axis.x, world_axis.y, world_axis.z, time)),
-        dr.ravel(mi.Vector4f(world_left.x, world_left.y, world_left.z, luck)),
+        dr.ravel(mi.Vector4f(world_left.x, world_left.y, world_left.z, pulse_draw)),
         dr.ravel(mi.Vector4f(start.x, start.y, start.z, fours[2].w if shots.has_gain else 0.0)),
     )
     dr.eval(scan, shot, *rows)

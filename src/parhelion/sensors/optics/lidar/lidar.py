@@ -240,7 +240,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
             unchanged.enter_context(world.edits())
             weather = world.weather
             # Weather is prepared for one time, too, where it changes.
-            same_air = weather is None or weather.is_still
+            same_air = weather is None or weather.is_constant
             cells = list(runs(self._geometry(world), places))
             for rows, cell in cells:
                 target = self._target(world, cell)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Masks, Reals
-from parhelion.core.clouds import FIELDS, ORIGINS, Scan, Shots
+from parhelion.core.clouds import FIELDS, Scan, Shots, origin_names
 from parhelion.core.errors import ConfigError, MissingDependencyError, unknown_name
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine, copied, kernel_tree
@@ -261,7 +261,7 @@ def scans_of(
     names = {
         "label": target.label_names,
         "material": target.material_names,
-        "origin": dict(enumerate(ORIGINS)),
+        "origin": origin_names(),
     }
     scans = []
     for i, (motion, start) in enumerate(zip(motions, starts, strict=True)):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
-from parhelion.core.clouds import FIELDS, ORIGINS, PointCloud, Scan
+from parhelion.core.clouds import FIELDS, PointCloud, Scan, origin_names
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_unit, words
@@ -28,7 +28,7 @@ from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
 from parhelion.sensors.optics.lidar.detection import Detector, detect, echo_of
 from parhelion.sensors.optics.lidar.echoes import NO_ECHO, SCATTERER_BIT, Block, Echo, Echoes, EchoRows
-from parhelion.sensors.optics.lidar.emit import LUCK_DRAW
+from parhelion.sensors.optics.lidar.emit import PULSE_DRAW
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.sensors.optics.lidar.link_budget import (
     background_noise_factor,
@@ -39,17 +39,14 @@ from parhelion.sensors.optics.lidar.link_budget import (
     threshold_photons,
 )
 from parhelion.sensors.optics.lidar.recorded_shots import RecordedShots, byte_scale, recorded_shots
-from parhelion.sensors.optics.lidar.weather import WeatherOnDevice
+from parhelion.sensors.optics.lidar.weather import LidarWeather
 from parhelion.sensors.scene import NO_MATERIAL
-from parhelion.weather.medium import Medium, medium
+from parhelion.weather import media
+from parhelion.weather.air import AirContents, air_contents
 from parhelion.weather.weather import Weather
 from parhelion.world.labels import SEMANTIC_KITTI
 
 # ---- A recorded cloud after weather: what is kept of it, what is new, and what is said about it ---------------------
-
-
-IN_THE_AIR = ("rain", "fog", "snow", "dust")
-"""Origins of points that weather made."""
 
 
 @dataclass
@@ -72,19 +69,19 @@ def as_it_was(cloud: PointCloud) -> PointCloud:
     if "origin" in cloud.fields:
         return cloud
     origin = np.zeros(len(cloud), FIELDS["origin"].dtype)
-    names = {**cloud.names, "origin": dict(enumerate(ORIGINS))}
+    names = {**cloud.names, "origin": origin_names()}
     return replace(cloud.with_fields(origin=origin), names=names)
 
 
 def earlier_weather(cloud: PointCloud) -> list[str]:
     """A word of warning where a cloud was measured in weather, or had some put on it: both then count."""
     origin = cloud.fields.get("origin")
-    words = dict(cloud.names.get("origin", {})) or dict(enumerate(ORIGINS))
+    words = dict(cloud.names.get("origin", {})) or origin_names()
     in_air = []
     if origin is not None:
         codes, counts = np.unique(origin[np.isfinite(cloud.xyz).all(axis=1)], return_counts=True)
         told = {str(words.get(int(code), "")): int(count) for code, count in zip(codes, counts, strict=True)}
-        in_air = [f"{told[word]} points of {word}" for word in IN_THE_AIR if word in told]
+        in_air = [f"{told[word]} points of {word}" for word in media.names() if word in told]
     if in_air:
         return [f"the cloud holds weather already ({', '.join(in_air)}): the new one was put on top of it"]
     if "weather_notes" in cloud.metadata:
@@ -139,7 +136,7 @@ def assembled(
             fields["return_index"] = (np.arange(len(found.shot)) - first[found.shot]).astype(
                 fields["return_index"].dtype
             )
-    names = {**cloud.names, "origin": dict(enumerate(ORIGINS))}
+    names = {**cloud.names, "origin": origin_names()}
     metadata = {**cloud.metadata, "weather_notes": shots.notes}
     if isinstance(cloud, Scan):
         total = np.bincount(found.shot, minlength=shots.count)[shots.table_places()]
@@ -188,7 +185,7 @@ def weathered(
         raise ConfigError(f"weather: expected a parhelion PointCloud, got {type(cloud).__name__}")
     if reflectance is not None and not (np.isfinite(reflectance) and 0.0 < reflectance <= 1.0):
         raise ConfigError(f"reflectance: must be above 0 and at most 1, got {reflectance!r}")
-    air = medium(weather, time, lidar.config.wavelength_nm)
+    air = air_contents(weather, time, lidar.config.wavelength_nm)
     if air.is_clear:
         return as_it_was(cloud)
     shots = recorded_shots(cloud, lidar, no_returns)
@@ -210,7 +207,7 @@ _LEAST_POWER = 0.05
 class _Launch:
     """One cloud on the device."""
 
-    def __init__(self, lidar: Lidar, weather: Weather, air: Medium, stream: Stream) -> None:
+    def __init__(self, lidar: Lidar, weather: Weather, air: AirContents, stream: Stream) -> None:
         self.engine = engine()
         self.sigma = _noise_sigma(lidar)
         photons = lidar.config.receiver.threshold_photons if self.sigma > 0.0 else None
@@ -225,7 +222,7 @@ class _Launch:
         key = tuple(self.engine.table(np.array([word], np.uint32)) for word in self.stream.key)
         beams = self._beams(shots, direction, pose, self._gains(cloud, shots))
         device = _device(self.lidar, self.engine, self.sigma)
-        launch = device.prepare(self.weather, self.air, beams, 1, pose.xyz, keys=(key[0], key[1]), clear_per_m=0.0)
+        launch = device.prepare(self.air, beams, 1, pose.xyz, keys=(key[0], key[1]), clear_per_m=0.0)
         echoes = self._surfaces(cloud, shots, length, reflectance, beams, launch.air)
         beam = dr.arange(mi.UInt32, shots.count)
         blocks = echoes.blocks(self.engine, beam)
@@ -275,15 +272,15 @@ class _Launch:
             turn = [[dr.opaque(mi.Float, float(v)) for v in row] for row in (pose.apply(np.eye(3)) - pose.xyz).T]
             axis = mi.Vector3f(*(sum(row[j] * direction[j] for j in range(3)) for row in turn))  # type: ignore[misc]
         index = dr.arange(mi.UInt32, shots.count)
-        luck: Reals = 0.0
-        if WeatherOnDevice.lucky(self.weather):
+        pulse_draw: Reals = 0.0
+        if LidarWeather.varies_per_pulse(self.weather):
             low, high = (dr.opaque(mi.UInt32, word) for word in self.stream.key)
-            luck = to_unit(words((low, high), index, LUCK_DRAW)[0])
+            pulse_draw = to_unit(words((low, high), index, PULSE_DRAW)[0])
         zero = dr.zeros(mi.Float, shots.count)
         gain = zero if gains is None else self.engine.table(gains)
         rows = tuple(
             dr.ravel(mi.Vector4f(v.x, v.y, v.z, last))
-            for v, last in ((axis, zero), (mi.Vector3f(zero), luck), (mi.Vector3f(zero), gain))
+            for v, last in ((axis, zero), (mi.Vector3f(zero), pulse_draw), (mi.Vector3f(zero), gain))
         )
         scan = dr.zeros(mi.UInt32, shots.count)
         dr.eval(scan, index, *rows)
@@ -476,8 +473,8 @@ def _noise_sigma(lidar: Lidar) -> float:
     return sigma * background_noise_factor(lidar.sun_klx, rated_klx)
 
 
-def _device(lidar: Lidar, machine: Any, noise_sigma: float) -> WeatherOnDevice:
+def _device(lidar: Lidar, machine: Any, noise_sigma: float) -> LidarWeather:
     """The sensor's tables, kept with it."""
     if lidar.recorded_weather is None:
-        lidar.recorded_weather = WeatherOnDevice(machine, lidar.config, lidar.system_constant, noise_sigma)
+        lidar.recorded_weather = LidarWeather(machine, lidar.config, lidar.system_constant, noise_sigma)
     return lidar.recorded_weather

@@ -17,7 +17,7 @@ MOST_SAMPLES = 50_000_000
 Angle = Annotated[float, Field(gt=0, le=180)]
 
 
-class Medium(Config):
+class SoundMedium(Config):
     """What the sound goes through."""
 
     kind: Literal["air", "water"]
@@ -117,7 +117,7 @@ class EchoConfig(Config):
     description: str = ""
     rate_hz: Annotated[float, Field(ge=0.01, le=1000)]
     """Pings a second."""
-    medium: Medium
+    medium: SoundMedium
     frequency_khz: Annotated[float, Field(ge=0.4, le=1000)]
     """Middle of the band; the absorption formulas end at 0.4 and 1000 kHz."""
     source_level_db: Annotated[float, Field(ge=0, le=260)]

@@ -27,6 +27,7 @@ from parhelion.sensors.waves.echo.config import EchoConfig, Transducer
 from parhelion.sensors.waves.echo.sound import scatters, table
 from parhelion.sensors.waves.motion import Moves
 from parhelion.sensors.waves.scene import WaveScene, wave_scene
+from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
 # ---- Echoes from the paths of rays: which of them are one, and what microphones hear of them ------------------------
@@ -214,7 +215,7 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
             target.scene.set_window(start, 1e-3, place.xyz)
         return target
 
-    def _trace(self, target: WaveScene, motion: Trajectory, start: float) -> BouncePaths:
+    def _trace(self, target: WaveScene, motion: Trajectory, start: float, weather: Weather | None) -> BouncePaths:
         config, running, scene = self.config, engine(), target.scene
         rays = config.field
         wide, high = (edges[1] - edges[0] for edges in (rays.azimuth_deg, rays.elevation_deg))
@@ -224,7 +225,9 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         # Strength at which a single ray, at 1 m, is as faint as is still followed.
         floor = config.noise_db - config.processing_gain_db
         faint = 10.0 ** (0.1 * (floor - _FAINT_DB - config.source_level_db)) * 4.0 * np.pi
-        loss = config.medium.absorption_db_per_m(1e3 * config.frequency_khz) * 0.1 * np.log(10.0)
+        hertz = 1e3 * config.frequency_khz
+        in_air = 0.0 if weather is None or config.medium.kind != "air" else weather.sound(start, hertz)
+        loss = (config.medium.absorption_db_per_m(hertz) + in_air) * 0.1 * np.log(10.0)
         emission = Emission(
             rays.bounces, False, scene.moving is not None, running.whole(rows), number(np.radians(rays.azimuth_deg[0])),
             number(np.radians(wide) / columns), number(np.radians(rays.elevation_deg[0])),
@@ -240,7 +243,7 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         config = self.config
         place = place_of(motion, start)
         target = self._target(world, place, start)
-        paths = self._trace(target, motion, start) if config.mode != "passive" else BouncePaths.none()
+        paths = self._trace(target, motion, start, world.weather) if config.mode != "passive" else BouncePaths.none()
         rough = _of(_rough_parts(target), paths.part)
         echoes = speckled(gathered(paths, config), paths, rough, place, config)
         rows = _echo_rows(paths, echoes, target, config)

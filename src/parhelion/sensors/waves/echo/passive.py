@@ -21,7 +21,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_normal
 from parhelion.core.trajectory import Fixed, Trajectory, velocity_at
 from parhelion.rays.scene import RayScene
-from parhelion.sensors.waves.echo.config import MOST_SAMPLES, EchoConfig, Medium
+from parhelion.sensors.waves.echo.config import MOST_SAMPLES, EchoConfig, SoundMedium
 from parhelion.sensors.waves.echo.sound import finish_of, reflection
 from parhelion.sensors.waves.mirrors import MirrorFinder, MirrorPaths, MirrorRules
 from parhelion.sensors.waves.planes import PlanePatches, planes_of
@@ -252,7 +252,7 @@ def _check(entry: WorldSound, own: Heard, rate: float, speed_m_s: float) -> None
         )
 
 
-def _absorbed(medium: Medium, hertz: Floats, open_to: NDArray[np.bool_], length: float) -> Floats:
+def _absorbed(medium: SoundMedium, hertz: Floats, open_to: NDArray[np.bool_], length: float) -> Floats:
     factor = np.zeros(len(hertz))
     factor[open_to] = 10.0 ** (-medium.absorption(hertz[open_to]) * length / 20.0)
     return factor

@@ -27,9 +27,9 @@ from parhelion.sensors.waves.radar.cube import (
 )
 from parhelion.sensors.waves.radar.detection import Cells, detect
 from parhelion.sensors.waves.radar.noise import Noise
-from parhelion.sensors.waves.radar.rain import rain_attenuation_db_per_km, rain_reflectivity
 from parhelion.sensors.waves.scene import ANGLES, Finish, WaveScene, cosines
 from parhelion.surfaces.radio import fresnel, permittivity, radio_name
+from parhelion.weather.media import Medium, Radio
 from parhelion.weather.weather import Weather
 
 # ---- The radar equation: from cross-section and range to the signal in a cell, and the noise there ------------------
@@ -143,8 +143,7 @@ class RadarOnDevice(OnDevice):
         place = motion.pose.xyz if isinstance(motion, Fixed) else motion.sample(np.array([start]))[0][0]
         if scene.changes:
             scene.set_window(start, config.frame_s, place)
-        rate = 0.0 if weather is None else weather.at(start).rain_rate_mm_h
-        decibels = float(rain_attenuation_db_per_km(config.frequency_ghz * 1e9, rate)) if rate > 0.0 else 0.0
+        decibels = sum(effect.loss_db_per_km for _, effect in self.in_air(weather, start))
         number = engine.number
         first, step = self._times
         emission = Emission(
@@ -178,7 +177,7 @@ class RadarOnDevice(OnDevice):
         scatterers = scatterers_of(paths, self.power(paths), axes)
         phase = phases(paths.patch[scatterers.owner], scatterers.range_m, config.wavelength_m)
         signal = signal_of(scatterers, phase, axes)
-        clutter, spread = self._rain(weather, motion, start)
+        clutter, spread = self._clutter(weather, motion, start)
         opaque, kind = engine.dr.opaque, engine.mi.UInt32
         keys = tuple(opaque(kind, word) for word in stream.key)
         rain = (engine.table(one.astype(np.float32)) for one in (clutter, spread))
@@ -190,18 +189,22 @@ class RadarOnDevice(OnDevice):
         cube = copied(power).reshape(axes.shape)
         return Frame(paths, scatterers, signal, cube, alarms, peaks, clutter, spread)
 
-    def _rain(
+    def in_air(self, weather: Weather | None, start: float) -> list[tuple[Medium, Radio]]:
+        """Effects of the weather at a time [s] on waves of this radar."""
+        return [] if weather is None else weather.radio(start, self.config.frequency_ghz * 1e9)
+
+    def _clutter(
         self, weather: Weather | None, motion: Trajectory, start: float
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Power that rain sends back, in units of a cell's noise: by range, and its share by speed and azimuth."""
+        """Power that rain and other media send back, in units of a cell's noise: by range, and its share by speed and
+        azimuth."""
         config, axes = self.config, self.axes
         ranges, speeds, _, azimuths = axes.shape
-        rate = 0.0 if weather is None else weather.at(start).rain_rate_mm_h
-        if not config.rain_clutter or rate <= 0.0:
+        effects = [effect for _, effect in self.in_air(weather, start)]
+        reflectivity = sum(effect.reflectivity_m2_m3 for effect in effects)
+        if weather is None or not config.rain_clutter or reflectivity <= 0.0:
             return np.zeros(ranges), np.zeros((speeds, azimuths))
-        assert weather is not None
-        hertz = config.frequency_ghz * 1e9
-        loss = float(rain_attenuation_db_per_km(hertz, rate)) * 1e-4 * np.log(10.0)
+        loss = sum(effect.loss_db_per_km for effect in effects) * 1e-4 * np.log(10.0)
         distance = np.maximum(axes.range, config.range_step_m)
         # A bell's square, as of both ways, is 0.753 times as wide as the bell is at half power.
         both = np.sqrt(np.pi / (8.0 * np.log(2.0)))
@@ -214,7 +217,7 @@ class RadarOnDevice(OnDevice):
             if len(axes.elevation) > 1:
                 high = 1.0 / (config.array.elevation_channels * config.array.elevation_spacing)
         volume = distance**2 * wide * high * config.range_step_m
-        sigma = rain_reflectivity(hertz, float(rate)) * volume * np.exp(-2.0 * loss * distance)
+        sigma = reflectivity * volume * np.exp(-2.0 * loss * distance)
         clutter = sigma * (self.constant_w / self.noise_w) / distance**4
         pose = pose_at(motion, start)
         air = pose.rotation.T @ (np.asarray(weather.wind_m_s) - velocity_at(motion, start))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parhelion.core.clouds import ORIGINS
+from parhelion.core.clouds import ORIGINS, origin_names
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
 from parhelion.core.frames import CrossSections, RadarCube, RadarScan
@@ -25,12 +25,11 @@ from parhelion.sensors.waves.radar.config import RadarConfig
 from parhelion.sensors.waves.radar.cube import Axes
 from parhelion.sensors.waves.radar.detection import clusters_of, peaks_of
 from parhelion.sensors.waves.radar.device import Frame, RadarOnDevice, cross_section_m2, table
-from parhelion.sensors.waves.radar.rain import rain_attenuation_db_per_km
 from parhelion.sensors.waves.scene import WaveScene, wave_scene
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
-_SURFACE, _RAIN, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "rain", "multipath", "noise"))
+_SURFACE, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "multipath", "noise"))
 
 CLUSTER_SNR = 10.0
 """Cells of the cluster mode count from this much over the noise on."""
@@ -166,7 +165,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         azimuth, elevation, distance = (fields[name].astype(np.float64) for name in ("azimuth", "elevation", "range"))
         level = np.cos(elevation)
         unit = np.stack([level * np.cos(azimuth), level * np.sin(azimuth), np.sin(elevation)], axis=1)
-        names = {"label": target.label_names, "origin": dict(enumerate(ORIGINS))}
+        names = {"label": target.label_names, "origin": origin_names()}
         return RadarScan(
             (distance[:, None] * unit).astype(np.float32), fields, "sensor", names, facts, cube=made, pose=place,
             start_time=start, duration=self.config.frame_s,
@@ -191,19 +190,21 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         # What the cell would have without noise tells whether noise alone made the peak.
         clean = found.signal.real[cell].astype(np.float64) ** 2 + found.signal.imaginary[cell].astype(np.float64) ** 2
         r, d, _, a = np.unravel_index(cell, axes.shape)
-        rain = found.clutter[r] * found.spread[d, a]
+        clutter = found.clutter[r] * found.spread[d, a]
+        in_air = device.in_air(weather, start)
+        # Clutter has the origin of the medium that scatters most.
+        strongest = max(in_air, key=lambda one: one[1].reflectivity_m2_m3)[0].code if in_air else _NOISE
         ghost = there & (found.paths.bounces[scatterer] > 1) if len(found.paths) else there
         origin = np.where(ghost, _MULTIPATH, _SURFACE)
         made_by_noise = ~there | (clean < 0.5 * found.power.ravel()[cell])
-        origin = np.where(made_by_noise, np.where(rain > 1.0, _RAIN, _NOISE), origin)
+        origin = np.where(made_by_noise, np.where(clutter > 1.0, strongest, _NOISE), origin)
         part = found.paths.part[scatterer] if len(found.paths) else np.zeros(len(cell), np.uint32)
         real = ~made_by_noise
         range_m, azimuth, elevation = peaks.range_m[order], peaks.azimuth[order], peaks.elevation[order]
         power = np.maximum(peaks.power[order] - 1.0, 1e-9) * device.noise_w
         gain = self._gain(azimuth, elevation)
-        rate = 0.0 if weather is None else weather.at(start).rain_rate_mm_h
-        if rate > 0.0:
-            loss = float(rain_attenuation_db_per_km(config.frequency_ghz * 1e9, rate))
+        loss = sum(effect.loss_db_per_km for _, effect in in_air)
+        if loss > 0.0:
             gain = gain * 10.0 ** (-2e-4 * loss * range_m)
         sigma = cross_section_m2(device.constant_w * gain, power, range_m)
         snr = peaks.power[order] / peaks.noise[order]

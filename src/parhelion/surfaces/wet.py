@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import unknown_name
 from parhelion.surfaces.material import Material
-from parhelion.weather.config import bounds_of
-from parhelion.weather.weather import Weather
 
 WATER_INDEX = 1.33
 MATERIAL_INDEX = 1.5
@@ -78,11 +76,6 @@ POROUS = frozenset({
     "cotton", "fabric", "fabric-blue", "fabric-green", "fabric-red", "paper", "road-paint", "road-paint-yellow",
 })  # fmt: skip
 """Materials of the library that take water up or hold a film of it; paint, metal and leaves shed it."""
-
-
-def rains(weather: Weather | None) -> bool:
-    """Whether it rains at any time in this weather."""
-    return weather is not None and weather.rain is not None and bounds_of(weather.rain.rate_mm_h)[1] > 0.0
 
 
 def wetted(table: dict[str, NDArray[np.float32]], materials: Sequence[Material]) -> dict[str, NDArray[np.float32]]:

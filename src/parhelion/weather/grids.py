@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from parhelion.core.arrays import Reals, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
-from parhelion.weather.dust import VEHICLE_DUST_EXTINCTION_M2_KG, check_number, check_vector
+from parhelion.weather.media.dust import VEHICLE_DUST_EXTINCTION_M2_KG, check_number, check_vector
 
 PARCEL_RADIUS_M = 0.05
 CELL_IN_PARCEL_RADII = 10.0
@@ -29,7 +29,7 @@ _MARGIN = 1
 
 
 @dataclass(frozen=True, eq=False)
-class DustGrid:
+class DensityGrid:
     """Mass density of dust on a regular grid of cubic cells, world frame."""
 
     origin_m: Floats
@@ -61,7 +61,7 @@ class DustGrid:
         cell_m: float | None = None,
         parcel_radius_m: float = PARCEL_RADIUS_M,
         most_cells: int = MOST_CELLS,
-    ) -> DustGrid:
+    ) -> DensityGrid:
         """The grid of parcels at `xyz` (n, 3) [m] with masses (n,) [kg].
 
         The cell is `cell_m`, or ten parcel radii (VANE section 8.2), doubled until the grid has at most `most_cells`
@@ -182,7 +182,7 @@ def ellipsoid_cloud(
     *,
     cell_m: float | None = None,
     most_cells: int = MOST_CELLS,
-) -> DustGrid:
+) -> DensityGrid:
     """A cloud placed by hand: an ellipsoid along the axes, densest in the middle (`ellipsoid_profile`).
 
     `density_kg_m3` is that of the middle, `half_size_m` where the cloud ends. The cell is `cell_m`, or a sixth of the
@@ -201,7 +201,7 @@ def ellipsoid_cloud(
     x, y, z = np.meshgrid(*(axis / h for axis, h in zip(axes, half, strict=True)), indexing="ij")
     shape = ellipsoid_profile(x * x + y * y + z * z)
     mass = 32.0 * np.pi / 105.0 * float(np.prod(half))
-    return DustGrid(centre - cell * reach, cell, peak * shape * (mass / (shape.sum() * cell**3)))
+    return DensityGrid(centre - cell * reach, cell, peak * shape * (mass / (shape.sum() * cell**3)))
 
 
 def _checked_parcels(xyz: ArrayLike, mass_kg: ArrayLike) -> tuple[Floats, Floats]:

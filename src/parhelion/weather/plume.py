@@ -18,7 +18,8 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, quat_rotate
 from parhelion.core.random import Stream, to_unit
 from parhelion.core.trajectory import Trajectory
-from parhelion.weather.dust import (
+from parhelion.weather.grids import MOST_CELLS, PARCEL_RADIUS_M, DensityGrid
+from parhelion.weather.media.dust import (
     DRAG_PER_M,
     DUST_LIFETIME_S,
     check_number,
@@ -27,7 +28,6 @@ from parhelion.weather.dust import (
     emission_factor_lb_per_mile,
     emitted_mass_kg,
 )
-from parhelion.weather.dust_grid import MOST_CELLS, PARCEL_RADIUS_M, DustGrid
 
 GRAVITY_M_S2 = 9.81
 STEP_S = 0.1
@@ -159,10 +159,10 @@ class DustPlume:
         cell_m: float | None = None,
         parcel_radius_m: float = PARCEL_RADIUS_M,
         most_cells: int = MOST_CELLS,
-    ) -> DustGrid:
-        """Density of the airborne parcels at `time` [s]; options as for `DustGrid.from_parcels`."""
+    ) -> DensityGrid:
+        """Density of the airborne parcels at `time` [s]; options as for `DensityGrid.from_parcels`."""
         dust = self.particles(time).airborne
-        return DustGrid.from_parcels(
+        return DensityGrid.from_parcels(
             dust.xyz, dust.mass_kg, cell_m=cell_m, parcel_radius_m=parcel_radius_m, most_cells=most_cells
         )
 

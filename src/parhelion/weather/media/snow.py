@@ -13,14 +13,21 @@ snow, at about these rates (Rasmussen et al. 1999, who find scatter of 3 to 10 t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from parhelion.core.arrays import Reals, namespace
+from parhelion.core.deprecation import deprecated_method
 from parhelion.core.errors import ConfigError, unknown_name
-from parhelion.weather.drop_sizes import checked_rate, extinction_of
-from parhelion.weather.drop_sizes import drop_sizes as sizes_at
+from parhelion.weather.media import Amount, Cover, Effects, Light, Medium, MediumPart, Particles, Sky, Slider
 from parhelion.weather.mie import large_sphere_extinction
+from parhelion.weather.particles import checked_rate, extinction_of
+from parhelion.weather.particles import drop_sizes as sizes_at
+from parhelion.weather.parts import Cells, Schedule
 
 LIDAR_RATIO_SR = 25.0
 """Extinction over backscatter of flakes [sr]."""
@@ -83,3 +90,80 @@ def flake_backscatter(melted_mm: ArrayLike, wavelength_nm: float = 905.0) -> NDA
     1100 nm; at 1550 nm ice absorbs, and flakes are darker by about a factor of three, which is not modelled.
     """
     return flake_cross_section(melted_mm, wavelength_nm) / LIDAR_RATIO_SR
+
+
+# ---- the medium ----------------------------------------------------------------------------------------------------
+
+SNOW_CLOUD = 20.0
+"""Optical depth of the cloud that snow falls from (assumed, as for rain)."""
+FULL_CLOUD_RATE_MM_H = 0.5
+"""From this rate on the sky is closed; below, the optical depth grows in proportion."""
+FLAKE_BRIGHTNESS = 0.9
+"""Radiance of a flake over the mean of all that shines on it: ice hardly absorbs, and some light goes through."""
+FLAKE_SPEED = 1.0
+"""Fall speed of aggregates [m/s], as in the sizes of snow."""
+FLAKE_FLUTTER = 0.2
+"""Flakes wander to the sides by up to this speed [m/s]."""
+FLAKE_EDGES_MM = (0.5, 0.8, 1.2, 2.0, 20.0)
+"""Classes of flakes, by melted diameter."""
+
+RATE = Amount(
+    "rate_mm_h", "snow_rate_mm_h", "--snow", "MM_H", "Snow rate as melted water, 0 to 50 mm/h.", "mm/h", 0.0, 50.0,
+    Slider(20.0, 0.1, hint="as melted water: 1 is moderate snow"),
+    limit_note=" of melted water", report_unit="mm/h as water",
+)  # fmt: skip
+
+
+class Snow(MediumPart):
+    """Falling snow of a given rate."""
+
+    rate_mm_h: Annotated[Schedule, RATE.check]
+    """Snow rate [mm/h] as melted water, 0 to 50."""
+    heterogeneity: Cells | None = None
+    """Cells of stronger and weaker snow; None is the same everywhere."""
+    covers: tuple[str, ...] = ()
+    """Labels of what snow lies on, such as road and ground: they have the reflectance of snow."""
+
+    renamed: ClassVar[Mapping[str, str]] = {"cells": "heterogeneity"}
+    cells: ClassVar[Any] = deprecated_method("cells", "heterogeneity")
+
+
+@lru_cache(maxsize=256)
+def _extinction(rate_mm_h: float, wavelength_nm: float) -> float:
+    return float(snow_extinction(rate_mm_h, wavelength_nm=wavelength_nm))
+
+
+def _diameter_m(melted_mm: Any) -> Any:
+    return 1e-3 * np.asarray(flake_diameter(melted_mm))
+
+
+def _speed(diameter_m: NDArray[Any]) -> NDArray[Any]:
+    return np.full(np.shape(diameter_m), FLAKE_SPEED)
+
+
+class SnowEffects(Effects):
+    """Effects of falling snow."""
+
+    flat = True
+
+    def light(self, part: Snow, amount: float, wavelength_nm: float) -> Light:
+        """Extinction of flakes."""
+        return Light(_extinction(amount, wavelength_nm))
+
+    def particles(self, part: Snow, amount: float) -> Particles | None:
+        """Flakes."""
+        return Particles(
+            sizes_at("constant-intercept", amount), flake_backscatter, flake_cross_section, _diameter_m, _speed,
+            FLAKE_EDGES_MM, 4.0, FLAKE_FLUTTER, AREA_RATIO, FLAKE_BRIGHTNESS,
+        )  # fmt: skip
+
+    def sky(self, part: Snow, amount: float) -> Sky:
+        """The cloud that it falls from."""
+        return Sky(SNOW_CLOUD * min(amount / FULL_CLOUD_RATE_MM_H, 1.0))
+
+    def cover(self, part: Snow) -> Cover | None:
+        """What it lies on."""
+        return Cover(part.covers, "snow") if part.covers else None
+
+
+SNOW = Medium("snow", 3, "Snow", "#f4f8ff", Snow, RATE, SnowEffects(), first_draw=6000)

@@ -1,0 +1,359 @@
+"""Dust that vehicles raise: how much of it, how the air slows it, and what it does to light.
+
+The model is that of the VANE simulator (Carrillo, Goodin and Fernandez 2020, chapter 8) with slips of the print set
+right: the weight in the emission formula is in short tons (AP-42), not pounds; the number of particles is mass divided
+by particle mass; the optical depth is -ln(I / I_0), which is positive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import (
+    Field,
+    PlainValidator,
+    SerializerFunctionWrapHandler,
+    TypeAdapter,
+    model_serializer,
+    model_validator,
+)
+
+from parhelion.core.arrays import Reals, is_drjit, namespace
+from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats, Pose
+from parhelion.core.trajectory import Trajectory, Waypoints
+from parhelion.weather.media import Amount, Effects, Light, Medium, MediumPart, Slider, Triple
+from parhelion.weather.parts import Coordinate, HalfSize, Number, Schedule, Time, increasing, schedule_words, within
+
+if TYPE_CHECKING:
+    from parhelion.weather.grids import DensityGrid
+    from parhelion.weather.weather import Weather
+
+KG_PER_SHORT_TON = 907.18474
+KG_PER_M_FROM_LB_PER_MILE = 0.45359237 / 1609.344
+"""2.8185e-4; VANE rounds it to 2.82e-4."""
+
+VEHICLE_DUST_EXTINCTION_M2_KG = 2600.0
+"""Extinction of light by a kilogram of vehicle dust [m^2/kg]: VANE's fit by eye to field tests."""
+FINE_DUST_EXTINCTION_M2_KG = 650.0
+"""The same for fine dust high in the air, visible and near infrared (Gerasopoulos and others 2009)."""
+
+DUST_LIFETIME_S = 10.0
+DRAG_PER_M = 1.0
+DRAG_GROWTH = 4.6
+"""-ln(0.01), rounded as VANE does: at the end of its life a particle has 99 % of the full drag."""
+
+
+def check_number(
+    name: str, value: Any, *, above: float = -np.inf, least: float = -np.inf, most: float = np.inf
+) -> float:
+    """`value` as a finite float within the limits; otherwise an error that names the field."""
+    limits = [f"above {above:g}"] if above > -np.inf else []
+    limits += [f"at least {least:g}"] if least > -np.inf else []
+    limits += [f"at most {most:g}"] if most < np.inf else []
+    allowed = " and ".join(["a finite number", *limits])
+    try:
+        number = np.nan if isinstance(value, (str, bytes, bool)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"{name}: must be {allowed}, got {value!r}") from None
+    if not (np.isfinite(number) and above < number and least <= number <= most):
+        raise ConfigError(f"{name}: must be {allowed}, got {value!r}")
+    return number
+
+
+def check_vector(name: str, value: Any, *, above: float = -np.inf) -> Floats:
+    """`value` as three finite numbers, each above the limit; otherwise an error that names the field."""
+    words = "3 finite numbers" + (f", each above {above:g}" if above > -np.inf else "")
+    try:
+        vector = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ConfigError(f"{name}: must be {words}, got {value!r}") from None
+    if vector.shape != (3,) or not np.all(np.isfinite(vector)) or np.any(vector <= above):
+        raise ConfigError(f"{name}: must be {words}, got {value!r}")
+    return vector
+
+
+def check_not_negative(name: str, value: Any) -> Any:
+    """`value` unchanged; an error where any of it is negative or not finite. Kernel arrays pass unread."""
+    if not is_drjit(value):
+        try:
+            array = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ConfigError(f"{name}: must hold numbers, got {value!r}") from None
+        bad = array[~(np.isfinite(array) & (array >= 0.0))]
+        if bad.size:
+            raise ConfigError(f"{name}: must be finite and not negative, got {bad.flat[0]}")
+    return value
+
+
+def emission_factor_lb_per_mile(
+    silt_percent: float,
+    weight_kg: float,
+    moisture_percent: float,
+    *,
+    k: float = 10.0,
+    a: float = 0.8,
+    b: float = 0.5,
+    c: float = 0.4,
+) -> float:
+    """Dust raised by one vehicle on an unpaved road [lb per vehicle mile]: k (s/12)^a (W/3)^b / (M/0.2)^c.
+
+    EPA AP-42 section 13.2.2 in its 1998 form, with s the silt and M the moisture of the surface [%] and W the weight
+    in short tons. The default constants are those of PM30, particles of up to 30 um (Tong 2014; VANE eq. 8.1).
+    AP-42's own data cover silt of 1.8 to 35 %, weights of 1.4 to 260 t, moisture of 0.03 to 13 % and 8 to 88 km/h;
+    outside them the formula is a guess. Speed is not in it: mass grows with the way driven.
+    """
+    silt = check_number("silt_percent", silt_percent, least=0.0, most=100.0)
+    tons = check_number("weight_kg", weight_kg, above=0.0) / KG_PER_SHORT_TON
+    moisture = check_number("moisture_percent", moisture_percent, above=0.0, most=100.0)
+    scale = check_number("k", k, least=0.0)
+    exponents = [check_number(name, value, least=0.0) for name, value in (("a", a), ("b", b), ("c", c))]
+    return float(
+        scale * (silt / 12.0) ** exponents[0] * (tons / 3.0) ** exponents[1] / (moisture / 0.2) ** exponents[2]
+    )
+
+
+def emitted_mass_kg(emission_factor: Reals, speed_m_s: Reals, dt_s: Reals) -> Reals:
+    """Mass [kg] raised in a time `dt_s` by a vehicle of `speed_m_s` (VANE eq. 8.2), factor in lb per mile."""
+    check_not_negative("emission_factor", emission_factor)
+    check_not_negative("speed_m_s", speed_m_s)
+    check_not_negative("dt_s", dt_s)
+    return KG_PER_M_FROM_LB_PER_MILE * emission_factor * speed_m_s * dt_s
+
+
+def particle_mass(radius_m: float, density_kg_m3: float = 2650.0) -> float:
+    """Mass [kg] of a solid sphere; the default density is that of quartz."""
+    radius = check_number("radius_m", radius_m, above=0.0)
+    return float(4.0 / 3.0 * np.pi * radius**3 * check_number("density_kg_m3", density_kg_m3, above=0.0))
+
+
+def particle_count(mass_kg: ArrayLike, particle_mass_kg: float) -> Reals:
+    """Number of particles in a mass: their quotient (VANE eq. 8.3 prints a sum), not rounded."""
+    check_not_negative("mass_kg", mass_kg)
+    return np.asarray(mass_kg, dtype=np.float64) / check_number("particle_mass_kg", particle_mass_kg, above=0.0)
+
+
+def drag_coefficient(age_s: Reals, *, lifetime_s: float = DUST_LIFETIME_S, drag_per_m: float = DRAG_PER_M) -> Reals:
+    """Drag factor [1/m] of a dust parcel of an age: C_d (1 - exp(-4.6 t / t_max)); arrays of either kind.
+
+    The deceleration is this times the square of the speed through the air (VANE eqs. 8.6, 8.10). Valid for ages from
+    0 to `lifetime_s`. An empirical law: it starts without drag so that the wake can throw the dust up, and ends at a
+    falling speed of sqrt(g / C_d), 3.1 m/s for the default, far above that of any real grain of this size.
+    """
+    lifetime = check_number("lifetime_s", lifetime_s, above=0.0)
+    full = check_number("drag_per_m", drag_per_m, least=0.0)
+    age = check_not_negative("age_s", age_s)
+    return full * (1.0 - namespace(age).exp(age * (-DRAG_GROWTH / lifetime)))
+
+
+def optical_depth(density_path_kg_m2: Reals, mass_extinction_m2_kg: Reals = VEHICLE_DUST_EXTINCTION_M2_KG) -> Reals:
+    """One-way optical depth mu = sigma_m * integral of density along the path; arrays of either kind."""
+    path = check_not_negative("density_path_kg_m2", density_path_kg_m2)
+    return path * check_not_negative("mass_extinction_m2_kg", mass_extinction_m2_kg)
+
+
+def transmission(density_path_kg_m2: Reals, mass_extinction_m2_kg: Reals = VEHICLE_DUST_EXTINCTION_M2_KG) -> Reals:
+    """Share of light that passes once through dust: exp(-sigma_m * integral of density) (VANE eq. 8.12).
+
+    `density_path_kg_m2` is the integral of density [kg/m^3] along the path [m]. Single scattering: light that
+    scatters is lost. VANE's eq. 8.11 has the path length once too often; eq. 8.12 is right. Arrays of either kind.
+    """
+    return namespace(density_path_kg_m2).exp(-optical_depth(density_path_kg_m2, mass_extinction_m2_kg))
+
+
+def dust_return_probability(optical_depth: Reals, threshold: float) -> Reals:
+    """Chance that a pulse comes back from the dust itself: mu / threshold, at most 1; arrays of either kind.
+
+    `optical_depth` is one way and not negative. `threshold` belongs to the sensor: 0.1 to 0.3 for time-of-flight
+    lidars (VANE section 8.2.2, after Goodin and others 2013).
+    """
+    limit = check_number("threshold", threshold, above=0.0)
+    depth = check_not_negative("optical_depth", optical_depth)
+    return namespace(depth).minimum(depth / limit, 1.0)
+
+
+# ---- the medium ----------------------------------------------------------------------------------------------------
+
+LIDAR_RATIO_SR = 50.0
+"""Extinction over backscatter of mineral dust [sr], as measured by atmospheric lidars (40 to 60)."""
+DENSITY = Amount(
+    "density_kg_m3", "", "--dust", "X,Y,Z,R[,KG_M3]",
+    "Dust cloud: centre and radius in m, density (0.0001 by default). May be repeated.", "kg/m^3", 0.0, 1.0,
+    Slider(1000.0, 10.0, unit="mg/m³", scale=1e-6, hint="a cloud ahead of where the sensor stood at first"),
+    report_unit="kg/m³", default=1e-4,
+)  # fmt: skip
+"""Mass of dust in a volume of air. In a cloud of the default density one sees about 15 m, as behind a vehicle on a dry
+dirt road."""
+
+_ROWS: TypeAdapter[tuple[tuple[float, float, float, float], ...]] = TypeAdapter(
+    Annotated[tuple[tuple[Time, Coordinate, Coordinate, Coordinate], ...], Field(min_length=2)]
+)
+
+
+def _checked_path(value: Any) -> Any:
+    if isinstance(value, Waypoints):
+        value = np.column_stack([value.times, value.xyz]).tolist()
+    elif isinstance(value, Trajectory) and not isinstance(value, type):
+        return value
+    elif not isinstance(value, (list, tuple)):
+        raise ValueError("must be a list of [time_s, x, y, z] rows, or in code a trajectory")
+    rows = _ROWS.validate_python(value)
+    increasing(rows)
+    return rows
+
+
+class DustPart(MediumPart):
+    """Base of dust clouds and trails."""
+
+    kind: str
+    mass_extinction_m2_kg: Annotated[Number, within(1.0, 1e5, "m^2/kg")] = 2600.0
+    """Extinction per mass [m^2/kg]: 2600 for dust that vehicles raise, 650 for fine atmospheric dust (VANE)."""
+
+    @model_serializer(mode="wrap")
+    def _with_kind(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Files distinguish the kinds by it, so it is always written.
+        return {"kind": self.kind, **handler(self)}
+
+
+class DustCloud(DustPart):
+    """A cloud of dust placed by hand: an ellipsoid along the world's axes, densest in the middle."""
+
+    kind: Literal["cloud"] = "cloud"
+    centre_m: tuple[Coordinate, Coordinate, Coordinate]
+    """Its centre in the world at time 0."""
+    half_size_m: tuple[HalfSize, HalfSize, HalfSize]
+    """Half of its lengths along x, y and z: where the dust ends."""
+    density_kg_m3: Annotated[Schedule, DENSITY.check]
+    """Mass of dust in a volume of air at the centre, 0 to 1."""
+    drifts: bool = False
+    """Whether the wind carries it."""
+
+    def summary(self, name: str, amount: Amount) -> tuple[str, str, str]:
+        """Place, density and times for a report."""
+        place = ", ".join(f"{value:g}" for value in self.centre_m)
+        return f"{name} cloud at ({place})", *schedule_words(self.density_kg_m3, amount.report_unit)
+
+
+class DustTrail(DustPart):
+    """Dust that a vehicle raises on its way over an unpaved road."""
+
+    kind: Literal["trail"] = "trail"
+    path: Annotated[Sequence[Sequence[float]] | Trajectory, PlainValidator(_checked_path)]
+    """Where the vehicle is: rows of time [s] and x, y, z [m] (straight between them, facing where it goes), or in code
+    a trajectory. Of `Waypoints` the times and places are taken."""
+    weight_kg: Annotated[Number, within(1.0, 1e6, "kg")] = 2000.0
+    """Weight of the vehicle; the emission formula is fitted to 1800 to 260 000 kg (EPA AP-42, 13.2.2)."""
+    width_m: Annotated[Number, within(0.1, 50.0, "m")] = 2.0
+    length_m: Annotated[Number, within(0.1, 100.0, "m")] = 5.0
+    silt_percent: Annotated[Number, within(0.0, 100.0, "%")] = 8.5
+    """Share of silt in the road's surface; fitted to 1.8 to 25.2, 8.5 is the mean of construction sites (AP-42)."""
+    moisture_percent: Annotated[Number, within(0.01, 100.0, "%")] = 0.2
+    """Water in the road's surface; fitted to 0.03 to 13, 0.2 is a dry road (AP-42)."""
+    start_s: Time | None = None
+    """When the vehicle begins to raise dust; None is the path's own beginning, or 0 where it has none."""
+    end_s: Time | None = None
+    """When it ceases to; None is the path's own end. A trajectory that is no `Waypoints` has none: say it then."""
+
+    @model_validator(mode="after")
+    def _begins_before_it_ends(self) -> DustTrail:
+        start, end = self.span_s
+        if math.isinf(end):
+            raise ValueError("give end_s, too: this path has no end of its own")
+        if not start < end:
+            raise ValueError(f"must begin before it ends, but starts at {start:.12g} s and ends at {end:.12g} s")
+        return self
+
+    @property
+    def span_s(self) -> tuple[float, float]:
+        """First and last time [s] at which dust is raised."""
+        first, last = (self.path[0][0], self.path[-1][0]) if isinstance(self.path, tuple) else (0.0, math.inf)
+        return (first if self.start_s is None else self.start_s), (last if self.end_s is None else self.end_s)
+
+    def trajectory(self) -> Trajectory:
+        """The vehicle's motion; along rows it faces the way it goes, level."""
+        if not isinstance(self.path, tuple):
+            assert isinstance(self.path, Trajectory)  # the validator's other case
+            return self.path
+        rows = np.asarray(self.path, dtype=np.float64)
+        step = np.diff(rows[:, 1:3], axis=0)
+        yaw_deg = np.degrees(np.arctan2(step[:, 1], step[:, 0]))
+        moving = np.flatnonzero(np.any(step != 0.0, axis=1))
+        if len(moving):
+            # Where it waits it faces as it came, and before its first move as it will leave.
+            latest = np.searchsorted(moving, np.arange(len(rows)), side="right") - 1
+            yaw_deg = yaw_deg[moving[np.maximum(latest, 0)]]
+        else:
+            yaw_deg = np.zeros(len(rows))
+        poses = [Pose(xyz, rpy_deg=(0.0, 0.0, yaw)) for xyz, yaw in zip(rows[:, 1:], yaw_deg.tolist(), strict=True)]
+        return Waypoints(rows[:, 0].tolist(), poses)
+
+    def is_there(self, amount: Amount, time: float | None = None) -> bool:
+        """Return True once the trail has begun: its dust hangs on after it ends."""
+        return time is None or self.span_s[0] <= time
+
+    def is_constant(self, amount: Amount) -> bool:
+        """Return False: a trail grows and sinks."""
+        return False
+
+    def summary(self, name: str, amount: Amount) -> tuple[str, str, str]:
+        """Vehicle and times for a report."""
+        start, end = self.span_s
+        return f"{name} behind a vehicle", f"{self.weight_kg:g} kg", f"{start:g} to {end:g} s"
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Fields that differ from their defaults, as a file has them."""
+        if not isinstance(self.path, tuple):
+            raise ConfigError(f"path: a file holds rows of [time_s, x, y, z], not this {type(self.path).__name__}")
+        return super().to_mapping()
+
+
+class DustEffects(Effects):
+    """Effects of dust, whose density is on grids."""
+
+    def light(self, part: DustPart, amount: float, wavelength_nm: float) -> Light:
+        """Extinction per mass, the same at all wavelengths."""
+        return Light(part.mass_extinction_m2_kg, lidar_ratio_sr=LIDAR_RATIO_SR)
+
+    def density(
+        self, part: DustCloud | DustTrail, weather: Weather, time: float, name: str, row: int = 0
+    ) -> DensityGrid | None:
+        """The cloud or the plume at a time [s]."""
+        from parhelion.weather.grids import ellipsoid_cloud
+        from parhelion.weather.plume import DustPlume
+
+        if isinstance(part, DustCloud):
+            drift = np.array(weather.wind_m_s) * time if part.drifts else np.zeros(3)
+            centre = np.array(part.centre_m) + drift
+            return ellipsoid_cloud(centre, part.half_size_m, DENSITY.at(part, time))
+        start, end = part.span_s
+        if time <= start:
+            return None
+        trail = DustPlume(
+            part.trajectory(), start, end, seed=weather.seed, name=f"trail-{row}", weight_kg=part.weight_kg,
+            silt_percent=part.silt_percent, moisture_percent=part.moisture_percent, width_m=part.width_m,
+            length_m=part.length_m, ground_z_m=None, wind_m_s=weather.wind_m_s,
+        )  # fmt: skip
+        return trail.grid(time)
+
+    def conditions(self, medium: Medium, parts: Sequence[Any], time: float) -> dict[str, Any]:
+        """Density at the centre of each cloud, and the number of trails that have begun."""
+        clouds = [part for part in parts if isinstance(part, DustCloud)]
+        trails = [part for part in parts if isinstance(part, DustTrail)]
+        return {
+            "cloud_density_kg_m3": tuple(DENSITY.at(cloud, time) for cloud in clouds),
+            "trails_begun": sum(trail.span_s[0] <= time for trail in trails),
+        }
+
+
+def _cloud(centre_m: Triple, half_size_m: Triple, density_kg_m3: float) -> DustCloud:
+    return DustCloud(centre_m=centre_m, half_size_m=half_size_m, density_kg_m3=density_kg_m3)
+
+
+DUST = Medium(
+    "dust", 4, "Dust", "#e08a3c", Annotated[DustCloud | DustTrail, Field(discriminator="kind")], DENSITY, DustEffects(),
+    place=_cloud, parts_word="dust clouds and trails", first_draw=7500,
+)  # fmt: skip
