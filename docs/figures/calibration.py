@@ -10,17 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from page import finish, sheet
+from page import ORANGE, draw_chart, finish, sheet
 from recordings import FILES, folder
 
 import parhelion as ph
 from parhelion.calibrate.boards.boards import BoardCalibration, calibrate_boards
 from parhelion.calibrate.boards.example import write_example
-from parhelion.calibrate.boards.report import draw_curves, simulated_profile
+from parhelion.calibrate.boards.report import profile_charts, simulated_profile
 from parhelion.calibrate.drive import plots
 from parhelion.calibrate.drive.compare import compare_drives
 from parhelion.calibrate.drive.drive import DriveCalibration, calibrate_drive
-from parhelion.calibrate.drive.report import PANELS, draw_panel, drive_rows
+from parhelion.calibrate.drive.report import comparison_charts, drive_rows
 from parhelion.calibrate.drive.timing import fit_timing, timing_rows
 from parhelion.calibrate.range_images import turn_of
 from parhelion.calibrate.reading import read_drive
@@ -75,10 +75,13 @@ def drive_figures(found: dict[str, DriveCalibration]) -> None:
     spans = ["4–8", "8–12", "12–17", "17–25", "25–50", "50–100", "100–200", "> 200"]
     write("noise", table(["range noise [cm] at photons", *spans], noise))
     counted = {name: one for name, one in found.items() if one.overlap is not None}
-    for kind, draw in (("overlap", plots.draw_overlap), ("noise", plots.draw_noise), ("dropout", plots.draw_dropout)):
+    charts = {"overlap": plots.overlap_chart, "noise": plots.noise_chart, "dropout": plots.dropout_chart}
+    for kind, draw in charts.items():
         figure, panels = sheet(9.0, 3.0, len(counted))
         for axes, (name, one) in zip(panels, counted.items(), strict=True):
-            draw(axes, one)
+            chart = draw(one)
+            assert chart is not None
+            draw_chart(axes, chart)
             axes.set_title(name)
         finish(figure, f"calibration-{kind}")
 
@@ -112,11 +115,13 @@ def angle_figure() -> None:
     figure, panels = sheet(9.0, 3.0, 2)
     ring = np.arange(32)[::-1]
     for axes, (name, more), draw, angles in zip(
-        panels, off.items(), (plots.draw_angles, plots.draw_azimuths), (found.angles, found.azimuths), strict=True
+        panels, off.items(), (plots.elevations_chart, plots.azimuths_chart), (found.angles, found.azimuths), strict=True
     ):
         assert angles is not None
-        draw(axes, found)
-        axes.plot(ring[angles.told], (more - more[angles.told].mean())[angles.told], "x", color=plots.SHEET, ms=5)
+        chart = draw(found)
+        assert chart is not None
+        draw_chart(axes, chart)
+        axes.plot(ring[angles.told], (more - more[angles.told].mean())[angles.told], "x", color=ORANGE, ms=5)
         axes.set_title(name.removesuffix("_deg"))
         print(name, int(angles.told.sum()), np.median(angles.step_error_deg[angles.steps_told]))
     finish(figure, "calibration-angles")
@@ -139,8 +144,8 @@ def two_recordings() -> None:
         recordings.append((f"recording {'ab'[number]}", turns))
     found = compare_drives(recordings, preset)
     figure, panels = sheet(9.0, 3.0, 2)
-    for axes, (title, draw) in zip(panels, PANELS[:2], strict=True):
-        draw_panel(axes, found, draw)
+    for axes, (title, chart) in zip(panels, comparison_charts(found).items(), strict=False):
+        draw_chart(axes, chart)
         axes.set_title(title)
     finish(figure, "calibration-two")
     print([(one.field, one.in_words(found.names)) for one in found.differing])
@@ -163,7 +168,8 @@ def board_figures() -> None:
         grid = figure.subplots(len(names), 4)
         for panels, name in zip(grid, names, strict=True):
             one = next(result for result in found.materials if result.name == name)
-            draw_curves(panels, one.profile, simulated_profile(found, one))
+            for axes, chart in zip(panels, profile_charts(one.profile, simulated_profile(found, one)), strict=True):
+                draw_chart(axes, chart)
             panels[0].set_title(f"{name}, {sensor}", loc="left")
         finish(figure, f"calibration-boards-{sensor.split('/')[1]}")
         for one in found.materials:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from calibration import table, write
 from calibration_coverage import random_truth
-from page import finish, sheet
+from page import draw_chart, finish, sheet
 
 import parhelion as ph
 from parhelion.calibrate.drive import plots
@@ -81,7 +81,9 @@ def main() -> None:
     write("places", table(["world", "sensor", "told", "within 95 %", "off by (rms)", "preset off by (rms)"], rows))
     figure, panels = sheet(9.0, 3.0, len(SHOWN))
     for axes, (key, (found, truth)) in zip(panels, shown.items(), strict=False):
-        plots.draw_overlap(axes, found)
+        chart = plots.overlap_chart(found)
+        assert chart is not None
+        draw_chart(axes, chart)
         r = np.geomspace(0.8, 60.0, 200)
         axes.plot(r, overlap_share(truth, r), color="black", lw=0.8, ls=":", label="true")
         axes.legend(fontsize=8)

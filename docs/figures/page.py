@@ -7,9 +7,12 @@ from typing import Any
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 import parhelion as ph
 from parhelion.core.config import parse
+from parhelion.pictures.charts import Chart
+from parhelion.pictures.html import LIGHT
 from parhelion.sensors.optics.lidar.config import LidarConfig
 
 IMAGES = Path(__file__).resolve().parents[1] / "images"
@@ -23,6 +26,35 @@ def sheet(width_in: float, height_in: float, columns: int, **grid: Any) -> tuple
     FigureCanvasAgg(figure)
     panels = figure.subplots(1, columns, squeeze=False, **grid)[0]
     return figure, list(panels)
+
+
+def draw_chart(axes: Any, chart: Chart) -> None:
+    """A chart of a report page, drawn with Matplotlib."""
+    looks = {
+        "line": "-", "dashed": "--", "thick": "-", "joined": ".-", "dots": "o", "rings": "o", "crosses": "x"
+    }  # fmt: skip
+    for curve in chart.curves:
+        hollow = {"mfc": "none"} if curve.look == "rings" else {}
+        look = {"fmt": looks[curve.look], "ms": 3.5, "lw": 1.1, "color": LIGHT[curve.colour % len(LIGHT)]}
+        half = None
+        if curve.look in ("line", "dashed", "thick"):
+            axes.fill_between(curve.x, curve.low, curve.high, color=look["color"], alpha=0.2, lw=0)
+        elif (curve.high > curve.low).any():
+            half = 0.5 * (curve.high - curve.low)
+        axes.errorbar(curve.x, curve.mean, half, label=curve.name or None, **look, **hollow)
+    axes.set(xlabel=chart.x_label, ylabel=chart.y_label)
+    for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
+        if name in chart.log:
+            getattr(axes, f"set_{name}scale")("log")
+            axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=20))
+            axis.set_major_formatter(ScalarFormatter())
+            axis.set_minor_formatter(NullFormatter())
+    # None as a limit would freeze the limits of an empty panel.
+    axes.set(**{name: span for name, span in (("xlim", chart.x_limits), ("ylim", chart.y_limits)) if span is not None})
+    if chart.zero:
+        axes.set_ylim(bottom=0.0)
+    if chart.key():
+        axes.legend(fontsize=8)
 
 
 def finish(figure: Figure, name: str) -> None:

@@ -11,7 +11,7 @@ from page import IMAGES
 import parhelion as ph
 from parhelion.pictures.grids import field_image, panorama
 from parhelion.pictures.panels import panel_pixels
-from parhelion.pictures.perspective import Camera, render
+from parhelion.pictures.scan import Camera, render
 from parhelion.pictures.style import INK, MUTED, SHEET, colour_labels, label_colours, label_shares, legend, quiet, sheet
 
 WORLD, SENSOR, COLUMNS = "city", "ouster/os1-128", 2048

@@ -13,7 +13,7 @@ from parhelion import pictures
 from parhelion.core.clouds import Shots
 from parhelion.core.trajectory import ConstantTwist
 from parhelion.pictures.grids import panorama
-from parhelion.pictures.perspective import Camera, render
+from parhelion.pictures.scan import Camera, render
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_draw_scan_without_points(tmp_path: Path) -> None:
 
 
 def test_draw_drive(world: ph.World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parhelion.pictures.drive._MOST_POINTS", 20_000)
+    monkeypatch.setattr("parhelion.pictures.scan._MOST_POINTS", 20_000)
     motion = ConstantTwist(ph.Pose((0, 0, 2)), velocity=(10.0, 0.0, 0.0))
     lidar = ph.Lidar("velodyne/vlp-16", sub_rays=1)
     drive = pictures.Drive()

@@ -60,7 +60,7 @@ def test_the_page_shows_each_recording(found: Comparison, tmp_path: Path) -> Non
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Recordings beside each other" in text
     assert "Intervals do not overlap: range.overlap." in text
-    assert text.count("data:image/png;base64,") == 13  # four curves of both, and the nine of the sheet
+    assert text.count("<figure>") == text.count('<svg class="plot"') == 13  # four of both, and the nine of the sheet
     assert [row[1] for row in comparison_rows(found)].count("do not overlap") == 1
 
 

@@ -12,7 +12,7 @@ import pytest
 import parhelion as ph
 from gnss_rigs import canyon
 from parhelion.core.streams import BLOCKED, DIRECT, MULTIPATH
-from parhelion.pictures.sky_plot import sky_plot
+from parhelion.pictures.charts import sky_plot
 
 STILL = ph.Fixed(ph.Pose((0, 0, 2)))
 
@@ -22,7 +22,7 @@ def test_the_sky_plot_has_every_satellite_above_the_horizon_and_a_line_to_it() -
     status, drawn = found.status[-1], sky_plot(found)
     names = [name for name, one in zip(found.satellites, status, strict=True) if one > 0]
     assert re.findall(r">([GRECJ]\d\d)<", drawn) == names
-    lines = re.findall(r'<line class="sight" x1="180" y1="180" x2="([\d.]+)" y2="([\d.]+)"[^>]*>', drawn)
+    lines = re.findall(r'<path class="sight" d="M180 180L([\d.]+) ([\d.]+)"', drawn)
     # North is up, the zenith in the middle, the horizon a circle of 150.
     seen = np.flatnonzero(status > 0)
     r = 150.0 * (1.0 - np.degrees(found.elevation[-1, seen]) / 90.0)

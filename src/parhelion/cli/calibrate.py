@@ -209,19 +209,18 @@ def _boards(
     page: LivePage | None,
 ) -> None:  # fmt: skip
     from parhelion.calibrate.boards.boards import BoardCalibration, Stage, calibrate_boards, read_boards, stages_of
-    from parhelion.calibrate.boards.report import BoardWatch, rows_of, simulated_profiles, write_board_report
+    from parhelion.calibrate.boards.report import board_watch_page, rows_of, simulated_profiles, write_board_report
     from parhelion.calibrate.sheet import write_sheet
 
-    look = BoardWatch(source.name)
     stages = stages_of(read_boards(source))
     if page is not None:
-        page.show(lambda: look.page(BoardCalibration(preset, preset, [], stages=stages)))
+        page.show(lambda: board_watch_page(BoardCalibration(preset, preset, [], stages=stages), source.name))
     with screen.progress(source.name, len(stages)) as advance:
 
         def watch(_: Stage, so_far: BoardCalibration) -> None:
             advance()
             if page is not None:
-                page.show(lambda: look.page(so_far))
+                page.show(lambda: board_watch_page(so_far, source.name))
 
         found = calibrate_boards(source, preset, seed=seed, watch=watch)
     write_sheet(_with_unknown(found.sheet, unknown), output)
@@ -238,4 +237,4 @@ def _boards(
         write_board_report(found, source.name, simulated, report)
         screen.say(f"wrote {report}")
     if page is not None:
-        page.show(lambda: look.page(found, simulated, finished=True), final=True)
+        page.show(lambda: board_watch_page(found, source.name, simulated, finished=True), final=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from parhelion.pictures import run_page as html
+from parhelion.pictures import html
 
 if TYPE_CHECKING:
     from parhelion import Scan

@@ -1,4 +1,4 @@
-"""What evaluations leave behind: JSON and HTML, whole or not at all."""
+"""JSON files of evaluations, complete or not at all."""
 
 from __future__ import annotations
 
@@ -25,16 +25,3 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     """Write plain values as JSON."""
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(_plain(content), indent=1, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def made_by(command: str) -> str:
-    """The line of a page that says which command made it; nothing where that is not known."""
-    from parhelion.pictures.run_page import text
-
-    return f'<p class="note">Made by <code>{text(command)}</code></p>' if command else ""
-
-
-def write_page(path: Path, page: str) -> None:
-    """Write a page."""
-    with atomic_write(path) as temporary:
-        temporary.write_text(page, encoding="utf-8")

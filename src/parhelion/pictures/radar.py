@@ -18,6 +18,7 @@ from parhelion.pictures.style import (
     colour_bar,
     label_colours,
     legend,
+    pixels_of,
     quiet,
     save,
     sheet,
@@ -47,8 +48,7 @@ def draw_echoes(scan: EchoScan, path: str | PathLike[str], title: str | None = N
 def frame_pixels(scan: FramePoints) -> NDArray[np.uint8]:
     """The same picture as red, green, blue (h, w, 3)."""
     figure = radar_figure(scan) if isinstance(scan, RadarScan) else echo_figure(scan)  # type: ignore[arg-type]
-    figure.canvas.draw()
-    return np.asarray(figure.canvas.buffer_rgba())[..., :3].copy()
+    return pixels_of(figure)
 
 
 def radar_figure(scan: RadarScan, title: str | None = None) -> Any:

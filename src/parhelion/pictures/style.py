@@ -78,15 +78,18 @@ LABEL_COLOURS: Mapping[str, str] = {
 _FURTHER = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7")
 
 
+def rgb(colour: str) -> NDArray[np.float64]:
+    """A colour '#rrggbb' as red, green, blue in [0, 1]."""
+    return np.array([int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)])
+
+
 def label_colours(names: Mapping[int, str]) -> dict[int, NDArray[np.float64]]:
     """Colour of each label number as red, green, blue in [0, 1]; moving classes look like their kind."""
-    from matplotlib.colors import to_rgb
-
     unknown = iter(range(10**9))
     chosen = {}
     for number, name in sorted(names.items()):
         colour = LABEL_COLOURS.get(name.removeprefix("moving-"))
-        chosen[number] = np.array(to_rgb(colour or _FURTHER[next(unknown) % len(_FURTHER)]))
+        chosen[number] = rgb(colour or _FURTHER[next(unknown) % len(_FURTHER)])
     return chosen
 
 
@@ -172,6 +175,12 @@ def label_shares(label: NDArray[Any], names: Mapping[int, str], most: int = 12) 
         for number in order[:most]
         if counts[number]
     ]
+
+
+def pixels_of(figure: Any) -> NDArray[np.uint8]:
+    """The figure as red, green, blue (h, w, 3)."""
+    figure.canvas.draw()
+    return np.asarray(figure.canvas.buffer_rgba())[..., :3].copy()
 
 
 def check_picture(path: str | PathLike[str]) -> Path:

@@ -1,7 +1,9 @@
-"""A world from above, by one ray a pixel: label colours, shaded by slope and height."""
+"""A world from above, by one ray per pixel: label colours, shaded by slope and height; the paths of a run over it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -9,7 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.errors import ConfigError
+from parhelion.core.pose import Floats
 from parhelion.pictures import panels
+from parhelion.pictures.charts import COLOURS, clipped, frame, polyline, scale_of, svg
+from parhelion.pictures.images import rgb_uri
 from parhelion.pictures.style import ACCENT, SHEET, check_picture, colour_labels, quiet, save, sheet
 from parhelion.rays.records import Hits, Rays
 from parhelion.rays.scene import RayScene
@@ -18,6 +23,15 @@ from parhelion.world.world import World
 _HEIGHT_IN = 9.5
 _LIGHT = np.array([-0.45, 0.35, 0.82])  # from the upper left, as maps are shaded
 _BELOW_CEILING_M = 0.02
+_LIFT_M = 0.3
+"""Height above a place from which a ceiling is searched: vehicles stand on the floor."""
+_MAP_WIDTH = 860
+_MAP_LEFT, _MAP_RIGHT, _MAP_TOP, _MAP_BOTTOM = 52, 12, 8, 32
+_MAP_STEP = 75.0
+"""Rough distance of grid lines."""
+_AROUND_M = 18.0
+"""Smallest margin that is shown around a path."""
+_MOST_POINTS = 600
 
 
 def draw_world(world: World, path: str | PathLike[str], title: str | None = None) -> None:
@@ -46,15 +60,18 @@ def draw_world(world: World, path: str | PathLike[str], title: str | None = None
 
 
 def from_above(
-    world: World, extent: panels.Extent, columns: int, rows: int, time: float = 0.0
+    world: World, extent: panels.Extent, columns: int, rows: int, time: float = 0.0, below: Floats | None = None
 ) -> tuple[NDArray[np.float32], NDArray[Any]]:
-    """Colours (rows, columns, 4) of the world at a time [s], and the label of each pixel that met something."""
+    """Colours (rows, columns, 4) of the world at a time [s], and the label of each pixel that hit a surface.
+
+    A ceiling over most of the places `below` (n, 3) [m] is taken off; by default over the viewpoint.
+    """
     bounds = world.bounds
     lower, upper = bounds if bounds is not None else (np.zeros(3), np.zeros(3))
     x = extent[0] + (np.arange(columns) + 0.5) * (extent[1] - extent[0]) / columns
     y = extent[3] - (np.arange(rows) + 0.5) * (extent[3] - extent[2]) / rows
     scene = RayScene(world.geometry())
-    top = _ceiling(world, scene)
+    top = _ceiling(world, scene, world.viewpoint.xyz[None, :] if below is None else below)
     start = np.empty((rows * columns, 3))
     start[:, 0], start[:, 1] = np.tile(x, rows), np.repeat(y, columns)
     start[:, 2] = upper[2] + 1.0 if top is None else top - _BELOW_CEILING_M
@@ -74,13 +91,16 @@ def _light(hits: Hits, height: NDArray[Any], lower: NDArray[Any], upper: NDArray
     return light
 
 
-def _ceiling(world: World, scene: RayScene) -> float | None:
-    """Height of a ceiling over the viewpoint [m], or None: indoors, a view from above would show nothing else."""
-    place = world.viewpoint.xyz
-    hit = scene.cast(Rays.of(place, (0.0, 0.0, 1.0)))
-    if not hit.found[0] or world.label_names.get(int(world.parts.label[hit.part[0]])) != "ceiling":
+def _ceiling(world: World, scene: RayScene, places: Floats) -> float | None:
+    """Height [m] of a ceiling over most of the places, or None: indoors, it would hide everything else."""
+    ceilings = [number for number, word in world.label_names.items() if word == "ceiling"]
+    if not ceilings:
         return None
-    return float(place[2] + hit.range[0])
+    hits = scene.cast(Rays.of(places + np.array([0.0, 0.0, _LIFT_M]), (0.0, 0.0, 1.0)))
+    under = hits.found & np.isin(world.parts.label[np.maximum(hits.part, 0)], ceilings)
+    if np.mean(under) <= 0.5:
+        return None
+    return float(np.min(places[under, 2] + _LIFT_M + hits.range[under]))
 
 
 def _marks(axes: Any, world: World, extent: panels.Extent) -> None:
@@ -91,3 +111,86 @@ def _marks(axes: Any, world: World, extent: panels.Extent) -> None:
         axes.plot(way[:, 0], way[:, 1], color=ACCENT, linewidth=2.0)
     place = world.viewpoint
     panels.sensor_mark(axes, place.xyz[0], place.xyz[1], np.radians(place.rpy_deg[2]), 0.04 * (extent[1] - extent[0]))
+
+
+# ---- the paths of a run --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Way:
+    """Path of something during a run."""
+
+    name: str
+    xyz: Floats
+    """Places [m] in the order of time, shape (n, 3)."""
+    colour: int | None = None
+    """Number in the page's palette; None for the background."""
+
+    @property
+    def length_m(self) -> float:
+        """Length of the path."""
+        return float(np.linalg.norm(np.diff(self.xyz, axis=0), axis=1).sum())
+
+
+def way_map(world: World, ways: Sequence[Way]) -> str:
+    """An SVG element: the world from above without its ceiling, and the paths over it.
+
+    Paths with a colour decide which part of the world is shown; without any, all of it is.
+    """
+    extent = _extent(world, [way for way in ways if way.colour is not None])
+    columns = _MAP_WIDTH - _MAP_LEFT - _MAP_RIGHT
+    rows = round(columns * (extent[3] - extent[2]) / (extent[1] - extent[0]))
+    box = (_MAP_LEFT, _MAP_LEFT + columns, _MAP_TOP, _MAP_TOP + rows)
+    parts = []
+    if world.bounds is not None:
+        places = np.concatenate([_thinned(way.xyz)[::40] for way in ways]) if ways else None
+        picture = rgb_uri(from_above(world, extent, columns, rows, below=places)[0])
+        parts.append(f'<image x="{_MAP_LEFT}" y="{_MAP_TOP}" width="{columns}" height="{rows}" href="{picture}"/>')
+    across, down = scale_of(extent[:2], box[:2]), scale_of(extent[2:], box[:1:-1])
+    parts += frame(across, down, extent[:2], extent[2:], box, grid="mapgrid", y_step=_MAP_STEP)
+    drawn = []
+    for way in sorted(ways, key=lambda way: way.colour is not None):
+        xyz = _thinned(way.xyz)
+        drawn.append(_drawn(way.colour, np.stack([across(xyz[:, 0]), down(xyz[:, 1])], axis=1)))
+    parts.append(clipped("".join(drawn), box, margin=0))
+    parts.append(f'<text class="end unit" x="{_MAP_LEFT - 6}" y="{box[3] + 26}">[m]</text>')
+    return svg("map", _MAP_WIDTH, box[3] + _MAP_BOTTOM, "Map of the world with the paths of the vehicles", *parts)
+
+
+def _drawn(colour: int | None, points: Floats) -> str:
+    path = polyline(points)
+    if colour is None:
+        return f'<path class="other" d="{path}"/>'
+    number = colour % COLOURS
+    (x, y), (first_x, first_y) = points[-1], points[0]
+    return (
+        f'<path class="halo" d="{path}"/><path class="way s{number}" d="{path}"/>'
+        f'<circle class="start s{number}" cx="{first_x:.1f}" cy="{first_y:.1f}" r="4.5"/>'
+        f'<circle class="stop f{number}" cx="{x:.1f}" cy="{y:.1f}" r="5.5"/>'
+    )
+
+
+def _thinned(xyz: Floats) -> Floats:
+    return xyz[np.unique(np.linspace(0, len(xyz) - 1, min(len(xyz), _MOST_POINTS)).round().astype(np.intp))]
+
+
+def _extent(world: World, ways: Sequence[Way]) -> tuple[float, float, float, float]:
+    """x_min, x_max, y_min, y_max [m]: the paths with a margin, not beyond the world."""
+    bounds = world.bounds
+    if ways:
+        places = np.concatenate([way.xyz for way in ways])[:, :2]
+        low, high = places.min(axis=0), places.max(axis=0)
+        around = max(_AROUND_M, 0.4 * float((high - low).max()))
+        shown_low, shown_high = low - around, high + around
+        if bounds is not None:
+            shown_low = np.minimum(np.maximum(shown_low, bounds[0][:2] - 1.0), low - 1.0)
+            shown_high = np.maximum(np.minimum(shown_high, bounds[1][:2] + 1.0), high + 1.0)
+    elif bounds is not None:
+        shown_low, shown_high = bounds[0][:2] - 1.0, bounds[1][:2] + 1.0
+    else:
+        shown_low, shown_high = np.full(2, -_AROUND_M), np.full(2, _AROUND_M)
+    middle, half = (shown_low + shown_high) / 2, (shown_high - shown_low) / 2
+    # The page limits the aspect ratio: neither a stripe nor a tower.
+    half = np.array([max(half[0], half[1] / 0.8), max(half[1], half[0] * 0.36)])
+    (left, bottom), (right, top) = (middle - half).tolist(), (middle + half).tolist()
+    return left, right, bottom, top

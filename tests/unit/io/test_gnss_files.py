@@ -14,7 +14,7 @@ from gnss_rigs import plain, sheet
 from parhelion.core.streams import GnssData
 from parhelion.io import gnss
 from parhelion.live.viewer.layers import VIEWER
-from parhelion.pictures.sky_plot import sky_plot
+from parhelion.pictures.charts import sky_plot
 
 DRIVE = ph.ConstantTwist(ph.Pose((0, 0, 2)), velocity=(3.0, 0.0, 0.0))
 

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 import parhelion as ph
 from parhelion.outputs.report.frames import CountsFile, ScanCounts, counts_of
 from parhelion.outputs.report.tables import files_table, seconds, size_of
-from parhelion.pictures import run_page as html
-from parhelion.pictures.run_images import field_limits, field_uri, points_uri, rgb_uri
-from parhelion.pictures.run_map import Way, way_map
-from parhelion.pictures.run_plots import Curve, line_plot, number, ticks
+from parhelion.pictures import html
+from parhelion.pictures.charts import Chart, Curve, number, ticks
+from parhelion.pictures.images import field_limits, field_uri, points_uri, rgb_uri
+from parhelion.pictures.top_view import Way, way_map
 
 
 def picture(address: str) -> Any:
@@ -52,14 +52,14 @@ def test_a_long_curve_keeps_its_extremes_and_its_ends() -> None:
     assert (curve.high.max(), curve.low.min()) == (7.5, value.min())
     assert np.all(np.diff(curve.x) > 0)
     assert np.average(curve.mean) == pytest.approx(value.mean(), abs=2e-3)
-    assert "band" in line_plot([curve], unit="m")
+    assert "band" in Chart([curve], "m").svg()
 
 
 def test_what_is_not_finite_is_left_out() -> None:
     curve = Curve.of("a", [0, 1, 2, 3], [1, np.nan, np.inf, 2])
     assert curve.mean.tolist() == [1.0, 2.0]
-    assert line_plot([Curve.of("a", [], [])], unit="m") == ""
-    assert "<circle" in line_plot([Curve.of("a", [1.0], [5.0])], unit="m")
+    assert Chart([Curve.of("a", [], [])], "m").svg() == ""
+    assert 'class="dots large s0"' in Chart([Curve.of("a", [1.0], [5.0])], "m").svg()
 
 
 @given(
@@ -74,13 +74,24 @@ def test_ticks_are_round_and_within(low: float, span: float, about: int) -> None
 
 @given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=20))
 def test_any_numbers_give_a_plot_without_nan(values: list[float]) -> None:
-    plot = line_plot([Curve.of("a", np.arange(len(values)), values)], unit="m")
+    plot = Chart([Curve.of("a", np.arange(len(values)), values)], "m").svg()
     assert "nan" not in plot
     assert "inf" not in plot
 
 
 def test_numbers_at_ticks() -> None:
     assert [number(v) for v in (0.0, -1.5, 20000.0, 1e-3)] == ["0", "\u22121.5", "20\u202f000", "0.001"]
+
+
+# ---- numbers -------------------------------------------------------------------------------------------------------
+
+
+def test_numbers_of_tables_have_no_exponent_below_ten_million() -> None:
+    assert [html.shown(value, ".3g") for value in (None, 0.25, 6634.0, -2.1e6)] == ["–", "0.25", "6 634", "-2 100 000"]
+    assert html.shown(3e8, ".3g") == "3e+08"
+    assert html.with_interval(0.25, 0.21, 0.3) == "0.25 (0.21\u00a0to\u00a00.3)"
+    assert html.with_interval(0.25, None, None) == "0.25"
+    assert html.with_interval(None, None, None) == "–"
 
 
 # ---- words ---------------------------------------------------------------------------------------------------------
@@ -93,7 +104,9 @@ def test_words_never_become_tags(words: str) -> None:
         html.table((hostile,), [(hostile,)]), html.figure(hostile, "-", hostile), html.key([(hostile, 1)]),
         html.section("a", hostile, "-"), html.image("data:,", hostile, "scan"), html.swatch(hostile, (0, 0, 0)),
         html.tiles([(hostile, hostile)]), html.scale(hostile, hostile, "red, blue"), html.folded(hostile, "-"),
-        html.page(hostile), line_plot([Curve.of(hostile, [0, 1], [0, 1])], unit=hostile, x_label=hostile),
+        html.page(hostile, lead=[hostile], facts=[(hostile, hostile)], command=hostile), html.code(hostile),
+        html.paragraph(hostile), html.panels(hostile),
+        Chart([Curve.of(hostile, [0, 1], [0, 1])], hostile, hostile).svg(),
     ]  # fmt: skip
     for one in made:
         assert "<script" not in one

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any
 
 import numpy as np
 
@@ -17,9 +16,10 @@ from parhelion.calibrate.boards.shots import shots_of_cloud as of_cloud
 from parhelion.calibrate.drive import plots
 from parhelion.calibrate.range_images import Floats
 from parhelion.core.errors import ConfigError
-from parhelion.core.files import atomic_write
 from parhelion.core.pose import Pose
-from parhelion.pictures import run_page as html
+from parhelion.pictures import html
+from parhelion.pictures.charts import Chart, Curve, Limits
+from parhelion.pictures.html import count
 from parhelion.sensors.optics.lidar.config import LidarConfig, MaterialProfile
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.sensors.optics.lidar.profiles import UncalibratedMaterialWarning
@@ -28,23 +28,23 @@ from parhelion.surfaces.material import Material
 from parhelion.world import shapes
 from parhelion.world.world import World
 
-# ---- Recordings of boards as pictures: the points that were taken for the board, and those left out -----------------
+# ---- Recordings of boards as charts: the points that belong to the board, and those left out ------------------------
 
 
+GROUPS = {"left out": 6, "taken": 1, "taken, lost": 3}
+"""Colours of the points in the order of drawing."""
 SPAN = 1.6
-"""Panels reach so many times half the board's extent to each side."""
+"""Charts reach so many times half the board's extent to each side."""
 OFF_CM = 20.0
-"""How far off the board's plane its points are shown [cm]."""
+"""Largest distance from the board's plane that is shown [cm]."""
+_SIZE = (360, 240)
 
 
-def draw_recording(one: RecordingResult) -> Any:
-    """A recording from above, along its board, and face on where the sensor has rows.
+def recording_charts(one: RecordingResult) -> list[Chart]:
+    """A recording from above, along its board, and face on for sensors with several rows.
 
-    Lost shots that were taken are shown where their beams meet the board, and at the foot of the second panel.
+    Lost shots that belong to the board are shown where their beams meet it, and at the foot of the second chart.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     board, shots, taken = one.board, one.some, one.some_taken
     assert board is not None
     assert shots is not None
@@ -52,64 +52,49 @@ def draw_recording(one: RecordingResult) -> Any:
     there = board.true_range(shots)
     meets = np.isfinite(there) & (there > 0.0)
     aimed = shots.origin + np.where(meets, there, np.nan)[:, None] * shots.direction
-    points = shots.points
-    groups = (
-        (~taken & ~shots.lost, plots.LEFT), (taken & ~shots.lost, plots.TAKEN), (taken & shots.lost, plots.LOST)
-    )  # fmt: skip
-    rows = board.height_m > 0.0
-    figure = Figure(figsize=(11.0, 2.7), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(1, 3 if rows else 2, width_ratios=(1.0, 1.4, 1.4) if rows else (1.0, 2.0))
-    along, up = aimed @ board.across, aimed @ board.up
+    points, along, up = shots.points, aimed @ board.across, aimed @ board.up
     off = np.where(shots.lost, -0.92 * OFF_CM, 100.0 * (points @ board.normal + board.distance_m))
     place = np.where(shots.lost, along, points @ board.across)
-    for which, colour in groups:
-        dots = {"s": 3.0 if colour == plots.LOST else 2.0, "color": colour, "linewidths": 0.0}
-        panels[0].scatter(points[which, 0], points[which, 1], **dots)
-        panels[1].scatter(place[which], off[which], **dots)
-        if rows:
-            panels[2].scatter(along[which], up[which], **dots)
-    _from_above(panels[0], board)
-    left, right, _, _ = board.edges_m
-    middle, half = 0.5 * (left + right), 0.5 * (right - left)
-    panels[1].set(
-        xlabel="along the board [m]", ylabel="before the board [cm]", ylim=(-OFF_CM, OFF_CM),
-        xlim=(middle - SPAN * half, middle + SPAN * half),
-    )  # fmt: skip
-    for edge in (left, right):
-        panels[1].axvline(edge, color=plots.PRESET, lw=0.8, ls="--")
-    if rows:
-        _face_on(panels[2], board)
-    for axes in panels:
-        axes.grid(alpha=0.25, linewidth=0.6)
-        axes.tick_params(labelsize=7)
-    return figure
+    masks = (~taken & ~shots.lost, taken & ~shots.lost, taken & shots.lost)
+
+    def dots(x: Floats, y: Floats) -> list[Curve]:
+        return [
+            Curve.of(name, x[which], y[which], colour, "dots")
+            for (name, colour), which in zip(GROUPS.items(), masks, strict=True)
+        ]
+
+    left, right, low, high = board.edges_m
+    x_limits, y_limits = _around(left, right), _around(low, high)
+    edges = [Curve.of("", [edge, edge], [-OFF_CM, OFF_CM], plots.PRESET, "dashed") for edge in (left, right)]
+    charts = [
+        _from_above(board, dots(points[:, 0], points[:, 1])),
+        Chart([*dots(place, off), *edges], "before the board [cm]", "along the board [m]", x_limits=x_limits,
+              y_limits=(-OFF_CM, OFF_CM), size=_SIZE),
+    ]  # fmt: skip
+    if board.height_m > 0.0:
+        across, upward = [left, right, right, left, left], [low, low, high, high, low]
+        face = [*dots(along, up), Curve.of("", across, upward, plots.PRESET, "dashed")]
+        label = "up the board [m]"
+        charts.append(Chart(face, label, "along the board [m]", x_limits=x_limits, y_limits=y_limits, size=_SIZE))
+    return charts
 
 
-def _from_above(axes: Any, board: Board) -> None:
+def _around(low: float, high: float) -> Limits:
+    middle, half = 0.5 * (low + high), 0.5 * SPAN * (high - low)
+    return middle - half, middle + half
+
+
+def _from_above(board: Board, dots: list[Curve]) -> Chart:
+    """Points with the board's line and the sensor (a ring at the origin), to scale."""
     left, right, _, _ = board.edges_m
     foot = -board.distance_m * board.normal
     ends = np.stack([foot + place * board.across for place in (left, right)])
     middle, reach = ends.mean(axis=0), SPAN * max(0.5 * (right - left), board.distance_m)
-    axes.plot(ends[:, 0], ends[:, 1], color="black", lw=0.8)
-    axes.plot(0.0, 0.0, "^", ms=5, color="black")
-    low, high = np.minimum(middle, 0.0)[:2], np.maximum(middle, 0.0)[:2]
-    centre = 0.5 * (low + high)
-    axes.set(
-        aspect="equal", xlabel="x [m]", ylabel="y [m]", xlim=(centre[0] - reach, centre[0] + reach),
-        ylim=(centre[1] - reach, centre[1] + reach),
-    )  # fmt: skip
-
-
-def _face_on(axes: Any, board: Board) -> None:
-    left, right, low, high = board.edges_m
-    across, up = 0.5 * (left + right), 0.5 * (low + high)
-    axes.plot([left, right, right, left, left], [low, low, high, high, low], color=plots.PRESET, lw=0.8, ls="--")
-    axes.set(
-        xlabel="along the board [m]", ylabel="up the board [m]",
-        xlim=(across - 0.5 * SPAN * (right - left), across + 0.5 * SPAN * (right - left)),
-        ylim=(up - 0.5 * SPAN * (high - low), up + 0.5 * SPAN * (high - low)),
-    )  # fmt: skip
+    centre = 0.5 * (np.minimum(middle, 0.0) + np.maximum(middle, 0.0))
+    line = Curve.of("", ends[:, 0], ends[:, 1], plots.PRESET)
+    sensor = Curve.of("", [0.0], [0.0], plots.PRESET, "rings")
+    x_limits, y_limits = ((centre[k] - reach, centre[k] + reach) for k in range(2))
+    return Chart([*dots, line, sensor], "y [m]", "x [m]", x_limits=x_limits, y_limits=y_limits, equal=True, size=_SIZE)
 
 
 # ---- report ---------------------------------------------------------------------------------------------------------
@@ -127,7 +112,7 @@ def mean_and_sigma(profile: MaterialProfile) -> tuple[Floats, Floats]:
 
 
 def rows_of(found: BoardCalibration) -> list[tuple[str, ...]]:
-    """A row a material, for people."""
+    """One row per material."""
     rows: list[tuple[str, ...]] = []
     for one in found.materials:
         known = np.asarray(one.profile.shots) > 0
@@ -152,24 +137,22 @@ CURVES: tuple[tuple[str, Callable[[MaterialProfile], Floats]], ...] = (
 """The four curves of ApolloSim's figures 5.1 to 5.4."""
 
 
-def draw_curves(panels: Any, recorded: MaterialProfile, simulated: MaterialProfile | None) -> None:
-    """Recorded (dots, with what gaps are filled by as circles) and simulated (line) over the angle of incidence."""
+def profile_charts(recorded: MaterialProfile, simulated: MaterialProfile | None) -> list[Chart]:
+    """Recorded (dots; rings where a model fills gaps) and simulated (line) over the angle of incidence."""
     edges = angle_edges()
     middle = 0.5 * (edges[1:] + edges[:-1])
     known = np.asarray(recorded.shots) > 0
-    for axes, (label, curve) in zip(panels, CURVES, strict=True):
+    charts = []
+    for label, curve in CURVES:
         values = curve(recorded)
-        axes.plot(middle[known], values[known], "o", ms=3.5, color=plots.RECORDED, label="recorded")
+        curves = [Curve.of("recorded", middle[known], values[known], plots.RECORDED, "dots")]
         if recorded.brdf is not None:
-            axes.plot(
-                middle[~known], values[~known], "o", ms=3.5, mfc="none", color=plots.PRESET, label="gap, by model"
-            )
+            curves.append(Curve.of("gap, by model", middle[~known], values[~known], plots.PRESET, "rings"))
         if simulated is not None:
             there = np.asarray(simulated.shots) > 0
-            axes.plot(middle[there], curve(simulated)[there], lw=1.2, color=plots.SHEET, label="simulated")
-        axes.set(xlabel="angle of incidence [deg]", ylabel=label, xlim=(0.0, 90.0))
-        axes.set_ylim(bottom=0.0)
-    panels[0].legend(fontsize=7)
+            curves.append(Curve.of("simulated", middle[there], curve(simulated)[there], plots.SHEET))
+        charts.append(Chart(curves, label, "angle of incidence [deg]", True, x_limits=(0.0, 90.0), size=(300, 210)))
+    return charts
 
 
 def simulated_profile(found: BoardCalibration, one: MaterialResult, seed: int = 1) -> MaterialProfile | None:
@@ -191,53 +174,21 @@ def simulated_profiles(found: BoardCalibration, seed: int = 1) -> dict[str, Mate
     return {one.name: simulated_profile(found, one, seed) for one in found.materials}
 
 
-def curves_of(one: MaterialResult, simulated: MaterialProfile | None) -> Any:
-    """The four curves of a material beside each other."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(11.0, 2.6), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(1, 4)
-    draw_curves(panels, one.profile, simulated)
-    for axes in panels:
-        axes.grid(alpha=0.25, linewidth=0.6)
-        axes.tick_params(labelsize=7)
-    return figure
-
-
 def board_page(
-    found: BoardCalibration,
-    recording: str,
-    simulated: Mapping[str, MaterialProfile | None],
-    *,
+    found: BoardCalibration, recording: str, simulated: Mapping[str, MaterialProfile | None], *,
     before: Sequence[str] = (),
-    images: dict[str, str] | None = None,
-) -> str:
-    """The page as HTML; it holds its pictures itself.
-
-    `simulated` has the profile of each material that was simulated with the new sheet; `before` are sections that come
-    first; `images` keeps pictures for the next page of the same calibration.
-    """
-    kept = {} if images is None else images
-
-    def picture(key: str, draw: Callable[..., Any], *of: Any) -> str:
-        if key not in kept:
-            kept[key] = plots.address(draw(*of))
-        return kept[key]
-
+) -> str:  # fmt: skip
+    """The page as HTML. `simulated` holds the materials that the new sheet has simulated; `before` comes first."""
     figures = []
     for one in found.materials:
-        again = simulated.get(one.name)
-        address = picture(f"{one.name} {again is not None}", curves_of, one, again)
-        figures.append(html.figure(one.name, html.image(address, one.name, "plot")))
+        charts = profile_charts(one.profile, simulated.get(one.name))
+        figures.append(html.figure(one.name, html.panels(one.name, *(part.svg() for part in charts)) + charts[0].key()))
     boards = []
-    for number, seen in enumerate(found.recordings):
+    for seen in found.recordings:
         if seen.board is not None:
-            address = picture(f"{number}", draw_recording, seen)
-            words = f"Points of {seen.name}"
-            boards.append(html.figure(f"{seen.name}: {seen.material}", html.image(address, words, "plot")))
-    key = plots.key((plots.TAKEN, "taken"), (plots.LOST, "taken, lost"), (plots.LEFT, "left out"))
+            views = html.panels(f"Points of {seen.name}", *(part.svg() for part in recording_charts(seen)))
+            boards.append(html.figure(f"{seen.name}: {seen.material}", views))
+    key = html.key([(name, colour, "dots") for name, colour in GROUPS.items()]) if boards else ""
     held = [
         (
             one.name, str(one.comparison.shots), f"{one.comparison.log_likelihood:.3f}",
@@ -253,27 +204,22 @@ def board_page(
     against = ("material", "held-out shots", "log-likelihood", "textbook", "Wasserstein", "textbook")
     return html.page(
         f"Boards before {found.preset.name}",
-        f"<h1>Boards before {html.text(found.preset.name)}</h1>",
-        f'<p class="lead">From {html.text(recording)}. Dots are recorded, lines are simulated with the new sheet.</p>',
         *before,
         html.section("materials", "Materials", html.table(columns, rows_of(found), kinds="-ln---l")),
         html.section("curves", "Recorded and simulated", *figures),
-        html.section("boards", "Points taken and left out", *boards, key if boards else ""),
-        html.section("held", "On shots kept back", html.table(against, held, kinds="-nnnnn")),
-        html.section(
-            "constants", "System constant",
-            html.table(("source", "K [m²]", "γ [1/m]"), known),
-        ),
-        html.section("notes", "Notes", "".join(f"<p>{html.text(note)}</p>" for note in found.notes)),
-    )  # fmt: skip
+        html.section("boards", "Points taken and left out", *boards, key),
+        html.section("held", "Held-out shots", html.table(against, held, kinds="-nnnnn")),
+        html.section("constants", "System constant", html.table(("source", "K [m²]", "γ [1/m]"), known)),
+        html.section("notes", "Notes", *(html.paragraph(note, "") for note in found.notes)),
+        lead=(f"From {recording}. Dots are recorded, lines are simulated with the new sheet.",),
+    )
 
 
 def write_board_report(
     found: BoardCalibration, recording: str, simulated: Mapping[str, MaterialProfile | None], path: str | PathLike[str]
 ) -> None:
     """Write the page."""
-    with atomic_write(path) as temporary:
-        temporary.write_text(board_page(found, recording, simulated), encoding="utf-8")
+    html.write_page(path, board_page(found, recording, simulated))
 
 
 # ---- Boards as a calibrated sensor would see them: the same shots again, from simulation ----------------------------
@@ -316,7 +262,7 @@ def _grey(name: str) -> Material:
 
 
 # ---- board watching -------------------------------------------------------------------------------------------------
-# What a calibration from boards shows while it runs: its stages, the points of each recording, and curves so far.
+# Progress page of a calibration from boards: its stages, the points of each recording, and the curves so far.
 
 
 AT_WORK = {
@@ -326,21 +272,12 @@ AT_WORK = {
 """What goes on in each kind of stage."""
 
 
-class BoardWatch:
-    """The pages of one calibration: pictures are drawn once and kept."""
-
-    def __init__(self, recording: str) -> None:
-        self.recording = recording
-        self._images: dict[str, str] = {}
-
-    def page(
-        self, found: BoardCalibration, simulated: Mapping[str, MaterialProfile | None] | None = None, *,
-        finished: bool = False,
-    ) -> str:  # fmt: skip
-        """The page after some stages, as HTML; `simulated` holds the materials that the new sheet has simulated."""
-        return board_page(
-            found, self.recording, simulated or {}, before=[_stages(found, finished)], images=self._images
-        )
+def board_watch_page(
+    found: BoardCalibration, recording: str, simulated: Mapping[str, MaterialProfile | None] | None = None, *,
+    finished: bool = False,
+) -> str:  # fmt: skip
+    """The page after some stages, as HTML; `simulated` holds the materials that the new sheet has simulated."""
+    return board_page(found, recording, simulated or {}, before=[_stages(found, finished)])
 
 
 def _stages(found: BoardCalibration, finished: bool) -> str:
@@ -359,9 +296,9 @@ def _stages(found: BoardCalibration, finished: bool) -> str:
         ("stages done", f"{found.done} of {len(found.stages)}"),
         ("boards found", f"{sum(one.board is not None for one in found.recordings)} of {len(recordings)}"),
         ("materials fitted", f"{len(found.materials)} of {len(materials)}"),
-        ("shots taken", _count(taken)), ("shots left out", _count(left)),
+        ("shots taken", count(taken)), ("shots left out", count(left)),
     ]) + html.section(
-        "stages", "Stages", f'<p class="lead">{html.text(_words(found, finished))}</p>',
+        "stages", "Stages", html.paragraph(_words(found, finished), "lead"),
         "<h3>Recordings</h3>",
         html.table(
             ("material", "recording", "read", "board found", "shots", "taken", "of them lost", "left out"), recordings,
@@ -388,9 +325,5 @@ def _shots(found: BoardCalibration, number: int) -> tuple[str, str, str, str]:
         return "", "", "", ""
     one = found.recordings[number]
     if one.board is None:
-        return _count(one.shots), "", "", ""
-    return _count(one.shots), _count(one.taken), _count(one.lost), _count(one.shots - one.taken)
-
-
-def _count(number: int) -> str:
-    return f"{number:,}".replace(",", " ")
+        return count(one.shots), "", "", ""
+    return count(one.shots), count(one.taken), count(one.lost), count(one.shots - one.taken)

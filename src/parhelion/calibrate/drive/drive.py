@@ -91,8 +91,6 @@ PHOTON_EDGES = (4.0, 8.0, 12.0, 17.0, 25.0, 50.0, 100.0, 200.0, np.inf)
 RANGE_EDGES = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 30.0, 40.0, 60.0, 100.0, 200.0)
 MOST_UNKNOWN = 0.7
 """Relative error from which on a number counts as not told."""
-LEAST_BIAS = 1.4
-"""Strengths of rings over their errors, from which on they count as seen."""
 INTERVAL = 1.96
 """Standard errors on either side that make an interval of 95 %."""
 

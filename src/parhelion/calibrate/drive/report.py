@@ -18,10 +18,11 @@ from parhelion.calibrate.drive.range_noise import residuals
 from parhelion.calibrate.drive.timing import timing_rows
 from parhelion.calibrate.range_images import Mask, Turn
 from parhelion.core.config import Config
-from parhelion.core.files import atomic_write
-from parhelion.pictures import run_page as html
+from parhelion.pictures import html
+from parhelion.pictures.charts import Chart, Curve
+from parhelion.pictures.images import rgb_uri
+from parhelion.pictures.style import rgb
 from parhelion.sensors.optics.lidar.config import LidarConfig
-from parhelion.sensors.optics.lidar.link_budget import overlap_share
 
 TIMING_COLUMNS = ("timing", "recorded, 95 % interval", "preset")
 
@@ -70,56 +71,42 @@ def drive_rows(found: DriveCalibration) -> list[tuple[str, str, str, str]]:
 
 
 def drive_page(found: DriveCalibration, recording: str, *, before: Sequence[str] = ()) -> str:
-    """The page as HTML; it holds its pictures itself. `before` are sections that come first."""
-    turn, bias = found.turn, found.bias
-    weak = "Lost pixels amid surfaces, by the photons of their neighbours."
+    """The page as HTML; `before` are sections that come first."""
+    turn = found.turn
     pulses = int((turn.returned | turn.lost).sum())
-    tiles = [
-        ("turns", found.turns), ("pulses", f"{pulses:,}".replace(",", " ")),
+    facts = [
+        ("turns", found.turns), ("pulses", html.count(pulses)),
         ("returned", f"{100 * turn.returned.sum() / max(pulses, 1):.1f} %"), ("fields measured", len(found.changed)),
         ("fields kept", len(found.kept)),
     ]  # fmt: skip
-    pictures: list[tuple[Any, str, str, Callable[[Any, DriveCalibration], None]]] = [
-        (found.overlap, "Overlap", _overlap_caption(found.overlap), plots.draw_overlap),
+    charts = [
+        (plots.overlap_chart, "Overlap", _overlap_caption(found.overlap)),
+        (plots.strengths_chart, "Strengths of rings", "Signal of each ring at the same target."),
+        (plots.noise_chart, "Range noise", "Residuals to the plane of the neighbours, by signal."),
+        (plots.noise_by_range_chart, "Range noise by range", "The same by range."),
+        (plots.bias_chart, "Errors of channels", "Relative to their mean."),
+        (plots.elevations_chart, "Elevations", "Rows that see slanted planes, relative to their mean."),
         (
-            found.overlap if found.overlap and found.overlap.row_error is not None else None, "Strengths of rings",
-            "How strong each ring's signal is at the same target.", plots.draw_strengths,
+            plots.azimuths_chart, "Azimuths",
+            "Rows that see slanted walls, relative to their mean; firing times included.",
         ),
-        (found.noise, "Range noise", "Residuals to the plane of the neighbours, by signal.", plots.draw_noise),
-        (found.noise_by_range, "Range noise by range", "The same by range.", plots.draw_noise_by_range),
-        (bias if bias and bias.windows else None, "Errors of channels", "Relative to their mean.", plots.draw_bias),
-        (
-            found.angles if found.angles and found.angles.known else None, "Elevations",
-            "Of rows that see slanted planes, relative to their mean.", plots.draw_angles,
-        ),
-        (
-            found.azimuths if found.azimuths and found.azimuths.known else None, "Azimuths",
-            "Of rows that see slanted walls, relative to their mean; firing times included.", plots.draw_azimuths,
-        ),
-        (found.timing, "Turn rate", "By stamps of pulses, in eighths of every turn.", plots.draw_timing),
-        (found.lost or None, "Dropout", weak, plots.draw_dropout),
-        (True if np.isfinite(turn.signal).any() else None, "Signal", "All returns.", plots.draw_signal),
+        (plots.timing_chart, "Rotation rate", "From the time stamps of pulses, in eighths of every revolution."),
+        (plots.dropout_chart, "Dropout", "Lost pixels amid surfaces, by the photons of their neighbours."),
+        (plots.signal_chart, "Signal", "All returns."),
     ]  # fmt: skip
-    figures = []
-    for there, title, caption, draw in pictures:
-        if there is None:
-            continue
-        figure, axes = plots.axes_of()
-        draw(axes, found)
-        figures.append(html.figure(title, html.image(plots.address(figure), title, "plot"), caption))
+    figures = [chart.figure(title, caption) for draw, title, caption in charts if (chart := draw(found)) is not None]
     measured = html.table(("field", "preset", "measured", "95 % interval"), drive_rows(found), kinds="-ll-")
     kept = html.table(("field", "why"), list(found.kept.items()), kinds="-l")
     timing = [] if found.timing is None else timing_rows(found.timing, found.preset.pattern)
     return html.page(
         f"Calibration of {found.preset.name}",
-        f"<h1>Calibration of {html.text(found.preset.name)}</h1>",
-        f'<p class="lead">From {html.text(recording)}. Points are recorded; lines are this sheet and the preset.</p>',
-        html.tiles(tiles),
         *before,
         html.section("measured", "Measured", measured),
-        html.section("timing", "Timing", html.table(TIMING_COLUMNS, timing, kinds="-ll")) if timing else "",
+        html.section("timing", "Timing", html.table(TIMING_COLUMNS, timing, kinds="-ll")),
         html.section("curves", "Curves", html.pair(*figures)),
         html.section("kept", "Kept from the preset", kept),
+        lead=(f"From {recording}. Points are recorded; lines are this sheet and the preset.",),
+        facts=facts,
     )
 
 
@@ -132,14 +119,14 @@ def _overlap_caption(curve: Overlap | None) -> str:
 
 def write_drive_report(found: DriveCalibration, recording: str, path: str | PathLike[str]) -> None:
     """Write the page."""
-    with atomic_write(path) as temporary:
-        temporary.write_text(drive_page(found, recording), encoding="utf-8")
+    html.write_page(path, drive_page(found, recording))
 
 
 # ---- The part of a calibration's page that shows several recordings beside each other -------------------------------
 
 
-COLOURS = ("#1f6fb4", "#b02a6b", "#178050", "#6a4bc4", "#8a6a00", "#0b7f8f")
+COLOURS = (1, 3, 2, 4, 6, 5)
+"""Palette numbers of the recordings."""
 COLUMNS = ("field", "intervals", "recordings")
 
 
@@ -150,96 +137,85 @@ def comparison_rows(found: Comparison) -> list[tuple[str, str, str]]:
     ]
 
 
-def _overlap(axes: Any, one: DriveCalibration, colour: str, name: str, shift: float) -> None:
-    if one.overlap is not None:
-        curve = one.overlap
-        at = curve.range * (1.0 + 0.01 * shift)
-        axes.errorbar(at, curve.share, INTERVAL * curve.error, fmt="o", ms=2.5, lw=0.8, color=colour, label=name)
-        r = np.geomspace(max(0.3, 0.5 * curve.range[0]), 1.2 * curve.range[-1], 300)
-        axes.plot(r, overlap_share(one.sheet.range.overlap, r), color=colour, lw=0.9)
-    axes.set(xscale="log", xlabel="range [m]", ylabel="overlap ξ", ylim=(0.0, 1.2))
-    plots.log_axis(axes.xaxis)
+def _overlap(one: DriveCalibration, colour: int, name: str, shift: float) -> list[Curve]:
+    curve = one.overlap
+    if curve is None:
+        return []
+    at = curve.range * (1.0 + 0.01 * shift)
+    recorded = Curve.of(name, at, curve.share, colour, "dots", INTERVAL * curve.error)
+    return [recorded, plots.overlap_line(one.sheet, curve, "", colour)]
 
 
-def _noise(axes: Any, one: DriveCalibration, colour: str, name: str, shift: float) -> None:
-    if one.noise is not None and (one.noise.count > 0).any():
-        known = one.noise.count > 0
-        level = one.noise.photons[known] * (1.0 + 0.02 * shift)
-        error = 100.0 * INTERVAL * one.noise.pure_error_m[known]
-        axes.errorbar(level, 100.0 * one.noise.pure_m[known], error, fmt="o", ms=2.5, lw=0.8, color=colour, label=name)
-        x = np.geomspace(0.7 * level.min(), 1.5 * level.max(), 200)
-        axes.plot(x, 100.0 * plots.sheet_sigma(one.sheet, x, photons=one.level == "photons"), color=colour, lw=0.9)
-        top = 1.6 * float(np.nanmax(100.0 * one.noise.pure_m[known]))
-        axes.set(xscale="log", xlabel=one.level, ylabel="range noise [cm]", ylim=(0.0, max(top, axes.get_ylim()[1])))
-        plots.log_axis(axes.xaxis)
+def _noise(one: DriveCalibration, colour: int, name: str, shift: float) -> list[Curve]:
+    if one.noise is None or not (one.noise.count > 0).any():
+        return []
+    known = one.noise.count > 0
+    level = one.noise.photons[known] * (1.0 + 0.02 * shift)
+    error = 100.0 * INTERVAL * one.noise.pure_error_m[known]
+    recorded = Curve.of(name, level, 100.0 * one.noise.pure_m[known], colour, "dots", error)
+    return [recorded, plots.noise_line(one, one.sheet, level, "", colour)]
 
 
-def _bias(axes: Any, one: DriveCalibration, colour: str, name: str, shift: float) -> None:
-    if one.bias is not None and one.bias.windows:
-        ring = np.arange(len(one.bias.bias_m))[::-1] + 0.2 * shift
-        error = 1e3 * INTERVAL * one.bias.error_m
-        axes.errorbar(ring, 1e3 * one.bias.bias_m, error, fmt="o", ms=2.5, lw=0.8, color=colour, label=name)
-    axes.set(xlabel="ring", ylabel="range error [mm]")
+def _bias(one: DriveCalibration, colour: int, name: str, shift: float) -> list[Curve]:
+    if one.bias is None or not one.bias.windows:
+        return []
+    ring = np.arange(len(one.bias.bias_m))[::-1] + 0.2 * shift
+    return [Curve.of(name, ring, 1e3 * one.bias.bias_m, colour, "dots", 1e3 * INTERVAL * one.bias.error_m)]
 
 
-def _dropout(axes: Any, one: DriveCalibration, colour: str, name: str, shift: float) -> None:
-    rows = [(np.sqrt(low * min(high, 2 * low)), whole, lost) for low, high, whole, lost in one.lost if whole]
-    if rows:
-        level, whole, lost = (np.array(part, float) for part in zip(*rows, strict=True))
-        share = (lost + 0.5) / (whole + 1.0)
-        error = 100.0 * INTERVAL * np.sqrt(share * (1.0 - share) / whole)
-        at = level * (1.0 + 0.02 * shift)
-        axes.errorbar(at, 100.0 * lost / whole, error, fmt="o", ms=2.5, lw=0.8, color=colour, label=name)
-    axes.set(xscale="log", xlabel="photons of the neighbours", ylabel="lost [%]", xlim=(4.0, 60.0), ylim=(-1.0, 40.0))
-    plots.log_axis(axes.xaxis)
+def _dropout(one: DriveCalibration, colour: int, name: str, shift: float) -> list[Curve]:
+    level, lost, error = plots.lost_pixels(one)
+    return [Curve.of(name, level * (1.0 + 0.02 * shift), lost, colour, "dots", INTERVAL * error)]
 
 
-Draw = Callable[[Any, DriveCalibration, str, str, float], None]
-PANELS: tuple[tuple[str, Draw], ...] = (
-    ("Overlap", _overlap),
-    ("Range noise", _noise),
-    ("Errors of channels", _bias),
-    ("Dropout", _dropout),
-)
+def _noise_axes(found: Comparison) -> dict[str, Any]:
+    levels = [100.0 * one.noise.pure_m[one.noise.count > 0] for one in found.each if one.noise is not None]
+    top = 1.6 * float(np.nanmax(np.concatenate([*levels, [0.1]])))
+    return {"y_label": "range noise [cm]", "x_label": found.each[0].level, "log": "x", "y_limits": (0.0, top)}
 
 
-def draw_panel(axes: Any, found: Comparison, draw: Draw) -> None:
-    """One curve of all recordings, each in its colour."""
-    for number, (name, one) in enumerate(zip(found.names, found.each, strict=True)):
-        draw(axes, one, COLOURS[number % len(COLOURS)], name, float(number))
-    if axes.get_legend_handles_labels()[1]:
-        axes.legend(fontsize=7)
+Draw = Callable[[DriveCalibration, int, str, float], list[Curve]]
+PANELS: tuple[tuple[str, Draw, Callable[[Comparison], dict[str, Any]]], ...] = (
+    (
+        "Overlap", _overlap,
+        lambda _: {"y_label": "overlap ξ", "x_label": "range [m]", "log": "x", "y_limits": (0.0, 1.2)},
+    ),
+    ("Range noise", _noise, _noise_axes),
+    ("Errors of channels", _bias, lambda _: {"y_label": "range error [mm]", "x_label": "ring"}),
+    ("Dropout", _dropout, lambda _: plots.DROPOUT_AXES),
+)  # fmt: skip
+"""Title, curves of one recording, and axes of each chart."""
+
+
+def comparison_charts(found: Comparison) -> dict[str, Chart]:
+    """Charts by title: all recordings, each in its colour."""
+    charts = {}
+    for title, draw, axes in PANELS:
+        each = zip(found.names, found.each, COLOURS * len(found.each), range(len(found.each)), strict=False)
+        curves = [curve for name, one, colour, k in each for curve in draw(one, colour, name, float(k))]
+        charts[title] = Chart(curves, **axes(found))
+    return charts
 
 
 def comparison_sections(found: Comparison) -> list[str]:
-    """What the page says of the recordings: a table of fields, and their curves in one picture each."""
-    figures = []
-    for title, draw in PANELS:
-        figure, axes = plots.axes_of()
-        draw_panel(axes, found, draw)
-        if not axes.has_data():
-            continue
-        picture = html.image(plots.address(figure), title, "plot")
-        figures.append(html.figure(title, picture, "Each recording by itself, with 95 % intervals."))
+    """A table of fields, and the curves of all recordings in one chart each."""
+    caption = "Each recording by itself, with 95 % intervals."
+    figures = [chart.figure(title, caption) for title, chart in comparison_charts(found).items()]
     apart = [one.field for one in found.differing]
     words = f"Intervals do not overlap: {', '.join(apart)}." if apart else "All intervals overlap."
-    return [
-        html.section(
-            "recordings", "Recordings beside each other", f'<p class="lead">{html.text(words)}</p>',
-            html.table(COLUMNS, comparison_rows(found), kinds="--l"), html.pair(*figures),
-        )
-    ]  # fmt: skip
+    table = html.table(COLUMNS, comparison_rows(found), kinds="--l")
+    title = "Recordings beside each other"
+    return [html.section("recordings", title, html.paragraph(words, "lead"), table, html.pair(*figures))]
 
 
 def write_comparison(found: Comparison, path: str | PathLike[str]) -> None:
     """Write the page of a calibration from several recordings."""
-    text = drive_page(found.together, ", ".join(found.names), before=comparison_sections(found))
-    with atomic_write(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    page = drive_page(found.together, ", ".join(found.names), before=comparison_sections(found))
+    html.write_page(path, page)
 
 
 # ---- watching -------------------------------------------------------------------------------------------------------
-# What a calibration shows while it runs: its stages, the points each of them took or left out, and curves so far.
+# Progress page of a calibration: its stages, the points that each of them uses, and the curves so far.
 
 
 STAGES = {
@@ -256,6 +232,8 @@ STAGES = {
     "rated": "Rated range",
 }
 """Stages of a drive in their order, with titles."""
+TAKEN, LEFT, NOTHING = html.LIGHT[1], "#dea05a", "#262c34"
+"""Colours of points that a stage uses, of points that it leaves out, and of directions without a pulse."""
 MOST_COLUMNS = 1600
 
 
@@ -277,23 +255,12 @@ def _flat(turn: Turn) -> Mask:
     return mask
 
 
-def picture(turn: Turn, taken: Mask) -> Any:
-    """Rows and columns of the recording: what was taken, what was left out, and where nothing returned."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.colors import to_rgb
-    from matplotlib.figure import Figure
-
-    pixels = np.full((*turn.range.shape, 3), to_rgb(plots.NOTHING))
-    pixels[turn.returned | turn.lost] = to_rgb(plots.LEFT)
-    pixels[taken] = to_rgb(plots.TAKEN)
-    step = max(1, pixels.shape[1] // MOST_COLUMNS)
-    figure = Figure(figsize=(11.0, 1.8), dpi=110, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    axes.imshow(pixels[:, ::step], aspect="auto", interpolation="nearest", extent=(0, pixels.shape[1], 0, 1))
-    axes.set(xlabel="column", yticks=[])
-    axes.tick_params(labelsize=7)
-    return figure
+def picture(turn: Turn, taken: Mask) -> str:
+    """Address of a picture of rows and columns: points taken, points left out, and where nothing returned."""
+    pixels = np.full((*turn.range.shape, 3), rgb(NOTHING))
+    pixels[turn.returned | turn.lost] = rgb(LEFT)
+    pixels[taken] = rgb(TAKEN)
+    return rgb_uri(pixels[:, :: max(1, pixels.shape[1] // MOST_COLUMNS)])
 
 
 def watch_page(found: DriveCalibration, recording: str, done: Sequence[str], *, finished: bool = False) -> str:
@@ -308,16 +275,17 @@ def watch_page(found: DriveCalibration, recording: str, done: Sequence[str], *, 
             continue
         taken = taken_by(stage, turn)
         number = int(turn.returned.sum()) if taken is None else int(taken.sum())
-        rows.append((title, "done", f"{number:,}".replace(",", " "), f"{pulses - number:,}".replace(",", " ")))
+        rows.append((title, "done", html.count(number), html.count(pulses - number)))
         if taken is not None and stage not in ("bias", "angles", "azimuths"):
-            image = html.image(plots.address(picture(turn, taken)), f"Points of {title}", "plot")
-            figures.append(html.figure(f"{title}: points taken and left out", image))
-    key = plots.key((plots.TAKEN, "taken"), (plots.LEFT, "left out"), (plots.NOTHING, "no pulse"))
+            image = html.image(picture(turn, taken), f"Points of {title}", "scan")
+            caption = "{} rows by {} columns of the recording".format(*turn.range.shape)
+            figures.append(html.figure(f"{title}: points taken and left out", image, caption))
+    key = html.key([("taken", TAKEN), ("left out", LEFT), ("no pulse", NOTHING)]) if figures else ""
     words = "All stages are done." if finished else "The calibration runs; this page follows it."
     stages = html.section(
-        "stages", "Stages", f'<p class="lead">{words}</p>',
+        "stages", "Stages", html.paragraph(words, "lead"),
         html.table(("stage", "state", "points taken", "left out"), rows, kinds="--nn"),
-        *figures, key if figures else "",
+        *figures, key,
     )  # fmt: skip
     return drive_page(found, recording, before=[stages])
 

@@ -42,7 +42,8 @@ def clouds(
 ) -> None:
     """Compare clouds: Chamfer and earth mover's distance, detections, range error, SNR, density, distributions."""
     from parhelion.evaluate.clouds.compare import Options, compare_files, page_of, pairs_of, summary_rows
-    from parhelion.evaluate.files import write_json, write_page
+    from parhelion.evaluate.files import write_json
+    from parhelion.pictures.html import write_page
 
     for file in (output, json):
         if file is not None:

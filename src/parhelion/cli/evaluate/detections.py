@@ -78,7 +78,8 @@ def _kitti(
 ) -> None:
     from parhelion.evaluate.detections import evaluate_frames, frames_of
     from parhelion.evaluate.detections.kitti import COLUMNS, page_of, table_rows
-    from parhelion.evaluate.files import write_json, write_page
+    from parhelion.evaluate.files import write_json
+    from parhelion.pictures.html import write_page
 
     result = evaluate_frames(frames_of(labels, found), kind, parse_edges(distances), overlap)
     screen.table(f"{found} against {labels}", COLUMNS, table_rows(result), numbers=COLUMNS[2:])
@@ -93,7 +94,8 @@ def _kitti(
 def _nuscenes(labels: Path, found: Path, output: Path | None, json: Path | None, kind: list[str] | None) -> None:
     from parhelion.evaluate.detections import evaluate_pair, read_pair
     from parhelion.evaluate.detections import nuscenes as pages
-    from parhelion.evaluate.files import write_json, write_page
+    from parhelion.evaluate.files import write_json
+    from parhelion.pictures.html import write_page
 
     result = evaluate_pair(read_pair(labels, found), kind)
     columns, summary = pages.COLUMNS, pages.SUMMARY_COLUMNS

@@ -59,9 +59,10 @@ def placement(
         fields = {**fields, **changed}
     settings = config.parse(PlacementFile, fields, file)
     start_engine()
-    from parhelion.evaluate.files import write_json, write_page
+    from parhelion.evaluate.files import write_json
     from parhelion.evaluate.placement import report as results
     from parhelion.evaluate.placement.study import Placement
+    from parhelion.pictures.html import write_page
 
     question = Placement(settings, file.parent, str(file))
     question.is_exact()  # a search that is too large is told before the casts

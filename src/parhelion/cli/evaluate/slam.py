@@ -157,8 +157,8 @@ class _Report:
         write_json(self.json, str(self.source), self.runs)
 
     def finish(self) -> None:
-        from parhelion.evaluate.files import write_page
         from parhelion.evaluate.slam.study import COLUMNS, page_of, summary, table_rows
+        from parhelion.pictures.html import write_page
 
         screen.table(str(self.source), COLUMNS, table_rows(summary(self.runs)), numbers=COLUMNS[2:])
         write_page(self.folder / "report.html", page_of(str(self.source), self.runs, screen.command_line()))

@@ -15,9 +15,9 @@ from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Floats
 from parhelion.evaluate.clouds import distances, objects, rates
-from parhelion.evaluate.files import made_by
-from parhelion.pictures import run_page as html
-from parhelion.pictures.run_plots import Curve, line_plot
+from parhelion.pictures import html
+from parhelion.pictures.charts import Chart, Curve
+from parhelion.pictures.html import shown
 
 USUAL_FIELDS = ("range", "intensity")
 _CURVE_BINS = 60
@@ -307,11 +307,6 @@ _UNITS = {"range": "m", "intensity": "vendor scale"}
 _MOST_PAIRS = 200
 
 
-def shown(value: Any, digits: int = 4) -> str:
-    """A number for tables; a dash for none."""
-    return "–" if value is None else f"{value:.{digits}g}"
-
-
 def summary_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
     """The means in words and numbers, for the terminal and the page."""
 
@@ -344,32 +339,31 @@ def summary_rows(result: dict[str, Any]) -> list[tuple[str, str]]:
 def page_of(result: dict[str, Any], real: str, simulated: str, command: str = "") -> str:
     """The whole page as HTML; `command` is what made it."""
     tiles = [
-        ("Chamfer [m]", shown(result["chamfer_m"], 3)),
-        ("EMD [m a point]", shown(result["emd_m"], 3)),
-        ("range error [m]", shown(result["range_error_m"], 3)),
+        ("Chamfer [m]", shown(result["chamfer_m"], ".3g")),
+        ("EMD [m a point]", shown(result["emd_m"], ".3g")),
+        ("range error [m]", shown(result["range_error_m"], ".3g")),
         ("pairs", result["pairs_count"]),
     ]
-    head = (
-        f'<header><h1>Clouds compared</h1><p class="lead">Real: {html.text(real)}<br>Simulated: '
-        f"{html.text(simulated)}</p>{html.tiles(tiles)}{made_by(command)}</header>\n"
-    )
     return html.page(
         "Clouds compared",
-        head,
         html.section("summary", "All measures", html.table((), summary_rows(result))),
         html.section("distributions", "Distributions of the first pair", html.pair(*_distributions(result))),
         _objects_section(result),
         _pairs(result),
+        lead=(f"Real: {real}", f"Simulated: {simulated}"),
+        facts=tiles,
+        command=command,
     )
 
 
 def _distributions(result: dict[str, Any]) -> list[str]:
     plots = []
     for word, bins in result["pairs"][0]["histograms"].items():
-        curves = [Curve.of(who, bins["middle"], bins[who], k) for k, who in enumerate(("real", "simulated"))]
+        looks = (("real", "thick"), ("simulated", "line"))
+        curves = [Curve.of(who, bins["middle"], bins[who], k, look) for k, (who, look) in enumerate(looks)]
         unit = _UNITS.get(word, "")
-        plot = line_plot(curves, unit="share", x_label=f"{word} [{unit}]" if unit else word, zero=True)
-        plots.append(html.figure(word.capitalize(), plot + html.key([("real", 0), ("simulated", 1)])))
+        chart = Chart(curves, "share", f"{word} [{unit}]" if unit else word, zero=True)
+        plots.append(chart.figure(word.capitalize()))
     return plots
 
 
@@ -384,17 +378,17 @@ def _objects_section(result: dict[str, Any]) -> str:
             rows.append(
                 (
                     row["label"], f"{row['from_m']:g}–{row['to_m']:g} m", who, part["objects"], f"{part['count']:.0f}",
-                    shown(part["volume_m3"], 3), shown(part["density_m3"], 3), shown(lost, 3),
-                    shown(row.get("chamfer_m"), 3), shown(row.get("emd_m"), 3),
+                    shown(part["volume_m3"], ".3g"), shown(part["density_m3"], ".3g"), shown(lost, ".3g"),
+                    shown(row.get("chamfer_m"), ".3g"), shown(row.get("emd_m"), ".3g"),
                 )
             )  # fmt: skip
     columns = (
         "label", "distance", "cloud", "objects", "points", "box [m³]", "points/m³", "truncated [%]", "Chamfer [m]",
         "EMD [m]",
     )  # fmt: skip
-    note = (
-        '<p class="note">Means over the objects of the first pair. A box is truncated by the share of the largest box '
-        "of that object in either cloud that its points do not span.</p>"
+    note = html.paragraph(
+        "Means over the objects of the first pair. A box is truncated by the share of the largest box of that object "
+        "in either cloud that its points do not span."
     )
     table = html.table(columns, rows, kinds="---nnnnnnn")
     return html.section("objects", "Objects by distance", table, note) if rows else ""

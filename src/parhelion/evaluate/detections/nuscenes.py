@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.pose import Floats
 from parhelion.evaluate.detections.nuscenes_files import CLASSES, NO_ATTRIBUTE, NuScenesBoxes, NuScenesPair
-from parhelion.pictures import run_page as html
-from parhelion.pictures.run_plots import Curve, line_plot
+from parhelion.pictures import html
+from parhelion.pictures.charts import Chart, Curve
 
 DISTANCES_M = (0.5, 1.0, 2.0, 4.0)
 """A detection finds a label whose centre is nearer from above; precision is averaged over these."""
@@ -213,17 +213,13 @@ def _percent(share: float) -> str:
     return f"{100 * share:.2f}"
 
 
-def _shown(error: float | None) -> str:
-    return "–" if error is None else f"{error:.3f}"
-
-
 def table_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
     """Classes that have labels or detections."""
     return [
         (
             name, str(one["labels"]), str(one["detections"]), _percent(one["ap"]),
             *(_percent(share) for share in one["ap_by_distance_m"].values()),
-            *(_shown(one["errors"][word]) for word in ERRORS),
+            *(html.shown(one["errors"][word], ".3f") for word in ERRORS),
         )
         for name, one in result["classes"].items()
         if one["labels"] or one["detections"]
@@ -237,7 +233,7 @@ def summary_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
     if len(names) < len(result["classes"]):
         parts.append((f"{', '.join(names)} alone", result["scored"]))
     return [
-        (name, _percent(one["nds"]), _percent(one["map"]), *(_shown(one["errors"][word]) for word in ERRORS))
+        (name, _percent(one["nds"]), _percent(one["map"]), *(html.shown(one["errors"][word], ".3f") for word in ERRORS))
         for name, one in parts
     ]
 
@@ -252,28 +248,25 @@ def page_of(result: dict[str, Any], labels: str, detections: str, command: str =
         ("mAP [%]", _percent(result["map"])),
         *((word, result[word]) for word in ("samples", "labels", "detections")),
     ]
-    made = f"<p><code>{html.text(command)}</code></p>" if command else ""
-    head = (
-        f'<header><h1>Detections scored</h1><p class="lead">Data set: {html.text(labels)}<br>Detections: '
-        f"{html.text(detections)}</p>{made}{html.tiles(tiles)}</header>\n"
+    note = html.paragraph(
+        "nuScenes detection score with the settings of its 2019 challenge. A class without labels has a precision of 0 "
+        "and errors of 1 in the line of all ten classes; the line below it omits such classes. "
+        f"{result['scenes']} of {result['all_scenes']} scenes."
     )
-    note = (
-        '<p class="note">nuScenes’ detection score with the settings of its 2019 challenge. A class without labels '
-        "has a precision of 0 and errors of 1 in the line of all ten classes; a line below it leaves such classes out. "
-        f"{result['scenes']} of {result['all_scenes']} scenes.</p>"
-    )
-    errors_note = '<p class="note">Errors are means over detections whose centre is within 2 m of a label’s.</p>'
+    errors_note = html.paragraph("Errors are means over detections whose centre is within 2 m of a label’s.")
     return html.page(
         "Detections scored",
-        head,
         html.section("score", "Score", html.table(SUMMARY_COLUMNS, summary_rows(result), kinds="l" + "n" * 7), note),
         html.section("classes", "Classes", html.table(COLUMNS, table_rows(result), kinds="-" + "n" * 12), errors_note),
         html.section("curves", "Precision over recall, within 2 m", html.pair(*_curves(result))),
+        lead=(f"Data set: {labels}", f"Detections: {detections}"),
+        facts=tiles,
+        command=command,
     )
 
 
 def _curves(result: dict[str, Any]) -> list[str]:
-    """Two plots: ten curves in one are hard to tell apart."""
+    """Two charts: ten curves in one are hard to distinguish."""
     there = [(name, one["curve"]) for name, one in result["classes"].items() if one["labels"]]
     plots = []
     for first in range(0, len(there), _CURVES):
@@ -281,6 +274,5 @@ def _curves(result: dict[str, Any]) -> list[str]:
             Curve.of(name, np.linspace(0.0, 1.0, len(curve)), curve, k)
             for k, (name, curve) in enumerate(there[first : first + _CURVES])
         ]
-        drawn = line_plot(curves, unit="precision", x_label="recall", zero=True)
-        plots.append(html.figure("", drawn + html.key((curve.name, curve.colour) for curve in curves)))
+        plots.append(Chart(curves, "precision", "recall", y_limits=(0.0, 1.0)).figure(""))
     return plots

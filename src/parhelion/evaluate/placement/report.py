@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,9 @@ from parhelion.core.pose import Floats, Pose
 from parhelion.evaluate.placement.objectives import Covered, Located
 from parhelion.evaluate.placement.search import Found, combinations
 from parhelion.evaluate.placement.study import Answer, Candidate
-from parhelion.pictures import panels
-from parhelion.pictures import run_page as html
-from parhelion.pictures.run_images import png_uri
-from parhelion.pictures.style import ACCENT, INK, MUTED, PANEL, SHEET, colour_bar, legend, quiet, save, sheet
+from parhelion.pictures import html, panels
+from parhelion.pictures.images import rgb_uri
+from parhelion.pictures.style import ACCENT, INK, MUTED, PANEL, SHEET, colour_bar, legend, pixels_of, quiet, rgb, sheet
 from parhelion.pictures.top_view import from_above
 
 GREEDY_SHARE = 1.0 - math.exp(-1.0)
@@ -209,11 +207,6 @@ _SEEN, _BLIND, _NONE = "#3fb8af", "#ff5d5d", "#8c2f66"
 _PANEL_IN = 6.4
 
 
-def draw_answer(answer: Answer, path: str | PathLike[str]) -> None:
-    """Write the picture to a file."""
-    save(answer_picture(answer), path)
-
-
 def answer_picture(answer: Answer) -> Any:
     """The picture as a figure."""
     states = answer.score.state_of(answer.best.chosen)
@@ -299,12 +292,6 @@ def _scale(colours: str, norm: Any) -> Any:
     return ScalarMappable(norm, colormaps[colours])
 
 
-def _rgb(colour: str, count: int) -> NDArray[Any]:
-    from matplotlib.colors import to_rgb
-
-    return np.tile(to_rgb(colour), (count, 1))
-
-
 def _key(axes: Any, *entries: tuple[str, str]) -> None:
     """What colours mean, above the panel at the right."""
     legend(axes, entries, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(entries), borderaxespad=0.3)
@@ -338,7 +325,7 @@ def _blind_panel(figure: Any, axes: Any, answer: Answer, one: Covered, state: An
     ground = answer.question.maps.ground
     _map(answer, axes, ground)
     seen = one.seen(state)[: len(ground)]
-    colours = np.where(seen[:, None], _rgb(_SEEN, 1), _rgb(_BLIND, 1))
+    colours = np.where(seen[:, None], rgb(_SEEN), rgb(_BLIND))
     _fill(axes, ground, entry.cell_m, colours, yaw=_yaw(answer.question.poses[0]), alpha=0.7)
     quiet(axes, f"Ground at the first pose: {100 * (1.0 - seen.mean()):.1f} % blind")
     _key(axes, ("seen", _SEEN), ("blind", _BLIND))
@@ -374,7 +361,7 @@ def _error_panel(figure: Any, axes: Any, answer: Answer, one: Located, state: An
     low, high = (float(values.min()), float(np.percentile(values, 98))) if len(values) else (0.1, 1.0)
     norm = LogNorm(low, max(high, 1.2 * low))
     scale = _scale("viridis", norm)
-    colours = _rgb(_NONE, len(places))
+    colours = np.tile(rgb(_NONE), (len(places), 1))
     colours[fixed] = scale.to_rgba(values)[:, :3]
     _fill(axes, places, entry.cell_m, colours)
     quiet(axes, f"Error of positions, tag at {min(entry.heights_m):g} m")
@@ -446,39 +433,27 @@ def _sites(axes: Any, answer: Answer, *, names: bool, on_vehicle: bool = False) 
 def page_of(answer: Answer, result: dict[str, Any], command: str = "", picture: Any = None) -> str:
     """The whole page as HTML; `picture` is that of `answer_picture`, where it was drawn already."""
     title = result["name"] or "Placement"
-    made = f"<p><code>{html.text(command)}</code></p>" if command else ""
     tiles = [
         ("score", f"{result['score']:.3f}"),
         ("chosen", f"{result['choose']} of {len(result['candidates'])}"),
-        ("combinations", f"{result['search']['combinations']:,}".replace(",", " ")),
+        ("combinations", html.count(result["search"]["combinations"])),
         ("search", result["search"]["used"]),
     ]
-    head = (
-        f'<header><h1>{html.text(title)}</h1><p class="lead">{html.text(result["source"])}, world '
-        f"{html.text(result['world'])}</p>{made}{html.tiles(tiles)}</header>\n"
-    )
-    note = (
-        '<p class="note">“Loss without it” is what the set’s score falls by without that one. A score is a share of 1: '
-        "coverage by weight, ground seen, and one less the mean error over the largest that counts.</p>"
+    note = html.paragraph(
+        "“Loss without it” is the decrease of the set’s score without that candidate. A score is a share of 1: "
+        "coverage by weight, ground seen, and one less the mean error over the largest that counts."
     )
     kinds = "---nnnn"
     figure = answer_picture(answer) if picture is None else picture
+    drawn = html.image(rgb_uri(pixels_of(figure) / 255.0), "The chosen set", "sheet")
     return html.page(
         title,
-        head,
-        html.section("map", "From above", html.figure("", html.image(_uri(figure), "The chosen set", "frame"))),
+        html.section("map", "From above", html.figure("", drawn)),
         html.section("chosen", "Chosen", html.table(CHOSEN_COLUMNS, chosen_rows(result), kinds=kinds), note),
         html.section("parts", "Score", html.table((), part_rows(result), kinds="-l")),
         html.section(
             "candidates", "All candidates, the best alone first",
             html.table(("candidate", *CHOSEN_COLUMNS[1:]), all_rows(result), kinds=kinds),
         ),
+        lead=(f"{result['source']}, world {result['world']}",), facts=tiles, command=command,
     )  # fmt: skip
-
-
-def _uri(figure: Any) -> str:
-    from PIL import Image
-
-    stream = io.BytesIO()
-    figure.savefig(stream, format="png", facecolor=figure.get_facecolor())
-    return png_uri(Image.open(stream).convert("RGB"))

@@ -13,13 +13,12 @@ import numpy as np
 
 from parhelion.core.errors import ConfigError, ParhelionError, nearest_name
 from parhelion.core.pose import Floats, Pose
-from parhelion.evaluate.files import made_by
 from parhelion.evaluate.slam import trajectories as tracks
 from parhelion.evaluate.slam.drives import Drive, as_poses
 from parhelion.evaluate.slam.odometry import Odometry, Setup
 from parhelion.io.poses import TimedPoses
-from parhelion.pictures import run_page as html
-from parhelion.pictures.run_plots import Curve, line_plot, number, polyline, ticks
+from parhelion.pictures import html
+from parhelion.pictures.charts import GREY, Chart, Curve
 from parhelion.weather import media
 from parhelion.weather.weather import Weather
 
@@ -222,16 +221,12 @@ def write_json(path: Path, source: str, runs: Sequence[RunResult]) -> None:
 # ---- The page of a study of odometry --------------------------------------------------------------------------------
 
 
-_MAP_WIDTH, _MAP_MARGIN = 480, 34
 _WAY_POINTS = 80
 
 
 def with_interval(mean: dict[str, Any] | None, digits: int = 3) -> str:
     """A mean with its interval: '0.25 (0.21 to 0.30)'; a dash for none."""
-    if mean is None:
-        return "–"
-    text = f"{mean['mean']:.{digits}g}"
-    return text if mean["low"] is None else f"{text} ({mean['low']:.{digits}g} to {mean['high']:.{digits}g})"
+    return "–" if mean is None else html.with_interval(mean["mean"], mean["low"], mean["high"], f".{digits}g")
 
 
 def table_rows(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
@@ -257,22 +252,20 @@ def page_of(source: str, runs: Sequence[RunResult], command: str = "") -> str:
         ("way [m]", f"{rows[0]['path_m']:.0f}"),
         ("least error at the end [%]", f"{best['end_drift_percent']['mean']:.2g}"),
     ]
-    head = (
-        f'<header><h1>Odometry on a drive</h1><p class="lead">{html.text(source)}</p>{html.tiles(tiles)}'
-        f"{made_by(command)}</header>\n"
+    note = html.paragraph(
+        "Means over the seeds; in brackets the 95 % interval by resampling the runs. ATE: root mean square after the "
+        "best rigid alignment. KITTI drift: mean over stretches of 100 to 800 m."
     )
-    note = (
-        '<p class="note">Means over the seeds; in brackets the interval of 95 % by resampling the runs. '
-        "ATE: root mean square after the best rigid alignment. KITTI drift: mean over stretches of 100 to 800 m.</p>"
-    )
-    table = html.table(COLUMNS, table_rows(rows), kinds="--nnn" + "n" * len(MEASURES))
+    table = html.table(COLUMNS, table_rows(rows), kinds="--nnn" + "m" * len(MEASURES))
     return html.page(
         "Odometry on a drive",
-        head,
         html.section("summary", "By method and weather", table, note),
         html.section("error", "Error along the way", html.pair(*_error_plots(runs))),
         html.section("ways", "From above", html.pair(*_maps(runs))),
         html.section("runs", "All runs", _all(runs)),
+        lead=(source,),
+        facts=tiles,
+        command=command,
     )
 
 
@@ -295,55 +288,31 @@ def _error_plots(runs: Sequence[RunResult]) -> list[str]:
     for (method,), members in _by(runs, "method").items():
         weathers = _by(members, "weather")
         curves = [error_curve(weather, group, k) for k, ((weather,), group) in enumerate(weathers.items())]
-        drawn = line_plot(curves, unit="m", x_label="way [m]", zero=True)
-        key = html.key((curve.name, curve.colour) for curve in curves)
-        plots.append(html.figure(method, drawn + key, "Line: mean over the seeds. Band: least to largest."))
+        caption = "Line: mean over the seeds. Band: smallest to largest."
+        plots.append(Chart(curves, "error [m]", "way [m]", zero=True).figure(method, caption))
     return plots
 
 
 def _maps(runs: Sequence[RunResult]) -> list[str]:
+    """Paths from above, to scale."""
     plots = []
     for (method,), members in _by(runs, "method").items():
         firsts = [group[0] for group in _by(members, "weather").values()]
-        lines: list[tuple[str, int | None, Floats]] = [("truth", None, np.array(firsts[0].true_xy))]
-        lines += [(run.weather, k, np.array(run.estimated_xy)) for k, run in enumerate(firsts)]
-        key = html.key((name, colour) for name, colour, _ in lines)
-        plots.append(html.figure(method, _ways(lines) + key, "The first seed in each weather; the grey line is true."))
+        lines = [("truth", firsts[0].true_xy, GREY, "thick")]
+        lines += [(run.weather, run.estimated_xy, k, "line") for k, run in enumerate(firsts)]
+        curves = [_path(name, np.asarray(xy, np.float64), colour, look) for name, xy, colour, look in lines]
+        chart = Chart(curves, "y [m]", "x [m]", equal=True, size=(480, 360))
+        plots.append(chart.figure(method, "The first seed in each weather; the thick grey line is the truth."))
     return plots
 
 
-def _ways(lines: Sequence[tuple[str, int | None, Floats]]) -> str:
-    """Ways from above as an SVG element, to scale."""
-    points = np.concatenate([line for _, _, line in lines])
-    low, high = points.min(axis=0), points.max(axis=0)
-    side = max(float(np.max(high - low)), 1.0)
-    inner = _MAP_WIDTH - 2 * _MAP_MARGIN
-
-    def placed(line: Floats) -> Floats:
-        flat = (line - low) / side * inner
-        return np.stack(
-            [_MAP_MARGIN + flat[:, 0], _MAP_MARGIN + (high[1] - low[1]) / side * inner - flat[:, 1]], axis=1
-        )
-
-    height = _MAP_MARGIN * 2 + (high[1] - low[1]) / side * inner
-    parts = []
-    for tick in ticks(float(low[0]), float(high[0]), 5):
-        x = _MAP_MARGIN + (tick - low[0]) / side * inner
-        parts.append(f'<path class="grid" d="M{x:.1f} {_MAP_MARGIN}V{height - _MAP_MARGIN:.1f}"/>')
-        parts.append(f'<text class="mid" x="{x:.1f}" y="{height - 12:.0f}">{number(tick)} m</text>')
-    for _, colour, line in lines:
-        look = 'class="axis" stroke-width="4" stroke-opacity="0.5"' if colour is None else f'class="line s{colour % 8}"'
-        parts.append(f'<path {look} d="{polyline(placed(line))}"/>')
-    words = "Ways from above: " + ", ".join(name for name, _, _ in lines)
-    return (
-        f'<svg class="plot" viewBox="0 0 {_MAP_WIDTH} {height:.0f}" role="img" aria-label="{html.text(words)}">'
-        f"{''.join(parts)}</svg>"
-    )
+def _path(name: str, xy: Floats, colour: int, look: str) -> Curve:
+    return Curve(name, xy[:, 0], xy[:, 1], xy[:, 1], xy[:, 1], colour, look)
 
 
 def _all(runs: Sequence[RunResult]) -> str:
     def shown(value: float | None) -> str:
-        return "–" if value is None else f"{value:.3g}"
+        return html.shown(value, ".3g")
 
     rows = [
         (

@@ -27,7 +27,7 @@ from parhelion.core.streams import (
 )
 from parhelion.live.viewer.colours import ramp
 from parhelion.pictures.camera import image_colours
-from parhelion.pictures.sky_plot import sky_plot
+from parhelion.pictures.charts import sky_plot
 
 
 @dataclass(frozen=True, eq=False)

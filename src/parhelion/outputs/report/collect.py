@@ -33,9 +33,8 @@ from parhelion.core.streams import (
     units,
 )
 from parhelion.outputs.report.frames import KEPT, CountsFile, counts_of
-from parhelion.pictures import run_page as html
-from parhelion.pictures.run_plots import Curve
-from parhelion.pictures.sky_plot import sky_plot
+from parhelion.pictures import html
+from parhelion.pictures.charts import Curve, sky_plot
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
@@ -57,9 +56,9 @@ def ranges_table(found: UwbData) -> str:
     note = ""
     fixed = np.all(np.isfinite(found.position), axis=1)
     if len(found):
-        note = f'<p class="note">Positions from {int(fixed.sum())} of {len(found)} measurements'
-        note += f"; median GDOP {np.median(found.gdop[fixed]):.2f}.</p>" if fixed.any() else ".</p>"
-    return html.table(columns, rows, kinds="--nnnnn") + note
+        note = f"Positions from {int(fixed.sum())} of {len(found)} measurements"
+        note += f"; median GDOP {np.median(found.gdop[fixed]):.2f}." if fixed.any() else "."
+    return html.table(columns, rows, kinds="--nnnnn") + html.paragraph(note)
 
 
 def _share(which: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> str:

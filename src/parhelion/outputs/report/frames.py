@@ -17,20 +17,20 @@ from parhelion.core.errors import FormatError
 from parhelion.core.files import atomic_write
 from parhelion.core.frames import FramePoints
 from parhelion.core.image import Image
-from parhelion.outputs.report.tables import count
-from parhelion.pictures import run_page as html
+from parhelion.pictures import html
 from parhelion.pictures.camera import depth_colours, image_colours, label_colours_of, thumbnail
+from parhelion.pictures.charts import Chart, Curve
 from parhelion.pictures.grids import is_organised
+from parhelion.pictures.html import count
+from parhelion.pictures.images import field_limits, field_uri, gradient, photo_uri, rgb_uri
 from parhelion.pictures.radar import frame_pixels
-from parhelion.pictures.run_images import field_limits, field_uri, gradient, photo_uri, rgb_uri
-from parhelion.pictures.run_plots import Curve, line_plot
 
 
 def scans_section(name: str, model: str, scans: dict[int, Scan]) -> str:
     title = f"{name}, {model}"
     whole = [scan for scan in scans.values() if len(scan)]
     if not whole:
-        return html.figure(title, '<p class="note">No returns in the scans that were looked at.</p>')
+        return html.figure(title, html.paragraph("No returns in these scans."))
     organised = is_organised(whole[0])
     if organised and len(np.unique(whole[0].shots.ring)) <= 2:
         return _profile(title, scans)
@@ -46,7 +46,7 @@ def scans_section(name: str, model: str, scans: dict[int, Scan]) -> str:
             said = f"{words} of scan {number} at {scan.start_time:.2f} s"
             kind = "scan" if organised else "frame"
             lines.append(html.image(field_uri(scan, field, (low, high)), said, kind))
-            lines.append(f'<p class="note">Scan {number}, {scan.start_time:.2f} s, {count(len(scan))} points</p>')
+            lines.append(html.paragraph(f"Scan {number}, {scan.start_time:.2f} s, {count(len(scan))} points"))
         figures.append(html.figure(f"{words}, {title}", "".join(lines)))
     # A turn is wide and low, so its pictures want the whole width; a frame has room beside it.
     return "".join(figures) if organised else html.pair(*figures)
@@ -59,10 +59,9 @@ def _profile(title: str, scans: dict[int, Scan]) -> str:
         azimuth = np.degrees(np.arctan2(scan.xyz[:, 1], scan.xyz[:, 0]))
         order = np.argsort(azimuth, kind="stable")
         name = f"scan {number}, {scan.start_time:.2f} s"
-        distance = scan.fields["range"][order].astype(np.float64)
-        curves.append(Curve(name, azimuth[order].astype(np.float64), distance, distance, distance, k))
-    plot = line_plot(curves, unit="m", x_label="azimuth [°], left is positive", zero=True, dots=True)
-    return html.pair(html.figure(f"Range, {title}", plot + html.key((c.name, c.colour) for c in curves)))
+        curves.append(Curve.of(name, azimuth[order], scan.fields["range"][order], k, "dots"))
+    chart = Chart(curves, "range [m]", "azimuth [°], left is positive", zero=True)
+    return html.pair(chart.figure(f"Range, {title}"))
 
 
 _THUMBNAIL_WIDTH = 320
@@ -97,7 +96,7 @@ def points_section(name: str, model: str, found: dict[int, FramePoints]) -> str:
     for number, points in found.items():
         said = f"Frame {number} of {name} at {points.start_time:.2f} s: {count(len(points))} found"
         figures.append(html.image(rgb_uri(frame_pixels(points) / 255.0), said, "frame"))
-        figures.append(f'<p class="note">{html.text(said)}</p>')
+        figures.append(html.paragraph(said))
     return html.figure(f"{name}, {model}", "".join(figures))
 
 

@@ -17,7 +17,6 @@ from parhelion.outputs.report.frames import FRAMES, KEPT
 from parhelion.outputs.report.tables import (
     SeenMoving,
     actors_table,
-    count,
     files_table,
     moving_things,
     percent,
@@ -25,11 +24,12 @@ from parhelion.outputs.report.tables import (
     sensors_table,
     weather_table,
 )
-from parhelion.pictures import run_page as html
-from parhelion.pictures.run_images import points_uri
-from parhelion.pictures.run_map import Way, way_map
-from parhelion.pictures.run_plots import Curve, line_plot
+from parhelion.pictures import html
+from parhelion.pictures.charts import Chart, Curve
+from parhelion.pictures.html import count
+from parhelion.pictures.images import points_uri
 from parhelion.pictures.style import label_colours
+from parhelion.pictures.top_view import Way, way_map
 
 if TYPE_CHECKING:
     from parhelion.outputs.report.collect import RunReport
@@ -62,13 +62,14 @@ def page_of(report: RunReport, hashes: Mapping[str, str], found: int, more: str)
         html.section("files", "Files", files_table(report.folder, hashes)),
         _origin_of_it(report),
     ]
-    return html.page(title, _head(report, title, drawing), *parts, _timings(report, found, drawing))
+    return html.page(title, *parts, _timings(report, found, drawing), lead=_lead(report, drawing), facts=_facts(report))
 
 
 # ---- what and when -------------------------------------------------------------------------------------------------
 
 
-def _head(report: RunReport, title: str, drawing: float) -> str:
+def _lead(report: RunReport, drawing: float) -> tuple[str, html.Raw]:
+    """World and weather; the pace of the run."""
     scenario = report.scenario
     needed = drawing - report.began
     world = scenario.settings.world
@@ -76,6 +77,13 @@ def _head(report: RunReport, title: str, drawing: float) -> str:
     air = repr(scenario.world.weather)[9:-1] if scenario.world.weather is not None else "clear air"
     finished = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
     pace = scenario.duration_s / needed if needed > 0 else 0.0
+    timing = f"{seconds(scenario.duration_s)} in {needed:.1f} s, {pace:.2g} times real time; finished {finished}"
+    return f"World {name}, {air}", html.Raw(f'<span class="timing">{timing}</span>')
+
+
+def _facts(report: RunReport) -> list[tuple[str, Any]]:
+    """Numbers of what the run gave."""
+    scenario = report.scenario
     rows = report.tally.rows.values()
     facts: list[tuple[str, Any]] = [("simulated", seconds(scenario.duration_s)), ("seed", scenario.seed)]
     if scenario.giving(Scan):
@@ -88,11 +96,7 @@ def _head(report: RunReport, title: str, drawing: float) -> str:
         facts.append(("samples", count(sum(report.sample_counts.values()))))
     for word, things in (("vehicle", scenario.bodies), ("sensor", scenario.sensors)):
         facts.append((word if len(things) == 1 else f"{word}s", count(len(things))))
-    return (
-        f'<header><h1>{html.text(title)}</h1><p class="lead">World {html.text(name)}, {html.text(air)}</p>'
-        f'<p class="lead timing">{seconds(scenario.duration_s)} in {needed:.1f} s, {pace:.2g} times real time; '
-        f"finished {finished}</p>{html.tiles(facts)}</header>\n"
-    )
+    return facts
 
 
 def _origin_of_it(report: RunReport) -> str:
@@ -100,12 +104,12 @@ def _origin_of_it(report: RunReport) -> str:
 
     content = content_of(report.scenario)
     rows = [
-        ("scenario", html.Raw(f"<code>{html.text(content['scenario_sha256'])}</code>")),
+        ("scenario", html.code(content["scenario_sha256"])),
         ("seed", report.scenario.seed),
         ("step of the clock", f"{report.scenario.settings.step_s:g} s"),
         *content["versions"].items(),
     ]
-    note = '<p class="note">The same scenario, seed and versions give the same files, bit for bit.</p>'
+    note = html.paragraph("The same scenario, seed and versions give the same files, bit for bit.")
     return html.section("origin", "To make it again", html.table((), rows), note)
 
 
@@ -171,8 +175,8 @@ def _map(report: RunReport, things: list[SeenMoving]) -> str:
     own = {robot.instance for robot in scenario.robots.values()}
     own |= {thing.instance for thing in things if thing.name in scenario.bodies}
     others = [thing.way for thing in things if thing.instance not in own and thing.way.length_m > 0.2]
-    entries: list[tuple[str, int | None]] = [
-        (f"{way.name} ({way.length_m:.1f} m)" if way.length_m > 0.05 else f"{way.name} (stands)", way.colour)
+    entries = [
+        (f"{way.name} ({way.length_m:.1f} m)" if way.length_m > 0.05 else f"{way.name} (stands)", way.colour or 0)
         for way in ways
     ]
     caption = "Ring: start. Dot: end."
@@ -211,13 +215,6 @@ def _times(report: RunReport, number: int) -> NDArray[np.float64]:
 # ---- over time -----------------------------------------------------------------------------------------------------
 
 
-def _plot(title: str, curves: list[Curve], unit: str, *, zero: bool = False) -> str:
-    if not any(len(curve.x) for curve in curves):
-        return ""
-    key = html.key((curve.name, curve.colour) for curve in curves) if len(curves) > 1 else ""
-    return html.figure(title, line_plot(curves, unit=unit, zero=zero) + key)
-
-
 def _over_time(report: RunReport) -> str:
     scenario = report.scenario
     times = _times(report, _TIMES)
@@ -233,26 +230,24 @@ def _over_time(report: RunReport) -> str:
         Curve.of(name, [row.time_s for row in rows], [row.points for row in rows], k)
         for k, (name, rows) in enumerate(by_lidar.items())
     ]
-    plots = [_plot("Speed", speeds, "m/s", zero=True), _plot("Points a scan", points, "points", zero=True)]
+    plots = [
+        Chart(speeds, "m/s", zero=True).figure("Speed"), Chart(points, "points", zero=True).figure("Points per scan")
+    ]  # fmt: skip
     for name, rows in by_lidar.items():
         codes = {word: code for code, word in origin_names().items() if code}
         seen = [word for word in codes if any(row.origins.get(word) for row in rows)]
-        curves = [
-            Curve.of(word, [row.time_s for row in rows], [row.origins.get(word, 0) for row in rows], codes[word])
-            for word in seen
-        ]
-        title = "Points a scan that no surface made" + (f", {name}" if len(by_lidar) > 1 else "")
-        plots.append(_plot(title, curves, "points", zero=True))
-        if len(curves) == 1:
-            plots[-1] = plots[-1].replace("that no surface made", f"that {html.text(seen[0])} made", 1)
+        times_s = [row.time_s for row in rows]
+        curves = [Curve.of(word, times_s, [row.origins.get(word, 0) for row in rows], codes[word]) for word in seen]
+        title = f"Points per scan {'from ' + seen[0] if len(seen) == 1 else 'that no surface made'}"
+        plots.append(Chart(curves, "points", zero=True).figure(title + (f", {name}" if len(by_lidar) > 1 else "")))
     return html.section("time", "Over time", html.pair(*plots))
 
 
 def _streams(report: RunReport) -> str:
     plots = [
-        _plot(f"{name}: {words.lower()}", curves, unit)
-        for name, told in report.curves.items()
-        for words, unit, curves in told
+        Chart(curves, unit).figure(f"{name}: {words.lower()}")
+        for name, drawn in report.curves.items()
+        for words, unit, curves in drawn
     ]
     plots += [
         html.figure(f"{name}: {title}", picture, caption)

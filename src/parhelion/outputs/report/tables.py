@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parhelion.pictures import run_page as html
-from parhelion.pictures.run_map import Way
+from parhelion.pictures import html
+from parhelion.pictures.html import count
+from parhelion.pictures.top_view import Way
 
 if TYPE_CHECKING:
     from parhelion.outputs.report.collect import RunReport
@@ -22,11 +23,6 @@ _MOST_ACTORS = 60
 _MANY_FILES = 8
 """More files than this in one folder are one row of the table."""
 _MOST_LISTED = 400
-
-
-def count(number: int) -> str:
-    """A whole number in groups of three: 12 345 678."""
-    return f"{number:,}".replace(",", " ")
 
 
 def percent(share: float) -> str:
@@ -111,7 +107,7 @@ def weather_table(scenario: Scenario) -> str:
         said = _said(water.model_dump(exclude_defaults=True, exclude={"kind"}))
         rows.append(("water", f"{water.kind}: {said}" if said else water.kind, "all the time"))
     if not rows:
-        return '<p class="note">Clear air, no wind.</p>'
+        return html.paragraph("Clear air, no wind.")
     return html.table(("what", "how much", "when"), rows, kinds="-ll")
 
 
@@ -176,9 +172,7 @@ def actors_table(report: RunReport, things: Sequence[SeenMoving]) -> str:
     columns = ("name", "label", "instance", "parts", "way", "fastest", "points")
     shown = html.table(columns, rows[:_MOST_ACTORS], kinds="--nnnnn")
     left = len(rows) - _MOST_ACTORS
-    return shown + (
-        f'<p class="note">{count(left)} more, with fewer points, are left out here.</p>' if left > 0 else ""
-    )
+    return shown + html.paragraph(f"{count(left)} more, with fewer points, are left out here." if left > 0 else "")
 
 
 # ---- files ---------------------------------------------------------------------------------------------------------
@@ -201,14 +195,14 @@ def files_table(folder: Path, hashes: Mapping[str, str]) -> str:
         together = hashlib.sha256("".join(hashes[name] for name in names).encode()).hexdigest()
         span = f"{names[0]} … {names[-1].rpartition('/')[2]}"
         rows.append((span, len(names), size_of(sum(sizes)), _short(together)))
-    shown = [(html.Raw(f"<code>{html.text(name)}</code>"), count(n), size, hash) for name, n, size, hash in rows]
+    shown = [(html.code(name), count(n), size, hash) for name, n, size, hash in rows]
     columns = ("file", "files", "size", "SHA-256")
     note = f"{count(len(hashes))} files, {size_of(total)}. Of many files: the hash of their hashes in order."
     more = ""
     if 0 < len(listed) <= _MOST_LISTED:
-        each = [(html.Raw(f"<code>{html.text(name)}</code>"), size, hash) for name, _, size, hash in listed]
+        each = [(html.code(name), size, hash) for name, _, size, hash in listed]
         more = html.folded("Each of them", html.table(("file", "size", "SHA-256"), each, kinds="-n-"))
-    return html.table(columns, shown, kinds="-nn-") + f'<p class="note">{note}</p>' + more
+    return html.table(columns, shown, kinds="-nn-") + html.paragraph(note) + more
 
 
 def _short(hash: str) -> html.Raw:

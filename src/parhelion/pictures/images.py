@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from parhelion.core.clouds import Scan, origin_names
 from parhelion.core.pose import Pose
 from parhelion.pictures.grids import azimuth_elevation, field_image, is_organised, panorama
-from parhelion.pictures.perspective import Camera, render
+from parhelion.pictures.scan import Camera, render
 from parhelion.pictures.style import INTENSITY_COLOURS, RANGE_COLOURS, colour_labels, robust_limits
 from parhelion.weather import media
 
