@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo check test test-devkits test-salts fuzz mutants bench lint docs clean
+.PHONY: demo check test test-devkits test-oracles test-salts fuzz mutants bench bench-quick lint docs clean
 
 demo: $(VENV)/.installed engine
 	$(BIN)/parhelion demo
@@ -38,6 +38,12 @@ test-salts: $(VENV)/.installed-dev engine
 test-devkits: $(VENV)-devkits/.installed engine-devkits
 	$(VENV)-devkits/bin/python -m pytest tests/devkits
 
+# Tests that compare with the packages of the extra `oracles` (6 GB, most of it PyTorch). A missing package fails.
+ORACLES = $(shell grep -rl mark.oracle tests --include='test_*.py')
+test-oracles: $(VENV)-oracles/.installed engine-oracles
+	PARHELION_ORACLES=1 sh tools/with-newer-llvm.sh $(VENV)-oracles/bin/python $(VENV)-oracles/llvm \
+		$(VENV)-oracles/bin/python -m pytest -m oracle -n 2 --dist loadfile $(ORACLES)
+
 # Damaged files through every reader: FUZZ_SECONDS is how long, FUZZ_SEED another round of damages.
 FUZZ_SECONDS ?= 3600
 FUZZ_SEED    ?= 1
@@ -55,6 +61,10 @@ mutants: $(VENV)/.installed-dev engine
 bench: $(VENV)-bench/.installed engine-bench
 	$(VENV)-bench/bin/python bench/run.py
 
+# Every table in its short form, without the other engines: shows that the benchmarks run.
+bench-quick: $(VENV)/.installed-dev engine
+	$(BIN)/python bench/run.py --quick
+
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check src tests bench docs
 	$(BIN)/ruff check src tests bench docs
@@ -64,16 +74,18 @@ docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) $(VENV)-bench $(VENV)-devkits site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-bench $(VENV)-devkits $(VENV)-oracles site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 # System libraries that no Python package carries: LLVM compiles the CPU kernels.
-.PHONY: engine engine-bench engine-devkits
+.PHONY: engine engine-bench engine-devkits engine-oracles
 engine:
 	@sh tools/ensure-engine.sh $(BIN)/python
 engine-bench:
 	@sh tools/ensure-engine.sh $(VENV)-bench/bin/python
 engine-devkits:
 	@sh tools/ensure-engine.sh $(VENV)-devkits/bin/python
+engine-oracles:
+	@sh tools/ensure-engine.sh $(VENV)-oracles/bin/python
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -84,7 +96,7 @@ $(VENV)/.installed: pyproject.toml | $(BIN)/python
 
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
-	touch $@ $(VENV)/.installed
+	touch $@ $(VENV)/.installed $(VENV)/.installed-docs
 
 $(VENV)-bench/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-bench
@@ -94,6 +106,11 @@ $(VENV)-bench/.installed: pyproject.toml
 $(VENV)-devkits/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)-devkits
 	$(VENV)-devkits/bin/pip install --quiet --disable-pip-version-check -e '.[devkits]'
+	touch $@
+
+$(VENV)-oracles/.installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)-oracles
+	$(VENV)-oracles/bin/pip install --quiet --disable-pip-version-check -e '.[oracles]'
 	touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed

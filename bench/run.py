@@ -1,7 +1,7 @@
 """Measure Parhelion and print tables of ratios, all taken in one run on this machine.
 
 python bench/run.py                      # everything, about five minutes on two cores
-python bench/run.py --quick              # less of everything, under a minute
+python bench/run.py --quick              # less of everything, about two minutes
 python bench/run.py --only engines scans # some tables
 python bench/run.py --json out.json --markdown docs/benchmarks.md
 """

@@ -24,8 +24,9 @@ def tables(settings: Settings) -> Iterator[Table]:
 
 
 def harbour(seconds: float) -> dict[str, Any]:
-    """The demo: a vessel on waves in rain, VLP-16 with 25 sub-rays, IMU at 200 Hz."""
+    """The demo without its camera: a vessel on waves in rain, VLP-16 with 25 sub-rays, IMU at 200 Hz."""
     fields = scenario_of(seconds, 0)
+    fields["sensors"] = [sensor for sensor in fields["sensors"] if sensor["type"] != "camera"]
     for sensor in fields["sensors"]:
         if sensor["type"] == "imu":
             sensor["rate_hz"] = 200.0

@@ -1,4 +1,4 @@
-"""A hook of MkDocs: links from pages to source files lead to copies of them in the site, as plain text.
+"""A hook of MkDocs: links from pages to source files and examples lead to copies of them in the site, as plain text.
 
 In the repository a link such as `../src/parhelion/cli/scan.py` leads to the file itself. The site holds only what lies
 in `docs/`, so it gets a copy of each file that a page links to.
@@ -13,14 +13,14 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
-LINK = re.compile(r"\]\((?:\.\./)+((?:src|tests)/[\w/.-]+\.py)\)")
+LINK = re.compile(r"\]\((?:\.\./)+((?:src|tests|examples)/[\w/.-]+\.(?:py|yaml))\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Add the source files that pages link to."""
+    """Add the files that pages link to."""
     linked = {name for page in files.documentation_pages() for name in LINK.findall(page.content_string)}
     for name in sorted(linked):
-        # Browsers show .txt and would rather download .py.
+        # Browsers show .txt; they download .py and .yaml.
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, f"{name}.txt", content=text))
     return files

@@ -19,6 +19,7 @@ import pytest
 
 import parhelion
 from campaign_rigs import InThisProcess, study_in
+from oracles import oracle
 from parhelion.campaign import Study, repeat_row, run_campaign
 from parhelion.campaign import campaign as campaign_module
 from parhelion.core.errors import ConfigError
@@ -200,9 +201,8 @@ def test_a_link_that_is_cut_and_mended_costs_no_row_and_the_table_is_that_of_one
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A bucket of a server that speaks S3."""
-    pytest.importorskip("moto", reason="moto is not installed: pip install 'moto[server]'")
-    pytest.importorskip("flask", reason="moto's server is not installed: pip install 'moto[server]'")
-    s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed: pip install s3fs")
+    oracle("moto.server")
+    s3fs = oracle("s3fs")
     port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
@@ -234,6 +234,7 @@ def _wait_for(port: int) -> None:
     raise TimeoutError("the S3 server did not start")
 
 
+@pytest.mark.oracle
 def test_results_in_a_bucket_are_those_of_a_folder(
     study: Study, alone: Path, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,12 +10,14 @@ import pytest
 
 import parhelion as ph
 from gnss_rigs import BROADCAST, EVENING, plain, sheet
+from oracles import oracle
 from parhelion.io import gnss
 from parhelion.sensors.waves.gnss import earth
 from parhelion.sensors.waves.gnss.rinex_nav import read_navigation
 from parhelion.sensors.waves.gnss.satellites import states
 
-rtk = pytest.importorskip("pyrtklib", reason="pyrtklib, the oracle of this test, is not installed")
+rtk = oracle("pyrtklib")
+pytestmark = pytest.mark.oracle
 needs_file = pytest.mark.skipif(not BROADCAST.exists(), reason="the broadcast file lies outside of the repository")
 
 

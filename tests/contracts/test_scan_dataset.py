@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import parhelion as ph
+from oracles import oracle
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.points import KNOWN, USUAL
 from rigs import sheet
@@ -139,8 +140,9 @@ def test_it_has_the_protocol_of_loaders(world: ph.World) -> None:
         data[3]
 
 
+@pytest.mark.oracle
 def test_torch_tensors() -> None:
-    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    torch = oracle("torch")
     data = ph.ScanDataset(sheet(), ["test-range"], length=8, form="torch")
     loader = torch.utils.data.DataLoader(data, batch_size=4, collate_fn=list)
     batches = list(loader)

@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import parhelion as ph
+from oracles import oracle
 from parhelion.core.errors import ConfigError
 from parhelion.core.frames import ECHO_ORIGINS
 from parhelion.core.trajectory import ConstantTwist
@@ -79,8 +80,9 @@ def test_a_room_has_the_images_of_a_shoebox() -> None:
     assert found["attenuation"] == pytest.approx(expected, abs=0.01)
 
 
+@pytest.mark.oracle
 def test_a_room_has_the_images_of_pyroomacoustics() -> None:
-    pra = pytest.importorskip("pyroomacoustics", reason="the oracle pyroomacoustics is not installed")
+    pra = oracle("pyroomacoustics")
     box = pra.ShoeBox(ROOM, fs=48_000, materials=pra.Material(0.03), max_order=ORDER, air_absorption=False)
     box.add_source(SOURCE)
     box.add_microphone(PLACE)

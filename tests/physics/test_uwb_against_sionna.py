@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from typing import Any
 
 import numpy as np
@@ -14,11 +12,11 @@ import pytest
 from scipy.special import fresnel
 
 import parhelion as ph
+from oracles import missing
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import MissingDependencyError
 from parhelion.core.trajectory import Fixed
 from parhelion.sensors.waves.uwb.paths import RadioPaths
-from parhelion.sensors.waves.uwb.sionna import LLVM_ADVICE
 from parhelion.surfaces.radio import fresnel as mirror
 from parhelion.surfaces.radio import permittivity
 
@@ -66,26 +64,19 @@ def test_paths_equal_the_stored_answer_of_sionna(anchor: int) -> None:
 
 # ---- the backend, where Sionna RT is installed ---------------------------------------------------------------------
 
-here = importlib.util.find_spec("sionna") is not None or "PARHELION_SIONNA_PYTHON" in os.environ
-installed = pytest.mark.skipif(
-    not here, reason="sionna-rt is not installed: pip install sionna-rt, or name a Python in PARHELION_SIONNA_PYTHON"
-)
-
 
 def theirs(world: ph.World, anchors: Any, tag: Any, **options: Any) -> RadioPaths:
     try:
         return ph.Uwb("qorvo/dw1000", anchors=anchors, backend="sionna", **options).paths(world, tag)
     except MissingDependencyError as error:
-        if str(error) == LLVM_ADVICE:
-            pytest.skip("Sionna RT needs LLVM 17 or later: with the one here it ends its process")
-        raise
+        missing(str(error))
 
 
 def free_db(length: float) -> float:
     return float(20.0 * np.log10(4.0 * np.pi * length / WAVE_M))
 
 
-@installed
+@pytest.mark.oracle
 @pytest.mark.slow
 @pytest.mark.parametrize("polarisation", ["vertical", "horizontal"])
 def test_both_backends_find_the_same_paths(polarisation: Any) -> None:
@@ -102,7 +93,7 @@ def test_both_backends_find_the_same_paths(polarisation: Any) -> None:
     assert found.corner == pytest.approx(ours.corner, abs=1e-2, nan_ok=True)
 
 
-@installed
+@pytest.mark.oracle
 @pytest.mark.slow
 def test_two_rays_over_ground_with_paint_and_friis_by_sionna() -> None:
     world = ph.World()
@@ -125,7 +116,7 @@ def test_two_rays_over_ground_with_paint_and_friis_by_sionna() -> None:
     assert -20.0 * np.log10(abs(np.sum(found.gain))) == pytest.approx(loss, abs=0.02)
 
 
-@installed
+@pytest.mark.oracle
 @pytest.mark.slow
 @pytest.mark.parametrize("height", [0.3, 3.0])
 def test_a_knife_edge_by_sionna(height: float) -> None:
@@ -136,7 +127,7 @@ def test_a_knife_edge_by_sionna(height: float) -> None:
     assert over.loss_db[0] - free_db(100.0) == pytest.approx(fresnel_loss(height), abs=1.0)
 
 
-@installed
+@pytest.mark.oracle
 @pytest.mark.slow
 def test_runs_by_sionna_repeat_and_may_be_split() -> None:
     world, motion = street(), Fixed(ph.Pose(tuple(TAG)))

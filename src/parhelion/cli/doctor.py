@@ -73,7 +73,7 @@ def _packages(problems: list[str]) -> None:
     for line in wanted:
         name = re.split(r"[^A-Za-z0-9_.-]", line, maxsplit=1)[0]
         extra = re.search(r"extra == ['\"]([\w-]+)['\"]", line)
-        if name == "parhelion" or (extra and extra[1] in ("dev", "docs", "bench", "all")):
+        if name == "parhelion" or (extra and extra[1] in ("dev", "docs", "bench", "devkits", "oracles", "all")):
             continue
         have = _version(name)
         least = re.search(r">=\s*([\d.]+)", line)

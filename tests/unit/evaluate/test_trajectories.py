@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from oracles import oracle
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import quat_from_rpy, quat_multiply
 from parhelion.evaluate.slam import trajectories as tracks
@@ -87,9 +88,10 @@ def test_bad_trajectories_are_refused() -> None:
         tracks.matched(TimedPoses(good.times + 100.0, good.xyz, good.quat_xyzw), good)
 
 
+@pytest.mark.oracle
 @pytest.mark.slow
 def test_scores_are_those_of_evo() -> None:
-    metrics = pytest.importorskip("evo.core.metrics", reason="evo is not installed")
+    metrics = oracle("evo.core.metrics")
     from evo.core.trajectory import PoseTrajectory3D
 
     truth, estimate = winding(), winding(noise=0.02, seed=3)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import parhelion as ph
+from oracles import oracle
 from parhelion.core.errors import ConfigError, FormatError, ParhelionError
 from parhelion.core.image import Image, Intrinsics, SeenObject
 from parhelion.core.pose import Pose
@@ -130,8 +131,9 @@ def _jpeg_of(folder: Path, image: Image) -> bytes:
     return (folder / "b.jpg").read_bytes()
 
 
+@pytest.mark.oracle
 def test_exr_is_read_by_openexr_itself(tmp_path: Path) -> None:
-    openexr = pytest.importorskip("OpenEXR")
+    openexr = oracle("OpenEXR")
     image = whole()
     image.save(tmp_path / "a.exr")
     with openexr.File(str(tmp_path / "a.exr"), separate_channels=True) as file:
