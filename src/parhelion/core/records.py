@@ -175,7 +175,7 @@ class Record:
         try:
             import pandas
         except ImportError:
-            raise MissingDependencyError("to_dataframe needs pandas; run pip install pandas") from None
+            raise MissingDependencyError("to_dataframe needs pandas: pip install 'parhelion[dataframe]'") from None
         table = self._table()
         frame = pandas.DataFrame({one.name: one.values for one in table})
         frame.attrs["units"] = {one.name: one.unit for one in table}
