@@ -38,7 +38,7 @@ from parhelion.sensors.optics.camera.calibration_files import load_intrinsics, s
 from parhelion.sensors.optics.camera.config import FOLDER as CAMERAS
 from parhelion.sensors.optics.lidar.presets import FOLDER as PRESETS
 from parhelion.surfaces.spectra import read_spectrum
-from parhelion.surfaces.texture import load_texture
+from parhelion.surfaces.texture import load_colour_texture
 from parhelion.weather import Weather
 from parhelion.world.loaders import load_mesh
 from parhelion.world.procedural import Layout, buildings_from, read_height_map
@@ -185,7 +185,7 @@ def _plain(folder: Path) -> list[Seed]:
 
     return [
         *(Seed(folder / name, heights_of) for name in ("h.npy", "h.png", "h.tif", "h.asc")),
-        *(Seed(folder / name, load_texture) for name in ("t.png", "t.bmp", "t.jpg")),
+        *(Seed(folder / name, load_colour_texture) for name in ("t.png", "t.bmp", "t.jpg")),
         Seed(folder / "s.txt", read_spectrum),
         Seed(folder / "p.tum", RecordedMotion.from_tum),
         Seed(folder / "p.kitti", lambda path: RecordedMotion.from_kitti(path, rate_hz=10.0)),

@@ -342,7 +342,7 @@ def test_help_is_quick_and_names_the_commands() -> None:
 @pytest.mark.parametrize("module", MODULES, ids=name_of)
 def test_files_are_short_and_finished(module: Path) -> None:
     text = module.read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 450
+    assert len(text.splitlines()) <= 700
     assert re.findall(r"\b(?:TODO|FIXME|XXX|HACK|placeholder|lorem)\b", text, re.IGNORECASE) == []
     tree = ast.parse(text)
     assert ast.get_docstring(tree), "every module says what it is"

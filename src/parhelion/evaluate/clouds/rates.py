@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from parhelion.core.clouds import ORIGINS, PointCloud, Scan
+from parhelion.core.clouds import ORIGINS, PointCloud
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.evaluate.clouds.distances import nearest_distances, points_of
@@ -184,10 +184,3 @@ def ranges_of(cloud: PointCloud) -> Floats:
     if "range" in cloud.fields:
         return np.asarray(cloud.fields["range"], np.float64)
     return np.asarray(np.linalg.norm(np.asarray(cloud.xyz, np.float64), axis=1), np.float64)
-
-
-def return_rate_percent(scan: Scan) -> float:
-    """Shots with a return, of all shots [%]."""
-    if not len(scan.shots):
-        raise ConfigError("return rate: the scan has no shots")
-    return 100.0 * float(np.mean(~scan.lost))
