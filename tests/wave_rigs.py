@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 import parhelion as ph
 from parhelion.core.config import parse
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.sensors.waves.echo.config import EchoConfig
 from parhelion.sensors.waves.radar.config import RadarConfig
 
@@ -61,3 +62,8 @@ def sonar(**more: object) -> EchoConfig:
         "range_m": (0.05, 10), "sources": ["of the tests"], "beams": (16, 16), **more,
     }  # fmt: skip
     return parse(EchoConfig, fields, "test")
+
+
+def doppler_hz(rate_m_s: NDArray[np.floating], frequency_hz: float) -> NDArray[np.float64]:
+    """Shift in frequency of a path whose length grows by `rate_m_s` [m/s]: - rate f / c."""
+    return np.asarray(-np.asarray(rate_m_s, np.float64) * frequency_hz / SPEED_OF_LIGHT_M_S)

@@ -201,7 +201,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "seed": ("seven", "seed"),
     "world": (5, "world"),
     "step_s": (0, "step_s"),
-    "weather": ({"rain_rate_mm_h": -3}, "weather: rain_rate_mm_h"),
+    "weather": ({"rain_rate_mm_h": -3}, r"weather\.rain_rate_mm_h"),
     "sensors": ([], "sensors"),
 }
 
@@ -218,7 +218,10 @@ def test_wrong_fields_are_named(folder: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda d: d["sensors"][0].update(vehicle="huskey"), "no vehicle here"),
+        (
+            lambda d: d["sensors"][0].update(vehicle="huskey"),
+            r"sensors\[0\].vehicle: expected the name of a vehicle \(husky",
+        ),
         (lambda d: d["sensors"][0].update(model="velodyne/vlp16"), "velodyne/vlp-16"),
         (lambda d: d["sensors"][0].update(options={"sub_ray": 1}), "sub_ray"),
         (lambda d: d["vehicles"][0].update(model="clearpath/huskey"), "clearpath/husky"),

@@ -37,7 +37,7 @@ from parhelion.scenario import Scenario
 from parhelion.sensors.optics.camera.calibration_files import load_intrinsics, save_opencv, save_ros
 from parhelion.sensors.sheets import PRESETS
 from parhelion.surfaces.spectra import read_spectrum
-from parhelion.surfaces.texture import load_texture
+from parhelion.surfaces.texture import load_colour_texture
 from parhelion.weather import Weather
 from parhelion.world.loaders import load_mesh
 from parhelion.world.procedural import Layout, buildings_from, read_height_map
@@ -184,7 +184,7 @@ def _plain(folder: Path) -> list[Seed]:
 
     return [
         *(Seed(folder / name, heights_of) for name in ("h.npy", "h.png", "h.tif", "h.asc")),
-        *(Seed(folder / name, load_texture) for name in ("t.png", "t.bmp", "t.jpg")),
+        *(Seed(folder / name, load_colour_texture) for name in ("t.png", "t.bmp", "t.jpg")),
         Seed(folder / "s.txt", read_spectrum),
         Seed(folder / "p.tum", RecordedMotion.from_tum),
         Seed(folder / "p.kitti", lambda path: RecordedMotion.from_kitti(path, rate_hz=10.0)),

@@ -10,6 +10,7 @@ ROOMS: list[tuple[str, list[str]]] = [
     ("core/image.py", ["unit/core/test_image.py"]),
     ("core/arrays.py", ["unit/core/test_arrays.py"]),
     ("core/config.py", ["unit/core/test_config.py"]),
+    ("core/explain.py", ["contracts/test_wrong_entries.py", "unit/core/test_config.py"]),
     ("makers/velodyne/models.py", ["unit/io/test_velodyne_models.py", "unit/io/test_velodyne.py"]),
     ("makers/velodyne/", ["unit/io/test_velodyne.py", "unit/io/test_velodyne_files.py", "unit/io/test_turns.py"]),
     ("io/ply.py", ["unit/io/test_ply.py"]),

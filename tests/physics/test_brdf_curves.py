@@ -82,7 +82,7 @@ def test_curves_work_beside_other_materials(sampling: str) -> None:
     [
         ({"model": "tabulated", "angle_deg": [10, 5], "shape_per_sr": [1, 1]}, "ascend"),
         ({"model": "tabulated", "angle_deg": [10], "shape_per_sr": [1, 1]}, "2 values for 1"),
-        ({"model": "tabulated", "angle_deg": [10], "shape_per_sr": [-1]}, "greater than or equal to 0"),
+        ({"model": "tabulated", "angle_deg": [10], "shape_per_sr": [-1]}, "expected a number of at least 0, got -1"),
         ({"model": "mitsuba", "plugin": {"type": "conductor"}}, "plugin.type must be one of"),
         ({"model": "mitsuba", "plugin": {}}, "plugin.type must be one of"),
     ],

@@ -17,7 +17,6 @@ import parhelion as ph
 from camera_rigs import BRIGHT, DARK, above, camera_sheet, flat, light, moments
 from parhelion.core.pose import quat_conjugate, quat_rotate
 from parhelion.core.trajectory import ConstantTwist, Trajectory
-from parhelion.sensors.optics.camera.lens import circle_of_confusion_px
 from rigs import sheet
 
 Array = NDArray[Any]
@@ -238,7 +237,8 @@ def test_a_thin_lens_blurs_what_is_out_of_focus() -> None:
         picture = light(config, world, pose=above(distance + GAP_M), samples=256, seed=1)
         # A disc of diameter c has the variance c^2 / 16 along any line.
         blur = 4.0 * np.sqrt(moments(picture.mean(axis=0))[1])
-        want = float(circle_of_confusion_px(distance, focus, 2.0, 0.1, 5.0))
+        # Thin lens: c = f^2 / N |z - s| / (z (s - f)), in pixels of 5 um.
+        want = 2e-3**2 / 0.1 * abs(distance - focus) / (distance * (focus - 2e-3)) / 5e-6
         assert blur == pytest.approx(want, rel=0.02)
 
 

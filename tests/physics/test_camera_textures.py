@@ -12,7 +12,7 @@ from PIL import Image
 
 import parhelion as ph
 from camera_rigs import above, camera_sheet
-from parhelion.surfaces.texture import linear_srgb, load_colour_texture, load_texture
+from parhelion.surfaces.texture import linear_srgb, load_colour_texture
 
 # Two by two, no two channels alike.
 COLOURS = np.array([[[255, 128, 30], [20, 200, 90]], [[70, 10, 250], [180, 180, 40]]], np.uint8)
@@ -75,7 +75,7 @@ def test_the_lidar_sees_the_red_channel_as_before(tmp_path: Path) -> None:
     Image.fromarray(COLOURS).save(tmp_path / "colour.png")
     Image.fromarray(COLOURS[..., 0]).save(tmp_path / "grey.png")
     grey, colours = load_colour_texture(tmp_path / "colour.png")
-    assert np.array_equal(grey, load_texture(tmp_path / "grey.png"))
+    assert np.array_equal(grey, load_colour_texture(tmp_path / "grey.png")[0])
     assert colours is not None
     assert np.array_equal(colours, COLOURS)
     assert load_colour_texture(tmp_path / "grey.png")[1] is None

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
+import brdf_rigs
 from parhelion.core.config import parse
 from parhelion.core.errors import ConfigError
 from parhelion.surfaces import brdf, library
@@ -319,11 +320,11 @@ def row_albedo(row: dict[str, float], theta: float) -> float:
         np.broadcast_arrays(sin_o[:, None] * np.cos(ring), sin_o[:, None] * np.sin(ring), cos_o[:, None]), axis=-1
     )
     normal, wi = np.array([0.0, 0.0, 1.0]), np.array([math.sin(theta), 0.0, math.cos(theta)])
-    body = brdf.oren_nayar_bistatic(normal, wi, wo, reflectance=row["diffuse"], sigma_rad=row["sigma_rad"])
+    body = brdf_rigs.oren_nayar(normal, wi, wo, reflectance=row["diffuse"], sigma_rad=row["sigma_rad"])
     if row["ct_weight"]:
-        body = brdf.coated_diffuse_bistatic(normal, wi, wo, reflectance=row["diffuse"])
-        body += brdf.cook_torrance_bistatic(normal, wi, wo, roughness=row["ct_roughness"], f0=row["ct_f0"])
-    body += brdf.modified_phong_bistatic(
+        body = brdf_rigs.coated_diffuse(normal, wi, wo, reflectance=row["diffuse"])
+        body += brdf_rigs.cook_torrance(normal, wi, wo, roughness=row["ct_roughness"], f0=row["ct_f0"])
+    body += brdf_rigs.modified_phong(
         normal, wi, wo, diffuse=0.0, specular=row["phong_specular"], exponent=row["phong_exponent"]
     )
     scattered = float(np.sum(body * cos_o[:, None] * weights[:, None]) * 0.5 * 2 * np.pi / 200)

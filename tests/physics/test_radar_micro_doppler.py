@@ -11,8 +11,7 @@ from parhelion.core.trajectory import pose_at
 from parhelion.motion.actors import add_car, add_person
 from parhelion.motion.actors.body import Turning
 from parhelion.sensors.waves.motion import twists
-from parhelion.sensors.waves.radar.device import doppler_hz
-from wave_rigs import narrow, radar_config
+from wave_rigs import doppler_hz, narrow, radar_config
 
 RADIUS, SPEED = 0.35, 10.0
 

@@ -8,10 +8,10 @@ import pytest
 import parhelion as ph
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.sensors.waves.radar.cube import Axes, array_pattern, array_response, noise_bandwidth, window_response
-from parhelion.sensors.waves.radar.device import doppler_hz, finish, noise_power_w, received_constant_w, reflection
+from parhelion.sensors.waves.radar.device import finish, noise_power_w, received_constant_w, reflection
 from parhelion.sensors.waves.scene import cosines
 from parhelion.weather.media.rain import rain_attenuation_db_per_km, rain_coefficients, rain_reflectivity
-from wave_rigs import alone, narrow, radar_config, trihedral
+from wave_rigs import alone, doppler_hz, narrow, radar_config, trihedral
 
 WAVELENGTH = SPEED_OF_LIGHT_M_S / 77e9
 

@@ -58,23 +58,29 @@ def calibrated_sheet(
     if constant is not None:
         entries.append(
             {
-                "source": f"signal over reflectivity in {recording}", "k_m2": short(constant.k_m2, 5),
-                "gamma_per_m": constant.gamma_per_m, "k_error_m2": short(constant_error),
+                "source": f"signal over reflectivity in {recording}",
+                "k_m2": short(constant.k_m2, 5),
+                "gamma_per_m": constant.gamma_per_m,
+                "k_error_m2": short(constant_error),
             }
-        )  # fmt: skip
+        )
     constants += [entry for entry in entries if entry["source"] not in {old["source"] for old in constants}]
     section = {
-        "recording": recording, "turns": turns, "confidence": CONFIDENCE if error else None,
+        "recording": recording,
+        "turns": turns,
+        "confidence": CONFIDENCE if error else None,
         "error": {name: short(value) for name, value in error.items()},
-        "kept": dict(kept), "constants": constants,
+        "kept": dict(kept),
+        "constants": constants,
         "materials": {} if before is None else {k: v.model_dump() for k, v in before.materials.items()},
         "unknown": "nearest" if before is None else before.unknown,
-    }  # fmt: skip
+    }
     covered = list(changed) or ["calibration"]
     source = {
-        "title": f"Recording {recording} ({turns} turns), by parhelion calibrate", "covers": covered,
+        "title": f"Recording {recording} ({turns} turns), by parhelion calibrate",
+        "covers": covered,
         "note": "half widths of 95 % intervals are in calibration.error",
-    }  # fmt: skip
+    }
     sources = [_without(entry.model_dump(), covered) for entry in preset.sources]
     assumed = {
         name: why
@@ -82,9 +88,11 @@ def calibrated_sheet(
         if not any(f"{one}.".startswith(f"{name}.") for one in changed)
     }
     changes = {
-        **changed, "sources": [*[one for one in sources if one["covers"]], source], "assumed": assumed,
+        **changed,
+        "sources": [*[one for one in sources if one["covers"]], source],
+        "assumed": assumed,
         "calibration": section,
-    }  # fmt: skip
+    }
     return with_changes(preset, changes)
 
 

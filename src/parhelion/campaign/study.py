@@ -22,13 +22,14 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from parhelion.campaign.measures import Measure, Number, measure_called, measures, packages_for
 from parhelion.core import config
 from parhelion.core.clouds import Scan
 from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError, nearest_name, unknown_name
+from parhelion.core.explain import in_yaml
 from parhelion.core.random import Stream
 from parhelion.scenario.motions import Seed
 from parhelion.scenario.schema import ScenarioFile
@@ -98,6 +99,12 @@ class Draws(Config):
 _KINDS = ("uniform", "loguniform", "normal", "choice")
 
 
+Values = Annotated[
+    Annotated[list[Any], Field(min_length=1)] | Draws,
+    Field(description="a list of values, or a distribution such as {uniform: [0, 1]}"),
+]
+
+
 class Stop(Config):
     """When a cell of the grid has runs enough: its interval is tight."""
 
@@ -131,7 +138,7 @@ class StudyFile(Config):
     """Whether runs are measured, or written as the sequences of a data set."""
     scenario: str | dict[str, Any]
     """A scenario file relative to the study's folder, or what it would say."""
-    vary: dict[str, Annotated[list[Any], Field(min_length=1)] | Draws] = Field(default_factory=dict)
+    vary: dict[str, Values] = Field(default_factory=dict)
     """By path in the scenario: a list of values, of which all combinations are run, or a distribution."""
     seeds: Count | Annotated[list[Seed], Field(min_length=1)] = 1
     """Seeds of the scenario: how many, from 0 on, or which."""
@@ -143,21 +150,6 @@ class StudyFile(Config):
     dataset: DatasetKind | None = None
     """Layout of a data set."""
     split: Split = Split()
-
-    @field_validator("vary", mode="before")
-    @classmethod
-    def _lists_or_draws(cls, value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise ValueError("give a mapping from paths in the scenario to lists or distributions")
-        for path, values in value.items():
-            if isinstance(values, list) and not values:
-                raise ValueError(f"{path}: the list is empty, so there would be no runs")
-            if not isinstance(values, (list, dict, Draws)):
-                raise ValueError(f"{path}: give a list of values, or a distribution such as {{uniform: [0, 1]}}")
-            if isinstance(values, dict):
-                # Checked here, so that the message is that of a distribution and not of a union.
-                config.parse(Draws, values, path)
-        return value
 
     @model_validator(mode="after")
     def _fits(self) -> StudyFile:
@@ -348,6 +340,7 @@ class Study:
             check_path(self.base, path, source)
         self.drawn = {path: _drawn(draws, path, settings.draw_count) for path, draws in settings.draws.items()}
         """Values of each distribution, one a draw."""
+        self._check_base()
         for path, values in {**settings.grid, **self.drawn}.items():
             for value in _telling(values):
                 self._check_value(path, value)
@@ -380,18 +373,26 @@ class Study:
             raise ConfigError(f"{self.source}: scenario: {file}: expected a mapping, got {type(fields).__name__}")
         return file.parent, fields
 
+    def _check_base(self) -> None:
+        """Report problems of the scenario itself, before those of varied values."""
+        place = config.At(self.source, "scenario")
+        try:
+            config.parse(ScenarioFile, self.scenario_of(self.row(0)), place)
+        except ConfigError:
+            config.parse(ScenarioFile, self.base, place)
+
     def _check_value(self, path: str, value: Any) -> None:
         """See that a value fits its place, whatever the others are."""
         fields = copy.deepcopy(self.base)
         with_value(fields, path, value)
-        settings = config.parse(ScenarioFile, fields, f"{self.source}: vary: {path}: {_shown(value)}")
+        settings = config.parse(ScenarioFile, fields, f"{self.source}: vary: {path}: {in_yaml(value)}")
         if isinstance(settings.weather, dict):
-            Weather.from_mapping(settings.weather, f"{self.source}: vary: {path}: weather")
+            Weather.from_mapping(settings.weather, config.At(f"{self.source}: vary: {path}", "weather"))
 
     def _check_whole(self) -> None:
         """See that the first row is a scenario, and that a file could hold it."""
         fields = self.scenario_of(self.row(0))
-        config.parse(ScenarioFile, fields, f"{self.source}: scenario")
+        config.parse(ScenarioFile, fields, config.At(self.source, "scenario"))
         try:
             json.dumps(fields)
         except (TypeError, ValueError) as error:
@@ -517,11 +518,6 @@ def _telling(values: list[Any]) -> list[Any]:
     if len(values) > 100 and all(type(value) in (int, float) for value in values):
         return [min(values), max(values)]
     return [value for k, value in enumerate(values) if value not in values[:k]] if len(values) <= 1000 else values
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def json_schema() -> dict[str, Any]:

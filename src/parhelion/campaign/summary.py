@@ -149,9 +149,7 @@ def of_rows(study: Study, results: dict[int, dict[str, Any]], rows: list[int], n
 
 
 def _told(found: Interval) -> dict[str, Any]:
-    return {
-        "mean": _plain(found.mean), "low": _plain(found.low), "high": _plain(found.high), "units": found.units,
-    }  # fmt: skip
+    return {"mean": _plain(found.mean), "low": _plain(found.low), "high": _plain(found.high), "units": found.units}
 
 
 def _plain(value: float) -> float | None:

@@ -67,9 +67,14 @@ def campaign(
                 told += 1
 
         summary = run_campaign(
-            whole, output, workers=workers, dask=dask, retry_failed=retry_failed, progress=progress,
+            whole,
+            output,
+            workers=workers,
+            dask=dask,
+            retry_failed=retry_failed,
+            progress=progress,
             command=shlex.join(["parhelion", "campaign", str(study), "-o", output]),
-        )  # fmt: skip
+        )
     _tell(whole, summary)
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, cast
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from parhelion.core.errors import ConfigError, nearest_name
+from parhelion.core.errors import ConfigError
+from parhelion.core.explain import explained, got, shortened
 from parhelion.core.reading import read_bytes, reading
 
 # ---- yaml limits ----------------------------------------------------------------------------------------------------
@@ -95,6 +95,23 @@ class Config(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
+    @classmethod
+    def type_of(cls, field: str, data: Mapping[Any, Any]) -> Any:
+        """Type of a field that depends on other fields, for error messages; None for the annotated one."""
+        return None
+
+
+class At(str):
+    """A field of a file as the source of what is below it: errors of `At("a.yaml", "weather")` name `weather.rain`."""
+
+    def __new__(cls, source: str | PathLike[str], field: str) -> At:
+        made = super().__new__(cls, f"{source}: {field}")
+        made.source, made.field = source, field
+        return made
+
+    source: str | PathLike[str]
+    field: str
+
 
 # ---- fields that data sheets share ----------------------------------------------------------------------------------
 
@@ -141,7 +158,7 @@ def yaml_data(file: Path, text: str) -> Any:
         raise ConfigError(f"{file}:{where} {problem}") from None
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         # What PyYAML lets through for values that are none of their type, such as the date 2020-99-99.
-        why = f" ({_shortened(str(error))})" if isinstance(error, ValueError) else ""
+        why = f" ({shortened(str(error))})" if isinstance(error, ValueError) else ""
         raise ConfigError(f"{file}: holds a value that is not valid for its YAML type{why}") from None
 
 
@@ -156,12 +173,9 @@ def _text(file: Path) -> str:
 def parse(model: type[Model], data: Any, source: str | PathLike[str]) -> Model:
     """Check `data` against `model`; `source` is the file's name, or words for where the data came from."""
     if not isinstance(data, dict):
-        raise ConfigError(f"{source}: expected a mapping of fields, got {type(data).__name__}")
+        raise ConfigError(f"{source}: expected a mapping of fields, {got(data)}")
     with reading(source, ConfigError):
-        try:
-            return model.model_validate(data)
-        except ValidationError as error:
-            raise ConfigError(_sentence(model, error, str(source))) from None
+        return cast(Model, check(model, data, source))
 
 
 def load(model: type[Model], path: str | PathLike[str]) -> Model:
@@ -169,74 +183,15 @@ def load(model: type[Model], path: str | PathLike[str]) -> Model:
     return parse(model, read_yaml(path), path)
 
 
-def _sentence(model: type[BaseModel], error: ValidationError, source: str) -> str:
-    lines = []
-    for problem in error.errors(include_url=False):
-        location = problem["loc"]
-        if problem["type"] == "extra_forbidden":
-            nearest = nearest_name(str(location[-1]), _fields_at(model, location))
-            text = "unknown field" + (f"; did you mean {nearest!r}?" if nearest else "")
-        elif problem["type"] == "missing":
-            text = "is required"
-        elif problem["type"] == "union_tag_not_found":
-            text = f"its field {problem['ctx']['discriminator']} is required"
-        else:
-            text = problem["msg"][0].lower() + problem["msg"][1:]
-            text = text.removeprefix("value error, ")
-            value = problem.get("input")
-            if isinstance(value, (str, int, float, bool)) or value is None:
-                text += f", got {_shown(value)}"
-        lines.append(f"{_path(location)}: {text}")
-    return f"{source}: " + "; ".join(lines[:5]) + (f"; and {len(lines) - 5} more" if len(lines) > 5 else "")
-
-
-def _path(location: tuple[int | str, ...]) -> str:
-    text = ""
-    for part in location:
-        word = _shortened(str(part) if str(part).isprintable() else repr(part))
-        text += f"[{part}]" if isinstance(part, int) else f".{word}" if text else word
-    return text or "(top level)"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 80 else text[:60] + " ..."
-
-
-def _shown(value: str | int | float | bool | None) -> str:
-    if isinstance(value, int) and abs(value) >= 10**30:
-        return "a number of more than 30 digits"  # Python refuses to print the longest ones
-    return _shortened(repr(value[:100] if isinstance(value, str) else value))
-
-
-def _fields_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[str]:
-    """Field names of the model that holds the field at `location`, for a nearest-name hint."""
-    types: list[Any] = [model]
-    for part in location[:-1]:
-        if len(types) > 1:  # of several types, pydantic's location names the one it tried
-            types = [one for one in types if _is_meant(one, part)]
-        elif types and _is_model(types[0]):
-            types = _types(types[0].model_fields[part].annotation) if part in types[0].model_fields else []
-        else:
-            types = [one for inner in map(get_args, types) if inner for one in _types(inner[-1])]
-    return [name for one in types if _is_model(one) for name in one.model_fields]
-
-
-def _types(annotation: Any) -> list[Any]:
-    """The types that an annotation allows, None aside."""
-    if get_origin(annotation) is Annotated:
-        return _types(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, UnionType):
-        return [one for member in get_args(annotation) for one in _types(member)]
-    return [] if annotation is NoneType else [annotation]
-
-
-def _is_model(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
-
-
-def _is_meant(annotation: Any, word: int | str) -> bool:
-    """Whether `word`, pydantic's name for a member of a union, stands for this model: its class or its tag."""
-    if not _is_model(annotation):
-        return False
-    tags = (tag for field in annotation.model_fields.values() for tag in get_args(field.annotation))
-    return word == annotation.__name__ or word in tags
+def check(annotation: Any, value: Any, source: str | PathLike[str], *, strict: bool | None = None) -> Any:
+    """Check one value against a type; `source` stands first in the error."""
+    file, field = (source.source, source.field) if isinstance(source, At) else (source, "")
+    is_model = isinstance(annotation, type) and issubclass(annotation, BaseModel)
+    try:
+        if is_model:
+            return annotation.model_validate(value, strict=strict)
+        return TypeAdapter(annotation).validate_python(value, strict=strict)
+    except ValidationError as error:
+        raise ConfigError(f"{file}: {explained(annotation, value, error, field)}") from None
+    except ConfigError as error:  # raised by a validator, which does not know the file
+        raise ConfigError(f"{source}: {error}") from None

@@ -194,9 +194,7 @@ class RclpyNode:
         """Receive a topic from now on; reliable unless a quality says otherwise."""
         quality = quality or Quality(reliable=True, latched=topic in LATCHED_TOPICS)
         received = RawSubscription(topic, type_name, self._executor, quality.depth)
-        self._node.create_subscription(
-            _message_class(type_name), topic, received.keep, _profile(quality), raw=True
-        )  # fmt: skip
+        self._node.create_subscription(_message_class(type_name), topic, received.keep, _profile(quality), raw=True)
         return received
 
     def close(self) -> None:

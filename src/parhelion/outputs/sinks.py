@@ -157,9 +157,14 @@ class BagSink:
 
     def __init__(self, entry: BagOutput, scenario: Scenario, folder: Path) -> None:
         self._feed = RosFeed(
-            scenario, entry.topics, entry.frames, entry.layout, images=entry.images, epoch_s=entry.epoch_s,
+            scenario,
+            entry.topics,
+            entry.frames,
+            entry.layout,
+            images=entry.images,
+            epoch_s=entry.epoch_s,
             batch_s=BATCH_S,
-        )  # fmt: skip
+        )
         # The bag of an earlier run stays until this one is whole. LZ4: a run should not wait for its bag.
         self._bag = BagWriter(folder / NAME, entry.storage, compression="lz4", overwrite=True)
         self._writer = Writer()

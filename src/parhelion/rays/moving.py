@@ -206,9 +206,15 @@ class MovingScene:
         self.knots_per_second = dr.opaque(mi.Float, 1.0 / knots.step_s)
         self.time_of_first = dr.opaque(mi.Float, knots.first_s - start)
         self.arrays = (
-            *self._still_arrays, self.step_back, self.velocity, self.knots, self.knot_count, self.knots_per_second,
-            self.time_of_first, *(() if self.boxes is None else addresses(self.engine, self.boxes)),
-        )  # fmt: skip
+            *self._still_arrays,
+            self.step_back,
+            self.velocity,
+            self.knots,
+            self.knot_count,
+            self.knots_per_second,
+            self.time_of_first,
+            *(() if self.boxes is None else addresses(self.engine, self.boxes)),
+        )
         self._window = (start, duration)
 
     def pose_at(self, actor: Ints, time: Reals) -> tuple[Vectors, Vectors]:

@@ -207,9 +207,11 @@ class RayScene(OnDevice):
         self._first_moving = self.engine.dr.opaque(self.engine.mi.UInt32, len(static))
         self._first_of_surface = self.engine.dr.opaque(self.engine.mi.UInt32, self._before_surface)
         self._static_arrays = (
-            self.table, self._first_moving, self._first_of_surface,
+            self.table,
+            self._first_moving,
+            self._first_of_surface,
             *(addresses(self.engine, self.static) if self.static is not None else ()),
-        )  # fmt: skip
+        )
         moving = None if self.moving is None else self.moving.boxes is None
         waves = None if self.surface is None else tuple(self.surface.aside.tolist())
         self._cover = CoveredScene(self, (self.static is None, self.farthest, moving, waves))

@@ -16,7 +16,10 @@ from parhelion.core.pose import Floats
 from parhelion.core.schedule import schedule
 from parhelion.world.schema import ConstantMotion, PoseEntry, Waypoint, Xyz
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+Name = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$", description="1 to 64 letters, digits, '_', '.' or '-'"),
+]
 """A name that is also a file's or folder's name."""
 Positive = Annotated[float, Field(gt=0, le=1e6)]
 Time = Annotated[float, Field(ge=-1e9, le=1e9)]

@@ -148,9 +148,14 @@ class Populate:
             assert entry.motion is not None  # the entry's validator: spline or motion
             motion = self._motion(entry.motion)
         add_person(
-            self.world, motion, entry.height_m, name=entry.name, clothes=entry.clothes, trousers=entry.trousers,
+            self.world,
+            motion,
+            entry.height_m,
+            name=entry.name,
+            clothes=entry.clothes,
+            trousers=entry.trousers,
             times=self._times(motion),
-        )  # fmt: skip
+        )
 
     def _lanes(self, entry: CrowdEntry) -> list[Trajectory]:
         limits = MotionLimits(entry.speed_m_s * 1.2, 2.0, 2.5)
@@ -162,15 +167,26 @@ class Populate:
     def _traffic(self, row: int, entry: TrafficEntry) -> None:
         options: dict[str, Any] = {} if entry.models is None else {"models": entry.models}
         traffic(
-            self.world, self._lanes(entry), entry.count, self._seed(row, entry.seed), entry.speed_m_s,
-            duration_s=self.until_s, wheels=entry.wheels, **options,
-        )  # fmt: skip
+            self.world,
+            self._lanes(entry),
+            entry.count,
+            self._seed(row, entry.seed),
+            entry.speed_m_s,
+            duration_s=self.until_s,
+            wheels=entry.wheels,
+            **options,
+        )
 
     def _pedestrians(self, row: int, entry: PedestriansEntry) -> None:
         pedestrians(
-            self.world, self._lanes(entry), entry.count, self._seed(row, entry.seed), entry.speed_m_s,
-            duration_s=self.until_s, side_m=entry.side_m,
-        )  # fmt: skip
+            self.world,
+            self._lanes(entry),
+            entry.count,
+            self._seed(row, entry.seed),
+            entry.speed_m_s,
+            duration_s=self.until_s,
+            side_m=entry.side_m,
+        )
 
     def _machine(self, row: int, entry: MachineEntry) -> None:
         if isinstance(entry, ForkliftEntry):
@@ -178,20 +194,38 @@ class Populate:
         elif isinstance(entry, CarEntry):
             motion = self._motion_or_pose(entry.motion)
             add_car(
-                self.world, motion, entry.model, paint=entry.paint, name=entry.name, wheels=entry.wheels,
+                self.world,
+                motion,
+                entry.model,
+                paint=entry.paint,
+                name=entry.name,
+                wheels=entry.wheels,
                 times=self._times(motion),
-            )  # fmt: skip
+            )
         elif isinstance(entry, DoorEntry):
             opening = schedule_of(entry.opening_deg, DEGREE)
             add_door(
-                self.world, self._pose(entry.pose), entry.width_m, entry.height_m, opening, material=entry.material,
-                name=entry.name, frame=entry.frame,
-            )  # fmt: skip
+                self.world,
+                self._pose(entry.pose),
+                entry.width_m,
+                entry.height_m,
+                opening,
+                material=entry.material,
+                name=entry.name,
+                frame=entry.frame,
+            )
         elif isinstance(entry, ConveyorEntry):
             add_conveyor(
-                self.world, self._pose(entry.pose), entry.length_m, entry.boxes, entry.speed_m_s, width=entry.width_m,
-                height=entry.height_m, seed=self._seed(row, entry.seed), name=entry.name,
-            )  # fmt: skip
+                self.world,
+                self._pose(entry.pose),
+                entry.length_m,
+                entry.boxes,
+                entry.speed_m_s,
+                width=entry.width_m,
+                height=entry.height_m,
+                seed=self._seed(row, entry.seed),
+                name=entry.name,
+            )
         elif isinstance(entry, ArmEntry):
             angles = schedule_of(entry.joint_angles_deg, DEGREE)
             add_robot_arm(self.world, self._pose(entry.pose), angles, material=entry.material, name=entry.name)
@@ -205,9 +239,12 @@ class Populate:
             forks = truck.objects[-1].trajectory
             assert forks is not None  # a forklift's last body is its forks, which move
             add_loaded_pallet(
-                self.world, Mounted(forks, ON_FORKS), layers=entry.load.layers, seed=self._seed(row, entry.load.seed),
+                self.world,
+                Mounted(forks, ON_FORKS),
+                layers=entry.load.layers,
+                seed=self._seed(row, entry.load.seed),
                 name=f"{entry.name}-load",
-            )  # fmt: skip
+            )
 
     def _pallet(self, row: int, entry: PalletEntry) -> None:
         if entry.pose is not None:
@@ -215,11 +252,9 @@ class Populate:
         else:
             assert entry.motion is not None  # the entry's validator: pose or motion
             place = self._motion_or_pose(entry.motion)
-        add_loaded_pallet(
-            self.world, place, layers=entry.layers, seed=self._seed(row, entry.seed), name=entry.name
-        )  # fmt: skip
+        add_loaded_pallet(self.world, place, layers=entry.layers, seed=self._seed(row, entry.seed), name=entry.name)
 
     def _scatter(self, row: int, entry: ScatterEntry) -> None:
         scatter(
             self.world, entry.area_m, entry.kinds, entry.count, self._seed(row, entry.seed), ground_m=entry.ground_m
-        )  # fmt: skip
+        )

@@ -276,9 +276,14 @@ class RobotOnBoard:
         for key in sorted(groups, key=lambda key: list(motions).index(key[0])):
             (head, names), (mesh, materials) = key, one_body(groups[key])
             item = world.add_actor(
-                mesh, trajectory=motions[head], label=self.entry.label, name=f"{name}/{first[key]}",
-                instance=self.instance, hidden_from=names, **materials,
-            )  # fmt: skip
+                mesh,
+                trajectory=motions[head],
+                label=self.entry.label,
+                name=f"{name}/{first[key]}",
+                instance=self.instance,
+                hidden_from=names,
+                **materials,
+            )
             self.instance = item.instance
         if self.instance is not None:
             set_mobility(world, self.instance, "dynamic")

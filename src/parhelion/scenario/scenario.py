@@ -177,9 +177,9 @@ class Scenario:
     def _set_weather(self) -> None:
         weather = self.settings.weather
         if isinstance(weather, dict):
-            self.world.weather = Weather.from_mapping(weather, f"{self.source}: weather")
+            self.world.weather = Weather.from_mapping(weather, config.At(self.source, "weather"))
         elif weather is not None:
-            self.world.weather = Weather.load(self.folder / weather)
+            self.world.weather = self._at("weather", Weather.load, self.folder / weather)
 
     def _show(self, entry: VehicleEntry, shape: BodyShape) -> None:
         """Put a vehicle's body into the world, unseen by the sensors that it carries itself."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -22,6 +23,7 @@ from parhelion.scenario.motions import MotionEntry, Name, Positive, Seed
 from parhelion.scenario.robots import UrdfEntry
 from parhelion.sensors.kinds import kinds
 from parhelion.weather.daylight import Daylight
+from parhelion.weather.weather import weather_fields
 from parhelion.world.emitters import Sound
 from parhelion.world.schema import PoseEntry, Shape, Xyz
 
@@ -258,6 +260,11 @@ class ScenarioFile(Config):
     report: bool = True
     """Whether a page tells what the run gave: report.html."""
 
+    @classmethod
+    def type_of(cls, field: str, data: Mapping[Any, Any]) -> Any:
+        """Type of `weather` in full, for error messages."""
+        return weather_fields() if field == "weather" else None
+
     @field_validator("world", mode="before")
     @classmethod
     def _name_or_fields(cls, value: Any) -> Any:
@@ -284,13 +291,14 @@ class ScenarioFile(Config):
             raise ValueError(f"sensors: the folder {shared[0]!r} is that of two sensors")
         known = [vehicle.name for vehicle in self.vehicles]
         robots = [vehicle.name for vehicle in self.vehicles if vehicle.urdf is not None]
-        for sensor in self.sensors:
+        for row, sensor in enumerate(self.sensors):
             if sensor.vehicle is not None and sensor.vehicle not in known:
-                there = ", ".join(known) or "none"
-                raise ValueError(f"sensors: {sensor.name} is on {sensor.vehicle!r}, which is no vehicle here ({there})")
+                there = f"the name of a vehicle ({', '.join(known) or 'none here'})"
+                raise ValueError(f"sensors[{row}].vehicle: expected {there}, got {sensor.vehicle!r}")
             if sensor.link is not None and sensor.vehicle not in robots:
-                there = ", ".join(robots) or "none"
-                raise ValueError(f"sensors: {sensor.name} is on a link, and its vehicle has no urdf ({there} has)")
+                there = f"the name of a vehicle with a urdf ({', '.join(robots) or 'none here'})"
+                got = "null" if sensor.vehicle is None else repr(sensor.vehicle)
+                raise ValueError(f"sensors[{row}].vehicle: for a link, expected {there}, got {got}")
         return self
 
     @staticmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ class StreamOnBoard(_OnBoard):
     def __init__(self, kind: SensorKind, entry: SensorEntry, folder: Path, body: Body | None, mount: Pose) -> None:
         super().__init__(kind, entry, folder, body, mount)
         if body is None and not getattr(self.sensor, "allow_static", True):
-            raise ConfigError(f"sensors: {entry.name}: say which vehicle it is on")
+            raise ConfigError("vehicle: is required (the name of the vehicle that carries it)")
 
     def stream(self, world: World, seed: int) -> SampleStream:
         """Its samples from the phase on, as they become known."""
@@ -143,6 +144,8 @@ def _made(kind: SensorKind, entry: SensorEntry, model: str, options: dict[str, A
     try:
         return kind.sensor(model, **options)
     except TypeError as error:
-        raise ConfigError(f"sensors: {entry.name}: options do not fit a {entry.type} ({error})") from None
-    except ConfigError as error:
-        raise ConfigError(f"sensors: {entry.name}: {error}") from None
+        taken = signature(kind.sensor).parameters
+        unknown = next((name for name in entry.options if name not in taken), None)
+        if unknown is not None:
+            raise unknown_name("option of this sensor", unknown, [name for name in taken if name != "model"]) from None
+        raise ConfigError(f"options do not fit a {entry.type} ({error})") from None

@@ -2,9 +2,9 @@
 
 A lidar looks along its own beam, so the plain functions are monostatic: incident direction, reflected direction and
 half vector are one and the same, and a function of `cos_theta`, the cosine between the normal on the sensor's side
-and the direction to the sensor. The `*_between` forms take the cosines of any two directions, and the `*_bistatic`
-forms the directions; where the two are one they give the monostatic value. No value here includes the cosine of the
-link budget. What draws directions from them is in `sensors/camera`.
+and the direction to the sensor. The `*_between` forms take the cosines of any two directions; where the two are one
+they give the monostatic value. No value here includes the cosine of the link budget. What draws directions from them
+is in `sensors/camera`.
 
 Sources: modified Phong, VANE (ERDC/GSL TR-20-32) eq. 2.7 after Lafortune and Willems 1994; Oren and Nayar 1994;
 Cook and Torrance 1982 with the distribution of Walter et al. 2007 (GGX), Schlick 1994's Fresnel term and the
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from parhelion.core.arrays import Reals, Vectors, namespace
+from parhelion.core.arrays import Reals, namespace
 from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError, MissingDependencyError
 
@@ -161,55 +161,6 @@ def retro_lobe_between(cos_i: Reals, cos_o: Reals, cos_io: Reals, *, gain: Reals
     return cos_i * cos_o * _retro(cos_io, gain, width_rad)
 
 
-# Bistatic forms: `normal`, `wi` (towards the source) and `wo` (towards the receiver) are unit vectors (..., 3).
-
-
-def lambert_bistatic(normal: Vectors, wi: Vectors, wo: Vectors, *, reflectance: Reals) -> NDArray[np.float64]:
-    """Lambertian BRDF [1/sr] for any pair of directions; 0 below the surface."""
-    cos_i, cos_o, _ = _cosines(normal, wi, wo)
-    return _above(cos_i, cos_o, lambert(reflectance=reflectance) * np.ones_like(cos_i))
-
-
-def modified_phong_bistatic(
-    normal: Vectors, wi: Vectors, wo: Vectors, *, diffuse: Reals, specular: Reals, exponent: Reals
-) -> NDArray[np.float64]:
-    """Modified Phong BRDF [1/sr] for any pair of directions."""
-    _check_phong(diffuse, specular, exponent)
-    cosines = _cosines(normal, wi, wo)
-    lobe = phong_lobe_between(*cosines, specular=specular, exponent=exponent)
-    return _above(*cosines[:2], lambert(reflectance=diffuse) + lobe)
-
-
-def oren_nayar_bistatic(
-    normal: Vectors, wi: Vectors, wo: Vectors, *, reflectance: Reals, sigma_rad: Reals
-) -> NDArray[np.float64]:
-    """Oren-Nayar BRDF [1/sr] for any pair of directions."""
-    cosines = _cosines(normal, wi, wo)
-    return _above(*cosines[:2], oren_nayar_between(*cosines, reflectance=reflectance, sigma_rad=sigma_rad))
-
-
-def cook_torrance_bistatic(
-    normal: Vectors, wi: Vectors, wo: Vectors, *, roughness: Reals, f0: Reals
-) -> NDArray[np.float64]:
-    """Cook-Torrance BRDF [1/sr] for any pair of directions."""
-    cosines = _cosines(normal, wi, wo)
-    return _above(*cosines[:2], cook_torrance_between(*cosines, roughness=roughness, f0=f0))
-
-
-def coated_diffuse_bistatic(normal: Vectors, wi: Vectors, wo: Vectors, *, reflectance: Reals) -> NDArray[np.float64]:
-    """Diffuse light from below a smooth dielectric surface [1/sr], for any pair of directions."""
-    cos_i, cos_o, _ = _cosines(normal, wi, wo)
-    return _above(cos_i, cos_o, lambert(reflectance=reflectance) * coat_factor_between(cos_i, cos_o))
-
-
-def retro_lobe_bistatic(
-    normal: Vectors, wi: Vectors, wo: Vectors, *, gain: Reals, width_rad: Reals
-) -> NDArray[np.float64]:
-    """Retro-reflector's lobe [1/sr] for any pair of directions."""
-    cosines = _cosines(normal, wi, wo)
-    return _above(*cosines[:2], retro_lobe_between(*cosines, gain=gain, width_rad=width_rad))
-
-
 def normal_reflectance(*, index: Reals) -> Reals:
     """Fresnel reflectance of a dielectric at normal incidence, F0 = ((n - 1) / (n + 1))^2; both parts are squared."""
     ratio = (index - 1.0) / (index + 1.0)
@@ -233,12 +184,6 @@ def fresnel_dielectric(cos_i: Reals, *, index: Reals) -> Reals:
     across = (cos - inside) / (cos + inside)
     along = (index * index * cos - inside) / (index * index * cos + inside)
     return 0.5 * (across * across + along * along)
-
-
-def fresnel_conductor(*, index: Reals, extinction: Reals) -> Reals:
-    """Fresnel reflectance of a metal of complex index n + ik at normal incidence."""
-    k2 = extinction * extinction
-    return ((index - 1.0) * (index - 1.0) + k2) / ((index + 1.0) * (index + 1.0) + k2)
 
 
 def thin_pane(cos_i: Reals, *, index: Reals, transmittance: Reals) -> tuple[Reals, Reals]:
@@ -295,15 +240,6 @@ def _enters(cos: Reals) -> Reals:
 def _retro(cos_observation: Reals, gain: Reals, width_rad: Reals) -> Reals:
     xp = namespace(cos_observation, gain, width_rad)
     return gain * xp.exp((cos_observation - 1.0) / (width_rad * width_rad))
-
-
-def _cosines(normal: Vectors, wi: Vectors, wo: Vectors) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    n, i, o = np.broadcast_arrays(*(np.asarray(vector, np.float64) for vector in (normal, wi, wo)))
-    return np.sum(n * i, axis=-1), np.sum(n * o, axis=-1), np.sum(i * o, axis=-1)
-
-
-def _above(cos_i: NDArray[Any], cos_o: NDArray[Any], value: Reals) -> NDArray[np.float64]:
-    return np.asarray(np.where((cos_i > 0.0) & (cos_o > 0.0), value, 0.0), np.float64)
 
 
 def _check_phong(diffuse: Reals, specular: Reals, exponent: Reals) -> None:

@@ -28,14 +28,10 @@ LARGEST_SIDE = 8192
 """Pixels; larger images are refused. Texel positions stay exact in float32."""
 
 
-def load_texture(path: str | PathLike[str]) -> NDArray[np.float32]:
-    """Red channel of an 8-bit image as a reflectance factor in [0, 1], shape (height, width); row 0 is the top."""
-    return load_colour_texture(path)[0]
-
-
 @reader()
 def load_colour_texture(path: str | PathLike[str]) -> tuple[NDArray[np.float32], NDArray[np.uint8] | None]:
-    """As `load_texture`, and the image's colours, shape (height, width, 3), where it is not grey."""
+    """Red channel of an 8-bit image as a reflectance factor in [0, 1], shape (height, width), row 0 at the top; and the
+    image's colours, shape (height, width, 3), where it is not grey."""
     from PIL import Image
 
     file = Path(path)
@@ -122,9 +118,16 @@ class TextureAtlas:
 
 
 def sample_texture(
-    u: Reals, v: Reals, *, texels: Reals, offset: Ints, width: Ints, height: Ints, bilinear: bool = False,
+    u: Reals,
+    v: Reals,
+    *,
+    texels: Reals,
+    offset: Ints,
+    width: Ints,
+    height: Ints,
+    bilinear: bool = False,
     read: Callable[[Reals, Ints], Reals] | None = None,
-) -> Reals:  # fmt: skip
+) -> Reals:
     """Texture value at (u, v), for NumPy and Dr.Jit; `offset`, `width`, `height` are those of each point's texture.
 
     Nearest texel by default. Bilinear puts the texels' values at their centres and blends across the tile's edges.

@@ -191,9 +191,7 @@ def thermal_table(
     `kelvin_per_w_m2` its rise with the whole solar irradiance on the surface, the mean slope up to 1000 W/m^2 (within
     1.5 K of the balance); `most_k` what it never passes (0 C for snow).
     """
-    air = {
-        "air_k": air_k, "dew_point_c": dew_point_c, "cloud_optical_depth": cloud_optical_depth, "wind_m_s": wind_m_s
-    }  # fmt: skip
+    air = {"air_k": air_k, "dew_point_c": dew_point_c, "cloud_optical_depth": cloud_optical_depth, "wind_m_s": wind_m_s}
     rows = []
     for material in materials:
         emissivity, absorbed = emissivity_of(material), solar_absorptance(material)

@@ -283,8 +283,8 @@ def read_wav(path: str | PathLike[str]) -> Recording:
 
 
 def sound_of(
-    sound: Sound, folder: Path, carrier: WorldObject | None, motion: Trajectory | None, labels: LabelTable,
-) -> WorldSound:  # fmt: skip
+    sound: Sound, folder: Path, carrier: WorldObject | None, motion: Trajectory | None, labels: LabelTable
+) -> WorldSound:
     """A sound of a world. `motion` is that of the frame that carries it, where that is not the carrier's own."""
     file = None if sound.wav is None else folder / sound.wav
     recording = None if file is None else read_wav(file)
@@ -333,9 +333,15 @@ class HasSounds:
         return {0: "own pulse", **{number + 1: entry.name for number, entry in enumerate(self._sounds)}}
 
     def add_sound(
-        self, name: str, *, level_db: float, carrier: WorldObject | None = None, motion: Trajectory | None = None,
-        folder: str | PathLike[str] = ".", **fields: Any,
-    ) -> WorldSound:  # fmt: skip
+        self,
+        name: str,
+        *,
+        level_db: float,
+        carrier: WorldObject | None = None,
+        motion: Trajectory | None = None,
+        folder: str | PathLike[str] = ".",
+        **fields: Any,
+    ) -> WorldSound:
         """Add a source of sound of a level at 1 m [dB over 20 uPa in air, 1 uPa in water].
 
         `fields` are those of `parhelion.world.emitters.Sound`: xyz, one of tone_khz, band_khz and wav (relative to

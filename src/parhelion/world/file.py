@@ -165,7 +165,7 @@ def load_world(path: str | PathLike[str], *, seed: int | None = None, params: Ma
     if content.daylight is not None:
         world.daylight = content.daylight
     if isinstance(content.weather, dict):
-        world.weather = Weather.from_mapping(content.weather, f"{file}: weather")
+        world.weather = Weather.from_mapping(content.weather, config.At(file, "weather"))
     elif content.weather is not None:
         with _at(file, "weather"):
             world.weather = Weather.load(file.parent / content.weather)

@@ -94,8 +94,8 @@ def test_an_inline_scenario_is_as_good_as_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("vary", "said"),
     [
-        ({RAIN: []}, r"vary: weather.rain_rate_mm_h: the list is empty, so there would be no runs"),
-        ({RAIN: 3}, r"give a list of values, or a distribution such as \{uniform: \[0, 1\]\}"),
+        ({RAIN: []}, r"vary\.'weather.rain_rate_mm_h': expected a list of values, or a distribution"),
+        ({RAIN: 3}, r"vary\.'weather.rain_rate_mm_h': expected \[3\], got 3"),
         ({"weather.rain_rate_mmh": [1]}, r"did you mean 'weather.rain_rate_mm_h'\?"),
         ({"sensors.topp.options.sub_rays": [1]}, r"did you mean 'sensors.top.options.sub_rays'\?"),
         ({"sensors.top.options.subrays": [1]}, r"did you mean 'sensors.top.options.sub_rays'\?"),
@@ -103,7 +103,10 @@ def test_an_inline_scenario_is_as_good_as_a_file(tmp_path: Path) -> None:
         ({"world.parms.size": [1]}, r"did you mean 'world.params.size'\?"),
         ({"duration_s.x": [1]}, "duration_s holds nothing further"),
         ({RAIN: [0, -5]}, "must be from 0 to 500 mm/h, got -5"),
-        ({"duration_s": [1, "long"]}, "vary: duration_s: 'long': duration_s: input should be a valid number"),
+        (
+            {"duration_s": [1, "long"]},
+            "vary: duration_s: long: duration_s: expected a number above 0 and up to 1000000 s",
+        ),
         ({RAIN: [1, 1]}, "a value is given twice"),
         ({"seed": [1]}, "the scenario's seed is varied by seeds"),
         ({RAIN: {"uniform": [0, 1]}}, "say how many draws"),

@@ -9,7 +9,7 @@ import pytest
 
 from parhelion.core.errors import FormatError
 from parhelion.core.image import Image
-from parhelion.io.images.exr_lines import packed, unpacked
+from parhelion.io.images.exr import packed, unpacked
 
 SHAPE = (37, 23)
 ZIPPED = b"compression\0compression\0\x01\0\0\0\x03"

@@ -126,7 +126,7 @@ def test_wrong_links_joints_and_materials_are_named(
         ({"pairs": [[0, 0], [2, 1]], "repeat_s": 1}, "repeat_s must be more than"),
         ({"pairs": [[0, 0]], "rate": 1}, "not both"),
         ({"repeat_s": 1}, "repeat_s is for pairs"),
-        ({"rate": float("nan")}, "finite"),
+        ({"rate": float("nan")}, "rate: expected a finite number from -10000 to 10000, got nan"),
     ],
 )
 def test_wrong_joints_are_told_with_their_path(rover: Path, joint: Any, words: str) -> None:
@@ -196,5 +196,7 @@ def test_a_link_needs_a_vehicle_with_a_urdf(tmp_path: Path) -> None:
         "vehicles": [{"name": "robot", "model": "clearpath/husky"}],
         "sensors": [{"name": "top", "type": "lidar", "model": "velodyne/vlp-16", "vehicle": "robot", "link": "x"}],
     }  # fmt: skip
-    with pytest.raises(ph.ConfigError, match="its vehicle has no urdf"):
+    with pytest.raises(
+        ph.ConfigError, match=r"sensors\[0\]\.vehicle: for a link, expected the name of a vehicle with a urdf"
+    ):
         Scenario.from_mapping(fields, tmp_path)

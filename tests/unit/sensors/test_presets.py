@@ -368,7 +368,9 @@ def test_loading_by_name_path_and_nothing(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no such file"):
         load_sheet("lidar", LidarConfig, tmp_path / "absent.yaml")
     copy.write_text(file.read_text().replace("divergence_mrad", "divergence_rad"))
-    with pytest.raises(ConfigError, match=r"mine\.yaml: beam\.divergence_mrad: is required"):
+    with pytest.raises(
+        ConfigError, match=r"mine\.yaml: beam\.divergence_rad: unknown field; did you mean 'divergence_mrad'\?"
+    ):
         load_sheet("lidar", LidarConfig, copy)
 
 

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from parhelion.core.errors import ConfigError, FormatError
-from parhelion.surfaces.texture import TextureAtlas, load_texture, sample_texture
+from parhelion.surfaces.texture import TextureAtlas, load_colour_texture, sample_texture
 
 # Two rows, three columns; the top row is dark.
 IMAGE = np.array([[0.0, 0.1, 0.2], [0.5, 0.6, 1.0]], np.float32)
@@ -21,30 +21,30 @@ def atlas() -> TextureAtlas:
 def test_red_channel_over_255(tmp_path):
     pixels = np.array([[[255, 0, 7], [51, 255, 255]]], np.uint8)
     Image.fromarray(pixels).save(tmp_path / "colour.png")
-    np.testing.assert_allclose(load_texture(tmp_path / "colour.png"), [[1.0, 0.2]], rtol=1e-6)
-    assert load_texture(tmp_path / "colour.png").dtype == np.float32
+    np.testing.assert_allclose(load_colour_texture(tmp_path / "colour.png")[0], [[1.0, 0.2]], rtol=1e-6)
+    assert load_colour_texture(tmp_path / "colour.png")[0].dtype == np.float32
 
 
 def test_grey_palette_and_alpha_images(tmp_path):
     grey = Image.fromarray(np.array([[0, 102]], np.uint8))
     for name, image in {"l": grey, "rgba": grey.convert("RGBA"), "p": grey.convert("RGB").convert("P")}.items():
         image.save(tmp_path / f"{name}.png")
-        np.testing.assert_allclose(load_texture(tmp_path / f"{name}.png"), [[0.0, 0.4]], atol=1e-6)
+        np.testing.assert_allclose(load_colour_texture(tmp_path / f"{name}.png")[0], [[0.0, 0.4]], atol=1e-6)
 
 
 def test_image_errors_name_the_file(tmp_path):
     with pytest.raises(FormatError, match=r"none\.png: no such file"):
-        load_texture(tmp_path / "none.png")
+        load_colour_texture(tmp_path / "none.png")
     (tmp_path / "text.png").write_text("not an image")
     with pytest.raises(FormatError, match=r"text\.png: cannot be read as an image"):
-        load_texture(tmp_path / "text.png")
+        load_colour_texture(tmp_path / "text.png")
     Image.fromarray(np.zeros((2, 2), np.uint16)).save(tmp_path / "deep.png")
     with pytest.raises(FormatError, match=r"deep\.png: textures must have 8 bits"):
-        load_texture(tmp_path / "deep.png")
+        load_colour_texture(tmp_path / "deep.png")
     Image.fromarray(np.zeros((64, 64), np.uint8)).save(tmp_path / "cut.png")
     (tmp_path / "cut.png").write_bytes((tmp_path / "cut.png").read_bytes()[:50])
     with pytest.raises(FormatError, match=r"cut\.png"):
-        load_texture(tmp_path / "cut.png")
+        load_colour_texture(tmp_path / "cut.png")
 
 
 def test_image_row_0_is_at_v_1(atlas):

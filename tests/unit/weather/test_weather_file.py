@@ -124,7 +124,7 @@ def test_wrong_files_are_named(tmp_path: Path) -> None:
     for text, message in (
         ("rain_rate_mm_h: .nan\n", "rain_rate_mm_h: .*, got nan"),
         ("visibility_m: 1e3\n", ""),  # YAML's reading of it is a word; it is a number all the same
-        ("rain_rate_mm_h: yes\n", "rain_rate_mm_h: must be a number, got True"),
+        ("rain_rate_mm_h: yes\n", "rain_rate_mm_h: must be a number, got true"),
         ("rain: {rate_mm_h: 5, model: mei}\n", r"rain\.model: .*did you mean 'mie'"),
         ("- 1\n", "expected a mapping"),
         ("", "expected a mapping"),

@@ -105,7 +105,11 @@ def test_unknown_names_and_parameters_are_answered_with_the_nearest():
         ("cylinders", {"segments": 3}, "segments must be a whole number from 16"),
         ("test-range", {"distances": [0.5]}, "distances must be numbers from 1.5"),
         ("test-range", {"distances": [5, 5]}, "distances must not repeat"),
-        ("test-range", {"reflectances_percent": [12.5]}, "valid integer"),
+        (
+            "test-range",
+            {"reflectances_percent": [12.5]},
+            r"reflectances_percent\[0\]: expected a whole number, got 12.5",
+        ),
         ("test-range", {"board_size": 8.0}, "take fewer or smaller boards"),
     ],
 )

@@ -81,7 +81,7 @@ def test_world_params_reach_the_rules(tmp_path: Path) -> None:
     assert world_digest(World.load(tmp_path / "harbour.yaml")) == world_digest(world)
     with pytest.raises(ConfigError, match="unknown parameter of world 'harbour' 'vesels': did you mean 'vessels'"):
         World.load("harbour", vesels=3)
-    with pytest.raises(ConfigError, match="parameter 'length_m'"):
+    with pytest.raises(ConfigError, match="world 'harbour': length_m: expected a number, got 'long'"):
         World.load("harbour", length_m="long")
 
 
@@ -122,17 +122,32 @@ def test_an_unsound_list_is_refused_with_its_rows(tmp_path: Path) -> None:
     [
         ({"kind": "kar", "size": [1, 1, 1]}, r"objects\[0\].kind: unknown kind 'kar': did you mean 'car'\?"),
         ({"kind": "car", "size": [4, math.nan, 1]}, r"objects\[0\].size\[1\]"),
-        ({"kind": "car", "size": [4, 2, 1], "params": {"shape": "tank"}}, r"objects\[0\].params: car: shape"),
-        ({"kind": "car", "size": [4, 2, 1], "params": {"paint": "gold"}}, r"objects\[0\].params: car: paint"),
-        ({"kind": "vessel", "size": [9, 3, 2], "params": {"type": "ferry"}}, r"objects\[0\].params: vessel: type"),
-        ({"kind": "bollards", "size": [9, 9, 1]}, r"bollards: points: is required"),
+        (
+            {"kind": "car", "size": [4, 2, 1], "params": {"shape": "tank"}},
+            r"objects\[0\].params.shape: expected 'saloon', .*, got 'tank'",
+        ),
+        (
+            {"kind": "car", "size": [4, 2, 1], "params": {"paint": "gold"}},
+            r"objects\[0\].params.paint: expected 'car-paint-white', .*, got 'gold'",
+        ),
+        (
+            {"kind": "vessel", "size": [9, 3, 2], "params": {"type": "ferry"}},
+            r"objects\[0\].params.type: expected 'barge', .*, got 'ferry'",
+        ),
+        ({"kind": "bollards", "size": [9, 9, 1]}, r"objects\[0\].params.points: is required"),
         ({"kind": "piles", "size": [9, 9, 1], "params": {"points": [[0, 0, math.inf]]}}, r"points\[0\]\[2\]"),
-        ({"kind": "streets", "size": [9, 9, 0], "params": {"blocks": 3}}, r"streets: blocks: .*multiple of 2, got 3"),
+        (
+            {"kind": "streets", "size": [9, 9, 0], "params": {"blocks": 3}},
+            r"params.blocks: expected a whole number from 2 to 8, a multiple of 2, got 3",
+        ),
         ({"kind": "streets", "size": [9, 9, 0], "params": {"blocks": 2, "lawns": [4]}}, r"lawns must be .* 0 to 3"),
-        ({"kind": "building", "size": [9, 9, 9], "params": {"seed": "abc"}}, r"building: seed"),
+        ({"kind": "building", "size": [9, 9, 9], "params": {"seed": "abc"}}, r"params.seed: expected .*, got 'abc'"),
         ({"kind": "building", "size": [9, 9, 9], "params": {"bands": [{"bottom_m": 1}]}}, r"bands\[0\].bottom_m must"),
         ({"kind": "building", "size": [9, 9, 9], "params": {"bands": [{"window_height_m": 3}]}}, r"less than storey"),
-        ({"kind": "footprint", "size": [9, 9, 9], "params": {"outline": [[0, 0], [1, 0]]}}, r"footprint: outline"),
+        (
+            {"kind": "footprint", "size": [9, 9, 9], "params": {"outline": [[0, 0], [1, 0]]}},
+            r"params.outline: expected a list of 3 to 2000 lists",
+        ),
     ],
 )
 def test_mistakes_in_a_list_are_named(entry: dict[str, Any], says: str) -> None:

@@ -360,7 +360,7 @@ def test_builtin_drives_follow_the_ground_and_hit_nothing(name: str, tmp_path: P
 def test_builtin_parameters_are_checked() -> None:
     with pytest.raises(ConfigError, match="rack_rows must be at most"):
         builtin.build("warehouse", rack_rows=50)
-    with pytest.raises(ConfigError, match="parameter 'density'"):
+    with pytest.raises(ConfigError, match="density: expected a number, got 'much'"):
         builtin.build("warehouse", density="much")
     with pytest.raises(ConfigError, match=r"unknown parameter of world 'forest' 'density'"):
         builtin.build("forest", density=1.0)

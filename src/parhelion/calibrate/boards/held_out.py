@@ -34,11 +34,6 @@ class Comparison:
     textbook: str = ""
     """The textbook's model: of all there are, the one that foretells these very shots best."""
 
-    @property
-    def is_better(self) -> bool:
-        """Whether the profile is better by both measures."""
-        return self.log_likelihood > self.textbook_log_likelihood and self.wasserstein < self.textbook_wasserstein
-
 
 def chances(profile: MaterialProfile) -> Floats:
     """Chance of each value or cell of intensity of a return, by bin of angle, shape (bins, cells)."""

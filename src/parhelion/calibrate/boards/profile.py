@@ -52,10 +52,13 @@ MODELS: dict[str, Model] = {
     "lambert": (_lambert, (), ((),), ()),
     "oren-nayar": (_oren_nayar, ("sigma_rad",), ((0.3,),), ((0.0, 1.2),)),
     "cook-torrance": (
-        _cook_torrance, ("roughness", "diffuse"), ((0.3, 0.3), (0.6, 0.05)), ((0.05, 1.0), (0.0, 0.96)),
+        _cook_torrance,
+        ("roughness", "diffuse"),
+        ((0.3, 0.3), (0.6, 0.05)),
+        ((0.05, 1.0), (0.0, 0.96)),
     ),
     "phong": (_phong, ("specular", "exponent"), ((0.2, 10.0), (0.5, 60.0)), ((0.0, 1.0), (1.0, 2000.0))),
-}  # fmt: skip
+}
 """f cos(theta) of each model, its parameters, where the search starts, and their bounds."""
 
 
@@ -80,9 +83,10 @@ class BrdfFit:
         return FittedBrdf(
             model=self.model,  # type: ignore[arg-type]
             parameters={name: float(f"{value:.4g}") for name, value in zip(names, self.parameters, strict=True)},
-            scale=float(f"{self.scale:.5g}"), error=float(f"{self.error:.3g}"),
+            scale=float(f"{self.scale:.5g}"),
+            error=float(f"{self.error:.3g}"),
             constant_error=float(f"{self.constant_error:.3g}"),
-        )  # fmt: skip
+        )
 
 
 def _cosine(angle_deg: Floats | float) -> Floats:
@@ -195,9 +199,13 @@ class MaterialShots:
     def select(self, rows: Array) -> MaterialShots:
         """Some of the shots, by mask or number."""
         return MaterialShots(
-            self.angle_deg[rows], self.error_m[rows], self.intensity[rows], self.distance_m, self.knows_lost,
+            self.angle_deg[rows],
+            self.error_m[rows],
+            self.intensity[rows],
+            self.distance_m,
+            self.knows_lost,
             self.board[rows],
-        )  # fmt: skip
+        )
 
 
 def taken_at(board: Board, shots: BoardShots) -> Mask:
@@ -222,9 +230,13 @@ def held_against(board: Board, aimed: BoardShots, number: int = 0) -> MaterialSh
     far = board.true_range(aimed)
     ends = (float(far.min()), float(far.max())) if len(far) else (0.0, 0.0)
     return MaterialShots(
-        board.incidence_deg(aimed), aimed.range - far, aimed.intensity, ends, aimed.knows_lost,
+        board.incidence_deg(aimed),
+        aimed.range - far,
+        aimed.intensity,
+        ends,
+        aimed.knows_lost,
         np.full(len(aimed), float(number)),
-    )  # fmt: skip
+    )
 
 
 def _outliers(angle_deg: Floats, error: Floats) -> Mask:
@@ -325,14 +337,20 @@ def fit_profile(
             middles, seen, brdf, kind, value, counts, drop, drop_error, mean, sigma
         )
     profile = MaterialProfile(
-        angle_deg=edges.tolist(), shots=np.where(known, fired, 0).tolist(), drop=_short(np.clip(drop, 0.0, 1.0), 5),
-        drop_error=_short(np.clip(drop_error, 0.0, 1.0), 3), range_bias_m=_short(mean, 4),
+        angle_deg=edges.tolist(),
+        shots=np.where(known, fired, 0).tolist(),
+        drop=_short(np.clip(drop, 0.0, 1.0), 5),
+        drop_error=_short(np.clip(drop_error, 0.0, 1.0), 3),
+        range_bias_m=_short(mean, 4),
         range_sigma_m=_short(sigma, 4),
-        intensity=_short(cells, 7), kind=kind, counts=[_short(row, 5) for row in counts],  # type: ignore[arg-type]
-        distance_m=(round(shots.distance_m[0], 3), round(shots.distance_m[1], 3)), reference_m=round(reference_m, 4),
+        intensity=_short(cells, 7),
+        kind=kind,  # type: ignore[arg-type]
+        counts=[_short(row, 5) for row in counts],
+        distance_m=(round(shots.distance_m[0], 3), round(shots.distance_m[1], 3)),
+        reference_m=round(reference_m, 4),
         recorded_deg=(float(edges[:-1][known].min()), float(edges[1:][known].max())),
         brdf=None if brdf is None else brdf.as_config(),
-    )  # fmt: skip
+    )
     return profile, brdf
 
 
@@ -375,9 +393,17 @@ def _between_boards(shots: MaterialShots, place: Array, bins: int) -> Floats:
 
 
 def _filled(
-    middles: Floats, seen: Array, brdf: BrdfFit, kind: str, value: Floats, counts: Floats, drop: Floats,
-    drop_error: Floats, mean: Floats, sigma: Floats,
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:  # fmt: skip
+    middles: Floats,
+    seen: Array,
+    brdf: BrdfFit,
+    kind: str,
+    value: Floats,
+    counts: Floats,
+    drop: Floats,
+    drop_error: Floats,
+    mean: Floats,
+    sigma: Floats,
+) -> tuple[Floats, Floats, Floats, Floats, Floats]:
     """Bins of which nothing is recorded: those of the nearest recorded one, changed by the ratio of the model.
 
     Intensities scale with the ratio, and lost shots follow the signal (`drop_at`); at the border the ratio is 1.

@@ -230,9 +230,15 @@ MOST_SHOTS = 40_000
 
 
 def simulate_board(
-    sheet: LidarConfig, material: str, distance_m: float, *, width_m: float, height_m: float = 1.2, seed: int = 1,
+    sheet: LidarConfig,
+    material: str,
+    distance_m: float,
+    *,
+    width_m: float,
+    height_m: float = 1.2,
+    seed: int = 1,
     shots: int = 20_000,
-) -> MaterialShots:  # fmt: skip
+) -> MaterialShots:
     """Shots of a sensor at an upright board that faces it, as many turns as give about `shots` of them."""
     world = World(name="board")
     box = shapes.box(THICKNESS_M, width_m, height_m)

@@ -179,9 +179,16 @@ def _aligned(turn: Turn, lag: NDArray[np.int64]) -> Turn:
 
 
 def _windows(
-    turn: Turn, lag: NDArray[np.int64], motion: int | None, part: int, top: int, high: int,
-    starts: NDArray[np.int64], sigma_m: float, jitter_rad: Floats,
-) -> Windows:  # fmt: skip
+    turn: Turn,
+    lag: NDArray[np.int64],
+    motion: int | None,
+    part: int,
+    top: int,
+    high: int,
+    starts: NDArray[np.int64],
+    sigma_m: float,
+    jitter_rad: Floats,
+) -> Windows:
     """The windows of a band of rows that see one surface, weighted by the scatter that each may be expected to have."""
     assert turn.direction is not None
     assert turn.origin is not None

@@ -216,11 +216,19 @@ def overlap(
     width = np.exp(np.sqrt((0.5 * (high - low)[:-1]) ** 2 + other**2 + coarse**2))
     share = np.exp(curve - top)
     return Overlap(
-        np.exp(centre), share, np.exp(low[:-1]) if not cut_error else share / width,
-        np.exp(high[:-1]) if not cut_error else share * width, np.exp(plain), count, float(np.exp(top)),
-        float(np.exp(top) * np.hypot((high[-1] - low[-1]) / 2.0, top_error)), np.exp(factor), plateau_m, open_m,
+        np.exp(centre),
+        share,
+        np.exp(low[:-1]) if not cut_error else share / width,
+        np.exp(high[:-1]) if not cut_error else share * width,
+        np.exp(plain),
+        count,
+        float(np.exp(top)),
+        float(np.exp(top) * np.hypot((high[-1] - low[-1]) / 2.0, top_error)),
+        np.exp(factor),
+        plateau_m,
+        open_m,
         stepped,
-    )  # fmt: skip
+    )
 
 
 def _is_stepped(per_percent: Floats, cell: Floats, log_range: Floats) -> bool:

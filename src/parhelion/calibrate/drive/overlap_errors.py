@@ -211,11 +211,19 @@ def with_errors(turn: Turn, curve: Overlap, seed: int = 1) -> Overlap:
     )
     error = float(np.sqrt(top_own + top_rows @ rows.covariance @ top_rows + change_top @ lacks_covariance @ change_top))
     return replace(
-        curve, range=metres, share=share, low=share / width, high=share * width, count=data.count,
-        plain=np.interp(np.log(metres), np.log(curve.range), curve.plain), constant=float(np.exp(top)),
-        constant_error=float(np.exp(top)) * error, row_factor=np.exp(factor),
-        row_error=np.exp(factor) * np.sqrt(row_variance), plateau_m=plateau,
-    )  # fmt: skip
+        curve,
+        range=metres,
+        share=share,
+        low=share / width,
+        high=share * width,
+        count=data.count,
+        plain=np.interp(np.log(metres), np.log(curve.range), curve.plain),
+        constant=float(np.exp(top)),
+        constant_error=float(np.exp(top)) * error,
+        row_factor=np.exp(factor),
+        row_error=np.exp(factor) * np.sqrt(row_variance),
+        plateau_m=plateau,
+    )
 
 
 def _unexplained(centre: Floats, level: Floats, variance: Floats) -> float:
@@ -279,10 +287,16 @@ class _Pixels:
         cell = cells(turn)[mask]
         metres = (cell + 0.5) * CELL_M - turn.beam_offset_m if curve.stepped else turn.range[mask]
         found = cls(
-            turn.signal[mask], turn.reflectivity[mask], np.log(metres), turn.row[mask],
-            np.digitize(cell, CELL_EDGES) - 1, turn.column[mask] // BLOCK_COLUMNS, turn.range.shape[0], 0,
+            turn.signal[mask],
+            turn.reflectivity[mask],
+            np.log(metres),
+            turn.row[mask],
+            np.digitize(cell, CELL_EDGES) - 1,
+            turn.column[mask] // BLOCK_COLUMNS,
+            turn.range.shape[0],
+            0,
             metres >= curve.open_m,
-        )  # fmt: skip
+        )
         found._select(found._usual(curve))
         counts = np.bincount(found.bin, minlength=len(CELL_EDGES))
         kept = np.flatnonzero(counts >= FEWEST_POINTS)

@@ -149,9 +149,15 @@ def gather(
     every = {name: values[again] for name, values in every.items()}
     numbers = [np.unique(every[name], return_inverse=True)[1] for name in ("key", "block")]
     return Looks(
-        numbers[0], numbers[1], every["level"], every["range"], np.log(cosine[again]), floor[again], every["pixels"],
+        numbers[0],
+        numbers[1],
+        every["level"],
+        every["range"],
+        np.log(cosine[again]),
+        floor[again],
+        every["pixels"],
         every["row"].astype(np.int64),
-    )  # fmt: skip
+    )
 
 
 def _of_turn(
@@ -238,10 +244,12 @@ def _curve(looks: Looks, usual: OverlapField, rows: int) -> Overlap:
     by_angle = _tents(looks.cosine, angles)
     design = np.hstack(
         [
-            _tents(looks.range, knots), by_angle * looks.floor[:, None], by_angle * ~looks.floor[:, None],
+            _tents(looks.range, knots),
+            by_angle * looks.floor[:, None],
+            by_angle * ~looks.floor[:, None],
             np.eye(rows)[looks.row],
         ]
-    )  # fmt: skip
+    )
     even = np.ones(len(looks.place))
     off = _within_place(looks.cosine, looks.place, even)
     weight = 1.0 / (PLACE_NOISE**2 * (1.0 + 2.0 / looks.pixels) + (LAW_NOISE * off) ** 2)

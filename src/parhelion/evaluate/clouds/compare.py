@@ -91,16 +91,22 @@ def compare(
     area = _scan_area(np.concatenate([a, b]))
     densities = {"real": rates.density(len(a), area), "simulated": rates.density(len(b), area)}
     result = Comparison(
-        name, len(a), len(b),
+        name,
+        len(a),
+        len(b),
         distances.chamfer(a, b),
-        moved.mean_m, moved.sum_m, moved.exact, moved.method,
-        rates.range_error(*pairs) if pairs is not None and matched else None, matched,
+        moved.mean_m,
+        moved.sum_m,
+        moved.exact,
+        moved.method,
+        rates.range_error(*pairs) if pairs is not None and matched else None,
+        matched,
         {who: one.detection_rate_percent for who, one in found.items()},
         {who: one.false_detection_rate_percent for who, one in found.items()},
         _snr({"real": real, "simulated": simulated}),
         densities,
         rates.sparsity_percent(densities["real"], densities["simulated"]),
-    )  # fmt: skip
+    )
     for word in _fields(real, simulated, how.fields):
         u, v = _values(real, word), _values(simulated, word)
         result.wasserstein[word] = distances.wasserstein(u, v)
@@ -176,9 +182,12 @@ def _objects(real: PointCloud, simulated: PointCloud, how: Options) -> list[dict
                 (row.label, row.from_m, row.to_m), {"label": row.label, "from_m": row.from_m, "to_m": row.to_m}
             )
             entry[who] = {
-                "objects": row.objects, "count": row.count, "volume_m3": row.volume_m3,
-                "density_m3": row.density_m3, "truncation_percent": row.truncation_percent,
-            }  # fmt: skip
+                "objects": row.objects,
+                "count": row.count,
+                "volume_m3": row.volume_m3,
+                "density_m3": row.density_m3,
+                "truncation_percent": row.truncation_percent,
+            }
     for (label, low, high), entry in rows.items():
         both = [
             (one, twins[one.instance])
@@ -269,9 +278,7 @@ def _means(rows: Sequence[Comparison]) -> dict[str, Any]:
         return {word: mean([getattr(row, part).get(word) for row in rows]) for word in words}
 
     single = ("chamfer_m", "emd_m", "emd_sum_m", "range_error_m", "sparsity_percent")
-    parts = (
-        "detection_rate_percent", "false_detection_rate_percent", "snr_db", "density_m2", "wasserstein", "ks",
-    )  # fmt: skip
+    parts = ("detection_rate_percent", "false_detection_rate_percent", "snr_db", "density_m2", "wasserstein", "ks")
     return {
         "pairs_count": len(rows),
         "points_real": mean([row.points_real for row in rows]),

@@ -64,12 +64,16 @@ def evaluate_pair(pair: NuScenesPair, kinds: Sequence[str] | None = None) -> dic
     }
     wanted = list(kinds or there)
     return {
-        "format": "nuscenes", "scenes": pair.scenes, "all_scenes": pair.all_scenes, "samples": pair.samples,
-        "labels": len(pair.labels), "detections": len(pair.found),
+        "format": "nuscenes",
+        "scenes": pair.scenes,
+        "all_scenes": pair.all_scenes,
+        "samples": pair.samples,
+        "labels": len(pair.labels),
+        "detections": len(pair.found),
         **_summary(classes, CLASSES),
         "scored": {"classes": wanted, **_summary(classes, wanted)},
         "classes": classes,
-    }  # fmt: skip
+    }
 
 
 def _class_scores(pair: NuScenesPair, kind: int) -> dict[str, Any]:

@@ -23,24 +23,46 @@ from parhelion.core.reading import read_bytes, reading
 Rows = NDArray[np.int64]
 
 RANGES_M = {
-    "car": 50.0, "truck": 50.0, "bus": 50.0, "trailer": 50.0, "construction_vehicle": 50.0, "pedestrian": 40.0,
-    "motorcycle": 40.0, "bicycle": 40.0, "traffic_cone": 30.0, "barrier": 30.0,
-}  # fmt: skip
+    "car": 50.0,
+    "truck": 50.0,
+    "bus": 50.0,
+    "trailer": 50.0,
+    "construction_vehicle": 50.0,
+    "pedestrian": 40.0,
+    "motorcycle": 40.0,
+    "bicycle": 40.0,
+    "traffic_cone": 30.0,
+    "barrier": 30.0,
+}
 """Classes of the task, and the level distance from the vehicle within which each is scored [m]."""
 CLASSES = tuple(RANGES_M)
 CLASS_OF_CATEGORY = {
-    "movable_object.barrier": "barrier", "vehicle.bicycle": "bicycle", "vehicle.bus.bendy": "bus",
-    "vehicle.bus.rigid": "bus", "vehicle.car": "car", "vehicle.construction": "construction_vehicle",
-    "vehicle.motorcycle": "motorcycle", "human.pedestrian.adult": "pedestrian",
-    "human.pedestrian.child": "pedestrian", "human.pedestrian.construction_worker": "pedestrian",
-    "human.pedestrian.police_officer": "pedestrian", "movable_object.trafficcone": "traffic_cone",
-    "vehicle.trailer": "trailer", "vehicle.truck": "truck",
-}  # fmt: skip
+    "movable_object.barrier": "barrier",
+    "vehicle.bicycle": "bicycle",
+    "vehicle.bus.bendy": "bus",
+    "vehicle.bus.rigid": "bus",
+    "vehicle.car": "car",
+    "vehicle.construction": "construction_vehicle",
+    "vehicle.motorcycle": "motorcycle",
+    "human.pedestrian.adult": "pedestrian",
+    "human.pedestrian.child": "pedestrian",
+    "human.pedestrian.construction_worker": "pedestrian",
+    "human.pedestrian.police_officer": "pedestrian",
+    "movable_object.trafficcone": "traffic_cone",
+    "vehicle.trailer": "trailer",
+    "vehicle.truck": "truck",
+}
 """Annotations of other categories are not scored."""
 ATTRIBUTES = (
-    "pedestrian.moving", "pedestrian.sitting_lying_down", "pedestrian.standing", "cycle.with_rider",
-    "cycle.without_rider", "vehicle.moving", "vehicle.parked", "vehicle.stopped",
-)  # fmt: skip
+    "pedestrian.moving",
+    "pedestrian.sitting_lying_down",
+    "pedestrian.standing",
+    "cycle.with_rider",
+    "cycle.without_rider",
+    "vehicle.moving",
+    "vehicle.parked",
+    "vehicle.stopped",
+)
 NO_ATTRIBUTE = -1
 MOST_BOXES = 500
 """Detections that a sample may have."""
@@ -49,9 +71,17 @@ _IN_RACKS = ("bicycle", "motorcycle")
 _LONGEST_STEP_S = 1.5
 """Samples further apart give no velocity; twice that between the sample before and the one after."""
 _TABLES = (
-    "attribute", "calibrated_sensor", "category", "ego_pose", "instance", "sample", "sample_annotation", "sample_data",
-    "scene", "sensor",
-)  # fmt: skip
+    "attribute",
+    "calibrated_sensor",
+    "category",
+    "ego_pose",
+    "instance",
+    "sample",
+    "sample_annotation",
+    "sample_data",
+    "scene",
+    "sensor",
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,10 +235,12 @@ def _labels(
                 raise FormatError(f"annotation {row['token']!r} has {len(words)} attributes; one is allowed")
             kept.append(
                 {
-                    **row, "detection_name": CLASS_OF_CATEGORY[name], "attribute_name": words[0] if words else "",
+                    **row,
+                    "detection_name": CLASS_OF_CATEGORY[name],
+                    "attribute_name": words[0] if words else "",
                     "velocity": _velocity(row, by_token, stamps),
                 }
-            )  # fmt: skip
+            )
     in_order = (kept, [wanted[row["sample_token"]] for row in kept])
     return _boxes(*in_order), _boxes(racks, [wanted[row["sample_token"]] for row in racks])
 
@@ -311,10 +343,13 @@ def _boxes(rows: Iterable[Mapping[str, Any]], samples: list[int]) -> NuScenesBox
     return NuScenesBoxes(
         np.array(samples, np.int64),
         np.array([number[row["detection_name"]] for row in rows], np.int64),
-        table("translation", 3), table("size", 3), turn / length, table("velocity", 2),
+        table("translation", 3),
+        table("size", 3),
+        turn / length,
+        table("velocity", 2),
         np.array([attribute.get(row.get("attribute_name", ""), NO_ATTRIBUTE) for row in rows], np.int64),
         np.array([row.get("detection_score", 0.0) for row in rows], np.float64),
-    )  # fmt: skip
+    )
 
 
 def _xyzw(quat_wxyz: Floats) -> Floats:

@@ -43,25 +43,37 @@ def result_of(answer: Answer) -> dict[str, Any]:
     ]
     with_all = score.value(score.state_of(everyone.tolist()))
     return {
-        "name": said.name, "source": question.source, "world": question.world.name, "seed": said.seed,
-        "choose": said.choose, "chosen": [table[k]["name"] for k in best.chosen],
-        "score": best.score, "score_of_all": with_all,
+        "name": said.name,
+        "source": question.source,
+        "world": question.world.name,
+        "seed": said.seed,
+        "choose": said.choose,
+        "chosen": [table[k]["name"] for k in best.chosen],
+        "score": best.score,
+        "score_of_all": with_all,
         "parts": {
             one.name: {"value": one.value(part), **_facts(answer, one, part)}
             for one, part in zip(score.objectives, state, strict=True)
         },
         "search": _search(answer),
         "candidates": table,
-    }  # fmt: skip
+    }
 
 
 def _row(one: Candidate) -> dict[str, Any]:
     x, y, z = (float(value) for value in one.pose.xyz)
     roll, pitch, yaw = (float(value) + 0.0 for value in np.round(one.pose.rpy_deg, 9))
     return {
-        "name": one.name, "type": one.type, "model": one.model, "x_m": x, "y_m": y, "z_m": z,
-        "roll_deg": roll, "pitch_deg": pitch, "yaw_deg": yaw,
-    }  # fmt: skip
+        "name": one.name,
+        "type": one.type,
+        "model": one.model,
+        "x_m": x,
+        "y_m": y,
+        "z_m": z,
+        "roll_deg": roll,
+        "pitch_deg": pitch,
+        "yaw_deg": yaw,
+    }
 
 
 def _loss(answer: Answer, candidate: int) -> float:
@@ -116,11 +128,17 @@ def _facts(answer: Answer, one: Any, state: Any) -> dict[str, Any]:
         fixed = errors[np.isfinite(errors)]
         low, middle, high = np.percentile(fixed, [5, 50, 95]).tolist() if len(fixed) else (math.nan,) * 3
         return {
-            "places": len(errors), "share_with_position": float(np.isfinite(errors).mean()),
-            "mean_error_m": float(fixed.mean()) if len(fixed) else math.nan, "error_5_m": low, "error_50_m": middle,
-            "error_95_m": high, "mean_gdop": float(fixed.mean() / one.sigma_m) if len(fixed) else math.nan,
-            "sigma_m": one.sigma_m, "limit_m": one.limit_m, "mean_anchors_in_sight": float(state.count.mean()),
-        }  # fmt: skip
+            "places": len(errors),
+            "share_with_position": float(np.isfinite(errors).mean()),
+            "mean_error_m": float(fixed.mean()) if len(fixed) else math.nan,
+            "error_5_m": low,
+            "error_50_m": middle,
+            "error_95_m": high,
+            "mean_gdop": float(fixed.mean() / one.sigma_m) if len(fixed) else math.nan,
+            "sigma_m": one.sigma_m,
+            "limit_m": one.limit_m,
+            "mean_anchors_in_sight": float(state.count.mean()),
+        }
     assert isinstance(one, Covered)
     with_all = one.value_with_all(one.start(), np.arange(answer.score.count))
     if one.name == "blind":
@@ -134,9 +152,11 @@ def _facts(answer: Answer, one: Any, state: Any) -> dict[str, Any]:
             "blind_of_all_m2": area * cells * (1.0 - with_all),
         }
     return {
-        "cells": len(one.cell_weight), "at_least": one.at_least, "value_of_all": with_all,
+        "cells": len(one.cell_weight),
+        "at_least": one.at_least,
+        "value_of_all": with_all,
         "share_of_reachable": one.value(state) / with_all if with_all > 0.0 else math.nan,
-    }  # fmt: skip
+    }
 
 
 # ---- tables ----------------------------------------------------------------------------------------------------------

@@ -164,11 +164,6 @@ class Exact:
         self.visited = 0
         """Sets that were looked at."""
 
-    @property
-    def branches(self) -> int:
-        """Branches at the root: how often `advance` is called."""
-        return self._score.count - self._choose + 1
-
     def run(self, advance: Callable[[], None] = _silent) -> Found:
         """The best set there is."""
         self._visit(self._score.start(), 0, (), advance)

@@ -212,9 +212,12 @@ class SmallGicp:
         )
         if not self._empty:
             result = self._package.align(
-                self._map, cloud, init_T_target_source=self._pose @ self._step, max_iterations=50,
+                self._map,
+                cloud,
+                init_T_target_source=self._pose @ self._step,
+                max_iterations=50,
                 num_threads=self._threads,
-            )  # fmt: skip
+            )
             found = np.asarray(result.T_target_source)
             self._step = np.linalg.inv(self._pose) @ found
             self._pose = found

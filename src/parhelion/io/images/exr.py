@@ -3,10 +3,17 @@
 Channels of colour are R, G, B (and A) where the bands are those, else the names of the bands; truth comes in layers:
 depth.Z, measured_depth.Z, normal.X normal.Y normal.Z, flow.X flow.Y, label.Y, instance.Y, right.R ... Values are kept
 as they are; whole numbers up to 2^24 are exact.
+
+The codec is written from the format's public description (OpenEXR file layout): plain pictures, one part, scan lines,
+without compression, with run lengths or with zip's. Compiled readers hang or end the process on some damaged files;
+this one reads arrays and raises.
 """
 
 from __future__ import annotations
 
+import json
+import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +23,32 @@ from numpy.typing import NDArray
 from parhelion.core.errors import FormatError
 from parhelion.core.files import atomic_write
 from parhelion.core.image import Image
-from parhelion.core.reading import read_bytes
+from parhelion.core.reading import UnpackingBudget, read_bytes
 from parhelion.io.images import metadata
-from parhelion.io.images.exr_lines import packed, unpacked
 
-_LAYERS = {
-    "depth": "Z", "measured_depth": "Z", "normal": "XYZ", "flow": "XY", "label": "Y", "instance": "Y",
-}  # fmt: skip
+_LAYERS = {"depth": "Z", "measured_depth": "Z", "normal": "XYZ", "flow": "XY", "label": "Y", "instance": "Y"}
 """Channels of each array of truth."""
 _TYPES = {"label": np.uint16, "instance": np.uint32}
 _MOST_EXACT = 1 << 24
 _RGB = ("red", "green", "blue")
+
+MAGIC = b"\x76\x2f\x31\x01"
+_ZIP = 3
+_LINES = {0: 1, 1: 1, 2: 1, _ZIP: 16}
+"""Lines of a chunk by the number of the compression: none, run lengths, zip by line, zip by 16 lines."""
+_OTHERS = {4: "PIZ", 5: "PXR24", 6: "B44", 7: "B44A", 8: "DWAA", 9: "DWAB"}
+_KINDS = (np.dtype("<u4"), np.dtype("<f2"), np.dtype("<f4"))
+"""Types of channels by number."""
+_LARGEST_SIDE = 1 << 16
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A picture as named channels, and the texts of its header."""
+
+    channels: dict[str, NDArray[np.float32]]
+    """Shape (h, w) each, in the order of the file."""
+    texts: dict[str, str]
 
 
 def write(image: Image, path: Path) -> tuple[str, ...]:
@@ -90,8 +112,6 @@ def read(path: Path) -> Image:
 def _file_order(names: list[str], text: str | None) -> list[str]:
     """Channels of the picture in the order of its bands: files keep channels by the alphabet."""
     if text is not None:
-        import json
-
         bands = json.loads(text).get("bands") or []
         usual = {"red": "R", "green": "G", "blue": "B", "alpha": "A"}
         wanted = [usual[band] if usual.get(band) in names else str(band).replace(".", "_") for band in bands]
@@ -100,3 +120,187 @@ def _file_order(names: list[str], text: str | None) -> list[str]:
     if set(names) >= {"R", "G", "B"}:
         return [*"RGB", *sorted(set(names) - set("RGB"))]
     return sorted(names, key=lambda name: (len(name), name))
+
+
+# ---- the lines of files: writing -------------------------------------------------------------------------------------
+
+
+def packed(channels: dict[str, NDArray[np.float32]], texts: dict[str, str]) -> bytes:
+    """The bytes of a file with these channels as 32-bit numbers, packed by zip."""
+    names = sorted(channels)
+    height, width = channels[names[0]].shape
+    window = np.array([0, 0, width - 1, height - 1], "<i4").tobytes()
+    listed = b"".join(name.encode() + b"\0" + np.array([2, 0, 1, 1], "<u4").tobytes() for name in names) + b"\0"
+    attributes = [
+        ("channels", "chlist", listed),
+        ("compression", "compression", bytes([_ZIP])),
+        ("dataWindow", "box2i", window),
+        ("displayWindow", "box2i", window),
+        ("lineOrder", "lineOrder", b"\0"),
+        ("pixelAspectRatio", "float", np.array(1.0, "<f4").tobytes()),
+        ("screenWindowCenter", "v2f", np.zeros(2, "<f4").tobytes()),
+        ("screenWindowWidth", "float", np.array(1.0, "<f4").tobytes()),
+        *((name, "string", text.encode()) for name, text in texts.items()),
+    ]
+    head = MAGIC + np.array(2, "<u4").tobytes()
+    for name, kind, value in attributes:
+        head += name.encode() + b"\0" + kind.encode() + b"\0" + np.array(len(value), "<u4").tobytes() + value
+    head += b"\0"
+    rows = np.stack([np.asarray(channels[name], "<f4") for name in names], axis=1)  # line, channel, column
+    chunks = []
+    for first in range(0, height, _LINES[_ZIP]):
+        raw = rows[first : first + _LINES[_ZIP]].tobytes()
+        small = zlib.compress(_differences(raw), 4)
+        data = small if len(small) < len(raw) else raw
+        chunks.append(np.array([first, len(data)], "<u4").tobytes() + data)
+    starts = len(head) + 8 * len(chunks) + np.cumsum([0] + [len(chunk) for chunk in chunks[:-1]])
+    return head + starts.astype("<u8").tobytes() + b"".join(chunks)
+
+
+def _differences(raw: bytes) -> bytes:
+    """Even bytes, then odd ones, each as the difference from the one before plus 128: what zip packs well."""
+    values = np.frombuffer(raw, np.uint8)
+    parted = np.concatenate([values[0::2], values[1::2]])
+    changed = parted.copy()
+    changed[1:] = parted[1:] - parted[:-1] + np.uint8(128)
+    return changed.tobytes()
+
+
+def _summed(changed: bytes) -> bytes:
+    """The inverse of `_differences`."""
+    values = np.frombuffer(changed, np.uint8).copy()
+    values[1:] -= np.uint8(128)
+    parted = np.cumsum(values, dtype=np.uint8)
+    half = (len(parted) + 1) // 2
+    raw = np.empty_like(parted)
+    raw[0::2], raw[1::2] = parted[:half], parted[half:]
+    return raw.tobytes()
+
+
+# ---- the lines of files: reading -------------------------------------------------------------------------------------
+
+
+def unpacked(data: bytes, path: Path) -> Lines:
+    """The channels of a file."""
+    if data[:4] != MAGIC:
+        raise FormatError(f"{path}: is no EXR file")
+    # Bit 10 of the version allows long names; the others stand for tiles, parts and depths.
+    if data[4:5] != b"\x02" or int.from_bytes(data[5:8], "little") & ~0x4:
+        raise FormatError(f"{path}: is an EXR file of tiles, of several parts or of depths; plain pictures are read")
+    attributes, table = _attributes(data, path)
+    window = attributes.get("dataWindow", b"")
+    listed = attributes.get("channels", b"")
+    compression = attributes.get("compression", b"\0")[:1]
+    if len(window) != 16 or not listed or not compression:
+        raise FormatError(f"{path}: is damaged (its header is not whole)")
+    if compression[0] not in _LINES:
+        other = _OTHERS.get(compression[0], "unknown")
+        raise FormatError(f"{path}: has {other} compression; save it with none or with zip")
+    left, top, right, bottom = np.frombuffer(window, "<i4").astype(np.int64).tolist()
+    width, height = right - left + 1, bottom - top + 1
+    if not (0 < width <= _LARGEST_SIDE and 0 < height <= _LARGEST_SIDE):
+        raise FormatError(f"{path}: is damaged (its header claims {width} x {height} pixels)")
+    kinds = _channels(listed, path)
+    line_bytes = width * sum(kind.itemsize for kind in kinds.values())
+    UnpackingBudget(path, len(data)).spend(4 * len(kinds) * width * height + line_bytes * _LINES[compression[0]])
+    found = {name: np.zeros((height, width), np.float32) for name in kinds}
+    lines = _LINES[compression[0]]
+    starts = np.frombuffer(data[table : table + 8 * -(-height // lines)], "<u8")
+    if len(starts) * lines < height:
+        raise FormatError(f"{path}: is cut off (in its table of lines)")
+    for start in starts.tolist():
+        _take_chunk(data, start, top, compression[0], line_bytes, kinds, found, path)
+    texts = {name: value.decode("utf-8", "replace") for name, value in attributes.items() if name not in _PLAIN}
+    return Lines(found, texts)
+
+
+_PLAIN = ("dataWindow", "displayWindow", "channels", "compression")
+
+
+def _take_chunk(
+    data: bytes,
+    start: int,
+    top: int,
+    compression: int,
+    line_bytes: int,
+    kinds: dict[str, np.dtype[np.generic]],
+    found: dict[str, NDArray[np.float32]],
+    path: Path,
+) -> None:
+    """Read the lines of one chunk into the channels."""
+    height, width = next(iter(found.values())).shape
+    if start + 8 > len(data):
+        raise FormatError(f"{path}: is cut off or damaged (in its lines)")
+    first, size = np.frombuffer(data[start : start + 8], "<i4").tolist()
+    row, packed_lines = first - top, data[start + 8 : start + 8 + max(size, 0)]
+    count = min(_LINES[compression], height - row)
+    if not 0 <= row < height or size < 0 or len(packed_lines) < size:
+        raise FormatError(f"{path}: is cut off or damaged (in its lines)")
+    wanted = count * line_bytes
+    raw = packed_lines
+    if size < wanted and compression:
+        try:
+            raw = _run_lengths(packed_lines, wanted) if compression == 1 else _inflated(packed_lines, wanted)
+        except (zlib.error, ValueError):
+            raise FormatError(f"{path}: is damaged (its lines cannot be unpacked)") from None
+        raw = _summed(raw)
+    if len(raw) != wanted:
+        raise FormatError(f"{path}: is damaged (its lines have another length)")
+    at = 0
+    for line in range(row, row + count):
+        for name, kind in kinds.items():
+            found[name][line] = np.frombuffer(raw, kind, width, at)
+            at += width * kind.itemsize
+
+
+def _inflated(data: bytes, most: int) -> bytes:
+    """Unpack zip's data, and no more than is wanted."""
+    return zlib.decompressobj().decompress(data, most + 1)
+
+
+def _run_lengths(data: bytes, most: int) -> bytes:
+    """Unpack runs: a count below 0 is followed by as many bytes, else one byte stands count + 1 times."""
+    out, at = bytearray(), 0
+    while at < len(data):
+        count = int.from_bytes(data[at : at + 1], "little", signed=True)
+        if count < 0:
+            out += data[at + 1 : at + 1 - count]
+            at += 1 - count
+        else:
+            out += data[at + 1 : at + 2] * (count + 1)
+            at += 2
+        if len(out) > most:
+            raise ValueError("too long")
+    return bytes(out)
+
+
+def _channels(listed: bytes, path: Path) -> dict[str, np.dtype[np.generic]]:
+    """Names and types of channels; each has a value for every pixel."""
+    found: dict[str, np.dtype[np.generic]] = {}
+    at = 0
+    while at < len(listed) and listed[at]:
+        end = listed.find(b"\0", at, at + 256)
+        kind, _, across, down = np.frombuffer(listed[end + 1 : end + 17].ljust(16, b"\0"), "<u4").tolist()
+        if end < 0 or kind >= len(_KINDS) or across != 1 or down != 1:
+            raise FormatError(f"{path}: is damaged (in its list of channels), or has channels of fewer pixels")
+        found[listed[at:end].decode("utf-8", "replace")] = _KINDS[kind]
+        at = end + 17
+    if not found:
+        raise FormatError(f"{path}: is damaged (it lists no channels)")
+    return found
+
+
+def _attributes(data: bytes, path: Path) -> tuple[dict[str, bytes], int]:
+    """Values of the header by name, and where it ends: each is a name, a type, a size and so many bytes."""
+    found: dict[str, bytes] = {}
+    at = 8
+    while at < len(data) and data[at]:
+        name_end = data.find(b"\0", at, at + 256)
+        type_end = data.find(b"\0", name_end + 1, name_end + 257)
+        start = type_end + 5
+        size = int.from_bytes(data[type_end + 1 : start], "little")
+        if name_end < 0 or type_end < 0 or start + size > len(data):
+            raise FormatError(f"{path}: is cut off or damaged (in its header)")
+        found[data[at:name_end].decode("utf-8", "replace")] = data[start : start + size]
+        at = start + size
+    return found, at + 1

@@ -30,15 +30,21 @@ def facts_of(image: Image) -> dict[str, Any]:
         "intrinsics": None if image.intrinsics is None else asdict(image.intrinsics),
         "objects": [
             {
-                "instance": int(one.instance), "label": int(one.label), "visible_box": _numbers(one.visible_box),
-                "full_box": _numbers(one.full_box), "pixels": int(one.pixels), "occlusion": float(one.occlusion),
-                "truncation": float(one.truncation), "pose": _pose(one.pose), "size_m": _numbers(one.size_m),
+                "instance": int(one.instance),
+                "label": int(one.label),
+                "visible_box": _numbers(one.visible_box),
+                "full_box": _numbers(one.full_box),
+                "pixels": int(one.pixels),
+                "occlusion": float(one.occlusion),
+                "truncation": float(one.truncation),
+                "pose": _pose(one.pose),
+                "size_m": _numbers(one.size_m),
             }
             for one in image.objects
         ],
         "names": {kind: {str(int(n)): str(word) for n, word in table.items()} for kind, table in image.names.items()},
         "metadata": dict(image.metadata),
-    }  # fmt: skip
+    }
 
 
 def to_json(image: Image) -> str:
@@ -89,9 +95,16 @@ def _object(found: Mapping[str, Any]) -> SeenObject:
     if [len(box) for box in boxes] != [4, 4, 3] or not all(math.isfinite(v) for box in boxes for v in box):
         raise ValueError("an object's boxes have the wrong numbers")
     return SeenObject(
-        int(found["instance"]), int(found["label"]), boxes[0], boxes[1], int(found["pixels"]),  # type: ignore[arg-type]
-        float(found["occlusion"]), float(found["truncation"]), _read_pose(found["pose"]), boxes[2],  # type: ignore[arg-type]
-    )  # fmt: skip
+        int(found["instance"]),
+        int(found["label"]),
+        boxes[0],  # type: ignore[arg-type]
+        boxes[1],  # type: ignore[arg-type]
+        int(found["pixels"]),
+        float(found["occlusion"]),
+        float(found["truncation"]),
+        _read_pose(found["pose"]),
+        boxes[2],  # type: ignore[arg-type]
+    )
 
 
 # ---- npz ------------------------------------------------------------------------------------------------------------

@@ -320,9 +320,14 @@ def range_message(
 ) -> bytes:
     """CDR bytes of a sensor_msgs/Range; infinite where nothing was heard (REP 117)."""
     message: Any = new(
-        RANGE, header=header(time_ns, frame_id), radiation_type=ULTRASOUND, field_of_view=float(field_of_view_rad),
-        min_range=float(limits_m[0]), max_range=float(limits_m[1]), range=float(np.float32(range_m)),
-    )  # fmt: skip
+        RANGE,
+        header=header(time_ns, frame_id),
+        radiation_type=ULTRASOUND,
+        field_of_view=float(field_of_view_rad),
+        min_range=float(limits_m[0]),
+        max_range=float(limits_m[1]),
+        range=float(np.float32(range_m)),
+    )
     return encode(RANGE, message)
 
 

@@ -172,9 +172,16 @@ class Scene:
     def _add_mesh(self, name: str, mesh: ScreenMesh) -> None:
         red, green, blue = (int(_DIMMED[0] + _DIMMED[1] * part) for part in mesh.colour)
         self._api.add_mesh_simple(
-            name, mesh.vertices, mesh.faces, color=(red, green, blue), opacity=mesh.opacity, flat_shading=True,
-            side="double", cast_shadow=False, receive_shadow=False,
-        )  # fmt: skip
+            name,
+            mesh.vertices,
+            mesh.faces,
+            color=(red, green, blue),
+            opacity=mesh.opacity,
+            flat_shading=True,
+            side="double",
+            cast_shadow=False,
+            receive_shadow=False,
+        )
 
     def show_world(self, visible: bool) -> None:
         """Show or hide all triangles."""
@@ -207,9 +214,15 @@ class Scene:
         position = tuple(float(v) for v in centre - measured.offset)
         # Points and colours in one message: no viewer sees the new of the one with the old of the other.
         self._cloud = self._api.add_point_cloud(
-            "/cloud", points, colours, point_size=self._point_size, point_shape="circle", point_shading="flat",
-            precision="float32", position=position,
-        )  # fmt: skip
+            "/cloud",
+            points,
+            colours,
+            point_size=self._point_size,
+            point_shape="circle",
+            point_shading="flat",
+            precision="float32",
+            position=position,
+        )
 
     def _show_beams(self, beams: Beams | None, colours: Colours) -> None:
         if beams is None or not self._beams_shown:
@@ -270,11 +283,14 @@ class Scene:
             old.remove()
         self._segments = [
             self._api.add_line_segments(
-                f"/segments/{number}", (lines.ends - measured.offset).astype(np.float32), lines.colours,
-                thickness=1.5, thickness_units="screen",
+                f"/segments/{number}",
+                (lines.ends - measured.offset).astype(np.float32),
+                lines.colours,
+                thickness=1.5,
+                thickness_units="screen",
             )
             for number, lines in enumerate(measured.segments)
-        ]  # fmt: skip
+        ]
 
     def _show_dots(self, measured: Measured) -> None:
         """Points that other sensors found; a cloud has one size of points, so each size is a cloud of its own."""
@@ -289,11 +305,17 @@ class Scene:
         centre = np.zeros(3) if measured.pose is None else measured.pose.xyz - measured.offset
         self._dots = [
             self._api.add_point_cloud(
-                f"/dots/{number}", (xyz - centre).astype(np.float32), colours, point_size=size, point_shape="circle",
-                point_shading="flat", precision="float32", position=tuple(float(v) for v in centre),
+                f"/dots/{number}",
+                (xyz - centre).astype(np.float32),
+                colours,
+                point_size=size,
+                point_shape="circle",
+                point_shading="flat",
+                precision="float32",
+                position=tuple(float(v) for v in centre),
             )
             for number, (xyz, colours, size) in enumerate(clouds)
-        ]  # fmt: skip
+        ]
 
     def _move(self, time_s: float) -> None:
         for body, frame in self._bodies:
@@ -310,9 +332,14 @@ class Scene:
         if pick is not None:
             self._picked = self._api.add_frame("/picked", show_axes=False, position=pick.xyz)
             self._api.add_point_cloud(
-                "/picked/point", np.zeros((1, 3), np.float32), PICK_COLOUR, point_size=3.0 * self._point_size,
-                point_shape="diamond", point_shading="flat", precision="float32",
-            )  # fmt: skip
+                "/picked/point",
+                np.zeros((1, 3), np.float32),
+                PICK_COLOUR,
+                point_size=3.0 * self._point_size,
+                point_shape="diamond",
+                point_shading="flat",
+                precision="float32",
+            )
             self._api.add_label("/picked/note", pick.in_short, anchor="bottom-left")
 
 

@@ -567,6 +567,9 @@ class TurnsStage:
         if turn.metadata.get("missing_columns"):
             notes.append(f"{turn.metadata['missing_columns']} columns are missing: packets were lost")
         return Measured(
-            shown.cloud, time_s=self._starts[number] - self._starts[0], shots=len(turn.shots),
-            seconds=clock.perf_counter() - begun, notes=(*notes, *shown.notes),
-        )  # fmt: skip
+            shown.cloud,
+            time_s=self._starts[number] - self._starts[0],
+            shots=len(turn.shots),
+            seconds=clock.perf_counter() - begun,
+            notes=(*notes, *shown.notes),
+        )

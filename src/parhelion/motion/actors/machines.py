@@ -56,8 +56,11 @@ def add_door(
     grip = min(1.05, 0.55 * high)
     handles = box_meshes([[0.92 * wide, y, grip] for y in (-0.06, 0.06)], (0.12, 0.03, 0.03))
     builder = Builder(world, name, "door", "dynamic")
-    builder.add("leaf", [Part("leaf", leaf, material, "door"), Part("handles", handles, "aluminium", "door")],
-                Turning(Fixed(at), 2, angle))  # fmt: skip
+    builder.add(
+        "leaf",
+        [Part("leaf", leaf, material, "door"), Part("handles", handles, "aluminium", "door")],
+        Turning(Fixed(at), 2, angle),
+    )
     door = builder.done()
     if frame:
         posts = box_meshes(
@@ -242,6 +245,9 @@ def add_robot_arm(
     for link, (radius, following) in enumerate(pairwise(radii), start=1):
         tube = struts([link_start(link)], [[0.0, 0.0, 0.0]], radius, 14)
         joint = sphere(1.25 * max(radius, following), 1)
-        builder.add(f"link {link}", [Part("link", Mesh.merged([tube, joint]), material, "robot-arm")],
-                    LinkMotion(base, angles, link))  # fmt: skip
+        builder.add(
+            f"link {link}",
+            [Part("link", Mesh.merged([tube, joint]), material, "robot-arm")],
+            LinkMotion(base, angles, link),
+        )
     return builder.done()

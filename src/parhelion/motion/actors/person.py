@@ -166,9 +166,15 @@ def _endless(span: Span, grid: Floats, speed: Floats, ratio: float, reach_m: flo
     phase = np.concatenate([[0.0], np.cumsum(steps)])
     phase[-1] = count
     return StepClock(
-        span, grid, phase, _at_nodes(speed), np.zeros((0, 2)), np.zeros((0, 2)),
-        np.array([_stance(longest, reach_m)]), endless=True,
-    )  # fmt: skip
+        span,
+        grid,
+        phase,
+        _at_nodes(speed),
+        np.zeros((0, 2)),
+        np.zeros((0, 2)),
+        np.array([_stance(longest, reach_m)]),
+        endless=True,
+    )
 
 
 def _with_rests(
@@ -189,9 +195,15 @@ def _with_rests(
     # Whole numbers at both ends of a walk, where the sum has rounded.
     phase[bouts] = np.round(phase[bouts])
     return StepClock(
-        span, grid, np.maximum.accumulate(phase), _at_nodes(np.where(moving, speed, 0.0)), grid[bouts], phase[bouts],
-        np.array(stance), endless=False,
-    )  # fmt: skip
+        span,
+        grid,
+        np.maximum.accumulate(phase),
+        _at_nodes(np.where(moving, speed, 0.0)),
+        grid[bouts],
+        phase[bouts],
+        np.array(stance),
+        endless=False,
+    )
 
 
 def _at_nodes(between: Floats) -> Floats:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from parhelion.core import config as files
 from parhelion.core.errors import ConfigError, unknown_name
@@ -25,12 +28,10 @@ FOLDER = Path(__file__).resolve().parents[1] / "presets"
 YAML_SUFFIXES = (".yaml", ".yml")
 
 
-KINDS: dict[str, type[VehicleConfig]] = {
-    "differential": DifferentialConfig,
-    "car": CarConfig,
-    "multirotor": MultirotorConfig,
-    "vessel": VesselConfig,
-}
+_Sheet = Annotated[
+    DifferentialConfig | CarConfig | MultirotorConfig | VesselConfig,
+    Field(discriminator="kind"),
+]
 
 
 def vehicle_names() -> list[str]:
@@ -54,11 +55,8 @@ def vehicle_sheet(name_or_path: str | PathLike[str]) -> VehicleConfig:
 @lru_cache(maxsize=64)
 def _load(file: Path, modified_ns: int, size: int) -> VehicleConfig:
     """`modified_ns` and `size` are part of the key only, so that an edited file is read again."""
-    data = files.read_yaml(file)
-    kind = data.get("kind") if isinstance(data, dict) else None
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise ConfigError(f"{file}: kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    return files.parse(KINDS[kind], data, file)
+    sheet: VehicleConfig = files.check(_Sheet, files.read_yaml(file), file)
+    return sheet
 
 
 def vehicle(model: str | PathLike[str] | VehicleConfig, *, water: Water | None = None) -> Vehicle:

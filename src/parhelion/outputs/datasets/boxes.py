@@ -23,10 +23,17 @@ from parhelion.motion.boxes import Box, BoxFrame
 # ---- KITTI -----------------------------------------------------------------------------------------------------------
 
 KITTI_TYPES = {
-    "car": "Car", "moving-car": "Car", "truck": "Truck", "moving-truck": "Truck", "bus": "Truck",
-    "person": "Pedestrian", "moving-person": "Pedestrian", "bicyclist": "Cyclist", "moving-bicyclist": "Cyclist",
+    "car": "Car",
+    "moving-car": "Car",
+    "truck": "Truck",
+    "moving-truck": "Truck",
+    "bus": "Truck",
+    "person": "Pedestrian",
+    "moving-person": "Pedestrian",
+    "bicyclist": "Cyclist",
+    "moving-bicyclist": "Cyclist",
     "on-rails": "Tram",
-}  # fmt: skip
+}
 """KITTI's types of our labels; all else is Misc."""
 CAMERA_FROM_LIDAR = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
 """KITTI's camera axes (x right, y down, z forward) of a camera that sits in the lidar and looks along its x axis."""
@@ -80,10 +87,17 @@ def _wrapped(angle: float) -> float:
 # ---- nuScenes --------------------------------------------------------------------------------------------------------
 
 NUSCENES_CATEGORIES = {
-    "car": "vehicle.car", "moving-car": "vehicle.car", "truck": "vehicle.truck", "bus": "vehicle.bus.rigid",
-    "bicycle": "vehicle.bicycle", "motorcycle": "vehicle.motorcycle", "person": "human.pedestrian.adult",
-    "moving-person": "human.pedestrian.adult", "cone": "movable_object.trafficcone", "forklift": "vehicle.construction",
-}  # fmt: skip
+    "car": "vehicle.car",
+    "moving-car": "vehicle.car",
+    "truck": "vehicle.truck",
+    "bus": "vehicle.bus.rigid",
+    "bicycle": "vehicle.bicycle",
+    "motorcycle": "vehicle.motorcycle",
+    "person": "human.pedestrian.adult",
+    "moving-person": "human.pedestrian.adult",
+    "cone": "movable_object.trafficcone",
+    "forklift": "vehicle.construction",
+}
 """nuScenes' categories of our labels; all else is `static_object.`, `movable_object.` or `dynamic_object.` and the
 label."""
 

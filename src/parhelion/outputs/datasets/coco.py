@@ -57,10 +57,8 @@ def segments(
         # A thing without an instance is many that cannot be told apart.
         crowd = int(kind in things and number < FIRST_THING)
         rows.append(
-            {
-                "id": number, "category_id": kind, "area": area, "bbox": [int(side) for side in box], "iscrowd": crowd
-            }
-        )  # fmt: skip
+            {"id": number, "category_id": kind, "area": area, "bbox": [int(side) for side in box], "iscrowd": crowd}
+        )
     picture = np.stack([numbers & 255, numbers >> 8 & 255, numbers >> 16], axis=2)
     return picture.astype(np.uint8), rows
 
@@ -91,12 +89,15 @@ class PanopticTables:
         """panoptic.json."""
         categories = [
             {
-                "id": number, "name": word, "supercategory": word, "isthing": int(number in self.things),
+                "id": number,
+                "name": word,
+                "supercategory": word,
+                "isthing": int(number in self.things),
                 "color": list(self.colours.get(number, (128, 128, 128))),
             }
             for number, word in sorted(self.names.items())
             if number
-        ]  # fmt: skip
+        ]
         content = {
             "info": {"description": description, "version": "1.0"},
             "licenses": [],

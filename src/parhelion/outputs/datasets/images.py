@@ -59,9 +59,12 @@ def _map(lens: Intrinsics) -> tuple[NDArray[Any], ...]:
     shape = (lens.height, lens.width, 1)
     down, right = (np.clip(uv[:, k] - low, 0.0, 1.0).reshape(shape) for k, low in ((1, row), (0, column)))
     return (
-        row.astype(np.intp).reshape(shape[:2]), column.astype(np.intp).reshape(shape[:2]), down.astype(np.float32),
-        right.astype(np.float32), inside.reshape(shape),
-    )  # fmt: skip
+        row.astype(np.intp).reshape(shape[:2]),
+        column.astype(np.intp).reshape(shape[:2]),
+        down.astype(np.float32),
+        right.astype(np.float32),
+        inside.reshape(shape),
+    )
 
 
 def projection_of(lens: Intrinsics, *, right: bool = False) -> Floats:
@@ -93,9 +96,8 @@ class Pairs:
         self._waiting: dict[tuple[str, int], list[tuple[FrameOnBoard, int, Scan]]] = {}
         for name, scanner in scanners.items():
             beside = [
-                one for one in scenario.giving(Image)
-                if one.body is scanner.body and one.count(scenario.duration_s)
-            ]  # fmt: skip
+                one for one in scenario.giving(Image) if one.body is scanner.body and one.count(scenario.duration_s)
+            ]
             if not beside:
                 continue
             camera = self.cameras[name] = beside[0]

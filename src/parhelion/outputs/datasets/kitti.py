@@ -182,10 +182,15 @@ NEAREST: Mapping[str, str] = {
 """The nearest class of words that SemanticKITTI does not have; all further ones are `OTHER`."""
 
 MOVING: Mapping[str, str] = {
-    "car": "moving-car", "bicyclist": "moving-bicyclist", "person": "moving-person",
-    "motorcyclist": "moving-motorcyclist", "on-rails": "moving-on-rails", "bus": "moving-bus", "truck": "moving-truck",
+    "car": "moving-car",
+    "bicyclist": "moving-bicyclist",
+    "person": "moving-person",
+    "motorcyclist": "moving-motorcyclist",
+    "on-rails": "moving-on-rails",
+    "bus": "moving-bus",
+    "truck": "moving-truck",
     "other-vehicle": "moving-other-vehicle",
-}  # fmt: skip
+}
 """Classes of what moves, by the class of the same thing at rest."""
 
 THINGS = ("car", "bicycle", "bus", "motorcycle", "on-rails", "truck", "other-vehicle", "person", "bicyclist",

@@ -34,9 +34,13 @@ class _Group:
     """The lidars, cameras and radars of one vehicle, and the scene that they make."""
 
     def __init__(
-        self, scene: nuscenes_tables.SceneTables, scanners: list[FrameOnBoard], cameras: list[FrameOnBoard],
-        radars: list[FrameOnBoard], duration_s: float,
-    ) -> None:  # fmt: skip
+        self,
+        scene: nuscenes_tables.SceneTables,
+        scanners: list[FrameOnBoard],
+        cameras: list[FrameOnBoard],
+        radars: list[FrameOnBoard],
+        duration_s: float,
+    ) -> None:
         self.scene, self.main = scene, scanners[0]
         self.channels: dict[str, str] = {}
         self.samples: dict[str, dict[int, int]] = {}
@@ -155,9 +159,16 @@ class NuScenesSink(DatasetSink):
         for box, hidden in hidden_shares(scan, frame, group.scene.tracks):
             category = category_of(box)
             one = nuscenes_tables.Annotation(
-                box.instance, category, _attribute(box, category), nuscenes_tables.visibility_token(hidden), box.centre,
-                box.size, box.quat_xyzw, box.velocity, _points_in(box.seen_from(sensor), xyz),
-            )  # fmt: skip
+                box.instance,
+                category,
+                _attribute(box, category),
+                nuscenes_tables.visibility_token(hidden),
+                box.centre,
+                box.size,
+                box.quat_xyzw,
+                box.velocity,
+                _points_in(box.seen_from(sensor), xyz),
+            )
             (seen if box.points else unseen).append(one)
         group.scene.add_sample(stamp, seen, unseen)
 

@@ -24,9 +24,17 @@ VERSION = "v1.0-mini"
 SAMPLE_PERIOD_S = 0.5
 """Key frames, which are annotated, come at 2 Hz."""
 SCENE_NAMES = (
-    "scene-0061", "scene-0553", "scene-0655", "scene-0757", "scene-0796", "scene-1077", "scene-1094", "scene-1100",
-    "scene-0103", "scene-0916",
-)  # fmt: skip
+    "scene-0061",
+    "scene-0553",
+    "scene-0655",
+    "scene-0757",
+    "scene-0796",
+    "scene-1077",
+    "scene-1094",
+    "scene-1100",
+    "scene-0103",
+    "scene-0916",
+)
 """Names of the split mini_train, then of mini_val: tools that look for splits by name find no other scenes."""
 TURN = Pose(rpy_deg=(0.0, 0.0, -90.0))
 """The axes of nuScenes' lidar (x right, y forward, z up) in ours (x forward, y left, z up)."""
@@ -263,24 +271,33 @@ class Tables:
         log = token("log", name)
         tables["log"].append(
             {
-                "token": log, "logfile": scene.logfile, "vehicle": scene.vehicle, "date_captured": "1970-01-01",
+                "token": log,
+                "logfile": scene.logfile,
+                "vehicle": scene.vehicle,
+                "date_captured": "1970-01-01",
                 "location": scene.location,
             }
-        )  # fmt: skip
+        )
         tables["map"].append(
             {
-                "token": token("map", name), "log_tokens": [log], "category": "semantic_prior",
+                "token": token("map", name),
+                "log_tokens": [log],
+                "category": "semantic_prior",
                 "filename": self.map_name(scene),
             }
-        )  # fmt: skip
+        )
         samples = [token("sample", name, stamp) for stamp in scene.samples]
         tables["scene"].append(
             {
-                "token": token("scene", name), "log_token": log, "nbr_samples": len(samples),
-                "first_sample_token": samples[0], "last_sample_token": samples[-1], "name": name,
+                "token": token("scene", name),
+                "log_token": log,
+                "nbr_samples": len(samples),
+                "first_sample_token": samples[0],
+                "last_sample_token": samples[-1],
+                "name": name,
                 "description": scene.description,
             }
-        )  # fmt: skip
+        )
         for row, (one, stamp) in enumerate(zip(samples, scene.samples, strict=True)):
             tables["sample"].append(
                 {"token": one, "timestamp": stamp, **_links(samples, row), "scene_token": token("scene", name)}
@@ -289,11 +306,12 @@ class Tables:
             sensor, camera = token("calibrated_sensor", name, channel), scene.cameras.get(channel)
             tables["calibrated_sensor"].append(
                 {
-                    "token": sensor, "sensor_token": token("sensor", channel),
+                    "token": sensor,
+                    "sensor_token": token("sensor", channel),
                     **_placed(mount @ _axes_of(scene, channel)),
                     "camera_intrinsic": [] if camera is None else camera.matrix.tolist(),
                 }
-            )  # fmt: skip
+            )
             sweeps = [sweep for sweep in scene.sweeps if sweep.channel == channel]
             data = [token("sample_data", name, channel, sweep.timestamp) for sweep in sweeps]
             # A sweep belongs to the sample that follows it, since tools find its boxes between that and the one before.
@@ -304,14 +322,19 @@ class Tables:
                 tables["ego_pose"].append({"token": data[row], "timestamp": sweep.timestamp, **_placed(sweep.ego)})
                 tables["sample_data"].append(
                     {
-                        "token": data[row], "sample_token": samples[sample], "ego_pose_token": data[row],
-                        "calibrated_sensor_token": sensor, "timestamp": sweep.timestamp,
-                        "fileformat": "pcd" if camera is None else "png", "is_key_frame": key,
+                        "token": data[row],
+                        "sample_token": samples[sample],
+                        "ego_pose_token": data[row],
+                        "calibrated_sensor_token": sensor,
+                        "timestamp": sweep.timestamp,
+                        "fileformat": "pcd" if camera is None else "png",
+                        "is_key_frame": key,
                         "height": 0 if camera is None else camera.height,
-                        "width": 0 if camera is None else camera.width, "filename": sweep.filename,
+                        "width": 0 if camera is None else camera.width,
+                        "filename": sweep.filename,
                         **_links(data, row),
                     }
-                )  # fmt: skip
+                )
 
     def _add_boxes(self, tables: Mapping[str, list[dict[str, Any]]], scene: SceneTables) -> None:
         token, name = self.token, scene.name
@@ -320,23 +343,30 @@ class Tables:
             tables["instance"].append(
                 {
                     "token": token("instance", name, instance),
-                    "category_token": token("category", track[0][1].category), "nbr_annotations": len(boxes),
-                    "first_annotation_token": boxes[0], "last_annotation_token": boxes[-1],
+                    "category_token": token("category", track[0][1].category),
+                    "nbr_annotations": len(boxes),
+                    "first_annotation_token": boxes[0],
+                    "last_annotation_token": boxes[-1],
                 }
-            )  # fmt: skip
+            )
             for row, (number, one) in enumerate(track):
                 length, width, height = one.size.tolist()
                 tables["sample_annotation"].append(
                     {
-                        "token": boxes[row], "sample_token": token("sample", name, scene.samples[number]),
+                        "token": boxes[row],
+                        "sample_token": token("sample", name, scene.samples[number]),
                         "instance_token": token("instance", name, instance),
                         "attribute_tokens": [] if one.attribute is None else [token("attribute", one.attribute)],
-                        "visibility_token": one.visibility, "translation": one.centre.tolist(),
-                        "size": [width, length, height], "rotation": np.roll(one.quat_xyzw, 1).tolist(),
-                        **_links(boxes, row), "num_lidar_pts": one.points,
-                        "num_radar_pts": scene.radar_points_in(number, one), "velocity": one.velocity.tolist(),
+                        "visibility_token": one.visibility,
+                        "translation": one.centre.tolist(),
+                        "size": [width, length, height],
+                        "rotation": np.roll(one.quat_xyzw, 1).tolist(),
+                        **_links(boxes, row),
+                        "num_lidar_pts": one.points,
+                        "num_radar_pts": scene.radar_points_in(number, one),
+                        "velocity": one.velocity.tolist(),
                     }
-                )  # fmt: skip
+                )
 
 
 def _modality(channel: str, scenes: Iterable[SceneTables]) -> str:

@@ -57,11 +57,15 @@ def location_fix(data: GnssData, row: int, frame: str, time_ns: int) -> bytes:
 
     east, north, up = data.to_enu(data.velocity[row]).tolist()
     message = LocationFix(
-        timestamp=timestamp(time_ns), frame_id=frame, latitude=float(data.latitude[row]),
-        longitude=float(data.longitude[row]), altitude=float(data.altitude[row]),
+        timestamp=timestamp(time_ns),
+        frame_id=frame,
+        latitude=float(data.latitude[row]),
+        longitude=float(data.longitude[row]),
+        altitude=float(data.altitude[row]),
         position_covariance=data.covariance_enu(row).ravel().tolist(),
-        position_covariance_type=LocationFixPositionCovarianceType.Known, velocity=Vector3(x=east, y=north, z=up),
-    )  # fmt: skip
+        position_covariance_type=LocationFixPositionCovarianceType.Known,
+        velocity=Vector3(x=east, y=north, z=up),
+    )
     encoded: bytes = message.encode()
     return encoded
 

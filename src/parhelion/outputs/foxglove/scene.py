@@ -143,11 +143,13 @@ def glb(parts: Iterable[WorldPart]) -> bytes:
     for number, group in enumerate(groups.values()):
         vertices, indices = _triangles(group)
         limits = {"min": vertices.min(axis=0).tolist(), "max": vertices.max(axis=0).tolist()}
-        primitives.append({
-            "attributes": {"POSITION": add(vertices, "VEC3", _FLOAT32, _ARRAY_BUFFER, **limits)},
-            "indices": add(indices, "SCALAR", _UINT32, _ELEMENT_BUFFER),
-            "material": number,
-        })  # fmt: skip
+        primitives.append(
+            {
+                "attributes": {"POSITION": add(vertices, "VEC3", _FLOAT32, _ARRAY_BUFFER, **limits)},
+                "indices": add(indices, "SCALAR", _UINT32, _ELEMENT_BUFFER),
+                "material": number,
+            }
+        )
     document = {
         "asset": {"version": "2.0", "generator": "parhelion"},
         "scene": 0,

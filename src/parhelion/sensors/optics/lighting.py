@@ -105,7 +105,7 @@ def under_cloud(sky: SkyLight, optical_depth: float, g: float = CLOUD_ASYMMETRY)
 # What the air itself does to a picture: extinction by air and haze, and the light that it scatters to the camera.
 # Over a path of length d with extinction b a surface's radiance L becomes L exp(-b d) + A (1 - exp(-b d)):
 # Koschmieder's
-# law, with the air light A of `air_light`.
+# law, with the air light A.
 
 
 HAZE_SCALE_HEIGHT_M = 1250.0
@@ -151,11 +151,6 @@ def clear_air_extinction(bands: Sequence[Band], turbidity: float) -> tuple[Float
     return molecules, haze
 
 
-def visibility_of_turbidity(turbidity: float) -> float:
-    """Meteorological visibility [m] at 550 nm of air with this turbidity: 3.912 over its extinction."""
-    return CONTRAST_LOG / float(rayleigh_extinction(550.0) + haze_extinction(turbidity, 550.0))
-
-
 def turbidity_of_visibility(visibility_m: float) -> float:
     """Turbidity, from 1 to 10, whose haze gives this visibility [m] at 550 nm; thicker air than 10 (5.3 km) is 10.
 
@@ -167,34 +162,6 @@ def turbidity_of_visibility(visibility_m: float) -> float:
     haze = max(CONTRAST_LOG / visibility_m - float(rayleigh_extinction(550.0)), 0.0)
     per_beta = float(haze_extinction(10.0, 550.0)) / (0.04608 * 10.0 - 0.04856)
     return float(np.clip((haze / per_beta + 0.04856) / 0.04608, 1.0, 10.0))
-
-
-def henyey_greenstein(cosine: ArrayLike, g: float) -> Floats:
-    """Phase function [1/sr] of the cosine of the scattering angle, with mean cosine g; its integral is 1."""
-    if not -1.0 < g < 1.0:
-        raise ConfigError(f"light: the asymmetry of scattering must be between -1 and 1, got {g:g}")
-    turned = 1.0 + g * g - 2.0 * g * np.asarray(cosine, dtype=np.float64)
-    return np.asarray((1.0 - g * g) / (4.0 * np.pi * turned**1.5))
-
-
-def rayleigh_phase(cosine: ArrayLike) -> Floats:
-    """Phase function of molecules [1/sr]: 3 / (16 pi) (1 + cos^2); its integral is 1."""
-    return np.asarray(3.0 / (16.0 * np.pi) * (1.0 + np.asarray(cosine, dtype=np.float64) ** 2))
-
-
-def air_light(
-    sky: SkyLight, directions: ArrayLike, g: float = HAZE_ASYMMETRY, *, rayleigh_share: ArrayLike = 0.0
-) -> Floats:
-    """Radiance [W/(m^2 sr)] of an endless path through scatterers, seen along unit vectors (n, 3): (n, bands).
-
-    Single scattering of the sun's beam, plus the mean radiance of sky and ground from all around. Scatterers absorb
-    nothing. `rayleigh_share` is the molecules' share of the extinction, one number or one a band.
-    """
-    view = np.asarray(directions, dtype=np.float64)
-    cosine = view @ sky.sun_direction
-    share = np.asarray(rayleigh_share, dtype=np.float64)
-    phase = (1.0 - share) * henyey_greenstein(cosine, g)[:, None] + share * rayleigh_phase(cosine)[:, None]
-    return phase * sky.sun_irradiance + mean_radiance(sky)
 
 
 def mean_radiance(sky: SkyLight) -> Floats:

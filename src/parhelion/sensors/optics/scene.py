@@ -43,9 +43,10 @@ class PartTextures:
         atlas = TextureAtlas.pack(world.textures)
         # Row 0 of the atlas is white, so parts without a texture (-1) keep their reflectance.
         return cls(
-            table(world.parts.texture + 1), table(_corners(scene)),
+            table(world.parts.texture + 1),
+            table(_corners(scene)),
             *(table(a) for a in (atlas.texels, atlas.offset, atlas.width, atlas.height)),
-        )  # fmt: skip
+        )
 
     def present(self, part: Ints, active: Masks) -> Masks:
         """Which of these parts have a texture."""
@@ -102,9 +103,13 @@ class BandTextures:
         dr, mi = running_engine().dr, running_engine().mi
         u, v, place = self.grey._places(part, hit, active)
         four = sample_texture(
-            u, v, texels=self.grey.texels, bilinear=True, **place,
+            u,
+            v,
+            texels=self.grey.texels,
+            bilinear=True,
+            **place,
             read=lambda texels, at: dr.gather(mi.Vector4f, texels, at),
-        )  # fmt: skip
+        )
         seen = {"red": four.x, "green": four.y, "blue": four.z, "grey": four.w}
         red, green, blue = _LUMINANCE
         seen["luminance"] = red * four.x + green * four.y + blue * four.z

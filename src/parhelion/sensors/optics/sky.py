@@ -62,11 +62,6 @@ def _table() -> Floats:
     return table
 
 
-def solar_spectrum() -> tuple[Floats, Floats]:
-    """Wavelengths [nm] and the sun's irradiance above the air at the mean distance [W/(m^2 nm)], 122 each."""
-    return _table()[0], _table()[1]
-
-
 def air_mass(elevation_rad: float) -> float:
     """Relative optical air mass by Kasten and Young 1989: 1 at the zenith, 38 at the horizon."""
     degrees = max(float(np.degrees(elevation_rad)), 0.0)

@@ -8,7 +8,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from parhelion.core.errors import ConfigError, unknown_name
+from parhelion.core.errors import unknown_name
 
 if TYPE_CHECKING:
     from parhelion.world.world import World
@@ -162,12 +162,8 @@ def build(name: str, *, seed: int = 0, **params: Any) -> World:
 
 def _check_types(entry: BuiltinWorld, builder: Callable[..., World], params: Mapping[str, Any]) -> None:
     """Refuse values of the wrong kind; ranges are checked by the builders themselves."""
-    from pydantic import TypeAdapter, ValidationError
+    from parhelion.core.config import At, check
 
     hints = get_type_hints(builder)
     for param, value in params.items():
-        try:
-            TypeAdapter(hints[param]).validate_python(value, strict=not isinstance(value, (list, tuple)))
-        except ValidationError as error:
-            problem = error.errors(include_url=False)[0]["msg"]
-            raise ConfigError(f"world {entry.name!r}: parameter {param!r}: {problem}, got {value!r}") from None
+        check(hints[param], value, At(f"world {entry.name!r}", param), strict=not isinstance(value, (list, tuple)))

@@ -34,6 +34,10 @@ def _light(world: LayoutWorld) -> None:
     for x in 0.5 * (spans[0][1:] + spans[0][:-1]):
         for y in 0.5 * (spans[1][1:] + spans[1][:-1]):
             world.add_lamp(
-                (float(x), float(y), float(high[2]) - 0.4), inner_deg=35.0, outer_deg=75.0, flux_lm=13_000.0,
-                colour_temperature_k=4000.0, lit="always",
-            )  # fmt: skip
+                (float(x), float(y), float(high[2]) - 0.4),
+                inner_deg=35.0,
+                outer_deg=75.0,
+                flux_lm=13_000.0,
+                colour_temperature_k=4000.0,
+                lit="always",
+            )

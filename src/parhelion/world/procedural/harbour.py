@@ -48,15 +48,18 @@ _STORE = (
                          window_height_m=1.9, recess_m=0.3),
 )  # fmt: skip
 _HALL = (
-    kinds.StoreysParams(storeys=1, storey_height_m=7.0, pitch_m=7.0, window_width_m=3.2, sill_m=3.6,
-                         window_height_m=1.8, recess_m=0.2),
-)  # fmt: skip
+    kinds.StoreysParams(
+        storeys=1, storey_height_m=7.0, pitch_m=7.0, window_width_m=3.2, sill_m=3.6, window_height_m=1.8, recess_m=0.2
+    ),
+)
 _OFFICE = (
-    kinds.StoreysParams(storeys=1, storey_height_m=4.0, pitch_m=4.0, window_width_m=2.8, sill_m=0.5,
-                         window_height_m=2.8, recess_m=0.2),
-    kinds.StoreysParams(bottom_m=4.0, storeys=6, storey_height_m=3.3, pitch_m=3.0, window_width_m=2.0, sill_m=0.8,
-                         window_height_m=1.8),
-)  # fmt: skip
+    kinds.StoreysParams(
+        storeys=1, storey_height_m=4.0, pitch_m=4.0, window_width_m=2.8, sill_m=0.5, window_height_m=2.8, recess_m=0.2
+    ),
+    kinds.StoreysParams(
+        bottom_m=4.0, storeys=6, storey_height_m=3.3, pitch_m=3.0, window_width_m=2.0, sill_m=0.8, window_height_m=1.8
+    ),
+)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ A layout is plain data, so that another program can write one; `world_of` makes 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any
@@ -75,10 +76,13 @@ class LayoutObject(Config):
             return value
         if isinstance(value, Params) and type(value) is not Params:
             raise ValueError(f"a {info.data['kind']} takes {model.__name__}, got {type(value).__name__}")
-        try:
-            return config.parse(model, {} if isinstance(value, Params) else value, info.data["kind"])
-        except ConfigError as error:
-            raise ValueError(str(error)) from None
+        return model.model_validate({} if isinstance(value, Params) else value)
+
+    @classmethod
+    def type_of(cls, field: str, data: Mapping[Any, Any]) -> Any:
+        """Type of `params`, which depends on the kind."""
+        kind = data.get("kind")
+        return KINDS[kind].params if field == "params" and isinstance(kind, str) and kind in KINDS else None
 
     @field_validator("label", mode="before")
     @classmethod

@@ -220,9 +220,14 @@ class Robot:
         try:
             for link, tail, mesh, chosen in pieces:
                 item = world.add_actor(
-                    mesh, trajectory=carrier, material=chosen, label=label, name=f"{called}/{link}/{tail}",
-                    instance=instance, hidden_from=hidden.get(link, ()),
-                )  # fmt: skip
+                    mesh,
+                    trajectory=carrier,
+                    material=chosen,
+                    label=label,
+                    name=f"{called}/{link}/{tail}",
+                    instance=instance,
+                    hidden_from=hidden.get(link, ()),
+                )
                 added.append(item)
                 instance = item.instance
         except ParhelionError:

@@ -136,9 +136,13 @@ def _resize(config: CameraConfig, data: dict, width: int | None, height: int | N
     sensor, ratio = data["sensor"], old.width / width
     # Pixels that hold the charge of several fill as they did; their noises add by squares.
     for name, factor in (
-        ("pixel_um", ratio), ("full_well_e", ratio**2), ("dark_current_e_s", ratio**2), ("read_noise_e", ratio),
-        ("dsnu_e", ratio), ("gain_e_per_dn", ratio**2),
-    ):  # fmt: skip
+        ("pixel_um", ratio),
+        ("full_well_e", ratio**2),
+        ("dark_current_e_s", ratio**2),
+        ("read_noise_e", ratio),
+        ("dsnu_e", ratio),
+        ("gain_e_per_dn", ratio**2),
+    ):
         if sensor[name] is not None:
             sensor[name] *= factor
 

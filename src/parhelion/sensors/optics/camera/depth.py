@@ -63,9 +63,15 @@ class Draws:
 
 
 def stereo_depth(
-    stereo: Stereo, sheet: Depth, lens: Intrinsics, directions: Floats, left: Seen, right: Seen, draws: Draws,
+    stereo: Stereo,
+    sheet: Depth,
+    lens: Intrinsics,
+    directions: Floats,
+    left: Seen,
+    right: Seen,
+    draws: Draws,
     pictures: tuple[NDArray[Any], NDArray[Any]] | None = None,
-) -> NDArray[np.float32]:  # fmt: skip
+) -> NDArray[np.float32]:
     """Depth [m] that matching two pictures gives, NaN where it has no answer, shape (h, w).
 
     `directions` (h, w, 3) are those of the pixels' middles in the sensor's frame; `right` is what the second lens sees.

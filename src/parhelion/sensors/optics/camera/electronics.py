@@ -271,11 +271,14 @@ class SensorElectronics:
         """Electrons a second in a pixel on the axis per radiance [W/(m^2 sr)], of each band."""
         return tuple(
             electrons_per_radiance(
-                pixel_um=self.pixel_um, wavelength_nm=nm, quantum_efficiency=qe, f_number=self.f_number,
+                pixel_um=self.pixel_um,
+                wavelength_nm=nm,
+                quantum_efficiency=qe,
+                f_number=self.f_number,
                 transmission=self.transmission,
             )
             for nm, qe in zip(self.wavelengths_nm, self.quantum_efficiency, strict=True)
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,10 +318,15 @@ def develop(
     bench = _Bench(any(is_drjit(plane) for plane in planes), width * height)
     centre = principal_point or (0.5 * (width - 1), 0.5 * (height - 1))
     rates = bench.run(
-        _light, planes, bench.pixel, bench.plane(cos_axis) if electronics.vignetting else None,
-        bench.numbers(electronics.electrons_per_radiance()), bench.numbers(electronics.chromatic_scale or ()),
-        bench.numbers(centre), Fixed((width, height, electronics.bayer, electronics.vignetting)),
-    )  # fmt: skip
+        _light,
+        planes,
+        bench.pixel,
+        bench.plane(cos_axis) if electronics.vignetting else None,
+        bench.numbers(electronics.electrons_per_radiance()),
+        bench.numbers(electronics.chromatic_scale or ()),
+        bench.numbers(centre),
+        Fixed((width, height, electronics.bayer, electronics.vignetting)),
+    )
     if isinstance(exposure, AutoExposure):
         counts = sum(bench.host(bench.run(meter, rate)).astype(np.int64) for rate in rates)
         exposure = auto_exposure(np.asarray(counts), electronics.full_well_e, exposure)
@@ -367,9 +375,14 @@ def axis_cosines(intrinsics: Intrinsics) -> NDArray[np.float32]:
 
 
 def _light(
-    planes: list[Array], pixel: Array, cos_axis: Array, scales: list[Reals], zooms: list[Reals], centre: list[Reals],
+    planes: list[Array],
+    pixel: Array,
+    cos_axis: Array,
+    scales: list[Reals],
+    zooms: list[Reals],
+    centre: list[Reals],
     fixed: Any,
-) -> list[Array]:  # fmt: skip
+) -> list[Array]:
     """Electrons a second that light makes in each pixel: of its colour alone, or of every band."""
     width, height, bayer, vignetting = fixed.values
     if zooms:
@@ -392,9 +405,17 @@ def _read(rates: list[Array], pixel: Array, keys: Keys, numbers: list[Reals], fi
     raws = []
     for band, rate in enumerate(rates):
         electrons = collected(
-            rate * time, pixel * len(rates) + band if len(rates) > 1 else pixel, *keys, dark_e=dark, prnu=prnu,
-            dsnu_e=dsnu, full_well_e=full_well, read_noise_e=read_noise, patterned=patterned, noisy=noisy,
-        )  # fmt: skip
+            rate * time,
+            pixel * len(rates) + band if len(rates) > 1 else pixel,
+            *keys,
+            dark_e=dark,
+            prnu=prnu,
+            dsnu_e=dsnu,
+            full_well_e=full_well,
+            read_noise_e=read_noise,
+            patterned=patterned,
+            noisy=noisy,
+        )
         raws.append(digitised(electrons, dn_per_e=gain, black_level_dn=black, largest_dn=largest))
     return raws
 

@@ -522,21 +522,6 @@ def aperture_radius_m(focal_mm: float, f_number: float) -> float:
     return focal_mm * 1e-3 / (2.0 * f_number)
 
 
-def circle_of_confusion_px(
-    distance_m: ArrayLike, focus_m: float, focal_mm: float, f_number: float, pixel_um: float
-) -> Floats:
-    """Diameter [pixel] of the disc that a thin lens makes of a point at `distance_m` when focused at `focus_m`.
-
-    c = A f |z - s| / (z (s - f)) with the aperture's diameter A = f / N, for distances z and s beyond f from the lens;
-    s may be infinite. Any textbook of optics has it; aberrations and diffraction come on top.
-    """
-    z, f = np.asarray(distance_m, dtype=np.float64), focal_mm * 1e-3
-    if focus_m <= f:
-        raise ConfigError(f"lens: focus_m must be beyond the focal length, {f:g} m, got {focus_m:g}")
-    defocus = np.abs(z - focus_m) / (focus_m - f) if math.isfinite(focus_m) else np.ones_like(z)
-    return 2.0 * aperture_radius_m(focal_mm, f_number) * f * defocus / z / (pixel_um * 1e-6)
-
-
 def _parts(intrinsics: Intrinsics) -> tuple[RadialMap, float, float]:
     radial = radial_map(intrinsics.model, intrinsics.distortion)
     if intrinsics.model == "equidistant":

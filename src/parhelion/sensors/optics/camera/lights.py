@@ -268,10 +268,14 @@ class SkyOnDevice:
         disc = 2.0 * np.pi * (1.0 - np.cos(sun_radius_rad))
         number = engine.number
         return cls(
-            bands, engine.table(fours), [number(float(v)) for v in below], [number(float(v)) for v in sun_direction],
-            [number(float(v)) for v in sun_irradiance], number(sun_radius_rad),
+            bands,
+            engine.table(fours),
+            [number(float(v)) for v in below],
+            [number(float(v)) for v in sun_direction],
+            [number(float(v)) for v in sun_irradiance],
+            number(sun_radius_rad),
             [number(float(v / disc)) for v in sun_irradiance],
-        )  # fmt: skip
+        )
 
     def radiance(self, direction: Vectors, *, with_sun: Masks) -> list[Reals]:
         """Radiance from a direction, for each band; `with_sun` says where the disc of the sun is seen, too."""

@@ -142,9 +142,16 @@ def step_off(distance: Reals) -> Reals:
 
 
 def _step(
-    scene: Scene, cast: SceneArrays, draws: Draws, draw: Ints, path: _Path, light: list[Reals], time: Reals,
-    *, coherent: bool,
-) -> tuple[_Path, list[Any], Any]:  # fmt: skip
+    scene: Scene,
+    cast: SceneArrays,
+    draws: Draws,
+    draw: Ints,
+    path: _Path,
+    light: list[Reals],
+    time: Reals,
+    *,
+    coherent: bool,
+) -> tuple[_Path, list[Any], Any]:
     """Follow paths to the next surface: what light they gain there, how they go on, and how far it was [m]."""
     dr, mi = running_engine().dr, running_engine().mi
     hit = cast.trace(path.origin, path.direction, time, scene.reach, path.active, coherent=coherent)
@@ -174,9 +181,17 @@ def _step(
 
 
 def _from_sun(
-    scene: Scene, cast: SceneArrays, surface: Surface, normal: Vectors, wo: Vectors, start: Vectors, time: Reals,
-    u: Reals, active: Masks, coherent: bool,
-) -> list[Reals]:  # fmt: skip
+    scene: Scene,
+    cast: SceneArrays,
+    surface: Surface,
+    normal: Vectors,
+    wo: Vectors,
+    start: Vectors,
+    time: Reals,
+    u: Reals,
+    active: Masks,
+    coherent: bool,
+) -> list[Reals]:
     """Radiance of surfaces in the light of the sun, for each band."""
     dr = running_engine().dr
     wi = scene.sky.to_sun((u[0], u[1]))
@@ -188,9 +203,16 @@ def _from_sun(
 
 
 def _from_lamp(
-    scene: Scene, cast: SceneArrays, surface: Surface, normal: Vectors, wo: Vectors, start: Vectors, time: Reals,
-    u: Reals, active: Masks,
-) -> list[Reals]:  # fmt: skip
+    scene: Scene,
+    cast: SceneArrays,
+    surface: Surface,
+    normal: Vectors,
+    wo: Vectors,
+    start: Vectors,
+    time: Reals,
+    u: Reals,
+    active: Masks,
+) -> list[Reals]:
     """Radiance of surfaces in the light of one lamp that stands for all, for each band."""
     dr, mi = running_engine().dr, running_engine().mi
     assert scene.lamps is not None
@@ -237,9 +259,17 @@ def _unblocked(
 
 
 def _go_on(
-    scene: Scene, surface: Surface, path: _Path, hit: Any, normal: Vectors, wo: Vectors, place: Vectors, off: Vectors, u: Reals,
+    scene: Scene,
+    surface: Surface,
+    path: _Path,
+    hit: Any,
+    normal: Vectors,
+    wo: Vectors,
+    place: Vectors,
+    off: Vectors,
+    u: Reals,
     choice: Reals,
-) -> _Path:  # fmt: skip
+) -> _Path:
     """Paths behind the surface that they met."""
     dr, mi = running_engine().dr, running_engine().mi
     cos_o = dr.dot(normal, wo)

@@ -170,11 +170,14 @@ class BandSurfaces:
         else:
             packed[:, 1, 1] = 1.0
         present = {
-            "phong": np.any(table["phong_specular"] > 0), "facets": np.any(has_facets),
-            "coat": np.any(table["ct_weight"] > 0), "retro": np.any(table["retro_gain"] > 0),
+            "phong": np.any(table["phong_specular"] > 0),
+            "facets": np.any(has_facets),
+            "coat": np.any(table["ct_weight"] > 0),
+            "retro": np.any(table["retro_gain"] > 0),
             "specular": np.any(table["mirror"] + table["transmits"] > 0),
-            "panes": np.any(table["transmits"] > 0), "emits": np.any(emitted > 0),
-        }  # fmt: skip
+            "panes": np.any(table["transmits"] > 0),
+            "emits": np.any(emitted > 0),
+        }
         return cls(bands, frozenset(name for name, there in present.items() if there), engine.table(packed))
 
     def at(self, part: Any, texture: list[Any] | None, active: Any) -> Surface:

@@ -82,9 +82,17 @@ def capsules(start: Floats, end: Floats, width_px: Floats, width: int, height: i
 
 
 def _covered(
-    number: NDArray[np.int64], main: Floats, side: Floats, steep: NDArray[np.bool_], start: Floats, step: Floats,
-    radius: Floats, thin: Floats, width: int, height: int,
-) -> Fragments:  # fmt: skip
+    number: NDArray[np.int64],
+    main: Floats,
+    side: Floats,
+    steep: NDArray[np.bool_],
+    start: Floats,
+    step: Floats,
+    radius: Floats,
+    thin: Floats,
+    width: int,
+    height: int,
+) -> Fragments:
     """Those of the pixels that lie in the picture and in their capsule."""
     turned = steep[number]
     u, v = np.where(turned, side, main), np.where(turned, main, side)

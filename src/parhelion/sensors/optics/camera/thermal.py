@@ -131,9 +131,13 @@ class DevelopedThermal:
 
 
 def develop_thermal(
-    radiance: Reals, electronics: ThermalElectronics, stream: Stream, *, width: int | None = None,
+    radiance: Reals,
+    electronics: ThermalElectronics,
+    stream: Stream,
+    *,
+    width: int | None = None,
     height: int | None = None,
-) -> DevelopedThermal:  # fmt: skip
+) -> DevelopedThermal:
     """The thermal picture of a scene of given radiance in the sensor's band [W/(m^2 sr)], (h, w) or a flat array.
 
     Noise is added to radiance, so that cold things have more of it in kelvin: NETD is told at one temperature.
@@ -228,9 +232,16 @@ class Warmth:
 
     @classmethod
     def of(
-        cls, engine: Engine, materials: list[Any], rows: Reals, band: Band, day: Daylight, solar: SkyLight,
-        cloud: float, wind_m_s: float,
-    ) -> Warmth:  # fmt: skip
+        cls,
+        engine: Engine,
+        materials: list[Any],
+        rows: Reals,
+        band: Band,
+        day: Daylight,
+        solar: SkyLight,
+        cloud: float,
+        wind_m_s: float,
+    ) -> Warmth:
         """`rows` are the materials' numbers of parts; `solar` is the light of sun and sky in one wide band."""
         air_k = day.air_temperature_c + 273.15
         air = {"air_k": air_k, "dew_point_c": day.dew_point_c, "cloud_optical_depth": cloud}
@@ -241,12 +252,15 @@ class Warmth:
         sine = np.linspace(0.0, 1.0, 200)
         number = engine.number
         return cls(
-            engine.table(packed.astype(np.float32)), engine.table(most.astype(np.float32)),
+            engine.table(packed.astype(np.float32)),
+            engine.table(most.astype(np.float32)),
             Curve.of(engine, "temperature", list(zip(kelvin, band_radiance(kelvin, band), strict=True))),
             Curve.of(engine, "sky", list(zip(1000.0 * sine, sky_radiance(band, sine, **air), strict=True))),
-            number(float(band_radiance(air_k, band))), [number(float(v)) for v in solar.sun_direction],
-            number(float(solar.sun_irradiance[0])), number(float(solar.diffuse_irradiance[0])),
-        )  # fmt: skip
+            number(float(band_radiance(air_k, band))),
+            [number(float(v)) for v in solar.sun_direction],
+            number(float(solar.sun_irradiance[0])),
+            number(float(solar.diffuse_irradiance[0])),
+        )
 
     def black(
         self, scene: SceneArrays, hit: Any, origin: Vectors, direction: Vectors, time: Reals, reach: Reals

@@ -51,10 +51,14 @@ class Seen:
     def within(self, shown: NDArray[np.bool_]) -> Seen:
         """The same with nothing seen outside of a mask (h, w)."""
         return Seen(
-            np.where(shown, self.range_m, np.float32(np.inf)), np.where(shown, self.depth, np.float32(np.inf)),
-            self.normal * shown[..., None], self.label * shown, self.instance * shown,
-            np.where(shown, self.actor, -1), self.reflectance * shown,
-        )  # fmt: skip
+            np.where(shown, self.range_m, np.float32(np.inf)),
+            np.where(shown, self.depth, np.float32(np.inf)),
+            self.normal * shown[..., None],
+            self.label * shown,
+            self.instance * shown,
+            np.where(shown, self.actor, -1),
+            self.reflectance * shown,
+        )
 
 
 def look(engine: Engine, view: View, names: PartNames, scene: SceneArrays, reach: Any, *, moves: bool) -> Seen:
@@ -66,9 +70,14 @@ def look(engine: Engine, view: View, names: PartNames, scene: SceneArrays, reach
     range_m, depth, *normal, reflectance = (copied(values).reshape(shape) for values in found[:6])
     label, instance, actor = (copied(values).reshape(shape) for values in found[6:])
     return Seen(
-        range_m, depth, np.stack(normal, axis=-1), label.astype(np.uint16), instance,
-        np.where(actor == NOTHING, -1, actor.astype(np.int64)), reflectance,
-    )  # fmt: skip
+        range_m,
+        depth,
+        np.stack(normal, axis=-1),
+        label.astype(np.uint16),
+        instance,
+        np.where(actor == NOTHING, -1, actor.astype(np.int64)),
+        reflectance,
+    )
 
 
 def _see(
@@ -83,9 +92,11 @@ def _see(
     told = names.at(hit.part)
     actor = hit.actor if moves else mi.UInt32(NOTHING)
     floats = [
-        dr.select(hit.found, hit.t, dr.inf), dr.select(hit.found, hit.t * ray.forward, dr.inf),
-        *(dr.select(hit.found, v, 0.0) for v in (local.x, local.y, local.z)), names.reflectance(hit.part),
-    ]  # fmt: skip
+        dr.select(hit.found, hit.t, dr.inf),
+        dr.select(hit.found, hit.t * ray.forward, dr.inf),
+        *(dr.select(hit.found, v, 0.0) for v in (local.x, local.y, local.z)),
+        names.reflectance(hit.part),
+    ]
     wholes = [told["label"], told["instance"], dr.select(hit.found, actor, NOTHING)]
     results = []
     for kind, values in ((mi.Float, floats), (mi.UInt32, wholes)):
@@ -98,9 +109,14 @@ def _see(
 
 
 def flow(
-    seen: Seen, directions: NDArray[np.floating[Any]], motion: Trajectory, scene: RayScene, intrinsics: Intrinsics,
-    times: NDArray[Any], later_s: float,
-) -> NDArray[np.float32]:  # fmt: skip
+    seen: Seen,
+    directions: NDArray[np.floating[Any]],
+    motion: Trajectory,
+    scene: RayScene,
+    intrinsics: Intrinsics,
+    times: NDArray[Any],
+    later_s: float,
+) -> NDArray[np.float32]:
     """How far what pixels show moves on the picture within `later_s` [s], shape (h, w, 2).
 
     `directions` (h, w, 3) are those of the pixels' middles in the sensor's frame, `times` (h,) [s] those of the rows.

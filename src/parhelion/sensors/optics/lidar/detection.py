@@ -131,8 +131,9 @@ def detect(
         span, nearest = detector.max_range - detector.min_range, detector.min_range
         alarm = Return(
             dr.select(to_unit(chance) < detector.false_alarm_chance, nearest + span * to_unit(place), NO_ECHO),
-            1.0 + detector.noise_sigma * to_unit(size), mi.UInt32(FALSE_ALARM),
-        )  # fmt: skip
+            1.0 + detector.noise_sigma * to_unit(size),
+            mi.UInt32(FALSE_ALARM),
+        )
         found = _offer(engine, detector.mode, found, alarm)
     if detector.mode == "dual":
         strongest, second, last = found

@@ -90,9 +90,11 @@ def echo_bits(engine: Engine, echo: Echo) -> Ints:
     """An echo as four words."""
     mi, dr = engine.mi, engine.dr
     return mi.Vector4u(
-        dr.reinterpret_array(mi.UInt32, mi.Float(echo.range)), dr.reinterpret_array(mi.UInt32, mi.Float(echo.power)),
-        mi.UInt32(echo.part), mi.UInt32(echo.actor),
-    )  # fmt: skip
+        dr.reinterpret_array(mi.UInt32, mi.Float(echo.range)),
+        dr.reinterpret_array(mi.UInt32, mi.Float(echo.power)),
+        mi.UInt32(echo.part),
+        mi.UInt32(echo.actor),
+    )
 
 
 @dataclass

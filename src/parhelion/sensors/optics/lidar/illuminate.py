@@ -89,9 +89,13 @@ class Reflection:
         material = self.surfaces.material(part, active) if material is None else material
         overlap = overlap if aim.gain is None else overlap * aim.gain
         power = received_power(
-            weight=share * self.sub_rays.weight, reflected=self.surfaces.reflected(part, material, cosine, hit, active),
-            range_m=range_m, optical_depth=air.depth(aim, range_m), threshold=optics.threshold, overlap=overlap,
-        )  # fmt: skip
+            weight=share * self.sub_rays.weight,
+            reflected=self.surfaces.reflected(part, material, cosine, hit, active),
+            range_m=range_m,
+            optical_depth=air.depth(aim, range_m),
+            threshold=optics.threshold,
+            overlap=overlap,
+        )
         if self.profiled is not None:
             least = self.profiled.at_least(part, range_m, active) * (share * self.sub_rays.weight)
             if self.weathered:

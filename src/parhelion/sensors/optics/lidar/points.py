@@ -289,9 +289,7 @@ KNOWN = (
     "xyz", "range", "intensity", "reflectivity", "power", "near_ir", "ring", "column", "time", "return_index",
     "return_count", "material", "label", "instance", "velocity", "origin", "shot",
 )  # fmt: skip
-_WHOLE = (
-    "ring", "column", "return_index", "return_count", "material", "label", "instance", "origin", "shot",
-)  # fmt: skip
+_WHOLE = ("ring", "column", "return_index", "return_count", "material", "label", "instance", "origin", "shot")
 _THREE = ("xyz", "velocity")
 
 

@@ -154,9 +154,7 @@ def gaps_between(rings: Rings) -> Gaps:
     lost_head, lost_ring = lost_head[recorded], lost_ring[recorded]
     by_head = np.argsort(rings.head % (2.0 * np.pi))
     like = by_head[np.clip(np.searchsorted(everywhere, lost_head), 0, len(head) - 1)]
-    return Gaps(
-        rings.directions(lost_ring, lost_head), lost_ring, like, float(np.degrees(wide[wide >= blank].sum()))
-    )  # fmt: skip
+    return Gaps(rings.directions(lost_ring, lost_head), lost_ring, like, float(np.degrees(wide[wide >= blank].sum())))
 
 
 def directions_at(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.core.constants import BOLTZMANN_J_K, SPEED_OF_LIGHT_M_S
+from parhelion.core.constants import BOLTZMANN_J_K
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Trajectory, pose_at, velocity_at
 from parhelion.rays.device import Engine, copied
@@ -60,12 +60,6 @@ def noise_power_w(config: RadarConfig, axes: Axes) -> float:
         bandwidths *= noise_bandwidth(wave.speed_window) if config.speed_bins > 1 else 1.0
     figure = 10.0 ** (config.noise_figure_db / 10.0)
     return BOLTZMANN_J_K * REFERENCE_K * figure * bandwidths / seconds
-
-
-def power_w(constant_w: Any, cross_section_m2: Any, range_m: Any) -> Any:
-    """Received power [W]; arrays of either kind."""
-    square = range_m * range_m
-    return constant_w * cross_section_m2 / (square * square)
 
 
 def cross_section_m2(constant_w: Any, power: Any, range_m: Any) -> Any:
@@ -235,11 +229,6 @@ class RadarOnDevice(OnDevice):
         width = max(RAIN_SPREAD_M_S, span / speeds)
         bell = np.exp(-0.5 * (apart / width) ** 2)
         return clutter, gain * bell / bell.sum(axis=0)
-
-
-def doppler_hz(rate_m_s: NDArray[np.floating], frequency_hz: float) -> NDArray[np.float64]:
-    """Shift in frequency of a path whose length grows by `rate_m_s` [m/s]: - rate f / c."""
-    return np.asarray(-np.asarray(rate_m_s, np.float64) * frequency_hz / SPEED_OF_LIGHT_M_S)
 
 
 # ---- Materials as a radar meets them: Fresnel's reflection at its frequency, and how rough they are -----------------
