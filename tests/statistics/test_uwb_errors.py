@@ -25,7 +25,7 @@ def sheet(**changes: Any) -> UwbConfig:
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["two-way", "tdoa"])
 def test_noise_has_the_spread_that_the_record_tells(method: str) -> None:
-    sensor = ph.Uwb(sheet(range_noise_m=0.03, sync_noise_ns=0.1), ANCHORS, 1000.0, method=method)
+    sensor = ph.Uwb(sheet(range_noise_m=0.03, sync_noise_ns=0.1), anchors=ANCHORS, rate_hz=1000.0, method=method)
     found = sensor.run(ph.World(), STANDING, duration=1.0, seed=3)
     # With differences the first anchor is in all columns: only one of them is compared.
     z = (found.error / found.range_std)[:, 1:2] if method == "tdoa" else found.error / found.range_std
@@ -36,7 +36,9 @@ def test_noise_has_the_spread_that_the_record_tells(method: str) -> None:
 
 @pytest.mark.slow
 def test_positions_scatter_as_their_covariance_says() -> None:
-    found = ph.Uwb(sheet(range_noise_m=0.03), ANCHORS, 1000.0).run(ph.World(), STANDING, duration=1.0, seed=3)
+    found = ph.Uwb(sheet(range_noise_m=0.03), anchors=ANCHORS, rate_hz=1000.0).run(
+        ph.World(), STANDING, duration=1.0, seed=3
+    )
     whiten = np.linalg.inv(np.linalg.cholesky(found.position_covariance))
     z = np.einsum("nij,nj->ni", whiten, found.position - PLACE)
     low, high = spread_bounds(z.size)
@@ -47,7 +49,7 @@ def test_positions_scatter_as_their_covariance_says() -> None:
 
 def test_noise_grows_as_the_first_path_weakens() -> None:
     near, far = (
-        ph.Uwb(sheet(), [[distance, 0, 0]], noise=False).measure(ph.World(), ph.Fixed(ph.Pose()), 0.0, 1)
+        ph.Uwb(sheet(), anchors=[[distance, 0, 0]], noise=False).measure(ph.World(), ph.Fixed(ph.Pose()), 0.0, 1)
         for distance in (3.0, 30.0)
     )
     assert far.snr[0, 0] - near.snr[0, 0] == pytest.approx(-20.0, abs=1e-6)
@@ -56,7 +58,7 @@ def test_noise_grows_as_the_first_path_weakens() -> None:
 
 def test_units_have_biases_that_stay_with_a_seed() -> None:
     anchors = [[10.0, 0.0, 0.1 * k] for k in range(60)]
-    sensor = ph.Uwb(sheet(unit_bias_m=0.5), anchors, order=0)
+    sensor = ph.Uwb(sheet(unit_bias_m=0.5), anchors=anchors, order=0)
     one, other = (sensor.run(ph.World(), STANDING, duration=0.2, seed=k).error for k in (1, 2))
     assert np.ptp(one, axis=0).max() < 0.1
     # Half of the variance is the tag's and common; the other half differs from anchor to anchor.
@@ -67,7 +69,7 @@ def test_units_have_biases_that_stay_with_a_seed() -> None:
 
 def test_replies_by_another_clock_bias_ranges() -> None:
     anchors = [[10.0, 0.0, 0.1 * k] for k in range(200)]
-    sensor = ph.Uwb(sheet(reply_time_s=1e-3, clock_error_ppm=1.0), anchors, order=0)
+    sensor = ph.Uwb(sheet(reply_time_s=1e-3, clock_error_ppm=1.0), anchors=anchors, order=0)
     bias = sensor.measure(ph.World(), STANDING, 0.0, 5).error[0]
     # c / 2 times 1 ms times 1 ppm is 0.15 m.
     low, high = spread_bounds(200)

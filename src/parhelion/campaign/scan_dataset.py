@@ -43,15 +43,21 @@ class ScanDataset:
         item = dataset[3]                       # {"xyz": (n, 3), "intensity": (n,), "label": (n,), ...}
         loader = torch.utils.data.DataLoader(dataset, batch_size=64, collate_fn=list)
 
-    World, weather and place of each item are drawn from `seed` and the item's number alone, so an item is the same
-    whoever asks, in any order. Places lie along the world's drive, or around its viewpoint where it has none; `places`
-    gives poses to draw from, or is a function of world and number. Without `weathers` every world has its own.
+    World, weather and place of each item are drawn from `seed` and the number of the item alone, so an item is the same
+    in any order of access. PyTorch's loaders ask for whole batches, which is faster than scan by scan. Workers of a
+    loader are processes, and tensors on a GPU cannot travel between them: leave `num_workers` at 0 there.
 
-    With form `torch` (the default where PyTorch is installed) fields are tensors on the engine's device: on a GPU no
-    point passes through the host. With `arrays` they are NumPy's, on a GPU Dr.Jit's, and both have `__dlpack__`.
-
-    PyTorch's loaders ask for whole batches, which is faster than scan by scan. Workers of a loader are processes, and
-    tensors on a GPU cannot travel between them: leave `num_workers` at 0 there.
+    Args:
+        lidar: A lidar, or its preset name, YAML file or configuration.
+        worlds: Worlds to draw from, or their names or files.
+        length: Number of items.
+        weathers: Weathers to draw from, None for clear air; by default every world has its own.
+        places: Poses to draw from, or a function of world and number; by default places along the drive of the world,
+            or around its viewpoint.
+        fields: Fields of the items.
+        seed: Seed of all random numbers.
+        form: "torch" (tensors on the device of the engine, the default if PyTorch is installed) or "arrays" (NumPy
+            arrays, on a GPU those of Dr.Jit; both have `__dlpack__`).
     """
 
     def __init__(

@@ -70,7 +70,7 @@ def deprecated_names(module: str, names: Mapping[str, str], *, removed_in: str =
     return find
 
 
-def keyword_only(*names: str) -> Callable[[Function], Function]:
+def keyword_only(*names: str, stacklevel: int = 2) -> Callable[[Function], Function]:
     """Decorator: further positional arguments still count as the keyword arguments `names`, with a warning."""
 
     def decorate(function: Function) -> Function:
@@ -86,7 +86,9 @@ def keyword_only(*names: str) -> Callable[[Function], Function]:
                 if name in options:
                     raise TypeError(f"{function.__qualname__}() got multiple values for argument {name!r}")
             words = ", ".join(f"{name}=" for name in given)
-            warn_deprecated(f"{function.__qualname__}() with {', '.join(given)} by position", words)
+            warn_deprecated(
+                f"{function.__qualname__}() with {', '.join(given)} by position", words, stacklevel=stacklevel
+            )
             return function(*args[:most], **given, **options)
 
         return cast(Function, call)

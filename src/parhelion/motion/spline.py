@@ -64,15 +64,19 @@ class SplineMotion:
     ) -> None:
         """Give `times` or `limits`.
 
-        waypoints: positions (n, 3) [m]. `closed` adds the way back to the first one.
-        times: one rising time [s] a waypoint, and with `closed` one more, for the return to the first. Equal waypoints
-        in a row are a wait there.
-        limits: of speed and acceleration; the motion then begins at `start_time` [s].
-        facing: "forward", x axis along the line, level; or one quaternion `xyzw` (4,) for all the way, or one a
-        waypoint (n, 4).
-        follow_slope: when facing forward, pitch with the slope of the line.
-        bank: when facing forward, lean into bends by atan(v ω / g), as a coordinated turn does.
-        start_at_rest, stop_at_rest: True unless `closed`; a closed motion that does not rest repeats for ever.
+        Args:
+            waypoints: Positions (n, 3) [m].
+            times: One rising time [s] per waypoint, and with `closed` one more, for the return to the first. Equal
+                waypoints in a row are a wait there.
+            limits: Limits of speed and acceleration.
+            facing: "forward" (x axis along the line, level), one quaternion `xyzw` (4,) for the whole line, or one
+                per waypoint (n, 4).
+            follow_slope: True pitches with the slope of the line, when facing forward.
+            bank: True leans into bends by atan(v ω / g), as in a coordinated turn, when facing forward.
+            closed: True adds the line back to the first waypoint.
+            start_at_rest: By default True unless `closed`; a closed motion that does not rest repeats for ever.
+            stop_at_rest: The same for the end.
+            start_time: Time of the first waypoint [s], with `limits`.
         """
         points = checked_rows("spline", "waypoints", waypoints, 3)
         if (times is None) == (limits is None):

@@ -102,7 +102,14 @@ class Scenario:
         *,
         world: World | None = None,
     ) -> None:
-        """`world` is one that was loaded for the same fields before: it is given this scenario's weather, no more."""
+        """Scenario from checked settings; `Scenario.load` reads a file.
+
+        Args:
+            settings: The checked fields.
+            folder: Folder that files named in the settings are relative to.
+            source: Name of the file in errors.
+            world: A world loaded earlier for the same fields; only its weather is set.
+        """
         self.settings, self.folder, self.source = settings, Path(folder), source
         self.seed = settings.seed
         self._at("cloud_format", format_of, Path("cloud"), settings.cloud_format)

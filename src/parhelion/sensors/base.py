@@ -47,16 +47,28 @@ own_name = deprecated_alias("own_name", private_key)
 
 
 class Sensor(ABC, Generic[Sheet_]):
-    """A sensor: its kind, its model, and a name that distinguishes it from others of its model."""
+    """A sensor of any kind.
+
+    Args:
+        config: The data sheet.
+        model: Name of the model, `maker/model` for presets.
+        name: Name that distinguishes it from others of its model.
+        rate_hz: Frames or samples per second.
+        noise: False gives measurements without noise.
+    """
 
     kind: ClassVar[str]
     """Name of the kind in scenario files."""
     config: Sheet_
     """The data sheet."""
     model: str
+    """Name of the model."""
     name: str
+    """Name of this sensor; '' if it has none."""
     rate_hz: float
+    """Frames or samples per second."""
     noise: bool
+    """False if measurements have no noise."""
 
     def __init__(self, config: Sheet_, model: str, *, name: str = "", rate_hz: float = 1.0, noise: bool = True) -> None:
         self.config, self.model, self.name, self.rate_hz, self.noise = config, model, name, rate_hz, noise
@@ -78,7 +90,10 @@ class Sensor(ABC, Generic[Sheet_]):
 
 
 class FrameSensor(Sensor[Sheet_], Generic[Sheet_, Data]):
-    """A sensor that measures one record per frame, such as a revolution, an exposure or a ping."""
+    """A sensor that measures one record per frame, such as a revolution, an exposure or a ping.
+
+    A kind writes `frame_duration_s` and `_measure`; its constructor passes the arguments of `Sensor` on.
+    """
 
     @property
     @abstractmethod
@@ -144,7 +159,7 @@ def _motion_first(function: Function) -> Function:
         first = args[0] if args else options.get("world")
         if not isinstance(first, Trajectory) and (args or "world" in options or self.uses_world):
             return function(self, *args, **options)
-        if self.uses_world:
+        if self.uses_world or any(isinstance(value, World) for value in (*args, *options.values())):
             raise ConfigError("run(world, motion): got a trajectory first")
         warn_deprecated(f"{type(self).__name__}.run(motion)", "run(world, motion), where the world may be None")
         if "world" in options:
@@ -155,7 +170,11 @@ def _motion_first(function: Function) -> Function:
 
 
 class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
-    """A sensor that measures samples at a rate: sample k is taken at k / rate_hz."""
+    """A sensor that measures samples at a rate: sample k is taken at k / rate_hz.
+
+    A kind writes `_samples`; its constructor passes the arguments of `Sensor` on. The data sheet has `rate_hz`, the
+    default, and `max_rate_hz`.
+    """
 
     uses_world: ClassVar[bool] = True
     """False for sensors that feel only their own motion: they accept None as the world."""
@@ -180,7 +199,7 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
         return sheet.config, str(model).lower() if is_own_file else sheet.name
 
     @_motion_first
-    @keyword_only("mount")
+    @keyword_only("mount", stacklevel=3)
     def run(
         self,
         world: World | None,
@@ -201,7 +220,11 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
             seed: Seed of all random numbers; it stands for one unit and one power-up.
             mount: Pose of the sensor on the body.
         """
-        return self._span(world, motion, *sample_span(start, duration, self.rate_hz), seed, mount)
+        try:
+            span = sample_span(start, duration, self.rate_hz)
+        except TypeError:
+            raise ConfigError(f"start, duration: must be numbers [s], got {start!r} and {duration!r}") from None
+        return self._span(world, motion, *span, seed, checked_mount(mount))
 
     @keyword_only("mount", "start")
     def stream(
@@ -223,6 +246,7 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
             start: Time of the first sample [s], at the earliest.
         """
         self._world(world)
+        checked_mount(mount)
         moved, place = moved_by(motion), None
         if isinstance(moved, Fixed):
             place = np.asarray((moved.pose if mount is None else moved.pose @ mount).xyz, dtype=np.float64)
@@ -252,7 +276,7 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
             mount: Pose of the sensor on the body.
         """
         moved = motion_of(self._world(world), motion, pose, trajectory, None)
-        return self._span(world, moved, sample_number(time, self.rate_hz), 1, seed, mount)
+        return self._span(world, moved, sample_number(finite_time(time), self.rate_hz), 1, seed, checked_mount(mount))
 
     def samples(
         self, world: World, motion: Trajectory, start: float, duration: float, seed: int, mount: Pose | None = None
@@ -344,14 +368,20 @@ def motion_of(
         raise ConfigError(f"give {' or '.join(names)}, not both")
     if pose is not None and not isinstance(pose, Pose):
         raise ConfigError(f"pose: expected a parhelion Pose, got {type(pose).__name__}")
-    if mount is not None and not isinstance(mount, Pose):
-        raise ConfigError(f"mount: expected a parhelion Pose, got {type(mount).__name__}")
+    checked_mount(mount)
     if not names and world is None:
         raise ConfigError("motion: give a pose or a trajectory; without a world there is no viewpoint")
     moved = moved_by(given[names[0]] if names else cast(World, world).viewpoint, *names)
     if mount is None:
         return moved
     return Fixed(moved.pose @ mount) if isinstance(moved, Fixed) and trajectory is None else Mounted(moved, mount)
+
+
+def checked_mount(mount: Any) -> Pose | None:
+    """The pose of a sensor on its body, or an error if it is none."""
+    if mount is not None and not isinstance(mount, Pose):
+        raise ConfigError(f"mount: expected a parhelion Pose, got {type(mount).__name__}")
+    return mount
 
 
 def moved_by(motion: Any, what: str = "motion") -> Trajectory:

@@ -34,7 +34,11 @@ _Made = TypeVar("_Made")
 
 
 class World(HasLamps, HasSounds):
-    """Objects and actors with materials and labels. Frame: x east (or forward), y left, z up, metres."""
+    """Objects and actors with materials and labels. Frame: x east (or forward), y left, z up, metres.
+
+    Args:
+        name: Name in records and reports.
+    """
 
     def __init__(self, name: str = "") -> None:
         self.name = name

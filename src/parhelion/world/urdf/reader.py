@@ -205,8 +205,11 @@ MOST_LINKS = 10_000
 def load_urdf(path: str | PathLike[str], *, packages: Packages | None = None) -> Robot:
     """The robot that a URDF file describes.
 
-    `packages` gives the folders of packages that `package://` names; others are looked for above the file. Mesh files
-    must be there, and are read when they are needed. One warning names all that the file has and we leave out.
+    Mesh files must exist, and are read when they are needed. One warning names all parts of the file that are ignored.
+
+    Args:
+        path: The URDF file.
+        packages: Folders of packages that `package://` names; others are searched for above the file.
     """
     if not isinstance(path, (str, PathLike)):
         raise ConfigError(f"urdf: load_urdf takes the path of a file, got {type(path).__name__}")

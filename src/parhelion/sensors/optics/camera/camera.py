@@ -317,6 +317,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
         return uv, inside if circle is None else inside & lens.lights(circle, array)
 
     shoot = FrameSensor[CameraConfig, Image].measure
+    """Take one picture; another name of `measure`."""
 
     def reflected_light(self, world: World, time: float = 0.0) -> NDArray[np.float64]:
         """Radiance of a white matt surface that lies level in the open [W/(m^2 sr)], for each band.

@@ -122,6 +122,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         return table
 
     scan = FrameSensor[LidarConfig, Scan].measure
+    """Measure one scan; another name of `measure`."""
 
     def scan_many(
         self,

@@ -202,6 +202,7 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         return self.config.listening_s
 
     ping = FrameSensor[EchoConfig, EchoScan].measure
+    """Measure one ping; another name of `measure`."""
 
     def _target(self, world: World, place: Pose, start: float) -> WaveScene:
         config, medium = self.config, self.config.medium

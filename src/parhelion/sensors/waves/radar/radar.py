@@ -95,6 +95,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         return self.config.frame_s
 
     scan = FrameSensor[RadarConfig, RadarScan].measure
+    """Measure one frame; another name of `measure`."""
 
     @in_turn
     def paths(
