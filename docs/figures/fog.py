@@ -11,7 +11,7 @@ from weather_page import VLP16, BoardFan
 import parhelion as ph
 from parhelion.sensors.optics.lidar.link_budget import overlap_share, received_power, system_constant
 from parhelion.weather.fields import density_field
-from parhelion.weather.media.fog import fog_backscatter, fog_extinction, usual_backscatter
+from parhelion.weather.media.fog import default_backscatter, fog_backscatter, fog_extinction
 from parhelion.weather.volume_echo import soft_echo
 
 CONFIG = changed(VLP16, receiver={"returns": "last"})
@@ -25,7 +25,7 @@ SHOTS, FRAMES = 30_000, 4
 def draw_echo(axes: Any) -> None:
     """What a VLP-16 receives from fog at every range, and from a board at that range."""
     range_m = np.linspace(CONFIG.range.min_m, 80.0, 1600)
-    factor = usual_backscatter("kim", CONFIG.wavelength_nm)
+    factor = default_backscatter("kim", CONFIG.wavelength_nm)
     share = overlap_share(CONFIG.range.overlap, range_m)
     for visibility, colour in COLOURS.items():
         alpha = float(fog_extinction(visibility, wavelength_nm=CONFIG.wavelength_nm))

@@ -5,6 +5,7 @@ The toy is tests/toy_ash.py. No file of src/ knows of it.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -22,6 +23,8 @@ from matplotlib.text import Text
 from typer.testing import CliRunner
 
 import parhelion as ph
+from campaign_rigs import InThisProcess, study_in
+from parhelion.campaign import campaign
 from parhelion.campaign.measures import air_points
 from parhelion.campaign.study import check_path
 from parhelion.cli.app import app
@@ -281,6 +284,17 @@ def test_a_study_varies_it() -> None:
     check_path({}, "weather.ash.density_mg_m3", "study.yaml")
     with pytest.raises(ConfigError, match=r"did you mean 'weather\.ash_density_mg_m3'"):
         check_path({}, "weather.ash_densty_mg_m3", "study.yaml")
+
+
+def test_a_campaign_has_it_as_an_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'parhelion[campaign]'")
+    monkeypatch.setattr(campaign, "_crew", InThisProcess)
+    study = study_in(tmp_path, {"weather": {}}, vary={"weather.ash_density_mg_m3": [0, 900]}, seeds=1)
+    campaign.run_campaign(study, tmp_path / "out", workers=1, command="parhelion campaign study.yaml -o out")
+    cells = json.loads((tmp_path / "out" / "summary.json").read_text())["cells"]
+    none, some = (cell["numbers"]["air_points"]["mean"] for cell in cells)
+    assert none == 0 < some
+    assert "weather.ash_density_mg_m3" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_a_report_shows_it(tmp_path: Path) -> None:

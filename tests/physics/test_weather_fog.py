@@ -14,13 +14,13 @@ from parhelion.weather.media.fog import (
     FOG_MODELS,
     HAHNER_BACKSCATTER,
     SPECTRA,
+    default_backscatter,
     droplet_efficiencies,
     fog_backscatter,
     fog_extinction,
     fog_lidar_ratio,
     lidar_ratio,
     optical_range,
-    usual_backscatter,
 )
 from parhelion.weather.volume_echo import soft_echo
 from weather_rigs import open_at_1_m
@@ -72,7 +72,7 @@ def test_optical_range_and_backscatter() -> None:
     alpha = fog_extinction(60.0, "hahner2021")
     assert optical_range(alpha) == pytest.approx(60.0)
     assert fog_backscatter(alpha, HAHNER_BACKSCATTER) == pytest.approx(0.046 / 60.0)
-    assert usual_backscatter("hahner2021", 905.0) == 0.046
+    assert default_backscatter("hahner2021", 905.0) == 0.046
     assert fog_backscatter(alpha, 0.092) == pytest.approx(0.092 / 60.0)
     assert np.exp(-alpha * 60.0) == pytest.approx(0.05)
 
@@ -82,7 +82,7 @@ def test_lidar_ratio_of_fog_is_that_of_water_clouds() -> None:
     for wavelength in (850.0, 865.0, 903.0, 905.0):
         assert all(16.0 < lidar_ratio(name, wavelength) < 20.5 for name in SPECTRA)
         assert 17.0 < fog_lidar_ratio(wavelength) < 20.0
-    assert usual_backscatter("kim", 905.0) == pytest.approx(0.165, rel=0.03)
+    assert default_backscatter("kim", 905.0) == pytest.approx(0.165, rel=0.03)
 
 
 @pytest.mark.parametrize("wavelength", [532.0, 905.0, 1550.0])

@@ -12,7 +12,7 @@ from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.emit import cross_section
 from parhelion.sensors.optics.lidar.link_budget import detection_probability
 from parhelion.weather.air import air_contents
-from parhelion.weather.media.fog import fog_backscatter, fog_extinction, usual_backscatter
+from parhelion.weather.media.fog import default_backscatter, fog_backscatter, fog_extinction
 from parhelion.weather.media.rain import drop_backscatter, goodin2019_range_sigma, rain_extinction
 from parhelion.weather.particles import drop_echo, sample
 from parhelion.weather.volume_echo import soft_echo
@@ -200,7 +200,7 @@ def fog_signal(visibility: float, config: LidarConfig, range_m: np.ndarray) -> n
     """Mean signal of even fog in units of the threshold."""
     alpha = fog_extinction(visibility)
     signal = soft_echo(
-        range_m, extinction_per_m=alpha, backscatter_per_m_sr=fog_backscatter(alpha, usual_backscatter("kim", NM)),
+        range_m, extinction_per_m=alpha, backscatter_per_m_sr=fog_backscatter(alpha, default_backscatter("kim", NM)),
         pulse_length_m=2 * FOG_CELL_M, overlap=open_at_1_m,
     )  # fmt: skip
     return np.asarray(signal / ph.Lidar(config).system_constant.threshold)

@@ -190,7 +190,8 @@ def test_commands_and_options_shown_exist(page: Path) -> None:
         if below and words:
             assert words[0] in below, f"{name(page)}: parhelion {command} {words[0]}"
             called = below[words[0]]
-        options = {option for parameter in called.params for option in (*parameter.opts, *parameter.secondary_opts)}
+        parameters = called.get_params(called.make_context(command, [], resilient_parsing=True))
+        options = {option for one in parameters for option in (*one.opts, *one.secondary_opts)}
         options |= set(getattr(called, "maker_options", dict)())
         for word in words:
             option = word.partition("=")[0]

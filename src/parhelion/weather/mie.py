@@ -34,7 +34,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.water import checked_wavelength, water_index
 
 DIAMETERS_MM = (0.05, 10.0)
-USUAL_ACCEPTANCE_MRAD = 10.0
+DEFAULT_ACCEPTANCE_MRAD = 10.0
 
 _TABLE_SIZES = 48
 _MEAN_OVER = np.array([1.0, 2.0, 3.0, 2.0, 1.0])
@@ -70,7 +70,7 @@ def efficiencies(
     diameter_mm: ArrayLike,
     wavelength_nm: float = 905.0,
     index: complex | None = None,
-    acceptance_mrad: float = USUAL_ACCEPTANCE_MRAD,
+    acceptance_mrad: float = DEFAULT_ACCEPTANCE_MRAD,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Q_ext and Q_back of spheres of 0.05 to 10 mm, as means over D +-20 % and over the receiver's cone.
 
@@ -103,7 +103,7 @@ def _checked_case(wavelength_nm: float, index: complex | None, acceptance_mrad: 
 @lru_cache(maxsize=32)
 def _table(wavelength_nm: float, index: complex, acceptance_mrad: float) -> Table:
     """ln D, Q_ext and ln Q_back on an even grid of ln D: from the package where it has it, else computed."""
-    usual = acceptance_mrad == USUAL_ACCEPTANCE_MRAD and wavelength_nm in SHIPPED_NM
+    usual = acceptance_mrad == DEFAULT_ACCEPTANCE_MRAD and wavelength_nm in SHIPPED_NM
     if usual and index == water_index(wavelength_nm):
         return shipped()[wavelength_nm]
     return computed_table(wavelength_nm, index, acceptance_mrad)
@@ -227,7 +227,7 @@ def _write() -> None:
         "# wavelength [nm], ln(D / mm), Q_ext, ln Q_back",
     ]
     for wavelength in SHIPPED_NM:
-        columns = computed_table(wavelength, water_index(wavelength), USUAL_ACCEPTANCE_MRAD)
+        columns = computed_table(wavelength, water_index(wavelength), DEFAULT_ACCEPTANCE_MRAD)
         lines += [
             f"{wavelength:g},{d!r},{q:.6f},{b:.4f}" for d, q, b in zip(*(c.tolist() for c in columns), strict=True)
         ]

@@ -108,7 +108,7 @@ def optical_range(extinction_per_m: Reals) -> Reals:
     return LN_20 / extinction_per_m
 
 
-def usual_backscatter(model: str, wavelength_nm: float) -> float:
+def default_backscatter(model: str, wavelength_nm: float) -> float:
     """Backscatter times optical range [1/sr] where none is given: ln 20 / S, with the lidar ratio S of fog droplets.
 
     The model `hahner2021` keeps its authors' own 0.046.
@@ -245,7 +245,7 @@ class FogEffects(Effects):
         extinction = float(fog_extinction(amount, model=part.model, wavelength_nm=wavelength_nm))
         factor = part.backscatter
         if factor is None:
-            factor = usual_backscatter(part.model, wavelength_nm)
+            factor = default_backscatter(part.model, wavelength_nm)
         return Light(extinction, float(fog_backscatter(extinction, factor)), layer_m=FOG_LAYER_M)
 
     def sky(self, part: Fog, amount: float) -> Sky:

@@ -36,7 +36,7 @@ from parhelion.weather.media import (
     Slider,
 )
 from parhelion.weather.mie import (
-    USUAL_ACCEPTANCE_MRAD,
+    DEFAULT_ACCEPTANCE_MRAD,
     differential_backscatter,
     efficiencies,
     large_sphere_extinction,
@@ -151,7 +151,7 @@ def rain_extinction(
 
 
 def drop_backscatter(
-    diameter_mm: ArrayLike, wavelength_nm: float = 905.0, acceptance_mrad: float = USUAL_ACCEPTANCE_MRAD
+    diameter_mm: ArrayLike, wavelength_nm: float = 905.0, acceptance_mrad: float = DEFAULT_ACCEPTANCE_MRAD
 ) -> NDArray[np.float64]:
     """What a water drop of 0.05 to 10 mm sends back to a lidar [m^2/sr], as a mean over alike drops (see `mie`)."""
     d = np.asarray(diameter_mm, dtype=np.float64)
