@@ -62,7 +62,7 @@ def _codec_of(scan: Scan) -> tuple[Codec, str]:
 
 
 def named_models() -> list[str]:
-    """Presets whose model a capture may have to be told, because not all of their packets state it."""
+    """Presets that readers of captures accept as `model`, because not all of their packets state it."""
     return [model for codec in codecs().values() for model in codec.models if "*" not in model]
 
 
@@ -210,8 +210,8 @@ def _turns(
         raise FormatError(f"{file}: {error}") from None
     except FormatError as error:
         text = str(error)
-        told = error if text.startswith(str(file)) else FormatError(f"{file}: {text}")
-        raise (trouble[0] if trouble else told) from None
+        named = error if text.startswith(str(file)) else FormatError(f"{file}: {text}")
+        raise (trouble[0] if trouble else named) from None
 
 
 def _recognised(
@@ -244,9 +244,9 @@ def _metadata_for(
     codec: Codec, file: Path, given: str | PathLike[str] | None
 ) -> tuple[Metadata | None, FormatError | None]:
     """Metadata of a capture, or why the file beside it, which may be something else, is none."""
-    beside = codec.metadata_beside(file)
     if given is not None and codec.uses_metadata:
         return codec.read_metadata(given), None
+    beside = codec.metadata_beside(file)
     if beside is None:
         return None, None
     try:

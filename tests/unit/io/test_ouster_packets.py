@@ -18,7 +18,7 @@ from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Pose
 from parhelion.core.streams import ImuData
 from parhelion.makers.ouster.layout import MODES, PROFILES, crc64, packet_type
-from parhelion.makers.ouster.metadata import describe, flat_metadata, geometry
+from parhelion.makers.ouster.metadata import describe, geometry
 from parhelion.makers.ouster.packets import (
     OusterEncoder,
     decode,
@@ -43,6 +43,27 @@ SLACK_M = 0.15e-3  # single-precision coordinates at 150 m, and angles of 1e-5 d
 @pytest.fixture(scope="module")
 def lidar() -> Lidar:
     return Lidar("ouster/os0-32", columns=512)
+
+
+def flat_metadata(document: dict[str, Any]) -> dict[str, Any]:
+    """A document in the flat form that firmware 2.3 and tools of its time write and read."""
+    beams, config, info = (document[name] for name in ("beam_intrinsics", "config_params", "sensor_info"))
+    data_format = {key: value for key, value in document["lidar_data_format"].items() if key != "fps"}
+    return {
+        **info,
+        "beam_altitude_angles": beams["beam_altitude_angles"],
+        "beam_azimuth_angles": beams["beam_azimuth_angles"],
+        "client_version": "",
+        "data_format": data_format,
+        "hostname": "",
+        "imu_to_sensor_transform": document["imu_intrinsics"]["imu_to_sensor_transform"],
+        "json_calibration_version": 4,
+        "lidar_mode": config["lidar_mode"],
+        "lidar_origin_to_beam_origin_mm": beams["lidar_origin_to_beam_origin_mm"],
+        "lidar_to_sensor_transform": document["lidar_intrinsics"]["lidar_to_sensor_transform"],
+        "udp_port_imu": config["udp_port_imu"],
+        "udp_port_lidar": config["udp_port_lidar"],
+    }
 
 
 def info_of(document: dict[str, Any]) -> Any:

@@ -233,27 +233,6 @@ def metadata(
     }
 
 
-def flat_metadata(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The same document in the flat form that firmware 2.3 and tools of its time write and read."""
-    beams, config, info = (document[name] for name in ("beam_intrinsics", "config_params", "sensor_info"))
-    data_format = {key: value for key, value in document["lidar_data_format"].items() if key != "fps"}
-    return {
-        **info,
-        "beam_altitude_angles": beams["beam_altitude_angles"],
-        "beam_azimuth_angles": beams["beam_azimuth_angles"],
-        "client_version": "",
-        "data_format": data_format,
-        "hostname": "",
-        "imu_to_sensor_transform": document["imu_intrinsics"]["imu_to_sensor_transform"],
-        "json_calibration_version": 4,
-        "lidar_mode": config["lidar_mode"],
-        "lidar_origin_to_beam_origin_mm": beams["lidar_origin_to_beam_origin_mm"],
-        "lidar_to_sensor_transform": document["lidar_intrinsics"]["lidar_to_sensor_transform"],
-        "udp_port_imu": config["udp_port_imu"],
-        "udp_port_lidar": config["udp_port_lidar"],
-    }
-
-
 def _flat(x: float, y: float, z: float, turned: bool = False) -> list[float]:
     sign = -1.0 if turned else 1.0
     return [sign, 0.0, 0.0, x, 0.0, sign, 0.0, y, 0.0, 0.0, 1.0, z, 0.0, 0.0, 0.0, 1.0]

@@ -105,7 +105,7 @@ _known_cells: list[tuple[Shots, NDArray[np.int64]]] = []
 
 
 def _cells(shots: Shots, rings: int, columns: int) -> NDArray[np.int64]:
-    """Place of each shot in the image, row by row; kept for the next scan of the same pattern."""
+    """Place of each shot in the image, row by row; cached for the next scan of the same pattern."""
     for known, cells in _known_cells:
         if all(getattr(known, name) is getattr(shots, name) for name in ("direction", "ring", "column")):
             return cells
