@@ -498,4 +498,4 @@ def test_impulse_responses_stay_out_of_json_and_tables_of_rows() -> None:
     assert len(rows) == 3
     assert "range" in rows[0]
     assert "cir" not in json.loads(json.dumps(rows[0]))
-    assert not any(part.name.startswith("cir") for part in ranges._table())
+    assert not any(part.name.startswith("cir") for part in ranges.table())

@@ -154,7 +154,7 @@ class PointCloud(Record):
     def _facts(self) -> list[str]:
         return cloud_facts(self)
 
-    def _table(self) -> list[Column]:
+    def table(self) -> list[Column]:
         xyz, units = [Column(axis, "m", self.xyz[:, k]) for k, axis in enumerate("xyz")], self.units
         fields = self.fields.items()
         return [*xyz, *(part for name, values in fields for part in components(name, units.get(name, ""), values))]
@@ -331,7 +331,7 @@ class Waveform(Record):
     def _sizes(self) -> Mapping[str, int]:
         return dict(zip("sb", np.shape(self.samples), strict=False))
 
-    def _table(self) -> list[Column]:
+    def table(self) -> list[Column]:
         signals = [Column(f"shot_{shot}", "P_min", row) for shot, row in zip(self.shot, self.samples, strict=True)]
         return [Column("range", "m", self.ranges), *signals]
 

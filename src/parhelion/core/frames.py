@@ -54,7 +54,7 @@ class RadarCube(Record):
     def _sizes(self) -> Mapping[str, int]:
         return dict(zip("rdea", np.shape(self.power), strict=False))
 
-    def _table(self) -> list[Column]:
+    def table(self) -> list[Column]:
         """One row per range bin: its strongest cell."""
         ranges = len(self.range) if self.power.size else 0
         cells = self.power[:ranges].reshape(ranges, int(np.prod(self.power.shape[1:])))
@@ -160,7 +160,7 @@ class EchoWaveform(Record):
         """Time of each sample after the start of the pulse [s], shape (samples,)."""
         return np.asarray(np.arange(self.samples.shape[1]) / self.rate_hz)
 
-    def _table(self) -> list[Column]:
+    def table(self) -> list[Column]:
         channels = [Column(f"pressure_{k}", "Pa", values) for k, values in enumerate(self.samples)]
         return [Column("time", "s", self.time), *channels]
 

@@ -176,7 +176,7 @@ class Record:
             import pandas
         except ImportError:
             raise MissingDependencyError("to_dataframe needs pandas: pip install 'parhelion[dataframe]'") from None
-        table = self._table()
+        table = self.table()
         frame = pandas.DataFrame({one.name: one.values for one in table})
         frame.attrs["units"] = {one.name: one.unit for one in table}
         return frame
@@ -242,7 +242,7 @@ class Record:
             if one.metadata.get("shape", ())[:1] == (ROW,) and getattr(self, one.name) is not None
         ]
 
-    def _table(self) -> list[Column]:
+    def table(self) -> list[Column]:
         """Columns of equal length: one per component of each array with rows, else a summary of the arrays."""
         if not self._columns():
             return _summary(self)

@@ -313,7 +313,7 @@ class UwbData(Samples):
             "frame 'world'",
         ]
 
-    def _table(self) -> list[Column]:
+    def table(self) -> list[Column]:
         """Columns without the impulse responses, which are two columns per anchor and tap."""
         return [part for name in self._columns() if name != "cir" for part in self._components(name)]
 

@@ -27,8 +27,8 @@ from parhelion.core.reading import read_bytes, reading
 from parhelion.core.records import ROW, Record, components
 from parhelion.io.columns import DTYPES
 from parhelion.io.csv_table import format_rows, parse_rows, table_head
-from parhelion.io.formats import FORMATS, check_options, read_cloud, write_cloud
-from parhelion.io.images import IMAGE_FORMATS, read_image, write_image
+from parhelion.io.formats import FORMATS, check_options, format_of, read_cloud, write_cloud
+from parhelion.io.images import IMAGE_FORMATS, image_format_of, read_image, write_image
 from parhelion.io.npz import read_record as read_npz
 from parhelion.io.npz import write_record as write_npz
 from parhelion.io.record_values import decoded, encoded, made, record_type
@@ -45,6 +45,8 @@ class RecordFiles:
     """`read(type, path, format=, **options)`."""
     write: Callable[..., None]
     """`write(record, path, format=, **options)`."""
+    ending: Callable[[str | PathLike[str] | None, str | None], str]
+    """Ending of a file by path (None for the family's usual format) and format; an unknown one raises FormatError."""
 
 
 def read_record(kind: type[Kind], path: str | PathLike[str], *, format: str | None = None, **options: Any) -> Kind:
@@ -59,6 +61,11 @@ def read_record(kind: type[Kind], path: str | PathLike[str], *, format: str | No
 def write_record(record: Record, path: str | PathLike[str], *, format: str | None = None, **options: Any) -> None:
     """Write a record; the file extension selects the format unless `format` names it."""
     RECORD_FILES.of(type(record)).write(record, path, format=format, **options)
+
+
+def ending_of(kind: type[Record], path: str | PathLike[str] | None = None, format: str | None = None) -> str:
+    """Return the ending of a file of records of a type, such as `.npz`; raise FormatError for an unknown format."""
+    return RECORD_FILES.of(kind).ending(path, format)
 
 
 def _chosen(path: str | PathLike[str], format: str | None) -> str:
@@ -99,12 +106,24 @@ def _read_image(kind: type[Record], path: str | PathLike[str], **options: Any) -
     return read_image(path, **options)
 
 
+def _any_ending(path: str | PathLike[str] | None, format: str | None) -> str:
+    return f".{_chosen('' if path is None else path, format or (None if path else 'npz'))}"
+
+
+def _cloud_ending(path: str | PathLike[str] | None, format: str | None) -> str:
+    return format_of("" if path is None else path, format or (None if path else "pcd")).endings[0]
+
+
+def _image_ending(path: str | PathLike[str] | None, format: str | None) -> str:
+    return image_format_of("" if path is None else path, format or (None if path else "png")).endings[0]
+
+
 RECORD_FILES: Readers[RecordFiles] = Readers(
     "files of records",
     {
-        Record: RecordFiles(_read_any, _write_any),
-        PointCloud: RecordFiles(_read_cloud, write_cloud),
-        Image: RecordFiles(_read_image, write_image),
+        Record: RecordFiles(_read_any, _write_any, _any_ending),
+        PointCloud: RecordFiles(_read_cloud, write_cloud, _cloud_ending),
+        Image: RecordFiles(_read_image, write_image, _image_ending),
     },
 )
 """Readers and writers by family of records."""

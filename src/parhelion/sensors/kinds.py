@@ -18,6 +18,7 @@ from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal
 
 from parhelion.core.config import read_yaml
@@ -163,6 +164,20 @@ def sensor(kind: str, model: Any, **options: Any) -> Any:
         options: `name`, `rate_hz`, `noise` and the options of the kind.
     """
     return kind_named(kind).sensor(model, **options)
+
+
+def find_kind(model: str | PathLike[str]) -> SensorKind:
+    """Find the kind of a sensor by the name of its preset, or by the fields of its YAML file."""
+    from parhelion.sensors.sheets import RENAMED, YAML_SUFFIXES
+
+    name = str(model).lower()
+    for kind in kinds().values():
+        if name in kind.preset_names() or name in RENAMED.get(kind.name, {}):
+            return kind
+    if Path(model).suffix.lower() in YAML_SUFFIXES:
+        return kind_of_sheet(model)
+    known = [preset for kind in kinds().values() for preset in kind.preset_names()]
+    raise unknown_name("sensor", str(model), known, "(or give the path of a YAML file)")
 
 
 def kind_of_sheet(path: str | PathLike[str]) -> SensorKind:
