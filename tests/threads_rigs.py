@@ -129,13 +129,13 @@ def edits(count: int) -> None:
 
 def drops(count: int) -> None:
     """One thread scans worlds, others drop them, as garbage in cycles too; memory is freed in turn alone."""
-    from parhelion.rays.lock import OnDevice, engine_turn
+    from parhelion.rays.lock import DeviceOwned, engine_turn
 
     watched: dict[int, weakref.ref[Any]] = {}
     out_of_turn: list[str] = []
 
-    def new(cls: type[OnDevice], *_: object, **__: object) -> OnDevice:
-        made: OnDevice = object.__new__(cls)
+    def new(cls: type[DeviceOwned], *_: object, **__: object) -> DeviceOwned:
+        made: DeviceOwned = object.__new__(cls)
         made.__dict__["watched"] = array = np.zeros(1)
 
         def freed(gone: weakref.ref[Any]) -> None:
@@ -147,7 +147,7 @@ def drops(count: int) -> None:
         watched[id(watch)] = watch
         return made
 
-    OnDevice.__new__ = new  # type: ignore[assignment,method-assign]
+    DeviceOwned.__new__ = new  # type: ignore[assignment,method-assign]
     sys.setswitchinterval(1e-4)
     waiting: queue.Queue[list[Any] | None] = queue.Queue(8)
 

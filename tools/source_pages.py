@@ -1,6 +1,6 @@
 """A hook of MkDocs: links from pages to source files and examples lead to copies of them in the site, as plain text.
 
-In the repository a link such as `../src/parhelion/cli/scan.py` leads to the file itself. The site holds only what lies
+In the repository a link such as `../src/parhelion/cli/measure.py` leads to the file itself. The site holds only what lies
 in `docs/`, so it gets a copy of each file that a page links to.
 """
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import parhelion as ph
-from parhelion.core.consumers import Readers
+from parhelion.core.consumers import Consumer
 from parhelion.live.viewer.layers import VIEWER
 from parhelion.outputs.captures import PACKETS
 from parhelion.outputs.consumers import REPORT
@@ -60,7 +60,7 @@ def table() -> str:
             return "points beside the cloud, a line of numbers"
         return "points in the scene" if layer.in_scene else "a line of numbers"
 
-    rows: list[tuple[str, str, Readers[Any] | None, Cell]] = [
+    rows: list[tuple[str, str, Consumer[Any] | None, Cell]] = [
         ("files", "outputs/files.py", FILES, lambda s: f"`{FILES.of(s.record_type).ending(s, scenario)}`"),
         (
             "ROS", "outputs/ros/rules.py", ROS,

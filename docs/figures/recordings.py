@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from parhelion.calibrate.range_images import Floats
-from parhelion.calibrate.range_images import Turn as Frame
+from parhelion.calibrate.range_images import RangeImage as Frame
 from parhelion.core.clouds import Scan
 from parhelion.io.pcap import read_pcap
 from parhelion.makers.codec import json_beside

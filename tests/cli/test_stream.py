@@ -109,7 +109,7 @@ def test_rclpy_missing_is_told(fails: Callable[..., str], scenario: Path, monkey
 
 def test_values_may_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
-    monkeypatch.setattr("parhelion.cli.failures.Command.parse_args", lambda self, ctx, args: seen.extend(args))
+    monkeypatch.setattr("parhelion.cli.screen.Command.parse_args", lambda self, ctx, args: seen.extend(args))
     command = StreamCommand.__new__(StreamCommand)
     words = ["a.yaml", "--velodyne-udp", "--ouster-udp", "127.0.0.1:9000", "--ouster-http=80", "--foxglove", "--loop"]
     command.parse_args(None, words)

@@ -9,10 +9,10 @@ import pytest
 
 import parhelion as ph
 from calibrate_rigs import CHANGED, changed_sheet, recording
-from parhelion.calibrate.drive.compare import Compared, Comparison, _worst, compare_drives, compared
+from parhelion.calibrate.drive.compare import Compared, RecordingComparison, _worst, compare_drives, compared
 from parhelion.calibrate.drive.drive import calibrate_drive
 from parhelion.calibrate.drive.report import comparison_rows, write_comparison
-from parhelion.calibrate.range_images import Turn, turn_of
+from parhelion.calibrate.range_images import RangeImage, turn_of
 from parhelion.calibrate.reading import read_drive
 from parhelion.core.errors import ConfigError
 
@@ -20,7 +20,7 @@ OTHER = [[1.5, 0.05], [2.5, 0.1], [4.0, 0.3], [6.0, 0.6], [8.0, 0.85], [11.0, 1.
 """An overlap curve that rises later than that of `CHANGED`."""
 
 
-def drive(overlap: list[list[float]], start_m: float, seed: int) -> list[Turn]:
+def drive(overlap: list[list[float]], start_m: float, seed: int) -> list[RangeImage]:
     sheet = changed_sheet("ouster/os0-32", **{**CHANGED, "range": {**CHANGED["range"], "overlap": overlap}})
     world = ph.World.load("city")
     x, y, _ = world.viewpoint.xyz
@@ -30,17 +30,17 @@ def drive(overlap: list[list[float]], start_m: float, seed: int) -> list[Turn]:
 
 
 @pytest.fixture(scope="module")
-def found() -> Comparison:
+def found() -> RecordingComparison:
     first, other = drive(CHANGED["range"]["overlap"], 0.0, 3), drive(OTHER, 20.0, 5)
     return compare_drives([("a", first), ("b", other)], ph.Lidar("ouster/os0-32").config)
 
 
-def test_a_field_that_differs_is_named_and_the_rest_is_not(found: Comparison) -> None:
+def test_a_field_that_differs_is_named_and_the_rest_is_not(found: RecordingComparison) -> None:
     assert [one.field for one in found.differing] == ["range.overlap"]
     assert {"receiver.threshold_photons", "noise.range_sigma_m", "range.rated"} <= {one.field for one in found.fields}
 
 
-def test_the_sheet_holds_both_within_its_error(found: Comparison) -> None:
+def test_the_sheet_holds_both_within_its_error(found: RecordingComparison) -> None:
     section = found.together.sheet.calibration
     assert section is not None
     assert list(section.disagree) == ["range.overlap"]
@@ -55,7 +55,7 @@ def test_the_sheet_holds_both_within_its_error(found: Comparison) -> None:
     assert section.error[name] < min(part.error[name] for part in found.each)
 
 
-def test_the_page_shows_each_recording(found: Comparison, tmp_path: Path) -> None:
+def test_the_page_shows_each_recording(found: RecordingComparison, tmp_path: Path) -> None:
     write_comparison(found, tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Recordings beside each other" in text

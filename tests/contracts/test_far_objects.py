@@ -9,7 +9,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.rays import Rays, RayScene, ReferenceScene
-from parhelion.rays.origin import REACH_M, cell_of, likely_zero, runs, zero_of
+from parhelion.rays.origin import REACH_M, cell_of, likely_zero, origin_for, runs
 from parhelion.sensors.check import same_bits
 from rigs import sheet
 
@@ -77,7 +77,7 @@ def test_two_sites_far_apart_are_both_exact() -> None:
     signal = [lidar.waveform(world, [10], pose=pose).samples for pose in poses[:2]]
     np.testing.assert_allclose(signal[0], signal[1], atol=1e-3 * signal[0].max())
     for at in (here, there):
-        zero = zero_of(world.geometry(), cell_of(world.geometry(), np.array(at)))
+        zero = origin_for(world.geometry(), cell_of(world.geometry(), np.array(at)))
         assert largest_error(world, down(at), zero=zero) < 1e-3
 
 
@@ -111,7 +111,7 @@ def test_cells_are_for_sensors_far_from_the_middle_alone() -> None:
     assert list(runs(geometry, [])) == []
     # A sensor is never farther from the zero of its cell than half a cell's side.
     for place in np.random.default_rng(2).uniform(-1e9, 1e9, (100, 3)):
-        assert np.abs(zero_of(geometry, cell_of(geometry, place)) - place).max() <= REACH_M / 2
+        assert np.abs(origin_for(geometry, cell_of(geometry, place)) - place).max() <= REACH_M / 2
     # Worlds of usual size keep the zero that they have always had.
     np.testing.assert_array_equal(likely_zero(geometry), middle)
 

@@ -17,7 +17,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
-from parhelion.rays.lock import EngineTurn, OnDevice, engine_turn
+from parhelion.rays.lock import DeviceOwned, EngineLock, engine_turn
 from rigs import sheet, wall
 
 RIG = Path(__file__).parents[1] / "threads_rigs.py"
@@ -49,7 +49,7 @@ def test_threads_build_and_drop_ray_scenes() -> None:
 
 def test_a_thread_that_waits_comes_before_the_one_that_was_in() -> None:
     """A loop of scans must not keep an editor out: without a queue it takes the lock again before others wake up."""
-    turn, order = EngineTurn(), []
+    turn, order = EngineLock(), []
     waiting = threading.Event()
 
     def wait() -> None:
@@ -76,7 +76,7 @@ def test_device_memory_is_freed_in_turn_only() -> None:
         def __del__(self) -> None:
             freed.append("freed")
 
-    class Holder(OnDevice):
+    class Holder(DeviceOwned):
         def __init__(self) -> None:
             self.array = Array()
 
@@ -99,7 +99,7 @@ def test_memory_is_never_freed_by_a_thread_out_of_turn(in_cycle: bool, busy: boo
     """Its holder lives on for a moment after it let go, in a cycle until the collection is over."""
     freed: list[bool] = []
 
-    class Holder(OnDevice):
+    class Holder(DeviceOwned):
         def __init__(self) -> None:
             # As arrays of the engine, those of NumPy are no business of the garbage collection itself.
             self.array = np.zeros(1)

@@ -14,7 +14,7 @@ pytest.importorskip("rosbags", reason="ROS messages need rosbags")
 
 from parhelion.core.errors import ConfigError
 from parhelion.io.ros.types import encode, new
-from parhelion.live.pacing import Stream
+from parhelion.live.pacing import PacedRun
 from parhelion.live.ros import TWIST, TwistControl
 from parhelion.scenario.scenario import Scenario
 
@@ -123,6 +123,6 @@ def test_another_program_drives_a_robot() -> None:
     scenario = scene("clearpath/husky", 2.5)
     with DdsNode(DOMAIN) as node, peer(drive=True, topic="/cmd_vel", x=0.8, seconds=8):
         control = TwistControl(scenario, "it", node.subscribe("/cmd_vel", TWIST))
-        Stream(scenario, {}, ahead_s=0.1, controllers=[control]).run()
+        PacedRun(scenario, {}, ahead_s=0.1, controllers=[control]).run()
         assert control.messages > 5
     assert scenario.body("it").state([2.5]).xyz[0, 0] > 0.2

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from parhelion.core.errors import ConfigError
-from parhelion.live.pacing import SharedStep, Stream
+from parhelion.live.pacing import PacedRun, SharedStep
 from parhelion.scenario.scenario import Scenario
 
 LATE_S = 0.4
@@ -59,7 +59,7 @@ class Cutter(Recorder):
 @pytest.mark.parametrize("speed", [1.0, 4.0])
 def test_steps_come_at_their_times(speed: float) -> None:
     recorder = Recorder()
-    summary = Stream(drive(), {"recorder": recorder}, speed=speed).run()
+    summary = PacedRun(drive(), {"recorder": recorder}, speed=speed).run()
     times = np.array([when for when, _ in recorder.taken])
     assert [step.number for _, step in recorder.taken] == list(range(20))
     assert (summary.finished, summary.rounds, recorder.closed) == (True, 1, 1)
@@ -75,7 +75,7 @@ def test_steps_come_at_their_times(speed: float) -> None:
 
 def test_pieces_have_times_of_their_own() -> None:
     cutter = Cutter()
-    Stream(drive(), {"cutter": cutter}, speed=4).run()
+    PacedRun(drive(), {"cutter": cutter}, speed=4).run()
     told = [piece for _, piece in cutter.taken]
     assert told[:4] == [("first", 0), ("second", 0), ("first", 1), ("second", 1)]
     assert told[-1] == ("rest", -1)
@@ -84,7 +84,7 @@ def test_pieces_have_times_of_their_own() -> None:
 
 def test_measuring_goes_ahead_but_not_too_far() -> None:
     recorder, leads = Recorder(), []
-    flow = Stream(drive(1.0), {"recorder": recorder}, ahead_s=0.2, speed=2.0)
+    flow = PacedRun(drive(1.0), {"recorder": recorder}, ahead_s=0.2, speed=2.0)
     flow.controllers.append(lambda step: leads.append(step.time - 2.0 * flow.clock.seconds))
     flow.run()
     # Never further than asked for, and the step that is being measured.
@@ -94,7 +94,7 @@ def test_measuring_goes_ahead_but_not_too_far() -> None:
 
 def test_lag_of_a_slow_outlet_is_told_and_others_wait_in_bounds() -> None:
     slow, quick = Recorder(slow_s=0.04), Recorder()
-    summary = Stream(drive(), {"slow": slow, "quick": quick}, ahead_s=0.1).run()
+    summary = PacedRun(drive(), {"slow": slow, "quick": quick}, ahead_s=0.1).run()
     assert len(slow.taken) == len(quick.taken) == 20
     # 20 steps of 0.04 s where 0.02 s each were there.
     assert summary.lags["slow"].worst_s > 0.3
@@ -108,7 +108,7 @@ def test_other_threads_may_ask_a_step() -> None:
             super().take((step.time, step.state("robot").xyz[0, 0], step.samples("air").pressure))
 
     asks = Asks()
-    Stream(drive(), {"asks": asks}, speed=4).run()
+    PacedRun(drive(), {"asks": asks}, speed=4).run()
     plain = [(step.time, step.state("robot").xyz[0, 0], step.samples("air").pressure) for step in drive()]
     for (_, got), want in zip(asks.taken, plain, strict=True):
         assert got[:2] == pytest.approx(want[:2], abs=1e-12)  # asked later, so from the other side of the step's end
@@ -117,7 +117,7 @@ def test_other_threads_may_ask_a_step() -> None:
 
 def test_a_loop_goes_on_in_time_until_it_is_stopped() -> None:
     recorder = Recorder()
-    flow = Stream(drive(0.2), {"recorder": recorder}, speed=4, loop=True)
+    flow = PacedRun(drive(0.2), {"recorder": recorder}, speed=4, loop=True)
     threading.Timer(0.5, flow.stop).start()
     summary = flow.run()
     numbers = [step.number for _, step in recorder.taken]
@@ -130,7 +130,7 @@ def test_a_loop_goes_on_in_time_until_it_is_stopped() -> None:
 def test_a_failing_outlet_ends_the_stream_and_all_are_closed() -> None:
     fails, other = Recorder(fail_at=3), Recorder()
     with pytest.raises(ConfigError, match="the cable is out"):
-        Stream(drive(), {"fails": fails, "other": other}).run()
+        PacedRun(drive(), {"fails": fails, "other": other}).run()
     assert (len(fails.taken), fails.closed, other.closed) == (3, 1, 1)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("parhelion-")]
 
@@ -142,7 +142,7 @@ def test_a_failing_controller_ends_the_stream() -> None:
 
     recorder = Recorder()
     with pytest.raises(KeyboardInterrupt):
-        Stream(drive(), {"recorder": recorder}, controllers=[control]).run()
+        PacedRun(drive(), {"recorder": recorder}, controllers=[control]).run()
     assert recorder.closed == 1
 
 
@@ -157,4 +157,4 @@ def test_a_failing_controller_ends_the_stream() -> None:
 )
 def test_wrong_paces_are_refused(options: dict[str, float], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        Stream(drive(), {}, **options)
+        PacedRun(drive(), {}, **options)

@@ -23,7 +23,7 @@ from foxglove_rigs import Client, Received, cloud, entities, transforms
 from parhelion.cli.app import app
 from parhelion.core.errors import ConfigError, MissingDependencyError
 from parhelion.live.foxglove import FoxgloveServer
-from parhelion.live.pacing import Stream
+from parhelion.live.pacing import PacedRun
 from parhelion.scenario import Scenario
 
 FIELDS: dict[str, Any] = {
@@ -149,7 +149,7 @@ def test_a_client_that_vanishes_holds_up_nobody(server: FoxgloveServer, scenario
 
 def test_in_step_with_the_clock_and_on_through_the_rounds(scenario: Scenario) -> None:
     server = FoxgloveServer(scenario, port=0)
-    stream = Stream(scenario, {"Foxglove": server}, ahead_s=0.2, loop=True)
+    stream = PacedRun(scenario, {"Foxglove": server}, ahead_s=0.2, loop=True)
     failures: list[BaseException] = []
     thread = threading.Thread(target=lambda: _run(stream, failures))
     with Client(server.url) as client:
@@ -167,7 +167,7 @@ def test_in_step_with_the_clock_and_on_through_the_rounds(scenario: Scenario) ->
     assert stamps == [round(k * 1e8) for k in range(6)]  # the second round goes on in time
 
 
-def _run(stream: Stream, failures: list[BaseException]) -> None:
+def _run(stream: PacedRun, failures: list[BaseException]) -> None:
     try:
         stream.run()
     except BaseException as error:

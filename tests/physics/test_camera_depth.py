@@ -14,7 +14,7 @@ from camera_rigs import BRIGHT, DARK, above, camera_sheet, flat
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import Stream
 from parhelion.sensors.optics.camera.config import TimeOfFlight
-from parhelion.sensors.optics.camera.depth import Draws, fattened, flight_sigma
+from parhelion.sensors.optics.camera.depth import DepthDraws, fattened, flight_sigma
 
 Array = NDArray[Any]
 FX, BASELINE = 300.0, 0.1
@@ -222,7 +222,7 @@ def test_phase_repeats_and_weak_light_has_no_answer() -> None:
 
 def test_draws_are_those_of_the_pixel() -> None:
     stream = Stream(1, "depth", 2)
-    one, two = Draws.of(stream, (4, 6), noise=True), Draws.of(stream, (4, 6), noise=True)
+    one, two = DepthDraws.of(stream, (4, 6), noise=True), DepthDraws.of(stream, (4, 6), noise=True)
     assert np.array_equal(one.first, two.first)
-    assert not np.array_equal(one.first, Draws.of(replace(stream, number=3), (4, 6), noise=True).first)
-    assert np.all(Draws.of(stream, (4, 6), noise=False).first == 0.0)
+    assert not np.array_equal(one.first, DepthDraws.of(replace(stream, number=3), (4, 6), noise=True).first)
+    assert np.all(DepthDraws.of(stream, (4, 6), noise=False).first == 0.0)

@@ -11,7 +11,7 @@ from parhelion.core.random import Stream, to_normal, words
 from parhelion.rays.device import engine
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.detection import Detector, detect
-from parhelion.sensors.optics.lidar.echoes import Block, Echo, EchoRows
+from parhelion.sensors.optics.lidar.echoes import Block, EchoRows, ReturnEcho
 
 MOST = 6
 MERGE_M = 1.0
@@ -64,7 +64,7 @@ def fast_search(
     eng = engine()
     dr, mi = eng.dr, eng.mi
     rows = ranges.shape[1]
-    echo = Echo(
+    echo = ReturnEcho(
         eng.table(ranges), eng.table(powers), dr.zeros(mi.UInt32, ranges.size), dr.zeros(mi.UInt32, ranges.size)
     )
     beam = dr.arange(mi.UInt32, BEAMS)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from parhelion.calibrate.drive.channels import ChannelErrors, _levers, channel_errors
-from parhelion.calibrate.range_images import Turn
+from parhelion.calibrate.range_images import RangeImage
 
 Floats = NDArray[np.float64]
 ROWS, COLUMNS, SIGMA_M = 24, 512, 0.006
@@ -43,7 +43,7 @@ def recorded(
     *,
     stagger_deg: float = 0.0,
     moves: bool = False,
-) -> list[Turn]:
+) -> list[RangeImage]:
     """Turns in rooms by a sensor whose rows are off by so much, and which reports its nominal angles.
 
     Rows may look to either side in turn, and the sensor may move at 10 m/s and turn by 20 degrees a second.
@@ -62,7 +62,9 @@ def recorded(
         nothing = np.full(metres.shape, np.nan)
         no = np.zeros(metres.shape, bool)
         metres = metres + random.normal(0.0, SIGMA_M, metres.shape)
-        turn = Turn("room", metres, nothing, nothing, nothing, no, no, ELEVATION, 0.0, nominal, np.zeros_like(nominal))
+        turn = RangeImage(
+            "room", metres, nothing, nothing, nothing, no, no, ELEVATION, 0.0, nominal, np.zeros_like(nominal)
+        )
         made.append(turn)
     return made
 

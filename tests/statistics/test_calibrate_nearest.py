@@ -11,7 +11,7 @@ import pytest
 import parhelion as ph
 from calibrate_rigs import sheet_of
 from parhelion.sensors.optics.lidar.config import MaterialProfile
-from parhelion.sensors.optics.lidar.profiles import UncalibratedMaterialWarning, drop_at, returned, standing_for
+from parhelion.sensors.optics.lidar.profiles import UncalibratedMaterialWarning, drop_at, returned, substitute_for
 from parhelion.surfaces.library import material
 from parhelion.weather.air import air_contents
 
@@ -118,7 +118,7 @@ def test_a_logarithmic_scale_moves_by_the_logarithm() -> None:
 def test_the_nearest_is_the_one_that_returns_most_alike() -> None:
     names = ("lambert-10", "lambert-50", "bare-metal", "no-such-material")
     worlds = [material(name) for name in ("lambert-12", "lambert-40", "glass", "retro-sheeting")]
-    found, alone = standing_for(names, worlds, 905.0)
+    found, alone = substitute_for(names, worlds, 905.0)
     assert {one.name: one.calibrated for one in found} == {"lambert-12": "lambert-10", "lambert-40": "lambert-50"}
     assert alone == ["glass", "retro-sheeting"]
     np.testing.assert_allclose(found[0].ratio(np.array([0.0, 60.0])), 1.2, rtol=1e-6)

@@ -63,7 +63,7 @@ def test_the_table_is_of_files_that_are_there() -> None:
         assert all((ROOT / "tests" / test).is_file() for test in tests), start
         place = ROOT / SOURCE / start
         assert place.exists() or list(place.parent.glob(f"{place.name}*.py")), start
-    assert held_by("cli/scan.py") == []
+    assert held_by("cli/measure.py") == []
     assert held_by("core/random.py")
 
 

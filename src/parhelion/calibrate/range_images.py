@@ -27,7 +27,7 @@ STANDING_SHARE = 0.8
 
 
 @dataclass(frozen=True, eq=False)
-class Turn:
+class RangeImage:
     """One turn of a lidar, or several side by side. Images have the shape (rows, columns), the highest row first."""
 
     name: str
@@ -81,7 +81,7 @@ class Turn:
         return np.isfinite(self.range)
 
 
-def turn_of(cloud: PointCloud, name: str = "") -> Turn:
+def turn_of(cloud: PointCloud, name: str = "") -> RangeImage:
     """A scan as images; of several returns the strongest is taken.
 
     Clouds without a table of shots need the field `ring`; their columns follow from `column` or from the azimuth.
@@ -91,7 +91,7 @@ def turn_of(cloud: PointCloud, name: str = "") -> Turn:
     return _of_scan(cloud, name) if isinstance(cloud, Scan) and len(cloud.shots) else _of_points(cloud, name)
 
 
-def _of_scan(scan: Scan, name: str) -> Turn:
+def _of_scan(scan: Scan, name: str) -> RangeImage:
     shots = scan.shots
     rows, first = int(shots.ring.max()) + 1, int(shots.column.min())
     shape = (rows, int(shots.column.max()) + 1 - first)
@@ -128,7 +128,7 @@ def _of_scan(scan: Scan, name: str) -> Turn:
     offset = float(np.median(np.hypot(shots.origin[:, 0], shots.origin[:, 1])))
     time = np.full(shape, np.nan)
     time[place] = shots.time
-    return Turn(
+    return RangeImage(
         name, distance, signal, image(None if share is None else 100.0 * share), image(field("near_ir"), shots.near_ir),
         lost, withheld, np.nanmedian(elevation, axis=1), offset, direction, origin, time=time,
         start_s=float(scan.start_time),
@@ -143,7 +143,7 @@ def _strongest_last(scan: Scan) -> NDArray[np.int64]:
     return np.argsort(strength, kind="stable")
 
 
-def _of_points(cloud: PointCloud, name: str) -> Turn:
+def _of_points(cloud: PointCloud, name: str) -> RangeImage:
     where = name or "cloud"
     if "ring" not in cloud.fields:
         raise FormatError(f"{where}: has no field 'ring' (fields: {', '.join(cloud.fields)}), so rows are not known")
@@ -184,7 +184,7 @@ def _of_points(cloud: PointCloud, name: str) -> Turn:
     unit[place] = (xyz / np.linalg.norm(xyz, axis=1, keepdims=True))[kept]
     elevation = np.degrees(np.arcsin(np.clip(unit[..., 2], -1.0, 1.0)))
     rows = np.array([np.median(part[np.isfinite(part)]) if np.isfinite(part).any() else np.nan for part in elevation])
-    return Turn(
+    return RangeImage(
         name, distance, image(field("intensity")), image(field("reflectivity", 100.0)), image(field("near_ir")), lost,
         np.zeros(shape, bool), rows, 0.0, unit, np.zeros_like(unit), knows_lost,
         image(field("time")) if "time" in cloud.fields else None, _start_of(cloud), "column" in cloud.fields,
@@ -212,7 +212,7 @@ def _columns_by_azimuth(xyz: Floats, there: Mask, ring: NDArray[np.int64]) -> ND
     return np.where(there, np.floor((np.nan_to_num(azimuth) + np.pi) / step), 0).astype(np.int64)
 
 
-def joined(turns: Sequence[Turn]) -> Turn:
+def joined(turns: Sequence[RangeImage]) -> RangeImage:
     """Turns side by side, with empty columns between them; they must have as many rows."""
     first = turns[0]
     if len(turns) == 1:
@@ -243,7 +243,7 @@ def joined(turns: Sequence[Turn]) -> Turn:
     return replace(first, **images, knows_lost=knows_lost, time=None, start_s=None)  # type: ignore[arg-type]
 
 
-def is_standing(turns: Sequence[Turn]) -> bool:
+def is_standing(turns: Sequence[RangeImage]) -> bool:
     """Whether the sensor stays where it is over several turns: most pixels see the same range again."""
     if len(turns) < 2 or turns[0].range.shape != turns[-1].range.shape:
         return False
@@ -260,14 +260,14 @@ def is_standing(turns: Sequence[Turn]) -> bool:
     return float(np.mean(off[chosen] < STANDING_M)) > STANDING_SHARE
 
 
-def clean(turn: Turn) -> Mask:
+def clean(turn: RangeImage) -> Mask:
     """Pixels whose neighbours in the row lie within 3 % of their range: no mixed pixels at edges."""
     beside = [np.roll(turn.range, step, axis=1) for step in (-1, 1)]
     with np.errstate(invalid="ignore"):
         return np.all([np.abs(other - turn.range) < 0.03 * turn.range for other in beside], axis=0)
 
 
-def mean_level(turns: list[Turn], level: Floats) -> Floats:
+def mean_level(turns: list[RangeImage], level: Floats) -> Floats:
     """Mean over the turns of a level that was worked out on all of them side by side."""
     width = turns[0].range.shape[1] + SEAM_COLUMNS
     parts = [level[:, k * width : k * width + width - SEAM_COLUMNS] for k in range(len(turns))]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from parhelion.calibrate.range_images import Turn, turn_of
+from parhelion.calibrate.range_images import RangeImage, turn_of
 from parhelion.core.clouds import PointCloud
 from parhelion.core.errors import FormatError
 from parhelion.io import FORMATS, format_of, read_cloud, read_turns
@@ -64,9 +64,9 @@ def _of_bag(file: Path, topic: str | None) -> Iterator[PointCloud]:
 
 def read_drive(
     path: str | PathLike[str], *, sensor: str | None = None, turn: int | None = None, topic: str | None = None
-) -> list[Turn]:
+) -> list[RangeImage]:
     """The turns of a recording as images; `turn` chooses one. Refuses recordings of several sensors."""
-    found: list[Turn] = []
+    found: list[RangeImage] = []
     names: set[str] = set()
     number = -1
     for number, cloud in enumerate(clouds_of(path, sensor=sensor, topic=topic)):

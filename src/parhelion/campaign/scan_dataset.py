@@ -13,7 +13,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_unit
 from parhelion.core.trajectory import Waypoints
-from parhelion.rays.lock import engine_turn, in_turn
+from parhelion.rays.lock import engine_turn, locked
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.sensors.optics.lidar.points import USUAL, ScanTensors, chosen_fields
@@ -100,7 +100,7 @@ class ScanDataset:
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self.__getitems__([index])[0]
 
-    @in_turn
+    @locked
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Several items at once, in order; PyTorch's loaders ask this way."""
         numbers = [self._checked(index) for index in indices]

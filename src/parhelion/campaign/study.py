@@ -47,7 +47,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 Pair = tuple[float, float]
 
 
-class Draws(Config):
+class StudyDraws(Config):
     """A distribution that values are drawn from; exactly one of the four is given."""
 
     uniform: Pair | None = None
@@ -73,7 +73,7 @@ class Draws(Config):
         return next(name for name in _KINDS if getattr(self, name) is not None)
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> Draws:
+    def _makes_sense(self) -> StudyDraws:
         given = [name for name in _KINDS if getattr(self, name) is not None]
         if len(given) != 1:
             raise ValueError(f"give one of {', '.join(_KINDS)}; got {' and '.join(given) or 'none'}")
@@ -100,7 +100,7 @@ _KINDS = ("uniform", "loguniform", "normal", "choice")
 
 
 Values = Annotated[
-    Annotated[list[Any], Field(min_length=1)] | Draws,
+    Annotated[list[Any], Field(min_length=1)] | StudyDraws,
     Field(description="a list of values, or a distribution such as {uniform: [0, 1]}"),
 ]
 
@@ -154,7 +154,7 @@ class StudyFile(Config):
     @model_validator(mode="after")
     def _fits(self) -> StudyFile:
         for path, values in self.vary.items():
-            if not isinstance(values, Draws) and len({repr(v) for v in values}) < len(values):
+            if not isinstance(values, StudyDraws) and len({repr(v) for v in values}) < len(values):
                 raise ValueError(f"vary: {path}: a value is given twice")
         counts = {d.count for d in self.draws.values() if d.count is not None}
         if len(counts) > 1:
@@ -177,12 +177,12 @@ class StudyFile(Config):
     @property
     def grid(self) -> dict[str, list[Any]]:
         """What is varied over lists."""
-        return {path: v for path, v in self.vary.items() if not isinstance(v, Draws)}
+        return {path: v for path, v in self.vary.items() if not isinstance(v, StudyDraws)}
 
     @property
-    def draws(self) -> dict[str, Draws]:
+    def draws(self) -> dict[str, StudyDraws]:
         """What is drawn from distributions."""
-        return {path: v for path, v in self.vary.items() if isinstance(v, Draws)}
+        return {path: v for path, v in self.vary.items() if isinstance(v, StudyDraws)}
 
     @property
     def draw_count(self) -> int:
@@ -314,7 +314,7 @@ def _place(entries: list[Any], step: str) -> int:
 
 
 @dataclass(frozen=True)
-class Row:
+class StudyRow:
     """One run of a campaign."""
 
     number: int
@@ -460,7 +460,7 @@ class Study:
         """Number of combinations of the lists' values."""
         return math.prod(self.settings.shape[:-2])
 
-    def row(self, number: int) -> Row:
+    def row(self, number: int) -> StudyRow:
         """A run by its number: seeds go round quickest, then draws, then the last of the lists."""
         if not 0 <= number < len(self):
             raise ConfigError(f"{self.source}: has rows 0 to {len(self) - 1}, not {number}")
@@ -469,13 +469,13 @@ class Study:
         values |= {path: options[draw] for path, options in self.drawn.items()}
         cell = number // (self.settings.shape[-1] * self.settings.shape[-2])
         ordered = {path: values[path] for path in self.settings.vary}
-        return Row(number, cell, draw, self._seeds[seed], ordered)
+        return StudyRow(number, cell, draw, self._seeds[seed], ordered)
 
     @cached_property
     def _seeds(self) -> list[int]:
         return self.settings.seed_list
 
-    def scenario_of(self, row: Row) -> dict[str, Any]:
+    def scenario_of(self, row: StudyRow) -> dict[str, Any]:
         """The fields of a run's scenario."""
         fields = copy.deepcopy(self.base)
         for path, value in row.values.items():
@@ -491,7 +491,7 @@ class Study:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _drawn(draws: Draws, path: str, count: int) -> list[Any]:
+def _drawn(draws: StudyDraws, path: str, count: int) -> list[Any]:
     """The draws of one distribution: functions of its seed, the path and the number of the draw."""
     high, low, _, _ = Stream(draws.seed, f"campaign/{path}").words(np.arange(count))
     # 53 bits within (0, 1): neither end is ever drawn.

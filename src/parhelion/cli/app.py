@@ -11,23 +11,20 @@ from parhelion import __version__
 from parhelion.cli import (
     calibrate,
     campaign,
+    catalogue,
     convert,
     demo,
     doctor,
     evaluate,
-    identify,
-    materials,
+    measure,
     run,
-    scan,
-    sensors,
     shoot,
     stream,
     view,
     weather,
-    worlds,
 )
-from parhelion.cli.failures import DEBUG_VARIABLE, Command, Group
-from parhelion.cli.screen import examples
+from parhelion.cli.screen import DEBUG_VARIABLE, Command, Group, examples
+from parhelion.cli.weather_options import WeatherCommand
 
 app = typer.Typer(
     name="parhelion",
@@ -73,12 +70,25 @@ def _options(
 
 
 _COMMANDS = (
-    demo, scan, shoot, run, campaign, stream, view, weather, calibrate, identify, convert, sensors, worlds, materials,
-    doctor,
-)  # fmt: skip
-for _module in _COMMANDS:
-    _kind = getattr(_module, "COMMAND", Command)
-    app.command(cls=_kind, epilog=examples(*_module.EXAMPLES))(getattr(_module, _module.__name__.rpartition(".")[2]))
+    (demo.demo, demo.EXAMPLES, Command),
+    (measure.measure, measure.EXAMPLES, WeatherCommand),
+    (measure.scan, measure.SCAN_EXAMPLES, WeatherCommand),
+    (shoot.shoot, shoot.EXAMPLES, WeatherCommand),
+    (run.run, run.EXAMPLES, Command),
+    (campaign.campaign, campaign.EXAMPLES, Command),
+    (stream.stream, stream.EXAMPLES, stream.StreamCommand),
+    (view.view, view.EXAMPLES, WeatherCommand),
+    (weather.weather, weather.EXAMPLES, WeatherCommand),
+    (calibrate.calibrate, calibrate.EXAMPLES, Command),
+    (calibrate.identify, calibrate.IDENTIFY_EXAMPLES, Command),
+    (convert.convert, convert.EXAMPLES, Command),
+    (catalogue.sensors, catalogue.SENSORS_EXAMPLES, Command),
+    (catalogue.worlds, catalogue.WORLDS_EXAMPLES, Command),
+    (catalogue.materials, catalogue.MATERIALS_EXAMPLES, Command),
+    (doctor.doctor, doctor.EXAMPLES, Command),
+)
+for _function, _examples, _kind in _COMMANDS:
+    app.command(cls=_kind, epilog=examples(*_examples))(_function)
 
 app.add_typer(
     evaluate.app,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.failures import FAILED, warn
+from parhelion.cli.screen import FAILED, warn
 
 if TYPE_CHECKING:
     from parhelion.campaign import CampaignSummary, Study
@@ -102,7 +102,7 @@ def _tell(study: Study, summary: CampaignSummary) -> None:
 
 def _repeat(study: Study, output: str, number: int) -> None:
     from parhelion.campaign import repeat_row
-    from parhelion.cli.engine import start_engine
+    from parhelion.cli.screen import start_engine
 
     start_engine()
     again = repeat_row(study, output, number)

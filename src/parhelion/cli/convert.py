@@ -9,9 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parhelion.cli import bags, captures, screen
-from parhelion.cli.clouds import DEFAULT_FORMAT, check_file, check_not_itself, make_folder, stem, tell_drops
-from parhelion.cli.failures import warn
+from parhelion.cli import recordings as bags
+from parhelion.cli import recordings as captures
+from parhelion.cli import screen
+from parhelion.cli.recordings import (
+    DEFAULT_FORMAT,
+    check_file,
+    check_not_itself,
+    make_folder,
+    stem,
+    warn_dropped_fields,
+)
+from parhelion.cli.screen import warn
 
 if TYPE_CHECKING:
     from parhelion import PointCloud, Scan
@@ -103,7 +112,7 @@ def convert(
     if not source.is_dir() and not waiting:
         raise FormatError(f"{pairs[0][1]}: is there already; --force replaces it")
     dropped, unreadable = _convert_all(waiting, format, read_as, as_folder=source.is_dir())
-    tell_drops(dropped)
+    warn_dropped_fields(dropped)
     skipped = len(pairs) - len(waiting)
     note = f", skipped {skipped} that were there already (--force replaces them)" if skipped else ""
     done = len(waiting) - unreadable
@@ -153,7 +162,7 @@ class _Captures:
             source, target, self.cloud, verb="converting", advice="--force", format=self.format, turn=self.turn,
             sensor=self.sensor, force=self.force, bag=bag, form=form,
         )  # fmt: skip
-        tell_drops(done.dropped)
+        warn_dropped_fields(done.dropped)
         done.tell_gaps(source)
         if form is captures.Form.BAG:
             _tell_bag(done.turns, bag.topic, target)

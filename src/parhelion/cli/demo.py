@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.clouds import make_folder, tell_drops, tell_older
-from parhelion.cli.engine import start_engine
+from parhelion.cli.recordings import make_folder, warn_dropped_fields, warn_leftovers
+from parhelion.cli.screen import start_engine
+from parhelion.pictures import html
 
 if TYPE_CHECKING:
+    from parhelion import Scan
     from parhelion.scenario.scenario import Scenario, Step
 
 EXAMPLES = ("parhelion demo", "parhelion demo -o first-trip --seconds 3 --seed 7")
@@ -53,8 +55,8 @@ def demo(
     needed = clock.perf_counter() - began
     clouds = output / trip.lidar.folder_name
     written = [file for file in summary.files if file.parent == clouds]
-    tell_drops(summary.dropped)
-    tell_older(clouds, written, ".pcd")
+    warn_dropped_fields(summary.dropped)
+    warn_leftovers(clouds, written, ".pcd")
     pace = f"{seconds:g} s in {needed:.1f} s, pictures and set-up included"
     screen.facts(scenario.settings.name, [("simulated", pace), *trip.tally.rows()])
     screen.say(f"""
@@ -77,7 +79,7 @@ class Trip:
     """
 
     def __init__(self, scenario: Scenario, folder: Path, fields: dict[str, Any], bars: ExitStack) -> None:
-        from parhelion.cli.summary import Tally
+        from parhelion.cli.measure import Tally
         from parhelion.core.clouds import Scan
         from parhelion.pictures import Drive
 
@@ -93,7 +95,6 @@ class Trip:
 
     def take(self, step: Step) -> None:
         """Count the scans of a step."""
-        from parhelion.cli.report import first_points
 
         if step.number == 0:
             self._write_scenario()
@@ -119,7 +120,6 @@ class Trip:
 
     def on_page(self) -> str:
         """The first points in numbers, and how to read a cloud."""
-        from parhelion.cli.report import how_to_read
 
         return self._first_rows + how_to_read()
 
@@ -144,3 +144,32 @@ class Trip:
             return []
         poses.write_tum(TimedPoses(starts, *self.lidar.motion.sample(starts)), self.trajectory)
         return [self.trajectory]
+
+
+# ---- What the demo adds to the page of its run: the first points in numbers, and how to read a cloud ----------------
+
+
+_ROWS = 8
+
+
+def first_points(scan: Scan) -> str:
+    """The first points of a scan as a section of a page."""
+    names = scan.names.get("label", {})
+    rows = [
+        (
+            *(f"{value:.3f}" for value in scan.xyz[row]),
+            f"{scan.fields['intensity'][row]:.0f}",
+            int(scan.fields["ring"][row]),
+            f"{1e3 * scan.fields['time'][row]:.3f}",
+            names.get(int(scan.fields["label"][row]), ""),
+        )
+        for row in range(min(_ROWS, len(scan)))
+    ]
+    columns = ("x [m]", "y [m]", "z [m]", "intensity", "ring", "time [ms]", "label")
+    return html.section("first", "First points of the first scan", html.table(columns, rows, kinds="nnnnnn-"))
+
+
+def how_to_read() -> str:
+    """A line of Python that reads a cloud of the demo, as a section of a page."""
+    code = 'import parhelion as ph; cloud = ph.PointCloud.load("clouds/000000.pcd"); cloud.xyz, cloud.label'
+    return html.section("read", "Read a cloud", f"<p><code>{html.text(code)}</code></p>")

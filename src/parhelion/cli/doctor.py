@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.engine import start_engine
+from parhelion.cli.screen import start_engine
 
 if TYPE_CHECKING:
     from parhelion.rays.device import Engine
@@ -136,7 +136,7 @@ def _llvm_file(running: Engine) -> str:
 def _tiny_scan(problems: list[str]) -> None:
     """Whether a scan works at all, and how long it takes."""
     from parhelion import Lidar, World
-    from parhelion.cli.failures import sentence
+    from parhelion.cli.screen import sentence
 
     try:
         world, lidar = World.load("cuboids"), Lidar("velodyne/vlp-16")

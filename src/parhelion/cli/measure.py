@@ -5,21 +5,298 @@ from __future__ import annotations
 import inspect
 import time as clock
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
+from numpy.typing import NDArray
 
 from parhelion.cli import screen
-from parhelion.cli.clouds import check_file, make_folder, tell_older
-from parhelion.cli.engine import start_engine
-from parhelion.cli.scan import load_world, parse_pose
-from parhelion.cli.weather_options import WeatherCommand, WeatherOptions, in_words, weather_options
+from parhelion.cli.recordings import CloudFiles, check_file, make_folder, warn_leftovers
+from parhelion.cli.screen import count, percent, start_engine
+from parhelion.cli.weather_options import (
+    IN_THE_AIR,
+    WeatherOptions,
+    add_counts,
+    air_counts,
+    in_words,
+    lost_words,
+    shares,
+    weather_options,
+)
 
 if TYPE_CHECKING:
-    from parhelion import Pose, World
+    from parhelion import Lidar, PointCloud, Pose, Scan, World
     from parhelion.core.records import Record
+    from parhelion.pictures.weather import Changes
     from parhelion.sensors.kinds import SensorKind
+
+# ---- `parhelion scan`: one scan, or several in a row ----------------------------------------------------------------
+
+
+SCAN_EXAMPLES = (
+    "parhelion scan --world city --sensor ouster/os1-128 -o scan.pcd --png scan.png",
+    "parhelion scan --world harbour --sensor velodyne/vlp-16 --pose 0,0,3,0,0,90 --returns dual -o scan.ply",
+    "parhelion scan --world city --sensor livox/mid-360 --scans 50 --frame world -o drive/ --format laz",
+    "parhelion scan --world hall.obj --material concrete --sensor my-lidar.yaml --no-noise -o hall.npz",
+    "parhelion scan --world city --sensor velodyne/vlp-16 --rain 25 --visibility 800 --png rain.png",
+)
+
+
+class Returns(str, Enum):
+    """Which echoes of a shot are reported."""
+
+    first = "first"
+    strongest = "strongest"
+    last = "last"
+    dual = "dual"
+    all = "all"
+
+
+class Sampling(str, Enum):
+    """How the footprint of a beam is sampled."""
+
+    adaptive = "adaptive"
+    fixed = "fixed"
+
+
+class Frame(str, Enum):
+    """The frame that points are written in."""
+
+    sensor = "sensor"
+    world = "world"
+    deskewed = "deskewed"
+
+
+@weather_options
+def scan(
+    world: Annotated[str, typer.Option("--world", "-w", help="Built-in world, world file (.yaml) or mesh file.")],
+    sensor: Annotated[str, typer.Option("--sensor", "-s", help="Preset, such as ouster/os1-128, or a YAML file.")],
+    pose: Annotated[
+        str | None,
+        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Where the sensor stands, in m; roll, pitch, yaw in degrees."),
+    ] = None,
+    time: Annotated[float, typer.Option(help="Start on the world's clock, in s.")] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
+    scans: Annotated[
+        int, typer.Option(min=1, help="Scans in a row: along the world's path, or standing at --pose.")
+    ] = 1,
+    returns: Annotated[Returns | None, typer.Option(help="Echoes to report; by default the sensor's own.")] = None,
+    sub_rays: Annotated[int | None, typer.Option(help="Rays that sample each footprint, 1 to 1024.")] = None,
+    sampling: Annotated[Sampling, typer.Option(help="Trace sub-rays where needed, or all.")] = Sampling.adaptive,
+    noise: Annotated[bool, typer.Option("--noise/--no-noise", help="With or without measurement noise.")] = True,
+    rate: Annotated[float | None, typer.Option(help="Scans a second, of those the sensor offers.")] = None,
+    columns: Annotated[int | None, typer.Option(help="Columns a turn, of those the sensor offers.")] = None,
+    keep_lost: Annotated[bool, typer.Option("--keep-lost", help="Write shots without return too, as NaN.")] = False,
+    frame: Annotated[Frame, typer.Option(help="Frame of the points written.")] = Frame.sensor,
+    material: Annotated[str | None, typer.Option(help="Material of a mesh file that names none.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File (.pcd .ply .las .laz .bin .csv .npz .pcap) or folder.")
+    ] = None,
+    format: Annotated[str | None, typer.Option(help="Format, where the file's ending does not say it.")] = None,
+    png: Annotated[
+        Path | None,
+        typer.Option(help="Picture: range, intensity, from above; with weather a second one, NAME-weather.png."),
+    ] = None,
+    *,
+    weather: WeatherOptions,
+) -> None:
+    """Scan a world with a lidar, write the points, and print what was measured."""
+    if keep_lost and frame is not Frame.sensor:
+        raise typer.BadParameter("lost shots have no place; it goes with --frame sensor only", param_hint="--keep-lost")
+
+    place = parse_pose(pose)
+    files = None if output is None else CloudFiles.at(output, format, several=scans > 1)
+    if files is not None and files.format == "pcap" and (keep_lost or frame is not Frame.sensor):
+        raise typer.BadParameter("captures hold all shots, in the sensor's frame; leave it out", param_hint="--frame")
+    if png is not None:
+        from parhelion.pictures.style import check_picture
+
+        check_file(check_picture(png))
+    scene, lidar = _prepare(world, material, weather, sensor, returns, sub_rays, sampling, noise, rate, columns)
+    tally = Tally()
+    view = _View(png, several=scans > 1)
+    in_air: dict[str, int] = {}
+    with screen.progress("scanning", scans) as advance:
+        for number, (shot, seconds) in enumerate(measure_scan(lidar, scene, place, time, scans, seed)):
+            tally.add(shot, seconds)
+            add_counts(in_air, air_counts(shot))
+            if files is not None:
+                files.write(_as_asked(shot, frame, keep_lost), number)
+            view.add(shot)
+            advance()
+    view.draw()
+    changes = view.draw_weather(scene, lidar, seed)
+    _print_scan(scene, lidar, tally, in_air, changes, several=scans > 1)
+    _print_files(files, view.written)
+
+
+def parse_pose(text: str | None) -> Pose | None:
+    """`X,Y,Z` or `X,Y,Z,ROLL,PITCH,YAW` [m, degrees]."""
+    if text is None:
+        return None
+    from parhelion import Pose
+
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"expected numbers X,Y,Z[,ROLL,PITCH,YAW], got {text!r}", param_hint="--pose"
+        ) from None
+    if len(numbers) not in (3, 6):
+        raise typer.BadParameter(f"expected 3 or 6 numbers, got {len(numbers)}", param_hint="--pose")
+    return Pose(numbers[:3], rpy_deg=numbers[3:] or None)
+
+
+def load_world(name: str, material: str | None = None) -> World:
+    """A world by name or path; `material` is for mesh files."""
+    from parhelion import World
+
+    return World.load(name) if material is None else World.load(name, material=material)
+
+
+def measure_scan(
+    lidar: Lidar, world: World, place: Pose | None, start: float, scans: int, seed: int
+) -> Iterator[tuple[Scan, float]]:
+    """Scans one after the other at the sensor's rate, each with its wall time [s].
+
+    Standing at `place`; without one, several scans follow the world's path where it has one, and a single scan (or
+    several in a world without a path) stands at the world's viewpoint.
+    """
+    trajectory = world.path if place is None and scans > 1 else None
+    for number in range(scans):
+        before = clock.perf_counter()
+        at = start + number / lidar.rate_hz
+        if trajectory is not None:
+            result = lidar.scan(world, trajectory=trajectory, time=at, seed=seed)
+        else:
+            result = lidar.scan(world, pose=place, time=at, seed=seed)
+        yield result, clock.perf_counter() - before
+
+
+def _prepare(
+    world: str,
+    material: str | None,
+    weather: WeatherOptions,
+    sensor: str,
+    returns: Returns | None,
+    sub_rays: int | None,
+    sampling: Sampling,
+    noise: bool,
+    rate: float | None,
+    columns: int | None,
+) -> tuple[World, Lidar]:
+    from parhelion import Lidar
+
+    lidar = Lidar(
+        sensor,
+        rate_hz=rate,
+        columns=columns,
+        returns=None if returns is None else returns.value,
+        sub_rays=sub_rays,
+        sampling=sampling.value,
+        noise=noise,
+    )
+    scene = load_world(world, material)
+    scene.weather = weather.weather(scene.weather)
+    start_engine()
+    return scene, lidar
+
+
+def _as_asked(scan: Scan, frame: Frame, keep_lost: bool) -> PointCloud:
+    if frame is Frame.world:
+        return scan.in_world()
+    if frame is Frame.deskewed:
+        return scan.deskewed()
+    return scan.with_lost_shots() if keep_lost else scan
+
+
+class _View:
+    """The pictures that --png asks for: of the one scan or of all of them, and of what weather did to the last."""
+
+    def __init__(self, path: Path | None, *, several: bool) -> None:
+        self.path, self.several = path, several
+        self.written: list[Path] = []
+        self._scan: Scan | None = None
+        self._drive: Any = None
+
+    def add(self, scan: Scan) -> None:
+        if self.path is None:
+            return
+        self._scan = _air_named(scan)
+        if self.several:
+            from parhelion.pictures import Drive
+
+            self._drive = self._drive or Drive()
+            self._drive.add(self._scan)
+
+    def draw(self) -> None:
+        if self.path is None or self._scan is None:
+            return
+        from parhelion.pictures import draw_scan
+
+        if self._drive is not None:
+            self._drive.draw(self.path)
+        else:
+            draw_scan(self._scan, self.path)
+        self.written.append(self.path)
+
+    def draw_weather(self, world: World, lidar: Lidar, seed: int) -> Changes | None:
+        """Compare the last scan with the same one in clear air."""
+        weather, scan = world.weather, self._scan
+        if self.path is None or scan is None or weather is None or weather.is_clear():
+            return None
+        from parhelion.pictures.scan import scan_title
+        from parhelion.pictures.weather import draw_weather
+
+        world.weather = None
+        clear = lidar.scan(world, trajectory=scan.motion, time=scan.start_time, seed=seed)
+        world.weather = weather
+        file = self.path.with_name(f"{self.path.stem}-weather{self.path.suffix}")
+        changes = draw_weather(clear, scan, file, f"{scan_title(scan)}  ·  {in_words(weather)}")
+        self.written.append(file)
+        return changes
+
+
+def _air_named(scan: Scan) -> Scan:
+    """A scan whose echoes of the air, which belong to no labelled thing, have a word for their label."""
+    from dataclasses import replace
+
+    labels = {0: IN_THE_AIR, **scan.names.get("label", {})}
+    return replace(scan, names={**scan.names, "label": labels}) if air_counts(scan) else scan
+
+
+def _print_scan(
+    world: World, lidar: Lidar, tally: Tally, in_air: dict[str, int], changes: Changes | None, several: bool
+) -> None:
+    title = f"{lidar.config.name} in {world.name or 'the world'}"
+    rows = tally.rows()
+    if world.weather is not None:
+        rows += [("weather", in_words(world.weather)), ("from the air", shares(in_air, tally.points))]
+        tally.names.setdefault(0, IN_THE_AIR)
+    if changes is not None:
+        rows.append(("lost to it", lost_words(changes) + (", in the last scan" if several else "")))
+    screen.facts(title, rows)
+    if tally.points:
+        labels = [(word, screen.count(points), screen.percent(share)) for word, points, share in tally.label_shares]
+        screen.table("", ("label", "points", "share"), labels, numbers=("points", "share"))
+    else:
+        screen.say("no shot came back: nothing is within the sensor's range and view from there")
+
+
+def _print_files(files: CloudFiles | None, pictures: list[Path]) -> None:
+    if files is not None:
+        files.finish()
+        number = f" ({len(files.written)} files)" if files.numbered else ""
+        screen.say(f"wrote {files.path}{number}")
+    for file in pictures:
+        screen.say(f"wrote {file}")
+
+
+# ---- measure --------------------------------------------------------------------------------------------------------
+
 
 EXAMPLES = (
     "parhelion measure --world city --sensor ti/iwr6843 -o radar.npz --png radar.png",
@@ -28,7 +305,6 @@ EXAMPLES = (
     "parhelion measure --world warehouse --sensor qorvo/dw1000 --duration 5 -o ranges.csv",
     "parhelion measure --world city --sensor ouster/os1-128 --rain 25 -o scan.pcd --png scan.png",
 )
-COMMAND = WeatherCommand
 DEFAULT_DURATION_S = 10.0
 MOST_COLUMNS = 20
 """Columns of a record that the summary lists."""
@@ -188,7 +464,7 @@ class _Files:
 
     def finish(self) -> None:
         if self.numbered:
-            tell_older(self.path, self.written, self.ending)
+            warn_leftovers(self.path, self.written, self.ending)
         screen.say(f"wrote {self.path}" + (f" ({len(self.written)} files)" if self.numbered else ""))
 
 
@@ -219,3 +495,91 @@ def _spans(record: Record) -> list[tuple[str, ...]]:
             span = [f"{one:.6g}" for one in (finite.min(), finite.mean(), finite.max())] if finite.size else ["-"] * 3
             rows.append((name, unit, *span))
     return rows
+
+
+# ---- Counts over one scan or many, without keeping the scans --------------------------------------------------------
+
+
+_BIN_M = 0.01
+"""Step of the histogram of ranges, and so of the median of many scans."""
+
+
+class Tally:
+    """Points, lost shots, ranges, labels and times of the scans that were added."""
+
+    def __init__(self) -> None:
+        self.scans = self.points = self.shots = self.lost = 0
+        self.seconds: list[float] = []
+        self.casts_per_beam: list[float] = []
+        self.specular_casts_per_beam: list[float] = []
+        self.names: dict[int, str] = {}
+        self._label_counts = np.zeros(0, np.int64)
+        self._range_counts = np.zeros(0, np.int64)
+        self._nearest, self._farthest = np.inf, -np.inf
+
+    def add(self, scan: Scan, seconds: float) -> None:
+        """Take one more scan, which took `seconds` of wall time."""
+        self.scans += 1
+        self.points += len(scan)
+        self.shots += len(scan.shots)
+        self.lost += int(scan.lost.sum())
+        self.seconds.append(seconds)
+        if "casts_per_beam" in scan.metadata:
+            self.casts_per_beam.append(float(scan.metadata["casts_per_beam"]))
+            self.specular_casts_per_beam.append(float(scan.metadata.get("specular_casts_per_beam", 0.0)))
+        self.names.update(scan.names.get("label", {}))
+        if len(scan):
+            distance = scan.fields["range"]
+            self._nearest = min(self._nearest, float(distance.min()))
+            self._farthest = max(self._farthest, float(distance.max()))
+            self._range_counts = _added(self._range_counts, np.round(distance / _BIN_M).astype(np.int64))
+            self._label_counts = _added(self._label_counts, scan.fields["label"].astype(np.int64))
+
+    @property
+    def range_m(self) -> tuple[float, float, float] | None:
+        """Smallest, median (to 1 cm) and largest range [m]; None where there are no points."""
+        if not self.points:
+            return None
+        median = int(np.searchsorted(np.cumsum(self._range_counts), self.points / 2)) * _BIN_M
+        return self._nearest, median, self._farthest
+
+    @property
+    def label_shares(self) -> list[tuple[str, int, float]]:
+        """Word, number of points and share of each label, the largest first."""
+        order = np.argsort(-self._label_counts, kind="stable")
+        found = [int(number) for number in order if self._label_counts[number]]
+        return [
+            (self.names.get(number, str(number)), int(points := self._label_counts[number]), points / self.points)
+            for number in found
+        ]
+
+    def rows(self) -> list[tuple[str, Any]]:
+        """Names and values for printing."""
+        rows = [("scans", count(self.scans))] if self.scans > 1 else []
+        rows += [
+            ("points", f"{count(self.points)} of {count(self.shots)} shots"),
+            ("lost shots", f"{count(self.lost)} ({percent(self.lost / max(self.shots, 1))})"),
+        ]
+        if self.range_m is not None:
+            rows.append(("range", "min {:.2f}, median {:.2f}, max {:.2f} m".format(*self.range_m)))
+        rows.append(("time", self.time_taken()))
+        if self.casts_per_beam:
+            total, specular = np.mean(self.casts_per_beam), np.mean(self.specular_casts_per_beam)
+            over = f", {specular:.2f} of them over glass, mirrors or water" if specular > 0 else ""
+            rows.append(("casts per beam", f"{total:.2f}{over}"))
+        return rows
+
+    def time_taken(self) -> str:
+        """Wall time of the first scan, which compiles, and of the others."""
+        if self.scans == 1:
+            return f"{self.seconds[0]:.2f} s, scene set-up included"
+        later = float(np.median(self.seconds[1:]))
+        return (
+            f"{sum(self.seconds):.1f} s; first scan {self.seconds[0]:.2f} s with scene set-up, then {later:.3f} s each"
+        )
+
+
+def _added(counts: NDArray[np.int64], values: NDArray[np.int64]) -> NDArray[np.int64]:
+    more = np.bincount(values, minlength=len(counts))
+    more[: len(counts)] += counts
+    return more

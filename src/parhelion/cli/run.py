@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.clouds import tell_drops
-from parhelion.cli.engine import start_engine
-from parhelion.cli.failures import warn
+from parhelion.cli.recordings import warn_dropped_fields
+from parhelion.cli.screen import start_engine, warn
 
 EXAMPLES = (
     "parhelion run scenario.yaml -o out",
@@ -54,7 +53,7 @@ def run(
         summary = whole.run(output, realtime=realtime, progress=progress)
         if not whole.frame_count:
             advance()
-    tell_drops(summary.dropped)
+    warn_dropped_fields(summary.dropped)
     pictures = any(not issubclass(sensor.record_type, Scan) for sensor in whole.frame_sensors)
     if summary.found:
         warn(f"{summary.found} {'frames' if pictures else 'clouds'} of an earlier run were kept")

@@ -2,18 +2,67 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import sys
+import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from parhelion.cli.interrupt import stop_if_interrupted
+from parhelion.core.errors import ParhelionError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from parhelion.rays.device import Engine
+
+# ---- Ctrl-C, remembered: native code may turn the exception into another one, or lose it ----------------------------
+
+
+_pressed = False
+
+
+def _remember(number: int, frame: FrameType | None) -> None:
+    global _pressed
+    _pressed = True
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def remembered_interrupts() -> Iterator[None]:
+    """Within the block, `was_interrupted` tells whether Ctrl-C was pressed."""
+    global _pressed
+    _pressed = False
+    # Where the shell has SIGINT ignored (background jobs), or another program its own handler, it stays so.
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, _remember)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def was_interrupted() -> bool:
+    """Whether Ctrl-C was pressed since the command began."""
+    return _pressed
+
+
+def stop_if_interrupted() -> None:
+    """Raise KeyboardInterrupt where an earlier one was lost on its way."""
+    if _pressed:
+        raise KeyboardInterrupt
+
+
+# ---- screen ---------------------------------------------------------------------------------------------------------
 
 
 # Wide enough that no table is cut where the output goes to a file or a pipe.
@@ -101,3 +150,129 @@ def count(number: int) -> str:
 def percent(share: float) -> str:
     """A share of 1 as percent, tiny ones not rounded to nothing."""
     return "0 %" if share == 0 else f"{100 * share:.1f} %" if share >= 0.0005 else "< 0.1 %"
+
+
+# ---- What a user sees when something goes wrong: one sentence and an exit code, never a bare traceback --------------
+
+
+DEBUG_VARIABLE = "PARHELION_DEBUG"
+FAILED, INTERRUPTED = 1, 130
+
+
+class _WithExamples:
+    """Help pages whose epilog keeps its lines, whichever way typer would wrap them."""
+
+    epilog: str | None
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        lines, self.epilog = self.epilog, None
+        super().format_help(ctx, formatter)  # type: ignore[misc]
+        self.epilog = lines
+        formatter.write(f"{lines}\n")
+
+
+class Group(_WithExamples, TyperGroup):
+    """The table of commands."""
+
+
+class Command(_WithExamples, TyperCommand):
+    """A command whose failures are told in one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        with remembered_interrupts(), one_line_warnings(), one_line_errors():
+            return super().invoke(ctx)
+
+
+def debugging() -> bool:
+    """Whether the user asked for tracebacks."""
+    return os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0")
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Errors become `error: ...` on stderr and exit code 1; Ctrl-C becomes `stopped` and 130."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except BrokenPipeError:
+        raise  # the reader of a pipe has seen enough; typer ends quietly
+    except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt) or was_interrupted():
+            typer.echo("stopped", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        if debugging():
+            raise
+        typer.echo(f"error: {sentence(error)}", err=True)
+        raise typer.Exit(FAILED) from None
+
+
+def sentence(error: BaseException) -> str:
+    """One line for an error of the user's, of the machine's, or of ours."""
+    if isinstance(error, ParhelionError):
+        return one_line(str(error))
+    if isinstance(error, OSError):
+        where = f"{os.fspath(error.filename)}: " if isinstance(error.filename, (str, os.PathLike)) else ""
+        return one_line(f"{where}{error.strerror or error}")
+    if isinstance(error, MemoryError):
+        return "out of memory: take fewer scans, sub-rays or triangles at a time"
+    advice = f"this is a bug; {DEBUG_VARIABLE}=1 shows where"
+    return one_line(f"unexpected {type(error).__name__}: {error} ({advice})")
+
+
+def one_line(text: str) -> str:
+    """Text without line breaks."""
+    return " ".join(text.split())
+
+
+@contextmanager
+def one_line_warnings() -> Iterator[None]:
+    """Warnings that a user can act on become `warning: ...` on stderr; notes to developers are left out."""
+    with warnings.catch_warnings():
+        if not debugging():
+            warnings.simplefilter("ignore")
+            for category in (UserWarning, RuntimeWarning):
+                warnings.simplefilter("default", category)
+            warnings.showwarning = _show_warning
+        yield
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    warn(str(message))
+
+
+def warn(text: str) -> None:
+    """Print one warning line."""
+    typer.echo(f"warning: {one_line(text)}", err=True)
+
+
+# ---- engine ---------------------------------------------------------------------------------------------------------
+# Starting the ray engine so that a missing library is told in our one sentence, and not in the loader's lines too.
+
+
+def start_engine() -> Engine:
+    """The running engine; raises MissingDependencyError with the install line where the LLVM library is missing."""
+    from parhelion.rays.device import engine
+
+    with _native_messages_only_on_success():
+        return engine()
+
+
+@contextmanager
+def _native_messages_only_on_success() -> Iterator[None]:
+    """What native code prints on stderr in the block is passed on at its end, or left out where the block fails."""
+    sys.stderr.flush()
+    try:
+        kept = os.dup(2)
+    except OSError:  # stderr is closed, so there is nothing to hold back
+        yield
+        return
+    with tempfile.TemporaryFile() as held:
+        os.dup2(held.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+        held.seek(0)
+        os.write(2, held.read())

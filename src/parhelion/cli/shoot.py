@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.clouds import check_file
-from parhelion.cli.engine import start_engine
-from parhelion.cli.scan import load_world, parse_pose
+from parhelion.cli.measure import load_world, parse_pose
+from parhelion.cli.recordings import check_file
+from parhelion.cli.screen import start_engine
 from parhelion.cli.weather_options import (
-    WeatherCommand,
     WeatherOptions,
     in_words,
     weather_options,
@@ -30,7 +29,6 @@ EXAMPLES = (
     "parhelion shoot --world city --camera generic/vga --time 2024-06-21T18:00+02:00 --at 52.5,13.4 -o evening.exr",
     "parhelion shoot --world city --camera micasense/rededge-mx --ndvi ndvi.png",
 )
-COMMAND = WeatherCommand
 _SUN = "Light"
 
 

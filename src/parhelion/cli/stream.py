@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.engine import start_engine
-from parhelion.cli.failures import Command, warn
-from parhelion.cli.interrupt import stop_if_interrupted
+from parhelion.cli.screen import Command, start_engine, stop_if_interrupted, warn
 from parhelion.core.errors import ConfigError
 from parhelion.makers import LOOPBACK, codecs
 
 if TYPE_CHECKING:
-    from parhelion.live.pacing import Outlet, Stream, StreamSummary
+    from parhelion.live.pacing import Outlet, PacedRun, StreamSummary
     from parhelion.makers.codec import Codec
     from parhelion.scenario.scenario import Scenario
 
@@ -61,9 +59,6 @@ class StreamCommand(Command):
             kind, maker = makers.get(option, ("foxglove", ""))
             full.append(f"--{kind}={maker}={value}" if maker else f"{option}={value or FOXGLOVE_PORT}")
         return super().parse_args(ctx, full)
-
-
-COMMAND = StreamCommand
 
 
 @dataclass
@@ -217,7 +212,7 @@ def stream(
         raise typer.BadParameter("needs --foxglove", param_hint="--foxglove-origin")
     if speed != 1.0 and packets:
         raise typer.BadParameter("packets of sensors are sent at their own times, so at speed 1", param_hint="--speed")
-    from parhelion.live.pacing import Stream
+    from parhelion.live.pacing import PacedRun
     from parhelion.scenario.scenario import Scenario
 
     whole = Scenario.load(scenario)
@@ -228,7 +223,7 @@ def stream(
         for name, (make, _) in chosen.items():
             outlets[name] = make(whole, choices)
         controls = [connect(outlets["ROS 2"]) for connect in drivers]
-        flow = Stream(whole, outlets, speed=speed, ahead_s=ahead, loop=loop, controllers=controls)
+        flow = PacedRun(whole, outlets, speed=speed, ahead_s=ahead, loop=loop, controllers=controls)
         if wait:
             _wait(outlets["ROS 2"], wait)
     except BaseException:
@@ -287,7 +282,7 @@ def _tell_start(chosen: dict[str, tuple[Any, str]], controls: list[Any]) -> None
 
 
 @contextmanager
-def _progress(flow: Stream) -> Iterator[Callable[[StreamSummary], None]]:
+def _progress(flow: PacedRun) -> Iterator[Callable[[StreamSummary], None]]:
     """A line on stderr with time, rates and lag while the block runs, shown on terminals only."""
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -314,7 +309,7 @@ def _progress(flow: Stream) -> Iterator[Callable[[StreamSummary], None]]:
         yield progress
 
 
-def _tell_end(flow: Stream, outlets: dict[str, Outlet], controls: list[Any]) -> None:
+def _tell_end(flow: PacedRun, outlets: dict[str, Outlet], controls: list[Any]) -> None:
     told = flow.summary
     rows = [
         ("streamed", f"{told.simulated_s:.1f} s in {told.seconds:.1f} s, {told.rounds} rounds"),

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parhelion.cli import captures, screen
-from parhelion.cli.engine import start_engine
-from parhelion.cli.failures import warn
-from parhelion.cli.scan import load_world, parse_pose
+from parhelion.cli import recordings, screen
+from parhelion.cli.measure import load_world, parse_pose
+from parhelion.cli.screen import start_engine, warn
 from parhelion.cli.weather_options import (
-    WeatherCommand,
     WeatherOptions,
     weather_options,
 )
 
 if TYPE_CHECKING:
-    from parhelion.live.viewer.stages import Stage
+    from parhelion.live.viewer.stages import ViewSource
 
 USUAL_WORLD, USUAL_SENSOR = "city", "ouster/os1-128"
 
@@ -30,7 +28,6 @@ EXAMPLES = (
     "parhelion view scan.pcd --colour label",
     "parhelion view drive.pcap                        # a capture of a real sensor, turn by turn",
 )
-COMMAND = WeatherCommand
 
 
 @weather_options
@@ -78,11 +75,11 @@ def view(
     check_port(address, port)
     if not is_loopback(address):
         warn(f"--host {address}: everyone who can reach this machine can see and change what the page shows")
-    stage: Stage
+    stage: ViewSource
     if source is None:
         stage = _world_stage(world, sensor, pose, time, seed or 0, material, weather)
     else:
-        of_capture = captures.is_capture(source, format)  # of which the sensor may be named
+        of_capture = recordings.is_capture(source, format)  # of which the sensor may be named
         given = {"--world": world, "--pose": pose, "--seed": seed, "--material": material}
         given |= {} if of_capture else {"--sensor": sensor}
         for option, value in given.items():
@@ -110,7 +107,7 @@ def _world_stage(
     seed: int,
     material: str | None,
     weather: WeatherOptions,
-) -> Stage:
+) -> ViewSource:
     from parhelion.live.viewer.stages import WorldStage
 
     place = parse_pose(pose)
@@ -122,7 +119,7 @@ def _world_stage(
 
 def _file_stage(
     source: Path, format: str | None, time: float, weather: WeatherOptions, sensor: str | None = None
-) -> Stage:
+) -> ViewSource:
     """A scenario where the file is YAML, the turns of a capture, else a cloud."""
     from parhelion.live.viewer.stages import CloudStage, TurnsStage, scenario_stage
 
@@ -137,6 +134,6 @@ def _file_stage(
 
     if weather:
         raise typer.BadParameter(f"recorded clouds are shown as they are; see 'parhelion weather {source}'")
-    if captures.is_capture(source, format):
-        return TurnsStage(source, model=captures.packet_model(sensor))
+    if recordings.is_capture(source, format):
+        return TurnsStage(source, model=recordings.packet_model(sensor))
     return CloudStage(PointCloud.load(source, format=format), source.name)

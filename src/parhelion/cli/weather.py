@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parhelion.cli import bags, captures, screen
-from parhelion.cli.captures import Form
-from parhelion.cli.clouds import check_file, check_not_itself, make_folder, stem, tell_drops
-from parhelion.cli.engine import start_engine
-from parhelion.cli.failures import warn
-from parhelion.cli.scan import parse_pose
+from parhelion.cli import recordings, screen
+from parhelion.cli.measure import parse_pose
+from parhelion.cli.recordings import Form, check_file, check_not_itself, make_folder, stem, warn_dropped_fields
+from parhelion.cli.screen import start_engine, warn
 from parhelion.cli.weather_options import (
-    WeatherCommand,
     WeatherOptions,
     add_counts,
     air_counts,
@@ -39,7 +36,6 @@ EXAMPLES = (
     "parhelion weather drive.pcap -o foggy/ --visibility 100      # every turn of a capture, 000000.pcd ...",
     "parhelion weather drive.pcap -o foggy.mcap --visibility 100  # every turn as a message",
 )
-COMMAND = WeatherCommand
 
 
 _MOST_TURNS = 1_000_000
@@ -82,7 +78,7 @@ def weather(
     ] = None,
     read_as: Annotated[str | None, typer.Option("--from", help="Format to read, where the ending misleads.")] = None,
     topic: Annotated[str | None, typer.Option(help="Topic of the clouds, for bags with several.")] = None,
-    turn: captures.TurnOption = None,
+    turn: recordings.TurnOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there already.")] = False,
     png: Annotated[
         Path | None, typer.Option(help="Picture of what the weather did; of a folder, to its first cloud.")
@@ -112,15 +108,15 @@ def weather(
     if not source.exists():
         raise FormatError(f"{source}: no such file or folder")
     run = _Run(meant, _Sensors(sensor), seed, time, place, reflectance, no_returns.value, png)
-    if bags.is_bag(source):
+    if recordings.is_bag(source):
         start_engine()
-        bags.weather_bag(source, output, topic, run.in_bag, overwrite=overwrite)
+        recordings.weather_bag(source, output, topic, run.in_bag, overwrite=overwrite)
         run.tell(source, output, skipped=0, as_folder=False)
         return
-    if captures.is_capture(source, read_as):
+    if recordings.is_capture(source, read_as):
         start_engine()
         run.do_capture(source, output, format=format, turn=turn, overwrite=overwrite, topic=topic)
-        run.tell(source, output, skipped=run.skipped, as_folder=captures.form_of(output, format) is Form.FOLDER)
+        run.tell(source, output, skipped=run.skipped, as_folder=recordings.form_of(output, format) is Form.FOLDER)
         return
     if turn is not None:
         raise typer.BadParameter(f"goes with a capture (.pcap), not with {source}", param_hint="--turn")
@@ -221,9 +217,9 @@ class _Run:
         def work(scan: Scan, number: int, after_s: float) -> PointCloud:
             return self.in_bag(scan, first + number, after_s, f"{source.name}, turn {number}")
 
-        done = captures.turn_by_turn(
+        done = recordings.turn_by_turn(
             source, target, work, verb="weathering", advice="--overwrite", format=format, turn=turn,
-            sensor=self.sensors.name, force=overwrite, bag=captures.NewBag(topic), form=form,
+            sensor=self.sensors.name, force=overwrite, bag=recordings.NewBag(topic), form=form,
         )  # fmt: skip
         add_counts(self.dropped, done.dropped)
         done.tell_gaps(source)
@@ -303,7 +299,7 @@ class _Run:
         """Print the counts, what could not be done, and what failed."""
         from parhelion.core.errors import FormatError
 
-        tell_drops(self.dropped)
+        warn_dropped_fields(self.dropped)
         if self.done:
             share = screen.percent(self.lost / max(self.points_in, 1))
             rows = [("clouds", screen.count(self.done))] if self.done > 1 else []
@@ -375,7 +371,7 @@ def _folder_jobs(source: Path, output: Path, format: str | None, read_as: str | 
     taken: set[Path] = set()
     for number, file in enumerate(found):
         kind = format_of(file, format or read_as)
-        is_capture = captures.is_capture(file, read_as)
+        is_capture = recordings.is_capture(file, read_as)
         ending = "" if is_capture else kind.endings[0]
         target = output / file.parent.relative_to(source) / f"{stem(file)}{ending}"
         if target in taken:

@@ -3,7 +3,7 @@
     @weather_options
     def scan(world: ..., *, weather: WeatherOptions) -> None: ...
 
-    COMMAND = WeatherCommand
+    app.command(cls=WeatherCommand)(scan)
 
 The options are made when a command is used, so that `parhelion --help` imports no medium.
 """
@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from parhelion.cli.failures import Command, warn
-from parhelion.cli.screen import count, percent
+from parhelion.cli.screen import Command, count, percent, warn
 
 if TYPE_CHECKING:
     from parhelion.core.clouds import PointCloud

@@ -4,7 +4,7 @@ A reader (files, ROS messages, Foxglove, viewer, report, data sets) never asks w
 type of the record it was given. A type that a reader cannot use has a reason in place of a function, so that nothing is
 left out in silence.
 
-    READERS = Readers("Foxglove", {Scan: cloud_messages, Samples: sample_messages})
+    READERS = Consumer("Foxglove", {Scan: cloud_messages, Samples: sample_messages})
     READERS.leaves_out(Image, "pictures are not sent yet")
     READERS.of(type(record))(record)
 """
@@ -19,7 +19,7 @@ from parhelion.core.errors import ConfigError
 Function = TypeVar("Function")
 
 
-class Readers(Generic[Function]):
+class Consumer(Generic[Function]):
     """What one reader does with each type of record; a type without an entry of its own has that of its base."""
 
     def __init__(self, name: str, table: Mapping[type, Function]) -> None:

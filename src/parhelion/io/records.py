@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.clouds import PointCloud
-from parhelion.core.consumers import Readers
+from parhelion.core.consumers import Consumer
 from parhelion.core.errors import FormatError, unknown_name
 from parhelion.core.files import atomic_write
 from parhelion.core.image import Image
@@ -118,7 +118,7 @@ def _image_ending(path: str | PathLike[str] | None, format: str | None) -> str:
     return image_format_of("" if path is None else path, format or (None if path else "png")).endings[0]
 
 
-RECORD_FILES: Readers[RecordFiles] = Readers(
+RECORD_FILES: Consumer[RecordFiles] = Consumer(
     "files of records",
     {
         Record: RecordFiles(_read_any, _write_any, _any_ending),

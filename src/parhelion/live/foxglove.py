@@ -27,7 +27,7 @@ from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Image
 from parhelion.live.udp import checked_host
-from parhelion.live.web import REFUSED, checked_origin, may_ask, of_an_app
+from parhelion.live.web import REFUSED, checked_origin, is_allowed_origin, of_an_app
 from parhelion.makers import LOOPBACK
 from parhelion.outputs.foxglove.feed import CLOCK, LATCHED, FoxgloveFeed
 from parhelion.outputs.foxglove.messages import Channels, FoxgloveMessage, need_foxglove
@@ -316,7 +316,7 @@ class FoxgloveServer:
     def _may_ask(self, host: str | None, origin: str | None) -> bool:
         """Whether a request with these headers is let in; on loopback its Host must be this machine in any case."""
         known = origin is not None and (origin.lower() in self._origins or of_an_app(origin))
-        if may_ask(self.host, host, None if known else origin):
+        if is_allowed_origin(self.host, host, None if known else origin):
             return True
         self.missed_web_app |= origin == WEB_APP
         return False

@@ -228,7 +228,7 @@ class Sender:
             self.failure = failure
 
 
-class Stream:
+class PacedRun:
     """Runs a scenario and sends what it gives, at the pace of the wall clock.
 
     Measuring goes ahead by at most `ahead_s` of simulated time; commands of controllers take effect that much later.

@@ -27,7 +27,7 @@ _SPEED_GAIN_1_S, _TURN_GAIN_1_S = 0.5, 2.0
 """How fast a vessel's speed and turn rate are brought to those asked for."""
 
 
-class Received(Protocol):
+class TopicSubscription(Protocol):
     """A topic that is received."""
 
     topic: str
@@ -49,7 +49,7 @@ class TwistControl:
         self,
         scenario: Scenario,
         vehicle: str,
-        received: Received,
+        received: TopicSubscription,
         *,
         hold_s: float = HOLD_S,
         now: Callable[[], float] = wall.monotonic,

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.streams import ImuData
-from parhelion.live.web import REFUSED, Served, may_ask
+from parhelion.live.web import REFUSED, Served, is_allowed_origin
 from parhelion.makers import LOOPBACK, Datagram, codecs
 from parhelion.makers.codec import Codec, HttpApi, PacketStream, write_metadata
 from parhelion.outputs.captures import imu_inside, imu_place, packets_like
@@ -412,7 +412,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Read the head of a request; pages of other sites are refused before anything is done."""
         if not super().parse_request():
             return False
-        if may_ask(self.bound, self.headers.get("Host"), self.headers.get("Origin")):
+        if is_allowed_origin(self.bound, self.headers.get("Host"), self.headers.get("Origin")):
             return True
         self.close_connection = True
         self._reply(403, {"error": REFUSED.strip()})

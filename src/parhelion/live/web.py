@@ -102,7 +102,7 @@ class Served:
 REFUSED = "refused: this server answers programs and pages of its own machine\n"
 
 
-def may_ask(bound: str, host: str | None, origin: str | None) -> bool:
+def is_allowed_origin(bound: str, host: str | None, origin: str | None) -> bool:
     """Whether a request with these headers may be answered by a server that is bound to the address `bound`.
 
     On loopback both must be names of this machine. A server that was opened to others is asked by whatever name leads
@@ -223,7 +223,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Read the head of a request; pages of other sites are refused before anything is done."""
         if not super().parse_request():
             return False
-        if may_ask(LOOPBACK, self.headers.get("Host"), self.headers.get("Origin")):
+        if is_allowed_origin(LOOPBACK, self.headers.get("Host"), self.headers.get("Origin")):
             return True
         self.close_connection = True
         self._reply(403, REFUSED.encode("utf-8"), "text/plain")

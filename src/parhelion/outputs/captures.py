@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from parhelion.core.clouds import Scan
-from parhelion.core.consumers import Readers
+from parhelion.core.consumers import Consumer
 from parhelion.core.errors import ConfigError
 from parhelion.core.frames import FramePoints
 from parhelion.core.image import Image
@@ -47,7 +47,7 @@ class _Sensor:
         self.lidar = []
 
 
-PACKETS: Readers[str] = Readers(
+PACKETS: Consumer[str] = Consumer(
     "packets",
     {Scan: "packets of the lidar's maker, where they are known", ImuData: "of lidars with an IMU inside"},
 )

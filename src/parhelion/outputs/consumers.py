@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from parhelion.core.consumers import Readers
+from parhelion.core.consumers import Consumer
 from parhelion.outputs.captures import PACKETS
 from parhelion.outputs.datasets.base import DATASETS
 from parhelion.outputs.files import FILES
@@ -17,7 +17,7 @@ from parhelion.outputs.report.collect import STREAMS
 from parhelion.outputs.report.frames import FRAMES
 from parhelion.outputs.ros.rules import ROS
 
-READERS: tuple[Readers[Any], ...] = (FILES, ROS, FOXGLOVE, PACKETS, DATASETS)
+READERS: tuple[Consumer[Any], ...] = (FILES, ROS, FOXGLOVE, PACKETS, DATASETS)
 """Those that every type of record must be known to; the viewer's table is `live.viewer.layers.VIEWER`."""
-REPORT: dict[str, Readers[Any]] = {"frames": FRAMES, "samples": STREAMS}
+REPORT: dict[str, Consumer[Any]] = {"frames": FRAMES, "samples": STREAMS}
 """The report's tables, by what a kind of sensor gives."""

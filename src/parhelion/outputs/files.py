@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.clouds import Scan
-from parhelion.core.consumers import Readers
+from parhelion.core.consumers import Consumer
 from parhelion.core.errors import FormatError
 from parhelion.core.files import atomic_write
 from parhelion.core.frames import EchoScan, FramePoints
@@ -243,7 +243,7 @@ def write_points(points: FramePoints, file: Path) -> list[str]:
     return write_noting_drops(points, file, format_of(file, None).name)
 
 
-FILES: Readers[FileRule] = Readers(
+FILES: Consumer[FileRule] = Consumer(
     "files",
     {
         Scan: FileRule(_cloud_ending, _write_cloud),

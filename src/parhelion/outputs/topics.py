@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from parhelion.core.clouds import Scan
-from parhelion.core.consumers import Readers
+from parhelion.core.consumers import Consumer
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.frames import EchoScan, RadarScan
 from parhelion.core.image import OPTICAL, Image, Intrinsics
@@ -97,7 +97,7 @@ def _optical_frames(sensor: Any, frame: str) -> list[tuple[str, Pose]]:
     return found
 
 
-TOPICS: Readers[TopicRule] = Readers(
+TOPICS: Consumer[TopicRule] = Consumer(
     "topics",
     {
         object: TopicRule(own_topic(frame="_link")),
@@ -119,7 +119,7 @@ _TOPIC = re.compile(r"^/[A-Za-z_][A-Za-z0-9_]*(/[A-Za-z_][A-Za-z0-9_]*)*$")
 
 
 @dataclass(frozen=True)
-class Named:
+class TopicName:
     """Topic and frame of a sensor or vehicle."""
 
     topic: str
@@ -134,7 +134,7 @@ def topic_rule(sensor: OnBoard) -> TopicRule:
 
 def sensor_names(
     scenario: Scenario, topics: Mapping[str, str], frames: Mapping[str, str], layout: Layout = "driver"
-) -> dict[str, Named]:
+) -> dict[str, TopicName]:
     """Topic and frame of every sensor: as given, else the driver's, with the sensor's name before it if two clash."""
     default = {sensor.name: topic_rule(sensor).names(sensor, layout) for sensor in scenario.sensors}
     topics_used = [topic for topic, _ in default.values()]
@@ -145,11 +145,11 @@ def sensor_names(
             topic = f"/{ros_name(name)}{topic}"
         if framed.count(frame) > 1 and frame != BASE:
             frame = f"{ros_name(name)}/{frame}"
-        found[name] = Named(topics.get(name, topic), frames.get(name, frame))
+        found[name] = TopicName(topics.get(name, topic), frames.get(name, frame))
     return found
 
 
-def vehicle_names(scenario: Scenario, topics: Mapping[str, str], frames: Mapping[str, str]) -> dict[str, Named]:
+def vehicle_names(scenario: Scenario, topics: Mapping[str, str], frames: Mapping[str, str]) -> dict[str, TopicName]:
     """What a vehicle's topics begin with, and its frame.
 
     One vehicle alone, or the one that carries all sensors, is plain base_link; others have their names before it.
@@ -159,7 +159,7 @@ def vehicle_names(scenario: Scenario, topics: Mapping[str, str], frames: Mapping
     found = {}
     for name in scenario.bodies:
         prefix, frame = ("", BASE) if name in plain else (f"/{ros_name(name)}", f"{ros_name(name)}/{BASE}")
-        found[name] = Named(topics.get(name, prefix).rstrip("/"), frames.get(name, frame))
+        found[name] = TopicName(topics.get(name, prefix).rstrip("/"), frames.get(name, frame))
     return found
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.clouds import PointCloud, Shots, Waveform
-from parhelion.core.consumers import Readers
+from parhelion.core.consumers import Consumer
 from parhelion.core.frames import CrossSections, EchoScan, EchoWaveform, FramePoints, RadarCube, RadarScan
 from parhelion.core.image import Image
 from parhelion.core.pose import Floats
@@ -413,7 +413,7 @@ def _arrays(record: Record) -> list[Panel]:
     return panels
 
 
-PLOTS: Readers[Callable[[Any], list[Panel]]] = Readers(
+PLOTS: Consumer[Callable[[Any], list[Panel]]] = Consumer(
     "plots",
     {
         Record: _arrays,

@@ -174,7 +174,7 @@ class _GarbageKept:
 _garbage_kept = _GarbageKept()
 
 
-class Fixed:
+class Static:
     """Constants that select the kernel, bundled into one argument.
 
     Dr.Jit inspects every argument at each call, which takes about 2 us for a constant.
@@ -186,7 +186,7 @@ class Fixed:
         self.values = values
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Fixed) and self.values == other.values
+        return isinstance(other, Static) and self.values == other.values
 
     def __hash__(self) -> int:
         return hash(self.values)
@@ -202,7 +202,7 @@ def kernel_tree(*, fixed: tuple[str, ...] = ()) -> Callable[[type[_Tree]], type[
     def decorate(cls: type[_Tree]) -> type[_Tree]:
         names = [one.name for one in fields(cls) if one.name not in fixed]  # type: ignore[arg-type]
         if fixed:
-            together = cached_property(lambda self: Fixed(tuple(getattr(self, name) for name in fixed)))
+            together = cached_property(lambda self: Static(tuple(getattr(self, name) for name in fixed)))
             together.__set_name__(cls, "fixed")
             cls.fixed = together  # type: ignore[attr-defined]
             names.append("fixed")

@@ -17,7 +17,7 @@ _P = ParamSpec("_P")
 _Result = TypeVar("_Result")
 
 
-class EngineTurn:
+class EngineLock:
     """A re-entrant lock that lets threads in by turns: who waits comes before who has just been in.
 
     Kernels may still run when Python's part is over, and only the thread that started them can wait for them. So the
@@ -89,13 +89,13 @@ def _forget_locals(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-engine_turn = EngineTurn()
+engine_turn = EngineLock()
 if hasattr(os, "register_at_fork"):
     # A fork copies the lock as it is, but not the thread that would open it.
     os.register_at_fork(after_in_child=engine_turn._unlock)
 
 
-def in_turn(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
+def locked(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
     """Let a function that runs kernels wait for its turn."""
 
     @wraps(function)
@@ -106,7 +106,7 @@ def in_turn(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
     return waits
 
 
-class OnDevice:
+class DeviceOwned:
     """Base of what holds device memory for long: any thread may drop it, the memory is freed in turn.
 
     Dr.Jit 1.5 ends the process where memory borrowed from NumPy is freed while a recording is made.

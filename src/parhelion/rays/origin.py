@@ -43,7 +43,7 @@ def runs(geometry: SceneGeometry, places: Sequence[NDArray[np.float64]]) -> Iter
             first = row
 
 
-def zero_of(geometry: SceneGeometry, cell: Cell | None) -> NDArray[np.float64]:
+def origin_for(geometry: SceneGeometry, cell: Cell | None) -> NDArray[np.float64]:
     """What the engine counts from [m], shape (3,), for sensors in a cell."""
     return geometry.middle if cell is None else np.array(cell, np.float64) * REACH_M
 

@@ -12,7 +12,7 @@ from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.rays.device import Engine, engine
 from parhelion.rays.geometry import ChangingSurface, MovingTriangles, SceneGeometry, Triangles, risen
-from parhelion.rays.lock import OnDevice, in_turn
+from parhelion.rays.lock import DeviceOwned, locked
 from parhelion.rays.moving import Atlas, MovingScene, off_planes, rotate, triangle_scene
 from parhelion.rays.origin import likely_zero, warn_of_far_rays, warn_of_long_sides
 from parhelion.rays.records import Hits, Rays
@@ -167,7 +167,7 @@ class Trace:
     """Barycentric coordinate of the third corner."""
 
 
-class RayScene(OnDevice):
+class RayScene(DeviceOwned):
     """A scene built once: static triangles in one acceleration structure, moving bodies in another.
 
     Positions inside are float32 relative to `origin`, the middle of the static triangles, so that worlds far from
@@ -175,7 +175,7 @@ class RayScene(OnDevice):
     scene of their own, with a `zero` (3,) [m] near them.
     """
 
-    @in_turn
+    @locked
     def __init__(self, geometry: SceneGeometry, *, zero: NDArray[np.float64] | None = None) -> None:
         self.engine = engine()
         static, solid_rows = geometry.static.solid()
@@ -349,7 +349,7 @@ class RayScene(OnDevice):
             met |= water.found
         return active & met
 
-    @in_turn
+    @locked
     def cast(self, rays: Rays, *, coherent: bool = False) -> Hits:
         """The nearest triangle each ray meets, within its range; `coherent` as for `trace`."""
         n = len(rays)

@@ -25,14 +25,14 @@ Mobility = Literal["static", "movable", "dynamic"]
 # ---- things of the user's own ----------------------------------------------------------------------------------------
 
 
-class StandingThing(ObjectEntry):
+class StaticObject(ObjectEntry):
     """A further thing that stands, as in a world file."""
 
     mobility: Mobility = "static"
     """Whether it is built in, could be carried away, or moves by itself; for boxes."""
 
 
-class MovingThing(Thing):
+class MovingObject(Thing):
     """A further thing that moves, as in a world file, but along any motion."""
 
     trajectory: MotionEntry

@@ -33,12 +33,12 @@ from parhelion.scenario.actors import (
     DoorEntry,
     ForkliftEntry,
     MachineEntry,
-    MovingThing,
+    MovingObject,
     PalletEntry,
     PedestriansEntry,
     PersonEntry,
     ScatterEntry,
-    StandingThing,
+    StaticObject,
     TrafficEntry,
 )
 from parhelion.scenario.bodies import motion_of, spline_of
@@ -131,12 +131,12 @@ class Populate:
 
     # ---- each kind -----------------------------------------------------------------------------------------------
 
-    def _object(self, row: int, entry: StandingThing) -> None:
+    def _object(self, row: int, entry: StaticObject) -> None:
         mesh, options = thing_of(entry, self.folder / "scenario.yaml", {})
         item = self.world.add(mesh, pose=self._pose(entry.pose), **options)
         set_mobility(self.world, item.instance, entry.mobility)
 
-    def _actor(self, row: int, entry: MovingThing) -> None:
+    def _actor(self, row: int, entry: MovingObject) -> None:
         mesh, options = thing_of(entry, self.folder / "scenario.yaml", {})
         item = self.world.add_actor(mesh, trajectory=self._motion(entry.trajectory, "trajectory"), **options)
         set_mobility(self.world, item.instance, entry.mobility)

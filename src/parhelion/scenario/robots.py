@@ -21,7 +21,7 @@ from parhelion.core.trajectory import Mounted, Trajectory
 from parhelion.motion.actors import set_mobility
 from parhelion.motion.actors.body import one_body
 from parhelion.scenario.motions import Positive, Time, check_rows, schedule_of_pairs
-from parhelion.world.kit.props import Part
+from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.schema import Coordinate, PoseEntry
 from parhelion.world.urdf import Joint, Robot, load_urdf
@@ -251,7 +251,7 @@ class RobotOnBoard:
     def show(self, world: World, body: Trajectory, name: str, lidars: Sequence[OwnLidar]) -> None:
         """Put its links into a world, under one instance number; links that stay together are one body."""
         hidden = self._hidden(lidars)
-        groups: dict[tuple[str, tuple[str, ...]], list[Part]] = {}
+        groups: dict[tuple[str, tuple[str, ...]], list[KitPart]] = {}
         first: dict[tuple[str, tuple[str, ...]], str] = {}
         notes: list[str] = []
         known: list[str] = []
@@ -262,7 +262,7 @@ class RobotOnBoard:
                 for part in shape.parts:
                     known += [one for one in (shape.material, part.material) if one is not None]
                     chosen, note = choose_material(link, shape, part, self.entry.material, self.entry.materials)
-                    piece = Part(shape.name, part.mesh.transformed(at), str(chosen), self.entry.label)
+                    piece = KitPart(shape.name, part.mesh.transformed(at), str(chosen), self.entry.label)
                     key = (head, hidden.get(link, ()))
                     groups.setdefault(key, []).append(piece)
                     first.setdefault(key, link)

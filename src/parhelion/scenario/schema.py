@@ -12,11 +12,11 @@ from parhelion.core.errors import nearest_name
 from parhelion.makers.layouts import layouts
 from parhelion.scenario.actors import (
     MachineEntry,
-    MovingThing,
+    MovingObject,
     PedestriansEntry,
     PersonEntry,
     ScatterEntry,
-    StandingThing,
+    StaticObject,
     TrafficEntry,
 )
 from parhelion.scenario.motions import MotionEntry, Name, Positive, Seed
@@ -235,9 +235,9 @@ class ScenarioFile(Config):
     water: WaterEntry | None = None
     """What vessels float on; calm where not given."""
     vehicles: list[VehicleEntry] = Field(default_factory=list)
-    objects: list[StandingThing] = Field(default_factory=list)
+    objects: list[StaticObject] = Field(default_factory=list)
     """Further things that stand, as in a world file."""
-    actors: list[MovingThing] = Field(default_factory=list)
+    actors: list[MovingObject] = Field(default_factory=list)
     """Further things that move, as in a world file."""
     people: list[PersonEntry] = Field(default_factory=list)
     traffic: list[TrafficEntry] = Field(default_factory=list)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from parhelion.core.clouds import PointCloud
-from parhelion.core.consumers import Readers
+from parhelion.core.consumers import Consumer
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.image import Image
 from parhelion.core.pose import Pose
@@ -34,7 +34,7 @@ def _check_sample_format(file: Path, name: str) -> None:
         raise unknown_name("format of samples", name, SAMPLE_FORMATS)
 
 
-FILE_FORMATS: Readers[Callable[[Path, str], Any]] = Readers(
+FILE_FORMATS: Consumer[Callable[[Path, str], Any]] = Consumer(
     "file formats", {PointCloud: format_of, Image: image_format_of, Samples: _check_sample_format}
 )
 """Functions that find a file format by its name, or raise an error that lists all names."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.errors import unknown_name
 from parhelion.core.trajectory import Fixed, Trajectory
-from parhelion.rays.origin import Cell, zero_of
+from parhelion.rays.origin import Cell, origin_for
 from parhelion.rays.scene import RayScene
 from parhelion.surfaces import library
 from parhelion.surfaces.material import Material
@@ -24,7 +24,7 @@ NO_MATERIAL = 0xFFFF
 _scenes: WeakKeyDictionary[World, dict[Any, Any]] = WeakKeyDictionary()
 
 
-def kept_for(world: World, cell: Cell | None) -> dict[Any, Any]:
+def scene_cache(world: World, cell: Cell | None) -> dict[Any, Any]:
     """What was built from a world and is kept until it changes, by keys whose last entry is the cell."""
     cache = _scenes.setdefault(world, {})
     if cache.get("version") != world.version:
@@ -42,7 +42,7 @@ def shared_scene(
     geometry = world.geometry(kind, *names)
     key = ("scene", id(geometry), cell)
     if key not in scenes:
-        scenes[key] = RayScene(geometry, zero=zero_of(geometry, cell))
+        scenes[key] = RayScene(geometry, zero=origin_for(geometry, cell))
     scene: RayScene = scenes[key]
     return scene
 

@@ -13,7 +13,7 @@ import parhelion as ph
 from parhelion.calibrate.boards.boards import BoardCalibration, Stage, calibrate_boards, read_boards, stages_of
 from parhelion.calibrate.boards.example import SETUPS, TRUTHS, Setup, make_shots, write_text
 from parhelion.calibrate.boards.find import find_board
-from parhelion.calibrate.boards.held_out import Comparison, apollosim_statistics, compare
+from parhelion.calibrate.boards.held_out import HeldOutScore, apollosim_statistics, compare
 from parhelion.calibrate.boards.profile import fit_brdf, fit_profile, shots_at, together
 from parhelion.calibrate.boards.shots import BoardShots, from_angles, read_shots
 from parhelion.calibrate.identify import identify
@@ -213,7 +213,7 @@ def test_boards_of_one_material_are_taken_together_and_differences_count() -> No
     assert np.mean(unlike.drop_error[steep]) > 2.0 * np.mean(alike.drop_error[steep])
 
 
-def is_better(found: Comparison) -> bool:
+def is_better(found: HeldOutScore) -> bool:
     """Whether the profile is better than the textbook by both measures."""
     return found.log_likelihood > found.textbook_log_likelihood and found.wasserstein < found.textbook_wasserstein
 

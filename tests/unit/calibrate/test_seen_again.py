@@ -13,7 +13,7 @@ from calibrate_rigs import changed_sheet
 from parhelion.calibrate.drive.flat_pixels import flat_pixels
 from parhelion.calibrate.drive.registration import register
 from parhelion.calibrate.drive.revisits import _well_apart, overlap_seen_again
-from parhelion.calibrate.range_images import Turn, turn_of
+from parhelion.calibrate.range_images import RangeImage, turn_of
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
 
@@ -25,7 +25,7 @@ THRESHOLD = 5.5
 
 
 @cache
-def drive(world: str = "warehouse") -> tuple[Turn, ...]:
+def drive(world: str = "warehouse") -> tuple[RangeImage, ...]:
     """Snapshots on a straight way, without reflectivity."""
     lidar = ph.Lidar(changed_sheet("ouster/os0-32", range={"overlap": UNIT}))
     place = ph.World.load(world)

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from calibrate_rigs import recording
 from parhelion import Lidar, Pose, World
 from parhelion.calibrate.drive.timing import Number, Timing, fit_timing, timing_changes, timing_rows
-from parhelion.calibrate.range_images import Turn, turn_of
+from parhelion.calibrate.range_images import RangeImage, turn_of
 from parhelion.calibrate.reading import read_drive
 from parhelion.calibrate.sheet import with_changes
 from parhelion.core.errors import ConfigError
@@ -22,19 +22,21 @@ Floats = NDArray[np.float64]
 ROWS = 2
 
 
-def turn(time: Floats, phase: Floats, start_s: float = 0.0, *, numbered: bool = True) -> Turn:
+def turn(time: Floats, phase: Floats, start_s: float = 0.0, *, numbered: bool = True) -> RangeImage:
     """A turn from the time [s] and the azimuth [turns] of its columns; the second row fires a little later."""
     times = np.stack([time, time + 1e-6])
     azimuth = 2.0 * np.pi * np.stack([phase, phase + 0.01])
     direction = np.stack([np.cos(azimuth), np.sin(azimuth), np.zeros_like(azimuth)], axis=-1)
     blank, no = np.full(times.shape, np.nan), np.zeros(times.shape, bool)
-    return Turn(
+    return RangeImage(
         "turn", np.ones(times.shape), blank, blank, blank, no, no, np.array([1.0, -1.0]), 0.0, direction,
         np.zeros_like(direction), time=times, start_s=start_s, numbered=numbered,
     )  # fmt: skip
 
 
-def spun(random: np.random.Generator, turns: int, rate_hz: float, jitter: float, columns: int = 128) -> list[Turn]:
+def spun(
+    random: np.random.Generator, turns: int, rate_hz: float, jitter: float, columns: int = 128
+) -> list[RangeImage]:
     """Clockwise turns that each last a little longer or shorter."""
     lengths = (1.0 + random.normal(0.0, jitter, turns)) / rate_hz
     begins = np.concatenate([[0.0], np.cumsum(lengths)[:-1]])

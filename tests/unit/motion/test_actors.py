@@ -28,7 +28,7 @@ from parhelion.motion.actors import (
     set_mobility,
     traffic,
 )
-from parhelion.motion.actors.body import Way, span_of
+from parhelion.motion.actors.body import DistanceAlong, span_of
 
 DRIVE = ph.ConstantTwist(ph.Pose(), (1.0, 0, 0))
 RING = SplineMotion([(0, 0, 0), (30, 0, 0), (30, 30, 0), (0, 30, 0)], limits=MotionLimits(8, 2, 3), closed=True)
@@ -202,12 +202,12 @@ def test_spans_of_motions() -> None:
 
 
 def test_way_counts_backwards_and_laps() -> None:
-    there = Way(ph.Waypoints([0, 2, 3, 4], [ph.Pose((x, 0, 0)) for x in (0, 4, 4, 3)]))
+    there = DistanceAlong(ph.Waypoints([0, 2, 3, 4], [ph.Pose((x, 0, 0)) for x in (0, 4, 4, 3)]))
     assert there(np.array([-1, 1, 2.5, 3.5, 9])) == pytest.approx([0, 2, 4, 3.5, 3], abs=1e-9)
-    lap = Way(RING)
+    lap = DistanceAlong(RING)
     period = RING.end_time - RING.start_time
     assert lap(np.array([period * 2 + 1.0])) - lap(np.array([1.0])) == pytest.approx(2 * RING.length_m, rel=1e-3)
-    straight = Way(ph.ConstantTwist(ph.Pose(rpy_deg=(0, 0, 180)), (2, 0, 0)))
+    straight = DistanceAlong(ph.ConstantTwist(ph.Pose(rpy_deg=(0, 0, 180)), (2, 0, 0)))
     assert straight(np.array([3.0])) == pytest.approx(-6.0)
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from parhelion.rays.device import Fixed, engine, kernel_tree
+from parhelion.rays.device import Static, engine, kernel_tree
 from parhelion.rays.replay import Picked, Rows
 
 
@@ -69,7 +69,7 @@ def test_what_is_fixed_makes_other_kernels() -> None:
         found = recorded(_Scaled(scale, name, engine().table(values))).numpy()
         np.testing.assert_array_equal(found, values * scale + len(name))
     assert recorded.n_recordings == 3
-    assert Fixed((1, "a")) == Fixed((1, "a")) != Fixed((2, "a"))
+    assert Static((1, "a")) == Static((1, "a")) != Static((2, "a"))
 
 
 def test_threads_take_small_pieces_of_work() -> None:

@@ -6,7 +6,6 @@ import hashlib
 import inspect
 import time
 from functools import cache
-from importlib import import_module
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +14,8 @@ import pytest
 from parhelion.core.errors import ConfigError
 from parhelion.surfaces import library
 from parhelion.world import builtin
-from parhelion.world.builtin import board_range, cylinders
+from parhelion.world.builtin import boards as board_range
+from parhelion.world.builtin import published
 from parhelion.world.labels import LABELS
 from parhelion.world.world import World
 
@@ -83,8 +83,7 @@ def test_every_entry_has_a_module_with_the_stated_parameters():
     for name, entry in builtin.BUILTIN.items():
         assert entry.name == name
         assert entry.description
-        build = import_module(f"parhelion.world.builtin.{entry.module}").build
-        assert set(inspect.signature(build).parameters) == {"seed", *entry.params}
+        assert set(inspect.signature(entry.builder).parameters) == {"seed", *entry.params}
 
 
 def test_unknown_names_and_parameters_are_answered_with_the_nearest():
@@ -351,7 +350,7 @@ def test_each_ring_of_a_16_channel_lidar_meets_its_own_cylinder():
     assert len(rings) == 16
     tops = np.array([item.bounds()[1][2] for item in rings])
     radii = np.array([np.hypot(*item.parts[0].placed[:, :2].T).min() for item in rings])
-    for k, elevation in enumerate(cylinders.ELEVATIONS_DEG):
+    for k, elevation in enumerate(published.ELEVATIONS_DEG):
         beam = 2.0 + radii * np.tan(np.radians(elevation))
         assert np.flatnonzero((beam < tops) & (beam > 0))[0] == k
     np.testing.assert_allclose(radii, 3.0 + np.arange(16), atol=1e-9)

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from parhelion.calibrate.boards.find import Board, find_board
-from parhelion.calibrate.boards.held_out import Comparison, compare
+from parhelion.calibrate.boards.held_out import HeldOutScore, compare
 from parhelion.calibrate.boards.profile import BrdfFit, MaterialShots, fit_profile, held_against, taken_at, together
 from parhelion.calibrate.boards.shots import BoardShots, read_shots
 from parhelion.calibrate.range_images import Mask
@@ -89,7 +89,7 @@ class MaterialResult:
     brdf: BrdfFit | None
     shots: MaterialShots
     boards: list[Board]
-    comparison: Comparison | None = None
+    comparison: HeldOutScore | None = None
     """None as long as the calibration is not that far."""
 
 

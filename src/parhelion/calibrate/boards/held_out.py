@@ -21,7 +21,7 @@ LEAST_CHANCE = 1e-4
 
 
 @dataclass(frozen=True)
-class Comparison:
+class HeldOutScore:
     """Two models of one material on shots that neither has seen."""
 
     log_likelihood: float
@@ -53,7 +53,7 @@ def cell_of(profile: MaterialProfile, intensity: Floats) -> Floats:
     return np.clip(np.searchsorted(edges, intensity, side="right") - 1, 0, last)
 
 
-def compare(shots: MaterialShots, *, seed: int = 1) -> Comparison:
+def compare(shots: MaterialShots, *, seed: int = 1) -> HeldOutScore:
     """Fit profile and textbook to some of the shots, and hold both against the rest.
 
     The textbook is the best of all reflection models, each fitted to the same shots, with Gaussian noise of one
@@ -107,7 +107,7 @@ def compare(shots: MaterialShots, *, seed: int = 1) -> Comparison:
         if ((bins == k) & ~lost).sum() >= 5
     ]
     near, far = np.mean(distances, axis=0) if distances else (0.0, 0.0)
-    return Comparison(float(own.mean()), book, float(near), float(far), len(test), name)
+    return HeldOutScore(float(own.mean()), book, float(near), float(far), len(test), name)
 
 
 def _fine(profile: MaterialProfile, chance: Floats) -> tuple[Floats, Floats]:

@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.calibrate.range_images import Floats, Turn
+from parhelion.calibrate.range_images import Floats, RangeImage
 
 # ---- plane windows --------------------------------------------------------------------------------------------------
 # Windows of neighbouring rows and columns that see one plane, as parts of one linear system for errors of rows.
@@ -122,7 +122,7 @@ class Windows:
         return np.asarray(total, np.float64), np.asarray(right, np.float64)
 
 
-def windows_of(turns: Sequence[Turn], sigma_m: float, jitter_rad: Floats) -> tuple[Windows, int]:
+def windows_of(turns: Sequence[RangeImage], sigma_m: float, jitter_rad: Floats) -> tuple[Windows, int]:
     """All windows on planes, and the number of unknown motions; `jitter_rad` is the scatter of azimuth and elevation.
 
     Turns must have directions and origins of their pulses, and as many rows.
@@ -145,7 +145,7 @@ def windows_of(turns: Sequence[Turn], sigma_m: float, jitter_rad: Floats) -> tup
     return Windows.joined(parts), MOTIONS * len(turns) if moved else 0
 
 
-def _lag(turn: Turn) -> NDArray[np.int64]:
+def _lag(turn: RangeImage) -> NDArray[np.int64]:
     """By how many columns each row is behind the usual one: beams of some sensors look up to 4 degrees to one side."""
     assert turn.direction is not None
     azimuth = np.arctan2(turn.direction[..., 1], turn.direction[..., 0])
@@ -162,7 +162,7 @@ def _lag(turn: Turn) -> NDArray[np.int64]:
     return lag - int(np.median(lag))
 
 
-def _aligned(turn: Turn, lag: NDArray[np.int64]) -> Turn:
+def _aligned(turn: RangeImage, lag: NDArray[np.int64]) -> RangeImage:
     """The turn with its rows moved until columns are of one azimuth.
 
     Rows as they were fired look at different places of a surface, and what is curved about it looks like their errors.
@@ -179,7 +179,7 @@ def _aligned(turn: Turn, lag: NDArray[np.int64]) -> Turn:
 
 
 def _windows(
-    turn: Turn,
+    turn: RangeImage,
     lag: NDArray[np.int64],
     motion: int | None,
     part: int,
@@ -244,7 +244,7 @@ def _windows(
     )
 
 
-def _goes_on(turn: Turn, row: int, columns: NDArray[np.int64], q: Floats) -> NDArray[np.bool_]:
+def _goes_on(turn: RangeImage, row: int, columns: NDArray[np.int64], q: Floats) -> NDArray[np.bool_]:
     """Whether the row beside each window lies on its plane as well, as far as errors of rows allow, or is not there.
 
     A window that ends with the first row of another surface has a kink too small to see, and always in one sense.
@@ -416,7 +416,7 @@ class ChannelErrors:
 
 
 def channel_errors(
-    turns: Sequence[Turn], sigma_m: float, jitter_deg: tuple[float, float] = (0.0, 0.0)
+    turns: Sequence[RangeImage], sigma_m: float, jitter_deg: tuple[float, float] = (0.0, 0.0)
 ) -> ChannelErrors:
     """Errors of rows, of which all turns have as many.
 
@@ -470,7 +470,7 @@ class _Solved:
     """Windows that are slightly curved, for each that is flat."""
 
 
-def _solve(turns: Sequence[Turn], sigma_m: float, jitter_rad: Floats) -> _Solved:
+def _solve(turns: Sequence[RangeImage], sigma_m: float, jitter_rad: Floats) -> _Solved:
     rows = turns[0].range.shape[0]
     prior = np.repeat(PRIORS, rows)
     unknown = np.diag(prior**2)

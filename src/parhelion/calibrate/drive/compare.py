@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from parhelion.calibrate.drive.drive import INTERVAL, DriveCalibration, calibrate_drive
-from parhelion.calibrate.range_images import Floats, Turn
+from parhelion.calibrate.range_images import Floats, RangeImage
 from parhelion.calibrate.sheet import short, with_changes
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.config import LidarConfig
@@ -56,7 +56,7 @@ class Compared:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class RecordingComparison:
     """Recordings beside each other."""
 
     names: tuple[str, ...]
@@ -72,13 +72,13 @@ class Comparison:
 
 
 def compare_drives(
-    recordings: Sequence[tuple[str, Sequence[Turn]]],
+    recordings: Sequence[tuple[str, Sequence[RangeImage]]],
     preset: LidarConfig,
     *,
     standing: bool = False,
     seed: int = 1,
     watch: Callable[[str, DriveCalibration], None] | None = None,
-) -> Comparison:
+) -> RecordingComparison:
     """Fit each recording, by name and turns, alone and all of them together.
 
     The sheet holds the numbers of all turns together. Where recordings disagree, its interval is widened until it holds
@@ -94,7 +94,7 @@ def compare_drives(
     # Repeated looks are looks from one place, so they cannot be taken together; neighbours can.
     together = calibrate_drive(every, preset, recording=", ".join(names), seed=seed, watch=watch)
     fields = compared(each)
-    return Comparison(names, each, _widened(together, [one for one in fields if one.differs], names), fields)
+    return RecordingComparison(names, each, _widened(together, [one for one in fields if one.differs], names), fields)
 
 
 def compared(each: Sequence[DriveCalibration]) -> tuple[Compared, ...]:

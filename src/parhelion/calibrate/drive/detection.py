@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.calibrate.range_images import Floats, Mask, Turn
+from parhelion.calibrate.range_images import Floats, Mask, RangeImage
 from parhelion.core.errors import ConfigError
 
 FEWEST_LOST = 12
@@ -19,7 +19,7 @@ ROUNDING = 0.29
 """Standard deviation of what is lost by rounding to whole numbers."""
 
 
-def amid_surface(turn: Turn) -> tuple[Mask, Floats]:
+def amid_surface(turn: RangeImage) -> tuple[Mask, Floats]:
     """Pixels whose neighbours say that a surface is there, returned or not, and the mean signal beside them.
 
     Two pixels on either side must return and step by less than 3 % of the range. Pixels that the sensor withholds are
@@ -33,7 +33,7 @@ def amid_surface(turn: Turn) -> tuple[Mask, Floats]:
     return np.all(steps, axis=0) & ~turn.withheld & fired, photons
 
 
-def dropout(turn: Turn, edges: Sequence[float]) -> list[tuple[float, float, int, int]]:
+def dropout(turn: RangeImage, edges: Sequence[float]) -> list[tuple[float, float, int, int]]:
     """Pixels amid a surface and how many are lost, by the photons of their neighbours: (from, to, all, lost)."""
     surface, photons = amid_surface(turn)
     found = []
@@ -44,7 +44,7 @@ def dropout(turn: Turn, edges: Sequence[float]) -> list[tuple[float, float, int,
     return found
 
 
-def returned_share(turn: Turn, photons: Sequence[int], among: Mask | None = None) -> list[tuple[int, int, float]]:
+def returned_share(turn: RangeImage, photons: Sequence[int], among: Mask | None = None) -> list[tuple[int, int, float]]:
     """Share of the pixels with just so many photons that have a return: (photons, pixels, share).
 
     Of all pixels, or of those `among`.
@@ -80,7 +80,7 @@ class Threshold:
     lost: int
 
 
-def fit_threshold(turn: Turn, threshold_to_noise: float) -> Threshold:
+def fit_threshold(turn: RangeImage, threshold_to_noise: float) -> Threshold:
     """The threshold that makes what is lost amid surfaces likeliest.
 
     The likelihood has a second number, the share of lost pulses that no lack of signal explains. The error is that of
@@ -150,7 +150,7 @@ class Saturation:
     """Whether many share it, as they do where the receiver can tell no more; else it is a lower bound."""
 
 
-def saturation(turn: Turn) -> Saturation:
+def saturation(turn: RangeImage) -> Saturation:
     """The highest count, and whether returns pile up there: more within 1 % below it than in the next 10 % together."""
     level = turn.signal[turn.returned & np.isfinite(turn.signal)]
     if not len(level):

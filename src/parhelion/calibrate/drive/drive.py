@@ -25,7 +25,7 @@ from parhelion.calibrate.drive.range_noise import (
     slope_jitter,
 )
 from parhelion.calibrate.drive.timing import Timing, fit_timing, timing_changes
-from parhelion.calibrate.range_images import Floats, Turn, is_standing, joined, mean_level
+from parhelion.calibrate.range_images import Floats, RangeImage, is_standing, joined, mean_level
 from parhelion.core.errors import ConfigError
 from parhelion.makers import codecs
 from parhelion.makers.scales import FULL_SCALE_POWER, scale_called
@@ -46,7 +46,7 @@ DIGITS = 4
 """Of degrees: the best known steps between rows have errors of 0.003."""
 
 
-def told_channels(turn: Turn, preset: LidarConfig) -> dict[str, Any] | None:
+def recorded_channels(turn: RangeImage, preset: LidarConfig) -> dict[str, Any] | None:
     """A sheet's channels with the angles that a capture carries; None where it does not."""
     codec = codecs().get(preset.maker)
     if codec is None or not codec.carries_angles:
@@ -102,7 +102,7 @@ class DriveCalibration:
     sheet: LidarConfig
     """The preset with what was measured in place of its numbers."""
     preset: LidarConfig
-    turn: Turn
+    turn: RangeImage
     """All turns side by side."""
     turns: int
     changed: dict[str, Any] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class DriveCalibration:
 
 
 def calibrate_drive(
-    turns: Sequence[Turn], preset: LidarConfig, *, recording: str = "recording", standing: bool = False, seed: int = 1,
+    turns: Sequence[RangeImage], preset: LidarConfig, *, recording: str = "recording", standing: bool = False, seed: int = 1,
     watch: Callable[[str, DriveCalibration], None] | None = None,
 ) -> DriveCalibration:  # fmt: skip
     """The data sheet of the sensor that recorded these turns, from `preset`.
@@ -173,7 +173,7 @@ class _Work:
     """One calibration in the making: each step puts its part into `found`, or says in `kept` why it cannot."""
 
     def __init__(
-        self, turn: Turn, turns: list[Turn], preset: LidarConfig, recording: str, standing: bool, seed: int
+        self, turn: RangeImage, turns: list[RangeImage], preset: LidarConfig, recording: str, standing: bool, seed: int
     ) -> None:
         self.turn, self.turns, self.preset, self.recording = turn, turns, preset, recording
         self.standing, self.seed = standing, seed
@@ -380,7 +380,7 @@ class _Work:
 
     def channels(self) -> None:
         """The beams' own angles, which captures of Ousters carry: units are calibrated one by one."""
-        told = told_channels(self.turn, self.preset)
+        told = recorded_channels(self.turn, self.preset)
         if told is None:
             self.kept["pattern.channels"] = "the recording does not tell the angles of the unit's own beams"
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.calibrate.range_images import Floats, Turn, clean
+from parhelion.calibrate.range_images import Floats, RangeImage, clean
 
 WINDOW = (3, 9)
 """Rows and columns around a pixel that its plane is fitted to."""
@@ -43,7 +43,7 @@ class FlatPixels:
         return FlatPixels(place, self.point[which], self.normal[which], self.cosine[which], self.turn_share[which])
 
 
-def flat_pixels(turn: Turn) -> FlatPixels:
+def flat_pixels(turn: RangeImage) -> FlatPixels:
     """The pixels of one turn whose neighbours lie on one plane with them."""
     from scipy.ndimage import uniform_filter
 

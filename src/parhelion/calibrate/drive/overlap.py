@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.calibrate.range_images import Floats, Mask, Turn, clean
+from parhelion.calibrate.range_images import Floats, Mask, RangeImage, clean
 from parhelion.core.errors import ConfigError
 
 CELL_M = 0.192
@@ -85,12 +85,12 @@ class Overlap:
         return 0.5 * (self.high - self.low)
 
 
-def cells(turn: Turn) -> Floats:
+def cells(turn: RangeImage) -> Floats:
     """Number of each pixel's step of range, counted from the axis as the sensor does; NaN without a return."""
     return np.floor((turn.range + turn.beam_offset_m) / CELL_M)
 
 
-def usable(turn: Turn) -> Mask:
+def usable(turn: RangeImage) -> Mask:
     """Pixels from which the overlap is taken."""
     cell = cells(turn)
     with np.errstate(invalid="ignore"):
@@ -113,7 +113,7 @@ def grouped_medians(values: Floats, groups: NDArray[np.int64], number: int) -> F
 
 
 def overlap(
-    turn: Turn,
+    turn: RangeImage,
     plateau_m: tuple[float, float] | None = None,
     open_m: float | None = None,
     repeats: int = 200,
@@ -305,7 +305,7 @@ def plateau_bins(curve: Floats, weight: Floats) -> tuple[int, int, Floats]:
     return first, last, smooth
 
 
-def photon_ratio(turn: Turn, curve: Overlap, edges: tuple[float, ...]) -> list[tuple[float, float, int, float]]:
+def photon_ratio(turn: RangeImage, curve: Overlap, edges: tuple[float, ...]) -> list[tuple[float, float, int, float]]:
     """Photons over those that reflectivity and curve imply, by photons: (from, to, pixels, median ratio)."""
     factor = curve.row_factor[turn.row]
     with np.errstate(invalid="ignore"):

@@ -35,7 +35,7 @@ from parhelion.calibrate.drive.overlap import (
     plateau_bins,
     usable,
 )
-from parhelion.calibrate.range_images import Floats, Turn
+from parhelion.calibrate.range_images import Floats, RangeImage
 
 # ---- Strengths of rows, from bins of range that several rows share --------------------------------------------------
 # What a row measures in a bin is the bin's level times the row's strength. Bins are free. Strengths scatter about the
@@ -152,7 +152,7 @@ STILL_RISING = 1.25
 MAD_TO_SIGMA = 1.4826
 
 
-def with_errors(turn: Turn, curve: Overlap, seed: int = 1) -> Overlap:
+def with_errors(turn: RangeImage, curve: Overlap, seed: int = 1) -> Overlap:
     """A curve that `overlap` found, measured again by sums of counts; `low` and `high` are one standard error off."""
     data = _Pixels.of(turn, curve)
     for _ in range(2):
@@ -282,7 +282,7 @@ class _Pixels:
         return self.told + self.lacks[1]
 
     @classmethod
-    def of(cls, turn: Turn, curve: Overlap) -> _Pixels:
+    def of(cls, turn: RangeImage, curve: Overlap) -> _Pixels:
         mask = usable(turn)
         cell = cells(turn)[mask]
         metres = (cell + 0.5) * CELL_M - turn.beam_offset_m if curve.stepped else turn.range[mask]

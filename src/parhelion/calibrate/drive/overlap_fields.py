@@ -12,7 +12,7 @@ from parhelion.calibrate.drive.detection import saturation
 from parhelion.calibrate.drive.overlap import Overlap, overlap
 from parhelion.calibrate.drive.overlap_errors import COUNT_CUT, with_errors
 from parhelion.calibrate.drive.revisits import overlap_seen_again
-from parhelion.calibrate.range_images import Turn
+from parhelion.calibrate.range_images import RangeImage
 from parhelion.calibrate.sheet import short
 from parhelion.core.errors import ConfigError
 from parhelion.makers.scales import scale_called
@@ -43,7 +43,7 @@ class OverlapChanges:
 
 
 def overlap_changes(
-    turn: Turn, turns: Sequence[Turn], preset: LidarConfig, photons: float, *, standing: bool, seed: int
+    turn: RangeImage, turns: Sequence[RangeImage], preset: LidarConfig, photons: float, *, standing: bool, seed: int
 ) -> OverlapChanges:
     """The overlap curve of a recording: by signal and reflectivity, or by places that a drive sees again.
 
@@ -69,7 +69,7 @@ def _points(curve: Overlap, use: np.ndarray[Any, np.dtype[np.bool_]]) -> list[tu
     ]
 
 
-def _by_reflectivity(turn: Turn, seed: int) -> OverlapChanges:
+def _by_reflectivity(turn: RangeImage, seed: int) -> OverlapChanges:
     curve = with_errors(turn, overlap(turn, repeats=0, seed=seed, cut=COUNT_CUT), seed)
     many = curve.count >= FEWEST_CURVE_POINTS
     if many.sum() < 3:
@@ -91,7 +91,9 @@ def _by_reflectivity(turn: Turn, seed: int) -> OverlapChanges:
     return found
 
 
-def _by_places(turns: Sequence[Turn], turn: Turn, preset: LidarConfig, photons: float, seed: int) -> OverlapChanges:
+def _by_places(
+    turns: Sequence[RangeImage], turn: RangeImage, preset: LidarConfig, photons: float, seed: int
+) -> OverlapChanges:
     scale, top = scale_called(preset.intensity.scale), saturation(turn)
     # Signals in units of the threshold, whatever the maker's scale.
     linear = [replace(one, signal=scale.power(one.signal, photons)) for one in turns]

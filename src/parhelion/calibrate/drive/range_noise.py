@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.calibrate.range_images import Floats, Turn, clean
+from parhelion.calibrate.range_images import Floats, RangeImage, clean
 from parhelion.core.errors import ConfigError
 
 HALF_WINDOW, DEGREE = 4, 2
@@ -51,7 +51,7 @@ class RangeNoise:
     """Standard error of that."""
 
 
-def residuals(turn: Turn) -> tuple[Floats, Floats]:
+def residuals(turn: RangeImage) -> tuple[Floats, Floats]:
     """Difference between each range and what its neighbours in the row say, and the scatter of these neighbours [m].
 
     A parabola through 1/R of the four pixels on either side, the pixel itself left out. Differences are scaled to the
@@ -71,7 +71,7 @@ def residuals(turn: Turn) -> tuple[Floats, Floats]:
 
 
 def range_noise(
-    turn: Turn,
+    turn: RangeImage,
     level: Floats,
     edges: Sequence[float],
     repeats: int = 200,
@@ -150,7 +150,7 @@ def _scatter(values: Floats) -> float:
     return float(MAD_TO_SIGMA * np.median(np.abs(values - np.median(values))))
 
 
-def slope_jitter(turn: Turn, azimuth_jitter_deg: float, elevation_jitter_deg: float) -> Floats:
+def slope_jitter(turn: RangeImage, azimuth_jitter_deg: float, elevation_jitter_deg: float) -> Floats:
     """Scatter of range [m] that jitter of the beams' angles makes of the slope of what they see.
 
     Slopes are those between the neighbours in row and column; infinite where they are not known.
@@ -240,7 +240,7 @@ def fit_law(noise: RangeNoise, slope_m: float | None = None) -> SigmaLaw:
 
 
 def repeated_noise(
-    turns: Sequence[Turn], level: Floats, edges: Sequence[float], jitter_m: Floats | None = None
+    turns: Sequence[RangeImage], level: Floats, edges: Sequence[float], jitter_m: Floats | None = None
 ) -> RangeNoise:
     """Scatter of ranges from repeated looks of a sensor that stands still: each pixel about its own mean.
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from parhelion.calibrate.drive import plots
-from parhelion.calibrate.drive.compare import Comparison
+from parhelion.calibrate.drive.compare import RecordingComparison
 from parhelion.calibrate.drive.detection import amid_surface
 from parhelion.calibrate.drive.drive import INTERVAL, DriveCalibration
 from parhelion.calibrate.drive.flat_pixels import flat_pixels
 from parhelion.calibrate.drive.overlap import Overlap, usable
 from parhelion.calibrate.drive.range_noise import residuals
 from parhelion.calibrate.drive.timing import timing_rows
-from parhelion.calibrate.range_images import Mask, Turn
+from parhelion.calibrate.range_images import Mask, RangeImage
 from parhelion.core.config import Config
 from parhelion.pictures import html
 from parhelion.pictures.charts import Chart, Curve
@@ -130,7 +130,7 @@ COLOURS = (1, 3, 2, 4, 6, 5)
 COLUMNS = ("field", "intervals", "recordings")
 
 
-def comparison_rows(found: Comparison) -> list[tuple[str, str, str]]:
+def comparison_rows(found: RecordingComparison) -> list[tuple[str, str, str]]:
     """Every field that was compared: whether recordings agree, and what each of them says."""
     return [
         (one.field, "do not overlap" if one.differs else "overlap", one.in_words(found.names)) for one in found.fields
@@ -168,14 +168,14 @@ def _dropout(one: DriveCalibration, colour: int, name: str, shift: float) -> lis
     return [Curve.of(name, level * (1.0 + 0.02 * shift), lost, colour, "dots", INTERVAL * error)]
 
 
-def _noise_axes(found: Comparison) -> dict[str, Any]:
+def _noise_axes(found: RecordingComparison) -> dict[str, Any]:
     levels = [100.0 * one.noise.pure_m[one.noise.count > 0] for one in found.each if one.noise is not None]
     top = 1.6 * float(np.nanmax(np.concatenate([*levels, [0.1]])))
     return {"y_label": "range noise [cm]", "x_label": found.each[0].level, "log": "x", "y_limits": (0.0, top)}
 
 
 Draw = Callable[[DriveCalibration, int, str, float], list[Curve]]
-PANELS: tuple[tuple[str, Draw, Callable[[Comparison], dict[str, Any]]], ...] = (
+PANELS: tuple[tuple[str, Draw, Callable[[RecordingComparison], dict[str, Any]]], ...] = (
     (
         "Overlap", _overlap,
         lambda _: {"y_label": "overlap ξ", "x_label": "range [m]", "log": "x", "y_limits": (0.0, 1.2)},
@@ -187,7 +187,7 @@ PANELS: tuple[tuple[str, Draw, Callable[[Comparison], dict[str, Any]]], ...] = (
 """Title, curves of one recording, and axes of each chart."""
 
 
-def comparison_charts(found: Comparison) -> dict[str, Chart]:
+def comparison_charts(found: RecordingComparison) -> dict[str, Chart]:
     """Charts by title: all recordings, each in its colour."""
     charts = {}
     for title, draw, axes in PANELS:
@@ -197,7 +197,7 @@ def comparison_charts(found: Comparison) -> dict[str, Chart]:
     return charts
 
 
-def comparison_sections(found: Comparison) -> list[str]:
+def comparison_sections(found: RecordingComparison) -> list[str]:
     """A table of fields, and the curves of all recordings in one chart each."""
     caption = "Each recording by itself, with 95 % intervals."
     figures = [chart.figure(title, caption) for title, chart in comparison_charts(found).items()]
@@ -208,7 +208,7 @@ def comparison_sections(found: Comparison) -> list[str]:
     return [html.section("recordings", title, html.paragraph(words, "lead"), table, html.pair(*figures))]
 
 
-def write_comparison(found: Comparison, path: str | PathLike[str]) -> None:
+def write_comparison(found: RecordingComparison, path: str | PathLike[str]) -> None:
     """Write the page of a calibration from several recordings."""
     page = drive_page(found.together, ", ".join(found.names), before=comparison_sections(found))
     html.write_page(path, page)
@@ -237,7 +237,7 @@ TAKEN, LEFT, NOTHING = html.LIGHT[1], "#dea05a", "#262c34"
 MOST_COLUMNS = 1600
 
 
-def taken_by(stage: str, turn: Turn) -> Mask | None:
+def taken_by(stage: str, turn: RangeImage) -> Mask | None:
     """The pixels that a stage looks at; None for stages that look at all returns."""
     if stage == "overlap":
         return usable(turn) if np.isfinite(turn.reflectivity).any() else _flat(turn)
@@ -248,14 +248,14 @@ def taken_by(stage: str, turn: Turn) -> Mask | None:
     return None
 
 
-def _flat(turn: Turn) -> Mask:
+def _flat(turn: RangeImage) -> Mask:
     """Pixels on flat surfaces, whose places may be seen again."""
     mask = np.zeros(turn.range.shape, bool)
     mask[flat_pixels(turn).place] = True
     return mask
 
 
-def picture(turn: Turn, taken: Mask) -> str:
+def picture(turn: RangeImage, taken: Mask) -> str:
     """Address of a picture of rows and columns: points taken, points left out, and where nothing returned."""
     pixels = np.full((*turn.range.shape, 3), rgb(NOTHING))
     pixels[turn.returned | turn.lost] = rgb(LEFT)

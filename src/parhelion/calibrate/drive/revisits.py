@@ -19,7 +19,7 @@ from parhelion.calibrate.drive.flat_pixels import FlatPixels, flat_pixels
 from parhelion.calibrate.drive.overlap import Overlap, plateau_bins
 from parhelion.calibrate.drive.overlap_errors import STILL_RISING
 from parhelion.calibrate.drive.registration import TRIED_TURNS, Placed, register
-from parhelion.calibrate.range_images import Floats, Turn, is_standing
+from parhelion.calibrate.range_images import Floats, RangeImage, is_standing
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.config import Overlap as OverlapField
 from parhelion.sensors.optics.lidar.link_budget import overlap_share
@@ -72,7 +72,7 @@ UNITS = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Looks:
+class Observations:
     """Looks at places: one row a place and turn."""
 
     place: NDArray[np.int64]
@@ -91,7 +91,7 @@ class Looks:
 
 
 def overlap_seen_again(
-    turns: Sequence[Turn], usual: OverlapField, least_signal: float, most_signal: float, seed: int = 1
+    turns: Sequence[RangeImage], usual: OverlapField, least_signal: float, most_signal: float, seed: int = 1
 ) -> Overlap:
     """The overlap curve of a drive by its signal alone, with errors; its constant is unknown (NaN).
 
@@ -113,7 +113,7 @@ def overlap_seen_again(
     return _curve(looks, usual, turns[0].range.shape[0])
 
 
-def _well_apart(turns: Sequence[Turn], seed: int) -> tuple[list[Turn], int]:
+def _well_apart(turns: Sequence[RangeImage], seed: int) -> tuple[list[RangeImage], int]:
     """Turns from where the sensor begins to move, and of how many each is one: so many that it moves between them."""
     start = next((k for k in range(1, len(turns)) if not is_standing([turns[0], turns[k]])), None)
     if start is None:
@@ -126,8 +126,8 @@ def _well_apart(turns: Sequence[Turn], seed: int) -> tuple[list[Turn], int]:
 
 
 def gather(
-    turns: Sequence[Turn], flat: Sequence[FlatPixels], placed: Placed, least_signal: float, most_signal: float
-) -> Looks:
+    turns: Sequence[RangeImage], flat: Sequence[FlatPixels], placed: Placed, least_signal: float, most_signal: float
+) -> Observations:
     """The looks of a drive at places that it sees again."""
     parts = [
         _of_turn(turn, pixels, placed, number, least_signal, most_signal)
@@ -148,7 +148,7 @@ def gather(
     floor = (np.abs(normal[:, 2]) > LEVEL)[place]
     every = {name: values[again] for name, values in every.items()}
     numbers = [np.unique(every[name], return_inverse=True)[1] for name in ("key", "block")]
-    return Looks(
+    return Observations(
         numbers[0],
         numbers[1],
         every["level"],
@@ -161,7 +161,7 @@ def gather(
 
 
 def _of_turn(
-    turn: Turn, pixels: FlatPixels, placed: Placed, number: int, least_signal: float, most_signal: float
+    turn: RangeImage, pixels: FlatPixels, placed: Placed, number: int, least_signal: float, most_signal: float
 ) -> dict[str, NDArray[Any]]:
     """The looks of one turn, by name: see `Looks`; beside that sums of normals, mean directions, and grades."""
     assert turn.direction is not None
@@ -238,7 +238,7 @@ def _within_place(values: Floats, place: NDArray[np.int64], weight: Floats) -> F
     return np.asarray((table - mean[place]).reshape(values.shape))
 
 
-def _curve(looks: Looks, usual: OverlapField, rows: int) -> Overlap:
+def _curve(looks: Observations, usual: OverlapField, rows: int) -> Overlap:
     knots, angles = np.log(RANGES_M), np.log(COSINES)
     size, law = len(knots), len(angles)
     by_angle = _tents(looks.cosine, angles)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.calibrate.range_images import Floats, Turn
+from parhelion.calibrate.range_images import Floats, RangeImage
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.config import Pattern, SpinningPattern
 
@@ -73,7 +73,7 @@ class _Series:
     """Time and azimuth of the first pulse of the fullest row, by the clock of the recording and in (0, 1)."""
 
 
-def fit_timing(turns: Sequence[Turn]) -> Timing:
+def fit_timing(turns: Sequence[RangeImage]) -> Timing:
     """Rate, jitter, columns and period of a head that turns. Raises ConfigError where stamps do not tell them."""
     if not any(turn.time is not None for turn in turns):
         raise ConfigError("the recording holds no time stamps of pulses")
@@ -105,13 +105,13 @@ def fit_timing(turns: Sequence[Turn]) -> Timing:
     )
 
 
-def _fullest_row(turns: Sequence[Turn]) -> int:
+def _fullest_row(turns: Sequence[RangeImage]) -> int:
     """The row with most stamps, all turns together."""
     count = sum(np.isfinite(turn.time).sum(axis=1) for turn in turns if turn.time is not None)
     return int(np.argmax(count))
 
 
-def _series(turn: Turn, reference: int) -> _Series | None:
+def _series(turn: RangeImage, reference: int) -> _Series | None:
     """The pulses of a turn; None where they have no stamps or reach over too little of it."""
     if turn.time is None or turn.direction is None:
         return None

@@ -21,7 +21,7 @@ MOST_COLUMNS = 960
 
 
 @dataclass(frozen=True, eq=False)
-class Shot:
+class CameraFrame:
     """A camera's picture in the scene."""
 
     name: str
@@ -101,7 +101,7 @@ class Cameras(NearestFrames):
     def __init__(self, scenario: Scenario) -> None:
         super().__init__(scenario, lambda layer: layer.picture)
 
-    def at(self, time_s: float, air: object, points: Floats | None = None) -> Iterator[Shot]:
+    def at(self, time_s: float, air: object, points: Floats | None = None) -> Iterator[CameraFrame]:
         """The picture of each camera that is nearest to a time [s], with points (n, 3) [m] of the world over it.
 
         `air` is what weather it is: with another, pictures are taken anew.
@@ -115,7 +115,7 @@ class Cameras(NearestFrames):
         return found
 
 
-def shot_of(name: str, image: Image, points: Floats | None = None) -> Shot:
+def shot_of(name: str, image: Image, points: Floats | None = None) -> CameraFrame:
     """A picture in the scene, with points (n, 3) [m] of the world over it, coloured by their distance."""
     layer = VIEWER.of(type(image))
     assert layer.picture is not None
@@ -129,4 +129,4 @@ def shot_of(name: str, image: Image, points: Floats | None = None) -> Shot:
         pixels = points_over(pixels, uv[inside], distance, size=max(2, round(image.width / 320)))
     step = -(-pixels.shape[1] // MOST_COLUMNS)
     shown = np.ascontiguousarray(pixels[::step, ::step])
-    return Shot(name, image.pose, shown, image.intrinsics, image.start_time, tuple(layer.lines(name, image)))
+    return CameraFrame(name, image.pose, shown, image.intrinsics, image.start_time, tuple(layer.lines(name, image)))

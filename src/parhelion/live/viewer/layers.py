@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.clouds import Scan
-from parhelion.core.consumers import Readers
+from parhelion.core.consumers import Consumer
 from parhelion.core.frames import EchoScan, FramePoints, RadarScan
 from parhelion.core.image import Image
 from parhelion.core.streams import (
@@ -198,7 +198,7 @@ def _echoed(name: str, scan: EchoScan) -> list[str]:
     return [f"{line}{told}; by level, noise violet, {LOUDEST_DB:g} dB over it yellow" for line in _found(name, scan)]
 
 
-VIEWER: Readers[ViewerLayer] = Readers(
+VIEWER: Consumer[ViewerLayer] = Consumer(
     "viewer",
     {
         Scan: ViewerLayer(True, lambda name, scan: []),

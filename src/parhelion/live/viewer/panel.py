@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from parhelion.live.viewer.colours import Legend, Ramp, Swatches, rgb
-from parhelion.live.viewer.frames import Shot
+from parhelion.live.viewer.frames import CameraFrame
 from parhelion.live.viewer.scene import POINT_SIZE_M
 from parhelion.live.viewer.session import SPEEDS, Pick, Session
-from parhelion.live.viewer.stages import Measured
+from parhelion.live.viewer.stages import ViewFrame
 from parhelion.weather import Medium, media
 
 SAVE, HOME = "save PNG", "reset view"
@@ -59,7 +59,7 @@ class Panel:
         with self._gui.add_folder("Point"):
             self._picked = self._gui.add_html(_facts_html(None))
         self._pictures: dict[str, Any] = {}
-        self._told: dict[str, Shot] = {}
+        self._told: dict[str, CameraFrame] = {}
         if session.stage.cameras:
             self._add_cameras()
         if session.stage.duration_s > 0:
@@ -201,13 +201,13 @@ class Panel:
         self._status.content = _status_html("<br>".join(lines))
         self._tell_drawings(measured)
 
-    def _tell_drawings(self, measured: Measured) -> None:
+    def _tell_drawings(self, measured: ViewFrame) -> None:
         drawn = drawings_html(measured.drawings)
         if self._drawn != drawn:
             self._drawn = self._drawings.content = drawn
             self._drawings.visible = bool(drawn)
 
-    def _tell_pictures(self, measured: Measured) -> None:
+    def _tell_pictures(self, measured: ViewFrame) -> None:
         there = {shot.name: shot for shot in measured.pictures}
         for name, shown in self._pictures.items():
             shot = there.get(name)

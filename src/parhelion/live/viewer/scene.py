@@ -14,7 +14,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Trajectory, pose_at
 from parhelion.live.viewer.colours import Colours
 from parhelion.live.viewer.session import Pick, Shown
-from parhelion.live.viewer.stages import Beams, Measured
+from parhelion.live.viewer.stages import Beams, ViewFrame
 from parhelion.world.parts import WorldObject, WorldPart
 from parhelion.world.world import World
 
@@ -207,7 +207,7 @@ class Scene:
             self._show_beams(measured.beams, shown.painted.colours)
         self._server.flush()
 
-    def _show_cloud(self, measured: Measured, colours: Colours) -> None:
+    def _show_cloud(self, measured: ViewFrame, colours: Colours) -> None:
         # Single precision about the sensor, not about the world's origin: half precision would step by 6 cm at 100 m.
         centre = measured.offset if measured.pose is None else measured.pose.xyz
         points = (measured.cloud.xyz - centre).astype(np.float32)
@@ -252,7 +252,7 @@ class Scene:
 
     # ---- things that move --------------------------------------------------------------------------------------
 
-    def _show_sensor(self, measured: Measured) -> None:
+    def _show_sensor(self, measured: ViewFrame) -> None:
         if measured.pose is None:
             return
         if self._sensor is None:
@@ -262,7 +262,7 @@ class Scene:
             )
         _place(self._sensor, measured.pose)
 
-    def _show_pictures(self, measured: Measured) -> None:
+    def _show_pictures(self, measured: ViewFrame) -> None:
         """Each camera as a pyramid with its picture at the end."""
         for name in set(self._frustums) - {shot.name for shot in measured.pictures}:
             self._frustums.pop(name).remove()
@@ -277,7 +277,7 @@ class Scene:
                 wxyz=(w, x, y, z), position=tuple(float(v) for v in place.xyz), cast_shadow=False, receive_shadow=False,
             )  # fmt: skip
 
-    def _show_segments(self, measured: Measured) -> None:
+    def _show_segments(self, measured: ViewFrame) -> None:
         """Lines that other sensors draw, such as those from a tag to its anchors."""
         for old in self._segments[len(measured.segments) :]:
             old.remove()
@@ -292,7 +292,7 @@ class Scene:
             for number, lines in enumerate(measured.segments)
         ]
 
-    def _show_dots(self, measured: Measured) -> None:
+    def _show_dots(self, measured: ViewFrame) -> None:
         """Points that other sensors found; a cloud has one size of points, so each size is a cloud of its own."""
         clouds = [
             (dots.xyz[same] - measured.offset, dots.colours[same], float(size))
@@ -349,7 +349,7 @@ def _place(frame: Any, pose: Pose) -> None:
     frame.position = tuple(float(v) for v in pose.xyz)
 
 
-def first_camera(measured: Measured) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def first_camera(measured: ViewFrame) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Where to look from at first and where to, on the screen's coordinates [m]: from behind and above the sensor."""
     cloud = measured.cloud.xyz - measured.offset
     if measured.pose is None:

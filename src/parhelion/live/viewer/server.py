@@ -22,8 +22,8 @@ from parhelion.core.pose import Floats, Pose
 from parhelion.live.viewer.panel import Actions, Panel
 from parhelion.live.viewer.scene import Scene, first_camera
 from parhelion.live.viewer.session import Session, Shown
-from parhelion.live.viewer.stages import Stage
-from parhelion.live.web import REFUSED, may_ask
+from parhelion.live.viewer.stages import ViewSource
+from parhelion.live.web import REFUSED, is_allowed_origin
 from parhelion.sensors.sheets import preset_names
 
 # ---- Keeps viser from filling the terminal: whoever can reach the port decides how much it has to say ---------------
@@ -40,7 +40,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def hush() -> None:
+def silence_logger() -> None:
     """Keep viser from printing a line for each page that comes, goes or is of another version, and for each error.
 
     Its server prints from threads of its own, at any time. It calls `rich.print` through the module, so that is where
@@ -64,7 +64,7 @@ def hush() -> None:
         printer.traceback, printer.print = _FewErrors(), lambda *_, **__: None  # type: ignore[union-attr]
 
 
-def hush_loop(loop: Any) -> None:
+def silence_messages(loop: Any) -> None:
     """The same for the loop in which messages of pages are read, which tells of each that cannot be."""
     told = 0
 
@@ -116,7 +116,9 @@ class Viewer:
     `port` 0 takes any free port. The first cloud is measured before the page is there.
     """
 
-    def __init__(self, stage: Stage, *, host: str = LOOPBACK, port: int = PORT, colour_by: str | None = None) -> None:
+    def __init__(
+        self, stage: ViewSource, *, host: str = LOOPBACK, port: int = PORT, colour_by: str | None = None
+    ) -> None:
         viser = _viser()
         check_port(host, port)
         self.session = Session(stage, colour_by=colour_by)
@@ -346,7 +348,7 @@ def _viser() -> Any:
 
 
 def _start(viser: Any, host: str, port: int, title: str) -> Any:
-    hush()
+    silence_logger()
     with quiet(), _own_pages_only(host) as guards:
         server = viser.ViserServer(host=host, port=port, label=title, verbose=False)
     if not guards:
@@ -359,7 +361,7 @@ def _start(viser: Any, host: str, port: int, title: str) -> Any:
         raise ConfigError(
             f"cannot listen on {host}:{port}: it was taken at the same moment; choose another with --port"
         )
-    hush_loop(getattr(server, "_event_loop", None))
+    silence_messages(getattr(server, "_event_loop", None))
     server.request_share_url = _share_nothing  # a page could ask for a tunnel through a server elsewhere
     return server
 
@@ -377,7 +379,7 @@ def _own_pages_only(bound: str) -> Iterator[list[object]]:
 
     def serve(*args: Any, process_request: Any = None, **options: Any) -> Any:
         def check(connection: Any, request: Any) -> Any:
-            if not may_ask(bound, request.headers.get("Host"), request.headers.get("Origin")):
+            if not is_allowed_origin(bound, request.headers.get("Host"), request.headers.get("Origin")):
                 return connection.respond(HTTPStatus.FORBIDDEN, REFUSED)
             return None if process_request is None else process_request(connection, request)
 

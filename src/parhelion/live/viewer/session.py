@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from parhelion.core.clouds import FIELDS, PointCloud
 from parhelion.core.errors import ConfigError, ParhelionError
 from parhelion.live.viewer.colours import Painted, Ramp, colour_choices, paint
-from parhelion.live.viewer.stages import Measured, Request, Stage
+from parhelion.live.viewer.stages import Request, ViewFrame, ViewSource
 
 # ---- Which point a click means, and what that point says ------------------------------------------------------------
 
@@ -102,7 +102,7 @@ class Pick:
 class Shown:
     """What every viewer shows now."""
 
-    measured: Measured
+    measured: ViewFrame
     painted: Painted
     by: str
     new_cloud: bool
@@ -112,12 +112,12 @@ class Shown:
 class Session:
     """One state for all who look. Any thread may change it; one thread calls `update` and shows what it gives."""
 
-    def __init__(self, stage: Stage, *, colour_by: str | None = None) -> None:
+    def __init__(self, stage: ViewSource, *, colour_by: str | None = None) -> None:
         self.stage = stage
         self._request = next(iter(stage.places.values()), Request())
         self._changed = Condition()
         self._done: Request | None = None
-        self._measured: Measured | None = None
+        self._measured: ViewFrame | None = None
         self._painted_by: str | None = None
         self._limits: dict[tuple[str, str], tuple[float, float]] = {}
         self._frames: deque[float] = deque(maxlen=32)
@@ -192,7 +192,7 @@ class Session:
             return self._request
 
     @property
-    def measured(self) -> Measured | None:
+    def measured(self) -> ViewFrame | None:
         """The cloud that was measured last."""
         return self._measured
 
@@ -272,7 +272,7 @@ class Session:
                 self.colour_by = colour
         return Shown(measured, painted, colour, new_cloud)
 
-    def _paint(self, measured: Measured, model: str, colour: str) -> Painted:
+    def _paint(self, measured: ViewFrame, model: str, colour: str) -> Painted:
         # Ends of a ramp stay while playing: the same value keeps its colour from scan to scan.
         key = (model, colour)
         painted = paint(measured.cloud, colour, self._limits.get(key) if self.playing else None)

@@ -22,7 +22,7 @@ from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.io import read_turns
 from parhelion.live.viewer.colours import IN_THE_AIR
-from parhelion.live.viewer.frames import Cameras, Points, Shot
+from parhelion.live.viewer.frames import CameraFrame, Cameras, Points
 from parhelion.live.viewer.layers import VIEWER, Dots, Segments
 from parhelion.pictures.camera import image_colours
 from parhelion.scenario.scenario import Scenario
@@ -112,7 +112,7 @@ class Request:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class ViewFrame:
     """A cloud to show, and where it was measured from."""
 
     cloud: PointCloud
@@ -128,7 +128,7 @@ class Measured:
     offset: NDArray[np.float64] = field(default_factory=lambda: np.zeros(3))
     """What is taken from all coordinates on the screen [m]: graphics cards calculate in single precision."""
     notes: tuple[str, ...] = ()
-    pictures: tuple[Shot, ...] = ()
+    pictures: tuple[CameraFrame, ...] = ()
     """Of cameras."""
     segments: tuple[Segments, ...] = ()
     """Lines that other sensors draw."""
@@ -138,7 +138,7 @@ class Measured:
     """Names of sensors and what they draw in the panel, as SVG text."""
 
 
-class Stage(Protocol):
+class ViewSource(Protocol):
     """Something to look at."""
 
     title: str
@@ -150,7 +150,7 @@ class Stage(Protocol):
     cameras: tuple[str, ...]
     """Names of cameras whose pictures are shown beside the cloud."""
 
-    def measure(self, request: Request) -> Measured:
+    def measure(self, request: Request) -> ViewFrame:
         """The cloud that a request asks for."""
         ...
 
@@ -163,7 +163,7 @@ class Stage(Protocol):
         ...
 
 
-class Lidars:
+class LidarCache:
     """Lidars by model and name, the latest few kept ready."""
 
     def __init__(self) -> None:
@@ -204,7 +204,7 @@ class WorldStage:
         self.world: World | None = world
         self._world, self._seed = world, seed
         self.title = world.name or "world"
-        self._lidars = Lidars()
+        self._lidars = LidarCache()
         self._lidars.get(model)
         rides = pose is None and world.path is not None
         self._body: Trajectory = world.path if rides and world.path is not None else Fixed(Pose())
@@ -226,7 +226,7 @@ class WorldStage:
         period = self.period_s(request)
         return math.floor(request.time_s / period + 1e-6) * period
 
-    def measure(self, request: Request) -> Measured:
+    def measure(self, request: Request) -> ViewFrame:
         """One scan."""
         self._world.weather = weather_of(self._base, request, self._placed_at)
         lidar = self._lidars.get(request.model)
@@ -247,7 +247,7 @@ class ScenarioStage:
         self.title = scenario.settings.name or title or "scenario"
         self.duration_s = scenario.duration_s
         self._scanners = {scanner.name: scanner for scanner in scenario.giving(Scan)}
-        self._lidars = {name: Lidars() for name in self._scanners}
+        self._lidars = {name: LidarCache() for name in self._scanners}
         self.places = {}
         for name, scanner in self._scanners.items():
             self._lidars[name].put(name, scanner.sensor)
@@ -281,7 +281,7 @@ class ScenarioStage:
         """Start [s] of the scan that is running at the request's time; the last one is over before the scenario is."""
         return self._scanners[request.place].entry.phase_s + self._number(request) * self.period_s(request)
 
-    def measure(self, request: Request) -> Measured:
+    def measure(self, request: Request) -> ViewFrame:
         """One scan, numbered as in a run of the scenario."""
         scanner, lidar = self._lidar(request)
         begun = clock.perf_counter()
@@ -304,7 +304,7 @@ class ScenarioStage:
         dots = tuple(one for one, _ in points)
         return replace(found, notes=tuple(notes), pictures=shots, dots=dots)
 
-    def _shots(self, request: Request, found: Measured, start: float) -> tuple[Shot, ...]:
+    def _shots(self, request: Request, found: ViewFrame, start: float) -> tuple[CameraFrame, ...]:
         """Pictures that go with a scan."""
         if not request.pictures:
             return ()
@@ -321,7 +321,7 @@ class ScenarioStage:
                 if len(samples):
                     self._samples[name].append(samples)
 
-    def _with_readings(self, found: Measured, time: float) -> Measured:
+    def _with_readings(self, found: ViewFrame, time: float) -> ViewFrame:
         """Adds what the other sensors said last before a time [s]: in words, as lines of the scene, and drawn."""
         lines: list[str] = []
         segments: list[Segments] = []
@@ -359,7 +359,7 @@ class CloudStage:
             cloud = cloud.select(slice(None, None, every))
         middle = np.median(cloud.xyz, axis=0) if len(cloud) else np.zeros(3)
         offset = np.round(middle) if np.abs(middle).max() > _FAR_M else np.zeros(3)
-        self._measured = Measured(cloud, offset=offset.astype(np.float64), notes=tuple(notes))
+        self._measured = ViewFrame(cloud, offset=offset.astype(np.float64), notes=tuple(notes))
 
     def period_s(self, request: Request) -> float:
         """It has no time."""
@@ -369,7 +369,7 @@ class CloudStage:
         """It has no time."""
         return 0.0
 
-    def measure(self, request: Request) -> Measured:
+    def measure(self, request: Request) -> ViewFrame:
         """The cloud."""
         return self._measured
 
@@ -389,10 +389,10 @@ def _ahead(pose: Pose) -> Triple:
     return x, y, z
 
 
-def _measured(scan: Any, begun: float) -> Measured:
+def _measured(scan: Any, begun: float) -> ViewFrame:
     cloud = scan.in_world()
     names = {**cloud.names, "label": {0: IN_THE_AIR, **cloud.names.get("label", {})}}
-    return Measured(
+    return ViewFrame(
         replace(cloud, names=names),
         time_s=scan.start_time,
         pose=scan.pose,
@@ -410,7 +410,7 @@ MOST_PICTURE_POINTS = 150_000
 """Of a picture with more pixels every second, third ... is shown as a point."""
 
 
-def scenario_stage(scenario: Scenario, title: str = "", *, time: float = 0.0) -> Stage:
+def scenario_stage(scenario: Scenario, title: str = "", *, time: float = 0.0) -> ViewSource:
     """A scenario to look at: by its lidars, or by its cameras where it has no lidar."""
     if not scenario.giving(Scan) and Cameras(scenario).names:
         return PicturesStage(scenario, title, time=time)
@@ -447,7 +447,7 @@ class PicturesStage:
             int(np.clip(np.floor((request.time_s - sensor.start(0)) / sensor.period_s + 1e-6), 0, last))
         )
 
-    def measure(self, request: Request) -> Measured:
+    def measure(self, request: Request) -> ViewFrame:
         """The pictures at a time, and the points of the chosen one."""
         begun = clock.perf_counter()
         start = self.scan_start(request)
@@ -456,7 +456,7 @@ class PicturesStage:
         air = request.amounts
         shots = tuple(self._cameras.at(start, air)) if request.pictures else ()
         image = self._cameras.image(request.place, start, air)
-        return Measured(
+        return ViewFrame(
             points_of(image), image.start_time, image.pose, seconds=clock.perf_counter() - begun, pictures=shots,
             notes=tuple(line for shot in shots for line in shot.lines),
         )  # fmt: skip
@@ -521,7 +521,7 @@ class TurnsStage:
         first, last = self._starts[0], self._starts[-1]
         self._period_s = (last - first) / (len(self._starts) - 1) if last > first else _USUAL_PERIOD_S
         self.duration_s = last - first
-        self._kept: OrderedDict[int, Measured] = OrderedDict()
+        self._kept: OrderedDict[int, ViewFrame] = OrderedDict()
         self._ahead: Iterator[Scan] = iter(())
         self._next = len(self._starts)
 
@@ -543,7 +543,7 @@ class TurnsStage:
         """Start [s] of the turn that is running at the request's time."""
         return self._starts[self._number(request)] - self._starts[0]
 
-    def measure(self, request: Request) -> Measured:
+    def measure(self, request: Request) -> ViewFrame:
         """The turn at that time, as it was recorded."""
         number = self._number(request)
         if number not in self._kept:
@@ -553,7 +553,7 @@ class TurnsStage:
         self._kept.move_to_end(number)
         return self._kept[number]
 
-    def _measured(self, number: int) -> Measured:
+    def _measured(self, number: int) -> ViewFrame:
         begun = clock.perf_counter()
         if number < self._next:
             self._ahead, self._next = self._read(), 0
@@ -566,7 +566,7 @@ class TurnsStage:
         notes = [f"turn {number} of {len(self._starts)}, {int(turn.lost.sum())} shots without a return"]
         if turn.metadata.get("missing_columns"):
             notes.append(f"{turn.metadata['missing_columns']} columns are missing: packets were lost")
-        return Measured(
+        return ViewFrame(
             shown.cloud,
             time_s=self._starts[number] - self._starts[0],
             shots=len(turn.shots),

@@ -13,7 +13,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose, quat_multiply, quat_rotate
 from parhelion.core.schedule import Scheduled
 from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
-from parhelion.world.kit.props import Part
+from parhelion.world.kit.props import KitPart
 from parhelion.world.parts import WorldObject
 from parhelion.world.world import World
 
@@ -74,7 +74,7 @@ class Builder:
         self._world, self._name, self._label, self._mobility = world, name, label, mobility
         self._objects: list[WorldObject] = []
 
-    def add(self, part: str, pieces: Sequence[Part], motion: Trajectory | Pose) -> None:
+    def add(self, part: str, pieces: Sequence[KitPart], motion: Trajectory | Pose) -> None:
         """One rigid body of pieces of several materials. At a pose it stands; with a trajectory it is an actor."""
         mesh, materials = one_body(pieces)
         options: dict[str, Any] = {"label": self._label, "name": f"{self._name}/{part}", **materials}
@@ -91,7 +91,7 @@ class Builder:
         return Actor(self._name, self._label, instance, tuple(self._objects))
 
 
-def one_body(pieces: Sequence[Part]) -> tuple[Any, dict[str, Any]]:
+def one_body(pieces: Sequence[KitPart]) -> tuple[Any, dict[str, Any]]:
     """Pieces as one mesh for `World.add`, with its options for the materials.
 
     The ray engine tries every body that a ray may meet, so a car of seven materials should be one body, not seven.
@@ -238,7 +238,7 @@ def span_of(motion: Trajectory, times: tuple[float, float] | None = None) -> Spa
     return Span(float(start), float(end), repeats=bool(moves))
 
 
-class Way:
+class DistanceAlong:
     """Way [m] that a point of a body rolls forwards since the motion's start, by time; backwards counts negative.
 
     `offset` [m] is the point in the body's frame. Only motion along the body's x axis counts, as for a wheel there.

@@ -18,7 +18,7 @@ from parhelion.core.trajectory import Fixed
 from parhelion.motion.actors.body import Actor, Builder, Turning, about
 from parhelion.world.kit.instances import boxes as box_meshes
 from parhelion.world.kit.instances import struts
-from parhelion.world.kit.props import Part
+from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import sphere
 from parhelion.world.world import World
@@ -58,7 +58,7 @@ def add_door(
     builder = Builder(world, name, "door", "dynamic")
     builder.add(
         "leaf",
-        [Part("leaf", leaf, material, "door"), Part("handles", handles, "aluminium", "door")],
+        [KitPart("leaf", leaf, material, "door"), KitPart("handles", handles, "aluminium", "door")],
         Turning(Fixed(at), 2, angle),
     )
     door = builder.done()
@@ -68,7 +68,7 @@ def add_door(
             [[0.10, 0.12, high], [0.10, 0.12, high], [wide + 0.22, 0.12, 0.08]],
         )
         around = Builder(world, f"{name}-frame", "door", "static")
-        around.add("frame", [Part("frame", posts, "steel", "door")], at)
+        around.add("frame", [KitPart("frame", posts, "steel", "door")], at)
         around.done()
     return door
 
@@ -151,12 +151,12 @@ def add_conveyor(
     for number, (lx, ly, lz) in enumerate(sizes):
         motion = BeltMotion(at, ride, round_m, pace, number * round_m / count, high + 0.5 * lz, 0.04 + 0.5 * lz)
         rider = Builder(world, f"{name}-box-{number}", "box", "dynamic")
-        rider.add("box", [Part("box", box_meshes([[0.0, 0.0, 0.0]], (lx, ly, lz)), "cardboard", "box")], motion)
+        rider.add("box", [KitPart("box", box_meshes([[0.0, 0.0, 0.0]], (lx, ly, lz)), "cardboard", "box")], motion)
         actors.append(rider.done())
     return actors
 
 
-def _belt(open_m: float, wide: float, high: float, hood: float) -> list[Part]:
+def _belt(open_m: float, wide: float, high: float, hood: float) -> list[KitPart]:
     """A closed housing to the floor with a rubber belt on it, and hoods with curtains at both ends."""
     total = open_m + 2.0 * hood
     housing = box_meshes([[0.0, 0.0, 0.5 * (high - 0.02)]], (total, wide + 0.1, high - 0.02))
@@ -164,8 +164,8 @@ def _belt(open_m: float, wide: float, high: float, hood: float) -> list[Part]:
     ends = np.array([-1.0, 1.0]) * 0.5 * (open_m + hood)
     hoods = box_meshes([[x, 0.0, high + 0.25] for x in ends], (hood, wide + 0.1, 0.5))
     return [
-        Part("housing", Mesh.merged([housing, sides, hoods]), "galvanised-steel", "conveyor"),
-        Part("belt", box_meshes([[0.0, 0.0, high - 0.01]], (open_m, wide, 0.02)), "rubber", "conveyor"),
+        KitPart("housing", Mesh.merged([housing, sides, hoods]), "galvanised-steel", "conveyor"),
+        KitPart("belt", box_meshes([[0.0, 0.0, high - 0.01]], (open_m, wide, 0.02)), "rubber", "conveyor"),
     ]
 
 
@@ -240,14 +240,14 @@ def add_robot_arm(
     angles = schedule("robot arm: joint_angles", joint_angles, low=-limit, high=limit, columns=6)
     builder = Builder(world, name, "robot-arm", "dynamic")
     foot = struts([[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.08]], 0.08, 20)
-    builder.add("base", [Part("base", foot, material, "robot-arm")], base)
+    builder.add("base", [KitPart("base", foot, material, "robot-arm")], base)
     radii = [*_LINK_RADII, 0.03]
     for link, (radius, following) in enumerate(pairwise(radii), start=1):
         tube = struts([link_start(link)], [[0.0, 0.0, 0.0]], radius, 14)
         joint = sphere(1.25 * max(radius, following), 1)
         builder.add(
             f"link {link}",
-            [Part("link", Mesh.merged([tube, joint]), material, "robot-arm")],
+            [KitPart("link", Mesh.merged([tube, joint]), material, "robot-arm")],
             LinkMotion(base, angles, link),
         )
     return builder.done()

@@ -13,7 +13,7 @@ from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
 from parhelion.motion.actors.body import Actor, Builder, trajectory_of
 from parhelion.world.kit.instances import boxes, struts
-from parhelion.world.kit.props import Part
+from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import frustum
 from parhelion.world.world import World
@@ -36,10 +36,10 @@ def add_loaded_pallet(
         trajectory_of("pallet", pose)
     rng = Stream(seed, "actors/pallet").generator()
     builder = Builder(world, name, "pallet", "movable")
-    pieces = [Part("pallet", _pallet(), "wood", "pallet")]
+    pieces = [KitPart("pallet", _pallet(), "wood", "pallet")]
     cartons = _cartons(rng, count)
     if cartons is not None:
-        pieces.append(Part("cartons", cartons, "cardboard", "pallet"))
+        pieces.append(KitPart("cartons", cartons, "cardboard", "pallet"))
     builder.add("pallet", pieces, pose)
     return builder.done()
 
@@ -82,16 +82,16 @@ def _cartons(rng: np.random.Generator, layers: int) -> Mesh | None:
 # ---- small things ----------------------------------------------------------------------------------------------------
 
 
-def _cup(rng: np.random.Generator) -> tuple[list[Part], float]:
+def _cup(rng: np.random.Generator) -> tuple[list[KitPart], float]:
     height = float(rng.uniform(0.09, 0.14))
     wall = frustum(0.028, 0.042, height, 20, caps=False).transformed(Pose((0.0, 0.0, 0.5 * height)))
     inner = frustum(0.026, 0.040, height, 20, caps=False).transformed(Pose((0.0, 0.0, 0.5 * height + 0.002)))
     inside = Mesh(inner.vertices, inner.faces[:, ::-1])
     floor = struts([[0.0, 0.0, 0.0]], [[0.0, 0.0, 0.004]], 0.028, 20)
-    return [Part("cup", Mesh.merged([wall, inside, floor]), "paper", "cup")], 0.042
+    return [KitPart("cup", Mesh.merged([wall, inside, floor]), "paper", "cup")], 0.042
 
 
-def _cone(rng: np.random.Generator) -> tuple[list[Part], float]:
+def _cone(rng: np.random.Generator) -> tuple[list[KitPart], float]:
     height = float(rng.choice([0.3, 0.5, 0.75]))
     half = 0.27 * height
     base = boxes([[0.0, 0.0, 0.015]], (2.0 * half, 2.0 * half, 0.03))
@@ -99,30 +99,30 @@ def _cone(rng: np.random.Generator) -> tuple[list[Part], float]:
     band = frustum(0.128 * height, 0.0925 * height, 0.2 * height, 24, caps=False)
     at = 0.03 + 0.5 * (height - 0.03)
     return [
-        Part("cone", Mesh.merged([base, body.transformed(Pose((0.0, 0.0, at)))]), "plastic", "cone"),
-        Part("band", band.transformed(Pose((0.0, 0.0, 0.57 * height + 0.01))), "retro-sheeting", "cone"),
+        KitPart("cone", Mesh.merged([base, body.transformed(Pose((0.0, 0.0, at)))]), "plastic", "cone"),
+        KitPart("band", band.transformed(Pose((0.0, 0.0, 0.57 * height + 0.01))), "retro-sheeting", "cone"),
     ], float(np.sqrt(2.0) * half)
 
 
-def _broom(rng: np.random.Generator) -> tuple[list[Part], float]:
+def _broom(rng: np.random.Generator) -> tuple[list[KitPart], float]:
     length = float(rng.uniform(1.2, 1.5))
     start, end = -0.5 * length, 0.5 * length
     stick = struts([[start, 0.0, 0.014]], [[end - 0.08, 0.0, 0.04]], 0.013, 10)
     head = boxes([[end - 0.06, 0.0, 0.04]], (0.05, 0.4, 0.06))
     bristles = boxes([[end - 0.01, 0.0, 0.04]], (0.06, 0.38, 0.05))
     return [
-        Part("stick", Mesh.merged([stick, head]), "wood", "broom"),
-        Part("bristles", bristles, "plastic", "broom"),
+        KitPart("stick", Mesh.merged([stick, head]), "wood", "broom"),
+        KitPart("bristles", bristles, "plastic", "broom"),
     ], float(np.hypot(0.5 * length + 0.02, 0.2))
 
 
-def _box(rng: np.random.Generator) -> tuple[list[Part], float]:
+def _box(rng: np.random.Generator) -> tuple[list[KitPart], float]:
     size = rng.uniform([0.2, 0.15, 0.1], [0.5, 0.4, 0.4])
     carton = boxes([[0.0, 0.0, 0.5 * size[2]]], size)
-    return [Part("box", carton, "cardboard", "box")], float(0.5 * np.hypot(size[0], size[1]))
+    return [KitPart("box", carton, "cardboard", "box")], float(0.5 * np.hypot(size[0], size[1]))
 
 
-SMALL_THINGS: dict[str, Callable[[np.random.Generator], tuple[list[Part], float]]] = {
+SMALL_THINGS: dict[str, Callable[[np.random.Generator], tuple[list[KitPart], float]]] = {
     "cup": _cup,
     "cone": _cone,
     "broom": _broom,

@@ -14,7 +14,7 @@ from parhelion.core.schedule import eased
 from parhelion.core.trajectory import ConstantTwist, Trajectory
 from parhelion.motion.actors.body import Actor, Builder, Span, about, heading_of, span_of, trajectory_of
 from parhelion.world.kit.instances import struts
-from parhelion.world.kit.props import Part
+from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import circle, loft, pipe, sphere
 from parhelion.world.world import World
@@ -466,13 +466,13 @@ def add_person(
     return builder.done()
 
 
-def _pieces(walk: Walk, clothes: str, trousers: str) -> dict[str, list[Part]]:
+def _pieces(walk: Walk, clothes: str, trousers: str) -> dict[str, list[KitPart]]:
     """Triangles of each part in its own frame, origin at the joint nearest to the hips."""
     height = walk.height_m
     s = height / 1.75
 
-    def piece(name: str, mesh: Mesh, material: str) -> Part:
-        return Part(name, mesh, material, "person")
+    def piece(name: str, mesh: Mesh, material: str) -> KitPart:
+        return KitPart(name, mesh, material, "person")
 
     parts = {"torso": [piece("torso", _torso(walk, s), clothes), piece("head", _head(walk, s), "skin")]}
     upper, lower = UPPER_ARM * height, FOREARM * height

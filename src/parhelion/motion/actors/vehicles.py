@@ -10,9 +10,9 @@ from parhelion.core.errors import unknown_name
 from parhelion.core.pose import Pose
 from parhelion.core.schedule import Schedule, schedule
 from parhelion.core.trajectory import Trajectory
-from parhelion.motion.actors.body import Actor, Builder, Sliding, Turning, Way, trajectory_of
+from parhelion.motion.actors.body import Actor, Builder, DistanceAlong, Sliding, Turning, trajectory_of
 from parhelion.world.kit.instances import boxes, struts
-from parhelion.world.kit.props import Part
+from parhelion.world.kit.props import KitPart
 from parhelion.world.kit.vehicles import CAR_SHAPES, axles, car, head_lights, lorry
 from parhelion.world.mesh import Mesh
 from parhelion.world.world import World
@@ -62,7 +62,7 @@ def add_car(
         for where, x in zip(("front", "rear"), axles(s), strict=True):
             for side, sign in (("left", 1.0), ("right", -1.0)):
                 hub = (x, sign * (s.width / 2 - 0.11), s.wheel_radius)
-                way = Way(moving, times, hub)
+                way = DistanceAlong(moving, times, hub)
                 turning = Turning(moving, 1, lambda t, way=way: way(t) / s.wheel_radius, hub)
                 builder.add(f"{where} {side} wheel", _wheel(s.wheel_radius, sign), turning)
     actor = builder.done()
@@ -73,14 +73,14 @@ def add_car(
 
 
 @cache
-def _wheel(radius: float, side: float) -> list[Part]:
+def _wheel(radius: float, side: float) -> list[KitPart]:
     """A wheel about the y axis: a tyre, and five spokes on the outer side (left 1, right -1) that show it turn."""
     tyre = struts([[0.0, -0.1, 0.0]], [[0.0, 0.1, 0.0]], radius, 24)
     turn = np.arange(5) * (2.0 * np.pi / 5.0)
     rim = 0.62 * radius * np.column_stack([np.cos(turn), np.zeros(5), np.sin(turn)])
     hub = np.array([0.0, 0.105 * side, 0.0])
     spokes = struts(np.tile(hub, (5, 1)), hub + rim, 0.02, 6)
-    return [Part("tyre", tyre, "rubber", "car"), Part("rim", spokes, "aluminium", "car")]
+    return [KitPart("tyre", tyre, "rubber", "car"), KitPart("rim", spokes, "aluminium", "car")]
 
 
 def add_forklift(
@@ -109,7 +109,7 @@ def add_forklift(
     return builder.done()
 
 
-def _truck(paint: str) -> list[Part]:
+def _truck(paint: str) -> list[KitPart]:
     """Chassis, counterweight, seat, overhead guard, outer mast and wheels."""
     hull = boxes(
         [[-0.25, 0.0, 0.55], [-0.85, 0.0, 0.62], [0.45, 0.0, 0.35]],
@@ -126,26 +126,26 @@ def _truck(paint: str) -> list[Part]:
     wheels = struts(hubs - outward, hubs + outward, np.array([0.29, 0.29, 0.22, 0.22]), 20)
     seat = boxes([[-0.25, 0.0, 0.95], [-0.45, 0.0, 1.2]], [[0.45, 0.46, 0.12], [0.1, 0.44, 0.5]])
     return [
-        Part("hull", hull, paint, "forklift"),
-        Part("guard", Mesh.merged([struts(foot, head, 0.03, 8), roof, rails, uprights]), "steel", "forklift"),
-        Part("wheels", wheels, "rubber", "forklift"),
-        Part("seat", seat, "plastic", "forklift"),
+        KitPart("hull", hull, paint, "forklift"),
+        KitPart("guard", Mesh.merged([struts(foot, head, 0.03, 8), roof, rails, uprights]), "steel", "forklift"),
+        KitPart("wheels", wheels, "rubber", "forklift"),
+        KitPart("seat", seat, "plastic", "forklift"),
     ]
 
 
-def _inner_mast() -> list[Part]:
+def _inner_mast() -> list[KitPart]:
     bars = boxes(
         [[0.78, -0.25, 1.02], [0.78, 0.25, 1.02], [0.78, 0.0, 1.95]],
         [[0.10, 0.06, 1.9], [0.10, 0.06, 1.9], [0.08, 0.5, 0.08]],
     )
-    return [Part("mast", bars, "steel", "forklift")]
+    return [KitPart("mast", bars, "steel", "forklift")]
 
 
-def _forks() -> list[Part]:
+def _forks() -> list[KitPart]:
     """Carriage with load guard, and two forks of 1.07 m whose upper side is at z = 0 of the lift."""
     plate = [[[0.90, 0.0, z], [0.05, 0.9, 0.1]] for z in (0.12, 0.45)]
     guard = [[[0.90, y, 0.7], [0.03, 0.03, 0.6]] for y in np.linspace(-0.4, 0.4, 6)]
     shanks = [[[0.945, y, 0.26], [0.04, 0.1, 0.6]] for y in (-0.28, 0.28)]
     blades = [[[1.46, y, -0.02], [1.07, 0.1, 0.04]] for y in (-0.28, 0.28)]
     rows = np.array(plate + guard + shanks + blades)
-    return [Part("forks", boxes(rows[:, 0], rows[:, 1]), "steel", "forklift")]
+    return [KitPart("forks", boxes(rows[:, 0], rows[:, 1]), "steel", "forklift")]

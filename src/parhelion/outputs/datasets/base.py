@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from parhelion.core.clouds import PointCloud, Scan
-from parhelion.core.consumers import Readers
+from parhelion.core.consumers import Consumer
 from parhelion.core.errors import ParhelionError
 from parhelion.core.frames import FramePoints, RadarScan
 from parhelion.core.image import Image
@@ -116,7 +116,7 @@ class DatasetRule:
     """False if a set without other frames is not worth keeping."""
 
 
-DATASETS: Readers[DatasetRule] = Readers(
+DATASETS: Consumer[DatasetRule] = Consumer(
     "data sets",
     {
         Scan: DatasetRule(lambda sink, *frame: sink.add(*frame), "clouds, poses, boxes and labels"),

@@ -36,7 +36,7 @@ from parhelion.outputs.foxglove.messages import (
     time_fields,
     transforms_message,
 )
-from parhelion.outputs.foxglove.rules import FOXGLOVE, Telling
+from parhelion.outputs.foxglove.rules import FOXGLOVE, FoxgloveContext
 from parhelion.outputs.foxglove.scene import boxes_update, moving, pose_of, scene_update, timestamp
 from parhelion.outputs.topics import MAP, check_distinct, sensor_names, topic_rule, vehicle_names
 
@@ -111,9 +111,9 @@ class FoxgloveFeed:
         self._paths: dict[str, _Path] = {name: _Path() for name in self._vehicles}
         self._told = {sensor.name: (FOXGLOVE.of(sensor.record_type), self._telling(sensor)) for sensor in self._heard()}
 
-    def _telling(self, sensor: OnBoard) -> Telling:
+    def _telling(self, sensor: OnBoard) -> FoxgloveContext:
         named = self._sensors[sensor.name]
-        return Telling(named.topic, named.frame, self.stamp, getattr(sensor, "length_s", 0.0), self._images)
+        return FoxgloveContext(named.topic, named.frame, self.stamp, getattr(sensor, "length_s", 0.0), self._images)
 
     def stamp(self, time_s: float) -> int:
         """A time of the scenario [s] as messages have it [ns]."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.clouds import Scan
-from parhelion.core.consumers import Readers
+from parhelion.core.consumers import Consumer
 from parhelion.core.frames import FramePoints
 from parhelion.core.image import Image, Intrinsics
 from parhelion.core.streams import NO_FIX, GnssData, Samples
@@ -43,7 +43,7 @@ def fix_schema(sensor: Any, scenario: Scenario) -> Any:
     return LocationFix.get_schema()
 
 
-def fix_messages(data: GnssData, telling: Telling) -> Iterator[FoxgloveMessage]:
+def fix_messages(data: GnssData, telling: FoxgloveContext) -> Iterator[FoxgloveMessage]:
     """A message for each fix."""
     for row, time in enumerate(data.time.tolist()):
         if data.mode[row] != NO_FIX:
@@ -93,7 +93,7 @@ def image_topics(sensor: Any, scenario: Scenario, topic: str) -> dict[str, Any]:
     return {f"{base_topic(topic)}/camera_info": CameraCalibration.get_schema()}
 
 
-def image_messages(image: Image, telling: Telling) -> Iterator[FoxgloveMessage]:
+def image_messages(image: Image, telling: FoxgloveContext) -> Iterator[FoxgloveMessage]:
     """All messages of one exposure; pictures are packed when they are sent."""
     from foxglove.messages import CameraCalibration, CompressedImage, ImageAnnotations, RawImage
 
@@ -203,7 +203,7 @@ def boxes_over(image: Image, stamp: int) -> bytes:
 
 
 @dataclass(frozen=True)
-class Telling:
+class FoxgloveContext:
     """How one sensor's records are told."""
 
     topic: str
@@ -222,7 +222,7 @@ class FoxgloveRule:
 
     schema: Callable[[Any, Scenario], Any]
     """Of a sensor's topic, for the sensor on board and its scenario."""
-    messages: Callable[[Any, Telling], Iterator[FoxgloveMessage]]
+    messages: Callable[[Any, FoxgloveContext], Iterator[FoxgloveMessage]]
     """The messages of a record."""
     beside: Callable[[Any, Scenario, str], dict[str, Any]] = lambda sensor, scenario, topic: {}
     """Schemas of further topics that a sensor is sure to have, of its own topic's name."""
@@ -234,7 +234,7 @@ def _cloud_schema(sensor: Any, scenario: Scenario) -> Any:
     return CloudMessage.get_schema()
 
 
-def _cloud(scan: Scan, telling: Telling) -> Iterator[FoxgloveMessage]:
+def _cloud(scan: Scan, telling: FoxgloveContext) -> Iterator[FoxgloveMessage]:
     over = telling.stamp(scan.start_time + float(scan.shots.time.max(initial=0.0)))
     # Packed when it is sent: many megabytes need not be made where nobody listens.
     yield FoxgloveMessage(
@@ -242,7 +242,7 @@ def _cloud(scan: Scan, telling: Telling) -> Iterator[FoxgloveMessage]:
     )
 
 
-def _points(found: FramePoints, telling: Telling) -> Iterator[FoxgloveMessage]:
+def _points(found: FramePoints, telling: FoxgloveContext) -> Iterator[FoxgloveMessage]:
     over = telling.stamp(found.start_time + found.duration)
     yield FoxgloveMessage(
         telling.topic, over, partial(cloud_message, found, telling.frame, telling.stamp(found.start_time))
@@ -253,14 +253,14 @@ def _samples_schema(sensor: Any, scenario: Scenario) -> Any:
     return samples_schema(sensor.example(scenario.world, scenario.seed))
 
 
-def _samples(samples: Samples, telling: Telling) -> Iterator[FoxgloveMessage]:
+def _samples(samples: Samples, telling: FoxgloveContext) -> Iterator[FoxgloveMessage]:
     for time_s, content in samples_content(samples):
         at = telling.stamp(time_s)
         body = as_json({"timestamp": time_fields(at), "frame_id": telling.frame, **content})
         yield FoxgloveMessage(telling.topic, at, body)
 
 
-FOXGLOVE: Readers[FoxgloveRule] = Readers(
+FOXGLOVE: Consumer[FoxgloveRule] = Consumer(
     "Foxglove",
     {
         Scan: FoxgloveRule(_cloud_schema, _cloud),

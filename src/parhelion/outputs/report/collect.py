@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.clouds import Scan
-from parhelion.core.consumers import Readers
+from parhelion.core.consumers import Consumer
 from parhelion.core.pose import quat_rotate
 from parhelion.core.streams import (
     BarometerData,
@@ -69,7 +69,7 @@ def _error(error: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
     return f"{np.mean(error):+.3f} ± {np.std(error):.3f} m" if len(error) else ""
 
 
-TABLES: Readers[Callable[[Any], str]] = Readers(
+TABLES: Consumer[Callable[[Any], str]] = Consumer(
     "report, tables of streams", {Samples: lambda samples: "", UwbData: ranges_table}
 )
 """A table of what a stream of samples says, by type of record; most have none."""
@@ -108,7 +108,7 @@ def _these(*drawn: tuple[str, str, str, float]) -> Callable[[Samples], Drawn]:
     return lambda samples: drawn
 
 
-STREAMS: Readers[Callable[[Samples], Drawn]] = Readers(
+STREAMS: Consumer[Callable[[Samples], Drawn]] = Consumer(
     "report, streams",
     {
         Samples: _all_fields,
@@ -140,7 +140,7 @@ def _sky(samples: GnssData) -> list[tuple[str, str, str]]:
     return [("sky", sky_plot(samples), f"{caption} {lost} of {len(samples)} times without a fix.")]
 
 
-STREAM_PICTURES: Readers[Callable[[Any], list[tuple[str, str, str]]]] = Readers(
+STREAM_PICTURES: Consumer[Callable[[Any], list[tuple[str, str, str]]]] = Consumer(
     "report, pictures of streams", {Samples: _no_pictures, GnssData: _sky}
 )
 """Pictures of a stream beside its curves: title, SVG and caption of each."""

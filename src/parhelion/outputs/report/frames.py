@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.clouds import Scan, origin_names
-from parhelion.core.consumers import Readers
+from parhelion.core.consumers import Consumer
 from parhelion.core.errors import FormatError
 from parhelion.core.files import atomic_write
 from parhelion.core.frames import FramePoints
@@ -100,14 +100,14 @@ def points_section(name: str, model: str, found: dict[int, FramePoints]) -> str:
     return html.figure(f"{name}, {model}", "".join(figures))
 
 
-FRAMES: Readers[Callable[[str, str, dict[int, Any]], str]] = Readers(
+FRAMES: Consumer[Callable[[str, str, dict[int, Any]], str]] = Consumer(
     "report, frames", {Scan: scans_section, Image: images_section, FramePoints: points_section}
 )
 """A part of the page for some frames of a sensor, of its name, model and frames by number."""
 
 
 @dataclass(frozen=True)
-class Kept:
+class SampledFrames:
     """What the page keeps of frames while the run goes on."""
 
     most: int
@@ -121,12 +121,14 @@ class Kept:
     """What several of them are called."""
 
 
-KEPT: Readers[Kept] = Readers(
+KEPT: Consumer[SampledFrames] = Consumer(
     "report, kept frames",
     {
-        object: Kept(3, lambda record: record, "scans", "Scans", "frames"),
-        FramePoints: Kept(3, lambda record: record, "waves", "Radar and echoes", "frames of radars and sounders"),
-        Image: Kept(24, lambda image: thumbnail(image, _THUMBNAIL_WIDTH), "pictures", "Pictures", "pictures"),
+        object: SampledFrames(3, lambda record: record, "scans", "Scans", "frames"),
+        FramePoints: SampledFrames(
+            3, lambda record: record, "waves", "Radar and echoes", "frames of radars and sounders"
+        ),
+        Image: SampledFrames(24, lambda image: thumbnail(image, _THUMBNAIL_WIDTH), "pictures", "Pictures", "pictures"),
     },
 )
 """What is kept of each type of frame."""

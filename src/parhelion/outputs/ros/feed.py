@@ -20,12 +20,12 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, quat_conjugate, quat_rotate
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.messages import Message, Transform
-from parhelion.outputs.ros.rules import Images, Telling, rule_of
+from parhelion.outputs.ros.rules import Images, TopicContext, rule_of
 from parhelion.outputs.topics import (
     BASE,
     MAP,
     Layout,
-    Named,
+    TopicName,
     check_distinct,
     check_names,
     sensor_names,
@@ -83,7 +83,7 @@ class RosFeed:
             ],
         )
         self._told = {
-            sensor.name: (rule, Telling(sensor, *self._called(sensor), layout, self.stamp, images))
+            sensor.name: (rule, TopicContext(sensor, *self._called(sensor), layout, self.stamp, images))
             for sensor in scenario.sensors
             if (rule := rule_of(sensor)) is not None
         }
@@ -102,7 +102,7 @@ class RosFeed:
             vehicle = self.vehicles[sensor.entry.vehicle or ""]
             here = np.allclose(sensor.mount.xyz, 0.0) and np.allclose(np.abs(sensor.mount.quat_xyzw[3]), 1.0)
             frame = vehicle.frame if here else vehicle.frame.removesuffix(BASE) + "axle_link"
-            self.sensors[sensor.name] = Named(self.sensors[sensor.name].topic, frame)
+            self.sensors[sensor.name] = TopicName(self.sensors[sensor.name].topic, frame)
 
     def _framed(self) -> list[OnBoard]:
         """Sensors with a frame of their own."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from parhelion.core.clouds import Scan
-from parhelion.core.consumers import Readers
+from parhelion.core.consumers import Consumer
 from parhelion.core.frames import EchoScan, RadarScan
 from parhelion.core.image import Image
 from parhelion.core.streams import NO_FIX, BarometerData, GnssData, ImuData, MagnetometerData, OdometryData, UwbData
@@ -43,7 +43,7 @@ def image_type(sensor: OnBoard, layout: Layout) -> str:
     return ros.IMAGE
 
 
-def image_topics(telling: Telling) -> dict[str, str]:
+def image_topics(telling: TopicContext) -> dict[str, str]:
     """Topics that every camera has, and their types."""
     topic, kind = _picture_topic(telling.topic, telling.images)
     return {topic: kind, f"{base_topic(telling.topic)}/camera_info": ros.CAMERA_INFO}
@@ -54,7 +54,7 @@ def base_topic(topic: str) -> str:
     return topic.rpartition("/")[0]
 
 
-def image_messages(image: Image, telling: Telling) -> Iterator[Message]:
+def image_messages(image: Image, telling: TopicContext) -> Iterator[Message]:
     """All messages of one exposure."""
     base, frame = base_topic(telling.topic), optical_frame(telling.frame)
     stamp = telling.stamp(image.start_time)
@@ -88,7 +88,7 @@ def image_messages(image: Image, telling: Telling) -> Iterator[Message]:
 
 
 def _picture(
-    pixels: NDArray[Any], bands: tuple[str, ...], topic: str, frame: str, telling: Telling, stamp: int, over: int
+    pixels: NDArray[Any], bands: tuple[str, ...], topic: str, frame: str, telling: TopicContext, stamp: int, over: int
 ) -> Message:
     place, kind = _picture_topic(topic, telling.images)
     if kind == ros.IMAGE:
@@ -119,12 +119,12 @@ def position_topic(topic: str) -> str:
     return f"{topic.rpartition('/')[0]}/position"
 
 
-def range_topics(telling: Telling) -> dict[str, str]:
+def range_topics(telling: TopicContext) -> dict[str, str]:
     """Topics that every tag has, and their types."""
     return {telling.topic: ros.POINT_CLOUD, position_topic(telling.topic): ros.POSE_WITH_COVARIANCE}
 
 
-def range_messages(found: UwbData, telling: Telling) -> Iterator[Message]:
+def range_messages(found: UwbData, telling: TopicContext) -> Iterator[Message]:
     """The messages of samples."""
     for row, time in enumerate(found.time.tolist()):
         at = telling.stamp(time)
@@ -154,24 +154,24 @@ def _beside(topic: str, word: str) -> str:
     return f"{topic.rpartition('/')[0]}/{word}"
 
 
-def radar_topics(telling: Telling) -> dict[str, str]:
+def radar_topics(telling: TopicContext) -> dict[str, str]:
     """Topics of a radar and their types."""
     return {telling.topic: POINT_CLOUD, _beside(telling.topic, "scan"): RADAR_SCAN}
 
 
-def echo_topics(telling: Telling) -> dict[str, str]:
+def echo_topics(telling: TopicContext) -> dict[str, str]:
     """Topics of a pulse-echo sensor and their types."""
     return {telling.topic: POINT_CLOUD, _beside(telling.topic, "range"): RANGE}
 
 
-def radar_messages(scan: RadarScan, telling: Telling) -> Iterator[Message]:
+def radar_messages(scan: RadarScan, telling: TopicContext) -> Iterator[Message]:
     """The detections as a cloud and as a RadarScan."""
     stamp, over = telling.stamp(scan.start_time), telling.stamp(scan.start_time + scan.duration)
     yield Message(telling.topic, POINT_CLOUD, over, point_cloud2(scan, telling.frame, stamp, "all"))
     yield Message(_beside(telling.topic, "scan"), RADAR_SCAN, over, radar_scan(scan, telling.frame, stamp))
 
 
-def echo_messages(scan: EchoScan, telling: Telling) -> Iterator[Message]:
+def echo_messages(scan: EchoScan, telling: TopicContext) -> Iterator[Message]:
     """The echoes as a cloud, and the range of the first."""
     config = telling.sensor.sensor.config
     stamp, over = telling.stamp(scan.start_time), telling.stamp(scan.start_time + scan.duration)
@@ -189,7 +189,7 @@ Images = Literal["raw", "png", "jpeg"]
 
 
 @dataclass(frozen=True)
-class Telling:
+class TopicContext:
     """How one sensor's records are told: its names, the layout of clouds, and the clock of stamps."""
 
     sensor: OnBoard
@@ -207,19 +207,19 @@ class RosRule:
 
     type: Callable[[OnBoard, Layout], str]
     """Type of the messages on that topic."""
-    messages: Callable[[Any, Telling], Iterator[Message]]
+    messages: Callable[[Any, TopicContext], Iterator[Message]]
     """The messages of a record."""
-    topics: Callable[[Telling], dict[str, str]] | None = None
+    topics: Callable[[TopicContext], dict[str, str]] | None = None
     """Topics that a sensor is sure to have, and their types; None for its one topic."""
 
-    def advertised(self, telling: Telling) -> dict[str, str]:
+    def advertised(self, telling: TopicContext) -> dict[str, str]:
         """Topics that a sensor is sure to have, and their types."""
         if self.topics is not None:
             return self.topics(telling)
         return {telling.topic: self.type(telling.sensor, telling.layout)}
 
 
-ROS: Readers[RosRule] = Readers("ROS messages", {})
+ROS: Consumer[RosRule] = Consumer("ROS messages", {})
 """What ROS makes of each type of record."""
 
 
@@ -235,7 +235,7 @@ def _lidar_type(sensor: OnBoard, layout: Layout) -> str:
     return ros.LASER_SCAN if layout == "driver" and is_flat(sensor) else ros.POINT_CLOUD
 
 
-def _scan(scan: Scan, telling: Telling) -> Iterator[Message]:
+def _scan(scan: Scan, telling: TopicContext) -> Iterator[Message]:
     lidar, layout = telling.sensor.sensor, telling.layout
     stamp = telling.stamp(scan.start_time)
     over = telling.stamp(scan.start_time + float(scan.shots.time.max(initial=0.0)))
@@ -270,7 +270,7 @@ ROS.add(EchoScan, RosRule(cloud_type, echo_messages, topics=echo_topics))
 def sampled(kind: str, one: Callable[[Any, int, int, str], bytes]) -> RosRule:
     """A rule for samples: `one(samples, row, stamp_ns, frame)` is the message of one sample."""
 
-    def messages(samples: Any, telling: Telling) -> Iterator[Message]:
+    def messages(samples: Any, telling: TopicContext) -> Iterator[Message]:
         for row, time in enumerate(samples.time.tolist()):
             at = telling.stamp(time)
             yield Message(telling.topic, kind, at, one(samples, row, at, telling.frame))
@@ -318,7 +318,7 @@ def _velocity_topic(topic: str) -> str:
     return f"{topic}_velocity"
 
 
-def _fixes(found: GnssData, telling: Telling) -> Iterator[Message]:
+def _fixes(found: GnssData, telling: TopicContext) -> Iterator[Message]:
     service = sum(_SERVICE[letter] for letter in {name[0] for name in found.satellites})
     for row, time in enumerate(found.time.tolist()):
         at, fix = telling.stamp(time), bool(found.mode[row] != NO_FIX)

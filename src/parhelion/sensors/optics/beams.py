@@ -72,7 +72,7 @@ _LOCAL_M = 0.25
 
 @kernel_tree()
 @dataclass
-class Curve:
+class RangeCurve:
     """A function of range [m] on an even grid: straight lines between its points, level behind the last."""
 
     rows: Reals
@@ -80,7 +80,7 @@ class Curve:
     steps_per_m: Reals
 
     @classmethod
-    def of(cls, engine: Engine, field: str, points: Sequence[tuple[float, float]]) -> Curve:
+    def of(cls, engine: Engine, field: str, points: Sequence[tuple[float, float]]) -> RangeCurve:
         """Straight lines between points (range [m], value), level outside them; `field` is named in errors."""
         ranges, values = np.asarray(points, dtype=np.float64).T
         if np.any(np.diff(ranges) <= 0):
@@ -90,7 +90,7 @@ class Curve:
         return cls.on_grid(engine, grid, np.interp(grid, ranges, values))
 
     @classmethod
-    def on_grid(cls, engine: Engine, grid: NDArray[np.float64], values: NDArray[np.float64]) -> Curve:
+    def on_grid(cls, engine: Engine, grid: NDArray[np.float64], values: NDArray[np.float64]) -> RangeCurve:
         """The curve through values at the points of `curve_grid`."""
         rows = np.stack([values, np.diff(values, append=values[-1])], axis=1)
         return cls(engine.table(rows), engine.dr.opaque(engine.mi.Float, _STEPS / grid[-1]))

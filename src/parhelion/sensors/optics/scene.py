@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import Ints, Masks, Reals
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.lock import OnDevice
+from parhelion.rays.lock import DeviceOwned
 from parhelion.rays.origin import Cell
 from parhelion.rays.scene import NOTHING, RayScene
-from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, kept_for, part_numbers, shared_scene
+from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, part_numbers, scene_cache, shared_scene
 from parhelion.surfaces.material import COLUMNS, material_table, reflected, reflection_table, specular_split
 from parhelion.surfaces.texture import TextureAtlas, linear_srgb, sample_texture
 from parhelion.world.world import World
@@ -242,7 +242,7 @@ class PartNames:
         return dr.gather(mi.Float, self.diffuse, dr.select(hit, part, 0), hit)
 
 
-class Target(OnDevice):
+class LightScene(DeviceOwned):
     """The scene and its surfaces on the device. Built once for a world, a sensor and a wavelength."""
 
     def __init__(
@@ -291,19 +291,19 @@ class Target(OnDevice):
         )
 
 
-def target_for(
+def light_scene(
     world: World, kind: str, *, names: tuple[str, ...], wavelength_nm: float, cell: Cell | None = None
-) -> Target:
+) -> LightScene:
     """The target of a world for a kind of sensor, built on first use and kept until the world changes.
 
     `cell` is where the sensor is, if that is far from the middle of the world.
     """
-    cache = kept_for(world, cell)
+    cache = scene_cache(world, cell)
     covered = () if world.weather is None else world.weather.covered
     key = (id(world.geometry(kind, *names)), wavelength_nm, covered, cell)
     if key not in cache:
-        cache[key] = Target(
+        cache[key] = LightScene(
             world, kind, names=names, wavelength_nm=wavelength_nm, covered=covered, scenes=cache, cell=cell
         )
-    target: Target = cache[key]
+    target: LightScene = cache[key]
     return target

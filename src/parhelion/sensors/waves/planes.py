@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats
 from parhelion.rays.geometry import SceneGeometry, Triangles
-from parhelion.sensors.scene import kept_for
+from parhelion.sensors.scene import scene_cache
 from parhelion.world.world import World
 
 FLAT_RAD = 1e-3
@@ -68,7 +68,7 @@ class PlanePatches:
 
 def cached(world: World, key: Hashable, make: Callable[[], _Made]) -> _Made:
     """Return what `make` built from a world, cached by key until the world changes."""
-    cache = kept_for(world, None)
+    cache = scene_cache(world, None)
     if (key, None) not in cache:
         cache[key, None] = make()
     made: _Made = cache[key, None]

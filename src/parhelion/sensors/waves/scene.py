@@ -18,9 +18,9 @@ from parhelion.core.pose import Floats
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.geometry import SceneGeometry, Triangles
-from parhelion.rays.lock import OnDevice
+from parhelion.rays.lock import DeviceOwned
 from parhelion.rays.origin import Cell
-from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, kept_for, shared_scene
+from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, scene_cache, shared_scene
 from parhelion.world.world import World
 
 ANGLES = 65
@@ -310,7 +310,7 @@ MaterialTable = Callable[[list[str]], tuple[NDArray[np.float64], list[Finish]]]
 """From names of materials to their reflection by cosine of incidence, and their finishes."""
 
 
-class WaveScene(OnDevice):
+class WaveScene(DeviceOwned):
     """The scene on the device, for one kind of wave."""
 
     def __init__(
@@ -345,7 +345,7 @@ def wave_scene(
 
     `wave` distinguishes kinds of waves, such as ("radio", 77e9).
     """
-    cache = kept_for(world, cell)
+    cache = scene_cache(world, cell)
     covered = () if world.weather is None else world.weather.covered
     kind, *names = visibility_keys
     key = (wave, id(world.geometry(kind, *names)), covered, cell)

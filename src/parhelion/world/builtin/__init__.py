@@ -21,17 +21,24 @@ class BuiltinWorld:
     name: str
     description: str
     """One line for listings."""
-    module: str
-    """Module of this package whose `build(seed, **params)` makes the world."""
+    place: str
+    """Module and function of this package, `module:function`; the function takes a seed and `params`."""
     params: Mapping[str, str] = field(default_factory=dict)
-    """Parameters of `build`, each with its meaning and default."""
+    """Parameters of the function, each with its meaning and default."""
+
+    @property
+    def builder(self) -> Callable[..., World]:
+        """The function that builds the world."""
+        module, _, name = self.place.partition(":")
+        function: Callable[..., World] = getattr(import_module(f"{__name__}.{module}"), name)
+        return function
 
 
 _ENTRIES = (
     BuiltinWorld(
         "city",
         "streets, sidewalks, buildings with windows, parked cars, trees, people; a drive (over 400 000 triangles)",
-        "city",
+        "procedural:build_city",
         {
             "blocks": "blocks along each side, 2, 4, 6 or 8 (4)",
             "cars": "parked cars (52)",
@@ -44,7 +51,7 @@ _ENTRIES = (
     BuiltinWorld(
         "harbour",
         "a canal basin with quays, bridge, moored vessels, warehouses and cranes; a passage by boat",
-        "harbour",
+        "procedural:build_harbour",
         {
             "length_m": "length of the canal in m, 80 to 900 (300)",
             "width_m": "width of the canal in m, 24 to 120 (50)",
@@ -60,7 +67,7 @@ _ENTRIES = (
     BuiltinWorld(
         "test-range",
         "grey Lambertian boards of 10 to 90 % at 5 to 200 m, none of which hides another",
-        "board_range",
+        "boards:build_board_range",
         {
             "distances": "horizontal distances of the boards in m (5 to 200, twelve of them)",
             "reflectances_percent": "whole percents, a board of each at every distance (10, 30, 50, 70, 90)",
@@ -71,19 +78,19 @@ _ENTRIES = (
     BuiltinWorld(
         "boards-zigzag",
         "three foam pads in a zigzag before a 2D lidar in a room (ApolloSim, first qualitative test)",
-        "boards_zigzag",
+        "boards:build_boards_zigzag",
         {"room": "whether the four walls, floor and ceiling are there (true)"},
     ),
     BuiltinWorld(
         "boards-u",
         "two foam boards and a wooden one in a U before a 2D lidar in a room (ApolloSim, second qualitative test)",
-        "boards_u",
+        "boards:build_boards_u",
         {"room": "whether the four walls, floor and ceiling are there (true)"},
     ),
     BuiltinWorld(
         "cylinders",
         "sixteen nested cylinders, one for each ring of a 16-channel lidar at 2 m height (after Arce 2025)",
-        "cylinders",
+        "published:build_cylinders",
         {
             "material": "material of all cylinders (lambert-50)",
             "segments": "flats around each cylinder (720)",
@@ -92,19 +99,19 @@ _ENTRIES = (
     BuiltinWorld(
         "mixed-objects",
         "objects of distinct shape and surface around the sensor, a house, vehicles (after Arce 2025)",
-        "mixed_objects",
+        "published:build_mixed_objects",
         {},
     ),
     BuiltinWorld(
         "cuboids",
         "a level field with cuboid obstacles, as for comparing lidar and radar returns (after VANE)",
-        "cuboids",
+        "published:build_cuboids",
         {"obstacles": "number of cuboids, 1 to 24 (9)"},
     ),
     BuiltinWorld(
         "warehouse",
         "rack rows with pallets, aisles, doors, markers and anchors in a hall, by rule from the seed; a drive",
-        "warehouse",
+        "procedural:build_warehouse",
         {
             "size_m": "length and width in m, outside the walls (40, 25)",
             "rack_rows": "rows of racks (none: as many as fit)",
@@ -116,7 +123,7 @@ _ENTRIES = (
     BuiltinWorld(
         "forest",
         "trees, bushes and boulders on rolling ground with a track, by rule from the seed; a drive",
-        "forest",
+        "procedural:build_forest",
         {
             "size_m": "length and width in m (80, 80)",
             "density_per_ha": "trees per hectare, 0 to 1500 (500)",
@@ -126,7 +133,7 @@ _ENTRIES = (
     BuiltinWorld(
         "off-road",
         "open country with relief, boulders, bushes, some trees and a trail, by rule from the seed; a drive",
-        "off_road",
+        "procedural:build_off_road",
         {
             "size_m": "length and width in m, 20 to 1000 (120, 80)",
             "roughness_m": "standard deviation of the ground's height in m, 0 to 20 (2)",
@@ -154,10 +161,8 @@ def build(name: str, *, seed: int = 0, **params: Any) -> World:
         if param not in entry.params:
             known = ", ".join(entry.params) or "none"
             raise unknown_name(f"parameter of world {name!r}", param, entry.params, f"(it takes: {known})")
-    module = import_module(f"{__name__}.{entry.module}")
-    _check_types(entry, module.build, params)
-    world: World = module.build(seed, **params)
-    return world
+    _check_types(entry, entry.builder, params)
+    return entry.builder(seed, **params)
 
 
 def _check_types(entry: BuiltinWorld, builder: Callable[..., World], params: Mapping[str, Any]) -> None:

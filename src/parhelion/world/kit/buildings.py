@@ -8,7 +8,7 @@ import numpy as np
 
 from parhelion.core.pose import Floats
 from parhelion.world.kit.instances import boxes, moved, quads
-from parhelion.world.kit.props import Part
+from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import split_quads
 
@@ -46,7 +46,7 @@ def building(
     roof: str = "flat",
     balconies: bool = False,
     blind_sides: tuple[int, ...] = (),
-) -> list[Part]:
+) -> list[KitPart]:
     """A building `length` along x by `width` along y [m], centred, its foot on z = 0.
 
     `roof` is flat (parapet and roof units), hip or gable (tiles). Sides are numbered 0 front (-y), 1 right (+x),
@@ -65,16 +65,16 @@ def building(
     height = bands[-1].top
     stone = Mesh.merged([_belts(bands, length, width), _door(width), _sills(opening, planes)])
     parts = [
-        Part("walls", quads(np.concatenate(walls)), wall, "building"),
-        Part("stone", stone, "concrete", "building"),
-        Part("floors", _inside(bands, length, width), "concrete", "building"),
-        Part("door", _door_leaf(width), "wood", "building"),
-        Part("windows", quads(pieces["glass"]), "glass", "building"),
-        Part("bars", quads(pieces["bars"]), "plastic", "building"),
+        KitPart("walls", quads(np.concatenate(walls)), wall, "building"),
+        KitPart("stone", stone, "concrete", "building"),
+        KitPart("floors", _inside(bands, length, width), "concrete", "building"),
+        KitPart("door", _door_leaf(width), "wood", "building"),
+        KitPart("windows", quads(pieces["glass"]), "glass", "building"),
+        KitPart("bars", quads(pieces["bars"]), "plastic", "building"),
         *_roof(rng, roof, length, width, height, wall),
     ]
     if len(pieces["curtains"]):
-        parts.append(Part("curtains", quads(pieces["curtains"]), "fabric", "building"))
+        parts.append(KitPart("curtains", quads(pieces["curtains"]), "fabric", "building"))
     if balconies:
         parts += _balconies(bands, length, width)
     return parts
@@ -207,7 +207,7 @@ def _inside(bands: list[Band], length: float, width: float) -> Mesh:
     return Mesh.merged([boxes(slabs, (length - 0.05, width - 0.05, 0.2)), cross])
 
 
-def _roof(rng: np.random.Generator, kind: str, length: float, width: float, height: float, wall: str) -> list[Part]:
+def _roof(rng: np.random.Generator, kind: str, length: float, width: float, height: float, wall: str) -> list[KitPart]:
     if kind == "flat":
         rim = 0.3
         at = [[0, s * (width - rim) / 2, height + 0.4] for s in (-1, 1)] + [
@@ -218,19 +218,19 @@ def _roof(rng: np.random.Generator, kind: str, length: float, width: float, heig
         size = rng.uniform([1.0, 1.0, 0.8], [2.6, 2.2, 2.0], (_ROOF_UNITS, 3))
         units = boxes(np.column_stack([spot, height + 0.02 + size[:, 2] / 2]), size)
         return [
-            Part("parapet", boxes(at, sizes), wall, "building"),
-            Part("roof", boxes([[0, 0, height]], (length - 0.02, width - 0.02, 0.04)), "roofing-felt", "building"),
-            Part("units", units, "galvanised-steel", "building"),
+            KitPart("parapet", boxes(at, sizes), wall, "building"),
+            KitPart("roof", boxes([[0, 0, height]], (length - 0.02, width - 0.02, 0.04)), "roofing-felt", "building"),
+            KitPart("units", units, "galvanised-steel", "building"),
         ]
     eaves = 0.45
     rise = 0.36 * min(length, width)
     ridge_half = length / 2 + eaves if kind == "gable" else max(0.5, (length - width) / 2)
     chimney = boxes([[0.25 * length, 0.12 * width, height + 0.5 * rise + 0.9]], (0.9, 0.7, rise + 1.4))
     return [
-        Part(
+        KitPart(
             "roof", ridge_roof(length / 2 + eaves, width / 2 + eaves, ridge_half, height, rise), "roof-tile", "building"
         ),
-        Part("chimney", chimney, "brick", "building"),
+        KitPart("chimney", chimney, "brick", "building"),
     ]
 
 
@@ -244,7 +244,7 @@ def ridge_roof(half_length: float, half_width: float, ridge_half: float, base: f
     return Mesh(np.array(low + top, dtype=np.float64), np.concatenate([flat, ends]))
 
 
-def _balconies(bands: list[Band], length: float, width: float) -> list[Part]:
+def _balconies(bands: list[Band], length: float, width: float) -> list[KitPart]:
     """A column of balconies at each end of the front, from the second storey of the upper band on."""
     band = bands[-1]
     levels = band.bottom + np.arange(band.storeys) * band.storey_height
@@ -257,6 +257,6 @@ def _balconies(bands: list[Band], length: float, width: float) -> list[Part]:
     sides = [boxes(moved(at, s * (wide / 2 - 0.02), 0.02, 0.6), (0.03, deep - 0.04, 0.9)) for s in (-1, 1)]
     rails = boxes(moved(at, 0, -deep / 2 + 0.02, 1.08), (wide, 0.06, 0.05))
     return [
-        Part("balconies", Mesh.merged([floor, rails]), "concrete", "building"),
-        Part("balcony-panels", Mesh.merged([front, *sides]), "aluminium", "building"),
+        KitPart("balconies", Mesh.merged([floor, rails]), "concrete", "building"),
+        KitPart("balcony-panels", Mesh.merged([front, *sides]), "aluminium", "building"),
     ]

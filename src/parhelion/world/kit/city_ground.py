@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats
 from parhelion.world.kit.instances import boxes, copies, quads
-from parhelion.world.kit.props import Part
+from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import circle, loft, plane, triangulated
 
@@ -39,7 +39,7 @@ def block_middles(blocks: int) -> Floats:
     return np.column_stack([x, y])[order]
 
 
-def ground(rng: np.random.Generator, blocks: int, green: NDArray[np.bool_]) -> list[Part]:
+def ground(rng: np.random.Generator, blocks: int, green: NDArray[np.bool_]) -> list[KitPart]:
     """Carriageway, kerbs, sidewalks, lots and terrain; `green` (blocks^2,) bool says which lots are grass."""
     edge = blocks * PITCH / 2 + ROAD_HALF
     middles = block_middles(blocks)
@@ -51,17 +51,17 @@ def ground(rng: np.random.Generator, blocks: int, green: NDArray[np.bool_]) -> l
     walk = loft(np.stack([_level(inner, KERB_HEIGHT), _level(lot, KERB_HEIGHT)]), caps=False)
     inside = Mesh(_level(lot, KERB_HEIGHT), triangulated(lot))
     parts = [
-        Part("carriageway", plane(2 * edge, 2 * edge, 20 * blocks), "asphalt", "road"),
-        Part("kerbs", copies(kerb, at), "granite", "sidewalk"),
-        Part("sidewalks", copies(walk, at), "concrete", "sidewalk"),
-        Part("terrain", _terrain(rng, edge), "grass", "terrain"),
+        KitPart("carriageway", plane(2 * edge, 2 * edge, 20 * blocks), "asphalt", "road"),
+        KitPart("kerbs", copies(kerb, at), "granite", "sidewalk"),
+        KitPart("sidewalks", copies(walk, at), "concrete", "sidewalk"),
+        KitPart("terrain", _terrain(rng, edge), "grass", "terrain"),
     ]
     for name, which, material, label in (
         ("yards", ~green, "gravel", "terrain"),
         ("lawns", green, "grass", "terrain"),
     ):
         if which.any():
-            parts.append(Part(name, copies(inside, at[which]), material, label))
+            parts.append(KitPart(name, copies(inside, at[which]), material, label))
     return parts
 
 
@@ -102,7 +102,7 @@ def _terrain(rng: np.random.Generator, edge: float) -> Mesh:
     return Mesh(flat.vertices, flat.faces[:, ::-1])
 
 
-def markings(blocks: int) -> Part:
+def markings(blocks: int) -> KitPart:
     """Centre dashes, edge lines of the parking strips, zebra crossings and stop lines, as thin paint."""
     lines = street_lines(blocks)
     one_segment = np.concatenate([_segment_marks(), _crossing_marks()])
@@ -116,7 +116,7 @@ def markings(blocks: int) -> Part:
     x0, x1, y0, y1 = np.minimum(x0, x1), np.maximum(x0, x1), np.minimum(y0, y1), np.maximum(y0, y1)
     z = np.full(len(both), MARK_HEIGHT)
     corners = np.stack([np.stack([x, y, z], axis=1) for x, y in ((x0, y0), (x1, y0), (x1, y1), (x0, y1))], axis=1)
-    return Part("markings", quads(corners), "road-paint", "lane-marking")
+    return KitPart("markings", quads(corners), "road-paint", "lane-marking")
 
 
 def _segment_marks() -> Floats:
@@ -144,7 +144,7 @@ def _crossing_marks() -> Floats:
     return np.concatenate(pieces)
 
 
-def manholes(rng: np.random.Generator, blocks: int) -> Part:
+def manholes(rng: np.random.Generator, blocks: int) -> KitPart:
     """Cast covers in the carriageway of every street segment, 3 mm proud."""
     lines = street_lines(blocks)
     across, start = (grid.ravel() for grid in np.meshgrid(lines, lines[:-1]))
@@ -153,10 +153,10 @@ def manholes(rng: np.random.Generator, blocks: int) -> Part:
     at = np.concatenate([np.column_stack([along, offset]), np.column_stack([offset, along])])
     disc = circle(0.31, 20)
     cover = Mesh(_level(disc, 0.003), triangulated(disc))
-    return Part("manholes", copies(cover, np.column_stack([at, np.zeros(len(at))])), "steel", "road")
+    return KitPart("manholes", copies(cover, np.column_stack([at, np.zeros(len(at))])), "steel", "road")
 
 
-def tree_pits(positions: Floats, width: float = 1.2) -> Part:
+def tree_pits(positions: Floats, width: float = 1.2) -> KitPart:
     """Squares of soil `width` [m] wide around street trees at `positions` (k, 2) [m], half their 30 mm above z = 0."""
     at = np.column_stack([positions, np.zeros(len(positions))])
-    return Part("tree-pits", boxes(at, (width, width, 0.03)), "soil", "terrain")
+    return KitPart("tree-pits", boxes(at, (width, width, 0.03)), "soil", "terrain")

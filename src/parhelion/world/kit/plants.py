@@ -7,7 +7,7 @@ import numpy as np
 from parhelion.core.geometry import GOLDEN_ANGLE_RAD
 from parhelion.core.pose import Floats
 from parhelion.world.kit.instances import struts
-from parhelion.world.kit.props import Part
+from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import circle, loft
 
@@ -19,7 +19,7 @@ def tree(
     clear_trunk: float = 2.4,
     leaves: int = 1600,
     leaf_size: float = 0.24,
-) -> list[Part]:
+) -> list[KitPart]:
     """A broad-leaved tree on z = 0.
 
     `clear_trunk` [m] is the height below the crown, `leaf_size` [m] the mean length of a leaf triangle. Leaves keep
@@ -36,8 +36,8 @@ def tree(
     thickness = 0.028 * height**0.5
     limbs = struts(limb_starts, limb_ends, np.tile([[thickness, 0.25 * thickness]], (12, 1)), 5)
     return [
-        Part("trunk", Mesh.merged([trunk, limbs]), "bark", "trunk"),
-        Part(
+        KitPart("trunk", Mesh.merged([trunk, limbs]), "bark", "trunk"),
+        KitPart(
             "leaves",
             _leaves(rng, clumps * 0.72 * reach + [0.0, 0.0, middle], reach, middle, leaves, leaf_size),
             "leaf",

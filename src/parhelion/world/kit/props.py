@@ -15,7 +15,7 @@ from parhelion.world.shapes import circle, loft, pipe, prism, sphere
 from parhelion.world.world import World
 
 
-class Part(NamedTuple):
+class KitPart(NamedTuple):
     """One piece of a composite thing: all of it has one material and one label."""
 
     name: str
@@ -24,7 +24,7 @@ class Part(NamedTuple):
     label: str
 
 
-def add_parts(world: World, parts: Iterable[Part], *, pose: Pose = Pose(), name: str, instance: int) -> None:
+def add_parts(world: World, parts: Iterable[KitPart], *, pose: Pose = Pose(), name: str, instance: int) -> None:
     """Adds the parts of one thing at `pose`, named `<name>/<part>`, all under one instance number."""
     for part in parts:
         world.add(
@@ -37,21 +37,21 @@ def add_parts(world: World, parts: Iterable[Part], *, pose: Pose = Pose(), name:
         )
 
 
-def placed(parts: Iterable[Part], xyz: Sequence[float], yaw: float = 0.0) -> list[Part]:
+def placed(parts: Iterable[KitPart], xyz: Sequence[float], yaw: float = 0.0) -> list[KitPart]:
     """The same parts moved to `xyz` [m] and turned by `yaw` [rad] about z."""
     pose = Pose(xyz, rpy_deg=(0.0, 0.0, float(np.degrees(yaw))))
     return [part._replace(mesh=part.mesh.transformed(pose)) for part in parts]
 
 
-def grouped(parts: Iterable[Part]) -> list[Part]:
+def grouped(parts: Iterable[KitPart]) -> list[KitPart]:
     """Parts of the same name, material and label merged, in order of first appearance."""
     groups: dict[tuple[str, str, str], list[Mesh]] = {}
     for part in parts:
         groups.setdefault((part.name, part.material, part.label), []).append(part.mesh)
-    return [Part(name, Mesh.merged(meshes), material, label) for (name, material, label), meshes in groups.items()]
+    return [KitPart(name, Mesh.merged(meshes), material, label) for (name, material, label), meshes in groups.items()]
 
 
-def person(height: float = 1.75, stride: float = 0.3, clothes: str = "cotton") -> list[Part]:
+def person(height: float = 1.75, stride: float = 0.3, clothes: str = "cotton") -> list[KitPart]:
     """A walking adult `height` [m] tall; `stride` [m] is half the step length. Proportions are round figures."""
     s = height / 1.75
     torso_z = np.array([0.86, 0.95, 1.10, 1.28, 1.40, 1.46])
@@ -82,10 +82,10 @@ def person(height: float = 1.75, stride: float = 0.3, clothes: str = "cotton") -
         "skin": (Mesh.merged([head, neck, hands]), "skin"),
         "shoes": (shoes, "rubber"),
     }
-    return [Part(name, mesh.scaled(s), material, "person") for name, (mesh, material) in meshes.items()]
+    return [KitPart(name, mesh.scaled(s), material, "person") for name, (mesh, material) in meshes.items()]
 
 
-def lamp_pole(height: float = 7.0, arm: float = 1.6) -> list[Part]:
+def lamp_pole(height: float = 7.0, arm: float = 1.6) -> list[KitPart]:
     """A street lamp: a tapered pole, an arm of length `arm` [m] along +x, and a lamp head."""
     pole = pipe([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, height - 0.5]], [0.09, 0.075, 0.045], 12)
     bracket = pipe([[0, 0, height - 0.55], [0.15 * arm, 0, height - 0.1], [arm, 0, height]], 0.03, 8)
@@ -93,8 +93,8 @@ def lamp_pole(height: float = 7.0, arm: float = 1.6) -> list[Part]:
     head = boxes([[arm + 0.25, 0, height + 0.02]], (0.7, 0.26, 0.10))
     lens = boxes([[arm + 0.28, 0, height - 0.045]], (0.5, 0.2, 0.03))
     return [
-        Part("pole", Mesh.merged([pole, bracket, foot]), "galvanised-steel", "pole"),
-        Part("head", Mesh.merged([head, lens]), "aluminium", "pole"),
+        KitPart("pole", Mesh.merged([pole, bracket, foot]), "galvanised-steel", "pole"),
+        KitPart("head", Mesh.merged([head, lens]), "aluminium", "pole"),
     ]
 
 
@@ -110,7 +110,7 @@ def street_light(height: float = 7.0, arm: float = 1.6) -> dict[str, Any]:
     }
 
 
-def traffic_light(height: float = 3.4, arm: float = 0.0) -> list[Part]:
+def traffic_light(height: float = 3.4, arm: float = 0.0) -> list[KitPart]:
     """A traffic light that faces -x; with `arm` [m] a second head hangs from an arm along +y."""
     top = height + (2.0 if arm > 0 else 0.0)
     pole = [pipe([[0.0, 0.0, 0.0], [0.0, 0.0, top]], 0.07, 12)]
@@ -123,13 +123,13 @@ def traffic_light(height: float = 3.4, arm: float = 0.0) -> list[Part]:
     lens = struts(lights, moved(lights, -0.02, 0, 0), 0.10, 12)
     shades = boxes(moved(lights, -0.07, 0, 0.115), (0.16, 0.22, 0.012))
     return [
-        Part("pole", Mesh.merged(pole), "galvanised-steel", "pole"),
-        Part("housing", Mesh.merged([boxes(at, (0.2, 0.3, 0.95)), shades]), "plastic", "traffic-light"),
-        Part("lens", lens, "plastic", "traffic-light"),
+        KitPart("pole", Mesh.merged(pole), "galvanised-steel", "pole"),
+        KitPart("housing", Mesh.merged([boxes(at, (0.2, 0.3, 0.95)), shades]), "plastic", "traffic-light"),
+        KitPart("lens", lens, "plastic", "traffic-light"),
     ]
 
 
-def traffic_sign(kind: str = "round", height: float = 2.4) -> list[Part]:
+def traffic_sign(kind: str = "round", height: float = 2.4) -> list[KitPart]:
     """A sign plate of reflective sheeting on a post, facing -x; `kind` is round, triangle, square or stop."""
     outline = {
         "round": circle(0.3, 32),
@@ -141,13 +141,13 @@ def traffic_sign(kind: str = "round", height: float = 2.4) -> list[Part]:
     plate = prism(outline, 0.004).transformed(Pose((-0.045, 0, height), rpy_deg=(90, 0, -90)))
     back = prism(outline * 0.98, 0.006).transformed(Pose((-0.039, 0, height), rpy_deg=(90, 0, -90)))
     return [
-        Part("pole", struts([[0, 0, 0]], [[0, 0, height + 0.3]], 0.03, 10), "galvanised-steel", "pole"),
-        Part("back", back, "aluminium", "traffic-sign"),
-        Part("plate", plate, "retro-sheeting", "traffic-sign"),
+        KitPart("pole", struts([[0, 0, 0]], [[0, 0, height + 0.3]], 0.03, 10), "galvanised-steel", "pole"),
+        KitPart("back", back, "aluminium", "traffic-sign"),
+        KitPart("plate", plate, "retro-sheeting", "traffic-sign"),
     ]
 
 
-def bench(length: float = 1.8) -> list[Part]:
+def bench(length: float = 1.8) -> list[KitPart]:
     """A park bench whose back is at -x: wooden slats on two steel frames."""
     seat = [[x, 0.0, 0.45] for x in (-0.16, -0.03, 0.10, 0.23)]
     back = [[-0.25, 0.0, z] for z in (0.60, 0.72, 0.84)]
@@ -157,19 +157,19 @@ def bench(length: float = 1.8) -> list[Part]:
     rails = [[[-0.22, y, 0.42], [0.27, y, 0.42]] for y in sides]
     bars = np.array(legs + rails)
     return [
-        Part("slats", slats, "wood", "other-object"),
-        Part("frame", struts(bars[:, 0], bars[:, 1], 0.02, 6), "steel", "other-object"),
+        KitPart("slats", slats, "wood", "other-object"),
+        KitPart("frame", struts(bars[:, 0], bars[:, 1], 0.02, 6), "steel", "other-object"),
     ]
 
 
-def litter_bin(height: float = 0.95) -> list[Part]:
+def litter_bin(height: float = 0.95) -> list[KitPart]:
     """A litter bin: a steel drum with a plastic lid."""
     drum = struts([[0, 0, 0.0]], [[0, 0, height - 0.1]], 0.22, 20)
     lid = struts([[0, 0, height - 0.1]], [[0, 0, height]], np.array([[0.24, 0.16]]), 20)
-    return [Part("drum", drum, "steel", "other-object"), Part("lid", lid, "plastic", "other-object")]
+    return [KitPart("drum", drum, "steel", "other-object"), KitPart("lid", lid, "plastic", "other-object")]
 
 
-def fence(start: ArrayLike, end: ArrayLike, height: float = 1.2, base: float = 0.0) -> list[Part]:
+def fence(start: ArrayLike, end: ArrayLike, height: float = 1.2, base: float = 0.0) -> list[KitPart]:
     """A fence of vertical steel bars between two points (x, y) [m]: bars every 0.14 m, posts about every 2 m."""
     a, b = np.asarray(start, dtype=np.float64), np.asarray(end, dtype=np.float64)
     length = float(np.linalg.norm(b - a))
@@ -183,10 +183,10 @@ def fence(start: ArrayLike, end: ArrayLike, height: float = 1.2, base: float = 0
     posts = boxes(along(max(2, int(length / 2.0) + 1), height / 2), (0.06, 0.06, height), yaw)
     middle = (a + b) / 2
     rails = boxes([[*middle, base + f * height] for f in (0.15, 0.92)], (length, 0.03, 0.04), yaw)
-    return [Part("fence", Mesh.merged([bars, posts, rails]), "steel", "fence")]
+    return [KitPart("fence", Mesh.merged([bars, posts, rails]), "steel", "fence")]
 
 
-def shelter(length: float = 4.0) -> list[Part]:
+def shelter(length: float = 4.0) -> list[KitPart]:
     """A glazed bus shelter, open along +x, with a bench inside."""
     half, depth, height = length / 2, 1.4, 2.4
     posts = np.array([[x, y, 0.0] for x in (-depth / 2, depth / 2) for y in (-half, 0.0, half)])
@@ -205,13 +205,13 @@ def shelter(length: float = 4.0) -> list[Part]:
         [[0.4, length * 0.7, 0.05], [0.06, 0.06, 0.44], [0.06, 0.06, 0.44]],
     )
     return [
-        Part("frame", frame, "aluminium", "other-object"),
-        Part("panes", quads(np.stack([low[:-1], low[1:], high[1:], high[:-1]], axis=1)), "glass", "other-object"),
-        Part("seat", seat, "wood", "other-object"),
+        KitPart("frame", frame, "aluminium", "other-object"),
+        KitPart("panes", quads(np.stack([low[:-1], low[1:], high[1:], high[:-1]], axis=1)), "glass", "other-object"),
+        KitPart("seat", seat, "wood", "other-object"),
     ]
 
 
-def hydrant() -> list[Part]:
+def hydrant() -> list[KitPart]:
     """A pillar hydrant about 0.8 m tall."""
     body = Mesh.merged(
         [
@@ -220,4 +220,4 @@ def hydrant() -> list[Part]:
             struts([[0, -0.2, 0.5], [0.0, 0, 0.5]], [[0, 0.2, 0.5], [0.2, 0, 0.5]], 0.05, 10),
         ]
     )
-    return [Part("body", body, "car-paint-red", "other-object")]
+    return [KitPart("body", body, "car-paint-red", "other-object")]

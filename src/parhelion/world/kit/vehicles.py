@@ -11,7 +11,7 @@ import numpy as np
 from parhelion.core.errors import unknown_name
 from parhelion.core.pose import Floats
 from parhelion.world.kit.instances import boxes, quads, struts
-from parhelion.world.kit.props import Part
+from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import loft, pipe
 
@@ -48,7 +48,7 @@ CAR_SHAPES = {
 """Round figures typical of each class; no particular model."""
 
 
-def car(shape: str = "saloon", paint: str = "car-paint-silver") -> list[Part]:
+def car(shape: str = "saloon", paint: str = "car-paint-silver") -> list[KitPart]:
     """A parked car: body with wheel arches, glazed cabin with seats behind the glass, wheels, lights and plates."""
     if shape not in CAR_SHAPES:
         raise unknown_name("car shape", shape, CAR_SHAPES)
@@ -56,7 +56,7 @@ def car(shape: str = "saloon", paint: str = "car-paint-silver") -> list[Part]:
 
 
 @cache
-def _unpainted(shape: str) -> tuple[Part, ...]:
+def _unpainted(shape: str) -> tuple[KitPart, ...]:
     """The parts of a car, made once a shape, since meshes never change."""
     s = CAR_SHAPES[shape]
     foot, head = _cabin_rings(s)
@@ -68,13 +68,13 @@ def _unpainted(shape: str) -> tuple[Part, ...]:
     rims = struts(hub + 0.09 * outward, hub + 0.106 * outward, 0.62 * s.wheel_radius, 16)
     body = Mesh.merged([_body(s), _roof(s, head), _pillars(foot, head), _mirrors(s, foot)])
     return (
-        Part("body", body, PAINTS[0], "car"),
-        Part("windows", _windows(foot, head), "glass", "car"),
-        Part("tyres", wheels, "rubber", "car"),
-        Part("rims", rims, "aluminium", "car"),
-        Part("trim", _trim(s), "plastic", "car"),
-        Part("plates", _plates(s), "retro-sheeting", "car"),
-        Part("seats", _seats(s), "fabric", "car"),
+        KitPart("body", body, PAINTS[0], "car"),
+        KitPart("windows", _windows(foot, head), "glass", "car"),
+        KitPart("tyres", wheels, "rubber", "car"),
+        KitPart("rims", rims, "aluminium", "car"),
+        KitPart("trim", _trim(s), "plastic", "car"),
+        KitPart("plates", _plates(s), "retro-sheeting", "car"),
+        KitPart("seats", _seats(s), "fabric", "car"),
     )
 
 
@@ -216,7 +216,7 @@ def _seats(s: CarShape) -> Mesh:
     return boxes(at, sizes)
 
 
-def lorry(paint: str = "car-paint-white") -> list[Part]:
+def lorry(paint: str = "car-paint-white") -> list[KitPart]:
     """A two-axle box lorry about 7.5 m long and 3.3 m high."""
     cab = boxes([[2.9, 0, 0.95]], (1.6, 2.3, 0.9))
     foot = np.array([[3.7, -1.13, 1.4], [3.7, 1.13, 1.4], [2.1, 1.13, 1.4], [2.1, -1.13, 1.4]])
@@ -225,17 +225,17 @@ def lorry(paint: str = "car-paint-white") -> list[Part]:
     hubs = np.array([[x, y, 0.48] for x in (2.7, -2.2) for y in (-1.0, 1.0)])
     outward = hubs * [0, 0.14, 0]
     return [
-        Part("cab", Mesh.merged([cab, roof, struts(foot, head, 0.06, 6)]), paint, "truck"),
-        Part("windows", _windows(foot, head), "glass", "truck"),
-        Part("box", boxes([[-0.85, 0, 2.1]], (5.6, 2.45, 2.4)), "aluminium", "truck"),
-        Part("frame", boxes([[0.0, 0, 0.72]], (7.0, 0.9, 0.35)), "steel", "truck"),
-        Part("tyres", struts(hubs - outward, hubs + outward, 0.48, 24), "rubber", "truck"),
-        Part("seats", boxes([[2.4, -0.5, 1.6], [2.4, 0.5, 1.6]], (0.15, 0.5, 0.6)), "cotton", "truck"),
-        Part("plates", boxes([[-3.67, 0, 0.75], [3.72, 0, 0.7]], (0.02, 0.52, 0.11)), "retro-sheeting", "truck"),
+        KitPart("cab", Mesh.merged([cab, roof, struts(foot, head, 0.06, 6)]), paint, "truck"),
+        KitPart("windows", _windows(foot, head), "glass", "truck"),
+        KitPart("box", boxes([[-0.85, 0, 2.1]], (5.6, 2.45, 2.4)), "aluminium", "truck"),
+        KitPart("frame", boxes([[0.0, 0, 0.72]], (7.0, 0.9, 0.35)), "steel", "truck"),
+        KitPart("tyres", struts(hubs - outward, hubs + outward, 0.48, 24), "rubber", "truck"),
+        KitPart("seats", boxes([[2.4, -0.5, 1.6], [2.4, 0.5, 1.6]], (0.15, 0.5, 0.6)), "cotton", "truck"),
+        KitPart("plates", boxes([[-3.67, 0, 0.75], [3.72, 0, 0.7]], (0.02, 0.52, 0.11)), "retro-sheeting", "truck"),
     ]
 
 
-def bicycle() -> list[Part]:
+def bicycle() -> list[KitPart]:
     """A bicycle upright on its wheels."""
     turn = np.linspace(0, 2 * np.pi, 25)[:-1]
     minor = np.linspace(0, 2 * np.pi, 5)[:-1]
@@ -260,7 +260,7 @@ def bicycle() -> list[Part]:
     frame = struts(joints[[0, 0, 1, 2, 1, 0, 0]], joints[[1, 2, 2, 3, 3, 4, 5]], 0.016, 6)
     bar = pipe([[0.30, -0.28, 1.0], [0.38, -0.2, 1.03], [0.38, 0.2, 1.03], [0.30, 0.28, 1.0]], 0.013, 6)
     return [
-        Part("frame", Mesh.merged([frame, bar, spokes]), "steel", "bicycle"),
-        Part("tyres", tyres, "rubber", "bicycle"),
-        Part("saddle", boxes([[-0.16, 0, 0.94]], (0.26, 0.14, 0.06)), "plastic", "bicycle"),
+        KitPart("frame", Mesh.merged([frame, bar, spokes]), "steel", "bicycle"),
+        KitPart("tyres", tyres, "rubber", "bicycle"),
+        KitPart("saddle", boxes([[-0.16, 0, 0.94]], (0.26, 0.14, 0.06)), "plastic", "bicycle"),
     ]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.pose import Floats, Pose
 from parhelion.world.kit.instances import boxes, copies, moved, quads, struts
-from parhelion.world.kit.props import Part
+from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.shapes import arch, circle, loft, pipe, prism
 
@@ -54,7 +54,7 @@ def hull_mesh(hull: Hull, stations: int = 25) -> Mesh:
     return loft(np.stack([x, y, z], axis=-1)[:, ::-1])
 
 
-def wheelhouse(length: float, width: float, wall: float, glass: float, base: float, x: float = 0.0) -> list[Part]:
+def wheelhouse(length: float, width: float, wall: float, glass: float, base: float, x: float = 0.0) -> list[KitPart]:
     """A cabin: walls up to `wall` [m] over `base`, a band of glass all round, and a roof; `x` is its middle."""
     half_x, half_y, sill, head = length / 2, width / 2, base + wall, base + wall + glass
     ring = np.array([[half_x, -half_y], [half_x, half_y], [-half_x, half_y], [-half_x, -half_y]])
@@ -70,10 +70,12 @@ def wheelhouse(length: float, width: float, wall: float, glass: float, base: flo
         [[0.3, 0.7 * width, 0.2], [0.4, 0.5, 0.5]],
     )
     return [
-        Part("cabin", Mesh.merged([walls, struts(middles, tops, 0.05, 6)]), "car-paint-white", "vessel"),
-        Part("cabin-windows", quads(np.stack([low, low[following], high[following], high], axis=1)), "glass", "vessel"),
-        Part("cabin-roof", boxes([[x, 0.0, head + 0.06]], (length + 0.3, width + 0.3, 0.12)), "aluminium", "vessel"),
-        Part("cabin-inside", inside, "wood", "vessel"),
+        KitPart("cabin", Mesh.merged([walls, struts(middles, tops, 0.05, 6)]), "car-paint-white", "vessel"),
+        KitPart(
+            "cabin-windows", quads(np.stack([low, low[following], high[following], high], axis=1)), "glass", "vessel"
+        ),
+        KitPart("cabin-roof", boxes([[x, 0.0, head + 0.06]], (length + 0.3, width + 0.3, 0.12)), "aluminium", "vessel"),
+        KitPart("cabin-inside", inside, "wood", "vessel"),
     ]
 
 
@@ -99,20 +101,20 @@ def _fenders(hull: Hull) -> Mesh:
     return struts(at - [0, 0, 0.35], moved(at, 0, 0, 0.35), 0.12, 10)
 
 
-def motor_boat(length: float = 8.0) -> list[Part]:
+def motor_boat(length: float = 8.0) -> list[KitPart]:
     """An open motor boat with a small cabin."""
     hull = Hull(length, 0.33 * length, 0.45, 0.75, 0.35, 2.0, 0.9)
     cabin = wheelhouse(0.3 * length, 0.22 * length, 0.7, 0.7, 0.72, -0.02 * length)
     return [
-        Part("hull", hull_mesh(hull), "car-paint-white", "vessel"),
-        Part("rail", _rail(hull, 0.5, 12), "aluminium", "vessel"),
-        Part("fenders", _fenders(hull), "rubber", "vessel"),
-        Part("engine", boxes([[-0.5 * length - 0.15, 0, 0.45]], (0.4, 0.45, 1.0)), "plastic", "vessel"),
+        KitPart("hull", hull_mesh(hull), "car-paint-white", "vessel"),
+        KitPart("rail", _rail(hull, 0.5, 12), "aluminium", "vessel"),
+        KitPart("fenders", _fenders(hull), "rubber", "vessel"),
+        KitPart("engine", boxes([[-0.5 * length - 0.15, 0, 0.45]], (0.4, 0.45, 1.0)), "plastic", "vessel"),
         *cabin,
     ]
 
 
-def sailing_yacht(length: float = 10.0) -> list[Part]:
+def sailing_yacht(length: float = 10.0) -> list[KitPart]:
     """A yacht with a bare mast, boom and rigging."""
     hull = Hull(length, 0.31 * length, 0.6, 0.95, 0.3, 1.8, 0.9)
     mast_x, mast_top = 0.08 * length, 1.3 * length
@@ -143,33 +145,33 @@ def sailing_yacht(length: float = 10.0) -> list[Part]:
     spreaders = struts([[mast_x, -0.9, 0.6 * mast_top]], [[mast_x, 0.9, 0.6 * mast_top]], 0.03, 6)
     rig = struts(stays, np.tile([mast_x, 0, mast_top - 0.1], (4, 1)), 0.006, 4)
     return [
-        Part("hull", hull_mesh(hull), "car-paint-blue", "vessel"),
-        Part("cabin", cabin, "plastic", "vessel"),
-        Part("mast", Mesh.merged([mast, boom, spreaders]), "aluminium", "vessel"),
-        Part("rigging", rig, "steel", "vessel"),
-        Part("sail", sail, "cotton", "vessel"),
-        Part("rail", _rail(hull, 0.6, 14), "steel", "vessel"),
-        Part("fenders", _fenders(hull), "rubber", "vessel"),
+        KitPart("hull", hull_mesh(hull), "car-paint-blue", "vessel"),
+        KitPart("cabin", cabin, "plastic", "vessel"),
+        KitPart("mast", Mesh.merged([mast, boom, spreaders]), "aluminium", "vessel"),
+        KitPart("rigging", rig, "steel", "vessel"),
+        KitPart("sail", sail, "cotton", "vessel"),
+        KitPart("rail", _rail(hull, 0.6, 14), "steel", "vessel"),
+        KitPart("fenders", _fenders(hull), "rubber", "vessel"),
     ]
 
 
-def tug(length: float = 18.0) -> list[Part]:
+def tug(length: float = 18.0) -> list[KitPart]:
     """A harbour tug with a high wheelhouse, funnel and fendered bow."""
     hull = Hull(length, 0.32 * length, 1.6, 1.3, 0.9, 2.6, 0.6)
     funnel = struts([[-0.22 * length, 0, 1.3]], [[-0.24 * length, 0, 5.0]], np.array([[0.55, 0.45]]), 16)
     mast = pipe([[0.02 * length, 0, 5.0], [0.0, 0, 8.6]], [0.08, 0.05], 8)
     return [
-        Part("hull", hull_mesh(hull), "car-paint-black", "vessel"),
-        Part("deckhouse", boxes([[0.0, 0, 2.2]], (0.42 * length, 0.2 * length, 2.0)), "car-paint-white", "vessel"),
-        Part("funnel", funnel, "car-paint-red", "vessel"),
-        Part("mast", mast, "steel", "vessel"),
-        Part("rail", _rail(hull, 0.9, 22), "galvanised-steel", "vessel"),
-        Part("fenders", _fenders(hull), "rubber", "vessel"),
+        KitPart("hull", hull_mesh(hull), "car-paint-black", "vessel"),
+        KitPart("deckhouse", boxes([[0.0, 0, 2.2]], (0.42 * length, 0.2 * length, 2.0)), "car-paint-white", "vessel"),
+        KitPart("funnel", funnel, "car-paint-red", "vessel"),
+        KitPart("mast", mast, "steel", "vessel"),
+        KitPart("rail", _rail(hull, 0.9, 22), "galvanised-steel", "vessel"),
+        KitPart("fenders", _fenders(hull), "rubber", "vessel"),
         *wheelhouse(0.2 * length, 0.17 * length, 0.9, 1.0, 3.2, 0.04 * length),
     ]
 
 
-def barge(rng: np.random.Generator, length: float = 42.0, cargo: str = "gravel") -> list[Part]:
+def barge(rng: np.random.Generator, length: float = 42.0, cargo: str = "gravel") -> list[KitPart]:
     """A canal barge with a wheelhouse aft; `cargo` is gravel or containers."""
     hull = Hull(length, 5.6, 1.2, 0.9, 0.5, 4.0, 0.2)
     hold, middle = 0.62 * length, 0.06 * length
@@ -179,10 +181,10 @@ def barge(rng: np.random.Generator, length: float = 42.0, cargo: str = "gravel")
         [[hold, 0.12, 0.9]] * 2 + [[0.12, 2 * half_beam, 0.9]] * 2,
     )
     parts = [
-        Part("hull", hull_mesh(hull, 33), "steel", "vessel"),
-        Part("coaming", coaming, "car-paint-black", "vessel"),
-        Part("rail", _rail(hull, 0.9, 26), "galvanised-steel", "vessel"),
-        Part("fenders", _fenders(hull), "rubber", "vessel"),
+        KitPart("hull", hull_mesh(hull, 33), "steel", "vessel"),
+        KitPart("coaming", coaming, "car-paint-black", "vessel"),
+        KitPart("rail", _rail(hull, 0.9, 26), "galvanised-steel", "vessel"),
+        KitPart("fenders", _fenders(hull), "rubber", "vessel"),
         *wheelhouse(4.2, 4.0, 1.2, 1.0, 0.9, -0.40 * length),
     ]
     if cargo == "containers":
@@ -194,7 +196,7 @@ def barge(rng: np.random.Generator, length: float = 42.0, cargo: str = "gravel")
     corner = (np.arange(12) * 41)[:, None] + np.arange(40)
     rows = np.stack([corner, corner + 1, corner + 42, corner + 41], axis=-1).reshape(-1, 4)
     heap_mesh = Mesh(vertices, rows[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3).astype(np.int32))
-    return [*parts, Part("cargo", heap_mesh, "gravel", "vessel")]
+    return [*parts, KitPart("cargo", heap_mesh, "gravel", "vessel")]
 
 
 CONTAINER_PAINTS = ("car-paint-red", "car-paint-blue", "car-paint-silver", "galvanised-steel")
@@ -202,14 +204,16 @@ CONTAINER_PITCH_M = 2.6
 """Height of a container and of what holds the next one on it."""
 
 
-def containers(rng: np.random.Generator, xyz: Floats, yaw: Floats, levels: int, label: str = "container") -> list[Part]:
+def containers(
+    rng: np.random.Generator, xyz: Floats, yaw: Floats, levels: int, label: str = "container"
+) -> list[KitPart]:
     """Stacks of 20-foot containers (6.06 x 2.44 x 2.59 m outside) with corrugated sides, in four paints."""
     return painted_containers(rng.integers(0, len(CONTAINER_PAINTS), levels * len(xyz)), xyz, yaw, levels, label)
 
 
 def painted_containers(
     paint: NDArray[np.integer], xyz: Floats, yaw: Floats, levels: int, label: str = "container"
-) -> list[Part]:
+) -> list[KitPart]:
     """The same with given paints: numbers in `CONTAINER_PAINTS` (stacks x levels,), each stack from below."""
     one = _container()
     stack = np.repeat(xyz, levels, axis=0) + np.tile(np.arange(levels) * CONTAINER_PITCH_M, len(xyz))[:, None] * [
@@ -219,7 +223,7 @@ def painted_containers(
     ]
     turned = np.repeat(yaw, levels)
     return [
-        Part(f"containers-{name}", copies(one, stack[paint == k], turned[paint == k]), name, label)
+        KitPart(f"containers-{name}", copies(one, stack[paint == k], turned[paint == k]), name, label)
         for k, name in enumerate(CONTAINER_PAINTS)
         if np.any(paint == k)
     ]
@@ -255,7 +259,7 @@ def bollard() -> Mesh:
     return loft(rings)
 
 
-def crane(reach: float = 24.0, lift_deg: float = 35.0) -> list[Part]:
+def crane(reach: float = 24.0, lift_deg: float = 35.0) -> list[KitPart]:
     """A portal slewing crane on the quay: four legs, a turning cab, a lattice jib along +x, a hook."""
     legs = np.array([[x, y, 0.0] for x in (-3.5, 3.5) for y in (-4.5, 4.5)])
     heads = legs * [0.6, 0.6, 0.0] + [0, 0, 9.0]
@@ -277,11 +281,11 @@ def crane(reach: float = 24.0, lift_deg: float = 35.0) -> list[Part]:
     cab = [part._replace(mesh=part.mesh.transformed(Pose((2.6, 2.0, 0.0)))) for part in cab]
     hook = boxes([[tip[0], 0, 4.8]], (0.5, 0.3, 0.6))
     return [
-        Part("portal", Mesh.merged([portal, braces, trucks, base]), "car-paint-blue", "crane"),
-        Part("house", Mesh.merged([house, a_frame]), "car-paint-white", "crane"),
-        Part("weight", weight, "concrete", "crane"),
-        Part("jib", lattice(jib_foot, tip, 1.3, 16), "galvanised-steel", "crane"),
-        Part("ropes", Mesh.merged([ropes, hook]), "steel", "crane"),
+        KitPart("portal", Mesh.merged([portal, braces, trucks, base]), "car-paint-blue", "crane"),
+        KitPart("house", Mesh.merged([house, a_frame]), "car-paint-white", "crane"),
+        KitPart("weight", weight, "concrete", "crane"),
+        KitPart("jib", lattice(jib_foot, tip, 1.3, 16), "galvanised-steel", "crane"),
+        KitPart("ropes", Mesh.merged([ropes, hook]), "steel", "crane"),
         *cab,
     ]
 
@@ -302,7 +306,7 @@ def lattice(start: Floats, end: Floats, side: float, bays: int) -> Mesh:
     return Mesh.merged([chords, frames, diagonals])
 
 
-def bridge(span: float, deck_width: float, crown: float, quay_height: float, ramp: float) -> list[Part]:
+def bridge(span: float, deck_width: float, crown: float, quay_height: float, ramp: float) -> list[KitPart]:
     """A masonry arch over a canal of width `span` [m] along y, feet 3 m under water, with ramps on both banks.
 
     `crown` [m] is the free height over the water in the middle; the roadway is 1.1 m above it; ramps of length
@@ -336,8 +340,8 @@ def bridge(span: float, deck_width: float, crown: float, quay_height: float, ram
         )
     road = boxes([[0, 0, deck + 0.01]], (deck_width - 0.8, 2 * start, 0.04))
     return [
-        Part("arch", body, "granite", "bridge"),
-        Part("ramps", Mesh.merged([forward, backward]), "brick", "bridge"),
-        Part("parapets", Mesh.merged(parapets), "granite", "bridge"),
-        Part("road", road, "asphalt", "road"),
+        KitPart("arch", body, "granite", "bridge"),
+        KitPart("ramps", Mesh.merged([forward, backward]), "brick", "bridge"),
+        KitPart("parapets", Mesh.merged(parapets), "granite", "bridge"),
+        KitPart("road", road, "asphalt", "road"),
     ]

@@ -13,7 +13,7 @@ from parhelion.world.procedural.files import load_listed, require_sound
 from parhelion.world.procedural.harbour import harbour
 from parhelion.world.procedural.heightmap import read_height_map, terrain_of
 from parhelion.world.procedural.kinds import KINDS, Mobility
-from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Way
+from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
 from parhelion.world.procedural.maps import buildings_from
 from parhelion.world.procedural.relief import ground_height
 from parhelion.world.procedural.warehouse import warehouse
@@ -26,7 +26,7 @@ __all__ = [
     "LayoutPose",
     "LayoutWorld",
     "Mobility",
-    "Way",
+    "Route",
     "buildings_from",
     "check",
     "city",

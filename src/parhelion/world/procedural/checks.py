@@ -11,7 +11,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.world.procedural.footprints import Footprints, along_line, footprints, near_pairs, overlap_depth, to_line
 from parhelion.world.procedural.kinds import KINDS
-from parhelion.world.procedural.layout import Layout, Way
+from parhelion.world.procedural.layout import Layout, Route
 from parhelion.world.procedural.relief import bridge_height, ground_height, in_the_way, on_water
 
 TOUCH_M = 1e-3
@@ -189,7 +189,7 @@ def _tightest(
     return int(near.row[thing]), float(x), float(y), gap
 
 
-def _way_around(way: Way, solid: Footprints, robot_width_m: float) -> bool:
+def _way_around(way: Route, solid: Footprints, robot_width_m: float) -> bool:
     """Whether the robot's middle can get from one end of a way to the other within its strip (a flood fill)."""
     from scipy.ndimage import label
 

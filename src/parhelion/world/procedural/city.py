@@ -26,7 +26,7 @@ from parhelion.world.kit.plants import tree
 from parhelion.world.kit.vehicles import CAR_SHAPES, PAINTS
 from parhelion.world.procedural import kinds as street
 from parhelion.world.procedural.kinds import BenchParams, BuildingParams, FenceParams, Params, StoreysParams, place_of
-from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Way
+from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
 from parhelion.world.procedural.placing import natural, placed, whole, without_clashes
 from parhelion.world.procedural.thing_parts import parts_of
 from parhelion.world.procedural.town_parts import bands_of, remember_tree, streets_side
@@ -279,7 +279,7 @@ def _drive() -> Drive:
     return Drive(points=tuple(map(tuple, points.tolist())), speeds_m_s=tuple(speed.tolist()), height_m=1.8)
 
 
-def _lanes(blocks: int) -> tuple[Way, ...]:
+def _lanes(blocks: int) -> tuple[Route, ...]:
     """Both lanes of every street, from edge to edge."""
     end = blocks * PITCH / 2 + ROAD_HALF
     ways = []
@@ -287,7 +287,7 @@ def _lanes(blocks: int) -> tuple[Way, ...]:
         for way, side in (("right", -1.0), ("left", 1.0)):
             at = across + side * LANE_MIDDLE
             for axis, points in (("x", ((-end, at), (end, at))), ("y", ((at, -end), (at, end)))):
-                ways.append(Way(name=f"street-{axis}-{k}-{way}", points=points, width_m=LANE_M, needs_m=_CAR_NEEDS_M))
+                ways.append(Route(name=f"street-{axis}-{k}-{way}", points=points, width_m=LANE_M, needs_m=_CAR_NEEDS_M))
     return tuple(ways)
 
 

@@ -17,7 +17,7 @@ from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
 from parhelion.world.procedural.footprints import along_line, to_line
 from parhelion.world.procedural.heightmap import read_height_map
-from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Way
+from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
 from parhelion.world.procedural.placing import number, pair, whole
 from parhelion.world.procedural.relief import HeightField, height_field
 
@@ -87,7 +87,7 @@ def forest(
         seed=seed,
         size=(length, width),
         objects=tuple(objects),
-        ways=(Way(name="track", points=tuple(inner), width_m=TRACK_WIDTH_M),),
+        ways=(Route(name="track", points=tuple(inner), width_m=TRACK_WIDTH_M),),
         drive=Drive(points=tuple(inner), speed_m_s=3.0, height_m=1.6),
         viewpoint=LayoutPose(xyz=(0.0, 0.0, 1.8)),
     )
@@ -307,7 +307,7 @@ def offroad(
         seed=seed,
         size=(length, width),
         objects=tuple(objects),
-        ways=(Way(name="trail", points=inner, width_m=TRACK_WIDTH_M),) if trail else (),
+        ways=(Route(name="trail", points=inner, width_m=TRACK_WIDTH_M),) if trail else (),
         drive=Drive(points=inner, speed_m_s=3.0, height_m=1.6) if trail else None,
         viewpoint=LayoutPose(xyz=(0.0, 0.0, 1.8)),
     )

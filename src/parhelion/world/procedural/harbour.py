@@ -24,7 +24,7 @@ from parhelion.world.procedural import kinds
 from parhelion.world.procedural.city import trunk_radius
 from parhelion.world.procedural.footprints import BRIDGE_ROAD_M
 from parhelion.world.procedural.kinds import place_of
-from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Way
+from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
 from parhelion.world.procedural.placing import natural, number, placed, whole, without_clashes
 from parhelion.world.procedural.town_parts import bands_of
 
@@ -273,10 +273,10 @@ def harbour(
     )
 
 
-def _fairway(canal: Canal) -> Way:
+def _fairway(canal: Canal) -> Route:
     """The middle of the canal, from end to end."""
     end = canal.half_length - 5.0
-    return Way(name="fairway", points=((-end, 0.0), (end, 0.0)), width_m=8.0, needs_m=_FAIRWAY_NEEDS_M)
+    return Route(name="fairway", points=((-end, 0.0), (end, 0.0)), width_m=8.0, needs_m=_FAIRWAY_NEEDS_M)
 
 
 def _passage(canal: Canal) -> Drive:

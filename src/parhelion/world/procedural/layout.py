@@ -95,7 +95,7 @@ class LayoutObject(Config):
         return KINDS[info.data["kind"]].mobility if value is None and "kind" in info.data else value
 
 
-class Way(Config):
+class Route(Config):
     """A strip of floor that a robot must be able to pass from end to end, such as an aisle."""
 
     name: str
@@ -131,7 +131,7 @@ class Layout(Config):
     size: tuple[Metres, Metres]
     """Length and width of the plan [m]: everything lies within."""
     objects: tuple[LayoutObject, ...] = ()
-    ways: tuple[Way, ...] = ()
+    ways: tuple[Route, ...] = ()
     drive: Drive | None = None
     viewpoint: LayoutPose | None = None
 

@@ -18,7 +18,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.reading import read_bytes, reading
 from parhelion.world.kit.instances import quads
-from parhelion.world.kit.props import Part
+from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.procedural.footprints import footprints
 from parhelion.world.procedural.kinds import FootprintParams
@@ -29,7 +29,7 @@ from parhelion.world.shapes import triangulated
 # ---- Buildings as outlines with a height, such as maps hold, as parts: walls and a flat roof ------------------------
 
 
-def outline_parts(thing: LayoutObject) -> list[Part] | None:
+def outline_parts(thing: LayoutObject) -> list[KitPart] | None:
     """Walls and roof of a building's outline, or None for a thing of another sort."""
     params = thing.params
     if not isinstance(params, FootprintParams):
@@ -38,8 +38,8 @@ def outline_parts(thing: LayoutObject) -> list[Part] | None:
     rings = [turned(params.outline, left=True), *(turned(hole, left=False) for hole in params.holes)]
     walls = np.concatenate([_walls(ring, height) for ring in rings])
     return [
-        Part("walls", quads(walls), params.wall, "building"),
-        Part("roof", roof_mesh(rings[0], rings[1:], height), params.roof, "building"),
+        KitPart("walls", quads(walls), params.wall, "building"),
+        KitPart("roof", roof_mesh(rings[0], rings[1:], height), params.roof, "building"),
     ]
 
 

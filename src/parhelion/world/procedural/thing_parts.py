@@ -12,7 +12,7 @@ from parhelion.core.geometry import GOLDEN_ANGLE_RAD
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.random import Stream
 from parhelion.world.kit.instances import boxes, copies, struts
-from parhelion.world.kit.props import Part
+from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.procedural import kinds
 from parhelion.world.procedural.footprints import beside_line, to_line
@@ -34,7 +34,7 @@ _LEAF_M = 0.3
 """Mean length of a leaf triangle; each stands for a spray of leaves or needles."""
 
 
-def tree_parts(length: float, width: float, height: float, params: TreeParams) -> list[Part]:
+def tree_parts(length: float, width: float, height: float, params: TreeParams) -> list[KitPart]:
     """Trunk with limbs, and the crown: an ellipsoid of leaves, or a cone of needles."""
     form = params.seed % FORMS
     clear = params.clear_trunk_share
@@ -54,22 +54,22 @@ def tree_parts(length: float, width: float, height: float, params: TreeParams) -
     thick = np.tile([[0.28 * radius, 0.08 * radius]], (len(starts), 1))
     wood = Mesh.merged([trunk, struts(starts * crown_size + foot, ends * crown_size + foot, thick, 4)])
     return [
-        Part("trunk", wood, "bark", "trunk"),
-        Part("crown", _foliage(leaves, crown_size, foot, _LEAF_M), foliage, "vegetation"),
+        KitPart("trunk", wood, "bark", "trunk"),
+        KitPart("crown", _foliage(leaves, crown_size, foot, _LEAF_M), foliage, "vegetation"),
     ]
 
 
-def bush_parts(length: float, width: float, height: float, params: BushParams) -> list[Part]:
+def bush_parts(length: float, width: float, height: float, params: BushParams) -> list[KitPart]:
     """Leaves in half an ellipsoid on the ground."""
     leaves = _bush(params.seed % FORMS, params.leaves)
     mesh = _foliage(leaves, np.array([length, width, height]), np.zeros(3), min(_LEAF_M, height / 4))
-    return [Part("leaves", mesh, "leaf", "vegetation")]
+    return [KitPart("leaves", mesh, "leaf", "vegetation")]
 
 
-def rock_parts(length: float, width: float, height: float, params: RockParams) -> list[Part]:
+def rock_parts(length: float, width: float, height: float, params: RockParams) -> list[KitPart]:
     """A boulder: a dented sphere, cut off at its foot."""
     form = _boulder(params.seed % FORMS)
-    return [Part("rock", form.scaled((length, width, height)), params.material, "rock")]
+    return [KitPart("rock", form.scaled((length, width, height)), params.material, "rock")]
 
 
 def _foliage(leaves: tuple[Floats, Floats], size: Floats, foot: Floats, leaf_m: float) -> Mesh:
@@ -195,7 +195,7 @@ class Load(NamedTuple):
 
     pose: Pose
     """In the rack's frame."""
-    parts: list[Part]
+    parts: list[KitPart]
 
 
 @lru_cache(maxsize=1)
@@ -226,22 +226,22 @@ def _drums(columns: int, rows: int) -> Mesh:
     return copies(one, foot, 0.0, np.tile([0.48 / columns, 0.48 / rows, 1.0], (x.size, 1)))
 
 
-def _stack(goods: str, size: Floats) -> Part:
+def _stack(goods: str, size: Floats) -> KitPart:
     """Goods of one sort in a block of `size` [m] on z = 0."""
     if goods == "drums":
         columns, rows = (max(1, round(side / 0.6)) for side in size[:2])
-        return Part("drums", _drums(columns, rows).scaled(size.tolist()), "car-paint-blue", "other-object")
+        return KitPart("drums", _drums(columns, rows).scaled(size.tolist()), "car-paint-blue", "other-object")
     if goods == "wrapped":
-        return Part("wrapped", boxes([[0.0, 0.0, size[2] / 2]], size), "plastic", "other-object")
+        return KitPart("wrapped", boxes([[0.0, 0.0, size[2] / 2]], size), "plastic", "other-object")
     count = (max(1, min(12, round(side / wanted))) for side, wanted in zip(size, (0.4, 0.4, 0.3), strict=True))
-    return Part("cartons", _cartons(*count).scaled(size.tolist()), "cardboard", "other-object")
+    return KitPart("cartons", _cartons(*count).scaled(size.tolist()), "cardboard", "other-object")
 
 
-def pallet_parts(length: float, width: float, height: float, goods: str) -> list[Part]:
+def pallet_parts(length: float, width: float, height: float, goods: str) -> list[KitPart]:
     """A pallet and its goods, `height` [m] in all; too low for goods, it is a pallet alone, thinner where need be."""
     deck = min(PALLET_HEIGHT_M, height)
     scale = (length / PALLET_M[0], width / PALLET_M[1], deck / PALLET_HEIGHT_M)
-    parts = [Part("pallet", _bare_pallet().scaled(scale), "wood", "pallet")]
+    parts = [KitPart("pallet", _bare_pallet().scaled(scale), "wood", "pallet")]
     if goods != "none" and height > deck + 0.05:
         block = _stack(goods, np.array([0.97 * length, 0.97 * width, height - deck]))
         parts.append(block._replace(mesh=block.mesh.transformed(Pose((0.0, 0.0, deck)))))
@@ -253,7 +253,7 @@ def bay_count(length: float, bay_m: float) -> int:
     return max(1, round((length - POST_M) / bay_m))
 
 
-def rack_parts(length: float, depth: float, height: float, params: RackParams) -> list[Part]:
+def rack_parts(length: float, depth: float, height: float, params: RackParams) -> list[KitPart]:
     """Posts, braced frames, beams and decks of a rack along x; posts end at `height` [m]."""
     bays = bay_count(length, params.bay_m)
     post = min(POST_M, depth / 3, length / (bays + 1) / 2)
@@ -266,7 +266,7 @@ def rack_parts(length: float, depth: float, height: float, params: RackParams) -
     starts = np.array([[a, sides[k % 2], low] for a in x for k, low in enumerate(rungs[:-1])])
     ends = np.array([[a, sides[1 - k % 2], high] for a in x for k, high in enumerate(rungs[1:])])
     frames = Mesh.merged([posts, struts(starts, ends, 0.02, 5)]) if len(starts) else posts
-    parts = [Part("frames", frames, "car-paint-blue", "shelf")]
+    parts = [KitPart("frames", frames, "car-paint-blue", "shelf")]
     decks = height * np.arange(1, params.levels) / params.levels - BEAM_M / 2
     if len(decks):
         clear = (length - post) / bays - post
@@ -274,8 +274,8 @@ def rack_parts(length: float, depth: float, height: float, params: RackParams) -
         beams = boxes([[a, b, z] for a in middles for b in sides for z in decks], (clear, 0.05, BEAM_M))
         shelves = boxes([[a, 0.0, z + 0.04] for a in middles for z in decks], (clear, depth - 0.12, 0.02))
         parts += [
-            Part("beams", beams, "car-paint-red", "shelf"),
-            Part("decks", shelves, "galvanised-steel", "shelf"),
+            KitPart("beams", beams, "car-paint-red", "shelf"),
+            KitPart("decks", shelves, "galvanised-steel", "shelf"),
         ]
     return parts
 
@@ -322,13 +322,13 @@ def rack_loads(length: float, depth: float, height: float, params: RackParams) -
 # ---- thing parts ----------------------------------------------------------------------------------------------------
 
 
-def parts_of(thing: LayoutObject) -> list[Part]:
+def parts_of(thing: LayoutObject) -> list[KitPart]:
     """The parts of one thing, a rack's loads aside. Parts with the kind's own label take the thing's."""
     kind = kinds.KINDS[thing.kind]
     return [part._replace(label=thing.label if part.label == kind.label else part.label) for part in _parts(thing)]
 
 
-def _parts(thing: LayoutObject) -> list[Part]:
+def _parts(thing: LayoutObject) -> list[KitPart]:
     length, width, height = thing.size
     params = thing.params
     if isinstance(params, kinds.RackParams):
@@ -355,12 +355,12 @@ def _parts(thing: LayoutObject) -> list[Part]:
         return _cone(length, width, height)
     if isinstance(params, kinds.PillarParams) and params.round:
         pillar = struts([[0.0, 0.0, 0.0]], [[0.0, 0.0, height]], 0.5, 24).scaled((length, width, 1.0))
-        return [Part("pillar", pillar, params.material, "column")]
+        return [KitPart("pillar", pillar, params.material, "column")]
     if isinstance(params, kinds.GroundParams):
-        return [Part("ground", plane(length, width), params.material, "floor")]
+        return [KitPart("ground", plane(length, width), params.material, "floor")]
     if isinstance(params, (kinds.WallParams, kinds.BoxParams, kinds.PillarParams, kinds.RoofParams)):
         block = boxes([[0.0, 0.0, height / 2]], thing.size)
-        return [Part(thing.kind, block, params.material, kinds.KINDS[thing.kind].label)]
+        return [KitPart(thing.kind, block, params.material, kinds.KINDS[thing.kind].label)]
     parts = town_parts(thing)
     if parts is None:
         parts = harbour_parts(thing)
@@ -371,37 +371,37 @@ def _parts(thing: LayoutObject) -> list[Part]:
     raise ConfigError(f"layout: there is no way to build a {thing.kind}")
 
 
-def _door(length: float, width: float, height: float, params: kinds.DoorParams) -> list[Part]:
+def _door(length: float, width: float, height: float, params: kinds.DoorParams) -> list[KitPart]:
     """The leaf of a rolling door, raised by its open share; all of it is wound up into a beam at the head."""
     free, roll = params.free_height(height), params.drum_height(height)
     leaf = boxes([[0.0, 0.0, (free + height) / 2]], (length, 0.4 * width, height - free))
     drum = boxes([[0.0, 0.0, height - roll / 2]], (length, width, roll))
-    return [Part("leaf", Mesh.merged([leaf, drum]), params.material, "door")]
+    return [KitPart("leaf", Mesh.merged([leaf, drum]), params.material, "door")]
 
 
-def _marker(length: float, width: float, height: float, params: kinds.MarkerParams) -> list[Part]:
+def _marker(length: float, width: float, height: float, params: kinds.MarkerParams) -> list[KitPart]:
     """A thin sheet on the +x face of a plate."""
     middle = height / 2
     plate = boxes([[-length / 4, 0.0, middle]], (length / 2, width, height))
     sheet = boxes([[length / 4, 0.0, middle]], (length / 2, 0.96 * width, 0.96 * height))
-    return [Part("plate", plate, "aluminium", "target"), Part("sheet", sheet, params.material, "target")]
+    return [KitPart("plate", plate, "aluminium", "target"), KitPart("sheet", sheet, params.material, "target")]
 
 
-def _anchor(length: float, width: float, height: float) -> list[Part]:
+def _anchor(length: float, width: float, height: float) -> list[KitPart]:
     """A housing with a short aerial."""
     body = boxes([[0.0, 0.0, 0.35 * height]], (length, width, 0.7 * height))
     aerial = struts([[0.0, 0.0, 0.7 * height]], [[0.0, 0.0, height]], 0.15 * min(length, width), 8)
-    return [Part("housing", Mesh.merged([body, aerial]), "plastic", "object")]
+    return [KitPart("housing", Mesh.merged([body, aerial]), "plastic", "object")]
 
 
-def _charger(length: float, width: float, height: float) -> list[Part]:
+def _charger(length: float, width: float, height: float) -> list[KitPart]:
     """A cabinet with two copper rails low on its +x face."""
     cabinet = boxes([[-0.05 * length, 0.0, height / 2]], (0.9 * length, width, height))
     rails = boxes([[0.45 * length, 0.0, z * height] for z in (0.12, 0.2)], (0.1 * length, 0.6 * width, 0.04 * height))
-    return [Part("cabinet", cabinet, "car-paint-white", "machine"), Part("rails", rails, "copper", "machine")]
+    return [KitPart("cabinet", cabinet, "car-paint-white", "machine"), KitPart("rails", rails, "copper", "machine")]
 
 
-def _cone(length: float, width: float, height: float) -> list[Part]:
+def _cone(length: float, width: float, height: float) -> list[KitPart]:
     """A cone with a foot plate and a reflecting collar."""
     z = np.array([[0.06, 0.45], [0.45, 0.65], [0.65, 1.0]])
     radius = np.array([[0.36, 0.24], [0.24, 0.17], [0.17, 0.06]])
@@ -411,15 +411,15 @@ def _cone(length: float, width: float, height: float) -> list[Part]:
     foot = boxes([[0.0, 0.0, 0.03]], (0.7, 0.7, 0.06))
     body = Mesh.merged([foot, struts(lower[[0, 2]], upper[[0, 2]], radius[[0, 2]], 16)]).scaled(scale)
     collar = struts(lower[1:2], upper[1:2], radius[1:2], 16).scaled(scale)
-    return [Part("body", body, "plastic", "cone"), Part("collar", collar, "retro-sheeting", "cone")]
+    return [KitPart("body", body, "plastic", "cone"), KitPart("collar", collar, "retro-sheeting", "cone")]
 
 
-def terrain_parts(thing: LayoutObject, params: kinds.TerrainParams) -> list[Part]:
+def terrain_parts(thing: LayoutObject, params: kinds.TerrainParams) -> list[KitPart]:
     """The ground's triangles, those of the track apart."""
     field = height_field(thing)
     mesh = grid_terrain(field.z, field.cell)
     if not params.track:
-        return [Part("ground", mesh, params.material, "terrain")]
+        return [KitPart("ground", mesh, params.material, "terrain")]
     middle = mesh.vertices[mesh.faces][..., :2].mean(axis=1)
     on_track = np.zeros(len(middle), dtype=bool)
     rows = beside_line(middle, params.track, params.track_width_m / 2)
@@ -430,5 +430,5 @@ def terrain_parts(thing: LayoutObject, params: kinds.TerrainParams) -> list[Part
         ("track", on_track, params.track_material, "road"),
     ):
         if chosen.any():
-            parts.append(Part(name, mesh.select(chosen), material, label))
+            parts.append(KitPart(name, mesh.select(chosen), material, label))
     return parts

@@ -19,7 +19,7 @@ from parhelion.world.kit import city_ground, props, vehicles, waterfront
 from parhelion.world.kit.buildings import Band, building
 from parhelion.world.kit.instances import boxes, copies, moved, quads, struts
 from parhelion.world.kit.plants import tree
-from parhelion.world.kit.props import Part, grouped
+from parhelion.world.kit.props import KitPart, grouped
 from parhelion.world.kit.waterfront import bollard, bridge
 from parhelion.world.mesh import Mesh
 from parhelion.world.procedural import kinds
@@ -34,7 +34,7 @@ STOREY_M = 3.1
 Size = tuple[float, float, float]
 
 
-def _vessel(params: kinds.VesselParams) -> list[Part]:
+def _vessel(params: kinds.VesselParams) -> list[KitPart]:
     hull = HULL_M[params.type] if params.hull_m is None else params.hull_m
     if params.type == "barge":
         return waterfront.barge(generator_at(params.seed, "world/vessel"), hull, params.cargo)
@@ -43,12 +43,12 @@ def _vessel(params: kinds.VesselParams) -> list[Part]:
     return waterfront.sailing_yacht(hull) if params.type == "yacht" else waterfront.motor_boat(hull)
 
 
-def _containers(params: kinds.ContainersParams) -> list[Part]:
+def _containers(params: kinds.ContainersParams) -> list[KitPart]:
     paint = np.array([waterfront.CONTAINER_PAINTS.index(name) for name in params.paints])
     return waterfront.painted_containers(paint, np.array([[0.0, 0.0, params.base_m]]), np.zeros(1), len(paint))
 
 
-_NATURAL: dict[type[Params], Callable[[Any], list[Part]]] = {
+_NATURAL: dict[type[Params], Callable[[Any], list[KitPart]]] = {
     kinds.BenchParams: lambda _: props.bench(),
     kinds.LampParams: lambda p: props.lamp_pole(p.height_m, p.arm_m),
     kinds.SignParams: lambda p: props.traffic_sign(p.plate),
@@ -68,7 +68,7 @@ _NATURAL: dict[type[Params], Callable[[Any], list[Part]]] = {
 
 
 @lru_cache(maxsize=256)
-def _natural(params: Params) -> tuple[tuple[Part, ...], Size]:
+def _natural(params: Params) -> tuple[tuple[KitPart, ...], Size]:
     """The parts of a thing, and its size: twice as far as it reaches from its middle along x and y, and its height."""
     parts = _NATURAL[type(params)](params)
     points = np.concatenate([part.mesh.vertices for part in parts])
@@ -82,7 +82,7 @@ def natural_size(params: Params) -> Size:
     return _natural(params)[1]
 
 
-def town_parts(thing: LayoutObject) -> list[Part] | None:
+def town_parts(thing: LayoutObject) -> list[KitPart] | None:
     """The parts of a thing of streets or quays, or None for one of another sort."""
     params = thing.params
     if type(params) in _NATURAL:
@@ -138,7 +138,7 @@ def bands_of(height: float, params: kinds.BuildingParams) -> list[Band]:
     return [Band(0.0, storeys, each, 3.3, 1.3, 0.28 * each, 0.5 * each)]
 
 
-def _building(size: Size, params: kinds.BuildingParams) -> list[Part]:
+def _building(size: Size, params: kinds.BuildingParams) -> list[KitPart]:
     length, width, height = size
     parts = building(
         generator_at(params.seed, "world/building"),
@@ -152,14 +152,14 @@ def _building(size: Size, params: kinds.BuildingParams) -> list[Part]:
     )
     if params.gates:
         gate = boxes([[s * 0.3 * length, -width / 2 - 0.03, 1.55] for s in (-1, 1)], (3.0, 0.1, 3.1))
-        parts.append(Part("gates", gate, "galvanised-steel", "building"))
+        parts.append(KitPart("gates", gate, "galvanised-steel", "building"))
     return parts
 
 
-_drawn: dict[tuple[Size, kinds.PlantedTreeParams], list[Part]] = {}
+_drawn: dict[tuple[Size, kinds.PlantedTreeParams], list[KitPart]] = {}
 
 
-def remember_tree(size: Size, params: kinds.PlantedTreeParams, parts: list[Part]) -> None:
+def remember_tree(size: Size, params: kinds.PlantedTreeParams, parts: list[KitPart]) -> None:
     """Keep the parts of a tree that was drawn to pass its part of a stream over, so that it is not drawn again."""
     if len(_drawn) >= 64:
         _drawn.clear()
@@ -167,7 +167,7 @@ def remember_tree(size: Size, params: kinds.PlantedTreeParams, parts: list[Part]
 
 
 @lru_cache(maxsize=64)
-def _planted(size: Size, params: kinds.PlantedTreeParams) -> tuple[Part, ...]:
+def _planted(size: Size, params: kinds.PlantedTreeParams) -> tuple[KitPart, ...]:
     length, width, height = size
     if params.clear_trunk_m >= 0.9 * height:
         raise ConfigError(f"clear_trunk_m must be below 0.9 of the height, {0.9 * height:g} m")
@@ -185,7 +185,7 @@ def fence_lines(size: Size, params: kinds.FenceParams) -> tuple[kinds.Line, ...]
     return params.lines or (((-size[0] / 2, 0.0), (size[0] / 2, 0.0)),)
 
 
-def _fence(size: Size, params: kinds.FenceParams) -> list[Part]:
+def _fence(size: Size, params: kinds.FenceParams) -> list[KitPart]:
     pieces = []
     for row, (start, end) in enumerate(fence_lines(size, params)):
         if start == end:
@@ -199,7 +199,7 @@ def streets_side(blocks: int) -> float:
     return 2 * (blocks * city_ground.PITCH / 2 + city_ground.ROAD_HALF + city_ground.TERRAIN_WIDTH)
 
 
-def _streets(size: Size, params: kinds.StreetsParams) -> list[Part]:
+def _streets(size: Size, params: kinds.StreetsParams) -> list[KitPart]:
     side = streets_side(params.blocks)
     if max(abs(size[0] - side), abs(size[1] - side)) > 1e-3:
         raise ConfigError(f"streets of {params.blocks} blocks a side have the size [{side:g}, {side:g}, 0]")
@@ -218,31 +218,31 @@ def _streets(size: Size, params: kinds.StreetsParams) -> list[Part]:
 _COPING_M = 0.35
 
 
-def harbour_parts(thing: LayoutObject) -> list[Part] | None:
+def harbour_parts(thing: LayoutObject) -> list[KitPart] | None:
     """The parts of a basin, of its gear or of a bridge, or None for a thing of another sort."""
     params = thing.params
     if isinstance(params, kinds.BasinParams):
         return _basin(thing.size, params)
     if isinstance(params, kinds.BollardsParams):
         at = np.array([[x, y, 0.0] for x, y in params.points])
-        return [Part("bollards", copies(bollard(), at), "steel", "quay")]
+        return [KitPart("bollards", copies(bollard(), at), "steel", "quay")]
     if isinstance(params, kinds.FendersParams):
-        return [Part("fender-strips", boxes(params.points, (0.4, 0.2, 1.2)), "rubber", "quay")]
+        return [KitPart("fender-strips", boxes(params.points, (0.4, 0.2, 1.2)), "rubber", "quay")]
     if isinstance(params, kinds.LaddersParams):
         ladders = Mesh.merged([_ladder(x, y, params.quay_m) for x, y in params.points])
-        return [Part("ladders", ladders, "galvanised-steel", "ladder")]
+        return [KitPart("ladders", ladders, "galvanised-steel", "ladder")]
     if isinstance(params, kinds.RailsParams):
-        return [Part("crane-rails", boxes(params.points, (params.length_m, 0.12, 0.1)), "steel", "rail")]
+        return [KitPart("crane-rails", boxes(params.points, (params.length_m, 0.12, 0.1)), "steel", "rail")]
     if isinstance(params, kinds.PilesParams):
         feet = np.array(params.points)
         piles = struts(feet, moved(feet, 0, 0, params.length_m), params.radius_m, 12)
-        return [Part("dolphins", piles, "wood", "other-structure")]
+        return [KitPart("dolphins", piles, "wood", "other-structure")]
     if isinstance(params, kinds.BridgeParams):
         return _bridge(thing.size, params)
     return None
 
 
-def _basin(size: tuple[float, float, float], params: kinds.BasinParams) -> list[Part]:
+def _basin(size: tuple[float, float, float], params: kinds.BasinParams) -> list[KitPart]:
     length, width, quay = size
     if min(length, width) < 10.0 or quay < 0.5:
         raise ConfigError(f"a basin must be at least 10 x 10 m with quays of 0.5 m, got {size!r}")
@@ -253,11 +253,11 @@ def _basin(size: tuple[float, float, float], params: kinds.BasinParams) -> list[
     ]
 
 
-def _water(length: float, width: float, params: kinds.BasinParams) -> Part:
+def _water(length: float, width: float, params: kinds.BasinParams) -> KitPart:
     """The water's surface in cells of 1 m, with 16 plane waves of 4 to 14 m length in random directions."""
     nx, ny = int(length) + 1, int(width) + 1
     if params.ripple_m == 0:
-        return Part("water", plane(nx, ny), "water", "water")
+        return KitPart("water", plane(nx, ny), "water", "water")
     rng = Stream(params.seed, "world/harbour/water").generator()
     x, y = np.meshgrid(np.linspace(-nx / 2, nx / 2, nx + 1), np.linspace(-ny / 2, ny / 2, ny + 1))
     wave_length, heading = rng.uniform(4.0, 14.0, 16), rng.uniform(0, 2 * np.pi, 16)
@@ -267,10 +267,10 @@ def _water(length: float, width: float, params: kinds.BasinParams) -> Part:
     for wave in range(16):
         height += np.cos(k[wave] * (np.cos(heading[wave]) * x + np.sin(heading[wave]) * y) + phase[wave])
     # Sixteen waves of equal amplitude a have a variance of 16 a^2 / 2.
-    return Part("water", grid_terrain(height * params.ripple_m * np.sqrt(2.0 / 16.0)), "water", "water")
+    return KitPart("water", grid_terrain(height * params.ripple_m * np.sqrt(2.0 / 16.0)), "water", "water")
 
 
-def _ground(half_length: float, half_width: float, quay: float, params: kinds.BasinParams) -> list[Part]:
+def _ground(half_length: float, half_width: float, quay: float, params: kinds.BasinParams) -> list[KitPart]:
     """Land on all sides, paved near the water, and the bed of the basin."""
     near, far = half_width + params.wall_m, half_width + params.land_m
     paved = half_width + min(params.paved_m, 0.9 * params.land_m)
@@ -284,9 +284,9 @@ def _ground(half_length: float, half_width: float, quay: float, params: kinds.Ba
     back = [(-outer, paved, outer, far), (-outer, -far, outer, -paved)]
     bed = plane(2 * half_length + 2, 2 * half_width + 2).transformed(Pose((0.0, 0.0, -params.depth_m)))
     return [
-        Part("paving", _rectangles(strips, quay), "concrete", "quay"),
-        Part("yard", _rectangles(back, quay), "asphalt", "road"),
-        Part("bed", bed, "sand", "terrain"),
+        KitPart("paving", _rectangles(strips, quay), "concrete", "quay"),
+        KitPart("yard", _rectangles(back, quay), "asphalt", "road"),
+        KitPart("bed", bed, "sand", "terrain"),
     ]
 
 
@@ -295,7 +295,7 @@ def _rectangles(rows: list[tuple[float, float, float, float]], z: float) -> Mesh
     return quads([[[x0, y0, z], [x1, y0, z], [x1, y1, z], [x0, y1, z]] for x0, y0, x1, y1 in rows])
 
 
-def _walls(half_length: float, half_width: float, quay: float, params: kinds.BasinParams) -> list[Part]:
+def _walls(half_length: float, half_width: float, quay: float, params: kinds.BasinParams) -> list[KitPart]:
     """Walls of granite around the basin with a concrete coping that stands out a little."""
     thick, bed = params.wall_m, -params.depth_m
     x, y = half_length + thick / 2, half_width + thick / 2
@@ -308,7 +308,7 @@ def _walls(half_length: float, half_width: float, quay: float, params: kinds.Bas
         np.column_stack([sides, np.full(4, quay - _COPING_M / 2)]),
         np.column_stack([runs + proud, np.full(4, _COPING_M)]),
     )
-    return [Part("walls", wall, "granite", "quay"), Part("coping", coping, "concrete", "quay")]
+    return [KitPart("walls", wall, "granite", "quay"), KitPart("coping", coping, "concrete", "quay")]
 
 
 def _ladder(x: float, y: float, quay: float) -> Mesh:
@@ -319,7 +319,7 @@ def _ladder(x: float, y: float, quay: float) -> Mesh:
     return Mesh.merged([rails, struts(moved(rungs, -0.2, 0, 0), moved(rungs, 0.2, 0, 0), 0.015, 5)])
 
 
-def _bridge(size: tuple[float, float, float], params: kinds.BridgeParams) -> list[Part]:
+def _bridge(size: tuple[float, float, float], params: kinds.BridgeParams) -> list[KitPart]:
     deck_width, whole, height = size
     road = params.crown_m + 1.1
     if abs(height - road) > 1e-3:

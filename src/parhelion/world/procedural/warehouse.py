@@ -17,7 +17,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
 from parhelion.world.procedural.kinds import PALLET_HEIGHT_M
-from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Way
+from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
 
 # ---- Lines to drive on: polygons with rounded corners ---------------------------------------------------------------
 
@@ -360,21 +360,21 @@ def _anchors(plan: Plan) -> list[LayoutObject]:
     return [_at("anchor", f"anchor-{k}", a, b, 5.3, 0.0, (0.1, 0.1, 0.16)) for k, (a, b) in enumerate(places)]
 
 
-def _ways(plan: Plan, doors: list[float]) -> tuple[Way, ...]:
+def _ways(plan: Plan, doors: list[float]) -> tuple[Route, ...]:
     low, high = plan.aisles[0], plan.aisles[-1]
     ways = [
-        Way(name=f"aisle-{k}", points=((plan.west, y), (plan.east, y)), width_m=plan.aisle)
+        Route(name=f"aisle-{k}", points=((plan.west, y), (plan.east, y)), width_m=plan.aisle)
         for k, y in enumerate(plan.aisles)
     ]
     if high > low:
         across = {"west": plan.west, "middle": plan.middle, "east": plan.east}
         ways += [
-            Way(name=f"cross-aisle-{name}", points=((x, low), (x, high)), width_m=plan.aisle)
+            Route(name=f"cross-aisle-{name}", points=((x, low), (x, high)), width_m=plan.aisle)
             for name, x in across.items()
             if x is not None
         ]
     ways += [
-        Way(name=f"door-{k}", points=((plan.east, y), (plan.half[0] - 1.0, y)), width_m=DOOR_M[0])
+        Route(name=f"door-{k}", points=((plan.east, y), (plan.half[0] - 1.0, y)), width_m=DOOR_M[0])
         for k, y in enumerate(doors)
     ]
     return tuple(ways)

@@ -16,7 +16,7 @@ from parhelion.core.image import Image, Intrinsics
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import engine
-from parhelion.rays.lock import in_turn
+from parhelion.rays.lock import locked
 from parhelion.rays.origin import cell_of
 from parhelion.sensors.base import FrameSensor, finite_time, place_of
 from parhelion.sensors.optics.camera import lens
@@ -25,7 +25,7 @@ from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.camera.electronics import SensorElectronics
 from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure
 from parhelion.sensors.optics.camera.scene import camera_target
-from parhelion.sensors.optics.camera.shot import Shot, photograph
+from parhelion.sensors.optics.camera.shot import ExposureJob, photograph
 from parhelion.sensors.optics.camera.thermal import ThermalElectronics
 from parhelion.sensors.optics.camera.truth import TRUTH, ObjectFinder
 from parhelion.sensors.optics.lighting import lighting
@@ -328,7 +328,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
         sky = lighting(daylight, self.bands, weather=world.weather, time=finite_time(time))
         return np.asarray(sky.horizontal_irradiance / np.pi)
 
-    @in_turn
+    @locked
     def _measure(self, world: World, motion: Trajectory, start: float, seed: int, stream: Stream) -> Image:
         camera = place_of(motion, start)
         with world.edits():
@@ -339,7 +339,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
             finder = self._objects(world) if "objects" in self.truth else None
         if self._on_device is None:
             self._on_device = CameraOnDevice(engine(), lens.corner_directions(self.intrinsics), self.bands)
-        shot = Shot(target, weather, Daylight() if daylight is None else daylight, motion, start, stream, finder)
+        shot = ExposureJob(target, weather, Daylight() if daylight is None else daylight, motion, start, stream, finder)
         return photograph(self, self._on_device, shot, self._electronics, self._exposure, int(seed), world.name)
 
     def _objects(self, world: World) -> ObjectFinder:

@@ -288,7 +288,7 @@ class PixelArray(Config):
         return self.full_well_e / (2**self.adc_bits - 1 - self.black_level_dn)
 
 
-class Exposure(Config):
+class ExposureSheet(Config):
     """How long and with how much gain a picture is taken."""
 
     mode: Literal["auto", "manual"] = "auto"
@@ -305,7 +305,7 @@ class Exposure(Config):
     """Mean of the picture that auto aims for, as a share of full scale before gamma."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> Exposure:
+    def _ordered(self) -> ExposureSheet:
         if self.min_time_s > self.max_time_s:
             raise ValueError(f"min_time_s ({self.min_time_s:g}) must not be above max_time_s ({self.max_time_s:g})")
         return self
@@ -354,7 +354,7 @@ class CameraConfig(Config):
     image: Picture
     lens: Lens
     sensor: PixelArray
-    exposure: Exposure = Exposure()
+    exposure: ExposureSheet = ExposureSheet()
     shutter: Shutter = Shutter()
     jpeg_quality: Annotated[int, Field(ge=1, le=100)] | None = None
     """Quality of the compression that pictures go through; null for none."""

@@ -22,7 +22,7 @@ from parhelion.core.image import Intrinsics
 from parhelion.core.random import Stream, to_normal, to_unit
 from parhelion.sensors.optics.camera.config import Depth, Stereo, TimeOfFlight
 from parhelion.sensors.optics.camera.lens import project
-from parhelion.sensors.optics.camera.truth import Seen
+from parhelion.sensors.optics.camera.truth import PixelTruth
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -42,7 +42,7 @@ MIXED_SHARE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class DepthDraws:
     """Random numbers of each pixel, shape (h, w)."""
 
     first: Floats
@@ -53,7 +53,7 @@ class Draws:
     """Within (0, 1): how surfaces mix at edges."""
 
     @classmethod
-    def of(cls, stream: Stream, shape: tuple[int, int], *, noise: bool) -> Draws:
+    def of(cls, stream: Stream, shape: tuple[int, int], *, noise: bool) -> DepthDraws:
         """Those of a stream, or the mean of each without noise."""
         if not noise:
             return cls(np.zeros(shape), np.zeros(shape), np.full(shape, 0.5))
@@ -67,9 +67,9 @@ def stereo_depth(
     sheet: Depth,
     lens: Intrinsics,
     directions: Floats,
-    left: Seen,
-    right: Seen,
-    draws: Draws,
+    left: PixelTruth,
+    right: PixelTruth,
+    draws: DepthDraws,
     pictures: tuple[NDArray[Any], NDArray[Any]] | None = None,
 ) -> NDArray[np.float32]:
     """Depth [m] that matching two pictures gives, NaN where it has no answer, shape (h, w).
@@ -190,7 +190,9 @@ def fattened(disparity: Floats, answered: Flags, window_px: int, share: Floats) 
     return result, answers_now
 
 
-def flight_depth(sheet: Depth, directions: Floats, seen: Seen, draws: Draws, full_well_e: float) -> NDArray[np.float32]:
+def flight_depth(
+    sheet: Depth, directions: Floats, seen: PixelTruth, draws: DepthDraws, full_well_e: float
+) -> NDArray[np.float32]:
     """Depth [m] by the phase of modulated light, NaN where it has no answer, shape (h, w).
 
     Phase is noisy by sigma = c / (4 sqrt(2) pi f) sqrt(A + B) / (C A) in range, with the electrons A of the camera's

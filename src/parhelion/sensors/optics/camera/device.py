@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.device import Engine, copied
-from parhelion.rays.lock import OnDevice
+from parhelion.rays.lock import DeviceOwned
 from parhelion.sensors.optics.air import Air
 from parhelion.sensors.optics.camera.air import AirLight, air_of
 from parhelion.sensors.optics.camera.lights import SkyOnDevice, directions, lamps_lit
-from parhelion.sensors.optics.camera.path import Scene, render
-from parhelion.sensors.optics.camera.scene import CameraTarget
+from parhelion.sensors.optics.camera.path import RenderInputs, render
+from parhelion.sensors.optics.camera.scene import CameraScene
 from parhelion.sensors.optics.camera.thermal import Warmth, render_heat
-from parhelion.sensors.optics.camera.truth import Seen, look
+from parhelion.sensors.optics.camera.truth import PixelTruth, trace_truth
 from parhelion.sensors.optics.camera.view import View, upload
 from parhelion.sensors.optics.lighting import (
     HAZE_ASYMMETRY,
@@ -46,7 +46,7 @@ METER_STEP = 8
 METER_SAMPLES = 4
 
 
-class CameraOnDevice(OnDevice):
+class CameraOnDevice(DeviceOwned):
     """Everything that stays the same from picture to picture."""
 
     def __init__(self, engine: Engine, corners: NDArray[np.float32], bands: tuple[Band, ...]) -> None:
@@ -67,7 +67,7 @@ class CameraOnDevice(OnDevice):
         return middles
 
     def view(
-        self, target: CameraTarget, motion: Trajectory, start: float, *, line_time_s: float, exposure_s: float,
+        self, target: CameraScene, motion: Trajectory, start: float, *, line_time_s: float, exposure_s: float,
         aperture_m: float, focus_m: float, coarse: bool = False,
     ) -> View:  # fmt: skip
         """The view of one exposure; `coarse` is that of the light meter."""
@@ -82,14 +82,14 @@ class CameraOnDevice(OnDevice):
         )  # fmt: skip
 
     def scene(
-        self, target: CameraTarget, view: View, sky: SkyLight, weather: Weather | None, time: float, bounces: int,
-    ) -> Scene:  # fmt: skip
+        self, target: CameraScene, view: View, sky: SkyLight, weather: Weather | None, time: float, bounces: int,
+    ) -> RenderInputs:  # fmt: skip
         """All that light depends on, for one exposure."""
         engine, lamps = self.engine, target.lamps(night=lamps_lit(sky))
         reach = engine.number(REACH_M)
         air = self._air(target, view, sky, weather, time)
         assert target.surfaces is not None
-        return Scene(bounces, view, target.surfaces, target.textures, self._sky(sky), lamps, air, reach)
+        return RenderInputs(bounces, view, target.surfaces, target.textures, self._sky(sky), lamps, air, reach)
 
     def _sky(self, sky: SkyLight) -> SkyOnDevice:
         """The sky as kernels read it, kept for the next picture."""
@@ -108,7 +108,7 @@ class CameraOnDevice(OnDevice):
         return known[1]
 
     def _air(
-        self, target: CameraTarget, view: View, sky: SkyLight, weather: Weather | None, time: float
+        self, target: CameraScene, view: View, sky: SkyLight, weather: Weather | None, time: float
     ) -> AirLight | None:
         """The air before the picture, or None where there is nothing to see of it (thermal bands)."""
         if not self._sees_air:
@@ -132,7 +132,9 @@ class CameraOnDevice(OnDevice):
             [number(float(one)) for one in sky.sun_direction], number(asymmetry),
         )  # fmt: skip
 
-    def expose(self, target: CameraTarget, scene: Scene, stream: Stream, samples: int, *, first: int = 0) -> list[Any]:
+    def expose(
+        self, target: CameraScene, scene: RenderInputs, stream: Stream, samples: int, *, first: int = 0
+    ) -> list[Any]:
         """Mean radiance of the pixels [W/(m^2 sr)], one flat array a band, on the device."""
         engine, view = self.engine, scene.view
         count = view.width * view.height
@@ -143,7 +145,7 @@ class CameraOnDevice(OnDevice):
         )  # fmt: skip
 
     def expose_heat(
-        self, target: CameraTarget, view: View, day: Daylight, weather: Weather | None, time: float, stream: Stream,
+        self, target: CameraScene, view: View, day: Daylight, weather: Weather | None, time: float, stream: Stream,
         samples: int,
     ) -> Any:  # fmt: skip
         """Mean thermal radiance of the pixels [W/(m^2 sr)], a flat array on the device."""
@@ -168,14 +170,14 @@ class CameraOnDevice(OnDevice):
         low, high = stream.key
         return opaque(kind, low), opaque(kind, high)
 
-    def metered(self, target: CameraTarget, scene: Scene, stream: Stream) -> NDArray[np.float64]:
+    def metered(self, target: CameraScene, scene: RenderInputs, stream: Stream) -> NDArray[np.float64]:
         """Radiance of a coarse picture for the light meter, shape (pixels, bands)."""
         planes = self.expose(target, scene, stream, METER_SAMPLES)
         return np.stack([copied(plane).astype(np.float64) for plane in planes], axis=1)
 
-    def look(self, target: CameraTarget, view: View) -> Seen:
+    def look(self, target: CameraScene, view: View) -> PixelTruth:
         """What the middles of the pixels show."""
-        return look(
+        return trace_truth(
             self.engine, view, target.names, target.scene.for_kernels(), self.engine.number(REACH_M),
             moves=target.scene.moving is not None,
         )  # fmt: skip

@@ -20,7 +20,7 @@ from parhelion.core.arrays import Keys, Reals, is_drjit, namespace
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.image import Intrinsics
 from parhelion.core.random import Stream
-from parhelion.rays.device import Fixed, copied
+from parhelion.rays.device import Static, copied
 from parhelion.rays.device import engine as running_engine
 from parhelion.sensors.optics.camera.pixel_planes import Array, gather, mirrored, pictured, places, planes_of, zoomed
 from parhelion.sensors.optics.camera.readout import (
@@ -325,7 +325,7 @@ def develop(
         bench.numbers(electronics.electrons_per_radiance()),
         bench.numbers(electronics.chromatic_scale or ()),
         bench.numbers(centre),
-        Fixed((width, height, electronics.bayer, electronics.vignetting)),
+        Static((width, height, electronics.bayer, electronics.vignetting)),
     )
     if isinstance(exposure, AutoExposure):
         counts = sum(bench.host(bench.run(meter, rate)).astype(np.int64) for rate in rates)
@@ -336,17 +336,17 @@ def develop(
         _read, rates, bench.pixel, bench.keys(keys),
         bench.numbers((time, e.dark_current_e_s * time, e.prnu, e.dsnu_e, e.full_well_e, e.read_noise_e,
                        e.dn_per_e(exposure.gain_db), e.black_level_dn, e.largest_dn)),
-        Fixed((e.prnu > 0.0 or e.dsnu_e > 0.0, e.noise)),
+        Static((e.prnu > 0.0 or e.dsnu_e > 0.0, e.noise)),
     )  # fmt: skip
     if e.white_balance == "auto":
         levels = bench.numbers((e.black_level_dn, e.largest_dn))
-        balance = bench.run(_means, raws, bench.pixel, levels, Fixed((width, height, e.bayer)))
+        balance = bench.run(_means, raws, bench.pixel, levels, Static((width, height, e.bayer)))
     else:
         balance = [] if e.white_balance == "none" else bench.numbers(e.white_balance)
     stored = bench.run(
         _finish, raws, bench.pixel, balance,
         bench.numbers((e.black_level_dn, 1.0 / (e.largest_dn - e.black_level_dn))),
-        Fixed((width, height, e.bayer, e.demosaic, e.white_balance == "auto", e.colour_matrix,
+        Static((width, height, e.bayer, e.demosaic, e.white_balance == "auto", e.colour_matrix,
                e.curve, e.gamma, e.output_bits)),
     )  # fmt: skip
     colour = bench.picture(stored, width, height, e.output_bits)
@@ -506,7 +506,7 @@ class _Bench:
         kind: Any = np.uint8 if bits == 8 else np.uint16
         if self._engine is None or len(stored) == 1 or bits != 8:
             return pictured([self.host(one).astype(kind) for one in stored], width, height)
-        packed = self.run(_interleaved, stored, self.pixel, Fixed((width * height,)))
+        packed = self.run(_interleaved, stored, self.pixel, Static((width * height,)))
         return copied(packed).reshape(height, width, len(stored))
 
 

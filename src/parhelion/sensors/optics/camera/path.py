@@ -35,7 +35,7 @@ _MOST_PANES = 3
 
 @kernel_tree(fixed=("bounces",))
 @dataclass
-class Scene:
+class RenderInputs:
     """All that light depends on."""
 
     bounces: int
@@ -63,7 +63,7 @@ class _Path:
     """What of each band's light reaches the lens."""
 
 
-class Draws:
+class RenderDraws:
     """Random numbers of one sample of pixels."""
 
     def __init__(self, keys: Keys, pixel: Ints, sample: Ints) -> None:
@@ -76,7 +76,7 @@ class Draws:
 
 
 def render(
-    scene: Scene, cast: SceneArrays, index: Ints, keys: Keys, samples: Ints, first: Ints, size: int
+    scene: RenderInputs, cast: SceneArrays, index: Ints, keys: Keys, samples: Ints, first: Ints, size: int
 ) -> list[Reals]:
     """Mean radiance of each pixel [W/(m^2 sr)], row by row, one array a band, over samples from number `first` on."""
     dr, mi = running_engine().dr, running_engine().mi
@@ -84,7 +84,7 @@ def render(
     bands = scene.surfaces.bands
 
     def one(number: Ints, *total: Reals) -> Any:
-        light = _sample(scene, cast, Draws(keys, pixel, first + number), index, row, column)
+        light = _sample(scene, cast, RenderDraws(keys, pixel, first + number), index, row, column)
         return number + 1, *(a + b for a, b in zip(total, light, strict=True))
 
     state = (mi.UInt32(0), *(mi.Float(0.0) for _ in range(bands)))
@@ -98,7 +98,9 @@ def render(
     return results
 
 
-def _sample(scene: Scene, cast: SceneArrays, draws: Draws, index: Ints, row: Ints, column: Ints) -> list[Reals]:
+def _sample(
+    scene: RenderInputs, cast: SceneArrays, draws: RenderDraws, index: Ints, row: Ints, column: Ints
+) -> list[Reals]:
     """The light that one ray of each pixel brings, for each band."""
     dr, mi = running_engine().dr, running_engine().mi
     ray = start_of_sample(scene.view, draws, row, column)
@@ -124,7 +126,7 @@ def _sample(scene: Scene, cast: SceneArrays, draws: Draws, index: Ints, row: Int
     return light
 
 
-def start_of_sample(view: View, draws: Draws, row: Ints, column: Ints) -> Ray:
+def start_of_sample(view: View, draws: RenderDraws, row: Ints, column: Ints) -> Ray:
     """A ray through a drawn place of each pixel, at a drawn time and through a drawn place of the lens."""
     dr, mi = running_engine().dr, running_engine().mi
     across, down, moment, turn = draws.four(mi.UInt32(0))
@@ -142,9 +144,9 @@ def step_off(distance: Reals) -> Reals:
 
 
 def _step(
-    scene: Scene,
+    scene: RenderInputs,
     cast: SceneArrays,
-    draws: Draws,
+    draws: RenderDraws,
     draw: Ints,
     path: _Path,
     light: list[Reals],
@@ -181,7 +183,7 @@ def _step(
 
 
 def _from_sun(
-    scene: Scene,
+    scene: RenderInputs,
     cast: SceneArrays,
     surface: Surface,
     normal: Vectors,
@@ -203,7 +205,7 @@ def _from_sun(
 
 
 def _from_lamp(
-    scene: Scene,
+    scene: RenderInputs,
     cast: SceneArrays,
     surface: Surface,
     normal: Vectors,
@@ -227,7 +229,7 @@ def _from_lamp(
 
 
 def _unblocked(
-    scene: Scene,
+    scene: RenderInputs,
     cast: SceneArrays,
     start: Vectors,
     direction: Vectors,
@@ -259,7 +261,7 @@ def _unblocked(
 
 
 def _go_on(
-    scene: Scene,
+    scene: RenderInputs,
     surface: Surface,
     path: _Path,
     hit: Any,

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.lock import OnDevice
+from parhelion.rays.lock import DeviceOwned
 from parhelion.rays.origin import Cell
 from parhelion.sensors.optics.camera.lights import Lamps, lamp_table
 from parhelion.sensors.optics.scene import BandTextures, PartNames
-from parhelion.sensors.scene import Covered, covered_parts, kept_for, part_numbers, shared_scene
+from parhelion.sensors.scene import Covered, covered_parts, part_numbers, scene_cache, shared_scene
 from parhelion.surfaces.bands import Band, material_band_table
 from parhelion.surfaces.brdf import (
     INV_PI,
@@ -204,7 +204,7 @@ class BandSurfaces:
 # ---- scene ----------------------------------------------------------------------------------------------------------
 
 
-class CameraTarget(OnDevice):
+class CameraScene(DeviceOwned):
     """The scene and its surfaces on the device, in the bands of a camera."""
 
     def __init__(
@@ -260,9 +260,9 @@ def is_thermal(bands: tuple[Band, ...]) -> bool:
 
 def camera_target(
     world: World, visibility_keys: tuple[str, ...], bands: tuple[Band, ...], cell: Cell | None = None
-) -> CameraTarget:
+) -> CameraScene:
     """The target of a world for a camera, built on first use and kept until the world changes."""
-    cache = kept_for(world, cell)
+    cache = scene_cache(world, cell)
     covered = () if world.weather is None else world.weather.covered
     kind, *names = visibility_keys
     wet = world.weather is not None and world.weather.is_wet
@@ -270,6 +270,6 @@ def camera_target(
     lamps = tuple(id(entry) for entry in world.lamps)
     key = ("camera", id(world.geometry(kind, *names)), bands, covered, wet, lamps, cell)
     if key not in cache:
-        cache[key] = CameraTarget(world, visibility_keys, bands, covered, wet, cache, cell)
-    target: CameraTarget = cache[key]
+        cache[key] = CameraScene(world, visibility_keys, bands, covered, wet, cache, cell)
+    target: CameraScene = cache[key]
     return target

@@ -14,17 +14,17 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
 from parhelion.rays.device import copied
-from parhelion.sensors.optics.camera.depth import Draws, flight_depth, stereo_depth
+from parhelion.sensors.optics.camera.depth import DepthDraws, flight_depth, stereo_depth
 from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.camera.electronics import SensorElectronics, axis_cosines, develop
 from parhelion.sensors.optics.camera.lens import aperture_radius_m, lights
 from parhelion.sensors.optics.camera.lens_drops import lens_drops, through_lens_drops
-from parhelion.sensors.optics.camera.path import Scene
+from parhelion.sensors.optics.camera.path import RenderInputs
 from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure, auto_exposure, meter
-from parhelion.sensors.optics.camera.scene import CameraTarget
+from parhelion.sensors.optics.camera.scene import CameraScene
 from parhelion.sensors.optics.camera.streaks import layer_of, streaks_of, with_layer
 from parhelion.sensors.optics.camera.thermal import ThermalElectronics, develop_thermal
-from parhelion.sensors.optics.camera.truth import ObjectFinder, Seen, flow
+from parhelion.sensors.optics.camera.truth import ObjectFinder, PixelTruth, flow
 from parhelion.sensors.optics.camera.view import View
 from parhelion.sensors.optics.lighting import lighting, mean_radiance
 from parhelion.weather.daylight import Daylight
@@ -69,10 +69,10 @@ def _denoiser() -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Shot:
+class ExposureJob:
     """What a picture is taken of."""
 
-    target: CameraTarget
+    target: CameraScene
     weather: Weather | None
     daylight: Daylight
     motion: Trajectory
@@ -84,7 +84,7 @@ class Shot:
 def photograph(
     camera: Camera,
     device: CameraOnDevice,
-    shot: Shot,
+    shot: ExposureJob,
     electronics: SensorElectronics | ThermalElectronics,
     exposure: Exposure | AutoExposure,
     seed: int,
@@ -121,7 +121,13 @@ def photograph(
 
 
 def _view(
-    camera: Camera, device: CameraOnDevice, shot: Shot, exposure_s: float, motion: Trajectory, *, coarse: bool = False
+    camera: Camera,
+    device: CameraOnDevice,
+    shot: ExposureJob,
+    exposure_s: float,
+    motion: Trajectory,
+    *,
+    coarse: bool = False,
 ) -> View:
     sheet = camera.config.lens
     focus = np.inf if sheet.focus_m is None else sheet.focus_m
@@ -134,13 +140,13 @@ def _view(
     )  # fmt: skip
 
 
-def _scene(camera: Camera, device: CameraOnDevice, shot: Shot, view: View) -> Scene:
+def _scene(camera: Camera, device: CameraOnDevice, shot: ExposureJob, view: View) -> RenderInputs:
     sky = lighting(shot.daylight, camera.bands, weather=shot.weather, time=shot.start)
     return device.scene(shot.target, view, sky, shot.weather, shot.start, camera.bounces)
 
 
 def _metered(
-    camera: Camera, device: CameraOnDevice, shot: Shot, electronics: SensorElectronics | ThermalElectronics,
+    camera: Camera, device: CameraOnDevice, shot: ExposureJob, electronics: SensorElectronics | ThermalElectronics,
     exposure: Exposure | AutoExposure,
 ) -> Exposure:  # fmt: skip
     """Time and gain: as set, or for the light of a coarse picture."""
@@ -157,7 +163,7 @@ def _metered(
 
 
 def _picture(
-    camera: Camera, device: CameraOnDevice, shot: Shot, electronics: SensorElectronics | ThermalElectronics,
+    camera: Camera, device: CameraOnDevice, shot: ExposureJob, electronics: SensorElectronics | ThermalElectronics,
     taken: Exposure, motion: Trajectory,
 ) -> NDArray[Any]:  # fmt: skip
     """What the sensor reads."""
@@ -198,7 +204,7 @@ def _stacked(planes: list[Any], view: View) -> NDArray[np.float32]:
 
 
 def _behind_rain(
-    camera: Camera, device: CameraOnDevice, shot: Shot, planes: list[Any], taken: Exposure, motion: Trajectory,
+    camera: Camera, device: CameraOnDevice, shot: ExposureJob, planes: list[Any], taken: Exposure, motion: Trajectory,
     view: View,
 ) -> list[Any]:  # fmt: skip
     """The picture with streaks of drops, flakes and other particles in front of it."""
@@ -220,12 +226,12 @@ def _behind_rain(
     return with_layer(planes, table(layer.share), table(layer.light), [float(v) for v in mean_radiance(sky)])
 
 
-def _beside(camera: Camera, shot: Shot) -> Trajectory:
+def _beside(camera: Camera, shot: ExposureJob) -> Trajectory:
     """How the second lens moves."""
     return Mounted(shot.motion, Pose(xyz=(0.0, -camera.intrinsics.baseline_m, 0.0)))
 
 
-def _look(camera: Camera, device: CameraOnDevice, shot: Shot, taken: Exposure, motion: Trajectory) -> Seen:
+def _look(camera: Camera, device: CameraOnDevice, shot: ExposureJob, taken: Exposure, motion: Trajectory) -> PixelTruth:
     """What the middles of pixels show, within the circle that the lens lights."""
     seen = device.look(shot.target, _view(camera, device, shot, taken.time_s, motion))
     circle = camera.config.lens.image_circle_deg
@@ -233,14 +239,14 @@ def _look(camera: Camera, device: CameraOnDevice, shot: Shot, taken: Exposure, m
 
 
 def _measured_depth(
-    camera: Camera, device: CameraOnDevice, shot: Shot, taken: Exposure, seen: Seen,
+    camera: Camera, device: CameraOnDevice, shot: ExposureJob, taken: Exposure, seen: PixelTruth,
     pictures: tuple[NDArray[Any], NDArray[Any]] | None,
 ) -> NDArray[np.float32]:  # fmt: skip
     """What a depth camera reports."""
     sheet, stereo = camera.config.depth, camera.config.stereo
     assert sheet is not None
     stream = replace(shot.stream, name=f"{shot.stream.name}/depth")
-    draws = Draws.of(stream, seen.depth.shape, noise=camera.noise)
+    draws = DepthDraws.of(stream, seen.depth.shape, noise=camera.noise)
     if sheet.kind == "time-of-flight":
         return flight_depth(sheet, device.middles, seen, draws, camera.config.sensor.full_well_e)
     assert stereo is not None  # the data sheet has seen to it
@@ -248,7 +254,9 @@ def _measured_depth(
     return stereo_depth(stereo, sheet, camera.intrinsics, device.middles, seen, right, draws, pictures)
 
 
-def _truth(camera: Camera, device: CameraOnDevice, shot: Shot, taken: Exposure, seen: Seen) -> dict[str, Any]:
+def _truth(
+    camera: Camera, device: CameraOnDevice, shot: ExposureJob, taken: Exposure, seen: PixelTruth
+) -> dict[str, Any]:
     """What was asked for beside the picture."""
     found: dict[str, Any] = {
         name: getattr(seen, name) for name in ("depth", "normal", "label", "instance") if name in camera.truth
@@ -261,6 +269,8 @@ def _truth(camera: Camera, device: CameraOnDevice, shot: Shot, taken: Exposure, 
     return found
 
 
-def _flow(camera: Camera, device: CameraOnDevice, shot: Shot, taken: Exposure, seen: Seen) -> NDArray[np.float32]:
+def _flow(
+    camera: Camera, device: CameraOnDevice, shot: ExposureJob, taken: Exposure, seen: PixelTruth
+) -> NDArray[np.float32]:
     times = shot.start + 0.5 * taken.time_s + camera.line_time_s * np.arange(len(device.middles))
     return flow(seen, device.middles, shot.motion, shot.target.scene, camera.intrinsics, times, 1.0 / camera.rate_hz)

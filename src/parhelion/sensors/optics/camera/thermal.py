@@ -18,8 +18,8 @@ from parhelion.core.random import Stream, to_normal, words
 from parhelion.rays.device import Engine, copied, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import SceneArrays
-from parhelion.sensors.optics.beams import Curve
-from parhelion.sensors.optics.camera.path import Draws, start_of_sample, step_off
+from parhelion.sensors.optics.beams import RangeCurve
+from parhelion.sensors.optics.camera.path import RenderDraws, start_of_sample, step_off
 from parhelion.sensors.optics.camera.pixel_planes import Array, planes_of
 from parhelion.sensors.optics.camera.readout import LIGHT_SPEED, PLANCK
 from parhelion.sensors.optics.camera.view import View
@@ -217,9 +217,9 @@ class Warmth:
     """Emissivity, temperature of ground and of walls in the dark, and its rise with sunlight, of each part."""
     most: Reals
     """Temperature that each part never passes [K]."""
-    glow: Curve
+    glow: RangeCurve
     """Radiance of a black body in the band by its temperature [K]."""
-    sky: Curve
+    sky: RangeCurve
     """Radiance of the sky by 1000 times the sine of the elevation."""
     ground: Reals
     """Radiance from below the horizon."""
@@ -254,8 +254,8 @@ class Warmth:
         return cls(
             engine.table(packed.astype(np.float32)),
             engine.table(most.astype(np.float32)),
-            Curve.of(engine, "temperature", list(zip(kelvin, band_radiance(kelvin, band), strict=True))),
-            Curve.of(engine, "sky", list(zip(1000.0 * sine, sky_radiance(band, sine, **air), strict=True))),
+            RangeCurve.of(engine, "temperature", list(zip(kelvin, band_radiance(kelvin, band), strict=True))),
+            RangeCurve.of(engine, "sky", list(zip(1000.0 * sine, sky_radiance(band, sine, **air), strict=True))),
             number(float(band_radiance(air_k, band))),
             [number(float(v)) for v in solar.sun_direction],
             number(float(solar.sun_irradiance[0])),
@@ -303,7 +303,7 @@ def render_heat(
     pixel, row, column = view.pixel(index)
 
     def one(number: Ints, total: Reals) -> Any:
-        ray = start_of_sample(view, Draws(keys, pixel, number), row, column)
+        ray = start_of_sample(view, RenderDraws(keys, pixel, number), row, column)
         hit = scene.trace(ray.origin, ray.direction, ray.time, reach, coherent=True)
         black, emissivity = warmth.black(scene, hit, ray.origin, ray.direction, ray.time, reach)
         normal = dr.select(dr.dot(hit.normal, ray.direction) > 0.0, -hit.normal, hit.normal)

@@ -32,7 +32,7 @@ TRUTH = ("depth", "normal", "label", "instance", "flow", "objects")
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class PixelTruth:
     """What the middles of pixels show, as arrays of shape (h, w)."""
 
     range_m: NDArray[np.float32]
@@ -48,9 +48,9 @@ class Seen:
     reflectance: NDArray[np.float32]
     """Diffuse reflectance of the material, the mean of the camera's bands; 0 where nothing is seen."""
 
-    def within(self, shown: NDArray[np.bool_]) -> Seen:
+    def within(self, shown: NDArray[np.bool_]) -> PixelTruth:
         """The same with nothing seen outside of a mask (h, w)."""
-        return Seen(
+        return PixelTruth(
             np.where(shown, self.range_m, np.float32(np.inf)),
             np.where(shown, self.depth, np.float32(np.inf)),
             self.normal * shown[..., None],
@@ -61,7 +61,9 @@ class Seen:
         )
 
 
-def look(engine: Engine, view: View, names: PartNames, scene: SceneArrays, reach: Any, *, moves: bool) -> Seen:
+def trace_truth(
+    engine: Engine, view: View, names: PartNames, scene: SceneArrays, reach: Any, *, moves: bool
+) -> PixelTruth:
     """Cast one ray through the middle of each pixel."""
     count = view.width * view.height
     see = engine.frozen(_see, casts=True)
@@ -69,7 +71,7 @@ def look(engine: Engine, view: View, names: PartNames, scene: SceneArrays, reach
     shape = (view.height, view.width)
     range_m, depth, *normal, reflectance = (copied(values).reshape(shape) for values in found[:6])
     label, instance, actor = (copied(values).reshape(shape) for values in found[6:])
-    return Seen(
+    return PixelTruth(
         range_m,
         depth,
         np.stack(normal, axis=-1),
@@ -109,7 +111,7 @@ def _see(
 
 
 def flow(
-    seen: Seen,
+    seen: PixelTruth,
     directions: NDArray[np.floating[Any]],
     motion: Trajectory,
     scene: RayScene,
@@ -167,7 +169,7 @@ class ObjectFinder:
         self._objects: dict[int, list[WorldObject]] = {}
         self._points: dict[int, Floats] = {}
 
-    def find(self, seen: Seen, intrinsics: Intrinsics, camera: Pose, time: float) -> tuple[SeenObject, ...]:
+    def find(self, seen: PixelTruth, intrinsics: Intrinsics, camera: Pose, time: float) -> tuple[SeenObject, ...]:
         """The objects of which at least one pixel is seen, by instance number."""
         self._look()
         boxes = {box.instance: box for box in self.truth.at(time)}
@@ -207,7 +209,7 @@ class ObjectFinder:
             self._objects.setdefault(item.instance, []).append(item)
 
     def _outline(
-        self, instance: int, seen: Seen, intrinsics: Intrinsics, camera: Pose, time: float
+        self, instance: int, seen: PixelTruth, intrinsics: Intrinsics, camera: Pose, time: float
     ) -> tuple[tuple[float, float, float, float] | None, float]:
         """Box on the picture around points of the object's surface, and the share of them that others hide."""
         points = np.concatenate([self._sampled(item, time) for item in self._objects[instance]])

@@ -17,9 +17,9 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import Rows
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.air import FRONT_M, Air, DeviceField, GridDepth, range_of_depth
-from parhelion.sensors.optics.beams import BeamAim, Beams, Curve, curve_grid
+from parhelion.sensors.optics.beams import BeamAim, Beams, RangeCurve, curve_grid
 from parhelion.sensors.optics.lidar.config import ReturnMode
-from parhelion.sensors.optics.lidar.echoes import SCATTERER_BIT, Block, Echo, Echoes, EchoRows, echo_bits
+from parhelion.sensors.optics.lidar.echoes import SCATTERER_BIT, Block, Echoes, EchoRows, ReturnEcho, echo_bits
 from parhelion.weather.media import Medium
 from parhelion.weather.particles import Detectable, obscured, sample
 
@@ -168,7 +168,7 @@ class VolumeEcho:
     """Code of the medium."""
     first_draw: int
     """Number of its first random draw."""
-    signal: Curve
+    signal: RangeCurve
     """Signal at mean density before it is dimmed on its way, in units of P_min, by range."""
     nearest: Reals
     """Where the first cell starts [m]."""
@@ -257,7 +257,7 @@ def volume_echo(
     cell = max(cell_m, (last - first) / _MOST_CELLS)
     cells = max(1, int(np.ceil((last - first) / cell)))
     grid = curve_grid(first + (cells + 1) * cell)
-    curve = Curve.on_grid(engine, grid, np.interp(grid, range_m, signal / dimmed))
+    curve = RangeCurve.on_grid(engine, grid, np.interp(grid, range_m, signal / dimmed))
     number = engine.number
     choice = {"first": "first", "all": "first", "last": "last"}.get(mode, "strongest")
     return VolumeEcho(
@@ -320,7 +320,7 @@ class GridEcho:
     """Power of the echo per extinction times T^2 xi / range^2."""
     full_depth: Reals
     """Optical depth above which the medium always returns."""
-    overlap: Curve | None
+    overlap: RangeCurve | None
     """Share of the return that the receiver collects by range, or None if it is all."""
     max_range: Reals
     """Search range [m]."""
@@ -507,7 +507,7 @@ def _bits(engine: Engine, range_m: Reals, power: Reals, origin: int, reach: Real
     """An echo of the air as four words, and whether it lies before the surface."""
     dr, mi = engine.dr, engine.mi
     seen = range_m < reach
-    echo = Echo(range_m, dr.select(seen, power, 0.0), mi.UInt32(NOTHING), mi.UInt32(SCATTERER_BIT | origin))
+    echo = ReturnEcho(range_m, dr.select(seen, power, 0.0), mi.UInt32(NOTHING), mi.UInt32(SCATTERER_BIT | origin))
     return echo_bits(engine, echo), seen
 
 

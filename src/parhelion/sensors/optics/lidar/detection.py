@@ -19,7 +19,7 @@ from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.config import LidarConfig, ReturnMode
-from parhelion.sensors.optics.lidar.echoes import NO_ECHO, Block, Echo, choose
+from parhelion.sensors.optics.lidar.echoes import NO_ECHO, Block, ReturnEcho, choose
 
 FALSE_ALARM = NOTHING - 1
 """Slot number of a return that no echo made."""
@@ -105,11 +105,11 @@ class Return:
     """Where the echo that gave most of the power lies (see `echo_of`), or FALSE_ALARM."""
 
 
-def echo_of(engine: Engine, blocks: list[Block], slot: Ints, active: Masks) -> Echo:
+def echo_of(engine: Engine, blocks: list[Block], slot: Ints, active: Masks) -> ReturnEcho:
     """The echo that a slot number stands for."""
     dr = engine.dr
     number, row = slot >> _BLOCK_SHIFT, slot & ((1 << _BLOCK_SHIFT) - 1)
-    found = Echo.none(engine)
+    found = ReturnEcho.none(engine)
     for k, block in enumerate(blocks):
         here = active & (number == k)
         found = choose(dr, here, block.rows.at(dr.select(here, row, 0), here), found)

@@ -17,9 +17,9 @@ from parhelion.core.random import Stream, to_normal, words
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.makers.scales import scale_called
 from parhelion.rays.device import Engine, copied
-from parhelion.rays.lock import OnDevice
+from parhelion.rays.lock import DeviceOwned
 from parhelion.sensors.optics.air import Air
-from parhelion.sensors.optics.beams import Beams, Curve
+from parhelion.sensors.optics.beams import Beams, RangeCurve
 from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.detection import Detector
@@ -44,12 +44,12 @@ from parhelion.sensors.optics.lidar.points import (
     tables_of,
     tensors_of,
 )
-from parhelion.sensors.optics.lidar.profiles import ProfiledParts, ProfileRows, standing_for, tell_missing
+from parhelion.sensors.optics.lidar.profiles import ProfiledParts, ProfileRows, substitute_for, warn_uncalibrated
 from parhelion.sensors.optics.lidar.readout import Ambient, Readout, ambient_light
 from parhelion.sensors.optics.lidar.reception import Reception, receive
 from parhelion.sensors.optics.lidar.specular import trace_specular
 from parhelion.sensors.optics.lidar.weather import LaunchWeather, LidarWeather
-from parhelion.sensors.optics.scene import Target
+from parhelion.sensors.optics.scene import LightScene
 from parhelion.sensors.scene import motion_knots
 from parhelion.weather.air import AirContents, air_contents
 from parhelion.weather.volume_echo import pulse_shape
@@ -60,7 +60,7 @@ _SLOTS_PER_LAUNCH = {"cpu": 4_000_000, "cuda": 32_000_000}
 
 
 @dataclass
-class Received:
+class LaunchResult:
     """What a launch gave, on the device."""
 
     returns: Returns
@@ -72,7 +72,7 @@ class Received:
     specular_casts: Ints
 
 
-class LidarOnDevice(OnDevice):
+class LidarOnDevice(DeviceOwned):
     """Everything that stays the same from scan to scan."""
 
     def __init__(
@@ -109,7 +109,7 @@ class LidarOnDevice(OnDevice):
         self.weather = LidarWeather(engine, config, constant, self.noise_sigma if noise else 0.0)
         self._expected = PointsExpected()
         self._profiles = ProfileRows.of(config) if noise else None
-        self._profiled: tuple[Target, ProfiledParts] | None = None
+        self._profiled: tuple[LightScene, ProfiledParts] | None = None
         self._uncalibrated: set[str] = set()
         self._group: int | None = None
         self._still: tuple[Weather, AirContents] | None = None
@@ -121,7 +121,7 @@ class LidarOnDevice(OnDevice):
         return self.engine.dr.opaque(self.engine.mi.Float, float(value))
 
     def batches(
-        self, target: Target, motions: list[Trajectory], times: list[float], *, shots: int, same_shots: bool
+        self, target: LightScene, motions: list[Trajectory], times: list[float], *, shots: int, same_shots: bool
     ) -> Iterator[tuple[int, int]]:
         """First and last row of the scans, of so many `shots` each, that can share a launch.
 
@@ -165,7 +165,7 @@ class LidarOnDevice(OnDevice):
             noisy=self.noisy,
             sigma_0=self._opaque(np.hypot(noise.range_sigma_m, jitter_m)),
             sigma_1=self._opaque(noise.range_sigma_snr_m),
-            sigma_curve=Curve.of(self.engine, "noise.range_sigma_table", noise.range_sigma_table)
+            sigma_curve=RangeCurve.of(self.engine, "noise.range_sigma_table", noise.range_sigma_table)
             if noise.range_sigma_table
             else None,
             threshold_to_noise=self._opaque(1.0 / self.noise_sigma),
@@ -185,7 +185,7 @@ class LidarOnDevice(OnDevice):
 
     def _emit(
         self,
-        target: Target,
+        target: LightScene,
         table: ShotTable,
         motions: list[Trajectory],
         times: list[float],
@@ -209,7 +209,7 @@ class LidarOnDevice(OnDevice):
         return beams, keys
 
     def _launch_weather(
-        self, target: Target, weather: Weather | None, time: float, beams: Beams, keys: Keys
+        self, target: LightScene, weather: Weather | None, time: float, beams: Beams, keys: Keys
     ) -> LaunchWeather | None:
         """The weather of a launch, or None in clear air."""
         if weather is None:
@@ -229,7 +229,7 @@ class LidarOnDevice(OnDevice):
 
     def scan(
         self,
-        target: Target,
+        target: LightScene,
         table: ShotTable,
         motions: list[Trajectory],
         times: list[float],
@@ -250,7 +250,7 @@ class LidarOnDevice(OnDevice):
 
     def tensors(
         self,
-        target: Target,
+        target: LightScene,
         table: ShotTable,
         motions: list[Trajectory],
         times: list[float],
@@ -266,13 +266,13 @@ class LidarOnDevice(OnDevice):
 
     def _received(
         self,
-        target: Target,
+        target: LightScene,
         table: ShotTable,
         motions: list[Trajectory],
         times: list[float],
         streams: list[Stream],
         weather: Weather | None,
-    ) -> Received:
+    ) -> LaunchResult:
         """All of a launch but its record: emit, cast, reflect, attenuate, detect."""
         if len(table) == 0:
             raise ConfigError(f"{self.config.name}: the pattern has no shots")
@@ -304,9 +304,9 @@ class LidarOnDevice(OnDevice):
         if self.sun_klx is not None:
             luck = keys if self.noisy else None
             ambient = ambient_light(self.engine, target.names, echoes, beams, luck, self.sun_klx, self._photons)
-        return Received(returns, beams, shots, ambient, echoes.casts, more_casts)
+        return LaunchResult(returns, beams, shots, ambient, echoes.casts, more_casts)
 
-    def _profiled_parts(self, target: Target) -> ProfiledParts | None:
+    def _profiled_parts(self, target: LightScene) -> ProfiledParts | None:
         """The parts of a world whose materials are calibrated; None where the sensor's sheet has no profile."""
         if self._profiles is None:
             return None
@@ -315,17 +315,17 @@ class LidarOnDevice(OnDevice):
             assert calibration is not None
             names = tuple(self._profiles.own)
             if calibration.unknown == "nearest":
-                standing, alone = standing_for(names, target.materials, self.config.wavelength_nm)
+                standing, alone = substitute_for(names, target.materials, self.config.wavelength_nm)
             else:
                 standing, alone = [], sorted({material.name for material in target.materials} - set(names))
-            tell_missing(standing, alone, self.config.name, self._uncalibrated)
+            warn_uncalibrated(standing, alone, self.config.name, self._uncalibrated)
             of_parts = [target.material_names[row] for row in target.material_rows.tolist()]
             self._profiled = target, ProfiledParts.of(self.engine, self._profiles, standing, of_parts)
         return self._profiled[1]
 
     def waveform(
         self,
-        target: Target,
+        target: LightScene,
         table: ShotTable,
         motion: Trajectory,
         start: float,

@@ -28,7 +28,7 @@ SCATTERER_BIT = 0x80000000
 
 @kernel_tree()
 @dataclass
-class Echo:
+class ReturnEcho:
     """What sub-rays bring back, as kernel variables."""
 
     range: Reals = None
@@ -41,7 +41,7 @@ class Echo:
     """Actor number, or NO_ACTOR; with GHOST_BIT where a mirror folded the path."""
 
     @classmethod
-    def none(cls, engine: Engine) -> Echo:
+    def none(cls, engine: Engine) -> ReturnEcho:
         mi = engine.mi
         return cls(mi.Float(NO_ECHO), mi.Float(0.0), mi.UInt32(NOTHING), mi.UInt32(NO_ACTOR))
 
@@ -54,7 +54,7 @@ class EchoRows:
     words: Ints = None
 
     @classmethod
-    def of(cls, engine: Engine, echo: Echo, *also: Reals, index: Ints = None, size: int = 0) -> EchoRows:
+    def of(cls, engine: Engine, echo: ReturnEcho, *also: Reals, index: Ints = None, size: int = 0) -> EchoRows:
         """Evaluate echoes, and with them in the same kernel the variables `also`, which share their rays.
 
         `index` and `size` are as for `in_rows`.
@@ -63,13 +63,15 @@ class EchoRows:
         engine.dr.eval(words, *also)
         return cls(words)
 
-    def at(self, row: Ints, active: Masks = True) -> Echo:
+    def at(self, row: Ints, active: Masks = True) -> ReturnEcho:
         """Rows by number; zeros where not active."""
         mi, dr = running_engine().mi, running_engine().dr
         words = dr.gather(mi.Vector4u, self.words, row, active)
-        return Echo(dr.reinterpret_array(mi.Float, words.x), dr.reinterpret_array(mi.Float, words.y), words.z, words.w)
+        return ReturnEcho(
+            dr.reinterpret_array(mi.Float, words.x), dr.reinterpret_array(mi.Float, words.y), words.z, words.w
+        )
 
-    def put(self, row: Ints, echo: Echo, active: Masks) -> None:
+    def put(self, row: Ints, echo: ReturnEcho, active: Masks) -> None:
         """Overwrite rows."""
         dr = running_engine().dr
         dr.scatter(self.words, echo_bits(running_engine(), echo), row, active)
@@ -86,7 +88,7 @@ def in_rows(engine: Engine, vectors: Vectors, index: Ints = None, size: int = 0)
     return words
 
 
-def echo_bits(engine: Engine, echo: Echo) -> Ints:
+def echo_bits(engine: Engine, echo: ReturnEcho) -> Ints:
     """An echo as four words."""
     mi, dr = engine.mi, engine.dr
     return mi.Vector4u(
@@ -208,6 +210,6 @@ class Echoes:
         return [one, Block(self.wide, first, dr.select(is_wide, mi.UInt32(self.slots), 0))]
 
 
-def choose(dr: Any, mask: Masks, a: Echo, b: Echo) -> Echo:
+def choose(dr: Any, mask: Masks, a: ReturnEcho, b: ReturnEcho) -> ReturnEcho:
     """`a` where the mask is set, else `b`."""
-    return Echo(*(dr.select(mask, x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True)))
+    return ReturnEcho(*(dr.select(mask, x, y) for x, y in zip(vars(a).values(), vars(b).values(), strict=True)))

@@ -11,13 +11,13 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import Picked, Rows, SceneArrays, room
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.air import Air, LocalAir, two_way
-from parhelion.sensors.optics.beams import BeamAim, Beams, Curve, LocalCurve
+from parhelion.sensors.optics.beams import BeamAim, Beams, LocalCurve, RangeCurve
 from parhelion.sensors.optics.lidar.echoes import (
     NO_ACTOR,
     NO_ECHO,
-    Echo,
     Echoes,
     EchoRows,
+    ReturnEcho,
     SpecularBeams,
     choose,
     echo_bits,
@@ -40,7 +40,7 @@ class Optics:
     """One-way extinction of the air [1/m]."""
     min_range: Reals
     max_range: Reals
-    overlap: Curve | None
+    overlap: RangeCurve | None
     """Overlap of emitter and receiver by range, or None where it is 1."""
 
 
@@ -114,7 +114,9 @@ class Reflection:
         curve = self.optics.overlap
         return Local(self.air.around(aim, range_m), None if curve is None else curve.around(range_m))
 
-    def trace(self, scene: SceneArrays, aim: BeamAim, sub_ray: Ints, active: Masks = True) -> tuple[Echo, Vectors]:
+    def trace(
+        self, scene: SceneArrays, aim: BeamAim, sub_ray: Ints, active: Masks = True
+    ) -> tuple[ReturnEcho, Vectors]:
         """Echo and hit normal of traced sub-rays."""
         dr, mi = running_engine().dr, running_engine().mi
         offset, direction = self.sub_rays.ray(aim, sub_ray)
@@ -122,7 +124,7 @@ class Reflection:
         cosine = dr.abs(dr.dot(hit.normal, direction))
         power = self.power(aim, dr.select(hit.found, hit.part, 0), cosine, hit.t, hit, hit.found)
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
-        echo = Echo(dr.select(hit.found, hit.t, NO_ECHO), power, hit.part, self.marked(actor, cosine))
+        echo = ReturnEcho(dr.select(hit.found, hit.t, NO_ECHO), power, hit.part, self.marked(actor, cosine))
         return echo, hit.normal
 
 
@@ -198,7 +200,7 @@ def _first_look(
 class Probe:
     """What a probe met, as kernel variables."""
 
-    echo: Echo
+    echo: ReturnEcho
     normal: Vectors
     point: Vectors
     """Hit point relative to the beam's exit [m]."""
@@ -222,7 +224,7 @@ class ProbeRows:
 
     @classmethod
     def of(
-        cls, engine: Engine, echo: Echo, normal: Vectors, rows: Ints, *, index: Ints = None, size: int = 0
+        cls, engine: Engine, echo: ReturnEcho, normal: Vectors, rows: Ints, *, index: Ints = None, size: int = 0
     ) -> ProbeRows:
         """Evaluate echoes and normals of the probes that `rows` counts; `index` and `size` are as for `in_rows`."""
         # The fourth number is not read. It has to differ from row to row: where no probe can meet anything, normals are
@@ -277,7 +279,7 @@ def _on_plane(
     probe: Probe,
     material: Ints = None,
     near: Local | None = None,
-) -> tuple[Masks, Echo]:
+) -> tuple[Masks, ReturnEcho]:
     """Which sub-rays meet the plane of a probe that their part says they are on, and their echo there."""
     dr = running_engine().dr
     offset, direction = light.sub_rays.ray(aim, sub_ray)
@@ -285,8 +287,8 @@ def _on_plane(
     range_m = dr.dot(probe.normal, probe.point - offset) / slope
     met = (part < DISAGREE) & (range_m > 0) & (range_m < light.optics.max_range)
     power = light.power(aim, dr.select(met, part, 0), dr.abs(slope), range_m, None, met, material=material, near=near)
-    there = Echo(range_m, power, part, probe.echo.actor)
-    return met, choose(dr, met, there, Echo.none(running_engine()))
+    there = ReturnEcho(range_m, power, part, probe.echo.actor)
+    return met, choose(dr, met, there, ReturnEcho.none(running_engine()))
 
 
 def _sum_flat_beams(
@@ -334,7 +336,7 @@ def _sum_flat_beams(
     power, moment = dr.select(gentle, quick_power, power), dr.select(gentle, quick_moment, moment)
     # A surface too dark or too near to send anything back is a surface still: it hides what lies behind it.
     one = flat & ~spread
-    mean = Echo(middle + moment / dr.select(power > 0, power, 1.0), power, part, first.echo.actor)
+    mean = ReturnEcho(middle + moment / dr.select(power > 0, power, 1.0), power, part, first.echo.actor)
     wide = (part == DISAGREE) | spread
     masks = [wide]
     if light.surfaces.has_specular:
@@ -344,13 +346,13 @@ def _sum_flat_beams(
             specular |= met & light.surfaces.is_specular(dr.select(met, probe.echo.part, 0), met)
         masks += [specular & ~wide, specular & wide]
     flags = [dr.select(mask, mi.UInt32(1), 0) for mask in masks]
-    rows = EchoRows.of(engine, choose(dr, one, mean, Echo.none(engine)), part, *flags)
+    rows = EchoRows.of(engine, choose(dr, one, mean, ReturnEcho.none(engine)), part, *flags)
     picked, *more = (everyone.pick(flag) for flag in flags)
     return rows, part, picked, tuple(more)
 
 
 def _five_point_sum(
-    light: Reflection, probes: tuple[Probe, ...], middle: Echo, merge_distance: Reals
+    light: Reflection, probes: tuple[Probe, ...], middle: ReturnEcho, merge_distance: Reals
 ) -> tuple[Masks, Reals, Reals]:
     """Power of all sub-rays, and power times range from the first probe's, by four probes and the middle.
 
@@ -436,7 +438,7 @@ def _second_look(
 
 def _third_look(
     light: Reflection, scene: SceneArrays, beams: Beams, wide_beams: Ints, left: Ints, looks: Rows
-) -> tuple[Echo, Ints, Masks]:
+) -> tuple[ReturnEcho, Ints, Masks]:
     """Echoes of the sub-rays in eighths that are still open, their rows, and which of those there are, None for all."""
     engine = running_engine()
     dr, mi, sub_rays, index = engine.dr, engine.mi, light.sub_rays, looks.index

@@ -16,7 +16,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Trajectory
 from parhelion.rays.geometry import SceneGeometry
-from parhelion.rays.lock import in_turn
+from parhelion.rays.lock import locked
 from parhelion.rays.origin import Cell, cell_of, runs
 from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of
 from parhelion.sensors.optics.lidar.config import LidarConfig, ReturnMode
@@ -25,7 +25,7 @@ from parhelion.sensors.optics.lidar.emit import footprint
 from parhelion.sensors.optics.lidar.link_budget import SystemConstant, max_range, system_constant
 from parhelion.sensors.optics.lidar.patterns import ShotTable, repeats, shot_table
 from parhelion.sensors.optics.lidar.points import USUAL, ScanTensors, chosen_fields
-from parhelion.sensors.optics.scene import Target, target_for
+from parhelion.sensors.optics.scene import LightScene, light_scene
 from parhelion.sensors.sheets import open_sheet
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
@@ -137,7 +137,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         motions, times = _motions(poses, time, frames)
         return self._scans(world, motions, times, seed, self._numbered(motions, times, seed, frames))
 
-    @in_turn
+    @locked
     def scan_tensors(
         self,
         world: World,
@@ -172,7 +172,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         """Time [s] from a scan's start to its last shot."""
         return float(self.shots(0.0).time.max(initial=0.0))
 
-    @in_turn
+    @locked
     def waveform(
         self,
         world: World,
@@ -211,7 +211,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
             for i, (motion, start) in enumerate(zip(motions, times, strict=True))
         ]
 
-    @in_turn
+    @locked
     def _scans(
         self, world: World, motions: list[Trajectory], times: list[float], seed: int, streams: list[Stream]
     ) -> list[Scan]:
@@ -260,11 +260,11 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
     def _geometry(self, world: World) -> SceneGeometry:
         return world.geometry(*self.visibility_keys)
 
-    def _target(self, world: World, cell: Cell | None = None) -> Target:
+    def _target(self, world: World, cell: Cell | None = None) -> LightScene:
         kind, *names = self.visibility_keys
-        return target_for(world, kind, names=tuple(names), wavelength_nm=self.config.wavelength_nm, cell=cell)
+        return light_scene(world, kind, names=tuple(names), wavelength_nm=self.config.wavelength_nm, cell=cell)
 
-    def _device(self, target: Target) -> LidarOnDevice:
+    def _device(self, target: LightScene) -> LidarOnDevice:
         if self._on_device is None:
             self._on_device = LidarOnDevice(
                 target.engine, self.config, footprint(self.config.beam), self.system_constant,
@@ -281,7 +281,7 @@ class _Launch:
     """Scans that share kernels, and what they are made with."""
 
     device: LidarOnDevice
-    target: Target
+    target: LightScene
     weather: Weather | None
     table: ShotTable
     motions: list[Trajectory]

@@ -20,7 +20,7 @@ from parhelion.core.arrays import Reals, namespace
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import Stream, to_normal
 from parhelion.rays.device import Engine
-from parhelion.sensors.optics.beams import Curve, curve_grid
+from parhelion.sensors.optics.beams import RangeCurve, curve_grid
 from parhelion.sensors.optics.lidar.config import LidarConfig, Noise, Overlap
 
 # ---- Overlap: the share of a beam's return that the receiver collects, by range -------------------------------------
@@ -57,13 +57,13 @@ def full_overlap_m(overlap: Overlap) -> float:
     return float(overlap) if isinstance(overlap, (int, float)) else float(overlap[-1][0])
 
 
-def overlap_curve(engine: Engine, overlap: Overlap) -> Curve | None:
+def overlap_curve(engine: Engine, overlap: Overlap) -> RangeCurve | None:
     """The same for kernels; None where the receiver collects everything at every range."""
     last = full_overlap_m(overlap)
     if last == 0.0:
         return None
     grid = curve_grid(last)
-    return Curve.on_grid(engine, grid, overlap_share(overlap, grid))
+    return RangeCurve.on_grid(engine, grid, overlap_share(overlap, grid))
 
 
 # ---- Errors of a measurement as functions of its signal. Arrays of either kind --------------------------------------

@@ -15,15 +15,15 @@ from parhelion.core.errors import ConfigError, MissingDependencyError, unknown_n
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine, copied, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.lock import OnDevice, engine_turn
+from parhelion.rays.lock import DeviceOwned, engine_turn
 from parhelion.rays.replay import Rows, room
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.echoes import in_rows
 from parhelion.sensors.optics.lidar.emit import ShotArrays
 from parhelion.sensors.optics.lidar.patterns import ShotTable
-from parhelion.sensors.optics.lidar.readout import Ambient, Row
-from parhelion.sensors.optics.scene import PartNames, Target
+from parhelion.sensors.optics.lidar.readout import Ambient, ReturnRow
+from parhelion.sensors.optics.scene import LightScene, PartNames
 
 
 @dataclass
@@ -52,7 +52,7 @@ _ORDER = (
 class Returns:
     """The returns of a launch on the device, and which of them there are, in the order of records."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: list[ReturnRow] = field(default_factory=list)
     """One for each return that a beam may have."""
     beam: Ints = None
     """Beams in the order of records: they were traced ring by ring, records go shot by shot."""
@@ -63,7 +63,14 @@ class Returns:
 
     @classmethod
     def of(
-        cls, engine: Engine, rows: list[Row], count: int, everyone: Rows, returns: Rows, per_scan: Ints, places: Ints
+        cls,
+        engine: Engine,
+        rows: list[ReturnRow],
+        count: int,
+        everyone: Rows,
+        returns: Rows,
+        per_scan: Ints,
+        places: Ints,
     ) -> Returns:
         """Of `everyone`, the beams, and of the `returns` that they may have; `places` is that of `ShotArrays`."""
         dr, mi, n = engine.dr, engine.mi, len(rows)
@@ -103,7 +110,7 @@ class PointsExpected:
 
 
 def collect(
-    target: Target,
+    target: LightScene,
     found: Returns,
     beams: Beams,
     shots: ShotArrays,
@@ -148,7 +155,7 @@ Tables = tuple[PartNames, Ints, Reals, Ints, Reals, Reals]
 """Names of parts, shots of beams, times and ring with column of shots, velocities of actors, and near infrared."""
 
 
-def tables_of(target: Target, beams: Beams, shots: ShotArrays, near_ir: Reals) -> Tables:
+def tables_of(target: LightScene, beams: Beams, shots: ShotArrays, near_ir: Reals) -> Tables:
     """What points are looked up in."""
     velocity = None if target.scene.moving is None else target.scene.moving.velocity
     return target.names, beams.shot, shots.time, shots.ring_column, velocity, near_ir
@@ -226,7 +233,7 @@ def _counts(engine: Engine, valid: Masks, count: int, beam: Ints, registers: int
     return total
 
 
-def _joined(dr: Any, rows: list[Row], name: str) -> Any:
+def _joined(dr: Any, rows: list[ReturnRow], name: str) -> Any:
     values = [getattr(row, name) for row in rows]
     return values[0] if len(values) == 1 else dr.concat(values)
 
@@ -252,7 +259,7 @@ def _typed(name: str, values: NDArray[Any]) -> NDArray[Any]:
 def scans_of(
     points: Points,
     table: ShotTable,
-    target: Target,
+    target: LightScene,
     motions: list[Trajectory],
     starts: list[float],
     metadata: list[dict[str, Any]],
@@ -294,7 +301,7 @@ _THREE = ("xyz", "velocity")
 
 
 @dataclass(frozen=True, eq=False)
-class ScanTensors(OnDevice):
+class ScanTensors(DeviceOwned):
     """Some scans, their points one after the other.
 
     On a GPU a field is an array of Dr.Jit in the GPU's memory, on the CPU an array of NumPy; both have `__dlpack__`.
@@ -354,7 +361,7 @@ def chosen_fields(fields: Sequence[str]) -> tuple[str, ...]:
 
 
 def tensors_of(
-    target: Target,
+    target: LightScene,
     found: Returns,
     beams: Beams,
     shots: ShotArrays,

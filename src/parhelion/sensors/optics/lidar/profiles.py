@@ -45,7 +45,7 @@ _LEAST_KEPT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class Substitute:
     """A calibrated material that stands for one without a profile."""
 
     name: str
@@ -85,9 +85,9 @@ def returned(
     return np.asarray(reflected(np.tile(cosine, len(materials)), number, table)).reshape(len(materials), -1)
 
 
-def standing_for(
+def substitute_for(
     calibrated: Sequence[str], materials: Sequence[Material], wavelength_nm: float
-) -> tuple[list[Standing], list[str]]:
+) -> tuple[list[Substitute], list[str]]:
     """Which calibrated material stands for each other one of a world; and the names of those for which none does.
 
     Mirrors, panes, water and retro-reflectors are left to the sensor's own model: a ratio of diffuse returns says
@@ -107,7 +107,7 @@ def standing_for(
     distance = np.sqrt(np.mean(apart**2, axis=-1))
     chosen = np.argmin(distance, axis=1)
     found = [
-        Standing(material.name, known[k][0], float(distance[row, k]), material, known[k][1], wavelength_nm)
+        Substitute(material.name, known[k][0], float(distance[row, k]), material, known[k][1], wavelength_nm)
         for row, (material, k) in enumerate(zip(plain, chosen.tolist(), strict=True))
     ]
     return found, sorted(alone)
@@ -197,7 +197,7 @@ class Profiles:
     """What intensities are divided by to hold at any range: xi / R^2 at the reference; None where they hold as is."""
 
     @classmethod
-    def of(cls, engine: Engine, rows: ProfileRows, standing: Sequence[Standing] = ()) -> Profiles:
+    def of(cls, engine: Engine, rows: ProfileRows, standing: Sequence[Substitute] = ()) -> Profiles:
         """The tables of a data sheet's profiles, and after them those of materials that they stand for."""
         every = [rows.own[name] for name in rows.own]
         every += [_shifted(rows.own[one.calibrated], one, rows.scale) for one in standing]
@@ -262,7 +262,7 @@ class ProfileRows:
         return cls(own, cells, scale_called(config.intensity.scale))
 
 
-def _shifted(row: ProfileRow, standing: Standing, scale: IntensityScale) -> ProfileRow:
+def _shifted(row: ProfileRow, standing: Substitute, scale: IntensityScale) -> ProfileRow:
     """The tables of a profile for a material that returns another share of the light.
 
     Intensities follow the ratio of the models, bin by bin of angle, and lost shots the changed signal. Lone values,
@@ -319,7 +319,7 @@ class ProfiledParts:
     profiles: Profiles
 
     @classmethod
-    def of(cls, engine: Engine, rows: ProfileRows, standing: Sequence[Standing], materials: Sequence[str]) -> Any:
+    def of(cls, engine: Engine, rows: ProfileRows, standing: Sequence[Substitute], materials: Sequence[str]) -> Any:
         """`materials` are those of the world's parts."""
         names = [*rows.own, *(one.name for one in standing)]
         numbers = {name: number + 1 for number, name in enumerate(names)}
@@ -388,7 +388,7 @@ def share_left(air: Air, clear_per_m: Any, blocks: Sequence[Block], aim: BeamAim
     return left
 
 
-def tell_missing(standing: Sequence[Standing], alone: Sequence[str], sensor: str, told: set[str]) -> None:
+def warn_uncalibrated(standing: Sequence[Substitute], alone: Sequence[str], sensor: str, told: set[str]) -> None:
     """One warning that names the materials of a world without a profile, once for each, and what is used for them."""
     new = [one for one in standing if one.name not in told]
     usual = sorted(name for name in alone if name not in told)

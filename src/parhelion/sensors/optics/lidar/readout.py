@@ -14,7 +14,7 @@ from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import Rows
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.air import Air
-from parhelion.sensors.optics.beams import Beams, Curve
+from parhelion.sensors.optics.beams import Beams, RangeCurve
 from parhelion.sensors.optics.lidar.detection import FALSE_ALARM, Return, echo_of
 from parhelion.sensors.optics.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block, Echoes, EchoRows
 from parhelion.sensors.optics.lidar.link_budget import in_steps, range_sigma, reflectivity
@@ -33,7 +33,7 @@ class Readout:
     noisy: bool
     sigma_0: Reals
     sigma_1: Reals
-    sigma_curve: Curve | None
+    sigma_curve: RangeCurve | None
     threshold_to_noise: Reals
     bias: Reals
     """Range error of each shot's channel [m], one value a shot, or None."""
@@ -49,7 +49,7 @@ class Readout:
     """Photons at the detection threshold, for scales that count them."""
     threshold: Reals
     extinction: Reals
-    overlap: Curve | None
+    overlap: RangeCurve | None
     """Share of the return that the receiver collects by range, which the firmware divides out of reflectivity."""
     direction: Reals
     """Reported direction of each shot in the sensor frame, in rows of four."""
@@ -72,7 +72,7 @@ class ReadReturn:
 
 @kernel_tree()
 @dataclass
-class Row:
+class ReturnRow:
     """One return of every beam in device memory: as reported, the numbers of a beam together."""
 
     valid: Masks = None
@@ -81,7 +81,7 @@ class Row:
     source: Ints = None
 
     @classmethod
-    def of(cls, engine: Engine, found: ReadReturn) -> Row:
+    def of(cls, engine: Engine, found: ReadReturn) -> ReturnRow:
         """Evaluate what was reported of all beams, in order."""
         dr = engine.dr
         row = cls(found.valid, *(dr.ravel(values) for values in (found.measured, found.place, found.source)))

@@ -21,7 +21,7 @@ from parhelion.sensors.optics.lidar.echoes import Block, Echoes, EchoRows
 from parhelion.sensors.optics.lidar.emit import ShotArrays
 from parhelion.sensors.optics.lidar.points import Returns
 from parhelion.sensors.optics.lidar.profiles import ProfiledParts
-from parhelion.sensors.optics.lidar.readout import Readout, ReadReturn, Row, read_out
+from parhelion.sensors.optics.lidar.readout import Readout, ReadReturn, ReturnRow, read_out
 from parhelion.sensors.optics.lidar.specular import ROWS as SPECULAR_ROWS
 from parhelion.sensors.optics.lidar.specular import Behind
 
@@ -88,7 +88,7 @@ def _receive(
         found = reception.of([Block(wide, everyone * slots, mi.UInt32(slots))], everyone)
     else:
         found = reception.of([Block(narrow, everyone, mi.UInt32(1), held=1)], everyone)
-    rows = [Row.of(engine, item) for item in found]
+    rows = [ReturnRow.of(engine, item) for item in found]
 
     def again(blocks: list[Block], beam: Ints) -> None:
         for row, better in zip(rows, reception.of(blocks, beam), strict=True):

@@ -21,13 +21,13 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_unit, words
 from parhelion.makers.scales import FULL_SCALE_POWER, IntensityScale, scale_called
 from parhelion.rays.device import copied, engine
-from parhelion.rays.lock import in_turn
+from parhelion.rays.lock import locked
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.air import Air
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
 from parhelion.sensors.optics.lidar.detection import Detector, detect, echo_of
-from parhelion.sensors.optics.lidar.echoes import NO_ECHO, SCATTERER_BIT, Block, Echo, Echoes, EchoRows
+from parhelion.sensors.optics.lidar.echoes import NO_ECHO, SCATTERER_BIT, Block, Echoes, EchoRows, ReturnEcho
 from parhelion.sensors.optics.lidar.emit import PULSE_DRAW
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.sensors.optics.lidar.link_budget import (
@@ -64,7 +64,7 @@ class Found:
     origin: NDArray[np.uint32]
 
 
-def as_it_was(cloud: PointCloud) -> PointCloud:
+def unchanged(cloud: PointCloud) -> PointCloud:
     """The cloud itself, with the field that says what made each point: without weather, surfaces made them."""
     if "origin" in cloud.fields:
         return cloud
@@ -161,7 +161,7 @@ def _named(name: str) -> Lidar:
     return Lidar(name)
 
 
-@in_turn
+@locked
 def weathered(
     cloud: PointCloud,
     weather: Weather,
@@ -187,10 +187,10 @@ def weathered(
         raise ConfigError(f"reflectance: must be above 0 and at most 1, got {reflectance!r}")
     air = air_contents(weather, time, lidar.config.wavelength_nm)
     if air.is_clear:
-        return as_it_was(cloud)
+        return unchanged(cloud)
     shots = recorded_shots(cloud, lidar, no_returns)
     if shots.count == 0:
-        return as_it_was(cloud)
+        return unchanged(cloud)
     launch = _Launch(lidar, weather, air, Stream(seed, f"recorded/{lidar.model}", frame))
     found = launch.run(cloud, shots, reflectance, pose or Pose())
     shots.notes.extend(earlier_weather(cloud))
@@ -317,7 +317,7 @@ class _Launch:
         power = namespace(power).maximum(power, dr.opaque(mi.Float, least))
         depth = air.depth(aim, range_m)
         dimmed = power * dr.exp(-2.0 * depth)
-        echo = Echo(
+        echo = ReturnEcho(
             dr.select(here, range_m, NO_ECHO), dr.select(here, self._with_old_luck(dimmed, power), 0.0),
             dr.select(here, source, NOTHING), dr.reinterpret_array(mi.UInt32, dimmed),
         )  # fmt: skip
@@ -397,7 +397,7 @@ class _Launch:
         blocks: list[Block],
         item: Any,
         valid: Masks,
-        echo: Echo,
+        echo: ReturnEcho,
         in_the_air: Masks,
         range_m: Reals,
         direction: Vectors,

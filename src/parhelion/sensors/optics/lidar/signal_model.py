@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.arrays import namespace
 from parhelion.rays.device import Engine, copied
-from parhelion.rays.lock import in_turn
+from parhelion.rays.lock import locked
 from parhelion.sensors.optics.lidar.config import Overlap
 from parhelion.sensors.optics.lidar.link_budget import SystemConstant, received_power
 from parhelion.surfaces.material import COLUMNS, Material, columns_of, monostatic_brdf
@@ -99,7 +99,7 @@ class SignalModel:
         smooth = (self.columns["mirror"] > 0) | (self.columns["pane_index"] > 1)
         return (self.columns["curve_level"] == 0) & ~smooth
 
-    @in_turn
+    @locked
     def at(self, shots: ShotPlanes, parameters: Floats) -> tuple[Floats, Floats, Floats]:
         """Range [m], and logarithms of power [P_min] and of reflectivity, of each shot, each of shape (n,).
 
@@ -108,7 +108,7 @@ class SignalModel:
         ranges, powers, shares = self._traced(shots, self.real(parameters))
         return copied(ranges), copied(powers), copied(shares)
 
-    @in_turn
+    @locked
     def derivatives(self, shots: ShotPlanes, parameters: Floats, which: Rows) -> Floats:
         """Derivatives of the three by some parameters, shape (3, n, len(which))."""
         dr = self.engine.dr

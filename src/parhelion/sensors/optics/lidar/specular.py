@@ -18,7 +18,15 @@ from parhelion.rays.device import kernel_tree
 from parhelion.rays.replay import Rows, SceneArrays, room
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.beams import BeamAim, Beams
-from parhelion.sensors.optics.lidar.echoes import GHOST_BIT, NO_ACTOR, Echo, Echoes, EchoRows, SpecularBeams, choose
+from parhelion.sensors.optics.lidar.echoes import (
+    GHOST_BIT,
+    NO_ACTOR,
+    Echoes,
+    EchoRows,
+    ReturnEcho,
+    SpecularBeams,
+    choose,
+)
 from parhelion.sensors.optics.lidar.emit import PROBES
 from parhelion.sensors.optics.lidar.illuminate import Reflection
 
@@ -201,13 +209,13 @@ def _go_on(light: Reflection, path: _Path, hit: Any, aim: BeamAim, mirror: Masks
     )
 
 
-def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bounces: int) -> tuple[Echo, Ints]:
+def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bounces: int) -> tuple[ReturnEcho, Ints]:
     """The echo at the end of a path, and how many rays it took."""
     dr, mi = running_engine().dr, running_engine().mi
     width = len(vars(path))
 
     def step(casts: Ints, *state: Any) -> State:
-        now, echo = _Path(*state[:width]), Echo(*state[width:])
+        now, echo = _Path(*state[:width]), ReturnEcho(*state[width:])
         room = namespace(now.length).maximum(light.optics.max_range - now.length, 0.0)
         hit = scene.trace(now.origin, now.direction, aim.time, room, now.active, coherent=True)
         surface = dr.select(hit.found, hit.part, 0)
@@ -218,14 +226,16 @@ def _follow(light: Reflection, scene: SceneArrays, path: _Path, aim: BeamAim, bo
         cosine = dr.abs(dr.dot(hit.normal, now.direction))
         actor = mi.UInt32(NO_ACTOR) if hit.actor is None else hit.actor & NO_ACTOR
         actor = light.marked(actor, cosine) | dr.select(now.ghost, mi.UInt32(GHOST_BIT), 0)
-        last = Echo(length, light.power(aim, surface, cosine, length, hit, ends, share=now.share), hit.part, actor)
+        last = ReturnEcho(
+            length, light.power(aim, surface, cosine, length, hit, ends, share=now.share), hit.part, actor
+        )
         echo = choose(dr, ends, last, echo)
         reflected, transmitted = light.surfaces.specular_split(surface, cosine, hit.found)
         following = _go_on(light, now, hit, aim, reflected > transmitted)
         following.active &= goes_on
         return casts, *vars(following).values(), *vars(echo).values()
 
-    start = (mi.UInt32(0), *vars(path).values(), *vars(Echo.none(running_engine())).values())
+    start = (mi.UInt32(0), *vars(path).values(), *vars(ReturnEcho.none(running_engine())).values())
     place = 1 + list(vars(path)).index("active")
     casts, *state = dr.while_loop(start, lambda *s: s[place], step)
-    return Echo(*state[width:]), casts
+    return ReturnEcho(*state[width:]), casts

@@ -14,7 +14,7 @@ from parhelion.core.arrays import Ints, Keys, Reals
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import words
 from parhelion.rays.device import Engine, kernel_tree
-from parhelion.rays.lock import OnDevice
+from parhelion.rays.lock import DeviceOwned
 from parhelion.sensors.optics.air import (
     Air,
     DeviceField,
@@ -90,7 +90,7 @@ class Displacement:
         return range_m
 
 
-class LidarWeather(OnDevice):
+class LidarWeather(DeviceOwned):
     """The tables of a sensor for weathers, made when first needed."""
 
     def __init__(self, engine: Engine, config: LidarConfig, constant: SystemConstant, noise_sigma: float) -> None:

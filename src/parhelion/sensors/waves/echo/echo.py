@@ -17,7 +17,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_normal, to_unit
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import engine
-from parhelion.rays.lock import in_turn
+from parhelion.rays.lock import locked
 from parhelion.rays.origin import cell_of
 from parhelion.sensors.base import FrameSensor, place_of
 from parhelion.sensors.sheets import open_sheet
@@ -239,7 +239,7 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         moves = Moves.of(running, scene, motion, start, 1e-3)
         return trace_paths(running, target, emission, moves, scene.for_kernels(), columns * rows)
 
-    @in_turn
+    @locked
     def _measure(self, world: World, motion: Trajectory, start: float, seed: int, stream: Stream) -> EchoScan:
         config = self.config
         place = place_of(motion, start)

@@ -12,7 +12,7 @@ from parhelion.core.constants import BOLTZMANN_J_K
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Fixed, Trajectory, pose_at, velocity_at
 from parhelion.rays.device import Engine, copied
-from parhelion.rays.lock import OnDevice
+from parhelion.rays.lock import DeviceOwned
 from parhelion.sensors.waves.bounce import BouncePaths, Emission, Pattern, trace_paths
 from parhelion.sensors.waves.motion import Moves
 from parhelion.sensors.waves.radar.config import Antenna, RadarConfig
@@ -93,7 +93,7 @@ class Frame:
     spread: NDArray[np.float64]
 
 
-class RadarOnDevice(OnDevice):
+class RadarOnDevice(DeviceOwned):
     """Everything that stays the same from frame to frame."""
 
     def __init__(self, engine: Engine, config: RadarConfig, axes: Axes) -> None:

@@ -16,7 +16,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import engine
-from parhelion.rays.lock import in_turn
+from parhelion.rays.lock import locked
 from parhelion.rays.origin import cell_of
 from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of, place_of
 from parhelion.sensors.sheets import open_sheet
@@ -97,7 +97,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
     scan = FrameSensor[RadarConfig, RadarScan].measure
     """Measure one frame; another name of `measure`."""
 
-    @in_turn
+    @locked
     def paths(
         self, world: World, *, pose: Pose | None = None, trajectory: Trajectory | None = None,
         mount: Pose | None = None, time: float = 0.0,
@@ -150,7 +150,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             self._on_device = RadarOnDevice(engine(), config, self.axes)
         return self._on_device, target, weather
 
-    @in_turn
+    @locked
     def _measure(self, world: World, motion: Trajectory, start: float, seed: int, stream: Stream) -> RadarScan:
         place = place_of(motion, start)
         device, target, weather = self._ready(world, motion, start)

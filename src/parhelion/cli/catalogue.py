@@ -1,0 +1,428 @@
+"""`parhelion sensors`: every kind of sensor with its presets, as tables or one data sheet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from parhelion.cli import screen
+from parhelion.cli.measure import load_world
+from parhelion.cli.recordings import check_file
+from parhelion.cli.screen import start_engine
+
+if TYPE_CHECKING:
+    from parhelion import Lidar, Material, World
+    from parhelion.sensors.kinds import SensorKind
+
+SENSORS_EXAMPLES = (
+    "parhelion sensors                       # every kind, with its presets",
+    "parhelion sensors ouster/os1-128        # one data sheet, with sources and assumptions",
+    "parhelion sensors bosch/bmi160",
+    "parhelion sensors my-imu.yaml           # a sheet of your own, of any kind",
+)
+
+
+def sensors(
+    name: Annotated[str | None, typer.Argument(help="A preset's name or a YAML file, for its data sheet.")] = None,
+) -> None:
+    """List all kinds of sensors with their presets, or show one data sheet with its sources and assumptions."""
+    if name is None:
+        _list()
+        return
+    kind = _kind_of(name)
+    if kind.name == "lidar":
+        _show(name)
+    else:
+        _show_sheet(kind.sensor(name), name)
+
+
+def _kind_of(name: str) -> SensorKind:
+    """The kind of sensor that a preset or a data sheet describes."""
+    from parhelion.core.errors import unknown_name
+    from parhelion.sensors.kinds import kind_of_sheet, kinds
+    from parhelion.sensors.sheets import RENAMED, YAML_SUFFIXES
+
+    presets = {
+        preset: kind for kind in kinds().values() for preset in (*kind.preset_names(), *RENAMED.get(kind.name, ()))
+    }
+    if name.lower() in presets:
+        return presets[name.lower()]
+    if not name.lower().endswith(YAML_SUFFIXES):
+        raise unknown_name("sensor", name, presets, "(or give the path of a YAML file)")
+    return kind_of_sheet(name)
+
+
+def _list() -> None:
+    from parhelion.sensors.kinds import kinds
+
+    for kind in kinds().values():
+        if kind.name == "lidar":
+            _list_lidars(kind.preset_names())
+        else:
+            rows = [(preset, f"{kind.sensor(preset).rate_hz:g}") for preset in kind.preset_names()]
+            screen.table(kind.summary, ("sensor", "Hz"), rows, numbers=("Hz",))
+    screen.say("One data sheet: parhelion sensors ouster/os1-128")
+
+
+def _show_sheet(sensor: Any, name: str) -> None:
+    """The fields of a data sheet, and where they come from."""
+    sheet = sensor.config.model_dump(mode="json")
+    sources, assumed = sheet.pop("sources", []), sheet.pop("assumed", {})
+    rows = []
+    for key, value in sheet.items():
+        if isinstance(value, dict):
+            rows += [(f"{key}.{inner}", str(number)) for inner, number in value.items() if number is not None]
+        elif value is not None and key != "name":
+            rows.append((key, str(value)))
+    screen.facts(f"{sheet.get('name', name)}  ({name})", rows)
+    _say_sources(sources, assumed)
+
+
+def _list_lidars(presets: list[str]) -> None:
+    from parhelion import Lidar
+
+    rows = []
+    for preset in presets:
+        lidar = Lidar(preset)
+        config = lidar.config
+        rows.append(
+            (
+                preset,
+                config.pattern.kind,
+                _channels(lidar),
+                screen.count(len(lidar.shots())),
+                f"{lidar.rate_hz:g}",
+                f"{lidar.max_range(0.1):.0f}",
+                f"{lidar.max_range(0.9):.0f}",
+                f"{config.wavelength_nm:g}",
+            )
+        )
+    columns = ("sensor", "pattern", "channels", "shots/scan", "Hz", "m at 10 %", "m at 90 %", "nm")
+    screen.table("lidars: one cloud a turn or frame", columns, rows, numbers=columns[2:])
+
+
+def _channels(lidar: Lidar) -> int:
+    import numpy as np
+
+    return len(np.unique(lidar.shots().ring))
+
+
+def _show(name: str) -> None:
+    import numpy as np
+
+    from parhelion import Lidar
+
+    lidar = Lidar(name)
+    config, shots = lidar.config, lidar.shots()
+    elevation = np.degrees(shots.elevation)
+    beam, limits, receiver = config.beam, config.range, config.receiver
+    rated = ", ".join(f"{entry.range_m:g} m at {100 * entry.reflectance:g} %" for entry in limits.rated)
+    # An azimuth range says nothing on a full turn, and wraps.
+    azimuth = np.degrees(shots.azimuth)
+    screen.facts(
+        f"{config.name}  ({name})",
+        [
+            ("pattern", _pattern(lidar)),
+            ("shots a scan", f"{screen.count(len(shots))}, {_channels(lidar)} channels"),
+            ("azimuth", "full turn" if np.ptp(azimuth) > 350 else f"{azimuth.min():.1f} to {azimuth.max():.1f} deg"),
+            ("elevation", f"{elevation.min():.2f} to {elevation.max():.2f} deg"),
+            ("wavelength", f"{config.wavelength_nm:g} nm"),
+            ("beam", _beam(beam)),
+            ("range", f"{limits.min_m:g} to {limits.max_m:g} m, step {limits.resolution_m:g} m"),
+            ("rated", rated),
+            ("detects", ", ".join(f"{100 * r:g} % to {lidar.max_range(r):.0f} m" for r in (0.1, 0.5, 0.9))),
+            ("returns", _returns(receiver)),
+            ("noise", _noise(config.noise)),
+            ("intensity", f"{config.intensity.scale} scale"),
+        ],
+    )
+    sheet = config.model_dump(mode="json")
+    _say_sources(sheet["sources"], sheet["assumed"])
+
+
+def _say_sources(sources: list[dict[str, Any]], assumed: dict[str, str]) -> None:
+    screen.say("\nsources")
+    for source in sources:
+        quoted = " (as commonly quoted, not checked against it)" if source.get("quoted") else ""
+        screen.say(f"  - {source['title']}{quoted}: {', '.join(source['covers'])}")
+        if source.get("note"):
+            screen.say(f"    {' '.join(source['note'].split())}")
+    if assumed:
+        screen.say("\nassumed")
+        for field, reason in assumed.items():
+            screen.say(f"  - {field}: {' '.join(reason.split())}")
+
+
+def _pattern(lidar: Lidar) -> str:
+    pattern = lidar.config.pattern
+    rates = sorted({pattern.rate_hz, *pattern.rates_hz})
+    text = f"{pattern.kind}, {lidar.rate_hz:g} Hz"
+    if len(rates) > 1:
+        text += f" (offers {', '.join(f'{rate:g}' for rate in rates)} Hz)"
+    columns = getattr(pattern, "columns_offered", [])
+    if columns:
+        text += f", {pattern.columns} columns (offers {', '.join(map(str, sorted({pattern.columns, *columns})))})"  # type: ignore[union-attr]
+    return text
+
+
+def _beam(beam: Any) -> str:
+    wide, high = beam.divergence_mrad
+    size = f"{wide:g} x {high:g} mrad at {beam.divergence_at}"
+    return f"{size}, {beam.exit_diameter_mm:g} mm at the exit, {beam.profile} {beam.shape}, {beam.sub_rays} sub-rays"
+
+
+def _returns(receiver: Any) -> str:
+    offered = f" (offers {', '.join(receiver.returns_offered)})" if receiver.returns_offered else ""
+    most = f"up to {receiver.max_returns}"
+    return f"{receiver.returns}{offered}, {most}; echoes within {receiver.merge_distance_m:g} m merge"
+
+
+def _noise(noise: Any) -> str:
+    if noise.range_sigma_table:
+        points = ", ".join(f"{100 * sigma:g} cm at {distance:g} m" for distance, sigma in noise.range_sigma_table)
+        return f"range sigma {points}"
+    text = f"range sigma {100 * noise.range_sigma_m:g} cm"
+    if noise.range_sigma_snr_m:
+        text += f" and {noise.range_sigma_snr_m:g} m / SNR"
+    if noise.azimuth_jitter_deg or noise.elevation_jitter_deg:
+        text += f", angles {noise.azimuth_jitter_deg:g} / {noise.elevation_jitter_deg:g} deg"
+    return text
+
+
+# ---- `parhelion worlds`: the built-in worlds, as a table or one in detail -------------------------------------------
+
+
+WORLDS_EXAMPLES = (
+    "parhelion worlds",
+    "parhelion worlds city --png city.png",
+    "parhelion worlds hall.obj",
+    "parhelion worlds city --seed 3 --param blocks=2 --param cars=40 --list city.yaml --plan city-plan.png",
+    "parhelion worlds my-list.json --check",
+)
+
+
+def worlds(
+    name: Annotated[str | None, typer.Argument(help="A world's name, a world, list, map or mesh file.")] = None,
+    png: Annotated[Path | None, typer.Option(help="Picture of the world from above.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of a built-in world.")] = None,
+    param: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the world; may be given again.")
+    ] = None,
+    list_file: Annotated[
+        Path | None, typer.Option("--list", help="Write the list of things, .yaml or .json, of a world that has one.")
+    ] = None,
+    plan: Annotated[Path | None, typer.Option(help="Write the plan as a bitmap (.png): what stands where.")] = None,
+    resolution: Annotated[float, typer.Option(help="Width of the plan's pixels in m.")] = 0.1,
+    check: Annotated[bool, typer.Option("--check", help="Say what is wrong with a list of things.")] = False,
+) -> None:
+    """List the built-in worlds, or show one of them; any world, list, map or mesh file works too."""
+    if name is not None:
+        params = _params(param or [])
+        if check:
+            _check(name, seed, params)
+        else:
+            _show_worlds(name, png, seed, params, list_file, plan, resolution)
+    elif png is not None:
+        raise typer.BadParameter(
+            "name the world to draw, such as: parhelion worlds city --png city.png", param_hint="--png"
+        )
+    elif seed is not None or param or list_file is not None or plan is not None or check:
+        raise typer.BadParameter("name the world that the options are for, such as: parhelion worlds city --seed 3")
+    else:
+        _list_worlds()
+
+
+def _params(entries: list[str]) -> dict[str, Any]:
+    """Parameters from NAME=VALUE, each value as YAML has it: a number, true, a word, or a list such as [60, 40]."""
+    import yaml
+
+    params = {}
+    for entry in entries:
+        key, equals, value = entry.partition("=")
+        if not equals or not key.strip():
+            raise typer.BadParameter(f"must be NAME=VALUE, such as blocks=2, got {entry!r}", param_hint="--param")
+        try:
+            params[key.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise typer.BadParameter(f"cannot be read: {entry!r}", param_hint="--param") from None
+    return params
+
+
+def _check(name: str, seed: int | None, params: dict[str, Any]) -> None:
+    """Print what is wrong with a world's list; exit code 1 where something is."""
+    from parhelion.world.procedural import check, layout_of
+
+    if Path(name).suffix.lower() in (".yaml", ".yml", ".json"):
+        from parhelion.world.procedural import Layout
+
+        layout = Layout.load(name)
+    else:
+        layout = layout_of(_load(name, seed, params))
+    problems = check(layout)
+    for sentence in problems:
+        screen.say(sentence)
+    screen.say(f"{layout.name}: {len(layout.objects)} things, {len(problems) or 'nothing'} wrong")
+    if problems:
+        raise typer.Exit(1)
+
+
+def _load(name: str, seed: int | None, params: dict[str, Any]) -> World:
+    if seed is None and not params:
+        return load_world(name)
+    from parhelion import World
+
+    return World.load(name, seed=seed, **params)
+
+
+def _list_worlds() -> None:
+    from parhelion.world.builtin import BUILTIN
+
+    rows = []
+    with screen.progress("building", len(BUILTIN)) as advance:
+        for entry in BUILTIN.values():
+            world = load_world(entry.name)
+            way = "path" if world.path is not None else ""
+            rows.append((entry.name, screen.count(world.triangle_count), way, entry.description))
+            advance()
+    screen.table("", ("world", "triangles", "drive", "what is there"), rows, numbers=("triangles",))
+
+
+def _show_worlds(
+    name: str,
+    png: Path | None,
+    seed: int | None,
+    params: dict[str, Any],
+    list_file: Path | None,
+    plan: Path | None,
+    resolution: float,
+) -> None:
+    from parhelion.world.builtin import BUILTIN
+
+    if png is not None:
+        from parhelion.pictures.style import check_picture
+
+        check_file(check_picture(png))
+    for file in (list_file, plan):
+        if file is not None:
+            check_file(file)
+    world = _load(name, seed, params)
+    rows = []
+    if name in BUILTIN:
+        rows.append(("what is there", BUILTIN[name].description))
+    actors = sum(item.is_actor for item in world.objects)
+    rows.append(("triangles", screen.count(world.triangle_count)))
+    rows.append(("objects", f"{len(world.objects) - actors} standing, {actors} moving"))
+    if world.bounds is not None:
+        lower, upper = world.bounds
+        sides = zip("xyz", lower, upper, strict=True)
+        rows.append(("bounds", ", ".join(f"{axis} {low:.1f} to {high:.1f} m" for axis, low, high in sides)))
+    rows.append(("viewpoint", repr(world.viewpoint)))
+    times = getattr(world.path, "times", None)
+    if times is not None:
+        rows.append(("path", f"{times[0]:.1f} to {times[-1]:.1f} s, {len(times)} poses"))
+    rows.append(("labels", ", ".join(world.label_names.values())))
+    rows.append(("materials", ", ".join(sorted(material.name for material in world.materials))))
+    rows += [
+        (f"parameter {key}", meaning) for key, meaning in (BUILTIN[name].params if name in BUILTIN else {}).items()
+    ]
+    screen.facts(world.name or name, rows)
+    if png is not None:
+        from parhelion.pictures import draw_world
+
+        start_engine()
+        draw_world(world, png)
+        screen.say(f"wrote {png}")
+    if list_file is not None or plan is not None:
+        _write_list(world, list_file, plan, resolution)
+
+
+def _write_list(world: World, list_file: Path | None, plan: Path | None, resolution: float) -> None:
+    """The list of a world's things, and its bitmap."""
+    from parhelion.pictures.layout import save_layout_bitmap
+    from parhelion.world.procedural import layout_of
+
+    layout = layout_of(world)
+    if list_file is not None:
+        layout.save(list_file)
+        screen.say(f"wrote {list_file}: {len(layout.objects)} things")
+    if plan is not None:
+        save_layout_bitmap(layout, plan, resolution)
+        screen.say(f"wrote {plan}")
+
+
+# ---- `parhelion materials`: the library of surfaces, as a table or one in detail ------------------------------------
+
+
+MATERIALS_EXAMPLES = (
+    "parhelion materials",
+    "parhelion materials --wavelength 1550",
+    "parhelion materials leaf --png leaf.png",
+)
+
+
+def materials(
+    name: Annotated[str | None, typer.Argument(help="A material, for its numbers and sources.")] = None,
+    wavelength: Annotated[float, typer.Option(help="Wavelength of the reflectance, in nm.")] = 905.0,
+    png: Annotated[Path | None, typer.Option(help="Picture of the spectrum.")] = None,
+) -> None:
+    """List the materials with their reflectance at a wavelength, or show one of them."""
+    if name is not None:
+        _show_materials(name, wavelength, png)
+    elif png is not None:
+        example = "parhelion materials leaf --png leaf.png"
+        raise typer.BadParameter(f"name the material to draw, such as: {example}", param_hint="--png")
+    else:
+        _list_materials(wavelength)
+
+
+def _list_materials(wavelength_nm: float) -> None:
+    from parhelion.surfaces.library import material, material_names
+
+    rows = []
+    for name in material_names():
+        entry = material(name)
+        rows.append((name, f"{100 * entry.reflectance_at(wavelength_nm):.1f}", _kind(entry), entry.description))
+    share = f"% at {wavelength_nm:g} nm"
+    screen.table("", ("material", share, "surface", "description"), rows, numbers=(share,))
+    screen.say("Grey targets of any whole percent: lambert-0 to lambert-100.")
+
+
+def _kind(material: Material) -> str:
+    kinds: list[str] = [material.brdf.model]
+    if material.specular is not None:
+        kinds.append(material.specular.kind)
+    if material.retro is not None:
+        kinds.append("retro")
+    return " + ".join(kinds)
+
+
+def _show_materials(name: str, wavelength_nm: float, png: Path | None) -> None:
+    from parhelion.surfaces.library import material
+
+    if png is not None:
+        from parhelion.pictures.style import check_picture
+
+        check_file(check_picture(png))
+    entry = material(name)
+    first, last = entry.wavelength_range_nm
+    details = [part for part in (entry.brdf, entry.specular, entry.retro) if part is not None]
+    numbers = [f"{key} {value}" for part in details for key, value in part.model_dump().items() if value is not None]
+    usual = [w for w in (850.0, 905.0, 1064.0, 1550.0) if first <= w <= last]
+    screen.facts(
+        entry.name,
+        [
+            ("description", entry.description),
+            (f"at {wavelength_nm:g} nm", f"{100 * entry.reflectance_at(wavelength_nm):.1f} %"),
+            ("elsewhere", ", ".join(f"{100 * entry.reflectance_at(w):.1f} % at {w:g} nm" for w in usual)),
+            ("spectrum", f"{len(entry.spectrum.wavelength_um)} values from {first:g} to {last:g} nm"),
+            ("surface", ", ".join(numbers)),
+            *(("source", source) for source in entry.sources),
+        ],
+    )
+    if png is not None:
+        from parhelion.pictures import draw_spectrum
+
+        draw_spectrum(entry, png, wavelength_nm)
+        screen.say(f"wrote {png}")

@@ -1,0 +1,453 @@
+"""`parhelion evaluate`: clouds against clouds, detections against labels, odometry against the truth, placement."""
+
+from __future__ import annotations
+
+import shlex
+from enum import Enum
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from parhelion.cli import screen
+from parhelion.cli.recordings import check_file, make_folder
+from parhelion.cli.screen import Command, Group, examples, start_engine
+
+if TYPE_CHECKING:
+    from parhelion.evaluate.slam.drives import Drive
+    from parhelion.evaluate.slam.study import RunResult
+
+# ---- `parhelion evaluate clouds`: how near simulated clouds come to real ones ---------------------------------------
+
+
+EXAMPLES = (
+    "parhelion evaluate clouds real.pcd simulated.pcd -o report.html --json out.json",
+    "parhelion evaluate clouds recorded/ simulated/ -o report.html      # paired by name, else by order",
+    "parhelion evaluate clouds rain/ rain-simulated/ --dry dry.pcd --tolerance 0.1 --json out.json",
+)
+
+
+def clouds(
+    real: Annotated[Path, typer.Argument(metavar="REAL", help="A cloud file, or a folder of them.")],
+    simulated: Annotated[Path, typer.Argument(metavar="SIM", help="A cloud file, or a folder of them.")],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Page with tables and curves (.html).")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="All numbers as JSON.")] = None,
+    dry: Annotated[
+        Path | None, typer.Option("--dry", help="The scene in clear air, against which points are correct or false.")
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(min=1e-6, help="A point this near [m] to the reference is correct; else its origin tells."),
+    ] = None,
+    exact_points: Annotated[
+        int, typer.Option(min=1, max=20_000, help="Larger clouds have an approximate earth mover's distance.")
+    ] = 4000,
+    field: Annotated[list[str] | None, typer.Option("--field", help="Fields to compare; both need them.")] = None,
+    label: Annotated[list[str] | None, typer.Option("--label", help="Objects to count by distance; all, else.")] = None,
+    distances: Annotated[str, typer.Option(metavar="M,M,...", help="Edges of distance classes.")] = "0,30,45,60,120",
+    still: Annotated[
+        bool, typer.Option("--still", help="Nothing moves from cloud to cloud: SNR of each shot over the clouds.")
+    ] = False,
+) -> None:
+    """Compare clouds: Chamfer and earth mover's distance, detections, range error, SNR, density, distributions."""
+    from parhelion.evaluate.clouds.compare import Options, compare_files, page_of, pairs_of, summary_rows
+    from parhelion.evaluate.files import write_json
+    from parhelion.pictures.html import write_page
+
+    for file in (output, json):
+        if file is not None:
+            check_file(file)
+    options = Options(
+        tolerance, exact_points, tuple(field or ()), parse_edges(distances), tuple(label or ()), still=still
+    )
+    pairs = pairs_of(real, simulated)
+    with screen.progress("comparing", len(pairs)) as advance:
+        result = compare_files(pairs, options, dry=dry, advance=advance)
+    result = {"real": str(real), "simulated": str(simulated), **result}
+    screen.facts(f"{real} and {simulated}", summary_rows(result))
+    if json is not None:
+        write_json(json, result)
+        screen.say(f"wrote {json}")
+    if output is not None:
+        write_page(output, page_of(result, str(real), str(simulated), screen.command_line()))
+        screen.say(f"look at {output}")
+
+
+def parse_edges(text: str) -> tuple[float, ...]:
+    """`0,30,60`: rising edges of distance classes [m]."""
+    try:
+        edges = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"expected numbers M,M,..., got {text!r}", param_hint="--distances") from None
+    if len(edges) < 2 or any(b <= a for a, b in pairwise(edges)):
+        raise typer.BadParameter(f"expected two rising numbers at least, got {text!r}", param_hint="--distances")
+    return edges
+
+
+# ---- `parhelion evaluate detections`: how good a detector is, by the measures of KITTI or nuScenes ------------------
+
+
+DETECTIONS_EXAMPLES = (
+    "parhelion evaluate detections label_2/ detections/ -o report.html --json out.json",
+    "parhelion evaluate detections label_2/ detections/ --class Car --distances 0,35,70,120 --overlap 0.5",
+    "parhelion evaluate detections out/nuscenes results_nusc.json -o report.html        # mAP, errors, NDS",
+)
+_USUAL_DISTANCES = "0,35,70,120"
+
+
+class Layout(str, Enum):
+    """Whose files and measures they are."""
+
+    auto = "auto"
+    kitti = "kitti"
+    nuscenes = "nuscenes"
+
+
+def detections(
+    labels: Annotated[
+        Path,
+        typer.Argument(metavar="LABELS", help="KITTI label file or a folder of them, or a nuScenes data set's folder."),
+    ],
+    found: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DETECTIONS",
+            help="KITTI detection file or a folder of the same names, or a nuScenes results file (.json).",
+        ),
+    ],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Page with tables and curves (.html).")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="All numbers as JSON.")] = None,
+    kind: Annotated[list[str] | None, typer.Option("--class", help="Classes to score; all with a label, else.")] = None,
+    overlap: Annotated[
+        float | None, typer.Option(min=0.0, max=1.0, help="KITTI: overlap above which a box is found; its own, else.")
+    ] = None,
+    distances: Annotated[
+        str | None, typer.Option(metavar="M,M,...", help=f"KITTI: edges of distance classes; {_USUAL_DISTANCES}, else.")
+    ] = None,
+    layout: Annotated[
+        Layout, typer.Option("--format", help="Whose measures; auto: nuScenes where DETECTIONS ends in .json.")
+    ] = Layout.auto,
+) -> None:
+    """Score detections: KITTI's average precision by difficulty and distance, or nuScenes' mAP, errors and NDS."""
+    for file in (output, json):
+        if file is not None:
+            check_file(file)
+    if layout is Layout.nuscenes or (layout is Layout.auto and found.suffix.lower() == ".json"):
+        for given, option in ((overlap, "--overlap"), (distances, "--distances")):
+            if given is not None:
+                raise typer.BadParameter("is for KITTI's files; nuScenes goes by its own distances", param_hint=option)
+        _nuscenes(labels, found, output, json, kind)
+    else:
+        _kitti(labels, found, output, json, kind, overlap, distances or _USUAL_DISTANCES)
+
+
+def _kitti(
+    labels: Path,
+    found: Path,
+    output: Path | None,
+    json: Path | None,
+    kind: list[str] | None,
+    overlap: float | None,
+    distances: str,
+) -> None:
+    from parhelion.evaluate.detections import evaluate_frames, frames_of
+    from parhelion.evaluate.detections.kitti import COLUMNS, page_of, table_rows
+    from parhelion.evaluate.files import write_json
+    from parhelion.pictures.html import write_page
+
+    result = evaluate_frames(frames_of(labels, found), kind, parse_edges(distances), overlap)
+    screen.table(f"{found} against {labels}", COLUMNS, table_rows(result), numbers=COLUMNS[2:])
+    if json is not None:
+        write_json(json, {"labels_from": str(labels), "detections_from": str(found), **result})
+        screen.say(f"wrote {json}")
+    if output is not None:
+        write_page(output, page_of(result, str(labels), str(found), screen.command_line()))
+        screen.say(f"look at {output}")
+
+
+def _nuscenes(labels: Path, found: Path, output: Path | None, json: Path | None, kind: list[str] | None) -> None:
+    from parhelion.evaluate.detections import evaluate_pair, read_pair
+    from parhelion.evaluate.detections import nuscenes as pages
+    from parhelion.evaluate.files import write_json
+    from parhelion.pictures.html import write_page
+
+    result = evaluate_pair(read_pair(labels, found), kind)
+    columns, summary = pages.COLUMNS, pages.SUMMARY_COLUMNS
+    screen.table(f"{found} against {labels}", columns, pages.table_rows(result), numbers=columns[1:])
+    screen.table("", summary, pages.summary_rows(result), numbers=summary[1:])
+    if result["scenes"] < result["all_scenes"]:
+        screen.say(f"{result['scenes']} of {result['all_scenes']} scenes, those that the detections are of")
+    if json is not None:
+        write_json(json, {"labels_from": str(labels), "detections_from": str(found), **result})
+        screen.say(f"wrote {json}")
+    if output is not None:
+        command = shlex.join(["parhelion", "evaluate", "detections", str(labels), str(found), "-o", str(output)])
+        write_page(output, pages.page_of(result, str(labels), str(found), command))
+        screen.say(f"look at {output}")
+
+
+# ---- `parhelion evaluate placement`: where sensors or anchors are best put ------------------------------------------
+
+
+PLACEMENT_EXAMPLES = (
+    "parhelion evaluate placement examples/placement/city-lidars.yaml -o report.html --json answer.json",
+    "parhelion evaluate placement examples/placement/warehouse-anchors.yaml --choose 6 --csv sites.csv --png map.png",
+    "parhelion evaluate placement lidars.yaml --method greedy                # where there are too many combinations",
+    "parhelion evaluate placement --schema > placement.schema.json          # for editors that know YAML schemas",
+)
+
+
+def placement(
+    file: Annotated[Path | None, typer.Argument(metavar="FILE", help="Placement file (.yaml).")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Page with map and tables (.html).")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="All numbers as JSON.")] = None,
+    csv: Annotated[Path | None, typer.Option("--csv", help="Table of the candidates.")] = None,
+    png: Annotated[Path | None, typer.Option("--png", help="The map alone.")] = None,
+    choose: Annotated[int | None, typer.Option("--choose", "-k", min=1, help="How many; the file's, else.")] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", metavar="METHOD", help="auto, greedy or exact; the file's, else.")
+    ] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of placement files.")] = False,
+) -> None:
+    """Find the best mounts of lidars and cameras, or sites of anchors: coverage, blind ground, error of positions."""
+    from parhelion.core import config
+    from parhelion.evaluate.placement.schema import PlacementFile, json_schema
+
+    if schema:
+        from json import dumps
+
+        typer.echo(dumps(json_schema(), indent=1))
+        return
+    if file is None:
+        raise typer.BadParameter("give a placement file", param_hint="FILE")
+    for target in (output, json, csv, png):
+        if target is not None:
+            check_file(target)
+    if png is not None:
+        from parhelion.pictures.style import check_picture
+
+        check_picture(png)
+    fields = config.read_yaml(file)
+    if isinstance(fields, dict):  # else the check of the file tells
+        changed: dict[str, Any] = {} if choose is None else {"choose": choose}
+        if method is not None:
+            given = fields.get("search")
+            changed["search"] = {**(given if isinstance(given, dict) else {}), "method": method}
+        fields = {**fields, **changed}
+    settings = config.parse(PlacementFile, fields, file)
+    start_engine()
+    from parhelion.evaluate.files import write_json
+    from parhelion.evaluate.placement import report as results
+    from parhelion.evaluate.placement.study import Placement
+    from parhelion.pictures.html import write_page
+
+    question = Placement(settings, file.parent, str(file))
+    question.is_exact()  # a search that is too large is told before the casts
+    with screen.progress("casting", question.casts) as advance:
+        objectives = question.objectives(advance)
+    with screen.progress("searching", question.steps) as advance:
+        answer = question.search(objectives, advance)
+    result = results.result_of(answer)
+    columns = results.CHOSEN_COLUMNS
+    screen.table(result["name"] or str(file), columns, results.chosen_rows(result), numbers=columns[3:])
+    screen.facts("", results.part_rows(result))
+    command = _command(file, output, choose, method)
+    if json is not None:
+        write_json(json, {"command": command, **result})
+        screen.say(f"wrote {json}")
+    if csv is not None:
+        results.write_csv(csv, result)
+        screen.say(f"wrote {csv}")
+    if png is None and output is None:
+        return
+    from parhelion.evaluate.placement.report import answer_picture, page_of
+
+    picture = answer_picture(answer)
+    if png is not None:
+        from parhelion.pictures.style import save
+
+        save(picture, png)
+        screen.say(f"look at {png}")
+    if output is not None:
+        write_page(output, page_of(answer, result, command, picture))
+        screen.say(f"look at {output}")
+
+
+def _command(file: Path, output: Path | None, choose: int | None, method: str | None) -> str:
+    words = ["parhelion", "evaluate", "placement", str(file)]
+    for option, value in (("--choose", choose), ("--method", method), ("-o", output)):
+        words += [] if value is None else [option, str(value)]
+    return shlex.join(words)
+
+
+# ---- `parhelion evaluate slam`: how well odometry finds the way of a drive ------------------------------------------
+
+
+SLAM_EXAMPLES = (
+    "parhelion evaluate slam examples/city-loop.yaml -m kiss-icp --weather clear --weather rain=25 --seeds 10 -o out",
+    "parhelion evaluate slam examples/city-loop.yaml --method kiss-icp --method my_package:MyOdometry -o out",
+    "parhelion evaluate slam out/bag --method kiss-icp -o scores            # a ROS 2 bag with the truth in it",
+    "parhelion evaluate slam run/roof --method genz-icp -o scores           # clouds of a run, truth beside them",
+    "parhelion evaluate slam truth.tum --estimate estimate.tum -o scores    # two trajectories",
+)
+_USUAL_METHOD = "kiss-icp"
+
+
+def slam(
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="Scenario (.yaml), ROS 2 bag, folder of clouds, or true TUM file.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for page, JSON and trajectories.")],
+    method: Annotated[
+        list[str] | None,
+        typer.Option("--method", "-m", help="kiss-icp, genz-icp, small-gicp, rko-lio, or module:Class. Repeatable."),
+    ] = None,
+    weather: Annotated[
+        list[str] | None,
+        typer.Option("--weather", help="clear, rain=MM_H, fog=M, snow=MM_H, own; rain=5,fog=500. May be repeated."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Runs of a scenario in each weather.")] = 1,
+    estimate: Annotated[
+        list[Path] | None, typer.Option("--estimate", help="A trajectory (TUM) to score, where SOURCE is a TUM file.")
+    ] = None,
+    truth: Annotated[
+        Path | None, typer.Option("--truth", help="True poses of the lidar (TUM), where SOURCE does not hold them.")
+    ] = None,
+    lidar: Annotated[str | None, typer.Option(help="Lidar of the scenario; the first, else.")] = None,
+    topic: Annotated[str | None, typer.Option(help="Topic of the clouds, for bags with several.")] = None,
+    json: Annotated[Path | None, typer.Option("--json", help="All numbers as JSON; in the folder, else.")] = None,
+) -> None:
+    """Run odometry on a drive and score it: ATE, RPE and KITTI drift, by weather, with intervals over the seeds."""
+    from parhelion.core.errors import ConfigError, FormatError
+    from parhelion.evaluate.slam.study import weather_fields
+
+    if not source.exists():
+        raise FormatError(f"{source}: no such file or folder")
+    report = _Report(source, output, json)
+    if estimate:
+        if method or weather:
+            raise typer.BadParameter("scores a trajectory that is there: leave out --method and --weather")
+        report.add(*_score_files(source, estimate))
+        report.finish()
+        return
+    names = list(dict.fromkeys(method or [_USUAL_METHOD]))
+    is_scenario = source.suffix.lower() in (".yaml", ".yml")
+    if (weather or seeds > 1) and not is_scenario:
+        raise ConfigError(f"{source}: is recorded; --weather and --seeds are for scenarios")
+    wanted = {text: weather_fields(text) for text in weather or ["own"]}
+    if is_scenario:
+        start_engine()
+        _study(source, names, wanted, seeds, lidar, report)
+    else:
+        _recorded(source, names, truth, topic, report)
+    report.finish()
+
+
+def _makers(names: list[str]) -> dict[str, Any]:
+    from parhelion.evaluate.slam.odometry import method_maker
+
+    return {name: method_maker(name) for name in names}
+
+
+def _study(
+    source: Path, names: list[str], weathers: dict[str, Any], seeds: int, lidar: str | None, report: _Report
+) -> None:
+    from parhelion.evaluate.slam.drives import ScenarioDrive
+    from parhelion.evaluate.slam.study import run_methods
+
+    makers = _makers(names)
+    first = ScenarioDrive(source, lidar=lidar)
+    for make in makers.values():
+        make(first.setup)  # what is missing is told before hours of work
+    start, total = first.scenario.seed, first.count * len(weathers) * seeds
+    with screen.progress("driving", total) as advance:
+        for seed in range(start, start + seeds):
+            for words, fields in weathers.items():
+                drive = ScenarioDrive(source, weather=fields, seed=seed, lidar=lidar)
+                report.add(*run_methods(drive, makers, weather=words, seed=seed, advance=advance))
+
+
+def _recorded(source: Path, names: list[str], truth: Path | None, topic: str | None, report: _Report) -> None:
+    from parhelion.cli.recordings import is_bag
+    from parhelion.core.errors import FormatError
+    from parhelion.evaluate.slam.drives import BagDrive, FolderDrive
+    from parhelion.evaluate.slam.study import run_methods
+
+    makers = _makers(names)
+    drive: Drive
+    if is_bag(source):
+        drive = BagDrive(source, truth, topic=topic)
+    elif source.is_dir():
+        drive = FolderDrive(source, truth)
+    else:
+        raise FormatError(
+            f"{source}: give a scenario (.yaml), a bag, a folder of clouds, or two TUM files with --estimate"
+        )
+    with screen.progress("driving", drive.count) as advance:
+        report.add(*run_methods(drive, makers, advance=advance))
+
+
+def _score_files(truth: Path, estimates: list[Path]) -> list[tuple[RunResult, Any]]:
+    from parhelion.core.errors import ConfigError
+    from parhelion.evaluate.slam.study import scored
+    from parhelion.io import poses as tum
+
+    true = tum.read_tum(truth)
+    found = []
+    for file in estimates:
+        poses = tum.read_tum(file)
+        try:
+            found.append((scored(poses, true, file.stem), None))
+        except ConfigError as error:
+            raise ConfigError(f"{file}: {error}") from None
+    return found
+
+
+class _Report:
+    """The files of a study: written anew after every run, so that a stopped one is not lost."""
+
+    def __init__(self, source: Path, folder: Path, json: Path | None) -> None:
+        make_folder(folder)
+        self.source, self.folder = source, folder
+        self.json = json or folder / "results.json"
+        self.runs: list[RunResult] = []
+
+    def add(self, *found: tuple[RunResult, Any]) -> None:
+        from parhelion.evaluate.slam.study import write_json
+        from parhelion.io import poses as tum
+
+        for run, poses in found:
+            self.runs.append(run)
+            if poses is not None:
+                (self.folder / "trajectories").mkdir(exist_ok=True)
+                words = "".join(c if c.isalnum() or c in "=.,-" else "-" for c in f"{run.method}_{run.weather}")
+                tum.write_tum(poses, self.folder / "trajectories" / f"{words}_{run.seed}.tum")
+        write_json(self.json, str(self.source), self.runs)
+
+    def finish(self) -> None:
+        from parhelion.evaluate.slam.study import COLUMNS, page_of, summary, table_rows
+        from parhelion.pictures.html import write_page
+
+        screen.table(str(self.source), COLUMNS, table_rows(summary(self.runs)), numbers=COLUMNS[2:])
+        write_page(self.folder / "report.html", page_of(str(self.source), self.runs, screen.command_line()))
+        screen.say(f"wrote {self.json}")
+        screen.say(f"look at {self.folder / 'report.html'}")
+
+
+# ---- evaluate -------------------------------------------------------------------------------------------------------
+
+
+app = typer.Typer(
+    cls=Group,
+    no_args_is_help=True,
+    epilog=examples(EXAMPLES[0], DETECTIONS_EXAMPLES[0], PLACEMENT_EXAMPLES[0], SLAM_EXAMPLES[0]),
+)
+
+for _function, _examples in (
+    (clouds, EXAMPLES),
+    (detections, DETECTIONS_EXAMPLES),
+    (placement, PLACEMENT_EXAMPLES),
+    (slam, SLAM_EXAMPLES),
+):
+    app.command(cls=Command, epilog=examples(*_examples))(_function)
