@@ -48,7 +48,7 @@ def acme(monkeypatch: pytest.MonkeyPatch) -> Maker:
 
 def test_no_file_of_the_package_knows_the_toy_maker() -> None:
     assert [str(file) for file in SOURCE.rglob("*.py") if "acme" in file.read_text(encoding="utf-8").lower()] == []
-    with pytest.raises(ConfigError, match=r"intensity\.scale: input should be 'velodyne', .*, got 'acme-root'"):
+    with pytest.raises(ConfigError, match=r"intensity\.scale: expected 'velodyne', .*, got 'acme-root'"):
         ph.Lidar(toy_maker.SHEET)
 
 

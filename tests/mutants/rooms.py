@@ -6,7 +6,7 @@ ROOMS: list[tuple[str, list[str]]] = [
     ("core/random.py", ["unit/core/test_random.py"]),
     ("core/pose.py", ["unit/core/test_pose.py"]),
     ("core/trajectory.py", ["unit/core/test_trajectory.py"]),
-    ("core/clouds.py", ["unit/core/test_records.py"]),
+    ("core/clouds.py", ["unit/core/test_clouds.py"]),
     ("core/image.py", ["unit/core/test_image.py"]),
     ("core/arrays.py", ["unit/core/test_arrays.py"]),
     ("core/config.py", ["unit/core/test_config.py"]),

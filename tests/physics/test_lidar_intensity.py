@@ -51,7 +51,7 @@ def scaled(name: str, equal: Array, power: Array | None = None) -> Array:
 
 def test_data_sheets_may_name_every_scale_and_no_other() -> None:
     assert [Intensity(scale=name).scale for name in SCALES] == list(SCALES)
-    with pytest.raises(ValueError, match=r"input should be 'velodyne', .*'none'"):
+    with pytest.raises(ValueError, match=r"expected 'velodyne', .*'none'"):
         Intensity(scale="sepia")
 
 

@@ -120,7 +120,7 @@ def scan(
     view = _View(png, several=scans > 1)
     in_air: dict[str, int] = {}
     with screen.progress("scanning", scans) as advance:
-        for number, (shot, seconds) in enumerate(measure_scan(lidar, scene, place, time, scans, seed)):
+        for number, (shot, seconds) in enumerate(frames_of(lidar, scene, place, time, scans, seed)):
             tally.add(shot, seconds)
             add_counts(in_air, air_counts(shot))
             if files is not None:
@@ -155,25 +155,6 @@ def load_world(name: str, material: str | None = None) -> World:
     from parhelion import World
 
     return World.load(name) if material is None else World.load(name, material=material)
-
-
-def measure_scan(
-    lidar: Lidar, world: World, place: Pose | None, start: float, scans: int, seed: int
-) -> Iterator[tuple[Scan, float]]:
-    """Scans one after the other at the sensor's rate, each with its wall time [s].
-
-    Standing at `place`; without one, several scans follow the world's path where it has one, and a single scan (or
-    several in a world without a path) stands at the world's viewpoint.
-    """
-    trajectory = world.path if place is None and scans > 1 else None
-    for number in range(scans):
-        before = clock.perf_counter()
-        at = start + number / lidar.rate_hz
-        if trajectory is not None:
-            result = lidar.scan(world, trajectory=trajectory, time=at, seed=seed)
-        else:
-            result = lidar.scan(world, pose=place, time=at, seed=seed)
-        yield result, clock.perf_counter() - before
 
 
 def _prepare(
@@ -358,7 +339,7 @@ def measure(
         raise typer.BadParameter(f"{sensor} ({kind.name}) measures samples; give --duration", param_hint="--frames")
     if kind.output == "frames" and duration is not None:
         raise typer.BadParameter(f"{sensor} ({kind.name}) measures frames; give --frames", param_hint="--duration")
-    files = None if output is None else _Files(kind, output, format, several=frames > 1)
+    files = None if output is None else RecordFiles(kind.record_type, output, format, several=frames > 1)
     if png is not None:
         from parhelion.pictures.style import check_picture
 
@@ -409,9 +390,18 @@ def frames_of(
 def samples_of(
     sensor: Any, world: World, place: Pose | None, start: float, duration: float, seed: int
 ) -> tuple[Any, float]:
-    """Samples of a run at `place`, along the path of the world or at its viewpoint, and the wall time [s]."""
+    """Samples of a run at `place`, along the path of the world or at its viewpoint, and the wall time [s].
+
+    The path is smoothed: corners between its waypoints would be infinite accelerations to an inertial sensor.
+    """
+    from parhelion import SplineMotion, Waypoints
+
     before = clock.perf_counter()
-    motion = place or world.path or world.viewpoint
+    motion: Any = place or world.path or world.viewpoint
+    if isinstance(motion, Waypoints) and len(motion.times) > 1:
+        motion = SplineMotion(
+            motion.xyz, times=motion.times, facing=motion.quat_xyzw, start_at_rest=False, stop_at_rest=False
+        )
     return sensor.run(world, motion, start, duration, seed), clock.perf_counter() - before
 
 
@@ -432,7 +422,7 @@ def _parsed(kind: SensorKind, options: list[str]) -> dict[str, Any]:
         if not equals:
             raise typer.BadParameter(f"expected NAME=VALUE, got {text!r}", param_hint="--set")
         if name not in known:
-            raise unknown_name(f"option of a {kind.name}", name, known)
+            raise unknown_name(f"option of the kind {kind.name!r}", name, known)
         try:
             found[name] = yaml.safe_load(value)
         except yaml.YAMLError:
@@ -440,14 +430,14 @@ def _parsed(kind: SensorKind, options: list[str]) -> dict[str, Any]:
     return found
 
 
-class _Files:
+class RecordFiles:
     """Where records go: one file, or a folder of numbered files. Checked before any work is done."""
 
-    def __init__(self, kind: SensorKind, path: Path, format: str | None, *, several: bool) -> None:
+    def __init__(self, kind: type[Record], path: Path, format: str | None, *, several: bool) -> None:
         from parhelion.io.records import ending_of
 
         self.path, self.format = path, format
-        self.ending = ending_of(kind.record_type, None if several else path, format)
+        self.ending = ending_of(kind, None if several else path, format)
         self.numbered = several
         self.written: list[Path] = []
         if several:
@@ -457,12 +447,14 @@ class _Files:
         else:
             check_file(path)
 
-    def write(self, record: Record, number: int) -> None:
+    def write(self, record: Record, number: int = 0) -> None:
+        """Write one record."""
         file = self.path / f"{number:06d}{self.ending}" if self.numbered else self.path
         record.save(file, format=self.format)
         self.written.append(file)
 
     def finish(self) -> None:
+        """Report what was written, and older files among it."""
         if self.numbered:
             warn_leftovers(self.path, self.written, self.ending)
         screen.say(f"wrote {self.path}" + (f" ({len(self.written)} files)" if self.numbered else ""))

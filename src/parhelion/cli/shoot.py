@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time as clock
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from parhelion.cli import screen
-from parhelion.cli.measure import load_world, parse_pose
+from parhelion.cli.measure import RecordFiles, frames_of, load_world, parse_pose
 from parhelion.cli.recordings import check_file
 from parhelion.cli.screen import start_engine
 from parhelion.cli.weather_options import (
@@ -86,14 +85,12 @@ def shoot(
     weather: WeatherOptions,
 ) -> None:
     """Take pictures of a world with a camera, and print how they were taken."""
-    from parhelion import Camera
-    from parhelion.io.images import image_format_of
+    from parhelion import Camera, Image
 
     place = parse_pose(pose)
     several = pictures > 1
-    if output is not None and not several:
-        image_format_of(output)
-    for file in (truth, ndvi, None if several else output):
+    files = None if output is None else RecordFiles(Image, output, None, several=several)
+    for file in (truth, ndvi):
         if file is not None:
             check_file(file)
     wanted = ("depth", "normal", "label", "instance", "flow", "objects") if truth is not None else ("depth", "label")
@@ -107,49 +104,25 @@ def shoot(
     scene.weather = weather.weather(scene.weather)
     scene.daylight = _daylight(scene.daylight, sun, azimuth, time, at, turbidity, cloud)
     start_engine()
-    files = _Files(output, several)
-    began = clock.perf_counter()
+    seconds = 0.0
     with screen.progress("shooting", pictures) as advance:
-        for number in range(pictures):
-            image = _one(eye, scene, place, start + number / eye.rate_hz, seed, several)
-            files.write(image, number)
+        for number, (image, took) in enumerate(frames_of(eye, scene, place, start, pictures, seed)):
+            seconds += took
+            if files is not None:
+                files.write(image, number)
             advance()
-    took = (clock.perf_counter() - began) / pictures
+    written = [] if files is None else [files.path]
     if truth is not None:
         from parhelion.pictures.camera import draw_image
 
         draw_image(image, truth)
-        files.written.append(truth)
+        written.append(truth)
     if ndvi is not None:
         _draw_ndvi(eye, scene, place, start, seed, ndvi)
-        files.written.append(ndvi)
-    _print(eye, scene, image, took)
-    for file in files.written:
+        written.append(ndvi)
+    _print(eye, scene, image, seconds / pictures)
+    for file in written:
         screen.say(f"wrote {file}")
-
-
-def _one(camera: Camera, world: World, place: Pose | None, start: float, seed: int, several: bool) -> Image:
-    if several and place is None and world.path is not None:
-        return camera.shoot(world, trajectory=world.path, time=start, seed=seed)
-    return camera.shoot(world, pose=place, time=start, seed=seed)
-
-
-class _Files:
-    """Where the pictures go."""
-
-    def __init__(self, output: Path | None, several: bool) -> None:
-        self.output, self.several = output, several
-        self.written: list[Path] = []
-        if output is not None and several:
-            output.mkdir(parents=True, exist_ok=True)
-
-    def write(self, image: Image, number: int) -> None:
-        if self.output is None:
-            return
-        file = self.output / f"{number:06d}.png" if self.several else self.output
-        image.save(file)
-        if not self.written:
-            self.written.append(self.output)
 
 
 def _daylight(

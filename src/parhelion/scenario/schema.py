@@ -170,7 +170,7 @@ class SensorEntry(Config):
 def _known_layout(name: str) -> str:
     known = ["driver", *layouts(), "all"]
     if name not in known:
-        raise ValueError(f"input should be {', '.join(map(repr, known))}")
+        raise ValueError(f"expected {', '.join(map(repr, known))}")
     return name
 
 

@@ -113,7 +113,9 @@ def _unknown(kind: str, text: str) -> ConfigError:
     """The error for a name that is no preset of a kind; it names the kind that has one of this name."""
     for other in sorted(folder.name for folder in PRESETS.iterdir() if folder.is_dir()):
         if text.lower() in _names(other):
-            return ConfigError(f"{text!r} is a preset of the kind {other!r}, not of {kind!r}")
+            return ConfigError(
+                f"{text!r} is a sensor of the kind {other!r}, not {kind!r}; `parhelion measure` takes any kind"
+            )
     return unknown_name(kind, text, _names(kind), "(or give the path of a YAML file)")
 
 

@@ -97,7 +97,7 @@ def test_old_call_forms_work_with_a_warning(old: Callable[[], Any], new: Callabl
         (lambda: LIDAR.scan(WORLD, pose=DRIVE), "pose: expected a parhelion Pose, got ConstantTwist"),
         (lambda: LIDAR.scan(WORLD, pose=SOME, trajectory=DRIVE), "give pose or trajectory, not both"),
         (lambda: IMU.measure(None), "motion: give a pose or a trajectory"),
-        (lambda: ph.Imu("sick/lms-111"), "'sick/lms-111' is a preset of the kind 'lidar', not of 'imu'"),
+        (lambda: ph.Imu("sick/lms-111"), "'sick/lms-111' is a sensor of the kind 'lidar', not 'imu'"),
         (lambda: ph.sensor("lidr", "sick/lms-111"), "did you mean 'lidar'"),
     ],
 )

@@ -152,7 +152,7 @@ def test_a_weather_does_not_change() -> None:
         ({"rain": {"rate_mm_h": 5, "drop_sizes": "marshal-palmer"}}, r"rain\.drop_sizes: .*'marshall-palmer'"),
         ({"fog": {"visibility_m": 9, "heterogeneity": {"octave": 5}}}, r"heterogeneity\.octave: unknown .*'octaves'"),
         ({"fog": {**FOG, "heterogeneity": {"octaves": 7}}}, r"heterogeneity\.octaves: must be from 1 to 6, got 7"),
-        ({"fog": {"visibility_m": 9, "heterogeneity": {"octaves": 2.5}}}, r"heterogeneity\.octaves: expected a whole number"),
+        ({"fog": {**FOG, "heterogeneity": {"octaves": 2.5}}}, r"heterogeneity\.octaves: expected a whole number"),
         ({"fog": {**FOG, "heterogeneity": {"scale_m": 0}}}, r"heterogeneity\.scale_m: must be from 0.1 .*, got 0"),
         ({"fog": {**FOG, "heterogeneity": {"contrast": 1.1}}}, r"heterogeneity\.contrast: must be from 0 to 1, got"),
         ({"fog": {**FOG, "heterogeneity": {"roughness": NAN}}}, r"heterogeneity\.roughness: expected a finite number"),

@@ -133,8 +133,8 @@ class DriveCalibration:
 
 
 def calibrate_drive(
-    turns: Sequence[RangeImage], preset: LidarConfig, *, recording: str = "recording", standing: bool = False, seed: int = 1,
-    watch: Callable[[str, DriveCalibration], None] | None = None,
+    turns: Sequence[RangeImage], preset: LidarConfig, *, recording: str = "recording", standing: bool = False,
+    seed: int = 1, watch: Callable[[str, DriveCalibration], None] | None = None,
 ) -> DriveCalibration:  # fmt: skip
     """The data sheet of the sensor that recorded these turns, from `preset`.
 

@@ -416,7 +416,7 @@ class Noise(Config):
 
 def _known_scale(name: Any) -> Any:
     if not isinstance(name, str) or name not in scales():
-        raise ValueError(f"input should be {', '.join(map(repr, scales()))}")
+        raise ValueError(f"expected {', '.join(map(repr, scales()))}")
     return name
 
 
