@@ -74,7 +74,7 @@ def tables(settings: Settings) -> Iterator[Table]:
     cameras = {f"picture {n}": ph.Camera("generic/vga", samples=n, bounces=1, truth=()) for n in counts}
     cameras["truth"] = ph.Camera("generic/vga", picture=False)
     work = {name: (lambda camera=camera: camera.shoot(world, seed=1)) for name, camera in cameras.items()}
-    times = take_turns(work, rounds=3 if settings.quick else 9)
+    times = take_turns(work, rounds=2 if settings.quick else 9)
     for name, taken in times.items():
         kind, _, rays = name.partition(" ")
         goal = goals[kind].verdict(1.0 / taken.best) if kind == "truth" or rays == "1" else ""
@@ -84,7 +84,7 @@ def tables(settings: Settings) -> Iterator[Table]:
         )  # fmt: skip
     for variant in ("scalar_rgb", "llvm_ad_rgb"):
         for samples in counts[:2]:
-            best = _by_mitsuba(world, cameras["picture 1"], variant, samples, 3 if settings.quick else 6)
+            best = _by_mitsuba(world, cameras["picture 1"], variant, samples, 2 if settings.quick else 6)
             row = {"work": f"Mitsuba path, {variant}", "rays a pixel": str(samples)}
             table.add(row | ({"ms": None} if best is None else {"ms": 1e3 * best, "pictures/s": 1.0 / best}))
             if best is None:

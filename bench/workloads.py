@@ -26,13 +26,13 @@ class Settings:
     quick: bool
 
     def rounds(self, most: int) -> int:
-        """Rounds of a measurement: `most`, or three in a quick run."""
-        return min(most, 3) if self.quick else most
+        """Rounds of a measurement: `most`, or two in a quick run."""
+        return min(most, 2) if self.quick else most
 
     @property
     def most_seconds(self) -> float:
         """Time that one measurement may take [s]."""
-        return 1.5 if self.quick else 8.0
+        return 0.5 if self.quick else 8.0
 
 
 @lru_cache(maxsize=1)
