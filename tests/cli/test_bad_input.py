@@ -147,7 +147,7 @@ def test_bugs_are_told_without_a_traceback(fails, run, monkeypatch: pytest.Monke
     def broken(*_: object, **__: object) -> None:
         raise ValueError("two\nlines")
 
-    monkeypatch.setattr(Lidar, "scan", broken)
+    monkeypatch.setattr(Lidar, "measure", broken)
     line = fails(*SMALL_SCAN)
     assert "unexpected ValueError: two lines" in line
     monkeypatch.setenv("PARHELION_DEBUG", "1")
@@ -163,9 +163,9 @@ def test_full_disk_and_memory_are_one_sentence(fails, monkeypatch: pytest.Monkey
 
         return scan
 
-    monkeypatch.setattr(Lidar, "scan", fail(OSError(28, "No space left on device", "/data/x.pcd")))
+    monkeypatch.setattr(Lidar, "measure", fail(OSError(28, "No space left on device", "/data/x.pcd")))
     assert fails(*SMALL_SCAN) == "error: /data/x.pcd: No space left on device"
-    monkeypatch.setattr(Lidar, "scan", fail(MemoryError()))
+    monkeypatch.setattr(Lidar, "measure", fail(MemoryError()))
     assert "out of memory" in fails(*SMALL_SCAN)
 
 

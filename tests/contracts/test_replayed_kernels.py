@@ -182,7 +182,7 @@ def test_casts_are_recorded_once_for_all_worlds_of_a_kind(monkeypatch: pytest.Mo
 
 def test_where_casts_cannot_be_recorded_they_are_traced(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = [ph.Lidar(small_lidar(90)).scan(glass_and_edges(seed), time=0.5) for seed in range(2)]
-    for module in ("scene", "moving", "surface"):
+    for module in ("scene", "moving"):
         monkeypatch.setattr(f"parhelion.rays.{module}.addresses", lambda engine, scene: ())
     traced = count_traces(monkeypatch)
     with nothing_recorded_yet():

@@ -40,7 +40,7 @@ FILES: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "lidar": (next(PACKAGE.rglob("vlp-16.yaml")).read_text(), ph.Lidar),
     "camera": (next(PACKAGE.rglob("vga.yaml")).read_text(), ph.Camera),
     "imu": (next(PACKAGE.rglob("bmi160.yaml")).read_text(), ph.Imu),
-    "vehicle": (next(PACKAGE.rglob("husky.yaml")).read_text(), vehicle_sheet),
+    "vehicle": (next((PACKAGE / "motion").rglob("husky.yaml")).read_text(), vehicle_sheet),
     "study": (
         """
         scenario: {duration_s: 0.1, world: boards-u, sensors: [{name: top, type: lidar, model: velodyne/vlp-16}]}

@@ -79,7 +79,7 @@ class Trip:
     """
 
     def __init__(self, scenario: Scenario, folder: Path, fields: dict[str, Any], bars: ExitStack) -> None:
-        from parhelion.cli.measure import Tally
+        from parhelion.cli.summary import Tally
         from parhelion.core.clouds import Scan
         from parhelion.pictures import Drive
 
