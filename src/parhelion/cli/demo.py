@@ -12,7 +12,6 @@ import typer
 from parhelion.cli import screen
 from parhelion.cli.recordings import make_folder, warn_dropped_fields, warn_leftovers
 from parhelion.cli.screen import start_engine
-from parhelion.pictures import html
 
 if TYPE_CHECKING:
     from parhelion import Scan
@@ -154,6 +153,8 @@ _ROWS = 8
 
 def first_points(scan: Scan) -> str:
     """The first points of a scan as a section of a page."""
+    from parhelion.pictures import html
+
     names = scan.names.get("label", {})
     rows = [
         (
@@ -171,5 +172,7 @@ def first_points(scan: Scan) -> str:
 
 def how_to_read() -> str:
     """A line of Python that reads a cloud of the demo, as a section of a page."""
+    from parhelion.pictures import html
+
     code = 'import parhelion as ph; cloud = ph.PointCloud.load("clouds/000000.pcd"); cloud.xyz, cloud.label'
     return html.section("read", "Read a cloud", f"<p><code>{html.text(code)}</code></p>")
