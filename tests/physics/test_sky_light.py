@@ -207,4 +207,4 @@ def test_what_has_no_sky() -> None:
 
 
 def test_the_data_lie_in_the_package() -> None:
-    assert (Path(parhelion.__file__).parent / "sensors/light/data/bird-riordan-1984.csv").is_file()
+    assert (Path(parhelion.__file__).parent / "sensors/optics/data/bird-riordan-1984.csv").is_file()
