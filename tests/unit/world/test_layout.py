@@ -21,7 +21,7 @@ from parhelion.world.procedural import (
     Layout,
     LayoutObject,
     LayoutPose,
-    Way,
+    Route,
     check,
     forest,
     warehouse,
@@ -56,7 +56,9 @@ def test_numbers_survive_both_formats_to_the_bit(
     item = LayoutObject(
         kind="box", pose=LayoutPose(xyz=tuple(xyz), yaw_deg=yaw), size=tuple(size), label="crate ä", mobility=mobility
     )
-    made = layout(item, ways=(Way(name="w", points=((xyz[0], yaw), (1e-7, 2.0))),), viewpoint=LayoutPose(xyz=(0, 0, 2)))
+    made = layout(
+        item, ways=(Route(name="w", points=((xyz[0], yaw), (1e-7, 2.0))),), viewpoint=LayoutPose(xyz=(0, 0, 2))
+    )
     folder = tmp_path_factory.mktemp("layouts")
     for name in ("a.yaml", "a.json"):
         made.save(folder / name)
@@ -189,7 +191,7 @@ def test_what_leaves_the_plan_or_the_ground_is_told() -> None:
 
 
 def test_a_blocked_way_is_told_and_a_way_around_is_found() -> None:
-    way = Way(name="aisle", points=((-8.0, 0.0), (8.0, 0.0)), width_m=3.0)
+    way = Route(name="aisle", points=((-8.0, 0.0), (8.0, 0.0)), width_m=3.0)
     walls = [thing("wall", y=y, size=(16.0, 0.2, 3.0)) for y in (-1.6, 1.6)]
 
     def sentences(*objects: LayoutObject, **robot: float) -> list[str]:

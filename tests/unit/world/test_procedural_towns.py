@@ -19,7 +19,7 @@ from parhelion.core.random import Stream
 from parhelion.world.kit.buildings import Band, building, building_draws
 from parhelion.world.procedural import (
     Layout,
-    Way,
+    Route,
     check,
     city,
     clearance,
@@ -231,7 +231,7 @@ STREET_THINGS = (
 
 @pytest.mark.parametrize("kind", STREET_THINGS)
 def test_things_fill_the_size_that_they_are_given(kind: str) -> None:
-    own = natural_size(thing(kind).params)
+    own = natural_size(kind, thing(kind).params)
     for size in (own, (3.0, 2.0, 4.0)):
         world = world_of(Layout(size=(90.0, 90.0), objects=(thing(kind, size=size),)))
         points = np.concatenate([part.placed for item in world.objects for part in item.parts])
@@ -277,7 +277,7 @@ def test_vessels_lie_in_the_water_and_others_do_not() -> None:
 
 
 def test_a_canal_must_stay_passable_and_a_bridge_is_passed_under() -> None:
-    fairway = Way(name="fairway", points=((-26.0, 0.0), (26.0, 0.0)), width_m=8.0, needs_m=6.0)
+    fairway = Route(name="fairway", points=((-26.0, 0.0), (26.0, 0.0)), width_m=8.0, needs_m=6.0)
     span = thing("bridge", 5.0, 0.0, (6.0, 68.0, 7.5), params={"span_m": 30.0})
     assert check(basin(span, ways=(fairway,))) == []
     barge = thing("vessel", -10.0, 0.0, (30.0, 5.6, 4.0), yaw=90.0, params={"type": "barge"}, name="adrift")

@@ -25,7 +25,7 @@ from parhelion.world.kit.city_ground import (
 from parhelion.world.kit.plants import tree
 from parhelion.world.kit.vehicles import CAR_SHAPES, PAINTS
 from parhelion.world.procedural import kinds as street
-from parhelion.world.procedural.kinds import BenchParams, BuildingParams, FenceParams, Params, StoreysParams, place_of
+from parhelion.world.procedural.kinds import BuildingParams, FenceParams, Params, StoreysParams, place_of
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
 from parhelion.world.procedural.placing import natural, placed, whole, without_clashes
 from parhelion.world.procedural.thing_parts import parts_of
@@ -124,26 +124,9 @@ def _corner_house(
     return placed("building", name, (*at, KERB_HEIGHT), np.degrees(yaw), (length, width, height), params)
 
 
-def _storeys(
-    bottom: float,
-    storeys: int,
-    height: float,
-    pitch: float,
-    width: float,
-    sill: float,
-    window_height: float,
-    recess: float = 0.16,
-) -> StoreysParams:
-    return StoreysParams(
-        bottom_m=bottom,
-        storeys=storeys,
-        storey_height_m=height,
-        pitch_m=pitch,
-        window_width_m=width,
-        sill_m=sill,
-        window_height_m=window_height,
-        recess_m=recess,
-    )
+def _storeys(*values: float) -> StoreysParams:
+    """Storeys by the values of their fields, in order."""
+    return StoreysParams(**dict(zip(StoreysParams.model_fields, values, strict=False)))  # type: ignore[arg-type]
 
 
 def _local_sides(yaw: float, quarter: Floats) -> set[int]:
@@ -166,7 +149,7 @@ def _square_furniture(first: int, middle: Floats, quarter: Floats) -> list[Layou
     spots = [(5.0, 12.0), (12.0, 5.0), (18.5, 11.5), (11.5, 18.5)]
     turn = float(np.degrees(np.arctan2(*(quarter[::-1]))))
     return [
-        natural("bench", f"yard-{first + k}", (*(middle + quarter * np.array(spot)), KERB_HEIGHT), turn, BenchParams())
+        natural("bench", f"yard-{first + k}", (*(middle + quarter * np.array(spot)), KERB_HEIGHT), turn)
         for k, spot in enumerate(spots)
     ]
 
@@ -363,14 +346,14 @@ def _furniture(seed: int, blocks: int, signs: int | None) -> list[LayoutObject]:
     near = np.hypot(*(segments[:, :2] + 0.5 * PITCH * segments[:, 2:4]).T) < 100.0
     some = near & (rng.uniform(size=len(segments)) < 0.6)
     benches, _ = _spots(segments[some], np.array([17.2]), ROAD_HALF + 2.95)
-    rows.append(("bench", "bench", street.BenchParams(), benches[:, 0], outward[some] + np.pi))
+    rows.append(("bench", "bench", Params(), benches[:, 0], outward[some] + np.pi))
     bins, _ = _spots(segments[near], np.array([15.2]), ROAD_HALF + 0.7)
-    rows.append(("litter-bin", "bin", street.BinParams(), bins[:, 0], outward[near]))
+    rows.append(("litter-bin", "bin", Params(), bins[:, 0], outward[near]))
     plugs, _ = _spots(segments[some], np.array([45.0]), ROAD_HALF + 0.6)
-    rows.append(("hydrant", "hydrant", street.HydrantParams(), plugs[:, 0], outward[some]))
+    rows.append(("hydrant", "hydrant", Params(), plugs[:, 0], outward[some]))
     cycles = near & (rng.uniform(size=len(segments)) < 0.3)
     racks, _ = _spots(segments[cycles], np.array([34.5, 36.5, 38.5]), ROAD_HALF + 3.1)
-    rows.append(("bicycle", "bicycle", street.BicycleParams(), racks.reshape(-1, 2), np.repeat(yaw[cycles], 3)))
+    rows.append(("bicycle", "bicycle", Params(), racks.reshape(-1, 2), np.repeat(yaw[cycles], 3)))
     lights = BLOCK_HALF - PITCH / 2  # the kerb line, counted from the main crossing
     corners = np.array(
         [
@@ -381,7 +364,7 @@ def _furniture(seed: int, blocks: int, signs: int | None) -> list[LayoutObject]:
         ]
     )
     rows.append(("traffic-light", "traffic-light", street.LightParams(arm_m=3.2), corners, np.arange(4) * np.pi / 2))
-    stop = natural("shelter", "shelter", (_SHELTER_X, -ROAD_HALF - 2.7, KERB_HEIGHT), 90.0, street.ShelterParams())
+    stop = natural("shelter", "shelter", (_SHELTER_X, -ROAD_HALF - 2.7, KERB_HEIGHT), 90.0)
     return [
         *(
             natural(kind, f"{name}-{number}", (*at, KERB_HEIGHT), np.degrees(turn), params)

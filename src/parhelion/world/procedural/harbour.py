@@ -39,8 +39,6 @@ DEPTH_M = 3.0
 LAND_M = 70.0
 """Depth of the land beyond each quay."""
 ENDS_M = 40.0
-BERTHS = 13
-"""Places for vessels in one pattern."""
 _STORE = (
     kinds.StoreysParams(storeys=1, storey_height_m=4.6, pitch_m=5.2, window_width_m=2.2, sill_m=1.3,
                          window_height_m=2.3, recess_m=0.3),
@@ -464,8 +462,8 @@ def _seats(canal: Canal, shift: float, first: int) -> list[LayoutObject]:
     y = canal.half_width + 7.5
     things = []
     for k, x in enumerate(places, start=first):
-        things.append(natural("bench", f"bench-{k}", (x, y, QUAY_M), -90.0, kinds.BenchParams()))
-        things.append(natural("litter-bin", f"bin-{k}", (x + 1.6, y, QUAY_M), 0.0, kinds.BinParams()))
+        things.append(natural("bench", f"bench-{k}", (x, y, QUAY_M), -90.0))
+        things.append(natural("litter-bin", f"bin-{k}", (x + 1.6, y, QUAY_M), 0.0))
     return things
 
 

@@ -72,7 +72,7 @@ class LayoutObject(Config):
         if "kind" not in info.data:
             return Params()
         model = KINDS[info.data["kind"]].params
-        if isinstance(value, model):
+        if type(value) is model:
             return value
         if isinstance(value, Params) and type(value) is not Params:
             raise ValueError(f"a {info.data['kind']} takes {model.__name__}, got {type(value).__name__}")

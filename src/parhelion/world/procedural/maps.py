@@ -29,12 +29,8 @@ from parhelion.world.shapes import triangulated
 # ---- Buildings as outlines with a height, such as maps hold, as parts: walls and a flat roof ------------------------
 
 
-def outline_parts(thing: LayoutObject) -> list[KitPart] | None:
-    """Walls and roof of a building's outline, or None for a thing of another sort."""
-    params = thing.params
-    if not isinstance(params, FootprintParams):
-        return None
-    height = thing.size[2]
+def outline_parts(_length: float, _width: float, height: float, params: FootprintParams) -> list[KitPart]:
+    """Walls and roof of a building's outline."""
     rings = [turned(params.outline, left=True), *(turned(hole, left=False) for hole in params.holes)]
     walls = np.concatenate([_walls(ring, height) for ring in rings])
     return [
