@@ -323,12 +323,7 @@ def _water(settings: ScenarioFile, seed: int) -> Water | None:
     if entry is None:
         return None
     if isinstance(entry, OceanEntry):
-        return OceanWater(
-            entry.wind_speed_m_s, entry.fetch_m, seed, direction_deg=entry.direction_deg, level_m=entry.level_m
-        )
+        return OceanWater(seed=seed, **entry.model_dump(exclude={"kind"}))
     if isinstance(entry, GerstnerEntry):
-        waves = [
-            GerstnerWave(wave.amplitude_m, wave.length_m, wave.direction_deg, wave.phase_deg) for wave in entry.waves
-        ]
-        return GerstnerWater(waves, level_m=entry.level_m)
+        return GerstnerWater([GerstnerWave(**wave.model_dump()) for wave in entry.waves], level_m=entry.level_m)
     return CalmWater(entry.level_m)

@@ -150,14 +150,7 @@ def hull_of(config: HullConfig) -> Hull:
     """The hull a data sheet describes."""
     if config.shape == "box":
         return Hull.box(config.length_m, config.beam_m, config.height_m)
-    return Hull.boat(
-        config.length_m,
-        config.beam_m,
-        config.height_m,
-        bow_share=config.bow_share,
-        bow_rise_m=config.bow_rise_m,
-        deadrise_deg=config.deadrise_deg,
-    )
+    return Hull.boat(**config.model_dump(exclude={"shape"}))
 
 
 def _gauss(low: float, high: float, count: int) -> tuple[Floats, Floats]:

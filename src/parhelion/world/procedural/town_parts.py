@@ -16,7 +16,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
 from parhelion.world.emitters import Lamp
 from parhelion.world.kit import city_ground, props, vehicles, waterfront
-from parhelion.world.kit.buildings import Band, building
+from parhelion.world.kit.buildings import Band, building, building_draws
 from parhelion.world.kit.instances import boxes, copies, moved, quads, struts
 from parhelion.world.kit.plants import tree
 from parhelion.world.kit.props import KitPart, grouped
@@ -24,7 +24,7 @@ from parhelion.world.kit.waterfront import bollard, bridge
 from parhelion.world.mesh import Mesh
 from parhelion.world.procedural import kinds
 from parhelion.world.procedural.footprints import BRIDGE_PIER_M, fence_lines
-from parhelion.world.procedural.kinds import Params, generator_at
+from parhelion.world.procedural.kinds import Params, generator_at, place_of
 from parhelion.world.procedural.layout import LayoutObject
 from parhelion.world.shapes import grid_terrain, plane
 
@@ -133,14 +133,43 @@ def _building(size: Size, params: kinds.BuildingParams) -> list[KitPart]:
     return parts
 
 
+def pass_over_building(rng: np.random.Generator, length: float, width: float, params: kinds.BuildingParams) -> float:
+    """Height [m] of a building by its bands.
+
+    The house itself is drawn later, from where the stream stands now: what it will take is passed over here.
+    """
+    top = params.bands[-1]
+    height = top.bottom_m + top.storeys * top.storey_height_m
+    bands = bands_of(height, params)
+    rng.random(building_draws(length, width, bands, roof=params.roof, blind_sides=params.blind_sides))
+    return height
+
+
 _drawn: dict[tuple[Size, kinds.PlantedTreeParams], list[KitPart]] = {}
 
 
-def remember_tree(size: Size, params: kinds.PlantedTreeParams, parts: list[KitPart]) -> None:
-    """Keep the parts of a tree that was drawn to pass its part of a stream over, so that it is not drawn again."""
+def drawn_tree(
+    rng: np.random.Generator,
+    heights: tuple[float, float],
+    radii: tuple[float, float],
+    clear: float,
+    leaves: int,
+    leaf: float,
+) -> tuple[Size, kinds.PlantedTreeParams]:
+    """Size and parameters of one tree, drawn from the stream; what the tree itself takes of it is passed over.
+
+    Its parts are kept, so that they are not drawn again.
+    """
+    height, radius = float(rng.uniform(*heights)), float(rng.uniform(*radii))
+    trunk = 1.45 * 0.055 * height**0.55
+    params = kinds.PlantedTreeParams(
+        trunk_radius_m=trunk, clear_trunk_m=clear, leaves=leaves, leaf_m=leaf, seed=place_of(rng)
+    )
     if len(_drawn) >= 64:
         _drawn.clear()
-    _drawn[size, params] = parts
+    size = (2 * radius, 2 * radius, height)
+    _drawn[size, params] = tree(rng, height, radius, clear, leaves, leaf)
+    return size, params
 
 
 @lru_cache(maxsize=64)
