@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Pose
@@ -49,6 +49,7 @@ from parhelion.world.world import World
 if TYPE_CHECKING:
     from parhelion.scenario.schema import ScenarioFile
 
+_Made = TypeVar("_Made")
 DEGREE = math.pi / 180.0
 ON_FORKS = Pose((1.57, 0.0, -0.1))
 """A Euro pallet on a forklift's forks: its deck lies on them, its side against the carriage."""
@@ -62,7 +63,7 @@ class _InField(ConfigError):
         self.field = field
 
 
-def _in_field(field: str, make: Callable[..., Any], *arguments: Any) -> Any:
+def _in_field(field: str, make: Callable[..., _Made], *arguments: Any) -> _Made:
     try:
         return make(*arguments)
     except (ConfigError, FormatError) as error:
@@ -107,19 +108,14 @@ class Populate:
         return self.settings.seed + row if own is None else own
 
     def _motion(self, motion: MotionEntry, field: str = "motion") -> Trajectory:
-        made: Trajectory = _in_field(field, motion_of, motion, self.folder)
-        return made
+        return _in_field(field, motion_of, motion, self.folder)
 
     def _pose(self, pose: PoseEntry) -> Pose:
-        made: Pose = _in_field("pose", pose.pose)
-        return made
+        return _in_field("pose", pose.pose)
 
     def _motion_or_pose(self, motion: MotionEntry) -> Trajectory | Pose:
         """A thing that stays at a place counts as movable, where one that moves is dynamic."""
-        if motion.fixed is None:
-            return self._motion(motion)
-        made: Pose = _in_field("motion.fixed", motion.fixed.pose)
-        return made
+        return self._motion(motion) if motion.fixed is None else _in_field("motion.fixed", motion.fixed.pose)
 
     def _times(self, motion: Trajectory | Pose) -> tuple[float, float] | None:
         """When something may walk or roll, for motions that do not say it themselves."""

@@ -16,7 +16,7 @@ from parhelion.motion.actors.body import Actor, Builder, Span, about, heading_of
 from parhelion.world.kit.instances import struts
 from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
-from parhelion.world.shapes import circle, loft, pipe, sphere
+from parhelion.world.shapes import loft, pipe, sphere, spindle
 from parhelion.world.world import World
 
 # ---- steps ----------------------------------------------------------------------------------------------------------
@@ -502,16 +502,7 @@ def _torso(walk: Walk, s: float) -> Mesh:
     z = np.array([0.82, 0.95, 1.10, 1.28, 1.40, 1.46]) * s - walk.hip_m
     half_width = np.array([0.15, 0.17, 0.15, 0.18, 0.20, 0.09]) * s
     half_depth = np.array([0.09, 0.11, 0.10, 0.12, 0.10, 0.06]) * s
-    ring = circle(1.0, 14)
-    rings = np.stack(
-        [
-            ring[None, :, 0] * half_depth[:, None],
-            ring[None, :, 1] * half_width[:, None],
-            np.broadcast_to(z[:, None], (len(z), len(ring))),
-        ],
-        axis=-1,
-    )
-    return loft(rings)
+    return spindle(half_depth, half_width, z, 14)
 
 
 def _head(walk: Walk, s: float) -> Mesh:

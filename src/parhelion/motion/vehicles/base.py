@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -79,6 +80,34 @@ def normalised(q: Quaternion) -> Quaternion:
     x, y, z, w = q
     scale = 1.0 / math.sqrt(x * x + y * y + z * z + w * w)
     return (x * scale, y * scale, z * scale, w * scale)
+
+
+Body = tuple[Vector, Quaternion, Vector, Vector]
+"""Place, orientation, velocity and turn rate of a body, or the rates of change of these."""
+
+
+def integrated(body: Body, rates: Callable[[Body, int], Body], dt: float) -> Body:
+    """The body after `dt` [s], by the rule of Runge and Kutta; `rates` at its start, middle and end: 0, 1 and 2."""
+    k1 = rates(body, 0)
+    k2 = rates(_moved(body, k1, 0.5 * dt), 1)
+    k3 = rates(_moved(body, k2, 0.5 * dt), 1)
+    k4 = rates(_moved(body, k3, dt), 2)
+    xyz, quat, velocity, turn = (
+        tuple([n + dt / 6.0 * (a + 2.0 * (b + c) + d) for n, a, b, c, d in zip(*parts, strict=True)])
+        for parts in zip(body, k1, k2, k3, k4, strict=True)
+    )
+    return (xyz, normalised(quat), velocity, turn)  # type: ignore[return-value,arg-type]
+
+
+def _moved(body: Body, k: Body, dt: float) -> Body:
+    (x, y, z), (a, b, c, d), (u, v, w), (p, q, r) = body
+    (dx, dy, dz), (da, db, dc, dd), (du, dv, dw), (dp, dq, dr) = k
+    return (
+        (x + dt * dx, y + dt * dy, z + dt * dz),
+        (a + dt * da, b + dt * db, c + dt * dc, d + dt * dd),
+        (u + dt * du, v + dt * dv, w + dt * dw),
+        (p + dt * dp, q + dt * dq, r + dt * dr),
+    )
 
 
 def heading(q: Quaternion) -> float:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Pose
+from parhelion.core.pose import Floats, Pose
 from parhelion.world.kit.instances import boxes, moved, struts
 from parhelion.world.shapes import board, plane
 from parhelion.world.world import World
@@ -55,9 +55,7 @@ def build_board_range(
     return world
 
 
-def _checked(
-    name: str, values: Sequence[float], low: float, high: float
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _checked(name: str, values: Sequence[float], low: float, high: float) -> Floats:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -69,9 +67,7 @@ def _checked(
     return array
 
 
-def _azimuths(
-    distance: np.ndarray[tuple[int], np.dtype[np.float64]], size: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _azimuths(distance: Floats, size: Floats) -> Floats:
     """Middles of the boards' sectors [rad], counter-clockwise from the x axis, free gaps spread evenly."""
     width = 2.0 * np.arctan2(size / 2, distance)
     free = 2.0 * np.pi - width.sum()

@@ -21,7 +21,7 @@ from parhelion.world.procedural.layout import LayoutObject
 from parhelion.world.procedural.maps import outline_parts
 from parhelion.world.procedural.relief import height_field
 from parhelion.world.procedural.town_parts import town_parts
-from parhelion.world.shapes import circle, grid_terrain, loft, plane, sphere
+from parhelion.world.shapes import grid_terrain, plane, sphere, spindle
 
 # ---- Trees, bushes and boulders, as parts in their own frame: foot at z = 0 in the middle ---------------------------
 # A handful of forms of each sort is made once; every plant is one of them, stretched to its own size, so that a forest
@@ -82,12 +82,8 @@ def _foliage(leaves: tuple[Floats, Floats], size: Floats, foot: Floats, leaf_m: 
 @lru_cache(maxsize=1)
 def _trunk() -> Mesh:
     """A tapering trunk of foot radius 1 and height 1."""
-    z = np.array([0.0, 0.05, 0.4, 0.75, 1.0])
-    radius = np.array([1.0, 0.8, 0.65, 0.4, 0.08])
-    rings = np.empty((5, 9, 3))
-    rings[..., :2] = radius[:, None, None] * circle(1.0, 9)
-    rings[..., 2] = z[:, None]
-    return loft(rings)
+    radius = [1.0, 0.8, 0.65, 0.4, 0.08]
+    return spindle(radius, radius, [0.0, 0.05, 0.4, 0.75, 1.0], 9)
 
 
 @lru_cache(maxsize=64)
