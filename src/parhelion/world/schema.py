@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from parhelion.core.config import Config
 from parhelion.core.pose import Pose
@@ -237,6 +237,15 @@ class MaterialEntry(Config):
         }
 
 
+def _fields_or_file(value: Any) -> Any:
+    if value is not None and not isinstance(value, (dict, str)):
+        raise ValueError("give the fields of a weather, or the name of a weather file")
+    return value
+
+
+WeatherEntry = Annotated[dict[str, Any] | str | None, BeforeValidator(_fields_or_file)]
+
+
 class WorldFile(Config):
     """A whole world file."""
 
@@ -256,18 +265,10 @@ class WorldFile(Config):
     viewpoint: PoseEntry | None = None
     path: TrajectoryEntry | None = None
     """A drive through the world."""
-    weather: dict[str, Any] | str | None = None
+    weather: WeatherEntry = None
     """What a weather file says, or the name of one, relative to the world file's folder."""
-
     daylight: Daylight | None = None
     """Sun and sky."""
-
-    @field_validator("weather", mode="before")
-    @classmethod
-    def _fields_or_file(cls, value: Any) -> Any:
-        if value is not None and not isinstance(value, (dict, str)):
-            raise ValueError("give the fields of a weather, or the name of a weather file")
-        return value
 
     @model_validator(mode="after")
     def _params_of_something(self) -> WorldFile:

@@ -134,7 +134,7 @@ class Grading:
     halves: tuple[float, ...]
     """Half the side of each square [m], ascending."""
 
-    def level(self, points: Floats, margin: float = 0.0) -> NDArray[np.int64]:
+    def level(self, points: Floats, margin: Floats | float = 0.0) -> NDArray[np.int64]:
         """Number of the smallest square that holds points (n, 2), where they are `margin` [m] nearer to the centre."""
         away = np.max(np.abs(points - np.array(self.centre)), axis=1) - margin
         return np.minimum(np.searchsorted(self.halves, away, side="right"), len(self.halves) - 1)
@@ -193,11 +193,8 @@ def _cut(segments: Floats, grading: Grading) -> Floats:
     done, steps = [], np.array(grading.steps)
     while len(segments):
         length = np.linalg.norm(segments[:, 1] - segments[:, 0], axis=1)
-        middle = segments.mean(axis=1)
         # The step of the finest square that the segment touches.
-        away = np.max(np.abs(middle - np.array(grading.centre)), axis=1) - length
-        level = np.minimum(np.searchsorted(grading.halves, away, side="right"), len(steps) - 1)
-        fits = length <= steps[level] * (1.0 + 1e-9)
+        fits = length <= steps[grading.level(segments.mean(axis=1), length)] * (1.0 + 1e-9)
         done.append(segments[fits])
         segments = _halved(segments[~fits])
     return np.concatenate(done)
