@@ -283,6 +283,20 @@ def state_of_rows(rows: np.ndarray[Any, np.dtype[np.float64]]) -> BodyState:
     )
 
 
+class RigidBody(Vehicle):
+    """Moves with six degrees of freedom; its frame is at the centre of mass."""
+
+    _body: Body
+
+    @property
+    def xyz(self) -> Vector:
+        return self._body[0]
+
+    @property
+    def quat_xyzw(self) -> Quaternion:
+        return self._body[1]
+
+
 class GroundVehicle(Vehicle):
     """Moves in the xy plane of the pose it was reset to, which may be a slope; its frame lies on the ground.
 

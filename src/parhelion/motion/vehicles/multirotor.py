@@ -18,10 +18,9 @@ from parhelion.motion.vehicles.base import (
     Matrix,
     MotorsOff,
     PositionCommand,
-    Quaternion,
+    RigidBody,
     Row,
     Vector,
-    Vehicle,
     VelocityCommand,
     cross,
     to_body,
@@ -35,7 +34,7 @@ _Push = tuple[float, Vector, float]
 Asked = PositionCommand | VelocityCommand | MotorsOff
 
 
-class Multirotor(Vehicle):
+class Multirotor(RigidBody):
     """Rotors push along the body's z axis with k w^2 and turn the body by their arms and their drag.
 
     A rotor's speed follows its command with a first-order lag. Air slows the body by a drag across the rotors, linear
@@ -74,16 +73,8 @@ class Multirotor(Vehicle):
         x, y, z = pose.xyz.tolist()
         qx, qy, qz, qw = pose.quat_xyzw.tolist()
         u, v, w = vector(f"{self.name}: velocity_m_s", velocity_m_s, 3)
-        self._body: Body = ((x, y, z), (qx, qy, qz, qw), (u, v, w), (0.0, 0.0, 0.0))
+        self._body = ((x, y, z), (qx, qy, qz, qw), (u, v, w), (0.0, 0.0, 0.0))
         self._yaw = base.heading(self._body[1])
-
-    @property
-    def xyz(self) -> Vector:
-        return self._body[0]
-
-    @property
-    def quat_xyzw(self) -> Quaternion:
-        return self._body[1]
 
     @property
     def velocity_m_s(self) -> Vector:

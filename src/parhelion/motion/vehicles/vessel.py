@@ -19,10 +19,10 @@ from parhelion.motion.vehicles.base import (
     Body,
     Matrix,
     Quaternion,
+    RigidBody,
     Row,
     ThrustCommand,
     Vector,
-    Vehicle,
     cross,
     to_body,
     to_world,
@@ -188,7 +188,7 @@ PROBES = (9, 5)
 """Places along and across the hull at which the water's surface is taken; between them it is linear."""
 
 
-class Vessel(Vehicle):
+class Vessel(RigidBody):
     """Weight, buoyancy, drag and two thrusters act on mass and added mass:
 
         (m + A) dv/dt = F - m w x v,   (I + A) dw/dt = T - w x (I w)
@@ -268,17 +268,9 @@ class Vessel(Vehicle):
             z = self.water.level_m + self.config.centre_of_mass_height_m - self.draught_m
         u, v, w = vector(f"{self.name}: velocity_m_s", velocity_m_s, 3)
         p, q, r = vector(f"{self.name}: turn_rate_rad_s", turn_rate_rad_s, 3)
-        self._body: Body = ((x, y, z), quat, (u, v, w), (p, q, r))
+        self._body = ((x, y, z), quat, (u, v, w), (p, q, r))
         self._thrust: _Thrust = (0.0, 0.0, 0.0)
         self._look(self.time, 0.0)
-
-    @property
-    def xyz(self) -> Vector:
-        return self._body[0]
-
-    @property
-    def quat_xyzw(self) -> Quaternion:
-        return self._body[1]
 
     @property
     def speed_m_s(self) -> float:

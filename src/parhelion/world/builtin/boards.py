@@ -152,6 +152,14 @@ def add_room(world: World) -> None:
     world.add(plane(length, width), material="lambert-80", label="ceiling", pose=lid, name="ceiling")
 
 
+def _in_room(world: World, room: bool) -> World:
+    """The world of boards with its viewpoint, and with the room where it is wanted."""
+    if room:
+        add_room(world)
+    world.viewpoint = Pose((0.0, 0.0, 1.5))
+    return world
+
+
 # ---- boards u -------------------------------------------------------------------------------------------------------
 # A wooden board between two foam boards in a U: ApolloSim's second qualitative test (Kepets 2024, section 5.5).
 
@@ -173,10 +181,7 @@ def build_boards_u(seed: int = 0, *, room: bool = True) -> World:
     add_board(world, (U_NEAREST, -half), (far, -half), thickness=0.05, material="foam", name="right")
     add_board(world, (far, -half), (far, half), thickness=0.018, material="wood", name="end")
     add_board(world, (far, half), (U_NEAREST, half), thickness=0.05, material="foam", name="left")
-    if room:
-        add_room(world)
-    world.viewpoint = Pose((0.0, 0.0, 1.5))
-    return world
+    return _in_room(world, room)
 
 
 # ---- boards zigzag --------------------------------------------------------------------------------------------------
@@ -206,7 +211,4 @@ def build_boards_zigzag(seed: int = 0, *, room: bool = True) -> World:
     corners = [(float(a), float(b)) for a, b in zip(x[::-1], y[::-1], strict=True)]
     for number, (start, end) in enumerate(pairwise(corners)):
         add_board(world, start, end, thickness=PAD_THICKNESS, material="foam", name=f"pad-{number}")
-    if room:
-        add_room(world)
-    world.viewpoint = Pose((0.0, 0.0, 1.5))
-    return world
+    return _in_room(world, room)

@@ -244,21 +244,20 @@ def pallet_parts(length: float, width: float, height: float, goods: str) -> list
     return parts
 
 
-def bay_count(length: float, bay_m: float) -> int:
-    """Bays of a rack of `length` [m]: so many that their length comes nearest to `bay_m` [m]."""
-    return max(1, round((length - POST_M) / bay_m))
+def _bays(length: float, depth: float, bay_m: float) -> tuple[int, float]:
+    """Bays of a rack of `length` [m], so many that theirs comes nearest to `bay_m` [m]; and the width of its posts."""
+    bays = max(1, round((length - POST_M) / bay_m))
+    return bays, min(POST_M, depth / 3, length / (bays + 1) / 2)
 
 
 def rack_parts(length: float, depth: float, height: float, params: RackParams) -> list[KitPart]:
     """Posts, braced frames, beams and decks of a rack along x; posts end at `height` [m]."""
-    bays = bay_count(length, params.bay_m)
-    post = min(POST_M, depth / 3, length / (bays + 1) / 2)
+    bays, post = _bays(length, depth, params.bay_m)
     x = np.linspace(-(length - post) / 2, (length - post) / 2, bays + 1)
     sides = np.array([-1.0, 1.0]) * (depth - post) / 2
     at = np.array([[a, b, height / 2] for a in x for b in sides])
     posts = boxes(at, (post, post, height))
-    rungs = np.arange(0.1, height - 0.05, 0.9)
-    rungs = np.append(rungs, height - 0.05)
+    rungs = np.append(np.arange(0.1, height - 0.05, 0.9), height - 0.05)
     starts = np.array([[a, sides[k % 2], low] for a in x for k, low in enumerate(rungs[:-1])])
     ends = np.array([[a, sides[1 - k % 2], high] for a in x for k, high in enumerate(rungs[1:])])
     frames = Mesh.merged([posts, struts(starts, ends, 0.02, 5)]) if len(starts) else posts
@@ -279,8 +278,7 @@ def rack_parts(length: float, depth: float, height: float, params: RackParams) -
 def rack_loads(length: float, depth: float, height: float, params: RackParams) -> list[Load]:
     """The loads of a rack, drawn from its own seed: pallets with goods, or cartons alone where there is little room."""
     rng = Stream(params.seed, "world/rack").generator()
-    bays = bay_count(length, params.bay_m)
-    post = min(POST_M, depth / 3, length / (bays + 1) / 2)
+    bays, post = _bays(length, depth, params.bay_m)
     pitch = (length - post) / bays
     clear = pitch - post
     room = height / params.levels - BEAM_M - _GAP_M
