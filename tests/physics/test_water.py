@@ -17,6 +17,7 @@ from parhelion.motion.sea_spectrum import GRAVITY_M_S2 as G
 from parhelion.motion.sea_spectrum import dispersion, jonswap, jonswap_scales, spread_angle, wave_number
 from parhelion.motion.water import CalmWater, GerstnerWater, GerstnerWave, OceanWater, Water
 from parhelion.world.mesh import Mesh
+from parhelion.world.water_surface import Lattice
 
 TRAIN = GerstnerWave(amplitude_m=0.8, length_m=20.0, direction_deg=0.0)
 SEA = OceanWater(10.0, 100e3, seed=4, depth_m=15.0, direction_deg=30.0)
@@ -123,7 +124,7 @@ def test_slopes_and_rate_are_the_heights_derivatives(name: str) -> None:
 def test_a_lattice_is_the_surface_at_its_points(name: str) -> None:
     water = WATERS[name]
     i, j = np.arange(6)[:, None], np.arange(4)[None, :]
-    seen = water.lattice((3.0, -2.0), (0.7, 0.2), (-0.3, 0.9), (6, 4), 11.0)
+    seen = water.lattice(Lattice((3.0, -2.0), (0.7, 0.2), (-0.3, 0.9), (6, 4)), 11.0)
     direct = water.surface(3.0 + 0.7 * i - 0.3 * j, -2.0 + 0.2 * i + 0.9 * j, 11.0)
     for field in ("height", "slope_x", "slope_y", "rate", "velocity_x", "velocity_y", "acceleration_z"):
         np.testing.assert_allclose(getattr(seen, field), getattr(direct, field), atol=1e-12)
@@ -357,15 +358,16 @@ def test_many_places_give_what_few_do() -> None:
 
 
 def test_short_waves_can_be_left_out() -> None:
-    full = SEA.lattice((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (30, 30), 0.0)
-    long = SEA.lattice((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (30, 30), 0.0, shortest_m=12.0)
-    none = SEA.lattice((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (30, 30), 0.0, shortest_m=1e6)
+    squares = Lattice((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (30, 30))
+    full = SEA.lattice(squares, 0.0)
+    long = SEA.lattice(squares, 0.0, shortest_m=12.0)
+    none = SEA.lattice(squares, 0.0, shortest_m=1e6)
     assert 0.0 < np.abs(full.height - long.height).max() < 0.5 * SEA.significant_height_m
     assert full.slope_x.std() > 1.2 * long.slope_x.std()
     assert np.all(none.height == SEA.level_m)
     crossing = GerstnerWater([GerstnerWave(0.4, 15.0), GerstnerWave(0.1, 2.0, 90.0)])
     alone = GerstnerWater([GerstnerWave(0.4, 15.0)])
-    place = ((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (5, 5), 2.0)
+    place = (Lattice((0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (5, 5)), 2.0)
     for shortest, expected in ((1.0, crossing), (3.0, alone), (20.0, CalmWater())):
         np.testing.assert_array_equal(crossing.lattice(*place, shortest).height, expected.lattice(*place).height)
 

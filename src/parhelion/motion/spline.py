@@ -26,7 +26,7 @@ from parhelion.motion.curves import (
     turn_rates,
 )
 from parhelion.motion.state import BodyState, checked_rows, checked_times, checked_unit_quats
-from parhelion.motion.time_law import MotionLimits, TimeLaw, law_through, law_within
+from parhelion.motion.time_law import Ends, MotionLimits, TimeLaw, law_through, law_within
 
 SAME_PLACE_M = 1e-9
 """Waypoints that are no farther apart than this are one: no curve can be laid between them."""
@@ -81,12 +81,11 @@ class SplineMotion:
         points = checked_rows("spline", "waypoints", waypoints, 3)
         if (times is None) == (limits is None):
             raise ConfigError("spline: give either times or limits")
-        self._start_at_rest = not closed if start_at_rest is None else bool(start_at_rest)
-        self._stop_at_rest = not closed if stop_at_rest is None else bool(stop_at_rest)
-        if closed and self._start_at_rest != self._stop_at_rest:
+        starts, stops = (not closed if given is None else bool(given) for given in (start_at_rest, stop_at_rest))
+        if closed and starts != stops:
             raise ConfigError("spline: a closed motion either starts and stops at rest or does neither")
         self._closed = closed
-        self._repeats = closed and not self._start_at_rest
+        self._ends = Ends(starts, stops, repeats=closed and not starts)
         self._slope, self._bank = follow_slope, bank
 
         clock = None if times is None else _clock(times, len(points) + closed)
@@ -100,16 +99,10 @@ class SplineMotion:
             assert limits is not None
             path.require_no_turning_back()
             self.start_time = float(start_time)
-            self._law = law_within(
-                path,
-                limits,
-                start_at_rest=self._start_at_rest,
-                stop_at_rest=self._stop_at_rest,
-                repeats=self._repeats,
-            )
+            self._law = law_within(path, limits, self._ends)
         else:
             self.start_time = float(clock[0])
-            self._law = self._law_through(clock - clock[0], place)
+            self._law = law_through(clock - clock[0], place, self._ends)
         self.end_time = self.start_time + self._law.duration_s
         """Time [s] at which the last waypoint is reached, or the first one again."""
         self.length_m = path.length_m
@@ -126,11 +119,6 @@ class SplineMotion:
             raise ConfigError("spline: follow_slope and bank are for facing 'forward', not for given quaternions")
         else:
             self._face(facing, len(points), clock, place)
-
-    def _law_through(self, clock: Floats, way: Floats) -> TimeLaw:
-        return law_through(
-            clock, way, start_at_rest=self._start_at_rest, stop_at_rest=self._stop_at_rest, repeats=self._repeats
-        )
 
     def _face(self, facing: ArrayLike, count: int, clock: Floats | None, place: Floats) -> None:
         """Keep the curve of given orientations and, with given times, its own law of time."""
@@ -156,7 +144,7 @@ class SplineMotion:
             knots, kept = way[moved], quats[moved]
             kept[-1] = quats[-1]
             self._turns = rotation_curve(knots, kept, closed=self._closed)
-            self._turn_law = self._law_through(clock - clock[0], way)
+            self._turn_law = law_through(clock - clock[0], way, self._ends)
 
     def sample(self, times: ArrayLike) -> tuple[Floats, Floats]:
         """Positions (n, 3) [m] and unit quaternions `xyzw` (n, 4) at `times` (n,) [s]."""

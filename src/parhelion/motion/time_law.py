@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,12 +66,23 @@ class TimeLaw:
         return jet
 
 
+class Ends(NamedTuple):
+    """How a motion begins and ends."""
+
+    start_at_rest: bool
+    stop_at_rest: bool
+    repeats: bool
+
+    @property
+    def vanishing(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Derivatives that are zero at the start, and at the end."""
+        return REST if self.start_at_rest else NATURAL, REST if self.stop_at_rest else NATURAL
+
+
 # ---- given times ---------------------------------------------------------------------------------------------------
 
 
-def law_through(
-    times: Floats, way: Floats, *, start_at_rest: bool, stop_at_rest: bool, repeats: bool = False
-) -> TimeLaw:
+def law_through(times: Floats, way: Floats, ends: Ends) -> TimeLaw:
     """The way at given times (from 0 on, both rising; the way may stand still), never backwards.
 
     A quintic spline (C4) where that never runs back nor faster than twice the fastest leg next to it. Otherwise a
@@ -81,14 +92,14 @@ def law_through(
     negative for each of 0 and 2 m.
     """
     duration = float(times[-1])
-    rate = float(way[-1]) / duration if repeats else 0.0
+    rate = float(way[-1]) / duration if ends.repeats else 0.0
     rest = way - rate * times
-    if repeats:
+    if ends.repeats:
         rest[-1] = rest[0]
-    start, end = (REST if at_rest else NATURAL for at_rest in (start_at_rest, stop_at_rest))
-    smooth = TimeLaw(quintic(times, rest, start=start, end=end, closed=repeats), duration, rate, repeats)
+    start, end = ends.vanishing
+    smooth = TimeLaw(quintic(times, rest, start=start, end=end, closed=ends.repeats), duration, rate, ends.repeats)
     slopes = np.diff(way) / np.diff(times)
-    around = np.concatenate([slopes[-1:], slopes, slopes[:1]] if repeats else [slopes[:1], slopes, slopes[-1:]])
+    around = np.concatenate([slopes[-1:], slopes, slopes[:1]] if ends.repeats else [slopes[:1], slopes, slopes[-1:]])
     fastest = 2.0 * np.maximum(np.maximum(around[:-2], around[2:]), slopes)
     # Speed is of degree 4 on each leg, and nowhere outside the span of its five Bernstein coefficients.
     place = np.linspace(0.0, 1.0, 5)
@@ -98,30 +109,26 @@ def law_through(
     bounds = np.linalg.solve(forms, speed.T).T
     if np.all(bounds >= -1e-9 * np.max(slopes)) and np.all(bounds <= fastest[:, None]):
         return smooth
-    return _monotone_law(times, way, around, start_at_rest=start_at_rest, stop_at_rest=stop_at_rest, repeats=repeats)
+    return _monotone_law(times, way, around, ends)
 
 
-def _monotone_law(
-    times: Floats, way: Floats, around: Floats, *, start_at_rest: bool, stop_at_rest: bool, repeats: bool
-) -> TimeLaw:
+def _monotone_law(times: Floats, way: Floats, around: Floats, ends: Ends) -> TimeLaw:
     from scipy.interpolate import BPoly
 
     before, after = around[:-1], around[1:]
     both = before + after
     speed = np.where(both > 0.0, 2.0 * before * after / np.where(both > 0.0, both, 1.0), 0.0)
-    if not repeats:
-        speed[0] *= not start_at_rest
-        speed[-1] *= not stop_at_rest
+    if not ends.repeats:
+        speed[0] *= not ends.start_at_rest
+        speed[-1] *= not ends.stop_at_rest
     curve = BPoly.from_derivatives(times, np.stack([way, speed, np.zeros_like(way)], axis=1))
-    return TimeLaw(curve, float(times[-1]), 0.0, repeats)
+    return TimeLaw(curve, float(times[-1]), 0.0, ends.repeats)
 
 
 # ---- limits --------------------------------------------------------------------------------------------------------
 
 
-def law_within(
-    path: Path, limits: MotionLimits, *, start_at_rest: bool, stop_at_rest: bool, repeats: bool = False
-) -> TimeLaw:
+def law_within(path: Path, limits: MotionLimits, ends: Ends) -> TimeLaw:
     """As fast along `path` as the limits allow, with continuous acceleration.
 
     Half the squared speed e(s) rises and falls by at most the acceleration limit per metre; the highest such e below
@@ -137,8 +144,8 @@ def law_within(
     lowest = _SLOWEST_SHARE * allowed
     best: tuple[float, TimeLaw] | None = None
     for _ in range(_MOST_ROUNDS):
-        energy = _fastest(grid, allowed, limits.max_acceleration_m_s2, start_at_rest, stop_at_rest, repeats)
-        law = _smoothed(grid, energy, limits.ramp_s, start_at_rest, stop_at_rest, repeats)
+        energy = _fastest(grid, allowed, limits.max_acceleration_m_s2, ends)
+        law = _smoothed(grid, energy, limits.ramp_s, ends)
         way, across, stretch = _excess(path, law, limits, _CHECK_S)
         if best is None or law.duration_s * stretch < best[0] * best[1].duration_s:
             best = stretch, law
@@ -150,29 +157,25 @@ def law_within(
     return _stretched(law, _excess(path, law, limits, _LAST_CHECK_S)[2])
 
 
-def _fastest(
-    grid: Floats, allowed: Floats, acceleration: float, start_at_rest: bool, stop_at_rest: bool, repeats: bool
-) -> Floats:
+def _fastest(grid: Floats, allowed: Floats, acceleration: float, ends: Ends) -> Floats:
     """Half the squared speed [m²/s²] at arc lengths `grid` [m]: the highest below `allowed` that can be driven."""
     way, limit = grid, allowed.copy()
-    if repeats:
+    if ends.repeats:
         # A lap before and one behind, so that the lap between knows how it begins and ends.
         way = np.concatenate([grid[:-1] - grid[-1], grid, grid[1:] + grid[-1]])
         limit = np.concatenate([allowed[:-1], allowed, allowed[1:]])
-    if start_at_rest:
+    if ends.start_at_rest:
         limit[0] = 0.0
-    if stop_at_rest:
+    if ends.stop_at_rest:
         limit[-1] = 0.0
     # The lowest of all straight lines that start at earlier limits, and then of those that end at later ones.
     energy = np.minimum.accumulate(limit - acceleration * way) + acceleration * way
     energy = np.minimum.accumulate((energy + acceleration * way)[::-1])[::-1] - acceleration * way
     energy = np.clip(energy, 0.0, limit)
-    return energy[len(grid) - 1 : 2 * len(grid) - 1] if repeats else energy
+    return energy[len(grid) - 1 : 2 * len(grid) - 1] if ends.repeats else energy
 
 
-def _smoothed(
-    grid: Floats, energy: Floats, ramp_s: float, start_at_rest: bool, stop_at_rest: bool, repeats: bool
-) -> TimeLaw:
+def _smoothed(grid: Floats, energy: Floats, ramp_s: float, ends: Ends) -> TimeLaw:
     """The time law of e(s), averaged over a triangle of width `ramp_s`."""
     length = float(grid[-1])
     speed = np.sqrt(2.0 * energy)
@@ -186,14 +189,14 @@ def _smoothed(
         return grid[index] + since * (speed[index] + 0.5 * (speed[index + 1] - speed[index]) * since / span)
 
     def way_beyond(time: Floats) -> Floats:
-        if repeats:
+        if ends.repeats:
             laps = np.floor(time / total)
             return way_at(time - laps * total) + laps * length
         # A body at rest stays; one that moves goes on as if the way were mirrored, which keeps its end in place.
         inside = np.clip(np.where(time > total, 2.0 * total - time, np.abs(time)), 0.0, total)
         way = way_at(inside)
-        before = 0.0 if start_at_rest else -way
-        after = length if stop_at_rest else 2.0 * length - way
+        before = 0.0 if ends.start_at_rest else -way
+        after = length if ends.stop_at_rest else 2.0 * length - way
         return np.where(time < 0.0, before, np.where(time > total, after, way))
 
     width = _RAMP_STEPS // 2
@@ -203,24 +206,24 @@ def _smoothed(
             f"motion limits: ramp_s must be at least {_RAMP_STEPS * total / _MOST_POINTS:.3g} for a way that takes "
             f"{total:.3g} s, got {ramp_s}; or allow more speed"
         )
-    if stop_at_rest:
+    if ends.stop_at_rest:
         count = int(np.ceil(total / step)) + width
     else:
         count = max(int(np.ceil(total / step)), 2 * width)
         step = total / count
-    first = -width if start_at_rest else 0
+    first = -width if ends.start_at_rest else 0
     asked: Floats = step * np.arange(first - width + 1, count + width, dtype=np.float64)
     triangle = np.convolve(np.ones(width), np.ones(width)) / width**2
     way: Floats = np.convolve(way_beyond(asked), triangle, mode="valid")
     time: Floats = step * np.arange(len(way), dtype=np.float64)
     duration = float(time[-1])
-    if repeats:
+    if ends.repeats:
         rate = length / duration
         rest = way - way[0] - rate * time
         rest[-1] = rest[0]
         return TimeLaw(quintic(time, rest, closed=True), duration, rate, True)
     way[0], way[-1] = 0.0, length
-    start, end = (REST if at_rest else NATURAL for at_rest in (start_at_rest, stop_at_rest))
+    start, end = ends.vanishing
     return TimeLaw(quintic(time, way, start=start, end=end), duration)
 
 

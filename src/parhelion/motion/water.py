@@ -28,6 +28,7 @@ from parhelion.motion.sea_spectrum import (
     powers_of,
     product,
 )
+from parhelion.world.water_surface import Lattice
 
 STEEPEST = 0.9
 """Largest sum of steepness k a of Gerstner waves: at 1 crests become cusps; real waves break at 0.44 (Stokes 1880)."""
@@ -77,19 +78,16 @@ class Water(ABC):
         up = np.stack([-surface.slope_x, -surface.slope_y, np.ones_like(surface.slope_x)], axis=-1)
         return up / np.linalg.norm(up, axis=-1, keepdims=True)
 
-    def lattice(
-        self, corner: Pair, along: Pair, across: Pair, counts: tuple[int, int], time: float, shortest_m: float = 0.0
-    ) -> Surface:
-        """The surface at corner + i along + j across, arrays of shape `counts`; shorter waves may be left out."""
+    def lattice(self, lattice: Lattice, time: float, shortest_m: float = 0.0) -> Surface:
+        """The surface on a lattice, arrays of shape `counts`; waves shorter than `shortest_m` may be left out."""
+        corner, along, across, counts = lattice
         i, j = np.arange(counts[0])[:, None], np.arange(counts[1])[None, :]
         x, y = (corner[n] + along[n] * i + across[n] * j for n in (0, 1))
         return self.surface(x, y, time)
 
-    def rising(
-        self, corner: Pair, along: Pair, across: Pair, counts: tuple[int, int], time: float, shortest_m: float = 0.0
-    ) -> tuple[Floats, Floats]:
-        """Of a `lattice` the heights [m] and their rates [m/s] alone."""
-        surface = self.lattice(corner, along, across, counts, time, shortest_m)
+    def rising(self, lattice: Lattice, time: float, shortest_m: float = 0.0) -> tuple[Floats, Floats]:
+        """Of the surface on a lattice the heights [m] and their rates [m/s] alone."""
+        surface = self.lattice(lattice, time, shortest_m)
         return surface.height, surface.rate
 
     def mesh(
@@ -111,7 +109,7 @@ class Water(ABC):
     def _grid(self, corner: Pair, step: Pair, counts: tuple[int, int], time: float) -> Floats:
         x = corner[0] + step[0] * np.arange(counts[0])
         y = corner[1] + step[1] * np.arange(counts[1])
-        height = self.lattice(corner, (step[0], 0.0), (0.0, step[1]), counts, time).height
+        height = self.lattice(Lattice(corner, (step[0], 0.0), (0.0, step[1]), counts), time).height
         return np.stack([*np.meshgrid(x, y, indexing="ij"), height], axis=-1)
 
 
@@ -186,12 +184,10 @@ class GerstnerWater(Water):
                 f"water: waves have steepnesses k A that add up to {steepness:.3g}; they must stay below {STEEPEST}"
             )
 
-    def lattice(
-        self, corner: Pair, along: Pair, across: Pair, counts: tuple[int, int], time: float, shortest_m: float = 0.0
-    ) -> Surface:
+    def lattice(self, lattice: Lattice, time: float, shortest_m: float = 0.0) -> Surface:
         kept = tuple(wave for wave in self.waves if wave.length_m >= shortest_m)
         if len(kept) == len(self.waves):
-            return super().lattice(corner, along, across, counts, time)
+            return super().lattice(lattice, time)
         if kept not in self._parts:
             level, depth, density = self.level_m, self.depth_m, self.density_kg_m3
             self._parts[kept] = (
@@ -199,7 +195,7 @@ class GerstnerWater(Water):
                 if kept
                 else CalmWater(level, density_kg_m3=density)
             )
-        return self._parts[kept].lattice(corner, along, across, counts, time)
+        return self._parts[kept].lattice(lattice, time)
 
     def _orbits(self, a: Floats, b: Floats, time: float) -> tuple[Floats, Floats]:
         """cos and sin of the phase of each wave at labels (a, b), shape (..., waves)."""
@@ -356,28 +352,16 @@ class OceanWater(Water):
 
         return self.level_m + in_blocks(sums, self._count, x, y)[..., 0]
 
-    def lattice(
-        self, corner: Pair, along: Pair, across: Pair, counts: tuple[int, int], time: float, shortest_m: float = 0.0
-    ) -> Surface:
+    def lattice(self, lattice: Lattice, time: float, shortest_m: float = 0.0) -> Surface:
         """As `surface` on a lattice, where the sum over the waves is a product of two matrices: far less work."""
-        return self._surface(self._lattice_sums(corner, along, across, counts, time, shortest_m, 7))
+        return self._surface(self._lattice_sums(lattice, time, shortest_m, 7))
 
-    def rising(
-        self, corner: Pair, along: Pair, across: Pair, counts: tuple[int, int], time: float, shortest_m: float = 0.0
-    ) -> tuple[Floats, Floats]:
-        height, _, _, rate = self._lattice_sums(corner, along, across, counts, time, shortest_m, 4)
+    def rising(self, lattice: Lattice, time: float, shortest_m: float = 0.0) -> tuple[Floats, Floats]:
+        height, _, _, rate = self._lattice_sums(lattice, time, shortest_m, 4)
         return self.level_m + height, rate
 
-    def _lattice_sums(
-        self,
-        corner: Pair,
-        along: Pair,
-        across: Pair,
-        counts: tuple[int, int],
-        time: float,
-        shortest_m: float,
-        rows: int,
-    ) -> Floats:
+    def _lattice_sums(self, lattice: Lattice, time: float, shortest_m: float, rows: int) -> Floats:
+        corner, along, across, counts = lattice
         waves = self.components
         kept = self._count
         if shortest_m > 0.0:
@@ -392,7 +376,7 @@ class OceanWater(Water):
 
     def _grid(self, corner: Pair, step: Pair, counts: tuple[int, int], time: float) -> Floats:
         x, y = (corner[n] + step[n] * np.arange(counts[n]) for n in (0, 1))
-        height = self._lattice_sums(corner, (step[0], 0.0), (0.0, step[1]), counts, time, 0.0, 1)[0]
+        height = self._lattice_sums(Lattice(corner, (step[0], 0.0), (0.0, step[1]), counts), time, 0.0, 1)[0]
         return np.stack([*np.meshgrid(x, y, indexing="ij"), self.level_m + height], axis=-1)
 
     def velocity(self, x: ArrayLike, y: ArrayLike, z: ArrayLike, time: float) -> Floats:

@@ -95,7 +95,7 @@ def layout_bitmap(
         raise ConfigError(f"layout bitmap: up_to_m must be a positive number, got {up_to_m!r}")
     image = np.full((rows, columns), FREE, dtype=np.uint8)
     things = footprints(layout)
-    seen = things.select(in_the_way(layout, things, up_to_m))
+    seen = things.rows(in_the_way(layout, things, up_to_m))
     left, top = -layout.size[0] / 2, layout.size[1] / 2
     x = left + (np.arange(columns) + 0.5) * resolution_m
     y = top - (np.arange(rows) + 0.5) * resolution_m
@@ -107,7 +107,7 @@ def layout_bitmap(
     for k in range(len(seen)):
         window = slice(first_y[k], after_y[k]), slice(first_x[k], after_x[k])
         code = KINDS[layout.objects[seen.row[k]].kind].code if content == "classes" else OCCUPIED
-        image[window][_inside(seen.select(np.array([k])), x[window[1]], y[window[0]])] = code
+        image[window][_inside(seen.rows(np.array([k])), x[window[1]], y[window[0]])] = code
     return image
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, Pose
-from parhelion.core.trajectory import ConstantTwist, Fixed, Trajectory, Waypoints
+from parhelion.core.trajectory import Trajectory
 from parhelion.motion.drivers import DrivenMotion, Follower, follow
 from parhelion.motion.recorded import RecordedMotion
 from parhelion.motion.spline import SplineMotion
@@ -148,21 +148,12 @@ def body_of(entry: VehicleEntry, folder: Path, water: Any) -> Body:
 
 def motion_of(entry: MotionEntry, folder: Path) -> Trajectory:
     """The motion that a scenario's entry describes."""
-    if entry.waypoints is not None:
-        return Waypoints([point.time_s for point in entry.waypoints], [point.pose() for point in entry.waypoints])
-    if entry.constant is not None:
-        turn = float(np.radians(entry.constant.turn_rate_deg_s))
-        start = entry.constant
-        return ConstantTwist(start.pose(), start.velocity_m_s, (0.0, 0.0, turn), start.start_time_s)
-    if entry.fixed is not None:
-        return Fixed(entry.fixed.pose())
     if entry.recorded is not None:
         file = folder / entry.recorded.file
         if entry.recorded.format == "tum":
             return RecordedMotion.from_tum(file)
         return RecordedMotion.from_kitti(file, rate_hz=entry.recorded.rate_hz)
-    assert entry.spline is not None  # the validator's last case
-    return spline_of(entry.spline)
+    return entry.trajectory() if entry.spline is None else spline_of(entry.spline)
 
 
 def spline_of(spline: SplineEntry) -> SplineMotion:

@@ -14,7 +14,7 @@ from pydantic_core import CoreSchema
 from parhelion.core.config import Config
 from parhelion.core.pose import Floats
 from parhelion.core.schedule import schedule
-from parhelion.world.schema import ConstantMotion, PoseEntry, Waypoint, Xyz
+from parhelion.world.schema import TrajectoryEntry, Xyz
 
 Name = Annotated[
     str,
@@ -53,21 +53,11 @@ class RecordedEntry(Config):
     """Poses a second, for KITTI files without times."""
 
 
-class MotionEntry(Config):
+class MotionEntry(TrajectoryEntry):
     """One of: timed poses, a constant motion, a place to stay at, a smooth way, a recording."""
 
-    waypoints: Annotated[list[Waypoint], Field(min_length=1)] | None = None
-    constant: ConstantMotion | None = None
-    fixed: PoseEntry | None = None
     spline: SplineEntry | None = None
     recorded: RecordedEntry | None = None
-
-    @model_validator(mode="after")
-    def _one_form(self) -> MotionEntry:
-        forms = (self.waypoints, self.constant, self.fixed, self.spline, self.recorded)
-        if sum(form is not None for form in forms) != 1:
-            raise ValueError("give one of waypoints, constant, fixed, spline, recorded")
-        return self
 
 
 # ---- values by time --------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Pose
@@ -35,7 +35,6 @@ from parhelion.scenario.actors import (
     MachineEntry,
     MovingObject,
     PalletEntry,
-    PedestriansEntry,
     PersonEntry,
     ScatterEntry,
     StaticObject,
@@ -50,6 +49,7 @@ from parhelion.world.world import World
 if TYPE_CHECKING:
     from parhelion.scenario.schema import ScenarioFile
 
+_Made = TypeVar("_Made")
 DEGREE = math.pi / 180.0
 ON_FORKS = Pose((1.57, 0.0, -0.1))
 """A Euro pallet on a forklift's forks: its deck lies on them, its side against the carriage."""
@@ -63,7 +63,7 @@ class _InField(ConfigError):
         self.field = field
 
 
-def _in_field(field: str, make: Callable[..., Any], *arguments: Any) -> Any:
+def _in_field(field: str, make: Callable[..., _Made], *arguments: Any) -> _Made:
     try:
         return make(*arguments)
     except (ConfigError, FormatError) as error:
@@ -89,8 +89,8 @@ class Populate:
             ("objects", said.objects, self._object),
             ("actors", said.actors, self._actor),
             ("people", said.people, self._person),
-            ("traffic", said.traffic, self._traffic),
-            ("pedestrians", said.pedestrians, self._pedestrians),
+            ("traffic", said.traffic, self._crowd),
+            ("pedestrians", said.pedestrians, self._crowd),
             ("machines", said.machines, self._machine),
             ("scatter", said.scatter, self._scatter),
         )
@@ -108,19 +108,14 @@ class Populate:
         return self.settings.seed + row if own is None else own
 
     def _motion(self, motion: MotionEntry, field: str = "motion") -> Trajectory:
-        made: Trajectory = _in_field(field, motion_of, motion, self.folder)
-        return made
+        return _in_field(field, motion_of, motion, self.folder)
 
     def _pose(self, pose: PoseEntry) -> Pose:
-        made: Pose = _in_field("pose", pose.pose)
-        return made
+        return _in_field("pose", pose.pose)
 
     def _motion_or_pose(self, motion: MotionEntry) -> Trajectory | Pose:
         """A thing that stays at a place counts as movable, where one that moves is dynamic."""
-        if motion.fixed is None:
-            return self._motion(motion)
-        made: Pose = _in_field("motion.fixed", motion.fixed.pose)
-        return made
+        return self._motion(motion) if motion.fixed is None else _in_field("motion.fixed", motion.fixed.pose)
 
     def _times(self, motion: Trajectory | Pose) -> tuple[float, float] | None:
         """When something may walk or roll, for motions that do not say it themselves."""
@@ -147,61 +142,25 @@ class Populate:
         else:
             assert entry.motion is not None  # the entry's validator: spline or motion
             motion = self._motion(entry.motion)
-        add_person(
-            self.world,
-            motion,
-            entry.height_m,
-            name=entry.name,
-            clothes=entry.clothes,
-            trousers=entry.trousers,
-            times=self._times(motion),
-        )
+        add_person(self.world, motion, times=self._times(motion), **entry.model_dump(exclude={"spline", "motion"}))
 
-    def _lanes(self, entry: CrowdEntry) -> list[Trajectory]:
+    def _crowd(self, row: int, entry: CrowdEntry) -> None:
         limits = MotionLimits(entry.speed_m_s * 1.2, 2.0, 2.5)
-        return [
+        lanes = [
             _in_field(f"routes[{k}]", lambda route: SplineMotion(route, limits=limits, closed=True), route)
             for k, route in enumerate(entry.routes)
         ]
-
-    def _traffic(self, row: int, entry: TrafficEntry) -> None:
-        options: dict[str, Any] = {} if entry.models is None else {"models": entry.models}
-        traffic(
-            self.world,
-            self._lanes(entry),
-            entry.count,
-            self._seed(row, entry.seed),
-            entry.speed_m_s,
-            duration_s=self.until_s,
-            wheels=entry.wheels,
-            **options,
-        )
-
-    def _pedestrians(self, row: int, entry: PedestriansEntry) -> None:
-        pedestrians(
-            self.world,
-            self._lanes(entry),
-            entry.count,
-            self._seed(row, entry.seed),
-            entry.speed_m_s,
-            duration_s=self.until_s,
-            side_m=entry.side_m,
-        )
+        make: Callable[..., Any] = traffic if isinstance(entry, TrafficEntry) else pedestrians
+        options = entry.model_dump(exclude={"routes", "seed"}, exclude_none=True)
+        make(self.world, lanes, seed=self._seed(row, entry.seed), duration_s=self.until_s, **options)
 
     def _machine(self, row: int, entry: MachineEntry) -> None:
         if isinstance(entry, ForkliftEntry):
             self._forklift(row, entry)
         elif isinstance(entry, CarEntry):
             motion = self._motion_or_pose(entry.motion)
-            add_car(
-                self.world,
-                motion,
-                entry.model,
-                paint=entry.paint,
-                name=entry.name,
-                wheels=entry.wheels,
-                times=self._times(motion),
-            )
+            options = entry.model_dump(exclude={"kind", "motion"})
+            add_car(self.world, motion, times=self._times(motion), **options)
         elif isinstance(entry, DoorEntry):
             opening = schedule_of(entry.opening_deg, DEGREE)
             add_door(

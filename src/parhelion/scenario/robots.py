@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,6 @@ from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.schema import Coordinate, PoseEntry
 from parhelion.world.urdf import Joint, Robot, load_urdf
-from parhelion.world.urdf.shapes import check_mapping, choose_material
 from parhelion.world.world import World
 
 Positions = Callable[[Floats], Floats]
@@ -253,24 +251,16 @@ class RobotOnBoard:
         hidden = self._hidden(lidars)
         groups: dict[tuple[str, tuple[str, ...]], list[KitPart]] = {}
         first: dict[tuple[str, tuple[str, ...]], str] = {}
-        notes: list[str] = []
-        known: list[str] = []
-        for link in self.robot.links:
+        entry = self.entry
+        for link, shape, part, chosen in self.robot.chosen_parts(
+            entry.shapes, entry.material, entry.materials, "say material or materials"
+        ):
             head = self.heads[link]
             at = self.poses[head].inverse() @ self.poses[link]
-            for shape in self._shapes(link):
-                for part in shape.parts:
-                    known += [one for one in (shape.material, part.material) if one is not None]
-                    chosen, note = choose_material(link, shape, part, self.entry.material, self.entry.materials)
-                    piece = KitPart(shape.name, part.mesh.transformed(at), str(chosen), self.entry.label)
-                    key = (head, hidden.get(link, ()))
-                    groups.setdefault(key, []).append(piece)
-                    first.setdefault(key, link)
-                    notes += [note] if note is not None and note not in notes else []
-        check_mapping(self.robot.file, self.entry.materials, [*self.robot.links, *dict.fromkeys(known)])
-        if notes:
-            shown = ", ".join(notes[:20]) + (f" and {len(notes) - 20} more" if len(notes) > 20 else "")
-            warnings.warn(f"{self.robot.file}: materials guessed: {shown}; say material or materials", stacklevel=2)
+            key = (head, hidden.get(link, ()))
+            piece = KitPart(shape.name, part.mesh.transformed(at), str(chosen), entry.label)
+            groups.setdefault(key, []).append(piece)
+            first.setdefault(key, link)
         motions = self._motions(body)
         # The root's body goes first: boxes face as the first body does.
         for key in sorted(groups, key=lambda key: list(motions).index(key[0])):

@@ -23,8 +23,8 @@ from parhelion.scenario.bodies import Body, body_of
 from parhelion.scenario.populate import Populate
 from parhelion.scenario.robots import OwnLidar, RobotOnBoard
 from parhelion.scenario.schema import BodyShape, GerstnerEntry, OceanEntry, ScenarioFile, VehicleEntry, WorldEntry
-from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, Streams, on_board
-from parhelion.sensors.base import private_key
+from parhelion.scenario.sensors import FrameOnBoard, OnBoard, StreamOnBoard, on_board
+from parhelion.sensors.base import SampleStream, private_key
 from parhelion.weather.weather import Weather
 from parhelion.world.emitters import Sound
 from parhelion.world.world import World
@@ -44,8 +44,8 @@ class Step:
     """By sensor that gives frames: numbers and records that were finished in this step."""
     _scenario: Scenario = field(repr=False)
     _start: float = field(repr=False, default=0.0)
-    _streams: Streams | None = field(repr=False, default=None)
-    """Where samples come from that are to be told in this step; None where they wait for a later one."""
+    _streams: Mapping[str, SampleStream] = field(repr=False, default_factory=dict)
+    """By stream sensor, where its samples come from; empty where they wait for a later step."""
     _samples: dict[str, Samples] | None = field(repr=False, default=None)
 
     @property
@@ -81,7 +81,7 @@ class Step:
         Measured once: whoever asks in this step is given the same records.
         """
         if self._samples is None:
-            self._samples = {} if self._streams is None else self._streams.until(self.time)
+            self._samples = {name: stream.until(self.time) for name, stream in self._streams.items()}
         return self._samples
 
 
@@ -285,7 +285,7 @@ class Scenario:
         self._begun = True
         self._commands.clear()
         done = {sensor.name: 0 for sensor in self.frame_sensors}
-        streams, told = Streams(self.stream_sensors, self.world, self.seed), 0.0
+        streams, told = {one.name: one.stream(self.world, self.seed) for one in self.stream_sensors}, 0.0
         step_s = self.settings.step_s
         for number in range(self.steps):
             time = (number + 1) * step_s
@@ -303,7 +303,7 @@ class Scenario:
                     done[sensor.name] += 1
             due = last or time - told >= batch_s - 1e-9
             told = time if due else told
-            yield Step(number, time, finished, self, time - step_s, streams if due else None)
+            yield Step(number, time, finished, self, time - step_s, streams if due else {})
 
     def _is_over(self, sensor: FrameOnBoard, number: int, time: float, last: bool) -> bool:
         """Whether a frame's end is not after a time."""
@@ -323,12 +323,7 @@ def _water(settings: ScenarioFile, seed: int) -> Water | None:
     if entry is None:
         return None
     if isinstance(entry, OceanEntry):
-        return OceanWater(
-            entry.wind_speed_m_s, entry.fetch_m, seed, direction_deg=entry.direction_deg, level_m=entry.level_m
-        )
+        return OceanWater(seed=seed, **entry.model_dump(exclude={"kind"}))
     if isinstance(entry, GerstnerEntry):
-        waves = [
-            GerstnerWave(wave.amplitude_m, wave.length_m, wave.direction_deg, wave.phase_deg) for wave in entry.waves
-        ]
-        return GerstnerWater(waves, level_m=entry.level_m)
+        return GerstnerWater([GerstnerWave(**wave.model_dump()) for wave in entry.waves], level_m=entry.level_m)
     return CalmWater(entry.level_m)

@@ -25,7 +25,7 @@ from parhelion.sensors.kinds import kinds
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import weather_fields
 from parhelion.world.emitters import Sound
-from parhelion.world.schema import PoseEntry, Shape, Xyz
+from parhelion.world.schema import PoseEntry, Shape, WeatherEntry, Xyz
 
 
 class WorldEntry(Config):
@@ -228,7 +228,7 @@ class ScenarioFile(Config):
     step_s: Annotated[float, Field(ge=1e-4, le=1.0)] = 0.01
     """Step of the clock, in which vehicles are driven and commands are taken."""
     world: WorldEntry | str
-    weather: dict[str, Any] | str | None = None
+    weather: WeatherEntry = None
     """What a weather file says, or the name of one; else the world's own."""
     daylight: Daylight | None = None
     """Sun and sky; else the world's own."""
@@ -272,16 +272,10 @@ class ScenarioFile(Config):
             raise ValueError("give a world's name or file, or its name with seed and params")
         return value
 
-    @field_validator("weather", mode="before")
-    @classmethod
-    def _fields_or_file(cls, value: Any) -> Any:
-        if value is not None and not isinstance(value, (dict, str)):
-            raise ValueError("give the fields of a weather, or the name of a weather file")
-        return value
-
     @model_validator(mode="after")
     def _names_fit(self) -> ScenarioFile:
-        for kind, names in (("vehicles", self._names(self.vehicles)), ("sensors", self._names(self.sensors))):
+        known = [vehicle.name for vehicle in self.vehicles]
+        for kind, names in (("vehicles", known), ("sensors", [sensor.name for sensor in self.sensors])):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise ValueError(f"{kind}: the name {twice[0]!r} is given twice")
@@ -289,7 +283,6 @@ class ScenarioFile(Config):
         shared = sorted({folder for folder in folders if folders.count(folder) > 1})
         if shared:
             raise ValueError(f"sensors: the folder {shared[0]!r} is that of two sensors")
-        known = [vehicle.name for vehicle in self.vehicles]
         robots = [vehicle.name for vehicle in self.vehicles if vehicle.urdf is not None]
         for row, sensor in enumerate(self.sensors):
             if sensor.vehicle is not None and sensor.vehicle not in known:
@@ -300,10 +293,6 @@ class ScenarioFile(Config):
                 got = "null" if sensor.vehicle is None else repr(sensor.vehicle)
                 raise ValueError(f"sensors[{row}].vehicle: for a link, expected {there}, got {got}")
         return self
-
-    @staticmethod
-    def _names(entries: list[VehicleEntry] | list[SensorEntry]) -> list[str]:
-        return [entry.name for entry in entries]
 
 
 def json_schema() -> dict[str, Any]:

@@ -122,17 +122,6 @@ def on_board(entry: SensorEntry, folder: Path, bodies: dict[str, Body], robots: 
     return StreamOnBoard(kind, entry, folder, body, mount)
 
 
-class Streams:
-    """The samples of all stream sensors of a run, each measured once."""
-
-    def __init__(self, sensors: list[StreamOnBoard], world: World, seed: int) -> None:
-        self._open = {sensor.name: sensor.stream(world, seed) for sensor in sensors}
-
-    def until(self, time: float) -> dict[str, Samples]:
-        """By sensor: the samples since the last call and before a time [s]."""
-        return {name: stream.until(time) for name, stream in self._open.items()}
-
-
 def _model(entry: SensorEntry, folder: Path) -> str:
     """A preset's name, or the path of a sheet beside the scenario."""
     if entry.model.lower().endswith((".yaml", ".yml")):

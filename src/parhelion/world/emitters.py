@@ -1,4 +1,4 @@
-"""Lamps: sources of light in a world, standing or carried by an actor. They are no geometry: rays pass through them."""
+"""Lamps and sounds of a world, standing or carried by an actor. They are no geometry: rays pass through them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from threading import RLock
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from parhelion.world.parts import WorldObject
 
 Coordinate = Annotated[float, Field(ge=-LARGEST_COORDINATE_M, le=LARGEST_COORDINATE_M)]
 HalfAngle = Annotated[float, Field(gt=0, le=180)]
+_Entry = TypeVar("_Entry", "WorldLamp", "WorldSound")
 
 
 class Lamp(Config):
@@ -105,21 +106,28 @@ def lamp_of(fields: dict[str, Any], carrier: WorldObject | None, objects: Iterab
     if lamp.actor is None:
         return WorldLamp(lamp)
     if carrier is None:
-        carrier = _carrier(lamp.actor, list(objects))
+        carrier = _carrier("lamp", lamp.actor, objects)
     if carrier.is_actor:
         return WorldLamp(lamp, carrier.index)
     placed = put(lamp, carrier.pose)
     return WorldLamp(placed.model_copy(update={"actor": None}), carrier.index)
 
 
-def _carrier(called: str | int, objects: list[WorldObject]) -> WorldObject:
+def _carrier(what: str, called: str | int, objects: Iterable[WorldObject]) -> WorldObject:
     """The object of a name or an instance number; of several the first, which carries the thing's own frame."""
-    for item in objects:
+    items = list(objects)
+    for item in items:
         if called == (item.instance if isinstance(called, int) else item.name):
             return item
     if isinstance(called, int):
-        raise ConfigError(f"lamp: actor: no object has the instance number {called}")
-    raise unknown_name("lamp: actor", called, {item.name for item in objects})
+        raise ConfigError(f"{what}: actor: no object has the instance number {called}")
+    raise unknown_name(f"{what}: actor", called, {item.name for item in items})
+
+
+def _actor_field(carrier: WorldObject, objects: Iterable[WorldObject]) -> str | int:
+    """What a world file says of a carrier: its name, or its instance number where several things have the name."""
+    namesakes = {item.instance for item in objects if item.name == carrier.name}
+    return carrier.name if len(namesakes) == 1 else carrier.instance
 
 
 def put(lamp: Lamp, pose: Pose) -> Lamp:
@@ -130,50 +138,12 @@ def put(lamp: Lamp, pose: Pose) -> Lamp:
 
 
 def lamp_fields(entry: WorldLamp, objects: Iterable[WorldObject]) -> dict[str, Any]:
-    """What a world file says of a lamp; its carrier by instance number where several things have the name."""
+    """What a world file says of a lamp."""
     fields = entry.lamp.model_dump(mode="json", exclude_defaults=True)
     carrier = next((item for item in objects if item.index == entry.carrier), None)
     if entry.lamp.actor is not None and carrier is not None:
-        namesakes = {item.instance for item in objects if item.name == carrier.name}
-        fields["actor"] = carrier.name if len(namesakes) == 1 else carrier.instance
+        fields["actor"] = _actor_field(carrier, objects)
     return fields
-
-
-class HasLamps:
-    """What a world does with its lamps."""
-
-    _lamps: tuple[WorldLamp, ...]
-    _objects: dict[int, WorldObject]
-    _lock: RLock
-
-    @property
-    def lamps(self) -> tuple[WorldLamp, ...]:
-        """Sources of light, in order of adding; another tuple after every change."""
-        return self._lamps
-
-    def add_lamp(self, xyz: Any, *, carrier: WorldObject | None = None, **fields: Any) -> WorldLamp:
-        """Add a source of light at `xyz` [m], in the frame of `carrier` where one is given; it goes with it.
-
-        `fields` are those of `parhelion.world.emitters.Lamp`: direction, inner_deg, outer_deg, flux_lm or intensity_cd,
-        colour_temperature_k, lit, name. A lamp has no triangles, and `version` stays as it is.
-        """
-        with self._lock:
-            if carrier is not None and self._objects.get(carrier.index) is not carrier:
-                raise ConfigError(f"world: {carrier!r} is not in this world")
-            plain = xyz.tolist() if isinstance(xyz, np.ndarray) else xyz
-            entry = lamp_of({"xyz": plain, **fields}, carrier, self._objects.values())
-            self._lamps = (*self._lamps, entry)
-            return entry
-
-    def remove_lamp(self, entry: WorldLamp) -> None:
-        """Take a lamp out of the world. Removing an object removes its lamps, too."""
-        with self._lock:
-            if not any(own is entry for own in self._lamps):
-                raise ConfigError("world: this lamp is not in this world")
-            self._lamps = tuple(own for own in self._lamps if own is not entry)
-
-    def _leave_lamps_of(self, item: WorldObject) -> None:
-        self._lamps = tuple(entry for entry in self._lamps if entry.carrier != item.index)
 
 
 # ---- Sounds: named sources of sound in a world, standing or carried by what moves. They are no geometry -------------
@@ -307,20 +277,25 @@ def sound_fields(entry: WorldSound, objects: Iterable[WorldObject], relative: An
         fields["wav"] = relative(entry.file)
     if entry.carrier >= 0:
         carrier = next(item for item in objects if item.index == entry.carrier)
-        namesakes = {item.instance for item in objects if item.name == carrier.name}
-        fields["actor"] = carrier.name if len(namesakes) == 1 else carrier.instance
+        fields["actor"] = _actor_field(carrier, objects)
     elif not isinstance(entry.motion, Fixed):
         raise ConfigError(f"sound {entry.name!r}: a world file cannot hold a sound that moves without an actor")
     return fields
 
 
-class HasSounds:
-    """What a world does with its sounds."""
+class HasEmitters:
+    """What a world does with its lamps and sounds."""
 
+    _lamps: tuple[WorldLamp, ...]
     _sounds: tuple[WorldSound, ...]
     _objects: dict[int, WorldObject]
     _labels: LabelTable
     _lock: RLock
+
+    @property
+    def lamps(self) -> tuple[WorldLamp, ...]:
+        """Sources of light, in order of adding; another tuple after every change."""
+        return self._lamps
 
     @property
     def sounds(self) -> tuple[WorldSound, ...]:
@@ -331,6 +306,23 @@ class HasSounds:
     def source_names(self) -> dict[int, str]:
         """What the field `source` of echoes means: 0 is the sensor's own pulse, and then each sound."""
         return {0: "own pulse", **{number + 1: entry.name for number, entry in enumerate(self._sounds)}}
+
+    def add_lamp(self, xyz: Any, *, carrier: WorldObject | None = None, **fields: Any) -> WorldLamp:
+        """Add a source of light at `xyz` [m], in the frame of `carrier` where one is given; it goes with it.
+
+        `fields` are those of `parhelion.world.emitters.Lamp`: direction, inner_deg, outer_deg, flux_lm or intensity_cd,
+        colour_temperature_k, lit, name. A lamp has no triangles, and `version` stays as it is.
+        """
+        with self._lock:
+            self._check_carrier(carrier)
+            plain = xyz.tolist() if isinstance(xyz, np.ndarray) else xyz
+            entry = lamp_of({"xyz": plain, **fields}, carrier, self._objects.values())
+            self._lamps = (*self._lamps, entry)
+            return entry
+
+    def _check_carrier(self, carrier: WorldObject | None) -> None:
+        if carrier is not None and self._objects.get(carrier.index) is not carrier:
+            raise ConfigError(f"world: {carrier!r} is not in this world")
 
     def add_sound(
         self,
@@ -345,36 +337,36 @@ class HasSounds:
         """Add a source of sound of a level at 1 m [dB over 20 uPa in air, 1 uPa in water].
 
         `fields` are those of `parhelion.world.emitters.Sound`: xyz, one of tone_khz, band_khz and wav (relative to
-        `folder`), label, actor. It goes with its `carrier`, or with the frame
-        whose `motion` is given. A sound has no
+        `folder`), label, actor. It goes with its `carrier`, or with the frame whose `motion` is given. A sound has no
         triangles, and `version` stays as it is.
         """
         sound = config.parse(Sound, {"name": name, "level_db": level_db, **fields}, "sound")
         with self._lock:
             if any(own.name == sound.name for own in self._sounds):
                 raise ConfigError(f"sound: the name {sound.name!r} is given twice")
-            if carrier is not None and self._objects.get(carrier.index) is not carrier:
-                raise ConfigError(f"world: {carrier!r} is not in this world")
+            self._check_carrier(carrier)
             if carrier is None and motion is None and sound.actor is not None:
-                carrier = self._called(sound.actor)
+                carrier = _carrier("sound", sound.actor, self._objects.values())
             entry = sound_of(sound, Path(folder), carrier, motion, self._labels)
             self._sounds = (*self._sounds, entry)
             return entry
 
+    def remove_lamp(self, entry: WorldLamp) -> None:
+        """Take a lamp out of the world. Removing an object removes its lamps, too."""
+        with self._lock:
+            self._lamps = _without("lamp", self._lamps, entry)
+
     def remove_sound(self, entry: WorldSound) -> None:
         """Take a sound out of the world. Removing an object removes its sounds, too."""
         with self._lock:
-            if not any(own is entry for own in self._sounds):
-                raise ConfigError("world: this sound is not in this world")
-            self._sounds = tuple(own for own in self._sounds if own is not entry)
+            self._sounds = _without("sound", self._sounds, entry)
 
-    def _called(self, actor: str | int) -> WorldObject:
-        for item in self._objects.values():
-            if actor == (item.instance if isinstance(actor, int) else item.name):
-                return item
-        if isinstance(actor, int):
-            raise ConfigError(f"sound: actor: no object has the instance number {actor}")
-        raise unknown_name("sound: actor", actor, {item.name for item in self._objects.values()})
-
-    def _leave_sounds_of(self, item: WorldObject) -> None:
+    def _leave_emitters_of(self, item: WorldObject) -> None:
+        self._lamps = tuple(entry for entry in self._lamps if entry.carrier != item.index)
         self._sounds = tuple(entry for entry in self._sounds if entry.carrier != item.index)
+
+
+def _without(what: str, entries: tuple[_Entry, ...], gone: _Entry) -> tuple[_Entry, ...]:
+    if not any(own is gone for own in entries):
+        raise ConfigError(f"world: this {what} is not in this world")
+    return tuple(own for own in entries if own is not gone)

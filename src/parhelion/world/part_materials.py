@@ -39,7 +39,7 @@ def choose_materials(
     Names of the file that are no library names are matched with the nearest, and said so in one warning.
     """
     mapping = dict(materials or {})
-    _check_mapping(loaded, mapping)
+    check_mapping(loaded.source, mapping, loaded.material_names, "material")
     chosen: list[Material] = []
     notes: list[str] = []
     for part in loaded.parts:
@@ -63,17 +63,16 @@ def choose_materials(
     return chosen
 
 
-def _check_mapping(loaded: LoadedMesh, mapping: Mapping[str, MaterialLike]) -> None:
+def check_mapping(source: object, mapping: Mapping[str, MaterialLike], known: list[str], what: str) -> None:
+    """Refuse keys of a mapping that are not among the names of a file; `what` these name is for the message."""
     for name in mapping:
-        if name not in loaded.material_names:
-            nearest = nearest_name(str(name), loaded.material_names)
+        if name not in known:
+            nearest = nearest_name(str(name), known)
             if nearest:
                 advice = f"did you mean {nearest!r}?"
-            elif loaded.material_names:
-                advice = f"it has: {', '.join(loaded.material_names[:12])}"
             else:
-                advice = "it names no materials"
-            raise ConfigError(f"{loaded.source}: materials: no material {name!r} in it; {advice}")
+                advice = f"it has: {', '.join(known[:12])}" if known else "it names no materials"
+            raise ConfigError(f"{source}: materials: no {what} {name!r} in it; {advice}")
 
 
 def texture_image(texture: TextureLike) -> tuple[NDArray[np.float32], NDArray[np.uint8] | None]:

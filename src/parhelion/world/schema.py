@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from parhelion.core.config import Config
 from parhelion.core.pose import Pose
@@ -44,7 +45,16 @@ class PoseEntry(Config):
 
 
 class ShapeEntry(Config):
-    """Base of the plain shapes."""
+    """Base of the plain shapes: `kind` names the function of `shapes.py` whose arguments are the other fields."""
+
+    kind: str
+
+    def mesh(self) -> Mesh:
+        """Its triangles."""
+        values = [value for name, value in self if name != "kind"]
+        sizes = [one for value in values for one in (value if isinstance(value, tuple) else (value,))]
+        make: Callable[..., Mesh] = getattr(shapes, self.kind)
+        return make(*sizes)
 
     def description(self) -> dict[str, Any]:
         """What a world file says of it."""
@@ -57,10 +67,6 @@ class BoxShape(ShapeEntry):
     kind: Literal["box"]
     size_m: tuple[Length, Length, Length]
 
-    def mesh(self) -> Mesh:
-        """Its triangles."""
-        return shapes.box(*self.size_m)
-
 
 class CylinderShape(ShapeEntry):
     """An upright cylinder, centred."""
@@ -69,10 +75,6 @@ class CylinderShape(ShapeEntry):
     radius_m: Length
     height_m: Length
     segments: Segments = 48
-
-    def mesh(self) -> Mesh:
-        """Its triangles."""
-        return shapes.cylinder(self.radius_m, self.height_m, self.segments)
 
 
 class ConeShape(ShapeEntry):
@@ -83,10 +85,6 @@ class ConeShape(ShapeEntry):
     height_m: Length
     segments: Segments = 48
 
-    def mesh(self) -> Mesh:
-        """Its triangles."""
-        return shapes.cone(self.radius_m, self.height_m, self.segments)
-
 
 class SphereShape(ShapeEntry):
     """A sphere of 20 x 4^subdivisions triangles, centred."""
@@ -94,10 +92,6 @@ class SphereShape(ShapeEntry):
     kind: Literal["sphere"]
     radius_m: Length
     subdivisions: Annotated[int, Field(ge=0, le=7)] = 3
-
-    def mesh(self) -> Mesh:
-        """Its triangles."""
-        return shapes.sphere(self.radius_m, self.subdivisions)
 
 
 class PlaneShape(ShapeEntry):
@@ -107,10 +101,6 @@ class PlaneShape(ShapeEntry):
     size_m: tuple[Length, Length]
     divisions: Annotated[int, Field(ge=1, le=1000)] = 1
 
-    def mesh(self) -> Mesh:
-        """Its triangles."""
-        return shapes.plane(*self.size_m, self.divisions)
-
 
 class BoardShape(ShapeEntry):
     """An upright board whose faces look along x."""
@@ -119,10 +109,6 @@ class BoardShape(ShapeEntry):
     width_m: Length
     height_m: Length
     thickness_m: Length = 0.01
-
-    def mesh(self) -> Mesh:
-        """Its triangles."""
-        return shapes.board(self.width_m, self.height_m, self.thickness_m)
 
 
 Shape = Annotated[
@@ -186,8 +172,8 @@ class TrajectoryEntry(Config):
 
     @model_validator(mode="after")
     def _one_form(self) -> TrajectoryEntry:
-        if sum(form is not None for form in (self.waypoints, self.constant, self.fixed)) != 1:
-            raise ValueError("give one of waypoints, constant, fixed")
+        if sum(form is not None for _, form in self) != 1:
+            raise ValueError(f"give one of {', '.join(type(self).model_fields)}")
         return self
 
     def trajectory(self) -> Trajectory:
@@ -251,6 +237,15 @@ class MaterialEntry(Config):
         }
 
 
+def _fields_or_file(value: Any) -> Any:
+    if value is not None and not isinstance(value, (dict, str)):
+        raise ValueError("give the fields of a weather, or the name of a weather file")
+    return value
+
+
+WeatherEntry = Annotated[dict[str, Any] | str | None, BeforeValidator(_fields_or_file)]
+
+
 class WorldFile(Config):
     """A whole world file."""
 
@@ -270,18 +265,10 @@ class WorldFile(Config):
     viewpoint: PoseEntry | None = None
     path: TrajectoryEntry | None = None
     """A drive through the world."""
-    weather: dict[str, Any] | str | None = None
+    weather: WeatherEntry = None
     """What a weather file says, or the name of one, relative to the world file's folder."""
-
     daylight: Daylight | None = None
     """Sun and sky."""
-
-    @field_validator("weather", mode="before")
-    @classmethod
-    def _fields_or_file(cls, value: Any) -> Any:
-        if value is not None and not isinstance(value, (dict, str)):
-            raise ValueError("give the fields of a weather, or the name of a weather file")
-        return value
 
     @model_validator(mode="after")
     def _params_of_something(self) -> WorldFile:

@@ -98,6 +98,13 @@ def loft(rings: ArrayLike, *, caps: bool = True) -> Mesh:
     return Mesh(points.reshape(-1, 3), np.concatenate(faces))
 
 
+def spindle(half_x: ArrayLike, half_y: ArrayLike, z: ArrayLike, segments: int, *, caps: bool = True) -> Mesh:
+    """The skin over upright ellipses around the z axis: half axes along x and y [m] and height [m] of each, (k,)."""
+    wide, deep, height = (np.asarray(values, dtype=np.float64)[:, None] for values in (half_x, half_y, z))
+    x, y = circle(1.0, segments).T
+    return loft(np.stack([wide * x, deep * y, np.broadcast_to(height, (len(height), segments))], axis=-1), caps=caps)
+
+
 def _cap(ring: Floats) -> NDArray[np.int32]:
     """Triangles over one planar ring (m, 3), turning as the ring does."""
     normal = np.cross(ring, np.roll(ring, -1, axis=0)).sum(axis=0)
@@ -229,11 +236,8 @@ def frustum(bottom_radius: float, top_radius: float, height: float, segments: in
     if min(bottom_radius, top_radius) < 0:
         raise ConfigError("frustum: radii must not be negative")
     if bottom_radius > 0 and top_radius > 0:
-        radii = np.array([bottom_radius, top_radius])[:, None, None]
-        rings = np.zeros((2, segments, 3))
-        rings[..., :2] = radii * circle(1.0, segments)
-        rings[0, :, 2], rings[1, :, 2] = -height / 2, height / 2
-        return loft(rings, caps=caps)
+        radii = [bottom_radius, top_radius]
+        return spindle(radii, radii, [-height / 2, height / 2], segments, caps=caps)
     tip_up = top_radius == 0
     base, tip = (-height / 2, height / 2) if tip_up else (height / 2, -height / 2)
     ring = np.column_stack([circle(max(bottom_radius, top_radius), segments), np.full(segments, base)])
@@ -265,10 +269,7 @@ def ring(inner_radius: float, outer_radius: float, height: float, segments: int 
     # The four circles of the wall's section, round the wall: out below, out above, in above, in below, out below.
     radii = np.array([outer_radius, outer_radius, inner_radius, inner_radius, outer_radius])
     heights = np.array([-0.5, 0.5, 0.5, -0.5, -0.5]) * height
-    rings = np.zeros((5, segments, 3))
-    rings[..., :2] = radii[:, None, None] * circle(1.0, segments)
-    rings[..., 2] = heights[:, None]
-    return loft(rings, caps=False)
+    return spindle(radii, radii, heights, segments, caps=False)
 
 
 def sphere(radius: float, subdivisions: int = 3) -> Mesh:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -134,7 +134,7 @@ class Grading:
     halves: tuple[float, ...]
     """Half the side of each square [m], ascending."""
 
-    def level(self, points: Floats, margin: float = 0.0) -> NDArray[np.int64]:
+    def level(self, points: Floats, margin: Floats | float = 0.0) -> NDArray[np.int64]:
         """Number of the smallest square that holds points (n, 2), where they are `margin` [m] nearer to the centre."""
         away = np.max(np.abs(points - np.array(self.centre)), axis=1) - margin
         return np.minimum(np.searchsorted(self.halves, away, side="right"), len(self.halves) - 1)
@@ -193,11 +193,8 @@ def _cut(segments: Floats, grading: Grading) -> Floats:
     done, steps = [], np.array(grading.steps)
     while len(segments):
         length = np.linalg.norm(segments[:, 1] - segments[:, 0], axis=1)
-        middle = segments.mean(axis=1)
         # The step of the finest square that the segment touches.
-        away = np.max(np.abs(middle - np.array(grading.centre)), axis=1) - length
-        level = np.minimum(np.searchsorted(grading.halves, away, side="right"), len(steps) - 1)
-        fits = length <= steps[level] * (1.0 + 1e-9)
+        fits = length <= steps[grading.level(segments.mean(axis=1), length)] * (1.0 + 1e-9)
         done.append(segments[fits])
         segments = _halved(segments[~fits])
     return np.concatenate(done)
@@ -252,6 +249,15 @@ SAME_LEVEL_M = 1.0
 _KEPT_MESHES = 16
 
 
+class Lattice(NamedTuple):
+    """The places corner + i along + j across (x, y) [m] for i and j from 0 to below `counts`."""
+
+    corner: Sequence[float]
+    along: Sequence[float]
+    across: Sequence[float]
+    counts: tuple[int, int]
+
+
 @runtime_checkable
 class Waves(Protocol):
     """Water with waves: `GerstnerWater` and `OceanWater` of `parhelion.motion.water` are."""
@@ -261,26 +267,9 @@ class Waves(Protocol):
     components: Any
     """Its waves: `amplitude_m` and `wave_number_1_m`, arrays of shape (n,)."""
 
-    def rising(
-        self,
-        corner: Sequence[float],
-        along: Sequence[float],
-        across: Sequence[float],
-        counts: tuple[int, int],
-        time: float,
-        shortest_m: float = 0.0,
-    ) -> tuple[Floats, Floats]:
-        """Heights [m] and their rates [m/s] at corner + i along + j across, without waves shorter than `shortest_m`."""
+    def rising(self, lattice: Lattice, time: float, shortest_m: float = 0.0) -> tuple[Floats, Floats]:
+        """Heights [m] and their rates [m/s] on a lattice, without waves shorter than `shortest_m`."""
         ...
-
-
-@dataclass(frozen=True)
-class _Square:
-    """Which lattice points of one square the mesh needs."""
-
-    corner: tuple[float, float]
-    step: float
-    counts: tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +280,8 @@ class _Mesh:
     """Vertices (x, y) [m], shape (n, 2)."""
     faces: NDArray[np.int32]
     part: NDArray[np.uint32]
-    squares: tuple[_Square, ...]
+    squares: tuple[Lattice, ...]
+    """Lattice points of each square that the mesh needs."""
     rows: NDArray[np.int64]
     """The lattice point of each vertex, numbered through all squares, shape (n,)."""
     along_outline: tuple[NDArray[np.int64], Floats]
@@ -346,13 +336,12 @@ class WaterSurface:
         longest = 2.0 * np.pi / float(np.min(self.water.components.wave_number_1_m))
         heights, rates = [], []
         for square in mesh.squares:
-            shortest, count = CELLS_PER_WAVE * square.step, square.counts[0] * square.counts[1]
+            shortest, count = CELLS_PER_WAVE * square.along[0], square.counts[0] * square.counts[1]
             if shortest > longest:
                 heights.append(np.full(count, self.water.level_m))
                 rates.append(np.zeros(count))
                 continue
-            step = square.step
-            height, rate = self.water.rising(square.corner, (step, 0.0), (0.0, step), square.counts, time, shortest)
+            height, rate = self.water.rising(square, time, shortest)
             heights.append(height.ravel())
             rates.append(rate.ravel())
         return np.concatenate(heights), np.concatenate(rates)
@@ -455,7 +444,7 @@ def _grading(centre: tuple[float, float], cell: float, reach: float) -> Grading:
     return Grading(centre, tuple(steps), tuple(halves))
 
 
-def _lookup(plane: Floats, grading: Grading) -> tuple[tuple[_Square, ...], NDArray[np.int64], Floats]:
+def _lookup(plane: Floats, grading: Grading) -> tuple[tuple[Lattice, ...], NDArray[np.int64], Floats]:
     """The lattice points needed, four rows of them for each vertex, and their weights: linear in x and in y."""
     level = grading.level(plane)
     squares = []
@@ -471,7 +460,7 @@ def _lookup(plane: Floats, grading: Grading) -> tuple[tuple[_Square, ...], NDArr
         cell = (below - low).astype(np.int64)
         counts = (int(cell[:, 0].max()) + 2, int(cell[:, 1].max()) + 2)
         corner = np.array(grading.centre) + low * step
-        squares.append(_Square((float(corner[0]), float(corner[1])), step, counts))
+        squares.append(Lattice((float(corner[0]), float(corner[1])), (step, 0.0), (0.0, step), counts))
         base = first + cell[:, 0] * counts[1] + cell[:, 1]
         rows[here] = np.stack([base, base + counts[1], base + 1, base + counts[1] + 1], axis=1)
         (x, y), (x0, y0) = share.T, 1.0 - share.T

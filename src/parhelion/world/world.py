@@ -21,7 +21,7 @@ from parhelion.surfaces.material import Material
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 from parhelion.world.assemble import MeshLike, MeshSources, TextureRows, assemble, default_viewpoint
-from parhelion.world.emitters import HasLamps, HasSounds
+from parhelion.world.emitters import HasEmitters
 from parhelion.world.labels import LabelTable
 from parhelion.world.loaders import MESH_SUFFIXES, Up
 from parhelion.world.mesh import Mesh
@@ -33,7 +33,7 @@ LARGEST_INSTANCE = 2**32 - 1
 _Made = TypeVar("_Made")
 
 
-class World(HasLamps, HasSounds):
+class World(HasEmitters):
     """Objects and actors with materials and labels. Frame: x east (or forward), y left, z up, metres.
 
     Args:
@@ -226,8 +226,7 @@ class World(HasLamps, HasSounds):
             if self._objects.get(item.index) is not item:
                 raise ConfigError(f"world: {item!r} is not in this world")
             del self._objects[item.index]
-            self._leave_lamps_of(item)
-            self._leave_sounds_of(item)
+            self._leave_emitters_of(item)
             for part in item.parts:
                 self._rows.free(part.number)
                 if part.texture >= 0:

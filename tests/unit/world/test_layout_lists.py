@@ -61,7 +61,7 @@ def test_bitmaps_agree_with_the_list(rule: str) -> None:
     pick = np.random.default_rng(0).integers(0, image.size, 3000)
     pick = np.concatenate([pick, np.flatnonzero((image > 0) & (image != KINDS["basin"].code))[::17]])
     things = footprints(layout)
-    things = things.select(in_the_way(layout, things, 2.0))
+    things = things.rows(in_the_way(layout, things, 2.0))
     inside = things.distance(np.stack([x[pick], y[pick]], axis=1)) <= 0.0
     codes = np.array([KINDS[layout.objects[row].kind].code for row in things.row])
     last = inside.shape[1] - 1 - np.argmax(inside[:, ::-1], axis=1)

@@ -231,7 +231,7 @@ STREET_THINGS = (
 
 @pytest.mark.parametrize("kind", STREET_THINGS)
 def test_things_fill_the_size_that_they_are_given(kind: str) -> None:
-    own = natural_size(thing(kind).params)
+    own = natural_size(kind, thing(kind).params)
     for size in (own, (3.0, 2.0, 4.0)):
         world = world_of(Layout(size=(90.0, 90.0), objects=(thing(kind, size=size),)))
         points = np.concatenate([part.placed for item in world.objects for part in item.parts])

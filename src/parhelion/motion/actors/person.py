@@ -16,19 +16,16 @@ from parhelion.motion.actors.body import Actor, Builder, Span, about, heading_of
 from parhelion.world.kit.instances import struts
 from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
-from parhelion.world.shapes import circle, loft, pipe, sphere
+from parhelion.world.shapes import loft, pipe, sphere, spindle
 from parhelion.world.world import World
 
 # ---- steps ----------------------------------------------------------------------------------------------------------
 # When a walker steps: the phase of the gait by time, counted in steps, and where each foot comes down.
 # Step length L and step rate n of adults keep one ratio, the walk ratio w = L/n, over a wide range of speeds (Sekiya
-# and
-# Nagasaki 1998: about 0.0065 m/(steps/min), which is 0.39 m·s). With v = L n: L = √(w v) and n = √(v/w). Both vanish
-# with
-# the speed, so the phase φ = ∫ n dt needs no case for slow walking. Lengths go with height, times with its root, so w
-# goes with height^1.5. Valid for walking at about 0.5 to 2.5 m/s; people who walk slower than 1 m/s take somewhat
-# longer
-# steps (Murakami and Otaka 2017), and runners are only sketched.
+# and Nagasaki 1998: about 0.0065 m/(steps/min), which is 0.39 m·s). With v = L n: L = √(w v) and n = √(v/w). Both
+# vanish with the speed, so the phase φ = ∫ n dt needs no case for slow walking. Lengths go with height, times with its
+# root, so w goes with height^1.5. Valid for walking at about 0.5 to 2.5 m/s; people who walk slower than 1 m/s take
+# somewhat longer steps (Murakami and Otaka 2017), and runners are only sketched.
 
 
 WALK_RATIO_M_S = 0.0065 * 60.0
@@ -214,9 +211,8 @@ def _at_nodes(between: Floats) -> Floats:
 
 # ---- A walking body: where its limbs are at any time, rigid parts that hang together at their joints ----------------
 # Feet are planted: each stands where the body was at its step, rolls from heel to toe, and swings to the next place.
-# The
-# hips sink as far as the legs' length asks for, knees follow from hips and ankles (two links in a plane), arms swing
-# against the legs. Lengths are shares of the height (Winter 2009, after Drillis and Contini 1966).
+# The hips sink as far as the legs' length asks for, knees follow from hips and ankles (two links in a plane), arms
+# swing against the legs. Lengths are shares of the height (Winter 2009, after Drillis and Contini 1966).
 
 
 THIGH, SHANK, ANKLE = 0.245, 0.246, 0.039
@@ -506,16 +502,7 @@ def _torso(walk: Walk, s: float) -> Mesh:
     z = np.array([0.82, 0.95, 1.10, 1.28, 1.40, 1.46]) * s - walk.hip_m
     half_width = np.array([0.15, 0.17, 0.15, 0.18, 0.20, 0.09]) * s
     half_depth = np.array([0.09, 0.11, 0.10, 0.12, 0.10, 0.06]) * s
-    ring = circle(1.0, 14)
-    rings = np.stack(
-        [
-            ring[None, :, 0] * half_depth[:, None],
-            ring[None, :, 1] * half_width[:, None],
-            np.broadcast_to(z[:, None], (len(z), len(ring))),
-        ],
-        axis=-1,
-    )
-    return loft(rings)
+    return spindle(half_depth, half_width, z, 14)
 
 
 def _head(walk: Walk, s: float) -> Mesh:

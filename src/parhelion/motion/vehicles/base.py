@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -81,6 +82,34 @@ def normalised(q: Quaternion) -> Quaternion:
     return (x * scale, y * scale, z * scale, w * scale)
 
 
+Body = tuple[Vector, Quaternion, Vector, Vector]
+"""Place, orientation, velocity and turn rate of a body, or the rates of change of these."""
+
+
+def integrated(body: Body, rates: Callable[[Body, int], Body], dt: float) -> Body:
+    """The body after `dt` [s], by the rule of Runge and Kutta; `rates` at its start, middle and end: 0, 1 and 2."""
+    k1 = rates(body, 0)
+    k2 = rates(_moved(body, k1, 0.5 * dt), 1)
+    k3 = rates(_moved(body, k2, 0.5 * dt), 1)
+    k4 = rates(_moved(body, k3, dt), 2)
+    xyz, quat, velocity, turn = (
+        tuple([n + dt / 6.0 * (a + 2.0 * (b + c) + d) for n, a, b, c, d in zip(*parts, strict=True)])
+        for parts in zip(body, k1, k2, k3, k4, strict=True)
+    )
+    return (xyz, normalised(quat), velocity, turn)  # type: ignore[return-value,arg-type]
+
+
+def _moved(body: Body, k: Body, dt: float) -> Body:
+    (x, y, z), (a, b, c, d), (u, v, w), (p, q, r) = body
+    (dx, dy, dz), (da, db, dc, dd), (du, dv, dw), (dp, dq, dr) = k
+    return (
+        (x + dt * dx, y + dt * dy, z + dt * dz),
+        (a + dt * da, b + dt * db, c + dt * dc, d + dt * dd),
+        (u + dt * du, v + dt * dv, w + dt * dw),
+        (p + dt * dp, q + dt * dq, r + dt * dr),
+    )
+
+
 def heading(q: Quaternion) -> float:
     """Angle [rad] of the body's x axis in the world's xy plane."""
     x, y, z, w = q
@@ -95,8 +124,21 @@ def wrapped(angle: float) -> float:
 # ---- What a vehicle can be told to do. A command holds until the next one -------------------------------------------
 
 
+class _Finite:
+    """Base of commands, whose numbers and vectors must be finite."""
+
+    def __post_init__(self) -> None:
+        name = f"{type(self).__name__.removesuffix('Command').lower()} command"
+        for one in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, one.name)
+            if one.type == "Vector":
+                vector(f"{name}: {one.name}", value, 3)
+            elif value is not None or one.type == "float":
+                finite(f"{name}: {one.name}", value)
+
+
 @dataclass(frozen=True)
-class DriveCommand:
+class DriveCommand(_Finite):
     """Drive and turn: for ground vehicles."""
 
     speed_m_s: float
@@ -104,28 +146,18 @@ class DriveCommand:
     yaw_rate_rad_s: float = 0.0
     """Turn rate, positive to the left."""
 
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.speed_m_s + self.yaw_rate_rad_s):
-            finite("drive command: speed_m_s", self.speed_m_s)
-            finite("drive command: yaw_rate_rad_s", self.yaw_rate_rad_s)
-
 
 @dataclass(frozen=True)
-class SteerCommand:
+class SteerCommand(_Finite):
     """Drive with the front wheels at an angle: for cars."""
 
     speed_m_s: float
     steering_rad: float = 0.0
     """Angle of the front wheels, positive to the left."""
 
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.speed_m_s + self.steering_rad):
-            finite("steer command: speed_m_s", self.speed_m_s)
-            finite("steer command: steering_rad", self.steering_rad)
-
 
 @dataclass(frozen=True)
-class VelocityCommand:
+class VelocityCommand(_Finite):
     """Fly with a velocity: for multirotors."""
 
     velocity_m_s: Vector
@@ -133,14 +165,9 @@ class VelocityCommand:
     yaw_rad: float | None = None
     """Heading in the world; None keeps the one last asked for."""
 
-    def __post_init__(self) -> None:
-        vector("velocity command: velocity_m_s", self.velocity_m_s, 3)
-        if self.yaw_rad is not None:
-            finite("velocity command: yaw_rad", self.yaw_rad)
-
 
 @dataclass(frozen=True)
-class PositionCommand:
+class PositionCommand(_Finite):
     """Fly to a place and hold it: for multirotors."""
 
     xyz_m: Vector
@@ -150,13 +177,6 @@ class PositionCommand:
     speed_m_s: float | None = None
     """Speed not to exceed on the way, below the vehicle's own; None for that."""
 
-    def __post_init__(self) -> None:
-        vector("position command: xyz_m", self.xyz_m, 3)
-        if self.yaw_rad is not None:
-            finite("position command: yaw_rad", self.yaw_rad)
-        if self.speed_m_s is not None:
-            finite("position command: speed_m_s", self.speed_m_s)
-
 
 @dataclass(frozen=True)
 class MotorsOff:
@@ -164,19 +184,13 @@ class MotorsOff:
 
 
 @dataclass(frozen=True)
-class ThrustCommand:
+class ThrustCommand(_Finite):
     """Thrust of the two thrusters [N], forward positive: for vessels."""
 
     port_n: float
     starboard_n: float
     steering_rad: float = 0.0
     """Angle of both thrusters, positive to turn left when driving forward; for those that can be steered."""
-
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.port_n + self.starboard_n + self.steering_rad):
-            finite("thrust command: steering_rad", self.steering_rad)
-            finite("thrust command: port_n", self.port_n)
-            finite("thrust command: starboard_n", self.starboard_n)
 
 
 Command = DriveCommand | SteerCommand | VelocityCommand | PositionCommand | MotorsOff | ThrustCommand
@@ -267,6 +281,20 @@ def state_of_rows(rows: np.ndarray[Any, np.dtype[np.float64]]) -> BodyState:
     return BodyState(
         rows[:, 0], rows[:, 1:4], rows[:, 4:8], rows[:, 8:11], rows[:, 11:14], rows[:, 14:17], rows[:, 17:20]
     )
+
+
+class RigidBody(Vehicle):
+    """Moves with six degrees of freedom; its frame is at the centre of mass."""
+
+    _body: Body
+
+    @property
+    def xyz(self) -> Vector:
+        return self._body[0]
+
+    @property
+    def quat_xyzw(self) -> Quaternion:
+        return self._body[1]
 
 
 class GroundVehicle(Vehicle):

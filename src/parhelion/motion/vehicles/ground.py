@@ -193,15 +193,7 @@ class Car(GroundVehicle):
 
 
 def _moved(s: _State, k: _State, dt: float) -> _State:
-    return (
-        s[0] + dt * k[0],
-        s[1] + dt * k[1],
-        s[2] + dt * k[2],
-        s[3] + dt * k[3],
-        s[4] + dt * k[4],
-        s[5] + dt * k[5],
-        s[6] + dt * k[6],
-    )
+    return tuple([value + dt * rate for value, rate in zip(s, k, strict=True)])  # type: ignore[return-value]
 
 
 # ---- Differential drive: two driven sides, speed and turn rate with limits, exact motion between them ---------------

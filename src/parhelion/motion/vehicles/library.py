@@ -28,10 +28,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "presets"
 YAML_SUFFIXES = (".yaml", ".yml")
 
 
-_Sheet = Annotated[
-    DifferentialConfig | CarConfig | MultirotorConfig | VesselConfig,
-    Field(discriminator="kind"),
-]
+_Sheet = Annotated[VehicleConfig, Field(discriminator="kind")]
 
 
 def vehicle_names() -> list[str]:

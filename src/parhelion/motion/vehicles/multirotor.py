@@ -14,13 +14,13 @@ from parhelion.core.pose import Pose
 from parhelion.motion.sea_spectrum import GRAVITY_M_S2
 from parhelion.motion.vehicles import base
 from parhelion.motion.vehicles.base import (
+    Body,
     Matrix,
     MotorsOff,
     PositionCommand,
-    Quaternion,
+    RigidBody,
     Row,
     Vector,
-    Vehicle,
     VelocityCommand,
     cross,
     to_body,
@@ -28,16 +28,13 @@ from parhelion.motion.vehicles.base import (
 )
 from parhelion.motion.vehicles.sheets import MultirotorConfig
 
-_Body = tuple[Vector, Vector, Quaternion, Vector]
-"""Place and velocity in the world, orientation, turn rate in the body frame."""
-_Rates = tuple[Vector, Vector, Quaternion, Vector]
 _Push = tuple[float, Vector, float]
 """Thrust [N], torque [N m] in the body frame, sum of the rotors' speeds [rad/s]."""
 
 Asked = PositionCommand | VelocityCommand | MotorsOff
 
 
-class Multirotor(Vehicle):
+class Multirotor(RigidBody):
     """Rotors push along the body's z axis with k w^2 and turn the body by their arms and their drag.
 
     A rotor's speed follows its command with a first-order lag. Air slows the body by a drag across the rotors, linear
@@ -76,25 +73,17 @@ class Multirotor(Vehicle):
         x, y, z = pose.xyz.tolist()
         qx, qy, qz, qw = pose.quat_xyzw.tolist()
         u, v, w = vector(f"{self.name}: velocity_m_s", velocity_m_s, 3)
-        self._body: _Body = ((x, y, z), (u, v, w), (qx, qy, qz, qw), (0.0, 0.0, 0.0))
-        self._yaw = base.heading(self._body[2])
-
-    @property
-    def xyz(self) -> Vector:
-        return self._body[0]
-
-    @property
-    def quat_xyzw(self) -> Quaternion:
-        return self._body[2]
+        self._body = ((x, y, z), (qx, qy, qz, qw), (u, v, w), (0.0, 0.0, 0.0))
+        self._yaw = base.heading(self._body[1])
 
     @property
     def velocity_m_s(self) -> Vector:
         """In the world."""
-        return self._body[1]
+        return self._body[2]
 
     @property
     def speed_m_s(self) -> float:
-        return to_body(base.matrix(self._body[2]), self._body[1])[0]
+        return to_body(base.matrix(self._body[1]), self._body[2])[0]
 
     @property
     def rotor_speeds_rad_s(self) -> tuple[float, ...]:
@@ -109,20 +98,10 @@ class Multirotor(Vehicle):
 
     def _advance(self, target: Asked, dt: float) -> None:
         asked = [0.0] * len(self._rotors) if isinstance(target, MotorsOff) else self._control(target)
-        start = self._push(self._rotors)
-        middle = self._push(self._lagged(asked, 0.5 * dt))
+        pushes = [self._push(self._rotors), self._push(self._lagged(asked, 0.5 * dt))]
         self._rotors = self._lagged(asked, dt)
-        end = self._push(self._rotors)
-        body = self._body
-        k1 = self._rates(body, start)
-        k2 = self._rates(_moved(body, k1, 0.5 * dt), middle)
-        k3 = self._rates(_moved(body, k2, 0.5 * dt), middle)
-        k4 = self._rates(_moved(body, k3, dt), end)
-        xyz, velocity, quat, turn = (
-            tuple([n + dt / 6.0 * (a + 2.0 * (b + c) + d) for n, a, b, c, d in zip(*parts, strict=True)])
-            for parts in zip(body, k1, k2, k3, k4, strict=True)
-        )
-        self._body = (xyz, velocity, base.normalised(quat), turn)  # type: ignore[assignment,arg-type]
+        pushes.append(self._push(self._rotors))
+        self._body = base.integrated(self._body, lambda body, half: self._rates(body, pushes[half]), dt)
 
     def _lagged(self, asked: Sequence[float], dt: float) -> list[float]:
         """Rotor speeds after `dt`: the lag's own solution, so that no step is too long for it."""
@@ -134,8 +113,8 @@ class Multirotor(Vehicle):
         thrust, roll, pitch, yaw = (sum(map(float.__mul__, row, lift)) for row in self._effect)
         return thrust, (roll, pitch, yaw), sum(rotors)
 
-    def _rates(self, body: _Body, push: _Push) -> _Rates:
-        _, velocity, quat, turn = body
+    def _rates(self, body: Body, push: _Push) -> Body:
+        _, quat, velocity, turn = body
         thrust, torque, spinning = push
         sheet, r = self.config, base.matrix(quat)
         drag = self._drag(r, velocity, spinning)
@@ -145,7 +124,7 @@ class Multirotor(Vehicle):
         mass = sheet.mass_kg
         acceleration = (force[0] / mass, force[1] / mass, force[2] / mass - GRAVITY_M_S2)
         spin = ((torque[0] - gx) / ix, (torque[1] - gy) / iy, (torque[2] - gz) / iz)
-        return velocity, acceleration, base.spin(quat, turn), spin
+        return velocity, base.spin(quat, turn), acceleration, spin
 
     def _drag(self, r: Matrix, velocity: Vector, spinning: float) -> Vector:
         """Force [N] of the air, in the world."""
@@ -155,15 +134,15 @@ class Multirotor(Vehicle):
         return to_world(r, (-(blade + air) * u, -(blade + air) * v, -air * w))
 
     def row(self) -> Row:
-        xyz, velocity, quat, turn = self._body
-        _, acceleration, _, spin = self._rates(self._body, self._push(self._rotors))
+        xyz, quat, velocity, turn = self._body
+        _, _, acceleration, spin = self._rates(self._body, self._push(self._rotors))
         return (self.time, *xyz, *quat, *velocity, *turn, *acceleration, *spin)
 
     # ---- control -----------------------------------------------------------------------------------------------
 
     def _control(self, target: PositionCommand | VelocityCommand) -> list[float]:
         """Rotor speeds [rad/s] to ask for."""
-        r = base.matrix(self._body[2])
+        r = base.matrix(self._body[1])
         asked = self._acceleration(self._velocity(target), r)
         pull = (asked[0], asked[1], asked[2] + GRAVITY_M_S2)
         # Thrust as far as the body already points where it should.
@@ -191,7 +170,7 @@ class Multirotor(Vehicle):
         return (scale * u, scale * v, min(max(w, -climb), climb))
 
     def _acceleration(self, asked: Vector, r: Matrix) -> Vector:
-        gains, velocity = self.config.control, self._body[1]
+        gains, velocity = self.config.control, self._body[2]
         # The drag it knows of is made up for, so that the speed asked for is reached (Faessler et al. 2018).
         drag = self._drag(r, velocity, sum(self._rotors))
         x, y, z = (
@@ -221,14 +200,3 @@ class Multirotor(Vehicle):
             iy * fast * (0.5 * fast * (u[0] - f[2]) - 2.0 * turn[1]) + gyro[1],
             iz * slow * (0.5 * slow * (f[1] - s[0]) - 2.0 * turn[2]) + gyro[2],
         )
-
-
-def _moved(body: _Body, k: _Rates, dt: float) -> _Body:
-    (x, y, z), (u, v, w), (a, b, c, d), (p, q, r) = body
-    (dx, dy, dz), (du, dv, dw), (da, db, dc, dd), (dp, dq, dr) = k
-    return (
-        (x + dt * dx, y + dt * dy, z + dt * dz),
-        (u + dt * du, v + dt * dv, w + dt * dw),
-        (a + dt * da, b + dt * db, c + dt * dc, d + dt * dd),
-        (p + dt * dp, q + dt * dq, r + dt * dr),
-    )

@@ -16,18 +16,20 @@ from parhelion.core.pose import Floats, Pose
 from parhelion.motion.sea_spectrum import GRAVITY_M_S2
 from parhelion.motion.vehicles import base
 from parhelion.motion.vehicles.base import (
+    Body,
     Matrix,
     Quaternion,
+    RigidBody,
     Row,
     ThrustCommand,
     Vector,
-    Vehicle,
     cross,
     to_body,
     to_world,
 )
 from parhelion.motion.vehicles.sheets import HullConfig, Thruster, VesselConfig
 from parhelion.motion.water import CalmWater, Water
+from parhelion.world.water_surface import Lattice
 
 # ---- hull -----------------------------------------------------------------------------------------------------------
 # A hull as upright columns, and what floating takes from it: wetted volume, centre of buoyancy, stability.
@@ -150,14 +152,7 @@ def hull_of(config: HullConfig) -> Hull:
     """The hull a data sheet describes."""
     if config.shape == "box":
         return Hull.box(config.length_m, config.beam_m, config.height_m)
-    return Hull.boat(
-        config.length_m,
-        config.beam_m,
-        config.height_m,
-        bow_share=config.bow_share,
-        bow_rise_m=config.bow_rise_m,
-        deadrise_deg=config.deadrise_deg,
-    )
+    return Hull.boat(**config.model_dump(exclude={"shape"}))
 
 
 def _gauss(low: float, high: float, count: int) -> tuple[Floats, Floats]:
@@ -186,9 +181,6 @@ def _vertical_span(corners: Floats, x: Floats, y: Floats) -> tuple[Floats, Float
 # ---- vessel ---------------------------------------------------------------------------------------------------------
 
 
-_Body = tuple[Vector, Quaternion, Vector, Vector]
-"""Place in the world, orientation, velocity and turn rate in the body frame."""
-
 _Thrust = tuple[float, float, float]
 """Of port and starboard [N], and the angle of both [rad]."""
 
@@ -196,7 +188,7 @@ PROBES = (9, 5)
 """Places along and across the hull at which the water's surface is taken; between them it is linear."""
 
 
-class Vessel(Vehicle):
+class Vessel(RigidBody):
     """Weight, buoyancy, drag and two thrusters act on mass and added mass:
 
         (m + A) dv/dt = F - m w x v,   (I + A) dw/dt = T - w x (I w)
@@ -276,17 +268,9 @@ class Vessel(Vehicle):
             z = self.water.level_m + self.config.centre_of_mass_height_m - self.draught_m
         u, v, w = vector(f"{self.name}: velocity_m_s", velocity_m_s, 3)
         p, q, r = vector(f"{self.name}: turn_rate_rad_s", turn_rate_rad_s, 3)
-        self._body: _Body = ((x, y, z), quat, (u, v, w), (p, q, r))
+        self._body = ((x, y, z), quat, (u, v, w), (p, q, r))
         self._thrust: _Thrust = (0.0, 0.0, 0.0)
         self._look(self.time, 0.0)
-
-    @property
-    def xyz(self) -> Vector:
-        return self._body[0]
-
-    @property
-    def quat_xyzw(self) -> Quaternion:
-        return self._body[1]
 
     @property
     def speed_m_s(self) -> float:
@@ -375,9 +359,8 @@ class Vessel(Vehicle):
         (ax, ay), (dx, dy) = self._corner, self._steps
         deep = -self.config.centre_of_mass_height_m + 0.5 * self.draught_m
         corner = (x + r[0] * ax + r[1] * ay + r[2] * deep, y + r[3] * ax + r[4] * ay + r[5] * deep)
-        seen = self.water.lattice(
-            corner, (r[0] * dx, r[3] * dx), (r[1] * dy, r[4] * dy), PROBES, time, 2.0 * max(dx, dy)
-        )
+        probes = Lattice(corner, (r[0] * dx, r[3] * dx), (r[1] * dy, r[4] * dy), PROBES)
+        seen = self.water.lattice(probes, time, 2.0 * max(dx, dy))
         fields = (seen.height, seen.slope_x, seen.slope_y, seen.rate, seen.velocity_x, seen.velocity_y)
         columns = self._spread @ np.stack([*fields, seen.acceleration_z], axis=-1).reshape(-1, 7)
         self._climb = columns[:, 3] + columns[:, 1] * along + columns[:, 2] * across
@@ -419,18 +402,11 @@ class Vessel(Vehicle):
     def _advance(self, target: _Thrust, dt: float) -> None:
         # Taken in the middle of the step, what is held during it is right to second order.
         self._look(self.time + 0.5 * dt, 0.5 * dt)
-        start = self._thrust
-        middle, end = self._lagged(target, 0.5 * dt), self._lagged(target, dt)
-        body = self._body
-        k1 = self._rates(body, start, 0.0)
-        k2 = self._rates(_moved(body, k1, 0.5 * dt), middle, 0.5 * dt)
-        k3 = self._rates(_moved(body, k2, 0.5 * dt), middle, 0.5 * dt)
-        k4 = self._rates(_moved(body, k3, dt), end, dt)
-        xyz, quat, velocity, turn = (
-            tuple([n + dt / 6.0 * (a + 2.0 * (b + c) + d) for n, a, b, c, d in zip(*parts, strict=True)])
-            for parts in zip(body, k1, k2, k3, k4, strict=True)
+        end = self._lagged(target, dt)
+        thrusts = (self._thrust, self._lagged(target, 0.5 * dt), end)
+        self._body = base.integrated(
+            self._body, lambda body, half: self._rates(body, thrusts[half], 0.5 * half * dt), dt
         )
-        self._body = (xyz, base.normalised(quat), velocity, turn)  # type: ignore[assignment,arg-type]
         self._thrust = end
 
     def _lagged(self, target: _Thrust, dt: float) -> _Thrust:
@@ -442,7 +418,7 @@ class Vessel(Vehicle):
         )
         return port, starboard, steering
 
-    def _rates(self, body: _Body, thrust: _Thrust, later: float) -> _Body:
+    def _rates(self, body: Body, thrust: _Thrust, later: float) -> Body:
         (_, _, z), quat, velocity, turn = body
         r = base.matrix(quat)
         force, torque, wet = self._buoyancy(z, r, later)
@@ -525,14 +501,3 @@ def _limited(motor: Thruster, thrust_n: float) -> float:
 def _linear_weights(place: Floats, count: int) -> Floats:
     """Shares (n, count) of the two nearest of nodes 0, 1, ..., count - 1."""
     return np.maximum(1.0 - np.abs(place[:, None] - np.arange(count)), 0.0)
-
-
-def _moved(body: _Body, k: _Body, dt: float) -> _Body:
-    (x, y, z), (a, b, c, d), (u, v, w), (p, q, r) = body
-    (dx, dy, dz), (da, db, dc, dd), (du, dv, dw), (dp, dq, dr) = k
-    return (
-        (x + dt * dx, y + dt * dy, z + dt * dz),
-        (a + dt * da, b + dt * db, c + dt * dc, d + dt * dd),
-        (u + dt * du, v + dt * dv, w + dt * dw),
-        (p + dt * dp, q + dt * dq, r + dt * dr),
-    )

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Pose
+from parhelion.core.pose import Floats, Pose
 from parhelion.world.kit.instances import boxes, moved, struts
 from parhelion.world.shapes import board, plane
 from parhelion.world.world import World
@@ -55,9 +55,7 @@ def build_board_range(
     return world
 
 
-def _checked(
-    name: str, values: Sequence[float], low: float, high: float
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _checked(name: str, values: Sequence[float], low: float, high: float) -> Floats:
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -69,9 +67,7 @@ def _checked(
     return array
 
 
-def _azimuths(
-    distance: np.ndarray[tuple[int], np.dtype[np.float64]], size: np.ndarray[tuple[int], np.dtype[np.float64]]
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _azimuths(distance: Floats, size: Floats) -> Floats:
     """Middles of the boards' sectors [rad], counter-clockwise from the x axis, free gaps spread evenly."""
     width = 2.0 * np.arctan2(size / 2, distance)
     free = 2.0 * np.pi - width.sum()
@@ -156,6 +152,14 @@ def add_room(world: World) -> None:
     world.add(plane(length, width), material="lambert-80", label="ceiling", pose=lid, name="ceiling")
 
 
+def _in_room(world: World, room: bool) -> World:
+    """The world of boards with its viewpoint, and with the room where it is wanted."""
+    if room:
+        add_room(world)
+    world.viewpoint = Pose((0.0, 0.0, 1.5))
+    return world
+
+
 # ---- boards u -------------------------------------------------------------------------------------------------------
 # A wooden board between two foam boards in a U: ApolloSim's second qualitative test (Kepets 2024, section 5.5).
 
@@ -177,10 +181,7 @@ def build_boards_u(seed: int = 0, *, room: bool = True) -> World:
     add_board(world, (U_NEAREST, -half), (far, -half), thickness=0.05, material="foam", name="right")
     add_board(world, (far, -half), (far, half), thickness=0.018, material="wood", name="end")
     add_board(world, (far, half), (U_NEAREST, half), thickness=0.05, material="foam", name="left")
-    if room:
-        add_room(world)
-    world.viewpoint = Pose((0.0, 0.0, 1.5))
-    return world
+    return _in_room(world, room)
 
 
 # ---- boards zigzag --------------------------------------------------------------------------------------------------
@@ -210,7 +211,4 @@ def build_boards_zigzag(seed: int = 0, *, room: bool = True) -> World:
     corners = [(float(a), float(b)) for a, b in zip(x[::-1], y[::-1], strict=True)]
     for number, (start, end) in enumerate(pairwise(corners)):
         add_board(world, start, end, thickness=PAD_THICKNESS, material="foam", name=f"pad-{number}")
-    if room:
-        add_room(world)
-    world.viewpoint = Pose((0.0, 0.0, 1.5))
-    return world
+    return _in_room(world, room)

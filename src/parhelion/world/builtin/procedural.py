@@ -1,6 +1,13 @@
-"""A city: a grid of streets with sidewalks, corner buildings, parked cars, trees and all that stands about."""
+"""Worlds by rule, drawn anew for every seed: those of the layouts of `parhelion.world.procedural`.
+
+A world keeps its layout as `world.layout`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
 import numpy as np
 
@@ -8,121 +15,32 @@ from parhelion.world.procedural.build import LayoutWorld, world_of
 from parhelion.world.procedural.city import city
 from parhelion.world.procedural.countryside import forest, offroad
 from parhelion.world.procedural.harbour import harbour
+from parhelion.world.procedural.layout import Layout
 from parhelion.world.procedural.warehouse import warehouse
 
 
-def build_city(
-    seed: int = 0,
-    *,
-    blocks: int = 4,
-    cars: int = 52,
-    trees: int = 84,
-    people: int = 30,
-    signs: int | None = None,
-    target_triangles: int | None = None,
-) -> LayoutWorld:
-    """The world of `parhelion.world.procedural.city`; its layout is kept as `world.layout`."""
-    layout = city(
-        blocks, cars=cars, trees=trees, people=people, signs=signs, target_triangles=target_triangles, seed=seed
-    )
-    return world_of(layout)
+def _builder(rule: Callable[..., Layout], **types: Any) -> Callable[..., LayoutWorld]:
+    """The builder with the parameters of a rule; `types` are those of parameters for which a file takes less."""
+
+    @wraps(rule)
+    def build(seed: int = 0, **params: Any) -> LayoutWorld:
+        return world_of(rule(**params, seed=seed))
+
+    build.__annotations__ = {**rule.__annotations__, **types}
+    return build
 
 
-# ---- A forest on rolling ground with a track through it, drawn anew for every seed ----------------------------------
+build_city = _builder(city)
+build_forest = _builder(forest)
+build_harbour = _builder(harbour)
+build_off_road = _builder(offroad, height_map=str | None)
 
 
-def build_forest(
-    seed: int = 0,
-    *,
-    size_m: tuple[float, float] = (80.0, 80.0),
-    density_per_ha: float = 500.0,
-    roughness_m: float = 0.8,
-) -> LayoutWorld:
-    """The world of `parhelion.world.procedural.forest`; its layout is kept as `world.layout`."""
-    return world_of(forest(size_m, density_per_ha=density_per_ha, roughness_m=roughness_m, seed=seed))
-
-
-# ---- harbour --------------------------------------------------------------------------------------------------------
-# A harbour basin: a canal between granite quays, moored vessels, an arched bridge, warehouses and cranes.
-
-
-def build_harbour(
-    seed: int = 0,
-    *,
-    length_m: float = 300.0,
-    width_m: float = 50.0,
-    bridge: bool = True,
-    vessels: int | None = None,
-    cranes: int | None = None,
-    bollard_spacing_m: float = 12.0,
-    ripple_height: float = 0.012,
-    people: int = 16,
-    trees: int = 14,
-) -> LayoutWorld:
-    """The world of `parhelion.world.procedural.harbour`; its layout is kept as `world.layout`."""
-    layout = harbour(
-        length_m,
-        width_m,
-        bridge=bridge,
-        vessels=vessels,
-        cranes=cranes,
-        bollard_spacing_m=bollard_spacing_m,
-        ripple_height=ripple_height,
-        people=people,
-        trees=trees,
-        seed=seed,
-    )
-    return world_of(layout)
-
-
-# ---- Open country with boulders, bushes, some trees and a trail, drawn anew for every seed --------------------------
-
-
-def build_off_road(
-    seed: int = 0,
-    *,
-    size_m: tuple[float, float] = (120.0, 80.0),
-    roughness_m: float = 2.0,
-    hurst: float = 0.75,
-    trees_per_ha: float = 30.0,
-    rocks_per_ha: float = 120.0,
-    bushes_per_ha: float = 80.0,
-    trail: bool = True,
-    height_map: str | None = None,
-    height_range_m: tuple[float, float] | None = None,
-) -> LayoutWorld:
-    """The world of `parhelion.world.procedural.countryside`; its layout is kept as `world.layout`."""
-    layout = offroad(
-        size_m,
-        roughness_m=roughness_m,
-        hurst=hurst,
-        trees_per_ha=trees_per_ha,
-        rocks_per_ha=rocks_per_ha,
-        bushes_per_ha=bushes_per_ha,
-        trail=trail,
-        height_map=height_map,
-        height_range_m=height_range_m,
-        seed=seed,
-    )
-    return world_of(layout)
-
-
-# ---- A warehouse with rack rows, aisles, doors and floor places, drawn anew for every seed --------------------------
-
-
-def build_warehouse(
-    seed: int = 0,
-    *,
-    size_m: tuple[float, float] = (40.0, 25.0),
-    rack_rows: int | None = None,
-    aisle_m: float = 3.0,
-    density: float = 0.7,
-    roof: bool = True,
-) -> LayoutWorld:
-    """The world of `parhelion.world.procedural.warehouse`; its layout is kept as `world.layout`."""
-    layout = warehouse(size_m, rack_rows=rack_rows, aisle_m=aisle_m, density=density, roof=roof, seed=seed)
-    world = world_of(layout)
-    if roof:
+@wraps(warehouse)
+def build_warehouse(seed: int = 0, **params: Any) -> LayoutWorld:
+    """The world of a warehouse, with lamps where it has a roof."""
+    world = world_of(warehouse(**params, seed=seed))
+    if params.get("roof", True):
         _light(world)
     return world
 

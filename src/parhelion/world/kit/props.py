@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from parhelion.core.pose import Floats, Pose
 from parhelion.world.kit.instances import boxes, copies, moved, quads, struts
 from parhelion.world.mesh import Mesh
-from parhelion.world.shapes import circle, loft, pipe, prism, sphere
+from parhelion.world.shapes import circle, pipe, prism, sphere, spindle
 from parhelion.world.world import World
 
 
@@ -54,18 +54,10 @@ def grouped(parts: Iterable[KitPart]) -> list[KitPart]:
 def person(height: float = 1.75, stride: float = 0.3, clothes: str = "cotton") -> list[KitPart]:
     """A walking adult `height` [m] tall; `stride` [m] is half the step length. Proportions are round figures."""
     s = height / 1.75
-    torso_z = np.array([0.86, 0.95, 1.10, 1.28, 1.40, 1.46])
-    half_width = np.array([0.16, 0.17, 0.15, 0.18, 0.19, 0.09])
-    half_depth = np.array([0.10, 0.11, 0.10, 0.12, 0.10, 0.06])
-    ring = circle(1.0, 12)
-    rings = np.stack(
-        [
-            ring[None, :, 0] * half_depth[:, None],
-            ring[None, :, 1] * half_width[:, None],
-            np.broadcast_to(torso_z[:, None], (6, 12)),
-        ],
-        axis=-1,
-    )
+    torso_z = [0.86, 0.95, 1.10, 1.28, 1.40, 1.46]
+    half_width = [0.16, 0.17, 0.15, 0.18, 0.19, 0.09]
+    half_depth = [0.10, 0.11, 0.10, 0.12, 0.10, 0.06]
+    torso = spindle(half_depth, half_width, torso_z, 12)
     swing = 0.7 * stride
     left_arm = pipe([[0, 0.20, 1.42], [-0.1 * swing, 0.25, 1.14], [swing, 0.24, 0.92]], [0.055, 0.045, 0.035], 8)
     right_arm = pipe([[0, -0.20, 1.42], [-0.8 * swing, -0.25, 1.14], [-swing, -0.24, 0.90]], [0.055, 0.045, 0.035], 8)
@@ -78,7 +70,7 @@ def person(height: float = 1.75, stride: float = 0.3, clothes: str = "cotton") -
     hands = copies(sphere(0.045, 1), [[swing, 0.24, 0.87], [-swing, -0.24, 0.85]])
     shoes = boxes([[-stride + 0.05, 0.09, 0.04], [stride + 0.05, -0.09, 0.04]], (0.26, 0.09, 0.08))
     meshes = {
-        "clothes": (Mesh.merged([loft(rings), left_arm, right_arm, *legs]), clothes),
+        "clothes": (Mesh.merged([torso, left_arm, right_arm, *legs]), clothes),
         "skin": (Mesh.merged([head, neck, hands]), "skin"),
         "shoes": (shoes, "rubber"),
     }

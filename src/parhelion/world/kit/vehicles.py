@@ -66,7 +66,7 @@ def _unpainted(shape: str) -> tuple[KitPart, ...]:
     hub = hub * [1, s.width / 2 - 0.11, 1]
     wheels = struts(hub - 0.1 * outward, hub + 0.1 * outward, s.wheel_radius, 24)
     rims = struts(hub + 0.09 * outward, hub + 0.106 * outward, 0.62 * s.wheel_radius, 16)
-    body = Mesh.merged([_body(s), _roof(s, head), _pillars(foot, head), _mirrors(s, foot)])
+    body = Mesh.merged([_body(s), _roof(s, head), _pillars(foot, head), _mirrors(s)])
     return (
         KitPart("body", body, PAINTS[0], "car"),
         KitPart("windows", _windows(foot, head), "glass", "car"),
@@ -172,7 +172,7 @@ def _windows(foot: Floats, head: Floats) -> Mesh:
     return quads(np.stack([foot, foot[following], head[following], head], axis=1))
 
 
-def _mirrors(s: CarShape, foot: Floats) -> Mesh:
+def _mirrors(s: CarShape) -> Mesh:
     x = s.screen_foot - 0.28
     y = s.width / 2 + 0.02
     return boxes([[x, -y, s.belt + 0.07], [x, y, s.belt + 0.07]], (0.09, 0.2, 0.13))

@@ -12,7 +12,7 @@ from parhelion.core.pose import Floats, Pose
 from parhelion.world.kit.instances import boxes, copies, moved, quads, struts
 from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
-from parhelion.world.shapes import arch, circle, loft, pipe, prism
+from parhelion.world.shapes import arch, loft, pipe, prism, spindle, split_quads
 
 
 @dataclass(frozen=True)
@@ -188,14 +188,14 @@ def barge(rng: np.random.Generator, length: float = 42.0, cargo: str = "gravel")
         *wheelhouse(4.2, 4.0, 1.2, 1.0, 0.9, -0.40 * length),
     ]
     if cargo == "containers":
-        at = [[middle + (k - 1.5) * 6.2, 0, 0.95] for k in range(4) for _ in range(1)]
+        at = [[middle + (k - 1.5) * 6.2, 0, 0.95] for k in range(4)]
         return parts + containers(rng, np.array(at), np.zeros(4), 2, label="vessel")
     u, v = np.meshgrid(np.linspace(-1, 1, 41), np.linspace(-1, 1, 13))
     heap = 1.0 + 1.1 * (1 - v**2) * (0.75 + 0.25 * np.cos(3 * np.pi * u)) * (1 - u**8) + 0.04 * rng.normal(size=u.shape)
     vertices = np.stack([middle + u * (half_hold - 0.1), v * (half_beam - 0.1), heap], axis=-1).reshape(-1, 3)
     corner = (np.arange(12) * 41)[:, None] + np.arange(40)
     rows = np.stack([corner, corner + 1, corner + 42, corner + 41], axis=-1).reshape(-1, 4)
-    heap_mesh = Mesh(vertices, rows[:, [[0, 1, 2], [0, 2, 3]]].reshape(-1, 3).astype(np.int32))
+    heap_mesh = Mesh(vertices, split_quads(rows))
     return [*parts, KitPart("cargo", heap_mesh, "gravel", "vessel")]
 
 
@@ -216,11 +216,8 @@ def painted_containers(
 ) -> list[KitPart]:
     """The same with given paints: numbers in `CONTAINER_PAINTS` (stacks x levels,), each stack from below."""
     one = _container()
-    stack = np.repeat(xyz, levels, axis=0) + np.tile(np.arange(levels) * CONTAINER_PITCH_M, len(xyz))[:, None] * [
-        0,
-        0,
-        1,
-    ]
+    rise = np.tile(np.arange(levels) * CONTAINER_PITCH_M, len(xyz))[:, None]
+    stack = np.repeat(xyz, levels, axis=0) + rise * [0, 0, 1]
     turned = np.repeat(yaw, levels)
     return [
         KitPart(f"containers-{name}", copies(one, stack[paint == k], turned[paint == k]), name, label)
@@ -250,13 +247,8 @@ def _container() -> Mesh:
 
 def bollard() -> Mesh:
     """A cast mooring bollard, 0.55 m high, standing on z = 0."""
-    radius = np.array([0.24, 0.24, 0.15, 0.14, 0.22, 0.24, 0.14])
-    z = np.array([0.0, 0.06, 0.12, 0.34, 0.42, 0.50, 0.55])
-    ring = circle(1.0, 14)
-    rings = np.empty((7, 14, 3))
-    rings[..., :2] = radius[:, None, None] * ring
-    rings[..., 2] = z[:, None]
-    return loft(rings)
+    radius = [0.24, 0.24, 0.15, 0.14, 0.22, 0.24, 0.14]
+    return spindle(radius, radius, [0.0, 0.06, 0.12, 0.34, 0.42, 0.50, 0.55], 14)
 
 
 def crane(reach: float = 24.0, lift_deg: float = 35.0) -> list[KitPart]:

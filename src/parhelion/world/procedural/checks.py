@@ -122,7 +122,7 @@ def blocked(layout: Layout, things: Footprints | None, robot_width_m: float, rob
     for way in layout.ways:
         if _leaves(layout, way.points):
             continue  # told already, and there may be no end to follow it to
-        solid = things.select(in_the_way(layout, things, robot_height_m, way.points[0]))
+        solid = things.rows(in_the_way(layout, things, robot_height_m, way.points[0]))
         needed = robot_width_m if way.needs_m is None else way.needs_m
         nearest = _tightest(solid, way.points, needed)
         if nearest is not None and not _way_around(way, solid, needed):
@@ -134,7 +134,7 @@ def blocked(layout: Layout, things: Footprints | None, robot_width_m: float, rob
             )
     if layout.drive is None or _leaves(layout, layout.drive.points):
         return found
-    solid = things.select(in_the_way(layout, things, robot_height_m, layout.drive.points[0]))
+    solid = things.rows(in_the_way(layout, things, robot_height_m, layout.drive.points[0]))
     nearest = _tightest(solid, layout.drive.points, robot_width_m)
     if nearest is not None:
         row, x, y, gap = nearest
@@ -152,12 +152,12 @@ def _leaves(layout: Layout, points: tuple[tuple[float, float], ...]) -> bool:
 def clearance(layout: Layout, line: tuple[tuple[float, float], ...], robot_height_m: float = 2.0) -> float:
     """Least distance [m] between a line and anything solid lower than a robot; infinite where there is nothing."""
     things = footprints(layout)
-    solid = things.select(in_the_way(layout, things, robot_height_m, line[0]))
+    solid = things.rows(in_the_way(layout, things, robot_height_m, line[0]))
     if len(solid) == 0:
         return float("inf")
     # Its middle bounds a thing's distance from above, its farthest corner from below.
     middle = to_line(solid.middle, line)[0]
-    nearest = solid.select(middle - _radius(solid) <= middle.min())
+    nearest = solid.rows(middle - _radius(solid) <= middle.min())
     return float(nearest.nearest(along_line(line, _STEP_M))[0].min())
 
 
@@ -176,7 +176,7 @@ def _tightest(
 ) -> tuple[int, float, float, float] | None:
     """Row, place and distance of what is nearest to a line, where that is nearer than half of `width_m`."""
     line = np.array(points)
-    near = solid.select(_beside(solid, line, width_m / 2))
+    near = solid.rows(_beside(solid, line, width_m / 2))
     if len(near) == 0:
         return None
     samples = along_line(line, _STEP_M)
@@ -214,7 +214,7 @@ def _way_around(way: Route, solid: Footprints, robot_width_m: float) -> bool:
             cells = np.stack(np.meshgrid(x[columns], y[some]), axis=-1)
             away = to_line(cells.reshape(-1, 2), np.stack([start, end]))[0].reshape(cells.shape[:2])
             inside[some, columns] |= away <= half - needed + cell / 2
-    near = solid.select(_beside(solid, line, half + needed))
+    near = solid.rows(_beside(solid, line, half + needed))
     rows_of, columns_of = np.nonzero(inside)
     free = np.zeros(inside.shape, dtype=bool)
     room = near.nearest(np.stack([x[columns_of], y[rows_of]], axis=1))[0]

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
-from parhelion.world.kit.buildings import building_draws
 from parhelion.world.kit.city_ground import (
     BLOCK_HALF,
     KERB_HEIGHT,
@@ -22,14 +21,13 @@ from parhelion.world.kit.city_ground import (
     block_middles,
     street_lines,
 )
-from parhelion.world.kit.plants import tree
 from parhelion.world.kit.vehicles import CAR_SHAPES, PAINTS
 from parhelion.world.procedural import kinds as street
-from parhelion.world.procedural.kinds import BenchParams, BuildingParams, FenceParams, Params, StoreysParams, place_of
+from parhelion.world.procedural.kinds import BuildingParams, FenceParams, Params, StoreysParams, place_of
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
 from parhelion.world.procedural.placing import natural, placed, whole, without_clashes
 from parhelion.world.procedural.thing_parts import parts_of
-from parhelion.world.procedural.town_parts import bands_of, remember_tree, streets_side
+from parhelion.world.procedural.town_parts import drawn_tree, pass_over_building, streets_side
 
 # ---- What stands on the city's lots: corner buildings, a small square, parks ----------------------------------------
 
@@ -117,33 +115,13 @@ def _corner_house(
         blind_sides=tuple(k for k in range(4) if k not in outward),
         seed=place_of(rng),
     )
-    height = bands[-1].bottom_m + bands[-1].storeys * bands[-1].storey_height_m
-    # The house itself is drawn later, from where the stream stands now: what it will take is passed over here.
-    taken = bands_of(height, params)
-    rng.random(building_draws(length, width, taken, roof=roof, blind_sides=params.blind_sides))
+    height = pass_over_building(rng, length, width, params)
     return placed("building", name, (*at, KERB_HEIGHT), np.degrees(yaw), (length, width, height), params)
 
 
-def _storeys(
-    bottom: float,
-    storeys: int,
-    height: float,
-    pitch: float,
-    width: float,
-    sill: float,
-    window_height: float,
-    recess: float = 0.16,
-) -> StoreysParams:
-    return StoreysParams(
-        bottom_m=bottom,
-        storeys=storeys,
-        storey_height_m=height,
-        pitch_m=pitch,
-        window_width_m=width,
-        sill_m=sill,
-        window_height_m=window_height,
-        recess_m=recess,
-    )
+def _storeys(*values: float) -> StoreysParams:
+    """Storeys by the values of their fields, in order."""
+    return StoreysParams(**dict(zip(StoreysParams.model_fields, values, strict=False)))  # type: ignore[arg-type]
 
 
 def _local_sides(yaw: float, quarter: Floats) -> set[int]:
@@ -166,7 +144,7 @@ def _square_furniture(first: int, middle: Floats, quarter: Floats) -> list[Layou
     spots = [(5.0, 12.0), (12.0, 5.0), (18.5, 11.5), (11.5, 18.5)]
     turn = float(np.degrees(np.arctan2(*(quarter[::-1]))))
     return [
-        natural("bench", f"yard-{first + k}", (*(middle + quarter * np.array(spot)), KERB_HEIGHT), turn, BenchParams())
+        natural("bench", f"yard-{first + k}", (*(middle + quarter * np.array(spot)), KERB_HEIGHT), turn)
         for k, spot in enumerate(spots)
     ]
 
@@ -363,14 +341,14 @@ def _furniture(seed: int, blocks: int, signs: int | None) -> list[LayoutObject]:
     near = np.hypot(*(segments[:, :2] + 0.5 * PITCH * segments[:, 2:4]).T) < 100.0
     some = near & (rng.uniform(size=len(segments)) < 0.6)
     benches, _ = _spots(segments[some], np.array([17.2]), ROAD_HALF + 2.95)
-    rows.append(("bench", "bench", street.BenchParams(), benches[:, 0], outward[some] + np.pi))
+    rows.append(("bench", "bench", Params(), benches[:, 0], outward[some] + np.pi))
     bins, _ = _spots(segments[near], np.array([15.2]), ROAD_HALF + 0.7)
-    rows.append(("litter-bin", "bin", street.BinParams(), bins[:, 0], outward[near]))
+    rows.append(("litter-bin", "bin", Params(), bins[:, 0], outward[near]))
     plugs, _ = _spots(segments[some], np.array([45.0]), ROAD_HALF + 0.6)
-    rows.append(("hydrant", "hydrant", street.HydrantParams(), plugs[:, 0], outward[some]))
+    rows.append(("hydrant", "hydrant", Params(), plugs[:, 0], outward[some]))
     cycles = near & (rng.uniform(size=len(segments)) < 0.3)
     racks, _ = _spots(segments[cycles], np.array([34.5, 36.5, 38.5]), ROAD_HALF + 3.1)
-    rows.append(("bicycle", "bicycle", street.BicycleParams(), racks.reshape(-1, 2), np.repeat(yaw[cycles], 3)))
+    rows.append(("bicycle", "bicycle", Params(), racks.reshape(-1, 2), np.repeat(yaw[cycles], 3)))
     lights = BLOCK_HALF - PITCH / 2  # the kerb line, counted from the main crossing
     corners = np.array(
         [
@@ -381,7 +359,7 @@ def _furniture(seed: int, blocks: int, signs: int | None) -> list[LayoutObject]:
         ]
     )
     rows.append(("traffic-light", "traffic-light", street.LightParams(arm_m=3.2), corners, np.arange(4) * np.pi / 2))
-    stop = natural("shelter", "shelter", (_SHELTER_X, -ROAD_HALF - 2.7, KERB_HEIGHT), 90.0, street.ShelterParams())
+    stop = natural("shelter", "shelter", (_SHELTER_X, -ROAD_HALF - 2.7, KERB_HEIGHT), 90.0)
     return [
         *(
             natural(kind, f"{name}-{number}", (*at, KERB_HEIGHT), np.degrees(turn), params)
@@ -434,8 +412,8 @@ def _trees(
     leaves = 1600
     if triangles is not None and len(chosen):
         leaves = max(300, round(triangles / len(chosen)) - _WOOD_TRIANGLES)
-    street_trees = [_form(rng, (6.0, 8.5), (1.7, 2.2), 2.5, leaves, 0.24) for _ in range(_TREE_KINDS)]
-    lot_trees = [_form(rng, (7.5, 12.0), (2.4, 3.4), 2.2, leaves, 0.3) for _ in range(_TREE_KINDS)]
+    street_trees = [drawn_tree(rng, (6.0, 8.5), (1.7, 2.2), 2.5, leaves, 0.24) for _ in range(_TREE_KINDS)]
+    lot_trees = [drawn_tree(rng, (7.5, 12.0), (2.4, 3.4), 2.2, leaves, 0.3) for _ in range(_TREE_KINDS)]
     kind = rng.integers(0, _TREE_KINDS, len(chosen))
     turn = rng.uniform(0.0, 360.0, len(chosen))
     things = []
@@ -444,26 +422,3 @@ def _trees(
         at = (points[row, 0], points[row, 1], KERB_HEIGHT)
         things.append((placed("planted-tree", f"tree-{number}", at, turn[number], size, params), bool(on_street[row])))
     return things
-
-
-def _form(
-    rng: np.random.Generator,
-    heights: tuple[float, float],
-    radii: tuple[float, float],
-    clear: float,
-    leaves: int,
-    leaf: float,
-) -> tuple[tuple[float, float, float], street.PlantedTreeParams]:
-    """Size and parameters of one tree, drawn from the stream; what the tree itself takes of it is passed over."""
-    height, radius = float(rng.uniform(*heights)), float(rng.uniform(*radii))
-    params = street.PlantedTreeParams(
-        trunk_radius_m=trunk_radius(height), clear_trunk_m=clear, leaves=leaves, leaf_m=leaf, seed=place_of(rng)
-    )
-    size = (2 * radius, 2 * radius, height)
-    remember_tree(size, params, tree(rng, height, radius, clear, leaves, leaf))
-    return size, params
-
-
-def trunk_radius(height: float) -> float:
-    """Radius [m] of a planted tree's trunk at its foot."""
-    return 1.45 * 0.055 * height**0.55

@@ -33,12 +33,7 @@ _FREE_BESIDE_M, _FREE_HEIGHT_M = 1.8, 3.4
 _ROUNDS = 80
 _TRUNK_SHARE = 0.012
 
-
-def _number(name: str, value: Any, low: float, high: float) -> float:
-    good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not good or not low <= value <= high:
-        raise ConfigError(f"forest: {name} must be a number from {low:g} to {high:g}, got {value!r}")
-    return float(value)
+Line = list[tuple[float, float]]
 
 
 def forest(
@@ -54,46 +49,55 @@ def forest(
     to 1000. `roughness_m` is the standard deviation of the ground's height, 0 to 8 m. The same seed gives the same
     layout.
     """
-    try:
-        length, width = size_m
-    except (TypeError, ValueError):
-        raise ConfigError(f"forest: size_m must be a length and a width, got {size_m!r}") from None
-    length, width = _number("size_m[0]", length, 20.0, 1000.0), _number("size_m[1]", width, 20.0, 1000.0)
-    density = _number("density_per_ha", density_per_ha, 0.0, 1500.0)
-    roughness = _number("roughness_m", roughness_m, 0.0, 8.0)
+    length, width = pair("forest", "size_m", size_m, (20.0, 20.0), 1000.0)
+    density = number("forest", "density_per_ha", density_per_ha, 0.0, 1500.0)
+    roughness = number("forest", "roughness_m", roughness_m, 0.0, 8.0)
     track = winding_track(Stream(seed, "world/forest/track").generator(), length, width)
     draw = int(Stream(seed, "world/forest/ground").generator().integers(2**31))
-    ground = LayoutObject(
-        kind="terrain",
-        name="ground",
-        size=(length, width, 0.0),
-        params={
-            "roughness_m": roughness,
-            "seed": draw,
-            "track": tuple(track),
-            "track_width_m": TRACK_WIDTH_M,
-            "cell_m": max(0.5, round(float(np.sqrt(length * width)) / 400.0, 1)),
-        },  # type: ignore[arg-type]
-    )
-    field = height_field(ground)
-    plan = Plantation(np.array([length, width]), np.array(track), field)
+    params = {
+        "roughness_m": roughness,
+        "seed": draw,
+        "track": tuple(track),
+        "track_width_m": TRACK_WIDTH_M,
+        "cell_m": _cell(length, width),
+    }
+    ground = LayoutObject(kind="terrain", name="ground", size=(length, width, 0.0), params=params)  # type: ignore[arg-type]
     trees = round(density * length * width / 1e4)
-    objects = [ground, *plan.trees(Stream(seed, "world/forest/trees").generator(), trees)]
-    objects += plan.rocks(Stream(seed, "world/forest/rocks").generator(), round(0.0025 * length * width))
-    objects += plan.bushes(Stream(seed, "world/forest/bushes").generator(), round(0.012 * length * width))
-    inner = [point for point in track if abs(point[0]) <= length / 2 - 2.0]
+    counts = (trees, round(0.0025 * length * width), round(0.012 * length * width))
+    return _country("forest", seed, ground, track, counts, "track")
+
+
+def _cell(length: float, width: float) -> float:
+    """Width of a terrain's cells [m]: some 400 along a side, none below 0.5 m."""
+    return max(0.5, round(float(np.sqrt(length * width)) / 400.0, 1))
+
+
+def _country(
+    rule: str, seed: int, ground: LayoutObject, track: Line, counts: tuple[int, int, int], way: str | None
+) -> Layout:
+    """A terrain with trees, boulders and bushes, `counts` of each; `way` names the track that is driven on."""
+    length, width, _ = ground.size
+    plan = Plantation(np.array([length, width]), np.array(track), height_field(ground), ground.pose.xyz[2], rule)
+    trees, rocks, bushes = (Stream(seed, f"world/{rule}/{name}").generator() for name in ("trees", "rocks", "bushes"))
+    objects = (
+        ground,
+        *plan.trees(trees, counts[0]),
+        *plan.rocks(rocks, counts[1]),
+        *plan.bushes(bushes, counts[2]),
+    )
+    inner = tuple(point for point in track if abs(point[0]) <= length / 2 - 2.0)
     return Layout(
-        name="forest",
+        name=rule,
         seed=seed,
         size=(length, width),
-        objects=tuple(objects),
-        ways=(Route(name="track", points=tuple(inner), width_m=TRACK_WIDTH_M),),
-        drive=Drive(points=tuple(inner), speed_m_s=3.0, height_m=1.6),
+        objects=objects,
+        ways=() if way is None else (Route(name=way, points=inner, width_m=TRACK_WIDTH_M),),
+        drive=None if way is None else Drive(points=inner, speed_m_s=3.0, height_m=1.6),
         viewpoint=LayoutPose(xyz=(0.0, 0.0, 1.8)),
     )
 
 
-def winding_track(rng: np.random.Generator, length: float, width: float) -> list[tuple[float, float]]:
+def winding_track(rng: np.random.Generator, length: float, width: float) -> Line:
     """Points of a winding line along x through the origin, at least 5 m from the long edges; gentle enough to drive."""
     pieces = max(8, round(length / 2.0))
     x = np.linspace(-length / 2, length / 2, 2 * (pieces // 2) + 1)
@@ -111,9 +115,7 @@ def winding_track(rng: np.random.Generator, length: float, width: float) -> list
 class Plantation:
     """Places that are still free on a height field whose frame is `base_m` high; `rule` is for messages."""
 
-    def __init__(
-        self, size: Floats, track: Floats, field: HeightField, base_m: float = 0.0, rule: str = "forest"
-    ) -> None:
+    def __init__(self, size: Floats, track: Floats, field: HeightField, base_m: float, rule: str) -> None:
         self._base = base_m
         self._rule = rule
         self._half = size / 2 - _EDGE_M
@@ -181,21 +183,16 @@ class Plantation:
         clear = np.where(over, np.maximum(clear, np.ceil(100.0 * _FREE_HEIGHT_M / height) / 100.0), clear)
         draw = rng.integers(2**31, size=count)
         poses = self._poses(rng, places, np.full(count, 0.05))
-        return [
-            LayoutObject(
-                kind="tree",
-                name=f"tree-{k}",
-                pose=poses[k],
-                size=(float(crown[k]), float(crown[k]), float(height[k])),
-                params={
-                    "species": "conifer" if conifer[k] else "broadleaf",
-                    "trunk_radius_m": float(radius[k]),
-                    "clear_trunk_share": float(clear[k]),
-                    "seed": int(draw[k]),
-                },  # type: ignore[arg-type]
-            )
+        params = [
+            {
+                "species": "conifer" if conifer[k] else "broadleaf",
+                "trunk_radius_m": float(radius[k]),
+                "clear_trunk_share": float(clear[k]),
+                "seed": int(draw[k]),
+            }
             for k in range(count)
         ]
+        return _things("tree", poses, crown, height, params)
 
     def rocks(self, rng: np.random.Generator, count: int) -> list[LayoutObject]:
         """Boulders of 0.3 to 1.8 m, a quarter of them in the ground."""
@@ -204,16 +201,7 @@ class Plantation:
         places = self._places(rng, across / 2, 0.1, "boulders")
         poses = self._poses(rng, places, 0.25 * flat)
         draw = rng.integers(2**31, size=count)
-        return [
-            LayoutObject(
-                kind="rock",
-                name=f"rock-{k}",
-                pose=poses[k],
-                size=(float(across[k]), float(across[k]), float(flat[k])),
-                params={"seed": int(draw[k])},  # type: ignore[arg-type]
-            )
-            for k in range(count)
-        ]
+        return _things("rock", poses, across, flat, [{"seed": int(one)} for one in draw])
 
     def bushes(self, rng: np.random.Generator, count: int) -> list[LayoutObject]:
         """Bushes of 0.5 to 1.6 m."""
@@ -222,16 +210,18 @@ class Plantation:
         places = self._places(rng, across / 2, 0.05, "bushes")
         poses = self._poses(rng, places, np.full(count, 0.05))
         draw = rng.integers(2**31, size=count)
-        return [
-            LayoutObject(
-                kind="bush",
-                name=f"bush-{k}",
-                pose=poses[k],
-                size=(float(across[k]), float(across[k]), float(tall[k])),
-                params={"seed": int(draw[k])},  # type: ignore[arg-type]
-            )
-            for k in range(count)
-        ]
+        return _things("bush", poses, across, tall, [{"seed": int(one)} for one in draw])
+
+
+def _things(
+    kind: str, poses: list[LayoutPose], across: Floats, height: Floats, params: list[dict[str, Any]]
+) -> list[LayoutObject]:
+    """Things of one kind, as long as wide."""
+    sizes = zip(across.tolist(), across.tolist(), height.tolist(), strict=True)
+    return [
+        LayoutObject(kind=kind, name=f"{kind}-{k}", pose=pose, size=size, params=said)  # type: ignore[arg-type]
+        for k, (pose, size, said) in enumerate(zip(poses, sizes, params, strict=True))
+    ]
 
 
 # ---- offroad --------------------------------------------------------------------------------------------------------
@@ -259,7 +249,7 @@ def offroad(
     and bushes (0 to 3000) are counted per hectare. Without `trail` there is neither trail nor drive. The same seed
     gives the same layout.
     """
-    length, width = pair("off-road", "size_m", size_m, 20.0, 1000.0)
+    length, width = pair("off-road", "size_m", size_m, (20.0, 20.0), 1000.0)
     roughness = number("off-road", "roughness_m", roughness_m, 0.0, 20.0)
     smooth = number("off-road", "hurst", hurst, 0.1, 0.95)
     counts = {
@@ -283,7 +273,7 @@ def offroad(
             "roughness_m": roughness,
             "hurst": smooth,
             "seed": int(Stream(seed, "world/off-road/ground").generator().integers(2**31)),
-            "cell_m": max(0.5, round(float(np.sqrt(length * width)) / 400.0, 1)),
+            "cell_m": _cell(length, width),
         }
     else:
         heights = read_height_map(height_map, range_m=height_range_m)
@@ -293,28 +283,9 @@ def offroad(
     if height_map is not None:
         level = round(float(height_field(ground).at(0.0, 0.0)), 4)
         ground = ground.model_copy(update={"pose": LayoutPose(xyz=(0.0, 0.0, -level + 0.0))})
-    plan = Plantation(np.array([length, width]), np.array(track), height_field(ground), ground.pose.xyz[2], "off-road")
     hectares = length * width / 1e4
-    objects = [
-        ground,
-        *plan.trees(_stream(seed, "trees"), round(counts["trees_per_ha"] * hectares)),
-        *plan.rocks(_stream(seed, "rocks"), round(counts["rocks_per_ha"] * hectares)),
-        *plan.bushes(_stream(seed, "bushes"), round(counts["bushes_per_ha"] * hectares)),
-    ]
-    inner = tuple(point for point in track if abs(point[0]) <= length / 2 - 2.0)
-    return Layout(
-        name="off-road",
-        seed=seed,
-        size=(length, width),
-        objects=tuple(objects),
-        ways=(Route(name="trail", points=inner, width_m=TRACK_WIDTH_M),) if trail else (),
-        drive=Drive(points=inner, speed_m_s=3.0, height_m=1.6) if trail else None,
-        viewpoint=LayoutPose(xyz=(0.0, 0.0, 1.8)),
-    )
+    trees, rocks, bushes = (round(count * hectares) for count in counts.values())
+    return _country("off-road", seed, ground, track, (trees, rocks, bushes), "trail" if trail else None)
 
 
 _HERE = [(-2.0, 0.0), (2.0, 0.0)]
-
-
-def _stream(seed: int, name: str) -> np.random.Generator:
-    return Stream(seed, f"world/off-road/{name}").generator()

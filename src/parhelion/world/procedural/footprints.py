@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.arrays import Table
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.world.procedural import kinds
@@ -42,15 +43,6 @@ _FENCE_M = 0.06
 _BOLLARD_M = 0.24
 _CRANE_HALF_M = (4.3, 4.8)
 """Half of what a crane's portal takes up along and across its jib."""
-_PIECE_PARAMS = (
-    kinds.FenceParams,
-    kinds.FootprintParams,
-    kinds.BasinParams,
-    kinds.BollardsParams,
-    kinds.PilesParams,
-    kinds.BridgeParams,
-    kinds.CraneParams,
-)
 
 
 class Piece(NamedTuple):
@@ -68,17 +60,16 @@ class Piece(NamedTuple):
     high: float
 
 
-def has_pieces(thing: LayoutObject) -> bool:
-    """Whether a thing's footprint is made of pieces."""
-    return isinstance(thing.params, _PIECE_PARAMS)
+def fence_lines(size: tuple[float, float, float], params: kinds.FenceParams) -> tuple[kinds.Line, ...]:
+    """Starts and ends of a fence's lines in its own frame."""
+    return params.lines or (((-size[0] / 2, 0.0), (size[0] / 2, 0.0)),)
 
 
-def pieces_of(thing: LayoutObject) -> list[Piece]:
-    """The pieces of a thing's footprint; none for one that is taken as a whole."""
+def pieces_of(thing: LayoutObject) -> list[Piece] | None:
+    """The pieces of a thing's footprint; None for one that is taken as a whole."""
     params, (length, width, height) = thing.params, thing.size
     if isinstance(params, kinds.FenceParams):
-        lines = params.lines or (((-length / 2, 0.0), (length / 2, 0.0)),)
-        return [_wall(line, params.base_m, params.base_m + height) for line in lines]
+        return [_wall(line, params.base_m, params.base_m + height) for line in fence_lines(thing.size, params)]
     if isinstance(params, kinds.FootprintParams):
         return [
             Piece(x, y, half, wide, turn, False, 0.0, height)
@@ -95,7 +86,7 @@ def pieces_of(thing: LayoutObject) -> list[Piece]:
         return _bridge(length, width, params)
     if isinstance(params, kinds.CraneParams):
         return [Piece(0.0, 0.0, *_CRANE_HALF_M, 0.0, False, 0.0, min(9.0, height))]
-    return []
+    return None
 
 
 def _wall(line: kinds.Line, low: float, high: float) -> Piece:
@@ -253,7 +244,7 @@ def along_line(line: ArrayLike, step_m: float) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Footprints:
+class Footprints(Table):
     """Upright rectangles and discs, one row each."""
 
     row: NDArray[np.intp]
@@ -268,21 +259,6 @@ class Footprints:
     low: Floats
     """Height of the foot, and `high` of the head, shape (n,)."""
     high: Floats
-
-    def __len__(self) -> int:
-        return len(self.row)
-
-    def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Footprints:
-        """Some of them."""
-        return Footprints(
-            self.row[rows],
-            self.middle[rows],
-            self.half[rows],
-            self.axis[rows],
-            self.disc[rows],
-            self.low[rows],
-            self.high[rows],
-        )
 
     @property
     def reach(self) -> Floats:
@@ -340,9 +316,9 @@ def footprints(layout: Layout) -> Footprints:
 
     Of a tree it is the trunk, of a lamp or a sign the pole, of a door what its raised leaf still closes.
     """
-    solid = [k for k, thing in enumerate(layout.objects) if KINDS[thing.kind].solid]
-    pieces = [(k, part) for k in solid for part in pieces_of(layout.objects[k])]
-    rows = [k for k in solid if not has_pieces(layout.objects[k])]
+    solid = {k: pieces_of(thing) for k, thing in enumerate(layout.objects) if KINDS[thing.kind].solid}
+    pieces = [(k, part) for k, parts in solid.items() for part in parts or ()]
+    rows = [k for k, parts in solid.items() if parts is None]
     things = [layout.objects[k] for k in rows]
     shapes = np.array([_shape(thing) for thing in things], dtype=np.float64).reshape(-1, 3)
     xyz = np.array([thing.pose.xyz for thing in things], dtype=np.float64).reshape(-1, 3)
@@ -380,16 +356,8 @@ def _with_pieces(layout: Layout, whole: Footprints, pieces: list[tuple[int, Piec
         xyz[:, 2] + values[:, 6],
         xyz[:, 2] + values[:, 7],
     )
-    both = Footprints(
-        np.concatenate([whole.row, more.row]),
-        np.concatenate([whole.middle, more.middle]),
-        np.concatenate([whole.half, more.half]),
-        np.concatenate([whole.axis, more.axis]),
-        np.concatenate([whole.disc, more.disc]),
-        np.concatenate([whole.low, more.low]),
-        np.concatenate([whole.high, more.high]),
-    )
-    return both.select(np.argsort(both.row, kind="stable"))
+    both = Footprints.joined([whole, more])
+    return both.rows(np.argsort(both.row, kind="stable"))
 
 
 def overlap_depth(things: Footprints, first: NDArray[np.intp], second: NDArray[np.intp]) -> Floats:
@@ -398,7 +366,7 @@ def overlap_depth(things: Footprints, first: NDArray[np.intp], second: NDArray[n
     Rectangles by the separating axis theorem (Gottschalk, Lin and Manocha 1996): two convex figures are apart where
     the projections on one of their sides' directions are; the depth is the least overlap of those projections.
     """
-    a, b = things.select(first), things.select(second)
+    a, b = things.rows(first), things.rows(second)
     depth = np.full(len(first), np.inf)
     away = b.middle - a.middle
     for one in (a, b):
@@ -410,7 +378,7 @@ def overlap_depth(things: Footprints, first: NDArray[np.intp], second: NDArray[n
     for disc, other, mixed in ((a, b, a.disc & ~b.disc), (b, a, b.disc & ~a.disc)):
         rows = np.flatnonzero(mixed)
         if len(rows):
-            depth[rows] = disc.half[rows, 0] - _own_distance(other.select(rows), disc.middle[rows])
+            depth[rows] = disc.half[rows, 0] - _own_distance(other.rows(rows), disc.middle[rows])
     return depth
 
 

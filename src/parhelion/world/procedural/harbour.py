@@ -16,17 +16,14 @@ import numpy as np
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
-from parhelion.world.kit.buildings import building_draws
-from parhelion.world.kit.plants import tree
 from parhelion.world.kit.vehicles import PAINTS
 from parhelion.world.kit.waterfront import CONTAINER_PAINTS, barge
 from parhelion.world.procedural import kinds
-from parhelion.world.procedural.city import trunk_radius
 from parhelion.world.procedural.footprints import BRIDGE_ROAD_M
 from parhelion.world.procedural.kinds import place_of
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
 from parhelion.world.procedural.placing import natural, number, placed, whole, without_clashes
-from parhelion.world.procedural.town_parts import bands_of
+from parhelion.world.procedural.town_parts import drawn_tree, pass_over_building
 
 # ---- canal ----------------------------------------------------------------------------------------------------------
 # What makes a canal: its measures and the pattern of its quays; their gear, the bridge, and the houses behind them.
@@ -39,8 +36,6 @@ DEPTH_M = 3.0
 LAND_M = 70.0
 """Depth of the land beyond each quay."""
 ENDS_M = 40.0
-BERTHS = 13
-"""Places for vessels in one pattern."""
 _STORE = (
     kinds.StoreysParams(storeys=1, storey_height_m=4.6, pitch_m=5.2, window_width_m=2.2, sill_m=1.3,
                          window_height_m=2.3, recess_m=0.3),
@@ -93,7 +88,6 @@ class Canal:
 
 def quay_gear(canal: Canal, spacing: float) -> list[LayoutObject]:
     """Bollards, rubber strips on the wall, ladders, crane rails, and dolphins of piles in the water."""
-    origin = (0.0, 0.0, 0.0)
     half, end = canal.half_width, canal.half_length
     gaps = int(2 * 0.92 * end / spacing + 1e-9)
     along = spacing * (np.arange(gaps + 1) - gaps / 2)
@@ -109,29 +103,16 @@ def quay_gear(canal: Canal, spacing: float) -> list[LayoutObject]:
     rungs = tuple((float(x), side * (half - 0.12)) for x in ladders for side in (-1.0, 1.0))
     rails = tuple((0.0, -half - d, QUAY_M + 0.03) for d in (3.5, 12.5))
     length, span = 2 * end, (2 * end, 2 * half + 2.0)
-    things = [
-        placed(
-            "bollards",
-            "bollards",
-            (0.0, 0.0, QUAY_M),
-            0.0,
-            (*span, 0.55),
-            kinds.BollardsParams(points=tuple(map(tuple, at[:, :2].tolist()))),
-        ),
-        placed(
-            "fenders",
-            "fenders",
-            origin,
-            0.0,
-            (*span, QUAY_M),
-            kinds.FendersParams(points=tuple(map(tuple, pads.tolist()))),
-        ),
-    ]
+
+    def gear(name: str, height: float, params: kinds.Params, *, kind: str = "", z: float = 0.0) -> LayoutObject:
+        return placed(kind or name, name, (0.0, 0.0, z), 0.0, (*span, height), params)
+
+    bollards = kinds.BollardsParams(points=tuple(map(tuple, at[:, :2].tolist())))
+    fenders = kinds.FendersParams(points=tuple(map(tuple, pads.tolist())))
+    things = [gear("bollards", 0.55, bollards, z=QUAY_M), gear("fenders", QUAY_M, fenders)]
     if rungs:
-        params = kinds.LaddersParams(points=rungs, quay_m=QUAY_M)
-        things.append(placed("ladders", "ladders", origin, 0.0, (*span, QUAY_M + 0.3), params))
-    track = kinds.RailsParams(points=rails, length_m=length - 40.0)
-    things.append(placed("rails", "rails", origin, 0.0, (*span, QUAY_M + 0.1), track))
+        things.append(gear("ladders", QUAY_M + 0.3, kinds.LaddersParams(points=rungs, quay_m=QUAY_M)))
+    things.append(gear("rails", QUAY_M + 0.1, kinds.RailsParams(points=rails, length_m=length - 40.0)))
     if half >= 20.0:
         feet = [
             (shift + x + dx, y * (half / 25.0) + dy, -DEPTH_M)
@@ -142,7 +123,7 @@ def quay_gear(canal: Canal, spacing: float) -> list[LayoutObject]:
         ]
         if feet:
             piles = kinds.PilesParams(points=tuple(feet), length_m=5.2, radius_m=0.22)
-            things.append(placed("piles", "dolphins", origin, 0.0, (*span, 2.2), piles))
+            things.append(gear("dolphins", 2.2, piles, kind="piles"))
     return things
 
 
@@ -156,17 +137,12 @@ def bridge_things(canal: Canal) -> list[LayoutObject]:
     road = crown + BRIDGE_ROAD_M
     out = 0.72 * canal.half_width
     lamp = kinds.LampParams(height_m=5.5, arm_m=1.2)
+    car = kinds.CarParams(shape="hatchback", paint="car-paint-yellow")
     posts = ((-3.9, -out, 0.0), (3.9, 0.0, 180.0), (-3.9, out, 0.0))
     return [
         placed("bridge", "bridge", (x, 0.0, 0.0), 0.0, size, params),
         *(natural("lamp", f"bridge-lamp-{k}", (x + dx, y, road), yaw, lamp) for k, (dx, y, yaw) in enumerate(posts)),
-        natural(
-            "car",
-            "bridge-car",
-            (x + 1.8, -6.0, road),
-            90.0,
-            kinds.CarParams(shape="hatchback", paint="car-paint-yellow"),
-        ),
+        natural("car", "bridge-car", (x + 1.8, -6.0, road), 90.0, car),
     ]
 
 
@@ -193,8 +169,7 @@ def houses(canal: Canal) -> list[LayoutObject]:
                 gates=bands is not _OFFICE,
                 seed=place_of(rng),
             )
-            height = bands[-1].bottom_m + bands[-1].storeys * bands[-1].storey_height_m
-            rng.random(building_draws(length, width, bands_of(height, params), roof=roof, blind_sides=(2,)))
+            height = pass_over_building(rng, length, width, params)
             at = (x + shift, side * (canal.half_width + 28.0 + width / 2), QUAY_M)
             if canal.fits(at[0], length / 2 - 20.0):
                 yaw = 0.0 if side > 0 else 180.0
@@ -245,15 +220,9 @@ def harbour(
     whole("harbour", "people", people, 0, 60 * patterns)
     whole("harbour", "trees", trees, 0, 14 * patterns)
     size = (length + 2 * ENDS_M, width + 2 * LAND_M)
+    basin = kinds.BasinParams(land_m=LAND_M, ends_m=ENDS_M, depth_m=DEPTH_M, ripple_m=float(ripple_height), seed=seed)
     things = [
-        placed(
-            "basin",
-            "basin",
-            (0.0, 0.0, 0.0),
-            0.0,
-            (length, width, QUAY_M),
-            kinds.BasinParams(land_m=LAND_M, ends_m=ENDS_M, depth_m=DEPTH_M, ripple_m=float(ripple_height), seed=seed),
-        ),
+        placed("basin", "basin", (0.0, 0.0, 0.0), 0.0, (length, width, QUAY_M), basin),
         *quay_gear(canal, spacing),
         *bridge_things(canal),
         *houses(canal),
@@ -344,9 +313,8 @@ def _vessels(canal: Canal, wanted: int | None) -> list[LayoutObject]:
             x = berth.x + float(rng.uniform(-1, 1)) + shift
             yaw = float(np.degrees(berth.yaw + heel))
             name = f"{berth.name}@{pattern}" if pattern else berth.name
-            if canal.fits(x, 0.5 * (berth.params.hull_m or 0.0) + 2.0) and canal.off_bridge(
-                x, 6.0 + (0.5 * (berth.params.hull_m or 0.0))
-            ):
+            half = 0.5 * (berth.params.hull_m or 0.0)
+            if canal.fits(x, half + 2.0) and canal.off_bridge(x, 6.0 + half):
                 things.append(natural("vessel", name, (x, y, 0.0), yaw, berth.params))
     if wanted is None:
         return things
@@ -361,14 +329,9 @@ def _cranes(canal: Canal, wanted: int | None) -> list[LayoutObject]:
     places = [place for place in places if canal.off_bridge(place[0], 12.0)]
     if wanted is not None:
         whole("harbour", "cranes", wanted, 0, len(places))
+    y = -canal.half_width - 8.0
     return [
-        natural(
-            "crane",
-            f"crane-{k}",
-            (x, -canal.half_width - 8.0, QUAY_M),
-            90.0,
-            kinds.CraneParams(reach_m=24.0, lift_deg=lift),
-        )
+        natural("crane", f"crane-{k}", (x, y, QUAY_M), 90.0, kinds.CraneParams(reach_m=24.0, lift_deg=lift))
         for k, (x, lift) in enumerate(places[:wanted])
     ]
 
@@ -464,8 +427,8 @@ def _seats(canal: Canal, shift: float, first: int) -> list[LayoutObject]:
     y = canal.half_width + 7.5
     things = []
     for k, x in enumerate(places, start=first):
-        things.append(natural("bench", f"bench-{k}", (x, y, QUAY_M), -90.0, kinds.BenchParams()))
-        things.append(natural("litter-bin", f"bin-{k}", (x + 1.6, y, QUAY_M), 0.0, kinds.BinParams()))
+        things.append(natural("bench", f"bench-{k}", (x, y, QUAY_M), -90.0))
+        things.append(natural("litter-bin", f"bin-{k}", (x + 1.6, y, QUAY_M), 0.0))
     return things
 
 
@@ -473,14 +436,8 @@ def _trees(canal: Canal, rng: np.random.Generator, shift: float, wanted: int, fi
     spots: Floats = np.array([-122.0, -104, -86, -68, -50, -32, -14, 2, 14, 28, 44, 92, 106, 120])
     things = []
     for k, x in enumerate(spots[np.argsort(np.abs(spots), kind="stable")[:wanted]].tolist()):
-        height, radius = float(rng.uniform(7, 10)), float(rng.uniform(2.2, 3.0))
-        params = kinds.PlantedTreeParams(
-            trunk_radius_m=trunk_radius(height), clear_trunk_m=2.4, leaves=2400, leaf_m=0.26, seed=place_of(rng)
-        )
-        tree(rng, height, radius, 2.4, 2400, 0.26)  # what the tree will take of the stream is passed over
+        size, params = drawn_tree(rng, (7, 10), (2.2, 3.0), 2.4, 2400, 0.26)
         at = (x + shift, canal.half_width + 11.5, QUAY_M)
         if canal.fits(at[0], 3.0):
-            things.append(
-                placed("planted-tree", f"tree-{first + k}", at, 0.0, (2 * radius, 2 * radius, height), params)
-            )
+            things.append(placed("planted-tree", f"tree-{first + k}", at, 0.0, size, params))
     return things

@@ -36,7 +36,7 @@ Mobility = Literal["static", "movable", "dynamic"]
 
 
 class Params(Config):
-    """Base of what one kind says beyond pose and size."""
+    """Base of what one kind says beyond pose and size; as it is, for kinds that say nothing more."""
 
 
 # ---- draws ----------------------------------------------------------------------------------------------------------
@@ -166,10 +166,6 @@ class FenceParams(Params):
     """Height of the foot over the pose."""
 
 
-class BenchParams(Params):
-    """A park bench, its back at -x."""
-
-
 class LampParams(Params):
     """A street lamp, its arm along +x; drawn for a height and an arm, then stretched to `size`."""
 
@@ -188,22 +184,6 @@ class LightParams(Params):
 
     arm_m: Annotated[float, Field(ge=0.0, le=20.0)] = 0.0
     """Length of an arm along +y with a second head; 0 for none."""
-
-
-class BinParams(Params):
-    """A litter bin."""
-
-
-class HydrantParams(Params):
-    """A pillar hydrant."""
-
-
-class BicycleParams(Params):
-    """A bicycle upright on its wheels."""
-
-
-class ShelterParams(Params):
-    """A glazed bus shelter, open along +x."""
 
 
 class CarParams(Params):
@@ -437,18 +417,6 @@ class MarkerParams(Params):
     material: str = "retro-sheeting"
 
 
-class AnchorParams(Params):
-    """A radio anchor: a small housing."""
-
-
-class ChargerParams(Params):
-    """A charging station whose contacts face +x of its own frame."""
-
-
-class ConeParams(Params):
-    """A traffic cone."""
-
-
 class TreeParams(Params):
     """A tree: `size` is that of the crown and the whole height."""
 
@@ -545,9 +513,9 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "pillar": Kind(PillarParams, "column", "static", 5),
         "door": Kind(DoorParams, "door", "movable", 6, hangs=True),
         "marker": Kind(MarkerParams, "target", "static", 7, hangs=True),
-        "anchor": Kind(AnchorParams, "object", "static", 8, hangs=True),
-        "charging-station": Kind(ChargerParams, "machine", "static", 9),
-        "cone": Kind(ConeParams, "cone", "movable", 10),
+        "anchor": Kind(Params, "object", "static", 8, hangs=True),
+        "charging-station": Kind(Params, "machine", "static", 9),
+        "cone": Kind(Params, "cone", "movable", 10),
         "tree": Kind(TreeParams, "vegetation", "static", 11),
         "rock": Kind(RockParams, "rock", "static", 12),
         "bush": Kind(BushParams, "vegetation", "static", 13),
@@ -557,14 +525,14 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "streets": Kind(StreetsParams, "road", "static", 17, solid=False),
         "building": Kind(BuildingParams, "building", "static", 18),
         "fence": Kind(FenceParams, "fence", "static", 19),
-        "bench": Kind(BenchParams, "other-object", "static", 20),
+        "bench": Kind(Params, "other-object", "static", 20),
         "lamp": Kind(LampParams, "pole", "static", 21, foot_m=0.12),
         "traffic-sign": Kind(SignParams, "traffic-sign", "static", 22, foot_m=0.03),
         "traffic-light": Kind(LightParams, "traffic-light", "static", 23, foot_m=0.07),
-        "litter-bin": Kind(BinParams, "other-object", "movable", 24),
-        "hydrant": Kind(HydrantParams, "other-object", "static", 25),
-        "bicycle": Kind(BicycleParams, "bicycle", "movable", 26),
-        "shelter": Kind(ShelterParams, "other-object", "static", 27),
+        "litter-bin": Kind(Params, "other-object", "movable", 24),
+        "hydrant": Kind(Params, "other-object", "static", 25),
+        "bicycle": Kind(Params, "bicycle", "movable", 26),
+        "shelter": Kind(Params, "other-object", "static", 27),
         "car": Kind(CarParams, "car", "movable", 28),
         "lorry": Kind(LorryParams, "truck", "movable", 29),
         "person": Kind(PersonParams, "person", "dynamic", 30),

@@ -72,7 +72,7 @@ class LayoutObject(Config):
         if "kind" not in info.data:
             return Params()
         model = KINDS[info.data["kind"]].params
-        if isinstance(value, model):
+        if type(value) is model:
             return value
         if isinstance(value, Params) and type(value) is not Params:
             raise ValueError(f"a {info.data['kind']} takes {model.__name__}, got {type(value).__name__}")
@@ -166,7 +166,7 @@ class Layout(Config):
         """Read a .yaml or .json file."""
         file = Path(path)
         with reading(file, ConfigError):
-            return cls.from_mapping(_read_json(file) if _is_json(file) else config.read_yaml(file), file)
+            return cls.from_mapping(read_json(file, "a layout") if _is_json(file) else config.read_yaml(file), file)
 
 
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -179,8 +179,9 @@ def _is_json(file: Path) -> bool:
     return ending == ".json"
 
 
-def _read_json(file: Path) -> Any:
-    content = read_bytes(file, ConfigError, largest=config.LARGEST_CONFIG_BYTES, what="a layout")
+def read_json(file: Path, what: str) -> Any:
+    """The content of a JSON file; `what` it is for messages."""
+    content = read_bytes(file, ConfigError, largest=config.LARGEST_CONFIG_BYTES, what=what)
     try:
         return json.loads(content.decode("utf-8"))
     except json.JSONDecodeError as error:

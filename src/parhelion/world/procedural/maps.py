@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,28 +12,23 @@ from typing import Any, Literal
 
 import numpy as np
 
-from parhelion.core.config import LARGEST_CONFIG_BYTES
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
-from parhelion.core.reading import read_bytes, reading
+from parhelion.core.reading import reading
 from parhelion.world.kit.instances import quads
 from parhelion.world.kit.props import KitPart
 from parhelion.world.mesh import Mesh
 from parhelion.world.procedural.footprints import footprints
 from parhelion.world.procedural.kinds import FootprintParams
-from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose
+from parhelion.world.procedural.layout import Layout, LayoutObject, LayoutPose, read_json
 from parhelion.world.procedural.placing import number
 from parhelion.world.shapes import triangulated
 
 # ---- Buildings as outlines with a height, such as maps hold, as parts: walls and a flat roof ------------------------
 
 
-def outline_parts(thing: LayoutObject) -> list[KitPart] | None:
-    """Walls and roof of a building's outline, or None for a thing of another sort."""
-    params = thing.params
-    if not isinstance(params, FootprintParams):
-        return None
-    height = thing.size[2]
+def outline_parts(_length: float, _width: float, height: float, params: FootprintParams) -> list[KitPart]:
+    """Walls and roof of a building's outline."""
     rings = [turned(params.outline, left=True), *(turned(hole, left=False) for hole in params.holes)]
     walls = np.concatenate([_walls(ring, height) for ring in rings])
     return [
@@ -144,7 +138,9 @@ def buildings_from(
     margin = number("buildings", "margin_m", margin_m, 0.0, 400.0)
     name = "buildings" if isinstance(source, Mapping) else str(source)
     with reading(name, ConfigError):
-        data = source if isinstance(source, Mapping) else _read(Path(source))
+        data = (
+            source if isinstance(source, Mapping) else read_json(Path(source), "a map; cut out the part that is needed")
+        )
         return _layout(data, name, units, origin, usual, storey, margin, (wall, roof, ground))
 
 
@@ -172,16 +168,6 @@ def _layout(
     objects += [_house(where, k, rings, tall, wall, roof) for k, (where, rings, tall) in enumerate(plans)]
     layout = Layout(name=Path(name).stem, size=size, objects=tuple(objects))
     return layout.model_copy(update={"viewpoint": _free_place(layout)})
-
-
-def _read(file: Path) -> Any:
-    content = read_bytes(file, ConfigError, largest=LARGEST_CONFIG_BYTES, what="a map; cut out the part that is needed")
-    try:
-        return json.loads(content.decode("utf-8"))
-    except json.JSONDecodeError as error:
-        raise ConfigError(f"{file}: line {error.lineno}, column {error.colno}: {error.msg}") from None
-    except (UnicodeDecodeError, RecursionError, ValueError):
-        raise ConfigError(f"{file}: is not valid JSON text") from None
 
 
 def _polygons(data: Any, where: str, usual: float, storey: float) -> Iterator[tuple[str, list[Floats], float]]:

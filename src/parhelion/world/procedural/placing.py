@@ -25,9 +25,11 @@ def placed(
     return LayoutObject(kind=kind, name=name, pose=pose, size=(length, width, height), params=params)
 
 
-def natural(kind: str, name: str, xyz: Sequence[SupportsFloat], yaw_deg: SupportsFloat, params: Params) -> LayoutObject:
+def natural(
+    kind: str, name: str, xyz: Sequence[SupportsFloat], yaw_deg: SupportsFloat, params: Params = Params()
+) -> LayoutObject:
     """A thing of the size that its maker gives it."""
-    return placed(kind, name, xyz, yaw_deg, natural_size(params), params)
+    return placed(kind, name, xyz, yaw_deg, natural_size(kind, params), params)
 
 
 def whole(rule: str, name: str, value: Any, low: int, high: int) -> int:
@@ -45,13 +47,13 @@ def number(rule: str, name: str, value: Any, low: float, high: float) -> float:
     return float(value)
 
 
-def pair(rule: str, name: str, value: Any, low: float, high: float) -> tuple[float, float]:
-    """A parameter that must be a length and a width within a range."""
+def pair(rule: str, name: str, value: Any, low: tuple[float, float], high: float) -> tuple[float, float]:
+    """A parameter that must be a length and a width, each from its own least value on."""
     try:
         first, second = value
     except (TypeError, ValueError):
         raise ConfigError(f"{rule}: {name} must be a length and a width, got {value!r}") from None
-    return number(rule, f"{name}[0]", first, low, high), number(rule, f"{name}[1]", second, low, high)
+    return number(rule, f"{name}[0]", first, low[0], high), number(rule, f"{name}[1]", second, low[1], high)
 
 
 def without_clashes(objects: Sequence[LayoutObject], size: tuple[float, float]) -> list[LayoutObject]:

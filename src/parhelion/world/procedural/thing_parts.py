@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from parhelion.core.errors import ConfigError
 from parhelion.core.geometry import GOLDEN_ANGLE_RAD
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.random import Stream
@@ -20,8 +20,8 @@ from parhelion.world.procedural.kinds import PALLET_HEIGHT_M, BushParams, RackPa
 from parhelion.world.procedural.layout import LayoutObject
 from parhelion.world.procedural.maps import outline_parts
 from parhelion.world.procedural.relief import height_field
-from parhelion.world.procedural.town_parts import harbour_parts, town_parts
-from parhelion.world.shapes import circle, grid_terrain, loft, plane, sphere
+from parhelion.world.procedural.town_parts import town_parts
+from parhelion.world.shapes import grid_terrain, plane, sphere, spindle
 
 # ---- Trees, bushes and boulders, as parts in their own frame: foot at z = 0 in the middle ---------------------------
 # A handful of forms of each sort is made once; every plant is one of them, stretched to its own size, so that a forest
@@ -82,12 +82,8 @@ def _foliage(leaves: tuple[Floats, Floats], size: Floats, foot: Floats, leaf_m: 
 @lru_cache(maxsize=1)
 def _trunk() -> Mesh:
     """A tapering trunk of foot radius 1 and height 1."""
-    z = np.array([0.0, 0.05, 0.4, 0.75, 1.0])
-    radius = np.array([1.0, 0.8, 0.65, 0.4, 0.08])
-    rings = np.empty((5, 9, 3))
-    rings[..., :2] = radius[:, None, None] * circle(1.0, 9)
-    rings[..., 2] = z[:, None]
-    return loft(rings)
+    radius = [1.0, 0.8, 0.65, 0.4, 0.08]
+    return spindle(radius, radius, [0.0, 0.05, 0.4, 0.75, 1.0], 9)
 
 
 @lru_cache(maxsize=64)
@@ -248,21 +244,20 @@ def pallet_parts(length: float, width: float, height: float, goods: str) -> list
     return parts
 
 
-def bay_count(length: float, bay_m: float) -> int:
-    """Bays of a rack of `length` [m]: so many that their length comes nearest to `bay_m` [m]."""
-    return max(1, round((length - POST_M) / bay_m))
+def _bays(length: float, depth: float, bay_m: float) -> tuple[int, float]:
+    """Bays of a rack of `length` [m], so many that theirs comes nearest to `bay_m` [m]; and the width of its posts."""
+    bays = max(1, round((length - POST_M) / bay_m))
+    return bays, min(POST_M, depth / 3, length / (bays + 1) / 2)
 
 
 def rack_parts(length: float, depth: float, height: float, params: RackParams) -> list[KitPart]:
     """Posts, braced frames, beams and decks of a rack along x; posts end at `height` [m]."""
-    bays = bay_count(length, params.bay_m)
-    post = min(POST_M, depth / 3, length / (bays + 1) / 2)
+    bays, post = _bays(length, depth, params.bay_m)
     x = np.linspace(-(length - post) / 2, (length - post) / 2, bays + 1)
     sides = np.array([-1.0, 1.0]) * (depth - post) / 2
     at = np.array([[a, b, height / 2] for a in x for b in sides])
     posts = boxes(at, (post, post, height))
-    rungs = np.arange(0.1, height - 0.05, 0.9)
-    rungs = np.append(rungs, height - 0.05)
+    rungs = np.append(np.arange(0.1, height - 0.05, 0.9), height - 0.05)
     starts = np.array([[a, sides[k % 2], low] for a in x for k, low in enumerate(rungs[:-1])])
     ends = np.array([[a, sides[1 - k % 2], high] for a in x for k, high in enumerate(rungs[1:])])
     frames = Mesh.merged([posts, struts(starts, ends, 0.02, 5)]) if len(starts) else posts
@@ -283,8 +278,7 @@ def rack_parts(length: float, depth: float, height: float, params: RackParams) -
 def rack_loads(length: float, depth: float, height: float, params: RackParams) -> list[Load]:
     """The loads of a rack, drawn from its own seed: pallets with goods, or cartons alone where there is little room."""
     rng = Stream(params.seed, "world/rack").generator()
-    bays = bay_count(length, params.bay_m)
-    post = min(POST_M, depth / 3, length / (bays + 1) / 2)
+    bays, post = _bays(length, depth, params.bay_m)
     pitch = (length - post) / bays
     clear = pitch - post
     room = height / params.levels - BEAM_M - _GAP_M
@@ -331,44 +325,16 @@ def parts_of(thing: LayoutObject) -> list[KitPart]:
 def _parts(thing: LayoutObject) -> list[KitPart]:
     length, width, height = thing.size
     params = thing.params
-    if isinstance(params, kinds.RackParams):
-        return rack_parts(length, width, height, params)
-    if isinstance(params, kinds.PalletParams):
-        return pallet_parts(length, width, height, params.goods)
-    if isinstance(params, kinds.TreeParams):
-        return tree_parts(length, width, height, params)
-    if isinstance(params, kinds.BushParams):
-        return bush_parts(length, width, height, params)
-    if isinstance(params, kinds.RockParams):
-        return rock_parts(length, width, height, params)
     if isinstance(params, kinds.TerrainParams):
         return terrain_parts(thing, params)
-    if isinstance(params, kinds.DoorParams):
-        return _door(length, width, height, params)
-    if isinstance(params, kinds.MarkerParams):
-        return _marker(length, width, height, params)
-    if isinstance(params, kinds.AnchorParams):
-        return _anchor(length, width, height)
-    if isinstance(params, kinds.ChargerParams):
-        return _charger(length, width, height)
-    if isinstance(params, kinds.ConeParams):
-        return _cone(length, width, height)
     if isinstance(params, kinds.PillarParams) and params.round:
         pillar = struts([[0.0, 0.0, 0.0]], [[0.0, 0.0, height]], 0.5, 24).scaled((length, width, 1.0))
         return [KitPart("pillar", pillar, params.material, "column")]
-    if isinstance(params, kinds.GroundParams):
-        return [KitPart("ground", plane(length, width), params.material, "floor")]
     if isinstance(params, (kinds.WallParams, kinds.BoxParams, kinds.PillarParams, kinds.RoofParams)):
         block = boxes([[0.0, 0.0, height / 2]], thing.size)
         return [KitPart(thing.kind, block, params.material, kinds.KINDS[thing.kind].label)]
-    parts = town_parts(thing)
-    if parts is None:
-        parts = harbour_parts(thing)
-    if parts is None:
-        parts = outline_parts(thing)
-    if parts is not None:
-        return parts
-    raise ConfigError(f"layout: there is no way to build a {thing.kind}")
+    make = _MAKERS.get(thing.kind)
+    return town_parts(thing) if make is None else make(length, width, height, params)
 
 
 def _door(length: float, width: float, height: float, params: kinds.DoorParams) -> list[KitPart]:
@@ -387,21 +353,21 @@ def _marker(length: float, width: float, height: float, params: kinds.MarkerPara
     return [KitPart("plate", plate, "aluminium", "target"), KitPart("sheet", sheet, params.material, "target")]
 
 
-def _anchor(length: float, width: float, height: float) -> list[KitPart]:
+def _anchor(length: float, width: float, height: float, _: kinds.Params) -> list[KitPart]:
     """A housing with a short aerial."""
     body = boxes([[0.0, 0.0, 0.35 * height]], (length, width, 0.7 * height))
     aerial = struts([[0.0, 0.0, 0.7 * height]], [[0.0, 0.0, height]], 0.15 * min(length, width), 8)
     return [KitPart("housing", Mesh.merged([body, aerial]), "plastic", "object")]
 
 
-def _charger(length: float, width: float, height: float) -> list[KitPart]:
+def _charger(length: float, width: float, height: float, _: kinds.Params) -> list[KitPart]:
     """A cabinet with two copper rails low on its +x face."""
     cabinet = boxes([[-0.05 * length, 0.0, height / 2]], (0.9 * length, width, height))
     rails = boxes([[0.45 * length, 0.0, z * height] for z in (0.12, 0.2)], (0.1 * length, 0.6 * width, 0.04 * height))
     return [KitPart("cabinet", cabinet, "car-paint-white", "machine"), KitPart("rails", rails, "copper", "machine")]
 
 
-def _cone(length: float, width: float, height: float) -> list[KitPart]:
+def _cone(length: float, width: float, height: float, _: kinds.Params) -> list[KitPart]:
     """A cone with a foot plate and a reflecting collar."""
     z = np.array([[0.06, 0.45], [0.45, 0.65], [0.65, 1.0]])
     radius = np.array([[0.36, 0.24], [0.24, 0.17], [0.17, 0.06]])
@@ -432,3 +398,20 @@ def terrain_parts(thing: LayoutObject, params: kinds.TerrainParams) -> list[KitP
         if chosen.any():
             parts.append(KitPart(name, mesh.select(chosen), material, label))
     return parts
+
+
+_MAKERS: dict[str, Callable[[float, float, float, Any], list[KitPart]]] = {
+    "rack": rack_parts,
+    "pallet": lambda length, width, height, params: pallet_parts(length, width, height, params.goods),
+    "tree": tree_parts,
+    "bush": bush_parts,
+    "rock": rock_parts,
+    "door": _door,
+    "marker": _marker,
+    "anchor": _anchor,
+    "charging-station": _charger,
+    "cone": _cone,
+    "ground": lambda length, width, _, params: [KitPart("ground", plane(length, width), params.material, "floor")],
+    "footprint": outline_parts,
+}
+"""Makers of plain things by kind, each called with length, width, height and parameters."""

@@ -16,15 +16,15 @@ from parhelion.core.pose import Pose
 from parhelion.core.random import Stream
 from parhelion.world.emitters import Lamp
 from parhelion.world.kit import city_ground, props, vehicles, waterfront
-from parhelion.world.kit.buildings import Band, building
+from parhelion.world.kit.buildings import Band, building, building_draws
 from parhelion.world.kit.instances import boxes, copies, moved, quads, struts
 from parhelion.world.kit.plants import tree
 from parhelion.world.kit.props import KitPart, grouped
 from parhelion.world.kit.waterfront import bollard, bridge
 from parhelion.world.mesh import Mesh
 from parhelion.world.procedural import kinds
-from parhelion.world.procedural.footprints import BRIDGE_PIER_M
-from parhelion.world.procedural.kinds import Params, generator_at
+from parhelion.world.procedural.footprints import BRIDGE_PIER_M, fence_lines
+from parhelion.world.procedural.kinds import Params, generator_at, place_of
 from parhelion.world.procedural.layout import LayoutObject
 from parhelion.world.shapes import grid_terrain, plane
 
@@ -48,60 +48,49 @@ def _containers(params: kinds.ContainersParams) -> list[KitPart]:
     return waterfront.painted_containers(paint, np.array([[0.0, 0.0, params.base_m]]), np.zeros(1), len(paint))
 
 
-_NATURAL: dict[type[Params], Callable[[Any], list[KitPart]]] = {
-    kinds.BenchParams: lambda _: props.bench(),
-    kinds.LampParams: lambda p: props.lamp_pole(p.height_m, p.arm_m),
-    kinds.SignParams: lambda p: props.traffic_sign(p.plate),
-    kinds.LightParams: lambda p: props.traffic_light(arm=p.arm_m),
-    kinds.BinParams: lambda _: props.litter_bin(),
-    kinds.HydrantParams: lambda _: props.hydrant(),
-    kinds.BicycleParams: lambda _: vehicles.bicycle(),
-    kinds.ShelterParams: lambda _: props.shelter(),
-    kinds.CarParams: lambda p: vehicles.car(p.shape, p.paint),
-    kinds.LorryParams: lambda p: vehicles.lorry(p.paint),
-    kinds.PersonParams: lambda p: props.person(p.height_m, p.stride_m),
-    kinds.VesselParams: _vessel,
-    kinds.CraneParams: lambda p: waterfront.crane(p.reach_m, p.lift_deg),
-    kinds.ContainersParams: _containers,
+_NATURAL: dict[str, Callable[[Any], list[KitPart]]] = {
+    "bench": lambda _: props.bench(),
+    "lamp": lambda p: props.lamp_pole(p.height_m, p.arm_m),
+    "traffic-sign": lambda p: props.traffic_sign(p.plate),
+    "traffic-light": lambda p: props.traffic_light(arm=p.arm_m),
+    "litter-bin": lambda _: props.litter_bin(),
+    "hydrant": lambda _: props.hydrant(),
+    "bicycle": lambda _: vehicles.bicycle(),
+    "shelter": lambda _: props.shelter(),
+    "car": lambda p: vehicles.car(p.shape, p.paint),
+    "lorry": lambda p: vehicles.lorry(p.paint),
+    "person": lambda p: props.person(p.height_m, p.stride_m),
+    "vessel": _vessel,
+    "crane": lambda p: waterfront.crane(p.reach_m, p.lift_deg),
+    "containers": _containers,
 }
-"""Makers of things that have a natural size."""
+"""Makers of things that have a natural size, by kind."""
 
 
 @lru_cache(maxsize=256)
-def _natural(params: Params) -> tuple[tuple[KitPart, ...], Size]:
+def _natural(kind: str, params: Params) -> tuple[tuple[KitPart, ...], Size]:
     """The parts of a thing, and its size: twice as far as it reaches from its middle along x and y, and its height."""
-    parts = _NATURAL[type(params)](params)
+    parts = _NATURAL[kind](params)
     points = np.concatenate([part.mesh.vertices for part in parts])
     across = 2.0 * np.abs(points[:, :2]).max(axis=0)
     height = points[:, 2].max() - getattr(params, "base_m", 0.0)
     return tuple(parts), (float(across[0]), float(across[1]), float(height))
 
 
-def natural_size(params: Params) -> Size:
+def natural_size(kind: str, params: Params) -> Size:
     """Length, width and height [m] of what the maker of such a thing draws."""
-    return _natural(params)[1]
+    return _natural(kind, params)[1]
 
 
-def town_parts(thing: LayoutObject) -> list[KitPart] | None:
-    """The parts of a thing of streets or quays, or None for one of another sort."""
-    params = thing.params
-    if type(params) in _NATURAL:
-        parts, size = _natural(params)
-        if thing.size == size:
-            return list(parts)
-        factor = tuple(wanted / own for wanted, own in zip(thing.size, size, strict=True))
-        return [part._replace(mesh=part.mesh.scaled(factor)) for part in parts]
-    if isinstance(params, kinds.BuildingParams):
-        return _building(thing.size, params)
-    if isinstance(params, kinds.PlantedTreeParams):
-        return list(_planted(thing.size, params))
-    if isinstance(params, kinds.FenceParams):
-        return _fence(thing.size, params)
-    if isinstance(params, kinds.TreePitsParams):
-        return [city_ground.tree_pits(np.array(params.points), params.width_m)]
-    if isinstance(params, kinds.StreetsParams):
-        return _streets(thing.size, params)
-    return None
+def town_parts(thing: LayoutObject) -> list[KitPart]:
+    """The parts of a thing of streets or quays."""
+    if thing.kind not in _NATURAL:
+        return _SIZED[thing.kind](thing.size, thing.params)
+    parts, size = _natural(thing.kind, thing.params)
+    if thing.size == size:
+        return list(parts)
+    factor = tuple(wanted / own for wanted, own in zip(thing.size, size, strict=True))
+    return [part._replace(mesh=part.mesh.scaled(factor)) for part in parts]
 
 
 def lamps_of(thing: LayoutObject) -> list[Lamp]:
@@ -109,7 +98,7 @@ def lamps_of(thing: LayoutObject) -> list[Lamp]:
     if not isinstance(thing.params, kinds.LampParams):
         return []
     lamp = Lamp(**props.street_light(thing.params.height_m, thing.params.arm_m))
-    factor = [wanted / own for wanted, own in zip(thing.size, natural_size(thing.params), strict=True)]
+    factor = [wanted / own for wanted, own in zip(thing.size, natural_size(thing.kind, thing.params), strict=True)]
     x, y, z = (place * stretch for place, stretch in zip(lamp.xyz, factor, strict=True))
     return [lamp.model_copy(update={"xyz": (x, y, z)})]
 
@@ -120,19 +109,7 @@ def bands_of(height: float, params: kinds.BuildingParams) -> list[Band]:
         top = params.bands[-1].bottom_m + params.bands[-1].storeys * params.bands[-1].storey_height_m
         if abs(top - height) > 1e-3:
             raise ConfigError(f"the height of a building must be that of its bands, {top:g} m, got {height:g}")
-        return [
-            Band(
-                band.bottom_m,
-                band.storeys,
-                band.storey_height_m,
-                band.pitch_m,
-                band.window_width_m,
-                band.sill_m,
-                band.window_height_m,
-                band.recess_m,
-            )
-            for band in params.bands
-        ]
+        return [Band(*(value for _, value in band)) for band in params.bands]
     storeys = max(1, round(height / STOREY_M))
     each = height / storeys
     return [Band(0.0, storeys, each, 3.3, 1.3, 0.28 * each, 0.5 * each)]
@@ -156,14 +133,43 @@ def _building(size: Size, params: kinds.BuildingParams) -> list[KitPart]:
     return parts
 
 
+def pass_over_building(rng: np.random.Generator, length: float, width: float, params: kinds.BuildingParams) -> float:
+    """Height [m] of a building by its bands.
+
+    The house itself is drawn later, from where the stream stands now: what it will take is passed over here.
+    """
+    top = params.bands[-1]
+    height = top.bottom_m + top.storeys * top.storey_height_m
+    bands = bands_of(height, params)
+    rng.random(building_draws(length, width, bands, roof=params.roof, blind_sides=params.blind_sides))
+    return height
+
+
 _drawn: dict[tuple[Size, kinds.PlantedTreeParams], list[KitPart]] = {}
 
 
-def remember_tree(size: Size, params: kinds.PlantedTreeParams, parts: list[KitPart]) -> None:
-    """Keep the parts of a tree that was drawn to pass its part of a stream over, so that it is not drawn again."""
+def drawn_tree(
+    rng: np.random.Generator,
+    heights: tuple[float, float],
+    radii: tuple[float, float],
+    clear: float,
+    leaves: int,
+    leaf: float,
+) -> tuple[Size, kinds.PlantedTreeParams]:
+    """Size and parameters of one tree, drawn from the stream; what the tree itself takes of it is passed over.
+
+    Its parts are kept, so that they are not drawn again.
+    """
+    height, radius = float(rng.uniform(*heights)), float(rng.uniform(*radii))
+    trunk = 1.45 * 0.055 * height**0.55
+    params = kinds.PlantedTreeParams(
+        trunk_radius_m=trunk, clear_trunk_m=clear, leaves=leaves, leaf_m=leaf, seed=place_of(rng)
+    )
     if len(_drawn) >= 64:
         _drawn.clear()
-    _drawn[size, params] = parts
+    size = (2 * radius, 2 * radius, height)
+    _drawn[size, params] = tree(rng, height, radius, clear, leaves, leaf)
+    return size, params
 
 
 @lru_cache(maxsize=64)
@@ -178,11 +184,6 @@ def _planted(size: Size, params: kinds.PlantedTreeParams) -> tuple[KitPart, ...]
     if width == length:
         return tuple(parts)
     return tuple(part._replace(mesh=part.mesh.scaled((1.0, width / length, 1.0))) for part in parts)
-
-
-def fence_lines(size: Size, params: kinds.FenceParams) -> tuple[kinds.Line, ...]:
-    """Starts and ends of a fence's lines in its own frame."""
-    return params.lines or (((-size[0] / 2, 0.0), (size[0] / 2, 0.0)),)
 
 
 def _fence(size: Size, params: kinds.FenceParams) -> list[KitPart]:
@@ -218,31 +219,7 @@ def _streets(size: Size, params: kinds.StreetsParams) -> list[KitPart]:
 _COPING_M = 0.35
 
 
-def harbour_parts(thing: LayoutObject) -> list[KitPart] | None:
-    """The parts of a basin, of its gear or of a bridge, or None for a thing of another sort."""
-    params = thing.params
-    if isinstance(params, kinds.BasinParams):
-        return _basin(thing.size, params)
-    if isinstance(params, kinds.BollardsParams):
-        at = np.array([[x, y, 0.0] for x, y in params.points])
-        return [KitPart("bollards", copies(bollard(), at), "steel", "quay")]
-    if isinstance(params, kinds.FendersParams):
-        return [KitPart("fender-strips", boxes(params.points, (0.4, 0.2, 1.2)), "rubber", "quay")]
-    if isinstance(params, kinds.LaddersParams):
-        ladders = Mesh.merged([_ladder(x, y, params.quay_m) for x, y in params.points])
-        return [KitPart("ladders", ladders, "galvanised-steel", "ladder")]
-    if isinstance(params, kinds.RailsParams):
-        return [KitPart("crane-rails", boxes(params.points, (params.length_m, 0.12, 0.1)), "steel", "rail")]
-    if isinstance(params, kinds.PilesParams):
-        feet = np.array(params.points)
-        piles = struts(feet, moved(feet, 0, 0, params.length_m), params.radius_m, 12)
-        return [KitPart("dolphins", piles, "wood", "other-structure")]
-    if isinstance(params, kinds.BridgeParams):
-        return _bridge(thing.size, params)
-    return None
-
-
-def _basin(size: tuple[float, float, float], params: kinds.BasinParams) -> list[KitPart]:
+def _basin(size: Size, params: kinds.BasinParams) -> list[KitPart]:
     length, width, quay = size
     if min(length, width) < 10.0 or quay < 0.5:
         raise ConfigError(f"a basin must be at least 10 x 10 m with quays of 0.5 m, got {size!r}")
@@ -319,7 +296,7 @@ def _ladder(x: float, y: float, quay: float) -> Mesh:
     return Mesh.merged([rails, struts(moved(rungs, -0.2, 0, 0), moved(rungs, 0.2, 0, 0), 0.015, 5)])
 
 
-def _bridge(size: tuple[float, float, float], params: kinds.BridgeParams) -> list[KitPart]:
+def _bridge(size: Size, params: kinds.BridgeParams) -> list[KitPart]:
     deck_width, whole, height = size
     road = params.crown_m + 1.1
     if abs(height - road) > 1e-3:
@@ -331,3 +308,44 @@ def _bridge(size: tuple[float, float, float], params: kinds.BridgeParams) -> lis
     if params.quay_m >= road:
         raise ConfigError(f"quay_m of a bridge must be below its road at {road:g} m, got {params.quay_m:g}")
     return bridge(params.span_m, deck_width, params.crown_m, params.quay_m, ramp)
+
+
+def _bollards(_: Size, params: kinds.BollardsParams) -> list[KitPart]:
+    at = np.array([[x, y, 0.0] for x, y in params.points])
+    return [KitPart("bollards", copies(bollard(), at), "steel", "quay")]
+
+
+def _fenders(_: Size, params: kinds.FendersParams) -> list[KitPart]:
+    return [KitPart("fender-strips", boxes(params.points, (0.4, 0.2, 1.2)), "rubber", "quay")]
+
+
+def _ladders(_: Size, params: kinds.LaddersParams) -> list[KitPart]:
+    ladders = Mesh.merged([_ladder(x, y, params.quay_m) for x, y in params.points])
+    return [KitPart("ladders", ladders, "galvanised-steel", "ladder")]
+
+
+def _rails(_: Size, params: kinds.RailsParams) -> list[KitPart]:
+    return [KitPart("crane-rails", boxes(params.points, (params.length_m, 0.12, 0.1)), "steel", "rail")]
+
+
+def _piles(_: Size, params: kinds.PilesParams) -> list[KitPart]:
+    feet = np.array(params.points)
+    piles = struts(feet, moved(feet, 0, 0, params.length_m), params.radius_m, 12)
+    return [KitPart("dolphins", piles, "wood", "other-structure")]
+
+
+_SIZED: dict[str, Callable[[Size, Any], list[KitPart]]] = {
+    "building": _building,
+    "planted-tree": lambda size, params: list(_planted(size, params)),
+    "fence": _fence,
+    "tree-pits": lambda _, params: [city_ground.tree_pits(np.array(params.points), params.width_m)],
+    "streets": _streets,
+    "basin": _basin,
+    "bollards": _bollards,
+    "fenders": _fenders,
+    "ladders": _ladders,
+    "rails": _rails,
+    "piles": _piles,
+    "bridge": _bridge,
+}
+"""Makers of things of streets and quays that are drawn for their size, by kind."""

@@ -18,6 +18,7 @@ from parhelion.core.pose import Floats
 from parhelion.core.random import Stream
 from parhelion.world.procedural.kinds import PALLET_HEIGHT_M
 from parhelion.world.procedural.layout import Drive, Layout, LayoutObject, LayoutPose, Route
+from parhelion.world.procedural.placing import number, pair, whole
 
 # ---- Lines to drive on: polygons with rounded corners ---------------------------------------------------------------
 
@@ -92,27 +93,10 @@ class Plan:
         return self.size[0] / 2 - WALL_M, self.size[1] / 2 - WALL_M
 
 
-def _whole(name: str, value: Any, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
-        raise ConfigError(f"warehouse: {name} must be a whole number from {low} to {high}, got {value!r}")
-    return int(value)
-
-
-def _number(name: str, value: Any, low: float, high: float) -> float:
-    good = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not good or not low <= value <= high:
-        raise ConfigError(f"warehouse: {name} must be a number from {low:g} to {high:g}, got {value!r}")
-    return float(value)
-
-
 def plan_hall(size_m: tuple[float, float], rack_rows: int | None, aisle_m: float) -> Plan:
     """Rows, aisles and cross aisles of a hall; an error where not even one rack fits, or not so many rows as wanted."""
-    try:
-        length, width = size_m
-    except (TypeError, ValueError):
-        raise ConfigError(f"warehouse: size_m must be a length and a width, got {size_m!r}") from None
-    length, width = _number("size_m[0]", length, 8.0, 300.0), _number("size_m[1]", width, 5.0, 300.0)
-    aisle = _number("aisle_m", aisle_m, 1.5, 8.0)
+    length, width = pair("warehouse", "size_m", size_m, (8.0, 5.0), 300.0)
+    aisle = number("warehouse", "aisle_m", aisle_m, 1.5, 8.0)
     half_x, half_y = length / 2 - WALL_M, width / 2 - WALL_M
     floor = float(np.clip(0.12 * length, 2.2, 5.0))
     start, end = -half_x + aisle, half_x - aisle - floor
@@ -132,7 +116,7 @@ def plan_hall(size_m: tuple[float, float], rack_rows: int | None, aisle_m: float
             f"warehouse: size_m[1] must be at least {least:.1f} m for aisles of {aisle:g} m, got {width:g}"
         )
     if rack_rows is not None:
-        wanted = _whole("rack_rows", rack_rows, 1, 1000)
+        wanted = whole("warehouse", "rack_rows", rack_rows, 1, 1000)
         if wanted > len(rows):
             raise ConfigError(f"warehouse: rack_rows must be at most {len(rows)} in this hall, got {wanted}")
         rows = rows[:wanted]
@@ -140,9 +124,9 @@ def plan_hall(size_m: tuple[float, float], rack_rows: int | None, aisle_m: float
     # Row 1 of each side bounds the middle aisle, rows 2 and 3 the next one outwards, and so on.
     aisles = {0.0}
     for k, y in enumerate(rows):
-        number = k // 2 + 1
-        if number > 1:
-            aisles.add(float(np.sign(y)) * (number // 2) * pitch)
+        rank = k // 2 + 1
+        if rank > 1:
+            aisles.add(float(np.sign(y)) * (rank // 2) * pitch)
     row_length = bays * BAY_M + POST_M
     spans = tuple((start + part * (row_length + aisle), bays) for part in range(parts))
     last = spans[-1][0] + row_length
@@ -185,7 +169,7 @@ def warehouse(
     `rack_rows` is the number of rows, by default as many as fit; `aisle_m` the width of all aisles; `density` from
     0 to 1 the share of rack and floor places that are taken. The same seed gives the same layout.
     """
-    density = _number("density", density, 0.0, 1.0)
+    density = number("warehouse", "density", density, 0.0, 1.0)
     if not isinstance(roof, (bool, np.bool_)):
         raise ConfigError(f"warehouse: roof must be true or false, got {roof!r}")
     plan = plan_hall(size_m, rack_rows, aisle_m)
@@ -269,11 +253,11 @@ def _racks(rng: np.random.Generator, plan: Plan, density: float) -> list[LayoutO
             if not here.any():
                 here[rng.integers(bays)] = True
             edges = np.flatnonzero(np.diff(np.concatenate([[False], here, [False]]).astype(int)))
-            for number, (first, after) in enumerate(edges.reshape(-1, 2)):
+            for piece, (first, after) in enumerate(edges.reshape(-1, 2)):
                 length = (after - first) * BAY_M + POST_M
                 # Neighbouring bays share a post: a gap's posts belong to the racks beside it.
                 x = start + first * BAY_M + length / 2
-                name = f"rack-{row}-{part}-{number}"
+                name = f"rack-{row}-{part}-{piece}"
                 size = (length, RACK_DEPTH_M, height)
                 draw = int(rng.integers(2**31))
                 things.append(_at("rack", name, x, y, 0, 0, size, levels=levels, fill=density, bay_m=BAY_M, seed=draw))

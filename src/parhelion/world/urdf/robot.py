@@ -13,10 +13,11 @@ import numpy as np
 from parhelion.core.errors import ConfigError, ParhelionError, unknown_name
 from parhelion.core.pose import Pose
 from parhelion.core.trajectory import Fixed, Trajectory
-from parhelion.world.mesh import LARGEST_COORDINATE_M, Mesh
-from parhelion.world.part_materials import MaterialLike
+from parhelion.world.loaders import LoadedPart
+from parhelion.world.mesh import LARGEST_COORDINATE_M
+from parhelion.world.part_materials import MaterialLike, check_mapping
 from parhelion.world.parts import WorldObject
-from parhelion.world.urdf.shapes import LinkShape, check_mapping, choose_material
+from parhelion.world.urdf.shapes import LinkShape, choose_material
 from parhelion.world.world import World
 
 TURNING = ("revolute", "continuous")
@@ -214,13 +215,17 @@ class Robot:
         if not isinstance(carrier, Trajectory):
             raise ConfigError(f"motion: must be a Pose or have sample(times), got {type(motion).__name__}")
         called = self.name if name is None else name
-        pieces = self._pieces(shapes, joint_positions, material, materials or {})
+        poses = self.link_poses(joint_positions)
+        parts = self.chosen_parts(shapes, material, materials or {}, "pass material= or materials= to choose")
+        if not parts:
+            raise ConfigError(f"{self.file}: no link has a {shapes} shape, so there is nothing to add to a world")
         hidden = self._hidden(hidden_from, hide_housings)
         added: list[WorldObject] = []
         try:
-            for link, tail, mesh, chosen in pieces:
+            for link, shape, part, chosen in parts:
+                tail = shape.name if part.material is None else f"{shape.name}/{part.material}"
                 item = world.add_actor(
-                    mesh,
+                    part.mesh.transformed(poses[link]),
                     trajectory=carrier,
                     material=chosen,
                     label=label,
@@ -236,35 +241,24 @@ class Robot:
             raise
         return added
 
-    def _pieces(
-        self,
-        shapes: str,
-        joint_positions: JointPositions | None,
-        material: MaterialLike | None,
-        materials: Mapping[str, MaterialLike],
-    ) -> list[tuple[str, str, Mesh, MaterialLike]]:
-        """Link, name, triangles in the base frame and material of every part."""
-        poses = self.link_poses(joint_positions)
-        chosen_shapes = {
-            name: link.visuals if shapes == "visual" else link.collisions for name, link in self.links.items()
-        }
-        parts = [(link, shape, part) for link, own in chosen_shapes.items() for shape in own for part in shape.parts]
-        if not parts:
-            raise ConfigError(f"{self.file}: no link has a {shapes} shape, so there is nothing to add to a world")
+    def chosen_parts(
+        self, shapes: str, material: MaterialLike | None, materials: Mapping[str, MaterialLike], advice: str
+    ) -> list[tuple[str, LinkShape, LoadedPart, MaterialLike]]:
+        """Link, shape, part and material of all that it shows; a warning with `advice` names what was guessed."""
+        own = {name: link.visuals if shapes == "visual" else link.collisions for name, link in self.links.items()}
+        parts = [(link, shape, part) for link, found in own.items() for shape in found for part in shape.parts]
         known = [name for _, shape, part in parts for name in (shape.material, part.material) if name is not None]
-        check_mapping(self.file, materials, [*self.links, *dict.fromkeys(known)])
-        pieces, notes = [], []
+        check_mapping(self.file, materials, [*self.links, *dict.fromkeys(known)], "link or material")
+        chosen, notes = [], []
         for link, shape, part in parts:
-            chosen, note = choose_material(link, shape, part, material, materials)
-            tail = shape.name if part.material is None else f"{shape.name}/{part.material}"
-            pieces.append((link, tail, part.mesh.transformed(poses[link]), chosen))
+            kind, note = choose_material(link, shape, part, material, materials)
+            chosen.append((link, shape, part, kind))
             if note is not None and note not in notes:
                 notes.append(note)
         if notes:
             shown = ", ".join(notes[:20]) + (f" and {len(notes) - 20} more" if len(notes) > 20 else "")
-            advice = "pass material= or materials= to choose"
             warnings.warn(f"{self.file}: materials guessed: {shown}; {advice}", stacklevel=3)
-        return pieces
+        return chosen
 
     def _hidden(self, hidden_from: Any, hide_housings: bool) -> dict[str, tuple[str, ...]]:
         """Names of sensors that each link is hidden from."""

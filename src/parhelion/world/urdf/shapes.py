@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from parhelion.core.errors import ConfigError, FormatError, ParhelionError, nearest_name
+from parhelion.core.errors import ConfigError, FormatError, ParhelionError
 from parhelion.core.pose import Pose
 from parhelion.surfaces.library import match_material
 from parhelion.world import shapes
@@ -358,12 +358,3 @@ def nearest_paint(color: Color) -> str:
     table = np.array(list(PAINTS.values()))
     row = int(np.argmin(((table - np.array(color[:3])) ** 2).sum(axis=1)))
     return f"car-paint-{list(PAINTS)[row]}"
-
-
-def check_mapping(file: object, materials: Mapping[str, MaterialLike], known: list[str]) -> None:
-    """Refuse keys that name neither a link nor a material of the robot."""
-    for name in materials:
-        if name not in known:
-            nearest = nearest_name(str(name), known)
-            advice = f"did you mean {nearest!r}?" if nearest else f"it has: {', '.join(known[:12])}"
-            raise ConfigError(f"{file}: materials: no link or material {name!r} in it; {advice}")
