@@ -5,14 +5,19 @@ Rows are rings, the highest first; columns are firings in their order. What a re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Table
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import FormatError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -24,6 +29,27 @@ WITHHELD_PHOTONS = 25.0
 STANDING_M = 0.03
 STANDING_SHARE = 0.8
 """A sensor stands where so many pixels of its first and last turn agree to that many metres."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableWithFacts(Table):
+    """A table with further fields that are no arrays and hold for all rows."""
+
+    def rows(self, wanted: NDArray[np.int64] | Mask) -> Self:
+        """Some rows, by number or mask."""
+        return replace(self, **{name: values[wanted] for name, values in self._arrays().items()})
+
+    @classmethod
+    def joined(cls, parts: Iterable[Self], **facts: Any) -> Self:
+        """All rows of several tables; `facts` are those of all of them, by default those of the first."""
+        tables = list(parts)
+        columns = [table._arrays() for table in tables]
+        arrays = {name: np.concatenate([column[name] for column in columns]) for name in columns[0]}
+        return replace(tables[0], **arrays, **facts)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        every = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in every.items() if isinstance(value, np.ndarray)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
@@ -18,6 +19,23 @@ CONFIDENCE = 0.95
 """That of all intervals in files."""
 DIGITS = 3
 """Digits of errors in files."""
+
+
+@dataclass(frozen=True)
+class SheetChanges:
+    """What a recording tells of some fields of a sheet, by path."""
+
+    changed: dict[str, Any] = field(default_factory=dict)
+    """New values."""
+    error: dict[str, float] = field(default_factory=dict)
+    """Standard errors; of curves relative to their values."""
+    kept: dict[str, str] = field(default_factory=dict)
+    """Fields that stay as they are, and why."""
+
+    def add(self, other: SheetChanges) -> None:
+        """Take over what another step tells."""
+        for mine, further in zip(vars(self).values(), vars(other).values(), strict=True):
+            mine.update(further)
 
 
 def with_changes(sheet: LidarConfig, changes: Mapping[str, Any]) -> LidarConfig:

@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.calibrate.range_images import Floats, RangeImage
+from parhelion.calibrate.range_images import Floats, RangeImage, TableWithFacts
 
 # ---- plane windows --------------------------------------------------------------------------------------------------
 # Windows of neighbouring rows and columns that see one plane, as parts of one linear system for errors of rows.
@@ -46,7 +46,7 @@ SLANTED_COSINE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
+class Windows(TableWithFacts):
     """Windows of pixels on one plane each: their parts of the system, the planes taken out."""
 
     unknowns: NDArray[np.int64]
@@ -60,21 +60,6 @@ class Windows:
     whole: NDArray[np.bool_]
     """Whether the plane goes on beyond the window."""
     freedom: int
-
-    def __len__(self) -> int:
-        return len(self.unknowns)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Windows]) -> Windows:
-        """All windows of several bands."""
-        names = ("unknowns", "matrix", "vector", "squares", "place", "whole")
-        every = {name: np.concatenate([getattr(one, name) for one in parts]) for name in names}
-        return cls(**every, freedom=parts[0].freedom)
-
-    def select(self, kept: NDArray[np.bool_]) -> Windows:
-        """Some of the windows."""
-        names = ("unknowns", "matrix", "vector", "squares", "place", "whole")
-        return Windows(**{name: getattr(self, name)[kept] for name in names}, freedom=self.freedom)
 
     def left(self, bias: Floats) -> Floats:
         """Mean square [m^2] of what plane and rows' errors leave of each window."""
@@ -487,7 +472,7 @@ def _solve(turns: Sequence[RangeImage], sigma_m: float, jitter_rad: Floats) -> _
         usual = max(noise, sigma_m**2)
         curved = every.left(found) / (usual + every.open(inverse)) / MOST_CURVED**2
         smooth = every.whole & (every.stepped(found, inverse, usual) < MOST_STEPPED)
-        kept = _shared(every.select((curved < 1.0) & smooth), len(prior))
+        kept = _shared(every.rows((curved < 1.0) & smooth), len(prior))
         if len(kept) < FEWEST_WINDOWS:
             return _Solved(np.zeros(len(prior)), unknown, unknown, len(kept))
         noise = max(float(np.median(kept.left(found))), 1e-8)
@@ -550,7 +535,7 @@ def _shared(windows: Windows, unknowns: int) -> Windows:
     """The windows all of whose rows are in many windows."""
     while True:
         count = np.bincount(windows.unknowns.ravel(), minlength=unknowns)
-        kept = windows.select(count[windows.unknowns].min(axis=1, initial=FEWEST_OF_ROW) >= FEWEST_OF_ROW)
+        kept = windows.rows(count[windows.unknowns].min(axis=1, initial=FEWEST_OF_ROW) >= FEWEST_OF_ROW)
         if len(kept) == len(windows):
             return kept
         windows = kept

@@ -7,7 +7,7 @@ Each step is told with its error, or why the recording cannot tell it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from parhelion.calibrate.drive.range_noise import (
 )
 from parhelion.calibrate.drive.timing import Timing, fit_timing, timing_changes
 from parhelion.calibrate.range_images import Floats, RangeImage, is_standing, joined, mean_level
+from parhelion.calibrate.sheet import SheetChanges, calibrated_sheet, with_changes
 from parhelion.core.errors import ConfigError
 from parhelion.makers import codecs
 from parhelion.makers.scales import FULL_SCALE_POWER, scale_called
@@ -133,8 +134,8 @@ class DriveCalibration:
 
 
 def calibrate_drive(
-    turns: Sequence[RangeImage], preset: LidarConfig, *, recording: str = "recording", standing: bool = False, seed: int = 1,
-    watch: Callable[[str, DriveCalibration], None] | None = None,
+    turns: Sequence[RangeImage], preset: LidarConfig, *, recording: str = "recording", standing: bool = False,
+    seed: int = 1, watch: Callable[[str, DriveCalibration], None] | None = None,
 ) -> DriveCalibration:  # fmt: skip
     """The data sheet of the sensor that recorded these turns, from `preset`.
 
@@ -177,10 +178,10 @@ class _Work:
     ) -> None:
         self.turn, self.turns, self.preset, self.recording = turn, turns, preset, recording
         self.standing, self.seed = standing, seed
-        self.changed: dict[str, Any] = {}
-        self.error: dict[str, float] = {}
-        self.kept: dict[str, str] = dict(_NEVER)
+        self.changes = SheetChanges(kept=dict(_NEVER))
+        self.changed, self.error, self.kept = self.changes.changed, self.changes.error, self.changes.kept
         self.found: dict[str, Any] = {}
+        self.constant_error = 0.0
         self.scale = scale_called(preset.intensity.scale)
         self.counts = self.scale.counts_photons and bool(np.isfinite(turn.signal).any())
         self.calibrated = self.scale.calibrated
@@ -194,13 +195,10 @@ class _Work:
 
     def overlap(self) -> None:
         def step() -> None:
-            found = overlap_changes(
+            self.found["overlap"], changes = overlap_changes(
                 self.turn, self.turns, self.preset, self.photons, standing=self.standing, seed=self.seed
             )
-            self.found["overlap"] = found.curve
-            self.changed |= found.changed
-            self.error |= found.error
-            self.kept |= found.kept
+            self.changes.add(changes)
 
         self._try("range.overlap range.rated receiver.channel_gain", step)
 
@@ -319,7 +317,7 @@ class _Work:
 
         def step() -> None:
             self.found["timing"] = found = fit_timing(self.turns)
-            timing_changes(found, self.preset.pattern).into(self.changed, self.error, self.kept)
+            self.changes.add(timing_changes(found, self.preset.pattern))
 
         self._try("pattern.rate_hz", step)
 
@@ -343,10 +341,9 @@ class _Work:
         if curve is None or not np.isfinite(curve.constant):
             return
         k = curve.constant / self.photons
-        relative = np.hypot(
-            curve.constant_error / curve.constant,
-            self.error.get("receiver.threshold_photons", 0.1 * self.photons) / self.photons,
-        )
+        at_threshold = self.error.get("receiver.threshold_photons", 0.1 * self.photons) / self.photons
+        relative = np.hypot(curve.constant_error / curve.constant, at_threshold)
+        self.constant_error = float(k * relative)
         self.found["constant"] = SystemConstant(k, 0.0)
         rating = self.preset.range.rated[0]
         sheet = self._sheet({"range.rated": [{"reflectance": 1.0, "range_m": float(np.sqrt(k)), "detection": 0.5}]})
@@ -387,27 +384,20 @@ class _Work:
             self.changed["pattern.channels"] = told
 
     def _sheet(self, more: dict[str, Any]) -> LidarConfig:
-        from parhelion.calibrate.sheet import with_changes
-
         return with_changes(self.preset, {**self.changed, **more})
 
     def result(self) -> DriveCalibration:
-        from parhelion.calibrate.sheet import calibrated_sheet
-
         measured = [name for name in self.changed if name not in ("range.resolution_m", "intensity.resolution")]
         if not measured:
             raise ConfigError(f"{self.recording}: tells nothing of the sensor that its preset does not say")
         for name in self.changed:
             self.kept.pop(name, None)
-        margin = {name: INTERVAL * value for name, value in self.error.items()}
+        found = self.so_far()
         sheet = calibrated_sheet(
-            self.preset, self.changed, margin, self.kept, recording=self.recording, turns=len(self.turns),
-            constant=self.found.get("constant"), constant_error=INTERVAL * self._constant_error(),
+            self.preset, self.changed, found.error, self.kept, recording=self.recording, turns=len(self.turns),
+            constant=found.constant, constant_error=INTERVAL * self.constant_error,
         )  # fmt: skip
-        return DriveCalibration(
-            sheet, self.preset, self.turn, len(self.turns), self.changed, margin, self.kept,
-            level="photons" if self.counts else "power [P_min]", **self.found,
-        )  # fmt: skip
+        return replace(found, sheet=sheet)
 
     def so_far(self) -> DriveCalibration:
         """What is found as yet, for those who watch; the sheet has it, but not where it is from."""
@@ -416,13 +406,6 @@ class _Work:
             self._sheet({}), self.preset, self.turn, len(self.turns), dict(self.changed), margin, dict(self.kept),
             level="photons" if self.counts else "power [P_min]", **self.found,
         )  # fmt: skip
-
-    def _constant_error(self) -> float:
-        curve: Overlap | None = self.found.get("overlap")
-        if curve is None or not np.isfinite(curve.constant):
-            return 0.0
-        relative = self.error.get("receiver.threshold_photons", 0.1 * self.photons) / self.photons
-        return float(curve.constant / self.photons * np.hypot(curve.constant_error / curve.constant, relative))
 
 
 _NEVER = {

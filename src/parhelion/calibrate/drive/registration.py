@@ -116,7 +116,7 @@ def _one_pass(turns: Sequence[FlatPixels], seed: int, usual: Pose | None, skew: 
     step: Pose = usual or (np.eye(3), np.zeros(3))
     lost = True
     for number, turn in enumerate(turns):
-        some = turn.select(_even_sample(turn.normal, random))
+        some = turn.rows(_even_sample(turn.normal, random))
         if number == 0:
             placed = _Fit((np.eye(3), np.zeros(3)), STILL, 0.0, 0.0)
         else:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.calibrate.range_images import Floats, RangeImage
+from parhelion.calibrate.sheet import SheetChanges
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.config import Pattern, SpinningPattern
 
@@ -215,32 +216,18 @@ def _jitter(lengths: Floats, slopes: Floats) -> Number | None:
 # ---- into the sheet -------------------------------------------------------------------------------------------------
 
 
-class TimingChanges(NamedTuple):
-    """What timing changes of a sheet, with errors, and what stays and why."""
-
-    changed: dict[str, Any]
-    error: dict[str, float]
-    kept: dict[str, str]
-
-    def into(self, changed: dict[str, Any], error: dict[str, float], kept: dict[str, str]) -> None:
-        """Add it to what is known."""
-        changed.update(self.changed)
-        error.update(self.error)
-        kept.update(self.kept)
-
-
-def timing_changes(timing: Timing, pattern: Pattern) -> TimingChanges:
+def timing_changes(timing: Timing, pattern: Pattern) -> SheetChanges:
     """Fields of a pattern that a recording's timing changes.
 
     Heads that fire by angle have modes, and the recording's is taken where it is another one. Those that fire by time
     get the measured rate and period where the preset's lie outside their intervals.
     """
     if not isinstance(pattern, SpinningPattern):
-        return TimingChanges({}, {}, {"pattern.rate_hz": f"a {pattern.kind} pattern has no turns"})
+        return SheetChanges(kept={"pattern.rate_hz": f"a {pattern.kind} pattern has no turns"})
     return _mode(timing, pattern) if pattern.firing_period_us is None else _by_time(timing, pattern)
 
 
-def _mode(timing: Timing, pattern: SpinningPattern) -> TimingChanges:
+def _mode(timing: Timing, pattern: SpinningPattern) -> SheetChanges:
     assert pattern.columns is not None
     kept: dict[str, str] = {}
     columns = pattern.columns if timing.columns is None else round(timing.columns.value)
@@ -253,17 +240,17 @@ def _mode(timing: Timing, pattern: SpinningPattern) -> TimingChanges:
     found = f"{columns} columns at {in_words(timing.rate_hz)} Hz"
     if not near:
         why = f"{found} are no mode of the sensor"
-        return TimingChanges({}, {}, kept | {"pattern.rate_hz": why})
+        return SheetChanges(kept=kept | {"pattern.rate_hz": why})
     rate = min(near, key=lambda r: abs(timing.rate_hz.value - r))
     if (columns, rate) == (pattern.columns, pattern.rate_hz):
-        return TimingChanges({}, {}, kept | {"pattern.rate_hz": f"{found} are the preset's mode"})
+        return SheetChanges(kept=kept | {"pattern.rate_hz": f"{found} are the preset's mode"})
     changed: dict[str, Any] = {}
     if rate != pattern.rate_hz:
         changed |= {"pattern.rate_hz": rate, "pattern.rates_hz": _others(pattern.rate_hz, pattern.rates_hz, rate)}
     if columns != pattern.columns:
         others = _others(pattern.columns, pattern.columns_offered, columns)
         changed |= {"pattern.columns": columns, "pattern.columns_offered": others}
-    return TimingChanges(changed, {}, kept)
+    return SheetChanges(changed, kept=kept)
 
 
 def _others(usual: Any, offered: Sequence[Any], chosen: Any) -> list[Any]:
@@ -271,22 +258,20 @@ def _others(usual: Any, offered: Sequence[Any], chosen: Any) -> list[Any]:
     return sorted({usual, *offered} - {chosen})
 
 
-def _by_time(timing: Timing, pattern: SpinningPattern) -> TimingChanges:
-    changed: dict[str, Any] = {}
-    error: dict[str, float] = {}
-    kept: dict[str, str] = {}
+def _by_time(timing: Timing, pattern: SpinningPattern) -> SheetChanges:
+    changes = SheetChanges()
     for name, found in (("rate_hz", timing.rate_hz), ("firing_period_us", timing.period_us)):
         path, usual = f"pattern.{name}", getattr(pattern, name)
         if found is None:
-            kept[path] = "the recording does not number its firings"
+            changes.kept[path] = "the recording does not number its firings"
         elif abs(found.value - usual) <= max(1.96 * found.error, CLOCK * usual):
-            kept[path] = f"{in_words(found)} in the recording is no other than the preset's {usual:g}"
+            changes.kept[path] = f"{in_words(found)} in the recording is no other than the preset's {usual:g}"
         else:
-            changed[path] = float(f"{found.value:.6g}")
-            error[path] = found.error
-    if "pattern.rate_hz" in changed:
-        changed["pattern.rates_hz"] = _others(pattern.rate_hz, pattern.rates_hz, changed["pattern.rate_hz"])
-    return TimingChanges(changed, error, kept)
+            changes.changed[path] = float(f"{found.value:.6g}")
+            changes.error[path] = found.error
+    if (rate := changes.changed.get("pattern.rate_hz")) is not None:
+        changes.changed["pattern.rates_hz"] = _others(pattern.rate_hz, pattern.rates_hz, rate)
+    return changes
 
 
 # ---- for people -----------------------------------------------------------------------------------------------------
