@@ -210,17 +210,13 @@ def _of_points(cloud: PointCloud, name: str) -> RangeImage:
     unit[place] = (xyz / np.linalg.norm(xyz, axis=1, keepdims=True))[kept]
     elevation = np.degrees(np.arcsin(np.clip(unit[..., 2], -1.0, 1.0)))
     rows = np.array([np.median(part[np.isfinite(part)]) if np.isfinite(part).any() else np.nan for part in elevation])
+    start = cloud.metadata.get("time")
     return RangeImage(
         name, distance, image(field("intensity")), image(field("reflectivity", 100.0)), image(field("near_ir")), lost,
         np.zeros(shape, bool), rows, 0.0, unit, np.zeros_like(unit), knows_lost,
-        image(field("time")) if "time" in cloud.fields else None, _start_of(cloud), "column" in cloud.fields,
+        image(field("time")) if "time" in cloud.fields else None,
+        float(start) if isinstance(start, (int, float)) else None, "column" in cloud.fields,
     )  # fmt: skip
-
-
-def _start_of(cloud: PointCloud) -> float | None:
-    """When the cloud began [s], where it says so."""
-    told = cloud.metadata.get("time")
-    return float(told) if isinstance(told, (int, float)) else None
 
 
 def _columns_by_azimuth(xyz: Floats, there: Mask, ring: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -17,7 +17,7 @@ from parhelion.calibrate.boards.held_out import HeldOutScore, compare
 from parhelion.calibrate.boards.profile import BrdfFit, MaterialShots, fit_profile, held_against, taken_at, together
 from parhelion.calibrate.boards.shots import BoardShots, read_shots
 from parhelion.calibrate.range_images import Mask
-from parhelion.calibrate.sheet import calibrated_sheet, short, with_changes
+from parhelion.calibrate.sheet import SheetChanges, calibrated_sheet, short, with_changes
 from parhelion.core.config import Config, load
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.makers.scales import scale_called
@@ -288,9 +288,8 @@ def _sheet(
     preset: LidarConfig, results: list[MaterialResult], targets: list[RatedRange], recording: str, notes: list[str]
 ) -> LidarConfig:
     before = preset.calibration
-    kept = {} if before is None else before.kept
-    error = {} if before is None else before.error
-    sheet = calibrated_sheet(preset, {}, error, kept, recording=recording, turns=0)
+    known = SheetChanges() if before is None else SheetChanges({}, before.error, before.kept)
+    sheet = calibrated_sheet(preset, known, recording, turns=0)
     assert sheet.calibration is not None
     section = sheet.calibration.model_dump()
     for result in results:

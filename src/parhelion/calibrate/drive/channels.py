@@ -298,20 +298,27 @@ LEARNING = 3
 
 
 @dataclass(frozen=True, eq=False)
-class ChannelBias:
-    """Range errors of rows, their mean taken out: what all rows share cannot be seen from planes."""
+class RowErrors:
+    """Range errors [m] of rows, their mean taken out: what all rows share cannot be seen from planes."""
 
-    bias_m: Floats
+    off: Floats
     """Of each row, the highest first, shape (rows,)."""
-    error_m: Floats
-    """Standard error, shape (rows,)."""
+    covariance: Floats
+    """Of these, shape (rows, rows)."""
+    steps_told: NDArray[np.bool_]
+    """Which differences between a row and the next planes tell, to a sixth of what rows may differ by."""
     windows: int
 
-    step_error_m: Floats
-    """Standard error of the difference between each row and the next, shape (rows - 1,): better known than the rows
-    themselves, since long waves over many rows hardly show in any window."""
-    steps_told: NDArray[np.bool_]
-    """Which of these differences planes tell, to a sixth of what rows may differ by."""
+    @property
+    def error(self) -> Floats:
+        """Standard error, shape (rows,)."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    @property
+    def step_error(self) -> Floats:
+        """Standard error of the difference between each row and the next, shape (rows - 1,): better known than the rows
+        themselves, since long waves over many rows hardly show in any window."""
+        return _step_errors(self.covariance)
 
     @property
     def known(self) -> bool:
@@ -321,7 +328,7 @@ class ChannelBias:
     @property
     def significance(self) -> float:
         """Root mean square of the told steps between rows over their errors: about 1 where all is noise."""
-        steps = np.diff(self.bias_m) / self.step_error_m
+        steps = np.diff(self.off) / self.step_error
         return float(np.sqrt(np.mean(steps[self.steps_told] ** 2))) if self.steps_told.any() else 0.0
 
     @property
@@ -331,28 +338,11 @@ class ChannelBias:
 
 
 @dataclass(frozen=True, eq=False)
-class BeamAngles:
-    """Errors of elevation or azimuth of rows: true less reported, their mean taken out."""
+class BeamAngles(RowErrors):
+    """Errors [deg] of elevation or azimuth (counter-clockwise) of rows: true less reported, their mean taken out."""
 
-    off_deg: Floats
-    """Of each row, the highest first, shape (rows,); azimuth counter-clockwise."""
-    covariance_deg2: Floats
-    """Of these, shape (rows, rows)."""
-    steps_told: NDArray[np.bool_]
-    """Which differences between a row and the next planes tell, to a sixth of what rows may differ by."""
-    windows: int
     uneven: bool = False
     """Whether surfaces are too uneven to tell angles."""
-
-    @property
-    def error_deg(self) -> Floats:
-        """Standard error, shape (rows,)."""
-        return np.asarray(np.sqrt(np.diag(self.covariance_deg2)))
-
-    @property
-    def step_error_deg(self) -> Floats:
-        """Standard error of the difference between each row and the next, shape (rows - 1,)."""
-        return _step_errors(self.covariance_deg2)
 
     @property
     def told(self) -> NDArray[np.bool_]:
@@ -365,25 +355,14 @@ class BeamAngles:
         return not self.uneven and self.windows >= FEWEST_WINDOWS and int(self.told.sum()) >= FEWEST_ROWS
 
     @property
-    def significance(self) -> float:
-        """Root mean square of the steps between those rows over their errors: about 1 where all is noise."""
-        steps = np.diff(self.off_deg) / self.step_error_deg
-        return float(np.sqrt(np.mean(steps[self.steps_told] ** 2))) if self.steps_told.any() else 0.0
+    def correction(self) -> Floats:
+        """What to add to angles [deg]: told rows about their own mean, which no plane shows; 0 for the others."""
+        return np.asarray(self._about_told @ self.off)
 
     @property
-    def significant(self) -> bool:
-        """Whether that is more than chance makes of it."""
-        return self.significance > _by_chance(int(self.steps_told.sum()))
-
-    @property
-    def correction_deg(self) -> Floats:
-        """What to add to angles: told rows about their own mean, which no plane shows; 0 for the others."""
-        return np.asarray(self._about_told @ self.off_deg)
-
-    @property
-    def correction_error_deg(self) -> Floats:
-        """Standard error of that, shape (rows,); 0 for rows that are not told."""
-        return np.asarray(np.sqrt(np.diag(self._about_told @ self.covariance_deg2 @ self._about_told.T)))
+    def correction_error(self) -> Floats:
+        """Standard error of that [deg], shape (rows,); 0 for rows that are not told."""
+        return np.asarray(np.sqrt(np.diag(self._about_told @ self.covariance @ self._about_told.T)))
 
     @property
     def _about_told(self) -> Floats:
@@ -395,7 +374,7 @@ class BeamAngles:
 class ChannelErrors:
     """Errors of rows in range, elevation and azimuth, solved together."""
 
-    range: ChannelBias
+    range: RowErrors
     elevation: BeamAngles
     azimuth: BeamAngles
 
@@ -425,8 +404,7 @@ def channel_errors(
         BeamAngles(np.degrees(off), np.degrees(np.degrees(cov)), steps, solved.windows, uneven)
         for off, cov, steps in angles
     ]
-    ranges = ChannelBias(bias, np.sqrt(np.diag(of_bias)), solved.windows, _step_errors(of_bias), at)
-    return ChannelErrors(ranges, *turned)
+    return ChannelErrors(RowErrors(bias, of_bias, at, solved.windows), *turned)
 
 
 def _by_chance(steps: int) -> float:

@@ -109,11 +109,11 @@ def compared(each: Sequence[DriveCalibration]) -> tuple[Compared, ...]:
     if sum(curve is not None for curve in curves) >= 2:
         found.append(_curves(curves))
     of_rings: list[tuple[str, str, str, list[Any]]] = [
-        (BIAS, "bias_m", "error_m", [one.bias for one in each if one.bias is not None and one.bias.windows])
+        (BIAS, "off", "error", [one.bias for one in each if one.bias is not None and one.bias.windows])
     ]
     for field, name in ANGLES.items():
         angles = [getattr(one, name) for one in each]
-        of_rings.append((field, "off_deg", "error_deg", [one for one in angles if one is not None and one.known]))
+        of_rings.append((field, "off", "error", [one for one in angles if one is not None and one.known]))
     gains = [one.overlap for one in each if one.overlap is not None and GAIN in one.changed]
     of_rings.append((GAIN, "row_factor", "row_error", gains))
     for field, value_name, error_name, parts in of_rings:

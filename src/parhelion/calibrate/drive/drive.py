@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.calibrate.drive.channels import BeamAngles, ChannelBias, channel_errors
+from parhelion.calibrate.drive.channels import BeamAngles, RowErrors, channel_errors
 from parhelion.calibrate.drive.detection import Saturation, Threshold, dropout, fit_threshold, saturation, step_of
 from parhelion.calibrate.drive.overlap import Overlap
 from parhelion.calibrate.drive.overlap_fields import overlap_changes
@@ -81,7 +81,7 @@ def corrected(channels: Mapping[str, Any], name: str, found: BeamAngles) -> list
     angle = np.zeros(len(elevation)) if before is None else np.asarray(before, np.float64)
     return [
         round(float(value + more), DIGITS) if told else float(value)
-        for value, more, told in zip(angle, found.correction_deg[row], found.told[row], strict=True)
+        for value, more, told in zip(angle, found.correction[row], found.told[row], strict=True)
     ]
 
 
@@ -118,7 +118,7 @@ class DriveCalibration:
     """By photons, or by power in units of the threshold where the sensor tells reflectivity alone."""
     noise_by_range: RangeNoise | None = None
     law: SigmaLaw | None = None
-    bias: ChannelBias | None = None
+    bias: RowErrors | None = None
     angles: BeamAngles | None = None
     """Errors of elevation."""
     azimuths: BeamAngles | None = None
@@ -280,7 +280,7 @@ class _Work:
         errors = channel_errors(self.turns[:1] if self.standing else self.turns, usual, jitter)
         found = errors.range
         self.found |= {"bias": found, "angles": errors.elevation, "azimuths": errors.azimuth}
-        step_mm = 1e3 * float(np.median(found.step_error_m))
+        step_mm = 1e3 * float(np.median(found.step_error))
         if not found.known or not found.significant:
             seen = f"{found.windows} windows lie on planes that several rows see"
             self.kept["noise.channel_bias_m"] = (
@@ -290,8 +290,8 @@ class _Work:
             )
             return
         # Rings count from the lowest, rows of images from the highest.
-        self.changed["noise.channel_bias_m"] = [round(float(value), 4) for value in found.bias_m[::-1]]
-        self.error["noise.channel_bias_m"] = float(np.median(found.error_m))
+        self.changed["noise.channel_bias_m"] = [round(float(value), 4) for value in found.off[::-1]]
+        self.error["noise.channel_bias_m"] = float(np.median(found.error))
 
     def angles(self) -> None:
         """Elevations of beams, which were solved together with errors of range."""
@@ -310,7 +310,7 @@ class _Work:
             self.kept[path] = f"{planes} show no other ones" if found.known else unknown
             return
         self.changed[path] = corrected(self.changed.get("pattern.channels") or own.model_dump(), name, found)
-        self.error[path] = float(np.median(found.correction_error_deg[found.told]))
+        self.error[path] = float(np.median(found.correction_error[found.told]))
 
     def timing(self) -> None:
         """Rate, columns and firing period, by stamps of pulses."""
@@ -393,10 +393,9 @@ class _Work:
         for name in self.changed:
             self.kept.pop(name, None)
         found = self.so_far()
-        sheet = calibrated_sheet(
-            self.preset, self.changed, found.error, self.kept, recording=self.recording, turns=len(self.turns),
-            constant=found.constant, constant_error=INTERVAL * self.constant_error,
-        )  # fmt: skip
+        told = SheetChanges(found.changed, found.error, found.kept)
+        constant = None if found.constant is None else (found.constant.k_m2, INTERVAL * self.constant_error)
+        sheet = calibrated_sheet(self.preset, told, self.recording, len(self.turns), constant)
         return replace(found, sheet=sheet)
 
     def so_far(self) -> DriveCalibration:

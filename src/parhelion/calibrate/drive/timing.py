@@ -78,7 +78,8 @@ def fit_timing(turns: Sequence[RangeImage]) -> Timing:
     """Rate, jitter, columns and period of a head that turns. Raises ConfigError where stamps do not tell them."""
     if not any(turn.time is not None for turn in turns):
         raise ConfigError("the recording holds no time stamps of pulses")
-    reference = _fullest_row(turns)
+    # The row with most stamps, all turns together.
+    reference = int(np.argmax(sum(np.isfinite(turn.time).sum(axis=1) for turn in turns if turn.time is not None)))
     every = [(turn, _series(turn, reference)) for turn in turns]
     known = [one for _, one in every if one is not None]
     if not known:
@@ -104,12 +105,6 @@ def fit_timing(turns: Sequence[RangeImage]) -> Timing:
     return Timing(
         Number(abs(rate.value), rate.error), len(known), np.abs(parts), _jitter(lengths, whole), columns, period
     )
-
-
-def _fullest_row(turns: Sequence[RangeImage]) -> int:
-    """The row with most stamps, all turns together."""
-    count = sum(np.isfinite(turn.time).sum(axis=1) for turn in turns if turn.time is not None)
-    return int(np.argmax(count))
 
 
 def _series(turn: RangeImage, reference: int) -> _Series | None:
