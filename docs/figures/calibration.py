@@ -123,7 +123,7 @@ def angle_figure() -> None:
         draw_chart(axes, chart)
         axes.plot(ring[angles.told], (more - more[angles.told].mean())[angles.told], "x", color=ORANGE, ms=5)
         axes.set_title(name.removesuffix("_deg"))
-        print(name, int(angles.told.sum()), np.median(angles.step_error_deg[angles.steps_told]))
+        print(name, int(angles.told.sum()), np.median(angles.step_error[angles.steps_told]))
     finish(figure, "calibration-angles")
 
 

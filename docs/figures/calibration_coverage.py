@@ -94,15 +94,15 @@ def held(model: str, truth: dict[str, Any], file: Path) -> dict[str, list[bool]]
         off = np.abs(curve.row_factor[::-1] - truth["receiver.channel_gain"])
         kinds["strengths of rings"] = (off < INTERVAL * curve.row_error[::-1]).tolist()
     if bias is not None and "noise.channel_bias_m" in found.changed:
-        off = np.abs(bias.bias_m[::-1] - truth["noise.channel_bias_m"])
-        kinds["errors of channels"] = (off < INTERVAL * bias.error_m[::-1]).tolist()
+        off = np.abs(bias.off[::-1] - truth["noise.channel_bias_m"])
+        kinds["errors of channels"] = (off < INTERVAL * bias.error[::-1]).tolist()
     channels = ph.Lidar(model).config.pattern.channels.model_dump()  # type: ignore[union-attr]
     for (name, words), angles in zip(ANGLES.items(), (found.angles, found.azimuths), strict=True):
         if f"pattern.channels.{name}" in found.changed and angles is not None:
             told = angles.told
             more = (np.array(truth["pattern.channels"][name]) - channels[name])[told]
-            off = np.abs(angles.correction_deg[told] - (more - more.mean()))
-            kinds[words] = (off < INTERVAL * angles.correction_error_deg[told]).tolist()
+            off = np.abs(angles.correction[told] - (more - more.mean()))
+            kinds[words] = (off < INTERVAL * angles.correction_error[told]).tolist()
     return kinds
 
 

@@ -11,11 +11,10 @@ from itertools import pairwise
 import numpy as np
 from recordings import Frame
 
-from parhelion.calibrate.drive.detection import dropout, returned_share
-from parhelion.calibrate.drive.overlap import CELL_EDGES, CELL_M, Overlap, overlap, usable
-from parhelion.calibrate.drive.overlap import photon_ratio as pile_up
+from parhelion.calibrate.drive.detection import dropout
+from parhelion.calibrate.drive.overlap import CELL_EDGES, CELL_M, REFLECTIVITIES, Overlap, overlap, usable
 from parhelion.calibrate.drive.range_noise import FEWEST_WINDOWS, RangeNoise, range_noise
-from parhelion.calibrate.range_images import clean
+from parhelion.calibrate.range_images import Mask, clean
 
 __all__ = [
     "CELL_EDGES", "CELL_M", "PHOTON_EDGES", "Overlap", "RangeNoise", "dropout", "fit_sigma", "overlap", "pile_up",
@@ -23,6 +22,33 @@ __all__ = [
 ]  # fmt: skip
 
 PHOTON_EDGES = (4.0, 8.0, 12.0, 17.0, 25.0, 50.0, 100.0, 200.0, np.inf)
+
+
+def returned_share(frame: Frame, photons: Sequence[int], among: Mask | None = None) -> list[tuple[int, int, float]]:
+    """Share of the pixels with just so many photons that have a return: (photons, pixels, share).
+
+    Of all pixels, or of those `among`.
+    """
+    counted = ~frame.withheld if among is None else ~frame.withheld & among
+    found = []
+    for count in photons:
+        mask = counted & (frame.signal == count)
+        found.append((count, int(mask.sum()), float((~frame.lost)[mask].mean()) if mask.any() else np.nan))
+    return found
+
+
+def pile_up(frame: Frame, curve: Overlap, edges: tuple[float, ...]) -> list[tuple[float, float, int, float]]:
+    """Photons over those that reflectivity and curve imply, by photons: (from, to, pixels, median ratio)."""
+    factor = curve.row_factor[frame.row]
+    with np.errstate(invalid="ignore"):
+        implied = curve.constant * factor * curve.at(frame.range) * (frame.reflectivity + 0.5) / 100.0 / frame.range**2
+        grey = (frame.reflectivity >= REFLECTIVITIES[0]) & (frame.reflectivity < REFLECTIVITIES[1])
+    found = []
+    for low, high in pairwise(edges):
+        mask = clean(frame) & grey & (frame.signal >= low) & (frame.signal < high)
+        ratio = float(np.median((frame.signal[mask] + 0.5) / implied[mask])) if mask.any() else np.nan
+        found.append((low, high, int(mask.sum()), ratio))
+    return found
 
 
 def retro_scale(frame: Frame, curve: Overlap, edges: Sequence[float]) -> list[tuple[float, float, int, float]]:

@@ -65,7 +65,7 @@ def test_boards_become_a_sheet_a_page_and_names_of_materials(run: Run, boards: P
     # Curves of each material, and the points of each recording.
     assert page.read_text(encoding="utf-8").count('class="panels"') == 4
     shots = make_shots(TRUTHS[VLP]["epoxy"], replace(SETUPS[VLP], turns=1, outliers=0.0), VLP, seed=8)
-    points = shots.select(~shots.lost & (np.abs(shots.points[:, 1]) < 2.5) & (shots.points[:, 0] < 2.6))
+    points = shots.rows(~shots.lost & (np.abs(shots.points[:, 1]) < 2.5) & (shots.points[:, 0] < 2.6))
     cloud = PointCloud(points.points.astype(np.float32), {"intensity": points.intensity.astype(np.float32)})
     cloud.save(tmp_path / "cloud.npz")
     named = tmp_path / "named.npz"

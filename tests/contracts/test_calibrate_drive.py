@@ -107,7 +107,7 @@ def inside(found: DriveCalibration, truth: dict[str, Any]) -> tuple[list[bool], 
     assert bias is not None
     off = np.abs(curve.share - overlap_share(truth["range"]["overlap"], curve.range))
     bins = off < INTERVAL * curve.error
-    rows = np.abs(bias.bias_m[::-1] - truth["noise"]["channel_bias_m"]) < INTERVAL * bias.error_m[::-1]
+    rows = np.abs(bias.off[::-1] - truth["noise"]["channel_bias_m"]) < INTERVAL * bias.error[::-1]
     strength = truth["receiver"].get("channel_gain", np.ones(len(rows)))
     assert curve.row_error is not None
     rings = np.abs(curve.row_factor[::-1] - strength) < INTERVAL * curve.row_error[::-1]
@@ -161,12 +161,12 @@ def test_a_simulated_drive_gives_its_channel_errors_back(simulated: DriveCalibra
     bias = simulated.bias
     assert bias is not None
     assert bias.known
-    off = (bias.bias_m[::-1] - BIAS_M) / bias.error_m[::-1]
+    off = (bias.off[::-1] - BIAS_M) / bias.error[::-1]
     assert np.abs(off).max() < 3.5
-    steps = (np.diff(bias.bias_m) - np.diff(BIAS_M[::-1])) / bias.step_error_m
+    steps = (np.diff(bias.off) - np.diff(BIAS_M[::-1])) / bias.step_error
     assert np.abs(steps).max() < 4.5
     # Not by errors so wide that anything would do: a dozen neighbours are told apart to 5 mm.
-    assert np.sum(bias.step_error_m < 0.005) >= 12
+    assert np.sum(bias.step_error < 0.005) >= 12
 
 
 def test_the_sheet_is_a_sensor_with_errors_and_sources(simulated: DriveCalibration, tmp_path: Path) -> None:
@@ -245,16 +245,16 @@ def test_beams_that_are_off_in_all_ways_are_found(misaimed: tuple[DriveCalibrati
     assert found.angles is not None
     assert found.azimuths is not None
     assert found.bias is not None
-    held = np.abs(found.bias.bias_m - off["bias"] + off["bias"].mean()) < INTERVAL * found.bias.error_m
+    held = np.abs(found.bias.off - off["bias"] + off["bias"].mean()) < INTERVAL * found.bias.error
     assert held.sum() / 4 >= fewest(8)
     for name, angles in (("elevation", found.angles), ("azimuth", found.azimuths)):
         true = off[name] - off[name].mean()
-        held = np.abs(angles.off_deg - true) < INTERVAL * angles.error_deg
+        held = np.abs(angles.off - true) < INTERVAL * angles.error
         assert held.sum() / 4 >= fewest(8), f"{name}: {held.sum()} of 32"
         steps = angles.steps_told
         assert steps.sum() >= 12
-        assert np.median(angles.step_error_deg[steps]) < 0.02
-        wrong = np.diff(angles.off_deg - true)[steps] / angles.step_error_deg[steps]
+        assert np.median(angles.step_error[steps]) < 0.02
+        wrong = np.diff(angles.off - true)[steps] / angles.step_error[steps]
         assert np.abs(wrong).max() < deviations(int(steps.sum()))
 
 
@@ -286,7 +286,7 @@ def test_a_street_without_walls_does_not_tell_range_from_elevation() -> None:
     turns = [turn_of(scan, "tilted") for scan in tilted_drive(off)]
     found = calibrate_drive(turns, Lidar("ouster/os0-32").config, recording="tilted.pcap")
     assert found.angles is not None
-    held = np.abs(found.angles.off_deg - (off - off.mean())) < INTERVAL * found.angles.error_deg
+    held = np.abs(found.angles.off - (off - off.mean())) < INTERVAL * found.angles.error
     assert held.sum() / 4 >= fewest(8)
     assert "pattern.channels.azimuth_deg" in found.kept
 

@@ -75,7 +75,7 @@ def drawn(random: np.random.Generator, **deviation: float) -> dict[str, Floats]:
 
 def found_and_error(found: ChannelErrors, name: str) -> tuple[Floats, Floats]:
     part: Any = getattr(found, name)
-    return (part.bias_m, part.error_m) if name == "range" else (part.off_deg, part.error_deg)
+    return part.off, part.error
 
 
 def test_intervals_of_all_three_kinds_hold_the_truth_as_often_as_they_say() -> None:
@@ -90,7 +90,7 @@ def test_intervals_of_all_three_kinds_hold_the_truth_as_often_as_they_say() -> N
             held[name] += (np.abs(value - (truth - truth.mean())) < 1.96 * error).tolist()
             # Not by errors so wide that anything would do.
             part: Any = getattr(found, name)
-            steps = (part.step_error_m if name == "range" else part.step_error_deg)[part.steps_told]
+            steps = part.step_error[part.steps_told]
             assert len(steps) >= 4
             assert np.median(steps) < 0.5 * ERRORS[name]
         assert min(found.range.significance, found.elevation.significance, found.azimuth.significance) > 2.0
@@ -142,8 +142,8 @@ def test_rows_that_see_no_plane_stay() -> None:
     found = channel_errors(turns, SIGMA_M).azimuth
     assert not found.told[:8].any()
     assert found.told[8:].sum() >= 8
-    np.testing.assert_array_equal(found.correction_deg[~found.told], 0.0)
-    assert abs(found.correction_deg.sum()) < 1e-9  # the sensor's yaw is not seen
+    np.testing.assert_array_equal(found.correction[~found.told], 0.0)
+    assert abs(found.correction.sum()) < 1e-9  # the sensor's yaw is not seen
 
 
 def test_levers_are_slopes_of_ranges_to_a_plane() -> None:

@@ -5,14 +5,19 @@ Rows are rings, the highest first; columns are firings in their order. What a re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Table
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import FormatError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -24,6 +29,27 @@ WITHHELD_PHOTONS = 25.0
 STANDING_M = 0.03
 STANDING_SHARE = 0.8
 """A sensor stands where so many pixels of its first and last turn agree to that many metres."""
+
+
+@dataclass(frozen=True, eq=False)
+class TableWithFacts(Table):
+    """A table with further fields that are no arrays and hold for all rows."""
+
+    def rows(self, wanted: NDArray[np.int64] | Mask) -> Self:
+        """Some rows, by number or mask."""
+        return replace(self, **{name: values[wanted] for name, values in self._arrays().items()})
+
+    @classmethod
+    def joined(cls, parts: Iterable[Self], **facts: Any) -> Self:
+        """All rows of several tables; `facts` are those of all of them, by default those of the first."""
+        tables = list(parts)
+        columns = [table._arrays() for table in tables]
+        arrays = {name: np.concatenate([column[name] for column in columns]) for name in columns[0]}
+        return replace(tables[0], **arrays, **facts)
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        every = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {name: value for name, value in every.items() if isinstance(value, np.ndarray)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,17 +210,13 @@ def _of_points(cloud: PointCloud, name: str) -> RangeImage:
     unit[place] = (xyz / np.linalg.norm(xyz, axis=1, keepdims=True))[kept]
     elevation = np.degrees(np.arcsin(np.clip(unit[..., 2], -1.0, 1.0)))
     rows = np.array([np.median(part[np.isfinite(part)]) if np.isfinite(part).any() else np.nan for part in elevation])
+    start = cloud.metadata.get("time")
     return RangeImage(
         name, distance, image(field("intensity")), image(field("reflectivity", 100.0)), image(field("near_ir")), lost,
         np.zeros(shape, bool), rows, 0.0, unit, np.zeros_like(unit), knows_lost,
-        image(field("time")) if "time" in cloud.fields else None, _start_of(cloud), "column" in cloud.fields,
+        image(field("time")) if "time" in cloud.fields else None,
+        float(start) if isinstance(start, (int, float)) else None, "column" in cloud.fields,
     )  # fmt: skip
-
-
-def _start_of(cloud: PointCloud) -> float | None:
-    """When the cloud began [s], where it says so."""
-    told = cloud.metadata.get("time")
-    return float(told) if isinstance(told, (int, float)) else None
 
 
 def _columns_by_azimuth(xyz: Floats, there: Mask, ring: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any
 
@@ -12,12 +13,29 @@ import yaml
 from parhelion.core.config import parse
 from parhelion.core.files import atomic_write
 from parhelion.sensors.optics.lidar.config import LidarConfig
-from parhelion.sensors.optics.lidar.link_budget import SystemConstant, system_constant
+from parhelion.sensors.optics.lidar.link_budget import system_constant
 
 CONFIDENCE = 0.95
 """That of all intervals in files."""
 DIGITS = 3
 """Digits of errors in files."""
+
+
+@dataclass(frozen=True)
+class SheetChanges:
+    """What a recording tells of some fields of a sheet, by path."""
+
+    changed: dict[str, Any] = field(default_factory=dict)
+    """New values."""
+    error: dict[str, float] = field(default_factory=dict)
+    """Standard errors; of curves relative to their values."""
+    kept: dict[str, str] = field(default_factory=dict)
+    """Fields that stay as they are, and why."""
+
+    def add(self, other: SheetChanges) -> None:
+        """Take over what another step tells."""
+        for mine, further in zip(vars(self).values(), vars(other).values(), strict=True):
+            mine.update(further)
 
 
 def with_changes(sheet: LidarConfig, changes: Mapping[str, Any]) -> LidarConfig:
@@ -38,18 +56,13 @@ def short(value: float, digits: int = DIGITS) -> float:
 
 
 def calibrated_sheet(
-    preset: LidarConfig,
-    changed: Mapping[str, Any],
-    error: Mapping[str, float],
-    kept: Mapping[str, str],
-    *,
-    recording: str,
-    turns: int,
-    constant: SystemConstant | None = None,
-    constant_error: float = 0.0,
+    preset: LidarConfig, found: SheetChanges, recording: str, turns: int, constant: tuple[float, float] | None = None
 ) -> LidarConfig:
-    """The preset with measured fields in it, the recording among its sources, and what was kept and why."""
-    before = preset.calibration
+    """The preset with measured fields in it, the recording among its sources, and what was kept and why.
+
+    `constant` is the system constant [m²] that the recording tells, and half the width of its interval.
+    """
+    changed, error, before = found.changed, found.error, preset.calibration
     constants = [] if before is None else [entry.model_dump() for entry in before.constants]
     known = system_constant(preset)
     entries = [
@@ -59,9 +72,9 @@ def calibrated_sheet(
         entries.append(
             {
                 "source": f"signal over reflectivity in {recording}",
-                "k_m2": short(constant.k_m2, 5),
-                "gamma_per_m": constant.gamma_per_m,
-                "k_error_m2": short(constant_error),
+                "k_m2": short(constant[0], 5),
+                "gamma_per_m": 0.0,
+                "k_error_m2": short(constant[1]),
             }
         )
     constants += [entry for entry in entries if entry["source"] not in {old["source"] for old in constants}]
@@ -70,7 +83,7 @@ def calibrated_sheet(
         "turns": turns,
         "confidence": CONFIDENCE if error else None,
         "error": {name: short(value) for name, value in error.items()},
-        "kept": dict(kept),
+        "kept": found.kept,
         "constants": constants,
         "materials": {} if before is None else {k: v.model_dump() for k, v in before.materials.items()},
         "unknown": "nearest" if before is None else before.unknown,
@@ -81,7 +94,8 @@ def calibrated_sheet(
         "covers": covered,
         "note": "half widths of 95 % intervals are in calibration.error",
     }
-    sources = [_without(entry.model_dump(), covered) for entry in preset.sources]
+    # A source no longer stands for fields which were measured.
+    others = [(entry.model_dump(), [name for name in entry.covers if name not in covered]) for entry in preset.sources]
     assumed = {
         name: why
         for name, why in preset.assumed.items()
@@ -89,16 +103,11 @@ def calibrated_sheet(
     }
     changes = {
         **changed,
-        "sources": [*[one for one in sources if one["covers"]], source],
+        "sources": [*({**entry, "covers": left} for entry, left in others if left), source],
         "assumed": assumed,
         "calibration": section,
     }
     return with_changes(preset, changes)
-
-
-def _without(source: dict[str, Any], covered: list[str]) -> dict[str, Any]:
-    """A source that no longer stands for fields which were measured."""
-    return {**source, "covers": [name for name in source["covers"] if name not in covered]}
 
 
 class _Plain(yaml.SafeDumper):

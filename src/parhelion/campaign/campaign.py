@@ -12,11 +12,11 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from os import PathLike, fspath
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from parhelion.campaign.store import TABLE, Pieces, Store, arrow, results_of, st
 from parhelion.campaign.study import Study
 from parhelion.campaign.summary import METHOD, SUMMARY, interval_of_mean, summary_of
 from parhelion.campaign.trial import difference, identity, run_job, version_words
-from parhelion.campaign.workers import LocalWorkers, usable_cores
+from parhelion.campaign.workers import DaskWorkers, LocalWorkers, usable_cores
 from parhelion.core.errors import ConfigError, FormatError
 
 # ---- Which rows are run, and when a cell has enough of them ---------------------------------------------------------
@@ -41,7 +41,7 @@ class Plan:
         """Results by row, those of earlier runs among them."""
         self._stop = study.settings.stop
         self._again: deque[int] = deque()
-        self._last = [self._first_look() for _ in range(study.cells)]
+        self._last = [self._units if self._stop is None else min(self._units, self._stop.at_least)] * study.cells
         """By cell: units that are run before the next look."""
         self._open = [True] * study.cells
         self._fresh: Iterator[int] = iter(range(len(study))) if self._stop is None else iter(())
@@ -67,9 +67,6 @@ class Plan:
     @property
     def _rows_a_unit(self) -> int:
         return self._seeds if self._study.settings.shape[-2] > 1 else 1
-
-    def _first_look(self) -> int:
-        return self._units if self._stop is None else min(self._units, self._stop.at_least)
 
     def _rows(self, cell: int, first: int, last: int) -> range:
         """Rows of some units of a cell."""
@@ -153,25 +150,8 @@ ABOUT = "campaign.json"
 REPORT = "report.html"
 
 
-class Workers(Protocol):
-    """Who runs the rows."""
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What happened that a user should know."""
-
-    @property
-    def room(self) -> int:
-        """Jobs that may be submitted now."""
-
-    def submit(self, row: int, job: str) -> None:
-        """Give a job to a worker."""
-
-    def results(self) -> list[dict[str, Any]]:
-        """Wait for something to happen: the results that there are then, perhaps none."""
-
-    def close(self) -> None:
-        """End."""
+Workers = LocalWorkers | DaskWorkers
+"""Who runs the rows."""
 
 
 @dataclass
@@ -216,25 +196,21 @@ def run_campaign(
     job_of(study, 0, fspath(place))  # so is a place where a data set cannot be
     store = store_at(place)
     with store.only_writer():
-        about = _about(study, store, fspath(place))
-        pieces = Pieces(store)
-        results = _earlier(study, store, pieces, fspath(place), retry_failed)
-        plan = Plan(study, results)
-        summary = CampaignSummary(fspath(place), found=len(results))
-        store.write(ABOUT, _json({**about, "complete": False}))
+        campaign = _Campaign(study, store, fspath(place), retry_failed)
+        plan, summary = campaign.plan, campaign.summary
         crew: Workers | None = None
         try:
             first = plan.next_row()
             if first is not None:
                 plan.hand_back(first)
-                crew = _crew(workers, dask, plan.planned - len(results), study.packages)
+                crew = _crew(workers, dask, plan.planned - summary.found, study.packages)
                 _import_what_the_end_needs()
-                _run(study, plan, crew, pieces, summary, progress, fspath(place))
+                campaign.run(crew, progress)
         finally:
             if crew is not None:
                 summary.notes += crew.notes
                 crew.close()
-        _finish(study, plan, store, pieces, about, summary, command)
+        campaign.finish(command)
     summary.seconds = time.perf_counter() - began
     return summary
 
@@ -248,47 +224,75 @@ def _import_what_the_end_needs() -> None:
 
 def _crew(workers: int | None, dask: str | None, rows: int, packages: tuple[str, ...] = ()) -> Workers:
     if dask is not None:
-        from parhelion.campaign.workers import DaskWorkers
-
         return DaskWorkers(dask, packages=packages)
     if workers is not None and not 1 <= workers <= 4096:
         raise ConfigError(f"workers: must be from 1 to 4096, got {workers}")
     return LocalWorkers(min(workers or usable_cores(), max(1, rows)))
 
 
-def _run(
-    study: Study,
-    plan: Plan,
-    crew: Workers,
-    pieces: Pieces,
-    summary: CampaignSummary,
-    progress: Callable[[int, int], None] | None,
-    place: str,
-) -> None:
-    device = next((r["device"] for r in plan.results.values() if r.get("device")), None)
-    try:
-        while True:
-            for _ in range(crew.room):
-                row = plan.next_row()
-                if row is None:
-                    break
-                crew.submit(row, job_of(study, row, place))
-            if not plan.waiting:
-                # Nobody may be there to take a row just now, which is not the end.
-                row = plan.next_row()
-                if row is None:
-                    return
-                plan.hand_back(row)
-            for result in crew.results():
-                device = _one_device(device, result)
-                plan.take(result)
-                pieces.add(result)
-                summary.done += 1
-                summary.busy_s += result.get("seconds", 0.0)
-                if progress is not None:
-                    progress(len(plan.results), plan.planned)
-    finally:
-        pieces.flush()
+class _Campaign:
+    """A study in the place of its files, while it is run."""
+
+    def __init__(self, study: Study, store: Store, place: str, retry_failed: bool) -> None:
+        self.study, self.store, self.place = study, store, place
+        self.about = _about(study, store, place)
+        self.pieces = Pieces(store)
+        results = _earlier(study, store, self.pieces, place, retry_failed)
+        self.plan = Plan(study, results)
+        self.summary = CampaignSummary(place, found=len(results))
+        store.write(ABOUT, _json({**self.about, "complete": False}))
+
+    def run(self, crew: Workers, progress: Callable[[int, int], None] | None) -> None:
+        """Hand out rows and take results until all are there."""
+        plan, summary = self.plan, self.summary
+        device = next((r["device"] for r in plan.results.values() if r.get("device")), None)
+        try:
+            while True:
+                for _ in range(crew.room):
+                    row = plan.next_row()
+                    if row is None:
+                        break
+                    crew.submit(row, job_of(self.study, row, self.place))
+                if not plan.waiting:
+                    # Nobody may be there to take a row just now, which is not the end.
+                    row = plan.next_row()
+                    if row is None:
+                        return
+                    plan.hand_back(row)
+                for result in crew.results():
+                    device = _one_device(device, result)
+                    plan.take(result)
+                    self.pieces.add(result)
+                    summary.done += 1
+                    summary.busy_s += result.get("seconds", 0.0)
+                    if progress is not None:
+                        progress(len(plan.results), plan.planned)
+        finally:
+            self.pieces.flush()
+
+    def finish(self, command: str) -> None:
+        """Write table, summary and report, and remove the pieces."""
+        from parhelion.campaign.report import page_of
+
+        study, store, summary = self.study, self.store, self.summary
+        rows = self.plan.rows()
+        kept = {row: self.plan.results[row] for row in rows}
+        # What a worker that died could not say follows from the study.
+        for result in kept.values():
+            result.setdefault("version", version_words(identity()))
+        if study.settings.kind == "dataset":
+            from parhelion.campaign.dataset import finish_dataset
+
+            finish_dataset(study, kept, self.place)
+        store.write(TABLE, table_bytes(study, kept, rows, {**self.about, "intervals": METHOD}))
+        said = summary_of(study, kept)
+        store.write(SUMMARY, _json(said))
+        store.write(REPORT, page_of(study, kept, said, command).encode("utf-8"))
+        self.pieces.remove()
+        store.write(ABOUT, _json({**self.about, "complete": True, "table_rows": len(rows)}))
+        failed = [result for result in kept.values() if result["status"] != "done"]
+        summary.rows, summary.failed, summary.saved = len(rows), len(failed), self.plan.saved
+        summary.first_error = f"row {failed[0]['row']}: {failed[0]['error']}" if failed else None
 
 
 def _one_device(device: str | None, result: dict[str, Any]) -> str | None:
@@ -361,37 +365,6 @@ def _earlier(study: Study, store: Store, pieces: Pieces, place: str, retry_faile
         for row, result in found.items()
         if 0 <= row < len(study) and not (retry_failed and result["status"] == "failed")
     }
-
-
-def _finish(
-    study: Study,
-    plan: Plan,
-    store: Store,
-    pieces: Pieces,
-    about: dict[str, Any],
-    summary: CampaignSummary,
-    command: str,
-) -> None:
-    from parhelion.campaign.report import page_of
-
-    rows = plan.rows()
-    kept = {row: plan.results[row] for row in rows}
-    # What a worker that died could not say follows from the study.
-    for result in kept.values():
-        result.setdefault("version", version_words(identity()))
-    if study.settings.kind == "dataset":
-        from parhelion.campaign.dataset import finish_dataset
-
-        finish_dataset(study, kept, summary.place)
-    store.write(TABLE, table_bytes(study, kept, rows, {**about, "intervals": METHOD}))
-    said = summary_of(study, kept)
-    store.write(SUMMARY, _json(said))
-    store.write(REPORT, page_of(study, kept, said, command).encode("utf-8"))
-    pieces.remove()
-    store.write(ABOUT, _json({**about, "complete": True, "table_rows": len(rows)}))
-    failed = [result for result in kept.values() if result["status"] != "done"]
-    summary.rows, summary.failed, summary.saved = len(rows), len(failed), plan.saved
-    summary.first_error = f"row {failed[0]['row']}: {failed[0]['error']}" if failed else None
 
 
 def _json(content: dict[str, Any]) -> bytes:

@@ -140,13 +140,11 @@ _OWN = (
         ("air_share", "1", "share of points on rain, fog, snow or dust"),
     ),
 )
-_SCORES = "parhelion.campaign.scores"
 
 
 def _score(name: str, of: Literal["scan", "pair", "run"], *gives: tuple[str, str, str], needs: str = "") -> Measure:
-    numbers = tuple(Number(*one) for one in gives)
-    home = f"{_SCORES}:{name.replace('-', '_')}"
-    return Measure(name, home, numbers, of, needs=tuple(needs.split()))
+    home = f"parhelion.campaign.scores:{name.replace('-', '_')}"
+    return Measure(name, home, tuple(Number(*one) for one in gives), of, needs=tuple(needs.split()))
 
 
 _OF_EVALUATION = (

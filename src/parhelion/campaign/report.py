@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ def page_of(study: Study, results: dict[int, dict[str, Any]], summary: dict[str,
         ("seeds", len(said.seed_list)),
         ("device", ", ".join(devices) or "none"),
     ]
+    scenario = said.scenario if isinstance(said.scenario, str) else study.base.get("name") or "a scenario"
     method = f"Intervals contain the mean with {100 * said.confidence:g} % confidence: {METHOD}. {_units(study)}"
     return html.page(
         study.title,
@@ -39,15 +39,10 @@ def page_of(study: Study, results: dict[int, dict[str, Any]], summary: dict[str,
         _failures(failed),
         _cells(study, summary),
         html.section("method", "Method", html.paragraph(method, "")),
-        lead=(f"{len(results)} runs of {_scenario_name(study)}, version {version_words(identity())}",),
+        lead=(f"{len(results)} runs of {scenario}, version {version_words(identity())}",),
         facts=facts,
         command=command,
     )
-
-
-def _scenario_name(study: Study) -> str:
-    given = study.settings.scenario
-    return given if isinstance(given, str) else str(study.base.get("name") or "a scenario")
 
 
 def _units(study: Study) -> str:
@@ -70,8 +65,9 @@ def _against(study: Study, results: dict[int, dict[str, Any]], path: str, comman
             continue
         caption = f"{html.text(number.words.capitalize())}; a whisker is the interval of the mean."
         caption += f"<br>{html.code(command)}" if command else ""
-        log = "x" if _is_numeric(study, path) and _spans_decades(drawn) else ""
-        chart = Chart(drawn, _unit(number.unit), _axis(study, path), log=log, size=(480, 230))
+        log = "x" if study.is_numeric(path) and _spans_decades(drawn) else ""
+        unit = "share of 1" if number.unit == "1" else number.unit
+        chart = Chart(drawn, unit, _axis(study, path), log=log, size=(480, 230))
         figures.append(chart.figure(name, html.Raw(caption)))
     return html.section(f"vary-{path}", f"Against {path}", html.pair(*figures))
 
@@ -87,27 +83,15 @@ def _curve(name: str, series: Series, colour: int) -> Curve | None:
     return Curve(name, x, mean, *ends, colour, "joined")
 
 
-def _unit(unit: str) -> str:
-    return "share of 1" if unit == "1" else unit
-
-
 def _spans_decades(curves: list[Curve]) -> bool:
     x = np.concatenate([curve.x for curve in curves])
     return bool(x.min() > 0.0 and x.max() >= _LOG_FROM * x.min())
 
 
-def _options(study: Study, path: str) -> Sequence[Any]:
-    return study.drawn[path] if path in study.drawn else study.settings.grid[path]
-
-
-def _is_numeric(study: Study, path: str) -> bool:
-    return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in _options(study, path))
-
-
 def _axis(study: Study, path: str) -> str:
-    if _is_numeric(study, path):
+    if study.is_numeric(path):
         return path
-    distinct = list(dict.fromkeys(words_of(value) for value in _options(study, path)))
+    distinct = list(dict.fromkeys(words_of(value) for value in study.options(path)))
     return f"{path}: " + ", ".join(f"{k + 1} is {value}" for k, value in enumerate(distinct[:6]))
 
 
@@ -126,13 +110,10 @@ def _cells(study: Study, summary: dict[str, Any]) -> str:
         (
             *(words_of(cell["values"][path]) for path in paths),
             f"{cell['rows'][0]}–{cell['rows'][1]}",
-            *(_shown(cell["numbers"][name]) for name in numbers),
+            *(html.with_interval(found["mean"], found["low"], found["high"], ".5g") for found in of_cell),
         )
         for cell in summary["cells"][:_MOST_CELLS]
+        for of_cell in [[cell["numbers"][name] for name in numbers]]
     ]
     table = html.table([*paths, "rows", *numbers], rows, kinds="n" * (len(paths) + 1) + "m" * len(numbers))
     return html.section("cells", "Means and intervals", html.folded("All cells", table))
-
-
-def _shown(found: dict[str, Any]) -> str:
-    return html.with_interval(found["mean"], found["low"], found["high"], ".5g")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from os import PathLike
 from typing import Any, Literal
 
@@ -87,7 +88,7 @@ class ScanDataset:
         self.fields = chosen_fields(fields)
         if form not in (None, "torch", "arrays"):
             raise ConfigError(f"form: must be 'torch' or 'arrays', got {form!r}")
-        self.form: Form = form or ("torch" if _has_torch() else "arrays")
+        self.form: Form = form or ("torch" if find_spec("torch") is not None else "arrays")
         self._stream = Stream(seed, "scan-dataset")
 
     def __len__(self) -> int:
@@ -193,9 +194,3 @@ def _weather(row: int, given: Weather | Mapping[str, Any] | None) -> Weather | N
     if isinstance(given, Mapping):
         return Weather.from_mapping(dict(given), f"weathers[{row}]")
     raise ConfigError(f"weathers[{row}]: must be a Weather, its fields, or None for clear air, got {given!r}")
-
-
-def _has_torch() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("torch") is not None

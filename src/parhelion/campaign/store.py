@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from parhelion.campaign.study import Study
 from parhelion.core.errors import FormatError, MissingDependencyError
@@ -23,25 +23,6 @@ _PIECES = "pieces"
 _PIECE_ROWS = 256
 _PIECE_S = 2.0
 """Rows are written once in so many, or once in so long a time [s]: a kill costs no more than these."""
-
-
-class Store(Protocol):
-    """A folder, wherever it is."""
-
-    def read(self, name: str) -> bytes | None:
-        """A file's bytes; None where there is none."""
-
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file, whole or not at all."""
-
-    def names(self, folder: str) -> list[str]:
-        """Files of a folder within, sorted."""
-
-    def remove(self, names: list[str]) -> None:
-        """Remove files."""
-
-    def only_writer(self) -> Any:
-        """A context in which nobody else writes here."""
 
 
 class LocalStore:
@@ -148,6 +129,10 @@ class RemoteStore:
         yield
 
 
+Store = LocalStore | RemoteStore
+"""A folder, wherever it is."""
+
+
 def store_at(place: str | PathLike[str]) -> Store:
     """The store of a folder or an address."""
     text = fspath(place)
@@ -230,7 +215,7 @@ def table_bytes(
         name: pa.array([getattr(row, "number" if name == "row" else name) for row in rows], pa.int64()) for name in _OWN
     }
     for path in study.settings.vary:
-        columns[path] = _column(pa, [row.values[path] for row in rows], _all_values(study, path))
+        columns[path] = _column(pa, [row.values[path] for row in rows], study.options(path))
     for name in _AFTER:
         columns[name] = pa.array([results[row.number].get(name) for row in rows], pa.string())
     for name in study.numbers:
@@ -239,10 +224,6 @@ def table_bytes(
     out = io.BytesIO()
     pa.parquet.write_table(table, out, compression="zstd")
     return out.getvalue()
-
-
-def _all_values(study: Study, path: str) -> list[Any]:
-    return study.drawn[path] if path in study.drawn else study.settings.grid[path]
 
 
 def _column(pa: Any, values: list[Any], options: list[Any]) -> Any:

@@ -455,6 +455,14 @@ class Study:
     def __len__(self) -> int:
         return math.prod(self.settings.shape)
 
+    def options(self, path: str) -> list[Any]:
+        """All values that a parameter has."""
+        return self.drawn[path] if path in self.drawn else self.settings.grid[path]
+
+    def is_numeric(self, path: str) -> bool:
+        """Whether all values of a parameter are numbers."""
+        return all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in self.options(path))
+
     @property
     def cells(self) -> int:
         """Number of combinations of the lists' values."""

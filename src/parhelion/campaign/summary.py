@@ -176,8 +176,7 @@ def curves_of(study: Study, results: dict[int, dict[str, Any]], path: str, name:
 
 def _points(study: Study, results: dict[int, dict[str, Any]], rows: list[int], path: str, name: str) -> list[Point]:
     values = {number: study.row(number).values[path] for number in rows}
-    options = study.drawn[path] if path in study.drawn else study.settings.grid[path]
-    plain = all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in options)
+    options, plain = study.options(path), study.is_numeric(path)
     distinct: dict[str, list[int]] = defaultdict(list)
     for number, value in values.items():
         distinct[words_of(value)].append(number)

@@ -55,11 +55,6 @@ def difference(ours: dict[str, str], theirs: dict[str, str]) -> str | None:
     return None
 
 
-def place() -> str:
-    """The machine and process, for people to find."""
-    return f"{platform.node()}:{os.getpid()}"
-
-
 def _version(package: str) -> str:
     try:
         return version(package)
@@ -91,7 +86,7 @@ def run_job(text: str) -> str:
     """Run one job."""
     began = time.perf_counter()
     job = json.loads(text)
-    result: dict[str, Any] = {"row": job["row"], "worker": place()}
+    result: dict[str, Any] = {"row": job["row"], "worker": f"{platform.node()}:{os.getpid()}"}
     refused = difference(job["identity"], identity(tuple(job.get("packages", ()))))
     if refused is not None:
         return json.dumps({**result, "status": "refused", "error": refused})
@@ -102,7 +97,12 @@ def run_job(text: str) -> str:
         result["device"] = engine().device
         settings = config.parse(ScenarioFile, job["scenario"], f"row {job['row']}")
         result["scenario_sha256"] = scenario_hash(settings)
-        numbers = _dataset(job, settings) if "dataset" in job else _measured(job, settings)
+        if "dataset" in job:
+            from parhelion.campaign.dataset import write_sequence
+
+            numbers = write_sequence(job, settings)
+        else:
+            numbers = _measured(job, settings)
         result |= {"status": "done", "error": None, "numbers": numbers}
     except Exception as error:  # a run that fails is a row of the table, and the others go on
         _kept.clear()
@@ -153,7 +153,7 @@ def _measured(job: dict[str, Any], settings: ScenarioFile) -> dict[str, float | 
         for lidar in lidars:
             run = MeasuredRun(scenario, lidar, tuple(scans[lidar]))
             found_numbers = _numbers(measure, measure.function(run))
-            numbers |= {column(lidar, name): _finite(value) for name, value in found_numbers.items()}
+            numbers |= {column(lidar, name): _mean([value]) for name, value in found_numbers.items()}
     return numbers
 
 
@@ -186,10 +186,6 @@ def _mean(values: list[float]) -> float | None:
     return math.fsum(finite) / len(finite) if finite else None
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
 def scenario_in_kept_world(settings: ScenarioFile, folder: Path) -> Scenario:
     """A scenario; where it only differs from the last one in weather, sensors or seed, in the same world.
 
@@ -202,10 +198,9 @@ def scenario_in_kept_world(settings: ScenarioFile, folder: Path) -> Scenario:
         world.weather = _kept["weather"]
         return Scenario(settings, folder, world=world)
     _kept.clear()
-    bare = settings.model_copy(update={"weather": None})
     if key is None:
         return Scenario(settings, folder)
-    scenario = Scenario(bare, folder)
+    scenario = Scenario(settings.model_copy(update={"weather": None}), folder)
     _kept.update(key=key, world=scenario.world, weather=scenario.world.weather)
     return Scenario(settings, folder, world=scenario.world)
 
@@ -220,12 +215,3 @@ def _world_key(settings: ScenarioFile, folder: Path) -> str | None:
         return None
     said = settings.model_dump(mode="json", include={"world", "daylight"})
     return json.dumps([str(folder), said], sort_keys=True)
-
-
-# ---- data sets -----------------------------------------------------------------------------------------------------
-
-
-def _dataset(job: dict[str, Any], settings: ScenarioFile) -> dict[str, Any]:
-    from parhelion.campaign.dataset import write_sequence
-
-    return write_sequence(job, settings)

@@ -59,8 +59,6 @@ class LocalWorkers:
     """A number of processes, kept at that number."""
 
     count: int
-    threads: int = 0
-    """Threads of each; 0 for its share of the cores."""
     deaths: int = 0
     """Processes that ended by themselves or were killed."""
     _stillborn: int = 0
@@ -75,7 +73,7 @@ class LocalWorkers:
 
     def _started(self) -> _Worker:
         ours, theirs = self._spawn.Pipe()
-        threads = self.threads or max(1, usable_cores() // self.count)
+        threads = max(1, usable_cores() // self.count)
         process = self._spawn.Process(target=_serve, args=(theirs, threads), daemon=True)
         process.start()
         theirs.close()

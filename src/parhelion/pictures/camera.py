@@ -22,6 +22,7 @@ from parhelion.pictures.style import (
     check_picture,
     colour_bar,
     colour_labels,
+    colour_table,
     robust_limits,
     save,
     sheet,
@@ -67,13 +68,10 @@ def range_colours(
     distance: NDArray[Any], limits: tuple[float, float] | None = None, colours: str = RANGE_COLOURS
 ) -> Pixels:
     """Distances (n,) [m] as colours (n, 3), by their logarithm; `colours` is a colour map of Matplotlib's."""
-    from matplotlib import colormaps
-
     values = np.asarray(distance, np.float64)
     low, high = np.log(np.maximum(limits or robust_limits(values, 0.5, 99.5), 1e-3))
     level = (np.log(np.maximum(values, 1e-3)) - low) / max(float(high - low), 1e-9)
-    table = np.asarray(colormaps[colours](np.linspace(0.0, 1.0, 256))[:, :3])
-    return np.round(255.0 * table[np.clip(level * 255.0, 0.0, 255.0).astype(np.intp)]).astype(np.uint8)
+    return np.round(255.0 * colour_table(colours)[np.clip(level * 255.0, 0.0, 255.0).astype(np.intp)]).astype(np.uint8)
 
 
 def label_colours_of(label: NDArray[Any], names: Mapping[int, str]) -> Pixels:
@@ -227,5 +225,5 @@ def draw_ndvi(image: Image, path: str | PathLike[str], white: NDArray[Any]) -> N
     drawn = axes.imshow(index, vmin=-0.2, vmax=0.9, cmap="RdYlGn")
     axes.set_axis_off()
     axes.set_title("vegetation index (NDVI)", loc="left", color=INK, fontsize=10, pad=4)
-    colour_bar(figure, drawn, axes, "NDVI")
+    colour_bar(drawn, axes, "NDVI")
     save(figure, path)

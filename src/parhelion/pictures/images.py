@@ -14,7 +14,7 @@ from parhelion.core.clouds import Scan, origin_names
 from parhelion.core.pose import Pose
 from parhelion.pictures.grids import azimuth_elevation, field_image, is_organised, panorama
 from parhelion.pictures.scan import Camera, render
-from parhelion.pictures.style import INTENSITY_COLOURS, RANGE_COLOURS, colour_labels, robust_limits
+from parhelion.pictures.style import INTENSITY_COLOURS, RANGE_COLOURS, colour_labels, colour_table, robust_limits
 from parhelion.weather import media
 
 FIELD_COLOURS = {"range": RANGE_COLOURS, "intensity": INTENSITY_COLOURS}
@@ -74,21 +74,15 @@ def field_uri(scan: Scan, name: str, limits: tuple[float, float]) -> str:
     index = np.where(np.isfinite(image), np.clip(np.nan_to_num(level) * 254.0, 0.0, 254.0), _NOTHING).astype(np.uint8)
     index = index.repeat(-(-_LEAST_HEIGHT // index.shape[0]), axis=0).repeat(-(-_LEAST_WIDTH // index.shape[1]), axis=1)
     picture = Image.fromarray(index)
-    picture.putpalette((_colour_table(name) * 255.0).round().astype(np.uint8).ravel().tolist())
+    picture.putpalette((colour_table(FIELD_COLOURS[name]) * 255.0).round().astype(np.uint8).ravel().tolist())
     picture.info["transparency"] = _NOTHING
     return png_uri(picture)
 
 
 def gradient(name: str) -> str:
     """The colours of a field from low to high, as stops of a CSS gradient."""
-    chosen = _colour_table(name)[np.linspace(0, 254, 9).astype(int)]
+    chosen = colour_table(FIELD_COLOURS[name])[np.linspace(0, 254, 9).astype(int)]
     return ", ".join("rgb({:.0f} {:.0f} {:.0f})".format(*(255.0 * colour)) for colour in chosen)
-
-
-def _colour_table(name: str) -> NDArray[np.float64]:
-    from matplotlib import colormaps
-
-    return np.asarray(colormaps[FIELD_COLOURS[name]](np.linspace(0.0, 1.0, 256))[:, :3], np.float64)
 
 
 def _scattered(scan: Scan, name: str) -> NDArray[np.float32]:

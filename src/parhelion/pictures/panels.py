@@ -43,9 +43,7 @@ def field_norm(values: NDArray[Any]) -> Any:
     return LogNorm(low, high, clip=True) if positive.size else Normalize(0.0, 1.0)
 
 
-def panorama_panel(
-    figure: Any, axes: Any, scan: Scan, grid: Panorama, name: str, note: str, *, azimuth_labels: bool
-) -> None:
+def panorama_panel(axes: Any, scan: Scan, grid: Panorama, name: str, note: str, *, azimuth_labels: bool) -> None:
     """A field as the sensor sees it all around; sky above, ground below, forward marked."""
     title, colours, unit = _LOOK[name]
     image = field_image(scan, name, grid)
@@ -58,14 +56,11 @@ def panorama_panel(
     quiet(axes, title + note)
     _azimuth_axis(axes, left, right, azimuth_labels)
     ticks = np.unique(np.linspace(0, rows - 1, min(rows, 5)).round().astype(int))
-    axes.set_yticks(ticks + 0.5, [_degrees(grid.elevation_deg[row]) for row in ticks])
+    axes.set_yticks(
+        ticks + 0.5, [f"{angle:+d}°" if angle else "0°" for angle in np.rint(grid.elevation_deg[ticks]).astype(int)]
+    )
     axes.set_ylabel("elevation")
-    colour_bar(figure, drawn, axes, f"{name} [{unit}]")
-
-
-def _degrees(angle_deg: float) -> str:
-    whole = round(angle_deg)
-    return f"{whole:+d}°" if whole else "0°"
+    colour_bar(drawn, axes, f"{name} [{unit}]")
 
 
 def _azimuth_axis(axes: Any, left: float, right: float, labels: bool) -> None:
@@ -74,11 +69,11 @@ def _azimuth_axis(axes: Any, left: float, right: float, labels: bool) -> None:
     texts = [f"{angle}°\n{words[angle]}" if angle in words else f"{angle}°" for angle in ticks]
     axes.set_xticks(ticks, texts if labels else [""] * len(ticks))
     if right < 0.0 < left:
-        place = (left - 0.0) / (left - right)
+        place = left / (left - right)
         axes.plot([place], [1.0], marker="v", color=ACCENT, markersize=7, transform=axes.transAxes, clip_on=False)
 
 
-def scatter_panel(figure: Any, axes: Any, scan: Scan, name: str, note: str) -> None:
+def scatter_panel(axes: Any, scan: Scan, name: str, note: str) -> None:
     """A field over azimuth and elevation, for patterns without a grid."""
     title, colours, unit = _LOOK[name]
     azimuth, elevation = (np.degrees(angle) for angle in azimuth_elevation(scan))
@@ -88,17 +83,17 @@ def scatter_panel(figure: Any, axes: Any, scan: Scan, name: str, note: str) -> N
     near_last = np.argsort(-scan.fields["range"], kind="stable")
     drawn = axes.scatter(
         azimuth[shot][near_last], elevation[shot][near_last], c=values[near_last],
-        s=_dot_size(len(azimuth)), cmap=colours, norm=field_norm(values), linewidths=0,
+        s=float(np.clip(60_000 / max(len(azimuth), 1), 0.8, 6.0)), cmap=colours, norm=field_norm(values), linewidths=0,
     )  # fmt: skip
     quiet(axes, title + note)
     axes.set(xlabel="azimuth [°], left to right", ylabel="elevation [°]")
     if np.ptp(azimuth) < 180:
         axes.set_aspect("equal", adjustable="box", anchor="W")
     axes.invert_xaxis()
-    colour_bar(figure, drawn, axes, f"{name} [{unit}]")
+    colour_bar(drawn, axes, f"{name} [{unit}]")
 
 
-def profile_panel(figure: Any, axes: Any, scan: Scan, note: str) -> None:
+def profile_panel(axes: Any, scan: Scan, note: str) -> None:
     """Range over azimuth, coloured by intensity, for sensors of one or two rings."""
     azimuth = np.degrees(azimuth_elevation(scan)[0])
     shot, values = scan.fields["shot"], scan.fields["intensity"]
@@ -111,11 +106,7 @@ def profile_panel(figure: Any, axes: Any, scan: Scan, note: str) -> None:
     axes.set_ylim(bottom=0.0)
     axes.invert_xaxis()
     axes.grid(color="#2b323c", linewidth=0.6)
-    colour_bar(figure, drawn, axes, "intensity [vendor scale]")
-
-
-def _dot_size(shots: int) -> float:
-    return float(np.clip(60_000 / max(shots, 1), 0.8, 6.0))
+    colour_bar(drawn, axes, "intensity [vendor scale]")
 
 
 def panel_pixels(axes: Any) -> tuple[float, float]:
@@ -124,6 +115,16 @@ def panel_pixels(axes: Any) -> tuple[float, float]:
     figure = axes.get_figure()
     width, height = figure.get_size_inches() * figure.dpi
     return box.width * width, box.height * height
+
+
+def reach(xyz: NDArray[Any], share: float, *, sensor: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Middle and half sides [m] of a rectangle around all points but a `share` [%] at each end, and the `sensor`."""
+    if len(xyz) == 0:
+        return np.zeros(2), np.ones(2)
+    low, high = np.percentile(xyz[:, :2], [share, 100.0 - share], axis=0)
+    if sensor:
+        low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
+    return (low + high) / 2, np.maximum(1.06 * (high - low) / 2, 0.5)
 
 
 def fitted_extent(axes: Any, centre: NDArray[Any], half_width_m: float, half_height_m: float) -> Extent:
@@ -161,7 +162,7 @@ def map_panel(axes: Any, xyz: NDArray[Any], colour: NDArray[Any], extent: Extent
 
 
 def scalar_map_panel(
-    figure: Any, axes: Any, xyz: NDArray[Any], values: NDArray[Any], extent: Extent, colours: str, unit: str
+    axes: Any, xyz: NDArray[Any], values: NDArray[Any], extent: Extent, colours: str, unit: str
 ) -> None:
     """Points from above, coloured by a number, with its colour bar."""
     from matplotlib import colormaps
@@ -175,7 +176,7 @@ def scalar_map_panel(
     rgb = visible(norm(values))[:, :3]
     map_panel(axes, xyz, np.asarray(rgb), extent)
     inset = axes.inset_axes([0.02, 0.045, 0.3, 0.022])
-    bar = figure.colorbar(ScalarMappable(norm, visible), cax=inset, orientation="horizontal")
+    bar = axes.get_figure().colorbar(ScalarMappable(norm, visible), cax=inset, orientation="horizontal")
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=INK, labelsize=7.5, length=2, width=0.6, pad=2)
     bar.ax.xaxis.set_ticks_position("top")

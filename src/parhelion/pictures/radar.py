@@ -33,8 +33,7 @@ def draw_radar(scan: RadarScan, path: str | PathLike[str], title: str | None = N
     check_picture(path)
     if not isinstance(scan, RadarScan):
         raise ConfigError(f"draw_radar: expected a RadarScan, got {type(scan).__name__}")
-    figure = radar_figure(scan, title)
-    save(figure, path)
+    save(radar_figure(scan, title), path)
 
 
 def draw_echoes(scan: EchoScan, path: str | PathLike[str], title: str | None = None) -> None:
@@ -66,40 +65,35 @@ def radar_figure(scan: RadarScan, title: str | None = None) -> Any:
     if len(cube.radial_velocity) > 1:
         speed_axes = figure.add_subplot(grid[0, 1])
         quiet(speed_axes, "Strongest beam")
-        range_velocity_panel(figure, speed_axes, cube)
+        range_velocity_panel(speed_axes, cube)
         speed_axes.plot(scan.radial_velocity, scan.range, "o", mfc="none", mec=ACCENT, ms=5, mew=0.8)
     quiet(axes, "From above, strongest speed")
-    range_azimuth_panel(figure, axes, cube)
+    range_azimuth_panel(axes, cube)
     return figure
 
 
-def range_velocity_panel(figure: Any, axes: Any, cube: RadarCube) -> None:
+def range_velocity_panel(axes: Any, cube: RadarCube) -> None:
     """Strongest beam of a cube over radial velocity and range [dB over noise]."""
     speed = cube.radial_velocity
     extent = (speed[0], speed[-1], cube.range[0], cube.range[-1])
     drawn = axes.imshow(_decibels(cube.range_velocity), origin="lower", aspect="auto", extent=extent,
                         cmap=INTENSITY_COLOURS, vmin=_FLOOR_DB, vmax=45)  # fmt: skip
-    axes.set_xlabel("radial velocity [m/s], away is positive")
-    axes.set_ylabel("range [m]")
-    colour_bar(figure, drawn, axes, "over noise [dB]")
+    axes.set(xlabel="radial velocity [m/s], away is positive", ylabel="range [m]")
+    colour_bar(drawn, axes, "over noise [dB]")
 
 
-def range_azimuth_panel(figure: Any, axes: Any, cube: RadarCube) -> None:
+def range_azimuth_panel(axes: Any, cube: RadarCube) -> None:
     """Strongest velocity and elevation of a cube over range and azimuth, laid out from above."""
     azimuth = cube.azimuth
-    edges = np.concatenate([[azimuth[0] - 0.5 * (azimuth[1] - azimuth[0])] if len(azimuth) > 1 else [azimuth[0] - 0.1],
-                            0.5 * (azimuth[1:] + azimuth[:-1]),
-                            [azimuth[-1] + 0.5 * (azimuth[-1] - azimuth[-2])] if len(azimuth) > 1
-                            else [azimuth[0] + 0.1]])  # fmt: skip
+    first, last = (np.diff(azimuth)[[0, -1]] if len(azimuth) > 1 else np.full(2, 0.2)) / 2
+    edges = np.concatenate([[azimuth[0] - first], 0.5 * (azimuth[1:] + azimuth[:-1]), [azimuth[-1] + last]])
     step = cube.range[1] - cube.range[0]
     ranges = np.concatenate([cube.range, [cube.range[-1] + step]])
     distance, angle = np.meshgrid(ranges, edges, indexing="ij")
     drawn = axes.pcolormesh(-distance * np.sin(angle), distance * np.cos(angle), _decibels(cube.range_azimuth),
                             cmap=INTENSITY_COLOURS, vmin=_FLOOR_DB, vmax=45, rasterized=True)  # fmt: skip
-    axes.set_aspect("equal")
-    axes.set_xlabel("to the right [m]")
-    axes.set_ylabel("ahead [m]")
-    colour_bar(figure, drawn, axes, "over noise [dB]")
+    axes.set(aspect="equal", xlabel="to the right [m]", ylabel="ahead [m]")
+    colour_bar(drawn, axes, "over noise [dB]")
 
 
 def from_above(axes: Any, scan: FramePoints, title: str) -> None:
@@ -111,11 +105,7 @@ def from_above(axes: Any, scan: FramePoints, title: str) -> None:
     entries: dict[str, Any] = {}
     right, ahead = -scan.xyz[:, 1].astype(float), scan.xyz[:, 0].astype(float)
     speed = scan.fields.get("radial_velocity", np.zeros(len(scan)))
-    size = (
-        np.clip(10.0 + scan.fields["snr"].astype(float), 8.0, 60.0)
-        if "snr" in scan.fields
-        else np.full(len(scan), 20.0)
-    )
+    size = np.clip(10.0 + scan.fields.get("snr", np.full(len(scan), 10.0)).astype(float), 8.0, 60.0)
     for row in range(len(scan)):
         origin = origins.get(int(scan.fields["origin"][row]), "surface")
         if origin == "surface":
@@ -132,8 +122,7 @@ def from_above(axes: Any, scan: FramePoints, title: str) -> None:
                       color=colour, lw=0.9)  # fmt: skip
     axes.plot(0, 0, "^", color=ACCENT, ms=7)
     axes.set_aspect("equal", adjustable="datalim")
-    axes.set_xlabel("to the right [m]")
-    axes.set_ylabel("ahead [m]")
+    axes.set(xlabel="to the right [m]", ylabel="ahead [m]")
     legend(axes, list(entries.items())[:10], loc="upper left")
 
 
@@ -150,8 +139,7 @@ def echo_figure(scan: EchoScan, title: str | None = None) -> Any:
         quiet(axes, "What the first microphone hears")
         time = np.arange(heard.samples.shape[1]) / heard.rate_hz * 1e3
         axes.plot(time, heard.samples[0], color=ACCENT, lw=0.5)
-        axes.set_xlabel("time after the pulse [ms]")
-        axes.set_ylabel("pressure [Pa]")
+        axes.set(xlabel="time after the pulse [ms]", ylabel="pressure [Pa]")
     return figure
 
 

@@ -8,7 +8,7 @@ A type without an entry has that of its base: samples of other packages are curv
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from textwrap import wrap
@@ -69,7 +69,8 @@ class Panel:
     """Left, bottom, right and top margin [inch]."""
 
 
-_MAP = {"size": (5.2, 4.5), "margins": (0.7, 0.55, 0.85, 0.35)}
+_map = partial(Panel, size=(5.2, 4.5), margins=(0.7, 0.55, 0.85, 0.35))
+"""A panel with a colour bar at its right."""
 
 
 def plot_record(record: Record, path: str | PathLike[str] | None = None, ax: Any = None) -> Any:
@@ -95,7 +96,9 @@ def _figure(record: Record, panels: Sequence[Panel]) -> Any:
     across = 1 if flat or len(panels) < 2 else 2 if len(panels) < 5 else 3
     width = max((panel.size[0] for panel in panels), default=6.6)
     rows = [panels[k : k + across] for k in range(0, len(panels), across)]
-    wide, name, facts = across * width, *_heading(record, across * width)
+    wide = across * width
+    name, _, line = one_line(record)[1:-1].partition(": ")
+    facts = wrap(line, int(wide * 13))
     top = tall = _HEADING_IN + _LINE_IN * len(facts) + sum(max(panel.size[1] for panel in row) for row in rows)
     figure = sheet(wide, tall)
     figure.text(0.2 / wide, 1.0 - 0.27 / tall, name, color=INK, fontsize=14, fontweight="bold", va="center")
@@ -112,12 +115,6 @@ def _figure(record: Record, panels: Sequence[Panel]) -> Any:
             panel.draw(axes)
             axes.yaxis.get_offset_text().set(color=MUTED, size=8)
     return figure
-
-
-def _heading(record: Record, wide: float) -> tuple[str, list[str]]:
-    """Type of a record, and the facts of its repr in lines for a sheet of this width [inch]."""
-    name, _, facts = one_line(record)[1:-1].partition(": ")
-    return name, wrap(facts, int(wide * 13))
 
 
 # ---- curves ----------------------------------------------------------------------------------------------------------
@@ -289,7 +286,7 @@ def _points(frame: str, xy: NDArray[Any], values: NDArray[Any], label: str, look
     axes.margins(0.06)
     axes.set_aspect("equal", adjustable="datalim")
     if len(xy):
-        colour_bar(axes.figure, drawn, axes, label)
+        colour_bar(drawn, axes, label)
 
 
 def _cloud(cloud: PointCloud) -> list[Panel]:
@@ -306,7 +303,7 @@ def _cloud(cloud: PointCloud) -> list[Panel]:
         _points(cloud.frame, cloud.xyz[top, :2], values[top], f"{name or 'z'} [{unit}]", look, axes)
         axes.set(xlabel="x [m]", ylabel="y [m]")
 
-    return [Panel(f"From above, by {name or 'height'}, frame {cloud.frame!r}", draw, **_MAP)]  # type: ignore[arg-type]
+    return [_map(f"From above, by {name or 'height'}, frame {cloud.frame!r}", draw)]
 
 
 def _frame_points(frame: FramePoints) -> list[Panel]:
@@ -327,7 +324,7 @@ def _frame_points(frame: FramePoints) -> list[Panel]:
         axes.set(xlabel="to the right [m]", ylabel="ahead [m]")
 
     word = "signal over noise" if speed is None else "radial velocity"
-    return [Panel(f"From above, by {word}", draw, **_MAP)]  # type: ignore[arg-type]
+    return [_map(f"From above, by {word}", draw)]
 
 
 def _shots(shots: Shots) -> list[Panel]:
@@ -352,22 +349,16 @@ def _shots(shots: Shots) -> list[Panel]:
 def _cube(cube: RadarCube) -> list[Panel]:
     panels = []
     if len(cube.range) > 1 and len(cube.radial_velocity) > 1:
-        draw = partial(_on_axes, range_velocity_panel, cube)
-        panels.append(Panel("Strongest beam over range and velocity", draw, **_MAP))  # type: ignore[arg-type]
+        panels.append(_map("Strongest beam over range and velocity", partial(range_velocity_panel, cube=cube)))
     if len(cube.range) > 1:
-        draw = partial(_on_axes, range_azimuth_panel, cube)
-        panels.append(Panel("From above, strongest velocity", draw, **_MAP))  # type: ignore[arg-type]
+        panels.append(_map("From above, strongest velocity", partial(range_azimuth_panel, cube=cube)))
     return panels
-
-
-def _on_axes(draw: Callable[[Any, Any, Any], None], cube: RadarCube, axes: Any) -> None:
-    draw(axes.figure, axes, cube)
 
 
 def _radar(scan: RadarScan) -> list[Panel]:
     panels = [*_frame_points(scan), *([] if scan.cube is None else _cube(scan.cube))]
     if {"range", "rcs"} <= set(scan.fields):
-        panels.append(Panel("Radar cross-section over range", partial(_cross_section_dots, scan), **_MAP))  # type: ignore[arg-type]
+        panels.append(_map("Radar cross-section over range", partial(_cross_section_dots, scan)))
     return panels
 
 
@@ -379,7 +370,7 @@ def _cross_section_dots(scan: RadarScan, axes: Any) -> None:
 
 def _echo(scan: EchoScan) -> list[Panel]:
     heard = [] if scan.waveform is None else _echo_waveform(scan.waveform)
-    return [*_frame_points(scan), *(replace(panel, **_MAP) for panel in heard)]  # type: ignore[arg-type]
+    return [*_frame_points(scan), *(_map(panel.title, panel.draw) for panel in heard)]
 
 
 # ---- pixels and other arrays -----------------------------------------------------------------------------------------

@@ -76,17 +76,17 @@ def sensor_panels(figure: Any, scan: Scan, *, top: float, bottom: float, note: s
     if not is_organised(scan):
         grid = figure.add_gridspec(1, 2, left=0.045, right=0.94, top=top, bottom=bottom, wspace=0.17)
         for column, name in enumerate(("range", "intensity")):
-            panels.scatter_panel(figure, figure.add_subplot(grid[0, column]), scan, name, note)
+            panels.scatter_panel(figure.add_subplot(grid[0, column]), scan, name, note)
         return
     layout = panorama(scan)
     if layout.shape[0] <= 2:
         grid = figure.add_gridspec(1, 1, left=0.045, right=0.94, top=top, bottom=bottom)
-        panels.profile_panel(figure, figure.add_subplot(grid[0, 0]), scan, note)
+        panels.profile_panel(figure.add_subplot(grid[0, 0]), scan, note)
         return
     grid = figure.add_gridspec(2, 1, left=0.045, right=0.94, top=top, bottom=bottom, hspace=0.24)
     for row, name in enumerate(("range", "intensity")):
         axes = figure.add_subplot(grid[row, 0])
-        panels.panorama_panel(figure, axes, scan, layout, name, note, azimuth_labels=row == 1)
+        panels.panorama_panel(axes, scan, layout, name, note, azimuth_labels=row == 1)
 
 
 def _from_above(figure: Any, scan: Scan) -> None:
@@ -94,7 +94,7 @@ def _from_above(figure: Any, scan: Scan) -> None:
     xyz = np.asarray(points.xyz, np.float64)
     grid = figure.add_gridspec(1, 2, left=0.045, right=0.985, top=0.475, bottom=0.055, wspace=0.36)
     by_label, beside = (figure.add_subplot(grid[0, column]) for column in range(2))
-    middle, half = _reach(xyz)
+    middle, half = panels.reach(xyz, 1.5, sensor=True)
     extent = panels.fitted_extent(by_label, middle, *half)
     names = scan.names.get("label", {})
     quiet(by_label, "From above, by label")
@@ -106,22 +106,13 @@ def _from_above(figure: Any, scan: Scan) -> None:
         )
     if len(xyz) and np.ptp(xyz[:, 2]) > _FLAT_M:
         quiet(beside, "From above, by height")
-        panels.scalar_map_panel(figure, beside, xyz, xyz[:, 2], extent, HEIGHT_COLOURS, "height above the sensor [m]")
+        panels.scalar_map_panel(beside, xyz, xyz[:, 2], extent, HEIGHT_COLOURS, "height above the sensor [m]")
     else:
         quiet(beside, "From above, by range")
         distance = points.fields["range"]
-        panels.scalar_map_panel(figure, beside, xyz, distance, extent, HEIGHT_COLOURS, "range [m]")
+        panels.scalar_map_panel(beside, xyz, distance, extent, HEIGHT_COLOURS, "range [m]")
     for axes in (by_label, beside):
         panels.sensor_mark(axes, 0.0, 0.0, 0.0, 0.09 * (extent[1] - extent[0]) / 2)
-
-
-def _reach(xyz: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Middle and half sides [m] of a rectangle that holds the sensor and nearly all points."""
-    if len(xyz) == 0:
-        return np.zeros(2), np.ones(2)
-    low, high = np.percentile(xyz[:, :2], [1.5, 98.5], axis=0)
-    low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
-    return (low + high) / 2, np.maximum(1.06 * (high - low) / 2, 0.5)
 
 
 # ---- many scans of a drive -------------------------------------------------------------------------------------------

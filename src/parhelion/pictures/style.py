@@ -102,6 +102,13 @@ def colour_labels(label: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.f
     return table[numbers]
 
 
+def colour_table(name: str) -> NDArray[np.float64]:
+    """Red, green, blue in [0, 1] of a colour map of Matplotlib's, shape (256, 3)."""
+    from matplotlib import colormaps
+
+    return np.asarray(colormaps[name](np.linspace(0.0, 1.0, 256))[:, :3], np.float64)
+
+
 def robust_limits(values: NDArray[Any], low: float = 1.0, high: float = 99.0) -> tuple[float, float]:
     """Two percentiles of the finite values, so that a few extremes do not wash out a picture; never equal."""
     finite = values[np.isfinite(values)]
@@ -134,12 +141,12 @@ def quiet(axes: Any, title: str = "") -> None:
         axes.set_title(title, loc="left", color=INK, fontsize=10.5, pad=7)
 
 
-def colour_bar(figure: Any, image: Any, axes: Any, label: str) -> None:
+def colour_bar(image: Any, axes: Any, label: str) -> None:
     """A slim bar of its own axes right of `axes`, with its unit."""
     from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
-    figure_width = figure.get_size_inches()[0]
-    inch = 1.0 / (axes.get_position().width * figure_width)
+    figure = axes.get_figure()
+    inch = 1.0 / (axes.get_position().width * figure.get_size_inches()[0])
     inset = axes.inset_axes([1.0 + 0.11 * inch, 0.0, 0.13 * inch, 1.0])
     bar = figure.colorbar(image, cax=inset)
     low, high = image.norm.vmin, image.norm.vmax

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from parhelion.core.clouds import PointCloud, Scan, origin_names
 from parhelion.core.errors import ConfigError
 from parhelion.pictures import panels
+from parhelion.pictures.html import count
 from parhelion.pictures.style import INK, check_picture, legend, quiet, save, sheet
 from parhelion.weather import media
 
@@ -232,7 +233,7 @@ def _picture(before: PointCloud, after: PointCloud, changes: Changes, title: str
         1, 3, left=0.045, right=0.985, top=0.35, bottom=0.055, wspace=0.18, width_ratios=(1.0, 1.25, 1.25)
     )
     _fate_panel(figure.add_subplot(maps[0, 0]), view)
-    _signal_panel(figure, figure.add_subplot(maps[0, 1]), view)
+    _signal_panel(figure.add_subplot(maps[0, 1]), view)
     _near_panel(figure.add_subplot(below[0, 0]), view)
     _range_panel(figure.add_subplot(below[0, 1]), view)
     _share_panel(figure.add_subplot(below[0, 2]), view)
@@ -268,13 +269,8 @@ class _View:
 
     def reach(self) -> tuple[NDArray[np.float64], float, float]:
         """Middle and half sides [m] of a rectangle that holds the sensor and nearly all points."""
-        if len(self.xyz) == 0:
-            return np.zeros(2), 1.0, 1.0
-        low, high = np.percentile(self.xyz[:, :2], [1.0, 99.0], axis=0)
-        if not self.world:
-            low, high = np.minimum(low, 0.0), np.maximum(high, 0.0)
-        half = np.maximum(1.06 * (high - low) / 2, 0.5)
-        return (low + high) / 2, float(half[0]), float(half[1])
+        middle, half = panels.reach(self.xyz, 1.0, sensor=not self.world)
+        return middle, float(half[0]), float(half[1])
 
 
 def _still(cloud: PointCloud) -> NDArray[np.float64]:
@@ -285,17 +281,13 @@ def _still(cloud: PointCloud) -> NDArray[np.float64]:
 
 def _facts(changes: Changes) -> str:
     kept, lost = len(changes.kept_before), len(changes.lost)
-    gone = f"{_count(lost)} lost ({100 * lost / max(kept + lost, 1):.1f} %)"
+    gone = f"{count(lost)} lost ({100 * lost / max(kept + lost, 1):.1f} %)"
     if changes.outshone:
-        gone += f", {_count(changes.outshone)} of them with an echo of the air instead"
-    facts = [f"{_count(kept + lost)} points in clear air", f"{_count(kept)} stay", gone]
-    facts += [f"{_count(count)} from {word}" for word, count in changes.invented.items() if word in media.names()]
-    facts.append(f"{_count(changes.moved.sum())} displaced by more than {100 * MOVED_M:.0f} cm")
+        gone += f", {count(changes.outshone)} of them with an echo of the air instead"
+    facts = [f"{count(kept + lost)} points in clear air", f"{count(kept)} stay", gone]
+    facts += [f"{count(number)} from {word}" for word, number in changes.invented.items() if word in media.names()]
+    facts.append(f"{count(int(changes.moved.sum()))} displaced by more than {100 * MOVED_M:.0f} cm")
     return "   |   ".join(facts)
-
-
-def _count(number: int) -> str:
-    return f"{int(number):,}".replace(",", " ")
 
 
 def _fate_panel(axes: Any, view: _View) -> None:
@@ -304,11 +296,10 @@ def _fate_panel(axes: Any, view: _View) -> None:
     panels.map_panel(axes, *view.colours(), extent)
     stay, moved, lost = len(view.kept), int(view.changes.moved.sum()), len(view.lost)
     entries = [("stay", stay - moved, KEPT), ("displaced", moved, MOVED), ("lost", lost, LOST)]
-    for word, count in view.changes.invented.items():
-        entries.append(
-            (f"invented by {word}" if word in media.names() else f"new, {word}", count, origin_colours()[word])
-        )
-    legend(axes, [(f"{word}  {_count(count)}", colour) for word, count, colour in entries], loc="upper right")
+    for word, number in view.changes.invented.items():
+        name = f"invented by {word}" if word in media.names() else f"new, {word}"
+        entries.append((name, number, origin_colours()[word]))
+    legend(axes, [(f"{word}  {count(number)}", colour) for word, number, colour in entries], loc="upper right")
     _mark(axes, view, extent)
 
 
@@ -317,7 +308,7 @@ def _mark(axes: Any, view: _View, extent: panels.Extent) -> None:
         panels.sensor_mark(axes, 0.0, 0.0, 0.0, 0.09 * (extent[1] - extent[0]) / 2)
 
 
-def _signal_panel(figure: Any, axes: Any, view: _View) -> None:
+def _signal_panel(axes: Any, view: _View) -> None:
     extent = panels.fitted_extent(axes, *view.reach())
     left = view.changes.signal_left
     if left is None:
@@ -327,7 +318,7 @@ def _signal_panel(figure: Any, axes: Any, view: _View) -> None:
         quiet(axes, f"Signal left of the points that stay, by {view.changes.signal}")
         values, unit = 100.0 * left, "signal left [% of that in clear air]"
     known = np.isfinite(values)
-    panels.scalar_map_panel(figure, axes, view.kept[known], values[known], extent, _SIGNAL_COLOURS, unit)
+    panels.scalar_map_panel(axes, view.kept[known], values[known], extent, _SIGNAL_COLOURS, unit)
     _mark(axes, view, extent)
 
 

@@ -13,7 +13,7 @@ import parhelion as ph
 from parhelion.calibrate.boards.boards import BoardCalibration, Stage, calibrate_boards, read_boards, stages_of
 from parhelion.calibrate.boards.example import SETUPS, TRUTHS, Setup, make_shots, write_text
 from parhelion.calibrate.boards.find import find_board
-from parhelion.calibrate.boards.held_out import HeldOutScore, apollosim_statistics, compare
+from parhelion.calibrate.boards.held_out import HeldOutScore, compare
 from parhelion.calibrate.boards.profile import fit_brdf, fit_profile, shots_at, together
 from parhelion.calibrate.boards.shots import BoardShots, from_angles, read_shots
 from parhelion.calibrate.identify import identify
@@ -31,15 +31,6 @@ def board_yaml(folder: Path, *entries: dict[str, object], **more: object) -> Pat
     file = folder / "boards.yaml"
     file.write_text(yaml.safe_dump({"boards": list(entries), **more}), encoding="utf-8")
     return file
-
-
-def test_apollosims_worked_example_to_three_digits() -> None:
-    """Kepets 2024, section 4.4.4: 30 degrees on wood."""
-    found = apollosim_statistics([1.0, 1.1, 0.9, 1.25], [0.75, 0.7, 0.8, 0.0])
-    assert round(found.distance_sigma_m, 3) == 0.129
-    assert round(found.intensity_sigma, 3) == 0.327
-    assert found.mean_intensity == pytest.approx(0.563, abs=5e-4)
-    assert found.drop_rate == 0.25
 
 
 @pytest.mark.parametrize("sensor", [RPLIDAR, VLP])
@@ -62,7 +53,7 @@ def test_boards_are_found_to_a_centimetre_and_half_a_degree(sensor: str, seed: i
 
 def test_clouds_without_lost_shots_show_the_whole_height() -> None:
     shots = make_shots(TRUTHS[VLP]["cardboard"], SMALL[VLP], VLP, seed=1)
-    board = find_board(replace(shots.select(~shots.lost), knows_lost=False))
+    board = find_board(replace(shots.rows(~shots.lost), knows_lost=False))
     assert board.height_m == pytest.approx(SMALL[VLP].height_m, abs=2.0 * np.radians(2.0) * SMALL[VLP].distance_m)
 
 
@@ -300,7 +291,7 @@ def test_bad_boards_are_told_in_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="neither boards nor targets"):
         calibrate_boards(board_yaml(tmp_path), preset)
     full = make_shots(TRUTHS[RPLIDAR]["foam"], SMALL[RPLIDAR], RPLIDAR, seed=1)
-    kept = full.select(~full.lost)
+    kept = full.rows(~full.lost)
     points = PointCloud(kept.points, {"intensity": kept.intensity})
     points.save(tmp_path / "points.npz")
     found = calibrate_boards(board_yaml(tmp_path, {"material": "foam", "recording": "points.npz"}), preset)
@@ -333,7 +324,7 @@ def test_materials_are_told_apart_by_their_returns(tmp_path: Path) -> None:
     for number, name in enumerate(("foam", "epoxy")):
         shots: BoardShots = make_shots(TRUTHS[VLP][name], replace(SMALL[VLP], turns=1, outliers=0.0), VLP, seed=9)
         board = find_board(shots)
-        own = shots.select(board.holds(shots) & ~shots.lost)
+        own = shots.rows(board.holds(shots) & ~shots.lost)
         found = identify(PointCloud(own.points, {"intensity": own.intensity}), config)
         best = found.best
         assert np.mean(best[best >= 0] == number) > 0.9
@@ -346,7 +337,7 @@ def test_a_setup_has_the_stated_truth() -> None:
     """Drop rate and mean intensity of made-up shots, within four deviations of their number."""
     truth = TRUTHS[VLP]["plywood"]
     shots = make_shots(truth, Setup(2.0, 4.0, tilt_deg=0.0, warp_m=0.0, outliers=0.0, turns=6), VLP, seed=2)
-    aimed = shots.select(find_board(shots).holds(shots, 0.05))
+    aimed = shots.rows(find_board(shots).holds(shots, 0.05))
     angle = np.degrees(np.arccos(aimed.direction[:, 0]))
     expected = truth.drop_at(angle)
     off = (aimed.lost.sum() - expected.sum()) / np.sqrt((expected * (1 - expected)).sum())

@@ -17,7 +17,7 @@ from parhelion.calibrate.boards.held_out import HeldOutScore, compare
 from parhelion.calibrate.boards.profile import BrdfFit, MaterialShots, fit_profile, held_against, taken_at, together
 from parhelion.calibrate.boards.shots import BoardShots, read_shots
 from parhelion.calibrate.range_images import Mask
-from parhelion.calibrate.sheet import calibrated_sheet, short, with_changes
+from parhelion.calibrate.sheet import SheetChanges, calibrated_sheet, short, with_changes
 from parhelion.core.config import Config, load
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.makers.scales import scale_called
@@ -185,14 +185,14 @@ class _Work:
         self._next()
         try:
             taken = in_sector(every, entry.azimuth_deg)
-            shots = every.select(taken)
+            shots = every.rows(taken)
             board = find_board(shots, distance_m=entry.distance_m, width_m=entry.width_m, seed=self.seed)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from None
         taken[taken] = taken_at(board, shots)
         self.recordings[-1] = recording_result(entry, every, board, taken)
         self._next()
-        return _at_reference(held_against(board, every.select(taken), number), board, self.preset), board
+        return _at_reference(held_against(board, every.rows(taken), number), board, self.preset), board
 
     def result(self) -> BoardCalibration:
         """The sheet with everything."""
@@ -217,7 +217,7 @@ def recording_result(entry: BoardEntry, shots: BoardShots, board: Board, taken: 
         some[np.random.default_rng(1).choice(len(shots), len(shots) - MOST_DRAWN, replace=False)] = False
     lost = int((taken & shots.lost).sum())
     return RecordingResult(
-        entry.material, entry.recording, len(shots), board, int(taken.sum()), lost, shots.select(some), taken[some]
+        entry.material, entry.recording, len(shots), board, int(taken.sum()), lost, shots.rows(some), taken[some]
     )
 
 
@@ -242,9 +242,7 @@ def _at_reference(seen: MaterialShots, board: Board, preset: LidarConfig) -> Mat
     far = board.distance_m / np.cos(np.radians(np.minimum(seen.angle_deg, 89.0)))
     here = _reference_m(preset)
     ratio = overlap_share(preset.range.overlap, here) / here**2 / (overlap_share(preset.range.overlap, far) / far**2)
-    return MaterialShots(
-        seen.angle_deg, seen.error_m, seen.intensity * ratio, seen.distance_m, seen.knows_lost, seen.board
-    )
+    return replace(seen, intensity=seen.intensity * ratio)
 
 
 def material_result(
@@ -260,9 +258,8 @@ def material_result(
     apart = shots
     if apollosim:
         lost = np.isnan(shots.error_m)
-        level = np.where(lost, 0.0, shots.intensity)
-        shots = MaterialShots(
-            shots.angle_deg, np.where(lost, 0.0, shots.error_m), level, shots.distance_m, shots.knows_lost, shots.board
+        shots = replace(
+            shots, error_m=np.where(lost, 0.0, shots.error_m), intensity=np.where(lost, 0.0, shots.intensity)
         )
     profile, brdf = fit_profile(shots, reference_m=_reference_m(preset))
     if apollosim:
@@ -291,9 +288,8 @@ def _sheet(
     preset: LidarConfig, results: list[MaterialResult], targets: list[RatedRange], recording: str, notes: list[str]
 ) -> LidarConfig:
     before = preset.calibration
-    kept = {} if before is None else before.kept
-    error = {} if before is None else before.error
-    sheet = calibrated_sheet(preset, {}, error, kept, recording=recording, turns=0)
+    known = SheetChanges() if before is None else SheetChanges({}, before.error, before.kept)
+    sheet = calibrated_sheet(preset, known, recording, turns=0)
     assert sheet.calibration is not None
     section = sheet.calibration.model_dump()
     for result in results:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from parhelion.calibrate.boards.profile import MODELS, MaterialShots, _cosine, _fit, angle_edges, fit_profile
 from parhelion.calibrate.range_images import Floats
-from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.config import MaterialProfile
 
 HELD_OUT = 0.3
@@ -64,12 +62,12 @@ def compare(shots: MaterialShots, *, seed: int = 1) -> HeldOutScore:
 
     random = np.random.default_rng(seed)
     held = random.random(len(shots)) < HELD_OUT
-    train, test = shots.select(~held), shots.select(held)
+    train, test = shots.rows(~held), shots.rows(held)
     profile, _ = fit_profile(train, gaps=False)
     edges = angle_edges()
     bins = np.clip(np.digitize(test.angle_deg, edges) - 1, 0, len(edges) - 2)
     known = (np.asarray(profile.shots) > 0)[bins]
-    test, bins = test.select(known), bins[known]
+    test, bins = test.rows(known), bins[known]
     lost, train_lost = np.isnan(test.error_m), np.isnan(train.error_m)
     cells = np.asarray(profile.intensity)
     value = cells if profile.kind == "values" else 0.5 * (cells[1:] + cells[:-1])
@@ -139,33 +137,3 @@ def _distances(recorded: Floats, value: Floats, chance: Floats, mean: Floats, si
     mean = np.quantile(mean, (np.arange(MOST_MEANS) + 0.5) / MOST_MEANS) if len(mean) > MOST_MEANS else mean
     book = (mean[:, None] + sigma * ndtri(grid)[None, :]).ravel()
     return float(wasserstein_distance(recorded, value, None, chance)), float(wasserstein_distance(recorded, book))
-
-
-# ---- apollosim ------------------------------------------------------------------------------------------------------
-# ApolloSim's own statistics of shots at one angle, for comparison (Kepets 2024, table 4.2 and section 4.4.4).
-# It counts a shot of intensity 0 as dropped, and folds dropped shots into means and deviations: the drop is then felt
-# twice, once by the rate and once by the wider noise. `profile_fit` keeps the two apart.
-
-
-@dataclass(frozen=True)
-class AngleData:
-    """Statistics of all shots at one angle, dropped ones among them; deviations are those of the population."""
-
-    mean_intensity: float
-    intensity_sigma: float
-    mean_distance_m: float
-    distance_sigma_m: float
-    drop_rate: float
-
-
-def apollosim_statistics(distance_m: ArrayLike, intensity: ArrayLike) -> AngleData:
-    """Mean and deviation of distances [m] and intensities of one angle, and the share of shots of intensity 0."""
-    d, i = np.asarray(distance_m, np.float64), np.asarray(intensity, np.float64)
-    if d.shape != i.shape or d.size == 0:
-        raise ConfigError(f"statistics: {d.size} distances for {i.size} intensities; give as many, one at least")
-    there = np.isfinite(d)
-    metres = d[there] if there.any() else np.zeros(1)
-    level = np.where(np.isfinite(i), i, 0.0)
-    return AngleData(
-        float(level.mean()), float(level.std()), float(metres.mean()), float(metres.std()), float(np.mean(level == 0.0))
-    )

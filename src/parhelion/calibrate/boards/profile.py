@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from parhelion.calibrate.boards.find import Board
 from parhelion.calibrate.boards.shots import BoardShots
-from parhelion.calibrate.range_images import Floats, Mask
+from parhelion.calibrate.range_images import Floats, Mask, TableWithFacts
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.config import FittedBrdf, MaterialProfile
 from parhelion.sensors.optics.lidar.profiles import drop_at
@@ -180,7 +180,7 @@ OUTLIER_SIGMAS = 6.0
 
 
 @dataclass(frozen=True, eq=False)
-class MaterialShots:
+class MaterialShots(TableWithFacts):
     """Shots at boards of one material."""
 
     angle_deg: Floats
@@ -193,25 +193,11 @@ class MaterialShots:
     board: Floats
     """Number of the board of each shot."""
 
-    def __len__(self) -> int:
-        return len(self.angle_deg)
-
-    def select(self, rows: Array) -> MaterialShots:
-        """Some of the shots, by mask or number."""
-        return MaterialShots(
-            self.angle_deg[rows],
-            self.error_m[rows],
-            self.intensity[rows],
-            self.distance_m,
-            self.knows_lost,
-            self.board[rows],
-        )
-
 
 def taken_at(board: Board, shots: BoardShots) -> Mask:
     """Which shots are taken for shots at a board: aimed at it, and without returns that are far off its plane."""
     taken = board.holds(shots)
-    aimed = shots.select(taken)
+    aimed = shots.rows(taken)
     error = aimed.range - board.true_range(aimed)
     with np.errstate(invalid="ignore"):
         kept = ~(np.abs(error) > OUTLIER_M)
@@ -222,21 +208,15 @@ def taken_at(board: Board, shots: BoardShots) -> Mask:
 
 def shots_at(board: Board, shots: BoardShots, number: int = 0) -> MaterialShots:
     """The shots aimed at a board; returns far off its plane are of other things and left out."""
-    return held_against(board, shots.select(taken_at(board, shots)), number)
+    return held_against(board, shots.rows(taken_at(board, shots)), number)
 
 
 def held_against(board: Board, aimed: BoardShots, number: int = 0) -> MaterialShots:
     """Shots that are taken for shots at a board, with their angles and range errors on it."""
     far = board.true_range(aimed)
     ends = (float(far.min()), float(far.max())) if len(far) else (0.0, 0.0)
-    return MaterialShots(
-        board.incidence_deg(aimed),
-        aimed.range - far,
-        aimed.intensity,
-        ends,
-        aimed.knows_lost,
-        np.full(len(aimed), float(number)),
-    )
+    angle, error, which = board.incidence_deg(aimed), aimed.range - far, np.full(len(aimed), float(number))
+    return MaterialShots(angle, error, aimed.intensity, ends, aimed.knows_lost, which)
 
 
 def _outliers(angle_deg: Floats, error: Floats) -> Mask:
@@ -254,12 +234,8 @@ def _outliers(angle_deg: Floats, error: Floats) -> Mask:
 
 def together(parts: list[MaterialShots]) -> MaterialShots:
     """Shots at several boards of one material."""
-    angle, error, level, board = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("angle_deg", "error_m", "intensity", "board")
-    )
     ends = (min(part.distance_m[0] for part in parts), max(part.distance_m[1] for part in parts))
-    return MaterialShots(angle, error, level, ends, all(part.knows_lost for part in parts), board)
+    return MaterialShots.joined(parts, distance_m=ends, knows_lost=all(part.knows_lost for part in parts))
 
 
 def angle_edges() -> Floats:
@@ -333,9 +309,7 @@ def fit_profile(
         level = level * (1.0 - drop)  # of sensors with few values, it is drops that follow the signal
     brdf = fit_brdf(middles[seen], level[seen], level[seen] / np.sqrt(np.maximum(many[seen], 1.0))) if gaps else None
     if brdf is not None:
-        counts, drop, drop_error, mean, sigma = _filled(
-            middles, seen, brdf, kind, value, counts, drop, drop_error, mean, sigma
-        )
+        _fill_gaps((drop, drop_error, mean, sigma), counts, seen, brdf, value if kind == "cells" else None)
     profile = MaterialProfile(
         angle_deg=edges.tolist(),
         shots=np.where(known, fired, 0).tolist(),
@@ -392,32 +366,23 @@ def _between_boards(shots: MaterialShots, place: Array, bins: int) -> Floats:
     return found
 
 
-def _filled(
-    middles: Floats,
-    seen: Array,
-    brdf: BrdfFit,
-    kind: str,
-    value: Floats,
-    counts: Floats,
-    drop: Floats,
-    drop_error: Floats,
-    mean: Floats,
-    sigma: Floats,
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Bins of which nothing is recorded: those of the nearest recorded one, changed by the ratio of the model.
+def _fill_gaps(
+    bins: tuple[Floats, Floats, Floats, Floats], counts: Floats, seen: Array, brdf: BrdfFit, value: Floats | None
+) -> None:
+    """Give bins of which nothing is recorded the nearest recorded one, changed by the ratio of the model.
 
-    Intensities scale with the ratio, and lost shots follow the signal (`drop_at`); at the border the ratio is 1.
+    `bins` are drop rate and its error, mean and deviation of range errors. Intensities scale with the ratio where they
+    are kept in cells of mean `value`, and lost shots follow the signal (`drop_at`); at the border the ratio is 1.
     """
-    counts, drop, drop_error, mean, sigma = (part.copy() for part in (counts, drop, drop_error, mean, sigma))
-    there = np.flatnonzero(seen)
+    drop, drop_error, mean, sigma = bins
+    middles, there = angle_edges()[:-1] + 0.5 * BIN_DEG, np.flatnonzero(seen)
     for k in np.flatnonzero(~seen):
         near = int(there[np.argmin(np.abs(there - k))])
         ratio = float(brdf.at(middles[k]) / max(float(brdf.at(middles[near])), 1e-12))
-        counts[k] = _scaled(counts[near], value, ratio) if kind == "cells" else counts[near]
+        counts[k] = counts[near] if value is None else _scaled(counts[near], value, ratio)
         drop[k] = drop_at(drop[near], min(1.0, ratio))
         drop_error[k] = min(1.0, float(np.hypot(drop_error[near], brdf.error * (1.0 - drop[k]))))
         mean[k], sigma[k] = mean[near], sigma[near]
-    return counts, drop, drop_error, mean, sigma
 
 
 def _scaled(row: Floats, value: Floats, ratio: float) -> Floats:

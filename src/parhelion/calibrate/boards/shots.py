@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from parhelion.calibrate.range_images import Floats, Mask
+from parhelion.calibrate.range_images import Floats, Mask, TableWithFacts
 from parhelion.calibrate.reading import clouds_of
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import FormatError
@@ -24,7 +24,7 @@ ANGLE_NAMES = ("angle", "angle_rad", "angle_deg", "azimuth_deg")
 
 
 @dataclass(frozen=True, eq=False)
-class BoardShots:
+class BoardShots(TableWithFacts):
     """Shots of a recording, one row a shot."""
 
     direction: Floats
@@ -38,9 +38,6 @@ class BoardShots:
     knows_lost: bool = True
     """Whether lost shots are told at all."""
 
-    def __len__(self) -> int:
-        return len(self.range)
-
     @property
     def lost(self) -> Mask:
         """Which shots have no return."""
@@ -50,12 +47,6 @@ class BoardShots:
     def points(self) -> Floats:
         """Where returns lie [m], NaN for lost shots, shape (n, 3)."""
         return self.origin + self.range[:, None] * self.direction
-
-    def select(self, rows: Mask) -> BoardShots:
-        """Some of the shots."""
-        return BoardShots(
-            self.direction[rows], self.origin[rows], self.range[rows], self.intensity[rows], self.knows_lost
-        )
 
 
 @reader()
@@ -88,11 +79,7 @@ def read_shots(path: str | PathLike[str], *, sensor: str | None = None, topic: s
 
 def joined_shots(parts: list[BoardShots]) -> BoardShots:
     """Shots of several recordings together."""
-    direction, origin, distance, level = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("direction", "origin", "range", "intensity")
-    )
-    return BoardShots(direction, origin, distance, level, all(part.knows_lost for part in parts))
+    return BoardShots.joined(parts, knows_lost=all(part.knows_lost for part in parts))
 
 
 def from_angles(distance: Floats, intensity: Floats, azimuth: Floats, elevation: Floats | None = None) -> BoardShots:

@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from parhelion.calibrate.range_images import Floats, RangeImage
+from parhelion.calibrate.range_images import Floats, RangeImage, TableWithFacts
 
 # ---- plane windows --------------------------------------------------------------------------------------------------
 # Windows of neighbouring rows and columns that see one plane, as parts of one linear system for errors of rows.
@@ -46,7 +46,7 @@ SLANTED_COSINE = 0.2
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
+class Windows(TableWithFacts):
     """Windows of pixels on one plane each: their parts of the system, the planes taken out."""
 
     unknowns: NDArray[np.int64]
@@ -60,21 +60,6 @@ class Windows:
     whole: NDArray[np.bool_]
     """Whether the plane goes on beyond the window."""
     freedom: int
-
-    def __len__(self) -> int:
-        return len(self.unknowns)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Windows]) -> Windows:
-        """All windows of several bands."""
-        names = ("unknowns", "matrix", "vector", "squares", "place", "whole")
-        every = {name: np.concatenate([getattr(one, name) for one in parts]) for name in names}
-        return cls(**every, freedom=parts[0].freedom)
-
-    def select(self, kept: NDArray[np.bool_]) -> Windows:
-        """Some of the windows."""
-        names = ("unknowns", "matrix", "vector", "squares", "place", "whole")
-        return Windows(**{name: getattr(self, name)[kept] for name in names}, freedom=self.freedom)
 
     def left(self, bias: Floats) -> Floats:
         """Mean square [m^2] of what plane and rows' errors leave of each window."""
@@ -313,20 +298,27 @@ LEARNING = 3
 
 
 @dataclass(frozen=True, eq=False)
-class ChannelBias:
-    """Range errors of rows, their mean taken out: what all rows share cannot be seen from planes."""
+class RowErrors:
+    """Range errors [m] of rows, their mean taken out: what all rows share cannot be seen from planes."""
 
-    bias_m: Floats
+    off: Floats
     """Of each row, the highest first, shape (rows,)."""
-    error_m: Floats
-    """Standard error, shape (rows,)."""
+    covariance: Floats
+    """Of these, shape (rows, rows)."""
+    steps_told: NDArray[np.bool_]
+    """Which differences between a row and the next planes tell, to a sixth of what rows may differ by."""
     windows: int
 
-    step_error_m: Floats
-    """Standard error of the difference between each row and the next, shape (rows - 1,): better known than the rows
-    themselves, since long waves over many rows hardly show in any window."""
-    steps_told: NDArray[np.bool_]
-    """Which of these differences planes tell, to a sixth of what rows may differ by."""
+    @property
+    def error(self) -> Floats:
+        """Standard error, shape (rows,)."""
+        return np.asarray(np.sqrt(np.diag(self.covariance)))
+
+    @property
+    def step_error(self) -> Floats:
+        """Standard error of the difference between each row and the next, shape (rows - 1,): better known than the rows
+        themselves, since long waves over many rows hardly show in any window."""
+        return _step_errors(self.covariance)
 
     @property
     def known(self) -> bool:
@@ -336,7 +328,7 @@ class ChannelBias:
     @property
     def significance(self) -> float:
         """Root mean square of the told steps between rows over their errors: about 1 where all is noise."""
-        steps = np.diff(self.bias_m) / self.step_error_m
+        steps = np.diff(self.off) / self.step_error
         return float(np.sqrt(np.mean(steps[self.steps_told] ** 2))) if self.steps_told.any() else 0.0
 
     @property
@@ -346,28 +338,11 @@ class ChannelBias:
 
 
 @dataclass(frozen=True, eq=False)
-class BeamAngles:
-    """Errors of elevation or azimuth of rows: true less reported, their mean taken out."""
+class BeamAngles(RowErrors):
+    """Errors [deg] of elevation or azimuth (counter-clockwise) of rows: true less reported, their mean taken out."""
 
-    off_deg: Floats
-    """Of each row, the highest first, shape (rows,); azimuth counter-clockwise."""
-    covariance_deg2: Floats
-    """Of these, shape (rows, rows)."""
-    steps_told: NDArray[np.bool_]
-    """Which differences between a row and the next planes tell, to a sixth of what rows may differ by."""
-    windows: int
     uneven: bool = False
     """Whether surfaces are too uneven to tell angles."""
-
-    @property
-    def error_deg(self) -> Floats:
-        """Standard error, shape (rows,)."""
-        return np.asarray(np.sqrt(np.diag(self.covariance_deg2)))
-
-    @property
-    def step_error_deg(self) -> Floats:
-        """Standard error of the difference between each row and the next, shape (rows - 1,)."""
-        return _step_errors(self.covariance_deg2)
 
     @property
     def told(self) -> NDArray[np.bool_]:
@@ -380,25 +355,14 @@ class BeamAngles:
         return not self.uneven and self.windows >= FEWEST_WINDOWS and int(self.told.sum()) >= FEWEST_ROWS
 
     @property
-    def significance(self) -> float:
-        """Root mean square of the steps between those rows over their errors: about 1 where all is noise."""
-        steps = np.diff(self.off_deg) / self.step_error_deg
-        return float(np.sqrt(np.mean(steps[self.steps_told] ** 2))) if self.steps_told.any() else 0.0
+    def correction(self) -> Floats:
+        """What to add to angles [deg]: told rows about their own mean, which no plane shows; 0 for the others."""
+        return np.asarray(self._about_told @ self.off)
 
     @property
-    def significant(self) -> bool:
-        """Whether that is more than chance makes of it."""
-        return self.significance > _by_chance(int(self.steps_told.sum()))
-
-    @property
-    def correction_deg(self) -> Floats:
-        """What to add to angles: told rows about their own mean, which no plane shows; 0 for the others."""
-        return np.asarray(self._about_told @ self.off_deg)
-
-    @property
-    def correction_error_deg(self) -> Floats:
-        """Standard error of that, shape (rows,); 0 for rows that are not told."""
-        return np.asarray(np.sqrt(np.diag(self._about_told @ self.covariance_deg2 @ self._about_told.T)))
+    def correction_error(self) -> Floats:
+        """Standard error of that [deg], shape (rows,); 0 for rows that are not told."""
+        return np.asarray(np.sqrt(np.diag(self._about_told @ self.covariance @ self._about_told.T)))
 
     @property
     def _about_told(self) -> Floats:
@@ -410,7 +374,7 @@ class BeamAngles:
 class ChannelErrors:
     """Errors of rows in range, elevation and azimuth, solved together."""
 
-    range: ChannelBias
+    range: RowErrors
     elevation: BeamAngles
     azimuth: BeamAngles
 
@@ -440,8 +404,7 @@ def channel_errors(
         BeamAngles(np.degrees(off), np.degrees(np.degrees(cov)), steps, solved.windows, uneven)
         for off, cov, steps in angles
     ]
-    ranges = ChannelBias(bias, np.sqrt(np.diag(of_bias)), solved.windows, _step_errors(of_bias), at)
-    return ChannelErrors(ranges, *turned)
+    return ChannelErrors(RowErrors(bias, of_bias, at, solved.windows), *turned)
 
 
 def _by_chance(steps: int) -> float:
@@ -487,7 +450,7 @@ def _solve(turns: Sequence[RangeImage], sigma_m: float, jitter_rad: Floats) -> _
         usual = max(noise, sigma_m**2)
         curved = every.left(found) / (usual + every.open(inverse)) / MOST_CURVED**2
         smooth = every.whole & (every.stepped(found, inverse, usual) < MOST_STEPPED)
-        kept = _shared(every.select((curved < 1.0) & smooth), len(prior))
+        kept = _shared(every.rows((curved < 1.0) & smooth), len(prior))
         if len(kept) < FEWEST_WINDOWS:
             return _Solved(np.zeros(len(prior)), unknown, unknown, len(kept))
         noise = max(float(np.median(kept.left(found))), 1e-8)
@@ -550,7 +513,7 @@ def _shared(windows: Windows, unknowns: int) -> Windows:
     """The windows all of whose rows are in many windows."""
     while True:
         count = np.bincount(windows.unknowns.ravel(), minlength=unknowns)
-        kept = windows.select(count[windows.unknowns].min(axis=1, initial=FEWEST_OF_ROW) >= FEWEST_OF_ROW)
+        kept = windows.rows(count[windows.unknowns].min(axis=1, initial=FEWEST_OF_ROW) >= FEWEST_OF_ROW)
         if len(kept) == len(windows):
             return kept
         windows = kept

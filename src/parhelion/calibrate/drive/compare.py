@@ -108,21 +108,18 @@ def compared(each: Sequence[DriveCalibration]) -> tuple[Compared, ...]:
     curves = [one.overlap for one in each]
     if sum(curve is not None for curve in curves) >= 2:
         found.append(_curves(curves))
-    biases = [one.bias for one in each if one.bias is not None and one.bias.windows]
-    if len(biases) == len(each) and len({len(one.bias_m) for one in biases}) == 1:
-        value = np.stack([one.bias_m[::-1] for one in biases])
-        error = INTERVAL * np.stack([one.error_m[::-1] for one in biases])
-        found.append(_worst(BIAS, value, error, [f"ring {k}" for k in range(value.shape[1])]))
+    of_rings: list[tuple[str, str, str, list[Any]]] = [
+        (BIAS, "off", "error", [one.bias for one in each if one.bias is not None and one.bias.windows])
+    ]
     for field, name in ANGLES.items():
         angles = [getattr(one, name) for one in each]
-        if all(one is not None and one.known for one in angles) and len({len(one.off_deg) for one in angles}) == 1:
-            value = np.stack([one.off_deg[::-1] for one in angles])
-            error = INTERVAL * np.stack([one.error_deg[::-1] for one in angles])
-            found.append(_worst(field, value, error, [f"ring {k}" for k in range(value.shape[1])]))
+        of_rings.append((field, "off", "error", [one for one in angles if one is not None and one.known]))
     gains = [one.overlap for one in each if one.overlap is not None and GAIN in one.changed]
-    if len(gains) == len(each) and len({len(one.row_factor) for one in gains}) == 1:
-        value, error = (np.stack([getattr(one, name)[::-1] for one in gains]) for name in ("row_factor", "row_error"))
-        found.append(_worst(GAIN, value, INTERVAL * error, [f"ring {k}" for k in range(value.shape[1])]))
+    of_rings.append((GAIN, "row_factor", "row_error", gains))
+    for field, value_name, error_name, parts in of_rings:
+        if len(parts) == len(each) and len({len(getattr(one, value_name)) for one in parts}) == 1:
+            value, error = (np.stack([getattr(one, name)[::-1] for one in parts]) for name in (value_name, error_name))
+            found.append(_worst(field, value, INTERVAL * error, [f"ring {k}" for k in range(value.shape[1])]))
     return tuple(found)
 
 

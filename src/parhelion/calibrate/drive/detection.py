@@ -44,19 +44,6 @@ def dropout(turn: RangeImage, edges: Sequence[float]) -> list[tuple[float, float
     return found
 
 
-def returned_share(turn: RangeImage, photons: Sequence[int], among: Mask | None = None) -> list[tuple[int, int, float]]:
-    """Share of the pixels with just so many photons that have a return: (photons, pixels, share).
-
-    Of all pixels, or of those `among`.
-    """
-    counted = ~turn.withheld if among is None else ~turn.withheld & among
-    found = []
-    for count in photons:
-        mask = counted & (turn.signal == count)
-        found.append((count, int(mask.sum()), float((~turn.lost)[mask].mean()) if mask.any() else np.nan))
-    return found
-
-
 def detection_chance(photons: Floats, threshold: float, threshold_to_noise: float) -> Floats:
     """Chance that a pulse of so many photons passes the threshold: Phi((P - 1) / sqrt(1/TNR^2 + P/N)), P = photons/N.
 

@@ -7,12 +7,12 @@ Each step is told with its error, or why the recording cannot tell it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from parhelion.calibrate.drive.channels import BeamAngles, ChannelBias, channel_errors
+from parhelion.calibrate.drive.channels import BeamAngles, RowErrors, channel_errors
 from parhelion.calibrate.drive.detection import Saturation, Threshold, dropout, fit_threshold, saturation, step_of
 from parhelion.calibrate.drive.overlap import Overlap
 from parhelion.calibrate.drive.overlap_fields import overlap_changes
@@ -26,6 +26,7 @@ from parhelion.calibrate.drive.range_noise import (
 )
 from parhelion.calibrate.drive.timing import Timing, fit_timing, timing_changes
 from parhelion.calibrate.range_images import Floats, RangeImage, is_standing, joined, mean_level
+from parhelion.calibrate.sheet import SheetChanges, calibrated_sheet, with_changes
 from parhelion.core.errors import ConfigError
 from parhelion.makers import codecs
 from parhelion.makers.scales import FULL_SCALE_POWER, scale_called
@@ -80,7 +81,7 @@ def corrected(channels: Mapping[str, Any], name: str, found: BeamAngles) -> list
     angle = np.zeros(len(elevation)) if before is None else np.asarray(before, np.float64)
     return [
         round(float(value + more), DIGITS) if told else float(value)
-        for value, more, told in zip(angle, found.correction_deg[row], found.told[row], strict=True)
+        for value, more, told in zip(angle, found.correction[row], found.told[row], strict=True)
     ]
 
 
@@ -117,7 +118,7 @@ class DriveCalibration:
     """By photons, or by power in units of the threshold where the sensor tells reflectivity alone."""
     noise_by_range: RangeNoise | None = None
     law: SigmaLaw | None = None
-    bias: ChannelBias | None = None
+    bias: RowErrors | None = None
     angles: BeamAngles | None = None
     """Errors of elevation."""
     azimuths: BeamAngles | None = None
@@ -177,10 +178,10 @@ class _Work:
     ) -> None:
         self.turn, self.turns, self.preset, self.recording = turn, turns, preset, recording
         self.standing, self.seed = standing, seed
-        self.changed: dict[str, Any] = {}
-        self.error: dict[str, float] = {}
-        self.kept: dict[str, str] = dict(_NEVER)
+        self.changes = SheetChanges(kept=dict(_NEVER))
+        self.changed, self.error, self.kept = self.changes.changed, self.changes.error, self.changes.kept
         self.found: dict[str, Any] = {}
+        self.constant_error = 0.0
         self.scale = scale_called(preset.intensity.scale)
         self.counts = self.scale.counts_photons and bool(np.isfinite(turn.signal).any())
         self.calibrated = self.scale.calibrated
@@ -194,13 +195,10 @@ class _Work:
 
     def overlap(self) -> None:
         def step() -> None:
-            found = overlap_changes(
+            self.found["overlap"], changes = overlap_changes(
                 self.turn, self.turns, self.preset, self.photons, standing=self.standing, seed=self.seed
             )
-            self.found["overlap"] = found.curve
-            self.changed |= found.changed
-            self.error |= found.error
-            self.kept |= found.kept
+            self.changes.add(changes)
 
         self._try("range.overlap range.rated receiver.channel_gain", step)
 
@@ -282,7 +280,7 @@ class _Work:
         errors = channel_errors(self.turns[:1] if self.standing else self.turns, usual, jitter)
         found = errors.range
         self.found |= {"bias": found, "angles": errors.elevation, "azimuths": errors.azimuth}
-        step_mm = 1e3 * float(np.median(found.step_error_m))
+        step_mm = 1e3 * float(np.median(found.step_error))
         if not found.known or not found.significant:
             seen = f"{found.windows} windows lie on planes that several rows see"
             self.kept["noise.channel_bias_m"] = (
@@ -292,8 +290,8 @@ class _Work:
             )
             return
         # Rings count from the lowest, rows of images from the highest.
-        self.changed["noise.channel_bias_m"] = [round(float(value), 4) for value in found.bias_m[::-1]]
-        self.error["noise.channel_bias_m"] = float(np.median(found.error_m))
+        self.changed["noise.channel_bias_m"] = [round(float(value), 4) for value in found.off[::-1]]
+        self.error["noise.channel_bias_m"] = float(np.median(found.error))
 
     def angles(self) -> None:
         """Elevations of beams, which were solved together with errors of range."""
@@ -312,14 +310,14 @@ class _Work:
             self.kept[path] = f"{planes} show no other ones" if found.known else unknown
             return
         self.changed[path] = corrected(self.changed.get("pattern.channels") or own.model_dump(), name, found)
-        self.error[path] = float(np.median(found.correction_error_deg[found.told]))
+        self.error[path] = float(np.median(found.correction_error[found.told]))
 
     def timing(self) -> None:
         """Rate, columns and firing period, by stamps of pulses."""
 
         def step() -> None:
             self.found["timing"] = found = fit_timing(self.turns)
-            timing_changes(found, self.preset.pattern).into(self.changed, self.error, self.kept)
+            self.changes.add(timing_changes(found, self.preset.pattern))
 
         self._try("pattern.rate_hz", step)
 
@@ -343,10 +341,9 @@ class _Work:
         if curve is None or not np.isfinite(curve.constant):
             return
         k = curve.constant / self.photons
-        relative = np.hypot(
-            curve.constant_error / curve.constant,
-            self.error.get("receiver.threshold_photons", 0.1 * self.photons) / self.photons,
-        )
+        at_threshold = self.error.get("receiver.threshold_photons", 0.1 * self.photons) / self.photons
+        relative = np.hypot(curve.constant_error / curve.constant, at_threshold)
+        self.constant_error = float(k * relative)
         self.found["constant"] = SystemConstant(k, 0.0)
         rating = self.preset.range.rated[0]
         sheet = self._sheet({"range.rated": [{"reflectance": 1.0, "range_m": float(np.sqrt(k)), "detection": 0.5}]})
@@ -387,27 +384,19 @@ class _Work:
             self.changed["pattern.channels"] = told
 
     def _sheet(self, more: dict[str, Any]) -> LidarConfig:
-        from parhelion.calibrate.sheet import with_changes
-
         return with_changes(self.preset, {**self.changed, **more})
 
     def result(self) -> DriveCalibration:
-        from parhelion.calibrate.sheet import calibrated_sheet
-
         measured = [name for name in self.changed if name not in ("range.resolution_m", "intensity.resolution")]
         if not measured:
             raise ConfigError(f"{self.recording}: tells nothing of the sensor that its preset does not say")
         for name in self.changed:
             self.kept.pop(name, None)
-        margin = {name: INTERVAL * value for name, value in self.error.items()}
-        sheet = calibrated_sheet(
-            self.preset, self.changed, margin, self.kept, recording=self.recording, turns=len(self.turns),
-            constant=self.found.get("constant"), constant_error=INTERVAL * self._constant_error(),
-        )  # fmt: skip
-        return DriveCalibration(
-            sheet, self.preset, self.turn, len(self.turns), self.changed, margin, self.kept,
-            level="photons" if self.counts else "power [P_min]", **self.found,
-        )  # fmt: skip
+        found = self.so_far()
+        told = SheetChanges(found.changed, found.error, found.kept)
+        constant = None if found.constant is None else (found.constant.k_m2, INTERVAL * self.constant_error)
+        sheet = calibrated_sheet(self.preset, told, self.recording, len(self.turns), constant)
+        return replace(found, sheet=sheet)
 
     def so_far(self) -> DriveCalibration:
         """What is found as yet, for those who watch; the sheet has it, but not where it is from."""
@@ -416,13 +405,6 @@ class _Work:
             self._sheet({}), self.preset, self.turn, len(self.turns), dict(self.changed), margin, dict(self.kept),
             level="photons" if self.counts else "power [P_min]", **self.found,
         )  # fmt: skip
-
-    def _constant_error(self) -> float:
-        curve: Overlap | None = self.found.get("overlap")
-        if curve is None or not np.isfinite(curve.constant):
-            return 0.0
-        relative = self.error.get("receiver.threshold_photons", 0.1 * self.photons) / self.photons
-        return float(curve.constant / self.photons * np.hypot(curve.constant_error / curve.constant, relative))
 
 
 _NEVER = {

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.calibrate.range_images import Floats, RangeImage, clean
+from parhelion.core.arrays import Table
 
 WINDOW = (3, 9)
 """Rows and columns around a pixel that its plane is fitted to."""
@@ -20,11 +21,12 @@ LEAST_SPREAD = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class FlatPixels:
+class FlatPixels(Table):
     """Flat pixels of one turn, in the sensor frame, one row each."""
 
-    place: tuple[NDArray[np.int64], NDArray[np.int64]]
-    """Row and column in the turn's images."""
+    row: NDArray[np.int64]
+    column: NDArray[np.int64]
+    """Place in the turn's images, shape (n,)."""
     point: Floats
     """Shape (n, 3) [m]."""
     normal: Floats
@@ -34,13 +36,10 @@ class FlatPixels:
     turn_share: Floats
     """How much of the turn had gone by, 0 to 1."""
 
-    def __len__(self) -> int:
-        return len(self.point)
-
-    def select(self, which: NDArray[np.int64] | NDArray[np.bool_]) -> FlatPixels:
-        """Some of them."""
-        place = self.place[0][which], self.place[1][which]
-        return FlatPixels(place, self.point[which], self.normal[which], self.cosine[which], self.turn_share[which])
+    @property
+    def place(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Index into the turn's images."""
+        return self.row, self.column
 
 
 def flat_pixels(turn: RangeImage) -> FlatPixels:
@@ -50,7 +49,7 @@ def flat_pixels(turn: RangeImage) -> FlatPixels:
     if turn.direction is None or turn.origin is None:
         empty = np.zeros((0, 3))
         none = np.zeros(0, np.int64)
-        return FlatPixels((none, none), empty, empty, np.zeros(0), np.zeros(0))
+        return FlatPixels(none, none, empty, empty, np.zeros(0), np.zeros(0))
     there = np.isfinite(turn.range)
     metres = np.where(there, turn.range, 0.0)[..., None]
     point = np.where(there[..., None], turn.origin + metres * turn.direction, 0.0)
@@ -76,4 +75,4 @@ def flat_pixels(turn: RangeImage) -> FlatPixels:
     slope = np.einsum("ij,ij->i", normal, along)
     normal = normal * -np.sign(slope)[:, None]
     columns = place[1] / max(turn.range.shape[1] - 1, 1)
-    return FlatPixels(place, point[place], normal, np.abs(slope), columns)
+    return FlatPixels(*place, point[place], normal, np.abs(slope), columns)

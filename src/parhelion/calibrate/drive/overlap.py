@@ -10,7 +10,6 @@ their own, which are found together with the curve. See docs/models/lidar-near-f
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +51,7 @@ class Overlap:
     """xi, 1 at the plateau."""
     low: Floats
     high: Floats
-    """68 % interval: of the bootstrap, and of whether counts are cut or rounded."""
+    """68 % interval."""
     plain: Floats
     """The same medians without row factors, scaled by the plain plateau."""
     count: NDArray[np.int64]
@@ -120,7 +119,6 @@ def overlap(
     seed: int = 1,
     *,
     cut: float = 0.5,
-    cut_error: float = 0.0,
 ) -> Overlap:
     """Photons R^2 / reflectivity by range, freed of the rows' own strengths, scaled to 1 at the plateau.
 
@@ -130,8 +128,8 @@ def overlap(
     row of a level floor has a range of its own, and strength and range cannot be told apart.
 
     `plateau_m` and `open_m` are found in the data where they are None. `cut` is what a whole count lacks of the true
-    number on average: 0.5 where counts are cut, 0 where rounded; `cut_error` is how far it may be off, and widens the
-    interval. `repeats` 0 gives no errors. Raises ConfigError where too few pixels can be used.
+    number on average: 0.5 where counts are cut, 0 where rounded. `repeats` 0 gives no errors. Raises ConfigError where
+    too few pixels can be used.
     """
     mask = usable(turn)
     rows = turn.range.shape[0]
@@ -165,8 +163,8 @@ def overlap(
         raise ConfigError(f"overlap: no row has {FEWEST_POINTS} usable pixels beyond {open_m:.2g} m")
     nearest = seen[np.argmin(np.abs(np.arange(rows)[:, None] - seen), axis=1)]
 
-    def fit(chosen: NDArray[np.int64], factor: Floats, turns: int, y_all: Floats = strength) -> tuple[Floats, ...]:
-        d, y, far = distance[chosen], y_all[chosen], opened[chosen]
+    def fit(chosen: NDArray[np.int64], factor: Floats, turns: int) -> tuple[Floats, ...]:
+        d, y, far = distance[chosen], strength[chosen], opened[chosen]
         r, b = row[chosen], bins[chosen]
         # The median of a monotonic function of the range is its value at the median range, however steep.
         centre = grouped_medians(d, b, size)[kept]
@@ -182,21 +180,12 @@ def overlap(
                 break
         return centre, curve, factor, y - factor[r]
 
-    everything = np.arange(len(distance))
-    centre, curve, factor, level = fit(everything, np.zeros(rows), 60)
+    centre, curve, factor, level = fit(np.arange(len(distance)), np.zeros(rows), 60)
     count = np.bincount(bins, minlength=size)[kept]
     if plateau_m is None:
         plateau_m = _plateau(np.exp(centre), curve, count)
     flat = (distance >= np.log(plateau_m[0])) & (distance < np.log(plateau_m[1]))
     top = float(np.median(level[flat]))
-    other, top_error = 0.0 * curve, 0.0
-    if cut_error:
-        # The same with counts as they would be if they lacked more: what changes is not known.
-        more = np.log((photons + cut + cut_error) / (percent + cut + cut_error)) - per_percent
-        _, shifted, _, level_shifted = fit(everything, factor, 4, strength + more)
-        other = (shifted - np.median(level_shifted[flat])) - (curve - top)
-        top_error = float(np.hypot(np.median(level_shifted[flat]) - top, ROUNDING / np.median(percent[flat])))
-    coarse = _coarseness(percent, bins, kept) if cut_error else other
     number = int(np.ceil(turn.range.shape[1] / BLOCK_COLUMNS))
     order = np.argsort(column // BLOCK_COLUMNS, kind="stable")
     border = np.searchsorted((column // BLOCK_COLUMNS)[order], np.arange(number + 1))
@@ -213,22 +202,11 @@ def overlap(
         )
     low, high = np.nanpercentile(drawn, [16.0, 84.0], axis=0) if drawn else np.tile(np.append(curve, top) - top, (2, 1))
     plain = grouped_medians(strength, bins, size)[kept] - np.median(strength[flat])
-    width = np.exp(np.sqrt((0.5 * (high - low)[:-1]) ** 2 + other**2 + coarse**2))
-    share = np.exp(curve - top)
+    constant = float(np.exp(top))
     return Overlap(
-        np.exp(centre),
-        share,
-        np.exp(low[:-1]) if not cut_error else share / width,
-        np.exp(high[:-1]) if not cut_error else share * width,
-        np.exp(plain),
-        count,
-        float(np.exp(top)),
-        float(np.exp(top) * np.hypot((high[-1] - low[-1]) / 2.0, top_error)),
-        np.exp(factor),
-        plateau_m,
-        open_m,
-        stepped,
-    )
+        np.exp(centre), np.exp(curve - top), np.exp(low[:-1]), np.exp(high[:-1]), np.exp(plain), count,
+        constant, constant * float((high[-1] - low[-1]) / 2.0), np.exp(factor), plateau_m, open_m, stepped,
+    )  # fmt: skip
 
 
 def _is_stepped(per_percent: Floats, cell: Floats, log_range: Floats) -> bool:
@@ -256,19 +234,6 @@ def _is_stepped(per_percent: Floats, cell: Floats, log_range: Floats) -> bool:
     return weight > 0.0 and float(np.sum(x * y)) / weight < 0.5
 
 
-def _coarseness(percent: Floats, bins: NDArray[np.int64], kept: NDArray[np.int64]) -> Floats:
-    """Relative error of each bin that whole percents of reflectivity leave, which many points of one surface share.
-
-    Rounding averages out over different counts, so their effective number divides it.
-    """
-    found = []
-    for k in kept:
-        count = np.unique(np.round(percent[bins == k]), return_counts=True)[1]
-        number = count.sum() ** 2 / (count.astype(np.float64) ** 2).sum()
-        found.append(ROUNDING / float(np.median(percent[bins == k])) / np.sqrt(number))
-    return np.array(found)
-
-
 def _opening(row: NDArray[np.int64], bins: NDArray[np.int64], kept: NDArray[np.int64], distance: Floats) -> float:
     """The range [m] from which on each bin is shared by enough rows, by their effective number."""
     effective = []
@@ -286,6 +251,11 @@ def _plateau(range_m: Floats, curve: Floats, count: NDArray[np.int64]) -> tuple[
     The highest is that of the mean over three bins, each by its number of points: one bin alone may be off.
     """
     first, last, _ = plateau_bins(curve, count.astype(np.float64))
+    return plateau_ends(range_m, first, last)
+
+
+def plateau_ends(range_m: Floats, first: int, last: int) -> tuple[float, float]:
+    """Ranges [m] between which the bins of a plateau lie."""
     between = np.sqrt(range_m[1:] * range_m[:-1])
     low = float(between[first - 1]) if first else 0.9 * float(range_m[0])
     return low, float(between[last]) if last < len(between) else 1.1 * float(range_m[-1])
@@ -303,17 +273,3 @@ def plateau_bins(curve: Floats, weight: Floats) -> tuple[int, int, Floats]:
     while last + 1 < len(curve) and smooth[last + 1] > top + np.log(1.0 - PLATEAU):
         last += 1
     return first, last, smooth
-
-
-def photon_ratio(turn: RangeImage, curve: Overlap, edges: tuple[float, ...]) -> list[tuple[float, float, int, float]]:
-    """Photons over those that reflectivity and curve imply, by photons: (from, to, pixels, median ratio)."""
-    factor = curve.row_factor[turn.row]
-    with np.errstate(invalid="ignore"):
-        implied = curve.constant * factor * curve.at(turn.range) * (turn.reflectivity + 0.5) / 100.0 / turn.range**2
-        grey = (turn.reflectivity >= REFLECTIVITIES[0]) & (turn.reflectivity < REFLECTIVITIES[1])
-    found = []
-    for low, high in pairwise(edges):
-        mask = clean(turn) & grey & (turn.signal >= low) & (turn.signal < high)
-        ratio = float(np.median((turn.signal[mask] + 0.5) / implied[mask])) if mask.any() else np.nan
-        found.append((low, high, int(mask.sum()), ratio))
-    return found

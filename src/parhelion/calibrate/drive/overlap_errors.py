@@ -33,6 +33,7 @@ from parhelion.calibrate.drive.overlap import (
     Overlap,
     cells,
     plateau_bins,
+    plateau_ends,
     usable,
 )
 from parhelion.calibrate.range_images import Floats, RangeImage
@@ -157,9 +158,7 @@ def with_errors(turn: RangeImage, curve: Overlap, seed: int = 1) -> Overlap:
     data = _Pixels.of(turn, curve)
     for _ in range(2):
         centre, level, rows = _settled(data, curve)
-        factor = rows.factor
-        lacks, lacks_covariance = data.lacking(level, factor, centre)
-        data.lacks = lacks
+        data.lacks, lacks_covariance = data.lacking(level, rows.factor, centre)
     centre, level, rows = _settled(data, curve)
     factor = rows.factor
     a, b = data.blocks(level, factor, centre)
@@ -168,8 +167,7 @@ def with_errors(turn: RangeImage, curve: Overlap, seed: int = 1) -> Overlap:
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.log(drawn @ a) - np.log(drawn @ b)
     chance = np.nanstd(np.where(np.isfinite(ratio), ratio, np.nan), axis=0)
-    everywhere = np.ones(len(data.bin), bool)
-    coarse = data.coarseness(data.bin, data.size, everywhere)
+    coarse = data.coarseness(data.bin, data.size)
     shares = data.shares_of_rows()
     own = chance**2 + coarse**2
     by_rows = np.einsum("br,rs,bs->b", shares, rows.covariance, shares)
@@ -200,15 +198,10 @@ def with_errors(turn: RangeImage, curve: Overlap, seed: int = 1) -> Overlap:
     change_rows = np.stack([1.0 / data.of_rows(data.photons), -1.0 / data.of_rows(data.percent)])
     change_rows -= change_rows.mean(axis=1, keepdims=True)
     # Rounding is off alike in all bins in which a row sees one surface, so it does not average out over them.
-    coarse_rows = np.minimum(data.coarseness(data.row, data.rows, everywhere), rows.deviation)
+    coarse_rows = np.minimum(data.coarseness(data.row, data.rows), rows.deviation)
     row_variance = np.diag(rows.covariance) + coarse_rows**2
     row_variance += np.einsum("ik,ij,jk->k", change_rows, lacks_covariance, change_rows)
     share, metres = np.exp(level - top), np.exp(centre)
-    ends = np.sqrt(metres[1:] * metres[:-1])
-    plateau = (
-        float(ends[first - 1]) if first else 0.9 * float(metres[0]),
-        float(ends[last]) if last < len(ends) else 1.1 * float(metres[-1]),
-    )
     error = float(np.sqrt(top_own + top_rows @ rows.covariance @ top_rows + change_top @ lacks_covariance @ change_top))
     return replace(
         curve,
@@ -222,7 +215,7 @@ def with_errors(turn: RangeImage, curve: Overlap, seed: int = 1) -> Overlap:
         constant_error=float(np.exp(top)) * error,
         row_factor=np.exp(factor),
         row_error=np.exp(factor) * np.sqrt(row_variance),
-        plateau_m=plateau,
+        plateau_m=plateau_ends(metres, first, last),
     )
 
 
@@ -336,14 +329,14 @@ class _Pixels:
         total = np.bincount(self.row, values, self.rows)
         return np.asarray(np.where(count > 0, total / np.maximum(count, 1), values.mean()))
 
-    def coarseness(self, group: NDArray[np.int64], size: int, among: NDArray[np.bool_]) -> Floats:
+    def coarseness(self, group: NDArray[np.int64], size: int) -> Floats:
         """Relative error of each group that whole percents leave; infinite for empty groups.
 
         Pixels that tell one percent may all see one surface, and rounding is then off by the same for all of them.
         """
-        percent = np.rint(self.told[among]).astype(np.int64)
+        percent = np.rint(self.told).astype(np.int64)
         width = int(percent.max(initial=0)) + 1
-        table = np.bincount(group[among] * width + percent, minlength=size * width).reshape(size, width)
+        table = np.bincount(group * width + percent, minlength=size * width).reshape(size, width)
         total = table.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             mean = table @ np.arange(width) / total
@@ -442,7 +435,7 @@ class _Cells:
         width = int(data.block.max(initial=0)) + 1
         blocks = np.bincount(np.unique(number * width + data.block) // width, minlength=size)
         kept = np.flatnonzero(np.bincount(number, minlength=size) >= FEWEST_OF_CELL)
-        coarse = data.coarseness(number, size, np.ones(len(number), bool))
+        coarse = data.coarseness(number, size)
         percent = np.bincount(number, data.percent, size).astype(np.float64)
         return cls(number, kept, blocks[kept], coarse[kept], percent)
 

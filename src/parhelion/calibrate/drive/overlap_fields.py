@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from parhelion.calibrate.drive.overlap import Overlap, overlap
 from parhelion.calibrate.drive.overlap_errors import COUNT_CUT, with_errors
 from parhelion.calibrate.drive.revisits import overlap_seen_again
 from parhelion.calibrate.range_images import RangeImage
-from parhelion.calibrate.sheet import short
+from parhelion.calibrate.sheet import SheetChanges, short
 from parhelion.core.errors import ConfigError
 from parhelion.makers.scales import scale_called
 from parhelion.sensors.optics.lidar.config import LidarConfig
@@ -31,22 +31,12 @@ MOST_UNKNOWN = 0.3
 NO_REFLECTIVITY = "needs reflectivity beside the signal"
 
 
-@dataclass(frozen=True, eq=False)
-class OverlapChanges:
-    """What becomes of a sheet."""
-
-    curve: Overlap
-    changed: dict[str, Any] = field(default_factory=dict)
-    error: dict[str, float] = field(default_factory=dict)
-    """Standard errors; of the curve relative to its values."""
-    kept: dict[str, str] = field(default_factory=dict)
-
-
 def overlap_changes(
     turn: RangeImage, turns: Sequence[RangeImage], preset: LidarConfig, photons: float, *, standing: bool, seed: int
-) -> OverlapChanges:
-    """The overlap curve of a recording: by signal and reflectivity, or by places that a drive sees again.
+) -> tuple[Overlap, SheetChanges]:
+    """The overlap curve of a recording, and the fields that it changes.
 
+    By signal and reflectivity, or by places that a drive sees again.
     `turn` are all turns side by side, `photons` those at the threshold. Raises ConfigError where it tells neither.
     """
     scale = scale_called(preset.intensity.scale)
@@ -69,31 +59,29 @@ def _points(curve: Overlap, use: np.ndarray[Any, np.dtype[np.bool_]]) -> list[tu
     ]
 
 
-def _by_reflectivity(turn: RangeImage, seed: int) -> OverlapChanges:
+def _by_reflectivity(turn: RangeImage, seed: int) -> tuple[Overlap, SheetChanges]:
     curve = with_errors(turn, overlap(turn, repeats=0, seed=seed, cut=COUNT_CUT), seed)
     many = curve.count >= FEWEST_CURVE_POINTS
     if many.sum() < 3:
         raise ConfigError(f"only {int(many.sum())} bins of range hold {FEWEST_CURVE_POINTS} points")
-    found = OverlapChanges(
-        curve, {"range.overlap": _points(curve, many)},
-        {"range.overlap": float(np.median((curve.error / curve.share)[many]))},
-    )  # fmt: skip
+    error = float(np.median((curve.error / curve.share)[many]))
+    found = SheetChanges({"range.overlap": _points(curve, many)}, {"range.overlap": error})
     assert curve.row_error is not None
     off = np.log(curve.row_factor) * curve.row_factor / np.maximum(curve.row_error, 1e-9)
     known = float(np.median(curve.row_error))
     if float(np.sqrt(np.mean(off**2))) < LEAST_STRENGTHS:
         why = f"rings are as strong as each other, within the {100.0 * known:.1f} % to which that is known"
         found.kept["receiver.channel_gain"] = why
-        return found
+        return curve, found
     # Rings count from the lowest, rows of images from the highest.
     found.changed["receiver.channel_gain"] = [round(float(value), 4) for value in curve.row_factor[::-1]]
     found.error["receiver.channel_gain"] = known
-    return found
+    return curve, found
 
 
 def _by_places(
     turns: Sequence[RangeImage], turn: RangeImage, preset: LidarConfig, photons: float, seed: int
-) -> OverlapChanges:
+) -> tuple[Overlap, SheetChanges]:
     scale, top = scale_called(preset.intensity.scale), saturation(turn)
     # Signals in units of the threshold, whatever the maker's scale.
     linear = [replace(one, signal=scale.power(one.signal, photons)) for one in turns]
@@ -107,10 +95,8 @@ def _by_places(
             f"places seen again tell it to {100.0 * float(np.median(error)):.0f} % only, or over too few ranges"
         )
     kept = dict.fromkeys(("range.rated", "receiver.channel_gain"), NO_REFLECTIVITY)
-    return OverlapChanges(
-        curve, {"range.overlap": _beside(_points(curve, told), preset.range.overlap)},
-        {"range.overlap": float(np.median(error[told]))}, kept,
-    )  # fmt: skip
+    points = _beside(_points(curve, told), preset.range.overlap)
+    return curve, SheetChanges({"range.overlap": points}, {"range.overlap": float(np.median(error[told]))}, kept)
 
 
 def _beside(points: list[tuple[float, float]], usual: OverlapField) -> list[tuple[float, float]]:

@@ -113,7 +113,7 @@ def bias_chart(found: DriveCalibration) -> Chart | None:
     bias = found.bias
     if bias is None or not bias.windows:
         return None
-    return _by_ring(1e3 * bias.bias_m, 1e3 * bias.error_m, "range error [mm]")
+    return _by_ring(1e3 * bias.off, 1e3 * bias.error, "range error [mm]")
 
 
 def elevations_chart(found: DriveCalibration) -> Chart | None:
@@ -129,7 +129,7 @@ def azimuths_chart(found: DriveCalibration) -> Chart | None:
 def _angles(angles: BeamAngles | None, label: str) -> Chart | None:
     if angles is None or not angles.known:
         return None
-    return _by_ring(angles.correction_deg, angles.correction_error_deg, label, known=angles.told)
+    return _by_ring(angles.correction, angles.correction_error, label, known=angles.told)
 
 
 def timing_chart(found: DriveCalibration) -> Chart | None:

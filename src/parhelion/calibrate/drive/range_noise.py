@@ -71,14 +71,7 @@ def residuals(turn: RangeImage) -> tuple[Floats, Floats]:
 
 
 def range_noise(
-    turn: RangeImage,
-    level: Floats,
-    edges: Sequence[float],
-    repeats: int = 200,
-    seed: int = 2,
-    *,
-    jitter_m: Floats | None = None,
-    flattest: float = FLATTEST,
+    turn: RangeImage, level: Floats, edges: Sequence[float], repeats: int = 200, *, jitter_m: Floats | None = None
 ) -> RangeNoise:
     """Scatter of ranges by `level`, such as photons, on the flattest fifth of all windows of each bin.
 
@@ -88,7 +81,7 @@ def range_noise(
     """
     error, roughness = residuals(turn)
     jitter = np.zeros_like(error) if jitter_m is None else jitter_m
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(2)
     rows = []
     for low, high in pairwise(edges):
         with np.errstate(invalid="ignore"):
@@ -96,7 +89,7 @@ def range_noise(
         if mask.sum() < FEWEST_WINDOWS:
             rows.append((np.nan, np.nan, np.nan, np.nan, 0, np.nan, np.nan))
             continue
-        flat = mask & (roughness <= np.quantile(roughness[mask], flattest))
+        flat = mask & (roughness <= np.quantile(roughness[mask], FLATTEST))
         chosen, slanted = error[flat], jitter[flat]
         draws = [_scatter(random.choice(chosen, len(chosen))) for _ in range(repeats)]
         half = float(np.ptp(np.percentile(draws, [16.0, 84.0]))) / 2.0

@@ -116,7 +116,7 @@ def _one_pass(turns: Sequence[FlatPixels], seed: int, usual: Pose | None, skew: 
     step: Pose = usual or (np.eye(3), np.zeros(3))
     lost = True
     for number, turn in enumerate(turns):
-        some = turn.select(_even_sample(turn.normal, random))
+        some = turn.rows(_even_sample(turn.normal, random))
         if number == 0:
             placed = _Fit((np.eye(3), np.zeros(3)), STILL, 0.0, 0.0)
         else:
@@ -153,6 +153,7 @@ def _fit(
 ) -> _Fit:
     """A turn on those before it, from where a step after the last one leads; matches lie within `near` [m] at first."""
     from scipy.spatial import cKDTree
+    from scipy.spatial.transform import Rotation
 
     rotation, shift = before[0] @ step[0], before[0] @ step[1] + before[1]
     places, normals = (np.concatenate(part) for part in zip(*mapped, strict=True))
@@ -160,7 +161,8 @@ def _fit(
     apart = cost = np.inf
     for _ in range(MOST_STEPS):
         if skew:
-            during = skew * _vector(before[0].T @ rotation), skew * (before[0].T @ (shift - before[1]))
+            turned_by = Rotation.from_matrix(before[0].T @ rotation).as_rotvec()
+            during = skew * turned_by, skew * (before[0].T @ (shift - before[1]))
         here, facing = _placed(points, (rotation, shift), during)
         turned, moved, apart, cost = _match(here, facing, places, normals, tree, near)
         after = turned @ shift + moved
@@ -203,6 +205,8 @@ def _match(
 
     Beside them the root mean square distance [m] of those that have one, and a cost in which all points count.
     """
+    from scipy.spatial.transform import Rotation
+
     distance, index = tree.query(here, distance_upper_bound=near)  # type: ignore[attr-defined]
     there = np.isfinite(distance)
     index = np.where(there, index, 0)
@@ -218,16 +222,4 @@ def _match(
     found = np.linalg.solve(normal_matrix, (weight[:, None] * rows).T @ off)
     apart = float(np.sqrt(np.mean(np.minimum(np.abs(off), 3.0 * usual) ** 2)))
     cost = float(np.sum(np.minimum(np.abs(off), UNMATCHED_M) ** 2)) + UNMATCHED_M**2 * int((~there).sum())
-    return _rotation(found[:3]), found[3:], apart, cost / len(here)
-
-
-def _rotation(vector: Floats) -> Floats:
-    from scipy.spatial.transform import Rotation
-
-    return np.asarray(Rotation.from_rotvec(vector).as_matrix())
-
-
-def _vector(rotation: Floats) -> Floats:
-    from scipy.spatial.transform import Rotation
-
-    return np.asarray(Rotation.from_matrix(rotation).as_rotvec())
+    return Rotation.from_rotvec(found[:3]).as_matrix(), found[3:], apart, cost / len(here)

@@ -159,8 +159,8 @@ def _noise(one: DriveCalibration, colour: int, name: str, shift: float) -> list[
 def _bias(one: DriveCalibration, colour: int, name: str, shift: float) -> list[Curve]:
     if one.bias is None or not one.bias.windows:
         return []
-    ring = np.arange(len(one.bias.bias_m))[::-1] + 0.2 * shift
-    return [Curve.of(name, ring, 1e3 * one.bias.bias_m, colour, "dots", 1e3 * INTERVAL * one.bias.error_m)]
+    ring = np.arange(len(one.bias.off))[::-1] + 0.2 * shift
+    return [Curve.of(name, ring, 1e3 * one.bias.off, colour, "dots", 1e3 * INTERVAL * one.bias.error)]
 
 
 def _dropout(one: DriveCalibration, colour: int, name: str, shift: float) -> list[Curve]:
@@ -269,9 +269,10 @@ def watch_page(found: DriveCalibration, recording: str, done: Sequence[str], *, 
     rows = []
     figures = []
     pulses = int((turn.returned | turn.lost).sum())
+    at_work = None if finished else next((stage for stage in STAGES if stage not in done), None)
     for stage, title in STAGES.items():
         if stage not in done:
-            rows.append((title, "waits" if finished or stage != _next(done) else "at work", "", ""))
+            rows.append((title, "at work" if stage == at_work else "waits", "", ""))
             continue
         taken = taken_by(stage, turn)
         number = int(turn.returned.sum()) if taken is None else int(taken.sum())
@@ -288,7 +289,3 @@ def watch_page(found: DriveCalibration, recording: str, done: Sequence[str], *, 
         *figures, key,
     )  # fmt: skip
     return drive_page(found, recording, before=[stages])
-
-
-def _next(done: Sequence[str]) -> str:
-    return next((stage for stage in STAGES if stage not in done), "")

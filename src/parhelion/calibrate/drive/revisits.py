@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.calibrate.drive.flat_pixels import FlatPixels, flat_pixels
-from parhelion.calibrate.drive.overlap import Overlap, plateau_bins
+from parhelion.calibrate.drive.overlap import Overlap, plateau_bins, plateau_ends
 from parhelion.calibrate.drive.overlap_errors import STILL_RISING
 from parhelion.calibrate.drive.registration import TRIED_TURNS, Placed, register
 from parhelion.calibrate.range_images import Floats, RangeImage, is_standing
@@ -147,17 +147,10 @@ def gather(
     again = (ratio > np.log(LEAST_RATIO))[place] & (cosine > LEAST_COSINE)
     floor = (np.abs(normal[:, 2]) > LEVEL)[place]
     every = {name: values[again] for name, values in every.items()}
-    numbers = [np.unique(every[name], return_inverse=True)[1] for name in ("key", "block")]
-    return Observations(
-        numbers[0],
-        numbers[1],
-        every["level"],
-        every["range"],
-        np.log(cosine[again]),
-        floor[again],
-        every["pixels"],
-        every["row"].astype(np.int64),
-    )
+    number, block = (np.unique(every[name], return_inverse=True)[1] for name in ("key", "block"))
+    level, metres, pixels, row = (every[name] for name in ("level", "range", "pixels", "row"))
+    angle = np.log(cosine[again])
+    return Observations(number, block, level, metres, angle, floor[again], pixels, row.astype(np.int64))
 
 
 def _of_turn(
@@ -166,7 +159,7 @@ def _of_turn(
     """The looks of one turn, by name: see `Looks`; beside that sums of normals, mean directions, and grades."""
     assert turn.direction is not None
     with np.errstate(invalid="ignore"):
-        own = pixels.select((turn.signal[pixels.place] > 0.0) & (pixels.cosine > LEAST_COSINE))
+        own = pixels.rows((turn.signal[pixels.place] > 0.0) & (pixels.cosine > LEAST_COSINE))
     signal, metres = turn.signal[own.place], turn.range[own.place]
     where, normal = placed.in_world(number, own)
     view = placed.turned(number, own, turn.direction[own.place])
@@ -189,7 +182,7 @@ def _of_turn(
         "range": np.log(total(metres) / count),
         "pixels": count.astype(np.float64),
         "grade": np.where(bright, BRIGHT, np.where(weak, WEAK, 0.0)),
-        "row": np.rint(total(own.place[0]) / count),
+        "row": np.rint(total(own.row) / count),
         "normal": np.stack([total(part) for part in normal.T], axis=1),
         "view": np.stack([total(part) / count for part in view.T], axis=1),
     }
@@ -337,12 +330,7 @@ def _levelled(
     own = np.einsum("ij,jk,ik->i", beside, covariance, beside)
     own += MODEL_ERROR**2 + (TILT_ERROR * (knots - weight @ knots)) ** 2
     share, width, metres = np.exp(level - top), np.exp(np.sqrt(own + top_variance)), np.exp(knots)
-    ends = np.sqrt(metres[1:] * metres[:-1])
-    plateau = (
-        float(ends[first - 1]) if first else 0.9 * float(metres[0]),
-        float(ends[last]) if last < len(ends) else 1.1 * float(metres[-1]),
-    )
     return Overlap(
-        metres, share, share / width, share * width, share, count, np.nan, np.nan, np.ones(rows), plateau,
-        float(metres[0]), stepped=False,
+        metres, share, share / width, share * width, share, count, np.nan, np.nan, np.ones(rows),
+        plateau_ends(metres, first, last), float(metres[0]), stepped=False,
     )  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.calibrate.range_images import Floats, RangeImage
+from parhelion.calibrate.sheet import SheetChanges
 from parhelion.core.errors import ConfigError
 from parhelion.sensors.optics.lidar.config import Pattern, SpinningPattern
 
@@ -77,7 +78,8 @@ def fit_timing(turns: Sequence[RangeImage]) -> Timing:
     """Rate, jitter, columns and period of a head that turns. Raises ConfigError where stamps do not tell them."""
     if not any(turn.time is not None for turn in turns):
         raise ConfigError("the recording holds no time stamps of pulses")
-    reference = _fullest_row(turns)
+    # The row with most stamps, all turns together.
+    reference = int(np.argmax(sum(np.isfinite(turn.time).sum(axis=1) for turn in turns if turn.time is not None)))
     every = [(turn, _series(turn, reference)) for turn in turns]
     known = [one for _, one in every if one is not None]
     if not known:
@@ -103,12 +105,6 @@ def fit_timing(turns: Sequence[RangeImage]) -> Timing:
     return Timing(
         Number(abs(rate.value), rate.error), len(known), np.abs(parts), _jitter(lengths, whole), columns, period
     )
-
-
-def _fullest_row(turns: Sequence[RangeImage]) -> int:
-    """The row with most stamps, all turns together."""
-    count = sum(np.isfinite(turn.time).sum(axis=1) for turn in turns if turn.time is not None)
-    return int(np.argmax(count))
 
 
 def _series(turn: RangeImage, reference: int) -> _Series | None:
@@ -215,32 +211,18 @@ def _jitter(lengths: Floats, slopes: Floats) -> Number | None:
 # ---- into the sheet -------------------------------------------------------------------------------------------------
 
 
-class TimingChanges(NamedTuple):
-    """What timing changes of a sheet, with errors, and what stays and why."""
-
-    changed: dict[str, Any]
-    error: dict[str, float]
-    kept: dict[str, str]
-
-    def into(self, changed: dict[str, Any], error: dict[str, float], kept: dict[str, str]) -> None:
-        """Add it to what is known."""
-        changed.update(self.changed)
-        error.update(self.error)
-        kept.update(self.kept)
-
-
-def timing_changes(timing: Timing, pattern: Pattern) -> TimingChanges:
+def timing_changes(timing: Timing, pattern: Pattern) -> SheetChanges:
     """Fields of a pattern that a recording's timing changes.
 
     Heads that fire by angle have modes, and the recording's is taken where it is another one. Those that fire by time
     get the measured rate and period where the preset's lie outside their intervals.
     """
     if not isinstance(pattern, SpinningPattern):
-        return TimingChanges({}, {}, {"pattern.rate_hz": f"a {pattern.kind} pattern has no turns"})
+        return SheetChanges(kept={"pattern.rate_hz": f"a {pattern.kind} pattern has no turns"})
     return _mode(timing, pattern) if pattern.firing_period_us is None else _by_time(timing, pattern)
 
 
-def _mode(timing: Timing, pattern: SpinningPattern) -> TimingChanges:
+def _mode(timing: Timing, pattern: SpinningPattern) -> SheetChanges:
     assert pattern.columns is not None
     kept: dict[str, str] = {}
     columns = pattern.columns if timing.columns is None else round(timing.columns.value)
@@ -253,17 +235,17 @@ def _mode(timing: Timing, pattern: SpinningPattern) -> TimingChanges:
     found = f"{columns} columns at {in_words(timing.rate_hz)} Hz"
     if not near:
         why = f"{found} are no mode of the sensor"
-        return TimingChanges({}, {}, kept | {"pattern.rate_hz": why})
+        return SheetChanges(kept=kept | {"pattern.rate_hz": why})
     rate = min(near, key=lambda r: abs(timing.rate_hz.value - r))
     if (columns, rate) == (pattern.columns, pattern.rate_hz):
-        return TimingChanges({}, {}, kept | {"pattern.rate_hz": f"{found} are the preset's mode"})
+        return SheetChanges(kept=kept | {"pattern.rate_hz": f"{found} are the preset's mode"})
     changed: dict[str, Any] = {}
     if rate != pattern.rate_hz:
         changed |= {"pattern.rate_hz": rate, "pattern.rates_hz": _others(pattern.rate_hz, pattern.rates_hz, rate)}
     if columns != pattern.columns:
         others = _others(pattern.columns, pattern.columns_offered, columns)
         changed |= {"pattern.columns": columns, "pattern.columns_offered": others}
-    return TimingChanges(changed, {}, kept)
+    return SheetChanges(changed, kept=kept)
 
 
 def _others(usual: Any, offered: Sequence[Any], chosen: Any) -> list[Any]:
@@ -271,22 +253,20 @@ def _others(usual: Any, offered: Sequence[Any], chosen: Any) -> list[Any]:
     return sorted({usual, *offered} - {chosen})
 
 
-def _by_time(timing: Timing, pattern: SpinningPattern) -> TimingChanges:
-    changed: dict[str, Any] = {}
-    error: dict[str, float] = {}
-    kept: dict[str, str] = {}
+def _by_time(timing: Timing, pattern: SpinningPattern) -> SheetChanges:
+    changes = SheetChanges()
     for name, found in (("rate_hz", timing.rate_hz), ("firing_period_us", timing.period_us)):
         path, usual = f"pattern.{name}", getattr(pattern, name)
         if found is None:
-            kept[path] = "the recording does not number its firings"
+            changes.kept[path] = "the recording does not number its firings"
         elif abs(found.value - usual) <= max(1.96 * found.error, CLOCK * usual):
-            kept[path] = f"{in_words(found)} in the recording is no other than the preset's {usual:g}"
+            changes.kept[path] = f"{in_words(found)} in the recording is no other than the preset's {usual:g}"
         else:
-            changed[path] = float(f"{found.value:.6g}")
-            error[path] = found.error
-    if "pattern.rate_hz" in changed:
-        changed["pattern.rates_hz"] = _others(pattern.rate_hz, pattern.rates_hz, changed["pattern.rate_hz"])
-    return TimingChanges(changed, error, kept)
+            changes.changed[path] = float(f"{found.value:.6g}")
+            changes.error[path] = found.error
+    if (rate := changes.changed.get("pattern.rate_hz")) is not None:
+        changes.changed["pattern.rates_hz"] = _others(pattern.rate_hz, pattern.rates_hz, rate)
+    return changes
 
 
 # ---- for people -----------------------------------------------------------------------------------------------------

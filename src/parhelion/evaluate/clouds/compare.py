@@ -65,10 +65,6 @@ class Comparison:
     objects: list[dict[str, Any]] = field(default_factory=list)
     histograms: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return asdict(self)
-
 
 def compare(
     real: PointCloud,
@@ -181,13 +177,7 @@ def _objects(real: PointCloud, simulated: PointCloud, how: Options) -> list[dict
             entry = rows.setdefault(
                 (row.label, row.from_m, row.to_m), {"label": row.label, "from_m": row.from_m, "to_m": row.to_m}
             )
-            entry[who] = {
-                "objects": row.objects,
-                "count": row.count,
-                "volume_m3": row.volume_m3,
-                "density_m3": row.density_m3,
-                "truncation_percent": row.truncation_percent,
-            }
+            entry[who] = {name: value for name, value in asdict(row).items() if name not in ("label", "from_m", "to_m")}
     for (label, low, high), entry in rows.items():
         both = [
             (one, twins[one.instance])
@@ -257,7 +247,7 @@ def compare_files(
     summary = _means(rows)
     if how.still:
         summary["snr_db"] = {who: rates.snr_of_shots(found)[0] for who, found in shots.items()}
-    return {**summary, "pairs": [row.as_dict() for row in rows]}
+    return {**summary, "pairs": [asdict(row) for row in rows]}
 
 
 def _shots_of(cloud: PointCloud, who: str) -> tuple[NDArray[np.int64], Floats]:

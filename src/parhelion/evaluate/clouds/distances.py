@@ -6,7 +6,6 @@ Source: Huang et al. 2023, eqs. (25) and (26).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -117,20 +116,12 @@ def _assigned(a: Floats, b: Floats) -> float:
 
 
 def _transported(a: Floats, b: Floats) -> float | None:
-    pot = _pot()
-    if pot is None:
-        return None
-    even = [np.full(len(part), 1.0 / len(part)) for part in (a, b)]
-    return float(pot.emd2(*even, _costs(a, b), numItermax=10_000_000))
-
-
-def _pot() -> Any:
-    """The package POT, or None."""
     try:
         import ot
     except ImportError:
         return None
-    return ot
+    even = [np.full(len(part), 1.0 / len(part)) for part in (a, b)]
+    return float(ot.emd2(*even, _costs(a, b), numItermax=10_000_000))
 
 
 def _sliced(a: Floats, b: Floats) -> float:
@@ -145,8 +136,13 @@ def _between_sorted(u: Floats, v: Floats) -> float:
     if len(u) == len(v):
         return float(np.abs(u - v).mean())
     both = np.sort(np.concatenate([u, v]), kind="stable")
-    below = np.searchsorted(u, both[:-1], side="right") / len(u) - np.searchsorted(v, both[:-1], side="right") / len(v)
-    return float(np.sum(np.abs(below) * np.diff(both)))
+    return float(np.sum(_apart(u, v, both[:-1]) * np.diff(both)))
+
+
+def _apart(u: Floats, v: Floats, at: Floats) -> Floats:
+    """Difference of the cumulative distributions of two sorted samples at some values."""
+    first, second = (np.searchsorted(sample, at, side="right") / len(sample) for sample in (u, v))
+    return np.abs(first - second)
 
 
 def wasserstein(first: ArrayLike, second: ArrayLike) -> float:
@@ -157,9 +153,4 @@ def wasserstein(first: ArrayLike, second: ArrayLike) -> float:
 def kolmogorov_smirnov(first: ArrayLike, second: ArrayLike) -> float:
     """Largest difference of the two samples' cumulative distributions, 0 to 1."""
     u, v = np.sort(np.asarray(first, np.float64)), np.sort(np.asarray(second, np.float64))
-    both = np.concatenate([u, v])
-    return float(
-        np.max(
-            np.abs(np.searchsorted(u, both, side="right") / len(u) - np.searchsorted(v, both, side="right") / len(v))
-        )
-    )
+    return float(np.max(_apart(u, v, np.concatenate([u, v]))))

@@ -46,13 +46,10 @@ class SeenObject:
         return self.count / float(np.prod(np.maximum(self.size_m, 0.1)))
 
 
-def objects_in(
-    cloud: PointCloud, labels: Iterable[str] | None = None, fewest: int = FEWEST_POINTS, sensor: Floats | None = None
-) -> list[SeenObject]:
-    """The objects of a cloud by its field `instance`; those of some labels, or of all.
+def objects_in(cloud: PointCloud, labels: Iterable[str] | None = None, fewest: int = FEWEST_POINTS) -> list[SeenObject]:
+    """The objects of a cloud in the sensor's frame by its field `instance`; those of some labels, or of all.
 
-    Points that no surface made belong to no object. `sensor` is where the lidar is in the cloud's frame, at 0 unless
-    said.
+    Points that no surface made belong to no object.
     """
     if "instance" not in cloud.fields:
         raise ConfigError("objects: the cloud has no field 'instance', so its points belong to no object")
@@ -69,14 +66,13 @@ def objects_in(
     if not len(rows):
         return []
     groups = np.split(rows, np.flatnonzero(np.diff(instance[rows])) + 1)
-    here = np.zeros(3) if sensor is None else np.asarray(sensor, np.float64)
     found = []
     for group in groups:
         word = names.get(int(np.bincount(label[group].astype(np.int64)).argmax()), "object")
         if len(group) < fewest or (wanted is not None and word not in wanted):
             continue
         points = xyz[group]
-        away = float(np.linalg.norm((points.mean(axis=0) - here)[:2]))
+        away = float(np.linalg.norm(points.mean(axis=0)[:2]))
         found.append(SeenObject(word, int(instance[group[0]]), away, points, upright_box(points)))
     return found
 
@@ -142,15 +138,10 @@ def by_distance(
                 for one in group
                 if whole_m3 is not None and whole_m3.get(one.instance, 0.0) > 0.0
             ]
-            rows.append(
-                DistanceRow(
-                    label, low, high, len(group),
-                    float(np.mean([one.count for one in group])),
-                    float(np.mean([one.volume_m3 for one in group])),
-                    float(np.mean([one.density_m3 for one in group])),
-                    float(np.mean(lost)) if lost else None,
-                )
-            )  # fmt: skip
+            parts = ([one.count for one in group], [one.volume_m3 for one in group], [one.density_m3 for one in group])
+            count, volume, dense = (float(np.mean(part)) for part in parts)
+            truncated = float(np.mean(lost)) if lost else None
+            rows.append(DistanceRow(label, low, high, len(group), count, volume, dense, truncated))
     return rows
 
 

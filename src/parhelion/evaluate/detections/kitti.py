@@ -131,7 +131,7 @@ def corners(size: Floats, foot: Floats, turn: float) -> Floats:
 def overlap_area(first: Floats, second: Floats) -> float:
     """Area [m²] that two convex polygons (n, 2) share: the first cut by each side of the second."""
     shape = first
-    rest = _anticlockwise(second)
+    rest = second if _signed_area(second) >= 0.0 else second[::-1]  # anticlockwise
     for row in range(len(rest)):
         start, end = rest[row], rest[(row + 1) % len(rest)]
         edge = end - start
@@ -158,10 +158,6 @@ def _cut(shape: Floats, inside: Floats) -> Floats:
 def _signed_area(shape: Floats) -> float:
     x, y = shape[:, 0], shape[:, 1]
     return 0.5 * float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1)))
-
-
-def _anticlockwise(shape: Floats) -> Floats:
-    return shape if _signed_area(shape) >= 0.0 else shape[::-1]
 
 
 def overlaps(first: Boxes, second: Boxes) -> tuple[Floats, Floats]:
@@ -390,26 +386,20 @@ def evaluate_frames(
     }
     for kind in wanted:
 
-        def scores(view: str, kind: str = kind, **options: Any) -> dict[str, Any]:
-            found = average_precision(
-                pairs, kind, space=view == "3d", least_overlap=least_overlap, _overlaps=known, **options
-            )
-            return {"ap_percent": found.percent, "labels": found.labels, "curve": list(found.curve)}
+        def views(kind: str = kind, **options: Any) -> dict[str, dict[str, Any]]:
+            scores = {}
+            for view in ("3d", "bev"):
+                found = average_precision(
+                    pairs, kind, space=view == "3d", least_overlap=least_overlap, _overlaps=known, **options
+                )
+                scores[view] = {"ap_percent": found.percent, "labels": found.labels, "curve": list(found.curve)}
+            return scores
 
         result["classes"][kind] = {
             "least_overlap": LEAST_OVERLAP.get(kind.lower(), 0.5) if least_overlap is None else least_overlap,
-            "difficulty": {
-                one.name: {view: scores(view, difficulty=one) for view in ("3d", "bev")} for one in DIFFICULTIES
-            },
+            "difficulty": {one.name: views(difficulty=one) for one in DIFFICULTIES},
             "distance": [
-                {
-                    "from_m": low,
-                    "to_m": high,
-                    **{
-                        view: scores(view, difficulty=DIFFICULTIES[-1], distance_m=(low, high))
-                        for view in ("3d", "bev")
-                    },
-                }
+                {"from_m": low, "to_m": high, **views(difficulty=DIFFICULTIES[-1], distance_m=(low, high))}
                 for low, high in pairwise(edges_m)
             ],
         }

@@ -8,14 +8,15 @@ CVPR 2020).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Table
 from parhelion.core.errors import FormatError, nearest_name
 from parhelion.core.pose import Floats, quat_conjugate, quat_rotate
 from parhelion.core.reading import read_bytes, reading
@@ -85,7 +86,7 @@ _TABLES = (
 
 
 @dataclass(frozen=True, eq=False)
-class NuScenesBoxes:
+class NuScenesBoxes(Table):
     """Boxes of many samples, one row each, in the order of the file."""
 
     sample: Rows
@@ -104,13 +105,6 @@ class NuScenesBoxes:
     """Row in `ATTRIBUTES`, or NO_ATTRIBUTE, shape (n,)."""
     score: Floats
     """Of detections, shape (n,); 0 of labels."""
-
-    def __len__(self) -> int:
-        return len(self.sample)
-
-    def rows(self, wanted: NDArray[Any]) -> NuScenesBoxes:
-        """Some of the boxes."""
-        return NuScenesBoxes(*(getattr(self, one.name)[wanted] for one in fields(self)))
 
     @property
     def yaw(self) -> Floats:
@@ -233,16 +227,10 @@ def _labels(
             words = [attribute[token] for token in row["attribute_tokens"]]
             if len(words) > 1:
                 raise FormatError(f"annotation {row['token']!r} has {len(words)} attributes; one is allowed")
-            kept.append(
-                {
-                    **row,
-                    "detection_name": CLASS_OF_CATEGORY[name],
-                    "attribute_name": words[0] if words else "",
-                    "velocity": _velocity(row, by_token, stamps),
-                }
-            )
-    in_order = (kept, [wanted[row["sample_token"]] for row in kept])
-    return _boxes(*in_order), _boxes(racks, [wanted[row["sample_token"]] for row in racks])
+            known = {"detection_name": CLASS_OF_CATEGORY[name], "attribute_name": "".join(words)}
+            kept.append({**row, **known, "velocity": _velocity(row, by_token, stamps)})
+    labels, empty = (_boxes(rows, [wanted[row["sample_token"]] for row in rows]) for rows in (kept, racks))
+    return labels, empty
 
 
 def _velocity(
@@ -328,8 +316,7 @@ def _shown(value: Any) -> str:
 # ---- both ------------------------------------------------------------------------------------------------------------
 
 
-def _boxes(rows: Iterable[Mapping[str, Any]], samples: list[int]) -> NuScenesBoxes:
-    rows = list(rows)
+def _boxes(rows: list[dict[str, Any]], samples: list[int]) -> NuScenesBoxes:
     number = {name: k for k, name in enumerate(CLASSES)}
     attribute = {name: k for k, name in enumerate(ATTRIBUTES)}
 

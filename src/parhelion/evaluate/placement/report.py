@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from parhelion.core.files import atomic_write
 from parhelion.core.pose import Floats, Pose
 from parhelion.evaluate.placement.objectives import Covered, Located
-from parhelion.evaluate.placement.search import Found, combinations
+from parhelion.evaluate.placement.search import Found
 from parhelion.evaluate.placement.study import Answer, Candidate
 from parhelion.pictures import html, panels
 from parhelion.pictures.images import rgb_uri
@@ -22,6 +22,8 @@ from parhelion.pictures.style import ACCENT, INK, MUTED, PANEL, SHEET, colour_ba
 from parhelion.pictures.top_view import from_above
 
 GREEDY_SHARE = 1.0 - math.exp(-1.0)
+PLACE, TURN = ("x_m", "y_m", "z_m"), ("roll_deg", "pitch_deg", "yaw_deg")
+"""Columns of a candidate's pose."""
 
 
 def result_of(answer: Answer) -> dict[str, Any]:
@@ -37,7 +39,8 @@ def result_of(answer: Answer) -> dict[str, Any]:
             "alone": float(score.weight @ alone[:, k]),
             **{f"{part.name}_alone": float(alone[row, k]) for row, part in enumerate(score.objectives)},
             "chosen": k in best.chosen,
-            "loss": _loss(answer, k) if k in best.chosen else None,
+            # What the set loses without one of its members.
+            "loss": best.score - score.of([other for other in best.chosen if other != k]) if k in best.chosen else None,
         }
         for k, one in enumerate(question.candidates)
     ]
@@ -61,25 +64,14 @@ def result_of(answer: Answer) -> dict[str, Any]:
 
 
 def _row(one: Candidate) -> dict[str, Any]:
-    x, y, z = (float(value) for value in one.pose.xyz)
-    roll, pitch, yaw = (float(value) + 0.0 for value in np.round(one.pose.rpy_deg, 9))
+    turn = (float(value) + 0.0 for value in np.round(one.pose.rpy_deg, 9))
     return {
         "name": one.name,
         "type": one.type,
         "model": one.model,
-        "x_m": x,
-        "y_m": y,
-        "z_m": z,
-        "roll_deg": roll,
-        "pitch_deg": pitch,
-        "yaw_deg": yaw,
+        **dict(zip(PLACE, map(float, one.pose.xyz), strict=True)),
+        **dict(zip(TURN, turn, strict=True)),
     }
-
-
-def _loss(answer: Answer, candidate: int) -> float:
-    """What the set loses without one of its members."""
-    rest = [one for one in answer.best.chosen if one != candidate]
-    return answer.best.score - answer.score.of(rest)
 
 
 def _search(answer: Answer) -> dict[str, Any]:
@@ -92,7 +84,7 @@ def _search(answer: Answer) -> dict[str, Any]:
 
     return {
         "used": "greedy" if exact is None else "exact",
-        "combinations": combinations(answer.score.count, question.settings.choose),
+        "combinations": math.comb(answer.score.count, question.settings.choose),
         "exact_limit": question.settings.search.exact_limit,
         "visited": answer.visited,
         "greedy": told(answer.greedy),
@@ -105,16 +97,16 @@ def _search(answer: Answer) -> dict[str, Any]:
 
 def search_words(search: dict[str, Any]) -> str:
     """Which search was used, and how far greedy is from exact."""
-    count = f"{search['combinations']:,}".replace(",", " ")
+    count = html.count(search["combinations"])
     if search["used"] == "exact":
         gap, best = search["gap"], search["exact"]["score"]
         share = f", {100 * gap / best:.2g} % of the best score" if best > 0.0 and gap > 1e-12 else ""
         found = "the same score" if gap <= 1e-12 else f"{gap:.4f} less{share}"
-        visited = f"{search['visited']:,}".replace(",", " ")
+        visited = html.count(search["visited"])
         rest = ", bounds rule out the rest" if search["visited"] < search["combinations"] else ""
         return f"exact: {visited} of {count} combinations looked at{rest}; greedy finds {found}"
     known = search["greedy_has_at_least"]
-    limit = f"{search['exact_limit']:,}".replace(",", " ")
+    limit = html.count(search["exact_limit"])
     many = search["combinations"] > search["exact_limit"]
     why = f"{count} combinations are more than {limit}" if many else "as asked for"
     sure = f", and greedy has {100 * known:.0f} % of the best at least" if known else ""
@@ -166,9 +158,9 @@ def write_csv(path: Path, result: dict[str, Any]) -> None:
     """The candidates as a table."""
     text = io.StringIO()
     rows = result["candidates"]
-    writer = csv.DictWriter(text, rows[0], lineterminator="\n")
+    writer = csv.DictWriter(text, rows[0], lineterminator="\n")  # None becomes an empty cell
     writer.writeheader()
-    writer.writerows({key: "" if value is None else value for key, value in row.items()} for row in rows)
+    writer.writerows(rows)
     with atomic_write(path) as temporary:
         temporary.write_text(text.getvalue(), encoding="utf-8")
 
@@ -182,14 +174,9 @@ def chosen_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
     return [_shown(by_name[name]) for name in result["chosen"]]
 
 
-def all_rows(result: dict[str, Any]) -> list[tuple[str, ...]]:
-    """Every candidate, the best by itself first."""
-    return [_shown(row) for row in sorted(result["candidates"], key=lambda row: -row["alone"])]
-
-
 def _shown(row: dict[str, Any]) -> tuple[str, ...]:
-    place = ", ".join(f"{row[name]:g}" for name in ("x_m", "y_m", "z_m"))
-    turn = ", ".join(f"{row[name]:g}" for name in ("roll_deg", "pitch_deg", "yaw_deg"))
+    place = ", ".join(f"{row[name]:g}" for name in PLACE)
+    turn = ", ".join(f"{row[name]:g}" for name in TURN)
     loss = "–" if row["loss"] is None else f"{row['loss']:.4f}"
     turn = "–" if row["type"] == "anchor" else turn
     return row["name"], row["type"], row["model"] or "–", place, turn, f"{row['alone']:.4f}", loss
@@ -246,12 +233,12 @@ def answer_picture(answer: Answer) -> Any:
         figure.add_axes((0.8 * across + k * width, 0.65 * up, width * 0.76, 1.0 - 1.85 * up)) for k in range(count)
     ]
     if isinstance(first, Located):
-        _error_panel(figure, frames[0], answer, first, state_of_first)
-        _sight_panel(figure, frames[1], answer, state_of_first)
+        _error_panel(frames[0], answer, first, state_of_first)
+        _sight_panel(frames[1], answer, state_of_first)
     for axes, (one, state) in zip(frames, pairs, strict=False):
         if isinstance(one, Covered):
             draw = _blind_panel if one.name == "blind" else _coverage_panel
-            draw(figure, axes, answer, one, state)
+            draw(axes, answer, one, state)
     if mounted and not located:
         _mount_panel(frames[-1], answer)
     return figure
@@ -317,7 +304,7 @@ def _key(axes: Any, *entries: tuple[str, str]) -> None:
     legend(axes, entries, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=len(entries), borderaxespad=0.3)
 
 
-def _coverage_panel(figure: Any, axes: Any, answer: Answer, one: Covered, state: Any) -> None:
+def _coverage_panel(axes: Any, answer: Answer, one: Covered, state: Any) -> None:
     """Share of each column of cells that is seen; of a region that goes with the vehicle, at its first pose."""
     from matplotlib.colors import Normalize
 
@@ -335,11 +322,11 @@ def _coverage_panel(figure: Any, axes: Any, answer: Answer, one: Covered, state:
     scale = _scale("viridis", Normalize(0.0, 100.0))
     _fill(axes, middle[first], cell, scale.to_rgba(100.0 * share), yaw=_yaw(cells.pose))
     quiet(axes, f"Coverage: {100 * one.value(state):.1f} % by weight")
-    colour_bar(figure, scale, axes, "seen, of what some candidate sees [%]")
+    colour_bar(scale, axes, "seen, of what some candidate sees [%]")
     _sites(axes, answer, names=False)
 
 
-def _blind_panel(figure: Any, axes: Any, answer: Answer, one: Covered, state: Any) -> None:
+def _blind_panel(axes: Any, answer: Answer, one: Covered, state: Any) -> None:
     entry = answer.question.settings.score.blind
     assert entry is not None
     ground = answer.question.maps.ground
@@ -369,7 +356,7 @@ def _mount_panel(axes: Any, answer: Answer) -> None:
     _sites(axes, answer, names=True, on_vehicle=True)
 
 
-def _error_panel(figure: Any, axes: Any, answer: Answer, one: Located, state: Any) -> None:
+def _error_panel(axes: Any, answer: Answer, one: Located, state: Any) -> None:
     entry = answer.question.settings.score.localisation
     assert entry is not None
     places, errors = _layer(answer, one.errors(state.parts, state.count))
@@ -385,13 +372,13 @@ def _error_panel(figure: Any, axes: Any, answer: Answer, one: Located, state: An
     colours[fixed] = scale.to_rgba(values)[:, :3]
     _fill(axes, places, entry.cell_m, colours)
     quiet(axes, f"Error of positions, tag at {min(entry.heights_m):g} m")
-    colour_bar(figure, scale, axes, "error [m]")
+    colour_bar(scale, axes, "error [m]")
     if not fixed.all():
         _key(axes, ("no position", _NONE))
     _sites(axes, answer, names=True)
 
 
-def _sight_panel(figure: Any, axes: Any, answer: Answer, state: Any) -> None:
+def _sight_panel(axes: Any, answer: Answer, state: Any) -> None:
     entry = answer.question.settings.score.localisation
     assert entry is not None
     places, count = _layer(answer, state.count)
@@ -402,7 +389,7 @@ def _sight_panel(figure: Any, axes: Any, answer: Answer, state: Any) -> None:
     scale = _scale("viridis", BoundaryNorm(np.arange(-0.5, most + 1.0), 256))
     _fill(axes, places, entry.cell_m, scale.to_rgba(count))
     quiet(axes, "Anchors in sight")
-    bar = figure.colorbar(scale, cax=axes.inset_axes([1.02, 0.0, 0.025, 1.0]), ticks=range(most + 1))
+    bar = axes.get_figure().colorbar(scale, cax=axes.inset_axes([1.02, 0.0, 0.025, 1.0]), ticks=range(most + 1))
     bar.outline.set_visible(False)
     bar.ax.tick_params(colors=MUTED, labelsize=8, length=2, width=0.6)
     _sites(axes, answer, names=False)
@@ -464,6 +451,7 @@ def page_of(answer: Answer, result: dict[str, Any], command: str = "", picture: 
         "coverage by weight, ground seen, and one less the mean error over the largest that counts."
     )
     kinds = "---nnnn"
+    every = [_shown(row) for row in sorted(result["candidates"], key=lambda row: -row["alone"])]
     figure = answer_picture(answer) if picture is None else picture
     drawn = html.image(rgb_uri(pixels_of(figure) / 255.0), "The chosen set", "sheet")
     return html.page(
@@ -473,7 +461,7 @@ def page_of(answer: Answer, result: dict[str, Any], command: str = "", picture: 
         html.section("parts", "Score", html.table((), part_rows(result), kinds="-l")),
         html.section(
             "candidates", "All candidates, the best alone first",
-            html.table(("candidate", *CHOSEN_COLUMNS[1:]), all_rows(result), kinds=kinds),
+            html.table(("candidate", *CHOSEN_COLUMNS[1:]), every, kinds=kinds),
         ),
         lead=(f"{result['source']}, world {result['world']}",), facts=tiles, command=command,
     )  # fmt: skip

@@ -8,7 +8,6 @@ of the candidates that are left bounds every set that a branch can still reach. 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -33,31 +32,25 @@ class Objective(Protocol):
 
     def start(self) -> Any:
         """The state of the empty set."""
-        ...
 
     def with_one(self, state: Any, candidate: int) -> Any:
         """The state with one more."""
-        ...
 
     def value(self, state: Any) -> float:
         """What the set is worth."""
-        ...
 
     def values(self, state: Any, candidates: Rows) -> Floats:
         """What it would be worth with each of the candidates, shape (n,)."""
-        ...
 
     def promise(self, state: Any, candidates: Rows) -> Floats:
         """A number that tells candidates apart which add nothing by themselves yet, shape (n,)."""
-        ...
 
     def bound(self, state: Any, values: Floats, candidates: Rows, left: int) -> float:
         """It is worth no more with any `left` of the candidates; `values` are those with each of them."""
-        ...
 
 
-def _silent() -> None:
-    """Progress is told of the root's branches alone."""
+def silent() -> None:
+    """Report no progress."""
 
 
 class Score:
@@ -128,7 +121,7 @@ class Found:
     """Score after each of them, where they were taken one by one."""
 
 
-def greedy(score: Score, choose: int, advance: Callable[[], None] = _silent) -> Found:
+def greedy(score: Score, choose: int, advance: Callable[[], None] = silent) -> Found:
     """Take the candidate that adds most, again and again; the first of several that add the same."""
     state, taken, history = score.start(), [], []
     left = np.arange(score.count)
@@ -147,11 +140,6 @@ def greedy(score: Score, choose: int, advance: Callable[[], None] = _silent) -> 
     return Found(tuple(taken), score.value(state), tuple(history))
 
 
-def combinations(count: int, choose: int) -> int:
-    """Sets of `choose` out of `count`."""
-    return math.comb(count, choose)
-
-
 class Exact:
     """Branch and bound over all sets of a size, from a set that is known already."""
 
@@ -164,7 +152,7 @@ class Exact:
         self.visited = 0
         """Sets that were looked at."""
 
-    def run(self, advance: Callable[[], None] = _silent) -> Found:
+    def run(self, advance: Callable[[], None] = silent) -> Found:
         """The best set there is."""
         self._visit(self._score.start(), 0, (), advance)
         chosen = tuple(sorted(self._best))
@@ -187,5 +175,5 @@ class Exact:
         for row in range(len(candidates) - left + 1):
             if not cut:
                 taken = int(candidates[row])
-                self._visit(self._score.with_one(state, taken), first + row + 1, (*chosen, taken), _silent)
+                self._visit(self._score.with_one(state, taken), first + row + 1, (*chosen, taken), silent)
             advance()

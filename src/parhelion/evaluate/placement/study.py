@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
@@ -26,7 +27,7 @@ from parhelion.evaluate.placement.schema import (
     LocalisationEntry,
     PlacementFile,
 )
-from parhelion.evaluate.placement.search import Exact, Found, Objective, Score, combinations, greedy
+from parhelion.evaluate.placement.search import Exact, Found, Objective, Score, greedy, silent
 from parhelion.evaluate.placement.sights import Eye, Surroundings, eye_of
 from parhelion.rays import RayScene, SceneGeometry
 from parhelion.scenario.scenario import Scenario
@@ -40,10 +41,6 @@ Advance = Callable[[], None]
 
 _FLOOR_M = 0.05
 _MOST_PLACES = 1_000_000
-
-
-def _silent() -> None:
-    """Nobody watches."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +193,7 @@ class Placement:
 
     # ---- looking around ----------------------------------------------------------------------------------------
 
-    def objectives(self, advance: Advance = _silent) -> list[Objective]:
+    def objectives(self, advance: Advance = silent) -> list[Objective]:
         """Cast the rays of all candidates; what every one of them gives by itself."""
         score = self.settings.score
         found: list[Objective] = []
@@ -294,7 +291,7 @@ class Placement:
     def is_exact(self) -> bool:
         """Whether the search will be exact."""
         said = self.settings.search
-        number = combinations(len(self.candidates), self.settings.choose)
+        number = math.comb(len(self.candidates), self.settings.choose)
         if said.method == "exact" and number > said.exact_limit:
             raise ConfigError(
                 f"{self.source}: search: {number} combinations are more than exact_limit, {said.exact_limit}; "
@@ -302,12 +299,12 @@ class Placement:
             )
         return said.method != "greedy" and number <= said.exact_limit
 
-    def solve(self, advance: Advance = _silent) -> Answer:
+    def solve(self, advance: Advance = silent) -> Answer:
         """Look around and search; `advance` is called `casts` times, and then for each step of the search."""
         self.is_exact()  # a search that is too large is told before the casts
         return self.search(self.objectives(advance), advance)
 
-    def search(self, objectives: Sequence[Objective], advance: Advance = _silent) -> Answer:
+    def search(self, objectives: Sequence[Objective], advance: Advance = silent) -> Answer:
         """The best set of what `objectives` gave."""
         score = Score(objectives, len(self.candidates))
         quick = greedy(score, self.settings.choose, advance)

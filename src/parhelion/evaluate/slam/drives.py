@@ -37,23 +37,16 @@ class Frame:
 class Drive(Protocol):
     """Scans with the truth."""
 
-    @property
-    def setup(self) -> Setup:
-        """What methods are told beforehand."""
-        ...
-
-    @property
-    def count(self) -> int:
-        """Number of scans."""
-        ...
+    setup: Setup
+    """What methods are told beforehand."""
+    count: int
+    """Number of scans."""
 
     def frames(self) -> Iterator[Frame]:
         """All scans in the order of time."""
-        ...
 
     def truth(self) -> TimedPoses | Trajectory:
         """True motion of the lidar; of a scenario as far as its frames have been taken."""
-        ...
 
 
 # ---- scenarios ------------------------------------------------------------------------------------------------------
@@ -131,7 +124,7 @@ def _one_imu(scenario: Scenario, lidar: FrameOnBoard) -> StreamOnBoard | None:
 class FolderDrive:
     """Numbered clouds of a lidar and a TUM file with its poses at the start of each scan."""
 
-    def __init__(self, folder: Path, truth: Path | None = None, *, period_s: float | None = None) -> None:
+    def __init__(self, folder: Path, truth: Path | None = None) -> None:
         from parhelion.io import poses
 
         self.files = cloud_files(folder)
@@ -144,8 +137,7 @@ class FolderDrive:
                 "give one pose a cloud, at the start of each"
             )
         self.count = len(self.files)
-        usual = float(np.median(np.diff(self._truth.times)))
-        self.setup = Setup(period_s or usual)
+        self.setup = Setup(float(np.median(np.diff(self._truth.times))))
 
     def frames(self) -> Iterator[Frame]:
         for file, time in zip(self.files, self._truth.times, strict=True):
@@ -261,9 +253,7 @@ class BagDrive:
             held = read.pose.pose if kind == ros.ODOMETRY else read.pose
             times.append(ros.nanoseconds(read.header.stamp) / 1e9)
             poses.append(_pose(held.position, held.orientation) @ mounts[lidar])
-        return TimedPoses(
-            np.array(times), np.stack([pose.xyz for pose in poses]), np.stack([pose.quat_xyzw for pose in poses])
-        )
+        return as_poses(times, poses)
 
     def frames(self) -> Iterator[Frame]:
         """Scans with the IMU samples that came before each one's message, which is sent at the scan's end."""

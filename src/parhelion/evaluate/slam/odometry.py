@@ -36,7 +36,6 @@ class Odometry(Protocol):
 
     def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
         """Pose of the lidar in any fixed frame. `imu` has the samples since the scan before."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -138,7 +137,21 @@ def _points(scan: PointCloud, most_m: float, least_m: float = 1.0) -> tuple[Floa
     return np.ascontiguousarray(xyz[kept]), times[kept]
 
 
-class KissIcp:
+class _FrameIcp:
+    """An ICP whose package registers points with their share of the scan's time."""
+
+    _icp: Any
+
+    def __init__(self, setup: Setup) -> None:
+        self._most_m, self._period_s = setup.max_range_m, setup.period_s
+
+    def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
+        points, times = _points(scan, self._most_m)
+        self._icp.register_frame(points, times / self._period_s)
+        return Pose.from_matrix(self._icp.last_pose)
+
+
+class KissIcp(_FrameIcp):
     """KISS-ICP with its usual settings. It takes the motion out of scans, towards their end."""
 
     pose_at = 1.0
@@ -147,20 +160,15 @@ class KissIcp:
         from kiss_icp.config import KISSConfig
         from kiss_icp.kiss_icp import KissICP
 
-        self._most_m, self._period_s = setup.max_range_m, setup.period_s
+        super().__init__(setup)
         config = KISSConfig()
         config.data.max_range = setup.max_range_m
         config.mapping.voxel_size = setup.max_range_m / 100.0
         config.registration.max_num_threads = setup.threads
-        self._icp: Any = KissICP(config)
-
-    def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
-        points, times = _points(scan, self._most_m)
-        self._icp.register_frame(points, times / self._period_s)
-        return Pose.from_matrix(self._icp.last_pose)
+        self._icp = KissICP(config)
 
 
-class GenzIcp:
+class GenzIcp(_FrameIcp):
     """GenZ-ICP with the settings that its authors give for outdoor scans, with the motion taken out of scans."""
 
     pose_at = 0.5
@@ -169,15 +177,10 @@ class GenzIcp:
         from genz_icp.config import GenZConfig
         from genz_icp.genz_icp import GenZICP
 
-        self._most_m, self._period_s = setup.max_range_m, setup.period_s
+        super().__init__(setup)
         config = GenZConfig()
         config.data.max_range, config.data.min_range, config.data.deskew = setup.max_range_m, 1.0, True
-        self._icp: Any = GenZICP(config)
-
-    def register(self, scan: PointCloud, imu: ImuData | None) -> Pose:
-        points, times = _points(scan, self._most_m)
-        self._icp.register_frame(points, times / self._period_s)
-        return Pose.from_matrix(self._icp.last_pose)
+        self._icp = GenZICP(config)
 
 
 class SmallGicp:

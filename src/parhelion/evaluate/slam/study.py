@@ -55,9 +55,6 @@ class RunResult:
     true_xy: list[list[float]] = field(default_factory=list)
     estimated_xy: list[list[float]] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 MEASURES = {
     "drift_percent": "KITTI drift [%]",
@@ -176,27 +173,24 @@ class Mean:
     runs: int
 
 
-def bootstrap(values: Sequence[float], resamples: int = RESAMPLES, level: float = 0.95) -> Mean:
-    """Mean and percentile interval (Efron 1979); the same for the same values."""
+def bootstrap(values: Sequence[float]) -> Mean:
+    """Mean and 95 % percentile interval (Efron 1979); the same for the same values."""
     known: Floats = np.array([value for value in values if value is not None and math.isfinite(value)], np.float64)
     if not len(known):
         raise ConfigError("bootstrap: no values")
     if len(known) == 1:
         return Mean(float(known[0]), None, None, 1)
-    draws = np.random.default_rng(0).integers(0, len(known), (resamples, len(known)))
+    draws = np.random.default_rng(0).integers(0, len(known), (RESAMPLES, len(known)))
     means = known[draws].mean(axis=1)
-    tail = 50.0 * (1.0 - level)
+    tail = 50.0 * (1.0 - 0.95)
     low, high = np.percentile(means, [tail, 100.0 - tail]).tolist()
     return Mean(float(known.mean()), low, high, len(known))
 
 
 def summary(runs: Sequence[RunResult]) -> list[dict[str, Any]]:
     """By method and weather: each measure's mean over the seeds with its interval."""
-    groups: dict[tuple[str, str], list[RunResult]] = {}
-    for run in runs:
-        groups.setdefault((run.method, run.weather), []).append(run)
     rows = []
-    for (method, weather), members in groups.items():
+    for (method, weather), members in _by(runs, "method", "weather").items():
         row: dict[str, Any] = {
             "method": method,
             "weather": weather,
@@ -215,7 +209,7 @@ def write_json(path: Path, source: str, runs: Sequence[RunResult]) -> None:
     """Means and all runs as a JSON file."""
     from parhelion.evaluate.files import write_json as write
 
-    write(path, {"source": source, "summary": summary(runs), "runs": [run.as_dict() for run in runs]})
+    write(path, {"source": source, "summary": summary(runs), "runs": [asdict(run) for run in runs]})
 
 
 # ---- The page of a study of odometry --------------------------------------------------------------------------------
@@ -300,14 +294,14 @@ def _maps(runs: Sequence[RunResult]) -> list[str]:
         firsts = [group[0] for group in _by(members, "weather").values()]
         lines = [("truth", firsts[0].true_xy, GREY, "thick")]
         lines += [(run.weather, run.estimated_xy, k, "line") for k, run in enumerate(firsts)]
-        curves = [_path(name, np.asarray(xy, np.float64), colour, look) for name, xy, colour, look in lines]
+        curves = [
+            Curve(name, x, y, y, y, colour, look)
+            for name, xy, colour, look in lines
+            for x, y in [np.asarray(xy, np.float64).T]
+        ]
         chart = Chart(curves, "y [m]", "x [m]", equal=True, size=(480, 360))
         plots.append(chart.figure(method, "The first seed in each weather; the thick grey line is the truth."))
     return plots
-
-
-def _path(name: str, xy: Floats, colour: int, look: str) -> Curve:
-    return Curve(name, xy[:, 0], xy[:, 1], xy[:, 1], xy[:, 1], colour, look)
 
 
 def _all(runs: Sequence[RunResult]) -> str:

@@ -104,15 +104,11 @@ def position_errors(estimate: TimedPoses, truth: TimedPoses) -> Floats:
     return np.asarray(np.linalg.norm(estimate.xyz - truth.xyz, axis=1), np.float64)
 
 
-def rotation_errors(estimate: TimedPoses, truth: TimedPoses) -> Floats:
-    """Angle between each orientation and the true one [°], shape (n,)."""
-    return _angles_deg(quat_multiply(quat_conjugate(truth.quat_xyzw), estimate.quat_xyzw))
-
-
 def ate(estimate: TimedPoses, truth: TimedPoses) -> Errors:
     """Absolute trajectory error: root mean square over all poses after the best rigid alignment."""
     fitted = aligned(estimate, truth)
-    return Errors(_rms(position_errors(fitted, truth)), _rms(rotation_errors(fitted, truth)))
+    turned = _angles_deg(quat_multiply(quat_conjugate(truth.quat_xyzw), fitted.quat_xyzw))
+    return Errors(_rms(position_errors(fitted, truth)), _rms(turned))
 
 
 def rpe(estimate: TimedPoses, truth: TimedPoses, *, frames: int | None = None, metres: float | None = None) -> Errors:
