@@ -95,8 +95,8 @@ _OWN = (
         "wheel encoders: ticks and the pose that follows from them",
     ),
     SensorKind(
-        "barometer", "parhelion.sensors.body.barometer:Barometer", "", "samples", "parhelion.core.streams:BarometerData",
-        "barometers: pressure and altitude",
+        "barometer", "parhelion.sensors.body.barometer:Barometer", "", "samples",
+        "parhelion.core.streams:BarometerData", "barometers: pressure and altitude",
     ),
     SensorKind(
         "magnetometer", "parhelion.sensors.body.magnetometer:Magnetometer", "", "samples",

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.arrays import Table
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, quat_rotate
 from parhelion.core.random import Stream, to_unit
@@ -41,7 +42,7 @@ MOST_PARCELS = 2**31
 
 
 @dataclass(frozen=True, eq=False)
-class Particles:
+class Particles(Table):
     """Living parcels of a trail at one time, oldest first, world frame."""
 
     xyz: Floats
@@ -55,14 +56,10 @@ class Particles:
     settled: NDArray[np.bool_]
     """Whether the parcel lies on the ground, shape (n,)."""
 
-    def __len__(self) -> int:
-        return len(self.age)
-
     @property
     def airborne(self) -> Particles:
         """Those that do not lie on the ground."""
-        up = ~self.settled
-        return Particles(self.xyz[up], self.velocity[up], self.age[up], self.mass_kg[up], self.settled[up])
+        return self.rows(~self.settled)
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config, NonNegative, Positive, Source
+from parhelion.core.config import Config, NonNegative, Positive, SampledSheet
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.deprecation import keyword_only
 from parhelion.core.noise import (
@@ -106,27 +106,14 @@ class Orientation(Config):
     correlation_time_s: Positive
 
 
-class ImuConfig(Config):
+class ImuConfig(SampledSheet):
     """One model of inertial measurement unit."""
 
-    name: str
     grade: Literal["consumer", "industrial", "tactical", "navigation"]
-    rate_hz: Positive
-    """Samples a second by default."""
-    max_rate_hz: Positive
     gyroscope: Gyroscope
     accelerometer: Accelerometer
     orientation: Orientation | None = None
     """Only for units that estimate their orientation."""
-    sources: list[Source] = Field(min_length=1)
-    assumed: dict[str, str] = Field(default_factory=dict)
-    """Fields that no source gives, and why this value was taken."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> ImuConfig:
-        if self.rate_hz > self.max_rate_hz:
-            raise ValueError(f"rate_hz ({self.rate_hz}) must not be above max_rate_hz ({self.max_rate_hz})")
-        return self
 
 
 # ---- imu ------------------------------------------------------------------------------------------------------------

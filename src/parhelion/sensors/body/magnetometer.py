@@ -10,9 +10,9 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from parhelion.core.config import Config, NonNegative, Positive, Source
+from parhelion.core.config import NonNegative, Positive, SampledSheet
 from parhelion.core.deprecation import keyword_only
 from parhelion.core.errors import ConfigError
 from parhelion.core.noise import digitised, normals, rounding_variance, transformed, white
@@ -107,13 +107,9 @@ def earth_field(
     )
 
 
-class MagnetometerConfig(Config):
+class MagnetometerConfig(SampledSheet):
     """One model of magnetometer, and the iron around it."""
 
-    name: str
-    rate_hz: Positive
-    """Samples a second by default."""
-    max_rate_hz: Positive
     range_ut: Positive
     """Largest field reported, either way."""
     noise_ut: NonNegative = 0.0
@@ -124,15 +120,6 @@ class MagnetometerConfig(Config):
     """Standard deviation of each entry of the matrix by which iron bends the field, its gain errors included."""
     resolution_ut: NonNegative = 0.0
     """Step of the reported field; 0 is continuous."""
-    sources: list[Source] = Field(min_length=1)
-    assumed: dict[str, str] = Field(default_factory=dict)
-    """Fields that no source gives, and why this value was taken."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> MagnetometerConfig:
-        if self.rate_hz > self.max_rate_hz:
-            raise ValueError(f"rate_hz ({self.rate_hz}) must not be above max_rate_hz ({self.max_rate_hz})")
-        return self
 
 
 @dataclass(frozen=True, eq=False)

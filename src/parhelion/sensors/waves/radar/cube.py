@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Table
 from parhelion.core.random import Stream, to_unit
 from parhelion.sensors.waves.bounce import BouncePaths
 from parhelion.sensors.waves.radar.config import RadarConfig
@@ -228,7 +229,7 @@ _STRENGTHS = ((0.0, 16.0, 1), (16.0, 3e3, 2), (3e3, np.inf, 5))
 
 
 @dataclass(frozen=True, eq=False)
-class Scatterers:
+class Scatterers(Table):
     """What a cell holds, one row a cell that holds something."""
 
     power: Floats
@@ -238,9 +239,6 @@ class Scatterers:
     direction: Floats
     owner: IntArray
     """Row of the strongest path."""
-
-    def __len__(self) -> int:
-        return len(self.power)
 
 
 def scatterers_of(paths: BouncePaths, power: Floats, axes: Axes) -> Scatterers:
