@@ -19,13 +19,10 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream, to_normal, words
-from parhelion.core.trajectory import Trajectory
 
 MOST_SAMPLES = 100_000_000
 GAUSS_MARKOV_PEAK = 0.6173643
-"""Highest Allan deviation of a Gauss-Markov process of standard deviation 1."""
-GAUSS_MARKOV_PEAK_AT = 1.892618
-"""Correlation times at which the Allan deviation of a Gauss-Markov process is highest."""
+"""Highest Allan deviation of a Gauss-Markov process of standard deviation 1, at 1.892618 correlation times."""
 _MASK = np.int64(0xFFFFFFFF)
 _BLOCK = 512
 # Values that are this many correlation times apart share less than rounding does (e^-37 = 2^-53).
@@ -60,13 +57,6 @@ def chosen_rate(rate_hz: float | None, default_hz: float, max_rate_hz: float) ->
     if not (math.isfinite(rate_hz) and 0 < rate_hz <= max_rate_hz):
         raise ConfigError(f"rate_hz: must be above 0 and at most {max_rate_hz:g} Hz, got {rate_hz!r}")
     return float(rate_hz)
-
-
-def checked_motion(motion: object) -> Trajectory:
-    """The motion itself, where it is one."""
-    if not isinstance(motion, Trajectory):
-        raise ConfigError(f"motion: expected an object with sample(times), got {type(motion).__name__}")
-    return motion
 
 
 def normals(stream: Stream, numbers: NDArray[np.int64]) -> Floats:

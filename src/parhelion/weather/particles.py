@@ -262,15 +262,6 @@ def extinction_of(sizes: DropSizes, efficiency: Callable[[NDArray[np.float64]], 
     return sizes.integrate(lambda d: np.asarray(efficiency(d)) * (area_m2_per_mm2 * d * d))
 
 
-def beam_volume(range_m: Reals, radius_0_m: Reals, radius_at_range_m: Reals) -> Reals:
-    """Volume [m^3] of a beam from its exit to a range: the frustum (pi L / 3)(r_0^2 + r_0 r_L + r_L^2).
-
-    A cylinder of the exit's radius, as some models take, misses most of a wide beam. Arrays of either kind.
-    """
-    r0, r1 = radius_0_m, radius_at_range_m
-    return (np.pi / 3.0) * range_m * (r0 * r0 + r0 * r1 + r1 * r1)
-
-
 def drops_in_beam(sizes: DropSizes, volume_m3: Reals, above_mm: float = LEAST_DIAMETER_MM) -> Reals:
     """Mean of the Poisson number of drops in a volume [m^3]; arrays of either kind."""
     return volume_m3 * sizes.count(above_mm)

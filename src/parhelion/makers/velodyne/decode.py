@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -322,12 +322,7 @@ def model_and_packets(
     check_flags(data)
     start_us = np.array([item.us for item in first], np.int64)
     chosen = model_of_packets(data, start_us) if model is None else velodyne_model(model)
-
-    def everything() -> Iterator[Timed]:
-        yield from first
-        yield from packets
-
-    return chosen, everything()
+    return chosen, chain(first, packets)
 
 
 def in_order(datagrams: Iterable[Datagram]) -> Iterator[Timed]:

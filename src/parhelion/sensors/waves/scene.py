@@ -299,6 +299,11 @@ class FacetPatches:
         )  # fmt: skip
 
 
+def taken(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+    """Rows of an array that may be empty; zeros then."""
+    return values[rows] if len(values) else np.zeros(len(rows), values.dtype)
+
+
 MaterialTable = Callable[[list[str]], tuple[NDArray[np.float64], list[Finish]]]
 """From names of materials to their reflection by cosine of incidence, and their finishes."""
 

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from parhelion.core.config import Config, NonNegative, Number, Positive
-from parhelion.sensors.waves.config import WaveSheet
+from parhelion.sensors.waves.config import WaveSheet, beam_shape
 from parhelion.sensors.waves.echo import sound
 
 MOST_SAMPLES = 50_000_000
@@ -65,9 +65,7 @@ class Transducer(Config):
     @property
     def shape(self) -> tuple[float, float, float]:
         """Widths over both direction cosines, and the floor: arguments of `beam_gain`."""
-        widths = (self.azimuth_width_deg, self.elevation_width_deg)
-        across, upward = (float(2.0 * np.sin(np.radians(width / 2.0))) for width in widths)
-        return across, upward, float(10.0 ** (self.sidelobe_db / 10.0))
+        return beam_shape(self.azimuth_width_deg, self.elevation_width_deg, self.sidelobe_db)
 
 
 class Noise(Config):

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from parhelion.core.config import Config, NonNegative, Positive
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
-from parhelion.sensors.waves.config import WaveSheet
+from parhelion.sensors.waves.config import WaveSheet, beam_shape
 
 MOST_CELLS = 60_000_000
 """Cells of one cube; a quarter of a gigabyte."""
@@ -28,6 +28,11 @@ class Antenna(Config):
     elevation_width_deg: Degrees
     sidelobe_db: Annotated[float, Field(ge=-100, le=0)] = -25.0
     """Gain beside the beam, relative to the axis."""
+
+    @property
+    def shape(self) -> tuple[float, float, float]:
+        """Widths over both direction cosines, and the floor: arguments of `beam_gain`."""
+        return beam_shape(self.azimuth_width_deg, self.elevation_width_deg, self.sidelobe_db)
 
 
 class Waveform(Config):

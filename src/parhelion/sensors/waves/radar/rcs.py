@@ -140,12 +140,6 @@ def plate_m2(width_m: float, height_m: float, aspect_rad: Floats, wavelength_m: 
     return np.asarray(peak * np.cos(angle) ** 2 * np.sinc(2.0 * width_m * np.sin(angle) / wavelength_m) ** 2)
 
 
-def sphere_m2(radius_m: float, wavelength_m: float) -> float:
-    """Cross-section [m^2] of a metal sphere by physical optics: pi a^2 but for the edge of its shadow."""
-    ka = 2.0 * np.pi * radius_m / wavelength_m
-    return float(np.pi * radius_m**2 * (1.0 - np.sin(2.0 * ka) / ka + (np.sin(ka) / ka) ** 2))
-
-
 def corner_m2(side_m: float, wavelength_m: float, faces: str = "triangles") -> float:
     """Largest cross-section [m^2] of a metal corner of three faces whose inner edges are `side_m` long.
 
@@ -155,11 +149,6 @@ def corner_m2(side_m: float, wavelength_m: float, faces: str = "triangles") -> f
     """
     area = side_m**2 * {"triangles": 3.0**-0.5, "squares": 3.0**0.5}[faces]
     return 4.0 * np.pi * (area / wavelength_m) ** 2
-
-
-def dihedral_m2(width_m: float, height_m: float, wavelength_m: float) -> float:
-    """Largest cross-section [m^2] of two metal plates at a right angle: 8 pi (w h / lambda)^2, of area sqrt(2) w h."""
-    return 8.0 * np.pi * (width_m * height_m / wavelength_m) ** 2
 
 
 # ---- target ---------------------------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from parhelion.core.geometry import unit
 from parhelion.core.pose import Floats
 from parhelion.sensors.waves.diffraction import diffracted_amplitude, edge_paths, most_detour
 from parhelion.sensors.waves.mirrors import MirrorFinder, MirrorPaths, MirrorRules, Sequences
-from parhelion.sensors.waves.planes import PlanePatches
 from parhelion.sensors.waves.radio import RadioScene, Wave, decibel, free_space_gain, plate_share, reflect
 from parhelion.sensors.waves.uwb.walls import DirectWays, through
 from parhelion.surfaces.radio import Complexes
@@ -70,14 +69,14 @@ def in_order(paths: RadioPaths) -> RadioPaths:
     return paths.rows(np.lexsort((paths.delay, paths.anchor, paths.sample)))
 
 
-def mirror_finder(radio: RadioScene, order: int, reach_m: float) -> MirrorFinder[PlanePatches]:
+def mirror_finder(radio: RadioScene, order: int, reach_m: float) -> MirrorFinder:
     """What finds paths of up to `order` (0, 1, 2) mirrors within a reach [m] of anchors; leaves mirror nothing."""
     rules = replace(RULES, order=order, reach_m=reach_m)
     return MirrorFinder(radio.scene, radio.patches, rules, ~radio.foliage[radio.patches.part], radio.standing)
 
 
 def find_paths(
-    radio: RadioScene, finder: MirrorFinder[PlanePatches], known: Sequences, anchors: Floats, tags: Floats,
+    radio: RadioScene, finder: MirrorFinder, known: Sequences, anchors: Floats, tags: Floats,
     times: Floats, wave: Wave, diffraction: bool = False,
 ) -> RadioPaths:  # fmt: skip
     """Paths from tags (n, 3) [m] at times (n,) [s] to all anchors (a, 3) [m]; `known` are the anchors' sequences."""
