@@ -39,7 +39,7 @@ def test_count_is_the_integral_of_the_density(name: str, rate: float) -> None:
 @pytest.mark.parametrize("rate", [1e-6, 0.1, 5.0, 50.0])
 def test_tail_table_can_be_interpolated(name: str, rate: float) -> None:
     sizes = drop_sizes(name, rate)
-    diameter, above = sizes.tail_table()
+    diameter, above = sizes.tail_table
     assert diameter[0] == sizes.least_mm
     assert diameter[-1] == sizes.largest_mm
     assert np.all(np.diff(diameter) > 0)
@@ -57,7 +57,7 @@ def test_no_rate_no_drops(name: str) -> None:
     sizes = drop_sizes(name, 0.0)
     assert sizes.count() == 0.0
     assert np.all(sizes.density([0.05, 1.0, 5.0]) == 0.0)
-    assert np.all(sizes.tail_table()[1] == 0.0)
+    assert np.all(sizes.tail_table[1] == 0.0)
     assert extinction_of(sizes, lambda d: 2.0 + 0.0 * d) == 0.0
 
 

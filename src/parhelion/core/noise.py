@@ -158,12 +158,17 @@ class AxesErrors:
     """Constant bias in the unit of the measurement, shape (3,)."""
 
     def __post_init__(self) -> None:
-        for name, shape in (("matrix", (3, 3)), ("bias", (3,))):
-            array = np.array(getattr(self, name), dtype=np.float64)
-            if array.shape != shape or not np.all(np.isfinite(array)):
-                raise ConfigError(f"unit errors: {name} must be {shape} finite numbers, got {array.tolist()}")
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        freeze_arrays(self, "unit errors", matrix=(3, 3), bias=(3,))
+
+
+def freeze_arrays(record: object, what: str, **shapes: tuple[int, ...]) -> None:
+    """Make fields of a frozen dataclass read-only float64 arrays; ConfigError unless finite and of their shapes."""
+    for name, shape in shapes.items():
+        array = np.array(getattr(record, name), dtype=np.float64)
+        if array.shape != shape or not np.all(np.isfinite(array)):
+            raise ConfigError(f"{what}: {name} must be {shape} finite numbers, got {array.tolist()}")
+        array.setflags(write=False)
+        object.__setattr__(record, name, array)
 
 
 @lru_cache(maxsize=256)

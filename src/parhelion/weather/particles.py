@@ -109,15 +109,12 @@ class DropSizes:
         """Number of particles larger than `above_mm` [1/m^3]."""
         return float(self.number_above(above_mm))
 
+    @cached_property
     def tail_table(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ascending diameters [mm] and the number above each [1/m^3].
 
         Straight lines between the points are right to 1e-4 of the number, or to 1e-7 of all.
         """
-        return self._table
-
-    @cached_property
-    def _table(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         d = np.geomspace(self.least_mm, self.largest_mm, _STEPS)
         # geomspace rounds its ends; the table must begin and end with the cut itself.
         d[0], d[-1] = self.least_mm, self.largest_mm
@@ -129,7 +126,7 @@ class DropSizes:
         """Integral of weight(D) N(D) dD over the cut; the weight's unit for each m^3."""
         if self.spectrum is None:
             return 0.0
-        d, _ = self.tail_table()
+        d, _ = self.tail_table
         # In ln D the integrand is smooth and the steps are even.
         height = np.asarray(weight(d), dtype=np.float64) * self.density(d) * d
         return float(0.5 * np.sum((height[1:] + height[:-1]) * np.diff(np.log(d))))
@@ -337,7 +334,7 @@ def detectable(
     Nothing is drawn nearer than 1 mm. With no detectable drop `mean` is 0 and the tables are of numbers all the same.
     """
     _check(extinction_per_m, threshold, floor, least_range_m, largest_range_m)
-    diameter, above = sizes.tail_table()
+    diameter, above = sizes.tail_table
     strength = np.maximum.accumulate(np.asarray(backscatter(diameter), dtype=np.float64))
     if not (np.all(np.isfinite(strength)) and np.all(strength >= 0.0)):
         raise ConfigError("backscatter: must be finite and 0 m^2/sr or more for every diameter")

@@ -297,22 +297,9 @@ def gprmc(utc_s: float, latitude_deg: float | None = None, longitude_deg: float 
             f"got {latitude} and {longitude}"
         )
     moment = _EPOCH + timedelta(seconds=int(np.floor(utc_s)))
-    body = ",".join(
-        [
-            "GPRMC",
-            moment.strftime("%H%M%S"),
-            "A" if known else "V",
-            _degrees_and_minutes(latitude, 2),
-            "N" if latitude >= 0 else "S",
-            _degrees_and_minutes(longitude, 3),
-            "E" if longitude >= 0 else "W",
-            "000.0",
-            "000.0",
-            moment.strftime("%d%m%y"),
-            "000.0",
-            "E",
-        ]
-    )
+    north, east = "N" if latitude >= 0 else "S", "E" if longitude >= 0 else "W"
+    place = f"{_degrees_and_minutes(latitude, 2)},{north},{_degrees_and_minutes(longitude, 3)},{east}"
+    body = f"GPRMC,{moment:%H%M%S},{'A' if known else 'V'},{place},000.0,000.0,{moment:%d%m%y},000.0,E"
     total = int(np.bitwise_xor.reduce(np.frombuffer(body.encode("ascii"), np.uint8)))
     return f"${body}*{total:02X}\r\n".encode("ascii")
 

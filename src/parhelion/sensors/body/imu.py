@@ -32,10 +32,8 @@ from parhelion.world.world import World
 
 # ---- The data sheet of an inertial measurement unit. Units are in the names; sources are required -------------------
 # White noise is given as N, the Allan deviation at one second: rate or force per √Hz, the same number as the random
-# walk
-# per √s. An angular random walk in deg/√h is 60 times N in deg/s/√Hz. Makers mostly state the one-sided spectral
-# density
-# of the noise instead, whose root mean square over a bandwidth B is density · √B; that density is √2 N.
+# walk per √s. An angular random walk in deg/√h is 60 times N in deg/s/√Hz. Makers mostly state the one-sided spectral
+# density of the noise instead, whose root mean square over a bandwidth B is density · √B; that density is √2 N.
 
 
 Tolerance = Annotated[float, Field(ge=0, le=20)]
@@ -50,6 +48,13 @@ class Walk(Config):
     """Standard deviation of each axis' scale factor."""
     misalignment_deg: Tolerance = 0.0
     """Standard deviation of the angle by which each axis leans towards each other one."""
+
+    @model_validator(mode="after")
+    def _timed(self) -> Walk:
+        for name in ("bias_instability_deg_h", "bias_instability_ug"):
+            if getattr(self, name, 0.0) > 0 and self.bias_correlation_time_s is None:
+                raise ValueError(f"{name} above 0 needs bias_correlation_time_s")
+        return self
 
 
 class Gyroscope(Walk):
@@ -68,12 +73,6 @@ class Gyroscope(Walk):
     resolution_deg_s: NonNegative = 0.0
     """Step of the reported rate; 0 is continuous."""
 
-    @model_validator(mode="after")
-    def _timed(self) -> Gyroscope:
-        if self.bias_instability_deg_h > 0 and self.bias_correlation_time_s is None:
-            raise ValueError("bias_instability_deg_h above 0 needs bias_correlation_time_s")
-        return self
-
 
 class Accelerometer(Walk):
     """Three accelerometers."""
@@ -88,12 +87,6 @@ class Accelerometer(Walk):
     """Standard deviation of the constant part of the bias."""
     resolution_mg: NonNegative = 0.0
     """Step of the reported force; 0 is continuous."""
-
-    @model_validator(mode="after")
-    def _timed(self) -> Accelerometer:
-        if self.bias_instability_ug > 0 and self.bias_correlation_time_s is None:
-            raise ValueError("bias_instability_ug above 0 needs bias_correlation_time_s")
-        return self
 
 
 class Orientation(Config):

@@ -250,8 +250,9 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         if config.mode != "active":
             numbers = passive.chosen_sounds(world, self.sounds)
             sounds = passive.hear(world, self.visibility_keys, target.scene, config, motion, place, start, numbers)
-            sounds = passive.louder(sounds, config.noise_db - _FAINT_DB)
-            rows = _joined(rows, _sound_rows(world, sounds, config))
+            sounds = sounds.rows(sounds.level_db >= config.noise_db - _FAINT_DB)
+            heard_rows = _sound_rows(world, sounds, config)
+            rows = {name: np.concatenate([values, heard_rows[name]]) for name, values in rows.items()}
         if self.noise and len(rows["level"]):
             rows["level"] = rows["level"] + _noise_db(rows["level"] - rows["floor"], stream)
         snr = rows["level"] - rows["floor"]
@@ -341,10 +342,6 @@ def _rough_parts(target: WaveScene) -> NDArray[np.bool_]:
     names = target.material_names
     known = {row: scatters(names[int(row)]) for row in np.unique(target.part_material)}
     return np.array([known[row] for row in target.part_material], bool)
-
-
-def _joined(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {name: np.concatenate([one[name], other[name]]) for name in one}
 
 
 def _noise_db(snr_db: Floats, stream: Stream) -> Floats:

@@ -83,7 +83,7 @@ def find_paths(
     finder = DirectionFinder(scene, scene.planes, replace(RULES, order=order))
     # What moves is placed for the times of a launch: one launch a time gives the same bits in any run.
     each = RULES.rays + int(wanted.sum(axis=1).max(initial=0)) * RULES.most_normals[0]
-    size = 1 if scene.changes else max(1, _CHUNK // each)
+    size = 1 if scene.scene.changes else max(1, _CHUNK // each)
     parts = []
     for first in range(0, len(times), size):
         rows = slice(first, first + size)

@@ -40,8 +40,7 @@ from parhelion.world.world import World
 # Time goes as exp(+j w t). A tube is a small square of a plane wave. On flat surfaces it keeps its size, so that its
 # footprint is a parallelogram over which the phase is linear: the integral over it has a closed form. Fields are pairs,
 # one for each polarisation that was sent, shape (n, 2, 3). The currents are those of Ling, Chou and Lee 1989 (IEEE
-# Trans.
-# AP 37, 194), taken at every surface that a tube meets; no current flows in the shadow, and edges add nothing.
+# Trans. AP 37, 194), taken at every surface that a tube meets; no current flows in the shadow, and edges add nothing.
 
 
 Complexes = NDArray[np.complex128]

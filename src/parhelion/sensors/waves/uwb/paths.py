@@ -58,11 +58,6 @@ class RadioPaths(Table):
         """Path loss [dB], shape (m,)."""
         return -decibel(self.gain)
 
-    @property
-    def phase(self) -> Floats:
-        """Phase at the carrier [rad], -pi to pi, shape (m,)."""
-        return np.asarray(np.angle(self.gain))
-
 
 def in_order(paths: RadioPaths) -> RadioPaths:
     """The same rows in order of measurement, anchor and delay."""
@@ -81,7 +76,7 @@ def find_paths(
 ) -> RadioPaths:  # fmt: skip
     """Paths from tags (n, 3) [m] at times (n,) [s] to all anchors (a, 3) [m]; `known` are the anchors' sequences."""
     # What moves is placed for the times of a launch: one launch a time gives the same bits in any run.
-    size = 1 if radio.changes else max(1, _ROWS // max(1, len(known)))
+    size = 1 if radio.scene.changes else max(1, _ROWS // max(1, len(known)))
     parts = []
     for first in range(0, len(tags), size):
         rows = slice(first, first + size)
