@@ -244,13 +244,13 @@ def drop_sizes(name: str, rate_mm_h: float) -> DropSizes:
     return DropSizes(name, rate, LEAST_DIAMETER_MM, largest, spectrum)
 
 
-def checked_rate(rate_mm_h: Reals, field: str = "rate_mm_h") -> float:
-    """The rate as a number, or an error that names the field."""
+def checked_rate(rate_mm_h: Reals) -> float:
+    """The rate as a number, or an error that names it."""
     if isinstance(rate_mm_h, (int, float, np.integer, np.floating)) and not isinstance(rate_mm_h, bool):
         rate = float(rate_mm_h)
         if np.isfinite(rate) and rate >= 0.0:
             return rate
-    raise ConfigError(f"{field}: must be a finite number of 0 mm/h or more, got {rate_mm_h!r}")
+    raise ConfigError(f"rate_mm_h: must be a finite number of 0 mm/h or more, got {rate_mm_h!r}")
 
 
 def extinction_of(sizes: DropSizes, efficiency: Callable[[NDArray[np.float64]], ArrayLike]) -> float:
@@ -259,9 +259,9 @@ def extinction_of(sizes: DropSizes, efficiency: Callable[[NDArray[np.float64]], 
     return sizes.integrate(lambda d: np.asarray(efficiency(d)) * (area_m2_per_mm2 * d * d))
 
 
-def drops_in_beam(sizes: DropSizes, volume_m3: Reals, above_mm: float = LEAST_DIAMETER_MM) -> Reals:
+def drops_in_beam(sizes: DropSizes, volume_m3: Reals) -> Reals:
     """Mean of the Poisson number of drops in a volume [m^3]; arrays of either kind."""
-    return volume_m3 * sizes.count(above_mm)
+    return volume_m3 * sizes.count()
 
 
 STEPS = 1024

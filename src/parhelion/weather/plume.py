@@ -19,7 +19,7 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, quat_rotate
 from parhelion.core.random import Stream, to_unit
 from parhelion.core.trajectory import Trajectory
-from parhelion.weather.grids import MOST_CELLS, PARCEL_RADIUS_M, DensityGrid
+from parhelion.weather.grids import DensityGrid
 from parhelion.weather.media.dust import (
     DRAG_PER_M,
     DUST_LIFETIME_S,
@@ -149,19 +149,10 @@ class DustPlume:
         )
         return Particles(xyz, velocity, age, mass[driven], settled)
 
-    def grid(
-        self,
-        time: float,
-        *,
-        cell_m: float | None = None,
-        parcel_radius_m: float = PARCEL_RADIUS_M,
-        most_cells: int = MOST_CELLS,
-    ) -> DensityGrid:
-        """Density of the airborne parcels at `time` [s]; options as for `DensityGrid.from_parcels`."""
+    def grid(self, time: float) -> DensityGrid:
+        """Density of the airborne parcels at `time` [s]."""
         dust = self.particles(time).airborne
-        return DensityGrid.from_parcels(
-            dust.xyz, dust.mass_kg, cell_m=cell_m, parcel_radius_m=parcel_radius_m, most_cells=most_cells
-        )
+        return DensityGrid.from_parcels(dust.xyz, dust.mass_kg)
 
     def _living(self, now: float) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Numbers of the parcels that live at `now`, and the interval [s] whose dust each gathers.

@@ -354,8 +354,6 @@ class VelodyneStream:
         returns: str | None = None,
         epoch_s: float = 0.0,
         position_interval_s: float | None = POSITION_INTERVAL_S,
-        latitude_deg: float | None = None,
-        longitude_deg: float | None = None,
         ports: Mapping[str, int] = MappingProxyType({"data": DATA_PORT, "position": POSITION_PORT}),
     ) -> None:
         """`epoch_s`: UTC [s since 1970] at time 0. `position_interval_s`: None for no position packets."""
@@ -363,7 +361,6 @@ class VelodyneStream:
             raise ConfigError(f"position_interval_s: must be at least 0.0001 s, got {position_interval_s!r}")
         self._encoder = VelodyneEncoder(model, returns=returns, epoch_s=epoch_s)
         self._interval = position_interval_s
-        self._place = {"latitude_deg": latitude_deg, "longitude_deg": longitude_deg}
         self._next_position: float | None = None
         self._ports = ports
 
@@ -388,7 +385,7 @@ class VelodyneStream:
             count = max(0, int(np.floor((last - start) / self._interval)) + 1)
             times = start + self._interval * np.arange(count, dtype=np.float64)
             self._next_position = start + self._interval * count
-            places = position_packets(times, epoch_s=epoch, **self._place)
+            places = position_packets(times, epoch_s=epoch)
             found = sorted(
                 [*found, *_addressed(places, self._ports["position"], epoch)], key=lambda datagram: datagram.time_s
             )

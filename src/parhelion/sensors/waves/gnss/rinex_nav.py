@@ -222,7 +222,7 @@ def check_covers(navigation: Navigation, epoch: GpsTime, source: str) -> None:
 # Ephemerides as a RINEX 3.04 navigation file, so that other programs can use the ranges of a nominal sky.
 
 
-_BEIDOU_WEEK = 1356
+_BEIDOU_WEEK, _LEAP_S = 1356, 18
 
 
 def _line(text: str, label: str) -> str:
@@ -237,13 +237,13 @@ def _written_row(values: Iterable[float]) -> str:
     return "    " + "".join(map(_written_number, values)) + "\n"
 
 
-def navigation_text(eph: Ephemerides, start: GpsTime, klobuchar: tuple[Floats, Floats], leap: int = 18) -> str:
+def navigation_text(eph: Ephemerides, start: GpsTime, klobuchar: tuple[Floats, Floats]) -> str:
     """A navigation file; times of the ephemerides count from `start`. GLONASS, which has other records, is left out."""
     text = _line(f"{3.04:9.2f}{'':11}{'N: GNSS NAV DATA':20}{'M: MIXED':20}", "RINEX VERSION / TYPE")
     text += _line(f"{'Parhelion':20}{'':20}{'':20}", "PGM / RUN BY / DATE")
     for name, values in zip(("GPSA", "GPSB"), klobuchar, strict=True):
         text += _line(f"{name} " + "".join(f"{v:12.4E}".replace("E", "D") for v in values), "IONOSPHERIC CORR")
-    text += _line(f"{leap:6d}", "LEAP SECONDS") + _line("", "END OF HEADER")
+    text += _line(f"{_LEAP_S:6d}", "LEAP SECONDS") + _line("", "END OF HEADER")
     for k in np.flatnonzero(eph.satellite.astype("U1") != "R"):
         text += _record(eph, int(k), start)
     return text
