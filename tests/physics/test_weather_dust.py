@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,13 +14,8 @@ from parhelion.weather.grids import MOST_CELLS, DensityGrid, ellipsoid_cloud
 from parhelion.weather.media.dust import (
     KG_PER_M_FROM_LB_PER_MILE,
     drag_coefficient,
-    dust_return_probability,
     emission_factor_lb_per_mile,
     emitted_mass_kg,
-    optical_depth,
-    particle_count,
-    particle_mass,
-    transmission,
 )
 from parhelion.weather.plume import GRAVITY_M_S2, fly
 
@@ -43,8 +37,6 @@ def test_emission_factor_by_hand() -> None:
     # Weight in pounds, as VANE prints, would give a factor sqrt(2000) more.
     assert emission_factor_lb_per_mile(8.5, 2000.0 * 2000.0, 0.2) == pytest.approx(6.506 * np.sqrt(2000.0), rel=1e-4)
     assert emission_factor_lb_per_mile(0.0, 2000.0, 0.2) == 0.0
-    pm10_like = emission_factor_lb_per_mile(12.0, 6.0 * SHORT_TON_KG, 0.4, k=2.0, a=0.8, b=1.0, c=2.0)
-    assert pm10_like == pytest.approx(2.0 * 2.0 / 4.0)
 
 
 def test_a_pound_a_mile_is_a_pound_after_a_mile() -> None:
@@ -53,14 +45,7 @@ def test_a_pound_a_mile_is_a_pound_after_a_mile() -> None:
     np.testing.assert_allclose(emitted_mass_kg(2.0, np.array([0.0, 5.0]), 1.0), [0.0, 10 * 2.81849e-4], rtol=1e-5)
 
 
-def test_particles_in_a_mass() -> None:
-    mass = particle_mass(15e-6)
-    assert mass == pytest.approx(2650.0 * 4.0 / 3.0 * np.pi * 3.375e-15, rel=1e-12)
-    assert particle_count(1.0, mass) == pytest.approx(2.669e10, rel=1e-3)
-    np.testing.assert_allclose(particle_count(np.array([0.0, 2 * mass]), mass), [0.0, 2.0])
-
-
-# Light
+# Drag
 
 
 def test_drag_grows_to_99_percent() -> None:
@@ -69,40 +54,12 @@ def test_drag_grows_to_99_percent() -> None:
     assert drag_coefficient(2.0, lifetime_s=4.0, drag_per_m=3.0) == pytest.approx(3.0 * (1.0 - np.exp(-2.3)))
 
 
-def test_transmission_is_beer_lambert() -> None:
-    assert transmission(1e-3) == pytest.approx(np.exp(-2.6))
-    assert transmission(1e-3, 650.0) == pytest.approx(np.exp(-0.65))
-    assert -np.log(transmission(4e-4)) == pytest.approx(optical_depth(4e-4))
-    assert optical_depth(4e-4) == pytest.approx(1.04)
-
-
-@given(st.floats(0, 0.01), st.floats(0, 0.01), st.floats(0, 5000))
-def test_two_clouds_multiply(a: float, b: float, extinction: float) -> None:
-    both = transmission(a + b, extinction)
-    assert both == pytest.approx(transmission(a, extinction) * transmission(b, extinction), rel=1e-9)
-    assert 0.0 <= both <= 1.0
-
-
-def test_chance_of_a_return_from_dust() -> None:
-    chance = dust_return_probability(np.array([0.0, 0.05, 0.2, 0.3]), 0.2)
-    np.testing.assert_allclose(chance, [0.0, 0.25, 1.0, 1.0])
-
-
-def test_kernels_get_the_same_numbers() -> None:
+def test_kernels_get_the_same_drag() -> None:
     from parhelion.rays.device import engine
 
-    e = engine()
     x = np.array([0.0, 1e-4, 3e-4, 2e-3, 5.0], np.float32)
-    formulas: list[Callable[[Any], Any]] = [
-        transmission,
-        optical_depth,
-        drag_coefficient,
-        lambda depth: dust_return_probability(depth, 2e-4),
-    ]
-    for formula in formulas:
-        np.testing.assert_allclose(
-            np.array(formula(e.mi.Float(x))), formula(x.astype(np.float64)), rtol=1e-5, atol=1e-6
-        )
+    in_kernel = np.array(drag_coefficient(engine().mi.Float(x)))
+    np.testing.assert_allclose(in_kernel, drag_coefficient(x.astype(np.float64)), rtol=1e-5, atol=1e-6)
 
 
 # Flight
@@ -196,14 +153,11 @@ def test_the_grid_conserves_mass_and_centre(seed: int, count: int, spread: float
 def test_cells_are_ten_parcel_radii_and_widen_when_there_are_too_many() -> None:
     near = DensityGrid.from_parcels([[0, 0, 0], [1, 1, 1]], [1, 1])
     assert near.cell_m == pytest.approx(0.5)
-    assert DensityGrid.from_parcels([[0, 0, 0]], [1], parcel_radius_m=0.2).cell_m == pytest.approx(2.0)
     wide = DensityGrid.from_parcels([[0, 0, 0], [80, 80, 10]], [1, 1])
     assert wide.cell_m == pytest.approx(1.0)
     assert wide.shape == (84, 84, 14)  # both nodes around the last parcel, and an empty one on every side
     assert np.all(wide.density_kg_m3[[0, -1]] == 0.0)
-    assert DensityGrid.from_parcels([[-3, -3, -3], [1e6, 1e6, 1e6]], [1, 1], most_cells=125).mass_kg == pytest.approx(
-        2.0
-    )
+    assert DensityGrid.from_parcels([[-3, -3, -3], [1e6, 1e6, 1e6]], [1, 1]).mass_kg == pytest.approx(2.0)
 
 
 def test_the_interpolated_field_integrates_to_the_mass() -> None:
@@ -305,13 +259,8 @@ def test_a_flat_cloud_stays_within_the_limit() -> None:
         (lambda: emission_factor_lb_per_mile(12, 0, 0.2), r"weight_kg: .* above 0, got 0"),
         (lambda: emission_factor_lb_per_mile(12, 2000, 0), r"moisture_percent: .* above 0 and at most 100, got 0"),
         (lambda: emission_factor_lb_per_mile(12, "2000", 0.2), r"weight_kg: .*got '2000'"),
-        (lambda: emission_factor_lb_per_mile(12, 2000, 0.2, k=np.nan), r"k: must be a finite number .*got nan"),
         (lambda: emitted_mass_kg(1.0, np.array([1.0, -2.0]), 1.0), r"speed_m_s: .*got -2"),
-        (lambda: particle_mass(0.0), r"radius_m: .*above 0"),
-        (lambda: particle_count(1.0, np.inf), r"particle_mass_kg: .*got inf"),
         (lambda: drag_coefficient(-1.0), r"age_s: .*got -1"),
-        (lambda: transmission(np.nan), r"density_path_kg_m2: .*got nan"),
-        (lambda: dust_return_probability(0.1, 0.0), r"threshold: .*above 0, got 0"),
         (lambda: DensityGrid((0, 0), 1.0, np.zeros((1, 1, 1))), r"origin_m: must be 3 finite numbers"),
         (lambda: DensityGrid((0, 0, 0), 0.0, np.zeros((1, 1, 1))), r"cell_m: .*above 0"),
         (lambda: DensityGrid((0, 0, 0), 1.0, np.zeros((1, 1))), r"density_kg_m3: .*got \(1, 1\)"),

@@ -20,7 +20,6 @@ from parhelion.weather.media.fog import (
     fog_extinction,
     fog_lidar_ratio,
     lidar_ratio,
-    optical_range,
 )
 from parhelion.weather.volume_echo import soft_echo
 from weather_rigs import open_at_1_m
@@ -70,7 +69,7 @@ def test_less_visibility_more_extinction(model: str, visibility: float, factor: 
 
 def test_optical_range_and_backscatter() -> None:
     alpha = fog_extinction(60.0, "hahner2021")
-    assert optical_range(alpha) == pytest.approx(60.0)
+    assert np.log(20.0) / alpha == pytest.approx(60.0)
     assert fog_backscatter(alpha, HAHNER_BACKSCATTER) == pytest.approx(0.046 / 60.0)
     assert default_backscatter("hahner2021", 905.0) == 0.046
     assert fog_backscatter(alpha, 0.092) == pytest.approx(0.092 / 60.0)

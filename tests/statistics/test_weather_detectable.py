@@ -17,7 +17,6 @@ from parhelion.weather.particles import (
     STEPS,
     TAIL_STEPS,
     Detectable,
-    beam_volume,
     counts,
     detectable,
     drop_echo,
@@ -58,6 +57,11 @@ def make(case: str, floor: float = 1.0) -> tuple[Detectable, float]:
         threshold=VLP_16_THRESHOLD, floor=floor, least_range_m=near, largest_range_m=far,
     )  # fmt: skip
     return table, extinction
+
+
+def beam_volume(range_m: float, radius_m: float, radius_at_range_m: float) -> float:
+    """Volume [m^3] of the frustum from the exit to a range."""
+    return np.pi / 3.0 * range_m * (radius_m**2 + radius_m * radius_at_range_m + radius_at_range_m**2)
 
 
 def draw_everything(

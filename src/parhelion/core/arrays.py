@@ -129,8 +129,8 @@ class Table:
     def __len__(self) -> int:
         return len(getattr(self, fields(self)[0].name))
 
-    def rows(self, wanted: NDArray[np.int64] | NDArray[np.bool_]) -> Self:
-        """Some rows, by number or mask."""
+    def rows(self, wanted: NDArray[np.int64] | NDArray[np.bool_] | slice) -> Self:
+        """Some rows, by number, mask or slice."""
         return type(self)(*(getattr(self, one.name)[wanted] for one in fields(self)))
 
     @classmethod

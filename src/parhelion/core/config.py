@@ -6,14 +6,17 @@ import re
 from collections.abc import Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.explain import explained, got, shortened
 from parhelion.core.reading import read_bytes, reading
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # ---- yaml limits ----------------------------------------------------------------------------------------------------
 # How large a YAML file may become. A few hundred bytes of references to references can stand for terabytes.
@@ -134,6 +137,29 @@ class Source(Config):
     quoted: bool = False
     """Figures as commonly quoted from this source, which was not at hand: not checked against it. Compare them with the
     sheet of your own unit."""
+
+
+class DataSheet(Config):
+    """Fields of every data sheet."""
+
+    name: str
+    sources: list[Source] = Field(min_length=1)
+    assumed: dict[str, str] = Field(default_factory=dict)
+    """Fields that no source gives, and why this value was taken."""
+
+
+class SampledSheet(DataSheet):
+    """Data sheet of a sensor that measures samples at a rate."""
+
+    rate_hz: Positive
+    """Samples a second by default."""
+    max_rate_hz: Positive
+
+    @model_validator(mode="after")
+    def _rates(self) -> Self:
+        if self.rate_hz > self.max_rate_hz:
+            raise ValueError(f"rate_hz ({self.rate_hz}) must not be above max_rate_hz ({self.max_rate_hz})")
+        return self
 
 
 Model = TypeVar("Model", bound=BaseModel)

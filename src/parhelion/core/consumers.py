@@ -39,15 +39,13 @@ class Consumer(Generic[Function]):
 
     def get(self, record: type) -> Function | None:
         """The function for a type of record; None where it is left out for a reason."""
-        for base in record.__mro__:
-            if base in self._table:
-                return self._table[base]
-            if base in self._reasons:
-                return None
-        raise ConfigError(
-            f"{self.name}: does not know what to do with {record.__name__}; "
-            "add a function for it, or a reason why it is left out"
-        )
+        base = self._known_base(record)
+        if base is None:
+            raise ConfigError(
+                f"{self.name}: does not know what to do with {record.__name__}; "
+                "add a function for it, or a reason why it is left out"
+            )
+        return self._table.get(base)
 
     def of(self, record: type) -> Function:
         """The same, where the type must not be left out."""
@@ -58,13 +56,13 @@ class Consumer(Generic[Function]):
 
     def reason(self, record: type) -> str | None:
         """Why a type of record is left out; None where it is not."""
-        for base in record.__mro__:
-            if base in self._table:
-                return None
-            if base in self._reasons:
-                return self._reasons[base]
-        return None
+        base = self._known_base(record)
+        return None if base is None else self._reasons.get(base)
 
     def knows(self, record: type) -> bool:
         """Whether a type of record has a function or a reason."""
-        return any(base in self._table or base in self._reasons for base in record.__mro__)
+        return self._known_base(record) is not None
+
+    def _known_base(self, record: type) -> type | None:
+        """The nearest base with a function or a reason, the type itself first."""
+        return next((base for base in record.__mro__ if base in self._table or base in self._reasons), None)

@@ -21,21 +21,21 @@ REMOVED_IN = "0.3"
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def warn_deprecated(old: str, new: str, *, removed_in: str = REMOVED_IN, stacklevel: int = 2) -> None:
+def warn_deprecated(old: str, new: str, *, stacklevel: int = 2) -> None:
     """Warn that `old` is deprecated and that `new` replaces it; `stacklevel` 2 is the caller of the caller."""
     warnings.warn(
-        f"{old} is deprecated and will be removed in version {removed_in}; use {new} instead",
+        f"{old} is deprecated and will be removed in version {REMOVED_IN}; use {new} instead",
         DeprecationWarning,
         stacklevel=stacklevel + 1,
     )
 
 
-def deprecated_alias(old: str, new: Function, *, use: str = "", removed_in: str = REMOVED_IN) -> Function:
+def deprecated_alias(old: str, new: Function, *, use: str = "") -> Function:
     """Function that calls `new` with a warning; `use` is the name in the warning, by default that of `new`."""
 
     @functools.wraps(new)
     def alias(*args: Any, **options: Any) -> Any:
-        warn_deprecated(f"{old}()", use or f"{new.__name__}()", removed_in=removed_in)
+        warn_deprecated(f"{old}()", use or f"{new.__name__}()")
         return new(*args, **options)
 
     alias.__name__, alias.__doc__ = old, f"Deprecated: use `{use or new.__name__}`."
@@ -45,16 +45,16 @@ def deprecated_alias(old: str, new: Function, *, use: str = "", removed_in: str 
 class deprecated_method:
     """Method, property or attribute of a class under its old name."""
 
-    def __init__(self, old: str, new: str, *, removed_in: str = REMOVED_IN) -> None:
-        self._old, self._new, self._removed_in = old, new, removed_in
+    def __init__(self, old: str, new: str) -> None:
+        self._old, self._new = old, new
         self.__doc__ = f"Deprecated: use `{new}`."
 
     def __get__(self, instance: Any, owner: type) -> Any:
-        warn_deprecated(f"{owner.__name__}.{self._old}", f"{owner.__name__}.{self._new}", removed_in=self._removed_in)
+        warn_deprecated(f"{owner.__name__}.{self._old}", f"{owner.__name__}.{self._new}")
         return getattr(owner if instance is None else instance, self._new)
 
 
-def deprecated_names(module: str, names: Mapping[str, str], *, removed_in: str = REMOVED_IN) -> Callable[[str], Any]:
+def deprecated_names(module: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     """Function to use as the `__getattr__` of a module, for old names of its own objects or of other modules.
 
     A value is a name in the same module, or `package.module:name` elsewhere.
@@ -64,7 +64,7 @@ def deprecated_names(module: str, names: Mapping[str, str], *, removed_in: str =
         if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         place, _, new = names[name].rpartition(":")
-        warn_deprecated(f"{module}.{name}", f"{place or module}.{new}", removed_in=removed_in)
+        warn_deprecated(f"{module}.{name}", f"{place or module}.{new}")
         return getattr(import_module(place) if place else sys.modules[module], new)
 
     return find

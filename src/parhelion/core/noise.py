@@ -19,13 +19,10 @@ from numpy.typing import NDArray
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.core.random import Stream, to_normal, words
-from parhelion.core.trajectory import Trajectory
 
 MOST_SAMPLES = 100_000_000
 GAUSS_MARKOV_PEAK = 0.6173643
-"""Highest Allan deviation of a Gauss-Markov process of standard deviation 1."""
-GAUSS_MARKOV_PEAK_AT = 1.892618
-"""Correlation times at which the Allan deviation of a Gauss-Markov process is highest."""
+"""Highest Allan deviation of a Gauss-Markov process of standard deviation 1, at 1.892618 correlation times."""
 _MASK = np.int64(0xFFFFFFFF)
 _BLOCK = 512
 # Values that are this many correlation times apart share less than rounding does (e^-37 = 2^-53).
@@ -60,13 +57,6 @@ def chosen_rate(rate_hz: float | None, default_hz: float, max_rate_hz: float) ->
     if not (math.isfinite(rate_hz) and 0 < rate_hz <= max_rate_hz):
         raise ConfigError(f"rate_hz: must be above 0 and at most {max_rate_hz:g} Hz, got {rate_hz!r}")
     return float(rate_hz)
-
-
-def checked_motion(motion: object) -> Trajectory:
-    """The motion itself, where it is one."""
-    if not isinstance(motion, Trajectory):
-        raise ConfigError(f"motion: expected an object with sample(times), got {type(motion).__name__}")
-    return motion
 
 
 def normals(stream: Stream, numbers: NDArray[np.int64]) -> Floats:
@@ -168,12 +158,17 @@ class AxesErrors:
     """Constant bias in the unit of the measurement, shape (3,)."""
 
     def __post_init__(self) -> None:
-        for name, shape in (("matrix", (3, 3)), ("bias", (3,))):
-            array = np.array(getattr(self, name), dtype=np.float64)
-            if array.shape != shape or not np.all(np.isfinite(array)):
-                raise ConfigError(f"unit errors: {name} must be {shape} finite numbers, got {array.tolist()}")
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        freeze_arrays(self, "unit errors", matrix=(3, 3), bias=(3,))
+
+
+def freeze_arrays(record: object, what: str, **shapes: tuple[int, ...]) -> None:
+    """Make fields of a frozen dataclass read-only float64 arrays; ConfigError unless finite and of their shapes."""
+    for name, shape in shapes.items():
+        array = np.array(getattr(record, name), dtype=np.float64)
+        if array.shape != shape or not np.all(np.isfinite(array)):
+            raise ConfigError(f"{what}: {name} must be {shape} finite numbers, got {array.tolist()}")
+        array.setflags(write=False)
+        object.__setattr__(record, name, array)
 
 
 @lru_cache(maxsize=256)

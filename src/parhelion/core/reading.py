@@ -193,9 +193,3 @@ def array_of(content: bytes) -> NDArray[Any]:
 def _short(shape: tuple[int, ...]) -> str:
     text = str(shape) if math.prod(shape) < 10**30 else "of an absurd size"
     return text if len(text) <= 80 else f"{text[:60]} ..."
-
-
-# ---- The bytes of a file, or one clear sentence why there are none --------------------------------------------------
-
-
-__all__ = ["open_file", "read_bytes"]

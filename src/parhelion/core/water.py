@@ -1,4 +1,4 @@
-"""Refractive index of water and ice in light, and permittivity of water for radio waves."""
+"""Refractive index of water in light, and permittivity of water for radio waves."""
 
 from __future__ import annotations
 
@@ -40,26 +40,6 @@ _WATER_K = np.array([
     1.861e-4, 3.205e-4, 7.224e-4, 1.161e-3, 1.678e-3, 1.922e-3, 1.717e-3, 1.101e-3, 6.742e-4, 4.643e-4, 3.705e-4,
     3.379e-4, 3.898e-4, 5.430e-4, 9.095e-4, 1.348e-3, 1.900e-3,
 ])  # fmt: skip
-# Warren and Brandt 2008, at -7 C.
-_ICE_NM = np.array([
-    350, 400, 450, 500, 550, 600, 650, 700, 750, 800, 850, 880, 900, 910, 950, 980, 1000, 1030, 1060, 1090, 1120, 1150,
-    1180, 1210, 1250, 1300, 1350, 1390, 1410, 1430, 1449, 1471, 1493, 1515, 1538, 1563, 1587, 1613, 1650, 1700, 1760,
-    1830, 1860, 1890, 1923, 1961, 2000, 2041, 2083, 2130, 2190, 2245, 2290, 2350, 2430, 2500,
-], dtype=np.float64)  # fmt: skip
-_ICE_N = np.array([
-    1.3249, 1.3194, 1.3157, 1.3130, 1.3110, 1.3094, 1.3080, 1.3069, 1.3059, 1.3049, 1.3040, 1.3035, 1.3032, 1.3030,
-    1.3023, 1.3019, 1.3015, 1.3010, 1.3005, 1.3000, 1.2995, 1.2990, 1.2984, 1.2979, 1.2971, 1.2961, 1.2951, 1.2941,
-    1.2937, 1.2931, 1.2927, 1.2921, 1.2918, 1.2914, 1.2909, 1.2903, 1.2897, 1.2890, 1.2879, 1.2863, 1.2843, 1.2816,
-    1.2802, 1.2788, 1.2771, 1.2756, 1.2744, 1.2728, 1.2707, 1.2677, 1.2633, 1.2587, 1.2545, 1.2482, 1.2382, 1.2270,
-])  # fmt: skip
-_ICE_K = np.array([
-    2.0e-11, 2.365e-11, 9.239e-11, 5.889e-10, 2.289e-9, 5.730e-9, 1.430e-8, 2.900e-8, 5.870e-8, 1.340e-7, 1.830e-7,
-    3.350e-7, 4.200e-7, 4.440e-7, 6.020e-7, 1.120e-6, 1.620e-6, 2.330e-6, 1.960e-6, 1.730e-6, 1.820e-6, 2.290e-6,
-    4.770e-6, 8.660e-6, 1.290e-5, 1.320e-5, 1.390e-5, 1.740e-5, 3.442e-5, 1.028e-4, 2.030e-4, 3.987e-4, 5.532e-4,
-    5.143e-4, 4.594e-4, 3.858e-4, 3.105e-4, 2.659e-4, 2.361e-4, 1.875e-4, 1.522e-4, 1.302e-4, 1.432e-4, 2.566e-4,
-    7.060e-4, 1.442e-3, 1.640e-3, 1.458e-3, 1.023e-3, 5.255e-4, 2.707e-4, 2.026e-4, 2.538e-4, 4.591e-4, 6.259e-4,
-    7.530e-4,
-])  # fmt: skip
 
 
 def checked_wavelength(wavelength_nm: Reals) -> float:
@@ -75,12 +55,6 @@ def water_index(wavelength_nm: float) -> complex:
     w = checked_wavelength(wavelength_nm)
     k = np.exp(np.interp(w, _WATER_K_NM, np.log(_WATER_K)))
     return complex(np.interp(w, _WATER_N_NM, _WATER_N), k)
-
-
-def ice_index(wavelength_nm: float) -> complex:
-    """Refractive index n + i k of ice, 350 to 2500 nm."""
-    w = checked_wavelength(wavelength_nm)
-    return complex(np.interp(w, _ICE_NM, _ICE_N), np.exp(np.interp(w, _ICE_NM, np.log(_ICE_K))))
 
 
 def water_permittivity(frequency_hz: ArrayLike, temperature_k: float = 288.15) -> NDArray[np.complex128]:

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, NamedTuple
 
 from parhelion.core.errors import ConfigError
 
@@ -74,7 +74,7 @@ class Maker:
         """The codec of the maker's packets; ConfigError if there is none."""
         if not self.codec:
             raise ConfigError(self.no_codec or f"packets of the maker {self.name!r} are not known")
-        found: Codec = _imported(self.codec)
+        found: Codec = resolve_name(self.codec)
         return found
 
 
@@ -111,7 +111,7 @@ def codecs() -> dict[str, Codec]:
 
 @cache
 def _own() -> dict[str, Maker]:
-    return {name: _imported(place) for name, place in _OWN.items()}
+    return {name: resolve_name(place) for name, place in _OWN.items()}
 
 
 @cache
@@ -125,8 +125,3 @@ def _of_other_packages() -> dict[str, Maker]:
             raise ConfigError(f"makers: {entry.value} redefines the built-in maker {maker.name!r}")
         found[maker.name] = maker
     return found
-
-
-def _imported(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
@@ -52,23 +53,13 @@ class Sensor(ABC, Generic[Sheet_]):
     Args:
         config: The data sheet.
         model: Name of the model, `maker/model` for presets.
-        name: Name that distinguishes it from others of its model.
+        name: Name that distinguishes it from others of its model; '' if it has none.
         rate_hz: Frames or samples per second.
         noise: False gives measurements without noise.
     """
 
     kind: ClassVar[str]
     """Name of the kind in scenario files."""
-    config: Sheet_
-    """The data sheet."""
-    model: str
-    """Name of the model."""
-    name: str
-    """Name of this sensor; '' if it has none."""
-    rate_hz: float
-    """Frames or samples per second."""
-    noise: bool
-    """False if measurements have no noise."""
 
     def __init__(self, config: Sheet_, model: str, *, name: str = "", rate_hz: float = 1.0, noise: bool = True) -> None:
         self.config, self.model, self.name, self.rate_hz, self.noise = config, model, name, rate_hz, noise
@@ -314,26 +305,22 @@ class StreamSensor(Sensor[Sheet_], Generic[Sheet_, SampleData]):
         """Reject or warn about what a scenario cannot mean; `place` (3,) [m] is that of a sensor at rest."""
 
 
+@dataclass
 class _Stateless:
     """The stream of a sensor whose samples do not depend on earlier ones: any span can be measured alone."""
 
-    def __init__(
-        self,
-        sensor: StreamSensor[Any, Any],
-        world: World,
-        motion: Trajectory,
-        seed: int,
-        mount: Pose | None,
-        start: float,
-    ) -> None:
-        self._sensor, self._world, self._motion, self._seed, self._mount = sensor, world, motion, seed, mount
-        self._sent_until = start
+    sensor: StreamSensor[Any, Any]
+    world: World
+    motion: Trajectory
+    seed: int
+    mount: Pose | None
+    sent_until: float
 
     def until(self, time: float) -> Samples:
         """The samples since the last call and before a time [s]."""
-        start, self._sent_until = self._sent_until, max(self._sent_until, time)
-        first, last = (sample_number(one, self._sensor.rate_hz) for one in (start, self._sent_until))
-        found: Samples = self._sensor._span(self._world, self._motion, first, last - first, self._seed, self._mount)
+        start, self.sent_until = self.sent_until, max(self.sent_until, time)
+        first, last = (sample_number(one, self.sensor.rate_hz) for one in (start, self.sent_until))
+        found: Samples = self.sensor._span(self.world, self.motion, first, last - first, self.seed, self.mount)
         return found
 
 

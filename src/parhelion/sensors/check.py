@@ -1,7 +1,7 @@
 """The contract of every sensor, and one public checker of it for built-in and third-party sensors.
 
     ph.check_sensor(ph.Radar("ti/iwr6843"))
-    ph.check_sensor(MySensor("mine/one"), world, motion)
+    ph.check_sensor(MySensor("my/one"), world, motion)
 
 A frame sensor has `measure(world, motion, time, seed, *, frame=None)`; a stream sensor has `run(world, motion, start,
 duration, seed, *, mount=None)` and `stream(world, motion, seed, *, mount=None, start=0.0)`. The base classes in

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from importlib import import_module
 from importlib.metadata import entry_points
 from os import PathLike
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Literal
 
 from parhelion.core.config import read_yaml
@@ -51,12 +51,12 @@ class SensorKind:
     @property
     def sensor(self) -> Callable[..., Any]:
         """Its class: `Kind(model, *, name="", rate_hz=None, noise=True, ...)`."""
-        return _imported(self.class_path)
+        return resolve_name(self.class_path)
 
     @property
     def record_type(self) -> type:
         """The type of its records."""
-        found: type = _imported(self.record)
+        found: type = resolve_name(self.record)
         return found
 
     def preset_names(self) -> list[str]:
@@ -65,7 +65,7 @@ class SensorKind:
             from parhelion.sensors.sheets import preset_names
 
             return preset_names(self.name)
-        found: list[str] = _imported(self.presets)()
+        found: list[str] = resolve_name(self.presets)()
         return found
 
 
@@ -96,8 +96,7 @@ _OWN = (
     ),
     SensorKind(
         "barometer", "parhelion.sensors.body.barometer:Barometer", "", "samples",
-        "parhelion.core.streams:BarometerData",
-        "barometers: pressure and altitude",
+        "parhelion.core.streams:BarometerData", "barometers: pressure and altitude",
     ),
     SensorKind(
         "magnetometer", "parhelion.sensors.body.magnetometer:Magnetometer", "", "samples",
@@ -215,8 +214,3 @@ def _of_other_packages() -> dict[str, SensorKind]:
             raise ConfigError(f"sensors: the entry point {entry.name!r} names {entry.value}, which is no SensorKind")
         found[kind.name] = kind
     return found
-
-
-def _imported(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)

@@ -1,4 +1,4 @@
-"""What the scenes of optics and waves share: a cache per world, its triangles on the device, and motion knots."""
+"""Parts that scenes of optics and waves share: the cache by world, its triangles on the device, and motion knots."""
 
 from __future__ import annotations
 

@@ -17,9 +17,8 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 from parhelion.weather.media.dust import VEHICLE_DUST_EXTINCTION_M2_KG, check_number, check_vector
 
-PARCEL_RADIUS_M = 0.05
-CELL_IN_PARCEL_RADII = 10.0
-"""VANE section 8.2."""
+CELL_M = 0.5
+"""Cell of a grid of parcels: ten radii of a parcel of 5 cm (VANE section 8.2)."""
 MOST_CELLS = 64 * 64 * 32
 CELLS_IN_SMALLEST_HALF = 6.0
 """Cells from the middle of a placed cloud to its nearest edge."""
@@ -53,27 +52,17 @@ class DensityGrid:
         object.__setattr__(self, "density_kg_m3", density)
 
     @classmethod
-    def from_parcels(
-        cls,
-        xyz: ArrayLike,
-        mass_kg: ArrayLike,
-        *,
-        cell_m: float | None = None,
-        parcel_radius_m: float = PARCEL_RADIUS_M,
-        most_cells: int = MOST_CELLS,
-    ) -> DensityGrid:
+    def from_parcels(cls, xyz: ArrayLike, mass_kg: ArrayLike, *, cell_m: float = CELL_M) -> DensityGrid:
         """The grid of parcels at `xyz` (n, 3) [m] with masses (n,) [kg].
 
-        The cell is `cell_m`, or ten parcel radii (VANE section 8.2), doubled until the grid has at most `most_cells`
-        nodes. Nodes lie at whole multiples of the cell, so that the same dust gives the same field at any time.
+        The cell is doubled until the grid has at most MOST_CELLS nodes. Nodes lie at whole multiples of the cell, so
+        that the same dust gives the same field at any time.
         """
         points, mass = _checked_parcels(xyz, mass_kg)
-        cell = CELL_IN_PARCEL_RADII * check_number("parcel_radius_m", parcel_radius_m, above=0.0)
-        cell = cell if cell_m is None else check_number("cell_m", cell_m, above=0.0)
-        check_number("most_cells", most_cells, least=5.0**3)
+        cell = check_number("cell_m", cell_m, above=0.0)
         if mass.size == 0:
             return cls(np.zeros(3), cell, np.zeros((1, 1, 1)))
-        cell, first, shape = _lattice(points, cell, most_cells)
+        cell, first, shape = _lattice(points, cell)
         position = points / cell - first
         lower = np.minimum(np.floor(position).astype(np.int64), np.array(shape) - 2)
         fraction = position - lower
@@ -175,26 +164,18 @@ def ellipsoid_profile(squared_radius: Reals) -> Reals:
     return rest * rest
 
 
-def ellipsoid_cloud(
-    centre_m: ArrayLike,
-    half_size_m: ArrayLike,
-    density_kg_m3: float,
-    *,
-    cell_m: float | None = None,
-    most_cells: int = MOST_CELLS,
-) -> DensityGrid:
+def ellipsoid_cloud(centre_m: ArrayLike, half_size_m: ArrayLike, density_kg_m3: float) -> DensityGrid:
     """A cloud placed by hand: an ellipsoid along the axes, densest in the middle (`ellipsoid_profile`).
 
-    `density_kg_m3` is that of the middle, `half_size_m` where the cloud ends. The cell is `cell_m`, or a sixth of the
-    smallest half size, doubled until there are at most `most_cells` nodes; the nodes are scaled to hold the exact mass.
+    `density_kg_m3` is that of the middle, `half_size_m` where the cloud ends. The cell is a sixth of the smallest half
+    size, doubled until there are at most MOST_CELLS nodes; the nodes are scaled to hold the exact mass.
     """
     centre = check_vector("centre_m", centre_m)
     half = check_vector("half_size_m", half_size_m, above=0.0)
     peak = check_number("density_kg_m3", density_kg_m3, least=0.0)
-    cell = float(half.min()) / CELLS_IN_SMALLEST_HALF if cell_m is None else check_number("cell_m", cell_m, above=0.0)
-    check_number("most_cells", most_cells, least=3.0**3)
+    cell = float(half.min()) / CELLS_IN_SMALLEST_HALF
     # In floats, since a tiny cell would ask for more nodes than an integer counts.
-    while np.prod(2.0 * np.ceil(half / cell) + 1.0) > most_cells:
+    while np.prod(2.0 * np.ceil(half / cell) + 1.0) > MOST_CELLS:
         cell *= 2.0
     reach = np.ceil(half / cell).astype(np.int64)
     axes = [cell * np.arange(-n, n + 1) for n in reach]
@@ -213,14 +194,14 @@ def _checked_parcels(xyz: ArrayLike, mass_kg: ArrayLike) -> tuple[Floats, Floats
     return points, mass
 
 
-def _lattice(points: Floats, cell: float, most_cells: int) -> tuple[float, Floats, tuple[int, int, int]]:
+def _lattice(points: Floats, cell: float) -> tuple[float, Floats, tuple[int, int, int]]:
     """Cell size, the first node in units of it, and the number of nodes along each axis."""
     low, high = points.min(axis=0), points.max(axis=0)
     while True:
         first = np.floor(low / cell) - _MARGIN
         # Both nodes around the last parcel, then the margin.
         count = np.floor(high / cell) + 2.0 + _MARGIN - first
-        if np.prod(count) <= most_cells:
+        if np.prod(count) <= MOST_CELLS:
             nx, ny, nz = count.astype(np.int64).tolist()
             return cell, first, (nx, ny, nz)
         cell *= 2.0

@@ -109,15 +109,12 @@ class DropSizes:
         """Number of particles larger than `above_mm` [1/m^3]."""
         return float(self.number_above(above_mm))
 
+    @cached_property
     def tail_table(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Ascending diameters [mm] and the number above each [1/m^3].
 
         Straight lines between the points are right to 1e-4 of the number, or to 1e-7 of all.
         """
-        return self._table
-
-    @cached_property
-    def _table(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         d = np.geomspace(self.least_mm, self.largest_mm, _STEPS)
         # geomspace rounds its ends; the table must begin and end with the cut itself.
         d[0], d[-1] = self.least_mm, self.largest_mm
@@ -129,7 +126,7 @@ class DropSizes:
         """Integral of weight(D) N(D) dD over the cut; the weight's unit for each m^3."""
         if self.spectrum is None:
             return 0.0
-        d, _ = self.tail_table()
+        d, _ = self.tail_table
         # In ln D the integrand is smooth and the steps are even.
         height = np.asarray(weight(d), dtype=np.float64) * self.density(d) * d
         return float(0.5 * np.sum((height[1:] + height[:-1]) * np.diff(np.log(d))))
@@ -247,13 +244,13 @@ def drop_sizes(name: str, rate_mm_h: float) -> DropSizes:
     return DropSizes(name, rate, LEAST_DIAMETER_MM, largest, spectrum)
 
 
-def checked_rate(rate_mm_h: Reals, field: str = "rate_mm_h") -> float:
-    """The rate as a number, or an error that names the field."""
+def checked_rate(rate_mm_h: Reals) -> float:
+    """The rate as a number, or an error that names it."""
     if isinstance(rate_mm_h, (int, float, np.integer, np.floating)) and not isinstance(rate_mm_h, bool):
         rate = float(rate_mm_h)
         if np.isfinite(rate) and rate >= 0.0:
             return rate
-    raise ConfigError(f"{field}: must be a finite number of 0 mm/h or more, got {rate_mm_h!r}")
+    raise ConfigError(f"rate_mm_h: must be a finite number of 0 mm/h or more, got {rate_mm_h!r}")
 
 
 def extinction_of(sizes: DropSizes, efficiency: Callable[[NDArray[np.float64]], ArrayLike]) -> float:
@@ -262,18 +259,9 @@ def extinction_of(sizes: DropSizes, efficiency: Callable[[NDArray[np.float64]], 
     return sizes.integrate(lambda d: np.asarray(efficiency(d)) * (area_m2_per_mm2 * d * d))
 
 
-def beam_volume(range_m: Reals, radius_0_m: Reals, radius_at_range_m: Reals) -> Reals:
-    """Volume [m^3] of a beam from its exit to a range: the frustum (pi L / 3)(r_0^2 + r_0 r_L + r_L^2).
-
-    A cylinder of the exit's radius, as some models take, misses most of a wide beam. Arrays of either kind.
-    """
-    r0, r1 = radius_0_m, radius_at_range_m
-    return (np.pi / 3.0) * range_m * (r0 * r0 + r0 * r1 + r1 * r1)
-
-
-def drops_in_beam(sizes: DropSizes, volume_m3: Reals, above_mm: float = LEAST_DIAMETER_MM) -> Reals:
+def drops_in_beam(sizes: DropSizes, volume_m3: Reals) -> Reals:
     """Mean of the Poisson number of drops in a volume [m^3]; arrays of either kind."""
-    return volume_m3 * sizes.count(above_mm)
+    return volume_m3 * sizes.count()
 
 
 STEPS = 1024
@@ -346,7 +334,7 @@ def detectable(
     Nothing is drawn nearer than 1 mm. With no detectable drop `mean` is 0 and the tables are of numbers all the same.
     """
     _check(extinction_per_m, threshold, floor, least_range_m, largest_range_m)
-    diameter, above = sizes.tail_table()
+    diameter, above = sizes.tail_table
     strength = np.maximum.accumulate(np.asarray(backscatter(diameter), dtype=np.float64))
     if not (np.all(np.isfinite(strength)) and np.all(strength >= 0.0)):
         raise ConfigError("backscatter: must be finite and 0 m^2/sr or more for every diameter")

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from parhelion.core.arrays import Table
 from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats, quat_rotate
 from parhelion.core.random import Stream, to_unit
 from parhelion.core.trajectory import Trajectory
-from parhelion.weather.grids import MOST_CELLS, PARCEL_RADIUS_M, DensityGrid
+from parhelion.weather.grids import DensityGrid
 from parhelion.weather.media.dust import (
     DRAG_PER_M,
     DUST_LIFETIME_S,
@@ -41,7 +42,7 @@ MOST_PARCELS = 2**31
 
 
 @dataclass(frozen=True, eq=False)
-class Particles:
+class Particles(Table):
     """Living parcels of a trail at one time, oldest first, world frame."""
 
     xyz: Floats
@@ -55,14 +56,10 @@ class Particles:
     settled: NDArray[np.bool_]
     """Whether the parcel lies on the ground, shape (n,)."""
 
-    def __len__(self) -> int:
-        return len(self.age)
-
     @property
     def airborne(self) -> Particles:
         """Those that do not lie on the ground."""
-        up = ~self.settled
-        return Particles(self.xyz[up], self.velocity[up], self.age[up], self.mass_kg[up], self.settled[up])
+        return self.rows(~self.settled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,19 +149,10 @@ class DustPlume:
         )
         return Particles(xyz, velocity, age, mass[driven], settled)
 
-    def grid(
-        self,
-        time: float,
-        *,
-        cell_m: float | None = None,
-        parcel_radius_m: float = PARCEL_RADIUS_M,
-        most_cells: int = MOST_CELLS,
-    ) -> DensityGrid:
-        """Density of the airborne parcels at `time` [s]; options as for `DensityGrid.from_parcels`."""
+    def grid(self, time: float) -> DensityGrid:
+        """Density of the airborne parcels at `time` [s]."""
         dust = self.particles(time).airborne
-        return DensityGrid.from_parcels(
-            dust.xyz, dust.mass_kg, cell_m=cell_m, parcel_radius_m=parcel_radius_m, most_cells=most_cells
-        )
+        return DensityGrid.from_parcels(dust.xyz, dust.mass_kg)
 
     def _living(self, now: float) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Numbers of the parcels that live at `now`, and the interval [s] whose dust each gathers.

@@ -63,7 +63,8 @@ class Profile:
         return name if name in (self.pixel.names or ()) else None
 
 
-def _pixel(size: int, **fields: tuple[str, int]) -> np.dtype[Any]:
+def _pixel(size: int, **fields: tuple[Any, int]) -> np.dtype[Any]:
+    """A record type of `size` bytes from the type and offset of each field."""
     return np.dtype(
         {
             "names": list(fields),
@@ -131,15 +132,7 @@ def _with(base: np.dtype[Any], name: str, kind: Any, offset: int) -> np.dtype[An
     """A record type with one more field at an offset."""
     assert base.fields is not None
     fields = {key: (value[0], value[1]) for key, value in base.fields.items()}
-    fields[name] = (np.dtype(kind), offset)
-    return np.dtype(
-        {
-            "names": list(fields),
-            "formats": [kind for kind, _ in fields.values()],
-            "offsets": [place for _, place in fields.values()],
-            "itemsize": base.itemsize,
-        }
-    )
+    return _pixel(base.itemsize, **fields, **{name: (np.dtype(kind), offset)})
 
 
 # ---- checksum -------------------------------------------------------------------------------------------------------

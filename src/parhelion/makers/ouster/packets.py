@@ -30,6 +30,7 @@ from parhelion.makers.ouster.layout import (
     profile_called,
 )
 from parhelion.makers.ouster.metadata import Geometry, SensorDescription, describe, geometry, metadata
+from parhelion.makers.ouster.ros import strength_rank
 from parhelion.makers.ouster.scale import reflectivity_counts, reflectivity_of_counts
 
 __all__ = ["OusterEncoder", "Packets", "decode", "decode_imu", "encode", "encode_imu", "frames", "metadata"]
@@ -145,7 +146,7 @@ class OusterEncoder:
         counts = np.rint((fields["range"].astype(np.float64) + self.sensor.beam_offset_m) / step)
         with np.errstate(invalid="ignore"):
             held = np.flatnonzero((counts >= 1) & (counts < 1 << profile.range_bits))
-        rank = _rank(scan, held)
+        rank = strength_rank(scan, held)
         values: dict[str, NDArray[Any]] = {"range": counts}
         if "reflectivity" in fields:
             values["reflectivity"] = reflectivity_counts(fields["reflectivity"])
@@ -176,21 +177,6 @@ class OusterEncoder:
             put(0, lost, {"near_ir": near_ir(shots.near_ir[lost])})
         if shots.noise is not None:
             put(0, lost, {"signal": np.clip(np.rint(shots.noise[lost]), 0, 0xFFFF)})
-
-
-def _rank(scan: Scan, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Of points `rows`: 0 for the strongest return of its shot, 1 for the next."""
-    shot = scan.fields["shot"][rows].astype(np.int64)
-    if not len(rows) or scan.shots.return_count.max(initial=0) <= 1:
-        return np.zeros(len(rows), np.int64)
-    strength = scan.fields.get("power", scan.fields.get("intensity", -scan.fields["range"]))[rows]
-    order = np.lexsort((np.arange(len(rows)), -strength.astype(np.float64), shot))
-    ordered = shot[order]
-    begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])
-    index = np.arange(len(rows))
-    rank = np.empty(len(rows), np.int64)
-    rank[order] = index - np.maximum.accumulate(np.where(begins, index, 0))
-    return rank
 
 
 def encode(

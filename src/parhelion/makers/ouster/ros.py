@@ -62,7 +62,7 @@ class OusterPoints(CloudLayout):
             image["ambient"][cell] = whole(shots.near_ir, "u2")
         if shots.noise is not None and echo == 0:
             image["intensity"][cell] = shots.noise
-        chosen = _echo_rows(cloud, echo)
+        chosen = np.flatnonzero(strength_rank(cloud, np.arange(len(cloud))) == echo)
         image[cell[cloud.fields["shot"][chosen]]] = self.points(cloud, rings)[chosen]
         return image, (rings, columns)
 
@@ -88,17 +88,19 @@ def _from_the_other_end(ring: NDArray[Any], height: int) -> NDArray[Any]:
     return rings - 1 - np.minimum(ring, rings - 1)
 
 
-def _echo_rows(scan: Scan, echo: int) -> NDArray[np.int64]:
-    """One row a shot that has so many returns: the strongest, the next ..."""
-    if scan.shots.return_count.max(initial=0) <= 1:
-        return np.arange(len(scan) if echo == 0 else 0)
-    shot = scan.fields["shot"].astype(np.int64)
-    strength = scan.fields.get("power", scan.fields.get("intensity", np.zeros(len(scan))))
-    order = np.lexsort((-np.asarray(strength, np.float64), shot))
+def strength_rank(scan: Scan, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Of points `rows`: 0 for the strongest return of its shot, 1 for the next."""
+    shot = scan.fields["shot"][rows].astype(np.int64)
+    if not len(rows) or scan.shots.return_count.max(initial=0) <= 1:
+        return np.zeros(len(rows), np.int64)
+    strength = scan.fields.get("power", scan.fields.get("intensity", -scan.fields["range"]))[rows]
+    order = np.lexsort((np.arange(len(rows)), -strength.astype(np.float64), shot))
     ordered = shot[order]
-    begins = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]]) if len(ordered) else np.zeros(0, np.int64)
-    rank = np.arange(len(ordered)) - np.repeat(begins, np.diff(np.r_[begins, len(ordered)]))
-    return order[rank == echo]
+    begins = np.concatenate([[True], ordered[1:] != ordered[:-1]])
+    index = np.arange(len(rows))
+    rank = np.empty(len(rows), np.int64)
+    rank[order] = index - np.maximum.accumulate(np.where(begins, index, 0))
+    return rank
 
 
 _known_cells: list[tuple[Shots, NDArray[np.int64]]] = []

@@ -5,12 +5,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Table
 from parhelion.core.clouds import FIELDS, PointCloud, Scan, Shots
 from parhelion.core.errors import FormatError
 from parhelion.makers import Datagram
@@ -118,7 +119,7 @@ def model_of_packets(data: NDArray[Any], start_us: NDArray[np.int64]) -> Velodyn
 
 
 @dataclass(frozen=True, eq=False)
-class Firings:
+class Firings(Table):
     """The firing sequences of packets that share one return mode, in the order of the packets."""
 
     head: NDArray[np.float64]
@@ -132,13 +133,6 @@ class Firings:
     distance: NDArray[np.uint16]
     """Counts, 0 for no return, shape (n, returns, lasers)."""
     reflectivity: NDArray[np.uint8]
-
-    def __len__(self) -> int:
-        return len(self.head)
-
-    def select(self, rows: NDArray[np.bool_]) -> Firings:
-        """The sequences that a mask picks."""
-        return Firings(*(values[rows] for values in vars(self).values()))
 
     def direction(self, model: VelodyneModel) -> NDArray[np.float64]:
         """Unit vectors along the beams in the sensor frame, shape (n, lasers, 3)."""
@@ -328,12 +322,7 @@ def model_and_packets(
     check_flags(data)
     start_us = np.array([item.us for item in first], np.int64)
     chosen = model_of_packets(data, start_us) if model is None else velodyne_model(model)
-
-    def everything() -> Iterator[Timed]:
-        yield from first
-        yield from packets
-
-    return chosen, everything()
+    return chosen, chain(first, packets)
 
 
 def in_order(datagrams: Iterable[Datagram]) -> Iterator[Timed]:
@@ -423,7 +412,7 @@ def _cut(
 def scan_of(part: PacketsOfTurn, model: VelodyneModel) -> Scan | None:
     """One turn with all of its shots; None for what only fills up a packet."""
     data, start_us = part.arrays()
-    parts = [piece.select(piece.head // TURN == part.turn) for piece in firings(data, start_us, model)]
+    parts = [piece.rows(piece.head // TURN == part.turn) for piece in firings(data, start_us, model)]
     parts = [piece for piece in parts if len(piece)]
     # A stream that ends is filled up to a whole packet with firings that have no return: no turn of their own.
     count = sum(map(len, parts))

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Table
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.streams import ImuData
@@ -49,16 +50,13 @@ _LONGEST_PAUSE = 2.5
 
 
 @dataclass(frozen=True, eq=False)
-class Packets:
+class Packets(Table):
     """Packets in the order in which they are sent."""
 
     time_s: Floats
     """When each is sent [s] on the clock of the scans: when its last firing sequence is over, shape (n,)."""
     data: NDArray[np.void]
     """The packets themselves, one record each, shape (n,)."""
-
-    def __len__(self) -> int:
-        return len(self.time_s)
 
     def payloads(self) -> list[bytes]:
         """The bytes of each packet."""
@@ -68,7 +66,7 @@ class Packets:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sequences:
+class _Sequences(Table):
     """Firing sequences of all lasers, in order of time."""
 
     time_s: Floats
@@ -77,16 +75,6 @@ class _Sequences:
     distance: NDArray[np.uint16]
     """Counts, shape (n, returns, lasers)."""
     reflectivity: NDArray[np.uint8]
-
-    def __len__(self) -> int:
-        return len(self.time_s)
-
-    def __getitem__(self, rows: slice) -> _Sequences:
-        return _Sequences(self.time_s[rows], self.azimuth_deg[rows], self.distance[rows], self.reflectivity[rows])
-
-    def then(self, other: _Sequences) -> _Sequences:
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return _Sequences(*(np.concatenate(pair) for pair in pairs))
 
 
 class VelodyneEncoder:
@@ -118,12 +106,12 @@ class VelodyneEncoder:
             if not 0.5 <= pause <= _LONGEST_PAUSE or new.distance.shape[1] != self._rest.distance.shape[1]:
                 done.append(self.finish())
             else:
-                new = self._rest.then(new)
+                new = _Sequences.joined([self._rest, new])
         self.returns = mode
         per_packet = self.model.sequences_per_packet(mode == "dual")
         whole = len(new) // per_packet * per_packet
-        self._rest = new[whole:]
-        done.append(self._packets(new[:whole]))
+        self._rest = new.rows(slice(whole, None))
+        done.append(self._packets(new.rows(slice(whole))))
         return done[0] if len(done) == 1 else joined(done)
 
     def finish(self) -> Packets:
@@ -140,7 +128,7 @@ class VelodyneEncoder:
             np.zeros(shape, np.uint16),
             np.zeros(shape, np.uint8),
         )
-        return self._packets(rest.then(empty))
+        return self._packets(_Sequences.joined([rest, empty]))
 
     def _sequences(self, scan: PointCloud) -> tuple[_Sequences, str]:
         """A scan's firing sequences, and its return mode."""
@@ -207,7 +195,7 @@ def joined(parts: list[Packets]) -> Packets:
     kept = [part for part in parts if len(part)]
     if not kept:
         return Packets(np.zeros(0), np.zeros(0, DATA_PACKET))
-    return Packets(np.concatenate([part.time_s for part in kept]), np.concatenate([part.data for part in kept]))
+    return Packets.joined(kept)
 
 
 def model_of(scan: PointCloud) -> VelodyneModel:
@@ -309,22 +297,9 @@ def gprmc(utc_s: float, latitude_deg: float | None = None, longitude_deg: float 
             f"got {latitude} and {longitude}"
         )
     moment = _EPOCH + timedelta(seconds=int(np.floor(utc_s)))
-    body = ",".join(
-        [
-            "GPRMC",
-            moment.strftime("%H%M%S"),
-            "A" if known else "V",
-            _degrees_and_minutes(latitude, 2),
-            "N" if latitude >= 0 else "S",
-            _degrees_and_minutes(longitude, 3),
-            "E" if longitude >= 0 else "W",
-            "000.0",
-            "000.0",
-            moment.strftime("%d%m%y"),
-            "000.0",
-            "E",
-        ]
-    )
+    north, east = "N" if latitude >= 0 else "S", "E" if longitude >= 0 else "W"
+    place = f"{_degrees_and_minutes(latitude, 2)},{north},{_degrees_and_minutes(longitude, 3)},{east}"
+    body = f"GPRMC,{moment:%H%M%S},{'A' if known else 'V'},{place},000.0,000.0,{moment:%d%m%y},000.0,E"
     total = int(np.bitwise_xor.reduce(np.frombuffer(body.encode("ascii"), np.uint8)))
     return f"${body}*{total:02X}\r\n".encode("ascii")
 
@@ -379,8 +354,6 @@ class VelodyneStream:
         returns: str | None = None,
         epoch_s: float = 0.0,
         position_interval_s: float | None = POSITION_INTERVAL_S,
-        latitude_deg: float | None = None,
-        longitude_deg: float | None = None,
         ports: Mapping[str, int] = MappingProxyType({"data": DATA_PORT, "position": POSITION_PORT}),
     ) -> None:
         """`epoch_s`: UTC [s since 1970] at time 0. `position_interval_s`: None for no position packets."""
@@ -388,7 +361,6 @@ class VelodyneStream:
             raise ConfigError(f"position_interval_s: must be at least 0.0001 s, got {position_interval_s!r}")
         self._encoder = VelodyneEncoder(model, returns=returns, epoch_s=epoch_s)
         self._interval = position_interval_s
-        self._place = {"latitude_deg": latitude_deg, "longitude_deg": longitude_deg}
         self._next_position: float | None = None
         self._ports = ports
 
@@ -413,7 +385,7 @@ class VelodyneStream:
             count = max(0, int(np.floor((last - start) / self._interval)) + 1)
             times = start + self._interval * np.arange(count, dtype=np.float64)
             self._next_position = start + self._interval * count
-            places = position_packets(times, epoch_s=epoch, **self._place)
+            places = position_packets(times, epoch_s=epoch)
             found = sorted(
                 [*found, *_addressed(places, self._ports["position"], epoch)], key=lambda datagram: datagram.time_s
             )

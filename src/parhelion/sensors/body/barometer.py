@@ -6,9 +6,9 @@ from os import PathLike
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from parhelion.core.config import Config, NonNegative, Positive, Source
+from parhelion.core.config import NonNegative, Positive, SampledSheet
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.deprecation import keyword_only
 from parhelion.core.errors import ConfigError
@@ -100,13 +100,9 @@ def _check_sea_level(sea_level_pa: float, sea_level_k: float) -> None:
         raise ConfigError(f"sea_level_k: must be from 180 to 340 K, got {sea_level_k!r}")
 
 
-class BarometerConfig(Config):
+class BarometerConfig(SampledSheet):
     """One model of barometer."""
 
-    name: str
-    rate_hz: Positive
-    """Samples a second by default."""
-    max_rate_hz: Positive
     noise_pa: NonNegative = 0.0
     """Standard deviation of one sample."""
     offset_pa: NonNegative = 0.0
@@ -118,16 +114,11 @@ class BarometerConfig(Config):
     """A sample tells the pressure of this long ago."""
     resolution_pa: NonNegative = 0.0
     """Step of the reported pressure; 0 is continuous."""
-    sources: list[Source] = Field(min_length=1)
-    assumed: dict[str, str] = Field(default_factory=dict)
-    """Fields that no source gives, and why this value was taken."""
 
     @model_validator(mode="after")
     def _complete(self) -> BarometerConfig:
         if self.drift_pa > 0 and self.drift_correlation_time_s is None:
             raise ValueError("drift_pa above 0 needs drift_correlation_time_s")
-        if self.rate_hz > self.max_rate_hz:
-            raise ValueError(f"rate_hz ({self.rate_hz}) must not be above max_rate_hz ({self.max_rate_hz})")
         return self
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config, NonNegative, Positive, Source
+from parhelion.core.config import Config, NonNegative, Positive, SampledSheet
 from parhelion.core.constants import STANDARD_GRAVITY_M_S2
 from parhelion.core.deprecation import keyword_only
 from parhelion.core.noise import (
@@ -32,10 +32,8 @@ from parhelion.world.world import World
 
 # ---- The data sheet of an inertial measurement unit. Units are in the names; sources are required -------------------
 # White noise is given as N, the Allan deviation at one second: rate or force per √Hz, the same number as the random
-# walk
-# per √s. An angular random walk in deg/√h is 60 times N in deg/s/√Hz. Makers mostly state the one-sided spectral
-# density
-# of the noise instead, whose root mean square over a bandwidth B is density · √B; that density is √2 N.
+# walk per √s. An angular random walk in deg/√h is 60 times N in deg/s/√Hz. Makers mostly state the one-sided spectral
+# density of the noise instead, whose root mean square over a bandwidth B is density · √B; that density is √2 N.
 
 
 Tolerance = Annotated[float, Field(ge=0, le=20)]
@@ -50,6 +48,13 @@ class Walk(Config):
     """Standard deviation of each axis' scale factor."""
     misalignment_deg: Tolerance = 0.0
     """Standard deviation of the angle by which each axis leans towards each other one."""
+
+    @model_validator(mode="after")
+    def _timed(self) -> Walk:
+        for name in ("bias_instability_deg_h", "bias_instability_ug"):
+            if getattr(self, name, 0.0) > 0 and self.bias_correlation_time_s is None:
+                raise ValueError(f"{name} above 0 needs bias_correlation_time_s")
+        return self
 
 
 class Gyroscope(Walk):
@@ -68,12 +73,6 @@ class Gyroscope(Walk):
     resolution_deg_s: NonNegative = 0.0
     """Step of the reported rate; 0 is continuous."""
 
-    @model_validator(mode="after")
-    def _timed(self) -> Gyroscope:
-        if self.bias_instability_deg_h > 0 and self.bias_correlation_time_s is None:
-            raise ValueError("bias_instability_deg_h above 0 needs bias_correlation_time_s")
-        return self
-
 
 class Accelerometer(Walk):
     """Three accelerometers."""
@@ -89,12 +88,6 @@ class Accelerometer(Walk):
     resolution_mg: NonNegative = 0.0
     """Step of the reported force; 0 is continuous."""
 
-    @model_validator(mode="after")
-    def _timed(self) -> Accelerometer:
-        if self.bias_instability_ug > 0 and self.bias_correlation_time_s is None:
-            raise ValueError("bias_instability_ug above 0 needs bias_correlation_time_s")
-        return self
-
 
 class Orientation(Config):
     """Error of the orientation that the unit's own filter reports: Gauss-Markov turns about the world's axes."""
@@ -106,27 +99,14 @@ class Orientation(Config):
     correlation_time_s: Positive
 
 
-class ImuConfig(Config):
+class ImuConfig(SampledSheet):
     """One model of inertial measurement unit."""
 
-    name: str
     grade: Literal["consumer", "industrial", "tactical", "navigation"]
-    rate_hz: Positive
-    """Samples a second by default."""
-    max_rate_hz: Positive
     gyroscope: Gyroscope
     accelerometer: Accelerometer
     orientation: Orientation | None = None
     """Only for units that estimate their orientation."""
-    sources: list[Source] = Field(min_length=1)
-    assumed: dict[str, str] = Field(default_factory=dict)
-    """Fields that no source gives, and why this value was taken."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> ImuConfig:
-        if self.rate_hz > self.max_rate_hz:
-            raise ValueError(f"rate_hz ({self.rate_hz}) must not be above max_rate_hz ({self.max_rate_hz})")
-        return self
 
 
 # ---- imu ------------------------------------------------------------------------------------------------------------

@@ -10,12 +10,13 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from parhelion.core.config import Config, NonNegative, Positive, Source
+from parhelion.core.checks import within
+from parhelion.core.config import NonNegative, Positive, SampledSheet
 from parhelion.core.deprecation import keyword_only
 from parhelion.core.errors import ConfigError
-from parhelion.core.noise import digitised, normals, rounding_variance, transformed, white
+from parhelion.core.noise import digitised, freeze_arrays, normals, rounding_variance, transformed, white
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_multiply, quat_rotate
 from parhelion.core.random import Stream
 from parhelion.core.streams import MagnetometerData
@@ -65,14 +66,10 @@ def earth_field(
     `degree` 1 leaves the tilted dipole alone. Chulliat et al., "The US/UK World Magnetic Model for 2025-2030"; the
     model holds the field of the core: rocks, buildings and currents add some 0.1 µT in the open, and far more indoors.
     """
-    for name, value, low, high in (
-        ("latitude_deg", latitude_deg, -90.0, 90.0),
-        ("longitude_deg", longitude_deg, -180.0, 360.0),
-        ("altitude_m", altitude_m, -1_000.0, 850_000.0),
-        ("year", year, FIRST_YEAR, LAST_YEAR),
-    ):
-        if not low <= value <= high:
-            raise ConfigError(f"{name}: must be from {low:g} to {high:g}, got {value!r}")
+    within("latitude_deg", latitude_deg, -90.0, 90.0)
+    within("longitude_deg", longitude_deg, -180.0, 360.0)
+    within("altitude_m", altitude_m, -1_000.0, 850_000.0)
+    within("year", year, FIRST_YEAR, LAST_YEAR)
     if not (isinstance(degree, int) and 1 <= degree <= 12):
         raise ConfigError(f"degree: must be a whole number from 1 to 12, got {degree!r}")
     from pymap3d import geodetic2ecef
@@ -107,13 +104,9 @@ def earth_field(
     )
 
 
-class MagnetometerConfig(Config):
+class MagnetometerConfig(SampledSheet):
     """One model of magnetometer, and the iron around it."""
 
-    name: str
-    rate_hz: Positive
-    """Samples a second by default."""
-    max_rate_hz: Positive
     range_ut: Positive
     """Largest field reported, either way."""
     noise_ut: NonNegative = 0.0
@@ -124,15 +117,6 @@ class MagnetometerConfig(Config):
     """Standard deviation of each entry of the matrix by which iron bends the field, its gain errors included."""
     resolution_ut: NonNegative = 0.0
     """Step of the reported field; 0 is continuous."""
-    sources: list[Source] = Field(min_length=1)
-    assumed: dict[str, str] = Field(default_factory=dict)
-    """Fields that no source gives, and why this value was taken."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> MagnetometerConfig:
-        if self.rate_hz > self.max_rate_hz:
-            raise ValueError(f"rate_hz ({self.rate_hz}) must not be above max_rate_hz ({self.max_rate_hz})")
-        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,12 +129,7 @@ class Iron:
     """Field of magnets [T] in the sensor frame, shape (3,)."""
 
     def __post_init__(self) -> None:
-        for name, shape in (("soft", (3, 3)), ("hard", (3,))):
-            array = np.array(getattr(self, name), dtype=np.float64)
-            if array.shape != shape or not np.all(np.isfinite(array)):
-                raise ConfigError(f"iron: {name} must be {shape} finite numbers, got {array.tolist()}")
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        freeze_arrays(self, "iron", soft=(3, 3), hard=(3,))
 
 
 class Magnetometer(StreamSensor[MagnetometerConfig, MagnetometerData]):

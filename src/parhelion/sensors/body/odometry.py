@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config, NonNegative, Positive, Source
+from parhelion.core.config import NonNegative, Positive, SampledSheet
 from parhelion.core.deprecation import keyword_only
 from parhelion.core.noise import gauss_markov, normals, white
 from parhelion.core.pose import Floats, Pose, quat_conjugate, quat_from_rpy, quat_multiply, quat_rotate
@@ -37,14 +37,10 @@ _WEIGHTS = np.array([5.0, 8.0, 5.0]) / 18.0
 Tolerance = Annotated[float, Field(ge=0, le=20)]
 
 
-class OdometryConfig(Config):
+class OdometryConfig(SampledSheet):
     """Wheels and encoders of one vehicle. The sensor's frame stands at the middle of the (rear) axle, x forward."""
 
-    name: str
     kind: Literal["differential", "car"]
-    rate_hz: Positive
-    """Samples a second by default."""
-    max_rate_hz: Positive
     wheel_radius_m: Positive
     track_m: Positive
     """Distance between left and right wheels."""
@@ -67,9 +63,6 @@ class OdometryConfig(Config):
     """Standard deviation of the steering angle's constant error, over vehicles."""
     steering_noise_deg: NonNegative = 0.0
     """Standard deviation of one sample of the steering angle."""
-    sources: list[Source] = Field(min_length=1)
-    assumed: dict[str, str] = Field(default_factory=dict)
-    """Fields that no source gives, and why this value was taken."""
 
     @model_validator(mode="after")
     def _complete(self) -> OdometryConfig:
@@ -77,8 +70,6 @@ class OdometryConfig(Config):
             raise ValueError("wheelbase_m must be given for a car, and only for a car")
         if self.slip_sigma_percent > 0 and self.slip_correlation_time_s is None:
             raise ValueError("slip_sigma_percent above 0 needs slip_correlation_time_s")
-        if self.rate_hz > self.max_rate_hz:
-            raise ValueError(f"rate_hz ({self.rate_hz}) must not be above max_rate_hz ({self.max_rate_hz})")
         return self
 
 

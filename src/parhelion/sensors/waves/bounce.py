@@ -59,6 +59,11 @@ class Pattern:
     floor: Any
     """Least relative gain in front."""
 
+    @classmethod
+    def of(cls, engine: Engine, shape: tuple[float, float, float]) -> Pattern:
+        """From widths over both direction cosines and the floor."""
+        return cls(*map(engine.number, shape))
+
     def gain(self, local: Any, turns: bool) -> Any:
         """Relative power gain into unit directions of the sensor's frame; one that turns has it all around."""
         mi = running_engine().mi

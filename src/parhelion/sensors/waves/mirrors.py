@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,6 @@ from parhelion.rays.records import Caster, Hits, Rays
 from parhelion.sensors.waves.planes import IntArray, PlanePatches, TrianglePlanes
 
 Mask = NDArray[np.bool_]
-_Planes = TypeVar("_Planes", bound=PlanePatches | TrianglePlanes)
 _GRAZING = 1e-3
 """Surfaces show nothing at smaller cosines of incidence."""
 
@@ -118,29 +116,28 @@ class MirrorPaths(Table):
         return np.asarray(np.sum(self.mirrors >= 0, axis=1))
 
 
-class MirrorFinder(Generic[_Planes]):
-    """Finds paths over mirrors in a scene, by the rules of one kind of sensor.
+class MirrorFinder:
+    """Finds paths between places over connected patches in a scene, by the rules of one kind of sensor.
 
-    Places use connected patches, directions the planes of triangles. `mirrors` masks the patches that may mirror;
-    `standing` is the scene of the search where that has to leave out moving bodies.
+    `mirrors` masks the patches that may mirror; `standing` is the scene of the search where that has to leave out
+    moving bodies.
     """
 
     def __init__(
         self,
         scene: Caster,
-        planes: _Planes,
+        planes: PlanePatches,
         rules: MirrorRules,
         mirrors: Mask | None = None,
         standing: Caster | None = None,
     ) -> None:
-        self.scene, self.rules = scene, rules
-        self.planes: _Planes = planes
+        self.scene, self.planes, self.rules = scene, planes, rules
         self.standing = scene if standing is None else standing
         self._mirrors = np.ones(len(planes), bool) if mirrors is None else mirrors
 
     # ---- sequences of patches --------------------------------------------------------------------------------------
 
-    def search(self: MirrorFinder[PlanePatches], place: Floats, time: float = 0.0) -> list[IntArray]:
+    def search(self, place: Floats, time: float = 0.0) -> list[IntArray]:
         """Sequences of 0, 1 ... `order` mirrors that a wave from a place (3,) [m] may take at a time [s].
 
         Each in the order from the place, shape (k, number of mirrors). They do not depend on where the wave ends.
@@ -175,7 +172,7 @@ class MirrorFinder(Generic[_Planes]):
             usable = paired
         return found
 
-    def sequences(self: MirrorFinder[PlanePatches], far: Floats) -> Sequences:
+    def sequences(self, far: Floats) -> Sequences:
         """Sequences of one mirror or more to far ends (a, 3) [m], searched from there among what stands."""
         parts = [self.behind([], np.zeros(3))]
         for number, place in enumerate(far):
@@ -183,7 +180,7 @@ class MirrorFinder(Generic[_Planes]):
             parts.append(self.behind(turned, place, number))
         return Sequences.joined(parts)
 
-    def behind(self: MirrorFinder[PlanePatches], tried: Iterable[IntArray], far: Floats, target: int = 0) -> Sequences:
+    def behind(self, tried: Iterable[IntArray], far: Floats, target: int = 0) -> Sequences:
         """Images of a far end (3,) [m] behind sequences, each table in the order from the near end."""
         planes, columns = self.planes, self.rules.columns
         wide = [np.pad(rows, ((0, 0), (0, columns - rows.shape[1])), constant_values=-1) for rows in tried]
@@ -207,13 +204,7 @@ class MirrorFinder(Generic[_Planes]):
 
     # ---- paths between places --------------------------------------------------------------------------------------
 
-    def paths(
-        self: MirrorFinder[PlanePatches],
-        near: Floats,
-        known: Sequences,
-        times: Floats,
-        passes: Mask | None = None,
-    ) -> MirrorPaths:
+    def paths(self, near: Floats, known: Sequences, times: Floats, passes: Mask | None = None) -> MirrorPaths:
         """Free paths from places (n, 3) [m] at times (n,) [s] by known sequences.
 
         `passes` masks the parts of the world that do not block the last leg: a body does not hide what it carries.
@@ -223,7 +214,7 @@ class MirrorFinder(Generic[_Planes]):
         free = self._free(kept, near[sample], points, times[sample], passes)
         return self._measured(near, sample[free], kept.rows(free), points[free])
 
-    def _crossed(self: MirrorFinder[PlanePatches], near: Floats, known: Sequences) -> tuple[IntArray, IntArray, Floats]:
+    def _crossed(self, near: Floats, known: Sequences) -> tuple[IntArray, IntArray, Floats]:
         """Near end, row of `known` and mirror points of all sequences that meet their mirrors inside their boxes."""
         layer, found = self.rules.layer_m, []
         for place in near:
@@ -244,7 +235,7 @@ class MirrorFinder(Generic[_Planes]):
             good[rows], points[rows, step] = self._crossing(mirrors[rows, step], points[rows, step - 1], end)
         return sample[good], row[good], points[good]
 
-    def _crossing(self: MirrorFinder[PlanePatches], patch: IntArray, start: Floats, end: Floats) -> tuple[Mask, Floats]:
+    def _crossing(self, patch: IntArray, start: Floats, end: Floats) -> tuple[Mask, Floats]:
         """Whether segments meet patches inside of their boxes, and where [m]."""
         planes, layer = self.planes, self.rules.layer_m
         normal, offset = planes.normal[patch], planes.offset[patch]
@@ -256,14 +247,7 @@ class MirrorFinder(Generic[_Planes]):
         inside = np.all((place >= planes.lower[patch] - layer) & (place <= planes.upper[patch] + layer), axis=1)
         return apart & inside, place
 
-    def _free(
-        self: MirrorFinder[PlanePatches],
-        kept: Sequences,
-        near: Floats,
-        points: Floats,
-        times: Floats,
-        passes: Mask | None,
-    ) -> Mask:
+    def _free(self, kept: Sequences, near: Floats, points: Floats, times: Floats, passes: Mask | None) -> Mask:
         """Whether each mirror is present, and all legs are free; one launch of rays."""
         planes, lift = self.planes, self.rules.lift_m
         good = np.ones(len(kept), bool)
@@ -294,7 +278,7 @@ class MirrorFinder(Generic[_Planes]):
         np.logical_and.at(good, row[last:], present)
         return good
 
-    def _is_mirror(self: MirrorFinder[PlanePatches], wanted: IntArray, met: IntArray) -> Mask:
+    def _is_mirror(self, wanted: IntArray, met: IntArray) -> Mask:
         """Whether rays met the wanted patch, or a layer on it."""
         planes = self.planes
         if not len(planes):
@@ -302,9 +286,7 @@ class MirrorFinder(Generic[_Planes]):
         cosine = np.abs(np.einsum("ij,ij->i", planes.normal[wanted], planes.normal[met]))
         return np.asarray((met >= 0) & ((met == wanted) | (cosine > self.rules.parallel)))
 
-    def _measured(
-        self: MirrorFinder[PlanePatches], near: Floats, sample: IntArray, kept: Sequences, points: Floats
-    ) -> MirrorPaths:
+    def _measured(self, near: Floats, sample: IntArray, kept: Sequences, points: Floats) -> MirrorPaths:
         """Legs, angles and lengths of paths."""
         planes, mirrors = self.planes, kept.mirrors
         m, columns = mirrors.shape
@@ -327,7 +309,7 @@ class MirrorFinder(Generic[_Planes]):
             sample, kept.target, mirrors, part, points, cosine, size, direction, legs, length, image
         )  # fmt: skip
 
-    def without_layers(self: MirrorFinder[PlanePatches], found: MirrorPaths) -> MirrorPaths:
+    def without_layers(self, found: MirrorPaths) -> MirrorPaths:
         """Of paths by layers of one mirror, or by patches that meet at the mirror point, one; rows by order, length."""
         found = found.rows(np.lexsort((found.length, found.order)))
         area = np.ones(len(found))
@@ -339,7 +321,7 @@ class MirrorFinder(Generic[_Planes]):
         _, first = np.unique(np.concatenate([found.order[:, None], cell], axis=1)[order], axis=0, return_index=True)
         return found.rows(np.sort(order[first]))
 
-    def shown(self: MirrorFinder[PlanePatches], vector: Floats, found: MirrorPaths) -> Floats:
+    def shown(self, vector: Floats, found: MirrorPaths) -> Floats:
         """A vector (3,) at the far end, such as a velocity, as each path's mirrors show it, shape (m, 3)."""
         seen = np.repeat(np.asarray(vector, np.float64)[None], len(found), axis=0)
         for step in reversed(range(found.mirrors.shape[1])):
@@ -348,9 +330,16 @@ class MirrorFinder(Generic[_Planes]):
             seen[rows] -= 2.0 * np.einsum("ij,ij->i", normal, seen[rows])[:, None] * normal
         return seen
 
-    # ---- paths to directions ---------------------------------------------------------------------------------------
 
-    def normals(self: MirrorFinder[TrianglePlanes], seen: Hits, count: int) -> list[Floats]:
+@dataclass(frozen=True, eq=False)
+class DirectionFinder:
+    """Finds paths from places to directions over planes of triangles in a scene, by the rules of one kind of sensor."""
+
+    scene: Caster
+    planes: TrianglePlanes
+    rules: MirrorRules
+
+    def normals(self, seen: Hits, count: int) -> list[Floats]:
         """For each of `count` places, normals (k, 3) of mirrors around it, those of most rays first.
 
         `seen` is what `rules.rays` rays over the sphere met from each place.
@@ -371,13 +360,7 @@ class MirrorFinder(Generic[_Planes]):
         return found
 
     def toward(
-        self: MirrorFinder[TrianglePlanes],
-        near: Floats,
-        times: Floats,
-        sample: IntArray,
-        target: IntArray,
-        u: Floats,
-        normals: list[Floats],
+        self, near: Floats, times: Floats, sample: IntArray, target: IntArray, u: Floats, normals: list[Floats]
     ) -> MirrorPaths:
         """Free paths over one or two mirrors from places (n, 3) [m] at times (n,) [s] to directions.
 
@@ -389,7 +372,7 @@ class MirrorFinder(Generic[_Planes]):
             return once
         return MirrorPaths.joined([once, self._twice(links, [one[: self.rules.most_normals[1]] for one in normals])])
 
-    def _faces(self: MirrorFinder[TrianglePlanes], hits: Hits, direction: Floats) -> tuple[Floats, Floats, Mask]:
+    def _faces(self, hits: Hits, direction: Floats) -> tuple[Floats, Floats, Mask]:
         """Normals of hits in float64, areas [m^2], and which hits can mirror: front faces, no waves."""
         planes = self.planes
         known = hits.found & (hits.triangle < len(planes))
@@ -403,14 +386,7 @@ class MirrorFinder(Generic[_Planes]):
         area = planes.area[triangle] if len(planes) else np.zeros(len(triangle))
         return normal, area, known & facing
 
-    def _bounce(
-        self: MirrorFinder[TrianglePlanes],
-        origin: Floats,
-        direction: Floats,
-        after: Floats,
-        times: Floats,
-        want: Floats,
-    ) -> _Bounces:
+    def _bounce(self, origin: Floats, direction: Floats, after: Floats, times: Floats, want: Floats) -> _Bounces:
         """Cast rays to mirrors that turn them from `direction` to `after`; lengths in float64 where nothing moves.
 
         The plane of the hit may differ slightly from the normal that was tried: its own mirror direction counts.
@@ -435,14 +411,14 @@ class MirrorFinder(Generic[_Planes]):
         part = np.where(good, hits.part, 0)
         return _Bounces(good, normal, distance, origin + distance[:, None] * exact, size, number, part)
 
-    def _open(self: MirrorFinder[TrianglePlanes], met: _Bounces, toward: Floats, times: Floats) -> Mask:
+    def _open(self, met: _Bounces, toward: Floats, times: Floats) -> Mask:
         """Whether nothing lies beyond mirrors in directions (n, 3)."""
         if not len(met):
             return np.zeros(0, bool)
         origin = met.point + self.rules.lift_m * met.normal
         return ~self.scene.cast(Rays(origin, toward, times, np.full(len(met), self.rules.reach_m))).found
 
-    def _once(self: MirrorFinder[TrianglePlanes], links: _Links, normals: list[Floats]) -> MirrorPaths:
+    def _once(self, links: _Links, normals: list[Floats]) -> MirrorPaths:
         pair = np.repeat(np.arange(len(links)), [len(normals[k]) for k in links.sample])
         n = np.concatenate([np.zeros((0, 3)), *(normals[k] for k in links.sample)])
         front = np.sum(links.u[pair] * n, axis=1) > _GRAZING
@@ -458,7 +434,7 @@ class MirrorFinder(Generic[_Planes]):
         kept = kept[self._open(met.rows(kept), way[kept], links.times[at[kept]])]
         return _to_directions(links, pair[kept], [met.rows(kept)])
 
-    def _twice(self: MirrorFinder[TrianglePlanes], links: _Links, normals: list[Floats]) -> MirrorPaths:
+    def _twice(self, links: _Links, normals: list[Floats]) -> MirrorPaths:
         """Paths over two mirrors: the antenna sees that of normal n2, which shows that of n1."""
         pairs = [np.argwhere(~np.eye(len(one), dtype=bool)) for one in normals]
         pair = np.repeat(np.arange(len(links)), [len(pairs[k]) for k in links.sample])

@@ -95,8 +95,7 @@ def patches_of(geometry: SceneGeometry, material_of_part: NDArray[np.uint16]) ->
         return PlanePatches(np.zeros((0, 3)), none, none, np.zeros((0, 3)), np.zeros((0, 3)), whole, whole, of_triangle)
     normal, area = _normals_and_areas(solid)
     corners = solid.vertices[solid.faces]
-    offset = np.einsum("ij,ij->i", normal, corners[:, 0])
-    group = _groups(len(solid), _neighbours(solid, normal, offset))
+    group = connected_groups(len(solid), *_neighbours(solid, normal))
     plane = _planes(group, normal, area, corners)
     group, again = _split(group, corners, *plane)
     if again:
@@ -121,7 +120,7 @@ def _normals_and_areas(triangles: Triangles) -> tuple[Floats, Floats]:
     return cross / length[:, None], length / 2.0
 
 
-def _neighbours(triangles: Triangles, normal: Floats, offset: Floats) -> tuple[IntArray, IntArray]:
+def _neighbours(triangles: Triangles, normal: Floats) -> tuple[IntArray, IntArray]:
     """Pairs of triangles of one part that share an edge and lie in one plane."""
     count, faces = len(triangles), _welded(triangles)
     one, other = (np.concatenate([faces[:, (k + shift) % 3] for k in range(3)]) for shift in range(2))
@@ -148,12 +147,13 @@ def _welded(triangles: Triangles) -> IntArray:
     return np.asarray(of_vertex[triangles.faces])
 
 
-def _groups(count: int, pairs: tuple[IntArray, IntArray]) -> NDArray[np.int32]:
-    from scipy.sparse import coo_matrix
+def connected_groups(count: int, a: IntArray, b: IntArray) -> NDArray[np.int32]:
+    """Numbers of the groups that pairs (a, b) of `count` members join, shape (count,)."""
+    from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    ones = np.ones(len(pairs[0]), np.int8)
-    return np.asarray(connected_components(coo_matrix((ones, pairs), (count, count)), directed=False)[1])
+    links = coo_array((np.ones(len(a), np.int8), (a, b)), shape=(count, count))
+    return np.asarray(connected_components(links, directed=False)[1])
 
 
 def _planes(group: NDArray[np.int32], normal: Floats, area: Floats, corners: Floats) -> tuple[Floats, Floats]:

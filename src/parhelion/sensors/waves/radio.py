@@ -196,11 +196,6 @@ class RadioScene:
     """The object of each part."""
     object_names: Mapping[int, str]
 
-    @property
-    def changes(self) -> bool:
-        """Whether anything in it moves with time."""
-        return self.scene.changes
-
 
 def radio_scene(world: World, names: tuple[str, ...], carrier_hz: float) -> RadioScene:
     """The scene for sensors of these names and a carrier [Hz], made once for each state of the world."""
@@ -299,11 +294,6 @@ class SatelliteScene:
     radio: NDArray[np.int64]
     """Number in RADIO of each part's material."""
     foliage: FoliageEllipsoids
-
-    @property
-    def changes(self) -> bool:
-        """Whether anything in it moves with time."""
-        return self.scene.changes
 
     def cast(self, rays: Rays) -> Hits:
         """The nearest triangle each ray meets, within its range."""

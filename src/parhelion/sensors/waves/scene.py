@@ -21,6 +21,7 @@ from parhelion.rays.geometry import SceneGeometry, Triangles
 from parhelion.rays.lock import DeviceOwned
 from parhelion.rays.origin import Cell
 from parhelion.sensors.scene import NO_MATERIAL, Covered, covered_parts, scene_cache, shared_scene
+from parhelion.sensors.waves.planes import connected_groups
 from parhelion.world.world import World
 
 ANGLES = 65
@@ -172,7 +173,8 @@ def patches_of(triangles: Triangles) -> PatchRows:
     a, b = _neighbours(corners)
     angle = np.arccos(np.clip(np.abs(np.sum(normal[a] * normal[b], axis=1)), -1.0, 1.0))
     same_part = triangles.part[a] == triangles.part[b]
-    number = _joined(count, a[same_part & (angle < FLAT_RAD)], b[same_part & (angle < FLAT_RAD)])
+    flat = same_part & (angle < FLAT_RAD)
+    number = connected_groups(count, a[flat], b[flat]).astype(np.int64)
     patches = int(number.max(initial=-1)) + 1
     area = 0.5 * np.linalg.norm(np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]), axis=1)
     middle = corners.mean(axis=1)
@@ -213,15 +215,6 @@ def _neighbours(corners: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     # Where more than two meet, each is paired with the next.
     pair = np.flatnonzero(sorted_edges[1:] == sorted_edges[:-1])
     return owner[pair], owner[pair + 1]
-
-
-def _joined(count: int, a: NDArray[np.int64], b: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Numbers of the groups that pairs join."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    links = coo_array((np.ones(len(a), np.int8), (a, b)), shape=(count, count))
-    return np.asarray(connected_components(links, directed=False)[1], np.int64)
 
 
 def _bending(
@@ -304,6 +297,11 @@ class FacetPatches:
         return (
             mi.Vector3f(a.x, a.y, a.z), dr.reinterpret_array(mi.UInt32, a.w), (b.x, b.y), (b.z, b.w),
         )  # fmt: skip
+
+
+def taken(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
+    """Rows of an array that may be empty; zeros then."""
+    return values[rows] if len(values) else np.zeros(len(rows), values.dtype)
 
 
 MaterialTable = Callable[[list[str]], tuple[NDArray[np.float64], list[Finish]]]

@@ -103,11 +103,6 @@ def fog_extinction(visibility_m: Reals, model: str = "kim", wavelength_nm: float
     return np.where(np.isinf(v), 0.0, extinction)[()]
 
 
-def optical_range(extinction_per_m: Reals) -> Reals:
-    """Meteorological optical range [m], at which 5 % of light is left: ln 20 / alpha; arrays of either kind."""
-    return LN_20 / extinction_per_m
-
-
 def default_backscatter(model: str, wavelength_nm: float) -> float:
     """Backscatter times optical range [1/sr] where none is given: ln 20 / S, with the lidar ratio S of fog droplets.
 

@@ -116,24 +116,23 @@ def guo2015_extinction(rate_mm_h: ArrayLike) -> NDArray[np.float64]:
     return np.where(rate > 0.0, np.exp(value[row] + slope[row] * (log_rate - at[row])), 0.0)
 
 
+def _by_rate(law: Callable[[float], Any]) -> Callable[[float, str, float], float]:
+    """A model that disregards drop sizes and wavelength."""
+    return lambda rate, _sizes, _wavelength: float(law(rate))
+
+
 RAIN_MODELS: dict[str, RainModel] = {
     "mie": RainModel(mie_extinction, "Mie's theory, integrated over the drop sizes"),
     "vane": RainModel(
-        lambda rate, _sizes, _wavelength: float(vane_extinction(rate)),
+        _by_rate(vane_extinction),
         "VANE (ERDC/GSL TR-20-32, 2020), equation 6.10, fitted to Rasshofer et al. 2011",
     ),
     "goodin2019": RainModel(
-        lambda rate, _sizes, _wavelength: float(goodin2019_extinction(rate)),
+        _by_rate(goodin2019_extinction),
         "Goodin et al. 2019, as in Cosys-AirSim (Jansen et al. 2023)",
     ),
-    "guo2015": RainModel(
-        lambda rate, _sizes, _wavelength: float(guo2015_extinction(rate)),
-        "Guo et al. 2015, as tabled by Arce 2025 (Table 3.2)",
-    ),
-    "ulbrich-atlas": RainModel(
-        lambda rate, _sizes, _wavelength: float(ulbrich_atlas_extinction(rate)),
-        "Ulbrich and Atlas 1985, 1.45 R^0.64 dB/km",
-    ),
+    "guo2015": RainModel(_by_rate(guo2015_extinction), "Guo et al. 2015, as tabled by Arce 2025 (Table 3.2)"),
+    "ulbrich-atlas": RainModel(_by_rate(ulbrich_atlas_extinction), "Ulbrich and Atlas 1985, 1.45 R^0.64 dB/km"),
 }
 """Models of extinction by name. All but `mie` disregard drop sizes and wavelength."""
 

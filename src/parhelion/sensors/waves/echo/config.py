@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config, NonNegative, Number, Positive, Source
+from parhelion.core.config import Config, NonNegative, Number, Positive
+from parhelion.sensors.waves.config import WaveSheet, beam_shape
 from parhelion.sensors.waves.echo import sound
-from parhelion.sensors.waves.echo import sound as noise
 
 MOST_SAMPLES = 50_000_000
 """Samples of one ping, all microphones together."""
@@ -65,9 +65,7 @@ class Transducer(Config):
     @property
     def shape(self) -> tuple[float, float, float]:
         """Widths over both direction cosines, and the floor: arguments of `beam_gain`."""
-        widths = (self.azimuth_width_deg, self.elevation_width_deg)
-        across, upward = (float(2.0 * np.sin(np.radians(width / 2.0))) for width in widths)
-        return across, upward, float(10.0 ** (self.sidelobe_db / 10.0))
+        return beam_shape(self.azimuth_width_deg, self.elevation_width_deg, self.sidelobe_db)
 
 
 class Noise(Config):
@@ -91,32 +89,11 @@ class Pulse(Config):
     """Swept during the pulse; 0 is a tone, whose length sets the range resolution."""
 
 
-class EchoField(Config):
-    """Directions that rays are sent into, and how many."""
-
-    azimuth_deg: tuple[Annotated[float, Field(ge=-180, le=180)], Annotated[float, Field(ge=-180, le=180)]]
-    elevation_deg: tuple[Annotated[float, Field(ge=-90, le=90)], Annotated[float, Field(ge=-90, le=90)]]
-    rays: Annotated[int, Field(ge=1, le=20_000_000)] = 100_000
-    bounces: Annotated[int, Field(ge=1, le=3)] = 2
-
-    @model_validator(mode="after")
-    def _ordered(self) -> EchoField:
-        for name in ("azimuth_deg", "elevation_deg"):
-            low, high = getattr(self, name)
-            if high <= low:
-                raise ValueError(f"{name} must rise, got {low:g} to {high:g}")
-        return self
-
-
-class EchoConfig(Config):
+class EchoConfig(WaveSheet):
     """One pulse-echo sensor model."""
 
-    name: str
-    maker: str = ""
-    model: str = ""
-    description: str = ""
-    rate_hz: Annotated[float, Field(ge=0.01, le=1000)]
-    """Pings a second."""
+    plain_sources_cover = ("field",)
+
     medium: SoundMedium
     frequency_khz: Annotated[float, Field(ge=0.4, le=1000)]
     """Middle of the band; the absorption formulas end at 0.4 and 1000 kHz."""
@@ -134,7 +111,6 @@ class EchoConfig(Config):
     emitter: Transducer
     receiver: Transducer
     pulse: Pulse
-    field: EchoField
     range_m: tuple[NonNegative, Positive]
     """Nearest and farthest range."""
     beams: tuple[Annotated[int, Field(ge=1, le=4096)], Annotated[int, Field(ge=1, le=4096)]] = (1, 1)
@@ -145,16 +121,6 @@ class EchoConfig(Config):
     """Where they are in the sensor's frame."""
     sample_rate_khz: Positive | None = None
     """Of waveforms; four times the highest frequency where not given."""
-    sources: list[Source] = Field(min_length=1)
-    assumed: dict[str, str] = Field(default_factory=dict)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _sources_in_words(cls, data: Any) -> Any:
-        if isinstance(data, dict) and isinstance(data.get("sources"), list):
-            spoken = [{"title": one, "covers": ["field"]} if isinstance(one, str) else one for one in data["sources"]]
-            return {**data, "sources": spoken}
-        return data
 
     @model_validator(mode="after")
     def _holds_together(self) -> EchoConfig:
@@ -211,11 +177,11 @@ class EchoConfig(Config):
         low, high = self.band_hz
         hertz = np.linspace(low, high, 257)
         if self.medium.kind == "air":
-            return float(noise.microphone_noise_db(self.noise.microphone_dba) + 10.0 * np.log10(high - low))
-        sea = noise.sea_noise_db(hertz, self.noise.wind_m_s, self.noise.shipping)
-        own = noise.thermal_noise_db(hertz) + self.noise.hydrophone_db
+            return float(sound.microphone_noise_db(self.noise.microphone_dba) + 10.0 * np.log10(high - low))
+        sea = sound.sea_noise_db(hertz, self.noise.wind_m_s, self.noise.shipping)
+        own = sound.thermal_noise_db(hertz) + self.noise.hydrophone_db
         level = 10.0 * np.log10(10.0 ** (sea / 10.0) + 10.0 ** (own / 10.0))
-        return noise.band_level_db(level, hertz) - noise.directivity_index_db(*self.receiver.shape)
+        return sound.band_level_db(level, hertz) - sound.directivity_index_db(*self.receiver.shape)
 
     @property
     def range_step_m(self) -> float:

@@ -23,10 +23,10 @@ from parhelion.sensors.base import FrameSensor, place_of
 from parhelion.sensors.sheets import open_sheet
 from parhelion.sensors.waves.bounce import BouncePaths, Emission, Pattern, trace_paths
 from parhelion.sensors.waves.echo import passive
-from parhelion.sensors.waves.echo.config import EchoConfig, Transducer
+from parhelion.sensors.waves.echo.config import EchoConfig
 from parhelion.sensors.waves.echo.sound import scatters, table
 from parhelion.sensors.waves.motion import Moves
-from parhelion.sensors.waves.scene import WaveScene, wave_scene
+from parhelion.sensors.waves.scene import WaveScene, taken, wave_scene
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
@@ -219,9 +219,7 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
     def _trace(self, target: WaveScene, motion: Trajectory, start: float, weather: Weather | None) -> BouncePaths:
         config, running, scene = self.config, engine(), target.scene
         rays = config.field
-        wide, high = (edges[1] - edges[0] for edges in (rays.azimuth_deg, rays.elevation_deg))
-        columns = max(1, round(np.sqrt(rays.rays * wide / high)))
-        rows = max(1, round(rays.rays / columns))
+        columns, rows = rays.grid
         number = running.number
         # Strength at which a single ray, at 1 m, is as faint as is still followed.
         floor = config.noise_db - config.processing_gain_db
@@ -229,11 +227,11 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         hertz = 1e3 * config.frequency_khz
         in_air = 0.0 if weather is None or config.medium.kind != "air" else weather.sound(start, hertz)
         loss = (config.medium.absorption_db_per_m(hertz) + in_air) * 0.1 * np.log(10.0)
+        azimuth, azimuth_step, elevation, elevation_step = map(number, rays.angles_rad)
         emission = Emission(
-            rays.bounces, False, scene.moving is not None, running.whole(rows), number(np.radians(rays.azimuth_deg[0])),
-            number(np.radians(wide) / columns), number(np.radians(rays.elevation_deg[0])),
-            number(np.radians(high) / rows), number(0.0), number(0.0), _pattern(config.emitter),
-            _pattern(config.receiver), number(config.wavelength_m), number(1.5 * config.range_m[1]),
+            rays.bounces, False, scene.moving is not None, running.whole(rows), azimuth, azimuth_step, elevation,
+            elevation_step, number(0.0), number(0.0), Pattern.of(running, config.emitter.shape),
+            Pattern.of(running, config.receiver.shape), number(config.wavelength_m), number(1.5 * config.range_m[1]),
             number(2.0 * config.range_m[0]), number(2.0 * config.range_m[1]), number(faint), number(loss),
         )  # fmt: skip
         moves = Moves.of(running, scene, motion, start, 1e-3)
@@ -245,15 +243,16 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         place = place_of(motion, start)
         target = self._target(world, place, start)
         paths = self._trace(target, motion, start, world.weather) if config.mode != "passive" else BouncePaths.none()
-        rough = _of(_rough_parts(target), paths.part)
+        rough = taken(_rough_parts(target), paths.part)
         echoes = speckled(gathered(paths, config), paths, rough, place, config)
         rows = _echo_rows(paths, echoes, target, config)
         sounds = None
         if config.mode != "active":
             numbers = passive.chosen_sounds(world, self.sounds)
             sounds = passive.hear(world, self.visibility_keys, target.scene, config, motion, place, start, numbers)
-            sounds = passive.louder(sounds, config.noise_db - _FAINT_DB)
-            rows = _joined(rows, _sound_rows(world, sounds, config))
+            sounds = sounds.rows(sounds.level_db >= config.noise_db - _FAINT_DB)
+            heard_rows = _sound_rows(world, sounds, config)
+            rows = {name: np.concatenate([values, heard_rows[name]]) for name, values in rows.items()}
         if self.noise and len(rows["level"]):
             rows["level"] = rows["level"] + _noise_db(rows["level"] - rows["floor"], stream)
         snr = rows["level"] - rows["floor"]
@@ -312,10 +311,6 @@ class Echo(FrameSensor[EchoConfig, EchoScan]):
         return f"<Echo {self.model}: {config.frequency_khz:g} kHz in {config.medium.kind}, {low:g} to {high:g} m>"
 
 
-def _pattern(transducer: Transducer) -> Pattern:
-    return Pattern(*(engine().number(value) for value in transducer.shape))
-
-
 def _echo_rows(
     paths: BouncePaths, echoes: dict[str, NDArray[Any]], target: WaveScene, config: EchoConfig
 ) -> dict[str, NDArray[Any]]:
@@ -327,8 +322,8 @@ def _echo_rows(
         "floor": np.full(len(row), config.noise_db - config.processing_gain_db),
         "sent": np.full(len(row), config.source_level_db), "range": 0.5 * length, "path_length": length,
         "direction": paths.direction[row].astype(np.float64), "bounces": bounces,
-        "time": length / config.medium.speed_m_s, "label": _of(target.part_label, paths.part[row]),
-        "instance": _of(target.part_instance, paths.part[row]), "source": np.zeros(len(row), np.int64),
+        "time": length / config.medium.speed_m_s, "label": taken(target.part_label, paths.part[row]),
+        "instance": taken(target.part_instance, paths.part[row]), "source": np.zeros(len(row), np.int64),
         "origin": np.where(bounces > 1, ORIGINS.index("multipath"), 0),
     }  # fmt: skip
 
@@ -349,16 +344,8 @@ def _rough_parts(target: WaveScene) -> NDArray[np.bool_]:
     return np.array([known[row] for row in target.part_material], bool)
 
 
-def _joined(one: dict[str, NDArray[Any]], other: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    return {name: np.concatenate([one[name], other[name]]) for name in one}
-
-
 def _noise_db(snr_db: Floats, stream: Stream) -> Floats:
     """How much noise changes the level of echoes [dB]: a normal number of the noise's size on their amplitude."""
     a, b, _, _ = stream.words(np.arange(len(snr_db)))
     amplitude = 1.0 + to_normal(a, b)[0] * 10.0 ** (-np.asarray(snr_db) / 20.0) / np.sqrt(2.0)
     return np.asarray(20.0 * np.log10(np.maximum(np.abs(amplitude), 1e-3)))
-
-
-def _of(values: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
-    return values[rows] if len(values) else np.zeros(len(rows), values.dtype)

@@ -194,11 +194,6 @@ def _nothing() -> Heard:
     return Heard(whole, none, none, np.zeros((0, 3)), whole, whole, none, np.zeros((0, 3)), np.zeros((0, 2)))
 
 
-def louder(heard: Heard, level_db: float) -> Heard:
-    """Those above a level."""
-    return heard.rows(heard.level_db >= level_db)
-
-
 # ---- waveforms -----------------------------------------------------------------------------------------------------
 
 

@@ -76,8 +76,6 @@ def water_absorption_db_per_m(
 # Pure functions of NumPy arrays. Spectrum levels in water are dB over 1 uPa^2/Hz, in air dB over (20 uPa)^2/Hz.
 
 
-SEA_STATE_WIND_M_S = {0: 0.0, 1: 2.6, 2: 4.4, 3: 6.9, 4: 9.8, 5: 12.6, 6: 15.7}
-"""Middle of the wind speeds of each sea state: calm, 4-6, 7-10, 11-16, 17-21, 22-27 and 28-33 knots (Wenz 1962)."""
 _STEPS = 513
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config, NonNegative, Positive, Source
+from parhelion.core.config import Config, NonNegative, Positive, SampledSheet
 
 Decibel = Annotated[float, Field(ge=-60, le=20)]
 System = Literal["gps", "galileo", "glonass", "beidou"]
@@ -68,13 +68,9 @@ class BudgetConfig(Config):
     """Of the receiver's oscillator [s/s]: a TCXO's half part in a million."""
 
 
-class GnssConfig(Config):
+class GnssConfig(SampledSheet):
     """One model of receiver with its antenna."""
 
-    name: str
-    rate_hz: Positive
-    """Fixes a second by default."""
-    max_rate_hz: Positive
     constellations: Annotated[list[System], Field(min_length=1)]
     bands: Annotated[list[Literal["L1", "L2", "L5"]], Field(min_length=1, max_length=2)]
     """The first is the one that positions come from."""
@@ -86,14 +82,9 @@ class GnssConfig(Config):
     loops: LoopsConfig
     fix: FixConfig = FixConfig()
     budget: BudgetConfig = BudgetConfig()
-    sources: list[Source] = Field(min_length=1)
-    assumed: dict[str, str] = Field(default_factory=dict)
-    """Fields that no source gives, and why this value was taken."""
 
     @model_validator(mode="after")
     def _fits(self) -> GnssConfig:
-        if self.rate_hz > self.max_rate_hz:
-            raise ValueError(f"rate_hz ({self.rate_hz}) must not be above max_rate_hz ({self.max_rate_hz})")
         if self.bands[0] != "L1":
             raise ValueError("the first of bands must be L1")
         if len(set(self.bands)) != len(self.bands):

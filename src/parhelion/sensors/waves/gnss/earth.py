@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike
 
+from parhelion.core.checks import within
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
-from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Floats
 
 EARTH_RATE_RAD_S = 7.292_115_1467e-5
@@ -28,14 +28,10 @@ class Place:
     """Clockwise from north; 90 is east."""
 
     def __post_init__(self) -> None:
-        for name, value, low, high in (
-            ("latitude_deg", self.latitude_deg, -90.0, 90.0),
-            ("longitude_deg", self.longitude_deg, -180.0, 180.0),
-            ("altitude_m", self.altitude_m, -1000.0, 20_000.0),
-            ("x_azimuth_deg", self.x_azimuth_deg, -360.0, 360.0),
-        ):
-            if not low <= value <= high:
-                raise ConfigError(f"{name}: must be from {low:g} to {high:g}, got {value!r}")
+        within("latitude_deg", self.latitude_deg, -90.0, 90.0)
+        within("longitude_deg", self.longitude_deg, -180.0, 180.0)
+        within("altitude_m", self.altitude_m, -1000.0, 20_000.0)
+        within("x_azimuth_deg", self.x_azimuth_deg, -360.0, 360.0)
 
     @cached_property
     def axes(self) -> Floats:

@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Table
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.pose import Floats
 from parhelion.sensors.waves.gnss import earth
@@ -32,7 +33,7 @@ _ACCURACY_M = np.array(
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class Known(Table):
     """What a receiver knows of satellites at the time of sending: m rows."""
 
     xyz: Floats
@@ -48,10 +49,6 @@ class Known:
     """Range rate by Doppler [m/s]."""
     column: NDArray[np.int64]
     """Which satellites they are."""
-
-    def rows(self, keep: NDArray[np.bool_]) -> Known:
-        """Some of them."""
-        return Known(*(values[keep] for values in vars(self).values()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -244,7 +244,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
             used[k, fix.used], residual[k, fix.used] = 1, fix.residual
         latitude, longitude, altitude = geodetic(ecef)
         first = found.bands[0]
-        second = found.bands[1] if len(found.bands) > 1 else None
+        second = {f"{name}_2": values for band in found.bands[1:] for name, values in vars(band).items()}
         return GnssData(
             time=times, satellites=sky.satellites, receiver_time=found.seconds, mode=mode,
             position=sky.place.to_world(ecef), velocity=sky.place.turned_to_world(speed),
@@ -252,9 +252,8 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
             consistent=consistent, clock_bias=bias, clock_drift=drift, azimuth=found.seen.azimuth,
             elevation=found.seen.elevation, status=found.received.status, used=used, cn0=first.cn0,
             pseudorange=first.pseudorange, carrier=first.carrier, doppler=first.doppler, residual=residual,
-            true_position=xyz, cn0_2=None if second is None else second.cn0, pseudorange_2=None if second is None else
-            second.pseudorange, carrier_2=None if second is None else second.carrier, doppler_2=None if second is None
-            else second.doppler, metadata=self._metadata(sky, seed), )  # fmt: skip
+            true_position=xyz, metadata=self._metadata(sky, seed), **second,
+        )  # fmt: skip
 
     def _metadata(self, sky: Sky, seed: int) -> dict[str, Any]:
         place = sky.place

@@ -15,8 +15,7 @@ from parhelion.core.geometry import fibonacci_sphere
 from parhelion.core.pose import Floats
 from parhelion.rays.records import Hits, Rays
 from parhelion.sensors.waves.diffraction import edge_paths, most_detour
-from parhelion.sensors.waves.mirrors import MirrorFinder, MirrorPaths, MirrorRules
-from parhelion.sensors.waves.planes import TrianglePlanes
+from parhelion.sensors.waves.mirrors import DirectionFinder, MirrorPaths, MirrorRules
 from parhelion.sensors.waves.radio import SatelliteScene
 
 FAR_M = 2000.0
@@ -81,10 +80,10 @@ def find_paths(
     `toward` holds unit vectors to the satellites, shape (n, s, 3); only `wanted` ones (n, s) are looked for. With
     `diffraction` signals that are blocked also come around the edges of what blocks them.
     """
-    finder = MirrorFinder(scene, scene.planes, replace(RULES, order=order))
+    finder = DirectionFinder(scene, scene.planes, replace(RULES, order=order))
     # What moves is placed for the times of a launch: one launch a time gives the same bits in any run.
     each = RULES.rays + int(wanted.sum(axis=1).max(initial=0)) * RULES.most_normals[0]
-    size = 1 if scene.changes else max(1, _CHUNK // each)
+    size = 1 if scene.scene.changes else max(1, _CHUNK // each)
     parts = []
     for first in range(0, len(times), size):
         rows = slice(first, first + size)
@@ -97,7 +96,7 @@ def find_paths(
 
 
 def _visibility(
-    scene: SatelliteScene, finder: MirrorFinder[TrianglePlanes], origin: Floats, times: Floats, toward: Floats,
+    scene: SatelliteScene, finder: DirectionFinder, origin: Floats, times: Floats, toward: Floats,
     wanted: NDArray[np.bool_], diffraction: bool,
 ) -> SkyVisibility:  # fmt: skip
     n, rays = len(times), fibonacci_sphere(RULES.rays)

@@ -7,7 +7,7 @@ states to be integrated, not elements.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from os import PathLike
 from pathlib import Path
@@ -27,32 +27,16 @@ _LINES = {"G": 8, "E": 8, "C": 8, "J": 8, "I": 8, "R": 4, "S": 4}
 _BEIDOU_BEHIND_S = 14.0
 """BeiDou time counts without the leap seconds before 2006."""
 _MOST_E, _ROOT_A = 0.3, (4000.0, 7000.0)
-_FIELDS = [
-    "iode",
-    "crs",
-    "dn",
-    "m0",
-    "cuc",
-    "e",
-    "cus",
-    "root_a",
-    "toe_second",
-    "cic",
-    "omega0",
-    "cis",
-    "i0",
-    "crc",
-    "omega",
-    "omega_dot",
-    "i_dot",
-    "spare1",
-    "week",
-    "spare2",
-    "accuracy_m",
-    "health",
-    "tgd",
-    "iodc",
-]
+_ROWS = (
+    ("iode", "crs", "dn", "m0"),
+    ("cuc", "e", "cus", "root_a"),
+    ("toe_second", "cic", "omega0", "cis"),
+    ("i0", "crc", "omega", "omega_dot"),
+    ("i_dot", "spare1", "week", "spare2"),
+    ("accuracy_m", "health", "tgd", "iodc"),
+)
+"""Numbers of a record after its first line, line by line."""
+_NEEDED = ("root_a", "e", "m0", "toe_second", "week", "omega0", "i0", "omega")
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +68,7 @@ def read_navigation(path: str | PathLike[str]) -> Navigation:
         rows.append(_row(file, number, record, version))
     if not rows:
         raise FormatError(f"{file}: has no ephemeris of GPS, Galileo or BeiDou")
-    return _collected(file, rows, klobuchar, left_out)
+    return _collected(rows, klobuchar, left_out)
 
 
 # ---- header --------------------------------------------------------------------------------------------------------
@@ -102,8 +86,7 @@ def _header(file: Path, lines: list[str]) -> tuple[float, tuple[Floats, Floats] 
     for number, line in enumerate(lines, 1):
         label = line[60:].strip()
         if label == "END OF HEADER":
-            both = (parts.get("alpha"), parts.get("beta"))
-            alpha, beta = both
+            alpha, beta = parts.get("alpha"), parts.get("beta")
             return version, None if alpha is None or beta is None else (alpha, beta), number
         if label in ("ION ALPHA", "ION BETA"):
             parts[label[4:].lower()] = _numbers(file, number, line, 2)
@@ -172,12 +155,12 @@ def _row(file: Path, number: int, record: list[str], version: float) -> dict[str
     values: dict[str, float | str] = {"satellite": name, "toc_week": clock_time.week, "toc_second": clock_time.second}
     for k, field_name in enumerate(("af0", "af1", "af2")):
         values[field_name] = _number(file, number, head[start + 19 * k : start + 19 * (k + 1)])
-    for k, field_name in enumerate(_FIELDS):
-        line, column = 1 + k // 4, k % 4
-        text = record[line][wide + 19 * column : wide + 19 * (column + 1)]
-        if not text.strip() and field_name in ("root_a", "e", "m0", "toe_second", "week", "omega0", "i0", "omega"):
-            raise FormatError(f"{file}: line {number + line}: {field_name} is missing: the file is cut off")
-        values[field_name] = _number(file, number + line, text)
+    for line, row in enumerate(_ROWS, 1):
+        for column, field_name in enumerate(row):
+            text = record[line][wide + 19 * column : wide + 19 * (column + 1)]
+            if not text.strip() and field_name in _NEEDED:
+                raise FormatError(f"{file}: line {number + line}: {field_name} is missing: the file is cut off")
+            values[field_name] = _number(file, number + line, text)
     _check(file, number, values)
     return values
 
@@ -199,7 +182,7 @@ def _check(file: Path, number: int, values: dict[str, float | str]) -> None:
 
 
 def _collected(
-    file: Path, rows: list[dict[str, float | str]], klobuchar: tuple[Floats, Floats] | None, left_out: dict[str, int]
+    rows: list[dict[str, float | str]], klobuchar: tuple[Floats, Floats] | None, left_out: dict[str, int]
 ) -> Navigation:
     week = min(int(row["toc_week"]) for row in rows)
     columns: dict[str, list[float | str]] = {}
@@ -211,40 +194,13 @@ def _collected(
         toe += round((toc - toe) / WEEK_S) * WEEK_S
         for name, value in {**row, "toe": toe, "toc": toc}.items():
             columns.setdefault(name, []).append(value)
-    arrays = {
-        name: np.array(columns[name], dtype=np.float64)
-        for name in [
-            "toe",
-            "toc",
-            "root_a",
-            "e",
-            "m0",
-            "dn",
-            "omega0",
-            "i0",
-            "omega",
-            "omega_dot",
-            "i_dot",
-            "cuc",
-            "cus",
-            "crc",
-            "crs",
-            "cic",
-            "cis",
-            "af0",
-            "af1",
-            "af2",
-            "tgd",
-            "toe_second",
-            "accuracy_m",
-        ]
-    }
+    numbers = [one.name for one in fields(Ephemerides) if one.name not in ("satellite", "health", "fit_s")]
     satellite = np.array(columns["satellite"], dtype="U3")
     found = Ephemerides(
         satellite=satellite,
         fit_s=np.array([FIT_S[name[0]] for name in satellite.tolist()]),
         health=np.array(columns["health"], dtype=np.float64).astype(np.int64),
-        **arrays,
+        **{name: np.array(columns[name], dtype=np.float64) for name in numbers},
     )
     return Navigation(found, GpsTime(week, 0.0), klobuchar, left_out)
 
@@ -266,7 +222,7 @@ def check_covers(navigation: Navigation, epoch: GpsTime, source: str) -> None:
 # Ephemerides as a RINEX 3.04 navigation file, so that other programs can use the ranges of a nominal sky.
 
 
-_BEIDOU_OFFSET_S, _BEIDOU_WEEK = 14.0, 1356
+_BEIDOU_WEEK, _LEAP_S = 1356, 18
 
 
 def _line(text: str, label: str) -> str:
@@ -281,13 +237,13 @@ def _written_row(values: Iterable[float]) -> str:
     return "    " + "".join(map(_written_number, values)) + "\n"
 
 
-def navigation_text(eph: Ephemerides, start: GpsTime, klobuchar: tuple[Floats, Floats], leap: int = 18) -> str:
+def navigation_text(eph: Ephemerides, start: GpsTime, klobuchar: tuple[Floats, Floats]) -> str:
     """A navigation file; times of the ephemerides count from `start`. GLONASS, which has other records, is left out."""
     text = _line(f"{3.04:9.2f}{'':11}{'N: GNSS NAV DATA':20}{'M: MIXED':20}", "RINEX VERSION / TYPE")
     text += _line(f"{'Parhelion':20}{'':20}{'':20}", "PGM / RUN BY / DATE")
     for name, values in zip(("GPSA", "GPSB"), klobuchar, strict=True):
         text += _line(f"{name} " + "".join(f"{v:12.4E}".replace("E", "D") for v in values), "IONOSPHERIC CORR")
-    text += _line(f"{leap:6d}", "LEAP SECONDS") + _line("", "END OF HEADER")
+    text += _line(f"{_LEAP_S:6d}", "LEAP SECONDS") + _line("", "END OF HEADER")
     for k in np.flatnonzero(eph.satellite.astype("U1") != "R"):
         text += _record(eph, int(k), start)
     return text
@@ -295,7 +251,7 @@ def navigation_text(eph: Ephemerides, start: GpsTime, klobuchar: tuple[Floats, F
 
 def _record(eph: Ephemerides, k: int, start: GpsTime) -> str:
     name = str(eph.satellite[k])
-    behind, week0 = (_BEIDOU_OFFSET_S, _BEIDOU_WEEK) if name[0] == "C" else (0.0, 0)
+    behind, week0 = (_BEIDOU_BEHIND_S, _BEIDOU_WEEK) if name[0] == "C" else (0.0, 0)
     toe, toc = start.second + eph.toe[k] - behind, start.second + eph.toc[k] - behind
     week, second = start.week + int(toe // WEEK_S), float(toe % WEEK_S)
     year, month, day, hour, minute, whole = GpsTime(start.week, 0.0).calendar(float(toc))
@@ -319,6 +275,4 @@ def write_navigation(
     path: str | PathLike[str], eph: Ephemerides, start: GpsTime, klobuchar: tuple[Floats, Floats]
 ) -> None:
     """Write the file whole or not at all."""
-    from pathlib import Path
-
-    write_whole(Path(path), navigation_text(eph, start, klobuchar).encode("ascii"))
+    write_whole(path, navigation_text(eph, start, klobuchar).encode("ascii"))

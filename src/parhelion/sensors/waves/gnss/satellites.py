@@ -16,11 +16,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Table
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.gps_time import GpsTime
@@ -46,7 +47,7 @@ _KEPLER_STEPS = 12
 
 
 @dataclass(frozen=True, eq=False)
-class Ephemerides:
+class Ephemerides(Table):
     """Broadcast ephemerides, one row each; several rows may be of one satellite. Units are SI and radians."""
 
     satellite: NDArray[np.str_]
@@ -87,9 +88,6 @@ class Ephemerides:
     accuracy_m: Floats
     """Accuracy of the range that the satellite itself tells (URA, SISA) [m]."""
 
-    def __len__(self) -> int:
-        return len(self.satellite)
-
     @cached_property
     def constants(self) -> tuple[Floats, Floats, NDArray[np.bool_]]:
         """Of each row: gravitational constant, rotation of the Earth, and whether its plane is tilted."""
@@ -107,16 +105,6 @@ class Ephemerides:
     def names(self) -> tuple[str, ...]:
         """Satellites, sorted."""
         return tuple(sorted(set(self.satellite.tolist())))
-
-    def rows(self, wanted: NDArray[Any]) -> Ephemerides:
-        """Some rows: a mask or numbers."""
-        return Ephemerides(**{one.name: getattr(self, one.name)[wanted] for one in fields(self)})
-
-    def joined(self, other: Ephemerides) -> Ephemerides:
-        """The rows of both."""
-        return Ephemerides(
-            **{one.name: np.concatenate([getattr(self, one.name), getattr(other, one.name)]) for one in fields(self)}
-        )
 
     def pick(self, times: Floats, names: tuple[str, ...]) -> NDArray[np.int64]:
         """Row for each time (n,) and satellite (s,): the healthy one nearest in time; -1 where none is near enough."""
@@ -336,10 +324,7 @@ def nominal(systems: Sequence[str], epoch: GpsTime) -> Ephemerides:
             raise unknown_name("constellation", system, _SLOTS)
         began, slots = _SLOTS[system]()
         parts.append(_ephemerides(slots, GpsTime.of(began), epoch))
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole.joined(part)
-    return whole
+    return Ephemerides.joined(parts)
 
 
 def _ephemerides(slots: list[Slot], began: GpsTime, epoch: GpsTime) -> Ephemerides:

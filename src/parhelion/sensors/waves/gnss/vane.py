@@ -33,14 +33,14 @@ FIX = FixConfig(
 )  # fmt: skip
 
 
-def wet_delay(latitude_deg: Floats, elevation: Floats, height_200_m: float = HEIGHT_200_M) -> Floats:
+def wet_delay(latitude_deg: Floats, elevation: Floats) -> Floats:
     """Wet delay [m], eqs. 3.9 to 3.15: 0.1 m at the zenith times a mapping by the height of the 200 hPa level."""
 
     def wave(zero: float) -> Floats:
         return np.asarray(np.cos(2.0 * np.radians(latitude_deg - zero)))
 
     reference = 11_836.0 + 619.0 * wave(3.0)
-    a = 0.00124 + 4.0e-5 * wave(2.0) + (7.4e-8 - 1.6e-8 * wave(0.0)) * (height_200_m - reference)
+    a = 0.00124 + 4.0e-5 * wave(2.0) + (7.4e-8 - 1.6e-8 * wave(0.0)) * (HEIGHT_200_M - reference)
     c = 0.0634 + 0.0014 * wave(0.0)
     return np.asarray(0.1 * earth.continued_fraction(np.sin(elevation), a, 0.002905, c))
 

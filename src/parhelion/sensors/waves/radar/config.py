@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config, NonNegative, Positive, Source
+from parhelion.core.config import Config, NonNegative, Positive
 from parhelion.core.constants import SPEED_OF_LIGHT_M_S
+from parhelion.sensors.waves.config import WaveSheet, beam_shape
 
 MOST_CELLS = 60_000_000
 """Cells of one cube; a quarter of a gigabyte."""
@@ -27,6 +28,11 @@ class Antenna(Config):
     elevation_width_deg: Degrees
     sidelobe_db: Annotated[float, Field(ge=-100, le=0)] = -25.0
     """Gain beside the beam, relative to the axis."""
+
+    @property
+    def shape(self) -> tuple[float, float, float]:
+        """Widths over both direction cosines, and the floor: arguments of `beam_gain`."""
+        return beam_shape(self.azimuth_width_deg, self.elevation_width_deg, self.sidelobe_db)
 
 
 class Waveform(Config):
@@ -69,25 +75,6 @@ class Turning(Config):
     """Seen from above."""
 
 
-class FieldOfRays(Config):
-    """Directions that rays are sent into, and how many."""
-
-    azimuth_deg: tuple[Annotated[float, Field(ge=-180, le=180)], Annotated[float, Field(ge=-180, le=180)]]
-    """From the right to the left edge; left is positive."""
-    elevation_deg: tuple[Annotated[float, Field(ge=-90, le=90)], Annotated[float, Field(ge=-90, le=90)]]
-    rays: Annotated[int, Field(ge=1, le=20_000_000)] = 100_000
-    bounces: Annotated[int, Field(ge=1, le=3)] = 2
-    """Surfaces on the way, at most."""
-
-    @model_validator(mode="after")
-    def _ordered(self) -> FieldOfRays:
-        for name in ("azimuth_deg", "elevation_deg"):
-            low, high = getattr(self, name)
-            if high <= low:
-                raise ValueError(f"{name} must rise, got {low:g} to {high:g}")
-        return self
-
-
 class Detection(Config):
     """How cells become detections: a constant rate of false alarms."""
 
@@ -111,15 +98,11 @@ class Detection(Config):
         return self
 
 
-class RadarConfig(Config):
+class RadarConfig(WaveSheet):
     """One radar model."""
 
-    name: str
-    maker: str = ""
-    model: str = ""
-    description: str = ""
-    rate_hz: Annotated[float, Field(ge=0.01, le=1000)]
-    """Frames or turns a second."""
+    plain_sources_cover = ("waveform", "field")
+
     frequency_ghz: Annotated[float, Field(ge=1, le=100)]
     """Middle of the band; the tables of materials end at 1 and 100 GHz."""
     power_dbm: Annotated[float, Field(ge=-60, le=120)]
@@ -132,25 +115,12 @@ class RadarConfig(Config):
     waveform: Waveform
     array: Array | None = None
     turning: Turning | None = None
-    field: FieldOfRays
     minimum_range_m: NonNegative = 0.0
     detection: Detection = Detection()
     rain_clutter: bool = True
     """Whether rain sends something back, too."""
     lateral_resolution_m: Positive = 1.0
     """Of the cluster mode: points closer than this are one target."""
-    sources: list[Source] = Field(min_length=1)
-    assumed: dict[str, str] = Field(default_factory=dict)
-    """Fields that no source gives, and why this value was taken."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _sources_in_words(cls, data: Any) -> Any:
-        if isinstance(data, dict) and isinstance(data.get("sources"), list):
-            whole = ["waveform", "field"]
-            spoken = [{"title": one, "covers": whole} if isinstance(one, str) else one for one in data["sources"]]
-            return {**data, "sources": spoken}
-        return data
 
     @model_validator(mode="after")
     def _holds_together(self) -> RadarConfig:

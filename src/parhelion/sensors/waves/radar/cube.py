@@ -6,12 +6,14 @@ Scatterers are then added by phase, so that neighbours beat against each other. 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from parhelion.core.arrays import Table
 from parhelion.core.random import Stream, to_unit
 from parhelion.sensors.waves.bounce import BouncePaths
 from parhelion.sensors.waves.radar.config import RadarConfig
@@ -59,10 +61,15 @@ def window_response(window: str, offset: Floats) -> Floats:
 
     For windows of many samples; the linear phase exp(j pi offset) is left to the caller.
     """
+    return _windowed(window, np.sinc, offset)
+
+
+def _windowed(window: str, tone: Callable[[Floats], Floats], offset: Floats) -> Floats:
+    """Sum of a tone's answers, one for each cosine of the window."""
     a = _COEFFICIENTS[window]
-    found = np.sinc(offset)
+    found = tone(offset)
     for k, one in enumerate(a[1:], start=1):
-        found = found + 0.5 * one / a[0] * (np.sinc(offset - k) + np.sinc(offset + k))
+        found = found + 0.5 * one / a[0] * (tone(offset - k) + tone(offset + k))
     return np.asarray(found)
 
 
@@ -75,11 +82,7 @@ def array_response(window: str, offset: Floats, channels: int) -> Floats:
         near = np.cos(np.pi * x) / np.cos(np.pi * x / channels)
         return np.asarray(np.where(small, near, np.sin(np.pi * x) / below))
 
-    a = _COEFFICIENTS[window]
-    found = dirichlet(offset)
-    for k, one in enumerate(a[1:], start=1):
-        found = found + 0.5 * one / a[0] * (dirichlet(offset - k) + dirichlet(offset + k))
-    return np.asarray(found)
+    return _windowed(window, dirichlet, offset)
 
 
 def array_pattern(window: str, offset: Floats, beams: int, channels: int) -> Floats:
@@ -149,10 +152,6 @@ class Axes:
 
     # ---- places of scatterers, in cells -------------------------------------------------------------------------
 
-    def range_cell(self, range_m: Floats) -> Floats:
-        """Where ranges lie [cells]."""
-        return range_m / self.config.range_step_m
-
     def speed_cell(self, speed_m_s: Floats) -> Floats:
         """Where speeds lie [cells]; those beyond the largest fold over."""
         bins = self.config.speed_bins
@@ -180,21 +179,13 @@ class Axes:
         span = self.config.array.elevation_channels * self.config.array.elevation_spacing
         return np.asarray((direction[:, 2] - np.sin(self.elevation)[row]) * span)
 
-    def beam_response(self, azimuth_offset: Floats, elevation_offset: Floats) -> Floats:
-        """Answer of a beam to directions so many beams away, 1 at 0."""
-        config = self.config
-        if config.turning is not None:
-            step = 360.0 / len(self.azimuth)
-            width = config.transmit.azimuth_width_deg, config.receive.azimuth_width_deg
-            # Amplitudes of both ways: half of each bell's exponent.
-            spread = sum(2.0 * np.log(2.0) / one**2 for one in width)
-            return np.asarray(np.exp(-spread * (azimuth_offset * step) ** 2))
-        assert config.array is not None
-        array = config.array
-        across = array_response(array.window, azimuth_offset, array.azimuth_channels)
-        if len(self.elevation) == 1:
-            return across
-        return across * array_response(array.window, elevation_offset, array.elevation_channels)
+    def turning_response(self, azimuth_offset: Floats) -> Floats:
+        """Answer of a beam of a turning antenna to directions so many beams away, 1 at 0."""
+        step = 360.0 / len(self.azimuth)
+        width = self.config.transmit.azimuth_width_deg, self.config.receive.azimuth_width_deg
+        # Amplitudes of both ways: half of each bell's exponent.
+        spread = sum(2.0 * np.log(2.0) / one**2 for one in width)
+        return np.asarray(np.exp(-spread * (azimuth_offset * step) ** 2))
 
     @property
     def beam_noise_bandwidth(self) -> float:
@@ -228,7 +219,7 @@ _STRENGTHS = ((0.0, 16.0, 1), (16.0, 3e3, 2), (3e3, np.inf, 5))
 
 
 @dataclass(frozen=True, eq=False)
-class Scatterers:
+class Scatterers(Table):
     """What a cell holds, one row a cell that holds something."""
 
     power: Floats
@@ -238,9 +229,6 @@ class Scatterers:
     direction: Floats
     owner: IntArray
     """Row of the strongest path."""
-
-    def __len__(self) -> int:
-        return len(self.power)
 
 
 def scatterers_of(paths: BouncePaths, power: Floats, axes: Axes) -> Scatterers:
@@ -252,7 +240,7 @@ def scatterers_of(paths: BouncePaths, power: Floats, axes: Axes) -> Scatterers:
     beams = (1, axes.shape[3]) if array is None else (array.elevation_channels, array.azimuth_channels)
     counts = (axes.shape[0], axes.shape[1], *beams)
     places = (
-        axes.range_cell(range_m), axes.speed_cell(speed), axes.elevation_offset(direction, zero),
+        range_m / axes.config.range_step_m, axes.speed_cell(speed), axes.elevation_offset(direction, zero),
         axes.azimuth_offset(direction, zero),
     )  # fmt: skip
     # Of each body the middle of what answers lies in the middle of a cell: none is cut in two that fits into one.
@@ -339,7 +327,7 @@ def _map(scatterers: Scatterers, phase: Floats, axes: Axes) -> Any:
     ranges, speeds = axes.shape[:2]
     wave = axes.config.waveform
     amplitude = np.sqrt(scatterers.power) * np.exp(1j * phase)
-    r, d = axes.range_cell(scatterers.range_m), axes.speed_cell(scatterers.speed_m_s)
+    r, d = scatterers.range_m / axes.config.range_step_m, axes.speed_cell(scatterers.speed_m_s)
 
     def tone(offset: Floats, window: str) -> Floats:
         # Windows begin at 0, which turns the phase by half a circle from cell to cell.
@@ -382,7 +370,7 @@ def _beams(scatterers: Scatterers, axes: Axes) -> Any:
     width = max(axes.config.transmit.azimuth_width_deg, axes.config.receive.azimuth_width_deg)
     near = min(int(np.ceil(1.3 * width * azimuths / 360.0)), (azimuths - 1) // 2)
     cell = np.rint(azimuth).astype(np.int64)[:, None] + np.arange(-near, near + 1)
-    value = axes.beam_response(azimuth[:, None] - cell, np.zeros(cell.shape)).astype(np.float32)
+    value = axes.turning_response(azimuth[:, None] - cell).astype(np.float32)
     where = np.repeat(np.arange(len(scatterers)), cell.shape[1]), (cell % azimuths).ravel()
     return coo_array((value.ravel(), where), shape=(len(scatterers), azimuths)).tocsr()
 

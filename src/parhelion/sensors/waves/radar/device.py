@@ -15,7 +15,7 @@ from parhelion.rays.device import Engine, copied
 from parhelion.rays.lock import DeviceOwned
 from parhelion.sensors.waves.bounce import BouncePaths, Emission, Pattern, trace_paths
 from parhelion.sensors.waves.motion import Moves
-from parhelion.sensors.waves.radar.config import Antenna, RadarConfig
+from parhelion.sensors.waves.radar.config import RadarConfig
 from parhelion.sensors.waves.radar.cube import (
     Axes,
     Scatterers,
@@ -102,29 +102,16 @@ class RadarOnDevice(DeviceOwned):
         self.noise_w = noise_power_w(config, axes)
         self._noise = Noise(engine, axes, 1 if config.waveform.coherent else config.waveform.ramps)
         rays = config.field
-        wide, high = (edges[1] - edges[0] for edges in (rays.azimuth_deg, rays.elevation_deg))
-        # Square cells of directions; columns come one after the other, since their rays run close to each other.
-        self.columns = max(1, round(np.sqrt(rays.rays * wide / high)))
-        self.rows = max(1, round(rays.rays / self.columns))
-        number = engine.number
-        self._send, self._receive = (self._pattern(one) for one in (config.transmit, config.receive))
+        # Columns come one after the other, since their rays run close to each other.
+        self.columns, self.rows = rays.grid
+        self._send, self._receive = (Pattern.of(engine, one.shape) for one in (config.transmit, config.receive))
         turning = config.turning
-        self._angles = (
-            number(np.radians(rays.azimuth_deg[0])), number(np.radians(wide) / self.columns),
-            number(np.radians(rays.elevation_deg[0])), number(np.radians(high) / self.rows),
-        )  # fmt: skip
+        azimuth, azimuth_step, elevation, elevation_step = map(engine.number, rays.angles_rad)
+        self._angles = azimuth, azimuth_step, elevation, elevation_step
         self._times = (0.5 * config.frame_s, 0.0)
         if turning is not None:
             step = config.frame_s / self.columns
             self._times = (config.frame_s, -step) if turning.clockwise else (0.0, step)
-
-    def _pattern(self, antenna: Antenna) -> Pattern:
-        number = self.engine.number
-        across, upward = (
-            2.0 * np.sin(np.radians(min(width, 180.0) / 2.0))
-            for width in (antenna.azimuth_width_deg, antenna.elevation_width_deg)
-        )
-        return Pattern(number(across), number(upward), number(10.0 ** (antenna.sidelobe_db / 10.0)))
 
     def ray_times(self, ray: NDArray[np.int64]) -> NDArray[np.float64]:
         """When rays are sent, after the frame's start [s]."""
@@ -220,8 +207,7 @@ class RadarOnDevice(DeviceOwned):
         if config.turning is None:
             aside = np.sin(axes.azimuth)
             for antenna in (config.transmit, config.receive):
-                width = 2.0 * np.sin(np.radians(min(antenna.azimuth_width_deg, 180.0) / 2.0))
-                gain = gain * np.exp(-4.0 * np.log(2.0) * (aside / width) ** 2)
+                gain = gain * np.exp(-4.0 * np.log(2.0) * (aside / antenna.shape[0]) ** 2)
         if speeds == 1:
             return clutter, gain[None]
         span = 2.0 * config.largest_speed_m_s

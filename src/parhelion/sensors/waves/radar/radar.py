@@ -25,7 +25,7 @@ from parhelion.sensors.waves.radar.config import RadarConfig
 from parhelion.sensors.waves.radar.cube import Axes
 from parhelion.sensors.waves.radar.detection import clusters_of, peaks_of
 from parhelion.sensors.waves.radar.device import Frame, RadarOnDevice, cross_section_m2, table
-from parhelion.sensors.waves.scene import WaveScene, wave_scene
+from parhelion.sensors.waves.scene import WaveScene, beam_gain, taken, wave_scene
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
@@ -217,9 +217,9 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             "range": range_m.astype(np.float32), "azimuth": azimuth.astype(np.float32),
             "elevation": elevation.astype(np.float32), "radial_velocity": peaks.speed_m_s[order].astype(np.float32),
             "rcs": _decibels(sigma), "snr": _decibels(snr), "time": times.astype(np.float32),
-            "label": np.where(real, _of(target.part_label, part), 0).astype(np.uint16),
-            "instance": np.where(real, _of(target.part_instance, part), 0).astype(np.uint32),
-            "bounces": np.where(real, _of(found.paths.bounces, scatterer), 0).astype(np.uint8),
+            "label": np.where(real, taken(target.part_label, part), 0).astype(np.uint16),
+            "instance": np.where(real, taken(target.part_instance, part), 0).astype(np.uint32),
+            "bounces": np.where(real, taken(found.paths.bounces, scatterer), 0).astype(np.uint8),
             "origin": origin.astype(np.uint8),
         }  # fmt: skip
 
@@ -242,7 +242,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
             "elevation": elevation.astype(np.float32), "radial_velocity": found.speed_m_s.astype(np.float32),
             "rcs": _decibels(sigma), "snr": _decibels(found.power),
             "time": device.ray_times(paths.ray[owner]).astype(np.float32),
-            "label": _of(target.part_label, part), "instance": _of(target.part_instance, part),
+            "label": taken(target.part_label, part), "instance": taken(target.part_instance, part),
             "bounces": bounces, "origin": np.where(bounces > 1, _MULTIPATH, _SURFACE).astype(np.uint8),
         }  # fmt: skip
 
@@ -251,12 +251,7 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
         config, gain = self.config, np.ones(len(azimuth))
         aside = np.zeros(len(azimuth)) if config.turning is not None else np.sin(azimuth) * np.cos(elevation)
         for antenna in (config.transmit, config.receive):
-            across, upward = (
-                2.0 * np.sin(np.radians(min(width, 180.0) / 2.0))
-                for width in (antenna.azimuth_width_deg, antenna.elevation_width_deg)
-            )
-            bell = np.exp(-4.0 * np.log(2.0) * ((aside / across) ** 2 + (np.sin(elevation) / upward) ** 2))
-            gain = gain * np.maximum(bell, 10.0 ** (antenna.sidelobe_db / 10.0))
+            gain = gain * beam_gain(1.0, aside, np.sin(elevation), *antenna.shape)
         return gain
 
     def __repr__(self) -> str:
@@ -269,8 +264,3 @@ class Radar(FrameSensor[RadarConfig, RadarScan]):
 
 def _decibels(values: NDArray[np.float64]) -> NDArray[np.float32]:
     return np.asarray(10.0 * np.log10(np.maximum(values, 1e-30)), np.float32)
-
-
-def _of(table_: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
-    """Rows of a table that may be empty."""
-    return table_[rows] if len(table_) else np.zeros(len(rows), table_.dtype)

@@ -40,8 +40,7 @@ from parhelion.world.world import World
 # Time goes as exp(+j w t). A tube is a small square of a plane wave. On flat surfaces it keeps its size, so that its
 # footprint is a parallelogram over which the phase is linear: the integral over it has a closed form. Fields are pairs,
 # one for each polarisation that was sent, shape (n, 2, 3). The currents are those of Ling, Chou and Lee 1989 (IEEE
-# Trans.
-# AP 37, 194), taken at every surface that a tube meets; no current flows in the shadow, and edges add nothing.
+# Trans. AP 37, 194), taken at every surface that a tube meets; no current flows in the shadow, and edges add nothing.
 
 
 Complexes = NDArray[np.complex128]
@@ -140,12 +139,6 @@ def plate_m2(width_m: float, height_m: float, aspect_rad: Floats, wavelength_m: 
     return np.asarray(peak * np.cos(angle) ** 2 * np.sinc(2.0 * width_m * np.sin(angle) / wavelength_m) ** 2)
 
 
-def sphere_m2(radius_m: float, wavelength_m: float) -> float:
-    """Cross-section [m^2] of a metal sphere by physical optics: pi a^2 but for the edge of its shadow."""
-    ka = 2.0 * np.pi * radius_m / wavelength_m
-    return float(np.pi * radius_m**2 * (1.0 - np.sin(2.0 * ka) / ka + (np.sin(ka) / ka) ** 2))
-
-
 def corner_m2(side_m: float, wavelength_m: float, faces: str = "triangles") -> float:
     """Largest cross-section [m^2] of a metal corner of three faces whose inner edges are `side_m` long.
 
@@ -155,11 +148,6 @@ def corner_m2(side_m: float, wavelength_m: float, faces: str = "triangles") -> f
     """
     area = side_m**2 * {"triangles": 3.0**-0.5, "squares": 3.0**0.5}[faces]
     return 4.0 * np.pi * (area / wavelength_m) ** 2
-
-
-def dihedral_m2(width_m: float, height_m: float, wavelength_m: float) -> float:
-    """Largest cross-section [m^2] of two metal plates at a right angle: 8 pi (w h / lambda)^2, of area sqrt(2) w h."""
-    return 8.0 * np.pi * (width_m * height_m / wavelength_m) ** 2
 
 
 # ---- target ---------------------------------------------------------------------------------------------------------

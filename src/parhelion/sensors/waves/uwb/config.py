@@ -6,16 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from parhelion.core.config import Config, NonNegative, Positive, Source
+from parhelion.core.config import NonNegative, Positive, SampledSheet
 
 
-class UwbConfig(Config):
+class UwbConfig(SampledSheet):
     """One model of ranging radio: the tag's, and that of its anchors."""
 
-    name: str
-    rate_hz: Positive
-    """Measurements of all anchors a second by default."""
-    max_rate_hz: Positive
     method: Literal["two-way", "tdoa", "rssi"] = "two-way"
     """Time of flight there and back, difference of arrival times, or distance by signal strength."""
     carrier_ghz: Annotated[float, Field(gt=0, le=100)]
@@ -50,14 +46,9 @@ class UwbConfig(Config):
     max_range_m: Positive = 300.0
     path_loss_exponent: Annotated[float, Field(ge=1, le=6)] = 2.0
     """RSSI: the exponent that the receiver assumes, from free space at 1 m on."""
-    sources: list[Source] = Field(min_length=1)
-    assumed: dict[str, str] = Field(default_factory=dict)
-    """Fields that no source gives, and why this value was taken."""
 
     @model_validator(mode="after")
     def _complete(self) -> UwbConfig:
-        if self.rate_hz > self.max_rate_hz:
-            raise ValueError(f"rate_hz ({self.rate_hz}) must not be above max_rate_hz ({self.max_rate_hz})")
         if self.bandwidth_mhz > 2e3 * self.carrier_ghz:
             raise ValueError("bandwidth_mhz must not be above twice the carrier")
         return self

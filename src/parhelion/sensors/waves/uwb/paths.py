@@ -13,7 +13,6 @@ from parhelion.core.geometry import unit
 from parhelion.core.pose import Floats
 from parhelion.sensors.waves.diffraction import diffracted_amplitude, edge_paths, most_detour
 from parhelion.sensors.waves.mirrors import MirrorFinder, MirrorPaths, MirrorRules, Sequences
-from parhelion.sensors.waves.planes import PlanePatches
 from parhelion.sensors.waves.radio import RadioScene, Wave, decibel, free_space_gain, plate_share, reflect
 from parhelion.sensors.waves.uwb.walls import DirectWays, through
 from parhelion.surfaces.radio import Complexes
@@ -59,30 +58,25 @@ class RadioPaths(Table):
         """Path loss [dB], shape (m,)."""
         return -decibel(self.gain)
 
-    @property
-    def phase(self) -> Floats:
-        """Phase at the carrier [rad], -pi to pi, shape (m,)."""
-        return np.asarray(np.angle(self.gain))
-
 
 def in_order(paths: RadioPaths) -> RadioPaths:
     """The same rows in order of measurement, anchor and delay."""
     return paths.rows(np.lexsort((paths.delay, paths.anchor, paths.sample)))
 
 
-def mirror_finder(radio: RadioScene, order: int, reach_m: float) -> MirrorFinder[PlanePatches]:
+def mirror_finder(radio: RadioScene, order: int, reach_m: float) -> MirrorFinder:
     """What finds paths of up to `order` (0, 1, 2) mirrors within a reach [m] of anchors; leaves mirror nothing."""
     rules = replace(RULES, order=order, reach_m=reach_m)
     return MirrorFinder(radio.scene, radio.patches, rules, ~radio.foliage[radio.patches.part], radio.standing)
 
 
 def find_paths(
-    radio: RadioScene, finder: MirrorFinder[PlanePatches], known: Sequences, anchors: Floats, tags: Floats,
+    radio: RadioScene, finder: MirrorFinder, known: Sequences, anchors: Floats, tags: Floats,
     times: Floats, wave: Wave, diffraction: bool = False,
 ) -> RadioPaths:  # fmt: skip
     """Paths from tags (n, 3) [m] at times (n,) [s] to all anchors (a, 3) [m]; `known` are the anchors' sequences."""
     # What moves is placed for the times of a launch: one launch a time gives the same bits in any run.
-    size = 1 if radio.changes else max(1, _ROWS // max(1, len(known)))
+    size = 1 if radio.scene.changes else max(1, _ROWS // max(1, len(known)))
     parts = []
     for first in range(0, len(tags), size):
         rows = slice(first, first + size)

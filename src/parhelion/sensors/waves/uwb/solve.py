@@ -26,8 +26,6 @@ class Fixes:
     """Covariance [m^2] by the standard deviations of the ranges, shape (n, 3, 3)."""
     gdop: Floats
     """Geometric dilution of precision: sqrt(trace((H^T H)^-1)), shape (n,)."""
-    residual: Floats
-    """Root mean square of what the ranges leave [m], shape (n,)."""
 
 
 def locate(
@@ -141,9 +139,9 @@ class _Problem:
             slope = np.where(better[:, None, None], tried_slope, slope)
             damping = np.clip(np.where(better, damping * 0.1, damping * 10.0), 1e-12, 1e6)
             going &= np.max(np.abs(step), axis=1) > _AT_REST_M
-        return self._told(at, rest)
+        return self._told(at)
 
-    def _told(self, at: Floats, rest: Floats) -> Fixes:
+    def _told(self, at: Floats) -> Fixes:
         used: NDArray[Any] = self.weight > 0
         if self.differences:
             used = used & used[:, :1] & (np.arange(len(self.anchors)) > 0)
@@ -157,9 +155,7 @@ class _Problem:
         covariance = np.linalg.inv(np.where(good[:, None, None], weighted, np.eye(3)))
         if self.height_m is not None:
             covariance[:, 2, 2] = 0.0
-        metres = rest / np.where(self.weight > 0, self.weight, 1.0)
-        residual = np.sqrt(np.sum(metres**2, axis=1) / np.maximum(used.sum(axis=1), 1))
         return Fixes(
             np.where(good[:, None], at, np.nan), np.where(good[:, None, None], covariance, np.nan),
-            np.where(good, gdop, np.nan), np.where(good, residual, np.nan),
+            np.where(good, gdop, np.nan),
         )  # fmt: skip

@@ -337,7 +337,7 @@ class Uwb(StreamSensor[UwbConfig, UwbData]):
             safe = np.where(sigma > 0, sigma, 1e-3)
             return locate(anchors.xyz, ranges, safe, differences=differences, height_m=self.height_m)
         n = len(ranges)
-        return Fixes(np.full((n, 3), np.nan), np.full((n, 3, 3), np.nan), np.full(n, np.nan), np.full(n, np.nan))
+        return Fixes(np.full((n, 3), np.nan), np.full((n, 3, 3), np.nan), np.full(n, np.nan))
 
     def __repr__(self) -> str:
         return f"<Uwb {self.model}: {self.config.method}, {self.rate_hz:g} Hz>"
