@@ -25,7 +25,7 @@ from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.camera.electronics import SensorElectronics
 from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure
 from parhelion.sensors.optics.camera.scene import camera_target
-from parhelion.sensors.optics.camera.shot import ExposureJob, photograph
+from parhelion.sensors.optics.camera.shot import Shot
 from parhelion.sensors.optics.camera.thermal import ThermalElectronics
 from parhelion.sensors.optics.camera.truth import TRUTH, ObjectFinder
 from parhelion.sensors.optics.lighting import lighting
@@ -339,8 +339,9 @@ class Camera(FrameSensor[CameraConfig, Image]):
             finder = self._objects(world) if "objects" in self.truth else None
         if self._on_device is None:
             self._on_device = CameraOnDevice(engine(), lens.corner_directions(self.intrinsics), self.bands)
-        shot = ExposureJob(target, weather, Daylight() if daylight is None else daylight, motion, start, stream, finder)
-        return photograph(self, self._on_device, shot, self._electronics, self._exposure, int(seed), world.name)
+        day = Daylight() if daylight is None else daylight
+        shot = Shot(self, self._on_device, self._electronics, target, weather, day, motion, start, stream, finder)
+        return shot.photograph(self._exposure, int(seed), world.name)
 
     def _objects(self, world: World) -> ObjectFinder:
         if self._finder is None or self._finder[0] is not world:
