@@ -172,15 +172,15 @@ class Shot:
             planes = [plane * shown for plane in planes]
         if not camera.developed:
             return _stacked(planes, view)
-        size = {"width": view.width, "height": view.height}
         if isinstance(electronics, ThermalElectronics):
-            return develop_thermal(planes[0], electronics, self.stream, **size).colour
+            return develop_thermal(planes[0], electronics, self.stream, width=view.width, height=view.height).colour
         lens = camera.intrinsics
         cosines = axis_cosines(lens) if electronics.vignetting else None
-        principal_point = (lens.cx, lens.cy)
-        return develop(
-            planes, electronics, taken, self.stream, **size, cos_axis=cosines, principal_point=principal_point
-        ).colour
+        done = develop(
+            planes, electronics, taken, self.stream, width=view.width, height=view.height, cos_axis=cosines,
+            principal_point=(lens.cx, lens.cy),
+        )  # fmt: skip
+        return done.colour
 
     def _behind_rain(self, planes: list[Any], taken: Exposure, view: View) -> list[Any]:
         """The picture with streaks of drops, flakes and other particles in front of it."""
