@@ -174,7 +174,7 @@ def electronics_of(
             netd_k=config.thermal.netd_mk * 1e-3 if noise else 0.0,
             range_k=(low + 273.15, high + 273.15),
         )
-    gamma = sensor.gamma
+    gamma, is_colour = sensor.gamma, sensor.band_names == ("red", "green", "blue")
     return SensorElectronics(
         identity=identity,
         wavelengths_nm=tuple(band.centre_nm for band in bands),
@@ -193,17 +193,13 @@ def electronics_of(
         chromatic_scale=tuple(optics.chromatic_aberration) or None,
         white_balance=sensor.white_balance if isinstance(sensor.white_balance, str) else tuple(sensor.white_balance),
         # Numbers that go to a screen are a screen's colours; linear ones stay the sensor's own.
-        colour_matrix=colour_matrix(bands) if gamma != "linear" and _is_colour(config) else None,
+        colour_matrix=colour_matrix(bands) if gamma != "linear" and is_colour else None,
         curve=gamma if isinstance(gamma, str) else "gamma",
         gamma=2.2 if isinstance(gamma, str) else gamma,
         output_bits=sensor.output_bits,
         jpeg_quality=config.jpeg_quality,
         noise=noise,
     )
-
-
-def _is_colour(config: CameraConfig) -> bool:
-    return config.sensor.band_names == ("red", "green", "blue")
 
 
 def exposure_of(config: CameraConfig) -> Exposure | AutoExposure:

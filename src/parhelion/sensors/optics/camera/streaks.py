@@ -186,12 +186,6 @@ def reaches(kinds: list[ParticleClass], lens: Intrinsics, most: float = MOST_STR
     return [float(max(z, NEAREST_M)) for z in far * min(factor, 1.0) ** (1.0 / 3.0)]
 
 
-def expected_count(kinds: list[ParticleClass], lens: Intrinsics, most: float = MOST_STREAKS) -> float:
-    """Mean number of streaks whose middle lies in the view: density times volume."""
-    volume = [view_steradian(lens) * (z**3 - NEAREST_M**3) / 3.0 for z in reaches(kinds, lens, most)]
-    return float(sum(kind.number_per_m3 * v for kind, v in zip(kinds, volume, strict=True)))
-
-
 def project_plain(points: Floats, lens: Intrinsics) -> Floats:
     """Columns and rows [pixel] of points (n, 3) in the optical frame, by a lens without distortion."""
     x, y, z = points.T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,16 +21,14 @@ from parhelion.rays.lock import DeviceOwned
 from parhelion.sensors.optics.air import Air
 from parhelion.sensors.optics.beams import Beams, RangeCurve
 from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
-from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.detection import Detector
 from parhelion.sensors.optics.lidar.echoes import Block
-from parhelion.sensors.optics.lidar.emit import Footprint, ShotArrays, SubRays, aim, in_fours
+from parhelion.sensors.optics.lidar.emit import ShotArrays, SubRays, aim, footprint, in_fours
 from parhelion.sensors.optics.lidar.illuminate import Optics, Reflection, illuminate_adaptively, illuminate_all
 from parhelion.sensors.optics.lidar.link_budget import (
-    SystemConstant,
-    background_noise_factor,
     channel_biases,
     channel_gains,
+    noise_sigma,
     overlap_curve,
     threshold_photons,
 )
@@ -54,6 +52,9 @@ from parhelion.weather.air import AirContents, air_contents
 from parhelion.weather.volume_echo import pulse_shape
 from parhelion.weather.weather import Weather
 
+if TYPE_CHECKING:
+    from parhelion.sensors.optics.lidar.lidar import Lidar
+
 # Sub-ray slots of one launch: enough to keep the device busy, few enough to keep memory flat (12 bytes a slot).
 _SLOTS_PER_LAUNCH = {"cpu": 4_000_000, "cuda": 32_000_000}
 _MOST_SAMPLES = 200_000_000
@@ -75,21 +76,12 @@ class Launch:
 class LidarOnDevice(DeviceOwned):
     """Everything that stays the same from scan to scan."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        config: LidarConfig,
-        footprint: Footprint,
-        constant: SystemConstant,
-        *,
-        sampling: str,
-        noise: bool,
-        bounces: int,
-        sun_klx: float | None,
-    ) -> None:
-        self.engine, self.config, self.sampling, self.bounces, self.noisy = engine, config, sampling, bounces, noise
-        self.sub_rays = SubRays.of(engine, footprint)
-        limits, receiver = config.range, config.receiver
+    def __init__(self, engine: Engine, lidar: Lidar) -> None:
+        config, constant, sun_klx, noise = lidar.config, lidar.system_constant, lidar.sun_klx, lidar.noise
+        self.engine, self.config, self.noisy = engine, config, noise
+        self.sampling, self.bounces = lidar.sampling, lidar.bounces
+        self.sub_rays = SubRays.of(engine, footprint(config.beam))
+        limits = config.range
         opaque = self._opaque
         self.optics = Optics(
             threshold=opaque(constant.threshold),
@@ -99,9 +91,7 @@ class LidarOnDevice(DeviceOwned):
             max_range=opaque(limits.max_m),
             overlap=overlap_curve(engine, limits.overlap),
         )
-        self.noise_sigma = 1.0 / receiver.threshold_to_noise
-        if sun_klx is not None and config.noise.background_klx > 0:
-            self.noise_sigma *= background_noise_factor(sun_klx, config.noise.background_klx)
+        self.noise_sigma = noise_sigma(config, sun_klx)
         sun = config.noise.background_klx if sun_klx is None else sun_klx
         self.sun_klx = opaque(sun) if scale_called(config.intensity.scale).ambient else None
         self._photons = opaque(threshold_photons(config))
@@ -326,7 +316,7 @@ class LidarOnDevice(DeviceOwned):
             raise ConfigError(
                 f"waveform: {bins} bins for {len(shots)} shots are too many; choose fewer shots or larger bins"
             )
-        engine, noise_sigma = self.engine, self.noise_sigma if self.noisy else 0.0
+        engine, sigma = self.engine, self.noise_sigma if self.noisy else 0.0
         dr, mi = engine.dr, engine.mi
         index = dr.arange(mi.UInt32, bins * len(shots))
         width = dr.opaque(mi.UInt32, bins)
@@ -343,15 +333,15 @@ class LidarOnDevice(DeviceOwned):
             level = dr.gather(mi.Float, levels, index - row * width)
             gain = beams.aim(engine, beam).gain
             signal = signal + (level if gain is None else level * gain)
-        if noise_sigma > 0:
+        if sigma > 0:
             (stream,) = launch.streams
             # The element is the bin within the window of its shot, the draw the shot: any choice of shots gives the
             # same.
             low, high = (dr.opaque(mi.UInt32, word) for word in replace(stream, name=f"{stream.name}/waveform").key)
             a, b, _, _ = words((low, high), index - row * width, shot)
-            signal = signal + self._opaque(noise_sigma) * to_normal(a, b)[0]
+            signal = signal + self._opaque(sigma) * to_normal(a, b)[0]
         samples = copied(mi.Float(signal)).reshape(len(shots), bins)
-        return Waveform(shots.astype(np.uint32), float(first), float(bin_size_m), samples, float(noise_sigma))
+        return Waveform(shots.astype(np.uint32), float(first), float(bin_size_m), samples, float(sigma))
 
 
 def place_at(motion: Trajectory, time: float) -> NDArray[np.float64]:

@@ -20,7 +20,6 @@ from parhelion.rays.origin import Cell, cell_of, runs
 from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of
 from parhelion.sensors.optics.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.optics.lidar.device import Launch, LidarOnDevice, place_at
-from parhelion.sensors.optics.lidar.emit import footprint
 from parhelion.sensors.optics.lidar.link_budget import SystemConstant, max_range, system_constant
 from parhelion.sensors.optics.lidar.patterns import ShotTable, repeats, shot_table
 from parhelion.sensors.optics.lidar.points import USUAL, ScanTensors, chosen_fields
@@ -257,10 +256,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
 
     def _device(self, target: LightScene) -> LidarOnDevice:
         if self._on_device is None:
-            self._on_device = LidarOnDevice(
-                target.engine, self.config, footprint(self.config.beam), self.system_constant,
-                sampling=self.sampling, noise=self.noise, bounces=self.bounces, sun_klx=self.sun_klx,
-            )  # fmt: skip
+            self._on_device = LidarOnDevice(target.engine, self)
         return self._on_device
 
     def __repr__(self) -> str:

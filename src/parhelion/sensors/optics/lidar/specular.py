@@ -117,7 +117,15 @@ def _follow_paths(
     probe, weight, met = _chosen_probe(light, echoes, beam, is_last=which == 1)
     aim = beams.aim(engine, beam)
     offset, direction = light.sub_rays.ray(aim, probe)
-    surface, casts = _first_surface(light, scene, echoes, aim, beam, probe, offset, direction, met)
+    surface: Any
+    # The surface that a probe met is remembered where adaptive sampling traced it, else traced again.
+    if echoes.probes is not None:
+        at = beam * PROBES + probe
+        seen = echoes.probes.echoes.at(at)
+        surface, casts = _Surface(met, seen.range, echoes.probes.normal(at), seen.part), mi.UInt32(0)
+    else:
+        surface = scene.trace(aim.origin + offset, direction, aim.time, light.optics.max_range, met, coherent=True)
+        casts = dr.select(met, mi.UInt32(1), 0)
     start = _Path(aim.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False))
     echo, steps = _follow(light, scene, _go_on(light, start, surface, aim, mirror=mirrored), aim, bounces)
     # The first surface was traced for both paths of a probe, and is counted once.
@@ -165,27 +173,6 @@ def _chosen_probe(light: Reflection, echoes: Echoes, beam: Ints, *, is_last: Mas
     active = (first != NOTHING) & ~(is_last & one)
     weight = mi.Float(count) * dr.select(one, 1.0, 1.0 / FOLLOWED) * (echoes.slots / len(parts))
     return dr.select(active, dr.select(is_last, last, first), 0), weight, active
-
-
-def _first_surface(
-    light: Reflection,
-    scene: SceneArrays,
-    echoes: Echoes,
-    aim: BeamAim,
-    beam: Ints,
-    probe: Ints,
-    offset: Vectors,
-    direction: Vectors,
-    met: Masks,
-) -> tuple[_Surface, Ints]:
-    """The surface that a probe met: remembered where adaptive sampling traced it, else traced again."""
-    mi, dr = running_engine().mi, running_engine().dr
-    if echoes.probes is not None:
-        row = beam * PROBES + probe
-        seen = echoes.probes.echoes.at(row)
-        return _Surface(met, seen.range, echoes.probes.normal(row), seen.part), mi.UInt32(0)
-    hit = scene.trace(aim.origin + offset, direction, aim.time, light.optics.max_range, met, coherent=True)
-    return _Surface(hit.found, hit.t, hit.normal, hit.part), dr.select(met, mi.UInt32(1), 0)
 
 
 def _go_on(light: Reflection, path: _Path, hit: Any, aim: BeamAim, mirror: Masks) -> _Path:
