@@ -139,7 +139,7 @@ def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Masks:
     dr, mi = running_engine().dr, running_engine().mi
     beam = dr.arange(mi.UInt32, beams.count)
     found = mi.Bool(False)
-    for part in _probe_parts(light, echoes, beam):
+    for part in _probe_parts(echoes, beam):
         found |= is_specular(light, part)
     return found
 
@@ -150,7 +150,7 @@ def is_specular(light: Reflection, part: Ints) -> Masks:
     return met & light.surfaces.is_specular(running_engine().dr.select(met, part, 0), met)
 
 
-def _probe_parts(light: Reflection, echoes: Echoes, beam: Ints) -> list[Ints]:
+def _probe_parts(echoes: Echoes, beam: Ints) -> list[Ints]:
     """What each probe of a beam met."""
     if echoes.probes is not None:
         return [echoes.probes.echoes.at(beam * PROBES + k).part for k in range(PROBES)]
@@ -163,7 +163,7 @@ def _chosen_probe(light: Reflection, echoes: Echoes, beam: Ints, *, is_last: Mas
     dr, mi = running_engine().dr, running_engine().mi
     none = mi.UInt32(NOTHING)
     first, last, count = none, none, mi.UInt32(0)
-    parts = _probe_parts(light, echoes, beam)
+    parts = _probe_parts(echoes, beam)
     for k, part in enumerate(parts):
         met = is_specular(light, part)
         first = dr.select(met & (first == NOTHING), k, first)
