@@ -106,12 +106,13 @@ def finish(engine: Engine, *values: Any) -> None:
 def sub_rays_of_scan(lidar: ph.Lidar, world: ph.World, seed: int) -> tuple[RayScene, Any, Any]:
     """Every sub-ray that `lidar.scan(world, seed=seed)` traces first, as evaluated device rays."""
     from parhelion.core.trajectory import Fixed
+    from parhelion.sensors.optics.lidar.device import Launch
 
     target = lidar._target(world)
     device = lidar._device(target)
     motion = Fixed(world.viewpoint)
     stream = lidar._stream(seed, motion, 0.0, None)
-    beams, _ = device._emit(target, lidar.shots(), [motion], [0.0], [stream])
+    beams, _ = device._emit(Launch(target, None, lidar.shots(), [motion], [0.0], [stream]))
     engine = target.engine
     dr, mi = engine.dr, engine.mi
     index = dr.arange(mi.UInt32, beams.count * device.sub_rays.count)

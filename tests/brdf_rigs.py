@@ -31,6 +31,11 @@ def _phong(*cosines: Floats, diffuse: float, specular: float, exponent: float) -
     return brdf.lambert(reflectance=diffuse) + lobe
 
 
+def _facets(*cosines: Floats, roughness: float, f0: float) -> Any:
+    shape, cos_half = brdf.cook_torrance_shape(*cosines, roughness=roughness)
+    return shape * brdf.fresnel_schlick(cos_half, f0=f0)
+
+
 def _coated(cos_i: Floats, cos_o: Floats, cos_io: Floats, *, reflectance: float) -> Any:
     return brdf.lambert(reflectance=reflectance) * brdf.coat_factor_between(cos_i, cos_o)
 
@@ -38,6 +43,6 @@ def _coated(cos_i: Floats, cos_o: Floats, cos_io: Floats, *, reflectance: float)
 lambert = by_directions(lambda *cosines, reflectance: brdf.lambert(reflectance=reflectance))
 modified_phong = by_directions(_phong)
 oren_nayar = by_directions(brdf.oren_nayar_between)
-cook_torrance = by_directions(brdf.cook_torrance_between)
+cook_torrance = by_directions(_facets)
 coated_diffuse = by_directions(_coated)
 retro_lobe = by_directions(brdf.retro_lobe_between)

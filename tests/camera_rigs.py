@@ -9,12 +9,21 @@ from numpy.typing import NDArray
 
 import parhelion as ph
 from parhelion.core.config import parse
+from parhelion.core.image import Intrinsics
 from parhelion.sensors.optics.camera.config import CameraConfig
+from parhelion.sensors.optics.camera.lattice import ParticleClass
+from parhelion.sensors.optics.camera.streaks import NEAREST_M, reaches, view_steradian
 
 Array = NDArray[Any]
 DOWN = ph.Pose(rpy_deg=(0, 90, 0))
 """Straight down: columns run along -y, rows along -x of the world."""
 DARK, BRIGHT = "lambert-10", "lambert-90"
+
+
+def expected_count(kinds: list[ParticleClass], lens: Intrinsics, most: float) -> float:
+    """Mean number of streaks whose middle lies in the view: density times volume."""
+    volume = [view_steradian(lens) * (z**3 - NEAREST_M**3) / 3.0 for z in reaches(kinds, lens, most)]
+    return float(sum(kind.number_per_m3 * v for kind, v in zip(kinds, volume, strict=True)))
 
 
 def camera_sheet(width: int = 160, height: int = 120, fx: float = 200.0, **sections: Any) -> CameraConfig:

@@ -10,7 +10,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.sensors.check import same_bits
-from parhelion.sensors.optics.lidar.device import _SLOTS_PER_LAUNCH, LidarOnDevice
+from parhelion.sensors.optics.lidar.device import _SLOTS_PER_LAUNCH, Launch, LidarOnDevice
 from rigs import add_wall, sheet, wall
 
 PEAK = """
@@ -40,9 +40,9 @@ def test_launches_are_of_one_size_from_the_first_call_on(model: str, monkeypatch
     launches: list[int] = []
     scan = LidarOnDevice.scan
 
-    def counted(self: LidarOnDevice, target: Any, table: Any, motions: Any, *rest: Any) -> Any:
-        launches.append(len(motions) * len(table) * self.sub_rays.count)
-        return scan(self, target, table, motions, *rest)
+    def counted(self: LidarOnDevice, launch: Launch, metadata: list[dict[str, Any]]) -> Any:
+        launches.append(len(launch.motions) * len(launch.table) * self.sub_rays.count)
+        return scan(self, launch, metadata)
 
     monkeypatch.setattr(LidarOnDevice, "scan", counted)
     lidar, world = ph.Lidar(model), wall(10.0)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from tests.camera_rigs import expected_count
 
 import parhelion as ph
 from parhelion.core.image import Intrinsics
 from parhelion.sensors.optics.camera.lattice import drops_in_cells, particle_classes
-from parhelion.sensors.optics.camera.streaks import expected_count, streaks_of
+from parhelion.sensors.optics.camera.streaks import streaks_of
 
 SIGNIFICANCE = 1e-4
 LENS = Intrinsics(320, 240, 300.0, 300.0, 159.5, 119.5)

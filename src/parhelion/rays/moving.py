@@ -122,6 +122,17 @@ class MovingHit:
 
 
 @dataclass
+class MovingRays:
+    """Rays that are cast at moving bodies, as kernel variables."""
+
+    origin: Vectors
+    direction: Vectors
+    time: Reals
+    """[s] after the window's start."""
+    coherent: bool
+
+
+@dataclass
 class Atlas:
     """All bodies in one set of triangles, set apart on a square grid."""
 
@@ -223,14 +234,12 @@ class MovingScene:
         position = (time - self.time_of_first) * self.knots_per_second
         return interpolate_knots(dr, mi, self.knots, actor * self.knot_count, position, self.knot_count)
 
-    def _cast_at_body(
-        self, body: Ints, origin: Vectors, direction: Vectors, time: Reals, limit: Reals, active: Masks, coherent: bool
-    ) -> tuple[Reals, Any]:
+    def _cast_at_body(self, body: Ints, rays: MovingRays, limit: Reals, active: Masks) -> tuple[Reals, Any]:
         """Carry rays into the frame of a body and cast them there, only along the stretch inside its bounds."""
         dr, mi = self.engine.dr, self.engine.mi
-        position, turn = self.pose_at(body, time)
-        local_origin = rotate_back(dr, mi, turn, origin - position)
-        local_direction = off_planes(dr, rotate_back(dr, mi, turn, direction))
+        position, turn = self.pose_at(body, rays.time)
+        local_origin = rotate_back(dr, mi, turn, rays.origin - position)
+        local_direction = off_planes(dr, rotate_back(dr, mi, turn, rays.direction))
         low, high, shift = (dr.gather(mi.Vector4f, self.cells, body * 3 + k, active) for k in range(3))
         low, high, shift = (mi.Vector3f(row.x, row.y, row.z) for row in (low, high, shift))
         enter, leave = _slab(dr, low, high, local_origin, local_direction)
@@ -238,7 +247,7 @@ class MovingScene:
         near, far = xp.maximum(enter, 0.0), xp.minimum(leave, limit)
         start = dr.fma(local_direction, near, local_origin + shift)
         ray = mi.Ray3f(mi.Point3f(start), local_direction, far - near, 0.0, [])
-        return near, self.atlas.ray_intersect_preliminary(ray, coherent, active & (near <= far))
+        return near, self.atlas.ray_intersect_preliminary(ray, rays.coherent, active & (near <= far))
 
     def intersect(
         self, origin: Vectors, direction: Vectors, time: Reals, limit: Reals, active: Masks, *, coherent: bool = False
@@ -247,66 +256,48 @@ class MovingScene:
         mi = self.engine.mi
         none = mi.UInt32(0xFFFFFFFF)
         best = (mi.Float(limit), mi.UInt32(none), mi.UInt32(none), mi.Float(0.0), mi.Float(0.0))
-        if self.boxes is None:
-            found = self._among_all(origin, direction, time, best, active, coherent)
-        else:
-            found = self._through_boxes(origin, direction, time, best, active, coherent)
-        t, triangle, actor, u, v = found
-        return MovingHit(t=t, triangle=triangle, actor=actor, u=u, v=v)
+        rays = MovingRays(origin, direction, time, coherent)
+        find = self._among_all if self.boxes is None else self._through_boxes
+        return MovingHit(*find(rays, best, mi.Bool(active)))
 
-    def _try(
-        self,
-        body: Ints,
-        origin: Vectors,
-        direction: Vectors,
-        time: Reals,
-        best: State,
-        active: Masks,
-        coherent: bool,
-    ) -> State:
+    def _try(self, body: Ints, rays: MovingRays, best: State, active: Masks) -> State:
         """The best hit so far, or the one on this body where that is nearer."""
         dr = self.engine.dr
-        body_of_active = dr.select(active, body, 0)
-        near, hit = self._cast_at_body(body_of_active, origin, direction, time, best[0], active, coherent)
+        near, hit = self._cast_at_body(dr.select(active, body, 0), rays, best[0], active)
         found = active & hit.is_valid() & (near + hit.t < best[0])
         new = (near + hit.t, hit.prim_index, body, hit.prim_uv.x, hit.prim_uv.y)
         return tuple(dr.select(found, a, b) for a, b in zip(new, best, strict=True))
 
-    def _among_all(
-        self, origin: Vectors, direction: Vectors, time: Reals, best: State, active: Masks, coherent: bool
-    ) -> State:
+    def _among_all(self, rays: MovingRays, best: State, active: Masks) -> State:
         dr, mi = self.engine.dr, self.engine.mi
-        active = mi.Bool(active)
 
         def step(body: Ints, *best: Any) -> State:
-            return body + 1, *self._try(body, origin, direction, time, best, active, coherent)
+            return body + 1, *self._try(body, rays, best, active)
 
         return dr.while_loop((mi.UInt32(0), *best), lambda body, *_: active & (body < self.body_count), step)[1:]
 
-    def _through_boxes(
-        self, origin: Vectors, direction: Vectors, time: Reals, best: State, active: Masks, coherent: bool
-    ) -> State:
+    def _through_boxes(self, rays: MovingRays, best: State, active: Masks) -> State:
         dr, mi = self.engine.dr, self.engine.mi
 
         def next_box(travelled: Reals, limit: Reals, going: Masks) -> tuple[Ints, Reals, Masks]:
             """Which box is met next, how far along the ray, and whether there is one."""
-            start = dr.fma(direction, travelled, origin)
+            start = dr.fma(rays.direction, travelled, rays.origin)
             box = self.boxes.ray_intersect_preliminary(
-                mi.Ray3f(start, direction, limit - travelled, 0.0, []), coherent, going
+                mi.Ray3f(start, rays.direction, limit - travelled, 0.0, []), rays.coherent, going
             )
             met = going & box.is_valid()
             return dr.select(met, box.prim_index // 12, 0), dr.select(met, travelled + box.t + 1e-3, travelled), met
 
         def step(candidate: Ints, travelled: Reals, last: Ints, going: Masks, *best: Any) -> State:
             # A box is met when entered and when left; once is enough.
-            best = self._try(candidate, origin, direction, time, best, going & (candidate != last), coherent)
+            best = self._try(candidate, rays, best, going & (candidate != last))
             last = mi.UInt32(candidate)
             candidate, travelled, going = next_box(travelled, best[0], going & (travelled < best[0]))
             return candidate, travelled, last, going, *best
 
         # A ray may start inside a box. From one box diagonal further back it is seen to enter it. The first box is
         # sought before the loop: most rays meet none, and never enter it.
-        first = next_box(-self.step_back, best[0], mi.Bool(active))
+        first = next_box(-self.step_back, best[0], active)
         state = (*first[:2], mi.UInt32(0xFFFFFFFF), first[2], *best)
         return dr.while_loop(state, lambda *s: s[3], step)[4:]
 

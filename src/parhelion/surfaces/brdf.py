@@ -134,12 +134,6 @@ def oren_nayar_between(cos_i: Reals, cos_o: Reals, cos_io: Reals, *, reflectance
     return _oren_nayar(along, xp.maximum(cos_i, cos_o), reflectance, sigma_rad)
 
 
-def cook_torrance_between(cos_i: Reals, cos_o: Reals, cos_io: Reals, *, roughness: Reals, f0: Reals) -> Reals:
-    """Cook-Torrance BRDF [1/sr] with the Fresnel term at the angle between direction and half vector."""
-    shape, cos_half = cook_torrance_shape(cos_i, cos_o, cos_io, roughness=roughness)
-    return shape * fresnel_schlick(cos_half, f0=f0)
-
-
 def cook_torrance_shape(cos_i: Reals, cos_o: Reals, cos_io: Reals, *, roughness: Reals) -> tuple[Reals, Reals]:
     """The Cook-Torrance BRDF without its Fresnel term, the same for all wavelengths, and the cosine that term needs."""
     xp = namespace(cos_i, cos_o, cos_io, roughness)

@@ -102,20 +102,6 @@ class TextureAtlas:
     def __len__(self) -> int:
         return len(self.offset)
 
-    def sample(self, u: Reals, v: Reals, texture: Reals, *, bilinear: bool = False) -> NDArray[np.float64]:
-        """Values at texture coordinates (u, v) of the textures with these numbers, NumPy arrays of shape (n,)."""
-        rows = np.asarray(texture)
-        value = sample_texture(
-            np.asarray(u, np.float64),
-            np.asarray(v, np.float64),
-            texels=self.texels,
-            offset=self.offset[rows],
-            width=self.width[rows],
-            height=self.height[rows],
-            bilinear=bilinear,
-        )
-        return np.asarray(value, np.float64)
-
 
 def sample_texture(
     u: Reals,

@@ -65,11 +65,6 @@ def wet_factor(dry: Any, *, porous: Any = 1.0, model: str = "lekner-dorf", water
     return 1.0 + porous * (ratio - 1.0)
 
 
-def wet_reflectance(dry: Any, *, model: str = "lekner-dorf", water: float = WATER_INDEX) -> Any:
-    """Diffuse reflectance of a wet rough surface from that of the dry one; arrays of either kind. See `wet_factor`."""
-    return dry * wet_factor(dry, model=model, water=water)
-
-
 POROUS = frozenset({
     "asphalt", "asphalt-dark", "asphaltic-concrete", "concrete", "brick", "plaster", "soil", "sand", "gravel",
     "limestone", "granite", "roof-tile", "roofing-felt", "shingle", "slate", "wood", "plywood", "bark", "cardboard",

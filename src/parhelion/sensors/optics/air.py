@@ -228,10 +228,6 @@ class DeviceField:
             places[2] = 0.0 * places[2]
         return factor(self.table, *places)
 
-    def extinction(self, aim: BeamAim, range_m: Reals) -> Reals:
-        """Extinction at a range along beams [1/m]."""
-        return self.mean * self.factor(aim, range_m)
-
 
 _uploaded: dict[int, tuple[DensityField, Any]] = {}
 

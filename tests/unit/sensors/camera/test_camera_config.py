@@ -157,10 +157,7 @@ def test_a_calibrated_camera_has_the_lens_that_was_measured(name: str, model: st
         config.calibrated(lens.scaled(measured, 64, 48))
 
 
-def test_conversion_to_numbers() -> None:
-    sensor = small(sensor__full_well_e=9000.0, sensor__adc_bits=10, sensor__black_level_dn=23.0).sensor
-    assert sensor.e_per_dn == pytest.approx(9.0)
-    assert small(sensor__gain_e_per_dn=2.5).sensor.e_per_dn == 2.5
+def test_efficiency_is_one_number_or_one_for_each_band() -> None:
     assert small(sensor__quantum_efficiency=0.4).sensor.band_efficiencies == (0.4, 0.4, 0.4)
     assert small(sensor__quantum_efficiency=[0.4, 0.5, 0.6]).sensor.band_efficiencies == (0.4, 0.5, 0.6)
 

@@ -19,7 +19,7 @@ BIN = 2.0 ** (1.0 / 256.0) - 1.0
 
 
 def clipped_mean(rates: np.ndarray, chosen: Exposure) -> float:
-    return float(np.minimum(rates * chosen.time_s * chosen.gain / WELL, 1.0).mean())
+    return float(np.minimum(rates * chosen.time_s * 10.0 ** (chosen.gain_db / 20.0) / WELL, 1.0).mean())
 
 
 def scene(seed: int = 0) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import parhelion as ph
+from camera_rigs import expected_count
 from parhelion.core.errors import ConfigError
 from parhelion.core.image import Intrinsics
 from parhelion.rays.device import engine
@@ -18,7 +19,6 @@ from parhelion.sensors.optics.camera.streaks import (
     Streaks,
     capsules,
     drawn_area,
-    expected_count,
     farthest_m,
     layer_of,
     project_plain,

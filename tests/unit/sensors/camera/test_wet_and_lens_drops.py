@@ -13,7 +13,7 @@ from parhelion.core.image import Intrinsics
 from parhelion.core.random import Stream, to_unit
 from parhelion.rays.device import engine
 from parhelion.sensors.optics.camera.lens_drops import lens_drops, through_lens_drops
-from parhelion.surfaces.wet import diffuse_fresnel, wet_factor, wet_reflectance
+from parhelion.surfaces.wet import diffuse_fresnel, wet_factor
 
 LENS = Intrinsics(160, 120, 150.0, 150.0, 79.5, 59.5)
 
@@ -32,17 +32,17 @@ def test_diffuse_reflectance_against_its_closed_form(n: float) -> None:
 def test_wet_surfaces_are_darker() -> None:
     dry = np.linspace(0.02, 0.98, 49)
     for model in ("lekner-dorf", "angstrom"):
-        wet = wet_reflectance(dry, model=model)
+        wet = dry * wet_factor(dry, model=model)
         assert np.all(wet < dry)
         assert np.all(np.diff(wet) > 0)
     # Both corrections of Lekner and Dorf darken what is not nearly white further.
     middle = dry < 0.8
-    assert np.all((wet_reflectance(dry) < wet_reflectance(dry, model="angstrom"))[middle])
-    assert wet_reflectance(0.3, model="angstrom") == pytest.approx(0.3 / (1.7689 * 0.7 + 0.3))
+    assert np.all((wet_factor(dry) < wet_factor(dry, model="angstrom"))[middle])
+    assert 0.3 * wet_factor(0.3, model="angstrom") == pytest.approx(0.3 / (1.7689 * 0.7 + 0.3))
     # Dry sand of 0.35 is measured at 0.18 to 0.25 when wet (Twomey, Bohren and Mergenthaler 1986 cite such values).
-    assert 0.18 < wet_reflectance(0.35) < 0.25
+    assert 0.18 < 0.35 * wet_factor(0.35) < 0.25
     with pytest.raises(ConfigError, match="wet surfaces"):
-        wet_reflectance(0.3, model="soaked")
+        wet_factor(0.3, model="soaked")
 
 
 def test_wet_factor() -> None:

@@ -25,7 +25,7 @@ from parhelion.sensors.optics.camera.device import CameraOnDevice
 from parhelion.sensors.optics.camera.electronics import SensorElectronics
 from parhelion.sensors.optics.camera.readout import AutoExposure, Exposure
 from parhelion.sensors.optics.camera.scene import camera_target
-from parhelion.sensors.optics.camera.shot import ExposureJob, photograph
+from parhelion.sensors.optics.camera.shot import Shot
 from parhelion.sensors.optics.camera.thermal import ThermalElectronics
 from parhelion.sensors.optics.camera.truth import TRUTH, ObjectFinder
 from parhelion.sensors.optics.lighting import lighting
@@ -174,7 +174,7 @@ def electronics_of(
             netd_k=config.thermal.netd_mk * 1e-3 if noise else 0.0,
             range_k=(low + 273.15, high + 273.15),
         )
-    gamma = sensor.gamma
+    gamma, is_colour = sensor.gamma, sensor.band_names == ("red", "green", "blue")
     return SensorElectronics(
         identity=identity,
         wavelengths_nm=tuple(band.centre_nm for band in bands),
@@ -193,17 +193,13 @@ def electronics_of(
         chromatic_scale=tuple(optics.chromatic_aberration) or None,
         white_balance=sensor.white_balance if isinstance(sensor.white_balance, str) else tuple(sensor.white_balance),
         # Numbers that go to a screen are a screen's colours; linear ones stay the sensor's own.
-        colour_matrix=colour_matrix(bands) if gamma != "linear" and _is_colour(config) else None,
+        colour_matrix=colour_matrix(bands) if gamma != "linear" and is_colour else None,
         curve=gamma if isinstance(gamma, str) else "gamma",
         gamma=2.2 if isinstance(gamma, str) else gamma,
         output_bits=sensor.output_bits,
         jpeg_quality=config.jpeg_quality,
         noise=noise,
     )
-
-
-def _is_colour(config: CameraConfig) -> bool:
-    return config.sensor.band_names == ("red", "green", "blue")
 
 
 def exposure_of(config: CameraConfig) -> Exposure | AutoExposure:
@@ -339,8 +335,9 @@ class Camera(FrameSensor[CameraConfig, Image]):
             finder = self._objects(world) if "objects" in self.truth else None
         if self._on_device is None:
             self._on_device = CameraOnDevice(engine(), lens.corner_directions(self.intrinsics), self.bands)
-        shot = ExposureJob(target, weather, Daylight() if daylight is None else daylight, motion, start, stream, finder)
-        return photograph(self, self._on_device, shot, self._electronics, self._exposure, int(seed), world.name)
+        day = Daylight() if daylight is None else daylight
+        shot = Shot(self, self._on_device, self._electronics, target, weather, day, motion, start, stream, finder)
+        return shot.photograph(self._exposure, int(seed), world.name)
 
     def _objects(self, world: World) -> ObjectFinder:
         if self._finder is None or self._finder[0] is not world:

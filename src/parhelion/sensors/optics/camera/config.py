@@ -280,13 +280,6 @@ class PixelArray(Config):
         peak = self.quantum_efficiency
         return tuple(peak) if isinstance(peak, list) else (peak,) * len(self.bands)
 
-    @property
-    def e_per_dn(self) -> float:
-        """Electrons for one step of the converter at 0 dB, as given or derived."""
-        if self.gain_e_per_dn is not None:
-            return self.gain_e_per_dn
-        return self.full_well_e / (2**self.adc_bits - 1 - self.black_level_dn)
-
 
 class ExposureSheet(Config):
     """How long and with how much gain a picture is taken."""

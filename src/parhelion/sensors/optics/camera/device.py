@@ -14,7 +14,7 @@ from parhelion.rays.device import Engine, copied
 from parhelion.rays.lock import DeviceOwned
 from parhelion.sensors.optics.air import Air
 from parhelion.sensors.optics.camera.air import AirLight, air_of
-from parhelion.sensors.optics.camera.lights import SkyOnDevice, directions, lamps_lit
+from parhelion.sensors.optics.camera.lights import SkyOnDevice, lamps_lit
 from parhelion.sensors.optics.camera.path import RenderInputs, render
 from parhelion.sensors.optics.camera.scene import CameraScene
 from parhelion.sensors.optics.camera.thermal import Warmth, render_heat
@@ -97,14 +97,7 @@ class CameraOnDevice(DeviceOwned):
         if known is None or known[0] is not sky:
             if len(self._skies) >= 8:
                 self._skies.clear()
-            grid = directions()
-            radiance = sky.radiance_at(grid.reshape(-1, 3)).reshape(*grid.shape[:2], -1)
-            rows = sky.radiance.shape[0]
-            below = sky.radiance[rows // 2 :].mean(axis=(0, 1))
-            made = SkyOnDevice.of(
-                self.engine, radiance, below, sky.sun_direction, sky.sun_irradiance, sky.sun_half_angle_rad
-            )
-            known = self._skies[id(sky)] = (sky, made)
+            known = self._skies[id(sky)] = (sky, SkyOnDevice.of(self.engine, sky))
         return known[1]
 
     def _air(

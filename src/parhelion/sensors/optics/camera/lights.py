@@ -10,8 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Masks, Reals, Vectors, namespace
-from parhelion.core.pose import Pose
-from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.moving import interpolate_knots, rotate
@@ -50,22 +48,9 @@ class LampTable:
     """Radiant intensity inside the inner cone in each band [W/sr], shape (n, bands)."""
     actor: NDArray[np.int32]
     """Row in the list of actors of the geometry that the sensor sees, or -1 for what stands, shape (n,)."""
-    carriers: tuple[Trajectory | None, ...]
-    """Motion of the actor that carries each lamp."""
 
     def __len__(self) -> int:
         return len(self.position)
-
-    def at(self, time: float) -> tuple[Floats, Floats]:
-        """Places (n, 3) [m] and axes (n, 3) in the world at a time [s]."""
-        position, direction = self.position.copy(), self.direction.copy()
-        for row, motion in enumerate(self.carriers):
-            if motion is not None:
-                xyz, quat = motion.sample(np.array([time]))
-                pose = Pose(xyz[0], quat[0])
-                position[row] = pose.apply(position[row : row + 1])[0]
-                direction[row] = pose.rotation @ direction[row]
-        return position, direction
 
 
 def lamps_lit(sky: SkyLight) -> bool:
@@ -106,7 +91,6 @@ def lamp_table(
         cosines[:, 1].copy(),
         np.array(intensity, dtype=np.float64).reshape(-1, len(bands)),
         np.array([row for _, row in lamps], dtype=np.int32),
-        tuple(None if row < 0 else actors[row].trajectory for _, row in lamps),
     )
 
 
@@ -252,29 +236,22 @@ class SkyOnDevice:
     """Of the disc itself, for each band."""
 
     @classmethod
-    def of(
-        cls,
-        engine: Engine,
-        radiance: NDArray[Any],
-        below: NDArray[Any],
-        sun_direction: NDArray[Any],
-        sun_irradiance: NDArray[Any],
-        sun_radius_rad: float,
-    ) -> SkyOnDevice:
-        """From a map (SIDE, SIDE, bands) of the upper half, see `directions`, and the numbers of the sun."""
-        bands = radiance.shape[2]
+    def of(cls, engine: Engine, sky: SkyLight) -> SkyOnDevice:
+        """Copy the light of a sky."""
+        rows, _, bands = sky.radiance.shape
         fours = np.zeros((SIDE * SIDE, 4 * ((bands + 3) // 4)), np.float32)
-        fours[:, :bands] = radiance.reshape(-1, bands)
-        disc = 2.0 * np.pi * (1.0 - np.cos(sun_radius_rad))
+        fours[:, :bands] = sky.radiance_at(directions().reshape(-1, 3))
+        below = sky.radiance[rows // 2 :].mean(axis=(0, 1))
+        disc = 2.0 * np.pi * (1.0 - np.cos(sky.sun_half_angle_rad))
         number = engine.number
         return cls(
             bands,
             engine.table(fours),
             [number(float(v)) for v in below],
-            [number(float(v)) for v in sun_direction],
-            [number(float(v)) for v in sun_irradiance],
-            number(sun_radius_rad),
-            [number(float(v / disc)) for v in sun_irradiance],
+            [number(float(v)) for v in sky.sun_direction],
+            [number(float(v)) for v in sky.sun_irradiance],
+            number(sky.sun_half_angle_rad),
+            [number(float(v / disc)) for v in sky.sun_irradiance],
         )
 
     def radiance(self, direction: Vectors, *, with_sun: Masks) -> list[Reals]:

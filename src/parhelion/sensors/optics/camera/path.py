@@ -63,6 +63,28 @@ class _Path:
     """What of each band's light reaches the lens."""
 
 
+@dataclass
+class _Met:
+    """A surface that paths met, as kernel variables."""
+
+    surface: Surface
+    found: Masks
+    normal: Vectors
+    """On the side that the path came from."""
+    wo: Vectors
+    """Back along the path."""
+    place: Vectors
+    off: Vectors
+    """Step off the surface [m]."""
+    time: Reals
+    coherent: bool
+
+    @property
+    def start(self) -> Vectors:
+        """Where rays leave the surface again."""
+        return running_engine().mi.Point3f(self.place + self.off)
+
+
 class RenderDraws:
     """Random numbers of one sample of pixels."""
 
@@ -155,7 +177,7 @@ def _step(
     coherent: bool,
 ) -> tuple[_Path, list[Any], Any]:
     """Follow paths to the next surface: what light they gain there, how they go on, and how far it was [m]."""
-    dr, mi = running_engine().dr, running_engine().mi
+    dr = running_engine().dr
     hit = cast.trace(path.origin, path.direction, time, scene.reach, path.active, coherent=coherent)
     left = path.active & ~hit.found
     sky = scene.sky.radiance(path.direction, with_sun=path.sees_sun)
@@ -168,89 +190,63 @@ def _step(
     wo = -path.direction
     normal = dr.select(dr.dot(hit.normal, wo) < 0.0, -hit.normal, hit.normal)
     place = dr.fma(path.direction, hit.t, path.origin)
-    off = normal * step_off(hit.t)
+    met = _Met(surface, hit.found, normal, wo, place, normal * step_off(hit.t), time, coherent)
     first, second, third = draws.four(draw), draws.four(draw + 1), draws.four(draw + 2)
     if "emits" in scene.surfaces.features:
         own = [dr.select(hit.found, band["emitted"], 0.0) for band in surface.bands]
         light = [a + share * b for a, share, b in zip(light, path.share, own, strict=True)]
-    start = mi.Point3f(place + off)
-    direct = _from_sun(scene, cast, surface, normal, wo, start, time, first[:2], hit.found, coherent)
+    direct = _from_sun(scene, cast, met, first[:2])
     if scene.lamps is not None:
-        lamps = _from_lamp(scene, cast, surface, normal, wo, start, time, third, hit.found)
-        direct = [a + b for a, b in zip(direct, lamps, strict=True)]
+        direct = [a + b for a, b in zip(direct, _from_lamp(scene, cast, met, third), strict=True)]
     light = [a + share * b for a, share, b in zip(light, path.share, direct, strict=True)]
-    return _go_on(scene, surface, path, hit, normal, wo, place, off, second, first[2]), light, hit.t
+    return _go_on(scene, path, met, second, first[2]), light, hit.t
 
 
-def _from_sun(
-    scene: RenderInputs,
-    cast: SceneArrays,
-    surface: Surface,
-    normal: Vectors,
-    wo: Vectors,
-    start: Vectors,
-    time: Reals,
-    u: Reals,
-    active: Masks,
-    coherent: bool,
-) -> list[Reals]:
+def _from_sun(scene: RenderInputs, cast: SceneArrays, met: _Met, u: Reals) -> list[Reals]:
     """Radiance of surfaces in the light of the sun, for each band."""
-    dr = running_engine().dr
     wi = scene.sky.to_sun((u[0], u[1]))
-    cos_i, cos_o = dr.dot(normal, wi), dr.dot(normal, wo)
-    faces = active & (cos_i > 0.0) & (scene.sky.sun_irradiance[0] > 0.0)
-    passed = _unblocked(scene, cast, start, wi, time, scene.reach, faces, coherent)
-    brdf = surface.scattered(cos_i, cos_o, dr.dot(wi, wo))
-    return [dr.select(faces, f * cos_i * e * passed, 0.0) for f, e in zip(brdf, scene.sky.sun_irradiance, strict=True)]
+    lit = scene.sky.sun_irradiance[0] > 0.0
+    return _lit(scene, cast, met, wi, scene.reach, lit, scene.sky.sun_irradiance, met.coherent)
 
 
-def _from_lamp(
-    scene: RenderInputs,
-    cast: SceneArrays,
-    surface: Surface,
-    normal: Vectors,
-    wo: Vectors,
-    start: Vectors,
-    time: Reals,
-    u: Reals,
-    active: Masks,
-) -> list[Reals]:
+def _from_lamp(scene: RenderInputs, cast: SceneArrays, met: _Met, u: Reals) -> list[Reals]:
     """Radiance of surfaces in the light of one lamp that stands for all, for each band."""
-    dr, mi = running_engine().dr, running_engine().mi
     assert scene.lamps is not None
-    lit = scene.lamps.chosen(start, normal, time, u[0])
-    cos_i, cos_o = dr.dot(normal, lit.direction), dr.dot(normal, wo)
-    faces = active & lit.found & (cos_i > 0.0)
-    passed = _unblocked(
-        scene, cast, start, lit.direction, time, mi.Float(lit.distance) * (1.0 - 1e-4) - 0.02, faces, False
-    )
-    brdf = surface.scattered(cos_i, cos_o, dr.dot(lit.direction, wo))
-    return [dr.select(faces, f * cos_i * e * passed, 0.0) for f, e in zip(brdf, lit.irradiance, strict=True)]
+    lamp = scene.lamps.chosen(met.start, met.normal, met.time, u[0])
+    limit = running_engine().mi.Float(lamp.distance) * (1.0 - 1e-4) - 0.02
+    return _lit(scene, cast, met, lamp.direction, limit, lamp.found, lamp.irradiance, False)
+
+
+def _lit(
+    scene: RenderInputs, cast: SceneArrays, met: _Met, wi: Vectors, limit: Reals, lit: Masks, irradiance: list[Reals],
+    coherent: bool,
+) -> list[Reals]:  # fmt: skip
+    """Radiance of surfaces for each band in light that comes along `wi`, where it is `lit` and faces the light."""
+    dr = running_engine().dr
+    cos_i, cos_o = dr.dot(met.normal, wi), dr.dot(met.normal, met.wo)
+    faces = met.found & (cos_i > 0.0) & lit
+    passed = _unblocked(scene, cast, met, wi, limit, faces, coherent)
+    brdf = met.surface.scattered(cos_i, cos_o, dr.dot(wi, met.wo))
+    return [dr.select(faces, f * cos_i * e * passed, 0.0) for f, e in zip(brdf, irradiance, strict=True)]
 
 
 def _unblocked(
-    scene: RenderInputs,
-    cast: SceneArrays,
-    start: Vectors,
-    direction: Vectors,
-    time: Reals,
-    limit: Reals,
-    active: Masks,
-    coherent: bool,
+    scene: RenderInputs, cast: SceneArrays, met: _Met, direction: Vectors, limit: Reals, active: Masks, coherent: bool
 ) -> Any:
     """Share of the light that comes through from there: 0 where something stands between, less than 1 behind glass."""
     dr, mi = running_engine().dr, running_engine().mi
+    start, time = met.start, met.time
     if "panes" not in scene.surfaces.features:
         return dr.select(cast.blocked(start, direction, time, limit, active, coherent=coherent), 0.0, mi.Float(1.0))
 
     def step(count: Ints, origin: Vectors, rest: Reals, passed: Reals, going: Masks) -> Any:
         hit = cast.trace(origin, direction, time, rest, going, coherent=coherent)
-        met = going & hit.found
-        surface = scene.surfaces.at(dr.select(met, hit.part, 0), None, met)
+        there = going & hit.found
+        surface = scene.surfaces.at(dr.select(there, hit.part, 0), None, there)
         through = surface.split(dr.abs(dr.dot(hit.normal, direction)))[1]
-        passed = dr.select(met, passed * through, passed)
+        passed = dr.select(there, passed * through, passed)
         step_m = hit.t + step_off(hit.t)
-        going = met & (passed > 0.0)
+        going = there & (passed > 0.0)
         # What is still behind glass after so many panes is taken for dark.
         passed = dr.select(going & (count + 1 >= _MOST_PANES), 0.0, passed)
         going &= count + 1 < _MOST_PANES
@@ -260,20 +256,10 @@ def _unblocked(
     return dr.while_loop(state, lambda *s: s[4], step)[3]
 
 
-def _go_on(
-    scene: RenderInputs,
-    surface: Surface,
-    path: _Path,
-    hit: Any,
-    normal: Vectors,
-    wo: Vectors,
-    place: Vectors,
-    off: Vectors,
-    u: Reals,
-    choice: Reals,
-) -> _Path:
+def _go_on(scene: RenderInputs, path: _Path, met: _Met, u: Reals, choice: Reals) -> _Path:
     """Paths behind the surface that they met."""
     dr, mi = running_engine().dr, running_engine().mi
+    surface, normal, wo = met.surface, met.normal, met.wo
     cos_o = dr.dot(normal, wo)
     wi, chance = surface.sampled(normal, wo, (u[0], u[1], u[2]))
     cos_i = dr.dot(normal, wi)
@@ -282,9 +268,9 @@ def _go_on(
     weight = dr.select(chance > 1e-9, cos_i / chance, 0.0)
     scattered = [f * weight for f in brdf]
     if "specular" not in scene.surfaces.features:
-        active = hit.found & (cos_i > 0.0)
+        active = met.found & (cos_i > 0.0)
         share = [a * b for a, b in zip(path.share, scattered, strict=True)]
-        return _Path(mi.Point3f(place + off), wi, mi.Bool(False), path.active & active, share)
+        return _Path(met.start, wi, mi.Bool(False), path.active & active, share)
     mirrored, through = surface.split(cos_o)
     # The body is followed as often as it is bright: dark water shows the sky, white paint under glass itself.
     bright = sum((band["diffuse"] for band in surface.bands[1:]), start=surface.bands[0]["diffuse"])
@@ -300,6 +286,6 @@ def _go_on(
     rest = dr.select(smooth, total / body, 1.0)
     factors = [dr.select(is_smooth, total, f * rest) for f in scattered]
     share = [a * b for a, b in zip(path.share, factors, strict=True)]
-    start = place + dr.select(is_through, -off, off)
-    active = path.active & hit.found & (is_smooth | (cos_i > 0.0))
+    start = met.place + dr.select(is_through, -met.off, met.off)
+    active = path.active & met.found & (is_smooth | (cos_i > 0.0))
     return _Path(mi.Point3f(start), direction, is_smooth, active, share)

@@ -17,14 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Keys, Reals, is_drjit, namespace
+from parhelion.core.constants import PLANCK_J_S, SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.sensors.optics.camera.pixel_planes import Array
 
-PLANCK = 6.62607015e-34
-"""[J s]"""
-LIGHT_SPEED = 299_792_458.0
-"""[m/s]"""
 EXACT_POISSON_MEAN = 16.0
 """Up to this mean Poisson numbers are drawn by inversion; beyond, by Fisher and Cornish's expansion, whose distribution
 function is off by at most 1.3e-4 there, 2.3e-5 at 50 and 8e-6 at 100."""
@@ -61,7 +58,7 @@ def electrons_per_radiance(
 ) -> float:
     """Electrons a second in a pixel on the axis per radiance [W/(m^2 sr)] of a band: QE E A lambda / (h c)."""
     area = (pixel_um * 1e-6) ** 2
-    photons = area * wavelength_nm * 1e-9 / (PLANCK * LIGHT_SPEED)
+    photons = area * wavelength_nm * 1e-9 / (PLANCK_J_S * SPEED_OF_LIGHT_M_S)
     return quantum_efficiency * photons * float(irradiance(1.0, f_number=f_number, transmission=transmission))
 
 
@@ -177,11 +174,6 @@ class Exposure:
     def __post_init__(self) -> None:
         if not (math.isfinite(self.time_s) and self.time_s > 0.0 and math.isfinite(self.gain_db)):
             raise ConfigError(f"exposure: time_s must be above 0, got {self.time_s!r} s and {self.gain_db!r} dB")
-
-    @property
-    def gain(self) -> float:
-        """Factor on the signal: 20 dB are 10."""
-        return float(10.0 ** (self.gain_db / 20.0))
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from parhelion.sensors.optics.camera.thermal import ThermalElectronics, develop_
 from parhelion.sensors.optics.camera.truth import ObjectFinder, PixelTruth, flow
 from parhelion.sensors.optics.camera.view import View
 from parhelion.sensors.optics.lighting import lighting, mean_radiance
+from parhelion.sensors.optics.sky import SkyLight
 from parhelion.weather.daylight import Daylight
 from parhelion.weather.weather import Weather
 
@@ -69,9 +70,12 @@ def _denoiser() -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class ExposureJob:
-    """What a picture is taken of."""
+class Shot:
+    """One picture: the camera, and what it is taken of."""
 
+    camera: Camera
+    device: CameraOnDevice
+    electronics: SensorElectronics | ThermalElectronics
     target: CameraScene
     weather: Weather | None
     daylight: Daylight
@@ -80,197 +84,162 @@ class ExposureJob:
     stream: Stream
     finder: ObjectFinder | None
 
+    def photograph(self, exposure: Exposure | AutoExposure, seed: int, world: str) -> Image:
+        """Take the picture."""
+        camera, intrinsics = self.camera, self.camera.intrinsics
+        metadata: dict[str, Any] = {
+            "sensor": camera.model, "seed": seed, "time": self.start, "rate_hz": camera.rate_hz, "world": world,
+        }  # fmt: skip
+        colour: NDArray[Any] = np.zeros((intrinsics.height, intrinsics.width), np.uint8)
+        right: NDArray[Any] | None = None
+        taken = exposure if isinstance(exposure, Exposure) else Exposure(exposure.max_time_s)
+        if camera.picture:
+            taken = self._metered(exposure)
+            metadata |= {"exposure_s": taken.time_s, "gain_db": taken.gain_db, "samples": camera.samples}
+            colour = self._picture(taken)
+            if intrinsics.baseline_m:
+                stream = replace(self.stream, name=f"{self.stream.name}/right")
+                right = replace(self._beside(), stream=stream)._picture(taken)
+        truth: dict[str, Any] = {}
+        if camera.truth or camera.config.depth is not None:
+            seen = self._look(taken)
+            truth = self._truth(taken, seen)
+            if camera.config.depth is not None:
+                truth["measured_depth"] = self._measured_depth(taken, seen, None if right is None else (colour, right))
+        start_pose = self.motion.pose if isinstance(self.motion, Fixed) else pose_at(self.motion, self.start)
+        bands = camera.config.sensor.band_names if camera.picture else ()
+        return Image(
+            colour=colour, right=right, bands=bands, intrinsics=intrinsics, start_time=self.start, pose=start_pose,
+            names={"label": {0: "none", **self.target.label_names}}, metadata=metadata, **truth,
+        )  # fmt: skip
 
-def photograph(
-    camera: Camera,
-    device: CameraOnDevice,
-    shot: ExposureJob,
-    electronics: SensorElectronics | ThermalElectronics,
-    exposure: Exposure | AutoExposure,
-    seed: int,
-    world: str,
-) -> Image:
-    """Take the picture."""
-    intrinsics = camera.intrinsics
-    metadata: dict[str, Any] = {
-        "sensor": camera.model, "seed": seed, "time": shot.start, "rate_hz": camera.rate_hz, "world": world,
-    }  # fmt: skip
-    colour: NDArray[Any] = np.zeros((intrinsics.height, intrinsics.width), np.uint8)
-    right: NDArray[Any] | None = None
-    taken = exposure if isinstance(exposure, Exposure) else Exposure(exposure.max_time_s)
-    if camera.picture:
-        taken = _metered(camera, device, shot, electronics, exposure)
-        metadata |= {"exposure_s": taken.time_s, "gain_db": taken.gain_db, "samples": camera.samples}
-        colour = _picture(camera, device, shot, electronics, taken, shot.motion)
-        if intrinsics.baseline_m:
-            other = replace(shot, stream=replace(shot.stream, name=f"{shot.stream.name}/right"))
-            right = _picture(camera, device, other, electronics, taken, _beside(camera, shot))
-    truth: dict[str, Any] = {}
-    if camera.truth or camera.config.depth is not None:
-        seen = _look(camera, device, shot, taken, shot.motion)
-        truth = _truth(camera, device, shot, taken, seen)
-        if camera.config.depth is not None:
-            pictures = None if right is None else (colour, right)
-            truth["measured_depth"] = _measured_depth(camera, device, shot, taken, seen, pictures)
-    start_pose = shot.motion.pose if isinstance(shot.motion, Fixed) else pose_at(shot.motion, shot.start)
-    bands = camera.config.sensor.band_names if camera.picture else ()
-    return Image(
-        colour=colour, right=right, bands=bands, intrinsics=intrinsics, start_time=shot.start, pose=start_pose,
-        names={"label": {0: "none", **shot.target.label_names}}, metadata=metadata, **truth,
-    )  # fmt: skip
+    @property
+    def _optics(self) -> dict[str, float]:
+        """Radius of the lens opening and distance in focus [m]; a pinhole has everything sharp."""
+        sheet = self.camera.config.lens
+        if sheet.focus_m is None:
+            return {"aperture_m": 0.0, "focus_m": np.inf}
+        radius = aperture_radius_m(self.camera.config.focal_length_mm, sheet.f_number)
+        return {"aperture_m": radius, "focus_m": sheet.focus_m}
 
+    def _view(self, exposure_s: float, *, coarse: bool = False) -> View:
+        # The coarse picture has fewer rows, which take as long together.
+        line_time = 0.0 if coarse else self.camera.line_time_s
+        return self.device.view(
+            self.target, self.motion, self.start, line_time_s=line_time, exposure_s=exposure_s, coarse=coarse,
+            **self._optics,
+        )  # fmt: skip
 
-def _view(
-    camera: Camera,
-    device: CameraOnDevice,
-    shot: ExposureJob,
-    exposure_s: float,
-    motion: Trajectory,
-    *,
-    coarse: bool = False,
-) -> View:
-    sheet = camera.config.lens
-    focus = np.inf if sheet.focus_m is None else sheet.focus_m
-    aperture = 0.0 if sheet.focus_m is None else aperture_radius_m(camera.config.focal_length_mm, sheet.f_number)
-    # The coarse picture has fewer rows, which take as long together.
-    line_time = 0.0 if coarse else camera.line_time_s
-    return device.view(
-        shot.target, motion, shot.start, line_time_s=line_time, exposure_s=exposure_s, aperture_m=aperture,
-        focus_m=focus, coarse=coarse,
-    )  # fmt: skip
+    def _sky(self) -> SkyLight:
+        return lighting(self.daylight, self.camera.bands, weather=self.weather, time=self.start)
 
+    def _scene(self, view: View) -> RenderInputs:
+        return self.device.scene(self.target, view, self._sky(), self.weather, self.start, self.camera.bounces)
 
-def _scene(camera: Camera, device: CameraOnDevice, shot: ExposureJob, view: View) -> RenderInputs:
-    sky = lighting(shot.daylight, camera.bands, weather=shot.weather, time=shot.start)
-    return device.scene(shot.target, view, sky, shot.weather, shot.start, camera.bounces)
+    def _metered(self, exposure: Exposure | AutoExposure) -> Exposure:
+        """Time and gain: as set, or for the light of a coarse picture."""
+        if isinstance(exposure, Exposure):
+            return exposure
+        if isinstance(self.electronics, ThermalElectronics):
+            return Exposure(exposure.max_time_s)
+        view = self._view(exposure.min_time_s, coarse=True)
+        stream = replace(self.stream, name=f"{self.stream.name}/meter")
+        radiance = self.device.metered(self.target, self._scene(view), stream)
+        rates = radiance * np.array(self.electronics.electrons_per_radiance())
+        counts = np.sum([meter(rates[:, band]) for band in range(rates.shape[1])], axis=0)
+        return auto_exposure(counts, self.electronics.full_well_e, exposure)
 
+    def _picture(self, taken: Exposure) -> NDArray[Any]:
+        """What the sensor reads."""
+        camera, device, electronics = self.camera, self.device, self.electronics
+        view = self._view(taken.time_s)
+        if isinstance(electronics, ThermalElectronics):
+            day, samples = self.daylight, camera.samples
+            planes = [device.expose_heat(self.target, view, day, self.weather, self.start, self.stream, samples)]
+        else:
+            planes = device.expose(self.target, self._scene(view), self.stream, camera.samples)
+            if camera.denoise:
+                smooth = denoised(_stacked(planes, view))
+                planes = [device.engine.table(smooth[..., band]) for band in range(smooth.shape[2])]
+            planes = self._behind_rain(planes, taken, view)
+            if camera.lens_drops:
+                drops = lens_drops(camera.intrinsics, seed=self.stream.seed, count=camera.lens_drops)
+                seen = [through_lens_drops(copied(plane), drops, view.width, view.height) for plane in planes]
+                planes = [device.engine.table(one.astype(np.float32)) for one in seen]
+        circle = camera.config.lens.image_circle_deg
+        if circle is not None:
+            shown = device.engine.table(lights(circle, device.middles).ravel().astype(np.float32))
+            planes = [plane * shown for plane in planes]
+        if not camera.developed:
+            return _stacked(planes, view)
+        if isinstance(electronics, ThermalElectronics):
+            return develop_thermal(planes[0], electronics, self.stream, width=view.width, height=view.height).colour
+        lens = camera.intrinsics
+        cosines = axis_cosines(lens) if electronics.vignetting else None
+        done = develop(
+            planes, electronics, taken, self.stream, width=view.width, height=view.height, cos_axis=cosines,
+            principal_point=(lens.cx, lens.cy),
+        )  # fmt: skip
+        return done.colour
 
-def _metered(
-    camera: Camera, device: CameraOnDevice, shot: ExposureJob, electronics: SensorElectronics | ThermalElectronics,
-    exposure: Exposure | AutoExposure,
-) -> Exposure:  # fmt: skip
-    """Time and gain: as set, or for the light of a coarse picture."""
-    if isinstance(exposure, Exposure):
-        return exposure
-    if isinstance(electronics, ThermalElectronics):
-        return Exposure(exposure.max_time_s)
-    view = _view(camera, device, shot, exposure.min_time_s, shot.motion, coarse=True)
-    stream = replace(shot.stream, name=f"{shot.stream.name}/meter")
-    radiance = device.metered(shot.target, _scene(camera, device, shot, view), stream)
-    rates = radiance * np.array(electronics.electrons_per_radiance())
-    counts = np.sum([meter(rates[:, band]) for band in range(rates.shape[1])], axis=0)
-    return auto_exposure(counts, electronics.full_well_e, exposure)
+    def _behind_rain(self, planes: list[Any], taken: Exposure, view: View) -> list[Any]:
+        """The picture with streaks of drops, flakes and other particles in front of it."""
+        if self.weather is None or self.weather.is_clear(self.start):
+            return planes
+        lens, optics = self.camera.intrinsics, self._optics
+        poses = [pose_at(self.motion, self.start + after) for after in (0.0, taken.time_s)]
+        streaks = streaks_of(
+            self.weather, lens, poses[0], self.start, taken.time_s, end_pose=poses[1],
+            aperture_m=2.0 * optics["aperture_m"], focus_m=optics["focus_m"],
+        )  # fmt: skip
+        if not len(streaks):
+            return planes
+        layer = layer_of(streaks, lens.width, lens.height, self.device.look(self.target, view).depth)
+        table = self.device.engine.table
+        around = [float(v) for v in mean_radiance(self._sky())]
+        return with_layer(planes, table(layer.share), table(layer.light), around)
 
+    def _beside(self) -> Shot:
+        """The same through the second lens."""
+        return replace(self, motion=Mounted(self.motion, Pose(xyz=(0.0, -self.camera.intrinsics.baseline_m, 0.0))))
 
-def _picture(
-    camera: Camera, device: CameraOnDevice, shot: ExposureJob, electronics: SensorElectronics | ThermalElectronics,
-    taken: Exposure, motion: Trajectory,
-) -> NDArray[Any]:  # fmt: skip
-    """What the sensor reads."""
-    view = _view(camera, device, shot, taken.time_s, motion)
-    if isinstance(electronics, ThermalElectronics):
-        day, stream = shot.daylight, shot.stream
-        planes = [device.expose_heat(shot.target, view, day, shot.weather, shot.start, stream, camera.samples)]
-    else:
-        planes = device.expose(shot.target, _scene(camera, device, shot, view), shot.stream, camera.samples)
-        if camera.denoise:
-            smooth = denoised(_stacked(planes, view))
-            planes = [device.engine.table(smooth[..., band]) for band in range(smooth.shape[2])]
-        planes = _behind_rain(camera, device, shot, planes, taken, motion, view)
-        if camera.lens_drops:
-            drops = lens_drops(camera.intrinsics, seed=shot.stream.seed, count=camera.lens_drops)
-            seen = [through_lens_drops(copied(plane), drops, view.width, view.height) for plane in planes]
-            planes = [device.engine.table(one.astype(np.float32)) for one in seen]
-    circle = camera.config.lens.image_circle_deg
-    if circle is not None:
-        shown = device.engine.table(lights(circle, device.middles).ravel().astype(np.float32))
-        planes = [plane * shown for plane in planes]
-    if not camera.developed:
-        return _stacked(planes, view)
-    if isinstance(electronics, ThermalElectronics):
-        return develop_thermal(planes[0], electronics, shot.stream, width=view.width, height=view.height).colour
-    lens = camera.intrinsics
-    cosines = axis_cosines(lens) if electronics.vignetting else None
-    done = develop(
-        planes, electronics, taken, shot.stream, width=view.width, height=view.height, cos_axis=cosines,
-        principal_point=(lens.cx, lens.cy),
-    )  # fmt: skip
-    return done.colour
+    def _look(self, taken: Exposure) -> PixelTruth:
+        """What the middles of pixels show, within the circle that the lens lights."""
+        seen = self.device.look(self.target, self._view(taken.time_s))
+        circle = self.camera.config.lens.image_circle_deg
+        return seen if circle is None else seen.within(lights(circle, self.device.middles))
+
+    def _measured_depth(
+        self, taken: Exposure, seen: PixelTruth, pictures: tuple[NDArray[Any], NDArray[Any]] | None
+    ) -> NDArray[np.float32]:
+        """What a depth camera reports."""
+        config, middles = self.camera.config, self.device.middles
+        assert config.depth is not None
+        stream = replace(self.stream, name=f"{self.stream.name}/depth")
+        draws = DepthDraws.of(stream, seen.depth.shape, noise=self.camera.noise)
+        if config.depth.kind == "time-of-flight":
+            return flight_depth(config.depth, middles, seen, draws, config.sensor.full_well_e)
+        assert config.stereo is not None  # the data sheet has seen to it
+        right = self._beside()._look(taken)
+        lens = self.camera.intrinsics
+        return stereo_depth(config.stereo, config.depth, lens, middles, seen, right, draws, pictures)
+
+    def _truth(self, taken: Exposure, seen: PixelTruth) -> dict[str, Any]:
+        """What was asked for beside the picture."""
+        camera, lens, line_time = self.camera, self.camera.intrinsics, self.camera.line_time_s
+        found: dict[str, Any] = {
+            name: getattr(seen, name) for name in ("depth", "normal", "label", "instance") if name in camera.truth
+        }
+        if "flow" in camera.truth:
+            middles, scene = self.device.middles, self.target.scene
+            times = self.start + 0.5 * taken.time_s + line_time * np.arange(len(middles))
+            found["flow"] = flow(seen, middles, self.motion, scene, lens, times, 1.0 / camera.rate_hz)
+        if self.finder is not None:
+            middle = self.start + 0.5 * (taken.time_s + line_time * (len(seen.depth) - 1))
+            found["objects"] = self.finder.find(seen, lens, pose_at(self.motion, middle), middle)
+        return found
 
 
 def _stacked(planes: list[Any], view: View) -> NDArray[np.float32]:
     """Flat arrays of the device as one picture (h, w, bands)."""
     return np.stack([copied(plane).reshape(view.height, view.width) for plane in planes], axis=-1)
-
-
-def _behind_rain(
-    camera: Camera, device: CameraOnDevice, shot: ExposureJob, planes: list[Any], taken: Exposure, motion: Trajectory,
-    view: View,
-) -> list[Any]:  # fmt: skip
-    """The picture with streaks of drops, flakes and other particles in front of it."""
-    if shot.weather is None or shot.weather.is_clear(shot.start):
-        return planes
-    lens, sheet = camera.intrinsics, camera.config.lens
-    aperture = 0.0 if sheet.focus_m is None else 2.0 * aperture_radius_m(camera.config.focal_length_mm, sheet.f_number)
-    poses = [pose_at(motion, shot.start + after) for after in (0.0, taken.time_s)]
-    streaks = streaks_of(
-        shot.weather, lens, poses[0], shot.start, taken.time_s, end_pose=poses[1], aperture_m=aperture,
-        focus_m=np.inf if sheet.focus_m is None else sheet.focus_m,
-    )  # fmt: skip
-    if not len(streaks):
-        return planes
-    depth = device.look(shot.target, view).depth
-    layer = layer_of(streaks, lens.width, lens.height, depth)
-    sky = lighting(shot.daylight, camera.bands, weather=shot.weather, time=shot.start)
-    table = device.engine.table
-    return with_layer(planes, table(layer.share), table(layer.light), [float(v) for v in mean_radiance(sky)])
-
-
-def _beside(camera: Camera, shot: ExposureJob) -> Trajectory:
-    """How the second lens moves."""
-    return Mounted(shot.motion, Pose(xyz=(0.0, -camera.intrinsics.baseline_m, 0.0)))
-
-
-def _look(camera: Camera, device: CameraOnDevice, shot: ExposureJob, taken: Exposure, motion: Trajectory) -> PixelTruth:
-    """What the middles of pixels show, within the circle that the lens lights."""
-    seen = device.look(shot.target, _view(camera, device, shot, taken.time_s, motion))
-    circle = camera.config.lens.image_circle_deg
-    return seen if circle is None else seen.within(lights(circle, device.middles))
-
-
-def _measured_depth(
-    camera: Camera, device: CameraOnDevice, shot: ExposureJob, taken: Exposure, seen: PixelTruth,
-    pictures: tuple[NDArray[Any], NDArray[Any]] | None,
-) -> NDArray[np.float32]:  # fmt: skip
-    """What a depth camera reports."""
-    sheet, stereo = camera.config.depth, camera.config.stereo
-    assert sheet is not None
-    stream = replace(shot.stream, name=f"{shot.stream.name}/depth")
-    draws = DepthDraws.of(stream, seen.depth.shape, noise=camera.noise)
-    if sheet.kind == "time-of-flight":
-        return flight_depth(sheet, device.middles, seen, draws, camera.config.sensor.full_well_e)
-    assert stereo is not None  # the data sheet has seen to it
-    right = _look(camera, device, shot, taken, _beside(camera, shot))
-    return stereo_depth(stereo, sheet, camera.intrinsics, device.middles, seen, right, draws, pictures)
-
-
-def _truth(
-    camera: Camera, device: CameraOnDevice, shot: ExposureJob, taken: Exposure, seen: PixelTruth
-) -> dict[str, Any]:
-    """What was asked for beside the picture."""
-    found: dict[str, Any] = {
-        name: getattr(seen, name) for name in ("depth", "normal", "label", "instance") if name in camera.truth
-    }
-    if "flow" in camera.truth:
-        found["flow"] = _flow(camera, device, shot, taken, seen)
-    if shot.finder is not None:
-        middle = shot.start + 0.5 * (taken.time_s + camera.line_time_s * (len(seen.depth) - 1))
-        found["objects"] = shot.finder.find(seen, camera.intrinsics, pose_at(shot.motion, middle), middle)
-    return found
-
-
-def _flow(
-    camera: Camera, device: CameraOnDevice, shot: ExposureJob, taken: Exposure, seen: PixelTruth
-) -> NDArray[np.float32]:
-    times = shot.start + 0.5 * taken.time_s + camera.line_time_s * np.arange(len(device.middles))
-    return flow(seen, device.middles, shot.motion, shot.target.scene, camera.intrinsics, times, 1.0 / camera.rate_hz)

@@ -10,7 +10,7 @@ Sources: VANE (ERDC/GSL TR-20-32) chapter 7; K. Garg and S. K. Nayar, "Vision an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -78,33 +78,18 @@ def capsules(start: Floats, end: Floats, width_px: Floats, width: int, height: i
         main = low[number] + place // across[number]
         middle = along[number, 1] + slope[number] * (main - along[number, 0])
         side = np.ceil(middle - half[number]) + place % across[number]
-        yield _covered(number, main, side, steep, start, step, radius, thin, width, height)
-
-
-def _covered(
-    number: NDArray[np.int64],
-    main: Floats,
-    side: Floats,
-    steep: NDArray[np.bool_],
-    start: Floats,
-    step: Floats,
-    radius: Floats,
-    thin: Floats,
-    width: int,
-    height: int,
-) -> Fragments:
-    """Those of the pixels that lie in the picture and in their capsule."""
-    turned = steep[number]
-    u, v = np.where(turned, side, main), np.where(turned, main, side)
-    x, y = u - start[number, 0], v - start[number, 1]
-    length = (step * step).sum(axis=1)[number]
-    share = (x * step[number, 0] + y * step[number, 1]) / np.maximum(length, 1e-12)
-    share = np.clip(share, 0.0, 1.0)
-    away = np.hypot(x - share * step[number, 0], y - share * step[number, 1])
-    coverage = np.clip(radius[number] + 0.5 - away, 0.0, 1.0) * thin[number]
-    seen = (coverage > 0.0) & (u >= 0) & (u < width) & (v >= 0) & (v < height)
-    pixel = (v[seen] * width + u[seen]).astype(np.int64)
-    return Fragments(pixel, number[seen], coverage[seen])
+        # Of these, the pixels that lie in the picture and in their capsule.
+        turned = steep[number]
+        u, v = np.where(turned, side, main), np.where(turned, main, side)
+        x, y = u - start[number, 0], v - start[number, 1]
+        length = (step * step).sum(axis=1)[number]
+        share = (x * step[number, 0] + y * step[number, 1]) / np.maximum(length, 1e-12)
+        share = np.clip(share, 0.0, 1.0)
+        away = np.hypot(x - share * step[number, 0], y - share * step[number, 1])
+        coverage = np.clip(radius[number] + 0.5 - away, 0.0, 1.0) * thin[number]
+        seen = (coverage > 0.0) & (u >= 0) & (u < width) & (v >= 0) & (v < height)
+        pixel = (v[seen] * width + u[seen]).astype(np.int64)
+        yield Fragments(pixel, number[seen], coverage[seen])
 
 
 def drawn_area(length_px: Any, width_px: Any) -> Any:
@@ -201,12 +186,6 @@ def reaches(kinds: list[ParticleClass], lens: Intrinsics, most: float = MOST_STR
     return [float(max(z, NEAREST_M)) for z in far * min(factor, 1.0) ** (1.0 / 3.0)]
 
 
-def expected_count(kinds: list[ParticleClass], lens: Intrinsics, most: float = MOST_STREAKS) -> float:
-    """Mean number of streaks whose middle lies in the view: density times volume."""
-    volume = [view_steradian(lens) * (z**3 - NEAREST_M**3) / 3.0 for z in reaches(kinds, lens, most)]
-    return float(sum(kind.number_per_m3 * v for kind, v in zip(kinds, volume, strict=True)))
-
-
 def project_plain(points: Floats, lens: Intrinsics) -> Floats:
     """Columns and rows [pixel] of points (n, 3) in the optical frame, by a lens without distortion."""
     x, y, z = points.T
@@ -230,20 +209,18 @@ def streaks_of(
     most: float = MOST_STREAKS,
     aperture_m: float = 0.0,
     focus_m: float = np.inf,
-    project: Callable[[Floats], Floats] | None = None,
 ) -> Streaks:
     """The streaks of one exposure that begins at `time` [s], of a camera at `pose` (x forward) that ends at `end_pose`.
 
     The image of a drop is f D / Z wide and moves by f v t / Z. `aperture_m`, the lens's opening, blurs what is not at
-    `focus_m`. `project` puts points (n, 3) of the optical frame on the picture (n, 2); a lens without distortion
-    where none is given.
+    `focus_m`. The lens has no distortion here.
     """
     if not exposure_s > 0.0:
         raise ConfigError(f"exposure: must be above 0 s, got {exposure_s!r}")
     kinds = particle_classes(weather, time, pose.xyz, model)
     last = pose if end_pose is None else end_pose
     found = [
-        _streaks_of_kind(kind, far, weather.seed, lens, (pose, last), time, exposure_s, project)
+        _streaks_of_kind(kind, far, weather.seed, lens, (pose, last), time, exposure_s)
         for kind, far in zip(kinds, reaches(kinds, lens, most), strict=True)
     ]
     columns = [np.concatenate(parts) for parts in zip(*found, strict=True)] if found else _NOTHING
@@ -258,7 +235,7 @@ _NOTHING: list[Any] = [np.zeros((0, 2)), np.zeros((0, 2)), *(np.zeros(0) for _ i
 
 def _streaks_of_kind(
     kind: ParticleClass, far: float, seed: int, lens: Intrinsics, poses: tuple[Pose, Pose], time: float,
-    exposure_s: float, project: Callable[[Floats], Floats] | None,
+    exposure_s: float,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Columns of `Streaks` for one kind, and diameters in place of widths."""
     middle = time + 0.5 * exposure_s
@@ -272,13 +249,12 @@ def _streaks_of_kind(
     # Optical frame at the opening, in the middle (the mean of both poses) and at the closing of the shutter.
     ends = [_optical(xyz + sign * half_path, pose) for sign, pose in zip((-1.0, 1.0), poses, strict=True)]
     centre = 0.5 * (_optical(xyz, poses[0]) + _optical(xyz, poses[1]))
-    put = project or (lambda points: project_plain(points, lens))
     depth = np.linalg.norm(centre, axis=1) if lens.model == "equidistant" else centre[:, 2]
     near = (depth > NEAREST_M) & (depth <= far)
     if lens.model != "equidistant":
         near &= (ends[0][:, 2] > 0.5 * NEAREST_M) & (ends[1][:, 2] > 0.5 * NEAREST_M)
     kept = np.flatnonzero(near)
-    start, end, at = (put(points[kept]) for points in (*ends, centre))
+    start, end, at = (project_plain(points[kept], lens) for points in (*ends, centre))
     inside = _in_picture(at, at, lens, 0.0)
     # Blurred and wide ones reach into the picture from farther outside.
     seen = _in_picture(np.minimum(start, end), np.maximum(start, end), lens, 30.0)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Keys, Reals, Vectors, is_drjit, namespace
+from parhelion.core.constants import BOLTZMANN_J_K, PLANCK_J_S, SPEED_OF_LIGHT_M_S
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.random import Stream, to_normal, words
 from parhelion.rays.device import Engine, copied, kernel_tree
@@ -21,15 +22,12 @@ from parhelion.rays.replay import SceneArrays
 from parhelion.sensors.optics.beams import RangeCurve
 from parhelion.sensors.optics.camera.path import RenderDraws, start_of_sample, step_off
 from parhelion.sensors.optics.camera.pixel_planes import Array, planes_of
-from parhelion.sensors.optics.camera.readout import LIGHT_SPEED, PLANCK
 from parhelion.sensors.optics.camera.view import View
 from parhelion.sensors.optics.sky import SkyLight
 from parhelion.surfaces.bands import Band
 from parhelion.surfaces.thermal import band_radiance, sky_radiance, thermal_table
 from parhelion.weather.daylight import Daylight
 
-BOLTZMANN = 1.380649e-23
-"""[J/K]"""
 OUTPUTS = ("centikelvin", "counts", "grey")
 
 
@@ -39,8 +37,8 @@ def band_radiance_um(temperature_k: Reals, band_um: tuple[float, float], steps: 
     low, high = band_um[0] * 1e-6, band_um[1] * 1e-6
     wavelength = 0.5 * (high + low) + 0.5 * (high - low) * nodes
     t = np.asarray(temperature_k, dtype=np.float64)[..., None]
-    photon = PLANCK * LIGHT_SPEED / (BOLTZMANN * wavelength * t)
-    spectral = 2.0 * PLANCK * LIGHT_SPEED**2 / wavelength**5 / np.expm1(photon)
+    photon = PLANCK_J_S * SPEED_OF_LIGHT_M_S / (BOLTZMANN_J_K * wavelength * t)
+    spectral = 2.0 * PLANCK_J_S * SPEED_OF_LIGHT_M_S**2 / wavelength**5 / np.expm1(photon)
     return np.asarray(0.5 * (high - low) * (spectral * weights).sum(axis=-1))
 
 

@@ -70,17 +70,16 @@ class View:
         aperture_m: float,
         focus_m: float,
         origin: NDArray[np.float64],
-        tables: tuple[Any, Any] | None = None,
+        tables: tuple[Any, Any],
     ) -> View:
-        """The view of an exposure that starts at `start` [s]; `tables` are order and corners of an earlier one."""
+        """The view of an exposure that starts at `start` [s]; `tables` are those of `upload`."""
         height, width = corners.shape[0] - 1, corners.shape[1] - 1
-        order, uploaded = upload(engine, corners) if tables is None else tables
         duration = exposure_s + line_time_s * (height - 1)
         knots, count = motion_knots([motion], [start], duration, origin)
         if not np.all(np.isfinite(knots)):
             raise ConfigError("pose: the camera's motion is not finite during the exposure")
         return cls(
-            width, height, aperture_m > 0.0 and np.isfinite(focus_m), order, uploaded, engine.table(knots[0]),
+            width, height, aperture_m > 0.0 and np.isfinite(focus_m), *tables, engine.table(knots[0]),
             engine.whole(count), engine.number((count - 1) / max(duration, 1e-9)), engine.number(line_time_s),
             engine.number(exposure_s), engine.number(aperture_m), engine.number(min(focus_m, 1e9)),
         )  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Keys, Masks, Reals, State, namespace
+from parhelion.core.constants import SPEED_OF_LIGHT_M_S
 from parhelion.core.random import to_normal, to_unit, words
 from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
@@ -18,7 +19,7 @@ from parhelion.rays.replay import Rows
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.air import FRONT_M, Air, DeviceField, GridDepth, range_of_depth
 from parhelion.sensors.optics.beams import BeamAim, Beams, RangeCurve, curve_grid
-from parhelion.sensors.optics.lidar.config import ReturnMode
+from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.echoes import SCATTERER_BIT, Block, Echoes, EchoRows, ReturnEcho, echo_bits
 from parhelion.weather.media import Medium
 from parhelion.weather.particles import Detectable, obscured, sample
@@ -227,39 +228,34 @@ class VolumeEcho:
 def volume_echo(
     engine: Engine,
     medium: Medium,
+    config: LidarConfig,
     range_m: NDArray[np.float64],
     signal: NDArray[np.float64],
     extinction_per_m: float,
-    *,
-    mode: ReturnMode,
-    cell_m: float,
-    gap_m: float,
-    nearest_m: float,
-    noise_sigma: float,
-    shot_noise: float,
+    noise: tuple[float, float],
     field: DeviceField | None,
-    strongest: float = 1.0,
 ) -> VolumeEcho | None:
     """Tables for kernels; None if a medium of this density is never detected.
 
     `signal` is that of even fog at ranges that increase, in units of P_min, dimmed by `extinction_per_m` (one way,
-    everything in the air); `cell_m` is half the pulse's length, `gap_m` what the receiver merges into one return,
-    `strongest` the gain of the strongest channel.
+    everything in the air); `noise` is the receiver's: its deviation, and the variance that each unit of signal adds.
     """
-    least = least_signal(noise_sigma, shot_noise)
+    least, receiver, limits = least_signal(*noise), config.receiver, config.range
+    strongest = max(receiver.channel_gain, default=1.0)
+    cell_m = 0.5 * (SPEED_OF_LIGHT_M_S * receiver.pulse_length_ns * 1e-9)
     # In uneven fog a dense bank may stand behind thin air, which dims it less than fog of mean density would.
     dimmed = np.exp(-2.0 * extinction_per_m * range_m)
     hopeful = signal if field is None else _DENSEST_FACTOR * signal / np.sqrt(dimmed)
     seen = np.flatnonzero(strongest * hopeful >= least)
     if not len(seen):
         return None
-    first, last = max(nearest_m, float(range_m[seen[0]]) - cell_m), float(range_m[seen[-1]])
+    first, last = max(limits.min_m, float(range_m[seen[0]]) - cell_m), float(range_m[seen[-1]])
     cell = max(cell_m, (last - first) / _MOST_CELLS)
     cells = max(1, int(np.ceil((last - first) / cell)))
     grid = curve_grid(first + (cells + 1) * cell)
     curve = RangeCurve.on_grid(engine, grid, np.interp(grid, range_m, signal / dimmed))
     number = engine.number
-    choice = {"first": "first", "all": "first", "last": "last"}.get(mode, "strongest")
+    choice = {"first": "first", "all": "first", "last": "last"}.get(receiver.returns, "strongest")
     return VolumeEcho(
         choice,
         medium.code,
@@ -268,9 +264,9 @@ def volume_echo(
         number(first),
         number(cell),
         engine.whole(cells),
-        number(gap_m),
-        number(noise_sigma**2),
-        number(shot_noise),
+        number(receiver.merge_distance_m),
+        number(noise[0] ** 2),
+        number(noise[1]),
         field,
     )
 

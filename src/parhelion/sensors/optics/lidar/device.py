@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,31 +21,28 @@ from parhelion.rays.lock import DeviceOwned
 from parhelion.sensors.optics.air import Air
 from parhelion.sensors.optics.beams import Beams, RangeCurve
 from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
-from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.detection import Detector
 from parhelion.sensors.optics.lidar.echoes import Block
-from parhelion.sensors.optics.lidar.emit import Footprint, ShotArrays, SubRays, aim, in_fours
+from parhelion.sensors.optics.lidar.emit import ShotArrays, SubRays, aim, footprint, in_fours
 from parhelion.sensors.optics.lidar.illuminate import Optics, Reflection, illuminate_adaptively, illuminate_all
 from parhelion.sensors.optics.lidar.link_budget import (
-    SystemConstant,
-    background_noise_factor,
     channel_biases,
     channel_gains,
+    noise_sigma,
     overlap_curve,
     threshold_photons,
 )
 from parhelion.sensors.optics.lidar.patterns import ShotTable, group_size
 from parhelion.sensors.optics.lidar.points import (
     PointsExpected,
-    Returns,
+    Received,
     ScanTensors,
     collect,
     scans_of,
-    tables_of,
     tensors_of,
 )
 from parhelion.sensors.optics.lidar.profiles import ProfiledParts, ProfileRows, substitute_for, warn_uncalibrated
-from parhelion.sensors.optics.lidar.readout import Ambient, Readout, ambient_light
+from parhelion.sensors.optics.lidar.readout import Readout, ambient_light
 from parhelion.sensors.optics.lidar.reception import Reception, receive
 from parhelion.sensors.optics.lidar.specular import trace_specular
 from parhelion.sensors.optics.lidar.weather import LaunchWeather, LidarWeather
@@ -55,41 +52,36 @@ from parhelion.weather.air import AirContents, air_contents
 from parhelion.weather.volume_echo import pulse_shape
 from parhelion.weather.weather import Weather
 
+if TYPE_CHECKING:
+    from parhelion.sensors.optics.lidar.lidar import Lidar
+
 # Sub-ray slots of one launch: enough to keep the device busy, few enough to keep memory flat (12 bytes a slot).
 _SLOTS_PER_LAUNCH = {"cpu": 4_000_000, "cuda": 32_000_000}
+_MOST_SAMPLES = 200_000_000
+"""Samples of a digitised signal, all shots together."""
 
 
-@dataclass
-class LaunchResult:
-    """What a launch gave, on the device."""
+@dataclass(frozen=True)
+class Launch:
+    """Scans that share kernels, and what they are made with."""
 
-    returns: Returns
-    beams: Beams
-    shots: ShotArrays
-    ambient: Ambient | None
-    casts: list[Any]
-    """Rays that were cast, by number or as an array of one."""
-    specular_casts: Ints
+    target: LightScene
+    weather: Weather | None
+    table: ShotTable
+    motions: list[Trajectory]
+    times: list[float]
+    streams: list[Stream]
 
 
 class LidarOnDevice(DeviceOwned):
     """Everything that stays the same from scan to scan."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        config: LidarConfig,
-        footprint: Footprint,
-        constant: SystemConstant,
-        *,
-        sampling: str,
-        noise: bool,
-        bounces: int,
-        sun_klx: float | None,
-    ) -> None:
-        self.engine, self.config, self.sampling, self.bounces, self.noisy = engine, config, sampling, bounces, noise
-        self.sub_rays = SubRays.of(engine, footprint)
-        limits, receiver = config.range, config.receiver
+    def __init__(self, engine: Engine, lidar: Lidar) -> None:
+        config, constant, sun_klx, noise = lidar.config, lidar.system_constant, lidar.sun_klx, lidar.noise
+        self.engine, self.config, self.noisy = engine, config, noise
+        self.sampling, self.bounces = lidar.sampling, lidar.bounces
+        self.sub_rays = SubRays.of(engine, footprint(config.beam))
+        limits = config.range
         opaque = self._opaque
         self.optics = Optics(
             threshold=opaque(constant.threshold),
@@ -99,9 +91,7 @@ class LidarOnDevice(DeviceOwned):
             max_range=opaque(limits.max_m),
             overlap=overlap_curve(engine, limits.overlap),
         )
-        self.noise_sigma = 1.0 / receiver.threshold_to_noise
-        if sun_klx is not None and config.noise.background_klx > 0:
-            self.noise_sigma *= background_noise_factor(sun_klx, config.noise.background_klx)
+        self.noise_sigma = noise_sigma(config, sun_klx)
         sun = config.noise.background_klx if sun_klx is None else sun_klx
         self.sun_klx = opaque(sun) if scale_called(config.intensity.scale).ambient else None
         self._photons = opaque(threshold_photons(config))
@@ -183,128 +173,84 @@ class LidarOnDevice(DeviceOwned):
             origin=in_fours(self.engine, table.origin),
         )
 
-    def _emit(
-        self,
-        target: LightScene,
-        table: ShotTable,
-        motions: list[Trajectory],
-        times: list[float],
-        streams: list[Stream],
-        *,
-        varies_per_pulse: bool = False,
-    ) -> tuple[Beams, Keys]:
-        shots, _ = self._upload(table)
-        duration = table.duration
-        if target.scene.changes:
-            target.scene.set_window(times[0], duration, place_at(motions[0], times[0]))
-        knots, count = motion_knots(motions, times, duration, target.scene.origin)
+    def _emit(self, launch: Launch) -> tuple[Beams, Keys]:
+        scene, times, duration = launch.target.scene, launch.times, launch.table.duration
+        shots, _ = self._upload(launch.table)
+        if scene.changes:
+            scene.set_window(times[0], duration, place_at(launch.motions[0], times[0]))
+        knots, count = motion_knots(launch.motions, times, duration, scene.origin)
         if not np.all(np.isfinite(knots)):
             raise ConfigError("pose: the sensor's motion is not finite during the scan")
-        low, high = zip(*(stream.key for stream in streams), strict=True)
+        low, high = zip(*(stream.key for stream in launch.streams), strict=True)
         keys = self.engine.table(np.array(low, np.uint32)), self.engine.table(np.array(high, np.uint32))
-        noise = self.config.noise
-        beams = aim(
-            self.engine, shots, knots, count, duration, keys, noise, noisy=self.noisy, varies_per_pulse=varies_per_pulse
-        )
-        return beams, keys
+        noise = self.config.noise if self.noisy else None
+        varies = LidarWeather.varies_per_pulse(launch.weather)
+        return aim(self.engine, shots, knots, count, duration, keys, noise, varies_per_pulse=varies), keys
 
-    def _launch_weather(
-        self, target: LightScene, weather: Weather | None, time: float, beams: Beams, keys: Keys
-    ) -> LaunchWeather | None:
+    def _launch_weather(self, launch: Launch, beams: Beams, keys: Keys) -> LaunchWeather | None:
         """The weather of a launch, or None in clear air."""
+        weather = launch.weather
         if weather is None:
             return None
         # Weather that does not change with time is worked out once; it is frozen, so one object is one weather.
         if self._still is None or self._still[0] is not weather:
-            air = air_contents(weather, time, self.config.wavelength_nm)
+            air = air_contents(weather, launch.times[0], self.config.wavelength_nm)
             self._still = (weather, air) if weather.is_constant else None
         else:
             air = self._still[1]
         if air.is_clear:
             return None
-        assert self._table is not None
         if self._group is None:
-            self._group = group_size(self._table)
-        return self.weather.prepare(air, beams, self._group, target.scene.origin, keys=keys)
+            self._group = group_size(launch.table)
+        return self.weather.prepare(air, beams, self._group, launch.target.scene.origin, keys=keys)
 
-    def scan(
-        self,
-        target: LightScene,
-        table: ShotTable,
-        motions: list[Trajectory],
-        times: list[float],
-        streams: list[Stream],
-        metadata: list[dict[str, Any]],
-        weather: Weather | None = None,
-    ) -> list[Scan]:
+    def scan(self, launch: Launch, metadata: list[dict[str, Any]]) -> list[Scan]:
         """Scans that share one launch: emit, cast, reflect, attenuate, detect, record."""
-        sent = self._received(target, table, motions, times, streams, weather)
-        points = collect(target, sent.returns, sent.beams, sent.shots, sent.ambient, self._expected)
+        sent = self._received(launch)
+        points = collect(launch.target, sent, self._expected)
         # Read at the end: reading earlier would make Python wait for the device.
         specular = 0 if sent.specular_casts is None else int(sent.specular_casts[0])
         casts = sum(number if isinstance(number, int) else int(number[0]) for number in sent.casts)
         for entry in metadata:
             entry["casts_per_beam"] = (casts + specular) / sent.beams.count
             entry["specular_casts_per_beam"] = specular / sent.beams.count
-        return scans_of(points, table, target, motions, times, metadata)
+        return scans_of(points, launch.table, launch.target, launch.motions, launch.times, metadata)
 
-    def tensors(
-        self,
-        target: LightScene,
-        table: ShotTable,
-        motions: list[Trajectory],
-        times: list[float],
-        streams: list[Stream],
-        fields: tuple[str, ...],
-        weather: Weather | None = None,
-    ) -> ScanTensors:
+    def tensors(self, launch: Launch, fields: tuple[str, ...]) -> ScanTensors:
         """The same measurements, left on the device."""
-        sent = self._received(target, table, motions, times, streams, weather)
-        near_ir = None if sent.ambient is None else sent.ambient.near_ir
-        tables = tables_of(target, sent.beams, sent.shots, near_ir)
-        return tensors_of(target, sent.returns, sent.beams, sent.shots, tables, self._expected, fields)
+        return tensors_of(launch.target, self._received(launch), self._expected, fields)
 
-    def _received(
-        self,
-        target: LightScene,
-        table: ShotTable,
-        motions: list[Trajectory],
-        times: list[float],
-        streams: list[Stream],
-        weather: Weather | None,
-    ) -> LaunchResult:
+    def _received(self, launch: Launch) -> Received:
         """All of a launch but its record: emit, cast, reflect, attenuate, detect."""
-        if len(table) == 0:
+        target = launch.target
+        if len(launch.table) == 0:
             raise ConfigError(f"{self.config.name}: the pattern has no shots")
-        beams, keys = self._emit(
-            target, table, motions, times, streams, varies_per_pulse=LidarWeather.varies_per_pulse(weather)
-        )
-        launch = self._launch_weather(target, weather, times[0], beams, keys)
-        air = Air(self.optics.extinction) if launch is None else launch.air
+        beams, keys = self._emit(launch)
+        weather = self._launch_weather(launch, beams, keys)
+        air = Air(self.optics.extinction) if weather is None else weather.air
         profiled = self._profiled_parts(target)
-        light = Reflection(target.surfaces, self.sub_rays, self.optics, air, profiled, weathered=launch is not None)
+        light = Reflection(target.surfaces, self.sub_rays, self.optics, air, profiled, weathered=weather is not None)
         scene = target.scene.for_kernels()
         if self.sampling == "adaptive":
             echoes = illuminate_adaptively(light, scene, beams, self.detector.merge_distance)
         else:
             echoes = illuminate_all(light, scene, beams)
         in_air = None
-        if launch is not None and launch.scatterers is not None:
-            in_air = draw_scatterers(self.engine, launch.scatterers, launch.drawn, echoes, beams, keys, air)
-        displaced = None if launch is None else launch.displaced
-        dimming = None if launch is None or profiled is None else air
-        readout = self._upload(table)[1]
+        if weather is not None and weather.scatterers is not None:
+            in_air = draw_scatterers(self.engine, weather.scatterers, weather.drawn, echoes, beams, keys, air)
+        displaced = None if weather is None else weather.displaced
+        dimming = None if weather is None or profiled is None else air
+        shots, readout = self._upload(launch.table)
         reception = Reception(self.detector, readout, beams, keys, in_air, displaced, profiled, dimming)
         behind, more_casts = None, None
         if self.bounces and target.surfaces.has_specular:
             behind, more_casts = trace_specular(light, scene, echoes, beams, self.bounces)
-        shots = self._upload(table)[0]
         returns = receive(self.engine, reception, echoes, behind, shots)
         ambient = None
         if self.sun_klx is not None:
             luck = keys if self.noisy else None
             ambient = ambient_light(self.engine, target.names, echoes, beams, luck, self.sun_klx, self._photons)
-        return LaunchResult(returns, beams, shots, ambient, echoes.casts, more_casts)
+        return Received(returns, beams, shots, ambient, echoes.casts, more_casts)
 
     def _profiled_parts(self, target: LightScene) -> ProfiledParts | None:
         """The parts of a world whose materials are calibrated; None where the sensor's sheet has no profile."""
@@ -324,46 +270,78 @@ class LidarOnDevice(DeviceOwned):
         return self._profiled[1]
 
     def waveform(
-        self,
-        target: LightScene,
-        table: ShotTable,
-        motion: Trajectory,
-        start: float,
-        stream: Stream,
-        shots: NDArray[Any],
-        *,
-        bin_size_m: float,
-        window_m: tuple[float, float] | None,
-        weather: Weather | None = None,
+        self, launch: Launch, shots: NDArray[Any], bin_size_m: float, window_m: tuple[float, float] | None
     ) -> Waveform:
-        """Signal over range of chosen shots."""
-
+        """Signal over range of chosen shots of one scan."""
         if shots.ndim != 1 or shots.size == 0 or shots.dtype.kind not in "iu":
             raise ConfigError("shots: must be a list of row numbers, at least one")
-        if shots.min() < 0 or shots.max() >= len(table):
-            raise ConfigError(f"shots: row numbers must be from 0 to {len(table) - 1}")
-        varies = LidarWeather.varies_per_pulse(weather)
-        beams, keys = self._emit(target, table, [motion], [start], [stream], varies_per_pulse=varies)
-        launch = self._launch_weather(target, weather, start, beams, keys)
-        air = Air(self.optics.extinction) if launch is None else launch.air
-        light = Reflection(target.surfaces, self.sub_rays, self.optics, air)
-        echoes = illuminate_all(light, target.scene.for_kernels(), beams)
-        blocks = echoes.blocks(self.engine, self.engine.dr.arange(self.engine.mi.UInt32, beams.count))
+        if shots.min() < 0 or shots.max() >= len(launch.table):
+            raise ConfigError(f"shots: row numbers must be from 0 to {len(launch.table) - 1}")
+        beams, keys = self._emit(launch)
+        weather = self._launch_weather(launch, beams, keys)
+        air = Air(self.optics.extinction) if weather is None else weather.air
+        light = Reflection(launch.target.surfaces, self.sub_rays, self.optics, air)
+        echoes = illuminate_all(light, launch.target.scene.for_kernels(), beams)
+        everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)
+        blocks = echoes.blocks(self.engine, everyone)
         background = None
-        if launch is not None and launch.scatterers is not None:
+        if weather is not None and weather.scatterers is not None:
             # A digitised signal holds the whole echo of a volume, while a return holds its peak only.
-            background, launch.scatterers.volumes = launch.volume_signal, []
-            in_air = draw_scatterers(self.engine, launch.scatterers, launch.drawn, echoes, beams, keys, air)
+            background, weather.scatterers.volumes = weather.volume_signal, []
+            in_air = draw_scatterers(self.engine, weather.scatterers, weather.drawn, echoes, beams, keys, air)
             if in_air is not None:
-                everyone = self.engine.dr.arange(self.engine.mi.UInt32, beams.count)
                 blocks = in_air.join(self.engine, blocks, everyone)
         window = window_m or (0.0, self.config.range.max_m)
-        pulse = self.config.receiver.pulse_length_ns * 1e-9
-        sigma = self.noise_sigma if self.noisy else 0.0
-        shot_arrays = self._upload(table)[0]
-        return digitise(
-            self.engine, blocks, beams, shot_arrays, shots, window, bin_size_m, pulse, sigma, stream, background
-        )
+        return self._digitised(launch, blocks, beams, shots, window, bin_size_m, background)
+
+    def _digitised(
+        self,
+        launch: Launch,
+        blocks: list[Block],
+        beams: Beams,
+        shots: NDArray[Any],
+        window_m: tuple[float, float],
+        bin_size_m: float,
+        background: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None,
+    ) -> Waveform:
+        """W(r) = sum of P_k p(r - R_k), and noise, of chosen beams at bins within `window_m`; one kernel thread a bin.
+
+        `blocks` are the echoes of all `beams`, `background` what every shot receives beside them, by range [m].
+        """
+        first, last = window_m
+        if not (np.isfinite([first, last, bin_size_m]).all() and bin_size_m > 0 and last > first >= 0):
+            raise ConfigError(f"waveform: the window {window_m} m and the bin size {bin_size_m} m make no bins")
+        bins = int(np.floor((last - first) / bin_size_m)) + 1
+        if bins * len(shots) > _MOST_SAMPLES:
+            raise ConfigError(
+                f"waveform: {bins} bins for {len(shots)} shots are too many; choose fewer shots or larger bins"
+            )
+        engine, sigma = self.engine, self.noise_sigma if self.noisy else 0.0
+        dr, mi = engine.dr, engine.mi
+        index = dr.arange(mi.UInt32, bins * len(shots))
+        width = dr.opaque(mi.UInt32, bins)
+        row = index // width
+        place = self._opaque(first) + mi.Float(index - row * width) * self._opaque(bin_size_m)
+        shot = dr.gather(mi.UInt32, engine.table(shots), row)
+        length = self._opaque(SPEED_OF_LIGHT_M_S * (self.config.receiver.pulse_length_ns * 1e-9))
+        beam = dr.gather(mi.UInt32, self._upload(launch.table)[0].place, shot)
+        signal = mi.Float(0.0)
+        for block in blocks:
+            signal = signal + _summed(engine, block, beam, place, length)
+        if background is not None:
+            levels = engine.table(background(first + bin_size_m * np.arange(bins, dtype=np.float64)))
+            level = dr.gather(mi.Float, levels, index - row * width)
+            gain = beams.aim(engine, beam).gain
+            signal = signal + (level if gain is None else level * gain)
+        if sigma > 0:
+            (stream,) = launch.streams
+            # The element is the bin within the window of its shot, the draw the shot: any choice of shots gives the
+            # same.
+            low, high = (dr.opaque(mi.UInt32, word) for word in replace(stream, name=f"{stream.name}/waveform").key)
+            a, b, _, _ = words((low, high), index - row * width, shot)
+            signal = signal + self._opaque(sigma) * to_normal(a, b)[0]
+        samples = copied(mi.Float(signal)).reshape(len(shots), bins)
+        return Waveform(shots.astype(np.uint32), float(first), float(bin_size_m), samples, float(sigma))
 
 
 def place_at(motion: Trajectory, time: float) -> NDArray[np.float64]:
@@ -380,63 +358,6 @@ def _reported_direction(table: ShotTable, encoder_step_deg: float) -> NDArray[np
     azimuth = np.round(np.arctan2(direction[:, 1], direction[:, 0]) / step) * step
     level = np.hypot(direction[:, 0], direction[:, 1])
     return np.stack([level * np.cos(azimuth), level * np.sin(azimuth), direction[:, 2]], axis=1)
-
-
-# ---- The received signal over range, digitised: W(r) = sum of P_k p(r - R_k), and noise -----------------------------
-
-
-_MOST_SAMPLES = 200_000_000
-
-
-def digitise(
-    engine: Engine,
-    blocks: list[Block],
-    beams: Beams,
-    table: ShotArrays,
-    shots: NDArray[Any],
-    window_m: tuple[float, float],
-    bin_size_m: float,
-    pulse_length_s: float,
-    noise_sigma: float,
-    stream: Stream,
-    background: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None,
-) -> Waveform:
-    """Sample the signal of chosen beams at bins of `bin_size_m` within `window_m`; one kernel thread a bin.
-
-    `blocks` are the echoes of all `beams`, `background` what every shot receives beside them, by range [m].
-    """
-    first, last = window_m
-    if not (np.isfinite([first, last, bin_size_m]).all() and bin_size_m > 0 and last > first >= 0):
-        raise ConfigError(f"waveform: the window {window_m} m and the bin size {bin_size_m} m make no bins")
-    bins = int(np.floor((last - first) / bin_size_m)) + 1
-    if bins * len(shots) > _MOST_SAMPLES:
-        raise ConfigError(
-            f"waveform: {bins} bins for {len(shots)} shots are too many; choose fewer shots or larger bins"
-        )
-    dr, mi = engine.dr, engine.mi
-    index = dr.arange(mi.UInt32, bins * len(shots))
-    width = dr.opaque(mi.UInt32, bins)
-    row = index // width
-    place = dr.opaque(mi.Float, first) + mi.Float(index - row * width) * dr.opaque(mi.Float, bin_size_m)
-    shot = dr.gather(mi.UInt32, engine.table(shots), row)
-    length = dr.opaque(mi.Float, SPEED_OF_LIGHT_M_S * pulse_length_s)
-    beam = dr.gather(mi.UInt32, table.place, shot)
-    signal = mi.Float(0.0)
-    for block in blocks:
-        signal = signal + _summed(engine, block, beam, place, length)
-    if background is not None:
-        levels = engine.table(background(first + bin_size_m * np.arange(bins, dtype=np.float64)))
-        level = dr.gather(mi.Float, levels, index - row * width)
-        gain = beams.aim(engine, beam).gain
-        signal = signal + (level if gain is None else level * gain)
-    if noise_sigma > 0:
-        own = Stream(stream.seed, stream.name + "/waveform", stream.number)
-        # The element is the bin within the window of its shot, the draw the shot: any choice of shots gives the same.
-        low, high = (dr.opaque(mi.UInt32, word) for word in own.key)
-        a, b, _, _ = words((low, high), index - row * width, shot)
-        signal = signal + dr.opaque(mi.Float, noise_sigma) * to_normal(a, b)[0]
-    samples = copied(mi.Float(signal)).reshape(len(shots), bins)
-    return Waveform(shots.astype(np.uint32), float(first), float(bin_size_m), samples, float(noise_sigma))
 
 
 def _summed(engine: Engine, block: Block, beam: Ints, place: Reals, length: Reals) -> Reals:

@@ -262,18 +262,17 @@ def aim(
     knot_count: int,
     duration: float,
     keys: Keys,
-    noise: Noise,
+    noise: Noise | None,
     *,
-    noisy: bool,
-    varies_per_pulse: bool = False,
+    varies_per_pulse: bool,
 ) -> Beams:
-    """Point every shot of every scan: pose at the shot's own time, with jitter where the sensor has any.
+    """Point every shot of every scan: pose at the shot's own time, with jitter where the sensor's noise has any.
 
     `varies_per_pulse` gives each pulse a random number of its own.
     """
     count = len(knots) * shots.count
     jitter = None
-    if noisy and (noise.azimuth_jitter_deg or noise.elevation_jitter_deg):
+    if noise is not None and (noise.azimuth_jitter_deg or noise.elevation_jitter_deg):
         sigma = (noise.azimuth_jitter_deg, noise.elevation_jitter_deg)
         jitter = [engine.number(float(np.radians(s))) for s in sigma]
     rate = engine.number((knot_count - 1) / max(duration, 1e-9))

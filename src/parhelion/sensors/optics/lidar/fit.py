@@ -23,8 +23,7 @@ from parhelion.rays.device import engine
 from parhelion.rays.records import Rays
 from parhelion.sensors.optics.lidar.config import Overlap
 from parhelion.sensors.optics.lidar.link_budget import channel_gains, threshold_photons
-from parhelion.sensors.optics.lidar.signal_model import POSE, ShotPlanes, SignalModel
-from parhelion.sensors.optics.lidar.signal_model import Floats as Floats_of_signal_model
+from parhelion.sensors.optics.lidar.signal_model import POSE, Floats, ShotPlanes, SignalModel
 
 if TYPE_CHECKING:
     from parhelion.sensors.optics.lidar.lidar import Lidar
@@ -66,9 +65,9 @@ class LidarFit:
 
     pose: Pose
     """Pose of the sensor in the world."""
-    position_error_m: Floats_of_signal_model
+    position_error_m: Floats
     """Standard error of its position by the scatter of ranges alone, shape (3,)."""
-    angle_error_rad: Floats_of_signal_model
+    angle_error_rad: Floats
     """Standard error of its turn about x, y and z of the world, shape (3,)."""
     reflectance: dict[str, float] = field(default_factory=dict)
     """Reflectance of each material of the world, by name, at the sensor's wavelength."""
@@ -126,14 +125,14 @@ class SignalSearch:
         )  # fmt: skip
         self.measured = by_shot(recording, recording.fields["range"])
 
-    def _spread(self, planes: ShotPlanes, range_m: Floats_of_signal_model) -> Mask:
+    def _spread(self, planes: ShotPlanes, range_m: Floats) -> Mask:
         """Shots whose footprint lies at much the same range: one slanted into depth comes back longer, and weaker."""
         beam, pulse = self.lidar.config.beam, self.lidar.config.receiver.pulse_length_ns
         width = 1e-3 * max(beam.divergence_mrad) * range_m + 1e-3 * beam.exit_diameter_mm
         cosine = np.clip(-np.sum(planes.direction * planes.normal, axis=1), 1e-3, 1.0)
         return np.asarray(width * np.sqrt(1.0 - cosine**2) / cosine < FLAT * 0.5e-9 * SPEED_OF_LIGHT_M_S * pulse)
 
-    def planes(self, pose: Pose) -> tuple[NDArray[np.int64], ShotPlanes, Floats_of_signal_model]:
+    def planes(self, pose: Pose) -> tuple[NDArray[np.int64], ShotPlanes, Floats]:
         """Shots that meet something, by number, with the planes they meet, and the range of each [m]."""
         turn = pose.rotation
         origin, direction = pose.xyz + self.table.origin @ turn.T, self.table.direction @ turn.T.astype(np.float64)
@@ -201,7 +200,7 @@ class SignalSearch:
         self._threshold(found, pose, parameters)
         return found
 
-    def _usual_bias(self) -> tuple[Floats_of_signal_model, Floats_of_signal_model]:
+    def _usual_bias(self) -> tuple[Floats, Floats]:
         """Range errors of rings [m] to begin with, and what they are held to: the sheet's where it lists them."""
         listed = self.lidar.config.noise.channel_bias_m
         rings = int(self.table.ring.max(initial=0)) + 1
@@ -209,8 +208,8 @@ class SignalSearch:
         return usual.copy(), usual
 
     def _seen(
-        self, met: NDArray[np.int64], planes: ShotPlanes, simulated: tuple[Floats_of_signal_model, ...]
-    ) -> list[tuple[Mask, Floats_of_signal_model]]:
+        self, met: NDArray[np.int64], planes: ShotPlanes, simulated: tuple[Floats, ...]
+    ) -> list[tuple[Mask, Floats]]:
         """Recorded ranges, log powers and log reflectivities, and of which shots each is taken."""
         ranges, powers = simulated
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -227,9 +226,7 @@ class SignalSearch:
             told = strong & np.isfinite(share) & (share < 0.0)  # brighter than white is another scale
         return [(near, self.measured[met]), (counted, power), (told, share)]
 
-    def _free(
-        self, met: NDArray[np.int64], planes: ShotPlanes, parameters: Floats_of_signal_model
-    ) -> tuple[Mask, dict[str, str]]:
+    def _free(self, met: NDArray[np.int64], planes: ShotPlanes, parameters: Floats) -> tuple[Mask, dict[str, str]]:
         """Which parameters this recording can tell, and why it cannot tell others."""
         model = self.model
         kept: dict[str, str] = {}
@@ -289,9 +286,7 @@ class SignalSearch:
             kept["overlap"] = why
         return kept
 
-    def _tell(
-        self, found: LidarFit, parameters: Floats_of_signal_model, error: Floats_of_signal_model, free: Mask
-    ) -> None:
+    def _tell(self, found: LidarFit, parameters: Floats, error: Floats, free: Mask) -> None:
         model, wavelength = self.model, self.lidar.config.wavelength_nm
         for row, name in enumerate(self.names):
             at = model.reflectance.start + row
@@ -312,7 +307,7 @@ class SignalSearch:
             else:
                 found.overlap = [(float(r), float(min(x, 1.0))) for r, x in zip(model.knots, values, strict=True)]
 
-    def _threshold(self, found: LidarFit, pose: Pose, parameters: Floats_of_signal_model) -> None:
+    def _threshold(self, found: LidarFit, pose: Pose, parameters: Floats) -> None:
         """The threshold, in units of the data sheet's, by which weak shots return and which are lost."""
         from scipy.optimize import minimize_scalar
         from scipy.special import log_ndtr, ndtr
@@ -330,7 +325,7 @@ class SignalSearch:
         sigma = 1.0 / config.receiver.threshold_to_noise
         shot = 1.0 / (config.receiver.threshold_photons or np.inf)
 
-        def deviations(log_threshold: float) -> Floats_of_signal_model:
+        def deviations(log_threshold: float) -> Floats:
             level = power * np.exp(-log_threshold)
             return np.asarray((level - 1.0) / np.sqrt(sigma**2 + shot * level))
 
@@ -351,7 +346,7 @@ class SignalSearch:
         found.threshold_error = found.threshold / float(np.sqrt(max(bend, 1e-9)))
 
 
-def by_shot(scan: Scan, values: NDArray[np.generic]) -> Floats_of_signal_model:
+def by_shot(scan: Scan, values: NDArray[np.generic]) -> Floats:
     """A field of the first return of every shot; NaN for lost ones."""
     found = np.full(len(scan.shots), np.nan)
     shot = scan.fields["shot"].astype(np.int64)[::-1]
@@ -359,7 +354,7 @@ def by_shot(scan: Scan, values: NDArray[np.generic]) -> Floats_of_signal_model:
     return found
 
 
-def moved(pose: Pose, change: Floats_of_signal_model) -> Pose:
+def moved(pose: Pose, change: Floats) -> Pose:
     """A pose moved by the first three numbers [m] and turned by the rotation vector of the last three [rad]."""
     from parhelion.core.pose import quat_multiply
 
@@ -369,9 +364,7 @@ def moved(pose: Pose, change: Floats_of_signal_model) -> Pose:
     return Pose(pose.xyz + change[:3], quat_multiply(quat, pose.quat_xyzw))
 
 
-def _signal_step(
-    rows: Floats_of_signal_model, off: Floats_of_signal_model, damping: float
-) -> tuple[Floats_of_signal_model, Floats_of_signal_model]:
+def _signal_step(rows: Floats, off: Floats, damping: float) -> tuple[Floats, Floats]:
     """One step of Levenberg and Marquardt, far ones weighted down after Huber, and its normal matrix."""
     weight = 1.0 / np.maximum(1.0, np.abs(off) / 1.5)
     normal = rows.T @ (weight[:, None] * rows)
@@ -380,7 +373,7 @@ def _signal_step(
     return np.linalg.lstsq(even, (rows.T @ (weight * off)) / scale, rcond=1e-12)[0] / scale, normal
 
 
-def _errors(normal: Floats_of_signal_model, which: NDArray[np.int64], count: int) -> Floats_of_signal_model:
+def _errors(normal: Floats, which: NDArray[np.int64], count: int) -> Floats:
     """Standard error of every parameter, 0 of those that are not free."""
     found = np.zeros(count)
     scale = np.sqrt(np.maximum(np.diag(normal), 1e-30))
@@ -390,21 +383,19 @@ def _errors(normal: Floats_of_signal_model, which: NDArray[np.int64], count: int
     return found
 
 
-def _between(values: Floats_of_signal_model, low: float, high: float) -> int:
+def _between(values: Floats, low: float, high: float) -> int:
     return int(np.sum((values > low) & (values < high)))
 
 
-def _scatter(off: Floats_of_signal_model) -> float:
+def _scatter(off: Floats) -> float:
     return max(1.4826 * float(np.median(np.abs(off - np.median(off)))), 1e-4) if len(off) else 1.0
 
 
 # ---- fit ------------------------------------------------------------------------------------------------------------
 
 
-Floats = NDArray[np.float64]
-
-STEP_M, STEP_RAD = 0.005, 0.0005
-"""How far beside the guess the gradient is taken."""
+STEPS = np.array([0.005, 0.005, 0.005, 0.0005, 0.0005])
+"""How far beside the guess the gradient is taken: position [m], roll and pitch [rad]."""
 PASSES = ((1.0, 0.2, 5, 1.0), (0.2, 0.06, 3, 0.3), (0.06, 0.05, 2, 0.15), (0.05, 0.05, 1, 0.1))
 """Residuals [m] that count in the first and the last of some rounds, and how far the heading is looked for then [deg]:
 far residuals are edges, and other things than meant."""
@@ -451,7 +442,7 @@ class _Search:
 
     def __init__(self, still: Lidar, world: World, measured: Floats, time: float) -> None:
         self.still, self.world, self.measured, self.time = still, world, measured, time
-        self.error, self.rms, self.shots, self.heading_error_rad = np.zeros(5), 0.0, 0, 0.0
+        self.heading_error_rad = 0.0
 
     def ranges(self, poses: list[Pose]) -> list[Floats]:
         """Simulated ranges of all shots at poses."""
@@ -460,23 +451,19 @@ class _Search:
 
     def step(self, now: Pose, gate_m: float) -> Pose:
         """One step of Gauss and Newton in position, roll and pitch."""
-        sizes = np.array([_step(k) for k in range(5)])
         here, *beside = self.ranges([now, *(_moved(now, axis, sign) for axis in range(5) for sign in (1.0, -1.0))])
-        gradient = np.stack([(beside[2 * k] - beside[2 * k + 1]) / (2.0 * sizes[k]) for k in range(5)], axis=1)
+        gradient = np.stack([(beside[2 * k] - beside[2 * k + 1]) / (2.0 * STEPS[k]) for k in range(5)], axis=1)
         off = self.measured - here
         # Where poses beside the guess meet other surfaces, the difference is no gradient.
-        smooth = np.all(np.abs(gradient * sizes) < 0.1, axis=1)
+        smooth = np.all(np.abs(gradient * STEPS) < 0.1, axis=1)
         use = np.isfinite(off) & np.isfinite(gradient).all(axis=1) & smooth & (np.abs(off) < gate_m)
         if use.sum() < FEWEST_SHOTS:
             fitting = f"only {int(use.sum())} shots fit the world within {gate_m:.2f} m"
             raise ConfigError(f"fit: {fitting}; guess a nearer pose")
         a, b = gradient[use], off[use]
-        usual = max(1.4826 * float(np.median(np.abs(b - np.median(b)))), 1e-4)
-        weight = 1.0 / np.maximum(1.0, np.abs(b) / (1.5 * usual))
+        weight = 1.0 / np.maximum(1.0, np.abs(b) / (1.5 * _scatter(b)))
         normal = a.T @ (weight[:, None] * a)
         change = np.linalg.solve(normal + 1e-9 * np.eye(5) * np.trace(normal), a.T @ (weight * b))
-        self.error = np.sqrt(np.diag(np.linalg.inv(normal))) * usual
-        self.rms, self.shots = float(np.sqrt(np.mean(b**2))), int(use.sum())
         return moved(now, np.append(change, 0.0))
 
     def turned_best(self, now: Pose, span_deg: float, number: int = 17) -> Pose:
@@ -506,11 +493,7 @@ class _Search:
         return float(np.mean(np.where(lost & gone, 0.0, np.where(lost | gone, 1.0, off))))
 
 
-def _step(axis: int) -> float:
-    return STEP_M if axis < 3 else STEP_RAD
-
-
 def _moved(pose: Pose, axis: int, sign: float) -> Pose:
     change = np.zeros(6)
-    change[axis] = sign * _step(axis)
+    change[axis] = sign * STEPS[axis]
     return moved(pose, change)

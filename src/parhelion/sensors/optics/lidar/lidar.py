@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,14 +19,12 @@ from parhelion.rays.lock import locked
 from parhelion.rays.origin import Cell, cell_of, runs
 from parhelion.sensors.base import FrameSensor, checked_world, finite_time, motion_of
 from parhelion.sensors.optics.lidar.config import LidarConfig, ReturnMode
-from parhelion.sensors.optics.lidar.device import LidarOnDevice, place_at
-from parhelion.sensors.optics.lidar.emit import footprint
+from parhelion.sensors.optics.lidar.device import Launch, LidarOnDevice, place_at
 from parhelion.sensors.optics.lidar.link_budget import SystemConstant, max_range, system_constant
 from parhelion.sensors.optics.lidar.patterns import ShotTable, repeats, shot_table
 from parhelion.sensors.optics.lidar.points import USUAL, ScanTensors, chosen_fields
 from parhelion.sensors.optics.scene import LightScene, light_scene
 from parhelion.sensors.sheets import open_sheet
-from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
 if TYPE_CHECKING:
@@ -152,9 +149,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         motions, times = _motions(poses, time, frames)
         wanted = chosen_fields(fields)
         return [
-            launch.device.tensors(
-                launch.target, launch.table, launch.motions, launch.times, launch.streams, wanted, launch.weather
-            )
+            self._device(launch.target).tensors(launch, wanted)
             for launch in self._launches(world, motions, times, self._numbered(motions, times, seed, frames))
         ]
 
@@ -192,12 +187,9 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         with world.edits():
             cell = cell_of(self._geometry(world), place_at(motion, start))
             target, weather = self._target(world, cell), world.weather
-        device = self._device(target)
         stream = self._stream(seed, motion, start, frame)
-        return device.waveform(
-            target, self.shots(start), motion, start, stream, np.asarray(shots),
-            bin_size_m=bin_size_m, window_m=range_m, weather=weather,
-        )  # fmt: skip
+        launch = Launch(target, weather, self.shots(start), [motion], [start], [stream])
+        return self._device(target).waveform(launch, np.asarray(shots), bin_size_m, range_m)
 
     def _measure(self, world: World, motion: Trajectory, start: float, seed: int, stream: Stream) -> Scan:
         return self._scans(world, [motion], [start], seed, [stream])[0]
@@ -225,14 +217,12 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
                 }
                 for start in launch.times
             ]  # fmt: skip
-            scans += launch.device.scan(
-                launch.target, launch.table, launch.motions, launch.times, launch.streams, metadata, launch.weather
-            )
+            scans += self._device(launch.target).scan(launch, metadata)
         return scans
 
     def _launches(
         self, world: World, motions: list[Trajectory], times: list[float], streams: list[Stream]
-    ) -> Iterator[_Launch]:
+    ) -> Iterator[Launch]:
         """The launches that measure a world from these motions, in order; few, since scans share them."""
         checked_world(world)
         places = [place_at(motion, start) for motion, start in zip(motions, times, strict=True)]
@@ -255,7 +245,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
                 for batch in device.batches(target, some, their, shots=shots, same_shots=self._repeats and same_air):
                     part = slice(*batch)
                     table = self.shots(their[batch[0]])
-                    yield _Launch(device, target, weather, table, some[part], their[part], streams[rows][part])
+                    yield Launch(target, weather, table, some[part], their[part], streams[rows][part])
 
     def _geometry(self, world: World) -> SceneGeometry:
         return world.geometry(*self.visibility_keys)
@@ -266,27 +256,11 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
 
     def _device(self, target: LightScene) -> LidarOnDevice:
         if self._on_device is None:
-            self._on_device = LidarOnDevice(
-                target.engine, self.config, footprint(self.config.beam), self.system_constant,
-                sampling=self.sampling, noise=self.noise, bounces=self.bounces, sun_klx=self.sun_klx,
-            )  # fmt: skip
+            self._on_device = LidarOnDevice(target.engine, self)
         return self._on_device
 
     def __repr__(self) -> str:
         return f"<Lidar {self.model}: {len(self.shots())} shots a scan at {self.rate_hz:g} Hz>"
-
-
-@dataclass(frozen=True)
-class _Launch:
-    """Scans that share kernels, and what they are made with."""
-
-    device: LidarOnDevice
-    target: LightScene
-    weather: Weather | None
-    table: ShotTable
-    motions: list[Trajectory]
-    times: list[float]
-    streams: list[Stream]
 
 
 def _motions(

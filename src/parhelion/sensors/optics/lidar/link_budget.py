@@ -145,6 +145,12 @@ def background_noise_factor(sun_klx: float, reference_klx: float) -> float:
     return float(np.sqrt(0.5 * (1.0 + sun_klx / reference_klx)))
 
 
+def noise_sigma(config: LidarConfig, sun_klx: float | None) -> float:
+    """Standard deviation of the receiver's noise without signal, in units of P_min; None is the rated sunlight."""
+    sigma, rated_klx = 1.0 / config.receiver.threshold_to_noise, config.noise.background_klx
+    return sigma if sun_klx is None or rated_klx <= 0.0 else sigma * background_noise_factor(sun_klx, rated_klx)
+
+
 # ---- link budget ----------------------------------------------------------------------------------------------------
 
 
@@ -218,24 +224,19 @@ def system_constant(config: LidarConfig) -> SystemConstant:
     Where a range is rated for a detection above one half, the echo there is above the threshold by as much as the noise
     asks for: the target that is just at the threshold is darker.
     """
+    from scipy.special import ndtri
+
     limits, receiver = config.range, config.receiver
     sigma, shot_noise = 1.0 / receiver.threshold_to_noise, 1.0 / (receiver.threshold_photons or np.inf)
     reflectance = [
         rated.reflectance
         * float(overlap_share(limits.overlap, rated.range_m))
-        / float(power_with_chance(np.float64(_deviations(rated.detection)), sigma, shot_noise))
+        / float(power_with_chance(np.float64(ndtri(rated.detection)), sigma, shot_noise))
         for rated in limits.rated
     ]
     if len(limits.rated) == 1:
         return one_target(reflectance[0], limits.rated[0].range_m)
     return two_targets(reflectance, [r.range_m for r in limits.rated])
-
-
-def _deviations(chance: float) -> float:
-    """Standard deviations that a normal number stays below with this chance."""
-    from scipy.special import ndtri
-
-    return float(ndtri(chance))
 
 
 def max_range(config: LidarConfig, reflectance: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,6 +87,26 @@ class Returns:
         return cls(rows, beam, counts, flags)
 
 
+@dataclass
+class Received:
+    """What a launch gave, on the device."""
+
+    returns: Returns
+    beams: Beams
+    shots: ShotArrays
+    ambient: Ambient | None
+    """What the sensor counts of every beam, returned or not; None where it counts nothing."""
+    casts: list[Any]
+    """Rays that were cast, by number or as an array of one."""
+    specular_casts: Ints
+
+    def tables(self, target: LightScene) -> Tables:
+        """What points are looked up in."""
+        velocity = None if target.scene.moving is None else target.scene.moving.velocity
+        near_ir = None if self.ambient is None else self.ambient.near_ir
+        return target.names, self.beams.shot, self.shots.time, self.shots.ring_column, velocity, near_ir
+
+
 class PointsExpected:
     """The size of the point buffer, learnt from earlier launches of as many beams.
 
@@ -109,20 +129,10 @@ class PointsExpected:
         self._expected[beams] = max(points + points // 8 + 1, 9 * self._expected.get(beams, 0) // 10)
 
 
-def collect(
-    target: LightScene,
-    found: Returns,
-    beams: Beams,
-    shots: ShotArrays,
-    ambient: Ambient | None,
-    expected: PointsExpected,
-) -> Points:
-    """Drop what is not valid and look up what was hit: on the device, where it is done in parallel.
-
-    `ambient` is what the sensor counts of every beam, returned or not; None where it counts nothing.
-    """
-    engine, most = target.engine, beams.count * len(found.rows)
-    tables = tables_of(target, beams, shots, None if ambient is None else ambient.near_ir)
+def collect(target: LightScene, sent: Received, expected: PointsExpected) -> Points:
+    """Drop what is not valid and look up what was hit: on the device, where it is done in parallel."""
+    engine, found, beams, shots = target.engine, sent.returns, sent.beams, sent.shots
+    most, tables = beams.count * len(found.rows), sent.tables(target)
 
     def look_up(room_for: int) -> dict[str, Any]:
         returns, points = Rows.kept(engine, most), Rows.kept(engine, room_for)
@@ -144,8 +154,9 @@ def collect(
         fields |= _unpacked(key.split(), value.numpy()[:count])
     order = [name for name in (*_MEASURED, "near_ir", *_ORDER[len(_MEASURED) :]) if name in fields]
     counted = None
-    if ambient is not None:
-        light, noise = (copied(values).reshape(-1, shots.count) for values in ambient.in_order(engine, found.beam))
+    if sent.ambient is not None:
+        ordered = sent.ambient.in_order(engine, found.beam)
+        light, noise = (copied(values).reshape(-1, shots.count) for values in ordered)
         # Noise is what the sensor writes down where there is no return.
         counted = light, np.where(returns == 0, np.rint(noise), 0.0).astype(np.float32)
     return Points({name: fields[name] for name in order}, xyz, returns, borders, counted)
@@ -153,12 +164,6 @@ def collect(
 
 Tables = tuple[PartNames, Ints, Reals, Ints, Reals, Reals]
 """Names of parts, shots of beams, times and ring with column of shots, velocities of actors, and near infrared."""
-
-
-def tables_of(target: LightScene, beams: Beams, shots: ShotArrays, near_ir: Reals) -> Tables:
-    """What points are looked up in."""
-    velocity = None if target.scene.moving is None else target.scene.moving.velocity
-    return target.names, beams.shot, shots.time, shots.ring_column, velocity, near_ir
 
 
 def _look_up(found: Returns, tables: Tables, returns: Rows, points: Rows, beams: int) -> dict[str, Any]:
@@ -265,11 +270,7 @@ def scans_of(
     metadata: list[dict[str, Any]],
 ) -> list[Scan]:
     """One record a scan."""
-    names = {
-        "label": target.label_names,
-        "material": target.material_names,
-        "origin": origin_names(),
-    }
+    names = {"label": target.label_names, "material": target.material_names, "origin": origin_names()}
     scans = []
     for i, (motion, start) in enumerate(zip(motions, starts, strict=True)):
         rows = slice(points.borders[i], points.borders[i + 1])
@@ -343,12 +344,6 @@ class ScanTensors(DeviceOwned):
                 torch.cuda.current_stream().synchronize()
         return made
 
-    def torch_scans(self) -> Iterator[dict[str, Any]]:
-        """The same, scan by scan."""
-        tensors = self.torch()
-        for first, last in zip(self.first[:-1].tolist(), self.first[1:].tolist(), strict=True):
-            yield {name: values[first:last] for name, values in tensors.items()}
-
 
 def chosen_fields(fields: Sequence[str]) -> tuple[str, ...]:
     """The names of fields, checked."""
@@ -360,18 +355,10 @@ def chosen_fields(fields: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(fields))
 
 
-def tensors_of(
-    target: LightScene,
-    found: Returns,
-    beams: Beams,
-    shots: ShotArrays,
-    tables: Tables,
-    expected: PointsExpected,
-    fields: tuple[str, ...],
-) -> ScanTensors:
+def tensors_of(target: LightScene, sent: Received, expected: PointsExpected, fields: tuple[str, ...]) -> ScanTensors:
     """The points of a launch, looked up on the device; the host is told how many each scan has, and no more."""
-    engine, most = target.engine, beams.count * len(found.rows)
-    dr = engine.dr
+    engine, found, beams, shots = target.engine, sent.returns, sent.beams, sent.shots
+    most, tables = beams.count * len(found.rows), sent.tables(target)
     if "near_ir" in fields and tables[-1] is None:
         raise ConfigError("fields: near_ir: this sensor does not report it")
 
@@ -381,7 +368,7 @@ def tensors_of(
 
     room_for = expected.room(beams.count, most)
     values = look_up(room_for)
-    counts = copied(dr.block_sum(found.counts, shots.count)).astype(np.int64)
+    counts = copied(engine.dr.block_sum(found.counts, shots.count)).astype(np.int64)
     first = np.concatenate([[0], np.cumsum(counts)])
     count = int(first[-1])
     expected.learn(beams.count, count)

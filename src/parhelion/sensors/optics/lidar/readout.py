@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from parhelion.core.arrays import Ints, Keys, Masks, Reals, namespace
 from parhelion.core.clouds import ORIGINS
@@ -13,13 +13,15 @@ from parhelion.rays.device import Engine, kernel_tree
 from parhelion.rays.device import engine as running_engine
 from parhelion.rays.replay import Rows
 from parhelion.rays.scene import NOTHING
-from parhelion.sensors.optics.air import Air
 from parhelion.sensors.optics.beams import Beams, RangeCurve
 from parhelion.sensors.optics.lidar.detection import FALSE_ALARM, Return, echo_of
 from parhelion.sensors.optics.lidar.echoes import GHOST_BIT, NO_ACTOR, NO_ECHO, SCATTERER_BIT, Block, Echoes, EchoRows
 from parhelion.sensors.optics.lidar.link_budget import in_steps, range_sigma, reflectivity
-from parhelion.sensors.optics.lidar.profiles import ACTOR_BITS, ANGLE_BITS, ANGLE_SHIFT, ProfiledParts, share_left
+from parhelion.sensors.optics.lidar.profiles import ACTOR_BITS, ANGLE_BITS, ANGLE_SHIFT, share_left
 from parhelion.sensors.optics.scene import PartNames
+
+if TYPE_CHECKING:
+    from parhelion.sensors.optics.lidar.reception import Reception
 
 _NOISE_DRAW = 3000
 _SURFACE, _MULTIPATH, _NOISE = (ORIGINS.index(name) for name in ("surface", "multipath", "noise"))
@@ -96,23 +98,10 @@ class ReturnRow:
         dr.eval(*vars(self).values())
 
 
-def read_out(
-    engine: Engine,
-    readout: Readout,
-    blocks: list[Block],
-    found: list[Return],
-    beams: Beams,
-    beam: Ints,
-    keys: Keys,
-    displaced: Callable[[Reals, Ints, Keys], Reals] | None = None,
-    profiled: ProfiledParts | None = None,
-    air: Air | None = None,
-) -> list[ReadReturn]:
-    """Noise, steps, scales and coordinates of each return.
-
-    `displaced` is the range of a surface's return as the weather lets it appear, of range, shot and key. `profiled` are
-    parts whose noise comes from profiles, and `air` is what dims their signal, None in clear air.
-    """
+def read_out(reception: Reception, blocks: list[Block], found: list[Return], beam: Ints) -> list[ReadReturn]:
+    """Noise, steps, scales and coordinates of each return."""
+    engine, readout, beams, keys = running_engine(), reception.readout, reception.beams, reception.keys
+    profiled, air, displaced = reception.profiled, reception.air, reception.displaced
     no_actor = NO_ACTOR if profiled is None else ACTOR_BITS
     mi, dr = engine.mi, engine.dr
     shot, key = beams.draws(engine, beam, keys)

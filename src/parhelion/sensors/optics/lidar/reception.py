@@ -39,7 +39,7 @@ class Reception:
     in_air: ScattererRows | None
     """Echoes of the air, or None."""
     displaced: Any
-    """Range of a surface's return as the rain lets it appear, or None where it is the true one."""
+    """Range of a surface's return as the weather lets it appear, by range, shot and key; None if unchanged."""
     profiled: ProfiledParts | None = None
     """Parts whose noise comes from profiles, or None."""
     air: Air | None = None
@@ -51,9 +51,7 @@ class Reception:
         if self.in_air is not None:
             blocks = self.in_air.join(engine, blocks, beam)
         found = detect(engine, self.detector, blocks, self.beams, beam, self.keys)
-        return read_out(
-            engine, self.readout, blocks, found, self.beams, beam, self.keys, self.displaced, self.profiled, self.air
-        )
+        return read_out(self, blocks, found, beam)
 
 
 def receive(engine: Engine, reception: Reception, echoes: Echoes, behind: Behind | None, shots: ShotArrays) -> Returns:

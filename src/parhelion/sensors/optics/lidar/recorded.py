@@ -26,14 +26,14 @@ from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.air import Air
 from parhelion.sensors.optics.beams import Beams
 from parhelion.sensors.optics.lidar.air_echoes import draw_scatterers
-from parhelion.sensors.optics.lidar.detection import Detector, detect, echo_of
-from parhelion.sensors.optics.lidar.echoes import NO_ECHO, SCATTERER_BIT, Block, Echoes, EchoRows, ReturnEcho
+from parhelion.sensors.optics.lidar.detection import Detector, Return, detect, echo_of
+from parhelion.sensors.optics.lidar.echoes import NO_ECHO, SCATTERER_BIT, Echoes, EchoRows, ReturnEcho
 from parhelion.sensors.optics.lidar.emit import PULSE_DRAW
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.sensors.optics.lidar.link_budget import (
-    background_noise_factor,
     channel_gains,
     in_steps,
+    noise_sigma,
     power_with_chance,
     reflectivity,
     threshold_photons,
@@ -191,8 +191,8 @@ def weathered(
     shots = recorded_shots(cloud, lidar, no_returns)
     if shots.count == 0:
         return unchanged(cloud)
-    launch = _Launch(lidar, weather, air, Stream(seed, f"recorded/{lidar.model}", frame))
-    found = launch.run(cloud, shots, reflectance, pose or Pose())
+    stream = Stream(seed, f"recorded/{lidar.model}", frame)
+    found = _Launch(lidar, weather, air, stream, cloud, shots, reflectance, pose or Pose()).run()
     shots.notes.extend(earlier_weather(cloud))
     return assembled(cloud, shots, found, byte_scale(cloud, lidar))
 
@@ -207,38 +207,43 @@ _LEAST_POWER = 0.05
 class _Launch:
     """One cloud on the device."""
 
-    def __init__(self, lidar: Lidar, weather: Weather, air: AirContents, stream: Stream) -> None:
+    def __init__(
+        self, lidar: Lidar, weather: Weather, air: AirContents, stream: Stream, cloud: PointCloud,
+        shots: RecordedShots, reflectance: float | None, pose: Pose,
+    ) -> None:  # fmt: skip
         self.engine = engine()
-        self.sigma = _noise_sigma(lidar)
+        self.sigma = noise_sigma(lidar.config, lidar.sun_klx) if lidar.noise else 0.0
         photons = lidar.config.receiver.threshold_photons if self.sigma > 0.0 else None
         self.shot_noise = 1.0 / photons if photons else 0.0
-        self.lidar, self.config, self.constant = lidar, lidar.config, lidar.system_constant
-        self.weather, self.air, self.stream = weather, air, stream
+        self.config, self.constant = lidar.config, lidar.system_constant
+        if lidar.recorded_weather is None:
+            lidar.recorded_weather = LidarWeather(self.engine, self.config, self.constant, self.sigma)
+        self.tables: LidarWeather = lidar.recorded_weather
+        self.weather, self.air, self.stream, self.pose = weather, air, stream, pose
+        self.cloud, self.shots, self.reflectance = cloud, shots, reflectance
+        self.direction, self.length = self._directions()
 
-    def run(self, cloud: PointCloud, shots: RecordedShots, reflectance: float | None, pose: Pose) -> Found:
+    def run(self) -> Found:
         """Dim, draw, detect."""
         dr, mi = self.engine.dr, self.engine.mi
-        direction, length = self._directions(shots)
-        key = tuple(self.engine.table(np.array([word], np.uint32)) for word in self.stream.key)
-        beams = self._beams(shots, direction, pose, self._gains(cloud, shots))
-        device = _device(self.lidar, self.engine, self.sigma)
-        launch = device.prepare(self.air, beams, 1, pose.xyz, keys=(key[0], key[1]), clear_per_m=0.0)
-        echoes = self._surfaces(cloud, shots, length, reflectance, beams, launch.air)
-        beam = dr.arange(mi.UInt32, shots.count)
+        low, high = (self.engine.table(np.array([word], np.uint32)) for word in self.stream.key)
+        key = low, high
+        beams = self._beams(self._gains())
+        launch = self.tables.prepare(self.air, beams, 1, self.pose.xyz, keys=key, clear_per_m=0.0)
+        echoes = self._surfaces(beams, launch.air)
+        beam = dr.arange(mi.UInt32, self.shots.count)
         blocks = echoes.blocks(self.engine, beam)
         if launch.scatterers is not None:
-            in_air = draw_scatterers(
-                self.engine, launch.scatterers, launch.drawn, echoes, beams, (key[0], key[1]), launch.air
-            )
+            in_air = draw_scatterers(self.engine, launch.scatterers, launch.drawn, echoes, beams, key, launch.air)
             if in_air is not None:
                 blocks = in_air.join(self.engine, blocks, beam)
-        returns = detect(self.engine, self._detector(shots), blocks, beams, beam, key)  # type: ignore[arg-type]
-        word = tuple(dr.gather(mi.UInt32, k, beams.scan) for k in key)
+        returns = detect(self.engine, self._detector(), blocks, beams, beam, key)
+        word = dr.gather(mi.UInt32, low, beams.scan), dr.gather(mi.UInt32, high, beams.scan)
         gain = beams.aim(self.engine, beam).gain
         parts = []
         for item in returns:
             # Nothing comes along shots whose direction is not known.
-            valid = (item.range < NO_ECHO) & (length > 0.0)
+            valid = (item.range < NO_ECHO) & (self.length > 0.0)
             echo = echo_of(self.engine, blocks, item.slot, valid)
             in_the_air = (echo.actor & SCATTERER_BIT) != 0
             true_share = dr.reinterpret_array(mi.Float, echo.actor) / echo.power
@@ -246,62 +251,56 @@ class _Launch:
             range_m = item.range
             if launch.displaced is not None:
                 range_m = dr.select(in_the_air, range_m, launch.displaced(range_m, beams.shot, word))
-            parts.append(self._outcome(blocks, item, valid, echo, in_the_air, range_m, direction, gain, shots))
-        return self._collected(parts, shots)
+            parts.append(self._outcome(item, valid, echo, in_the_air, range_m, gain))
+        return self._collected(parts)
 
-    def _directions(self, shots: RecordedShots) -> tuple[Vectors, Reals]:
+    def _directions(self) -> tuple[Vectors, Reals]:
         """Unit directions from the beam's exit in the sensor frame, and the range of the first return."""
         dr, mi = self.engine.dr, self.engine.mi
-        v = mi.Vector3f(*(self.engine.table(column) for column in shots.vectors.T))
+        v = mi.Vector3f(*(self.engine.table(column) for column in self.shots.vectors.T))
         length = dr.norm(v)
         direction = v / dr.select(length > 0, length, 1.0)
         dr.eval(direction, length)
         return direction, length
 
-    def _gains(self, cloud: PointCloud, shots: RecordedShots) -> NDArray[np.float32] | None:
+    def _gains(self) -> NDArray[np.float32] | None:
         """Strength of each shot's ring; None where all are alike, or rings are not known."""
-        ring = shots.rings(cloud)
+        ring = self.shots.rings(self.cloud)
         gains = None if ring is None else channel_gains(self.config, int(ring.max(initial=0)) + 1)
         return None if gains is None else gains[ring].astype(np.float32)
 
-    def _beams(self, shots: RecordedShots, direction: Vectors, pose: Pose, gains: NDArray[np.float32] | None) -> Beams:
-        dr, mi = self.engine.dr, self.engine.mi
-        axis = direction
+    def _beams(self, gains: NDArray[np.float32] | None) -> Beams:
+        dr, mi, count = self.engine.dr, self.engine.mi, self.shots.count
+        axis = self.direction
         if not self.air.is_uniform:
             # Opaque like all numbers that change from cloud to cloud: each cloud would compile kernels of its own.
-            turn = [[dr.opaque(mi.Float, float(v)) for v in row] for row in (pose.apply(np.eye(3)) - pose.xyz).T]
-            axis = mi.Vector3f(*(sum(row[j] * direction[j] for j in range(3)) for row in turn))  # type: ignore[misc]
-        index = dr.arange(mi.UInt32, shots.count)
+            turn = [
+                [dr.opaque(mi.Float, float(v)) for v in row] for row in (self.pose.apply(np.eye(3)) - self.pose.xyz).T
+            ]
+            axis = mi.Vector3f(*(sum(row[j] * axis[j] for j in range(3)) for row in turn))  # type: ignore[misc]
+        index = dr.arange(mi.UInt32, count)
         pulse_draw: Reals = 0.0
         if LidarWeather.varies_per_pulse(self.weather):
             low, high = (dr.opaque(mi.UInt32, word) for word in self.stream.key)
             pulse_draw = to_unit(words((low, high), index, PULSE_DRAW)[0])
-        zero = dr.zeros(mi.Float, shots.count)
+        zero = dr.zeros(mi.Float, count)
         gain = zero if gains is None else self.engine.table(gains)
         rows = tuple(
             dr.ravel(mi.Vector4f(v.x, v.y, v.z, last))
             for v, last in ((axis, zero), (mi.Vector3f(zero), pulse_draw), (mi.Vector3f(zero), gain))
         )
-        scan = dr.zeros(mi.UInt32, shots.count)
+        scan = dr.zeros(mi.UInt32, count)
         dr.eval(scan, index, *rows)
-        return Beams(shots.count, scan, index, rows, gains is not None)  # type: ignore[arg-type]
+        return Beams(count, scan, index, rows, gains is not None)  # type: ignore[arg-type]
 
-    def _surfaces(
-        self,
-        cloud: PointCloud,
-        shots: RecordedShots,
-        length: Reals,
-        reflectance: float | None,
-        beams: Beams,
-        air: Air,
-    ) -> Echoes:
+    def _surfaces(self, beams: Beams, air: Air) -> Echoes:
         """The recorded returns, dimmed by the weather.
 
         Their power is the one that the receiver decides by; the true one is kept as bits in place of an actor's number,
         which a recording has not, and which has the bit of scatterers unset since no power is negative.
         """
         dr, mi = self.engine.dr, self.engine.mi
-        slots = shots.slots
+        shots, slots = self.shots, self.shots.slots
         index = dr.arange(mi.UInt32, shots.count * slots)
         beam = index // slots
         if shots.rows is None:
@@ -309,9 +308,9 @@ class _Launch:
         else:
             source = self.engine.table(shots.rows.ravel().astype(np.uint32))
             here = source != NOTHING
-        range_m = dr.select(here, length if slots == 1 else self.engine.table(shots.ranges.ravel()), 1.0)
+        range_m = dr.select(here, self.length if slots == 1 else self.engine.table(shots.ranges.ravel()), 1.0)
         aim = beams.aim(self.engine, beam)
-        power = self._recorded_power(cloud, shots, dr.select(here, source, 0), range_m, here, reflectance, aim.gain)
+        power = self._recorded_power(dr.select(here, source, 0), range_m, here, aim.gain)
         # A recorded point was detected, so its power was the threshold at least, or nearly so with luck.
         least = max(power_with_chance(-_MOST_LUCK, self.sigma, self.shot_noise), _LEAST_POWER)
         power = namespace(power).maximum(power, dr.opaque(mi.Float, least))
@@ -343,21 +342,12 @@ class _Launch:
         deviations = xp.minimum(root_2 * dr.erfinv(still), _MOST_LUCK)
         return xp.maximum(dimmed, power_with_chance(deviations, sigma, shot_noise))
 
-    def _recorded_power(
-        self,
-        cloud: PointCloud,
-        shots: RecordedShots,
-        source: Ints,
-        range_m: Reals,
-        here: Masks,
-        reflectance: float | None,
-        gain: Reals,
-    ) -> Reals:
-        dr, mi = self.engine.dr, self.engine.mi
+    def _recorded_power(self, source: Ints, range_m: Reals, here: Masks, gain: Reals) -> Reals:
+        dr, mi, shots = self.engine.dr, self.engine.mi, self.shots
         threshold, gamma = self.constant.threshold, self.constant.gamma_per_m
         if shots.intensity is None:
-            if reflectance is not None:
-                equal = dr.opaque(mi.Float, float(reflectance))
+            if self.reflectance is not None:
+                equal = dr.opaque(mi.Float, float(self.reflectance))
             elif shots.reflectance is not None:
                 told = shots.reflectance if len(shots.reflectance) else np.zeros(1, np.float32)
                 equal = dr.gather(mi.Float, self.engine.table(told), source, here)
@@ -378,13 +368,13 @@ class _Launch:
             equal = scale.reflectivity(value)
             if equal is None:
                 raise ConfigError(f"weather: {self.config.name} reports no intensity that a reflectance follows from")
-        curve = _device(self.lidar, self.engine, self.sigma).overlap_curve
+        curve = self.tables.overlap_curve
         overlap = 1.0 if curve is None else curve(range_m, here)
         overlap = overlap if gain is None else overlap * gain
         return equal * overlap * dr.exp(-2.0 * gamma * range_m) / (np.pi * threshold * range_m * range_m)
 
-    def _detector(self, shots: RecordedShots) -> Detector:
-        merge, gap = None, shots.least_gap()
+    def _detector(self) -> Detector:
+        merge, gap = None, self.shots.least_gap()
         if gap is not None:
             # Returns that the sensor told apart are not merged again.
             merge = self.engine.table(np.minimum(self.config.receiver.merge_distance_m, 0.99 * gap))
@@ -393,23 +383,14 @@ class _Launch:
         )
 
     def _outcome(
-        self,
-        blocks: list[Block],
-        item: Any,
-        valid: Masks,
-        echo: ReturnEcho,
-        in_the_air: Masks,
-        range_m: Reals,
-        direction: Vectors,
-        gain: Reals,
-        shots: RecordedShots,
+        self, item: Return, valid: Masks, echo: ReturnEcho, in_the_air: Masks, range_m: Reals, gain: Reals
     ) -> dict[str, Any]:
         """What is written down of one return of every shot."""
         dr, mi = self.engine.dr, self.engine.mi
         resolution = self.config.range.resolution_m
         range_m = dr.select(valid, range_m, 0.0)
         range_m = dr.select(in_the_air, in_steps(range_m, resolution or None), range_m)
-        curve = _device(self.lidar, self.engine, self.sigma).overlap_curve
+        curve = self.tables.overlap_curve
         at_range = dr.select(valid, item.range, 0.0)
         overlap = 1.0 if curve is None else curve(at_range, valid)
         equal = reflectivity(
@@ -423,15 +404,15 @@ class _Launch:
             judged = dr.select(in_the_air, item.power, FULL_SCALE_POWER)
         value = scale.encode(judged, equal, threshold_photons(self.config))
         value = in_steps(value, sheet.resolution or None)
-        at = range_m * direction
+        at = range_m * self.direction
         return {
-            "valid": valid, "x": at.x, "y": at.y, "z": at.z, "range": range_m, "power": item.power,
-            "reflectivity": equal, "intensity": value * shots.intensity_unit,
+            "valid": valid, "x": at.x, "y": at.y, "z": at.z, "range_m": range_m, "power": item.power,
+            "reflectivity": equal, "intensity": value * self.shots.intensity_unit,
             "source": dr.select(valid & ~in_the_air, echo.part, NOTHING),
             "origin": dr.select(in_the_air, echo.actor & 0xFF, mi.UInt32(0)),
         }  # fmt: skip
 
-    def _collected(self, parts: list[dict[str, Any]], shots: RecordedShots) -> Found:
+    def _collected(self, parts: list[dict[str, Any]]) -> Found:
         """The valid returns of all registers, in order of shot."""
         dr, mi = self.engine.dr, self.engine.mi
         n = len(parts)
@@ -447,34 +428,13 @@ class _Launch:
                 value = dr.select(index - row * n == k, dr.gather(type(value), parts[k][name], row), value)
             return value
 
-        chosen = dr.compress(of("valid", dr.arange(mi.UInt32, shots.count * n)))
+        chosen = dr.compress(of("valid", dr.arange(mi.UInt32, self.shots.count * n)))
         if len(chosen) == 0:
             empty, none = np.zeros(0, np.float32), np.zeros(0, np.uint32)
             return Found(np.zeros((0, 3), np.float32), empty, empty, empty, empty, none, none, none)
         shot = chosen // n
         xyz = dr.ravel(mi.Vector3f(*(of(axis, chosen) for axis in "xyz")))
-        floats = {name: of(name, chosen) for name in ("range", "power", "reflectivity", "intensity")}
-        whole = {name: of(name, chosen) for name in ("source", "origin")}
-        dr.eval(xyz, shot, *floats.values(), *whole.values())
-        return Found(
-            xyz=copied(xyz).reshape(-1, 3), range_m=copied(floats["range"]), power=copied(floats["power"]),
-            reflectivity=copied(floats["reflectivity"]), intensity=copied(floats["intensity"]), shot=copied(shot),
-            source=copied(whole["source"]), origin=copied(whole["origin"]),
-        )  # fmt: skip
-
-
-def _noise_sigma(lidar: Lidar) -> float:
-    """Standard deviation of the receiver's noise in units of P_min, 0 where the sensor is taken without noise."""
-    if not lidar.noise:
-        return 0.0
-    sigma, rated_klx = 1.0 / lidar.config.receiver.threshold_to_noise, lidar.config.noise.background_klx
-    if lidar.sun_klx is None or rated_klx <= 0.0:
-        return sigma
-    return sigma * background_noise_factor(lidar.sun_klx, rated_klx)
-
-
-def _device(lidar: Lidar, machine: Any, noise_sigma: float) -> LidarWeather:
-    """The sensor's tables, kept with it."""
-    if lidar.recorded_weather is None:
-        lidar.recorded_weather = LidarWeather(machine, lidar.config, lidar.system_constant, noise_sigma)
-    return lidar.recorded_weather
+        names = ("range_m", "power", "reflectivity", "intensity", "source", "origin")
+        values = {"shot": shot, **{name: of(name, chosen) for name in names}}
+        dr.eval(xyz, *values.values())
+        return Found(xyz=copied(xyz).reshape(-1, 3), **{name: copied(one) for name, one in values.items()})

@@ -117,7 +117,15 @@ def _follow_paths(
     probe, weight, met = _chosen_probe(light, echoes, beam, is_last=which == 1)
     aim = beams.aim(engine, beam)
     offset, direction = light.sub_rays.ray(aim, probe)
-    surface, casts = _first_surface(light, scene, echoes, aim, beam, probe, offset, direction, met)
+    surface: Any
+    # The surface that a probe met is remembered where adaptive sampling traced it, else traced again.
+    if echoes.probes is not None:
+        at = beam * PROBES + probe
+        seen = echoes.probes.echoes.at(at)
+        surface, casts = _Surface(met, seen.range, echoes.probes.normal(at), seen.part), mi.UInt32(0)
+    else:
+        surface = scene.trace(aim.origin + offset, direction, aim.time, light.optics.max_range, met, coherent=True)
+        casts = dr.select(met, mi.UInt32(1), 0)
     start = _Path(aim.origin + offset, direction, mi.Float(0.0), weight, surface.found, mi.Bool(False))
     echo, steps = _follow(light, scene, _go_on(light, start, surface, aim, mirror=mirrored), aim, bounces)
     # The first surface was traced for both paths of a probe, and is counted once.
@@ -131,7 +139,7 @@ def specular_beams(light: Reflection, echoes: Echoes, beams: Beams) -> Masks:
     dr, mi = running_engine().dr, running_engine().mi
     beam = dr.arange(mi.UInt32, beams.count)
     found = mi.Bool(False)
-    for part in _probe_parts(light, echoes, beam):
+    for part in _probe_parts(echoes, beam):
         found |= is_specular(light, part)
     return found
 
@@ -142,7 +150,7 @@ def is_specular(light: Reflection, part: Ints) -> Masks:
     return met & light.surfaces.is_specular(running_engine().dr.select(met, part, 0), met)
 
 
-def _probe_parts(light: Reflection, echoes: Echoes, beam: Ints) -> list[Ints]:
+def _probe_parts(echoes: Echoes, beam: Ints) -> list[Ints]:
     """What each probe of a beam met."""
     if echoes.probes is not None:
         return [echoes.probes.echoes.at(beam * PROBES + k).part for k in range(PROBES)]
@@ -155,7 +163,7 @@ def _chosen_probe(light: Reflection, echoes: Echoes, beam: Ints, *, is_last: Mas
     dr, mi = running_engine().dr, running_engine().mi
     none = mi.UInt32(NOTHING)
     first, last, count = none, none, mi.UInt32(0)
-    parts = _probe_parts(light, echoes, beam)
+    parts = _probe_parts(echoes, beam)
     for k, part in enumerate(parts):
         met = is_specular(light, part)
         first = dr.select(met & (first == NOTHING), k, first)
@@ -165,27 +173,6 @@ def _chosen_probe(light: Reflection, echoes: Echoes, beam: Ints, *, is_last: Mas
     active = (first != NOTHING) & ~(is_last & one)
     weight = mi.Float(count) * dr.select(one, 1.0, 1.0 / FOLLOWED) * (echoes.slots / len(parts))
     return dr.select(active, dr.select(is_last, last, first), 0), weight, active
-
-
-def _first_surface(
-    light: Reflection,
-    scene: SceneArrays,
-    echoes: Echoes,
-    aim: BeamAim,
-    beam: Ints,
-    probe: Ints,
-    offset: Vectors,
-    direction: Vectors,
-    met: Masks,
-) -> tuple[_Surface, Ints]:
-    """The surface that a probe met: remembered where adaptive sampling traced it, else traced again."""
-    mi, dr = running_engine().mi, running_engine().dr
-    if echoes.probes is not None:
-        row = beam * PROBES + probe
-        seen = echoes.probes.echoes.at(row)
-        return _Surface(met, seen.range, echoes.probes.normal(row), seen.part), mi.UInt32(0)
-    hit = scene.trace(aim.origin + offset, direction, aim.time, light.optics.max_range, met, coherent=True)
-    return _Surface(hit.found, hit.t, hit.normal, hit.part), dr.select(met, mi.UInt32(1), 0)
 
 
 def _go_on(light: Reflection, path: _Path, hit: Any, aim: BeamAim, mirror: Masks) -> _Path:

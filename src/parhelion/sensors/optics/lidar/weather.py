@@ -100,8 +100,7 @@ class LidarWeather(DeviceOwned):
         self.noise_sigma, self.shot_noise = noise_sigma, 1.0 / photons if photons else 0.0
         # Echoes below the threshold may pass it with the receiver's noise: those are drawn, too.
         self.floor = max(1.0 - 5.0 * float(np.hypot(noise_sigma, np.sqrt(self.shot_noise))), _LEAST_FLOOR)
-        self.strongest = max(config.receiver.channel_gain, default=1.0)
-        self.floor /= self.strongest
+        self.floor /= max(config.receiver.channel_gain, default=1.0)
         self.overlap_curve = overlap_curve(engine, config.range.overlap)
         self.pulse_length_m = SPEED_OF_LIGHT_M_S * config.receiver.pulse_length_ns * 1e-9
         self._particles: dict[tuple[Any, ...], DrawnParticles | None] = {}
@@ -255,12 +254,10 @@ class LidarWeather(DeviceOwned):
             if len(self._volumes) >= 64:
                 self._volumes.pop(next(iter(self._volumes)))
             grid, signal = self._volume_curve(backscatter, extinction)
+            noise = self.noise_sigma, self.shot_noise
             self._volumes[key] = volume_echo(
-                self.engine, part.medium, grid, signal, extinction, mode=self.config.receiver.returns,
-                cell_m=0.5 * self.pulse_length_m, gap_m=self.config.receiver.merge_distance_m,
-                nearest_m=self.config.range.min_m, noise_sigma=self.noise_sigma, shot_noise=self.shot_noise,
-                field=field, strongest=self.strongest,
-            )  # fmt: skip
+                self.engine, part.medium, self.config, grid, signal, extinction, noise, field
+            )
         return self._volumes[key]
 
     def _volume_signal(
