@@ -369,10 +369,10 @@ def _study(
 
 
 def _recorded(source: Path, names: list[str], truth: Path | None, topic: str | None, report: _Report) -> None:
-    from parhelion.cli.recordings import is_bag
     from parhelion.core.errors import FormatError
     from parhelion.evaluate.slam.drives import BagDrive, FolderDrive
     from parhelion.evaluate.slam.study import run_methods
+    from parhelion.io.ros import is_bag
 
     makers = _makers(names)
     drive: Drive

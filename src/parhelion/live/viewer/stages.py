@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.clouds import PointCloud, Scan
-from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.errors import ConfigError
 from parhelion.core.image import Image
 from parhelion.core.pose import Pose, quat_rotate
 from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
-from parhelion.io import read_turns
+from parhelion.io.recordings import turns_of
 from parhelion.live.viewer.colours import IN_THE_AIR
 from parhelion.live.viewer.frames import CameraFrame, Cameras, Points
 from parhelion.live.viewer.layers import VIEWER, Dots, Segments
@@ -505,28 +505,26 @@ class TurnsStage:
 
     cameras: tuple[str, ...] = ()
 
-    def __init__(self, path: Path, *, model: str | None = None) -> None:
-        self._path, self._model = path, model
+    def __init__(self, path: Path, *, sensor: str | None = None) -> None:
+        self._path, self._sensor = path, sensor
         self.world: World | None = None
         self.title = path.name
         self.places: dict[str, Request] = {}
         # One pass for the times of all turns, in which no more than one is held.
         self._starts: list[float] = []
-        for turn in self._read():
+        for _, turn in self._read():
             at = turn.start_time
             # A sensor's clock may be set back while it runs; the page's goes on.
             self._starts.append(at if not self._starts or at > self._starts[-1] else self._starts[-1] + _USUAL_PERIOD_S)
-        if not self._starts:
-            raise FormatError(f"{path}: the capture holds no turn")
         first, last = self._starts[0], self._starts[-1]
         self._period_s = (last - first) / (len(self._starts) - 1) if last > first else _USUAL_PERIOD_S
         self.duration_s = last - first
         self._kept: OrderedDict[int, ViewFrame] = OrderedDict()
-        self._ahead: Iterator[Scan] = iter(())
+        self._ahead: Iterator[tuple[int, Scan]] = iter(())
         self._next = len(self._starts)
 
-    def _read(self) -> Iterator[Scan]:
-        return read_turns(self._path, model=self._model)
+    def _read(self) -> Iterator[tuple[int, Scan]]:
+        return turns_of(self._path, sensor=self._sensor)
 
     def _number(self, request: Request) -> int:
         now = self._starts[0] + request.time_s + 1e-6
@@ -557,10 +555,7 @@ class TurnsStage:
         begun = clock.perf_counter()
         if number < self._next:
             self._ahead, self._next = self._read(), 0
-        turn = next(self._ahead)
-        while self._next < number:
-            turn = next(self._ahead)
-            self._next += 1
+        turn = next(turn for k, turn in self._ahead if k == number)
         self._next = number + 1
         shown = CloudStage(turn).measure(Request())
         notes = [f"turn {number} of {len(self._starts)}, {int(turn.lost.sum())} shots without a return"]
