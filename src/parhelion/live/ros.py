@@ -304,12 +304,7 @@ class RosOutlet:
     ) -> None:
         """The options are those of `RosFeed`; a stream has to be ahead by more than `batch_s`."""
         self.node = node
-        self._scenario = scenario
-        self._options: dict[str, Any] = {
-            "topics": topics, "frames": frames, "layout": layout, "images": images, "batch_s": batch_s
-        }  # fmt: skip
-        self._rounds, self._first_s, self._epoch_s = 0, epoch_s, epoch_s
-        self._feed = RosFeed(scenario, **self._options, epoch_s=epoch_s)
+        self._feed = RosFeed(scenario, topics, frames, layout, images=images, epoch_s=epoch_s, batch_s=batch_s)
         for message in self._feed.first():
             node.publish(message)
         self.topics = self._feed.advertised
@@ -319,19 +314,11 @@ class RosOutlet:
 
     def prepare(self, step: Step) -> list[tuple[float, Message]]:
         """Messages that are complete with a step, and when each is to be sent [s]."""
-        if step.number == 0:
-            whole = self._scenario.steps * self._scenario.settings.step_s
-            self._epoch_s = self._first_s + self._rounds * whole
-            self._feed = RosFeed(self._scenario, **self._options, epoch_s=self._epoch_s)
-            self._rounds += 1
-        return self._timed(self._feed.of(step))
+        return self._feed.timed(step)
 
     def rest(self) -> list[tuple[float, Message]]:
         """Messages that were still held back, after the last step."""
-        return self._timed(self._feed.last())
-
-    def _timed(self, messages: list[Message]) -> list[tuple[float, Message]]:
-        return [(1e-9 * message.time_ns - self._epoch_s, message) for message in messages]
+        return self._feed.timed_rest()
 
     def take(self, step: Message) -> None:
         """Send a message."""

@@ -50,8 +50,7 @@ def scene_update(world: World, frame: str, time_ns: int) -> bytes:
         if item.is_actor:
             about = {"name": item.name, "label": item.label, "instance": str(item.instance)}
             entities.append(_entity(actor_frame(item), actor_frame(item), item.parts, about, time_ns))
-    encoded: bytes = SceneUpdate(entities=entities).encode()
-    return encoded
+    return packed(SceneUpdate(entities=entities))
 
 
 def boxes_update(boxes: Iterable[Box], colours: Mapping[str, Floats], frame: str, time_ns: int) -> bytes:
@@ -63,7 +62,7 @@ def boxes_update(boxes: Iterable[Box], colours: Mapping[str, Floats], frame: str
         red, green, blue = colours[box.label].tolist()
         cube = CubePrimitive(
             pose=pose_of(box.centre, box.quat_xyzw),
-            size=Vector3(**_axes(box.size)),
+            size=Vector3(**axes_of(box.size)),
             color=Color(r=red, g=green, b=blue, a=_BOX_ALPHA),
         )
         about = {"label": box.label, "instance": str(box.instance), "mobility": str(box.mobility)}
@@ -76,8 +75,12 @@ def boxes_update(boxes: Iterable[Box], colours: Mapping[str, Floats], frame: str
                 cubes=[cube],
             )
         )
-    encoded: bytes = SceneUpdate(entities=entities).encode()
-    return encoded
+    return packed(SceneUpdate(entities=entities))
+
+
+def packed(message: Any) -> bytes:
+    """The bytes of a message of the SDK, whose types are not known here."""
+    return bytes(message.encode())
 
 
 def timestamp(time_ns: int) -> Any:
@@ -91,10 +94,11 @@ def pose_of(xyz: Floats, quat_xyzw: Floats) -> Any:
     """A pose [m] as Foxglove has it."""
     from foxglove.messages import Pose, Quaternion, Vector3
 
-    return Pose(position=Vector3(**_axes(xyz)), orientation=Quaternion(**_axes(quat_xyzw)))
+    return Pose(position=Vector3(**axes_of(xyz)), orientation=Quaternion(**axes_of(quat_xyzw)))
 
 
-def _axes(values: Floats) -> dict[str, float]:
+def axes_of(values: Floats) -> dict[str, float]:
+    """The numbers of a vector or quaternion by their axes."""
     return dict(zip("xyzw", values.tolist(), strict=False))
 
 
