@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from urllib.parse import urlsplit
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.streams import ImuData
-from parhelion.live.web import REFUSED, Served, is_allowed_origin
+from parhelion.live.web import REFUSED, LocalHandler, Served
 from parhelion.makers import LOOPBACK, Datagram, codecs
 from parhelion.makers.codec import Codec, HttpApi, PacketStream, write_metadata
 from parhelion.outputs.captures import imu_inside, imu_place, packets_like
@@ -400,38 +399,21 @@ class SensorHttp(Served):
         return f"http://{self.host}:{self.port}{self._home}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LocalHandler):
     api: HttpApi
-    bound: str
     timeout = _PATIENCE_S
-    protocol_version = "HTTP/1.1"
-    server_version = "parhelion"
-    sys_version = ""
 
-    def parse_request(self) -> bool:
-        """Read the head of a request; pages of other sites are refused before anything is done."""
-        if not super().parse_request():
-            return False
-        if is_allowed_origin(self.bound, self.headers.get("Host"), self.headers.get("Origin")):
-            return True
-        self.close_connection = True
+    def refuse(self) -> None:
         self._reply(403, {"error": REFUSED.strip()})
-        return False
 
     def do_GET(self) -> None:
         self._reply(*self.api.get(self._path()))
-
-    def do_POST(self) -> None:
-        self._put()
-
-    def do_PUT(self) -> None:
-        self._put()
 
     def do_DELETE(self) -> None:
         self.close_connection = True
         self._reply(405, {"error": "the simulated sensor's configuration is fixed by its scenario"})
 
-    def _put(self) -> None:
+    def do_PUT(self) -> None:
         size = self.headers.get("Content-Length", "0")
         if not size.isdigit() or int(size) > _MOST_BODY:
             self.close_connection = True
@@ -439,17 +421,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._reply(*self.api.put(self._path(), self.rfile.read(int(size)), self.client_address[0]))
 
+    do_POST = do_PUT
+
     def _path(self) -> str:
         # A query selects between states of the sensor, which has only one here.
         return urlsplit(self.path).path.rstrip("/")
 
     def _reply(self, status: int, content: Any) -> None:
-        data = json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged."""
+        self.reply(status, json.dumps(content).encode(), "application/json")

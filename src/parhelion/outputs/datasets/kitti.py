@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -267,40 +268,53 @@ def map_file(words: Mapping[str, int], numbers: Mapping[str, int]) -> bytes:
     return (note + yaml.safe_dump({"labels": rows}, sort_keys=False)).encode()
 
 
-# ---- kitti ----------------------------------------------------------------------------------------------------------
+# ---- sinks ----------------------------------------------------------------------------------------------------------
+
+
+class _PairedSink(DatasetSink):
+    """A set whose scans are written together with the pictures nearest to them."""
+
+    def __init__(self, kind: str, scenario: Scenario, folder: Path) -> None:
+        super().__init__(kind, scenario, folder)
+        self._pairs = Pairs(scenario, self.scanners)
+
+    def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
+        """Write a scan if its picture is there."""
+        for pair in self._pairs.scan(scanner, number, scan):
+            self.write_pair(pair)
+
+    def add_image(self, camera: FrameOnBoard, number: int, image: Image) -> None:
+        """Write the scans that wait for a picture."""
+        for pair in self._pairs.image(camera, number, image):
+            self.write_pair(pair)
+
+    @abstractmethod
+    def write_pair(self, pair: Pair) -> None:
+        """Write a scan with its picture."""
 
 
 # ---- KITTI odometry and SemanticKITTI --------------------------------------------------------------------------------
 
 
-class KittiOdometrySink(DatasetSink):
+class KittiOdometrySink(_PairedSink):
     """sequences/<nn>/velodyne, calib.txt and times.txt, and poses/<nn>.txt; a sequence for every lidar."""
 
     def __init__(self, kind: str, scenario: Scenario, folder: Path) -> None:
         super().__init__(kind, scenario, folder)
         self._sequences = {name: f"{row:02d}" for row, name in enumerate(self.scanners)}
         self._poses: dict[str, list[tuple[float, Pose]]] = {}
-        self._pairs = Pairs(scenario, self.scanners)
         self._lenses: dict[str, Intrinsics] = {}
 
-    def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
+    def write_pair(self, pair: Pair) -> None:
         """Write a scan with its picture, and note its time and pose."""
-        self._write(self._pairs.scan(scanner, number, scan))
-
-    def add_image(self, camera: FrameOnBoard, number: int, image: Image) -> None:
-        """Write the scans that wait for a picture."""
-        self._write(self._pairs.image(camera, number, image))
-
-    def _write(self, pairs: Iterable[Pair]) -> None:
-        for pair in pairs:
-            name = pair.scanner.name
-            sequence = f"sequences/{self._sequences[name]}"
-            self.write_scan(pair.scanner, pair.scan, sequence, f"{pair.number:06d}")
-            if pair.image is not None:
-                write_pictures(self.folder, pair.image, sequence, f"{pair.number:06d}")
-                if pair.image.intrinsics is not None:
-                    self._lenses[name] = pair.image.intrinsics
-            self._poses.setdefault(name, []).append((pair.scan.start_time, pair.scan.pose @ self._to_camera(name)))
+        name = pair.scanner.name
+        sequence = f"sequences/{self._sequences[name]}"
+        self.write_scan(pair.scanner, pair.scan, sequence, f"{pair.number:06d}")
+        if pair.image is not None:
+            write_pictures(self.folder, pair.image, sequence, f"{pair.number:06d}")
+            if pair.image.intrinsics is not None:
+                self._lenses[name] = pair.image.intrinsics
+        self._poses.setdefault(name, []).append((pair.scan.start_time, pair.scan.pose @ self._to_camera(name)))
 
     def _to_camera(self, name: str) -> Pose:
         """The camera (x forward) in the lidar's frame; the nominal one is the lidar's."""
@@ -388,7 +402,7 @@ class SemanticKittiSink(KittiOdometrySink):
 # ---- KITTI object ----------------------------------------------------------------------------------------------------
 
 
-class KittiObjectSink(DatasetSink):
+class KittiObjectSink(_PairedSink):
     """training/velodyne, calib and label_2; the frames of one lidar after those of another."""
 
     def __init__(self, kind: str, scenario: Scenario, folder: Path) -> None:
@@ -396,22 +410,11 @@ class KittiObjectSink(DatasetSink):
         counts = [scanner.count(scenario.duration_s) for scanner in self.scanners.values()]
         self._first = dict(zip(self.scanners, np.cumsum([0, *counts]).tolist(), strict=False))
         self._truth = {name: self.truth_of(scanner) for name, scanner in self.scanners.items()}
-        self._pairs = Pairs(scenario, self.scanners)
         self._frames: list[tuple[int, str, int, float]] = []
 
-    def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
+    def write_pair(self, pair: Pair) -> None:
         """Write a scan with its picture, calibration and boxes."""
-        self._write(self._pairs.scan(scanner, number, scan))
-
-    def add_image(self, camera: FrameOnBoard, number: int, image: Image) -> None:
-        """Write the scans that wait for a picture."""
-        self._write(self._pairs.image(camera, number, image))
-
-    def _write(self, pairs: Iterable[Pair]) -> None:
-        for pair in pairs:
-            self._write_pair(pair.scanner, pair.number, pair.scan, pair.image)
-
-    def _write_pair(self, scanner: FrameOnBoard, number: int, scan: Scan, image: Image | None) -> None:
+        scanner, number, scan, image = pair.scanner, pair.number, pair.scan, pair.image
         frame = self._first[scanner.name] + number
         sensor, lens = scan.pose, None if image is None else image.intrinsics
         if image is not None and lens is not None:
