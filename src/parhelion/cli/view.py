@@ -70,7 +70,8 @@ def view(
     The page is served from this machine to this machine, needs no network, and goes on until Ctrl-C.
     """
     from parhelion.io.recordings import is_capture
-    from parhelion.live.viewer.server import LOOPBACK, Viewer, check_port, is_loopback
+    from parhelion.live.viewer.server import LOOPBACK, Viewer, check_port
+    from parhelion.live.web import is_loopback
 
     address = LOOPBACK if host is None else host
     check_port(address, port)

@@ -112,8 +112,8 @@ def is_allowed_origin(bound: str, host: str | None, origin: str | None) -> bool:
     page = _name(origin) if origin else None
     if origin is not None and page is None:  # 'null': a page from a file, or one that hides where it is from
         return False
-    if _is_here(bound):
-        return (host is None or _is_here(asked)) and (page is None or _is_here(page))
+    if is_loopback(bound):
+        return (host is None or is_loopback(asked)) and (page is None or is_loopback(page))
     return page is None or page == asked
 
 
@@ -147,7 +147,8 @@ def _name(address: str) -> str | None:
         return None
 
 
-def _is_here(name: str | None) -> bool:
+def is_loopback(name: str | None) -> bool:
+    """Whether a host is this machine, so that only this machine can reach a server that binds to it."""
     if name is None:
         return False
     try:

@@ -25,7 +25,7 @@ from parhelion.live.viewer.colours import IN_THE_AIR
 from parhelion.live.viewer.frames import CameraFrame, Cameras, Points
 from parhelion.live.viewer.layers import VIEWER, Dots, Segments
 from parhelion.pictures.camera import image_colours
-from parhelion.scenario.scenario import Scenario
+from parhelion.scenario.scenario import Scenario, Step
 from parhelion.scenario.sensors import FrameOnBoard
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.weather import Weather, media
@@ -236,16 +236,40 @@ class WorldStage:
         return _measured(scan, begun)
 
 
-class ScenarioStage:
+class _DrivenStage:
+    """What stages of a scenario share: its cameras, and vehicles that are stepped on as far as is asked for."""
+
+    def __init__(self, scenario: Scenario, title: str, batch_s: float = 0.0) -> None:
+        self._scenario = scenario
+        self.world: World | None = scenario.world
+        self.title = scenario.settings.name or title or "scenario"
+        self.duration_s = scenario.duration_s
+        self._base = scenario.world.weather
+        self._cameras = Cameras(scenario)
+        self.cameras: tuple[str, ...] = self._cameras.names
+        self._walk: Iterator[Any] = scenario.walk(lambda sensor, number: False, batch_s=batch_s)
+        self._walked_s = 0.0
+
+    def _drive_until(self, time: float) -> None:
+        """Step the vehicles on; what they did is kept, so going back in time costs nothing."""
+        while self._walked_s < time - 1e-12:
+            step = next(self._walk, None)
+            if step is None:
+                return
+            self._walked_s = step.time
+            self._took(step)
+
+    def _took(self, step: Step) -> None:
+        """Keep what a step gave."""
+
+
+class ScenarioStage(_DrivenStage):
     """A scenario: its lidars as `parhelion run` has them, as long as neither model, mount nor weather is changed."""
 
     def __init__(self, scenario: Scenario, title: str = "", *, time: float = 0.0) -> None:
         if not scenario.giving(Scan):
             raise ConfigError(f"{scenario.source}: has no lidar, so there is no cloud to show")
-        self._scenario = scenario
-        self.world: World | None = scenario.world
-        self.title = scenario.settings.name or title or "scenario"
-        self.duration_s = scenario.duration_s
+        super().__init__(scenario, title, READING_S)
         self._scanners = {scanner.name: scanner for scanner in scenario.giving(Scan)}
         self._lidars = {name: LidarCache() for name in self._scanners}
         self.places = {}
@@ -254,12 +278,7 @@ class ScenarioStage:
             self.places[name] = _request(
                 name, scanner.sensor.model, scanner.mount, min(float(time), scenario.duration_s)
             )
-        self._base = scenario.world.weather
-        self._cameras = Cameras(scenario)
-        self.cameras: tuple[str, ...] = self._cameras.names
         self._points = Points(scenario)
-        self._walk: Iterator[Any] = scenario.walk(lambda sensor, number: False, batch_s=READING_S)
-        self._walked_s = 0.0
         self._samples: dict[str, list[Samples]] = {sensor.name: [] for sensor in scenario.stream_sensors}
         first = next(iter(self._scanners.values()))
         self._placed_at = _ahead(pose_at(first.motion, 0.0))
@@ -310,16 +329,10 @@ class ScenarioStage:
             return ()
         return tuple(self._cameras.at(start, request.amounts, found.cloud.xyz if request.points_over else None))
 
-    def _drive_until(self, time: float) -> None:
-        """Step the vehicles on; what they did is kept, so going back in time costs nothing."""
-        while self._walked_s < time - 1e-12:
-            step = next(self._walk, None)
-            if step is None:
-                return
-            self._walked_s = step.time
-            for name, samples in step.new_samples().items():
-                if len(samples):
-                    self._samples[name].append(samples)
+    def _took(self, step: Step) -> None:
+        for name, samples in step.new_samples().items():
+            if len(samples):
+                self._samples[name].append(samples)
 
     def _with_readings(self, found: ViewFrame, time: float) -> ViewFrame:
         """Adds what the other sensors said last before a time [s]: in words, as lines of the scene, and drawn."""
@@ -417,23 +430,16 @@ def scenario_stage(scenario: Scenario, title: str = "", *, time: float = 0.0) ->
     return ScenarioStage(scenario, title, time=time)
 
 
-class PicturesStage:
+class PicturesStage(_DrivenStage):
     """The cameras of a scenario, as `parhelion run` has them; time goes by the frames of the chosen one."""
 
     def __init__(self, scenario: Scenario, title: str = "", *, time: float = 0.0) -> None:
-        self._scenario, self._cameras = scenario, Cameras(scenario)
-        if not self._cameras.names:
+        super().__init__(scenario, title)
+        if not self.cameras:
             raise ConfigError(f"{scenario.source}: has neither lidar nor camera, so there is nothing to show")
-        self.world: World | None = scenario.world
-        self.title = scenario.settings.name or title or "scenario"
-        self.duration_s = scenario.duration_s
-        self.cameras = self._cameras.names
         at = min(float(time), scenario.duration_s)
         self.places = {name: Request(place=name, time_s=at) for name in self.cameras}
         self._sensors = {sensor.name: sensor for sensor in scenario.frame_sensors}
-        self._base = scenario.world.weather
-        self._walk: Iterator[Any] = scenario.walk(lambda sensor, number: False)
-        self._walked_s = 0.0
 
     def period_s(self, request: Request) -> float:
         """Time between pictures [s]."""
@@ -460,13 +466,6 @@ class PicturesStage:
             points_of(image), image.start_time, image.pose, seconds=clock.perf_counter() - begun, pictures=shots,
             notes=tuple(line for shot in shots for line in shot.lines),
         )  # fmt: skip
-
-    def _drive_until(self, time: float) -> None:
-        while self._walked_s < time - 1e-12:
-            step = next(self._walk, None)
-            if step is None:
-                return
-            self._walked_s = step.time
 
 
 def points_of(image: Image) -> PointCloud:

@@ -22,7 +22,7 @@ from parhelion.io.poses import TimedPoses
 from parhelion.motion.actors.body import about, heading_of
 from parhelion.motion.boxes import Box
 from parhelion.outputs.datasets.base import MOVING_M_S, DatasetSink, cloud_of, hidden_shares
-from parhelion.outputs.datasets.boxes import KITTI_TYPES
+from parhelion.outputs.datasets.boxes import CAMERA_FROM_LIDAR, KITTI_TYPES, wrapped
 from parhelion.outputs.datasets.folder import DatasetFolder
 from parhelion.outputs.datasets.images import Pair, Pairs, bends, projection_of, straight
 from parhelion.world.labels import SEMANTIC_KITTI
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 # 2012).
 
 
-CAMERA_FROM_LIDAR = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
-"""Rows: the camera's axes (x right, y down, z forward) in those of the lidar (x forward, y left, z up)."""
 IMAGE_SIZE = (1242, 375)
 """Width and height of the nominal picture [pixels]."""
 PROJECTION = np.array([[721.5377, 0.0, 609.5593, 0.0], [0.0, 721.5377, 172.854, 0.0], [0.0, 0.0, 1.0, 0.0]])
@@ -155,11 +153,6 @@ def label_line(
     truncated = 1.0 if picture is None else picture.truncated
     numbers = [alpha, *rectangle, height, width, length, *foot.tolist(), turn]
     return " ".join([kind, f"{truncated:.2f}", str(occluded), *(f"{number + 0.0:.4f}" for number in numbers)])
-
-
-def wrapped(angle: float) -> float:
-    """The same angle [rad] from -pi to pi."""
-    return float(np.mod(angle + np.pi, 2.0 * np.pi) - np.pi)
 
 
 # ---- SemanticKITTI's classes: which of them our words are, which move, and the file that its tools read -------------

@@ -15,8 +15,7 @@ from parhelion.core.consumers import Consumer
 from parhelion.core.frames import FramePoints
 from parhelion.core.image import Image, Intrinsics
 from parhelion.core.streams import NO_FIX, GnssData, Samples
-from parhelion.io.images import png
-from parhelion.io.images.plain import jpeg, shown_colours
+from parhelion.io.images.plain import compressed
 from parhelion.outputs.foxglove.messages import (
     FoxgloveMessage,
     as_json,
@@ -109,11 +108,7 @@ def picture(pixels: NDArray[Any], bands: tuple[str, ...], frame: str, stamp: int
     """foxglove.CompressedImage as PNG or JPEG."""
     from foxglove.messages import CompressedImage
 
-    if form == "png" and png.fits(pixels):
-        data = png.encode(pixels)
-    else:
-        shown = shown_colours(pixels, bands)
-        data = png.encode(shown) if form == "png" else jpeg(shown)
+    data, _ = compressed(pixels, bands, form)
     return packed(CompressedImage(timestamp=timestamp(stamp), frame_id=frame, data=data, format=form))
 
 

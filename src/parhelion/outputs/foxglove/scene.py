@@ -183,14 +183,18 @@ def _triangles(group: list[WorldPart]) -> tuple[Any, Any]:
     return vertices, faces.reshape(-1).astype("<u4")
 
 
-def _gltf_material(material: Material) -> dict[str, Any]:
-    """Colour from the reflectance in red, green and blue, which glTF wants linear."""
+def linear_colour(material: Material) -> tuple[list[float], float | None]:
+    """Reflectance in red, green and blue, and the opacity of what one can see through; None for all else."""
     low, high = material.wavelength_range_nm
     colour = [float(material.reflectance_at(min(max(nm, low), high))) for nm in _RED_GREEN_BLUE_NM]
     kind = type(material.specular).__name__
-    if kind == "WaterSurface":
-        colour = list(_WATER_COLOUR)
-    alpha = _SEE_THROUGH.get(kind, 1.0)
+    return list(_WATER_COLOUR) if kind == "WaterSurface" else colour, _SEE_THROUGH.get(kind)
+
+
+def _gltf_material(material: Material) -> dict[str, Any]:
+    """Colour from the reflectance, which glTF wants linear."""
+    colour, opacity = linear_colour(material)
+    alpha = 1.0 if opacity is None else opacity
     return {
         "name": material.name,
         "pbrMetallicRoughness": {

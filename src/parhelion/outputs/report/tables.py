@@ -68,17 +68,15 @@ def sensors_table(report: RunReport) -> str:
         if isinstance(sensor, FrameOnBoard) and not issubclass(sensor.record_type, Scan):
             number = sensor.count(report.scenario.duration_s)
             given: tuple[Any, ...] = (f"{count(number)} {KEPT.of(sensor.record_type).word}", "", "", "")
-            rate = float(sensor.sensor.rate_hz)
         elif isinstance(sensor, FrameOnBoard):
             counts = [row for key, row in report.tally.rows.items() if key[0] == sensor.name]
             points, shots = sum(row.points for row in counts), sum(row.shots for row in counts)
             lost = percent(sum(row.lost for row in counts) / shots) if shots else ""
             given = (f"{count(len(counts))} scans", count(points), lost, _ranges(counts))
-            rate = float(sensor.sensor.rate_hz)
         else:
             given = (f"{count(report.sample_counts.get(sensor.name, 0))} samples", "", "", "")
-            rate = float(sensor.sensor.rate_hz)
-        rows.append((sensor.name, entry.type, entry.model, f"{rate:g} Hz", carrier, place, *given))
+        rate = f"{float(sensor.sensor.rate_hz):g} Hz"
+        rows.append((sensor.name, entry.type, entry.model, rate, carrier, place, *given))
     columns = ("name", "kind", "model", "rate", "on", "mount [m]", "gave", "points", "lost shots", "range")
     return html.table(columns, rows, kinds="---n--nnnn")
 
