@@ -80,9 +80,7 @@ def calibrate(
 
     if output.suffix.lower() not in (".yaml", ".yml"):
         raise ConfigError(f"{output}: the name of a data sheet must end in .yaml")
-    for file in (output, report):
-        if file is not None:
-            check_file(file)
+    check_file(output, report)
     preset = load_sheet("lidar", LidarConfig, sensor)
     boards = [source for source in sources if source.suffix.lower() in (".yaml", ".yml")]
     if boards and len(sources) > 1:
@@ -265,8 +263,7 @@ def identify(
     from parhelion.sensors.optics.lidar.config import LidarConfig
     from parhelion.sensors.sheets import load_sheet
 
-    if output is not None:
-        check_file(output)
+    check_file(output)
     config = load_sheet("lidar", LidarConfig, sensor)
     cloud = PointCloud.load(source)
     found = identified(cloud, config, neighbours=neighbours)

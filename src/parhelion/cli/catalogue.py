@@ -300,13 +300,7 @@ def _show_worlds(
 ) -> None:
     from parhelion.world.builtin import BUILTIN
 
-    if png is not None:
-        from parhelion.pictures.style import check_picture
-
-        check_file(check_picture(png))
-    for file in (list_file, plan):
-        if file is not None:
-            check_file(file)
+    check_file(list_file, plan, picture=png)
     world = _load(name, seed, params)
     rows = []
     if name in BUILTIN:
@@ -401,10 +395,7 @@ def _kind(material: Material) -> str:
 def _show_materials(name: str, wavelength_nm: float, png: Path | None) -> None:
     from parhelion.surfaces.library import material
 
-    if png is not None:
-        from parhelion.pictures.style import check_picture
-
-        check_file(check_picture(png))
+    check_file(picture=png)
     entry = material(name)
     first, last = entry.wavelength_range_nm
     details = [part for part in (entry.brdf, entry.specular, entry.retro) if part is not None]

@@ -116,15 +116,20 @@ def make_folder(path: Path) -> None:
         raise FormatError(f"{path}: the folder cannot be written to")
 
 
-def check_file(path: Path) -> None:
-    """See that a file of this name can be written."""
+def check_file(*paths: Path | None, picture: Path | None = None) -> None:
+    """See that files of these names can be written; a picture must have the ending of one. None is left out."""
     from parhelion.core.errors import FormatError
 
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise FormatError(f"{path}: the folder {folder} does not exist")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise FormatError(f"{path}: the folder {folder} cannot be written to")
+    if picture is not None:
+        from parhelion.pictures.style import check_picture
+
+        paths = (*paths, check_picture(picture))
+    for path in filter(None, paths):
+        folder = path.absolute().parent
+        if not folder.is_dir():
+            raise FormatError(f"{path}: the folder {folder} does not exist")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise FormatError(f"{path}: the folder {folder} cannot be written to")
 
 
 def stem(file: Path) -> str:

@@ -102,10 +102,7 @@ def weather(
         flags = ", ".join(medium.amount.option for medium in media.table().values())
         raise typer.BadParameter(f"give a weather: {flags} or --weather FILE")
     place = parse_pose(pose)
-    if png is not None:
-        from parhelion.pictures.style import check_picture
-
-        check_file(check_picture(png))
+    check_file(picture=png)
     existing(source)
     writing = Writing("weathering", "--overwrite", overwrite, format, topic)
     run = _Run(meant, _Sensors(sensor), seed, time, place, reflectance, no_returns.value, png, writing)
