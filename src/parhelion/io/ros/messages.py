@@ -15,7 +15,7 @@ from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.image import Intrinsics
 from parhelion.io.images.plain import compressed
-from parhelion.io.ros.clouds import cloud_of, point_cloud2
+from parhelion.io.ros.clouds import cloud_of, point_cloud2, point_fields
 from parhelion.io.ros.types import Message, decode, definition_of, encode, header, nanoseconds, new, stamp
 
 __all__ = [
@@ -158,13 +158,8 @@ def plain_cloud(time_ns: int, frame_id: str, columns: dict[str, NDArray[Any]]) -
     rows = np.zeros(len(next(iter(columns.values()))), dtype=list(kinds.items()))
     for name, values in columns.items():
         rows[name] = values
-    fields = [
-        new("sensor_msgs/msg/PointField", name=name, offset=int(rows.dtype.fields[name][1]),  # type: ignore[index]
-            datatype=2 if kind == "u1" else 7, count=1)
-        for name, kind in kinds.items()
-    ]  # fmt: skip
     return _stamped(
-        POINT_CLOUD, time_ns, frame_id, height=1, width=len(rows), fields=fields, is_bigendian=False,
+        POINT_CLOUD, time_ns, frame_id, height=1, width=len(rows), fields=point_fields(rows.dtype), is_bigendian=False,
         point_step=rows.itemsize, row_step=rows.itemsize * len(rows),
         data=np.frombuffer(rows.tobytes(), dtype=np.uint8), is_dense=False,
     )  # fmt: skip

@@ -11,14 +11,29 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.files import atomic_write
 from parhelion.core.pose import quat_rotate
-from parhelion.motion.boxes import Box, BoxFrame
+from parhelion.motion.boxes import Box, BoxFrame, BoxTruth
+
+if TYPE_CHECKING:
+    from parhelion.scenario.scenario import Scenario
+    from parhelion.scenario.sensors import FrameOnBoard
+
+
+def movable_truth(scenario: Scenario, scanner: FrameOnBoard) -> BoxTruth:
+    """Boxes of what moves or can be moved, but for the robot that carries the lidar."""
+    return BoxTruth(
+        scenario.world,
+        mobility=("movable", "dynamic"),
+        sensor=scanner.sensor.visibility_keys,
+        without=scenario.own_instances(scanner),
+    )
+
 
 # ---- KITTI -----------------------------------------------------------------------------------------------------------
 

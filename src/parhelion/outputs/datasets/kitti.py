@@ -22,7 +22,7 @@ from parhelion.io.poses import TimedPoses
 from parhelion.motion.actors.body import about, heading_of
 from parhelion.motion.boxes import Box
 from parhelion.outputs.datasets.base import MOVING_M_S, DatasetSink, cloud_of, hidden_shares
-from parhelion.outputs.datasets.boxes import CAMERA_FROM_LIDAR, KITTI_TYPES, wrapped
+from parhelion.outputs.datasets.boxes import CAMERA_FROM_LIDAR, KITTI_TYPES, movable_truth, wrapped
 from parhelion.outputs.datasets.folder import DatasetFolder
 from parhelion.outputs.datasets.images import Pair, Pairs, bends, projection_of, straight
 from parhelion.world.labels import SEMANTIC_KITTI
@@ -402,7 +402,7 @@ class KittiObjectSink(_PairedSink):
         super().__init__(kind, scenario, folder)
         counts = [scanner.count(scenario.duration_s) for scanner in self.scanners.values()]
         self._first = dict(zip(self.scanners, np.cumsum([0, *counts]).tolist(), strict=False))
-        self._truth = {name: self.truth_of(scanner) for name, scanner in self.scanners.items()}
+        self._truth = {name: movable_truth(scenario, scanner) for name, scanner in self.scanners.items()}
         self._frames: list[tuple[int, str, int, float]] = []
 
     def write_pair(self, pair: Pair) -> None:

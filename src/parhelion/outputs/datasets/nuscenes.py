@@ -17,7 +17,7 @@ from parhelion.io.images import png
 from parhelion.motion.boxes import Box
 from parhelion.outputs.datasets import nuscenes_tables
 from parhelion.outputs.datasets.base import MOVING_M_S, DatasetSink, cloud_of, hidden_shares, moving
-from parhelion.outputs.datasets.boxes import NUSCENES_CATEGORIES
+from parhelion.outputs.datasets.boxes import NUSCENES_CATEGORIES, movable_truth
 from parhelion.outputs.datasets.images import straight
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class NuScenesSink(DatasetSink):
             )
             group = _Group(scene, scanners, cameras, radars, scenario.duration_s)
             self._groups |= {one.name: group for one in (*scanners, *cameras, *radars)}
-        self._truth = {group.main.name: self.truth_of(group.main) for group in self._groups.values()}
+        self._truth = {group.main.name: movable_truth(scenario, group.main) for group in self._groups.values()}
 
     def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
         """Write a scan; a key frame of the first lidar is a sample."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -150,11 +151,10 @@ def moving_things(scenario: Scenario) -> list[SeenMoving]:
 
 def actors_table(report: RunReport, things: Sequence[SeenMoving]) -> str:
     """What moves in the world: how far, how fast, and how many points it got."""
-    points: dict[str, int] = {}
+    points: Counter[str] = Counter()
     for row in report.tally.rows.values():
-        for instance, number in row.instances.items():
-            points[instance] = points.get(instance, 0) + number
-    things = sorted(things, key=lambda thing: (-points.get(str(thing.instance), 0), thing.instance))
+        points.update(row.instances)
+    things = sorted(things, key=lambda thing: (-points[str(thing.instance)], thing.instance))
     rows = [
         (
             thing.name,
@@ -163,7 +163,7 @@ def actors_table(report: RunReport, things: Sequence[SeenMoving]) -> str:
             count(thing.parts),
             f"{thing.way.length_m:.1f} m",
             f"{thing.fastest_m_s:.2f} m/s",
-            count(points.get(str(thing.instance), 0)),
+            count(points[str(thing.instance)]),
         )
         for thing in things
     ]
