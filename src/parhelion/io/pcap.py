@@ -181,15 +181,6 @@ def read_pcap(path: str | PathLike[str]) -> Iterator[Datagram]:
     return reading_each(file, _datagrams(file, header))
 
 
-def is_pcap(path: str | PathLike[str]) -> bool:
-    """Whether a file begins as a capture does."""
-    try:
-        _checked_header(Path(path))
-    except FormatError:
-        return False
-    return True
-
-
 def _checked_header(file: Path) -> _Header:
     with open_file(file) as source:
         head = source.read(24)

@@ -16,7 +16,7 @@ from parhelion.live.viewer.colours import Colours
 from parhelion.live.viewer.session import Pick, Shown
 from parhelion.live.viewer.stages import Beams, ViewFrame
 from parhelion.outputs.foxglove.scene import linear_colour
-from parhelion.world.parts import WorldObject, WorldPart
+from parhelion.world.parts import WorldPart
 from parhelion.world.world import World
 
 # ---- A world's triangles made ready for the screen: few meshes, each of one colour ----------------------------------
@@ -58,11 +58,11 @@ def standing_meshes(world: World, most: int = MOST_TRIANGLES) -> tuple[list[Scre
 
 def moving_bodies(world: World) -> list[ScreenBody]:
     """What moves."""
-    return [_body(item, item.trajectory) for item in world.objects if item.trajectory is not None]
-
-
-def _body(item: WorldObject, motion: Trajectory) -> ScreenBody:
-    return ScreenBody(f"{item.index}-{item.name}", tuple(_by_material(item.parts)), motion)
+    return [
+        ScreenBody(f"{item.index}-{item.name}", tuple(_by_material(item.parts)), item.trajectory)
+        for item in world.objects
+        if item.trajectory is not None
+    ]
 
 
 def _areas(part: WorldPart) -> NDArray[np.float64]:
