@@ -14,6 +14,7 @@ import typer
 from parhelion.cli import screen
 from parhelion.cli.recordings import check_file
 from parhelion.cli.screen import warn
+from parhelion.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from parhelion.calibrate.drive.drive import DriveCalibration
@@ -74,7 +75,6 @@ def calibrate(
     recording cannot tell stays the preset's, and is named. Several drives are fitted each by itself and together, and
     where they disagree, it is said.
     """
-    from parhelion.core.errors import ConfigError
     from parhelion.sensors.optics.lidar.config import LidarConfig
     from parhelion.sensors.sheets import load_sheet
 

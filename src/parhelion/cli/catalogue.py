@@ -11,6 +11,7 @@ from parhelion.cli import screen
 from parhelion.cli.measure import load_world
 from parhelion.cli.recordings import check_file
 from parhelion.cli.screen import start_engine
+from parhelion.core.errors import unknown_name
 
 if TYPE_CHECKING:
     from parhelion import Lidar, Material, World
@@ -40,7 +41,6 @@ def sensors(
 
 def _kind_of(name: str) -> SensorKind:
     """The kind of sensor that a preset or a data sheet describes."""
-    from parhelion.core.errors import unknown_name
     from parhelion.sensors.kinds import kind_of_sheet, kinds
     from parhelion.sensors.sheets import RENAMED, YAML_SUFFIXES
 

@@ -12,6 +12,7 @@ import typer
 from parhelion.cli import recordings, screen
 from parhelion.cli.recordings import DEFAULT_FORMAT, Form, Job, Writing, warn_dropped_fields
 from parhelion.cli.screen import warn
+from parhelion.core.errors import FormatError, ParhelionError
 
 if TYPE_CHECKING:
     from parhelion import PointCloud, Scan
@@ -63,7 +64,6 @@ def convert(
 
     Captures are sequences: each turn of the sensor becomes a file of its own in a folder, or a message in a bag.
     """
-    from parhelion.core.errors import FormatError
     from parhelion.io.recordings import clouds_of, existing, is_capture
     from parhelion.io.ros import is_bag
 
@@ -137,8 +137,6 @@ class _Captures:
 
     def convert_one_of_many(self, job: Job) -> bool:
         """One capture among other files: whether it could be read. A bad one does not stop the others."""
-        from parhelion.core.errors import FormatError
-
         try:
             self.convert(job.source, job.target, Form.FOLDER)
         except FormatError as error:
@@ -149,7 +147,6 @@ class _Captures:
 
 def _convert_all(jobs: list[Job], read_as: str | None, *, as_folder: bool) -> tuple[Counter[str], int]:
     """Convert each: what was lost and in how many files, and how many files of a folder could not be read."""
-    from parhelion.core.errors import ParhelionError
     from parhelion.io import read_cloud, write_noting_drops
 
     dropped: Counter[str] = Counter()

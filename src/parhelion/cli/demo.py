@@ -12,7 +12,6 @@ import typer
 from parhelion.cli import screen
 from parhelion.cli.recordings import make_folder, warn_dropped_fields, warn_leftovers
 from parhelion.cli.screen import start_engine
-from parhelion.pictures import html
 
 if TYPE_CHECKING:
     from parhelion import Scan
@@ -95,7 +94,6 @@ class Trip:
 
     def take(self, step: Step) -> None:
         """Count the scans of a step."""
-
         if step.number == 0:
             self._write_scenario()
         for _, scan in step.scans.get(self.lidar.name, []):
@@ -120,7 +118,6 @@ class Trip:
 
     def on_page(self) -> str:
         """The first points in numbers, and how to read a cloud."""
-
         return self._first_rows + how_to_read()
 
     def _write_scenario(self) -> None:
@@ -154,6 +151,8 @@ _ROWS = 8
 
 def first_points(scan: Scan) -> str:
     """The first points of a scan as a section of a page."""
+    from parhelion.pictures import html
+
     names = scan.names.get("label", {})
     rows = [
         (
@@ -171,5 +170,7 @@ def first_points(scan: Scan) -> str:
 
 def how_to_read() -> str:
     """A line of Python that reads a cloud of the demo, as a section of a page."""
+    from parhelion.pictures import html
+
     code = 'import parhelion as ph; cloud = ph.PointCloud.load("clouds/000000.pcd"); cloud.xyz, cloud.label'
     return html.section("read", "Read a cloud", f"<p><code>{html.text(code)}</code></p>")

@@ -13,6 +13,7 @@ import typer
 from parhelion.cli import screen
 from parhelion.cli.recordings import check_file, make_folder
 from parhelion.cli.screen import Command, Group, examples, start_engine
+from parhelion.core.errors import ConfigError, FormatError
 
 if TYPE_CHECKING:
     from parhelion.evaluate.slam.drives import Drive
@@ -302,7 +303,6 @@ def slam(
     json: Annotated[Path | None, typer.Option("--json", help="All numbers as JSON; in the folder, else.")] = None,
 ) -> None:
     """Run odometry on a drive and score it: ATE, RPE and KITTI drift, by weather, with intervals over the seeds."""
-    from parhelion.core.errors import ConfigError
     from parhelion.evaluate.slam.study import weather_fields
     from parhelion.io.recordings import existing
 
@@ -351,7 +351,6 @@ def _study(
 
 
 def _recorded(source: Path, names: list[str], truth: Path | None, topic: str | None, report: _Report) -> None:
-    from parhelion.core.errors import FormatError
     from parhelion.evaluate.slam.drives import BagDrive, FolderDrive
     from parhelion.evaluate.slam.study import run_methods
     from parhelion.io.ros import is_bag
@@ -371,7 +370,6 @@ def _recorded(source: Path, names: list[str], truth: Path | None, topic: str | N
 
 
 def _score_files(truth: Path, estimates: list[Path]) -> list[tuple[RunResult, Any]]:
-    from parhelion.core.errors import ConfigError
     from parhelion.evaluate.slam.study import scored
     from parhelion.io import poses as tum
 

@@ -18,6 +18,7 @@ import typer
 
 from parhelion.cli import screen
 from parhelion.cli.screen import warn
+from parhelion.core.errors import ConfigError, FormatError, unknown_name
 
 if TYPE_CHECKING:
     from parhelion import Scan
@@ -46,7 +47,6 @@ class CloudFiles:
     @classmethod
     def at(cls, path: Path, format: str | None, *, several: bool) -> CloudFiles:
         """A file where the name has a cloud's ending, else a folder, which is made where it is missing."""
-        from parhelion.core.errors import FormatError
         from parhelion.io import format_of
 
         try:
@@ -104,8 +104,6 @@ def warn_leftovers(folder: Path, written: list[Path], suffix: str) -> None:
 
 def make_folder(path: Path) -> None:
     """Make a folder, with those above it, and see that files can be written into it."""
-    from parhelion.core.errors import FormatError
-
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -118,8 +116,6 @@ def make_folder(path: Path) -> None:
 
 def check_file(*paths: Path | None, picture: Path | None = None) -> None:
     """See that files of these names can be written; a picture must have the ending of one. None is left out."""
-    from parhelion.core.errors import FormatError
-
     if picture is not None:
         from parhelion.pictures.style import check_picture
 
@@ -140,8 +136,6 @@ def stem(file: Path) -> str:
 
 def check_not_itself(source: Path, target: Path) -> None:
     """See that a file is not to be replaced by what is made of it."""
-    from parhelion.core.errors import FormatError
-
     if target.exists() and source.samefile(target):
         raise FormatError(f"{source}: would be replaced by what is made of it; choose another name")
 
@@ -175,7 +169,6 @@ def file_job(source: Path, target: Path, format: str | None, default: str | None
 
 def folder_jobs(source: Path, target: Path, read_as: str | None, format: str | None, *, nested: bool) -> list[Job]:
     """Every cloud file and capture of a folder, in order of path; each keeps its format where none is named."""
-    from parhelion.core.errors import FormatError
     from parhelion.io import format_of
     from parhelion.io.recordings import cloud_files, is_capture
 
@@ -220,7 +213,6 @@ def names_bag_file(path: Path) -> bool:
 
 def bag_to_clouds(source: Path, target: Path, writing: Writing) -> None:
     """Every cloud of a bag as a numbered file; those of several topics in folders of their own."""
-    from parhelion.core.errors import FormatError
     from parhelion.io import format_of, write_noting_drops
     from parhelion.io.recordings import cloud_topics
     from parhelion.io.ros import BagReader, cloud_of
@@ -265,7 +257,6 @@ def bag_to_clouds(source: Path, target: Path, writing: Writing) -> None:
 
 def bag_to_bag(source: Path, target: Path, writing: Writing) -> None:
     """All messages of a bag, or those of one topic, in another storage."""
-    from parhelion.core.errors import unknown_name
     from parhelion.io.ros import BagReader
 
     bag, topic = BagReader(source), writing.topic
@@ -303,8 +294,6 @@ class Writing:
 
     def refuse_existing(self, target: Path) -> None:
         """Raise where a file is there and may not be replaced."""
-        from parhelion.core.errors import FormatError
-
         if target.exists() and not self.force:
             raise FormatError(f"{target}: is there already; {self.replacing} replaces it")
 
@@ -328,7 +317,6 @@ def write_clouds(clouds: Iterator[tuple[str, PointCloud]], source: Path, target:
 
     Stamps are the clouds' own times where all have one and they rise, else by a rate.
     """
-    from parhelion.core.errors import ConfigError
     from parhelion.io.ros import Message
     from parhelion.io.ros.messages import POINT_CLOUD, point_cloud2
     from parhelion.makers.layouts import layouts
@@ -371,8 +359,6 @@ def _times(found: list[Any]) -> bool:
 
 
 def _stamp(cloud: PointCloud, number: int, rate_hz: float, times: bool, file: str) -> int:
-    from parhelion.core.errors import FormatError
-
     if not times:
         return round(number / rate_hz * 1e9)
     value = cloud.metadata.get("time")
@@ -402,7 +388,6 @@ def weather_bag(
 
     `weathered` gives a cloud in weather, from the cloud, its number and its time [s] after the first.
     """
-    from parhelion.core.errors import ConfigError, FormatError
     from parhelion.io.recordings import cloud_topic
     from parhelion.io.ros import BagReader, cloud_of
     from parhelion.io.ros.clouds import like
@@ -453,7 +438,6 @@ class Form(Enum):
 
 def form_of(target: Path, format: str | None) -> Form:
     """What OUT is: a bag or a cloud file by its ending, else a folder."""
-    from parhelion.core.errors import FormatError
     from parhelion.io import format_of
 
     if is_bag_storage(format) or names_bag_file(target):
@@ -472,8 +456,6 @@ def form_of(target: Path, format: str | None) -> Form:
 
 def _only_turn(file: Path, turns: Iterator[tuple[int, Scan]], target: Path) -> Iterator[tuple[int, Scan]]:
     """The turn of a capture that holds one; one file cannot hold several."""
-    from parhelion.core.errors import FormatError
-
     first = list(islice(turns, 2))
     if len(first) > 1:
         folder = target.with_suffix("")
@@ -544,8 +526,6 @@ def turn_by_turn(
 def _worked(
     source: Path, turns: Iterator[tuple[int, Scan]], work: Work, done: Done, advance: Callable[[], None]
 ) -> Iterator[tuple[int, PointCloud]]:
-    from parhelion.core.errors import ConfigError, FormatError
-
     first: float | None = None
     for number, scan in turns:
         first = scan.start_time if first is None else first
@@ -590,7 +570,6 @@ def _to_folder(
 def _to_capture(source: Path, target: Path, clouds: Iterator[tuple[int, PointCloud]]) -> None:
     """Turns as packets again, in one capture."""
     from parhelion.core.clouds import Scan
-    from parhelion.core.errors import ConfigError, FormatError
     from parhelion.io.captures import codec_called, write_metadata_beside
     from parhelion.io.pcap import PcapWriter
 

@@ -22,6 +22,7 @@ from parhelion.cli.weather_options import (
     shares,
     weather_options,
 )
+from parhelion.core.errors import ConfigError, FormatError
 
 if TYPE_CHECKING:
     from parhelion import Lidar, PointCloud, Pose, Scan, Weather
@@ -91,7 +92,6 @@ def weather(
     all messages but the clouds are copied as they are. Of a capture every turn is done by itself: into a folder of
     numbered files, a bag, or another capture.
     """
-    from parhelion.core.errors import FormatError
     from parhelion.io.recordings import existing, is_capture
     from parhelion.io.ros import is_bag
 
@@ -148,7 +148,6 @@ class _Sensors:
 
     def of(self, cloud: PointCloud) -> Lidar:
         from parhelion import Lidar
-        from parhelion.core.errors import ConfigError
 
         if self.named is not None:
             return self.named
@@ -204,8 +203,6 @@ class _Run:
 
     def do(self, job: Job, read_as: str | None, *, as_folder: bool) -> None:
         """One file or capture; of a folder, a bad one is remembered and does not stop the others."""
-        from parhelion.core.errors import ConfigError, FormatError
-
         try:
             if job.is_capture:
                 self.do_capture(job.source, job.target, form=Form.FOLDER, first=job.number * _MOST_TURNS)
@@ -267,8 +264,6 @@ class _Run:
 
     def tell(self, source: Path, output: Path, *, skipped: int, as_folder: bool) -> None:
         """Print the counts, what could not be done, and what failed."""
-        from parhelion.core.errors import FormatError
-
         warn_dropped_fields(self.dropped)
         if self.done:
             share = screen.percent(self.lost / max(self.points_in, 1))
