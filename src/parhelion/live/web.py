@@ -177,7 +177,7 @@ class LocalHandler(BaseHTTPRequestHandler):
 
     def refuse(self) -> None:
         """Answer a page of another site."""
-        raise NotImplementedError
+        self.reply(403, REFUSED.encode("utf-8"), "text/plain; charset=utf-8")
 
     def reply(self, status: int, content: bytes, kind: str, **more: str) -> None:
         """Answer with content of a MIME type; `more` are further headers."""
@@ -252,10 +252,7 @@ class LivePage(Served):
 class _Handler(LocalHandler):
     shown: LivePage
     timeout = _PATIENCE_S
-    always = {"Cache-Control": "no-store", "X-Frame-Options": "DENY"}  # noqa: RUF012 -- read only
-
-    def refuse(self) -> None:
-        self.reply(403, REFUSED.encode("utf-8"), "text/plain; charset=utf-8")
+    always: Mapping[str, str] = {"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
 
     def do_GET(self) -> None:
         if self.path.split("?")[0] != "/":

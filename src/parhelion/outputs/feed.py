@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -28,7 +29,7 @@ class TimedMessage(Protocol):
 Kind = TypeVar("Kind", bound=TimedMessage)
 
 
-class Feed(Generic[Kind]):
+class Feed(ABC, Generic[Kind]):
     """Turns the steps of a scenario into messages, in the order of time."""
 
     def __init__(
@@ -102,17 +103,17 @@ class Feed(Generic[Kind]):
 
     # ---- truth and frames, which every feed has in its own way ---------------------------------------------------
 
+    @abstractmethod
     def _note(self, step: Step) -> None:
         """Note the times within a step for which truth is due."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _noted(self) -> Iterable[Kind]:
         """The truth at the times that were noted."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _framed(self) -> list[OnBoard]:
         """Sensors with a frame of their own."""
-        raise NotImplementedError
 
     def _mounts(self) -> list[tuple[str, str, Pose]]:
         """Parent, child and pose of the frames of sensors, then of those that hang on them."""
