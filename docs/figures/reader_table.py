@@ -17,7 +17,7 @@ from parhelion.outputs.consumers import REPORT
 from parhelion.outputs.datasets.base import DATASETS
 from parhelion.outputs.files import FILES
 from parhelion.outputs.foxglove.rules import FOXGLOVE
-from parhelion.outputs.ros.rules import ROS
+from parhelion.outputs.ros.rules import ROS, TopicContext
 from parhelion.scenario.sensors import OnBoard, StreamOnBoard
 from parhelion.sensors.kinds import kinds
 
@@ -43,6 +43,10 @@ def table() -> str:
         {"duration_s": 1, "world": "test-range", "vehicles": [place], "sensors": fields}
     )
 
+    def ros_type(sensor: OnBoard) -> str:
+        context = TopicContext(sensor, "/a/b", "a", "driver", round)
+        return f"`{ROS.of(sensor.record_type).topics(context)['/a/b'].replace('/msg/', '/')}`"
+
     def report(sensor: OnBoard) -> str:
         rule = REPORT[sensor.kind.output].of(sensor.record_type)
         if not isinstance(sensor, StreamOnBoard):
@@ -64,11 +68,11 @@ def table() -> str:
         ("files", "outputs/files.py", FILES, lambda s: f"`{FILES.of(s.record_type).ending(s, scenario)}`"),
         (
             "ROS", "outputs/ros/rules.py", ROS,
-            lambda s: f"`{ROS.of(s.record_type).type(s, 'driver').replace('/msg/', '/')}`",
+            ros_type,
         ),
         (
             "Foxglove", "outputs/foxglove/rules.py", FOXGLOVE,
-            lambda s: f"`{FOXGLOVE.of(s.record_type).schema(s, scenario).name}`",
+            lambda s: f"`{FOXGLOVE.of(s.record_type).schemas(s, scenario, '/a/b')['/a/b'].name}`",
         ),
         ("packets", "outputs/captures.py", PACKETS, lambda s: PACKETS.of(s.record_type)),
         ("data sets", "outputs/datasets/__init__.py", DATASETS, lambda s: DATASETS.of(s.record_type).summary),

@@ -65,7 +65,7 @@ def test_options_that_do_not_go_together(cloud: Path) -> None:
 
 
 def test_other_hosts_are_warned_of(cloud: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("parhelion.live.viewer.server.is_loopback", lambda host: False)
+    monkeypatch.setattr("parhelion.live.web.is_loopback", lambda host: False)
     result = view(tmp_path / "none.pcd", "--host", "127.0.0.1", "--port", 0)
     assert "warning: --host 127.0.0.1: everyone who can reach this machine" in result.stderr
 

@@ -11,12 +11,13 @@ import pytest
 import parhelion as ph
 from parhelion.core.clouds import ORIGINS
 from parhelion.core.errors import ConfigError
-from parhelion.live.viewer import CloudStage, Measured, Request, ScenarioStage, Session, WorldStage
+from parhelion.live.viewer import CloudStage, Request, ScenarioStage, Session, ViewFrame, WorldStage
 from parhelion.live.viewer.colours import Ramp
 from parhelion.live.viewer.scene import first_camera, moving_bodies, part_colour, standing_meshes
-from parhelion.live.viewer.server import check_port, is_loopback, png_of
+from parhelion.live.viewer.server import check_port, png_of
 from parhelion.live.viewer.session import point_facts
 from parhelion.live.viewer.stages import beams_of, weather_of
+from parhelion.live.web import is_loopback
 
 
 class CountingStage:
@@ -38,12 +39,12 @@ class CountingStage:
     def scan_start(self, request: Request) -> float:
         return math.floor(request.time_s / 0.1 + 1e-6) * 0.1
 
-    def measure(self, request: Request) -> Measured:
+    def measure(self, request: Request) -> ViewFrame:
         self.requests.append(request)
         if request.time_s >= self._fails_from:
             raise ConfigError("the sky fell down")
         intensity = np.linspace(0.0, 1.0 + request.time_s, 50, dtype=np.float32)
-        return Measured(ph.PointCloud(np.eye(3).repeat(17, axis=0)[:50], {"intensity": intensity}), request.time_s)
+        return ViewFrame(ph.PointCloud(np.eye(3).repeat(17, axis=0)[:50], {"intensity": intensity}), request.time_s)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import typer
 from parhelion.cli import screen
 from parhelion.cli.recordings import check_file
 from parhelion.cli.screen import warn
+from parhelion.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from parhelion.calibrate.drive.drive import DriveCalibration
@@ -74,15 +75,12 @@ def calibrate(
     recording cannot tell stays the preset's, and is named. Several drives are fitted each by itself and together, and
     where they disagree, it is said.
     """
-    from parhelion.core.errors import ConfigError
     from parhelion.sensors.optics.lidar.config import LidarConfig
     from parhelion.sensors.sheets import load_sheet
 
     if output.suffix.lower() not in (".yaml", ".yml"):
         raise ConfigError(f"{output}: the name of a data sheet must end in .yaml")
-    for file in (output, report):
-        if file is not None:
-            check_file(file)
+    check_file(output, report)
     preset = load_sheet("lidar", LidarConfig, sensor)
     boards = [source for source in sources if source.suffix.lower() in (".yaml", ".yml")]
     if boards and len(sources) > 1:
@@ -265,8 +263,7 @@ def identify(
     from parhelion.sensors.optics.lidar.config import LidarConfig
     from parhelion.sensors.sheets import load_sheet
 
-    if output is not None:
-        check_file(output)
+    check_file(output)
     config = load_sheet("lidar", LidarConfig, sensor)
     cloud = PointCloud.load(source)
     found = identified(cloud, config, neighbours=neighbours)

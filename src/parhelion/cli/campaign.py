@@ -45,9 +45,7 @@ def campaign(
     from parhelion.campaign import Study, json_schema, run_campaign
 
     if schema:
-        import json
-
-        typer.echo(json.dumps(json_schema(), indent=1))
+        screen.print_schema(json_schema())
         return
     if study is None or output is None:
         raise typer.BadParameter("give the study's file and -o with a folder", param_hint="STUDY")
@@ -57,15 +55,7 @@ def campaign(
     if row is not None:
         _repeat(whole, output, row)
         return
-    told = 0
-    with screen.progress(whole.title, len(whole)) as advance:
-
-        def progress(there: int, _total: int) -> None:
-            nonlocal told
-            while told < there:
-                advance()
-                told += 1
-
+    with screen.progress_to(whole.title, len(whole)) as progress:
         summary = run_campaign(
             whole,
             output,

@@ -11,6 +11,7 @@ from parhelion.cli import screen
 from parhelion.cli.measure import load_world
 from parhelion.cli.recordings import check_file
 from parhelion.cli.screen import start_engine
+from parhelion.core.errors import unknown_name
 
 if TYPE_CHECKING:
     from parhelion import Lidar, Material, World
@@ -40,7 +41,6 @@ def sensors(
 
 def _kind_of(name: str) -> SensorKind:
     """The kind of sensor that a preset or a data sheet describes."""
-    from parhelion.core.errors import unknown_name
     from parhelion.sensors.kinds import kind_of_sheet, kinds
     from parhelion.sensors.sheets import RENAMED, YAML_SUFFIXES
 
@@ -300,13 +300,7 @@ def _show_worlds(
 ) -> None:
     from parhelion.world.builtin import BUILTIN
 
-    if png is not None:
-        from parhelion.pictures.style import check_picture
-
-        check_file(check_picture(png))
-    for file in (list_file, plan):
-        if file is not None:
-            check_file(file)
+    check_file(list_file, plan, picture=png)
     world = _load(name, seed, params)
     rows = []
     if name in BUILTIN:
@@ -401,10 +395,7 @@ def _kind(material: Material) -> str:
 def _show_materials(name: str, wavelength_nm: float, png: Path | None) -> None:
     from parhelion.surfaces.library import material
 
-    if png is not None:
-        from parhelion.pictures.style import check_picture
-
-        check_file(check_picture(png))
+    check_file(picture=png)
     entry = material(name)
     first, last = entry.wavelength_range_nm
     details = [part for part in (entry.brdf, entry.specular, entry.retro) if part is not None]

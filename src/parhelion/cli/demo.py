@@ -94,7 +94,6 @@ class Trip:
 
     def take(self, step: Step) -> None:
         """Count the scans of a step."""
-
         if step.number == 0:
             self._write_scenario()
         for _, scan in step.scans.get(self.lidar.name, []):
@@ -119,7 +118,6 @@ class Trip:
 
     def on_page(self) -> str:
         """The first points in numbers, and how to read a cloud."""
-
         return self._first_rows + how_to_read()
 
     def _write_scenario(self) -> None:

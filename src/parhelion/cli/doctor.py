@@ -16,6 +16,7 @@ import typer
 
 from parhelion.cli import screen
 from parhelion.cli.screen import start_engine
+from parhelion.core.errors import ParhelionError
 
 if TYPE_CHECKING:
     from parhelion.rays.device import Engine
@@ -102,8 +103,6 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _engine(problems: list[str]) -> Engine | None:
     """Start the ray engine, and say on what."""
-    from parhelion.core.errors import ParhelionError
-
     try:
         running = start_engine()
     except ParhelionError as error:

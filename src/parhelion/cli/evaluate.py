@@ -13,6 +13,7 @@ import typer
 from parhelion.cli import screen
 from parhelion.cli.recordings import check_file, make_folder
 from parhelion.cli.screen import Command, Group, examples, start_engine
+from parhelion.core.errors import ConfigError, FormatError
 
 if TYPE_CHECKING:
     from parhelion.evaluate.slam.drives import Drive
@@ -52,12 +53,8 @@ def clouds(
 ) -> None:
     """Compare clouds: Chamfer and earth mover's distance, detections, range error, SNR, density, distributions."""
     from parhelion.evaluate.clouds.compare import Options, compare_files, page_of, pairs_of, summary_rows
-    from parhelion.evaluate.files import write_json
-    from parhelion.pictures.html import write_page
 
-    for file in (output, json):
-        if file is not None:
-            check_file(file)
+    check_file(output, json)
     options = Options(
         tolerance, exact_points, tuple(field or ()), parse_edges(distances), tuple(label or ()), still=still
     )
@@ -66,11 +63,20 @@ def clouds(
         result = compare_files(pairs, options, dry=dry, advance=advance)
     result = {"real": str(real), "simulated": str(simulated), **result}
     screen.facts(f"{real} and {simulated}", summary_rows(result))
+    page = page_of(result, str(real), str(simulated), screen.command_line()) if output is not None else None
+    _write(json, result, output, page)
+
+
+def _write(json: Path | None, result: dict[str, Any], output: Path | None, page: Any) -> None:
+    """Write the numbers and the page where they are asked for."""
+    from parhelion.evaluate.files import write_json
+    from parhelion.pictures.html import write_page
+
     if json is not None:
         write_json(json, result)
         screen.say(f"wrote {json}")
     if output is not None:
-        write_page(output, page_of(result, str(real), str(simulated), screen.command_line()))
+        write_page(output, page)
         screen.say(f"look at {output}")
 
 
@@ -130,9 +136,7 @@ def detections(
     ] = Layout.auto,
 ) -> None:
     """Score detections: KITTI's average precision by difficulty and distance, or nuScenes' mAP, errors and NDS."""
-    for file in (output, json):
-        if file is not None:
-            check_file(file)
+    check_file(output, json)
     if layout is Layout.nuscenes or (layout is Layout.auto and found.suffix.lower() == ".json"):
         for given, option in ((overlap, "--overlap"), (distances, "--distances")):
             if given is not None:
@@ -153,24 +157,16 @@ def _kitti(
 ) -> None:
     from parhelion.evaluate.detections import evaluate_frames, frames_of
     from parhelion.evaluate.detections.kitti import COLUMNS, page_of, table_rows
-    from parhelion.evaluate.files import write_json
-    from parhelion.pictures.html import write_page
 
     result = evaluate_frames(frames_of(labels, found), kind, parse_edges(distances), overlap)
     screen.table(f"{found} against {labels}", COLUMNS, table_rows(result), numbers=COLUMNS[2:])
-    if json is not None:
-        write_json(json, {"labels_from": str(labels), "detections_from": str(found), **result})
-        screen.say(f"wrote {json}")
-    if output is not None:
-        write_page(output, page_of(result, str(labels), str(found), screen.command_line()))
-        screen.say(f"look at {output}")
+    page = page_of(result, str(labels), str(found), screen.command_line()) if output is not None else None
+    _write(json, {"labels_from": str(labels), "detections_from": str(found), **result}, output, page)
 
 
 def _nuscenes(labels: Path, found: Path, output: Path | None, json: Path | None, kind: list[str] | None) -> None:
     from parhelion.evaluate.detections import evaluate_pair, read_pair
     from parhelion.evaluate.detections import nuscenes as pages
-    from parhelion.evaluate.files import write_json
-    from parhelion.pictures.html import write_page
 
     result = evaluate_pair(read_pair(labels, found), kind)
     columns, summary = pages.COLUMNS, pages.SUMMARY_COLUMNS
@@ -178,13 +174,9 @@ def _nuscenes(labels: Path, found: Path, output: Path | None, json: Path | None,
     screen.table("", summary, pages.summary_rows(result), numbers=summary[1:])
     if result["scenes"] < result["all_scenes"]:
         screen.say(f"{result['scenes']} of {result['all_scenes']} scenes, those that the detections are of")
-    if json is not None:
-        write_json(json, {"labels_from": str(labels), "detections_from": str(found), **result})
-        screen.say(f"wrote {json}")
-    if output is not None:
-        command = shlex.join(["parhelion", "evaluate", "detections", str(labels), str(found), "-o", str(output)])
-        write_page(output, pages.page_of(result, str(labels), str(found), command))
-        screen.say(f"look at {output}")
+    command = shlex.join(["parhelion", "evaluate", "detections", str(labels), str(found), "-o", str(output)])
+    page = pages.page_of(result, str(labels), str(found), command) if output is not None else None
+    _write(json, {"labels_from": str(labels), "detections_from": str(found), **result}, output, page)
 
 
 # ---- `parhelion evaluate placement`: where sensors or anchors are best put ------------------------------------------
@@ -215,19 +207,11 @@ def placement(
     from parhelion.evaluate.placement.schema import PlacementFile, json_schema
 
     if schema:
-        from json import dumps
-
-        typer.echo(dumps(json_schema(), indent=1))
+        screen.print_schema(json_schema())
         return
     if file is None:
         raise typer.BadParameter("give a placement file", param_hint="FILE")
-    for target in (output, json, csv, png):
-        if target is not None:
-            check_file(target)
-    if png is not None:
-        from parhelion.pictures.style import check_picture
-
-        check_picture(png)
+    check_file(output, json, csv, picture=png)
     fields = config.read_yaml(file)
     if isinstance(fields, dict):  # else the check of the file tells
         changed: dict[str, Any] = {} if choose is None else {"choose": choose}
@@ -319,12 +303,10 @@ def slam(
     json: Annotated[Path | None, typer.Option("--json", help="All numbers as JSON; in the folder, else.")] = None,
 ) -> None:
     """Run odometry on a drive and score it: ATE, RPE and KITTI drift, by weather, with intervals over the seeds."""
-    from parhelion.core.errors import ConfigError, FormatError
     from parhelion.evaluate.slam.study import weather_fields
+    from parhelion.io.recordings import existing
 
-    if not source.exists():
-        raise FormatError(f"{source}: no such file or folder")
-    report = _Report(source, output, json)
+    report = _Report(existing(source), output, json)
     if estimate:
         if method or weather:
             raise typer.BadParameter("scores a trajectory that is there: leave out --method and --weather")
@@ -369,10 +351,9 @@ def _study(
 
 
 def _recorded(source: Path, names: list[str], truth: Path | None, topic: str | None, report: _Report) -> None:
-    from parhelion.cli.recordings import is_bag
-    from parhelion.core.errors import FormatError
     from parhelion.evaluate.slam.drives import BagDrive, FolderDrive
     from parhelion.evaluate.slam.study import run_methods
+    from parhelion.io.ros import is_bag
 
     makers = _makers(names)
     drive: Drive
@@ -389,7 +370,6 @@ def _recorded(source: Path, names: list[str], truth: Path | None, topic: str | N
 
 
 def _score_files(truth: Path, estimates: list[Path]) -> list[tuple[RunResult, Any]]:
-    from parhelion.core.errors import ConfigError
     from parhelion.evaluate.slam.study import scored
     from parhelion.io import poses as tum
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import chain, islice
@@ -17,11 +18,12 @@ import typer
 
 from parhelion.cli import screen
 from parhelion.cli.screen import warn
+from parhelion.core.errors import ConfigError, FormatError, unknown_name
 
 if TYPE_CHECKING:
     from parhelion import Scan
     from parhelion.core.clouds import PointCloud
-    from parhelion.io.ros import BagReader, BagWriter, Topic
+    from parhelion.io.ros import BagWriter
 
 # ---- Where a command's clouds go: one file, or a folder of numbered files -------------------------------------------
 
@@ -39,13 +41,12 @@ class CloudFiles:
     numbered: bool
     """Whether `path` is a folder of files 000000, 000001 ..."""
     written: list[Path] = field(default_factory=list)
-    dropped: dict[str, int] = field(default_factory=dict)
+    dropped: Counter[str] = field(default_factory=Counter)
     """What formats could not hold, and in how many files."""
 
     @classmethod
     def at(cls, path: Path, format: str | None, *, several: bool) -> CloudFiles:
         """A file where the name has a cloud's ending, else a folder, which is made where it is missing."""
-        from parhelion.core.errors import FormatError
         from parhelion.io import format_of
 
         try:
@@ -77,8 +78,7 @@ class CloudFiles:
         file = self.file(number)
         from parhelion.io import write_noting_drops
 
-        for note in write_noting_drops(cloud, file, self.format):
-            self.dropped[note] = self.dropped.get(note, 0) + 1
+        self.dropped.update(write_noting_drops(cloud, file, self.format))
         self.written.append(file)
 
     def finish(self) -> None:
@@ -104,8 +104,6 @@ def warn_leftovers(folder: Path, written: list[Path], suffix: str) -> None:
 
 def make_folder(path: Path) -> None:
     """Make a folder, with those above it, and see that files can be written into it."""
-    from parhelion.core.errors import FormatError
-
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
@@ -116,15 +114,18 @@ def make_folder(path: Path) -> None:
         raise FormatError(f"{path}: the folder cannot be written to")
 
 
-def check_file(path: Path) -> None:
-    """See that a file of this name can be written."""
-    from parhelion.core.errors import FormatError
+def check_file(*paths: Path | None, picture: Path | None = None) -> None:
+    """See that files of these names can be written; a picture must have the ending of one. None is left out."""
+    if picture is not None:
+        from parhelion.pictures.style import check_picture
 
-    folder = path.absolute().parent
-    if not folder.is_dir():
-        raise FormatError(f"{path}: the folder {folder} does not exist")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise FormatError(f"{path}: the folder {folder} cannot be written to")
+        paths = (*paths, check_picture(picture))
+    for path in filter(None, paths):
+        folder = path.absolute().parent
+        if not folder.is_dir():
+            raise FormatError(f"{path}: the folder {folder} does not exist")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise FormatError(f"{path}: the folder {folder} cannot be written to")
 
 
 def stem(file: Path) -> str:
@@ -135,10 +136,55 @@ def stem(file: Path) -> str:
 
 def check_not_itself(source: Path, target: Path) -> None:
     """See that a file is not to be replaced by what is made of it."""
-    from parhelion.core.errors import FormatError
-
     if target.exists() and source.samefile(target):
         raise FormatError(f"{source}: would be replaced by what is made of it; choose another name")
+
+
+@dataclass(frozen=True)
+class Job:
+    """One cloud file or capture of a command, and the file or folder that it becomes."""
+
+    number: int
+    """Place among all clouds of the folder, whether or not others are done already."""
+    source: Path
+    target: Path
+    format: str
+    is_capture: bool = False
+    """Whether it holds turns, for which the target is a folder."""
+
+
+def file_job(source: Path, target: Path, format: str | None, default: str | None) -> Job:
+    """One file; where OUT is a folder, the file keeps its stem there."""
+    from parhelion.io import format_of
+
+    if target.is_dir():
+        kind = format_of(source, format or default)
+        target = target / f"{stem(source)}{kind.endings[0]}"
+    else:
+        kind = format_of(target, format)
+        check_file(target)
+    check_not_itself(source, target)
+    return Job(0, source, target, kind.name)
+
+
+def folder_jobs(source: Path, target: Path, read_as: str | None, format: str | None, *, nested: bool) -> list[Job]:
+    """Every cloud file and capture of a folder, in order of path; each keeps its format where none is named."""
+    from parhelion.io import format_of
+    from parhelion.io.recordings import cloud_files, is_capture
+
+    # What an earlier run wrote into a folder below IN is no input.
+    found = cloud_files(source, read_as, nested=nested, without=target if nested else None)
+    make_folder(target)
+    jobs: dict[Path, Job] = {}
+    for number, file in enumerate(found):
+        kind = format_of(file, format or read_as)
+        capture = is_capture(file, read_as)
+        new = target / file.parent.relative_to(source) / f"{stem(file)}{'' if capture else kind.endings[0]}"
+        if new in jobs:
+            raise FormatError(f"{source}: several files would become {new}; do them one by one")
+        check_not_itself(file, new)
+        jobs[new] = Job(number, file, new, kind.name, capture)
+    return list(jobs.values())
 
 
 # ---- bags -----------------------------------------------------------------------------------------------------------
@@ -146,13 +192,6 @@ def check_not_itself(source: Path, target: Path) -> None:
 
 
 USUAL_TOPIC, USUAL_FRAME, USUAL_RATE_HZ = "/points", "lidar", 10.0
-
-
-def is_bag(path: Path) -> bool:
-    """Whether a path is that of a bag."""
-    from parhelion.io.ros import is_bag
-
-    return is_bag(path)
 
 
 def is_bag_storage(format: str | None) -> bool:
@@ -169,56 +208,20 @@ def names_bag_file(path: Path) -> bool:
     return path.suffix.lower() in STORAGES.values()
 
 
-def _check_apart(source: Path, target: Path) -> None:
-    from parhelion.core.errors import FormatError
-
-    if target.exists() and source.samefile(target):
-        raise FormatError(f"{source}: would be replaced by what is made of it; choose another name")
-
-
-def _new_bag(source: Path, target: Path, storage: str | None, force: bool, advice: str) -> BagWriter:
-    from parhelion.core.errors import FormatError
-    from parhelion.io.ros import BagWriter
-
-    _check_apart(source, target)
-    there = target.exists() and (target.is_file() or any(target.iterdir()))
-    if there and not force:
-        raise FormatError(f"{target}: is there already; {advice} replaces it")
-    return BagWriter(target, None if names_bag_file(target) else storage, overwrite=force)
-
-
-def _cloud_topics(bag: BagReader, topic: str | None) -> list[Topic]:
-    """The topics with point clouds, or the one that was asked for."""
-    from parhelion.core.errors import ConfigError, FormatError, unknown_name
-    from parhelion.io.ros.messages import POINT_CLOUD
-
-    found = bag.of_type(POINT_CLOUD)
-    if topic is not None:
-        if topic not in bag.topics:
-            raise unknown_name(f"topic of {bag.path}", topic, bag.topics)
-        if bag.topics[topic].type != POINT_CLOUD:
-            raise ConfigError(f"{bag.path}: {topic} holds {bag.topics[topic].type}, not {POINT_CLOUD}")
-        return [bag.topics[topic]]
-    if not found:
-        there = ", ".join(f"{name} ({one.type})" for name, one in bag.topics.items()) or "none"
-        raise FormatError(f"{bag.path}: has no topic with point clouds; its topics: {there}")
-    return found
-
-
 # ---- convert -------------------------------------------------------------------------------------------------------
 
 
-def bag_to_clouds(source: Path, target: Path, topic: str | None, format: str | None, *, force: bool) -> None:
+def bag_to_clouds(source: Path, target: Path, writing: Writing) -> None:
     """Every cloud of a bag as a numbered file; those of several topics in folders of their own."""
-    from parhelion.core.errors import FormatError
     from parhelion.io import format_of, write_noting_drops
+    from parhelion.io.recordings import cloud_topics
     from parhelion.io.ros import BagReader, cloud_of
 
     if target.is_file():
         raise FormatError(f"{target}: is a file; the clouds of a bag need a folder")
     bag = BagReader(source)
-    topics = _cloud_topics(bag, topic)
-    kind = format_of(target, format or DEFAULT_FORMAT)
+    topics = cloud_topics(bag, writing.topic)
+    kind = format_of(target, writing.format or DEFAULT_FORMAT)
     folders = {one.name: target / one.name.strip("/").replace("/", "_") for one in topics}
     if len(topics) == 1:
         folders = {topics[0].name: target}
@@ -226,43 +229,41 @@ def bag_to_clouds(source: Path, target: Path, topic: str | None, format: str | N
         make_folder(folder)
     done, skipped = 0, 0
     numbers = dict.fromkeys(folders, 0)
-    dropped: dict[str, int] = {}
-    failed: dict[str, int] = {}
+    dropped: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
     with screen.progress("converting", sum(one.count for one in topics)) as advance:
         for message in bag.messages(list(folders)):
             file = folders[message.topic] / f"{numbers[message.topic]:06d}{kind.endings[0]}"
             numbers[message.topic] += 1
-            if file.exists() and not force:
+            if file.exists() and not writing.force:
                 skipped += 1
             else:
                 try:
                     cloud = cloud_of(message)
                 except FormatError as error:
-                    failed[str(error)] = failed.get(str(error), 0) + 1
+                    failed[str(error)] += 1
                     continue
-                for note in write_noting_drops(cloud, file, kind.name):
-                    dropped[note] = dropped.get(note, 0) + 1
+                dropped.update(write_noting_drops(cloud, file, kind.name))
                 done += 1
             advance()
     warn_dropped_fields(dropped)
-    note = f", skipped {skipped} that were there already (--force replaces them)" if skipped else ""
-    screen.say(f"converted {done} {'cloud' if done == 1 else 'clouds'} of {', '.join(folders)} to {target}{note}")
+    clouds = "cloud" if done == 1 else "clouds"
+    screen.say(f"converted {done} {clouds} of {', '.join(folders)} to {target}{writing.skipped(skipped)}")
     for reason, count in failed.items():
         warn(f"{reason} ({count} messages)" if count > 1 else reason)
     if failed:
         raise FormatError(f"{source}: {sum(failed.values())} messages could not be read, see the warnings")
 
 
-def bag_to_bag(source: Path, target: Path, topic: str | None, *, storage: str | None, force: bool) -> None:
+def bag_to_bag(source: Path, target: Path, writing: Writing) -> None:
     """All messages of a bag, or those of one topic, in another storage."""
-    from parhelion.core.errors import unknown_name
     from parhelion.io.ros import BagReader
 
-    bag = BagReader(source)
+    bag, topic = BagReader(source), writing.topic
     if topic is not None and topic not in bag.topics:
         raise unknown_name(f"topic of {bag.path}", topic, bag.topics)
     chosen = [one for one in bag.topics.values() if topic in (None, one.name)]
-    writer = _new_bag(source, target, storage, force, "--force")
+    writer = writing.new_bag(source, target)
     done = 0
     with _whole(writer), screen.progress("copying", sum(one.count for one in chosen)) as advance:
         for one in chosen:
@@ -274,39 +275,64 @@ def bag_to_bag(source: Path, target: Path, topic: str | None, *, storage: str | 
     screen.say(f"copied {done} messages on {len(chosen)} topics to {target}")
 
 
-def write_clouds(
-    clouds: Iterator[tuple[Path | str, PointCloud]],
-    source: Path,
-    target: Path,
-    *,
-    storage: str | None,
-    topic: str | None,
-    frame: str | None = None,
-    layout: str = "all",
-    rate_hz: float = USUAL_RATE_HZ,
-    force: bool,
-    advice: str,
-) -> int:
+@dataclass(frozen=True)
+class Writing:
+    """How a command writes: its options on OUT, and its words."""
+
+    verb: str
+    """Stands beside the progress bar."""
+    replacing: str
+    """The option that replaces files."""
+    force: bool = False
+    """Whether that option was given."""
+    format: str | None = None
+    topic: str | None = None
+    frame: str | None = None
+    layout: str = "all"
+    rate_hz: float = USUAL_RATE_HZ
+    """Clouds a second in a new bag, where they have no times of their own."""
+
+    def refuse_existing(self, target: Path) -> None:
+        """Raise where a file is there and may not be replaced."""
+        if target.exists() and not self.force:
+            raise FormatError(f"{target}: is there already; {self.replacing} replaces it")
+
+    def new_bag(self, source: Path, target: Path, storage: str | None = None) -> BagWriter:
+        """A bag at `target`, in a storage where the name does not choose one."""
+        from parhelion.io.ros import BagWriter
+
+        check_not_itself(source, target)
+        if target.is_file() or (target.is_dir() and any(target.iterdir())):
+            self.refuse_existing(target)
+        chosen = self.format if is_bag_storage(self.format) else storage
+        return BagWriter(target, None if names_bag_file(target) else chosen, overwrite=self.force)
+
+    def skipped(self, count: int) -> str:
+        """The end of a sentence on files that were not replaced."""
+        return f", skipped {count} that were there already ({self.replacing} replaces them)" if count else ""
+
+
+def write_clouds(clouds: Iterator[tuple[str, PointCloud]], source: Path, target: Path, writing: Writing) -> int:
     """Clouds, each with its name in messages, as the messages of one topic, in order; how many there were.
 
     Stamps are the clouds' own times where all have one and they rise, else by a rate.
     """
-    from parhelion.core.errors import ConfigError
     from parhelion.io.ros import Message
     from parhelion.io.ros.messages import POINT_CLOUD, point_cloud2
     from parhelion.makers.layouts import layouts
 
+    layout, rate_hz = writing.layout, writing.rate_hz
     known = [*layouts(), "all"]
     if layout not in known:
         raise typer.BadParameter(f"must be one of {', '.join(known)}, got {layout!r}", param_hint="--layout")
     if not (math.isfinite(rate_hz) and rate_hz > 0):
         raise typer.BadParameter(f"must be above 0, got {rate_hz:g}", param_hint="--rate")
-    name = topic or USUAL_TOPIC
+    name = writing.topic or USUAL_TOPIC
     if not name.startswith("/"):
         raise ConfigError(f"--topic: must begin with '/', got {name!r}")
     first = list(islice(clouds, 2))
     times = _times([cloud.metadata.get("time") for _, cloud in first])
-    writer = _new_bag(source, target, storage, force, advice)
+    writer = writing.new_bag(source, target)
     last, number = -1, -1
     with _whole(writer):
         for number, (file, cloud) in enumerate(chain(first, clouds)):
@@ -314,7 +340,7 @@ def write_clouds(
             if stamp <= last:
                 raise ConfigError(f"{file}: its time {stamp / 1e9:g} s is not after that of the cloud before it")
             last = stamp
-            data = point_cloud2(cloud, frame or _frame_of(cloud), stamp, layout)
+            data = point_cloud2(cloud, writing.frame or _frame_of(cloud), stamp, layout)
             writer.write(Message(name, POINT_CLOUD, stamp, data))
     return number + 1
 
@@ -332,9 +358,7 @@ def _times(found: list[Any]) -> bool:
     return len(numbers) == len(found) > 0 and rising and all(math.isfinite(value) and value >= 0 for value in numbers)
 
 
-def _stamp(cloud: PointCloud, number: int, rate_hz: float, times: bool, file: Path | str) -> int:
-    from parhelion.core.errors import FormatError
-
+def _stamp(cloud: PointCloud, number: int, rate_hz: float, times: bool, file: str) -> int:
     if not times:
         return round(number / rate_hz * 1e9)
     value = cloud.metadata.get("time")
@@ -343,51 +367,37 @@ def _stamp(cloud: PointCloud, number: int, rate_hz: float, times: bool, file: Pa
     return round(value * 1e9)
 
 
-class _whole:
+@contextmanager
+def _whole(writer: BagWriter) -> Iterator[None]:
     """A bag is finished where all goes well, and taken back where not."""
-
-    def __init__(self, writer: BagWriter) -> None:
-        self._writer = writer
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is None:
-            self._writer.close()
-        else:
-            self._writer.discard()
+    try:
+        yield
+    except BaseException:
+        writer.discard()
+        raise
+    writer.close()
 
 
 # ---- weather -------------------------------------------------------------------------------------------------------
 
 
 def weather_bag(
-    source: Path,
-    target: Path,
-    topic: str | None,
-    weathered: Callable[[PointCloud, int, float], PointCloud],
-    *,
-    overwrite: bool,
+    source: Path, target: Path, weathered: Callable[[PointCloud, int, float], PointCloud], writing: Writing
 ) -> None:
     """A bag with weather on the clouds of one topic; all other messages are copied byte by byte.
 
     `weathered` gives a cloud in weather, from the cloud, its number and its time [s] after the first.
     """
-    from parhelion.core.errors import ConfigError, FormatError
+    from parhelion.io.recordings import cloud_topic
     from parhelion.io.ros import BagReader, cloud_of
     from parhelion.io.ros.clouds import like
 
     bag = BagReader(source)
-    topics = _cloud_topics(bag, topic)
-    if len(topics) > 1:
-        names = ", ".join(one.name for one in topics)
-        raise ConfigError(f"{source}: has several topics with point clouds ({names}); choose one with --topic")
-    chosen = topics[0].name
+    chosen = cloud_topic(bag, writing.topic)
     storage = "sqlite3" if source.suffix == ".db3" or (source.is_dir() and any(source.glob("*.db3"))) else "mcap"
-    writer = _new_bag(source, target, storage, overwrite, "--overwrite")
+    writer = writing.new_bag(source, target, storage)
     number, first = 0, math.nan
-    with _whole(writer), screen.progress("weathering", bag.count) as advance:
+    with _whole(writer), screen.progress(writing.verb, bag.count) as advance:
         for one in bag.topics.values():
             writer.add(one)
         for message in bag.messages():
@@ -426,20 +436,8 @@ class Form(Enum):
     CAPTURE = "a capture"
 
 
-def is_capture(file: Path, read_as: str | None = None) -> bool:
-    """Whether a file is to be read as a capture of packets."""
-    from parhelion.core.errors import FormatError
-    from parhelion.io import format_of
-
-    try:
-        return file.is_file() and format_of(file, read_as).name == "pcap"
-    except FormatError:
-        return False
-
-
 def form_of(target: Path, format: str | None) -> Form:
     """What OUT is: a bag or a cloud file by its ending, else a folder."""
-    from parhelion.core.errors import FormatError
     from parhelion.io import format_of
 
     if is_bag_storage(format) or names_bag_file(target):
@@ -456,34 +454,8 @@ def form_of(target: Path, format: str | None) -> Form:
     return Form.CAPTURE if kind.name == "pcap" else Form.FILE
 
 
-def packet_model(sensor: str | None) -> str | None:
-    """The Velodyne that a sensor's name means, for captures whose packets do not say it."""
-    from parhelion.makers.velodyne.models import MODELS
-
-    return sensor if sensor in MODELS else None
-
-
-def turns_of(file: Path, turn: int | None = None, sensor: str | None = None) -> Iterator[tuple[int, Scan]]:
-    """The turns of a capture with their numbers, or the one that was asked for."""
-    from parhelion.core.errors import FormatError
-    from parhelion.io import read_turns
-
-    last = -1
-    for last, scan in enumerate(read_turns(file, model=packet_model(sensor))):
-        if turn is None or turn == last:
-            yield last, scan
-        if turn == last:
-            return
-    if last < 0:
-        raise FormatError(f"{file}: the capture holds no turn")
-    if turn is not None:
-        raise FormatError(f"{file}: has the turns 0 to {last}, not {turn}")
-
-
 def _only_turn(file: Path, turns: Iterator[tuple[int, Scan]], target: Path) -> Iterator[tuple[int, Scan]]:
     """The turn of a capture that holds one; one file cannot hold several."""
-    from parhelion.core.errors import FormatError
-
     first = list(islice(turns, 2))
     if len(first) > 1:
         folder = target.with_suffix("")
@@ -501,7 +473,7 @@ class Done:
     turns: int = 0
     skipped: int = 0
     """Turns whose file was there already."""
-    dropped: dict[str, int] = field(default_factory=dict)
+    dropped: Counter[str] = field(default_factory=Counter)
     """What the format could not hold, and in how many files."""
     gaps: int = 0
     """Columns of packets that were lost on the way."""
@@ -512,59 +484,48 @@ class Done:
             screen.say(f"note: {source}: packets were lost, {screen.count(self.gaps)} columns within turns are missing")
 
 
-@dataclass(frozen=True)
-class NewBag:
-    """How clouds are laid out in a new bag."""
-
-    topic: str | None = None
-    frame: str | None = None
-    layout: str = "all"
-    rate_hz: float = USUAL_RATE_HZ
-
-
 def turn_by_turn(
     source: Path,
     target: Path,
     work: Work,
+    writing: Writing,
     *,
-    verb: str,
-    advice: str,
-    format: str | None = None,
     turn: int | None = None,
     sensor: str | None = None,
-    force: bool = False,
-    bag: NewBag | None = None,
     form: Form | None = None,
 ) -> Done:
     """Every turn of a capture, worked on and written: to a folder, a bag, another capture, or one turn to a file."""
+    from parhelion.io import format_of, write_noting_drops
+    from parhelion.io.recordings import turns_of
+
     done = Done()
-    form = form_of(target, format) if form is None else form
+    form = form_of(target, writing.format) if form is None else form
     check_not_itself(source, target)
     turns = turns_of(source, turn, sensor)
     if form is Form.FILE and turn is None:
         turns = _only_turn(source, turns, target)
-    with screen.progress(verb, None) as advance:
+    with screen.progress(writing.verb, None) as advance:
         worked = _worked(source, turns, work, done, advance)
         if form is Form.BAG:
-            storage = format if is_bag_storage(format) else None
-            _to_bag(source, target, worked, storage, force, advice, bag or NewBag())
+            named = ((f"{source}: turn {number}", cloud) for number, cloud in worked)
+            write_clouds(named, source, target, writing)
         elif form is Form.CAPTURE:
-            _refuse_existing(target, force, advice)
+            writing.refuse_existing(target)
             _to_capture(source, target, worked)
         elif form is Form.FILE:
-            _refuse_existing(target, force, advice)
+            writing.refuse_existing(target)
             check_file(target)
-            _to_file(target, worked, done, format)
+            kind = format_of(target, writing.format)
+            for _, cloud in worked:
+                done.dropped.update(write_noting_drops(cloud, target, kind.name))
         else:
-            _to_folder(target, source, turns, work, done, format or DEFAULT_FORMAT, force, advance)
+            _to_folder(target, source, turns, work, done, writing, advance)
     return done
 
 
 def _worked(
     source: Path, turns: Iterator[tuple[int, Scan]], work: Work, done: Done, advance: Callable[[], None]
 ) -> Iterator[tuple[int, PointCloud]]:
-    from parhelion.core.errors import ConfigError, FormatError
-
     first: float | None = None
     for number, scan in turns:
         first = scan.start_time if first is None else first
@@ -578,70 +539,37 @@ def _worked(
         advance()
 
 
-def _refuse_existing(target: Path, force: bool, advice: str) -> None:
-    from parhelion.core.errors import FormatError
-
-    if target.exists() and not force:
-        raise FormatError(f"{target}: is there already; {advice} replaces it")
-
-
-def _to_file(target: Path, clouds: Iterator[tuple[int, PointCloud]], done: Done, format: str | None) -> None:
-    from parhelion.io import format_of, write_noting_drops
-
-    kind = format_of(target, format)
-    for _, cloud in clouds:
-        done.dropped |= dict.fromkeys(write_noting_drops(cloud, target, kind.name), 1)
-
-
 def _to_folder(
     target: Path,
     source: Path,
     turns: Iterator[tuple[int, Scan]],
     work: Work,
     done: Done,
-    format: str,
-    force: bool,
+    writing: Writing,
     advance: Callable[[], None],
 ) -> None:
     """Numbered files; those that are there are not worked on again."""
     from parhelion.io import format_of, write_noting_drops
 
-    kind = format_of(target, format)
+    kind = format_of(target, writing.format or DEFAULT_FORMAT)
     # Before the folder is made: a capture that cannot be read leaves no empty one.
     turns = chain(list(islice(turns, 1)), turns)
     make_folder(target)
 
     def waiting() -> Iterator[tuple[int, Scan]]:
         for number, scan in turns:
-            if (target / f"{number:06d}{kind.endings[0]}").exists() and not force:
+            if (target / f"{number:06d}{kind.endings[0]}").exists() and not writing.force:
                 done.skipped += 1
             else:
                 yield number, scan
 
     for number, cloud in _worked(source, waiting(), work, done, advance):
-        for note in write_noting_drops(cloud, target / f"{number:06d}{kind.endings[0]}", kind.name):
-            done.dropped[note] = done.dropped.get(note, 0) + 1
-
-
-def _to_bag(
-    source: Path,
-    target: Path,
-    clouds: Iterator[tuple[int, PointCloud]],
-    storage: str | None,
-    force: bool,
-    advice: str,
-    bag: NewBag,
-) -> None:
-    write_clouds(
-        ((f"{source}: turn {number}", cloud) for number, cloud in clouds), source, target, storage=storage,
-        topic=bag.topic, frame=bag.frame, layout=bag.layout, rate_hz=bag.rate_hz, force=force, advice=advice,
-    )  # fmt: skip
+        done.dropped.update(write_noting_drops(cloud, target / f"{number:06d}{kind.endings[0]}", kind.name))
 
 
 def _to_capture(source: Path, target: Path, clouds: Iterator[tuple[int, PointCloud]]) -> None:
     """Turns as packets again, in one capture."""
     from parhelion.core.clouds import Scan
-    from parhelion.core.errors import ConfigError, FormatError
     from parhelion.io.captures import codec_called, write_metadata_beside
     from parhelion.io.pcap import PcapWriter
 

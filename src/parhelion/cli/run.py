@@ -33,26 +33,14 @@ def run(
     from parhelion.scenario import Scenario, json_schema
 
     if schema:
-        import json
-
-        typer.echo(json.dumps(json_schema(), indent=1))
+        screen.print_schema(json_schema())
         return
     if scenario is None or output is None:
         raise typer.BadParameter("give the scenario's file and -o with a folder", param_hint="SCENARIO")
     whole = Scenario.load(scenario)
     start_engine()
-    told = 0
-    with screen.progress("running", max(1, whole.frame_count)) as advance:
-
-        def progress(there: int, _total: int) -> None:
-            nonlocal told
-            while told < there:
-                advance()
-                told += 1
-
+    with screen.progress_to("running", max(1, whole.frame_count)) as progress:
         summary = whole.run(output, realtime=realtime, progress=progress)
-        if not whole.frame_count:
-            advance()
     warn_dropped_fields(summary.dropped)
     pictures = any(not issubclass(sensor.record_type, Scan) for sensor in whole.frame_sensors)
     if summary.found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import signal
@@ -140,6 +141,26 @@ def progress(task: str, total: int | None) -> Iterator[Callable[[], None]]:
             stop_if_interrupted()
 
         yield advance
+
+
+@contextmanager
+def progress_to(task: str, total: int) -> Iterator[Callable[[int, int], None]]:
+    """The same, for work that reports how many of all pieces are done."""
+    told = 0
+    with progress(task, total) as advance:
+
+        def reach(done: int, _total: int) -> None:
+            nonlocal told
+            for _ in range(told, done):
+                advance()
+            told = max(told, done)
+
+        yield reach
+
+
+def print_schema(schema: dict[str, Any]) -> None:
+    """Print a JSON schema."""
+    typer.echo(json.dumps(schema, indent=1))
 
 
 def count(number: int) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from parhelion.cli import recordings, screen
+from parhelion.cli import screen
 from parhelion.cli.measure import load_world, parse_pose
 from parhelion.cli.screen import start_engine, warn
 from parhelion.cli.weather_options import (
@@ -69,7 +69,9 @@ def view(
 
     The page is served from this machine to this machine, needs no network, and goes on until Ctrl-C.
     """
-    from parhelion.live.viewer.server import LOOPBACK, Viewer, check_port, is_loopback
+    from parhelion.io.recordings import is_capture
+    from parhelion.live.viewer.server import LOOPBACK, Viewer, check_port
+    from parhelion.live.web import is_loopback
 
     address = LOOPBACK if host is None else host
     check_port(address, port)
@@ -79,7 +81,7 @@ def view(
     if source is None:
         stage = _world_stage(world, sensor, pose, time, seed or 0, material, weather)
     else:
-        of_capture = recordings.is_capture(source, format)  # of which the sensor may be named
+        of_capture = is_capture(source, format)  # of which the sensor may be named
         given = {"--world": world, "--pose": pose, "--seed": seed, "--material": material}
         given |= {} if of_capture else {"--sensor": sensor}
         for option, value in given.items():
@@ -131,9 +133,10 @@ def _file_stage(
         start_engine()
         return scenario_stage(scenario, source.stem, time=time)
     from parhelion import PointCloud
+    from parhelion.io.recordings import is_capture
 
     if weather:
         raise typer.BadParameter(f"recorded clouds are shown as they are; see 'parhelion weather {source}'")
-    if recordings.is_capture(source, format):
-        return TurnsStage(source, model=recordings.packet_model(sensor))
+    if is_capture(source, format):
+        return TurnsStage(source, sensor=sensor)
     return CloudStage(PointCloud.load(source, format=format), source.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -13,16 +13,16 @@ import typer
 
 from parhelion.cli import recordings, screen
 from parhelion.cli.measure import parse_pose
-from parhelion.cli.recordings import Form, check_file, check_not_itself, make_folder, stem, warn_dropped_fields
+from parhelion.cli.recordings import Form, Job, Writing, check_file, make_folder, warn_dropped_fields
 from parhelion.cli.screen import start_engine, warn
 from parhelion.cli.weather_options import (
     WeatherOptions,
-    add_counts,
     air_counts,
     in_words,
     shares,
     weather_options,
 )
+from parhelion.core.errors import ConfigError, FormatError
 
 if TYPE_CHECKING:
     from parhelion import Lidar, PointCloud, Pose, Scan, Weather
@@ -92,7 +92,8 @@ def weather(
     all messages but the clouds are copied as they are. Of a capture every turn is done by itself: into a folder of
     numbered files, a bag, or another capture.
     """
-    from parhelion.core.errors import FormatError
+    from parhelion.io.recordings import existing, is_capture
+    from parhelion.io.ros import is_bag
 
     meant = weather.weather()
     if meant is None:
@@ -101,53 +102,38 @@ def weather(
         flags = ", ".join(medium.amount.option for medium in media.table().values())
         raise typer.BadParameter(f"give a weather: {flags} or --weather FILE")
     place = parse_pose(pose)
-    if png is not None:
-        from parhelion.pictures.style import check_picture
-
-        check_file(check_picture(png))
-    if not source.exists():
-        raise FormatError(f"{source}: no such file or folder")
-    run = _Run(meant, _Sensors(sensor), seed, time, place, reflectance, no_returns.value, png)
-    if recordings.is_bag(source):
+    check_file(picture=png)
+    existing(source)
+    writing = Writing("weathering", "--overwrite", overwrite, format, topic)
+    run = _Run(meant, _Sensors(sensor), seed, time, place, reflectance, no_returns.value, png, writing)
+    if is_bag(source):
         start_engine()
-        recordings.weather_bag(source, output, topic, run.in_bag, overwrite=overwrite)
+        recordings.weather_bag(source, output, run.in_bag, writing)
         run.tell(source, output, skipped=0, as_folder=False)
         return
-    if recordings.is_capture(source, read_as):
+    if is_capture(source, read_as):
         start_engine()
-        run.do_capture(source, output, format=format, turn=turn, overwrite=overwrite, topic=topic)
+        run.do_capture(source, output, turn=turn)
         run.tell(source, output, skipped=run.skipped, as_folder=recordings.form_of(output, format) is Form.FOLDER)
         return
     if turn is not None:
         raise typer.BadParameter(f"goes with a capture (.pcap), not with {source}", param_hint="--turn")
     as_folder = source.is_dir()
-    jobs = list(_folder_jobs(source, output, format, read_as)) if as_folder else [_file_job(source, output, format)]
+    if as_folder:
+        if output.exists() and source.samefile(output):
+            raise FormatError(f"{source}: IN and OUT are the same folder")
+        jobs = recordings.folder_jobs(source, output, read_as, format, nested=True)
+    else:
+        jobs = [recordings.file_job(source, output, format, read_as)]
+        writing.refuse_existing(jobs[0].target)
     waiting = [job for job in jobs if overwrite or job.is_capture or not job.target.exists()]
-    if not as_folder and not waiting:
-        raise FormatError(f"{jobs[0].target}: is there already; --overwrite replaces it")
     if waiting:
         start_engine()
     with screen.progress("weathering", len(waiting)) as advance:
         for job in waiting:
-            if job.is_capture:
-                run.do_capture_of_folder(job, format, overwrite=overwrite)
-            else:
-                run.do(job, read_as, as_folder=as_folder)
+            run.do(job, read_as, as_folder=as_folder)
             advance()
     run.tell(source, output, skipped=run.skipped + len(jobs) - len(waiting), as_folder=as_folder)
-
-
-@dataclass(frozen=True)
-class _Job:
-    """One cloud to do."""
-
-    number: int
-    """Place among all clouds of the folder, whether or not others are done already."""
-    source: Path
-    target: Path
-    format: str
-    is_capture: bool = False
-    """Whether it holds turns, for which the target is a folder."""
 
 
 class _Sensors:
@@ -162,7 +148,6 @@ class _Sensors:
 
     def of(self, cloud: PointCloud) -> Lidar:
         from parhelion import Lidar
-        from parhelion.core.errors import ConfigError
 
         if self.named is not None:
             return self.named
@@ -186,12 +171,13 @@ class _Run:
     reflectance: float | None
     no_returns: str
     png: Path | None
+    writing: Writing
     done: int = 0
     points_in: int = 0
     points_out: int = 0
     lost: int = 0
-    invented: dict[str, int] = field(default_factory=dict)
-    dropped: dict[str, int] = field(default_factory=dict)
+    invented: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
     notes: dict[str, list[str]] = field(default_factory=dict)
     """What could not be done, by its words without numbers."""
     failed: dict[str, list[Path]] = field(default_factory=dict)
@@ -201,16 +187,7 @@ class _Run:
     """Turns of captures whose file was there already."""
 
     def do_capture(
-        self,
-        source: Path,
-        target: Path,
-        *,
-        format: str | None,
-        turn: int | None,
-        overwrite: bool,
-        topic: str | None = None,
-        form: Form | None = None,
-        first: int = 0,
+        self, source: Path, target: Path, *, turn: int | None = None, form: Form | None = None, first: int = 0
     ) -> None:
         """Every turn of a capture by itself; `first` is the number of the first turn's drops."""
 
@@ -218,48 +195,38 @@ class _Run:
             return self.in_bag(scan, first + number, after_s, f"{source.name}, turn {number}")
 
         done = recordings.turn_by_turn(
-            source, target, work, verb="weathering", advice="--overwrite", format=format, turn=turn,
-            sensor=self.sensors.name, force=overwrite, bag=recordings.NewBag(topic), form=form,
-        )  # fmt: skip
-        add_counts(self.dropped, done.dropped)
+            source, target, work, self.writing, turn=turn, sensor=self.sensors.name, form=form
+        )
+        self.dropped.update(done.dropped)
         done.tell_gaps(source)
         self.skipped += done.skipped
 
-    def do_capture_of_folder(self, job: _Job, format: str | None, *, overwrite: bool) -> None:
-        """A capture among the clouds of a folder: a bad one is remembered and does not stop the others."""
-        from parhelion.core.errors import ConfigError, FormatError
-
-        first = job.number * _MOST_TURNS
+    def do(self, job: Job, read_as: str | None, *, as_folder: bool) -> None:
+        """One file or capture; of a folder, a bad one is remembered and does not stop the others."""
         try:
-            self.do_capture(
-                job.source, job.target, format=format, turn=None, overwrite=overwrite, form=Form.FOLDER, first=first
-            )
-        except (ConfigError, FormatError) as error:
-            self.failed.setdefault(str(error).removeprefix(f"{job.source}: "), []).append(job.source)
-
-    def do(self, job: _Job, read_as: str | None, *, as_folder: bool) -> None:
-        """One cloud; of a folder, a bad one is remembered and does not stop the others."""
-        from parhelion.core.errors import ConfigError, FormatError
-        from parhelion.io import read_cloud
-
-        try:
-            labels = _labels_of(job.source, read_as)
-            cloud = read_cloud(job.source, format=read_as, **({} if labels is None else {"labels": labels}))
-            wet = self._weathered(cloud, job.number, job.number / self.sensors.of(cloud).rate_hz)
+            if job.is_capture:
+                self.do_capture(job.source, job.target, form=Form.FOLDER, first=job.number * _MOST_TURNS)
+            else:
+                self._do_file(job, read_as)
         except (ConfigError, FormatError) as error:
             reason = str(error).removeprefix(f"{job.source}: ")
             if not as_folder:
                 raise type(error)(f"{job.source}: {reason}") from None
             self.failed.setdefault(reason, []).append(job.source)
-            return
-        from parhelion.io import raw_scans, write_noting_drops
 
+    def _do_file(self, job: Job, read_as: str | None) -> None:
+        from parhelion.io import format_of, raw_scans, read_cloud, write_noting_drops
+
+        # The SemanticKITTI labels that lie beside a KITTI scan.
+        labels = raw_scans.labels_there(job.source) if format_of(job.source, read_as).name == "kitti" else None
+        cloud = read_cloud(job.source, format=read_as, **({} if labels is None else {"labels": labels}))
+        wet = self._weathered(cloud, job.number, job.number / self.sensors.of(cloud).rate_hz)
         make_folder(job.target.parent)
         options: dict[str, Path] = {}
         if job.format == "kitti" and labels is not None:
             options["labels"] = raw_scans.labels_of(job.target)
             make_folder(options["labels"].parent)
-        add_counts(self.dropped, dict.fromkeys(write_noting_drops(wet, job.target, job.format, **options), 1))
+        self.dropped.update(write_noting_drops(wet, job.target, job.format, **options))
         self._count(cloud, wet)
         self._draw(cloud, wet, job.source.name)
 
@@ -291,14 +258,12 @@ class _Run:
         self.points_in += points_in
         self.points_out += points_out
         self.lost += points_in - (points_out - sum(invented.values()))
-        add_counts(self.invented, invented)
+        self.invented.update(invented)
         for note in after.metadata.get("weather_notes", []):
             self.notes.setdefault(re.sub(r"\d+", "#", note), []).append(note)
 
     def tell(self, source: Path, output: Path, *, skipped: int, as_folder: bool) -> None:
         """Print the counts, what could not be done, and what failed."""
-        from parhelion.core.errors import FormatError
-
         warn_dropped_fields(self.dropped)
         if self.done:
             share = screen.percent(self.lost / max(self.points_in, 1))
@@ -314,8 +279,7 @@ class _Run:
             screen.say(f"note: {notes[0]}" + (f" (alike in {len(notes)} clouds)" if len(notes) > 1 else ""))
         word = "file" if self.done == 1 else "files"
         done = f"{self.done} {word} to {output}" if as_folder else str(output)
-        there = f", skipped {skipped} that were there already (--overwrite replaces them)" if skipped else ""
-        screen.say(f"wrote {done}{there}")
+        screen.say(f"wrote {done}{self.writing.skipped(skipped)}")
         if self.png is not None:
             screen.say(f"wrote {self.png}" if self.drawn else f"{self.png}: not drawn, since no cloud was done")
         failed = sum(map(len, self.failed.values()))
@@ -326,69 +290,8 @@ class _Run:
             raise FormatError(f"{source}: {failed} of {failed + self.done} files could not be done, see the warnings")
 
 
-def _labels_of(scan: Path, read_as: str | None) -> Path | None:
-    """The SemanticKITTI labels that lie beside a KITTI scan; None where there are none."""
-    from parhelion.io import format_of, raw_scans
-
-    return raw_scans.labels_there(scan) if format_of(scan, read_as).name == "kitti" else None
-
-
 def _points(cloud: PointCloud) -> int:
     """Number of rows with coordinates."""
     import numpy as np
 
     return int(np.isfinite(cloud.xyz[:, 0]).sum())
-
-
-def _file_job(source: Path, output: Path, format: str | None) -> _Job:
-    """One file; where OUT is a folder, the file keeps its name there."""
-    from parhelion.io import format_of
-
-    if output.is_dir():
-        kind = format_of(source, format)
-        output = output / f"{stem(source)}{kind.endings[0]}"
-    else:
-        kind = format_of(output, format)
-        check_file(output)
-    check_not_itself(source, output)
-    return _Job(0, source, output, kind.name)
-
-
-def _folder_jobs(source: Path, output: Path, format: str | None, read_as: str | None) -> Iterator[_Job]:
-    """Every cloud below a folder, in order of path, and the file that it becomes."""
-    from parhelion.core.errors import FormatError
-    from parhelion.io import format_of
-
-    endings = _readable_endings(read_as)
-    if output.exists() and source.samefile(output):
-        raise FormatError(f"{source}: IN and OUT are the same folder")
-    found = [file for file in sorted(source.rglob("*")) if _is_cloud(file, source, endings)]
-    if output.resolve().is_relative_to(source.resolve()):  # what an earlier run wrote is no input
-        found = [file for file in found if not file.resolve().is_relative_to(output.resolve())]
-    if not found:
-        raise FormatError(f"{source}: no clouds in this folder ({', '.join(endings)})")
-    make_folder(output)
-    taken: set[Path] = set()
-    for number, file in enumerate(found):
-        kind = format_of(file, format or read_as)
-        is_capture = recordings.is_capture(file, read_as)
-        ending = "" if is_capture else kind.endings[0]
-        target = output / file.parent.relative_to(source) / f"{stem(file)}{ending}"
-        if target in taken:
-            raise FormatError(f"{source}: several files would become {target}; do them one by one")
-        taken.add(target)
-        check_not_itself(file, target)
-        yield _Job(number, file, target, kind.name, is_capture)
-
-
-def _readable_endings(read_as: str | None) -> tuple[str, ...]:
-    from parhelion.io import FORMATS, format_of
-
-    kinds: Iterable[str] = FORMATS if read_as is None else (read_as,)
-    # Label files belong to scans and hold no points of their own.
-    return tuple(ending for name in kinds if name != "semantickitti" for ending in format_of("", name).endings)
-
-
-def _is_cloud(file: Path, folder: Path, endings: tuple[str, ...]) -> bool:
-    hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
-    return not hidden and file.name.lower().endswith(endings) and file.is_file()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from parhelion.cli.screen import Command, count, percent, warn
+from parhelion.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from parhelion.core.clouds import PointCloud
@@ -197,8 +198,6 @@ def lost_words(changes: Changes) -> str:
 
 
 def _changed(weather: Weather, option: str, field: str, value: Any) -> Weather:
-    from parhelion.core.errors import ConfigError
-
     if value is None:
         return weather
     try:
@@ -230,8 +229,6 @@ def _wind(text: str | None) -> list[float] | None:
 
 def _placed(medium: Medium, text: str) -> Any:
     """A part of a placed medium from `X,Y,Z,RADIUS[,AMOUNT]`."""
-    from parhelion.core.errors import ConfigError
-
     amount = medium.amount
     assert medium.place is not None
     counts = (5,) if amount.default is None else (4, 5)

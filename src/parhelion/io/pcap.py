@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
@@ -121,9 +120,7 @@ class PcapWriter:
     def __enter__(self) -> PcapWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
         else:
@@ -182,15 +179,6 @@ def read_pcap(path: str | PathLike[str]) -> Iterator[Datagram]:
     file = Path(path)
     header = _checked_header(file)
     return reading_each(file, _datagrams(file, header))
-
-
-def is_pcap(path: str | PathLike[str]) -> bool:
-    """Whether a file begins as a capture does."""
-    try:
-        _checked_header(Path(path))
-    except FormatError:
-        return False
-    return True
 
 
 def _checked_header(file: Path) -> _Header:

@@ -148,18 +148,22 @@ def read_nuscenes(path: Path) -> PointCloud:
     """Read a nuScenes scan: fields `intensity` (float32) and `ring` (uint16)."""
     rows = read_rows(path, 5)
     ring = rows[:, 4]
-    # NaN fails the first comparison, so nothing undefined reaches the cast.
-    if not np.all((ring >= 0) & (ring <= 65535)) or np.any(ring % 1):
+    if not _are_rings(ring):
         raise FormatError(f"{path}: its rings are not whole numbers from 0 to 65535, so this is no nuScenes scan")
     fields: dict[str, NDArray[Any]] = {"intensity": np.ascontiguousarray(rows[:, 3]), "ring": ring.astype(np.uint16)}
     return PointCloud(np.ascontiguousarray(rows[:, :3]), fields)
+
+
+def _are_rings(values: NDArray[Any]) -> bool:
+    # NaN fails the first comparison, so nothing undefined reaches a cast.
+    return bool(np.all((values >= 0) & (values <= 65535)) and not np.any(values % 1))
 
 
 def write_nuscenes(cloud: PointCloud, path: Path) -> tuple[str, ...]:
     """Write a nuScenes scan; intensity keeps its scale, a missing field is zero. Returns the fields left out."""
     rows = rows_of(cloud, NUSCENES_FIELDS, path)
     ring = rows[:, 4]
-    if not np.all((ring >= 0) & (ring <= 65535)) or np.any(ring % 1):
+    if not _are_rings(ring):
         raise FormatError(f"{path}: the field 'ring' must be whole numbers from 0 to 65535")
     with atomic_write(path) as temporary:
         rows.tofile(temporary)

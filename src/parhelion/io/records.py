@@ -98,32 +98,25 @@ def _write_any(record: Record, path: str | PathLike[str], *, format: str | None 
     writer(record, Path(path), **options)
 
 
-def _read_cloud(kind: type[Record], path: str | PathLike[str], **options: Any) -> PointCloud:
-    return read_cloud(path, **options)
-
-
-def _read_image(kind: type[Record], path: str | PathLike[str], **options: Any) -> Image:
-    return read_image(path, **options)
-
-
 def _any_ending(path: str | PathLike[str] | None, format: str | None) -> str:
     return f".{_chosen('' if path is None else path, format or (None if path else 'npz'))}"
 
 
-def _cloud_ending(path: str | PathLike[str] | None, format: str | None) -> str:
-    return format_of("" if path is None else path, format or (None if path else "pcd")).endings[0]
-
-
-def _image_ending(path: str | PathLike[str] | None, format: str | None) -> str:
-    return image_format_of("" if path is None else path, format or (None if path else "png")).endings[0]
+def _ending(choose: Callable[..., Any], default: str) -> Callable[[str | PathLike[str] | None, str | None], str]:
+    """The ending by a family's own table of formats."""
+    return lambda path, format: str(choose(path or "", format or (None if path else default)).endings[0])
 
 
 RECORD_FILES: Consumer[RecordFiles] = Consumer(
     "files of records",
     {
         Record: RecordFiles(_read_any, _write_any, _any_ending),
-        PointCloud: RecordFiles(_read_cloud, write_cloud, _cloud_ending),
-        Image: RecordFiles(_read_image, write_image, _image_ending),
+        PointCloud: RecordFiles(
+            lambda kind, path, **options: read_cloud(path, **options), write_cloud, _ending(format_of, "pcd")
+        ),
+        Image: RecordFiles(
+            lambda kind, path, **options: read_image(path, **options), write_image, _ending(image_format_of, "png")
+        ),
     },
 )
 """Readers and writers by family of records."""

@@ -10,13 +10,17 @@ import os
 import socket
 import stat
 import types
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from parhelion.core.errors import ConfigError, MissingDependencyError, ParhelionError
 from parhelion.io.ros.types import Message, definition_of, type_store
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # ---- ROS 2 messages as DDS types, made from their definitions, that take and give ready CDR bytes -------------------
 # Cyclone checks every sample against the type that it was told, and newer ROS 2 peers compare types member by member
@@ -165,7 +169,57 @@ class Sent:
     """Messages that were not taken in time, since a reliable subscriber had stopped reading."""
 
 
-class DdsNode:
+class Node(ABC):
+    """A node of ROS 2 in one domain that publishes ready CDR bytes and receives them; topics are made as they come."""
+
+    def __init__(self, domain: int, interface: str, reliable: bool) -> None:
+        self.domain, self.interface, self.reliable = domain, interface, reliable
+        self.sent: dict[str, Sent] = {}
+        """By topic."""
+
+    def publish(self, message: Message) -> bool:
+        """Send a message; False where a reliable subscriber held it up for too long and it was given up."""
+        self.advertise(message.topic, message.type)
+        told = self.sent[message.topic]
+        if told.type != message.type:
+            raise ConfigError(f"ROS: {message.topic} carries {told.type}, not {message.type}")
+        if not self._send(message):
+            told.refused += 1
+            return False
+        told.messages += 1
+        told.bytes += len(message.data)
+        return True
+
+    def advertise(self, topic: str, type_name: str) -> None:
+        """Make a topic known before its first message."""
+        if topic not in self.sent:
+            self._announce(topic, type_name, Quality.of(topic, type_name, self.reliable))
+            self.sent[topic] = Sent(type_name)
+
+    @abstractmethod
+    def _send(self, message: Message) -> bool:
+        """Send a message on a topic that is known; False where it was given up."""
+
+    @abstractmethod
+    def _announce(self, topic: str, type_name: str, quality: Quality) -> None:
+        """Make a topic."""
+
+    @abstractmethod
+    def subscribers(self, topic: str) -> int:
+        """How many subscribe to a topic that is published here."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the domain. Closing twice does no harm."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class DdsNode(Node):
     """Publishes and subscribes in one DDS domain.
 
     node = DdsNode(domain=0)
@@ -178,9 +232,7 @@ class DdsNode:
     """
 
     def __init__(self, domain: int = 0, interface: str = LOOPBACK, *, reliable: bool = False) -> None:
-        self.domain, self.interface, self.reliable = check_domain(domain), check_interface(interface), reliable
-        self.sent: dict[str, Sent] = {}
-        """By topic."""
+        super().__init__(check_domain(domain), check_interface(interface), reliable)
         self._writers: dict[str, Any] = {}
         self._topics: dict[tuple[str, str], Any] = {}
         self._readers: list[Any] = []
@@ -210,34 +262,21 @@ class DdsNode:
 
     # ---- publishing --------------------------------------------------------------------------------------------
 
-    def publish(self, message: Message) -> bool:
-        """Send a message; False where a reliable subscriber held it up for too long and it was given up."""
-        self.advertise(message.topic, message.type)
-        told = self.sent[message.topic]
-        if told.type != message.type:
-            raise ConfigError(f"DDS: {message.topic} carries {told.type}, not {message.type}")
+    def _send(self, message: Message) -> bool:
         try:
             self._writers[message.topic].write(dds_type(message.type)(message.data))
         except self._failure as error:
             if error.code == error.DDS_RETCODE_TIMEOUT:
-                told.refused += 1
                 return False
             raise ParhelionError(f"DDS: {message.topic} cannot be sent ({_reason(error)})") from None
-        told.messages += 1
-        told.bytes += len(message.data)
         return True
 
-    def advertise(self, topic: str, type_name: str) -> None:
-        """Make a topic known before its first message."""
-        if topic in self._writers:
-            return
+    def _announce(self, topic: str, type_name: str, quality: Quality) -> None:
         from cyclonedds.pub import DataWriter
 
-        quality = Quality.of(topic, type_name, self.reliable)
         self._writers[topic] = DataWriter(
             self._participant, self._topic(topic, type_name), self._qos(type_name, quality)
         )
-        self.sent[topic] = Sent(type_name)
 
     def subscribers(self, topic: str) -> int:
         """How many subscribe to a topic that is published here."""
@@ -264,23 +303,12 @@ class DdsNode:
             return
         self._open = False
         # Children first: each takes its own handle with it.
-        for entity in (
-            *self._readers,
-            *self._writers.values(),
-            *self._topics.values(),
-            self._participant,
-            self._domain,
-        ):
+        children = (*self._readers, *self._writers.values(), *self._topics.values())
+        for entity in (*children, self._participant, self._domain):
             entity.__del__()
         self._readers.clear()
         self._writers.clear()
         self._topics.clear()
-
-    def __enter__(self) -> DdsNode:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _topic(self, topic: str, type_name: str) -> Any:
         from cyclonedds.topic import Topic

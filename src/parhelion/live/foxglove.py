@@ -285,8 +285,6 @@ class FoxgloveServer:
         if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65535:
             raise ConfigError(f"port: must be a whole number from 0 to 65535, got {port!r}")
         foxglove = need_foxglove()
-        self._scenario = scenario
-        self._rounds, self._epoch_s = 0, 0.0
         # As the scenario's recording has them, else such as are quickly packed.
         asked = [entry.images for entry in scenario.settings.outputs if isinstance(entry, FoxgloveOutput)]
         self._feed = FoxgloveFeed(scenario, images=asked[0] if asked else "jpeg", batch_s=batch_s)
@@ -340,15 +338,11 @@ class FoxgloveServer:
 
     def prepare(self, step: Step) -> list[tuple[float, FoxgloveMessage]]:
         """Messages that are complete with a step, and when each is to be sent [s]."""
-        if step.number == 0:
-            self._epoch_s = self._rounds * self._scenario.steps * self._scenario.settings.step_s
-            self._feed.restart(self._epoch_s)
-            self._rounds += 1
-        return self._timed(self._feed.of(step))
+        return self._feed.timed(step)
 
     def rest(self) -> list[tuple[float, FoxgloveMessage]]:
         """Messages that were still held back, after the last step."""
-        return self._timed(self._feed.last())
+        return self._feed.timed_rest()
 
     def close(self) -> None:
         """Send what is held back and end; clients are disconnected. Closing twice does no harm."""
@@ -363,9 +357,6 @@ class FoxgloveServer:
         self._channels.close()
         server.stop()
         self._relay.close()
-
-    def _timed(self, messages: list[FoxgloveMessage]) -> list[tuple[float, FoxgloveMessage]]:
-        return [(1e-9 * message.time_ns - self._epoch_s, message) for message in messages]
 
     def _send(self, message: FoxgloveMessage) -> None:
         server = self._server

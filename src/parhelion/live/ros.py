@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from parhelion.core.errors import ConfigError, FormatError, MissingDependencyError
 from parhelion.io.ros.types import Message, decode
-from parhelion.live.dds import LATCHED_TOPICS, LOOPBACK, Quality, Sent, check_domain
+from parhelion.live.dds import LATCHED_TOPICS, LOOPBACK, Node, Quality, check_domain
 from parhelion.motion.vehicles.base import Command, DriveCommand, ThrustCommand, Vehicle, VelocityCommand
 from parhelion.motion.vehicles.vessel import Vessel
 from parhelion.outputs.ros.feed import RosFeed
@@ -139,8 +139,8 @@ _ONLY_HERE = {"ROS_LOCALHOST_ONLY": "1", "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCAL
 """Variables by which ROS stays on this machine: until Humble, and since Iron."""
 
 
-class RclpyNode:
-    """A node of ROS 2 that publishes ready CDR bytes and receives them.
+class RclpyNode(Node):
+    """A node of the ROS 2 that is installed.
 
     On interface 'lo' ROS is told to stay on this machine, unless its own variables say otherwise already; with any
     other it does what its variables say.
@@ -153,9 +153,7 @@ class RclpyNode:
             from rclpy.executors import SingleThreadedExecutor
         except ImportError:
             raise MissingDependencyError(INSTALL_RCLPY) from None
-        self.domain, self.interface, self.reliable = domain, interface, reliable
-        self.sent: dict[str, Sent] = {}
-        """By topic."""
+        super().__init__(domain, interface, reliable)
         if interface == LOOPBACK and not any(name in os.environ for name in _ONLY_HERE):
             os.environ.update(_ONLY_HERE)
         self._rclpy = rclpy
@@ -167,23 +165,12 @@ class RclpyNode:
         self._publishers: dict[str, Any] = {}
         self._open = True
 
-    def publish(self, message: Message) -> bool:
-        """Send a message."""
-        self.advertise(message.topic, message.type)
-        told = self.sent[message.topic]
-        if told.type != message.type:
-            raise ConfigError(f"ROS: {message.topic} carries {told.type}, not {message.type}")
+    def _send(self, message: Message) -> bool:
         self._publishers[message.topic].publish(message.data)
-        told.messages += 1
-        told.bytes += len(message.data)
         return True
 
-    def advertise(self, topic: str, type_name: str) -> None:
-        """Make a topic known before its first message."""
-        if topic not in self._publishers:
-            quality = Quality.of(topic, type_name, self.reliable)
-            self._publishers[topic] = self._node.create_publisher(_message_class(type_name), topic, _profile(quality))
-            self.sent[topic] = Sent(type_name)
+    def _announce(self, topic: str, type_name: str, quality: Quality) -> None:
+        self._publishers[topic] = self._node.create_publisher(_message_class(type_name), topic, _profile(quality))
 
     def subscribers(self, topic: str) -> int:
         """How many subscribe to a topic that is published here."""
@@ -204,12 +191,6 @@ class RclpyNode:
             self._executor.shutdown()
             self._node.destroy_node()
             self._rclpy.shutdown(context=self._context)
-
-    def __enter__(self) -> RclpyNode:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class RawSubscription:
@@ -262,28 +243,6 @@ def _profile(quality: Quality) -> Any:
 # The outlet of a stream that speaks ROS 2: everything that a bag of the scenario would hold, as it happens.
 
 
-class Node(Protocol):
-    """A node of ROS 2: `DdsNode` or `RclpyNode`."""
-
-    sent: dict[str, Sent]
-
-    def publish(self, message: Message) -> bool:
-        """Send a message."""
-        ...
-
-    def advertise(self, topic: str, type_name: str) -> None:
-        """Make a topic known before its first message."""
-        ...
-
-    def subscribers(self, topic: str) -> int:
-        """How many subscribe to a topic that is published here."""
-        ...
-
-    def close(self) -> None:
-        """Leave off."""
-        ...
-
-
 class RosOutlet:
     """Publishes the messages of a scenario. They are made where the scenario is measured; sending them is quick.
 
@@ -304,12 +263,7 @@ class RosOutlet:
     ) -> None:
         """The options are those of `RosFeed`; a stream has to be ahead by more than `batch_s`."""
         self.node = node
-        self._scenario = scenario
-        self._options: dict[str, Any] = {
-            "topics": topics, "frames": frames, "layout": layout, "images": images, "batch_s": batch_s
-        }  # fmt: skip
-        self._rounds, self._first_s, self._epoch_s = 0, epoch_s, epoch_s
-        self._feed = RosFeed(scenario, **self._options, epoch_s=epoch_s)
+        self._feed = RosFeed(scenario, topics, frames, layout, images=images, epoch_s=epoch_s, batch_s=batch_s)
         for message in self._feed.first():
             node.publish(message)
         self.topics = self._feed.advertised
@@ -319,19 +273,11 @@ class RosOutlet:
 
     def prepare(self, step: Step) -> list[tuple[float, Message]]:
         """Messages that are complete with a step, and when each is to be sent [s]."""
-        if step.number == 0:
-            whole = self._scenario.steps * self._scenario.settings.step_s
-            self._epoch_s = self._first_s + self._rounds * whole
-            self._feed = RosFeed(self._scenario, **self._options, epoch_s=self._epoch_s)
-            self._rounds += 1
-        return self._timed(self._feed.of(step))
+        return self._feed.timed(step)
 
     def rest(self) -> list[tuple[float, Message]]:
         """Messages that were still held back, after the last step."""
-        return self._timed(self._feed.last())
-
-    def _timed(self, messages: list[Message]) -> list[tuple[float, Message]]:
-        return [(1e-9 * message.time_ns - self._epoch_s, message) for message in messages]
+        return self._feed.timed_rest()
 
     def take(self, step: Message) -> None:
         """Send a message."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import heapq
 import ipaddress
 import json
 import queue
@@ -12,20 +11,18 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from http.server import BaseHTTPRequestHandler
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError, unknown_name
 from parhelion.core.streams import ImuData
-from parhelion.live.web import REFUSED, Served, is_allowed_origin
+from parhelion.live.web import REFUSED, LocalHandler, Served
 from parhelion.makers import LOOPBACK, Datagram, codecs
-from parhelion.makers.codec import Codec, HttpApi, PacketStream, write_metadata
-from parhelion.outputs.captures import imu_inside, imu_place, packets_like
+from parhelion.makers.codec import Codec, HttpApi, Metadata, write_metadata
+from parhelion.outputs.captures import PacketSource, packets_like
 
 if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario, Step
@@ -177,9 +174,7 @@ class TimedSender:
     def __enter__(self) -> TimedSender:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.close(drain=kind is None)
 
 
@@ -188,13 +183,10 @@ class TimedSender:
 
 @dataclass
 class _Sensor:
-    """One lidar of the scenario, and the datagrams that it has not sent yet."""
+    """One lidar of the scenario, and what sends its datagrams."""
 
-    stream: PacketStream
-    imu: str | None
+    packets: PacketSource
     sender: TimedSender
-    waiting: list[Datagram] = field(default_factory=list)
-    """IMU packets that are younger than the last lidar packet."""
 
 
 class PacketUdp:
@@ -238,7 +230,7 @@ class PacketUdp:
         lidars = _lidars(scenario, maker, self.codec)
         self.ports = _ports(self.codec, [scanner.name for scanner, _ in lidars], ports)
         """By lidar: port of each kind of packet."""
-        self.metadata: dict[str, dict[str, Any]] = {}
+        self.metadata: dict[str, Metadata] = {}
         """By lidar: its metadata, for makers whose packets need it."""
         self.servers: dict[str, SensorHttp] = {}
         """By lidar: its HTTP server, if `http_port` was given."""
@@ -267,15 +259,9 @@ class PacketUdp:
         options: Mapping[str, Any],
     ) -> None:
         codec, name, ports = self.codec, scanner.name, self.ports[scanner.name]
-        imu = imu_inside(codec, scanner, scenario)
-        try:
-            known = codec.metadata(
-                scanner.sensor, name=name, imu=imu_place(scanner, imu), ports=ports, host=host, **options
-            )
-            returns = scanner.sensor.config.receiver.returns
-            stream = codec.stream(model, returns=returns, metadata=known, ports=ports, epoch_s=epoch_s)
-        except ConfigError as error:
-            raise ConfigError(f"sensors: {name}: {error}") from None
+        about = {"ports": ports, "host": host, **options}
+        packets = PacketSource.of(scenario, scanner, codec, model, about, ports=ports, epoch_s=epoch_s)
+        known = packets.stream.metadata
         if known is not None:
             self.metadata[name] = known
         if http_port is not None:
@@ -285,7 +271,7 @@ class PacketUdp:
             self.servers[name] = SensorHttp(api, host, http_port, allow_remote=allow_remote)
         # One sender per lidar: two lidars do not wait for each other's packets.
         sender = TimedSender(host, allow_remote=allow_remote)
-        self._sensors[name] = _Sensor(stream, None if imu is None else imu.name, sender)
+        self._sensors[name] = _Sensor(packets, sender)
 
     @property
     def sent(self) -> int:
@@ -305,14 +291,13 @@ class PacketUdp:
             self._shift += self._last  # the scenario began anew: the sensors' clocks go on
         self._last = step.time
         for name, sensor in self._sensors.items():
-            if sensor.imu is not None:
-                sensor.waiting += sensor.stream.add(_later(step.samples(sensor.imu), self._shift))
+            source = sensor.packets
+            if source.imu is not None:
+                source.waiting += source.stream.add(_later(step.samples(source.imu), self._shift))
             for _, scan in step.scans.get(name, ()):
-                packets = sensor.stream.add(_later(scan, self._shift))
+                packets = source.stream.add(_later(scan, self._shift))
                 end = packets[-1].time_s if packets else float("-inf")
-                due = [item for item in sensor.waiting if item.time_s <= end]
-                sensor.waiting = sensor.waiting[len(due) :]
-                sensor.sender.send(heapq.merge(due, packets, key=lambda item: item.time_s))
+                sensor.sender.send(source.merged(packets, end))
 
     def close(self, *, drain: bool = True) -> None:
         """Send what waits, at its times, and end; without `drain` what waits is dropped. A second call does nothing."""
@@ -324,8 +309,7 @@ class PacketUdp:
                 stack.callback(sensor.sender.close, drain=drain)
             for sensor in sensors.values():
                 if drain:
-                    rest = sensor.stream.finish()
-                    sensor.sender.send(heapq.merge(sensor.waiting, rest, key=lambda item: item.time_s))
+                    sensor.sender.send(sensor.packets.merged(sensor.packets.stream.finish(), float("inf")))
         self._sent += sum(sensor.sender.sent for sensor in sensors.values())
 
 
@@ -400,38 +384,21 @@ class SensorHttp(Served):
         return f"http://{self.host}:{self.port}{self._home}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LocalHandler):
     api: HttpApi
-    bound: str
     timeout = _PATIENCE_S
-    protocol_version = "HTTP/1.1"
-    server_version = "parhelion"
-    sys_version = ""
 
-    def parse_request(self) -> bool:
-        """Read the head of a request; pages of other sites are refused before anything is done."""
-        if not super().parse_request():
-            return False
-        if is_allowed_origin(self.bound, self.headers.get("Host"), self.headers.get("Origin")):
-            return True
-        self.close_connection = True
+    def refuse(self) -> None:
         self._reply(403, {"error": REFUSED.strip()})
-        return False
 
     def do_GET(self) -> None:
         self._reply(*self.api.get(self._path()))
-
-    def do_POST(self) -> None:
-        self._put()
-
-    def do_PUT(self) -> None:
-        self._put()
 
     def do_DELETE(self) -> None:
         self.close_connection = True
         self._reply(405, {"error": "the simulated sensor's configuration is fixed by its scenario"})
 
-    def _put(self) -> None:
+    def do_PUT(self) -> None:
         size = self.headers.get("Content-Length", "0")
         if not size.isdigit() or int(size) > _MOST_BODY:
             self.close_connection = True
@@ -439,17 +406,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._reply(*self.api.put(self._path(), self.rfile.read(int(size)), self.client_address[0]))
 
+    do_POST = do_PUT
+
     def _path(self) -> str:
         # A query selects between states of the sensor, which has only one here.
         return urlsplit(self.path).path.rstrip("/")
 
     def _reply(self, status: int, content: Any) -> None:
-        data = json.dumps(content).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged."""
+        self.reply(status, json.dumps(content).encode(), "application/json")

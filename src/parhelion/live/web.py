@@ -6,10 +6,9 @@ import ipaddress
 import re
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -87,9 +86,7 @@ class Served:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -112,8 +109,8 @@ def is_allowed_origin(bound: str, host: str | None, origin: str | None) -> bool:
     page = _name(origin) if origin else None
     if origin is not None and page is None:  # 'null': a page from a file, or one that hides where it is from
         return False
-    if _is_here(bound):
-        return (host is None or _is_here(asked)) and (page is None or _is_here(page))
+    if is_loopback(bound):
+        return (host is None or is_loopback(asked)) and (page is None or is_loopback(page))
     return page is None or page == asked
 
 
@@ -147,13 +144,53 @@ def _name(address: str) -> str | None:
         return None
 
 
-def _is_here(name: str | None) -> bool:
+def is_loopback(name: str | None) -> bool:
+    """Whether a host is this machine, so that only this machine can reach a server that binds to it."""
     if name is None:
         return False
     try:
         return ipaddress.ip_address(name).is_loopback
     except ValueError:
         return name.rstrip(".") == "localhost"
+
+
+class LocalHandler(BaseHTTPRequestHandler):
+    """Answers requests of this machine; pages of other sites are refused before anything is done."""
+
+    bound = "127.0.0.1"
+    """Address that the server is bound to."""
+    protocol_version = "HTTP/1.1"
+    server_version = "parhelion"
+    sys_version = ""
+    always: Mapping[str, str] = {}
+    """Headers of every answer."""
+
+    def parse_request(self) -> bool:
+        """Read the head of a request and check who asks."""
+        if not super().parse_request():
+            return False
+        if is_allowed_origin(self.bound, self.headers.get("Host"), self.headers.get("Origin")):
+            return True
+        self.close_connection = True
+        self.refuse()
+        return False
+
+    def refuse(self) -> None:
+        """Answer a page of another site."""
+        self.reply(403, REFUSED.encode("utf-8"), "text/plain; charset=utf-8")
+
+    def reply(self, status: int, content: bytes, kind: str, **more: str) -> None:
+        """Answer with content of a MIME type; `more` are further headers."""
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content)))
+        for name, value in {**self.always, **more}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Requests are not logged."""
 
 
 # ---- page -----------------------------------------------------------------------------------------------------------
@@ -212,40 +249,15 @@ class LivePage(Served):
             self._thread.join(0.2)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(LocalHandler):
     shown: LivePage
     timeout = _PATIENCE_S
-    protocol_version = "HTTP/1.1"
-    server_version = "parhelion"
-    sys_version = ""
-
-    def parse_request(self) -> bool:
-        """Read the head of a request; pages of other sites are refused before anything is done."""
-        if not super().parse_request():
-            return False
-        if is_allowed_origin(LOOPBACK, self.headers.get("Host"), self.headers.get("Origin")):
-            return True
-        self.close_connection = True
-        self._reply(403, REFUSED.encode("utf-8"), "text/plain")
-        return False
+    always: Mapping[str, str] = {"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
 
     def do_GET(self) -> None:
         if self.path.split("?")[0] != "/":
-            self._reply(404, b"there is one page here: /\n", "text/plain")
+            self.reply(404, b"there is one page here: /\n", "text/plain; charset=utf-8")
             return
         content, final = self.shown.document()
-        self._reply(200, content, "text/html", None if final else REFRESH_S)
-
-    def _reply(self, status: int, content: bytes, kind: str, refresh_s: int | None = None) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
-        self.send_header("Content-Length", str(len(content)))
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("X-Frame-Options", "DENY")
-        if refresh_s is not None:
-            self.send_header("Refresh", str(refresh_s))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Requests are nobody's news."""
+        again = {} if final else {"Refresh": str(REFRESH_S)}
+        self.reply(200, content, "text/html; charset=utf-8", **again)

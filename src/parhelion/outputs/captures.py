@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import heapq
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from parhelion.core.clouds import Scan
 from parhelion.core.consumers import Consumer
 from parhelion.core.errors import ConfigError
 from parhelion.core.frames import FramePoints
 from parhelion.core.image import Image
-from parhelion.core.pose import Pose
 from parhelion.core.streams import ImuData, Samples
 from parhelion.io.captures import codec_for, write_metadata_beside
 from parhelion.io.pcap import PcapWriter
@@ -27,22 +27,48 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class _Sensor:
+class PacketSource:
+    """One lidar of a run and the IMU inside it, as a stream of packets."""
+
     stream: PacketStream
-    capture: PcapWriter
     imu: str | None
-    """The IMU that the sensor has inside: the one on its vehicle."""
-    lidar: list[Datagram] = field(default_factory=list)
-    """Lidar packets that wait for the IMU's of their time."""
+    """The IMU that the sensor has inside: the first on its vehicle."""
     waiting: list[Datagram] = field(default_factory=list)
     """IMU packets that are younger than the lidar's."""
+
+    @classmethod
+    def of(
+        cls, scenario: Scenario, scanner: FrameOnBoard, codec: Codec, model: str, about: dict[str, Any], **options: Any
+    ) -> PacketSource:
+        """The packets of a lidar like a preset's; `about` goes to the codec's metadata, `options` to its stream."""
+        imu = imu_inside(codec, scanner, scenario)
+        place = None if imu is None else scanner.mount.inverse() @ imu.mount
+        try:
+            metadata = codec.metadata(scanner.sensor, name=scanner.name, imu=place, **about)
+            returns = scanner.sensor.config.receiver.returns
+            stream = codec.stream(model, returns=returns, metadata=metadata, **options)
+        except ConfigError as error:
+            raise ConfigError(f"sensors: {scanner.name}: {error}") from None
+        return cls(stream, None if imu is None else imu.name)
+
+    def merged(self, packets: list[Datagram], end_s: float) -> Iterator[Datagram]:
+        """Packets of the lidar, and those of the IMU up to a time [s], in the order of time."""
+        due = [datagram for datagram in self.waiting if datagram.time_s <= end_s]
+        self.waiting = self.waiting[len(due) :]
+        return heapq.merge(due, packets, key=lambda one: one.time_s)
+
+
+@dataclass
+class _Sensor:
+    packets: PacketSource
+    capture: PcapWriter
+    lidar: list[Datagram] = field(default_factory=list)
+    """Lidar packets that wait for the IMU's of their time."""
 
     def write(self, *, all_of_it: bool = False) -> None:
         """Write what is there in the order of time: all packets of the lidar, and the IMU's up to them."""
         end = self.lidar[-1].time_s if self.lidar and not all_of_it else float("inf")
-        due = [datagram for datagram in self.waiting if datagram.time_s <= end]
-        self.waiting = self.waiting[len(due) :]
-        for datagram in heapq.merge(due, self.lidar, key=lambda one: one.time_s):
+        for datagram in self.packets.merged(self.lidar, end):
             self.capture.write(*datagram)
         self.lidar = []
 
@@ -70,15 +96,8 @@ class PcapSink:
                 warnings.warn(f"no capture of {scanner.name} ({scanner.sensor.model}): {reason}", stacklevel=2)
         try:
             for scanner, codec, model in known:
-                imu = imu_inside(codec, scanner, scenario)
-                try:
-                    metadata = codec.metadata(scanner.sensor, name=scanner.name, imu=imu_place(scanner, imu))
-                    returns = scanner.sensor.config.receiver.returns
-                    stream = codec.stream(model, returns=returns, metadata=metadata)
-                except ConfigError as error:
-                    raise ConfigError(f"sensors: {scanner.name}: {error}") from None
-                capture = PcapWriter(folder / f"{scanner.name}.pcap")
-                self._sensors[scanner.name] = _Sensor(stream, capture, None if imu is None else imu.name)
+                packets = PacketSource.of(scenario, scanner, codec, model, {})
+                self._sensors[scanner.name] = _Sensor(packets, PcapWriter(folder / f"{scanner.name}.pcap"))
         except BaseException:
             self.abandon()
             raise
@@ -86,15 +105,16 @@ class PcapSink:
     def take(self, step: Step) -> None:
         """Write the packets that a step's scans fill."""
         for name, sensor in self._sensors.items():
+            packets = sensor.packets
             for _, scan in step.scans.get(name, ()):
                 try:
-                    sensor.lidar += sensor.stream.add(scan)
+                    sensor.lidar += packets.stream.add(scan)
                 except ConfigError as error:
                     raise ConfigError(f"sensors: {name}: {error}") from None
-            samples = step.new_samples().get(sensor.imu) if sensor.imu is not None else None
+            samples = step.new_samples().get(packets.imu) if packets.imu is not None else None
             if isinstance(samples, ImuData):
-                sensor.waiting += sensor.stream.add(samples)
-            if sensor.lidar and (sensor.imu is None or samples is not None):
+                packets.waiting += packets.stream.add(samples)
+            if sensor.lidar and (packets.imu is None or samples is not None):
                 sensor.write()
 
     def close(self) -> list[Path]:
@@ -102,10 +122,13 @@ class PcapSink:
         files: list[Path] = []
         try:
             for sensor in self._sensors.values():
-                sensor.lidar += sensor.stream.finish()
+                sensor.lidar += sensor.packets.stream.finish()
                 sensor.write(all_of_it=True)
                 sensor.capture.close()
-                files += [sensor.capture.path, *write_metadata_beside(sensor.stream.metadata, sensor.capture.path)]
+                files += [
+                    sensor.capture.path,
+                    *write_metadata_beside(sensor.packets.stream.metadata, sensor.capture.path),
+                ]
         except BaseException:
             self.abandon()
             raise
@@ -135,8 +158,3 @@ def imu_inside(codec: Codec, scanner: FrameOnBoard, scenario: Scenario) -> Strea
         return None
     on_it = (one for one in scenario.stream_sensors if one.body is scanner.body)
     return next((one for one in on_it if issubclass(one.record_type, ImuData)), None)
-
-
-def imu_place(scanner: FrameOnBoard, imu: StreamOnBoard | None) -> Pose | None:
-    """Pose of an IMU in the frame of the lidar that it is inside of."""
-    return None if imu is None else scanner.mount.inverse() @ imu.mount

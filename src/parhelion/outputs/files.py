@@ -18,7 +18,7 @@ from parhelion.core.files import atomic_write
 from parhelion.core.frames import EchoScan, FramePoints
 from parhelion.core.image import Image
 from parhelion.core.streams import STATUS, GnssData, Samples
-from parhelion.io import FORMATS, format_of, gnss, write_noting_drops
+from parhelion.io import format_of, gnss, write_noting_drops
 from parhelion.io.columns import plain_value
 from parhelion.io.csv_table import format_rows
 from parhelion.io.images import image_format_of, png, truth
@@ -210,8 +210,7 @@ class FileRule:
 
 
 def _cloud_ending(sensor: OnBoard, scenario: Scenario) -> str:
-    chosen = format_of(Path("cloud"), sensor.entry.format or scenario.settings.cloud_format)
-    return FORMATS[chosen.name].endings[0]
+    return format_of("cloud", sensor.entry.format or scenario.settings.cloud_format).endings[0]
 
 
 def _write_cloud(scan: Scan, file: Path) -> list[str]:
@@ -232,7 +231,7 @@ def write_samples(samples: Samples, file: Path) -> list[str]:
 
 
 def _points_ending(sensor: OnBoard, scenario: Scenario) -> str:
-    return FORMATS[format_of(Path("points"), sensor.entry.format or "csv").name].endings[0]
+    return format_of("points", sensor.entry.format or "csv").endings[0]
 
 
 def write_points(points: FramePoints, file: Path) -> list[str]:

@@ -8,6 +8,7 @@ must have kept their bytes.
 from __future__ import annotations
 
 import time as wall
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,8 +24,7 @@ from parhelion.core.files import only_writer, remove_litter
 from parhelion.core.streams import Samples, joined
 from parhelion.io import poses as tum
 from parhelion.io.poses import TimedPoses
-from parhelion.motion.boxes import BoxTruth
-from parhelion.outputs.datasets.boxes import write_kitti_labels, write_nuscenes_boxes
+from parhelion.outputs.datasets.boxes import movable_truth, write_kitti_labels, write_nuscenes_boxes
 from parhelion.outputs.files import FILES, FileRule, write_columns
 from parhelion.outputs.manifest import EarlierRun, content_of, write_manifest
 from parhelion.outputs.report.collect import NoReport, report_of
@@ -53,7 +53,7 @@ class RunSummary:
     seconds: float = 0.0
     """Wall time."""
     files: list[Path] = field(default_factory=list)
-    dropped: dict[str, int] = field(default_factory=dict)
+    dropped: Counter[str] = field(default_factory=Counter)
     """What the format of clouds could not hold, and in how many of them."""
     report: Path | None = None
     """The page that tells of the run, where one was asked for."""
@@ -82,7 +82,9 @@ def run(
     except OSError as error:
         raise FormatError(f"{folder}: the folder cannot be made ({error.strerror})") from None
     with only_writer(folder):
-        return _run(scenario, folder, resume, replace, realtime, progress, watch, began)
+        summary = _run(scenario, folder, resume, replace, realtime, progress, watch)
+    summary.seconds = wall.perf_counter() - began
+    return summary
 
 
 def _run(
@@ -93,7 +95,6 @@ def _run(
     realtime: bool,
     progress: Callable[[int, int], None] | None,
     watch: Watcher | None,
-    began: float,
 ) -> RunSummary:
     content = content_of(scenario)
     earlier = EarlierRun.replaced(folder, content) if replace else EarlierRun.of(folder, content, resume)
@@ -107,15 +108,7 @@ def _run(
     }
     truth = None
     if scenario.settings.boxes != "none":
-        truth = {
-            scanner.name: BoxTruth(
-                scenario.world,
-                mobility=("movable", "dynamic"),
-                sensor=scanner.sensor.visibility_keys,
-                without=scenario.own_instances(scanner),
-            )
-            for scanner in scenario.giving(Scan)
-        }
+        truth = {scanner.name: movable_truth(scenario, scanner) for scanner in scenario.giving(Scan)}
         for scanner in scenario.giving(Scan):
             (folder / f"{scanner.folder_name}-boxes").mkdir(exist_ok=True)
     summary = RunSummary(folder)
@@ -168,8 +161,7 @@ def _run(
                     progress(done if sinks else summary.found + summary.frames, total)
                 wait(step.time)
             for notes in writer.close():
-                for note in notes:
-                    summary.dropped[note] = summary.dropped.get(note, 0) + 1
+                summary.dropped.update(notes)
         except BaseException:
             writer.abandon()
             sinks.abandon()
@@ -186,7 +178,6 @@ def _run(
     hashes = {file.relative_to(folder).as_posix(): earlier.hash_of(file) for file in summary.files}
     write_manifest(folder, content, complete=True, files=hashes)
     summary.report = report.write(hashes, summary.found, "" if watch is None else watch.on_page())
-    summary.seconds = wall.perf_counter() - began
     return summary
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from parhelion.calibrate.range_images import Floats, Mask, TableWithFacts
-from parhelion.calibrate.reading import clouds_of
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import FormatError
 from parhelion.core.reading import open_file, read_bytes, reader
 from parhelion.io.csv_table import parse_rows
+from parhelion.io.recordings import clouds_of
 
 TEXT_ENDINGS = (".txt", ".csv")
 LARGEST_TEXT_BYTES = 1 << 30
@@ -69,7 +69,7 @@ def read_shots(path: str | PathLike[str], *, sensor: str | None = None, topic: s
         if scans is not None:
             return scans
     parts, names = [], set()
-    for cloud in clouds_of(file, sensor=sensor, topic=topic):
+    for _, cloud in clouds_of(file, sensor=sensor, topic=topic):
         names.add(str(cloud.metadata.get("sensor", "")))
         if len(names) > 1:
             raise FormatError(f"{file}: mixes recordings of several sensors: {', '.join(sorted(names))}")

@@ -197,19 +197,13 @@ def _objects(real: PointCloud, simulated: PointCloud, how: Options) -> list[dict
 
 def pairs_of(real: Path, simulated: Path) -> list[tuple[Path, Path]]:
     """Files that belong together: two files, or the files of two folders by name, else by order."""
-    from parhelion.evaluate.slam.drives import cloud_files
+    from parhelion.io.recordings import cloud_files, existing, is_capture
 
-    for path in (real, simulated):
-        if not path.exists():
-            raise FormatError(f"{path}: no such file or folder")
-    if real.is_dir() != simulated.is_dir():
+    if existing(real).is_dir() != existing(simulated).is_dir():
         raise ConfigError(f"{real} and {simulated}: give two files or two folders")
     if not real.is_dir():
         return [(real, simulated)]
-    first, second = cloud_files(real), cloud_files(simulated)
-    for folder, files in ((real, first), (simulated, second)):
-        if not files:
-            raise FormatError(f"{folder}: no cloud files in this folder")
+    first, second = ([one for one in cloud_files(folder) if not is_capture(one)] for folder in (real, simulated))
     names = {file.stem: file for file in second}
     common = [(file, names[file.stem]) for file in first if file.stem in names]
     if common:

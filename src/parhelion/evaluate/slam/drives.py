@@ -10,12 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from parhelion.core.clouds import PointCloud, Scan
-from parhelion.core.errors import ConfigError, FormatError, unknown_name
+from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.pose import Floats, Pose
 from parhelion.core.streams import ImuData, joined
 from parhelion.core.trajectory import Trajectory
 from parhelion.evaluate.slam.odometry import Setup
 from parhelion.io.poses import TimedPoses
+from parhelion.io.recordings import cloud_files, cloud_topic, is_capture
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.bag import BagReader
 from parhelion.scenario.scenario import Scenario
@@ -127,7 +128,7 @@ class FolderDrive:
     def __init__(self, folder: Path, truth: Path | None = None) -> None:
         from parhelion.io import poses
 
-        self.files = cloud_files(folder)
+        self.files = [file for file in cloud_files(folder) if not is_capture(file)]
         if len(self.files) < 3:
             raise ConfigError(f"{folder}: odometry needs three clouds at least, got {len(self.files)}")
         self._truth = poses.read_tum(truth or _truth_beside(folder))
@@ -145,21 +146,6 @@ class FolderDrive:
 
     def truth(self) -> TimedPoses:
         return self._truth
-
-
-def cloud_files(folder: Path) -> list[Path]:
-    """The cloud files of a folder, by name."""
-    from parhelion.io import format_of
-
-    found = []
-    for file in sorted(folder.iterdir()):
-        try:
-            format_of(file, None)
-        except FormatError:
-            continue
-        if file.is_file() and file.suffix.lower() != ".pcap":
-            found.append(file)
-    return found
 
 
 def _truth_beside(folder: Path) -> Path:
@@ -194,7 +180,7 @@ class BagDrive:
         from parhelion.io import poses as tum
 
         self._bag = BagReader(path)
-        self._clouds = self._topic_of(ros.POINT_CLOUD, topic, "point clouds")
+        self._clouds = cloud_topic(self._bag, topic)
         imus = self._bag.of_type(ros.IMU)
         self._imu = imus[0].name if imus else None
         mounts, stamps, frames = self._look()
@@ -206,18 +192,6 @@ class BagDrive:
         known = imu_frame is not None and lidar_frame in mounts and imu_frame in mounts
         mount = mounts[lidar_frame].inverse() @ mounts[str(imu_frame)] if known else None
         self.setup = Setup(float(np.median(np.diff(stamps))), mount)
-
-    def _topic_of(self, kind: str, name: str | None, words: str) -> str:
-        found = [one.name for one in self._bag.of_type(kind)]
-        if name is not None:
-            if name not in found:
-                raise unknown_name(f"topic with {words} of {self._bag.path}", name, found)
-            return name
-        if not found:
-            raise FormatError(f"{self._bag.path}: has no topic with {words}")
-        if len(found) > 1:
-            raise ConfigError(f"{self._bag.path}: has several topics with {words}, choose one: {', '.join(found)}")
-        return found[0]
 
     def _look(self) -> tuple[dict[str, Pose], list[float], tuple[str, str | None]]:
         """Mounts by frame, stamps of the clouds [s], and the frames of lidar and IMU."""

@@ -65,6 +65,14 @@ def jpeg(pixels: NDArray[Any], quality: int = QUALITY) -> bytes:
     return stream.getvalue()
 
 
+def compressed(pixels: NDArray[Any], bands: tuple[str, ...], format: str) -> tuple[bytes, NDArray[Any]]:
+    """A picture as PNG, which keeps every bit where PNG can hold them, or as JPEG; and the pixels that it shows."""
+    if format == "png" and png.fits(pixels):
+        return png.encode(pixels), pixels
+    shown = shown_colours(pixels, bands)
+    return png.encode(shown) if format == "png" else jpeg(shown), shown
+
+
 def write_jpeg(image: Image, path: Path, *, quality: int = QUALITY) -> tuple[str, ...]:
     """The picture as JPEG, which is lossy, of 8 bits; it holds no facts."""
     pixels = image.colour[:, :, 0] if image.colour.ndim == 3 and image.colour.shape[2] == 1 else image.colour

@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
 
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
 from parhelion.core.reading import is_regular_file, open_file, reading, reading_each, shown
@@ -202,9 +201,7 @@ class BagWriter:
     def __enter__(self) -> BagWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -62,7 +62,7 @@ def _message(rows: NDArray[Any], shape: tuple[int, int], frame_id: str, time_ns:
         header=header(time_ns, frame_id),
         height=shape[0],
         width=shape[1],
-        fields=_point_fields(kind),
+        fields=point_fields(kind),
         is_bigendian=False,
         point_step=kind.itemsize,
         row_step=kind.itemsize * shape[1],
@@ -72,7 +72,8 @@ def _message(rows: NDArray[Any], shape: tuple[int, int], frame_id: str, time_ns:
     return encode(POINT_CLOUD, message)
 
 
-def _point_fields(dtype: np.dtype[Any]) -> list[Any]:
+def point_fields(dtype: np.dtype[Any]) -> list[Any]:
+    """The PointField messages of a structure of points."""
     assert dtype.names is not None
     assert dtype.fields is not None
     fields = []

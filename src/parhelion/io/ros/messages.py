@@ -14,9 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import ConfigError, FormatError
 from parhelion.core.image import Intrinsics
-from parhelion.io.images import png
-from parhelion.io.images.plain import QUALITY, jpeg, shown_colours
-from parhelion.io.ros.clouds import cloud_of, point_cloud2
+from parhelion.io.images.plain import compressed
+from parhelion.io.ros.clouds import cloud_of, point_cloud2, point_fields
 from parhelion.io.ros.types import Message, decode, definition_of, encode, header, nanoseconds, new, stamp
 
 __all__ = [
@@ -55,19 +54,19 @@ class Transform(NamedTuple):
     """Child to parent, unit quaternion."""
 
 
+def _stamped(kind: str, time_ns: int, frame_id: str, **fields: Any) -> bytes:
+    """CDR bytes of a message that begins with a header."""
+    return encode(kind, new(kind, header=header(time_ns, frame_id), **fields))
+
+
+def _axes(kind: str, values: ArrayLike) -> Any:
+    """A Vector3, Point or Quaternion."""
+    numbers = np.asarray(values, dtype=np.float64).tolist()
+    return new(f"geometry_msgs/msg/{kind}", **dict(zip("xyzw", numbers, strict=False)))
+
+
 def _vector(values: ArrayLike) -> Any:
-    x, y, z = np.asarray(values, dtype=np.float64).tolist()
-    return new("geometry_msgs/msg/Vector3", x=x, y=y, z=z)
-
-
-def _point(values: ArrayLike) -> Any:
-    x, y, z = np.asarray(values, dtype=np.float64).tolist()
-    return new("geometry_msgs/msg/Point", x=x, y=y, z=z)
-
-
-def _quaternion(values: ArrayLike) -> Any:
-    x, y, z, w = np.asarray(values, dtype=np.float64).tolist()
-    return new("geometry_msgs/msg/Quaternion", x=x, y=y, z=z, w=w)
+    return _axes("Vector3", values)
 
 
 def _covariance(values: ArrayLike | None, size: int) -> NDArray[np.float64]:
@@ -96,21 +95,26 @@ def imu(
     spread = _covariance(orientation_covariance, 3)
     if orientation is None:
         spread = np.array([-1.0] + [0.0] * 8)
-    message = new(
+    return _stamped(
         IMU,
-        header=header(time_ns, frame_id),
-        orientation=_quaternion((0.0, 0.0, 0.0, 1.0) if orientation is None else orientation),
+        time_ns,
+        frame_id,
+        orientation=_axes("Quaternion", (0.0, 0.0, 0.0, 1.0) if orientation is None else orientation),
         orientation_covariance=spread,
         angular_velocity=_vector(angular_rate),
         angular_velocity_covariance=_covariance(angular_rate_covariance, 3),
         linear_acceleration=_vector(specific_force),
         linear_acceleration_covariance=_covariance(specific_force_covariance, 3),
     )
-    return encode(IMU, message)
 
 
 def _pose(xyz: ArrayLike, quat_xyzw: ArrayLike) -> Any:
-    return new("geometry_msgs/msg/Pose", position=_point(xyz), orientation=_quaternion(quat_xyzw))
+    return new("geometry_msgs/msg/Pose", position=_axes("Point", xyz), orientation=_axes("Quaternion", quat_xyzw))
+
+
+def _pose_with_covariance(xyz: ArrayLike, quat_xyzw: ArrayLike, covariance: ArrayLike | None = None) -> Any:
+    spread = _covariance(covariance, 6)
+    return new("geometry_msgs/msg/PoseWithCovariance", pose=_pose(xyz, quat_xyzw), covariance=spread)
 
 
 def odometry(
@@ -121,39 +125,31 @@ def odometry(
     quat_xyzw: ArrayLike,
     velocity: ArrayLike,
     angular_velocity: ArrayLike,
-    *,
-    pose_covariance: ArrayLike | None = None,
-    twist_covariance: ArrayLike | None = None,
 ) -> bytes:
     """nav_msgs/Odometry: pose of the child in `frame_id` [m], velocity [m/s] and turn rate [rad/s] in the child."""
     twist = new("geometry_msgs/msg/Twist", linear=_vector(velocity), angular=_vector(angular_velocity))
-    message = new(
+    spread = _covariance(None, 6)
+    return _stamped(
         ODOMETRY,
-        header=header(time_ns, frame_id),
+        time_ns,
+        frame_id,
         child_frame_id=child_frame_id,
-        pose=new(
-            "geometry_msgs/msg/PoseWithCovariance",
-            pose=_pose(xyz, quat_xyzw),
-            covariance=_covariance(pose_covariance, 6),
-        ),
-        twist=new("geometry_msgs/msg/TwistWithCovariance", twist=twist, covariance=_covariance(twist_covariance, 6)),
+        pose=_pose_with_covariance(xyz, quat_xyzw),
+        twist=new("geometry_msgs/msg/TwistWithCovariance", twist=twist, covariance=spread),
     )
-    return encode(ODOMETRY, message)
 
 
 def pose_stamped(time_ns: int, frame_id: str, xyz: ArrayLike, quat_xyzw: ArrayLike) -> bytes:
     """geometry_msgs/PoseStamped [m]."""
-    return encode(POSE, new(POSE, header=header(time_ns, frame_id), pose=_pose(xyz, quat_xyzw)))
+    return _stamped(POSE, time_ns, frame_id, pose=_pose(xyz, quat_xyzw))
 
 
 def pose_with_covariance(
     time_ns: int, frame_id: str, xyz: ArrayLike, quat_xyzw: ArrayLike, covariance: ArrayLike | None = None
 ) -> bytes:
     """geometry_msgs/PoseWithCovarianceStamped [m]; covariance 6 x 6 of position [m²] and small turns [rad²]."""
-    pose = new(
-        "geometry_msgs/msg/PoseWithCovariance", pose=_pose(xyz, quat_xyzw), covariance=_covariance(covariance, 6)
-    )
-    return encode(POSE_WITH_COVARIANCE, new(POSE_WITH_COVARIANCE, header=header(time_ns, frame_id), pose=pose))
+    pose = _pose_with_covariance(xyz, quat_xyzw, covariance)
+    return _stamped(POSE_WITH_COVARIANCE, time_ns, frame_id, pose=pose)
 
 
 def plain_cloud(time_ns: int, frame_id: str, columns: dict[str, NDArray[Any]]) -> bytes:
@@ -162,17 +158,11 @@ def plain_cloud(time_ns: int, frame_id: str, columns: dict[str, NDArray[Any]]) -
     rows = np.zeros(len(next(iter(columns.values()))), dtype=list(kinds.items()))
     for name, values in columns.items():
         rows[name] = values
-    fields = [
-        new("sensor_msgs/msg/PointField", name=name, offset=int(rows.dtype.fields[name][1]),  # type: ignore[index]
-            datatype=2 if kind == "u1" else 7, count=1)
-        for name, kind in kinds.items()
-    ]  # fmt: skip
-    message = new(
-        POINT_CLOUD, header=header(time_ns, frame_id), height=1, width=len(rows), fields=fields, is_bigendian=False,
+    return _stamped(
+        POINT_CLOUD, time_ns, frame_id, height=1, width=len(rows), fields=point_fields(rows.dtype), is_bigendian=False,
         point_step=rows.itemsize, row_step=rows.itemsize * len(rows),
         data=np.frombuffer(rows.tobytes(), dtype=np.uint8), is_dense=False,
     )  # fmt: skip
-    return encode(POINT_CLOUD, message)
 
 
 def tf_message(transforms: Iterable[Transform]) -> bytes:
@@ -185,7 +175,7 @@ def tf_message(transforms: Iterable[Transform]) -> bytes:
             transform=new(
                 "geometry_msgs/msg/Transform",
                 translation=_vector(one.xyz),
-                rotation=_quaternion(one.quat_xyzw),
+                rotation=_axes("Quaternion", one.quat_xyzw),
             ),
         )
         for one in transforms
@@ -200,21 +190,18 @@ def clock(time_ns: int) -> bytes:
 
 def magnetic_field(time_ns: int, frame_id: str, field_t: ArrayLike, covariance: ArrayLike | None = None) -> bytes:
     """sensor_msgs/MagneticField: flux density [T] in the sensor frame."""
-    message = new(
+    return _stamped(
         MAGNETIC_FIELD,
-        header=header(time_ns, frame_id),
+        time_ns,
+        frame_id,
         magnetic_field=_vector(field_t),
         magnetic_field_covariance=_covariance(covariance, 3),
     )
-    return encode(MAGNETIC_FIELD, message)
 
 
 def fluid_pressure(time_ns: int, frame_id: str, pressure_pa: float, variance: float = 0.0) -> bytes:
     """sensor_msgs/FluidPressure: static pressure [Pa] and its variance [Pa²]."""
-    message = new(
-        FLUID_PRESSURE, header=header(time_ns, frame_id), fluid_pressure=float(pressure_pa), variance=float(variance)
-    )
-    return encode(FLUID_PRESSURE, message)
+    return _stamped(FLUID_PRESSURE, time_ns, frame_id, fluid_pressure=float(pressure_pa), variance=float(variance))
 
 
 def nav_sat_fix(
@@ -233,9 +220,10 @@ def nav_sat_fix(
     `service` adds up 1 for GPS, 2 for GLONASS, 4 for BeiDou, 8 for Galileo.
     """
     known = fix and covariance_enu is not None
-    message = new(
+    return _stamped(
         NAV_SAT_FIX,
-        header=header(time_ns, frame_id),
+        time_ns,
+        frame_id,
         status=new("sensor_msgs/msg/NavSatStatus", status=0 if fix else -1, service=service),
         latitude=float(latitude_deg),
         longitude=float(longitude_deg),
@@ -243,13 +231,12 @@ def nav_sat_fix(
         position_covariance=_covariance(covariance_enu if known else None, 3),
         position_covariance_type=3 if known else 0,
     )
-    return encode(NAV_SAT_FIX, message)
 
 
 def twist_stamped(time_ns: int, frame_id: str, velocity: ArrayLike) -> bytes:
     """geometry_msgs/TwistStamped of a velocity [m/s] along the axes of the frame; no turn rate."""
     twist = new("geometry_msgs/msg/Twist", linear=_vector(velocity), angular=_vector((0.0, 0.0, 0.0)))
-    return encode(TWIST, new(TWIST, header=header(time_ns, frame_id), twist=twist))
+    return _stamped(TWIST, time_ns, frame_id, twist=twist)
 
 
 def laser_scan(
@@ -279,9 +266,10 @@ def laser_scan(
     begin = float(np.mean(angles - step * np.arange(len(angles))))
     if begin + step * (len(angles) - 1) > np.pi + _FULL_TURN_SLACK * step or begin > np.pi:
         begin -= 2.0 * np.pi
-    message = new(
+    return _stamped(
         LASER_SCAN,
-        header=header(time_ns, frame_id),
+        time_ns,
+        frame_id,
         angle_min=begin,
         angle_max=begin + step * (len(angles) - 1),
         angle_increment=step,
@@ -292,7 +280,6 @@ def laser_scan(
         ranges=ranges[order],
         intensities=intensities[order],
     )
-    return encode(LASER_SCAN, message)
 
 
 # ---- Radar and pulse-echo messages: radar_msgs/RadarScan and sensor_msgs/Range --------------------------------------
@@ -312,23 +299,23 @@ def radar_scan(cloud: PointCloud, frame_id: str, time_ns: int) -> bytes:
         new("radar_msgs/msg/RadarReturn", range=r, azimuth=a, elevation=e, doppler_velocity=v, amplitude=s)
         for r, a, e, v, s in zip(*columns, strict=True)
     ]
-    return encode(RADAR_SCAN, new(RADAR_SCAN, header=header(time_ns, frame_id), returns=returns))
+    return _stamped(RADAR_SCAN, time_ns, frame_id, returns=returns)
 
 
 def range_message(
     range_m: float, limits_m: tuple[float, float], field_of_view_rad: float, frame_id: str, time_ns: int
 ) -> bytes:
     """CDR bytes of a sensor_msgs/Range; infinite where nothing was heard (REP 117)."""
-    message: Any = new(
+    return _stamped(
         RANGE,
-        header=header(time_ns, frame_id),
+        time_ns,
+        frame_id,
         radiation_type=ULTRASOUND,
         field_of_view=float(field_of_view_rad),
         min_range=float(limits_m[0]),
         max_range=float(limits_m[1]),
         range=float(np.float32(range_m)),
     )
-    return encode(RANGE, message)
 
 
 # ---- Images as ROS 2 messages: sensor_msgs/Image, CompressedImage and CameraInfo ------------------------------------
@@ -363,9 +350,10 @@ def image(time_ns: int, frame_id: str, pixels: NDArray[Any], encoding: str | Non
     if rows.dtype == np.uint32:
         rows = rows.view("<i4")  # ROS knows no unsigned numbers of 32 bits
     height, width = rows.shape[:2]
-    message = new(
+    return _stamped(
         IMAGE,
-        header=header(time_ns, frame_id),
+        time_ns,
+        frame_id,
         height=height,
         width=width,
         encoding=encoding or encoding_of(rows),
@@ -373,7 +361,6 @@ def image(time_ns: int, frame_id: str, pixels: NDArray[Any], encoding: str | Non
         step=rows.nbytes // height,
         data=rows.reshape(-1).view(np.uint8),
     )
-    return encode(IMAGE, message)
 
 
 def compressed_image(
@@ -383,19 +370,15 @@ def compressed_image(
 
     The field `format` is what image_transport's plugin for compressed pictures writes.
     """
-    if format == "png" and png.fits(pixels):
-        data, shown = png.encode(pixels), pixels
-    else:
-        shown = shown_colours(pixels, bands)
-        data = png.encode(shown) if format == "png" else jpeg(shown, QUALITY)
+    data, shown = compressed(pixels, bands, format)
     named = encoding_of(shown, bands if shown is pixels else ())
-    message = new(
+    return _stamped(
         COMPRESSED_IMAGE,
-        header=header(time_ns, frame_id),
+        time_ns,
+        frame_id,
         format=f"{named}; {format} compressed {named.replace('rgb', 'bgr')}",
         data=np.frombuffer(data, np.uint8),
     )
-    return encode(COMPRESSED_IMAGE, message)
 
 
 def camera_info(time_ns: int, frame_id: str, lens: Intrinsics, *, right: bool = False) -> bytes:
@@ -406,9 +389,10 @@ def camera_info(time_ns: int, frame_id: str, lens: Intrinsics, *, right: bool = 
     if right:
         projection[0, 3] = -lens.fx * lens.baseline_m
     window = new("sensor_msgs/msg/RegionOfInterest", x_offset=0, y_offset=0, height=0, width=0, do_rectify=False)
-    message = new(
+    return _stamped(
         CAMERA_INFO,
-        header=header(time_ns, frame_id),
+        time_ns,
+        frame_id,
         height=lens.height,
         width=lens.width,
         distortion_model=lens.model,
@@ -420,4 +404,3 @@ def camera_info(time_ns: int, frame_id: str, lens: Intrinsics, *, right: bool = 
         binning_y=0,
         roi=window,
     )
-    return encode(CAMERA_INFO, message)

@@ -15,7 +15,8 @@ from parhelion.core.trajectory import Trajectory, pose_at
 from parhelion.live.viewer.colours import Colours
 from parhelion.live.viewer.session import Pick, Shown
 from parhelion.live.viewer.stages import Beams, ViewFrame
-from parhelion.world.parts import WorldObject, WorldPart
+from parhelion.outputs.foxglove.scene import linear_colour
+from parhelion.world.parts import WorldPart
 from parhelion.world.world import World
 
 # ---- A world's triangles made ready for the screen: few meshes, each of one colour ----------------------------------
@@ -23,9 +24,7 @@ from parhelion.world.world import World
 
 MOST_TRIANGLES = 1_500_000
 """Beyond this number the smallest triangles of what stands still are left out on the screen, never in the scan."""
-_RED_GREEN_BLUE_NM = (640.0, 550.0, 465.0)
 _EXPOSURE = 1.1
-_SEE_THROUGH = {"GlassPane": 0.35, "WaterSurface": 0.85}
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +58,11 @@ def standing_meshes(world: World, most: int = MOST_TRIANGLES) -> tuple[list[Scre
 
 def moving_bodies(world: World) -> list[ScreenBody]:
     """What moves."""
-    return [_body(item, item.trajectory) for item in world.objects if item.trajectory is not None]
-
-
-def _body(item: WorldObject, motion: Trajectory) -> ScreenBody:
-    return ScreenBody(f"{item.index}-{item.name}", tuple(_by_material(item.parts)), motion)
+    return [
+        ScreenBody(f"{item.index}-{item.name}", tuple(_by_material(item.parts)), item.trajectory)
+        for item in world.objects
+        if item.trajectory is not None
+    ]
 
 
 def _areas(part: WorldPart) -> NDArray[np.float64]:
@@ -93,18 +92,14 @@ def _by_material(parts: Iterable[WorldPart], smallest_m2: float = 0.0) -> list[S
             for part, start in zip(group, starts, strict=False)
         ]
         vertices = np.concatenate([part.placed for part in group]).astype(np.float32)
-        colour, opacity = part_colour(group[0]), _SEE_THROUGH.get(type(group[0].material.specular).__name__)
+        colour, opacity = part_colour(group[0]), linear_colour(group[0].material)[1]
         meshes.append(ScreenMesh(name, vertices, np.concatenate(faces).astype(np.uint32), colour, opacity))
     return [mesh for mesh in meshes if len(mesh.faces)]
 
 
 def part_colour(part: WorldPart) -> tuple[int, int, int]:
     """What a part looks like to the eye, from its reflectance in red, green and blue, as sRGB from 0 to 255."""
-    material = part.material
-    low, high = material.wavelength_range_nm
-    linear = [material.reflectance_at(min(max(nm, low), high)) for nm in _RED_GREEN_BLUE_NM]
-    if type(material.specular).__name__ == "WaterSurface":
-        linear = [0.03, 0.09, 0.14]  # what one sees of water is mostly sky
+    linear, _ = linear_colour(part.material)
     red, green, blue = (round(255.0 * min(1.0, _EXPOSURE * value) ** (1 / 2.2)) for value in linear)
     return red, green, blue
 
@@ -122,6 +117,7 @@ _AXES_M = 0.8
 FRUSTUM_COLOUR = (255, 180, 84)
 _FRUSTUM_M = 1.2
 _JPEG_QUALITY = 85
+_ROUND: dict[str, Any] = {"point_shape": "circle", "point_shading": "flat", "precision": "float32"}
 
 
 class Scene:
@@ -218,9 +214,7 @@ class Scene:
             points,
             colours,
             point_size=self._point_size,
-            point_shape="circle",
-            point_shading="flat",
-            precision="float32",
+            **_ROUND,
             position=position,
         )
 
@@ -309,9 +303,7 @@ class Scene:
                 (xyz - centre).astype(np.float32),
                 colours,
                 point_size=size,
-                point_shape="circle",
-                point_shading="flat",
-                precision="float32",
+                **_ROUND,
                 position=tuple(float(v) for v in centre),
             )
             for number, (xyz, colours, size) in enumerate(clouds)
@@ -336,9 +328,7 @@ class Scene:
                 np.zeros((1, 3), np.float32),
                 PICK_COLOUR,
                 point_size=3.0 * self._point_size,
-                point_shape="diamond",
-                point_shading="flat",
-                precision="float32",
+                **{**_ROUND, "point_shape": "diamond"},
             )
             self._api.add_label("/picked/note", pick.in_short, anchor="bottom-left")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import ipaddress
 import logging
 import socket
 import sys
@@ -309,16 +308,6 @@ def png_of(picture: np.ndarray[Any, Any]) -> bytes:
     out = io.BytesIO()
     Image.fromarray(np.round(colour).astype(np.uint8)).save(out, "PNG")
     return out.getvalue()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that binds to `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def check_port(host: str, port: int) -> None:

@@ -15,17 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from parhelion.core.clouds import PointCloud, Scan
-from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.errors import ConfigError
 from parhelion.core.image import Image
 from parhelion.core.pose import Pose, quat_rotate
 from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
-from parhelion.io import read_turns
+from parhelion.io.recordings import turns_of
 from parhelion.live.viewer.colours import IN_THE_AIR
 from parhelion.live.viewer.frames import CameraFrame, Cameras, Points
 from parhelion.live.viewer.layers import VIEWER, Dots, Segments
 from parhelion.pictures.camera import image_colours
-from parhelion.scenario.scenario import Scenario
+from parhelion.scenario.scenario import Scenario, Step
 from parhelion.scenario.sensors import FrameOnBoard
 from parhelion.sensors.optics.lidar.lidar import Lidar
 from parhelion.weather import Weather, media
@@ -236,16 +236,40 @@ class WorldStage:
         return _measured(scan, begun)
 
 
-class ScenarioStage:
+class _DrivenStage:
+    """What stages of a scenario share: its cameras, and vehicles that are stepped on as far as is asked for."""
+
+    def __init__(self, scenario: Scenario, title: str, batch_s: float = 0.0) -> None:
+        self._scenario = scenario
+        self.world: World | None = scenario.world
+        self.title = scenario.settings.name or title or "scenario"
+        self.duration_s = scenario.duration_s
+        self._base = scenario.world.weather
+        self._cameras = Cameras(scenario)
+        self.cameras: tuple[str, ...] = self._cameras.names
+        self._walk: Iterator[Any] = scenario.walk(lambda sensor, number: False, batch_s=batch_s)
+        self._walked_s = 0.0
+
+    def _drive_until(self, time: float) -> None:
+        """Step the vehicles on; what they did is kept, so going back in time costs nothing."""
+        while self._walked_s < time - 1e-12:
+            step = next(self._walk, None)
+            if step is None:
+                return
+            self._walked_s = step.time
+            self._took(step)
+
+    def _took(self, step: Step) -> None:
+        """Keep what a step gave."""
+
+
+class ScenarioStage(_DrivenStage):
     """A scenario: its lidars as `parhelion run` has them, as long as neither model, mount nor weather is changed."""
 
     def __init__(self, scenario: Scenario, title: str = "", *, time: float = 0.0) -> None:
         if not scenario.giving(Scan):
             raise ConfigError(f"{scenario.source}: has no lidar, so there is no cloud to show")
-        self._scenario = scenario
-        self.world: World | None = scenario.world
-        self.title = scenario.settings.name or title or "scenario"
-        self.duration_s = scenario.duration_s
+        super().__init__(scenario, title, READING_S)
         self._scanners = {scanner.name: scanner for scanner in scenario.giving(Scan)}
         self._lidars = {name: LidarCache() for name in self._scanners}
         self.places = {}
@@ -254,12 +278,7 @@ class ScenarioStage:
             self.places[name] = _request(
                 name, scanner.sensor.model, scanner.mount, min(float(time), scenario.duration_s)
             )
-        self._base = scenario.world.weather
-        self._cameras = Cameras(scenario)
-        self.cameras: tuple[str, ...] = self._cameras.names
         self._points = Points(scenario)
-        self._walk: Iterator[Any] = scenario.walk(lambda sensor, number: False, batch_s=READING_S)
-        self._walked_s = 0.0
         self._samples: dict[str, list[Samples]] = {sensor.name: [] for sensor in scenario.stream_sensors}
         first = next(iter(self._scanners.values()))
         self._placed_at = _ahead(pose_at(first.motion, 0.0))
@@ -310,16 +329,10 @@ class ScenarioStage:
             return ()
         return tuple(self._cameras.at(start, request.amounts, found.cloud.xyz if request.points_over else None))
 
-    def _drive_until(self, time: float) -> None:
-        """Step the vehicles on; what they did is kept, so going back in time costs nothing."""
-        while self._walked_s < time - 1e-12:
-            step = next(self._walk, None)
-            if step is None:
-                return
-            self._walked_s = step.time
-            for name, samples in step.new_samples().items():
-                if len(samples):
-                    self._samples[name].append(samples)
+    def _took(self, step: Step) -> None:
+        for name, samples in step.new_samples().items():
+            if len(samples):
+                self._samples[name].append(samples)
 
     def _with_readings(self, found: ViewFrame, time: float) -> ViewFrame:
         """Adds what the other sensors said last before a time [s]: in words, as lines of the scene, and drawn."""
@@ -417,23 +430,16 @@ def scenario_stage(scenario: Scenario, title: str = "", *, time: float = 0.0) ->
     return ScenarioStage(scenario, title, time=time)
 
 
-class PicturesStage:
+class PicturesStage(_DrivenStage):
     """The cameras of a scenario, as `parhelion run` has them; time goes by the frames of the chosen one."""
 
     def __init__(self, scenario: Scenario, title: str = "", *, time: float = 0.0) -> None:
-        self._scenario, self._cameras = scenario, Cameras(scenario)
-        if not self._cameras.names:
+        super().__init__(scenario, title)
+        if not self.cameras:
             raise ConfigError(f"{scenario.source}: has neither lidar nor camera, so there is nothing to show")
-        self.world: World | None = scenario.world
-        self.title = scenario.settings.name or title or "scenario"
-        self.duration_s = scenario.duration_s
-        self.cameras = self._cameras.names
         at = min(float(time), scenario.duration_s)
         self.places = {name: Request(place=name, time_s=at) for name in self.cameras}
         self._sensors = {sensor.name: sensor for sensor in scenario.frame_sensors}
-        self._base = scenario.world.weather
-        self._walk: Iterator[Any] = scenario.walk(lambda sensor, number: False)
-        self._walked_s = 0.0
 
     def period_s(self, request: Request) -> float:
         """Time between pictures [s]."""
@@ -460,13 +466,6 @@ class PicturesStage:
             points_of(image), image.start_time, image.pose, seconds=clock.perf_counter() - begun, pictures=shots,
             notes=tuple(line for shot in shots for line in shot.lines),
         )  # fmt: skip
-
-    def _drive_until(self, time: float) -> None:
-        while self._walked_s < time - 1e-12:
-            step = next(self._walk, None)
-            if step is None:
-                return
-            self._walked_s = step.time
 
 
 def points_of(image: Image) -> PointCloud:
@@ -505,28 +504,26 @@ class TurnsStage:
 
     cameras: tuple[str, ...] = ()
 
-    def __init__(self, path: Path, *, model: str | None = None) -> None:
-        self._path, self._model = path, model
+    def __init__(self, path: Path, *, sensor: str | None = None) -> None:
+        self._path, self._sensor = path, sensor
         self.world: World | None = None
         self.title = path.name
         self.places: dict[str, Request] = {}
         # One pass for the times of all turns, in which no more than one is held.
         self._starts: list[float] = []
-        for turn in self._read():
+        for _, turn in self._read():
             at = turn.start_time
             # A sensor's clock may be set back while it runs; the page's goes on.
             self._starts.append(at if not self._starts or at > self._starts[-1] else self._starts[-1] + _USUAL_PERIOD_S)
-        if not self._starts:
-            raise FormatError(f"{path}: the capture holds no turn")
         first, last = self._starts[0], self._starts[-1]
         self._period_s = (last - first) / (len(self._starts) - 1) if last > first else _USUAL_PERIOD_S
         self.duration_s = last - first
         self._kept: OrderedDict[int, ViewFrame] = OrderedDict()
-        self._ahead: Iterator[Scan] = iter(())
+        self._ahead: Iterator[tuple[int, Scan]] = iter(())
         self._next = len(self._starts)
 
-    def _read(self) -> Iterator[Scan]:
-        return read_turns(self._path, model=self._model)
+    def _read(self) -> Iterator[tuple[int, Scan]]:
+        return turns_of(self._path, sensor=self._sensor)
 
     def _number(self, request: Request) -> int:
         now = self._starts[0] + request.time_s + 1e-6
@@ -557,10 +554,7 @@ class TurnsStage:
         begun = clock.perf_counter()
         if number < self._next:
             self._ahead, self._next = self._read(), 0
-        turn = next(self._ahead)
-        while self._next < number:
-            turn = next(self._ahead)
-            self._next += 1
+        turn = next(turn for k, turn in self._ahead if k == number)
         self._next = number + 1
         shown = CloudStage(turn).measure(Request())
         notes = [f"turn {number} of {len(self._starts)}, {int(turn.lost.sum())} shots without a return"]

@@ -20,7 +20,7 @@ from parhelion.core.pose import Pose
 from parhelion.core.streams import Samples
 from parhelion.makers.scales import scale_called
 from parhelion.motion.actors.body import mobility_table
-from parhelion.motion.boxes import Box, BoxFrame, BoxTruth
+from parhelion.motion.boxes import Box, BoxFrame
 from parhelion.outputs.datasets.folder import ABOUT, TITLES, DatasetFolder, HiddenShare
 
 if TYPE_CHECKING:
@@ -94,15 +94,6 @@ class DatasetSink(ABC):
         world = self.scenario.world
         movable = {number for number, kind in mobility_table(world).items() if kind != "static"}
         return movable | {item.instance for item in world.objects if item.is_actor}
-
-    def truth_of(self, scanner: FrameOnBoard) -> BoxTruth:
-        """Boxes of what moves or can be moved, but for the robot that carries the lidar."""
-        return BoxTruth(
-            self.scenario.world,
-            mobility=("movable", "dynamic"),
-            sensor=scanner.sensor.visibility_keys,
-            without=self.scenario.own_instances(scanner),
-        )
 
 
 @dataclass(frozen=True)

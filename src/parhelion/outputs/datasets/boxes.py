@@ -11,14 +11,29 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from parhelion.core.errors import ConfigError
 from parhelion.core.files import atomic_write
 from parhelion.core.pose import quat_rotate
-from parhelion.motion.boxes import Box, BoxFrame
+from parhelion.motion.boxes import Box, BoxFrame, BoxTruth
+
+if TYPE_CHECKING:
+    from parhelion.scenario.scenario import Scenario
+    from parhelion.scenario.sensors import FrameOnBoard
+
+
+def movable_truth(scenario: Scenario, scanner: FrameOnBoard) -> BoxTruth:
+    """Boxes of what moves or can be moved, but for the robot that carries the lidar."""
+    return BoxTruth(
+        scenario.world,
+        mobility=("movable", "dynamic"),
+        sensor=scanner.sensor.visibility_keys,
+        without=scenario.own_instances(scanner),
+    )
+
 
 # ---- KITTI -----------------------------------------------------------------------------------------------------------
 
@@ -59,8 +74,8 @@ def kitti_lines(boxes: Iterable[Box], *, frame: Literal["camera", "lidar"] = "ca
         bearing = np.arctan2(foot[1], foot[0])
         if frame == "camera":
             foot = CAMERA_FROM_LIDAR @ foot
-            turn, bearing = _wrapped(-turn - 0.5 * np.pi), np.arctan2(foot[0], foot[2])
-        numbers = [_wrapped(turn - bearing), -1.0, -1.0, -1.0, -1.0, height, width, length, *foot, turn]
+            turn, bearing = wrapped(-turn - 0.5 * np.pi), np.arctan2(foot[0], foot[2])
+        numbers = [wrapped(turn - bearing), -1.0, -1.0, -1.0, -1.0, height, width, length, *foot, turn]
         kind = KITTI_TYPES.get(box.label, "Misc")
         lines.append(" ".join([kind, "0.00", "3", *(f"{number + 0.0:.4f}" for number in numbers)]))
     return lines
@@ -80,7 +95,8 @@ def write_kitti_labels(
         temporary.write_text(text, encoding="utf-8")
 
 
-def _wrapped(angle: float) -> float:
+def wrapped(angle: float) -> float:
+    """The same angle [rad] from -pi to pi."""
     return float(np.mod(angle + np.pi, 2.0 * np.pi) - np.pi)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from parhelion.io.poses import TimedPoses
 from parhelion.motion.actors.body import about, heading_of
 from parhelion.motion.boxes import Box
 from parhelion.outputs.datasets.base import MOVING_M_S, DatasetSink, cloud_of, hidden_shares
-from parhelion.outputs.datasets.boxes import KITTI_TYPES
+from parhelion.outputs.datasets.boxes import CAMERA_FROM_LIDAR, KITTI_TYPES, movable_truth, wrapped
 from parhelion.outputs.datasets.folder import DatasetFolder
 from parhelion.outputs.datasets.images import Pair, Pairs, bends, projection_of, straight
 from parhelion.world.labels import SEMANTIC_KITTI
@@ -38,8 +39,6 @@ if TYPE_CHECKING:
 # 2012).
 
 
-CAMERA_FROM_LIDAR = np.array([[0.0, -1.0, 0.0], [0.0, 0.0, -1.0], [1.0, 0.0, 0.0]])
-"""Rows: the camera's axes (x right, y down, z forward) in those of the lidar (x forward, y left, z up)."""
 IMAGE_SIZE = (1242, 375)
 """Width and height of the nominal picture [pixels]."""
 PROJECTION = np.array([[721.5377, 0.0, 609.5593, 0.0], [0.0, 721.5377, 172.854, 0.0], [0.0, 0.0, 1.0, 0.0]])
@@ -156,11 +155,6 @@ def label_line(
     return " ".join([kind, f"{truncated:.2f}", str(occluded), *(f"{number + 0.0:.4f}" for number in numbers)])
 
 
-def wrapped(angle: float) -> float:
-    """The same angle [rad] from -pi to pi."""
-    return float(np.mod(angle + np.pi, 2.0 * np.pi) - np.pi)
-
-
 # ---- SemanticKITTI's classes: which of them our words are, which move, and the file that its tools read -------------
 # Source: Behley et al., "SemanticKITTI: A Dataset for Semantic Scene Understanding of LiDAR Sequences", ICCV 2019, and
 # the label definition that comes with it.
@@ -267,40 +261,53 @@ def map_file(words: Mapping[str, int], numbers: Mapping[str, int]) -> bytes:
     return (note + yaml.safe_dump({"labels": rows}, sort_keys=False)).encode()
 
 
-# ---- kitti ----------------------------------------------------------------------------------------------------------
+# ---- sinks ----------------------------------------------------------------------------------------------------------
+
+
+class _PairedSink(DatasetSink):
+    """A set whose scans are written together with the pictures nearest to them."""
+
+    def __init__(self, kind: str, scenario: Scenario, folder: Path) -> None:
+        super().__init__(kind, scenario, folder)
+        self._pairs = Pairs(scenario, self.scanners)
+
+    def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
+        """Write a scan if its picture is there."""
+        for pair in self._pairs.scan(scanner, number, scan):
+            self.write_pair(pair)
+
+    def add_image(self, camera: FrameOnBoard, number: int, image: Image) -> None:
+        """Write the scans that wait for a picture."""
+        for pair in self._pairs.image(camera, number, image):
+            self.write_pair(pair)
+
+    @abstractmethod
+    def write_pair(self, pair: Pair) -> None:
+        """Write a scan with its picture."""
 
 
 # ---- KITTI odometry and SemanticKITTI --------------------------------------------------------------------------------
 
 
-class KittiOdometrySink(DatasetSink):
+class KittiOdometrySink(_PairedSink):
     """sequences/<nn>/velodyne, calib.txt and times.txt, and poses/<nn>.txt; a sequence for every lidar."""
 
     def __init__(self, kind: str, scenario: Scenario, folder: Path) -> None:
         super().__init__(kind, scenario, folder)
         self._sequences = {name: f"{row:02d}" for row, name in enumerate(self.scanners)}
         self._poses: dict[str, list[tuple[float, Pose]]] = {}
-        self._pairs = Pairs(scenario, self.scanners)
         self._lenses: dict[str, Intrinsics] = {}
 
-    def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
+    def write_pair(self, pair: Pair) -> None:
         """Write a scan with its picture, and note its time and pose."""
-        self._write(self._pairs.scan(scanner, number, scan))
-
-    def add_image(self, camera: FrameOnBoard, number: int, image: Image) -> None:
-        """Write the scans that wait for a picture."""
-        self._write(self._pairs.image(camera, number, image))
-
-    def _write(self, pairs: Iterable[Pair]) -> None:
-        for pair in pairs:
-            name = pair.scanner.name
-            sequence = f"sequences/{self._sequences[name]}"
-            self.write_scan(pair.scanner, pair.scan, sequence, f"{pair.number:06d}")
-            if pair.image is not None:
-                write_pictures(self.folder, pair.image, sequence, f"{pair.number:06d}")
-                if pair.image.intrinsics is not None:
-                    self._lenses[name] = pair.image.intrinsics
-            self._poses.setdefault(name, []).append((pair.scan.start_time, pair.scan.pose @ self._to_camera(name)))
+        name = pair.scanner.name
+        sequence = f"sequences/{self._sequences[name]}"
+        self.write_scan(pair.scanner, pair.scan, sequence, f"{pair.number:06d}")
+        if pair.image is not None:
+            write_pictures(self.folder, pair.image, sequence, f"{pair.number:06d}")
+            if pair.image.intrinsics is not None:
+                self._lenses[name] = pair.image.intrinsics
+        self._poses.setdefault(name, []).append((pair.scan.start_time, pair.scan.pose @ self._to_camera(name)))
 
     def _to_camera(self, name: str) -> Pose:
         """The camera (x forward) in the lidar's frame; the nominal one is the lidar's."""
@@ -388,30 +395,19 @@ class SemanticKittiSink(KittiOdometrySink):
 # ---- KITTI object ----------------------------------------------------------------------------------------------------
 
 
-class KittiObjectSink(DatasetSink):
+class KittiObjectSink(_PairedSink):
     """training/velodyne, calib and label_2; the frames of one lidar after those of another."""
 
     def __init__(self, kind: str, scenario: Scenario, folder: Path) -> None:
         super().__init__(kind, scenario, folder)
         counts = [scanner.count(scenario.duration_s) for scanner in self.scanners.values()]
         self._first = dict(zip(self.scanners, np.cumsum([0, *counts]).tolist(), strict=False))
-        self._truth = {name: self.truth_of(scanner) for name, scanner in self.scanners.items()}
-        self._pairs = Pairs(scenario, self.scanners)
+        self._truth = {name: movable_truth(scenario, scanner) for name, scanner in self.scanners.items()}
         self._frames: list[tuple[int, str, int, float]] = []
 
-    def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
+    def write_pair(self, pair: Pair) -> None:
         """Write a scan with its picture, calibration and boxes."""
-        self._write(self._pairs.scan(scanner, number, scan))
-
-    def add_image(self, camera: FrameOnBoard, number: int, image: Image) -> None:
-        """Write the scans that wait for a picture."""
-        self._write(self._pairs.image(camera, number, image))
-
-    def _write(self, pairs: Iterable[Pair]) -> None:
-        for pair in pairs:
-            self._write_pair(pair.scanner, pair.number, pair.scan, pair.image)
-
-    def _write_pair(self, scanner: FrameOnBoard, number: int, scan: Scan, image: Image | None) -> None:
+        scanner, number, scan, image = pair.scanner, pair.number, pair.scan, pair.image
         frame = self._first[scanner.name] + number
         sensor, lens = scan.pose, None if image is None else image.intrinsics
         if image is not None and lens is not None:

@@ -17,7 +17,7 @@ from parhelion.io.images import png
 from parhelion.motion.boxes import Box
 from parhelion.outputs.datasets import nuscenes_tables
 from parhelion.outputs.datasets.base import MOVING_M_S, DatasetSink, cloud_of, hidden_shares, moving
-from parhelion.outputs.datasets.boxes import NUSCENES_CATEGORIES
+from parhelion.outputs.datasets.boxes import NUSCENES_CATEGORIES, movable_truth
 from parhelion.outputs.datasets.images import straight
 
 if TYPE_CHECKING:
@@ -92,61 +92,60 @@ class NuScenesSink(DatasetSink):
             )
             group = _Group(scene, scanners, cameras, radars, scenario.duration_s)
             self._groups |= {one.name: group for one in (*scanners, *cameras, *radars)}
-        self._truth = {group.main.name: self.truth_of(group.main) for group in self._groups.values()}
+        self._truth = {group.main.name: movable_truth(scenario, group.main) for group in self._groups.values()}
 
     def add(self, scanner: FrameOnBoard, number: int, scan: Scan) -> None:
         """Write a scan; a key frame of the first lidar is a sample."""
         group = self._groups[scanner.name]
-        channel, sample = group.channels[scanner.name], group.samples[scanner.name].get(number)
-        stamp = round(1e6 * scan.start_time)
-        kind = "sweeps" if sample is None else "samples"
-        name = f"{kind}/{channel}/{group.scene.logfile}__{channel}__{stamp:016d}.pcd.bin"
+        name, sample = self._sweep(group, scanner, number, scan.start_time, ".pcd.bin")
         cloud = cloud_of(scan, scanner, 255.0)
         x, y, z = cloud.xyz.T
         turned = PointCloud(np.stack([-y, x, z], axis=1), cloud.fields, cloud.frame)
         nuscenes_scan.write_nuscenes(turned, self.folder.place(name))
-        ego = Pose() if scanner.body is None else pose_at(scanner.body.motion, scan.start_time)
-        group.scene.add_sweep(channel, stamp, name, ego, sample)
         if scanner is group.main and sample is not None:
-            self._annotate(group, scan, cloud, stamp)
+            self._annotate(group, scan, cloud, round(1e6 * scan.start_time))
+
+    def _sweep(
+        self, group: _Group, sensor: FrameOnBoard, number: int, start_time: float, ending: str
+    ) -> tuple[str, int | None]:
+        """Enter a frame into the tables: the name of its file, and the number of its sample if it is a key frame."""
+        channel, sample = group.channels[sensor.name], group.samples[sensor.name].get(number)
+        stamp = round(1e6 * start_time)
+        kind = "sweeps" if sample is None else "samples"
+        name = f"{kind}/{channel}/{group.scene.logfile}__{channel}__{stamp:016d}{ending}"
+        ego = Pose() if sensor.body is None else pose_at(sensor.body.motion, start_time)
+        group.scene.add_sweep(channel, stamp, name, ego, sample)
+        return name, sample
 
     def add_image(self, camera: FrameOnBoard, number: int, image: Image) -> None:
         """Write a picture; cameras of vehicles without a lidar are left out, since samples are a lidar's."""
         group = self._groups.get(camera.name)
         if group is None:
             return
-        channel, sample = group.channels[camera.name], group.samples[camera.name].get(number)
+        channel = group.channels[camera.name]
         if channel not in group.scene.channels:
             matrix = np.eye(3) if image.intrinsics is None else image.intrinsics.matrix
             group.scene.channels[channel] = camera.mount
             group.scene.cameras[channel] = nuscenes_tables.CameraChannel(matrix, image.width, image.height)
-        stamp = round(1e6 * image.start_time)
-        kind = "sweeps" if sample is None else "samples"
-        name = f"{kind}/{channel}/{group.scene.logfile}__{channel}__{stamp:016d}.png"
+        name, _ = self._sweep(group, camera, number, image.start_time, ".png")
         self.folder.write(name, png.encode(straight(image.colour, image)))
-        ego = Pose() if camera.body is None else pose_at(camera.body.motion, image.start_time)
-        group.scene.add_sweep(channel, stamp, name, ego, sample)
 
     def add_radar(self, radar: FrameOnBoard, number: int, scan: RadarScan) -> None:
         """Write the detections of a frame; radars of vehicles without a lidar are left out."""
         group = self._groups.get(radar.name)
         if group is None:
             return
-        channel, sample = group.channels[radar.name], group.samples[radar.name].get(number)
+        channel = group.channels[radar.name]
         if channel not in group.scene.channels:
             group.scene.channels[channel] = radar.mount
             group.scene.radars.add(channel)
-        stamp = round(1e6 * scan.start_time)
-        kind = "sweeps" if sample is None else "samples"
-        name = f"{kind}/{channel}/{group.scene.logfile}__{channel}__{stamp:016d}.pcd"
+        name, sample = self._sweep(group, radar, number, scan.start_time, ".pcd")
         # Speeds are those of the frame's middle.
         motion, middle = radar.motion, scan.start_time + 0.5 * scan.duration
         own = pose_at(motion, middle).rotation.T @ velocity_at(motion, middle)
         speeds = radar.sensor.axes.speed
         slowest = max(MOVING_M_S, 0.5 * float(speeds[1] - speeds[0])) if len(speeds) > 1 else np.inf
         self.folder.write(name, nuscenes_tables.encode(nuscenes_tables.rows_of(scan, own, slowest)))
-        ego = Pose() if radar.body is None else pose_at(radar.body.motion, scan.start_time)
-        group.scene.add_sweep(channel, stamp, name, ego, sample)
         if sample is not None:
             group.scene.radar_points.setdefault(sample, []).append(scan.in_world().xyz.astype(np.float64))
 

@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from parhelion.core.errors import ConfigError, FormatError
+from parhelion.core.errors import FormatError
 from parhelion.core.frames import ECHO_ORIGINS
 from parhelion.core.pose import Floats
 from parhelion.motion.boxes import BoxTruth
+from parhelion.outputs.feed import Feed
 from parhelion.outputs.foxglove.messages import (
     TIME_SCHEMA,
     Channels,
@@ -33,12 +34,13 @@ from parhelion.outputs.foxglove.messages import (
     as_json,
     json_schema,
     need_foxglove,
+    schema_of,
     time_fields,
     transforms_message,
 )
 from parhelion.outputs.foxglove.rules import FOXGLOVE, FoxgloveContext
-from parhelion.outputs.foxglove.scene import boxes_update, moving, pose_of, scene_update, timestamp
-from parhelion.outputs.topics import MAP, check_distinct, sensor_names, topic_rule, vehicle_names
+from parhelion.outputs.foxglove.scene import boxes_update, moving, packed, pose_of, scene_update, timestamp
+from parhelion.outputs.topics import MAP, sensor_names, topic_rule, vehicle_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,8 +59,8 @@ PATH_PERIOD_S = 0.5
 MOST_PATH_POSES = 1000
 
 
-class FoxgloveFeed:
-    """Turns the steps of a scenario into messages, in the order of time."""
+class FoxgloveFeed(Feed[FoxgloveMessage]):
+    """Turns the steps of a scenario into messages of Foxglove, in the order of time."""
 
     def __init__(self, scenario: Scenario, *, images: str = "png", epoch_s: float = 0.0, batch_s: float = 0.0) -> None:
         """`epoch_s` [s] is the time at the scenario's start; `images`, png or jpeg, how pictures are compressed.
@@ -66,58 +68,29 @@ class FoxgloveFeed:
         With `batch_s` [s] messages are held back and given together for so long a time, which costs much less.
         """
         need_foxglove()
-        if not (np.isfinite(batch_s) and batch_s >= 0.0):
-            raise ConfigError(f"batch_s: must be finite and not negative, got {batch_s!r}")
-        self.scenario = scenario
-        self._batch_s, self._images = batch_s, images
-        self._sensors = sensor_names(scenario, {}, {}, "all")
-        self._vehicles = vehicle_names(scenario, {}, {})
+        super().__init__(
+            scenario, sensor_names(scenario, {}, {}, "all"), vehicle_names(scenario, {}, {}), epoch_s, batch_s
+        )
         self._moving = moving(scenario.world)
         self._boxes = BoxTruth(scenario.world, mobility=("movable", "dynamic"), sensor=())
         self._colours: dict[str, Floats] = {}
         self.topics = self._schemas()
         """What is told on each topic, as schemas of the SDK."""
-        frames = [self._sensors[sensor.name].frame for sensor in self._framed()]
-        check_distinct(
-            [
-                *(self._sensors[sensor.name].topic for sensor in self._heard()),
-                SCENE,
-                BOXES,
-                TF,
-                TF_STATIC,
-                CLOCK,
-                NAMES,
-            ],
-            [
-                MAP,
-                *(vehicle.frame for vehicle in self._vehicles.values()),
-                *frames,
-                *(child for _, child, *_ in self._beneath()),
-            ],
-        )
-        self.restart(epoch_s)
+        heard = [self.sensors[sensor.name].topic for sensor in self._heard()]
+        self._check_distinct([*heard, SCENE, BOXES, TF, TF_STATIC, CLOCK, NAMES])
+        for sensor in self._heard():
+            named, length_s = self.sensors[sensor.name], getattr(sensor, "length_s", 0.0)
+            context = FoxgloveContext(named.topic, named.frame, self.stamp, length_s, images)
+            self._told[sensor.name] = FOXGLOVE.of(sensor.record_type), context
 
-    def restart(self, epoch_s: float = 0.0) -> None:
-        """Begin anew, with the scenario, which starts at the time `epoch_s` [s]."""
-        if not (np.isfinite(epoch_s) and epoch_s >= 0.0):
-            raise ConfigError(f"epoch_s: must be finite and not negative, got {epoch_s!r}")
-        self._epoch_ns = round(epoch_s * 1e9)
-        self._held: list[FoxgloveMessage] = []
-        self._asked, self._now = 0.0, 0.0
+    def restart(self) -> None:
+        """Begin again, with the scenario."""
+        super().restart()
         self._truth_due, self._boxes_due = _Due(TRUTH_PERIOD_S), _Due(BOXES_PERIOD_S)
         self._truth_at: list[float] = []
         self._boxes_at: list[float] = []
         self._path_due = _Due(PATH_PERIOD_S)
-        self._paths: dict[str, _Path] = {name: _Path() for name in self._vehicles}
-        self._told = {sensor.name: (FOXGLOVE.of(sensor.record_type), self._telling(sensor)) for sensor in self._heard()}
-
-    def _telling(self, sensor: OnBoard) -> FoxgloveContext:
-        named = self._sensors[sensor.name]
-        return FoxgloveContext(named.topic, named.frame, self.stamp, getattr(sensor, "length_s", 0.0), self._images)
-
-    def stamp(self, time_s: float) -> int:
-        """A time of the scenario [s] as messages have it [ns]."""
-        return self._epoch_ns + round(time_s * 1e9)
+        self._paths: dict[str, _Path] = {name: _Path() for name in self.vehicles}
 
     def _heard(self) -> list[OnBoard]:
         """Sensors that have a topic; it is the same as in ROS."""
@@ -127,31 +100,21 @@ class FoxgloveFeed:
         """Sensors with a frame of their own; what odometry says is of its vehicle's."""
         return [sensor for sensor in self._heard() if not topic_rule(sensor).of_vehicle]
 
-    def _beneath(self) -> list[tuple[str, str, Floats, Floats]]:
-        """Frames that hang on those of sensors: parent, child, position and orientation."""
-        return [
-            (self._sensors[sensor.name].frame, frame, pose.xyz, pose.quat_xyzw)
-            for sensor in self._framed()
-            for frame, pose in topic_rule(sensor).child_frames(sensor, self._sensors[sensor.name].frame)
-        ]
-
     def _schemas(self) -> dict[str, Any]:
-        from foxglove.messages import FrameTransforms, PoseInFrame, PosesInFrame, SceneUpdate
-
         found = {
-            SCENE: SceneUpdate.get_schema(),
-            BOXES: SceneUpdate.get_schema(),
-            TF: FrameTransforms.get_schema(),
-            TF_STATIC: FrameTransforms.get_schema(),
+            SCENE: schema_of("SceneUpdate"),
+            BOXES: schema_of("SceneUpdate"),
+            TF: schema_of("FrameTransforms"),
+            TF_STATIC: schema_of("FrameTransforms"),
             CLOCK: json_schema("parhelion.Clock", {"timestamp": TIME_SCHEMA}),
             NAMES: json_schema("parhelion.Names", {key: {"type": "object"} for key in self._names()}),
         }
         for sensor in self._heard():
-            rule, topic = FOXGLOVE.of(sensor.record_type), self._sensors[sensor.name].topic
-            found |= {topic: rule.schema(sensor, self.scenario), **rule.beside(sensor, self.scenario, topic)}
-        for vehicle in self._vehicles.values():
-            found[f"{vehicle.topic}/ground_truth/pose"] = PoseInFrame.get_schema()
-            found[f"{vehicle.topic}/ground_truth/path"] = PosesInFrame.get_schema()
+            rule, topic = FOXGLOVE.of(sensor.record_type), self.sensors[sensor.name].topic
+            found |= rule.schemas(sensor, self.scenario, topic)
+        for vehicle in self.vehicles.values():
+            found[f"{vehicle.topic}/ground_truth/pose"] = schema_of("PoseInFrame")
+            found[f"{vehicle.topic}/ground_truth/path"] = schema_of("PosesInFrame")
         return found
 
     def _names(self) -> dict[str, dict[str, str]]:
@@ -170,52 +133,24 @@ class FoxgloveFeed:
     def first(self) -> list[FoxgloveMessage]:
         """What is told once, at the start."""
         at = self.stamp(0.0)
-        placed = []
-        for sensor in self._framed():
-            parent = MAP if sensor.entry.vehicle is None else self._vehicles[sensor.entry.vehicle].frame
-            mount = sensor.mount
-            placed.append((parent, self._sensors[sensor.name].frame, mount.xyz, mount.quat_xyzw))
-        placed += self._beneath()
+        placed = [(parent, child, pose.xyz, pose.quat_xyzw) for parent, child, pose in self._mounts()]
         return [
             FoxgloveMessage(SCENE, at, scene_update(self.scenario.world, MAP, at)),
             FoxgloveMessage(TF_STATIC, at, transforms_message(placed, at)),
             FoxgloveMessage(NAMES, at, as_json(self._names())),
         ]
 
-    def of(self, step: Step) -> list[FoxgloveMessage]:
-        """Messages that are complete with a step, in the order of time; steps come one after the other."""
-        for name, frames in step.frames.items():
-            for _, record in frames:
-                self._held += self._messages(name, record)
-        for name, samples in step.new_samples().items():
-            self._held += self._messages(name, samples)
-        if step.number == 0:
-            self._note(0.0)
-        self._note(step.time)
-        self._now = step.time
-        return self.last() if self._now - self._asked >= self._batch_s - 1e-9 else []
+    def _note(self, step: Step) -> None:
+        for time_s in (0.0, step.time) if step.number == 0 else (step.time,):
+            if self._truth_due(time_s):
+                self._truth_at.append(time_s)
+            if self._boxes_due(time_s):
+                self._boxes_at.append(time_s)
 
-    def _note(self, time_s: float) -> None:
-        if self._truth_due(time_s):
-            self._truth_at.append(time_s)
-        if self._boxes_due(time_s):
-            self._boxes_at.append(time_s)
-
-    def last(self) -> list[FoxgloveMessage]:
-        """The messages that are still held back, after the last step."""
-        if self._now > self._asked:
-            self._held += self._truth(self._truth_at)
-            self._held += [self._boxes_message(time_s) for time_s in self._boxes_at]
-            self._truth_at, self._boxes_at = [], []
-        self._asked = self._now
-        found, self._held = self._held, []
-        return sorted(found, key=lambda message: message.time_ns)
-
-    def _messages(self, name: str, record: Any) -> Iterator[FoxgloveMessage]:
-        """What Foxglove makes of a record; nothing where it leaves that type out."""
-        if name in self._told:
-            rule, telling = self._told[name]
-            yield from rule.messages(record, telling)
+    def _noted(self) -> Iterator[FoxgloveMessage]:
+        yield from self._truth(self._truth_at)
+        yield from (self._boxes_message(time_s) for time_s in self._boxes_at)
+        self._truth_at, self._boxes_at = [], []
 
     # ---- truth ---------------------------------------------------------------------------------------------------
 
@@ -225,13 +160,13 @@ class FoxgloveFeed:
         if not times:
             return
         asked = np.array(times)
-        places = {name: self.scenario.body(name).state(asked) for name in self._vehicles}
+        places = {name: self.scenario.body(name).state(asked) for name in self.vehicles}
         actors = [(frame, *motion.sample(asked)) for frame, motion in self._moving]
         for row, time_s in enumerate(times):
             at, tell_path = self.stamp(time_s), self._path_due(time_s)
             moved = [(MAP, frame, xyz[row], quat[row]) for frame, xyz, quat in actors]
             yield FoxgloveMessage(CLOCK, at, as_json({"timestamp": time_fields(at)}))
-            for name, vehicle in self._vehicles.items():
+            for name, vehicle in self.vehicles.items():
                 xyz, quat = places[name].xyz[row], places[name].quat_xyzw[row]
                 moved.append((MAP, vehicle.frame, xyz, quat))
                 pose = PoseInFrame(timestamp=timestamp(at), frame_id=MAP, pose=pose_of(xyz, quat))
@@ -287,8 +222,7 @@ class _Path:
 
         ends_here = self._poses[-1] is self._latest
         poses = self._poses if ends_here else [*self._poses, self._latest]
-        encoded: bytes = PosesInFrame(timestamp=timestamp(time_ns), frame_id=MAP, poses=poses).encode()
-        return encoded
+        return packed(PosesInFrame(timestamp=timestamp(time_ns), frame_id=MAP, poses=poses))
 
 
 # ---- output ---------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from parhelion.core.errors import MissingDependencyError
 from parhelion.core.pose import Floats
 from parhelion.core.streams import Samples, units
 from parhelion.io.columns import as_rows, numeric, split
-from parhelion.outputs.foxglove.scene import pose_of, timestamp
+from parhelion.outputs.foxglove.scene import axes_of, packed, pose_of, timestamp
 
 INSTALL = "Foxglove needs the package foxglove-sdk: pip install 'parhelion[view]'"
 TIME_SCHEMA = {"type": "object", "properties": {"sec": {"type": "integer"}, "nsec": {"type": "integer"}}}
@@ -92,22 +92,22 @@ def cloud_message(cloud: PointCloud, frame: str, time_ns: int) -> bytes:
 
     rows = as_rows(split(cloud, Path(frame), _stored, _SPELLING).columns)
     assert rows.dtype.fields is not None
-    packed = [
+    columns = [
         PackedElementField(
             name=name, offset=offset, type=getattr(PackedElementFieldNumericType, kind.name.capitalize())
         )
         for name, (kind, offset, *_) in rows.dtype.fields.items()
     ]
-    message = CloudMessage(
-        timestamp=timestamp(time_ns),
-        frame_id=frame,
-        pose=pose_of(np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])),
-        point_stride=rows.itemsize,
-        fields=packed,
-        data=rows.tobytes(),
+    return packed(
+        CloudMessage(
+            timestamp=timestamp(time_ns),
+            frame_id=frame,
+            pose=pose_of(np.zeros(3), np.array([0.0, 0.0, 0.0, 1.0])),
+            point_stride=rows.itemsize,
+            fields=columns,
+            data=rows.tobytes(),
+        )
     )
-    encoded: bytes = message.encode()
-    return encoded
 
 
 def _stored(values: NDArray[Any]) -> NDArray[Any] | None:
@@ -123,19 +123,16 @@ def transforms_message(placed: list[tuple[str, str, Floats, Floats]], time_ns: i
     at = timestamp(time_ns)
     found = []
     for parent, child, xyz, quat in placed:
-        x, y, z = xyz.tolist()
-        qx, qy, qz, qw = quat.tolist()
         found.append(
             FrameTransform(
                 timestamp=at,
                 parent_frame_id=parent,
                 child_frame_id=child,
-                translation=Vector3(x=x, y=y, z=z),
-                rotation=Quaternion(x=qx, y=qy, z=qz, w=qw),
+                translation=Vector3(**axes_of(xyz)),
+                rotation=Quaternion(**axes_of(quat)),
             )
         )
-    encoded: bytes = FrameTransforms(transforms=found).encode()
-    return encoded
+    return packed(FrameTransforms(transforms=found))
 
 
 def as_json(content: dict[str, Any]) -> bytes:
@@ -146,6 +143,13 @@ def as_json(content: dict[str, Any]) -> bytes:
 def time_fields(time_ns: int) -> dict[str, int]:
     """A time [ns] as messages in JSON have it."""
     return {"sec": time_ns // 10**9, "nsec": time_ns % 10**9}
+
+
+def schema_of(name: str) -> Any:
+    """The schema of one of Foxglove's own messages, such as 'PointCloud'."""
+    from foxglove import messages
+
+    return getattr(messages, name).get_schema()
 
 
 def json_schema(name: str, properties: dict[str, Any]) -> Any:

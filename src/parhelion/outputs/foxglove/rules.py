@@ -15,17 +15,17 @@ from parhelion.core.consumers import Consumer
 from parhelion.core.frames import FramePoints
 from parhelion.core.image import Image, Intrinsics
 from parhelion.core.streams import NO_FIX, GnssData, Samples
-from parhelion.io.images import png
-from parhelion.io.images.plain import jpeg, shown_colours
+from parhelion.io.images.plain import compressed
 from parhelion.outputs.foxglove.messages import (
     FoxgloveMessage,
     as_json,
     cloud_message,
     samples_content,
     samples_schema,
+    schema_of,
     time_fields,
 )
-from parhelion.outputs.foxglove.scene import timestamp
+from parhelion.outputs.foxglove.scene import packed, timestamp
 from parhelion.outputs.ros.rules import base_topic
 from parhelion.outputs.topics import optical_frame
 
@@ -34,13 +34,6 @@ if TYPE_CHECKING:
 
 # ---- gnss -----------------------------------------------------------------------------------------------------------
 # What Foxglove makes of fixes: LocationFix, for its map. A time without a fix has no message: the schema knows none.
-
-
-def fix_schema(sensor: Any, scenario: Scenario) -> Any:
-    """Of the topic."""
-    from foxglove.messages import LocationFix
-
-    return LocationFix.get_schema()
 
 
 def fix_messages(data: GnssData, telling: FoxgloveContext) -> Iterator[FoxgloveMessage]:
@@ -56,18 +49,18 @@ def location_fix(data: GnssData, row: int, frame: str, time_ns: int) -> bytes:
     from foxglove.messages import LocationFix, LocationFixPositionCovarianceType, Vector3
 
     east, north, up = data.to_enu(data.velocity[row]).tolist()
-    message = LocationFix(
-        timestamp=timestamp(time_ns),
-        frame_id=frame,
-        latitude=float(data.latitude[row]),
-        longitude=float(data.longitude[row]),
-        altitude=float(data.altitude[row]),
-        position_covariance=data.covariance_enu(row).ravel().tolist(),
-        position_covariance_type=LocationFixPositionCovarianceType.Known,
-        velocity=Vector3(x=east, y=north, z=up),
+    return packed(
+        LocationFix(
+            timestamp=timestamp(time_ns),
+            frame_id=frame,
+            latitude=float(data.latitude[row]),
+            longitude=float(data.longitude[row]),
+            altitude=float(data.altitude[row]),
+            position_covariance=data.covariance_enu(row).ravel().tolist(),
+            position_covariance_type=LocationFixPositionCovarianceType.Known,
+            velocity=Vector3(x=east, y=north, z=up),
+        )
     )
-    encoded: bytes = message.encode()
-    return encoded
 
 
 # ---- images ---------------------------------------------------------------------------------------------------------
@@ -79,60 +72,44 @@ def location_fix(data: GnssData, row: int, frame: str, time_ns: int) -> bytes:
 _BOX_COLOUR = (1.0, 0.7, 0.33)
 
 
-def image_schema(sensor: Any, scenario: Scenario) -> Any:
-    """Of the picture."""
-    from foxglove.messages import CompressedImage
-
-    return CompressedImage.get_schema()
-
-
-def image_topics(sensor: Any, scenario: Scenario, topic: str) -> dict[str, Any]:
-    """Of what every camera has beside its picture."""
-    from foxglove.messages import CameraCalibration
-
-    return {f"{base_topic(topic)}/camera_info": CameraCalibration.get_schema()}
+def image_topics(topic: str) -> dict[str, str]:
+    """Further topics of every camera, and their schemas."""
+    return {f"{base_topic(topic)}/camera_info": "CameraCalibration"}
 
 
 def image_messages(image: Image, telling: FoxgloveContext) -> Iterator[FoxgloveMessage]:
     """All messages of one exposure; pictures are packed when they are sent."""
-    from foxglove.messages import CameraCalibration, CompressedImage, ImageAnnotations, RawImage
-
     base, frame = base_topic(telling.topic), optical_frame(telling.frame)
     stamp, over = telling.stamp(image.start_time), telling.stamp(image.start_time + telling.length_s)
 
-    def told(topic: str, kind: Any, make: Any, *arguments: Any) -> FoxgloveMessage:
-        return FoxgloveMessage(topic, over, partial(make, *arguments), kind.get_schema())
+    def told(topic: str, kind: str, make: Any, *arguments: Any) -> FoxgloveMessage:
+        return FoxgloveMessage(topic, over, partial(make, *arguments), schema_of(kind))
 
     bands, form = image.bands, telling.images
-    yield told(telling.topic, CompressedImage, picture, image.colour, bands, frame, stamp, form)
+    yield told(telling.topic, "CompressedImage", picture, image.colour, bands, frame, stamp, form)
     lens = image.intrinsics
     if lens is not None:
-        yield told(f"{base}/camera_info", CameraCalibration, calibration, lens, frame, stamp, False)
+        yield told(f"{base}/camera_info", "CameraCalibration", calibration, lens, frame, stamp, False)
     if image.right is not None:
         aside = optical_frame(telling.frame, right=True)
-        yield told(f"{base}/right/image_raw", CompressedImage, picture, image.right, bands, aside, stamp, form)
+        yield told(f"{base}/right/image_raw", "CompressedImage", picture, image.right, bands, aside, stamp, form)
         if lens is not None:
-            yield told(f"{base}/right/camera_info", CameraCalibration, calibration, lens, aside, stamp, True)
+            yield told(f"{base}/right/camera_info", "CameraCalibration", calibration, lens, aside, stamp, True)
     depth = image.depth if image.measured_depth is None else image.measured_depth
     if depth is not None:
-        yield told(f"{base}/depth/image_raw", RawImage, raw, depth, "32FC1", frame, stamp)
+        yield told(f"{base}/depth/image_raw", "RawImage", raw, depth, "32FC1", frame, stamp)
     if image.label is not None:
-        yield told(f"{base}/ground_truth/label/image_raw", RawImage, raw, image.label, "16UC1", frame, stamp)
+        yield told(f"{base}/ground_truth/label/image_raw", "RawImage", raw, image.label, "16UC1", frame, stamp)
     if image.objects:
-        yield told(f"{base}/objects", ImageAnnotations, boxes_over, image, stamp)
+        yield told(f"{base}/objects", "ImageAnnotations", boxes_over, image, stamp)
 
 
 def picture(pixels: NDArray[Any], bands: tuple[str, ...], frame: str, stamp: int, form: str) -> bytes:
     """foxglove.CompressedImage as PNG or JPEG."""
     from foxglove.messages import CompressedImage
 
-    if form == "png" and png.fits(pixels):
-        data = png.encode(pixels)
-    else:
-        shown = shown_colours(pixels, bands)
-        data = png.encode(shown) if form == "png" else jpeg(shown)
-    encoded: bytes = CompressedImage(timestamp=timestamp(stamp), frame_id=frame, data=data, format=form).encode()
-    return encoded
+    data, _ = compressed(pixels, bands, form)
+    return packed(CompressedImage(timestamp=timestamp(stamp), frame_id=frame, data=data, format=form))
 
 
 def raw(pixels: NDArray[Any], encoding: str, frame: str, stamp: int) -> bytes:
@@ -140,11 +117,10 @@ def raw(pixels: NDArray[Any], encoding: str, frame: str, stamp: int) -> bytes:
     from foxglove.messages import RawImage
 
     rows = np.ascontiguousarray(pixels)
-    encoded: bytes = RawImage(
+    return packed(RawImage(
         timestamp=timestamp(stamp), frame_id=frame, width=rows.shape[1], height=rows.shape[0], encoding=encoding,
         step=rows.nbytes // rows.shape[0], data=rows.tobytes(),
-    ).encode()  # fmt: skip
-    return encoded
+    ))  # fmt: skip
 
 
 def calibration(lens: Intrinsics, frame: str, stamp: int, right: bool) -> bytes:
@@ -157,11 +133,10 @@ def calibration(lens: Intrinsics, frame: str, stamp: int, right: bool) -> bytes:
     model = "kannala_brandt" if lens.model == "equidistant" else lens.model
     least = {"plumb_bob": 5, "rational_polynomial": 8}.get(lens.model, 4)
     numbers = [*lens.distortion, *[0.0] * (least - len(lens.distortion))]
-    encoded: bytes = CameraCalibration(
+    return packed(CameraCalibration(
         timestamp=timestamp(stamp), frame_id=frame, width=lens.width, height=lens.height, distortion_model=model,
         D=numbers, K=lens.matrix.ravel().tolist(), R=np.eye(3).ravel().tolist(), P=projection.ravel().tolist(),
-    ).encode()  # fmt: skip
-    return encoded
+    ))  # fmt: skip
 
 
 def boxes_over(image: Image, stamp: int) -> bytes:
@@ -195,8 +170,7 @@ def boxes_over(image: Image, stamp: int) -> bytes:
                 background_color=dark,
             )
         )  # fmt: skip
-    encoded: bytes = ImageAnnotations(points=loops, texts=texts).encode()
-    return encoded
+    return packed(ImageAnnotations(points=loops, texts=texts))
 
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
@@ -220,18 +194,17 @@ class FoxgloveContext:
 class FoxgloveRule:
     """What Foxglove makes of one type of record."""
 
-    schema: Callable[[Any, Scenario], Any]
-    """Of a sensor's topic, for the sensor on board and its scenario."""
+    schema: str | Callable[[Any, Scenario], Any]
+    """Of a sensor's topic: the name of one of Foxglove's own, or made for the sensor on board and its scenario."""
     messages: Callable[[Any, FoxgloveContext], Iterator[FoxgloveMessage]]
     """The messages of a record."""
-    beside: Callable[[Any, Scenario, str], dict[str, Any]] = lambda sensor, scenario, topic: {}
-    """Schemas of further topics that a sensor is sure to have, of its own topic's name."""
+    beside: Callable[[str], dict[str, str]] = lambda topic: {}
+    """Further topics that a sensor is sure to have, from its own topic's name, and the names of their schemas."""
 
-
-def _cloud_schema(sensor: Any, scenario: Scenario) -> Any:
-    from foxglove.messages import PointCloud as CloudMessage
-
-    return CloudMessage.get_schema()
+    def schemas(self, sensor: Any, scenario: Scenario, topic: str) -> dict[str, Any]:
+        """All topics that a sensor is sure to have, with their schemas."""
+        own = schema_of(self.schema) if isinstance(self.schema, str) else self.schema(sensor, scenario)
+        return {topic: own, **{name: schema_of(kind) for name, kind in self.beside(topic).items()}}
 
 
 def _cloud(scan: Scan, telling: FoxgloveContext) -> Iterator[FoxgloveMessage]:
@@ -263,11 +236,11 @@ def _samples(samples: Samples, telling: FoxgloveContext) -> Iterator[FoxgloveMes
 FOXGLOVE: Consumer[FoxgloveRule] = Consumer(
     "Foxglove",
     {
-        Scan: FoxgloveRule(_cloud_schema, _cloud),
-        FramePoints: FoxgloveRule(_cloud_schema, _points),
+        Scan: FoxgloveRule("PointCloud", _cloud),
+        FramePoints: FoxgloveRule("PointCloud", _points),
         Samples: FoxgloveRule(_samples_schema, _samples),
-        GnssData: FoxgloveRule(fix_schema, fix_messages),
-        Image: FoxgloveRule(image_schema, image_messages, image_topics),
+        GnssData: FoxgloveRule("LocationFix", fix_messages),
+        Image: FoxgloveRule("CompressedImage", image_messages, image_topics),
     },
 )
 """What Foxglove makes of each type of record."""

@@ -50,8 +50,7 @@ def scene_update(world: World, frame: str, time_ns: int) -> bytes:
         if item.is_actor:
             about = {"name": item.name, "label": item.label, "instance": str(item.instance)}
             entities.append(_entity(actor_frame(item), actor_frame(item), item.parts, about, time_ns))
-    encoded: bytes = SceneUpdate(entities=entities).encode()
-    return encoded
+    return packed(SceneUpdate(entities=entities))
 
 
 def boxes_update(boxes: Iterable[Box], colours: Mapping[str, Floats], frame: str, time_ns: int) -> bytes:
@@ -63,7 +62,7 @@ def boxes_update(boxes: Iterable[Box], colours: Mapping[str, Floats], frame: str
         red, green, blue = colours[box.label].tolist()
         cube = CubePrimitive(
             pose=pose_of(box.centre, box.quat_xyzw),
-            size=Vector3(**_axes(box.size)),
+            size=Vector3(**axes_of(box.size)),
             color=Color(r=red, g=green, b=blue, a=_BOX_ALPHA),
         )
         about = {"label": box.label, "instance": str(box.instance), "mobility": str(box.mobility)}
@@ -76,8 +75,12 @@ def boxes_update(boxes: Iterable[Box], colours: Mapping[str, Floats], frame: str
                 cubes=[cube],
             )
         )
-    encoded: bytes = SceneUpdate(entities=entities).encode()
-    return encoded
+    return packed(SceneUpdate(entities=entities))
+
+
+def packed(message: Any) -> bytes:
+    """The bytes of a message of the SDK, whose types are not known here."""
+    return bytes(message.encode())
 
 
 def timestamp(time_ns: int) -> Any:
@@ -91,10 +94,11 @@ def pose_of(xyz: Floats, quat_xyzw: Floats) -> Any:
     """A pose [m] as Foxglove has it."""
     from foxglove.messages import Pose, Quaternion, Vector3
 
-    return Pose(position=Vector3(**_axes(xyz)), orientation=Quaternion(**_axes(quat_xyzw)))
+    return Pose(position=Vector3(**axes_of(xyz)), orientation=Quaternion(**axes_of(quat_xyzw)))
 
 
-def _axes(values: Floats) -> dict[str, float]:
+def axes_of(values: Floats) -> dict[str, float]:
+    """The numbers of a vector or quaternion by their axes."""
     return dict(zip("xyzw", values.tolist(), strict=False))
 
 
@@ -179,14 +183,18 @@ def _triangles(group: list[WorldPart]) -> tuple[Any, Any]:
     return vertices, faces.reshape(-1).astype("<u4")
 
 
-def _gltf_material(material: Material) -> dict[str, Any]:
-    """Colour from the reflectance in red, green and blue, which glTF wants linear."""
+def linear_colour(material: Material) -> tuple[list[float], float | None]:
+    """Reflectance in red, green and blue, and the opacity of what one can see through; None for all else."""
     low, high = material.wavelength_range_nm
     colour = [float(material.reflectance_at(min(max(nm, low), high))) for nm in _RED_GREEN_BLUE_NM]
     kind = type(material.specular).__name__
-    if kind == "WaterSurface":
-        colour = list(_WATER_COLOUR)
-    alpha = _SEE_THROUGH.get(kind, 1.0)
+    return list(_WATER_COLOUR) if kind == "WaterSurface" else colour, _SEE_THROUGH.get(kind)
+
+
+def _gltf_material(material: Material) -> dict[str, Any]:
+    """Colour from the reflectance, which glTF wants linear."""
+    colour, opacity = linear_colour(material)
+    alpha = 1.0 if opacity is None else opacity
     return {
         "name": material.name,
         "pbrMetallicRoughness": {

@@ -6,6 +6,7 @@ import datetime
 import os
 import platform
 import time as wall
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -262,10 +263,9 @@ def _streams(report: RunReport) -> str:
 
 
 def _labels(report: RunReport) -> str:
-    totals: dict[str, int] = {}
+    totals: Counter[str] = Counter()
     for row in report.tally.rows.values():
-        for word, points in row.labels.items():
-            totals[word] = totals.get(word, 0) + points
+        totals.update(row.labels)
     whole = max(sum(totals.values()), 1)
     # Colours go with the label's number, as in the pictures.
     names = report.scenario.world.label_names

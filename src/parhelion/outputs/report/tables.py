@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,17 +69,15 @@ def sensors_table(report: RunReport) -> str:
         if isinstance(sensor, FrameOnBoard) and not issubclass(sensor.record_type, Scan):
             number = sensor.count(report.scenario.duration_s)
             given: tuple[Any, ...] = (f"{count(number)} {KEPT.of(sensor.record_type).word}", "", "", "")
-            rate = float(sensor.sensor.rate_hz)
         elif isinstance(sensor, FrameOnBoard):
             counts = [row for key, row in report.tally.rows.items() if key[0] == sensor.name]
             points, shots = sum(row.points for row in counts), sum(row.shots for row in counts)
             lost = percent(sum(row.lost for row in counts) / shots) if shots else ""
             given = (f"{count(len(counts))} scans", count(points), lost, _ranges(counts))
-            rate = float(sensor.sensor.rate_hz)
         else:
             given = (f"{count(report.sample_counts.get(sensor.name, 0))} samples", "", "", "")
-            rate = float(sensor.sensor.rate_hz)
-        rows.append((sensor.name, entry.type, entry.model, f"{rate:g} Hz", carrier, place, *given))
+        rate = f"{float(sensor.sensor.rate_hz):g} Hz"
+        rows.append((sensor.name, entry.type, entry.model, rate, carrier, place, *given))
     columns = ("name", "kind", "model", "rate", "on", "mount [m]", "gave", "points", "lost shots", "range")
     return html.table(columns, rows, kinds="---n--nnnn")
 
@@ -152,11 +151,10 @@ def moving_things(scenario: Scenario) -> list[SeenMoving]:
 
 def actors_table(report: RunReport, things: Sequence[SeenMoving]) -> str:
     """What moves in the world: how far, how fast, and how many points it got."""
-    points: dict[str, int] = {}
+    points: Counter[str] = Counter()
     for row in report.tally.rows.values():
-        for instance, number in row.instances.items():
-            points[instance] = points.get(instance, 0) + number
-    things = sorted(things, key=lambda thing: (-points.get(str(thing.instance), 0), thing.instance))
+        points.update(row.instances)
+    things = sorted(things, key=lambda thing: (-points[str(thing.instance)], thing.instance))
     rows = [
         (
             thing.name,
@@ -165,7 +163,7 @@ def actors_table(report: RunReport, things: Sequence[SeenMoving]) -> str:
             count(thing.parts),
             f"{thing.way.length_m:.1f} m",
             f"{thing.fastest_m_s:.2f} m/s",
-            count(points.get(str(thing.instance), 0)),
+            count(points[str(thing.instance)]),
         )
         for thing in things
     ]

@@ -12,26 +12,16 @@ the points' own times count from there. It is sent when its last shot is over.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from parhelion.core.errors import ConfigError
-from parhelion.core.pose import Floats, quat_conjugate, quat_rotate
+from parhelion.core.pose import quat_conjugate, quat_rotate
 from parhelion.io.ros import messages as ros
 from parhelion.io.ros.messages import Message, Transform
+from parhelion.outputs.feed import Feed
 from parhelion.outputs.ros.rules import Images, TopicContext, rule_of
-from parhelion.outputs.topics import (
-    BASE,
-    MAP,
-    Layout,
-    TopicName,
-    check_distinct,
-    check_names,
-    sensor_names,
-    topic_rule,
-    vehicle_names,
-)
+from parhelion.outputs.topics import BASE, MAP, Layout, TopicName, check_names, sensor_names, topic_rule, vehicle_names
 from parhelion.scenario.sensors import OnBoard
 
 if TYPE_CHECKING:
@@ -41,8 +31,8 @@ TRUTH_PERIOD_S = 0.01
 """Truth, transforms and clock are told this often, or once a step where steps are longer."""
 
 
-class RosFeed:
-    """Turns the steps of a scenario into messages, in the order of time."""
+class RosFeed(Feed[Message]):
+    """Turns the steps of a scenario into messages of ROS, in the order of time."""
 
     def __init__(
         self,
@@ -62,37 +52,18 @@ class RosFeed:
         `epoch_s` [s] is the time at the scenario's start. With `batch_s` [s] messages are held back and given together
         for so long a time, which costs less.
         """
-        self.scenario = scenario
         given_topics, given_frames = dict(topics or {}), dict(frames or {})
         check_names(scenario, given_topics, given_frames)
-        if not (np.isfinite(epoch_s) and epoch_s >= 0.0):
-            raise ConfigError(f"epoch_s: must be finite and not negative, got {epoch_s!r}")
-        if not (np.isfinite(batch_s) and 0.0 <= batch_s <= 3600.0):
-            raise ConfigError(f"batch_s: must be from 0 to 3600 s, got {batch_s!r}")
-        self._layout, self._epoch_ns, self._batch_s = layout, round(epoch_s * 1e9), batch_s
-        self.sensors = sensor_names(scenario, given_topics, given_frames, layout)
-        self.vehicles = vehicle_names(scenario, given_topics, given_frames)
+        sensors = sensor_names(scenario, given_topics, given_frames, layout)
+        super().__init__(scenario, sensors, vehicle_names(scenario, given_topics, given_frames), epoch_s, batch_s)
         self._settle_frames(given_frames)
-        check_distinct(
-            [named.topic for named in self.sensors.values()],
-            [
-                MAP,
-                *(v.frame for v in self.vehicles.values()),
-                *(self.sensors[s.name].frame for s in self._framed()),
-                *(transform.child for transform in self._beneath(0)),
-            ],
-        )
-        self._told = {
-            sensor.name: (rule, TopicContext(sensor, *self._called(sensor), layout, self.stamp, images))
-            for sensor in scenario.sensors
-            if (rule := rule_of(sensor)) is not None
-        }
+        self._check_distinct([named.topic for named in self.sensors.values()])
+        for sensor in scenario.sensors:
+            rule, named = rule_of(sensor), self.sensors[sensor.name]
+            if rule is not None:
+                context = TopicContext(sensor, named.topic, named.frame, layout, self.stamp, images)
+                self._told[sensor.name] = rule, context
         self._every = max(1, round(TRUTH_PERIOD_S / scenario.settings.step_s))
-        self.restart()
-
-    def _called(self, sensor: OnBoard) -> tuple[str, str]:
-        named = self.sensors[sensor.name]
-        return named.topic, named.frame
 
     def _settle_frames(self, given: Mapping[str, str]) -> None:
         """What is told of a vehicle has the vehicle's own frame where the sensor is there, else one at the axle."""
@@ -114,76 +85,36 @@ class RosFeed:
             and not (topic_rule(sensor).of_vehicle and self.sensors[sensor.name].frame in shared)
         ]
 
-    def _beneath(self, at: int) -> list[Transform]:
-        """Frames that hang on those of sensors."""
-        return [
-            Transform(self.sensors[sensor.name].frame, frame, at, pose.xyz, pose.quat_xyzw)
-            for sensor in self._framed()
-            for frame, pose in topic_rule(sensor).child_frames(sensor, self.sensors[sensor.name].frame)
-        ]
-
     @property
     def advertised(self) -> dict[str, str]:
         """Topics that the sensors are sure to have, and their types."""
         found: dict[str, str] = {}
         for rule, telling in self._told.values():
-            found |= rule.advertised(telling)
+            found |= rule.topics(telling)
         return found
 
     def restart(self) -> None:
-        """Begin anew, with the scenario."""
-        self._held: list[Message] = []
+        """Begin again, with the scenario."""
+        super().restart()
         self._truth_at: list[float] = []
-        self._asked, self._now = 0.0, 0.0
-
-    def stamp(self, time_s: float) -> int:
-        """A time of the scenario [s] as ROS has it [ns]."""
-        return self._epoch_ns + round(time_s * 1e9)
 
     def first(self) -> list[Message]:
         """What is told once, at the start: where the sensors are mounted, on /tf_static."""
         self.restart()
         at = self.stamp(0.0)
-        placed = []
-        for sensor in self._framed():
-            parent = MAP if sensor.entry.vehicle is None else self.vehicles[sensor.entry.vehicle].frame
-            frame = self.sensors[sensor.name].frame
-            placed.append(Transform(parent, frame, at, sensor.mount.xyz, sensor.mount.quat_xyzw))
-        placed += self._beneath(at)
+        placed = [Transform(parent, child, at, pose.xyz, pose.quat_xyzw) for parent, child, pose in self._mounts()]
         return [Message("/tf_static", ros.TF, at, ros.tf_message(placed))] if placed else []
 
-    def of(self, step: Step) -> list[Message]:
-        """All messages of a step, in the order of time. Steps are given one after the other, from the first."""
-        for name, frames in step.frames.items():
-            for _, record in frames:
-                self._held += self._messages(name, record)
-        for name, samples in step.new_samples().items():
-            self._held += self._messages(name, samples)
+    # ---- truth -------------------------------------------------------------------------------------------------
+
+    def _note(self, step: Step) -> None:
         if step.number == 0:
             self._truth_at.append(0.0)
         if (step.number + 1) % self._every == 0:
             self._truth_at.append(step.time)
-        self._now = step.time
-        return self.last() if self._now - self._asked >= self._batch_s - 1e-9 else []
 
-    def last(self) -> list[Message]:
-        """The messages that are still held back, after the last step."""
-        if self._now > self._asked:
-            self._held += self._truth(np.array(self._truth_at))
-            self._truth_at = []
-        self._asked = self._now
-        found, self._held = self._held, []
-        return sorted(found, key=lambda message: message.time_ns)
-
-    def _messages(self, name: str, record: Any) -> Iterator[Message]:
-        """What ROS makes of a record; nothing where it leaves that type out."""
-        if name in self._told:
-            rule, telling = self._told[name]
-            yield from rule.messages(record, telling)
-
-    # ---- truth -------------------------------------------------------------------------------------------------
-
-    def _truth(self, times: Floats) -> Iterator[Message]:
+    def _noted(self) -> Iterator[Message]:
+        times, self._truth_at = np.array(self._truth_at), []
         states = {name: self.scenario.body(name).state(times) for name in self.vehicles} if len(times) else {}
         for row, time in enumerate(times.tolist()):
             at = self.stamp(time)

@@ -38,20 +38,20 @@ if TYPE_CHECKING:
 IMAGE_TOPIC = "image_raw"
 
 
-def image_type(sensor: OnBoard, layout: Layout) -> str:
-    """Type of the pictures, where they are not compressed."""
-    return ros.IMAGE
-
-
 def image_topics(telling: TopicContext) -> dict[str, str]:
     """Topics that every camera has, and their types."""
     topic, kind = _picture_topic(telling.topic, telling.images)
-    return {topic: kind, f"{base_topic(telling.topic)}/camera_info": ros.CAMERA_INFO}
+    return {topic: kind, beside(telling.topic, "camera_info"): ros.CAMERA_INFO}
 
 
 def base_topic(topic: str) -> str:
     """What all topics of a camera begin with."""
     return topic.rpartition("/")[0]
+
+
+def beside(topic: str, word: str) -> str:
+    """A topic beside another, such as /uwb/position beside /uwb/ranges."""
+    return f"{base_topic(topic)}/{word}"
 
 
 def image_messages(image: Image, telling: TopicContext) -> Iterator[Message]:
@@ -109,19 +109,9 @@ def _picture_topic(topic: str, images: str) -> tuple[str, str]:
 # variance of pi^2 / 3 of each angle, as of one not known.
 
 
-def range_type(sensor: OnBoard, layout: Layout) -> str:
-    """Type of the ranges."""
-    return ros.POINT_CLOUD
-
-
-def position_topic(topic: str) -> str:
-    """Topic of the positions beside that of the ranges."""
-    return f"{topic.rpartition('/')[0]}/position"
-
-
 def range_topics(telling: TopicContext) -> dict[str, str]:
     """Topics that every tag has, and their types."""
-    return {telling.topic: ros.POINT_CLOUD, position_topic(telling.topic): ros.POSE_WITH_COVARIANCE}
+    return {telling.topic: ros.POINT_CLOUD, beside(telling.topic, "position"): ros.POSE_WITH_COVARIANCE}
 
 
 def range_messages(found: UwbData, telling: TopicContext) -> Iterator[Message]:
@@ -136,7 +126,7 @@ def range_messages(found: UwbData, telling: TopicContext) -> Iterator[Message]:
             covariance = np.diag([0.0] * 3 + [np.pi**2 / 3.0] * 3)
             covariance[:3, :3] = found.position_covariance[row]
             data = ros.pose_with_covariance(at, MAP, found.position[row], (0.0, 0.0, 0.0, 1.0), covariance)
-            yield Message(position_topic(telling.topic), ros.POSE_WITH_COVARIANCE, at, data)
+            yield Message(beside(telling.topic, "position"), ros.POSE_WITH_COVARIANCE, at, data)
 
 
 # ---- What ROS makes of radars and pulse-echo sensors ----------------------------------------------------------------
@@ -145,30 +135,21 @@ def range_messages(found: UwbData, telling: TopicContext) -> Iterator[Message]:
 # /sonar/echoes       sensor_msgs/PointCloud2, and /sonar/range sensor_msgs/Range of the first echo
 
 
-def cloud_type(sensor: OnBoard, layout: Layout) -> str:
-    """Type of the cloud."""
-    return POINT_CLOUD
-
-
-def _beside(topic: str, word: str) -> str:
-    return f"{topic.rpartition('/')[0]}/{word}"
-
-
 def radar_topics(telling: TopicContext) -> dict[str, str]:
     """Topics of a radar and their types."""
-    return {telling.topic: POINT_CLOUD, _beside(telling.topic, "scan"): RADAR_SCAN}
+    return {telling.topic: POINT_CLOUD, beside(telling.topic, "scan"): RADAR_SCAN}
 
 
 def echo_topics(telling: TopicContext) -> dict[str, str]:
     """Topics of a pulse-echo sensor and their types."""
-    return {telling.topic: POINT_CLOUD, _beside(telling.topic, "range"): RANGE}
+    return {telling.topic: POINT_CLOUD, beside(telling.topic, "range"): RANGE}
 
 
 def radar_messages(scan: RadarScan, telling: TopicContext) -> Iterator[Message]:
     """The detections as a cloud and as a RadarScan."""
     stamp, over = telling.stamp(scan.start_time), telling.stamp(scan.start_time + scan.duration)
     yield Message(telling.topic, POINT_CLOUD, over, point_cloud2(scan, telling.frame, stamp, "all"))
-    yield Message(_beside(telling.topic, "scan"), RADAR_SCAN, over, radar_scan(scan, telling.frame, stamp))
+    yield Message(beside(telling.topic, "scan"), RADAR_SCAN, over, radar_scan(scan, telling.frame, stamp))
 
 
 def echo_messages(scan: EchoScan, telling: TopicContext) -> Iterator[Message]:
@@ -178,7 +159,7 @@ def echo_messages(scan: EchoScan, telling: TopicContext) -> Iterator[Message]:
     yield Message(telling.topic, POINT_CLOUD, over, point_cloud2(scan, telling.frame, stamp, "all"))
     width = float(np.radians(config.receiver.azimuth_width_deg))
     data = range_message(scan.nearest, config.range_m, width, telling.frame, stamp)
-    yield Message(_beside(telling.topic, "range"), RANGE, over, data)
+    yield Message(beside(telling.topic, "range"), RANGE, over, data)
 
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
@@ -205,18 +186,10 @@ class TopicContext:
 class RosRule:
     """What ROS makes of one type of record."""
 
-    type: Callable[[OnBoard, Layout], str]
-    """Type of the messages on that topic."""
+    topics: Callable[[TopicContext], dict[str, str]]
+    """Topics that a sensor is sure to have, and their types."""
     messages: Callable[[Any, TopicContext], Iterator[Message]]
     """The messages of a record."""
-    topics: Callable[[TopicContext], dict[str, str]] | None = None
-    """Topics that a sensor is sure to have, and their types; None for its one topic."""
-
-    def advertised(self, telling: TopicContext) -> dict[str, str]:
-        """Topics that a sensor is sure to have, and their types."""
-        if self.topics is not None:
-            return self.topics(telling)
-        return {telling.topic: self.type(telling.sensor, telling.layout)}
 
 
 ROS: Consumer[RosRule] = Consumer("ROS messages", {})
@@ -231,8 +204,9 @@ def rule_of(sensor: OnBoard) -> RosRule | None:
 # ---- lidars ---------------------------------------------------------------------------------------------------------
 
 
-def _lidar_type(sensor: OnBoard, layout: Layout) -> str:
-    return ros.LASER_SCAN if layout == "driver" and is_flat(sensor) else ros.POINT_CLOUD
+def _lidar_topics(telling: TopicContext) -> dict[str, str]:
+    flat = telling.layout == "driver" and is_flat(telling.sensor)
+    return {telling.topic: ros.LASER_SCAN if flat else ros.POINT_CLOUD}
 
 
 def _scan(scan: Scan, telling: TopicContext) -> Iterator[Message]:
@@ -258,10 +232,10 @@ def _scan(scan: Scan, telling: TopicContext) -> Iterator[Message]:
             yield Message(f"{telling.topic}{suffix}", ros.POINT_CLOUD, over, data)
 
 
-ROS.add(Scan, RosRule(_lidar_type, _scan))
-ROS.add(Image, RosRule(image_type, image_messages, topics=image_topics))
-ROS.add(RadarScan, RosRule(cloud_type, radar_messages, topics=radar_topics))
-ROS.add(EchoScan, RosRule(cloud_type, echo_messages, topics=echo_topics))
+ROS.add(Scan, RosRule(_lidar_topics, _scan))
+ROS.add(Image, RosRule(image_topics, image_messages))
+ROS.add(RadarScan, RosRule(radar_topics, radar_messages))
+ROS.add(EchoScan, RosRule(echo_topics, echo_messages))
 
 
 # ---- small sensors --------------------------------------------------------------------------------------------------
@@ -275,7 +249,7 @@ def sampled(kind: str, one: Callable[[Any, int, int, str], bytes]) -> RosRule:
             at = telling.stamp(time)
             yield Message(telling.topic, kind, at, one(samples, row, at, telling.frame))
 
-    return RosRule(lambda sensor, layout: kind, messages)
+    return RosRule(lambda telling: {telling.topic: kind}, messages)
 
 
 def _imu(samples: ImuData, row: int, at: int, frame: str) -> bytes:
@@ -332,12 +306,9 @@ def _fixes(found: GnssData, telling: TopicContext) -> Iterator[Message]:
             yield Message(_velocity_topic(telling.topic), ros.TWIST, at, velocity)
 
 
-ROS.add(
-    GnssData,
-    RosRule(
-        lambda sensor, layout: ros.NAV_SAT_FIX,
-        _fixes,
-        topics=lambda telling: {telling.topic: ros.NAV_SAT_FIX, _velocity_topic(telling.topic): ros.TWIST},
-    ),
-)
-ROS.add(UwbData, RosRule(range_type, range_messages, topics=range_topics))
+def _fix_topics(telling: TopicContext) -> dict[str, str]:
+    return {telling.topic: ros.NAV_SAT_FIX, _velocity_topic(telling.topic): ros.TWIST}
+
+
+ROS.add(GnssData, RosRule(_fix_topics, _fixes))
+ROS.add(UwbData, RosRule(range_topics, range_messages))
