@@ -404,7 +404,7 @@ def scenario() -> Found:
             ],
         )  # fmt: skip
         for kind, key in {
-            "imu": "xsens-mti-3", "odometry": "passenger-car", "barometer": "bosch-bmp388",
+            "imu": "xsens-mti-3", "odometry": "generic-passenger-car", "barometer": "bosch-bmp388",
             "magnetometer": "bosch-bmm150", "gnss": "u-blox-m8", "uwb": "qorvo-dw1000",
             "echo": "generic-ultrasonic-ranger",
         }.items():  # fmt: skip

@@ -82,9 +82,7 @@ def test_a_sheet_of_ones_own(tmp_path: Path) -> None:
     assert vehicle(vehicle_sheet(file)).name == one.name
     data["max_speed_m_s"] = -1.0
     file.write_text(yaml.safe_dump(data), encoding="utf-8")
-    with pytest.raises(
-        ConfigError, match=r"slow.yaml: max_speed_m_s: expected a number above 0 and up to 1e9 m/s, got -1.0"
-    ):
+    with pytest.raises(ConfigError, match=r"slow.yaml: max_speed_m_s: expected a number above 0 .* m/s, got -1.0"):
         vehicle(file)
     file.write_text("kind: hovercraft\n", encoding="utf-8")
     with pytest.raises(

@@ -35,8 +35,8 @@ STANDING_SHARE = 0.8
 class TableWithFacts(Table):
     """A table with further fields that are no arrays and hold for all rows."""
 
-    def rows(self, wanted: NDArray[np.int64] | Mask) -> Self:
-        """Some rows, by number or mask."""
+    def rows(self, wanted: NDArray[np.int64] | Mask | slice) -> Self:
+        """Some rows, by number, mask or slice."""
         return replace(self, **{name: values[wanted] for name, values in self._arrays().items()})
 
     @classmethod
