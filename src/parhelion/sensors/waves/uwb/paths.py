@@ -54,6 +54,11 @@ class RadioPaths(Table):
     """Number of edges that it bends around, shape (m,)."""
 
     @property
+    def phase(self) -> Floats:
+        """Phase at the carrier [rad], -pi to pi, shape (m,)."""
+        return np.asarray(np.angle(self.gain))
+
+    @property
     def loss_db(self) -> Floats:
         """Path loss [dB], shape (m,)."""
         return -decibel(self.gain)
