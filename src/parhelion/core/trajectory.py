@@ -36,7 +36,11 @@ def velocity_at(trajectory: Trajectory, time: float, step: float = 1e-3) -> Floa
 
 @dataclass(frozen=True)
 class Fixed:
-    """Stays where it is."""
+    """A body at rest.
+
+    Args:
+        pose: Pose in the world, at all times.
+    """
 
     pose: Pose
 
@@ -76,7 +80,12 @@ class ConstantTwist:
 
 
 class Waypoints:
-    """Straight lines and shortest turns between timed poses; rests at the first and last outside their times."""
+    """Straight lines and shortest turns between timed poses; rests at the first and last outside their times.
+
+    Args:
+        times: Rising times [s], one per pose.
+        poses: Poses in the world.
+    """
 
     def __init__(self, times: Sequence[float], poses: Sequence[Pose]) -> None:
         try:

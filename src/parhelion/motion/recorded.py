@@ -32,10 +32,14 @@ class RecordedMotion:
     there, its velocity jumps.
 
     A recording is not smoothed: jitter of σ [m] in poses h [s] apart becomes accelerations of 3.7 σ/h² [m/s²].
+
+    Args:
+        times: Rising times (n,) [s], at least one.
+        xyz: Positions (n, 3) [m] in the world.
+        quat_xyzw: Unit quaternions (n, 4), body to world.
     """
 
     def __init__(self, times: ArrayLike, xyz: ArrayLike, quat_xyzw: ArrayLike) -> None:
-        """Rising times (n,) [s], positions (n, 3) [m], unit quaternions `xyzw` (n, 4), body to world; n at least 1."""
         clock = np.array(checked_times(times))
         places = checked_rows("recorded motion", "xyz", xyz, 3)
         quats = checked_unit_quats("recorded motion", "quat_xyzw", quat_xyzw)

@@ -130,6 +130,18 @@ class Weather:
 
     Amounts are numbers, or pairs of time [s] and value. Each medium of the table is an attribute: its part or None, or
     a tuple of parts for media that are placed, such as dust.
+
+    Args:
+        rain_rate_mm_h: Rain rate [mm/h]; short for `rain`.
+        visibility_m: Visibility in fog or haze [m]; short for `fog`.
+        snow_rate_mm_h: Snow rate as melted water [mm/h]; short for `snow`.
+        rain: Rain with its model and drop sizes.
+        fog: Fog with its model and heterogeneity.
+        snow: Snow and what it lies on.
+        dust: Dust clouds and trails.
+        wind_m_s: Velocity of the air in the world [m/s].
+        seed: Selects where eddies and cells are, and how dust swirls.
+        others: Media of other packages by name.
     """
 
     rain: Rain | None
