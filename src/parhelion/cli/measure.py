@@ -478,9 +478,14 @@ def _print(kind: SensorKind, sensor: Any, world: World, record: Record, times: l
 
 
 def _spans(record: Record) -> list[tuple[str, ...]]:
-    """Smallest, mean and largest finite value of each column of numbers."""
+    """Smallest, mean and largest finite value of each column of numbers, or of each array of a record without rows."""
     import numpy as np
 
+    table = {one.name: one.values for one in record.table()}
+    if "smallest" in table:
+        numbers = zip(*(table[name] for name in ("smallest", "mean", "largest")), strict=True)
+        spans = [[f"{one:.6g}" for one in row] for row in numbers]
+        return [(name, unit, *span) for name, unit, span in zip(table["field"], table["unit"], spans, strict=True)]
     rows = []
     for name, unit, values in record.table():
         if values.dtype.kind in "iuf":
