@@ -63,7 +63,7 @@ ROOMS = (
     ),
     _room(
         "outputs",
-        "what becomes of measurements: files, bags, captures, data sets, Foxglove recordings, the report",
+        "writers of measurements: files, bags, captures, data sets, Foxglove recordings, the report",
         "core makers surfaces weather io world motion sensors pictures scenario",
     ),
     _room(

@@ -121,9 +121,11 @@ def angle_figure() -> None:
         chart = draw(found)
         assert chart is not None
         draw_chart(axes, chart)
-        axes.plot(ring[angles.told], (more - more[angles.told].mean())[angles.told], "x", color=ORANGE, ms=5)
+        axes.plot(
+            ring[angles.resolved], (more - more[angles.resolved].mean())[angles.resolved], "x", color=ORANGE, ms=5
+        )
         axes.set_title(name.removesuffix("_deg"))
-        print(name, int(angles.told.sum()), np.median(angles.step_error[angles.steps_told]))
+        print(name, int(angles.resolved.sum()), np.median(angles.step_error[angles.steps_resolved]))
     finish(figure, "calibration-angles")
 
 

@@ -99,7 +99,7 @@ def held(model: str, truth: dict[str, Any], file: Path) -> dict[str, list[bool]]
     channels = ph.Lidar(model).config.pattern.channels.model_dump()  # type: ignore[union-attr]
     for (name, words), angles in zip(ANGLES.items(), (found.angles, found.azimuths), strict=True):
         if f"pattern.channels.{name}" in found.changed and angles is not None:
-            told = angles.told
+            told = angles.resolved
             more = (np.array(truth["pattern.channels"][name]) - channels[name])[told]
             off = np.abs(angles.correction[told] - (more - more.mean()))
             kinds[words] = (off < INTERVAL * angles.correction_error[told]).tolist()

@@ -251,7 +251,7 @@ def test_beams_that_are_off_in_all_ways_are_found(misaimed: tuple[DriveCalibrati
         true = off[name] - off[name].mean()
         held = np.abs(angles.off - true) < INTERVAL * angles.error
         assert held.sum() / 4 >= fewest(8), f"{name}: {held.sum()} of 32"
-        steps = angles.steps_told
+        steps = angles.steps_resolved
         assert steps.sum() >= 12
         assert np.median(angles.step_error[steps]) < 0.02
         wrong = np.diff(angles.off - true)[steps] / angles.step_error[steps]
@@ -264,7 +264,7 @@ def test_both_angles_of_beams_are_in_the_sheet(misaimed: tuple[DriveCalibration,
     preset, sheet = (one.pattern.channels for one in (found.preset, found.sheet))  # type: ignore[union-attr]
     for name, angles in (("elevation", found.angles), ("azimuth", found.azimuths)):
         assert angles is not None
-        told, field = angles.told, f"{name}_deg"
+        told, field = angles.resolved, f"{name}_deg"
         before, made = (np.array(getattr(one, field)) for one in (preset, sheet))
         wrong = made - before - off[name]
         assert np.std(wrong[told]) < 0.5 * np.std(off[name][told])

@@ -90,7 +90,7 @@ def test_intervals_of_all_three_kinds_hold_the_truth_as_often_as_they_say() -> N
             held[name] += (np.abs(value - (truth - truth.mean())) < 1.96 * error).tolist()
             # Not by errors so wide that anything would do.
             part: Any = getattr(found, name)
-            steps = part.step_error[part.steps_told]
+            steps = part.step_error[part.steps_resolved]
             assert len(steps) >= 4
             assert np.median(steps) < 0.5 * ERRORS[name]
         assert min(found.range.significance, found.elevation.significance, found.azimuth.significance) > 2.0
@@ -140,9 +140,9 @@ def test_rows_that_see_no_plane_stay() -> None:
     for turn in turns:
         turn.range[:8] = np.nan
     found = channel_errors(turns, SIGMA_M).azimuth
-    assert not found.told[:8].any()
-    assert found.told[8:].sum() >= 8
-    np.testing.assert_array_equal(found.correction[~found.told], 0.0)
+    assert not found.resolved[:8].any()
+    assert found.resolved[8:].sum() >= 8
+    np.testing.assert_array_equal(found.correction[~found.resolved], 0.0)
     assert abs(found.correction.sum()) < 1e-9  # the sensor's yaw is not seen
 
 

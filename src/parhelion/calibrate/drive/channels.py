@@ -131,19 +131,19 @@ def windows_of(turns: Sequence[RangeImage], sigma_m: float, jitter_rad: Floats) 
 
 
 def _lag(turn: RangeImage) -> NDArray[np.int64]:
-    """By how many columns each row is behind the usual one: beams of some sensors look up to 4 degrees to one side."""
+    """Columns by which each row lags the median row: beams of some sensors point up to 4 degrees to one side."""
     assert turn.direction is not None
     azimuth = np.arctan2(turn.direction[..., 1], turn.direction[..., 0])
 
-    def usual(angle: Floats) -> Floats:
+    def medians(angle: Floats) -> Floats:
         turned = (angle + np.pi) % (2.0 * np.pi) - np.pi
         known = np.isfinite(turned)
         return np.array([np.median(row[own]) if own.any() else 0.0 for row, own in zip(turned, known, strict=True)])
 
-    step = float(np.median(usual(np.diff(azimuth, axis=1))))
+    step = float(np.median(medians(np.diff(azimuth, axis=1))))
     if step == 0.0:
         return np.zeros(len(azimuth), np.int64)
-    lag = np.rint(-usual(azimuth - azimuth[len(azimuth) // 2]) / step).astype(np.int64)
+    lag = np.rint(-medians(azimuth - azimuth[len(azimuth) // 2]) / step).astype(np.int64)
     return lag - int(np.median(lag))
 
 
@@ -287,7 +287,7 @@ MOST_UNEVEN = 0.25
 country 0.3 to 0.9. What is flat by chance there bends in one sense, which looks like errors of angles."""
 FEWEST_WINDOWS = 40
 FEWEST_ROWS = 4
-"""Rows that must be told apart from their neighbours before angles are changed."""
+"""Smallest number of resolved rows before angles are changed."""
 FEWEST_OF_ROW = 12
 """Windows that a row must be in: few of them would shape its error after what they see."""
 CHANCE = 1e-3
@@ -305,8 +305,8 @@ class RowErrors:
     """Of each row, the highest first, shape (rows,)."""
     covariance: Floats
     """Of these, shape (rows, rows)."""
-    steps_told: NDArray[np.bool_]
-    """Which differences between a row and the next planes tell, to a sixth of what rows may differ by."""
+    steps_resolved: NDArray[np.bool_]
+    """Steps from a row to the next that planes resolve to a sixth of the prior spread of rows."""
     windows: int
 
     @property
@@ -322,19 +322,19 @@ class RowErrors:
 
     @property
     def known(self) -> bool:
-        """Whether some neighbouring rows can be told apart; the others stay near 0."""
-        return self.windows >= FEWEST_WINDOWS and int(self.steps_told.sum()) >= FEWEST_ROWS
+        """Whether enough neighbouring rows are resolved; the others stay near 0."""
+        return self.windows >= FEWEST_WINDOWS and int(self.steps_resolved.sum()) >= FEWEST_ROWS
 
     @property
     def significance(self) -> float:
-        """Root mean square of the told steps between rows over their errors: about 1 where all is noise."""
+        """Root mean square of the resolved steps between rows over their errors: about 1 for noise alone."""
         steps = np.diff(self.off) / self.step_error
-        return float(np.sqrt(np.mean(steps[self.steps_told] ** 2))) if self.steps_told.any() else 0.0
+        return float(np.sqrt(np.mean(steps[self.steps_resolved] ** 2))) if self.steps_resolved.any() else 0.0
 
     @property
     def significant(self) -> bool:
         """Whether that is more than chance makes of it."""
-        return self.significance > _by_chance(int(self.steps_told.sum()))
+        return self.significance > _by_chance(int(self.steps_resolved.sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -342,32 +342,32 @@ class BeamAngles(RowErrors):
     """Errors [deg] of elevation or azimuth (counter-clockwise) of rows: true less reported, their mean taken out."""
 
     uneven: bool = False
-    """Whether surfaces are too uneven to tell angles."""
+    """True if surfaces are too uneven to measure angles."""
 
     @property
-    def told(self) -> NDArray[np.bool_]:
-        """Rows that planes tell apart from a neighbour, shape (rows,)."""
-        return np.append(self.steps_told, False) | np.append(False, self.steps_told)
+    def resolved(self) -> NDArray[np.bool_]:
+        """Rows whose difference from a neighbour is resolved, shape (rows,)."""
+        return np.append(self.steps_resolved, False) | np.append(False, self.steps_resolved)
 
     @property
     def known(self) -> bool:
-        """Whether some rows are, on surfaces that are planes."""
-        return not self.uneven and self.windows >= FEWEST_WINDOWS and int(self.told.sum()) >= FEWEST_ROWS
+        """Whether enough rows are resolved, on surfaces that are planes."""
+        return not self.uneven and self.windows >= FEWEST_WINDOWS and int(self.resolved.sum()) >= FEWEST_ROWS
 
     @property
     def correction(self) -> Floats:
-        """What to add to angles [deg]: told rows about their own mean, which no plane shows; 0 for the others."""
-        return np.asarray(self._about_told @ self.off)
+        """Correction of angles [deg]: resolved rows relative to their mean, which planes do not show; 0 for others."""
+        return np.asarray(self._about_resolved @ self.off)
 
     @property
     def correction_error(self) -> Floats:
-        """Standard error of that [deg], shape (rows,); 0 for rows that are not told."""
-        return np.asarray(np.sqrt(np.diag(self._about_told @ self.covariance @ self._about_told.T)))
+        """Standard error of the correction [deg], shape (rows,); 0 for rows that are not resolved."""
+        return np.asarray(np.sqrt(np.diag(self._about_resolved @ self.covariance @ self._about_resolved.T)))
 
     @property
-    def _about_told(self) -> Floats:
-        told = self.told.astype(np.float64)
-        return np.diag(told) - np.outer(told, told) / max(told.sum(), 1.0)
+    def _about_resolved(self) -> Floats:
+        resolved = self.resolved.astype(np.float64)
+        return np.diag(resolved) - np.outer(resolved, resolved) / max(resolved.sum(), 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -384,7 +384,7 @@ def channel_errors(
 ) -> ChannelErrors:
     """Errors of rows, of which all turns have as many.
 
-    `sigma_m` is the usual scatter of a range, `jitter_deg` that of azimuth and elevation.
+    `sigma_m` is the standard deviation of a range, `jitter_deg` that of azimuth and elevation.
 
     Least squares in which rows are alike: how much they differ in each kind is learnt from the rows that planes show,
     and holds for modes that none of them shows, such as a tilt over all rows. These stay near 0 and have that error.
@@ -396,8 +396,8 @@ def channel_errors(
     parts = []
     for number in range(len(KINDS)):
         own = slice(number * rows, (number + 1) * rows)
-        told = _step_errors(solved.alone[own, own]) < PRIORS[number] / 6.0
-        parts.append((centre @ solved.found[own], centre @ solved.covariance[own, own] @ centre.T, told))
+        resolved = _step_errors(solved.alone[own, own]) < PRIORS[number] / 6.0
+        parts.append((centre @ solved.found[own], centre @ solved.covariance[own, own] @ centre.T, resolved))
     (bias, of_bias, at), *angles = parts
     uneven = solved.uneven > MOST_UNEVEN
     turned = [

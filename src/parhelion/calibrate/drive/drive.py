@@ -80,8 +80,8 @@ def corrected(channels: Mapping[str, Any], name: str, found: BeamAngles) -> list
     before = channels.get(name)
     angle = np.zeros(len(elevation)) if before is None else np.asarray(before, np.float64)
     return [
-        round(float(value + more), DIGITS) if told else float(value)
-        for value, more, told in zip(angle, found.correction[row], found.told[row], strict=True)
+        round(float(value + more), DIGITS) if resolved else float(value)
+        for value, more, resolved in zip(angle, found.correction[row], found.resolved[row], strict=True)
     ]
 
 
@@ -310,7 +310,7 @@ class _Work:
             self.kept[path] = f"{planes} show no other ones" if found.known else unknown
             return
         self.changed[path] = corrected(self.changed.get("pattern.channels") or own.model_dump(), name, found)
-        self.error[path] = float(np.median(found.correction_error[found.told]))
+        self.error[path] = float(np.median(found.correction_error[found.resolved]))
 
     def timing(self) -> None:
         """Rate, columns and firing period, by stamps of pulses."""

@@ -129,7 +129,7 @@ def azimuths_chart(found: DriveCalibration) -> Chart | None:
 def _angles(angles: BeamAngles | None, label: str) -> Chart | None:
     if angles is None or not angles.known:
         return None
-    return _by_ring(angles.correction, angles.correction_error, label, known=angles.told)
+    return _by_ring(angles.correction, angles.correction_error, label, known=angles.resolved)
 
 
 def timing_chart(found: DriveCalibration) -> Chart | None:
