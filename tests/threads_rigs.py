@@ -129,7 +129,7 @@ def edits(count: int) -> None:
 
 def drops(count: int) -> None:
     """One thread scans worlds, others drop them, as garbage in cycles too; memory is freed in turn alone."""
-    from parhelion.rays.lock import DeviceOwned, engine_turn
+    from parhelion.rays.lock import DeviceOwned, engine_lock
 
     watched: dict[int, weakref.ref[Any]] = {}
     out_of_turn: list[str] = []
@@ -140,7 +140,7 @@ def drops(count: int) -> None:
 
         def freed(gone: weakref.ref[Any]) -> None:
             del watched[id(gone)]
-            if engine_turn._owner != threading.get_ident():
+            if engine_lock._owner != threading.get_ident():
                 out_of_turn.append(cls.__name__)
 
         watch = weakref.ref(array, freed)

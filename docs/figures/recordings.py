@@ -38,7 +38,7 @@ FILES = {
 """Recordings by name. Those of the 128-row units hold reflectivity and near infrared, but no photons."""
 # Where the flag is in the word of the range: the maker's sign that a range was measured and is not given.
 _FLAG_BIT = {"LEGACY": 28, "RNG15_RFL8_NIR8": 15}
-_USUAL_FLAG_BIT = 19
+_DEFAULT_FLAG_BIT = 19
 
 
 def folder() -> Path:
@@ -100,7 +100,7 @@ def _ouster(name: str, file: Path) -> list[Frame]:
         lost = count == 0
         metres = count * (profile.range_unit_mm * 1e-3) - sensor.beam_offset_m
         missing = np.full(count.shape, np.nan)
-        flag = word >> _FLAG_BIT.get(sensor.profile, _USUAL_FLAG_BIT) & 1 == 1
+        flag = word >> _FLAG_BIT.get(sensor.profile, _DEFAULT_FLAG_BIT) & 1 == 1
         frames.append(
             Frame(
                 name,

@@ -96,7 +96,7 @@ _HOME = {
     "load_urdf": "world.urdf",
     "material_names": "surfaces.library",
     "presets": "sensors.kinds",
-    "read_turns": "io",
+    "read_frames": "io",
     "register_kind": "sensors.kinds",
     "register_maker": "makers",
     "register_medium": "weather.media",
@@ -106,7 +106,7 @@ _HOME = {
 _MODULES = {"calibrate": "calibrate", "evaluate": "evaluate", "sensors": "sensors", "shapes": "world.shapes"}
 _PRESET_LISTS = frozenset(("barometer", "gnss", "imu", "lidar", "magnetometer", "odometry", "uwb"))
 """Kinds that had a function `<kind>_names`; `presets(kind)` replaces it."""
-_OLD_NAMES = {"Uneven": "Heterogeneity"}
+_OLD_NAMES = {"Uneven": "Heterogeneity", "read_turns": "read_frames"}
 
 __all__ = [*_HOME, *_MODULES, "__version__"]
 
@@ -143,7 +143,7 @@ if TYPE_CHECKING:
     from parhelion.core.trajectory import Fixed as Fixed
     from parhelion.core.trajectory import Trajectory as Trajectory
     from parhelion.core.trajectory import Waypoints as Waypoints
-    from parhelion.io import read_turns as read_turns
+    from parhelion.io import read_frames as read_frames
     from parhelion.makers import Maker as Maker
     from parhelion.makers import register_maker as register_maker
     from parhelion.motion.recorded import RecordedMotion as RecordedMotion

@@ -63,7 +63,7 @@ def test_turns_become_numbered_files_of_a_new_folder(name: str, recordings: Path
     result = run("convert", source, folder, "--format", "pcd")
     assert result.exit_code == 0, result.output
     assert sorted(file.name for file in folder.iterdir()) == [f"{k:06d}.pcd" for k in range(TURNS)]
-    for number, turn in enumerate(ph.read_turns(source)):
+    for number, turn in enumerate(ph.read_frames(source)):
         cloud = read_cloud(folder / f"{number:06d}.pcd")
         np.testing.assert_array_equal(cloud.xyz, turn.xyz)
         np.testing.assert_array_equal(cloud.ring, turn.ring)
@@ -77,7 +77,7 @@ def test_turns_become_numbered_files_of_a_new_folder(name: str, recordings: Path
 
 def test_lost_shots_can_be_kept(velodyne: Path, tmp_path: Path, run: Run) -> None:
     assert run("convert", velodyne, tmp_path / "all", "--keep-lost").exit_code == 0
-    for number, turn in enumerate(ph.read_turns(velodyne)):
+    for number, turn in enumerate(ph.read_frames(velodyne)):
         cloud = read_cloud(tmp_path / "all" / f"{number:06d}.pcd")
         assert np.isnan(cloud.xyz[:, 0]).sum() == turn.lost.sum() > 10_000
         np.testing.assert_allclose(np.linalg.norm(cloud.direction, axis=1), 1.0, atol=1e-6)
@@ -90,7 +90,7 @@ def test_one_file_takes_one_turn(velodyne: Path, tmp_path: Path, run: Run, fails
     assert "--turn 0" in error
     assert list(tmp_path.iterdir()) == []
     assert run("convert", velodyne, tmp_path / "one.ply", "--turn", 2).exit_code == 0
-    turns = list(ph.read_turns(velodyne))
+    turns = list(ph.read_frames(velodyne))
     np.testing.assert_array_equal(read_cloud(tmp_path / "one.ply").xyz, turns[2].xyz)
     assert "has the turns 0 to 3, not 4" in fails("convert", velodyne, tmp_path / "no.ply", "--turn", 4)
     assert "is there already; --force replaces it" in fails("convert", velodyne, tmp_path / "one.ply", "--turn", 1)
@@ -116,7 +116,7 @@ def test_turns_become_messages(recordings: Path, tmp_path: Path, run: Run) -> No
         assert result.exit_code == 0, result.output
         assert f"wrote 4 clouds on /scan to {bag}" in result.stdout
         clouds = [cloud_of(message) for message in BagReader(bag).messages(["/scan"])]
-        turns = list(ph.read_turns(recordings / f"{name}.pcap"))
+        turns = list(ph.read_frames(recordings / f"{name}.pcap"))
         assert [len(cloud) for cloud in clouds] == [len(turn) for turn in turns]
         assert [cloud.metadata["time"] for cloud in clouds] == pytest.approx([t.start_time for t in turns], abs=1e-6)
         assert {cloud.metadata["frame_id"] for cloud in clouds} == {"lidar"}
@@ -162,7 +162,7 @@ def test_the_model_can_be_named(velodyne: Path, tmp_path: Path, run: Run, fails:
 def weathered(source: Path, seed: int) -> list[ph.PointCloud]:
     """Fog on each turn's own cloud."""
     fog = ph.Weather(visibility_m=DENSE_M)
-    turns = list(ph.read_turns(source))
+    turns = list(ph.read_frames(source))
     return [
         fog.apply(turn, sensor=turn.metadata["sensor"], seed=seed, frame=k, time=turn.start_time - turns[0].start_time)
         for k, turn in enumerate(turns)
@@ -185,7 +185,7 @@ def test_weather_turn_by_turn_is_weather_on_each_turns_cloud(
         assert same_bits(cloud, wet)
     fog = sum(int((wet.origin == 2).sum()) for wet in expected)
     # Along shots that met nothing, too, which are a third of all.
-    pairs = zip(expected, ph.read_turns(source), strict=True)
+    pairs = zip(expected, ph.read_frames(source), strict=True)
     assert sum(int(np.isin(wet.shot, np.flatnonzero(turn.lost)).sum()) for wet, turn in pairs) > 100
     assert f"fog {fog:,}".replace(",", " ") in " ".join(result.stdout.split())
     assert "clouds 4" in " ".join(result.stdout.split())
@@ -207,7 +207,7 @@ def test_weather_goes_into_bags_and_captures(recordings: Path, tmp_path: Path, r
         assert result.exit_code == 0, result.output
         assert result.stdout.count("wrote") == 1
     clouds = [cloud_of(message) for message in BagReader(bag).messages(["/points"])]
-    turns = list(ph.read_turns(capture))
+    turns = list(ph.read_frames(capture))
     assert [len(cloud) for cloud in clouds] == [len(wet) for wet in expected]
     assert [len(turn) for turn in turns] == [len(wet) for wet in expected]
     for turn, wet in zip(turns, expected, strict=True):
@@ -226,7 +226,7 @@ def test_a_turn_that_packets_cannot_hold_again_is_told(velodyne: Path, tmp_path:
 def test_one_turn_in_weather(ouster: Path, tmp_path: Path, run: Run, fails: Fails) -> None:
     assert "--turn 0" in fails("weather", ouster, "-o", tmp_path / "wet.npz", "--visibility", DENSE_M)
     assert run("weather", ouster, "-o", tmp_path / "wet.npz", "--visibility", DENSE_M, "--turn", 2).exit_code == 0
-    turn = list(ph.read_turns(ouster))[2]
+    turn = list(ph.read_frames(ouster))[2]
     wet = ph.Weather(visibility_m=DENSE_M).apply(turn, sensor="ouster/os0-32", frame=2)
     assert same_bits(read_cloud(tmp_path / "wet.npz"), wet)
 

@@ -87,7 +87,7 @@ def test_scan_and_capture(acme: Maker, tmp_path: Path) -> None:
     assert np.abs(scan.intensity - white).max() <= 1.0
     with pytest.warns(UserWarning, match="pcap cannot hold"):
         scan.save(tmp_path / "scan.pcap")
-    (again,) = ph.read_turns(tmp_path / "scan.pcap")
+    (again,) = ph.read_frames(tmp_path / "scan.pcap")
     assert (len(again), len(again.shots)) == (len(scan), len(scan.shots))
     assert len(again) > 100
     np.testing.assert_allclose(again.range, scan.range, atol=6e-4)
@@ -103,7 +103,7 @@ def test_run_with_a_capture_and_a_bag(acme: Maker, tmp_path: Path) -> None:
     scenario = ph.Scenario.from_mapping({**RUN, "outputs": [{"kind": "pcap"}, {"kind": "bag"}]})
     scenario.run(tmp_path)
     clouds = [ph.PointCloud.load(tmp_path / "top" / f"{number:06d}.pcd") for number in range(2)]
-    turns = list(ph.read_turns(tmp_path / "top.pcap"))
+    turns = list(ph.read_frames(tmp_path / "top.pcap"))
     assert [len(turn) for turn in turns] == [len(cloud) for cloud in clouds]
     (bag,) = (path for path in tmp_path.rglob("*.mcap"))
     messages = list(BagReader(bag.parent).messages(["/acme/points"]))
@@ -153,7 +153,7 @@ def test_shell_knows_the_maker(acme: Maker, tmp_path: Path) -> None:
     assert {len(datagram.payload) for datagram in read_pcap(target)} == {86}
     run("convert", target, tmp_path / "drive.mcap", "--layout", "acme")
     (message,) = BagReader(tmp_path / "drive.mcap").messages()
-    assert len(cloud_of(message)) == len(next(ph.read_turns(target))) > 100
+    assert len(cloud_of(message)) == len(next(ph.read_frames(target))) > 100
 
 
 # ---- built-in makers ------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def test_lost_shots_of_an_ouster_are_those_of_its_makers_decoder(recording: Reco
     sdk = pytest.importorskip("ouster.sdk", reason="ouster-sdk is not installed")
     source = sdk.open_source(str(recording.path), meta=[str(DATA / recording.document)])
     theirs = [scan_set[0] for scan_set in source]
-    turns = list(ph.read_turns(recording.path))
+    turns = list(ph.read_frames(recording.path))
     assert len(turns) == len(theirs) == recording.turns
     for turn, scan in zip(turns, theirs, strict=True):
         fired = (scan.status & 1) == 1
@@ -109,7 +109,7 @@ def vlp16_blocks(file: Path) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]
 
 def test_lost_shots_of_a_vlp16_are_those_of_its_packets() -> None:
     """A capture that begins in the middle of a turn and says that it is an HDL-32E."""
-    turns = list(ph.read_turns(VLP16.path))
+    turns = list(ph.read_frames(VLP16.path))
     azimuth, empty = vlp16_blocks(VLP16.path)
     assert [turn.metadata["sensor"] for turn in turns] == [VLP16.sensor] * 2
     assert sum(len(turn.shots) for turn in turns) == 32 * len(azimuth)
@@ -130,7 +130,7 @@ def test_points_of_a_vlp16_are_those_of_a_decoder_of_others() -> None:
     # It goes by the factory byte alone, which is wrong here.
     parts = [decoder.decode(d.time_s, d.payload[:-1] + b"\x22", True) for d in packets] + [decoder.finish(True)]
     theirs = np.concatenate([part[1] for part in parts if part is not None])
-    turns = list(ph.read_turns(VLP16.path))
+    turns = list(ph.read_frames(VLP16.path))
     assert sum(map(len, turns)) == len(theirs) == 19579
     assert (np.concatenate([turn.ring for turn in turns]) == theirs["ring"]).all()
     xyz = np.concatenate([turn.xyz for turn in turns])
@@ -142,7 +142,7 @@ def test_points_of_a_vlp16_are_those_of_a_decoder_of_others() -> None:
 
 
 def test_convert_gives_every_turn(recording: Recording, tmp_path: Path) -> None:
-    turns = list(ph.read_turns(recording.path))
+    turns = list(ph.read_frames(recording.path))
     assert len(turns) == recording.turns
     folder, bag = tmp_path / recording.path.stem, tmp_path / "drive.mcap"
     result = run("convert", recording.path, folder)
@@ -154,7 +154,7 @@ def test_convert_gives_every_turn(recording: Recording, tmp_path: Path) -> None:
 
 
 def test_weather_goes_along_every_shot_of_the_recording(recording: Recording, tmp_path: Path) -> None:
-    turns = list(ph.read_turns(recording.path))
+    turns = list(ph.read_frames(recording.path))
     result = run(
         "weather", recording.path, "-o", tmp_path / "fog", "--visibility", 40, "--format", "npz",
         "--sensor", recording.sensor,
@@ -181,7 +181,7 @@ def test_weather_goes_along_every_shot_of_the_recording(recording: Recording, tm
 
 def test_points_alone_tell_the_lost_shots(recording: Recording) -> None:
     """What a driver's cloud would hold: ring, but neither the table of shots nor rows for those without return."""
-    for turn in ph.read_turns(recording.path):
+    for turn in ph.read_frames(recording.path):
         first = turn.return_index == 0
         cloud = ph.PointCloud(turn.xyz[first], {"ring": turn.ring[first]})
         wet = ph.Weather(visibility_m=40).apply(cloud, sensor=recording.sensor, reflectance=0.3)
@@ -193,7 +193,7 @@ def test_view_serves_every_turn(recording: Recording, monkeypatch: pytest.Monkey
     pytest.importorskip("viser", reason="viser is not installed")
     from parhelion.live.viewer import Viewer
 
-    turns = list(ph.read_turns(recording.path))
+    turns = list(ph.read_frames(recording.path))
     seen: list[int] = []
 
     def look(viewer: Viewer) -> None:

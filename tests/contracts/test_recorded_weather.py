@@ -220,7 +220,7 @@ def test_another_sensors_pattern_is_told() -> None:
 def test_several_turns_at_once_are_refused() -> None:
     scan = recorded()
     two = cloud_of(scan, "intensity", "ring", "column").with_fields(turn=(np.arange(len(scan)) % 2).astype(np.uint16))
-    with pytest.raises(ConfigError, match=r"holds 2 turns, .* do them one by one \(parhelion\.read_turns"):
+    with pytest.raises(ConfigError, match=r"holds 2 turns, .* do them one by one \(parhelion\.read_frames"):
         RAINY.apply(two, sensor=VLP)
     one = two.with_fields(turn=np.zeros(len(scan), np.uint16))
     assert of_origin(RAINY.apply(one, sensor=VLP), RAIN).sum() > 500

@@ -11,7 +11,7 @@ import pytest
 import parhelion as ph
 from oracles import oracle
 from parhelion.core.errors import ConfigError
-from parhelion.sensors.optics.lidar.points import KNOWN, USUAL
+from parhelion.sensors.optics.lidar.points import DEFAULT_TENSORS, KNOWN
 from rigs import sheet
 
 WEATHERS = [None, {"rain_rate_mm_h": 80.0}, ph.Weather(visibility_m=60.0)]
@@ -78,7 +78,7 @@ def test_scans_cut_into_several_launches_are_whole(
     monkeypatch.setattr("parhelion.sensors.optics.lidar.device._SLOTS_PER_LAUNCH", {"cpu": 1, "cuda": 1})
     apart = lidar.scan_tensors(world, poses, seed=2)
     assert [len(piece) for piece in apart] == [1] * 5
-    for name in USUAL:
+    for name in DEFAULT_TENSORS:
         np.testing.assert_array_equal(
             np.concatenate([host(piece[name]) for piece in whole]), np.concatenate([host(one[name]) for one in apart])
         )
@@ -151,7 +151,7 @@ def test_torch_tensors() -> None:
     assert item["xyz"].dtype == torch.float32
     assert item["label"].dtype == torch.int32
     plain = ph.ScanDataset(sheet(), ["test-range"], length=8, form="arrays")[6]
-    for name in USUAL:
+    for name in DEFAULT_TENSORS:
         np.testing.assert_array_equal(item[name].cpu().numpy(), host(plain[name]))
 
 

@@ -17,7 +17,7 @@ import pytest
 
 import parhelion as ph
 from parhelion.core.errors import ConfigError
-from parhelion.rays.lock import DeviceOwned, EngineLock, engine_turn
+from parhelion.rays.lock import DeviceOwned, EngineLock, engine_lock
 from rigs import sheet, wall
 
 RIG = Path(__file__).parents[1] / "threads_rigs.py"
@@ -81,7 +81,7 @@ def test_device_memory_is_freed_in_turn_only() -> None:
             self.array = Array()
 
     held: list[Any] = [Holder()]
-    with engine_turn:
+    with engine_lock:
         other = threading.Thread(target=held.clear)
         other.start()
         other.join(5.0)
@@ -105,7 +105,7 @@ def test_memory_is_never_freed_by_a_thread_out_of_turn(in_cycle: bool, busy: boo
             self.array = np.zeros(1)
 
     holder: Any = Holder()
-    watch = weakref.ref(holder.array, lambda _: freed.append(engine_turn._owner == threading.get_ident()))
+    watch = weakref.ref(holder.array, lambda _: freed.append(engine_lock._owner == threading.get_ident()))
     held = [holder]
     del holder
     if in_cycle:
@@ -116,7 +116,7 @@ def test_memory_is_never_freed_by_a_thread_out_of_turn(in_cycle: bool, busy: boo
         held = []
         gc.collect()
 
-    with engine_turn if busy else nullcontext():
+    with engine_lock if busy else nullcontext():
         other = threading.Thread(target=drop)
         other.start()
         other.join(5.0)

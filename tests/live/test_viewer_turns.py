@@ -10,7 +10,7 @@ import pytest
 import parhelion as ph
 from parhelion.core.errors import FormatError
 from parhelion.io.pcap import PcapWriter
-from parhelion.live.viewer import Request, Session, TurnsStage
+from parhelion.live.viewer import FramesStage, Request, Session
 from parhelion.makers.velodyne.encode import VelodyneStream
 from velodyne_rigs import made_up_scan
 
@@ -31,8 +31,8 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_every_turn_is_shown_forwards_and_back(capture: Path) -> None:
-    turns = list(ph.read_turns(capture))
-    stage = TurnsStage(capture)
+    turns = list(ph.read_frames(capture))
+    stage = FramesStage(capture)
     assert stage.duration_s == pytest.approx(1.1, abs=1e-3)
     assert stage.title == "drive.pcap"
     for number in (0, 1, 5, 11, 3, 2, 11, 0):
@@ -47,7 +47,7 @@ def test_every_turn_is_shown_forwards_and_back(capture: Path) -> None:
 
 
 def test_the_clock_plays_the_turns(capture: Path) -> None:
-    session = Session(TurnsStage(capture))
+    session = Session(FramesStage(capture))
     first = session.update()
     assert first is not None
     shown = [len(first.measured.cloud)]
@@ -58,7 +58,7 @@ def test_the_clock_plays_the_turns(capture: Path) -> None:
         update = session.update()
         if update is not None and update.new_cloud:
             shown.append(len(update.measured.cloud))
-    assert shown == [len(turn) for turn in ph.read_turns(capture)]
+    assert shown == [len(turn) for turn in ph.read_frames(capture)]
     assert not session.playing
     session.step(-1)
     back = session.update()
@@ -70,4 +70,4 @@ def test_a_capture_without_a_turn_is_told(tmp_path: Path) -> None:
     with PcapWriter(tmp_path / "none.pcap") as written:
         written.write(0.0, bytes(48))
     with pytest.raises(FormatError, match=r"none\.pcap: no Velodyne data packets"):
-        TurnsStage(tmp_path / "none.pcap")
+        FramesStage(tmp_path / "none.pcap")

@@ -14,10 +14,10 @@ from parhelion.core.errors import ConfigError
 from parhelion.core.pose import Pose
 from parhelion.core.random import Stream, to_unit
 from parhelion.core.trajectory import Waypoints
-from parhelion.rays.lock import engine_turn, locked
+from parhelion.rays.lock import engine_lock, locked
 from parhelion.sensors.optics.lidar.config import LidarConfig
 from parhelion.sensors.optics.lidar.lidar import Lidar
-from parhelion.sensors.optics.lidar.points import USUAL, ScanTensors, chosen_fields
+from parhelion.sensors.optics.lidar.points import DEFAULT_TENSORS, ScanTensors, chosen_fields
 from parhelion.weather.weather import Weather
 from parhelion.world.world import World
 
@@ -69,7 +69,7 @@ class ScanDataset:
         length: int,
         weathers: Sequence[Weather | Mapping[str, Any] | None] | None = None,
         places: Places | None = None,
-        fields: Sequence[str] = USUAL,
+        fields: Sequence[str] = DEFAULT_TENSORS,
         seed: int = 0,
         form: Form | None = None,
     ) -> None:
@@ -150,7 +150,7 @@ class ScanDataset:
                     done += len(tensors)
 
     def _scanned(self, world: World, weather: int, poses: list[Pose], numbers: list[int]) -> list[ScanTensors]:
-        with engine_turn, world.edits():  # in the order that scans take them
+        with engine_lock, world.edits():  # in the order that scans take them
             before = world.weather
             if self.weathers is not None:
                 world.weather = self.weathers[weather]

@@ -50,8 +50,8 @@ def convert(
     ] = "all",
     rate: Annotated[
         float, typer.Option(help="Clouds a second in a new bag, where they have no times of their own.")
-    ] = recordings.USUAL_RATE_HZ,
-    turn: recordings.TurnOption = None,
+    ] = recordings.DEFAULT_RATE_HZ,
+    turn: recordings.IndexOption = None,
     sensor: Annotated[
         str | None, typer.Option("--sensor", "-s", help="The model of a capture whose packets do not state it.")
     ] = None,
@@ -105,7 +105,9 @@ def convert(
 
 
 def _tell_bag(count: int, topic: str | None, target: Path) -> None:
-    screen.say(f"wrote {count} {'cloud' if count == 1 else 'clouds'} on {topic or recordings.USUAL_TOPIC} to {target}")
+    screen.say(
+        f"wrote {count} {'cloud' if count == 1 else 'clouds'} on {topic or recordings.DEFAULT_TOPIC} to {target}"
+    )
 
 
 @dataclass(frozen=True)
@@ -124,11 +126,11 @@ class _Captures:
         def cloud(scan: Scan, number: int, after_s: float) -> PointCloud:
             return scan.with_lost_shots() if self.keep_lost else scan
 
-        done = recordings.turn_by_turn(
+        done = recordings.convert_frames(
             source, target, cloud, self.writing, turn=self.turn, sensor=self.sensor, form=form
         )
         warn_dropped_fields(done.dropped)
-        done.tell_gaps(source)
+        done.report_gaps(source)
         if form is Form.BAG:
             _tell_bag(done.turns, self.writing.topic, target)
             return

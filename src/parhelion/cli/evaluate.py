@@ -99,7 +99,7 @@ DETECTIONS_EXAMPLES = (
     "parhelion evaluate detections label_2/ detections/ --class Car --distances 0,35,70,120 --overlap 0.5",
     "parhelion evaluate detections out/nuscenes results_nusc.json -o report.html        # mAP, errors, NDS",
 )
-_USUAL_DISTANCES = "0,35,70,120"
+_DEFAULT_DISTANCES = "0,35,70,120"
 
 
 class Layout(str, Enum):
@@ -129,7 +129,8 @@ def detections(
         float | None, typer.Option(min=0.0, max=1.0, help="KITTI: overlap above which a box is found; its own, else.")
     ] = None,
     distances: Annotated[
-        str | None, typer.Option(metavar="M,M,...", help=f"KITTI: edges of distance classes; {_USUAL_DISTANCES}, else.")
+        str | None,
+        typer.Option(metavar="M,M,...", help=f"KITTI: edges of distance classes; default {_DEFAULT_DISTANCES}."),
     ] = None,
     layout: Annotated[
         Layout, typer.Option("--format", help="Whose measures; auto: nuScenes where DETECTIONS ends in .json.")
@@ -143,7 +144,7 @@ def detections(
                 raise typer.BadParameter("is for KITTI's files; nuScenes goes by its own distances", param_hint=option)
         _nuscenes(labels, found, output, json, kind)
     else:
-        _kitti(labels, found, output, json, kind, overlap, distances or _USUAL_DISTANCES)
+        _kitti(labels, found, output, json, kind, overlap, distances or _DEFAULT_DISTANCES)
 
 
 def _kitti(
@@ -275,7 +276,7 @@ SLAM_EXAMPLES = (
     "parhelion evaluate slam run/roof --method genz-icp -o scores           # clouds of a run, truth beside them",
     "parhelion evaluate slam truth.tum --estimate estimate.tum -o scores    # two trajectories",
 )
-_USUAL_METHOD = "kiss-icp"
+_DEFAULT_METHOD = "kiss-icp"
 
 
 def slam(
@@ -313,7 +314,7 @@ def slam(
         report.add(*_score_files(source, estimate))
         report.finish()
         return
-    names = list(dict.fromkeys(method or [_USUAL_METHOD]))
+    names = list(dict.fromkeys(method or [_DEFAULT_METHOD]))
     is_scenario = source.suffix.lower() in (".yaml", ".yml")
     if (weather or seeds > 1) and not is_scenario:
         raise ConfigError(f"{source}: is recorded; --weather and --seeds are for scenarios")

@@ -191,7 +191,7 @@ def folder_jobs(source: Path, target: Path, read_as: str | None, format: str | N
 # Bags on the command line: clouds out of bags and into them, from one storage to another, and weather on them.
 
 
-USUAL_TOPIC, USUAL_FRAME, USUAL_RATE_HZ = "/points", "lidar", 10.0
+DEFAULT_TOPIC, DEFAULT_FRAME, DEFAULT_RATE_HZ = "/points", "lidar", 10.0
 
 
 def is_bag_storage(format: str | None) -> bool:
@@ -289,7 +289,7 @@ class Writing:
     topic: str | None = None
     frame: str | None = None
     layout: str = "all"
-    rate_hz: float = USUAL_RATE_HZ
+    rate_hz: float = DEFAULT_RATE_HZ
     """Clouds a second in a new bag, where they have no times of their own."""
 
     def refuse_existing(self, target: Path) -> None:
@@ -327,7 +327,7 @@ def write_clouds(clouds: Iterator[tuple[str, PointCloud]], source: Path, target:
         raise typer.BadParameter(f"must be one of {', '.join(known)}, got {layout!r}", param_hint="--layout")
     if not (math.isfinite(rate_hz) and rate_hz > 0):
         raise typer.BadParameter(f"must be above 0, got {rate_hz:g}", param_hint="--rate")
-    name = writing.topic or USUAL_TOPIC
+    name = writing.topic or DEFAULT_TOPIC
     if not name.startswith("/"):
         raise ConfigError(f"--topic: must begin with '/', got {name!r}")
     first = list(islice(clouds, 2))
@@ -348,7 +348,7 @@ def write_clouds(clouds: Iterator[tuple[str, PointCloud]], source: Path, target:
 def _frame_of(cloud: PointCloud) -> str:
     """Frame that a cloud names; Ouster's captures have a number of that name."""
     named = cloud.metadata.get("frame_id")
-    return named if isinstance(named, str) else USUAL_FRAME
+    return named if isinstance(named, str) else DEFAULT_FRAME
 
 
 def _times(found: list[Any]) -> bool:
@@ -422,7 +422,7 @@ def weather_bag(
 Work = Callable[["Scan", int, float], "PointCloud"]
 """Gives the cloud to write, from a turn, its number and its time [s] after the first."""
 
-TurnOption = Annotated[
+IndexOption = Annotated[
     int | None, typer.Option("--turn", min=0, metavar="N", help="One turn of a capture (.pcap), from 0; else all.")
 ]
 
@@ -478,13 +478,13 @@ class Done:
     gaps: int = 0
     """Columns of packets that were lost on the way."""
 
-    def tell_gaps(self, source: Path) -> None:
+    def report_gaps(self, source: Path) -> None:
         """One line where packets are missing."""
         if self.gaps:
             screen.say(f"note: {source}: packets were lost, {screen.count(self.gaps)} columns within turns are missing")
 
 
-def turn_by_turn(
+def convert_frames(
     source: Path,
     target: Path,
     work: Work,
@@ -496,12 +496,12 @@ def turn_by_turn(
 ) -> Done:
     """Every turn of a capture, worked on and written: to a folder, a bag, another capture, or one turn to a file."""
     from parhelion.io import format_of, write_noting_drops
-    from parhelion.io.recordings import turns_of
+    from parhelion.io.recordings import numbered_frames
 
     done = Done()
     form = form_of(target, writing.format) if form is None else form
     check_not_itself(source, target)
-    turns = turns_of(source, turn, sensor)
+    turns = numbered_frames(source, turn, sensor)
     if form is Form.FILE and turn is None:
         turns = _only_turn(source, turns, target)
     with screen.progress(writing.verb, None) as advance:

@@ -18,7 +18,7 @@ from parhelion.cli.weather_options import (
 if TYPE_CHECKING:
     from parhelion.live.viewer.stages import ViewSource
 
-USUAL_WORLD, USUAL_SENSOR = "city", "ouster/os1-128"
+DEFAULT_WORLD, DEFAULT_SENSOR = "city", "ouster/os1-128"
 
 EXAMPLES = (
     "parhelion view                                   # the city, seen by an OS1-128",
@@ -113,17 +113,17 @@ def _world_stage(
     from parhelion.live.viewer.stages import WorldStage
 
     place = parse_pose(pose)
-    scene = load_world(world or USUAL_WORLD, material)
+    scene = load_world(world or DEFAULT_WORLD, material)
     scene.weather = weather.weather(scene.weather)
     start_engine()
-    return WorldStage(scene, sensor or USUAL_SENSOR, pose=place, time=time, seed=seed)
+    return WorldStage(scene, sensor or DEFAULT_SENSOR, pose=place, time=time, seed=seed)
 
 
 def _file_stage(
     source: Path, format: str | None, time: float, weather: WeatherOptions, sensor: str | None = None
 ) -> ViewSource:
     """A scenario where the file is YAML, the turns of a capture, else a cloud."""
-    from parhelion.live.viewer.stages import CloudStage, TurnsStage, scenario_stage
+    from parhelion.live.viewer.stages import CloudStage, FramesStage, scenario_stage
 
     if source.suffix.lower() in (".yaml", ".yml"):
         from parhelion.scenario import Scenario
@@ -138,5 +138,5 @@ def _file_stage(
     if weather:
         raise typer.BadParameter(f"recorded clouds are shown as they are; see 'parhelion weather {source}'")
     if is_capture(source, format):
-        return TurnsStage(source, sensor=sensor)
+        return FramesStage(source, sensor=sensor)
     return CloudStage(PointCloud.load(source, format=format), source.name)

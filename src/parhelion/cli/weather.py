@@ -78,7 +78,7 @@ def weather(
     ] = None,
     read_as: Annotated[str | None, typer.Option("--from", help="Format to read, where the ending misleads.")] = None,
     topic: Annotated[str | None, typer.Option(help="Topic of the clouds, for bags with several.")] = None,
-    turn: recordings.TurnOption = None,
+    turn: recordings.IndexOption = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there already.")] = False,
     png: Annotated[
         Path | None, typer.Option(help="Picture of what the weather did; of a folder, to its first cloud.")
@@ -194,11 +194,11 @@ class _Run:
         def work(scan: Scan, number: int, after_s: float) -> PointCloud:
             return self.in_bag(scan, first + number, after_s, f"{source.name}, turn {number}")
 
-        done = recordings.turn_by_turn(
+        done = recordings.convert_frames(
             source, target, work, self.writing, turn=turn, sensor=self.sensors.name, form=form
         )
         self.dropped.update(done.dropped)
-        done.tell_gaps(source)
+        done.report_gaps(source)
         self.skipped += done.skipped
 
     def do(self, job: Job, read_as: str | None, *, as_folder: bool) -> None:

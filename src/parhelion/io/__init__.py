@@ -1,7 +1,7 @@
 """Point clouds as files: one file a format, one table of them."""
 
 from parhelion.core.files import atomic_write
-from parhelion.io.captures import read_turns
+from parhelion.io.captures import read_frames
 from parhelion.io.columns import FieldsDroppedWarning
 from parhelion.io.formats import FORMATS, Format, format_of, read_cloud, write_cloud, write_noting_drops
 
@@ -12,7 +12,7 @@ __all__ = [
     "atomic_write",
     "format_of",
     "read_cloud",
-    "read_turns",
+    "read_frames",
     "write_cloud",
     "write_noting_drops",
 ]

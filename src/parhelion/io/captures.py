@@ -148,11 +148,11 @@ def read(
 
     `model` names the sensor if its packets do not, `metadata` is the sensor's .json if it is not beside the capture,
     `source` the sensor's IP address if several sent, `scan` the number of one revolution, which is a `Scan` with its
-    lost shots; by default all revolutions are returned as one cloud with the field `turn`. `read_turns` returns them
+    lost shots; by default all revolutions are returned as one cloud with the field `turn`. `read_frames` returns them
     one by one.
     """
     file = Path(path)
-    turns = read_turns(file, model=model, metadata=metadata, source=source)
+    turns = read_frames(file, model=model, metadata=metadata, source=source)
     if scan is None:
         return _as_one(list(turns), file)
     there = -1
@@ -162,7 +162,7 @@ def read(
     raise FormatError(f"{file}: has the scans 0 to {there}, not {scan}")
 
 
-def read_turns(
+def read_frames(
     path: str | PathLike[str],
     *,
     model: str | None = None,
@@ -171,7 +171,7 @@ def read_turns(
 ) -> Iterator[Scan]:
     """The revolutions of a lidar in a capture, one `Scan` each, including shots without a return.
 
-        for scan in ph.read_turns("drive.pcap"):
+        for scan in ph.read_frames("drive.pcap"):
             wet = weather.apply(scan, sensor=scan.metadata["sensor"])
 
     One revolution is in memory at a time. The first and the last may be incomplete, and where packets were lost, shots

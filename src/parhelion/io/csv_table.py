@@ -85,7 +85,7 @@ def _first_line(error: Exception) -> str:
 # ---- csv table ------------------------------------------------------------------------------------------------------
 
 
-_USUAL_TYPES = {
+_DEFAULT_TYPES = {
     column: spec.dtype
     for name, spec in FIELDS.items()
     for column in ((name,) if spec.columns == 1 else column_names(name, spec.columns))
@@ -126,7 +126,7 @@ def table_head(data: bytes, path: Path) -> tuple[list[str], list[str], bytes]:
 
 
 def _parse_body(body: bytes, names: list[str], description: Description | None, path: Path) -> list[NDArray[Any]]:
-    known = _USUAL_TYPES if description is None else _described_types(description)
+    known = _DEFAULT_TYPES if description is None else _described_types(description)
     first = body.lstrip().split(b"\n", 1)[0].split(b",")
     whole = [re.fullmatch(rb"\s*[+-]?[0-9]{1,18}\s*", cell) is not None for cell in first]
     guess = dict(zip(names, ["int64" if yes else "float64" for yes in whole], strict=False))

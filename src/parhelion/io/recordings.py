@@ -8,7 +8,7 @@ from pathlib import Path
 
 from parhelion.core.clouds import PointCloud, Scan
 from parhelion.core.errors import ConfigError, FormatError, unknown_name
-from parhelion.io.captures import named_models, read_turns
+from parhelion.io.captures import named_models, read_frames
 from parhelion.io.formats import FORMATS, format_of, read_cloud
 from parhelion.io.ros import BagReader, Topic, cloud_of, is_bag
 from parhelion.io.ros.messages import POINT_CLOUD
@@ -37,7 +37,7 @@ def clouds_of(
         for one in cloud_files(file, read_as):
             yield from clouds_of(one, sensor=sensor, read_as=read_as, keep_lost=keep_lost)
     elif is_capture(file, read_as):
-        for number, scan in turns_of(file, sensor=sensor):
+        for number, scan in numbered_frames(file, sensor=sensor):
             yield f"{file}: turn {number}", scan.with_lost_shots() if keep_lost else scan
     else:
         yield str(file), read_cloud(file, format=read_as)
@@ -59,10 +59,10 @@ def is_capture(file: Path, read_as: str | None = None) -> bool:
         return False
 
 
-def turns_of(file: Path, turn: int | None = None, sensor: str | None = None) -> Iterator[tuple[int, Scan]]:
+def numbered_frames(file: Path, turn: int | None = None, sensor: str | None = None) -> Iterator[tuple[int, Scan]]:
     """The revolutions of a capture with their numbers, or revolution `turn` alone."""
     last = -1
-    for last, scan in enumerate(read_turns(file, model=sensor if sensor in named_models() else None)):
+    for last, scan in enumerate(read_frames(file, model=sensor if sensor in named_models() else None)):
         if turn in (None, last):
             yield last, scan
         if turn == last:

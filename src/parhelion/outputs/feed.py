@@ -98,8 +98,8 @@ class Feed(ABC, Generic[Kind]):
     def _messages(self, name: str, record: Any) -> Iterator[Kind]:
         """The messages of a record; none where its type is left out."""
         if name in self._told:
-            rule, telling = self._told[name]
-            yield from rule.messages(record, telling)
+            rule, context = self._told[name]
+            yield from rule.messages(record, context)
 
     # ---- truth and frames, which every feed has in its own way ---------------------------------------------------
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from parhelion.core.arrays import Ints, Reals
 from parhelion.core.errors import ConfigError, EngineError, MissingDependencyError
-from parhelion.rays.lock import engine_turn
+from parhelion.rays.lock import engine_lock
 
 _Result = TypeVar("_Result")
 _Tree = TypeVar("_Tree")
@@ -235,7 +235,7 @@ def requested_device() -> str:
 @lru_cache(maxsize=1)
 def engine() -> Engine:
     """Start the engine, or return the one that is running."""
-    with engine_turn:
+    with engine_lock:
         return _started()
 
 
@@ -265,7 +265,7 @@ def _started() -> Engine:
         dr.set_thread_count(int(threads))
     if device == "cpu":
         _share_work_evenly(dr)
-    engine_turn.settle = dr.sync_thread
+    engine_lock.settle = dr.sync_thread
     return Engine(mi, dr, device)
 
 

@@ -1,7 +1,7 @@
 """One thread at a time uses the engine, and only that thread frees its memory.
 
 Dr.Jit keeps what it records, schedules and frees in tables that threads share without a word to each other: two threads
-that run kernels end the process. So every door that runs kernels is behind one lock, `engine_turn`.
+that run kernels end the process. So every door that runs kernels is behind one lock, `engine_lock`.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ def _forget_locals(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-engine_turn = EngineLock()
+engine_lock = EngineLock()
 if hasattr(os, "register_at_fork"):
     # A fork copies the lock as it is, but not the thread that would open it.
-    os.register_at_fork(after_in_child=engine_turn._unlock)
+    os.register_at_fork(after_in_child=engine_lock._unlock)
 
 
 def locked(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
@@ -100,7 +100,7 @@ def locked(function: Callable[_P, _Result]) -> Callable[_P, _Result]:
 
     @wraps(function)
     def waits(*args: _P.args, **kwargs: _P.kwargs) -> _Result:
-        with engine_turn:
+        with engine_lock:
             return function(*args, **kwargs)
 
     return waits
@@ -112,6 +112,6 @@ class DeviceOwned:
     Dr.Jit 1.5 ends the process where memory borrowed from NumPy is freed while a recording is made.
     """
 
-    def __del__(self, discard: Callable[[Any], None] = engine_turn.discard) -> None:
+    def __del__(self, discard: Callable[[Any], None] = engine_lock.discard) -> None:
         # The names of this module may be gone when the interpreter ends; the default argument is not.
         discard(self.__dict__)

@@ -20,7 +20,7 @@ from parhelion.surfaces.material import CookTorranceModel, Material, MirrorFinis
 
 Floats = NDArray[np.float64]
 
-USUAL_EMISSIVITY, METAL_EMISSIVITY, MIRROR_EMISSIVITY = 0.92, 0.2, 0.05
+DEFAULT_EMISSIVITY, METAL_EMISSIVITY, MIRROR_EMISSIVITY = 0.92, 0.2, 0.05
 EMISSIVITY = {
     "aluminium": 0.12, "asphalt": 0.95, "asphalt-dark": 0.95, "asphaltic-concrete": 0.95, "bark": 0.95, "brick": 0.93,
     "cardboard": 0.90, "concrete": 0.93, "copper": 0.15, "cotton": 0.90, "epoxy": 0.90, "fabric": 0.90, "foam": 0.90,
@@ -50,7 +50,7 @@ def emissivity_of(material: Material) -> float:
     if isinstance(material.specular, MirrorFinish):
         return MIRROR_EMISSIVITY
     metal = isinstance(material.brdf, CookTorranceModel) and material.brdf.refractive_index is None
-    return METAL_EMISSIVITY if metal else USUAL_EMISSIVITY
+    return METAL_EMISSIVITY if metal else DEFAULT_EMISSIVITY
 
 
 def solar_absorptance(material: Material) -> float:

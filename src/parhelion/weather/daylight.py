@@ -18,9 +18,9 @@ from pydantic import Field, field_validator, model_validator
 from parhelion.core.config import Config
 from parhelion.core.errors import ConfigError, MissingDependencyError
 
-USUAL_TURBIDITY = 3.0
+DEFAULT_TURBIDITY = 3.0
 """Of clear air (Preetham, Shirley and Smits 1999)."""
-USUAL_ELEVATION_DEG, USUAL_AZIMUTH_DEG = 45.0, 150.0
+DEFAULT_ELEVATION_DEG, DEFAULT_AZIMUTH_DEG = 45.0, 150.0
 
 Degrees = Annotated[float, Field(ge=-360, le=360)]
 
@@ -36,7 +36,7 @@ class Daylight(Config):
     """Above the horizon; negative for twilight and night. 45 where nothing is said."""
     sun_azimuth_deg: Degrees | None = None
     """Clockwise from north. 150 where nothing is said."""
-    turbidity: Annotated[float, Field(ge=1, le=10)] = USUAL_TURBIDITY
+    turbidity: Annotated[float, Field(ge=1, le=10)] = DEFAULT_TURBIDITY
     """Haze of the whole air: 2 arctic, 3 clear, 6 hazy, 10 thick."""
     cloud_optical_depth: Annotated[float, Field(ge=0, le=1000)] = 0.0
     """Of an even layer of cloud: 0 none, 1 veil, 10 overcast, 50 dark."""
@@ -76,8 +76,8 @@ class Daylight(Config):
     def sun(self, after_s: float = 0.0) -> NDArray[np.float64]:
         """Unit vector (3,) to the sun in the world's frame at a time of the scene [s]; without a time it stands."""
         if self.time is None:
-            elevation = USUAL_ELEVATION_DEG if self.sun_elevation_deg is None else self.sun_elevation_deg
-            azimuth = USUAL_AZIMUTH_DEG if self.sun_azimuth_deg is None else self.sun_azimuth_deg
+            elevation = DEFAULT_ELEVATION_DEG if self.sun_elevation_deg is None else self.sun_elevation_deg
+            azimuth = DEFAULT_AZIMUTH_DEG if self.sun_azimuth_deg is None else self.sun_azimuth_deg
         else:
             assert self.latitude_deg is not None  # the validator's case
             assert self.longitude_deg is not None

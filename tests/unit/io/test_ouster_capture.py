@@ -13,7 +13,7 @@ import pytest
 from ouster_scans import random_scan, sdk_frames
 from parhelion.core.errors import FormatError
 from parhelion.core.streams import ImuData
-from parhelion.io.captures import read_imu, read_turns, write_capture
+from parhelion.io.captures import read_frames, read_imu, write_capture
 from parhelion.io.pcap import read_pcap
 from parhelion.makers.codec import json_beside
 from parhelion.makers.ouster.layout import PROFILES
@@ -73,7 +73,7 @@ def test_our_reader_gives_scans_and_imu_back(tmp_path: Path) -> None:
     lidar = Lidar("ouster/os0-32", columns=512)
     scans = [random_scan(lidar, k, start=1.0 + 0.1 * k) for k in range(2)]
     write_capture(iter(scans), tmp_path / "a.pcap", imu=imu_samples(20, 1.0))
-    again = list(read_turns(tmp_path / "a.pcap"))
+    again = list(read_frames(tmp_path / "a.pcap"))
     assert [len(scan) for scan in again] == [len(scan) for scan in scans]
     assert [scan.start_time for scan in again] == pytest.approx([1.0, 1.1], abs=1e-9)
     assert read_metadata(tmp_path / "a.json") == metadata(scans[0])
@@ -87,8 +87,8 @@ def test_our_reader_gives_scans_and_imu_back(tmp_path: Path) -> None:
         FormatError,
         match=r"no Ouster packets with the sensor's metadata beside",
     ):
-        list(read_turns(tmp_path / "a.pcap"))
-    assert len(list(read_turns(tmp_path / "a.pcap", metadata=other))) == 2
+        list(read_frames(tmp_path / "a.pcap"))
+    assert len(list(read_frames(tmp_path / "a.pcap", metadata=other))) == 2
 
 
 def test_packets_of_two_sensors_are_told_apart(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_packets_of_two_sensors_are_told_apart(tmp_path: Path) -> None:
             capture.write(1.0, right.tobytes())
     for encoder, scan in zip(encoders, scans, strict=True):
         (tmp_path / "one.json").write_text(json.dumps(encoder.document))
-        (found,) = read_turns(tmp_path / "two.pcap", metadata=tmp_path / "one.json")
+        (found,) = read_frames(tmp_path / "two.pcap", metadata=tmp_path / "one.json")
         np.testing.assert_array_equal(found.shot, scan.shot)
 
 
@@ -120,7 +120,7 @@ def test_wrong_files_are_told(tmp_path: Path) -> None:
     whole, document = file.read_bytes(), (tmp_path / "x.json").read_text()
     file.write_bytes(whole[: len(whole) // 2 + 7])
     with pytest.raises(FormatError, match="truncated"):
-        list(read_turns(file))
+        list(read_frames(file))
     file.write_bytes(whole)
     for text, message in (
         ("{", "is not a JSON file"),
@@ -129,10 +129,10 @@ def test_wrong_files_are_told(tmp_path: Path) -> None:
     ):
         (tmp_path / "x.json").write_text(text)
         with pytest.raises(FormatError, match=message):
-            list(read_turns(file))
+            list(read_frames(file))
     (tmp_path / "x.json").write_text(document.replace("RNG19_RFL8_SIG16_NIR16", "RNG15_RFL8_NIR8"))
     with pytest.raises(FormatError, match=r"no lidar packet of 2304 bytes, .* payloads there: 6400"):
-        list(read_turns(file))
+        list(read_frames(file))
 
 
 def test_a_failed_write_leaves_the_earlier_recording(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_real_recordings_are_read_as_ouster_reads_them(real: Path) -> None:
     lut = core.XYZLut(info)
     payloads = [datagram.payload for datagram in read_pcap(real) if len(datagram.payload) == 8448]
     frames = sdk_frames(payloads, info)
-    scans = list(read_turns(real))
+    scans = list(read_frames(real))
     channels, count = REAL[real.stem]
     assert len(scans) == len(frames) == count
     for scan, frame in zip(scans, frames, strict=True):
@@ -231,7 +231,7 @@ def test_real_recordings_written_anew_hold_the_same_ranges(real: Path, tmp_path:
     assert document is not None
     shutil.copy(document, tmp_path / "own.json")
     known = read_metadata(tmp_path / "own.json")
-    scans = list(read_turns(real))
+    scans = list(read_frames(real))
     encoder = OusterEncoder(known)
     reader = core.PacketFormat(core.SensorInfo(document.read_text()))
     originals = [part.payload for part in read_pcap(real) if len(part.payload) == 8448]

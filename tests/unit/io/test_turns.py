@@ -53,7 +53,7 @@ def shot_keys(scan: Scan) -> np.ndarray:
 @pytest.mark.parametrize("returns", ["strongest", "dual"])
 def test_every_turn_comes_back_with_its_lost_shots(name: str, returns: str, tmp_path: Path) -> None:
     scans, datagrams = velodyne(name, 5, returns=returns)
-    found = list(ph.read_turns(written(datagrams, tmp_path / "drive.pcap")))
+    found = list(ph.read_frames(written(datagrams, tmp_path / "drive.pcap")))
     assert len(found) == 5
     for turn, scan in zip(found, scans, strict=True):
         assert turn.metadata["sensor"] == name
@@ -79,7 +79,7 @@ def test_every_turn_comes_back_with_its_lost_shots(name: str, returns: str, tmp_
 
 def test_a_vlp16_whose_blocks_lie_in_two_turns_loses_no_shot(tmp_path: Path) -> None:
     scans, datagrams = velodyne("velodyne/vlp-16", 6)
-    found = list(ph.read_turns(written(datagrams, tmp_path / "drive.pcap")))
+    found = list(ph.read_frames(written(datagrams, tmp_path / "drive.pcap")))
     assert len(found) == 6
     shots = [len(turn.shots) for turn in found]
     # The second sequence of a block has no azimuth of its own, so it may be counted to the turn beside it.
@@ -94,7 +94,7 @@ def test_a_recording_may_begin_and_end_anywhere(tmp_path: Path) -> None:
     scans, datagrams = velodyne("velodyne/hdl-32e", 3)
     per_turn = len(datagrams) / 3
     part = datagrams[round(0.3 * per_turn) : round(2.6 * per_turn)]
-    first, whole, last = ph.read_turns(written(part, tmp_path / "part.pcap"))
+    first, whole, last = ph.read_frames(written(part, tmp_path / "part.pcap"))
     shares = [len(turn.shots) / len(scans[0].shots) for turn in (first, whole, last)]
     assert shares == pytest.approx([0.7, 1.0, 0.6], abs=0.01)
     assert azimuth_deg(first.shots.direction[:1])[0] % 360.0 == pytest.approx(360.0 * 0.7, abs=4.0)  # clockwise
@@ -107,9 +107,9 @@ def test_lost_packets_leave_a_gap_and_nothing_else(gap: int, tmp_path: Path) -> 
     """Up to more than a turn: packets after the gap keep their turn, their columns and their times."""
     name = "velodyne/hdl-32e"
     _, datagrams = velodyne(name, 4)
-    whole = list(ph.read_turns(written(datagrams, tmp_path / "whole.pcap")))
+    whole = list(ph.read_frames(written(datagrams, tmp_path / "whole.pcap")))
     begin = 250
-    found = list(ph.read_turns(written([*datagrams[:begin], *datagrams[begin + gap :]], tmp_path / "gap.pcap")))
+    found = list(ph.read_frames(written([*datagrams[:begin], *datagrams[begin + gap :]], tmp_path / "gap.pcap")))
     per_packet = MODELS[name].sequences_per_packet(False) * 32
     assert sum(len(turn.shots) for turn in found) == sum(len(turn.shots) for turn in whole) - gap * per_packet
     assert len(found) == len(whole)
@@ -134,8 +134,8 @@ def test_late_and_doubled_packets_are_put_in_their_place(tmp_path: Path) -> None
         mixed[place], mixed[place + 5] = mixed[place + 5], mixed[place]
     doubled = [d for datagram in mixed for d in [datagram] * (2 if rng.random() < 0.2 else 1)]
     assert doubled != datagrams
-    right = list(ph.read_turns(written(datagrams, tmp_path / "right.pcap")))
-    found = list(ph.read_turns(written(doubled, tmp_path / "mixed.pcap")))
+    right = list(ph.read_frames(written(datagrams, tmp_path / "right.pcap")))
+    found = list(ph.read_frames(written(doubled, tmp_path / "mixed.pcap")))
     assert len(found) == len(right)
     for turn, same in zip(found, right, strict=True):
         np.testing.assert_array_equal(turn.xyz, same.xyz)
@@ -148,7 +148,7 @@ def test_a_pause_begins_a_new_turn_and_the_hour_may_end(tmp_path: Path) -> None:
     stream = VelodyneStream("velodyne/vlp-32c", epoch_s=7200.0, position_interval_s=None)
     starts = [3599.85, 3599.95, 3600.05, 3610.0]
     found = [d for k, start in enumerate(starts) for d in stream.add(made_up_scan(lidar, start=start, seed=k))]
-    turns = list(ph.read_turns(written([*found, *stream.finish()], tmp_path / "hour.pcap")))
+    turns = list(ph.read_frames(written([*found, *stream.finish()], tmp_path / "hour.pcap")))
     assert [turn.start_time for turn in turns] == pytest.approx([7200.0 + start for start in starts], abs=1e-4)
     whole = len(lidar.shots())
     assert [len(turn.shots) - whole for turn in turns] == [
@@ -168,7 +168,7 @@ def test_a_head_that_stands_still_is_cut_by_time(tmp_path: Path) -> None:
         for block in range(12):
             payload[100 * block + 2 : 100 * block + 4] = (9000).to_bytes(2, "little")
         still.append(datagram._replace(payload=bytes(payload)))
-    turns = list(ph.read_turns(written(still, tmp_path / "still.pcap")))
+    turns = list(ph.read_frames(written(still, tmp_path / "still.pcap")))
     assert len(turns) == 3
     assert max(turn.shots.time.max() for turn in turns) < 1.1
 
@@ -179,7 +179,7 @@ def test_turns_come_one_by_one(tmp_path: Path) -> None:
     file = written(datagrams, tmp_path / "drive.pcap")
     content = file.read_bytes()
     file.write_bytes(content[:-500])
-    turns = ph.read_turns(file)
+    turns = ph.read_frames(file)
     assert len(next(turns)) > 0
     assert len(next(turns)) > 0
     with pytest.raises(FormatError, match=r"drive\.pcap: truncated"):
@@ -192,9 +192,9 @@ def test_a_recording_that_breaks_off_gives_what_it_holds(maker: str, tmp_path: P
     file = tmp_path / "drive.pcap"
     datagrams = velodyne("velodyne/hdl-32e", 2)[1] if maker == "velodyne" else ouster(2, tmp_path)[1]
     content = written(datagrams, file).read_bytes()
-    whole = list(ph.read_turns(file))
+    whole = list(ph.read_frames(file))
     file.write_bytes(content[: round(0.8 * len(content))])
-    turns = ph.read_turns(file)
+    turns = ph.read_frames(file)
     found = [next(turns), next(turns)]
     with pytest.raises(FormatError, match=r"drive\.pcap: truncated"):
         next(turns)
@@ -207,8 +207,8 @@ def test_a_model_may_be_named_where_packets_say_nothing(tmp_path: Path) -> None:
     unknown = [d._replace(payload=d.payload[:-1] + b"\x77") for d in datagrams]
     file = written(unknown, tmp_path / "a.pcap")
     with pytest.raises(FormatError, match=r"a\.pcap: .*product code 0x77 is not known"):
-        list(ph.read_turns(file))
-    (turn,) = ph.read_turns(file, model="velodyne/vlp-32c")
+        list(ph.read_frames(file))
+    (turn,) = ph.read_frames(file, model="velodyne/vlp-32c")
     assert len(turn) == len(scans[0])
 
 
@@ -235,7 +235,7 @@ def test_ouster_frames_come_one_by_one_with_their_lost_shots(tmp_path: Path) -> 
     # Late by three packets, over the border of two frames, and some twice.
     datagrams[32 * 2 - 1], datagrams[32 * 2 + 2] = datagrams[32 * 2 + 2], datagrams[32 * 2 - 1]
     datagrams.insert(40, datagrams[39])
-    found = list(ph.read_turns(written(datagrams, file)))
+    found = list(ph.read_frames(written(datagrams, file)))
     assert [turn.metadata["frame_id"] for turn in found] == [65534, 65535, 0, 1, 2]
     for turn, scan in zip(found, scans, strict=True):
         assert turn.lost.sum() == (scan.shots.return_count == 0).sum()
@@ -246,7 +246,7 @@ def test_ouster_frames_come_one_by_one_with_their_lost_shots(tmp_path: Path) -> 
 def test_ouster_frames_with_gaps_partial_ones_and_a_restart(tmp_path: Path) -> None:
     _, datagrams, file = ouster(4, tmp_path)
     part = [*datagrams[10:40], *datagrams[45:100], *datagrams[:32]]  # at last the sensor is started anew
-    found = list(ph.read_turns(written(part, file)))
+    found = list(ph.read_frames(written(part, file)))
     assert [len(turn.shots) // (32 * 16) for turn in found] == [22, 27, 32, 4, 32]
     assert [turn.metadata["missing_columns"] for turn in found] == [0, 5 * 16, 0, 0, 0]
     assert [turn.metadata["frame_id"] for turn in found] == [65534, 65535, 0, 1, 65534]
@@ -256,7 +256,7 @@ def test_a_json_of_something_else_does_not_hide_a_velodyne(tmp_path: Path) -> No
     _, datagrams = velodyne("velodyne/vlp-32c", 1)
     (tmp_path / "a.json").write_text('{"note": "a drive"}')
     file = written([datagrams[0]._replace(payload=bytes(512)), *datagrams], tmp_path / "a.pcap")
-    assert len(list(ph.read_turns(file))) == 1
+    assert len(list(ph.read_frames(file))) == 1
 
 
 def test_one_turn_of_a_capture_is_a_scan(tmp_path: Path) -> None:

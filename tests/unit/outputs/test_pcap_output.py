@@ -142,7 +142,7 @@ def test_the_calibration_of_a_single_unit_does_not_change_its_packets(tmp_path: 
 def test_an_ouster_has_its_imu_and_its_metadata(tmp_path: Path) -> None:
     from ouster.sdk import pcap as ouster_pcap
 
-    from parhelion.io.captures import read_imu, read_turns
+    from parhelion.io.captures import read_frames, read_imu
 
     sensors = [
         {
@@ -155,7 +155,7 @@ def test_an_ouster_has_its_imu_and_its_metadata(tmp_path: Path) -> None:
     scenario = ph.Scenario.from_mapping({**RUN, "sensors": sensors, "vehicles": vehicles})
     summary = scenario.run(tmp_path)
     assert {"roof.pcap", "roof.json"} <= {file.name for file in summary.files}
-    scans = list(read_turns(tmp_path / "roof.pcap"))
+    scans = list(read_frames(tmp_path / "roof.pcap"))
     clouds = [ph.PointCloud.load(tmp_path / "roof" / f"{number:06d}.pcd") for number in range(2)]
     assert [len(scan) for scan in scans] == [len(cloud) for cloud in clouds]
     assert len(read_imu(tmp_path / "roof.pcap")) == 20
@@ -172,7 +172,7 @@ def test_an_own_ouster_sheet_sends_its_own_beams(tmp_path: Path) -> None:
     from ouster.sdk import pcap as ouster_pcap
 
     from ouster_scans import sdk_frames
-    from parhelion.io.captures import read_turns
+    from parhelion.io.captures import read_frames
 
     channels = ph.Lidar("ouster/os0-32").config.pattern.channels  # type: ignore[union-attr]
     up = [angle + 0.3 * (-1) ** k for k, angle in enumerate(channels.elevation_deg)]
@@ -186,7 +186,7 @@ def test_an_own_ouster_sheet_sends_its_own_beams(tmp_path: Path) -> None:
         scan.save(tmp_path / "scan.pcap")
     known = {"roof": ph.PointCloud.load(tmp_path / "roof" / "000000.pcd"), "scan": scan}
     for name, cloud in known.items():
-        (again,) = list(read_turns(tmp_path / f"{name}.pcap"))
+        (again,) = list(read_frames(tmp_path / f"{name}.pcap"))
         assert again.metadata["sensor"] == "ouster/os0-32"
         assert len(again) == len(cloud) > 1000
         source = ouster_pcap.PcapPacketSource(str(tmp_path / f"{name}.pcap"))

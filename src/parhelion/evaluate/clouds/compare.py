@@ -19,7 +19,7 @@ from parhelion.pictures import html
 from parhelion.pictures.charts import Chart, Curve
 from parhelion.pictures.html import shown
 
-USUAL_FIELDS = ("range", "intensity")
+DEFAULT_FIELDS = ("range", "intensity")
 _CURVE_BINS = 60
 
 
@@ -145,7 +145,7 @@ def _fields(real: PointCloud, simulated: PointCloud, asked: Sequence[str]) -> li
             if not has(cloud, word):
                 there = ", ".join(["range", *cloud.fields])
                 raise ConfigError(f"the clouds have no common field {word!r}: the {who} one has {there}")
-    return [word for word in asked or USUAL_FIELDS if has(real, word) and has(simulated, word)]
+    return [word for word in asked or DEFAULT_FIELDS if has(real, word) and has(simulated, word)]
 
 
 def _values(cloud: PointCloud, word: str) -> Floats:

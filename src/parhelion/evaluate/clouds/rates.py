@@ -15,7 +15,7 @@ from parhelion.core.pose import Floats
 from parhelion.evaluate.clouds.distances import nearest_distances, points_of
 from parhelion.weather import media
 
-USUAL_TOLERANCE_M = 0.2
+DEFAULT_TOLERANCE_M = 0.2
 """How near to a point of the reference a detection is correct, where nothing else is said."""
 
 
@@ -52,7 +52,7 @@ def detections(cloud: PointCloud, reference: PointCloud | None = None, tolerance
     if reference is None:
         raise ConfigError("detection rate: the cloud has no field 'origin', so a dry reference cloud is needed")
     points = points_of(cloud, "cloud")
-    near = nearest_distances(points, points_of(reference, "reference cloud")) <= (tolerance_m or USUAL_TOLERANCE_M)
+    near = nearest_distances(points, points_of(reference, "reference cloud")) <= (tolerance_m or DEFAULT_TOLERANCE_M)
     correct = int(np.count_nonzero(near))
     return Detections(correct, len(points) - correct, len(points))
 

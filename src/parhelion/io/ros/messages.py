@@ -327,7 +327,7 @@ COMPRESSED_IMAGE = "sensor_msgs/msg/CompressedImage"
 CAMERA_INFO = "sensor_msgs/msg/CameraInfo"
 
 _NAMED = {(1, 8): "mono8", (1, 16): "mono16", (3, 8): "rgb8", (3, 16): "rgb16", (4, 8): "rgba8", (4, 16): "rgba16"}
-_USUAL = {1: (), 3: ("red", "green", "blue"), 4: ("red", "green", "blue", "alpha")}
+_DEFAULT_BANDS = {1: (), 3: ("red", "green", "blue"), 4: ("red", "green", "blue", "alpha")}
 _LETTER = {"u": "U", "i": "S", "f": "F"}
 _COEFFICIENTS = {"plumb_bob": 5, "rational_polynomial": 8, "equidistant": 4}
 
@@ -336,7 +336,11 @@ def encoding_of(pixels: NDArray[Any], bands: tuple[str, ...] = ()) -> str:
     """ROS's name of a kind of pixels: rgb8, mono16 and the like for colours, else such as 32FC1."""
     count = 1 if pixels.ndim == 2 else pixels.shape[2]
     bits = 8 * pixels.dtype.itemsize
-    colours = count in _USUAL and pixels.dtype.kind == "u" and (not bands or count == 1 or bands == _USUAL[count])
+    colours = (
+        count in _DEFAULT_BANDS
+        and pixels.dtype.kind == "u"
+        and (not bands or count == 1 or bands == _DEFAULT_BANDS[count])
+    )
     if count == 1 and bands and bands[0].startswith("bayer_") and bits in (8, 16):
         return f"{bands[0]}{bits}"
     if colours and (count, bits) in _NAMED:

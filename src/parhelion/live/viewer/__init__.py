@@ -2,6 +2,6 @@
 
 from parhelion.live.viewer.server import Viewer
 from parhelion.live.viewer.session import Session
-from parhelion.live.viewer.stages import CloudStage, Request, ScenarioStage, TurnsStage, ViewFrame, WorldStage
+from parhelion.live.viewer.stages import CloudStage, FramesStage, Request, ScenarioStage, ViewFrame, WorldStage
 
-__all__ = ["CloudStage", "Request", "ScenarioStage", "Session", "TurnsStage", "ViewFrame", "Viewer", "WorldStage"]
+__all__ = ["CloudStage", "Request", "ScenarioStage", "Session", "FramesStage", "ViewFrame", "Viewer", "WorldStage"]

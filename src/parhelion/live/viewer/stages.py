@@ -20,7 +20,7 @@ from parhelion.core.image import Image
 from parhelion.core.pose import Pose, quat_rotate
 from parhelion.core.streams import Samples
 from parhelion.core.trajectory import Fixed, Mounted, Trajectory, pose_at
-from parhelion.io.recordings import turns_of
+from parhelion.io.recordings import numbered_frames
 from parhelion.live.viewer.colours import IN_THE_AIR
 from parhelion.live.viewer.frames import CameraFrame, Cameras, Points
 from parhelion.live.viewer.layers import VIEWER, Dots, Segments
@@ -496,10 +496,10 @@ def points_of(image: Image) -> PointCloud:
 
 
 _TURNS_KEPT = 8
-_USUAL_PERIOD_S = 0.1
+_DEFAULT_PERIOD_S = 0.1
 
 
-class TurnsStage:
+class FramesStage:
     """The turns of a capture. They are read as they are asked for; going back reads the file from its beginning."""
 
     cameras: tuple[str, ...] = ()
@@ -514,16 +514,18 @@ class TurnsStage:
         for _, turn in self._read():
             at = turn.start_time
             # A sensor's clock may be set back while it runs; the page's goes on.
-            self._starts.append(at if not self._starts or at > self._starts[-1] else self._starts[-1] + _USUAL_PERIOD_S)
+            self._starts.append(
+                at if not self._starts or at > self._starts[-1] else self._starts[-1] + _DEFAULT_PERIOD_S
+            )
         first, last = self._starts[0], self._starts[-1]
-        self._period_s = (last - first) / (len(self._starts) - 1) if last > first else _USUAL_PERIOD_S
+        self._period_s = (last - first) / (len(self._starts) - 1) if last > first else _DEFAULT_PERIOD_S
         self.duration_s = last - first
         self._kept: OrderedDict[int, ViewFrame] = OrderedDict()
         self._ahead: Iterator[tuple[int, Scan]] = iter(())
         self._next = len(self._starts)
 
     def _read(self) -> Iterator[tuple[int, Scan]]:
-        return turns_of(self._path, sensor=self._sensor)
+        return numbered_frames(self._path, sensor=self._sensor)
 
     def _number(self, request: Request) -> int:
         now = self._starts[0] + request.time_s + 1e-6

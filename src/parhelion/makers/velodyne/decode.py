@@ -41,7 +41,7 @@ def decode(packets: Packets | NDArray[Any] | Iterable[bytes], model: str | Velod
     Between the azimuths of blocks the head is taken to turn steadily, at the mean rate of its packet. `time` counts
     from the first packet's first firing [s, float64]; `column` numbers the firing sequences of a turn, and `turn` the
     turns, which begin at azimuth 0. Where both returns of a dual packet are the same, they are one point.
-    `parhelion.io.read_turns` gives the turns of a capture one by one, with the shots that met nothing.
+    `parhelion.io.read_frames` gives the turns of a capture one by one, with the shots that met nothing.
     """
     data = records_of(packets)
     if not len(data):

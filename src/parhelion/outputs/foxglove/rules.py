@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 # What Foxglove makes of fixes: LocationFix, for its map. A time without a fix has no message: the schema knows none.
 
 
-def fix_messages(data: GnssData, telling: FoxgloveContext) -> Iterator[FoxgloveMessage]:
+def fix_messages(data: GnssData, context: FoxgloveContext) -> Iterator[FoxgloveMessage]:
     """A message for each fix."""
     for row, time in enumerate(data.time.tolist()):
         if data.mode[row] != NO_FIX:
-            at = telling.stamp(time)
-            yield FoxgloveMessage(telling.topic, at, partial(location_fix, data, row, telling.frame, at))
+            at = context.stamp(time)
+            yield FoxgloveMessage(context.topic, at, partial(location_fix, data, row, context.frame, at))
 
 
 def location_fix(data: GnssData, row: int, frame: str, time_ns: int) -> bytes:
@@ -77,21 +77,21 @@ def image_topics(topic: str) -> dict[str, str]:
     return {f"{base_topic(topic)}/camera_info": "CameraCalibration"}
 
 
-def image_messages(image: Image, telling: FoxgloveContext) -> Iterator[FoxgloveMessage]:
+def image_messages(image: Image, context: FoxgloveContext) -> Iterator[FoxgloveMessage]:
     """All messages of one exposure; pictures are packed when they are sent."""
-    base, frame = base_topic(telling.topic), optical_frame(telling.frame)
-    stamp, over = telling.stamp(image.start_time), telling.stamp(image.start_time + telling.length_s)
+    base, frame = base_topic(context.topic), optical_frame(context.frame)
+    stamp, over = context.stamp(image.start_time), context.stamp(image.start_time + context.length_s)
 
     def told(topic: str, kind: str, make: Any, *arguments: Any) -> FoxgloveMessage:
         return FoxgloveMessage(topic, over, partial(make, *arguments), schema_of(kind))
 
-    bands, form = image.bands, telling.images
-    yield told(telling.topic, "CompressedImage", picture, image.colour, bands, frame, stamp, form)
+    bands, form = image.bands, context.images
+    yield told(context.topic, "CompressedImage", picture, image.colour, bands, frame, stamp, form)
     lens = image.intrinsics
     if lens is not None:
         yield told(f"{base}/camera_info", "CameraCalibration", calibration, lens, frame, stamp, False)
     if image.right is not None:
-        aside = optical_frame(telling.frame, right=True)
+        aside = optical_frame(context.frame, right=True)
         yield told(f"{base}/right/image_raw", "CompressedImage", picture, image.right, bands, aside, stamp, form)
         if lens is not None:
             yield told(f"{base}/right/camera_info", "CameraCalibration", calibration, lens, aside, stamp, True)
@@ -207,18 +207,18 @@ class FoxgloveRule:
         return {topic: own, **{name: schema_of(kind) for name, kind in self.beside(topic).items()}}
 
 
-def _cloud(scan: Scan, telling: FoxgloveContext) -> Iterator[FoxgloveMessage]:
-    over = telling.stamp(scan.start_time + float(scan.shots.time.max(initial=0.0)))
+def _cloud(scan: Scan, context: FoxgloveContext) -> Iterator[FoxgloveMessage]:
+    over = context.stamp(scan.start_time + float(scan.shots.time.max(initial=0.0)))
     # Packed when it is sent: many megabytes need not be made where nobody listens.
     yield FoxgloveMessage(
-        telling.topic, over, partial(cloud_message, scan, telling.frame, telling.stamp(scan.start_time))
+        context.topic, over, partial(cloud_message, scan, context.frame, context.stamp(scan.start_time))
     )
 
 
-def _points(found: FramePoints, telling: FoxgloveContext) -> Iterator[FoxgloveMessage]:
-    over = telling.stamp(found.start_time + found.duration)
+def _points(found: FramePoints, context: FoxgloveContext) -> Iterator[FoxgloveMessage]:
+    over = context.stamp(found.start_time + found.duration)
     yield FoxgloveMessage(
-        telling.topic, over, partial(cloud_message, found, telling.frame, telling.stamp(found.start_time))
+        context.topic, over, partial(cloud_message, found, context.frame, context.stamp(found.start_time))
     )
 
 
@@ -226,11 +226,11 @@ def _samples_schema(sensor: Any, scenario: Scenario) -> Any:
     return samples_schema(sensor.example(scenario.world, scenario.seed))
 
 
-def _samples(samples: Samples, telling: FoxgloveContext) -> Iterator[FoxgloveMessage]:
+def _samples(samples: Samples, context: FoxgloveContext) -> Iterator[FoxgloveMessage]:
     for time_s, content in samples_content(samples):
-        at = telling.stamp(time_s)
-        body = as_json({"timestamp": time_fields(at), "frame_id": telling.frame, **content})
-        yield FoxgloveMessage(telling.topic, at, body)
+        at = context.stamp(time_s)
+        body = as_json({"timestamp": time_fields(at), "frame_id": context.frame, **content})
+        yield FoxgloveMessage(context.topic, at, body)
 
 
 FOXGLOVE: Consumer[FoxgloveRule] = Consumer(

@@ -89,8 +89,8 @@ class RosFeed(Feed[Message]):
     def advertised(self) -> dict[str, str]:
         """Topics that the sensors are sure to have, and their types."""
         found: dict[str, str] = {}
-        for rule, telling in self._told.values():
-            found |= rule.topics(telling)
+        for rule, context in self._told.values():
+            found |= rule.topics(context)
         return found
 
     def restart(self) -> None:

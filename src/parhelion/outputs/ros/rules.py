@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 IMAGE_TOPIC = "image_raw"
 
 
-def image_topics(telling: TopicContext) -> dict[str, str]:
+def image_topics(context: TopicContext) -> dict[str, str]:
     """Topics that every camera has, and their types."""
-    topic, kind = _picture_topic(telling.topic, telling.images)
-    return {topic: kind, beside(telling.topic, "camera_info"): ros.CAMERA_INFO}
+    topic, kind = _picture_topic(context.topic, context.images)
+    return {topic: kind, beside(context.topic, "camera_info"): ros.CAMERA_INFO}
 
 
 def base_topic(topic: str) -> str:
@@ -54,11 +54,11 @@ def beside(topic: str, word: str) -> str:
     return f"{base_topic(topic)}/{word}"
 
 
-def image_messages(image: Image, telling: TopicContext) -> Iterator[Message]:
+def image_messages(image: Image, context: TopicContext) -> Iterator[Message]:
     """All messages of one exposure."""
-    base, frame = base_topic(telling.topic), optical_frame(telling.frame)
-    stamp = telling.stamp(image.start_time)
-    over = telling.stamp(image.start_time + float(telling.sensor.sensor.frame_duration_s))
+    base, frame = base_topic(context.topic), optical_frame(context.frame)
+    stamp = context.stamp(image.start_time)
+    over = context.stamp(image.start_time + float(context.sensor.sensor.frame_duration_s))
 
     def plain(topic: str, pixels: NDArray[Any], where: str = frame) -> Message:
         return Message(topic, ros.IMAGE, over, ros.image(stamp, where, pixels))
@@ -68,11 +68,11 @@ def image_messages(image: Image, telling: TopicContext) -> Iterator[Message]:
             data = ros.camera_info(stamp, where, image.intrinsics, right=right)
             yield Message(f"{topic}/camera_info", ros.CAMERA_INFO, over, data)
 
-    yield _picture(image.colour, image.bands, telling.topic, frame, telling, stamp, over)
+    yield _picture(image.colour, image.bands, context.topic, frame, context, stamp, over)
     yield from lens(base)
     if image.right is not None:
-        aside = optical_frame(telling.frame, right=True)
-        yield _picture(image.right, image.bands, f"{base}/right/{IMAGE_TOPIC}", aside, telling, stamp, over)
+        aside = optical_frame(context.frame, right=True)
+        yield _picture(image.right, image.bands, f"{base}/right/{IMAGE_TOPIC}", aside, context, stamp, over)
         yield from lens(f"{base}/right", aside, right=True)
     depth = image.depth if image.measured_depth is None else image.measured_depth
     if depth is not None:
@@ -88,12 +88,12 @@ def image_messages(image: Image, telling: TopicContext) -> Iterator[Message]:
 
 
 def _picture(
-    pixels: NDArray[Any], bands: tuple[str, ...], topic: str, frame: str, telling: TopicContext, stamp: int, over: int
+    pixels: NDArray[Any], bands: tuple[str, ...], topic: str, frame: str, context: TopicContext, stamp: int, over: int
 ) -> Message:
-    place, kind = _picture_topic(topic, telling.images)
+    place, kind = _picture_topic(topic, context.images)
     if kind == ros.IMAGE:
         return Message(place, kind, over, ros.image(stamp, frame, pixels, ros.encoding_of(pixels, bands)))
-    return Message(place, kind, over, ros.compressed_image(stamp, frame, pixels, bands, format=telling.images))
+    return Message(place, kind, over, ros.compressed_image(stamp, frame, pixels, bands, format=context.images))
 
 
 def _picture_topic(topic: str, images: str) -> tuple[str, str]:
@@ -109,24 +109,24 @@ def _picture_topic(topic: str, images: str) -> tuple[str, str]:
 # variance of pi^2 / 3 of each angle, as of one not known.
 
 
-def range_topics(telling: TopicContext) -> dict[str, str]:
+def range_topics(context: TopicContext) -> dict[str, str]:
     """Topics that every tag has, and their types."""
-    return {telling.topic: ros.POINT_CLOUD, beside(telling.topic, "position"): ros.POSE_WITH_COVARIANCE}
+    return {context.topic: ros.POINT_CLOUD, beside(context.topic, "position"): ros.POSE_WITH_COVARIANCE}
 
 
-def range_messages(found: UwbData, telling: TopicContext) -> Iterator[Message]:
+def range_messages(found: UwbData, context: TopicContext) -> Iterator[Message]:
     """The messages of samples."""
     for row, time in enumerate(found.time.tolist()):
-        at = telling.stamp(time)
+        at = context.stamp(time)
         columns: dict[str, Any] = {axis: found.anchor_xyz[:, k] for k, axis in enumerate("xyz")}
         columns |= {name: getattr(found, name)[row] for name in ("range", "range_std", "rssi", "snr")}
         columns["los"] = found.los[row].astype(np.uint8)
-        yield Message(telling.topic, ros.POINT_CLOUD, at, ros.plain_cloud(at, MAP, columns))
+        yield Message(context.topic, ros.POINT_CLOUD, at, ros.plain_cloud(at, MAP, columns))
         if np.all(np.isfinite(found.position[row])):
             covariance = np.diag([0.0] * 3 + [np.pi**2 / 3.0] * 3)
             covariance[:3, :3] = found.position_covariance[row]
             data = ros.pose_with_covariance(at, MAP, found.position[row], (0.0, 0.0, 0.0, 1.0), covariance)
-            yield Message(beside(telling.topic, "position"), ros.POSE_WITH_COVARIANCE, at, data)
+            yield Message(beside(context.topic, "position"), ros.POSE_WITH_COVARIANCE, at, data)
 
 
 # ---- What ROS makes of radars and pulse-echo sensors ----------------------------------------------------------------
@@ -135,31 +135,31 @@ def range_messages(found: UwbData, telling: TopicContext) -> Iterator[Message]:
 # /sonar/echoes       sensor_msgs/PointCloud2, and /sonar/range sensor_msgs/Range of the first echo
 
 
-def radar_topics(telling: TopicContext) -> dict[str, str]:
+def radar_topics(context: TopicContext) -> dict[str, str]:
     """Topics of a radar and their types."""
-    return {telling.topic: POINT_CLOUD, beside(telling.topic, "scan"): RADAR_SCAN}
+    return {context.topic: POINT_CLOUD, beside(context.topic, "scan"): RADAR_SCAN}
 
 
-def echo_topics(telling: TopicContext) -> dict[str, str]:
+def echo_topics(context: TopicContext) -> dict[str, str]:
     """Topics of a pulse-echo sensor and their types."""
-    return {telling.topic: POINT_CLOUD, beside(telling.topic, "range"): RANGE}
+    return {context.topic: POINT_CLOUD, beside(context.topic, "range"): RANGE}
 
 
-def radar_messages(scan: RadarScan, telling: TopicContext) -> Iterator[Message]:
+def radar_messages(scan: RadarScan, context: TopicContext) -> Iterator[Message]:
     """The detections as a cloud and as a RadarScan."""
-    stamp, over = telling.stamp(scan.start_time), telling.stamp(scan.start_time + scan.duration)
-    yield Message(telling.topic, POINT_CLOUD, over, point_cloud2(scan, telling.frame, stamp, "all"))
-    yield Message(beside(telling.topic, "scan"), RADAR_SCAN, over, radar_scan(scan, telling.frame, stamp))
+    stamp, over = context.stamp(scan.start_time), context.stamp(scan.start_time + scan.duration)
+    yield Message(context.topic, POINT_CLOUD, over, point_cloud2(scan, context.frame, stamp, "all"))
+    yield Message(beside(context.topic, "scan"), RADAR_SCAN, over, radar_scan(scan, context.frame, stamp))
 
 
-def echo_messages(scan: EchoScan, telling: TopicContext) -> Iterator[Message]:
+def echo_messages(scan: EchoScan, context: TopicContext) -> Iterator[Message]:
     """The echoes as a cloud, and the range of the first."""
-    config = telling.sensor.sensor.config
-    stamp, over = telling.stamp(scan.start_time), telling.stamp(scan.start_time + scan.duration)
-    yield Message(telling.topic, POINT_CLOUD, over, point_cloud2(scan, telling.frame, stamp, "all"))
+    config = context.sensor.sensor.config
+    stamp, over = context.stamp(scan.start_time), context.stamp(scan.start_time + scan.duration)
+    yield Message(context.topic, POINT_CLOUD, over, point_cloud2(scan, context.frame, stamp, "all"))
     width = float(np.radians(config.receiver.azimuth_width_deg))
-    data = range_message(scan.nearest, config.range_m, width, telling.frame, stamp)
-    yield Message(beside(telling.topic, "range"), RANGE, over, data)
+    data = range_message(scan.nearest, config.range_m, width, context.frame, stamp)
+    yield Message(beside(context.topic, "range"), RANGE, over, data)
 
 
 # ---- rules ----------------------------------------------------------------------------------------------------------
@@ -204,32 +204,32 @@ def rule_of(sensor: OnBoard) -> RosRule | None:
 # ---- lidars ---------------------------------------------------------------------------------------------------------
 
 
-def _lidar_topics(telling: TopicContext) -> dict[str, str]:
-    flat = telling.layout == "driver" and is_flat(telling.sensor)
-    return {telling.topic: ros.LASER_SCAN if flat else ros.POINT_CLOUD}
+def _lidar_topics(context: TopicContext) -> dict[str, str]:
+    flat = context.layout == "driver" and is_flat(context.sensor)
+    return {context.topic: ros.LASER_SCAN if flat else ros.POINT_CLOUD}
 
 
-def _scan(scan: Scan, telling: TopicContext) -> Iterator[Message]:
-    lidar, layout = telling.sensor.sensor, telling.layout
-    stamp = telling.stamp(scan.start_time)
-    over = telling.stamp(scan.start_time + float(scan.shots.time.max(initial=0.0)))
-    if layout == "driver" and is_flat(telling.sensor) and len(scan.shots) > 1:
+def _scan(scan: Scan, context: TopicContext) -> Iterator[Message]:
+    lidar, layout = context.sensor.sensor, context.layout
+    stamp = context.stamp(scan.start_time)
+    over = context.stamp(scan.start_time + float(scan.shots.time.max(initial=0.0)))
+    if layout == "driver" and is_flat(context.sensor) and len(scan.shots) > 1:
         limits = lidar.config.range
         data = ros.laser_scan(
-            scan, telling.frame, stamp, range_min_m=limits.min_m, range_max_m=limits.max_m,
+            scan, context.frame, stamp, range_min_m=limits.min_m, range_max_m=limits.max_m,
             scan_time_s=1.0 / lidar.rate_hz,
         )  # fmt: skip
-        yield Message(telling.topic, ros.LASER_SCAN, over, data)
+        yield Message(context.topic, ros.LASER_SCAN, over, data)
         return
     if layout == "all":
-        yield Message(telling.topic, ros.POINT_CLOUD, over, ros.point_cloud2(scan, telling.frame, stamp))
+        yield Message(context.topic, ros.POINT_CLOUD, over, ros.point_cloud2(scan, context.frame, stamp))
         return
     driver = maker_called(lidar.config.maker).ros if layout == "driver" else driver_called(layout)
     suffixes = ["", driver.second_return] if lidar.config.receiver.returns == "dual" else [""]
     for echo, suffix in enumerate(suffixes):
         if suffix or echo == 0:
-            data = ros.point_cloud2(scan, telling.frame, stamp, driver.layout or XYZIRT, echo=echo)
-            yield Message(f"{telling.topic}{suffix}", ros.POINT_CLOUD, over, data)
+            data = ros.point_cloud2(scan, context.frame, stamp, driver.layout or XYZIRT, echo=echo)
+            yield Message(f"{context.topic}{suffix}", ros.POINT_CLOUD, over, data)
 
 
 ROS.add(Scan, RosRule(_lidar_topics, _scan))
@@ -244,12 +244,12 @@ ROS.add(EchoScan, RosRule(echo_topics, echo_messages))
 def sampled(kind: str, one: Callable[[Any, int, int, str], bytes]) -> RosRule:
     """A rule for samples: `one(samples, row, stamp_ns, frame)` is the message of one sample."""
 
-    def messages(samples: Any, telling: TopicContext) -> Iterator[Message]:
+    def messages(samples: Any, context: TopicContext) -> Iterator[Message]:
         for row, time in enumerate(samples.time.tolist()):
-            at = telling.stamp(time)
-            yield Message(telling.topic, kind, at, one(samples, row, at, telling.frame))
+            at = context.stamp(time)
+            yield Message(context.topic, kind, at, one(samples, row, at, context.frame))
 
-    return RosRule(lambda telling: {telling.topic: kind}, messages)
+    return RosRule(lambda context: {context.topic: kind}, messages)
 
 
 def _imu(samples: ImuData, row: int, at: int, frame: str) -> bytes:
@@ -292,22 +292,22 @@ def _velocity_topic(topic: str) -> str:
     return f"{topic}_velocity"
 
 
-def _fixes(found: GnssData, telling: TopicContext) -> Iterator[Message]:
+def _fixes(found: GnssData, context: TopicContext) -> Iterator[Message]:
     service = sum(_SERVICE[letter] for letter in {name[0] for name in found.satellites})
     for row, time in enumerate(found.time.tolist()):
-        at, fix = telling.stamp(time), bool(found.mode[row] != NO_FIX)
+        at, fix = context.stamp(time), bool(found.mode[row] != NO_FIX)
         data = ros.nav_sat_fix(
-            at, telling.frame, found.latitude[row], found.longitude[row], found.altitude[row], fix=fix,
+            at, context.frame, found.latitude[row], found.longitude[row], found.altitude[row], fix=fix,
             service=service, covariance_enu=found.covariance_enu(row) if fix else None,
         )  # fmt: skip
-        yield Message(telling.topic, ros.NAV_SAT_FIX, at, data)
+        yield Message(context.topic, ros.NAV_SAT_FIX, at, data)
         if fix:
             velocity = ros.twist_stamped(at, MAP, found.velocity[row])
-            yield Message(_velocity_topic(telling.topic), ros.TWIST, at, velocity)
+            yield Message(_velocity_topic(context.topic), ros.TWIST, at, velocity)
 
 
-def _fix_topics(telling: TopicContext) -> dict[str, str]:
-    return {telling.topic: ros.NAV_SAT_FIX, _velocity_topic(telling.topic): ros.TWIST}
+def _fix_topics(context: TopicContext) -> dict[str, str]:
+    return {context.topic: ros.NAV_SAT_FIX, _velocity_topic(context.topic): ros.TWIST}
 
 
 ROS.add(GnssData, RosRule(_fix_topics, _fixes))

@@ -28,7 +28,7 @@ from parhelion.world.world import World
 COEFFICIENTS = PRESETS / "wmm2025.txt"
 FIRST_YEAR, LAST_YEAR = 2025.0, 2030.0
 
-USUAL_FIELD_UT = (0.0, 20.0, -45.0)
+DEFAULT_FIELD_UT = (0.0, 20.0, -45.0)
 """A plain field of the northern middle latitudes [µT], east, north, up: no declination, 66 degrees down."""
 
 _REFERENCE_KM = 6371.2  # radius for which the coefficients are given
@@ -180,7 +180,7 @@ class Magnetometer(StreamSensor[MagnetometerConfig, MagnetometerData]):
                 raise ConfigError("field_ut: give it or latitude_deg and longitude_deg, not both")
             self.field = earth_field(latitude_deg, longitude_deg, altitude_m, year)
         else:
-            given = np.asarray(USUAL_FIELD_UT if field_ut is None else field_ut, dtype=np.float64)
+            given = np.asarray(DEFAULT_FIELD_UT if field_ut is None else field_ut, dtype=np.float64)
             if given.shape != (3,) or not np.all(np.isfinite(given)):
                 raise ConfigError(f"field_ut: must be 3 finite numbers, got {given.tolist()}")
             self.field = 1e-6 * given

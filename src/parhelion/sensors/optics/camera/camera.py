@@ -216,7 +216,7 @@ def exposure_of(config: CameraConfig) -> Exposure | AutoExposure:
 # ---- camera ---------------------------------------------------------------------------------------------------------
 
 
-USUAL_TRUTH = ("depth", "normal", "label", "instance")
+DEFAULT_TRUTH = ("depth", "normal", "label", "instance")
 
 
 class Camera(FrameSensor[CameraConfig, Image]):
@@ -256,7 +256,7 @@ class Camera(FrameSensor[CameraConfig, Image]):
         height: int | None = None,
         samples: int = 8,
         bounces: int = 1,
-        truth: Collection[str] = USUAL_TRUTH,
+        truth: Collection[str] = DEFAULT_TRUTH,
         picture: bool = True,
         developed: bool = True,
         exposure_s: float | None = None,

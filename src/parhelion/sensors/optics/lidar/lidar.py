@@ -22,7 +22,7 @@ from parhelion.sensors.optics.lidar.config import LidarConfig, ReturnMode
 from parhelion.sensors.optics.lidar.device import Launch, LidarOnDevice, place_at
 from parhelion.sensors.optics.lidar.link_budget import SystemConstant, max_range, system_constant
 from parhelion.sensors.optics.lidar.patterns import ShotTable, repeats, shot_table
-from parhelion.sensors.optics.lidar.points import USUAL, ScanTensors, chosen_fields
+from parhelion.sensors.optics.lidar.points import DEFAULT_TENSORS, ScanTensors, chosen_fields
 from parhelion.sensors.optics.scene import LightScene, light_scene
 from parhelion.sensors.sheets import open_sheet
 from parhelion.world.world import World
@@ -143,7 +143,7 @@ class Lidar(FrameSensor[LidarConfig, Scan]):
         time: float | Sequence[float] = 0.0,
         seed: int = 0,
         frames: Sequence[int] | None = None,
-        fields: Sequence[str] = USUAL,
+        fields: Sequence[str] = DEFAULT_TENSORS,
     ) -> list[ScanTensors]:
         """The scans of `scan_many` as arrays that stay on the engine's device, some scans to each."""
         motions, times = _motions(poses, time, frames)

@@ -15,7 +15,7 @@ from parhelion.core.errors import ConfigError, MissingDependencyError, unknown_n
 from parhelion.core.trajectory import Trajectory
 from parhelion.rays.device import Engine, copied, kernel_tree
 from parhelion.rays.device import engine as running_engine
-from parhelion.rays.lock import DeviceOwned, engine_turn
+from parhelion.rays.lock import DeviceOwned, engine_lock
 from parhelion.rays.replay import Rows, room
 from parhelion.rays.scene import NOTHING
 from parhelion.sensors.optics.beams import Beams
@@ -291,7 +291,7 @@ def scans_of(
 # Scans that stay on the device: fields of many scans as arrays that other libraries take over by DLPack.
 
 
-USUAL = ("xyz", "intensity", "ring", "time", "label", "instance")
+DEFAULT_TENSORS = ("xyz", "intensity", "ring", "time", "label", "instance")
 """Fields that labelled scans have where none are asked for."""
 KNOWN = (
     "xyz", "range", "intensity", "reflectivity", "power", "near_ir", "ring", "column", "time", "return_index",
@@ -337,7 +337,7 @@ class ScanTensors(DeviceOwned):
             import torch
         except ImportError:
             raise MissingDependencyError("tensors of PyTorch need the package torch: run 'pip install torch'") from None
-        with engine_turn:
+        with engine_lock:
             made = {name: torch.from_dlpack(values).clone() for name, values in self.fields.items()}
             if self.device == "cuda":
                 # The next scan may use this memory again, in another stream than the copies.
@@ -348,7 +348,7 @@ class ScanTensors(DeviceOwned):
 def chosen_fields(fields: Sequence[str]) -> tuple[str, ...]:
     """The names of fields, checked."""
     if isinstance(fields, str) or not len(fields):
-        raise ConfigError(f"fields: give a list of names, such as {list(USUAL)}, got {fields!r}")
+        raise ConfigError(f"fields: give a list of names, such as {list(DEFAULT_TENSORS)}, got {fields!r}")
     for name in fields:
         if name not in KNOWN:
             raise unknown_name("field", name, KNOWN)

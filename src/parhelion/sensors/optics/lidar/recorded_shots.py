@@ -141,7 +141,7 @@ def recorded_shots(cloud: PointCloud, lidar: Lidar, no_returns: str) -> Recorded
     if turns > 1:
         raise ConfigError(
             f"weather: the cloud holds {turns} turns, of which each has its own shots; do them one by one "
-            "(parhelion.read_turns gives the turns of a capture)"
+            "(parhelion.read_frames gives the turns of a capture)"
         )
     # Drivers write a shot without a return as NaN, or as zeros.
     x, y, z = cloud.xyz.T

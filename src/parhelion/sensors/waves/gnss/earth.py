@@ -125,12 +125,12 @@ class Local:
 
 
 L1_HZ = 1_575.42e6
-USUAL_KLOBUCHAR = (
+DEFAULT_KLOBUCHAR = (
     np.array([1.1176e-8, 7.4506e-9, -5.9605e-8, -5.9605e-8]),
     np.array([9.0112e4, 0.0, -1.9661e5, -6.5536e4]),
 )
 """Parameters for days without a file: those of 2004-01-01 that RTKLIB takes, too."""
-USUAL_HUMIDITY = 0.7
+DEFAULT_HUMIDITY = 0.7
 """Relative humidity that receivers assume (RTKLIB)."""
 
 
@@ -187,7 +187,9 @@ def at_frequency(delay_l1: ArrayLike, frequency_hz: ArrayLike) -> Floats:
 # ---- troposphere ---------------------------------------------------------------------------------------------------
 
 
-def zenith_delays(latitude: ArrayLike, height_m: ArrayLike, humidity: float = USUAL_HUMIDITY) -> tuple[Floats, Floats]:
+def zenith_delays(
+    latitude: ArrayLike, height_m: ArrayLike, humidity: float = DEFAULT_HUMIDITY
+) -> tuple[Floats, Floats]:
     """Hydrostatic and wet delay at the zenith [m] by Saastamoinen 1972 in a standard atmosphere, below 10 km."""
     height = np.maximum(_array(height_m), 0.0)
     pressure = 1013.25 * (1.0 - 2.2557e-5 * height) ** 5.2568
@@ -204,7 +206,7 @@ def saastamoinen_dry(pressure_hpa: ArrayLike, latitude: ArrayLike, height_m: Arr
 
 
 def saastamoinen(
-    latitude: ArrayLike, height_m: ArrayLike, elevation: ArrayLike, humidity: float = USUAL_HUMIDITY
+    latitude: ArrayLike, height_m: ArrayLike, elevation: ArrayLike, humidity: float = DEFAULT_HUMIDITY
 ) -> Floats:
     """Whole delay of the troposphere [m], mapped by 1 / sin: what receivers correct by. Elevations above 0."""
     dry, wet = zenith_delays(latitude, height_m, humidity)

@@ -30,9 +30,9 @@ from parhelion.sensors.waves.gnss.satellites import SYSTEMS, channel_of, nominal
 from parhelion.sensors.waves.radio import satellite_scene
 from parhelion.world.world import World
 
-USUAL_PLACE = (50.0, 10.0)
+DEFAULT_PLACE = (50.0, 10.0)
 """Latitude and longitude [deg] where nothing is said: the northern middle latitudes."""
-USUAL_EPOCH = "2024-06-21T12:00:00+00:00"
+DEFAULT_EPOCH = "2024-06-21T12:00:00+00:00"
 Rule = Literal["physics", "vane"]
 
 
@@ -114,7 +114,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         light = world.daylight
         latitude, longitude = self._latitude, self._longitude
         if latitude is None or longitude is None:
-            latitude, longitude = USUAL_PLACE
+            latitude, longitude = DEFAULT_PLACE
             if light is not None and light.latitude_deg is not None and light.longitude_deg is not None:
                 latitude, longitude = light.latitude_deg, light.longitude_deg
         azimuth = self._azimuth
@@ -132,7 +132,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         if self._navigation is not None:
             middle = float(np.median(self._navigation.ephemerides.toe))
             return GpsTime(self._navigation.start.week, self._navigation.start.second + middle)
-        return GpsTime.of(moment(USUAL_EPOCH))
+        return GpsTime.of(moment(DEFAULT_EPOCH))
 
     def sky(self, world: World) -> Sky:
         """The satellites over a world."""
@@ -142,10 +142,10 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         return self._skies[place, epoch]
 
     def _made(self, place: Place, epoch: GpsTime) -> Sky:
-        from parhelion.sensors.waves.gnss.earth import USUAL_KLOBUCHAR
+        from parhelion.sensors.waves.gnss.earth import DEFAULT_KLOBUCHAR
 
         if self._navigation is None:
-            return Sky(nominal(self.constellations, epoch), place, epoch, USUAL_KLOBUCHAR)
+            return Sky(nominal(self.constellations, epoch), place, epoch, DEFAULT_KLOBUCHAR)
         check_covers(self._navigation, epoch, str(self._file))
         # Both count from the start of the file's first week.
         counted = GpsTime(self._navigation.start.week, epoch.since(self._navigation.start))
@@ -154,7 +154,7 @@ class Gnss(StreamSensor[GnssConfig, GnssData]):
         chosen = eph.rows(np.isin(eph.satellite.astype("U1"), letters))
         if not len(chosen):
             raise ConfigError(f"{self._file}: has no satellites of {', '.join(self.constellations)}")
-        return Sky(chosen, place, counted, self._navigation.klobuchar or USUAL_KLOBUCHAR)
+        return Sky(chosen, place, counted, self._navigation.klobuchar or DEFAULT_KLOBUCHAR)
 
     def save_navigation(self, world: World, path: str | PathLike[str]) -> None:
         """Write the satellites over a world as a RINEX navigation file; GLONASS is left out.
