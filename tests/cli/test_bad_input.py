@@ -1,4 +1,4 @@
-"""Every kind of wrong input: one line that says what is wrong, and the exit code for it."""
+"""Every kind of wrong input: one line with the problem, and its exit code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_missing_sensor_file(fails) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "said"),
+    ("option", "value", "message"),
     [
         ("--time", "nan", "time"),
         ("--seed", "-1", "seed"),
@@ -57,8 +57,8 @@ def test_missing_sensor_file(fails) -> None:
         ("--rate", "1000", "rate_hz"),
     ],
 )
-def test_values_outside_what_is_allowed(fails, option: str, value: str, said: str) -> None:
-    assert said in fails("scan", "-w", "cuboids", "-s", "ouster/os1-32", option, value)
+def test_values_outside_what_is_allowed(fails, option: str, value: str, message: str) -> None:
+    assert message in fails("scan", "-w", "cuboids", "-s", "ouster/os1-32", option, value)
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_world_and_sensor_are_required(run) -> None:
     assert run("materials", "--png", "x.png").exit_code == 2
 
 
-def test_output_that_cannot_be_written_is_told_before_the_scan(fails, tmp_path: Path) -> None:
+def test_output_that_cannot_be_written_is_reported_before_the_scan(fails, tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("in the way")
     assert "does not exist" in fails(*SMALL_SCAN, "-o", tmp_path / "no" / "such" / "scan.pcd")
     assert "is a file, not a folder" in fails(*SMALL_SCAN, "-o", blocker)
-    assert "cannot be made" in fails(*SMALL_SCAN, "--scans", 2, "-o", blocker / "deeper")
-    assert "cannot be made" in fails("demo", "-o", blocker / "deeper")
+    assert "cannot be created" in fails(*SMALL_SCAN, "--scans", 2, "-o", blocker / "deeper")
+    assert "cannot be created" in fails("demo", "-o", blocker / "deeper")
     assert blocker.read_text() == "in the way"
 
 
@@ -109,7 +109,7 @@ def test_convert_refuses_to_replace(run, fails, tmp_path: Path) -> None:
     assert target.read_text() == "mine"
     assert run("convert", source, target, "--force").exit_code == 0
     assert target.read_bytes().startswith(b"ply")
-    assert "would be replaced" in fails("convert", source, source, "--force")
+    assert "would replace the input" in fails("convert", source, source, "--force")
 
 
 def test_convert_of_nothing(fails, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_two_sources_of_one_name(run, fails, tmp_path: Path) -> None:
     assert "several files would become" in fails("convert", tmp_path, tmp_path / "out", "--format", "npz")
 
 
-def test_bugs_are_told_without_a_traceback(fails, run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bugs_are_reported_without_a_traceback(fails, run, monkeypatch: pytest.MonkeyPatch) -> None:
     from parhelion.sensors.optics.lidar.lidar import Lidar
 
     def broken(*_: object, **__: object) -> None:

@@ -97,7 +97,7 @@ def test_navigation_files(fails: Any, tmp_path: Path, spoil: Any, options: dict[
     assert words in fails("run", file, "-o", tmp_path / "out")
 
 
-def test_too_few_satellites_are_told_and_give_no_fix(run: Any, tmp_path: Path) -> None:
+def test_too_few_satellites_are_reported_and_give_no_fix(run: Any, tmp_path: Path) -> None:
     change = {"fix": {"elevation_mask_deg": 60.0}, "constellations": ["gps"]}
     file = scenario(tmp_path, "gnss", [3, 0, 1], [FLOOR], change)
     result = run("run", file, "-o", tmp_path / "out")

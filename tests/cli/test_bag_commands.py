@@ -30,7 +30,7 @@ def scans() -> list[Any]:
 
 @pytest.fixture
 def bag(tmp_path: Path, scans: list[Any]) -> Path:
-    """Two clouds among other messages, one of a type that nobody knows."""
+    """Two clouds among other messages, one of an unknown type."""
     with BagWriter(tmp_path / "drive") as writer:
         writer.add(SECRET)
         for number, scan in enumerate(scans):
@@ -141,12 +141,12 @@ def test_weather_on_an_organised_bag(run: Run, tmp_path: Path) -> None:
     assert np.all(dots > 0.999 * lengths)
 
 
-def test_what_is_wrong_is_told_in_one_line(fails: Fails, bag: Path, tmp_path: Path, scans: list[Any]) -> None:
+def test_what_is_wrong_is_reported_in_one_line(fails: Fails, bag: Path, tmp_path: Path, scans: list[Any]) -> None:
     assert "did you mean '/velodyne_points'" in fails("convert", bag, tmp_path / "x", "--topic", "/velodyne_point")
     assert "not sensor_msgs/msg/PointCloud2" in fails("convert", bag, tmp_path / "x", "--topic", "/imu/data")
-    assert "name it with --sensor" in fails("weather", bag, "-o", tmp_path / "w.mcap", "--rain", 5)
+    assert "give it with --sensor" in fails("weather", bag, "-o", tmp_path / "w.mcap", "--rain", 5)
     assert not (tmp_path / "w.mcap").exists()
-    assert "would be replaced" in fails("weather", bag, "-o", bag, "--rain", 5, *SENSOR, "--overwrite")
+    assert "would replace the input" in fails("weather", bag, "-o", bag, "--rain", 5, *SENSOR, "--overwrite")
     (tmp_path / "broken.mcap").write_bytes(b"no bag at all")
     assert "not an MCAP file" in fails("convert", tmp_path / "broken.mcap", tmp_path / "x")
     before = (tmp_path / "there.mcap").write_bytes(b"earlier")
@@ -175,7 +175,7 @@ def test_several_topics_go_to_folders_of_their_own(run: Run, tmp_path: Path, sca
     ]  # fmt: skip
 
 
-def test_a_broken_bag_is_told_and_read(run: Run, bag: Path, tmp_path: Path) -> None:
+def test_a_broken_bag_is_reported_and_read(run: Run, bag: Path, tmp_path: Path) -> None:
     whole = next(bag.glob("*.mcap")).read_bytes()
     (tmp_path / "cut.mcap").write_bytes(whole[:-60])
     result = run("convert", tmp_path / "cut.mcap", tmp_path / "clouds")

@@ -41,7 +41,7 @@ def test_a_real_drive_becomes_a_sheet_and_a_page(run: Run, tmp_path: Path) -> No
     done = run("calibrate", file, "--sensor", "ouster/os0-32", "-o", sheet, "--report", page)
     assert done.exit_code == 0, done.output
     assert "receiver.threshold_photons" in done.stdout
-    assert "Kept from the preset" in done.stdout
+    assert "Unchanged from the preset" in done.stdout
     assert Lidar(sheet).config.calibration is not None
     text = page.read_text(encoding="utf-8")
     assert text.count('<svg class="plot"') == 8
@@ -95,15 +95,15 @@ def test_boards_are_watched_material_by_material(
     assert "All stages are done" in pages[-1]
 
 
-def test_two_drives_are_told_side_by_side(run: Run, tmp_path: Path) -> None:
-    """Two halves of one drive agree, and the console says so field by field."""
+def test_two_drives_are_reported_side_by_side(run: Run, tmp_path: Path) -> None:
+    """Two halves of one drive agree, and the console reports it field by field."""
     files = [tmp_path / name for name in ("a.pcap", "b.pcap")]
     for number, file in enumerate(files):
         write_capture(simulated_drive()[3 * number : 3 * number + 2], file)
     sheet, page = tmp_path / "my-lidar.yaml", tmp_path / "report.html"
     done = run("calibrate", *files, "--sensor", "ouster/os0-32", "-o", sheet, "--report", page, "--unknown", "usual")
     assert done.exit_code == 0, done.output
-    assert "Recordings beside each other" in done.stdout
+    assert "Comparison of the recordings" in done.stdout
     assert "Recordings beside each other" in page.read_text(encoding="utf-8")
     section = Lidar(sheet).config.calibration
     assert section is not None
@@ -115,8 +115,10 @@ def test_bad_input_is_one_sentence(fails: Fails, boards: Path, tmp_path: Path) -
     sheet = tmp_path / "my-lidar.yaml"
     to = ("--sensor", VLP, "-o", sheet)
     assert "no such file" in fails("calibrate", tmp_path / "none.pcap", *to)
-    assert "calibrated by itself" in fails("calibrate", boards, boards, *to)
-    assert "must end in .yaml" in fails("calibrate", boards, "--sensor", VLP, "-o", tmp_path / "my-lidar.json")
+    assert "give a boards file alone" in fails("calibrate", boards, boards, *to)
+    assert "needs a name that ends in .yaml" in fails(
+        "calibrate", boards, "--sensor", VLP, "-o", tmp_path / "my-lidar.json"
+    )
     file = tmp_path / "boards.yaml"
     file.write_text("boards: [{material: foam, recording: foam.txt}]\n")
     (tmp_path / "foam.txt").write_text("1.0,nan,0.0\n" * 40)
@@ -140,7 +142,7 @@ def test_a_drive_that_never_moves_is_one_sentence(fails: Fails, run: Run, tmp_pa
     command = ("calibrate", file, "--sensor", "ouster/os0-32", "-o", sheet)
     assert "never moves in its 3 turns" in fails(*command)
     assert not sheet.exists()
-    done = run(*command, "--turn", 1)
+    done = run(*command, "--index", 1)
     assert done.exit_code == 0, done.output
     assert Lidar(sheet).config.calibration is not None
 

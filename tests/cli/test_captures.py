@@ -1,4 +1,4 @@
-"""Captures on the command line are sequences: every turn by itself, in folders, bags and captures."""
+"""Captures on the command line are sequences of frames, written to folders, bags and captures."""
 
 from __future__ import annotations
 
@@ -68,11 +68,11 @@ def test_turns_become_numbered_files_of_a_new_folder(name: str, recordings: Path
         np.testing.assert_array_equal(cloud.xyz, turn.xyz)
         np.testing.assert_array_equal(cloud.ring, turn.ring)
         assert cloud.metadata["sensor"] == turn.metadata["sensor"]
-    assert f"converted 4 turns of {source} to {folder}" in result.stdout
-    assert ("packets were lost, 12 columns within turns are missing" in result.stdout) == (name == "roof")
+    assert f"converted 4 frames of {source} to {folder}" in result.stdout
+    assert ("packets were lost, 12 columns are missing" in result.stdout) == (name == "roof")
     again = run("convert", source, folder)
-    assert "converted 0 turns" in again.stdout
-    assert "skipped 4 that were there already" in again.stdout
+    assert "converted 0 frames" in again.stdout
+    assert "skipped 4 existing" in again.stdout
 
 
 def test_lost_shots_can_be_kept(velodyne: Path, tmp_path: Path, run: Run) -> None:
@@ -85,16 +85,16 @@ def test_lost_shots_can_be_kept(velodyne: Path, tmp_path: Path, run: Run) -> Non
 
 def test_one_file_takes_one_turn(velodyne: Path, tmp_path: Path, run: Run, fails: Fails) -> None:
     error = fails("convert", velodyne, tmp_path / "one.ply")
-    assert "holds more than one turn" in error
-    assert f"a folder for all turns ({tmp_path / 'one'}/)" in error
-    assert "--turn 0" in error
+    assert "holds more than one frame" in error
+    assert f"a folder for all frames ({tmp_path / 'one'}/)" in error
+    assert "--index 0" in error
     assert list(tmp_path.iterdir()) == []
-    assert run("convert", velodyne, tmp_path / "one.ply", "--turn", 2).exit_code == 0
+    assert run("convert", velodyne, tmp_path / "one.ply", "--index", 2).exit_code == 0
     turns = list(ph.read_frames(velodyne))
     np.testing.assert_array_equal(read_cloud(tmp_path / "one.ply").xyz, turns[2].xyz)
-    assert "has the turns 0 to 3, not 4" in fails("convert", velodyne, tmp_path / "no.ply", "--turn", 4)
-    assert "is there already; --force replaces it" in fails("convert", velodyne, tmp_path / "one.ply", "--turn", 1)
-    assert "--turn" in run("convert", tmp_path / "one.ply", tmp_path / "two.pcd", "--turn", 1).stderr
+    assert "has the turns 0 to 3, not 4" in fails("convert", velodyne, tmp_path / "no.ply", "--index", 4)
+    assert "already exists; --force replaces it" in fails("convert", velodyne, tmp_path / "one.ply", "--index", 1)
+    assert "--index" in run("convert", tmp_path / "one.ply", tmp_path / "two.pcd", "--index", 1).stderr
     assert "unknown file ending" in fails("convert", velodyne, tmp_path / "one.pdc")
 
 
@@ -192,7 +192,7 @@ def test_weather_turn_by_turn_is_weather_on_each_turns_cloud(
     # An interrupted run goes on with the same drops.
     files[2].unlink()
     again = run("weather", source, "-o", tmp_path / "wet", "--visibility", DENSE_M, "--seed", 7, "--format", "npz")
-    assert "skipped 3 that were there already" in again.stdout
+    assert "skipped 3 existing" in again.stdout
     assert same_bits(read_cloud(files[2]), expected[2])
 
 
@@ -216,16 +216,16 @@ def test_weather_goes_into_bags_and_captures(recordings: Path, tmp_path: Path, r
         assert np.abs(turn.range - wet.range[by_shot]).max() < 0.0006  # steps of 1 mm
 
 
-def test_a_turn_that_packets_cannot_hold_again_is_told(velodyne: Path, tmp_path: Path, fails: Fails) -> None:
+def test_a_turn_that_packets_cannot_hold_again_is_reported(velodyne: Path, tmp_path: Path, fails: Fails) -> None:
     error = fails("weather", velodyne, "-o", tmp_path / "wet.pcap", "--visibility", DENSE_M)
-    assert "turn 1 cannot be written as packets again" in error  # it has a gap
+    assert "frame 1 cannot be written as packets" in error  # it has a gap
     assert "give a folder or a bag" in error
     assert list(tmp_path.iterdir()) == []
 
 
 def test_one_turn_in_weather(ouster: Path, tmp_path: Path, run: Run, fails: Fails) -> None:
-    assert "--turn 0" in fails("weather", ouster, "-o", tmp_path / "wet.npz", "--visibility", DENSE_M)
-    assert run("weather", ouster, "-o", tmp_path / "wet.npz", "--visibility", DENSE_M, "--turn", 2).exit_code == 0
+    assert "--index 0" in fails("weather", ouster, "-o", tmp_path / "wet.npz", "--visibility", DENSE_M)
+    assert run("weather", ouster, "-o", tmp_path / "wet.npz", "--visibility", DENSE_M, "--index", 2).exit_code == 0
     turn = list(ph.read_frames(ouster))[2]
     wet = ph.Weather(visibility_m=DENSE_M).apply(turn, sensor="ouster/os0-32", frame=2)
     assert same_bits(read_cloud(tmp_path / "wet.npz"), wet)
@@ -237,7 +237,7 @@ def test_a_folder_of_captures_in_weather(recordings: Path, tmp_path: Path, run: 
     found = sorted(str(file.relative_to(tmp_path / "wet")) for file in (tmp_path / "wet").rglob("*.pcd"))
     assert found == [*(f"front/{k:06d}.pcd" for k in range(4)), *(f"roof/{k:06d}.pcd" for k in range(4))]
     again = run("weather", recordings, "-o", tmp_path / "wet", "--visibility", DENSE_M)
-    assert "skipped 8 that were there already" in again.stdout
+    assert "skipped 8 existing" in again.stdout
 
 
 # ---- SemanticKITTI -------------------------------------------------------------------------------------------------
@@ -271,8 +271,8 @@ def test_labels_beside_a_scan_survive_weather(layout: str, tmp_path: Path, run: 
     np.testing.assert_array_equal(read_cloud(tmp_path / "a.npz").label, expected.label)
 
 
-def test_weather_on_weather_is_said(velodyne: Path, tmp_path: Path, run: Run) -> None:
-    run("weather", velodyne, "-o", tmp_path / "a.npz", "--visibility", DENSE_M, "--turn", 0)
+def test_weather_on_weather_is_reported(velodyne: Path, tmp_path: Path, run: Run) -> None:
+    run("weather", velodyne, "-o", tmp_path / "a.npz", "--visibility", DENSE_M, "--index", 0)
     result = run("weather", tmp_path / "a.npz", "-o", tmp_path / "b.npz", "--rain", 20)
     assert "note: the cloud holds weather already (" in result.stdout
     assert any("holds weather already" in note for note in read_cloud(tmp_path / "b.npz").metadata["weather_notes"])

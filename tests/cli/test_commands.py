@@ -105,7 +105,7 @@ def test_scan_of_a_mesh_file_with_a_material(run, tmp_path: Path) -> None:
     assert np.allclose(cloud.xyz[:, 0], 5.0, atol=2e-3 + 1e-3)
 
 
-def test_a_mesh_without_material_is_told_in_one_warning_line(run, tmp_path: Path) -> None:
+def test_a_mesh_without_material_is_reported_in_one_warning_line(run, tmp_path: Path) -> None:
     mesh = tmp_path / "wall.obj"
     mesh.write_text("v 5 -20 -20\nv 5 20 -20\nv 5 20 20\nf 1 2 3\n")
     result = run("scan", "-w", mesh, "-s", "velodyne/vlp-16", "--sub-rays", 1, "--pose", "0,0,0")
@@ -116,13 +116,13 @@ def test_a_mesh_without_material_is_told_in_one_warning_line(run, tmp_path: Path
     assert "concrete" in lines[0]
 
 
-def test_nothing_in_view_is_said(run, tmp_path: Path) -> None:
+def test_nothing_in_view_is_reported(run, tmp_path: Path) -> None:
     result = run(*SMALL_SCAN, "--pose", "0,0,5000")
     assert result.exit_code == 0
-    assert "no shot came back" in result.stdout
+    assert "no shot returned" in result.stdout
 
 
-def test_older_files_among_new_ones_are_told(run, tmp_path: Path) -> None:
+def test_older_files_among_new_ones_are_reported(run, tmp_path: Path) -> None:
     assert run(*SMALL_SCAN, "--scans", 3, "-o", tmp_path).exit_code == 0
     result = run(*SMALL_SCAN, "--scans", 2, "-o", tmp_path)
     assert re.search(r"warning: .*1 older files .*000002\.pcd", result.stderr)
@@ -184,12 +184,12 @@ def test_a_sheet_of_ones_own_is_known_by_its_fields(run, tmp_path: Path, kind: s
     result, expected = run("sensors", own), run("sensors", preset)
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[1:] == expected.stdout.splitlines()[1:]
-    # A misspelt field is told by the kind that the other fields name.
+    # A misspelt field is reported for the kind that the other fields indicate.
     own.write_text(found[0].read_text() + "rate_hrz: 3\n")
     assert "rate_hrz" in run("sensors", own).stderr
 
 
-def test_what_is_no_data_sheet_is_told_in_one_sentence(run, tmp_path: Path) -> None:
+def test_what_is_no_data_sheet_is_reported_in_one_sentence(run, tmp_path: Path) -> None:
     own = tmp_path / "mine.yaml"
     for text in ("name: mine\nrate_hz: 10\n", "name: house\nstoreys: 3\n", "duration_s: 3\nworld: city\nsensors: []\n"):
         own.write_text(text)
@@ -237,7 +237,7 @@ def test_doctor_finds_the_engine_and_scans(run) -> None:
     assert result.exit_code == 0, result.output
     assert "mitsuba" in result.stdout
     assert re.search(r"test scan +[\d ]+ points", result.stdout)
-    assert "all that is needed is here" in result.stdout
+    assert "everything required is installed" in result.stdout
 
 
 def test_doctor_fails_where_a_package_is_missing(run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +294,7 @@ def test_a_second_demo_takes_the_place_of_the_first(run, tmp_path: Path) -> None
     assert run("demo", "-o", folder, "--seconds", 0.3, "--seed", 3).exit_code == 0
     result = run("demo", "-o", folder, "--seconds", 0.2, "--seed", 4)
     assert result.exit_code == 0, result.output
-    assert "1 older files are there too, such as 000002.pcd" in result.stderr
+    assert "1 older files remain in the folder, such as 000002.pcd" in result.stderr
     assert run("demo", "-o", fresh, "--seconds", 0.2, "--seed", 4).exit_code == 0
     for file in fresh.rglob("*"):
         if file.is_file() and file.name != "report.html":

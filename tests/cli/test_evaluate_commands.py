@@ -101,7 +101,7 @@ def test_detections_of_a_nuscenes_set(run, fails, tmp_path: Path) -> None:
     assert f"parhelion evaluate detections {folder} {found}" in page.read_text()
     refused = run("evaluate", "detections", folder, found, "--overlap", "0.5")
     assert refused.exit_code == 2
-    assert "is for KITTI" in refused.stderr
+    assert "applies to KITTI" in refused.stderr
     assert "no such folder" in fails("evaluate", "detections", tmp_path / "missing", found)
     assert "expected a field results" in fails("evaluate", "detections", folder, numbers)
     kitti = tmp_path / "kitti.txt"
@@ -134,7 +134,7 @@ def test_trajectories_that_cannot_be_scored(fails, tmp_path: Path) -> None:
         write_cloud(folder / f"{number}.npz")
     assert "did you mean 'kiss-icp'" in fails("evaluate", "slam", folder, "--method", "kis-icp", *out)
     assert "no true trajectory" in fails("evaluate", "slam", folder, *out)
-    assert "for scenarios" in fails("evaluate", "slam", folder, "--weather", "rain=5", *out)
+    assert "to scenarios only" in fails("evaluate", "slam", folder, "--weather", "rain=5", *out)
     assert "3 clouds, but the trajectory has 300 poses" in fails("evaluate", "slam", folder, "--truth", truth, *out)
     scenario = tmp_path / "drive.yaml"
     scenario.write_text("duration_s: 1\n")

@@ -72,8 +72,8 @@ def test_options_of_the_kind_are_those_of_its_class(
     arguments = ("measure", "-w", yard, "-s", "u-blox/m8", "--pose", "0,0,9", "--duration", 1, "-o", file)
     assert run(*arguments, "--set", "latitude_deg=48.5", "--set", "longitude_deg=11").exit_code == 0
     assert ph.GnssData.load(file).latitude[0] == pytest.approx(48.5, abs=1e-3)
-    said = fails(*arguments, "--set", "latitude=1")
-    assert "option of the kind 'gnss' 'latitude': did you mean 'latitude_deg'" in said
+    message = fails(*arguments, "--set", "latitude=1")
+    assert "option of the kind 'gnss' 'latitude': did you mean 'latitude_deg'" in message
 
 
 def test_own_data_sheets_are_recognised_by_their_fields(yard: Path, run: Callable[..., Any], tmp_path: Path) -> None:
@@ -86,16 +86,16 @@ def test_own_data_sheets_are_recognised_by_their_fields(yard: Path, run: Callabl
 
 
 def test_a_sensor_of_another_kind_is_named_as_such(yard: Path, fails: Callable[..., str]) -> None:
-    said = fails("scan", "-w", yard, "-s", "ti/iwr6843")
-    assert "'ti/iwr6843' is a sensor of the kind 'radar', not 'lidar'" in said
-    assert "parhelion measure" in said
+    message = fails("scan", "-w", yard, "-s", "ti/iwr6843")
+    assert "'ti/iwr6843' is a sensor of the kind 'radar', not 'lidar'" in message
+    assert "parhelion measure" in message
     assert "did you mean 'velodyne/vlp-16'" in fails("measure", "-w", yard, "-s", "velodyne/vlp16")
 
 
 def test_wrong_arguments_are_refused_before_any_work(yard: Path, run: Callable[..., Any], tmp_path: Path) -> None:
     start = ("measure", "-w", yard, "-s")
-    assert "measures samples" in run(*start, "bosch/bmi160", "--frames", 2).stderr
-    assert "measures frames" in run(*start, "ti/iwr6843", "--duration", 2).stderr
+    assert "produces samples" in run(*start, "bosch/bmi160", "--frames", 2).stderr
+    assert "produces frames" in run(*start, "ti/iwr6843", "--duration", 2).stderr
     assert "unknown file ending" in run(*start, "bosch/bmi160", "-o", tmp_path / "imu.pcd").stderr
     assert "NAME=VALUE" in run(*start, "bosch/bmi160", "--set", "unit").stderr
     assert not list(tmp_path.iterdir())

@@ -157,11 +157,11 @@ WRONG = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("fields", "said"), WRONG, ids=[said for _, said in WRONG])
-def test_files_that_make_no_sense(fails: Any, place: Any, fields: dict[str, Any], said: str) -> None:
+@pytest.mark.parametrize(("fields", "message"), WRONG, ids=[message for _, message in WRONG])
+def test_files_that_make_no_sense(fails: Any, place: Any, fields: dict[str, Any], message: str) -> None:
     line = fails("evaluate", "placement", place(fields))
     assert "place.yaml" in line
-    assert said in line
+    assert message in line
 
 
 def test_what_cannot_be_written(fails: Any, place: Any, tmp_path: Path) -> None:

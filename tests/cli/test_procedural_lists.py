@@ -1,4 +1,4 @@
-"""`parhelion worlds` with parameters, lists of things and plans."""
+"""`parhelion worlds` with parameters, object lists and plans."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def test_a_list_and_a_plan_are_written(run, tmp_path: Path) -> None:
     assert Layout.load(files[0]) == layout
     with Image.open(files[1]) as picture:
         np.testing.assert_array_equal(np.asarray(picture), layout_bitmap(layout, 0.5))
-    assert f"{len(layout.objects)} things" in result.stdout
+    assert f"{len(layout.objects)} objects" in result.stdout
     shown = run("worlds", files[0])
     assert shown.exit_code == 0, shown.output
     checked = run("worlds", files[0], "--check")
     assert checked.exit_code == 0
-    assert "nothing wrong" in checked.stdout
+    assert "no problems" in checked.stdout
 
 
 def test_what_is_wrong_with_a_list_is_printed(run, fails, tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_what_is_wrong_with_a_list_is_printed(run, fails, tmp_path: Path) -> Non
     assert "unknown kind 'vesel': did you mean 'vessel'?" in fails("worlds", file, "--check")
 
 
-def test_wrong_options_are_told_in_one_line(run, fails, tmp_path: Path) -> None:
+def test_wrong_options_are_reported_in_one_line(run, fails, tmp_path: Path) -> None:
     assert "length_m must be a number from 80 to 900, got 9" in fails("worlds", "harbour", "--param", "length_m=9")
     assert "did you mean 'vessels'?" in fails("worlds", "harbour", "--param", "vesels=9")
     assert "not built from a layout" in fails("worlds", "cuboids", "--list", tmp_path / "list.yaml")

@@ -98,7 +98,7 @@ def _interruptible() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def test_a_file_that_does_not_fit_is_told_and_not_left_behind(tmp_path: Path) -> None:
+def test_a_file_that_does_not_fit_is_reported_and_not_left_behind(tmp_path: Path) -> None:
     def small_files_only() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 

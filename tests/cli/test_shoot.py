@@ -56,7 +56,7 @@ def test_day_and_night_differ(tmp_path: Path) -> None:
         (("--sun", "100"), "sun_elevation_deg"),
         (("-o", "a.gif"), "unknown file ending"),
         (("-o", "none/a.png"), "does not exist"),
-        (("--ndvi", "n.png"), "has not the bands red and nir"),
+        (("--ndvi", "n.png"), "does not have the bands red and nir"),
         (("--gain", "6"), "gain_db: needs exposure_s"),
     ],
 )
@@ -66,7 +66,7 @@ def test_bad_input_is_one_sentence(
     monkeypatch.chdir(tmp_path)
     result = shoot(*SMALL, *options)
     assert result.exit_code != 0
-    said = " ".join((result.output + (str(result.exception) if result.exception else "")).split())
-    assert words in said.replace("│ ", ""), said
+    message = " ".join((result.output + (str(result.exception) if result.exception else "")).split())
+    assert words in message.replace("│ ", ""), message
     assert "Traceback" not in result.output
     assert not list(tmp_path.iterdir())

@@ -1,4 +1,4 @@
-"""`parhelion stream`: what it sends, how it ends, what it says when it cannot."""
+"""`parhelion stream`: sent data, the end of a stream, and error messages."""
 
 from __future__ import annotations
 
@@ -85,8 +85,10 @@ def test_ctrl_c_ends_a_loop_with_its_summary(scenario: Path) -> None:
 def test_wrong_input_is_one_line(fails: Callable[..., str], run: Callable[..., Any], scenario: Path) -> None:
     assert "no network interface 'nowhere0'" in fails("stream", scenario, "--ros2", "--interface", "nowhere0")
     assert "from 0 to 232" in fails("stream", scenario, "--ros2", "--domain", 233)
-    assert "no vehicle 'nobody'" in fails("stream", scenario, "--ros2", "--cmd-vel", "nobody")
-    assert "post moves as told" in fails("stream", scenario, "--ros2", "--domain", DOMAIN, "--cmd-vel", "post")
+    assert "no vehicle 'missing'" in fails("stream", scenario, "--ros2", "--cmd-vel", "missing")
+    assert "post moves as told" in fails(
+        "stream", scenario, "--ros2", "--domain", DOMAIN, "--cmd-vel", "post"
+    )  # wording: ok
     assert "no topic of ROS 2" in fails(
         "stream", scenario, "--ros2", "--domain", DOMAIN, "--cmd-vel", "husky=cmd vel"
     )  # fmt: skip
@@ -102,7 +104,7 @@ def test_wrong_input_is_one_line(fails: Callable[..., str], run: Callable[..., A
         assert run("stream", scenario, *wrong).exit_code == 2
 
 
-def test_rclpy_missing_is_told(fails: Callable[..., str], scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rclpy_missing_is_reported(fails: Callable[..., str], scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "rclpy", None)
     assert "install ROS 2" in fails("stream", scenario, "--rclpy")
 
@@ -125,7 +127,7 @@ def test_targets_by_maker() -> None:
     assert _by_maker("--udp", ["velodyne", "ouster=10.0.0.1:9000"], lambda codec: codec.title) == {
         "velodyne": "Velodyne", "ouster": "10.0.0.1:9000",
     }  # fmt: skip
-    with pytest.raises(typer.BadParameter, match=r"'hesai' is no maker with packets \(velodyne, ouster\)"):
+    with pytest.raises(typer.BadParameter, match=r"'hesai' is not a maker with packets \(velodyne, ouster\)"):
         _by_maker("--udp", ["hesai"], lambda codec: "")
 
 

@@ -68,7 +68,7 @@ def test_options_mean_the_weather_of_the_same_fields() -> None:
     )
 
 
-def test_nothing_said_leaves_the_base() -> None:
+def test_nothing_given_leaves_the_base() -> None:
     base = ph.Weather(rain_rate_mm_h=3)
     assert WeatherOptions().weather() is None
     assert WeatherOptions().weather(base) is base
@@ -99,7 +99,7 @@ def test_every_model_of_the_weather_can_be_named() -> None:
 def test_the_earlier_name_of_an_option_works_with_a_warning(run: Run) -> None:
     result = run(*SMALL_SCAN, "--visibility", 100, "--uneven-fog")
     assert result.exit_code == 0, result.output
-    assert "--uneven-fog is deprecated; use --heterogeneous-fog" in result.stderr
+    assert "--uneven-fog is deprecated; use --heterogeneous-fog" in result.stderr  # wording: ok
     assert "--uneven-fog" not in run("scan", "--help").output
 
 
@@ -124,10 +124,12 @@ WRONG_VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("option", "value", "said"), WRONG_VALUES)
-def test_wrong_values_are_told_with_the_name_of_the_option(fails: Fails, option: str, value: str, said: str) -> None:
+@pytest.mark.parametrize(("option", "value", "message"), WRONG_VALUES)
+def test_wrong_values_are_reported_with_the_name_of_the_option(
+    fails: Fails, option: str, value: str, message: str
+) -> None:
     line = fails(*SMALL_SCAN, option, value)
-    assert said in line
+    assert message in line
     assert option in line or value in line
     assert fails("weather", Path(__file__), "-o", "x.pcd", *SENSOR, option, value) == line
 
@@ -205,7 +207,7 @@ def test_the_picture_compares_with_clear_air(run: Run, tmp_path: Path) -> None:
     world.weather = ph.Weather(rain_rate_mm_h=50)
     changes = weather_changes(clear, lidar.scan(world, seed=2))
     assert f"{len(changes.lost)}of{len(clear)}pointsofclearair" in words(result.stdout)
-    assert f"{changes.outshone}ofthemwithanechooftheairinstead" in words(result.stdout)
+    assert f"{changes.outshone}ofthemreplacedbyanechooftheair" in words(result.stdout)
 
 
 def test_of_several_scans_the_last_is_compared(run: Run, tmp_path: Path) -> None:
@@ -313,7 +315,7 @@ def test_the_sensor_may_be_the_clouds_own(run: Run, fails: Fails, folder: Path, 
     assert "--sensor" in fails("weather", tmp_path / "bare.ply", "-o", tmp_path / "x.pcd", "--rain", 5)
 
 
-def test_fields_that_a_format_cannot_hold_are_told_once(run: Run, folder: Path, tmp_path: Path) -> None:
+def test_fields_that_a_format_cannot_hold_are_reported_once(run: Run, folder: Path, tmp_path: Path) -> None:
     result = run("weather", folder, "-o", tmp_path / "out", "--rain", 5, *SENSOR, "--format", "kitti")
     assert result.exit_code == 0, result.output
     assert files_below(tmp_path / "out") == ["a.bin", "b.bin", "deeper/c.bin"]
@@ -345,7 +347,7 @@ def test_a_bad_cloud_does_not_stop_the_folder(run: Run, folder: Path, recorded: 
     assert any("b1.pcd and 1 more" in line and "intensity" in line for line in warnings)
     assert any("torn.pcd" in line for line in warnings)
     assert "error: " in result.stderr
-    assert "3 of 6 files could not be done" in result.stderr
+    assert "3 of 6 files could not be processed" in result.stderr
 
 
 def test_what_cannot_be_done_is_one_sentence(fails: Fails, folder: Path, tmp_path: Path) -> None:
@@ -356,7 +358,9 @@ def test_what_cannot_be_done_is_one_sentence(fails: Fails, folder: Path, tmp_pat
     assert not (tmp_path / "out").exists()
     assert "no such file" in fails("weather", tmp_path / "gone.pcd", "-o", tmp_path / "x.pcd", *command)
     assert "same folder" in fails("weather", folder, "-o", folder, *command)
-    assert "would be replaced" in fails("weather", folder / "a.pcd", "-o", folder / "a.pcd", "--overwrite", *command)
+    assert "would replace the input" in fails(
+        "weather", folder / "a.pcd", "-o", folder / "a.pcd", "--overwrite", *command
+    )
     assert "--overwrite" in fails("weather", folder / "a.pcd", "-o", folder / "b.ply", *command)
     assert "unknown file ending" in fails("weather", folder / "a.pcd", "-o", tmp_path / "x.what", *command)
     assert "must end in" in fails("weather", folder, "-o", tmp_path / "out", *command, "--png", tmp_path / "x.gif")

@@ -1,4 +1,4 @@
-"""What weather did to a cloud: the matching exactly, on clouds whose changes are known; the picture as a file."""
+"""Effect of weather on a cloud: exact matching on clouds with known changes, and the picture as a file."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_new_points_without_origin_are_of_unknown_origin() -> None:
 
 
 def test_several_scans_in_one_cloud_are_matched_by_place() -> None:
-    """Their shots have the same numbers, which tell nothing then."""
+    """Their shots have the same numbers, which then carry no information."""
     count = 20
     xyz = np.random.default_rng(0).uniform(-50, 50, (16 * count, 3))
     shot = np.tile(np.arange(16, dtype=np.uint32), count)
@@ -152,7 +152,7 @@ def scans() -> tuple[ph.Scan, ph.Scan]:
 
 
 def test_a_simulated_scan_by_sets_of_shots(scans: tuple[ph.Scan, ph.Scan]) -> None:
-    """Of a sensor with one return a shot, sets of shot numbers say the same."""
+    """For a sensor with one return per shot, sets of shot numbers give the same result."""
     clear, wet = scans
     found = weather_changes(clear, wet)
     in_air = np.isin(wet.origin, [ORIGINS.index(word) for word in media.names()])

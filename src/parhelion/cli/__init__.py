@@ -1,4 +1,4 @@
-"""The command line: thin commands that parse, call and print."""
+"""Command line: thin commands that parse, call and print."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sys
 
 
 def main() -> None:
-    """The entry point of `parhelion`."""
+    """Entry point of `parhelion`."""
     try:
         from parhelion.cli.app import app
 
         app(prog_name="parhelion")
-    except KeyboardInterrupt:  # before or after a command runs; commands tell it themselves
+    except KeyboardInterrupt:  # before or after a command runs; commands report it themselves
         print("stopped", file=sys.stderr)
         sys.exit(130)

@@ -1,4 +1,4 @@
-"""The table of commands. Importing it is quick: commands import what they need when they run."""
+"""Table of commands. Importing it is fast: commands import their dependencies when they run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from parhelion.cli.weather_options import WeatherCommand
 app = typer.Typer(
     name="parhelion",
     cls=Group,
-    help="Simulates what a robot's sensors really see, in any weather: the same again for the same seed.",
+    help="Simulate what a robot's sensors really see, in any weather. The same seed gives the same bits.",
     epilog=examples(
         "parhelion demo",
         "parhelion scan --world city --sensor ouster/os1-128 -o scan.pcd --png scan.png",
@@ -62,7 +62,7 @@ def _options(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
     ] = False,
     traceback: Annotated[
-        bool, typer.Option("--traceback", help=f"Show where an error arose (as {DEBUG_VARIABLE}=1 does).")
+        bool, typer.Option("--traceback", help=f"Show the traceback of an error (as {DEBUG_VARIABLE}=1 does).")
     ] = False,
 ) -> None:
     if traceback:

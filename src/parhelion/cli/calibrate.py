@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 class Unknown(str, Enum):
-    """What materials without a profile get."""
+    """Profile that materials without one get."""
 
     nearest = "nearest"
-    usual = "usual"
+    usual = "usual"  # wording: ok
 
 
 EXAMPLES = (
     "parhelion calibrate drive.pcap --sensor ouster/os0-32 -o my-lidar.yaml --report report.html",
-    "parhelion calibrate drive.pcap --sensor ouster/os1-128 -o my-lidar.yaml --turn 0",
+    "parhelion calibrate drive.pcap --sensor ouster/os1-128 -o my-lidar.yaml --index 0",
     "parhelion calibrate parked.mcap --sensor velodyne/vlp-16 -o my-lidar.yaml --standing --topic /points",
     "parhelion calibrate boards.yaml --sensor slamtec/rplidar-a1 -o my-lidar.yaml --report boards.html",
     "parhelion calibrate boards.yaml --sensor my-lidar.yaml -o my-lidar.yaml   # boards on top of a drive",
@@ -50,47 +50,52 @@ def calibrate(
             help="Drives (.pcap, bag, clouds or a folder of them), or one boards file (.yaml).",
         ),
     ],
-    sensor: Annotated[str, typer.Option("--sensor", "-s", help="What recorded it: a preset or a YAML file.")],
+    sensor: Annotated[
+        str, typer.Option("--sensor", "-s", help="Sensor that recorded the data: a preset or a YAML file.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The sensor's new data sheet (.yaml).")],
-    report: Annotated[Path | None, typer.Option(help="A page (.html) with every curve and its error.")] = None,
-    turn: Annotated[int | None, typer.Option(min=0, metavar="N", help="One turn of a drive, from 0; else all.")] = None,
+    report: Annotated[Path | None, typer.Option(help="Report (.html) with every curve and its error.")] = None,
+    index: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Use only frame N of a drive, counted from 0. Default: all frames."),
+    ] = None,
     standing: Annotated[
-        bool, typer.Option("--standing", help="The sensor stands: repeated looks give the range noise.")
+        bool, typer.Option("--standing", help="The sensor stands still: repeated observations give the range noise.")
     ] = False,
     topic: Annotated[str | None, typer.Option(help="Topic of the clouds, for bags with several.")] = None,
     unknown: Annotated[
         Unknown | None,
-        typer.Option(help="What materials without a profile get in scans; by default the nearest calibrated one."),
+        typer.Option(help="Profile of materials without one. Default: the nearest calibrated material."),
     ] = None,
     view: Annotated[
-        bool, typer.Option("--view", help="Watch the calibration in the browser, on this machine alone.")
+        bool, typer.Option("--view", help="Watch the calibration in the browser; only this machine can open the page.")
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of that page; 0 takes any free one.")] = 8080,
-    seed: Annotated[int, typer.Option(help="Seed of the draws that errors are worked out by.")] = 1,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of that page; 0 selects any free port.")] = 8080,
+    seed: Annotated[int, typer.Option(help="Seed of the random draws behind the error estimates.")] = 1,
 ) -> None:
-    """Make the data sheet of your own lidar from what it recorded.
+    """Create the data sheet of your own lidar from its recordings.
 
-    A drive tells the overlap curve, range noise, errors of channels in range and angle, turn rate, dropout, threshold,
-    saturation and the scale of intensity. Boards of known materials tell the noise of each material by angle. What a
-    recording cannot tell stays the preset's, and is named. Several drives are fitted each by itself and together, and
-    where they disagree, it is said.
+    A drive yields the overlap curve, range noise, per-channel errors in range and angle, rotation rate, dropout,
+    threshold, saturation and the intensity scale. Boards of known materials yield the noise of each material by
+    angle. Quantities that a recording does not constrain keep the values of the preset and are listed. Several drives
+    are fitted separately and together; disagreements are reported.
     """
     from parhelion.sensors.optics.lidar.config import LidarConfig
     from parhelion.sensors.sheets import load_sheet
 
     if output.suffix.lower() not in (".yaml", ".yml"):
-        raise ConfigError(f"{output}: the name of a data sheet must end in .yaml")
+        raise ConfigError(f"{output}: a data sheet needs a name that ends in .yaml")
     check_file(output, report)
     preset = load_sheet("lidar", LidarConfig, sensor)
     boards = [source for source in sources if source.suffix.lower() in (".yaml", ".yml")]
     if boards and len(sources) > 1:
-        raise ConfigError(f"{boards[0]}: a boards file is calibrated by itself; it names its own recordings")
+        raise ConfigError(f"{boards[0]}: give a boards file alone; it names its own recordings")
     with ExitStack() as stack:
         page = _page(stack, port) if view else None
         if boards:
             _boards(boards[0], preset, output, report, seed, unknown, page)
         else:
-            made = _Drives(sources, sensor, preset, output, report, turn, standing, topic, seed, unknown)
+            made = _Drives(sources, sensor, preset, output, report, index, standing, topic, seed, unknown)
             made.run(page)
         if page is not None:
             screen.say("done; Ctrl-C closes the page")
@@ -110,14 +115,14 @@ def _page(stack: ExitStack, port: int) -> LivePage:
 
 @dataclass
 class _Drives:
-    """A calibration from one drive or several."""
+    """Calibration from one or several drives."""
 
     sources: list[Path]
     sensor: str
     preset: LidarConfig
     output: Path
     report: Path | None
-    turn: int | None
+    index: int | None
     standing: bool
     topic: str | None
     seed: int
@@ -134,26 +139,26 @@ class _Drives:
         if len(set(names)) < len(names):
             names = [str(source) for source in self.sources]
         recordings = [
-            (name, read_drive(source, sensor=self.sensor, turn=self.turn, topic=self.topic))
+            (name, read_drive(source, sensor=self.sensor, turn=self.index, topic=self.topic))
             for name, source in zip(names, self.sources, strict=True)
         ]
         whole = ", ".join(names)
         watch = None if page is None else _watcher(page, whole)
         if len(recordings) == 1:
-            turns = recordings[0][1]
+            frames = recordings[0][1]
             found = calibrate_drive(
-                turns, self.preset, recording=whole, standing=self.standing, seed=self.seed, watch=watch
+                frames, self.preset, recording=whole, standing=self.standing, seed=self.seed, watch=watch
             )
-            self._tell(found, whole)
+            self._print(found, whole)
             if self.report is not None:
                 write_drive_report(found, whole, self.report)
         else:
             every = compare_drives(recordings, self.preset, standing=self.standing, seed=self.seed, watch=watch)
             found = every.together
-            self._tell(found, whole)
-            screen.table("Recordings beside each other, 95 % intervals", COLUMNS, rows_of(every))
+            self._print(found, whole)
+            screen.table("Comparison of the recordings, 95 % intervals", COLUMNS, rows_of(every))
             for one in every.differing:
-                warn(f"{one.field}: the recordings disagree, so its interval holds all: {one.in_words(names)}")
+                warn(f"{one.field}: the recordings disagree, so the interval covers all of them: {one.in_words(names)}")
             if self.report is not None:
                 write_comparison(every, self.report)
         screen.say(f"wrote {self.output}")
@@ -164,7 +169,7 @@ class _Drives:
 
             page.show(lambda: watch_page(found, whole, list(STAGES), finished=True), final=True)
 
-    def _tell(self, found: DriveCalibration, whole: str) -> None:
+    def _print(self, found: DriveCalibration, whole: str) -> None:
         from parhelion.calibrate.drive.report import TIMING_COLUMNS
         from parhelion.calibrate.drive.report import drive_rows as rows_of
         from parhelion.calibrate.drive.timing import timing_rows
@@ -172,17 +177,17 @@ class _Drives:
 
         write_sheet(_with_unknown(found.sheet, self.unknown), self.output)
         columns = ("field", "preset", "measured", "95 % interval")
-        screen.table(f"{self.preset.name} from {found.turns} turns of {whole}", columns, rows_of(found))
+        screen.table(f"{self.preset.name} from {found.turns} frames of {whole}", columns, rows_of(found))
         if found.timing is not None:
             rows = timing_rows(found.timing, found.preset.pattern)
-            screen.table("Timing, by stamps of pulses", TIMING_COLUMNS, rows)
+            screen.table("Timing, from pulse time stamps", TIMING_COLUMNS, rows)
         if not found.turn.knows_lost:
-            warn(f"{whole}: the recording does not tell lost shots, so drop rate and threshold stay the preset's")
-        screen.table("Kept from the preset", ("field", "why"), found.kept.items())
+            warn(f"{whole}: the recording contains no lost shots; dropout rate and threshold are those of the preset")
+        screen.table("Unchanged from the preset", ("field", "why"), found.kept.items())
 
 
 def _watcher(page: LivePage, recording: str) -> Callable[[str, DriveCalibration], None]:
-    """Shows every stage as it is done."""
+    """Print each stage when it is finished."""
     from parhelion.calibrate.drive.report import watch_page
 
     done: list[str] = []
@@ -196,7 +201,7 @@ def _watcher(page: LivePage, recording: str) -> Callable[[str, DriveCalibration]
 
 
 def _with_unknown(sheet: LidarConfig, unknown: Unknown | None) -> LidarConfig:
-    """The sheet with the user's choice for materials without a profile."""
+    """Sheet with the user's choice for materials without a profile."""
     from parhelion.calibrate.sheet import with_changes
 
     return sheet if unknown is None else with_changes(sheet, {"calibration.unknown": unknown.value})
@@ -229,7 +234,7 @@ def _boards(
     screen.say(f"wrote {output}")
     if report is None and page is None:
         return
-    # Here and not when a browser asks: the ray engine belongs to this thread.
+    # Computed here and not on a browser request: the ray engine belongs to this thread.
     simulated = simulated_profiles(found)
     if report is not None:
         write_board_report(found, source.name, simulated, report)
@@ -248,14 +253,16 @@ IDENTIFY_EXAMPLES = (
 
 
 def identify(
-    source: Annotated[Path, typer.Argument(metavar="CLOUD", help="A cloud in the sensor's frame, with intensities.")],
+    source: Annotated[Path, typer.Argument(metavar="CLOUD", help="Cloud in the sensor frame, with intensities.")],
     sensor: Annotated[str, typer.Option("--sensor", "-s", help="The sensor's calibrated data sheet (.yaml).")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The cloud again, with fields material and probability.")
+        Path | None, typer.Option("--output", "-o", help="Copy of the cloud with the fields material and probability.")
     ] = None,
-    neighbours: Annotated[int, typer.Option(min=3, help="Points whose evidence is taken together.")] = 12,
+    neighbours: Annotated[
+        int, typer.Option(min=3, help="Number of neighbouring points whose evidence is combined.")
+    ] = 12,
 ) -> None:
-    """Say which calibrated material each point is likeliest of, and with what probability."""
+    """Identify the most likely calibrated material of each point, with its probability."""
     import numpy as np
 
     from parhelion.calibrate.identify import identify as identified
@@ -271,7 +278,7 @@ def identify(
     screen.table(f"{source.name} by {config.name}", ("material", "points", "probability"), rows, numbers=("points",))
     unknown = int((found.best < 0).sum())
     if unknown:
-        screen.say(f"{screen.count(unknown)} points lie on no surface that shows an angle")
+        screen.say(f"{screen.count(unknown)} points lie on no surface with a measurable angle")
     if output is not None:
         best = found.best
         chance = np.where(best >= 0, np.nan_to_num(found.chance).max(axis=1), 0.0).astype(np.float32)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "parhelion campaign study.yaml -o out              # on all cores of this machine",
-    "parhelion campaign study.yaml -o out              # again: goes on where it was stopped",
+    "parhelion campaign study.yaml -o out              # again: resumes where it stopped",
     "parhelion campaign study.yaml -o out --row 17     # one run again, alone: the same numbers",
     "parhelion campaign study.yaml -o s3://bucket/out --dask tcp://10.0.0.1:8786",
     "parhelion campaign --schema > study.schema.json   # for editors that know YAML schemas",
@@ -26,21 +26,23 @@ EXAMPLES = (
 def campaign(
     study: Annotated[Path | None, typer.Argument(metavar="STUDY", help="Study file (.yaml).")] = None,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", help="Folder of the table, or an address such as s3://bucket/name.")
+        str | None, typer.Option("--output", "-o", help="Output folder, or an address such as s3://bucket/name.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option("--workers", min=1, help="Processes on this machine; its cores by default.")
+        int | None, typer.Option("--workers", min=1, help="Worker processes on this machine. Default: one per core.")
     ] = None,
     dask: Annotated[
         str | None, typer.Option("--dask", metavar="ADDRESS", help="A Dask scheduler, such as tcp://host:8786.")
     ] = None,
-    row: Annotated[int | None, typer.Option("--row", min=0, help="Run this row again, alone, and compare.")] = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run rows again that failed.")] = False,
+    row: Annotated[
+        int | None, typer.Option("--row", min=0, help="Repeat only this row and compare it with the table.")
+    ] = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Repeat rows that failed.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of study files.")] = False,
 ) -> None:
-    """Run a study: one scenario with many values and seeds, measured, into one Parquet table and a report.
+    """Run a study: one scenario with many values and seeds. Writes one Parquet table and a report.
 
-    Rows that an earlier run left are kept, so a campaign that was stopped goes on.
+    Rows of an earlier run are reused, so an interrupted campaign resumes.
     """
     from parhelion.campaign import Study, json_schema, run_campaign
 
@@ -65,21 +67,21 @@ def campaign(
             progress=progress,
             command=shlex.join(["parhelion", "campaign", str(study), "-o", output]),
         )
-    _tell(whole, summary)
+    _print(whole, summary)
 
 
-def _tell(study: Study, summary: CampaignSummary) -> None:
+def _print(study: Study, summary: CampaignSummary) -> None:
     for note in summary.notes:
         warn(note)
     if summary.found:
-        warn(f"{summary.found} rows of an earlier run were kept")
+        warn(f"{summary.found} rows of an earlier run were reused")
     if 0 < summary.failed < summary.rows:
         warn(f"{summary.failed} of {summary.rows} runs failed; {summary.first_error}")
     pace = f", {summary.done / summary.seconds:.2f} runs/s" if summary.done and summary.seconds else ""
     rows = [
         ("runs", f"{summary.done} new, {summary.found} from before, {summary.failed} failed"),
         ("time", f"{summary.seconds:.1f} s{pace}"),
-        *([("saved", f"{summary.saved} runs, their intervals were tight")] if summary.saved else []),
+        *([("saved", f"{summary.saved} runs, because their intervals were already tight")] if summary.saved else []),
         ("varied", ", ".join(study.settings.vary) or "seeds alone"),
         ("numbers", ", ".join(study.numbers)),
     ]
@@ -103,11 +105,11 @@ def _repeat(study: Study, output: str, number: int) -> None:
     facts += list(again.result["numbers"].items())
     screen.facts(f"row {number}", facts)
     if again.earlier is None:
-        screen.say("\nthe table has no such row")
+        screen.say("\nthe table does not contain this row")
     elif again.differences:
         for difference in again.differences:
             warn(difference)
-        typer.echo(f"error: row {number} is not what the table has", err=True)
+        typer.echo(f"error: row {number} differs from the table", err=True)
         raise typer.Exit(FAILED)
     else:
-        screen.say("\nthe same numbers as in the table, to the last bit")
+        screen.say("\nidentical to the table, bit for bit")

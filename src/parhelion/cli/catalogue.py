@@ -1,4 +1,4 @@
-"""`parhelion sensors`: every kind of sensor with its presets, as tables or one data sheet."""
+"""`parhelion sensors`, `worlds` and `materials`: list what ships with the package, or show one entry."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SENSORS_EXAMPLES = (
     "parhelion sensors                       # every kind, with its presets",
     "parhelion sensors ouster/os1-128        # one data sheet, with sources and assumptions",
     "parhelion sensors bosch/bmi160",
-    "parhelion sensors my-imu.yaml           # a sheet of your own, of any kind",
+    "parhelion sensors my-imu.yaml           # your own data sheet, of any kind",
 )
 
 
 def sensors(
-    name: Annotated[str | None, typer.Argument(help="A preset's name or a YAML file, for its data sheet.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Preset name or YAML file whose data sheet is shown.")] = None,
 ) -> None:
     """List all kinds of sensors with their presets, or show one data sheet with its sources and assumptions."""
     if name is None:
@@ -40,7 +40,7 @@ def sensors(
 
 
 def _kind_of(name: str) -> SensorKind:
-    """The kind of sensor that a preset or a data sheet describes."""
+    """Sensor kind that a preset or a data sheet describes."""
     from parhelion.sensors.kinds import kind_of_sheet, kinds
     from parhelion.sensors.sheets import RENAMED, YAML_SUFFIXES
 
@@ -67,7 +67,7 @@ def _list() -> None:
 
 
 def _show_sheet(sensor: Any, name: str) -> None:
-    """The fields of a data sheet, and where they come from."""
+    """Print the fields of a data sheet and their sources."""
     sheet = sensor.config.model_dump(mode="json")
     sources, assumed = sheet.pop("sources", []), sheet.pop("assumed", {})
     rows = []
@@ -100,7 +100,7 @@ def _list_lidars(presets: list[str]) -> None:
             )
         )
     columns = ("sensor", "pattern", "channels", "shots/scan", "Hz", "m at 10 %", "m at 90 %", "nm")
-    screen.table("lidars: one cloud a turn or frame", columns, rows, numbers=columns[2:])
+    screen.table("lidars: one cloud per revolution or frame", columns, rows, numbers=columns[2:])
 
 
 def _channels(lidar: Lidar) -> int:
@@ -119,14 +119,14 @@ def _show(name: str) -> None:
     elevation = np.degrees(shots.elevation)
     beam, limits, receiver = config.beam, config.range, config.receiver
     rated = ", ".join(f"{entry.range_m:g} m at {100 * entry.reflectance:g} %" for entry in limits.rated)
-    # An azimuth range says nothing on a full turn, and wraps.
+    # For a full revolution the azimuth range carries no information, and it wraps.
     azimuth = np.degrees(shots.azimuth)
     screen.facts(
         f"{config.name}  ({name})",
         [
             ("pattern", _pattern(lidar)),
-            ("shots a scan", f"{screen.count(len(shots))}, {_channels(lidar)} channels"),
-            ("azimuth", "full turn" if np.ptp(azimuth) > 350 else f"{azimuth.min():.1f} to {azimuth.max():.1f} deg"),
+            ("shots per scan", f"{screen.count(len(shots))}, {_channels(lidar)} channels"),
+            ("azimuth", "full circle" if np.ptp(azimuth) > 350 else f"{azimuth.min():.1f} to {azimuth.max():.1f} deg"),
             ("elevation", f"{elevation.min():.2f} to {elevation.max():.2f} deg"),
             ("wavelength", f"{config.wavelength_nm:g} nm"),
             ("beam", _beam(beam)),
@@ -204,20 +204,20 @@ WORLDS_EXAMPLES = (
 
 
 def worlds(
-    name: Annotated[str | None, typer.Argument(help="A world's name, a world, list, map or mesh file.")] = None,
+    name: Annotated[str | None, typer.Argument(help="World name, or a world, layout, map or mesh file.")] = None,
     png: Annotated[Path | None, typer.Option(help="Picture of the world from above.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of a built-in world.")] = None,
     param: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the world; may be given again.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Parameter of the world; repeatable.")
     ] = None,
     list_file: Annotated[
-        Path | None, typer.Option("--list", help="Write the list of things, .yaml or .json, of a world that has one.")
+        Path | None, typer.Option("--list", help="Write the object list (.yaml or .json) of a procedural world.")
     ] = None,
-    plan: Annotated[Path | None, typer.Option(help="Write the plan as a bitmap (.png): what stands where.")] = None,
-    resolution: Annotated[float, typer.Option(help="Width of the plan's pixels in m.")] = 0.1,
-    check: Annotated[bool, typer.Option("--check", help="Say what is wrong with a list of things.")] = False,
+    plan: Annotated[Path | None, typer.Option(help="Write the plan of the world as a bitmap (.png).")] = None,
+    resolution: Annotated[float, typer.Option(help="Pixel size of the plan in m.")] = 0.1,
+    check: Annotated[bool, typer.Option("--check", help="Check an object list and report its problems.")] = False,
 ) -> None:
-    """List the built-in worlds, or show one of them; any world, list, map or mesh file works too."""
+    """List the built-in worlds, or show one world; world, layout, map and mesh files work too."""
     if name is not None:
         params = _params(param or [])
         if check:
@@ -235,7 +235,7 @@ def worlds(
 
 
 def _params(entries: list[str]) -> dict[str, Any]:
-    """Parameters from NAME=VALUE, each value as YAML has it: a number, true, a word, or a list such as [60, 40]."""
+    """Parse NAME=VALUE; values are written as in YAML: a number, true, a word, or a list such as [60, 40]."""
     import yaml
 
     params = {}
@@ -251,7 +251,7 @@ def _params(entries: list[str]) -> dict[str, Any]:
 
 
 def _check(name: str, seed: int | None, params: dict[str, Any]) -> None:
-    """Print what is wrong with a world's list; exit code 1 where something is."""
+    """Print the problems of an object list; exit with code 1 if there are any."""
     from parhelion.world.procedural import check, layout_of
 
     if Path(name).suffix.lower() in (".yaml", ".yml", ".json"):
@@ -263,7 +263,7 @@ def _check(name: str, seed: int | None, params: dict[str, Any]) -> None:
     problems = check(layout)
     for sentence in problems:
         screen.say(sentence)
-    screen.say(f"{layout.name}: {len(layout.objects)} things, {len(problems) or 'nothing'} wrong")
+    screen.say(f"{layout.name}: {len(layout.objects)} objects, {len(problems) or 'no'} problems")
     if problems:
         raise typer.Exit(1)
 
@@ -286,7 +286,7 @@ def _list_worlds() -> None:
             way = "path" if world.path is not None else ""
             rows.append((entry.name, screen.count(world.triangle_count), way, entry.description))
             advance()
-    screen.table("", ("world", "triangles", "drive", "what is there"), rows, numbers=("triangles",))
+    screen.table("", ("world", "triangles", "drive", "contents"), rows, numbers=("triangles",))
 
 
 def _show_worlds(
@@ -304,7 +304,7 @@ def _show_worlds(
     world = _load(name, seed, params)
     rows = []
     if name in BUILTIN:
-        rows.append(("what is there", BUILTIN[name].description))
+        rows.append(("contents", BUILTIN[name].description))
     actors = sum(item.is_actor for item in world.objects)
     rows.append(("triangles", screen.count(world.triangle_count)))
     rows.append(("objects", f"{len(world.objects) - actors} standing, {actors} moving"))
@@ -333,20 +333,20 @@ def _show_worlds(
 
 
 def _write_list(world: World, list_file: Path | None, plan: Path | None, resolution: float) -> None:
-    """The list of a world's things, and its bitmap."""
+    """Write the object list of a world and its bitmap."""
     from parhelion.pictures.layout import save_layout_bitmap
     from parhelion.world.procedural import layout_of
 
     layout = layout_of(world)
     if list_file is not None:
         layout.save(list_file)
-        screen.say(f"wrote {list_file}: {len(layout.objects)} things")
+        screen.say(f"wrote {list_file}: {len(layout.objects)} objects")
     if plan is not None:
         save_layout_bitmap(layout, plan, resolution)
         screen.say(f"wrote {plan}")
 
 
-# ---- `parhelion materials`: the library of surfaces, as a table or one in detail ------------------------------------
+# ---- `parhelion materials`: the material library, as a table or one entry in detail ----------------------------------
 
 
 MATERIALS_EXAMPLES = (
@@ -357,7 +357,7 @@ MATERIALS_EXAMPLES = (
 
 
 def materials(
-    name: Annotated[str | None, typer.Argument(help="A material, for its numbers and sources.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Material whose values and sources are shown.")] = None,
     wavelength: Annotated[float, typer.Option(help="Wavelength of the reflectance, in nm.")] = 905.0,
     png: Annotated[Path | None, typer.Option(help="Picture of the spectrum.")] = None,
 ) -> None:
@@ -400,13 +400,13 @@ def _show_materials(name: str, wavelength_nm: float, png: Path | None) -> None:
     first, last = entry.wavelength_range_nm
     details = [part for part in (entry.brdf, entry.specular, entry.retro) if part is not None]
     numbers = [f"{key} {value}" for part in details for key, value in part.model_dump().items() if value is not None]
-    usual = [w for w in (850.0, 905.0, 1064.0, 1550.0) if first <= w <= last]
+    common = [w for w in (850.0, 905.0, 1064.0, 1550.0) if first <= w <= last]
     screen.facts(
         entry.name,
         [
             ("description", entry.description),
             (f"at {wavelength_nm:g} nm", f"{100 * entry.reflectance_at(wavelength_nm):.1f} %"),
-            ("elsewhere", ", ".join(f"{100 * entry.reflectance_at(w):.1f} % at {w:g} nm" for w in usual)),
+            ("elsewhere", ", ".join(f"{100 * entry.reflectance_at(w):.1f} % at {w:g} nm" for w in common)),
             ("spectrum", f"{len(entry.spectrum.wavelength_um)} values from {first:g} to {last:g} nm"),
             ("surface", ", ".join(numbers)),
             *(("source", source) for source in entry.sources),

@@ -1,4 +1,4 @@
-"""`parhelion convert`: clouds from one format to another, a file, a whole folder or a bag."""
+"""`parhelion convert`: point clouds from one format to another; a file, a folder or a bag."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ EXAMPLES = (
     "parhelion convert run/bag clouds/ --topic /velodyne_points   # the clouds of a ROS 2 bag",
     "parhelion convert clouds/ drive.mcap --rate 10               # clouds into a bag",
     "parhelion convert drive.db3 drive.mcap                       # a bag in another storage",
-    "parhelion convert drive.pcap turns/ --format pcd             # every turn of a capture, 000000.pcd ...",
-    "parhelion convert drive.pcap drive.mcap                      # every turn as a message",
-    "parhelion convert drive.pcap one.ply --turn 3",
+    "parhelion convert drive.pcap frames/ --format pcd            # every frame of a capture, 000000.pcd ...",
+    "parhelion convert drive.pcap drive.mcap                      # every frame as a message",
+    "parhelion convert drive.pcap one.ply --index 3",
 )
 
 
@@ -38,31 +38,35 @@ def convert(
     format: Annotated[
         str | None,
         typer.Option(
-            help="Format to write, where OUT's ending does not say it; pcd for folders; mcap or sqlite3: a bag."
+            help="Format to write if the extension of OUT does not select it; mcap, sqlite3: a bag. Folders: pcd."
         ),
     ] = None,
-    read_as: Annotated[str | None, typer.Option("--from", help="Format to read, where the ending misleads.")] = None,
-    topic: Annotated[str | None, typer.Option(help="Topic of the clouds in a bag; /points in new ones.")] = None,
+    read_as: Annotated[
+        str | None, typer.Option("--from", help="Format to read if the extension is misleading.")
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="Topic of the clouds in a bag. Default in new bags: /points.")
+    ] = None,
     frame: Annotated[str | None, typer.Option(help="Frame of the clouds in a new bag.", show_default="lidar")] = None,
     layout: Annotated[
         str,
-        typer.Option(help="Fields of the points in a new bag: all, or those of a driver, as ouster."),
+        typer.Option(help="Point fields in a new bag: all, or those of a driver such as ouster."),
     ] = "all",
     rate: Annotated[
-        float, typer.Option(help="Clouds a second in a new bag, where they have no times of their own.")
+        float, typer.Option(help="Clouds per second in a new bag, for clouds without time stamps.")
     ] = recordings.DEFAULT_RATE_HZ,
-    turn: recordings.IndexOption = None,
+    index: recordings.IndexOption = None,
     sensor: Annotated[
-        str | None, typer.Option("--sensor", "-s", help="The model of a capture whose packets do not state it.")
+        str | None, typer.Option("--sensor", "-s", help="Sensor model of a capture whose packets do not state it.")
     ] = None,
     keep_lost: Annotated[
-        bool, typer.Option("--keep-lost", help="Of captures, write shots without return too, as NaN.")
+        bool, typer.Option("--keep-lost", help="Also write shots without a return, as NaN (captures only).")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
-    """Convert point clouds. A folder's finished files are skipped, so an interrupted run can be taken up again.
+    """Convert point clouds. Finished files of a folder are skipped, so an interrupted run resumes.
 
-    Captures are sequences: each turn of the sensor becomes a file of its own in a folder, or a message in a bag.
+    A capture is a sequence: each frame becomes one file in a folder or one message in a bag.
     """
     from parhelion.io.recordings import clouds_of, existing, is_capture
     from parhelion.io.ros import is_bag
@@ -72,17 +76,17 @@ def convert(
     if is_bag(existing(source)):
         (recordings.bag_to_bag if to_bag else recordings.bag_to_clouds)(source, target, writing)
         return
-    captures = _Captures(writing, turn, sensor, keep_lost)
+    captures = _Captures(writing, index, sensor, keep_lost)
     if is_capture(source, read_as):
         captures.convert(source, target)
         return
-    if turn is not None:
-        raise typer.BadParameter(f"goes with a capture (.pcap), not with {source}", param_hint="--turn")
+    if index is not None:
+        raise typer.BadParameter(f"applies to captures (.pcap) only, not to {source}", param_hint="--index")
     if to_bag:
         clouds = clouds_of(source, sensor=sensor, read_as=read_as, keep_lost=keep_lost)
         with screen.progress(writing.verb, None):
             count = recordings.write_clouds(clouds, source, target, writing)
-        _tell_bag(count, topic, target)
+        _report_bag(count, topic, target)
         return
     as_folder = source.is_dir()
     if as_folder:
@@ -104,7 +108,7 @@ def convert(
         raise FormatError(f"{source}: {unreadable + broken} of {tried} files could not be read, see the warnings")
 
 
-def _tell_bag(count: int, topic: str | None, target: Path) -> None:
+def _report_bag(count: int, topic: str | None, target: Path) -> None:
     screen.say(
         f"wrote {count} {'cloud' if count == 1 else 'clouds'} on {topic or recordings.DEFAULT_TOPIC} to {target}"
     )
@@ -112,10 +116,10 @@ def _tell_bag(count: int, topic: str | None, target: Path) -> None:
 
 @dataclass(frozen=True)
 class _Captures:
-    """What was asked for captures."""
+    """Options for captures."""
 
     writing: Writing
-    turn: int | None
+    index: int | None
     sensor: str | None
     keep_lost: bool
 
@@ -127,18 +131,18 @@ class _Captures:
             return scan.with_lost_shots() if self.keep_lost else scan
 
         done = recordings.convert_frames(
-            source, target, cloud, self.writing, turn=self.turn, sensor=self.sensor, form=form
+            source, target, cloud, self.writing, index=self.index, sensor=self.sensor, form=form
         )
         warn_dropped_fields(done.dropped)
         done.report_gaps(source)
         if form is Form.BAG:
-            _tell_bag(done.turns, self.writing.topic, target)
+            _report_bag(done.frames, self.writing.topic, target)
             return
         note = self.writing.skipped(done.skipped)
-        screen.say(f"converted {done.turns} {'turn' if done.turns == 1 else 'turns'} of {source} to {target}{note}")
+        screen.say(f"converted {done.frames} {'frame' if done.frames == 1 else 'frames'} of {source} to {target}{note}")
 
     def convert_one_of_many(self, job: Job) -> bool:
-        """One capture among other files: whether it could be read. A bad one does not stop the others."""
+        """Convert one capture among other files; return False if it cannot be read. The others continue."""
         try:
             self.convert(job.source, job.target, Form.FOLDER)
         except FormatError as error:
@@ -148,7 +152,7 @@ class _Captures:
 
 
 def _convert_all(jobs: list[Job], read_as: str | None, *, as_folder: bool) -> tuple[Counter[str], int]:
-    """Convert each: what was lost and in how many files, and how many files of a folder could not be read."""
+    """Convert each job. Return what was lost, in how many files, and how many files could not be read."""
     from parhelion.io import read_cloud, write_noting_drops
 
     dropped: Counter[str] = Counter()

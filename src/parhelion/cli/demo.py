@@ -1,4 +1,4 @@
-"""`parhelion demo`: runs the scenario demo.yaml, a vessel in the harbour at dusk, in rain, and draws what it gave."""
+"""`parhelion demo`: run the scenario demo.yaml, a vessel in the harbour at dusk in rain, and draw the results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ EXAMPLES = ("parhelion demo", "parhelion demo -o first-trip --seconds 3 --seed 7
 
 SCENARIO = Path(__file__).with_name("demo.yaml")
 LONGEST_S = 25.0
-"""How long the way is: to the end of the canal."""
+"""Duration of the trip to the end of the canal."""
 
 
 def scenario_of(seconds: float, seed: int) -> dict[str, Any]:
-    """The fields of the demo's scenario file, for a trip of this length."""
+    """Fields of the demo's scenario file for a trip of the given length."""
     import yaml
 
     fields: dict[str, Any] = yaml.safe_load(SCENARIO.read_text(encoding="utf-8"))
@@ -34,7 +34,7 @@ def scenario_of(seconds: float, seed: int) -> dict[str, Any]:
 
 def demo(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all files.")] = Path("demo-out"),
-    seed: Annotated[int, typer.Option(help="Seed of waves, drops and noise.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the waves, drops and noise.")] = 0,
     seconds: Annotated[float, typer.Option(min=0.1, max=LONGEST_S, help="Length of the trip, in s.")] = 10.0,
 ) -> None:
     """Take a vessel through a harbour in rain and write a bag, clouds, IMU samples, trajectory, picture and report."""
@@ -49,7 +49,7 @@ def demo(
     start_engine()
     with ExitStack() as bars:
         trip = Trip(scenario, output, fields, bars)
-        # A second demo in the same folder, perhaps with another seed, takes the place of the first.
+        # A second demo in the same folder, possibly with another seed, replaces the first.
         summary = scenario.run(output, replace=True, watch=trip)
     needed = clock.perf_counter() - began
     clouds = output / trip.lidar.folder_name
@@ -60,22 +60,19 @@ def demo(
     screen.facts(scenario.settings.name, [("simulated", pace), *trip.tally.rows()])
     screen.say(f"""
 wrote {clouds}/  {len(written)} clouds (binary PCD)
-      {output / "bag" / "bag_0.mcap"}  all of it as a ROS 2 bag (MCAP)
+      {output / "bag" / "bag_0.mcap"}  everything as a ROS 2 bag (MCAP)
       {trip.trajectory}  pose of the lidar at each scan's start (TUM)
-      {output / "camera"}/  a picture a second, with depth, normals, classes and objects
-      {output / "imu.csv"}  100 samples a second of the IMU
-      {trip.picture}  look at this one first
-      {summary.report}  pictures, curves and tables of all of it, for a browser
-      {trip.scenario_file}  all of it as a file to change: parhelion run
+      {output / "camera"}/  one image per second, with depth, normals, classes and instances
+      {output / "imu.csv"}  IMU samples at 100 Hz
+      {trip.picture}  start with this picture
+      {summary.report}  run report with pictures, curves and tables, for a browser
+      {trip.scenario_file}  the scenario as a file to edit: parhelion run
 
 next: parhelion scan --world city --sensor ouster/os1-128 --visibility 100 -o scan.ply --png scan.png""")
 
 
 class Trip:
-    """Watches the run of the demo: counts its scans, and draws them at the end.
-
-    Of several lidars, the first one is counted and drawn.
-    """
+    """Observer of the demo run that counts the scans of the first lidar and draws them at the end."""
 
     def __init__(self, scenario: Scenario, folder: Path, fields: dict[str, Any], bars: ExitStack) -> None:
         from parhelion.cli.summary import Tally
@@ -114,10 +111,10 @@ class Trip:
         return [self.scenario_file, self.picture, *self._write_trajectory()]
 
     def abandon(self) -> None:
-        """Leave what was written as it is: each file is whole."""
+        """Keep all written files; each one is complete."""
 
     def on_page(self) -> str:
-        """The first points in numbers, and how to read a cloud."""
+        """Sections with the first points in numbers and the code that reads a cloud."""
         return self._first_rows + how_to_read()
 
     def _write_scenario(self) -> None:
@@ -129,7 +126,7 @@ class Trip:
         write_whole(self.scenario_file, text.encode("utf-8"))
 
     def _write_trajectory(self) -> list[Path]:
-        """Write the lidar's poses at the starts of its scans; a trip without a whole scan has none."""
+        """Write the lidar's pose at the start of each scan; a trip shorter than one scan has none."""
         import numpy as np
 
         from parhelion.io import poses
@@ -143,14 +140,14 @@ class Trip:
         return [self.trajectory]
 
 
-# ---- What the demo adds to the page of its run: the first points in numbers, and how to read a cloud ----------------
+# ---- sections added to the run report: the first points in numbers, and how to read a cloud -------------------------
 
 
 _ROWS = 8
 
 
 def first_points(scan: Scan) -> str:
-    """The first points of a scan as a section of a page."""
+    """Section of a page with the first points of a scan."""
     from parhelion.pictures import html
 
     names = scan.names.get("label", {})
@@ -169,7 +166,7 @@ def first_points(scan: Scan) -> str:
 
 
 def how_to_read() -> str:
-    """A line of Python that reads a cloud of the demo, as a section of a page."""
+    """Section of a page with a line of Python that reads a cloud of the demo."""
     from parhelion.pictures import html
 
     code = 'import parhelion as ph; cloud = ph.PointCloud.load("clouds/000000.pcd"); cloud.xyz, cloud.label'

@@ -1,4 +1,4 @@
-"""`parhelion doctor`: what is here, what is missing, and how to get it."""
+"""`parhelion doctor`: installed parts, missing parts, and how to install them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GIB = 2.0**30
 
 
 def doctor() -> None:
-    """Check this machine: packages, LLVM library, GPU, memory, a tiny scan. Exits 1 where a needed thing is missing."""
+    """Check packages, LLVM library, GPU, memory, a small scan. Exit with 1 if a required part is missing."""
     problems: list[str] = []
     screen.facts("machine", _machine())
     _packages(problems)
@@ -39,7 +39,7 @@ def doctor() -> None:
         for problem in problems:
             screen.say(f"missing: {problem}")
         raise typer.Exit(1)
-    screen.say("\nall that is needed is here")
+    screen.say("\neverything required is installed")
 
 
 def _machine() -> list[tuple[str, str]]:
@@ -54,7 +54,7 @@ def _machine() -> list[tuple[str, str]]:
 
 
 def _memory() -> str:
-    """Memory that a new process can still take, from the kernel's own table."""
+    """Memory available to a new process, as the kernel reports it."""
     try:
         table = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         available, total = (int(table[key].split()[0]) * 1024 / _GIB for key in ("MemAvailable", "MemTotal"))
@@ -64,7 +64,7 @@ def _memory() -> str:
 
 
 def _packages(problems: list[str]) -> None:
-    """Versions of what the package needs, and of what it can use."""
+    """Versions of required and optional packages."""
     try:
         wanted = metadata.requires("parhelion") or []
     except metadata.PackageNotFoundError:
@@ -85,7 +85,7 @@ def _packages(problems: list[str]) -> None:
         if have is None:
             problems.append(f"the package {name}: run 'pip install {name}'")
         elif least and _numbers(have) < _numbers(least[1]):
-            problems.append(f"{name} {least[1]} or later, {have} is here: run 'pip install -U {name}'")
+            problems.append(f"{name} {least[1]} or later, found {have}: run 'pip install -U {name}'")
     screen.facts("\nneeded packages", [("parhelion", _version("parhelion")), *needed])
     screen.facts("\noptional packages", optional)
 
@@ -102,7 +102,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _engine(problems: list[str]) -> Engine | None:
-    """Start the ray engine, and say on what."""
+    """Start the ray engine and report its device."""
     try:
         running = start_engine()
     except ParhelionError as error:
@@ -123,7 +123,7 @@ def _has_nvidia() -> bool:
 
 
 def _llvm_file(running: Engine) -> str:
-    """Path of the library that was loaded, from the table of mapped files."""
+    """Path of the loaded library, from the table of mapped files."""
     running.dr.eval(running.mi.Float(1.0) + running.mi.Float(2.0))
     try:
         mapped = {line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "libLLVM" in line}
@@ -133,7 +133,7 @@ def _llvm_file(running: Engine) -> str:
 
 
 def _tiny_scan(problems: list[str]) -> None:
-    """Whether a scan works at all, and how long it takes."""
+    """Check that a scan works, and measure its time."""
     from parhelion import Lidar, World
     from parhelion.cli.screen import sentence
 
@@ -144,7 +144,7 @@ def _tiny_scan(problems: list[str]) -> None:
             before = clock.perf_counter()
             scan = lidar.scan(world, time=0.1 * number)
             times.append(clock.perf_counter() - before)
-    except Exception as error:  # whatever it is, the doctor's task is to say so
+    except Exception as error:  # doctor reports any failure
         problems.append(f"a working scan: {sentence(error)}")
         return
     text = f"{screen.count(len(scan))} points; first {times[0]:.2f} s with set-up, then {1e3 * times[1]:.0f} ms"

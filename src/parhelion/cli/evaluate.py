@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from parhelion.evaluate.slam.drives import Drive
     from parhelion.evaluate.slam.study import RunResult
 
-# ---- `parhelion evaluate clouds`: how near simulated clouds come to real ones ---------------------------------------
+# ---- `parhelion evaluate clouds`: simulated clouds against real ones ------------------------------------------------
 
 
 EXAMPLES = (
     "parhelion evaluate clouds real.pcd simulated.pcd -o report.html --json out.json",
-    "parhelion evaluate clouds recorded/ simulated/ -o report.html      # paired by name, else by order",
+    "parhelion evaluate clouds recorded/ simulated/ -o report.html      # paired by name, or by order",
     "parhelion evaluate clouds rain/ rain-simulated/ --dry dry.pcd --tolerance 0.1 --json out.json",
 )
 
@@ -39,16 +39,28 @@ def clouds(
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(min=1e-6, help="A point this near [m] to the reference is correct; else its origin tells."),
+        typer.Option(
+            min=1e-6,
+            help="Points within this distance [m] of the reference are correct. Default: decided by the field origin.",
+        ),
     ] = None,
     exact_points: Annotated[
-        int, typer.Option(min=1, max=20_000, help="Larger clouds have an approximate earth mover's distance.")
+        int,
+        typer.Option(
+            min=1,
+            max=20_000,
+            help="Largest cloud with an exact earth mover's distance; larger ones use an approximation.",
+        ),
     ] = 4000,
-    field: Annotated[list[str] | None, typer.Option("--field", help="Fields to compare; both need them.")] = None,
-    label: Annotated[list[str] | None, typer.Option("--label", help="Objects to count by distance; all, else.")] = None,
+    field: Annotated[
+        list[str] | None, typer.Option("--field", help="Fields to compare; both clouds must have them.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", help="Objects to count by distance. Default: all.")
+    ] = None,
     distances: Annotated[str, typer.Option(metavar="M,M,...", help="Edges of distance classes.")] = "0,30,45,60,120",
     still: Annotated[
-        bool, typer.Option("--still", help="Nothing moves from cloud to cloud: SNR of each shot over the clouds.")
+        bool, typer.Option("--still", help="The scene is static: compute the SNR of each shot over all clouds.")
     ] = False,
 ) -> None:
     """Compare clouds: Chamfer and earth mover's distance, detections, range error, SNR, density, distributions."""
@@ -68,7 +80,7 @@ def clouds(
 
 
 def _write(json: Path | None, result: dict[str, Any], output: Path | None, page: Any) -> None:
-    """Write the numbers and the page where they are asked for."""
+    """Write the JSON file and the page if requested."""
     from parhelion.evaluate.files import write_json
     from parhelion.pictures.html import write_page
 
@@ -81,17 +93,17 @@ def _write(json: Path | None, result: dict[str, Any], output: Path | None, page:
 
 
 def parse_edges(text: str) -> tuple[float, ...]:
-    """`0,30,60`: rising edges of distance classes [m]."""
+    """Parse rising edges of distance classes [m], such as `0,30,60`."""
     try:
         edges = tuple(float(part) for part in text.split(","))
     except ValueError:
         raise typer.BadParameter(f"expected numbers M,M,..., got {text!r}", param_hint="--distances") from None
     if len(edges) < 2 or any(b <= a for a, b in pairwise(edges)):
-        raise typer.BadParameter(f"expected two rising numbers at least, got {text!r}", param_hint="--distances")
+        raise typer.BadParameter(f"expected at least two rising numbers, got {text!r}", param_hint="--distances")
     return edges
 
 
-# ---- `parhelion evaluate detections`: how good a detector is, by the measures of KITTI or nuScenes ------------------
+# ---- `parhelion evaluate detections`: detector scores of KITTI or nuScenes ------------------------------------------
 
 
 DETECTIONS_EXAMPLES = (
@@ -103,7 +115,7 @@ _DEFAULT_DISTANCES = "0,35,70,120"
 
 
 class Layout(str, Enum):
-    """Whose files and measures they are."""
+    """Benchmark whose files and metrics are used."""
 
     auto = "auto"
     kitti = "kitti"
@@ -113,7 +125,7 @@ class Layout(str, Enum):
 def detections(
     labels: Annotated[
         Path,
-        typer.Argument(metavar="LABELS", help="KITTI label file or a folder of them, or a nuScenes data set's folder."),
+        typer.Argument(metavar="LABELS", help="KITTI label file or folder, or the folder of a nuScenes data set."),
     ],
     found: Annotated[
         Path,
@@ -124,16 +136,21 @@ def detections(
     ],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Page with tables and curves (.html).")] = None,
     json: Annotated[Path | None, typer.Option("--json", help="All numbers as JSON.")] = None,
-    kind: Annotated[list[str] | None, typer.Option("--class", help="Classes to score; all with a label, else.")] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option("--class", help="Classes to score. Default: all classes with labels.")
+    ] = None,
     overlap: Annotated[
-        float | None, typer.Option(min=0.0, max=1.0, help="KITTI: overlap above which a box is found; its own, else.")
+        float | None,
+        typer.Option(
+            min=0.0, max=1.0, help="KITTI: overlap above which a box counts as found. Default: the benchmark's."
+        ),
     ] = None,
     distances: Annotated[
         str | None,
         typer.Option(metavar="M,M,...", help=f"KITTI: edges of distance classes; default {_DEFAULT_DISTANCES}."),
     ] = None,
     layout: Annotated[
-        Layout, typer.Option("--format", help="Whose measures; auto: nuScenes where DETECTIONS ends in .json.")
+        Layout, typer.Option("--format", help="Benchmark; auto selects nuScenes if DETECTIONS ends in .json.")
     ] = Layout.auto,
 ) -> None:
     """Score detections: KITTI's average precision by difficulty and distance, or nuScenes' mAP, errors and NDS."""
@@ -141,7 +158,9 @@ def detections(
     if layout is Layout.nuscenes or (layout is Layout.auto and found.suffix.lower() == ".json"):
         for given, option in ((overlap, "--overlap"), (distances, "--distances")):
             if given is not None:
-                raise typer.BadParameter("is for KITTI's files; nuScenes goes by its own distances", param_hint=option)
+                raise typer.BadParameter(
+                    "applies to KITTI files only; nuScenes defines its own distances", param_hint=option
+                )
         _nuscenes(labels, found, output, json, kind)
     else:
         _kitti(labels, found, output, json, kind, overlap, distances or _DEFAULT_DISTANCES)
@@ -174,19 +193,19 @@ def _nuscenes(labels: Path, found: Path, output: Path | None, json: Path | None,
     screen.table(f"{found} against {labels}", columns, pages.table_rows(result), numbers=columns[1:])
     screen.table("", summary, pages.summary_rows(result), numbers=summary[1:])
     if result["scenes"] < result["all_scenes"]:
-        screen.say(f"{result['scenes']} of {result['all_scenes']} scenes, those that the detections are of")
+        screen.say(f"{result['scenes']} of {result['all_scenes']} scenes, those with detections")
     command = shlex.join(["parhelion", "evaluate", "detections", str(labels), str(found), "-o", str(output)])
     page = pages.page_of(result, str(labels), str(found), command) if output is not None else None
     _write(json, {"labels_from": str(labels), "detections_from": str(found), **result}, output, page)
 
 
-# ---- `parhelion evaluate placement`: where sensors or anchors are best put ------------------------------------------
+# ---- `parhelion evaluate placement`: the best positions of sensors or anchors ---------------------------------------
 
 
 PLACEMENT_EXAMPLES = (
     "parhelion evaluate placement examples/placement/city-lidars.yaml -o report.html --json answer.json",
     "parhelion evaluate placement examples/placement/warehouse-anchors.yaml --choose 6 --csv sites.csv --png map.png",
-    "parhelion evaluate placement lidars.yaml --method greedy                # where there are too many combinations",
+    "parhelion evaluate placement lidars.yaml --method greedy                # for too many combinations",
     "parhelion evaluate placement --schema > placement.schema.json          # for editors that know YAML schemas",
 )
 
@@ -197,9 +216,11 @@ def placement(
     json: Annotated[Path | None, typer.Option("--json", help="All numbers as JSON.")] = None,
     csv: Annotated[Path | None, typer.Option("--csv", help="Table of the candidates.")] = None,
     png: Annotated[Path | None, typer.Option("--png", help="The map alone.")] = None,
-    choose: Annotated[int | None, typer.Option("--choose", "-k", min=1, help="How many; the file's, else.")] = None,
+    choose: Annotated[
+        int | None, typer.Option("--choose", "-k", min=1, help="Number of sites to choose. Default: as in the file.")
+    ] = None,
     method: Annotated[
-        str | None, typer.Option("--method", metavar="METHOD", help="auto, greedy or exact; the file's, else.")
+        str | None, typer.Option("--method", metavar="METHOD", help="auto, greedy or exact. Default: as in the file.")
     ] = None,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of placement files.")] = False,
 ) -> None:
@@ -214,7 +235,7 @@ def placement(
         raise typer.BadParameter("give a placement file", param_hint="FILE")
     check_file(output, json, csv, picture=png)
     fields = config.read_yaml(file)
-    if isinstance(fields, dict):  # else the check of the file tells
+    if isinstance(fields, dict):  # otherwise the validation of the file reports it
         changed: dict[str, Any] = {} if choose is None else {"choose": choose}
         if method is not None:
             given = fields.get("search")
@@ -228,7 +249,7 @@ def placement(
     from parhelion.pictures.html import write_page
 
     question = Placement(settings, file.parent, str(file))
-    question.is_exact()  # a search that is too large is told before the casts
+    question.is_exact()  # report a search that is too large before casting rays
     with screen.progress("casting", question.casts) as advance:
         objectives = question.objectives(advance)
     with screen.progress("searching", question.steps) as advance:
@@ -266,14 +287,14 @@ def _command(file: Path, output: Path | None, choose: int | None, method: str | 
     return shlex.join(words)
 
 
-# ---- `parhelion evaluate slam`: how well odometry finds the way of a drive ------------------------------------------
+# ---- `parhelion evaluate slam`: lidar odometry against the true trajectory ------------------------------------------
 
 
 SLAM_EXAMPLES = (
     "parhelion evaluate slam examples/city-loop.yaml -m kiss-icp --weather clear --weather rain=25 --seeds 10 -o out",
     "parhelion evaluate slam examples/city-loop.yaml --method kiss-icp --method my_package:MyOdometry -o out",
-    "parhelion evaluate slam out/bag --method kiss-icp -o scores            # a ROS 2 bag with the truth in it",
-    "parhelion evaluate slam run/roof --method genz-icp -o scores           # clouds of a run, truth beside them",
+    "parhelion evaluate slam out/bag --method kiss-icp -o scores            # a ROS 2 bag with ground truth",
+    "parhelion evaluate slam run/roof --method genz-icp -o scores           # clouds of a run with ground truth",
     "parhelion evaluate slam truth.tum --estimate estimate.tum -o scores    # two trajectories",
 )
 _DEFAULT_METHOD = "kiss-icp"
@@ -292,32 +313,32 @@ def slam(
         list[str] | None,
         typer.Option("--weather", help="clear, rain=MM_H, fog=M, snow=MM_H, own; rain=5,fog=500. May be repeated."),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Runs of a scenario in each weather.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Runs (seeds) of the scenario per weather.")] = 1,
     estimate: Annotated[
-        list[Path] | None, typer.Option("--estimate", help="A trajectory (TUM) to score, where SOURCE is a TUM file.")
+        list[Path] | None, typer.Option("--estimate", help="Trajectory (TUM) to score if SOURCE is a TUM file.")
     ] = None,
-    truth: Annotated[
-        Path | None, typer.Option("--truth", help="True poses of the lidar (TUM), where SOURCE does not hold them.")
-    ] = None,
-    lidar: Annotated[str | None, typer.Option(help="Lidar of the scenario; the first, else.")] = None,
+    truth: Annotated[Path | None, typer.Option("--truth", help="True lidar poses (TUM) if not in SOURCE.")] = None,
+    lidar: Annotated[str | None, typer.Option(help="Lidar of the scenario. Default: the first.")] = None,
     topic: Annotated[str | None, typer.Option(help="Topic of the clouds, for bags with several.")] = None,
-    json: Annotated[Path | None, typer.Option("--json", help="All numbers as JSON; in the folder, else.")] = None,
+    json: Annotated[
+        Path | None, typer.Option("--json", help="All numbers as JSON. Default: in the output folder.")
+    ] = None,
 ) -> None:
-    """Run odometry on a drive and score it: ATE, RPE and KITTI drift, by weather, with intervals over the seeds."""
+    """Run lidar odometry on a drive and score it: ATE, RPE and KITTI drift by weather, with intervals over seeds."""
     from parhelion.evaluate.slam.study import weather_fields
     from parhelion.io.recordings import existing
 
     report = _Report(existing(source), output, json)
     if estimate:
         if method or weather:
-            raise typer.BadParameter("scores a trajectory that is there: leave out --method and --weather")
+            raise typer.BadParameter("scores an existing trajectory: omit --method and --weather")
         report.add(*_score_files(source, estimate))
         report.finish()
         return
     names = list(dict.fromkeys(method or [_DEFAULT_METHOD]))
     is_scenario = source.suffix.lower() in (".yaml", ".yml")
     if (weather or seeds > 1) and not is_scenario:
-        raise ConfigError(f"{source}: is recorded; --weather and --seeds are for scenarios")
+        raise ConfigError(f"{source}: is a recording; --weather and --seeds apply to scenarios only")
     wanted = {text: weather_fields(text) for text in weather or ["own"]}
     if is_scenario:
         start_engine()
@@ -342,7 +363,7 @@ def _study(
     makers = _makers(names)
     first = ScenarioDrive(source, lidar=lidar)
     for make in makers.values():
-        make(first.setup)  # what is missing is told before hours of work
+        make(first.setup)  # report missing packages before hours of work
     start, total = first.scenario.seed, first.count * len(weathers) * seeds
     with screen.progress("driving", total) as advance:
         for seed in range(start, start + seeds):
@@ -386,7 +407,7 @@ def _score_files(truth: Path, estimates: list[Path]) -> list[tuple[RunResult, An
 
 
 class _Report:
-    """The files of a study: written anew after every run, so that a stopped one is not lost."""
+    """Files of a study, rewritten after every run, so that an interrupted study keeps its results."""
 
     def __init__(self, source: Path, folder: Path, json: Path | None) -> None:
         make_folder(folder)

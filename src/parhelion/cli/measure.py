@@ -45,7 +45,7 @@ SCAN_EXAMPLES = (
 
 
 class Returns(str, Enum):
-    """Which echoes of a shot are reported."""
+    """Reported echoes of a shot."""
 
     first = "first"
     strongest = "strongest"
@@ -55,14 +55,14 @@ class Returns(str, Enum):
 
 
 class Sampling(str, Enum):
-    """How the footprint of a beam is sampled."""
+    """Sampling of the beam footprint."""
 
     adaptive = "adaptive"
     fixed = "fixed"
 
 
 class Frame(str, Enum):
-    """The frame that points are written in."""
+    """Coordinate frame of the written points."""
 
     sensor = "sensor"
     world = "world"
@@ -75,41 +75,43 @@ def scan(
     sensor: Annotated[str, typer.Option("--sensor", "-s", help="Preset, such as ouster/os1-128, or a YAML file.")],
     pose: Annotated[
         str | None,
-        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Where the sensor stands, in m; roll, pitch, yaw in degrees."),
+        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Sensor position in m; roll, pitch, yaw in degrees."),
     ] = None,
-    time: Annotated[float, typer.Option(help="Start on the world's clock, in s.")] = 0.0,
+    time: Annotated[float, typer.Option(help="Start time in s.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     scans: Annotated[
-        int, typer.Option(min=1, help="Scans in a row: along the world's path, or standing at --pose.")
+        int, typer.Option(min=1, help="Number of consecutive scans, along the path of the world or at --pose.")
     ] = 1,
     returns: Annotated[Returns | None, typer.Option(help="Echoes to report; by default the sensor's own.")] = None,
     sub_rays: Annotated[int | None, typer.Option(help="Rays that sample each footprint, 1 to 1024.")] = None,
     sampling: Annotated[Sampling, typer.Option(help="Trace sub-rays where needed, or all.")] = Sampling.adaptive,
     noise: Annotated[bool, typer.Option("--noise/--no-noise", help="With or without measurement noise.")] = True,
-    rate: Annotated[float | None, typer.Option(help="Scans a second, of those the sensor offers.")] = None,
-    columns: Annotated[int | None, typer.Option(help="Columns a turn, of those the sensor offers.")] = None,
-    keep_lost: Annotated[bool, typer.Option("--keep-lost", help="Write shots without return too, as NaN.")] = False,
+    rate: Annotated[float | None, typer.Option(help="Scan rate in Hz, one that the sensor offers.")] = None,
+    columns: Annotated[int | None, typer.Option(help="Columns per revolution, one that the sensor offers.")] = None,
+    keep_lost: Annotated[bool, typer.Option("--keep-lost", help="Also write shots without a return, as NaN.")] = False,
     frame: Annotated[Frame, typer.Option(help="Frame of the points written.")] = Frame.sensor,
     material: Annotated[str | None, typer.Option(help="Material of a mesh file that names none.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File (.pcd .ply .las .laz .bin .csv .npz .pcap) or folder.")
     ] = None,
-    format: Annotated[str | None, typer.Option(help="Format, where the file's ending does not say it.")] = None,
+    format: Annotated[str | None, typer.Option(help="Format, if the file extension does not select it.")] = None,
     png: Annotated[
         Path | None,
-        typer.Option(help="Picture: range, intensity, from above; with weather a second one, NAME-weather.png."),
+        typer.Option(help="Picture of range, intensity and top view; with weather, also NAME-weather.png."),
     ] = None,
     *,
     weather: WeatherOptions,
 ) -> None:
-    """Scan a world with a lidar, write the points, and print what was measured."""
+    """Scan a world with a lidar, write the points, and print a summary."""
     if keep_lost and frame is not Frame.sensor:
-        raise typer.BadParameter("lost shots have no place; it goes with --frame sensor only", param_hint="--keep-lost")
+        raise typer.BadParameter(
+            "lost shots have no coordinates; use it with --frame sensor only", param_hint="--keep-lost"
+        )
 
     place = parse_pose(pose)
     files = None if output is None else CloudFiles.at(output, format, several=scans > 1)
     if files is not None and files.format == "pcap" and (keep_lost or frame is not Frame.sensor):
-        raise typer.BadParameter("captures hold all shots, in the sensor's frame; leave it out", param_hint="--frame")
+        raise typer.BadParameter("captures always hold all shots in the sensor frame; omit it", param_hint="--frame")
     if png is not None:
         from parhelion.pictures.style import check_picture
 
@@ -135,7 +137,7 @@ def scan(
 
 
 def parse_pose(text: str | None) -> Pose | None:
-    """`X,Y,Z` or `X,Y,Z,ROLL,PITCH,YAW` [m, degrees]."""
+    """Parse `X,Y,Z` or `X,Y,Z,ROLL,PITCH,YAW` [m, degrees]."""
     if text is None:
         return None
     from parhelion import Pose
@@ -152,7 +154,7 @@ def parse_pose(text: str | None) -> Pose | None:
 
 
 def load_world(name: str, material: str | None = None) -> World:
-    """A world by name or path; `material` is for mesh files."""
+    """Load a world by name or path; `material` applies to mesh files."""
     from parhelion import World
 
     return World.load(name) if material is None else World.load(name, material=material)
@@ -196,7 +198,7 @@ def _as_asked(scan: Scan, frame: Frame, keep_lost: bool) -> PointCloud:
 
 
 class _View:
-    """The pictures that --png asks for: of the one scan or of all of them, and of what weather did to the last."""
+    """Pictures of --png: of one scan or of all scans, and of the effect of the weather on the last one."""
 
     def __init__(self, path: Path | None, *, several: bool) -> None:
         self.path, self.several = path, several
@@ -243,7 +245,7 @@ class _View:
 
 
 def _air_named(scan: Scan) -> Scan:
-    """A scan whose echoes of the air, which belong to no labelled thing, have a word for their label."""
+    """Scan in which echoes of the air, which belong to no labelled object, have a label name."""
     from dataclasses import replace
 
     labels = {0: IN_THE_AIR, **scan.names.get("label", {})}
@@ -265,7 +267,7 @@ def _print_scan(
         labels = [(word, screen.count(points), screen.percent(share)) for word, points, share in tally.label_shares]
         screen.table("", ("label", "points", "share"), labels, numbers=("points", "share"))
     else:
-        screen.say("no shot came back: nothing is within the sensor's range and view from there")
+        screen.say("no shot returned: nothing is within the range and field of view of the sensor at this pose")
 
 
 def _print_files(files: CloudFiles | None, pictures: list[Path]) -> None:
@@ -289,7 +291,7 @@ EXAMPLES = (
 )
 DEFAULT_DURATION_S = 10.0
 MOST_COLUMNS = 20
-"""Columns of a record that the summary lists."""
+"""Maximum number of columns listed in the summary."""
 
 
 @weather_options
@@ -300,15 +302,18 @@ def measure(
     ],
     pose: Annotated[
         str | None,
-        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Where the sensor stands, in m; roll, pitch, yaw in degrees."),
+        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Sensor position in m; roll, pitch, yaw in degrees."),
     ] = None,
-    time: Annotated[float, typer.Option(help="Start on the world's clock, in s.")] = 0.0,
+    time: Annotated[float, typer.Option(help="Start time in s.")] = 0.0,
     duration: Annotated[
         float | None,
-        typer.Option(help=f"Length of the run in s, for sensors that sample; {DEFAULT_DURATION_S:g} by default."),
+        typer.Option(help=f"Duration in s, for sensors that produce samples. Default: {DEFAULT_DURATION_S:g}."),
     ] = None,
     frames: Annotated[
-        int, typer.Option(min=1, help="Frames in a row, for sensors that measure frames; OUT is a folder then.")
+        int,
+        typer.Option(
+            min=1, help="Number of consecutive frames, for sensors that produce frames; OUT is then a folder."
+        ),
     ] = 1,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     noise: Annotated[bool, typer.Option("--noise/--no-noise", help="With or without measurement noise.")] = True,
@@ -322,7 +327,7 @@ def measure(
         Path | None,
         typer.Option("--output", "-o", help="File: .npz for any sensor; .csv, .pcd, .png and others by kind."),
     ] = None,
-    format: Annotated[str | None, typer.Option(help="Format, if the file's ending does not name it.")] = None,
+    format: Annotated[str | None, typer.Option(help="Format, if the file extension does not select it.")] = None,
     png: Annotated[Path | None, typer.Option(help="Picture of the last frame, or of all samples.")] = None,
     *,
     weather: WeatherOptions,
@@ -337,9 +342,9 @@ def measure(
     place = parse_pose(pose)
     kind = find_kind(sensor)
     if kind.output == "samples" and frames > 1:
-        raise typer.BadParameter(f"{sensor} ({kind.name}) measures samples; give --duration", param_hint="--frames")
+        raise typer.BadParameter(f"{sensor} ({kind.name}) produces samples; give --duration", param_hint="--frames")
     if kind.output == "frames" and duration is not None:
-        raise typer.BadParameter(f"{sensor} ({kind.name}) measures frames; give --frames", param_hint="--duration")
+        raise typer.BadParameter(f"{sensor} ({kind.name}) produces frames; give --frames", param_hint="--duration")
     files = None if output is None else RecordFiles(kind.record_type, output, format, several=frames > 1)
     if png is not None:
         from parhelion.pictures.style import check_picture
@@ -432,7 +437,7 @@ def _parsed(kind: SensorKind, options: list[str]) -> dict[str, Any]:
 
 
 class RecordFiles:
-    """Where records go: one file, or a folder of numbered files. Checked before any work is done."""
+    """Output file, or folder of numbered files; checked before any work is done."""
 
     def __init__(self, kind: type[Record], path: Path, format: str | None, *, several: bool) -> None:
         from parhelion.io.records import ending_of
@@ -455,14 +460,14 @@ class RecordFiles:
         self.written.append(file)
 
     def finish(self) -> None:
-        """Report what was written, and older files among it."""
+        """Report the written files, and older files next to them."""
         if self.numbered:
             warn_leftovers(self.path, self.written, self.ending)
         screen.say(f"wrote {self.path}" + (f" ({len(self.written)} files)" if self.numbered else ""))
 
 
 def _print(kind: SensorKind, sensor: Any, world: World, record: Record, times: list[float]) -> None:
-    """What was measured: the record in one line, and the span of each of its columns."""
+    """Print the record in one line and the range of each column."""
     rows = [("kind", kind.summary), ("record", repr(record)[1:-1])]
     if world.weather is not None:
         rows.append(("weather", in_words(world.weather)))

@@ -1,4 +1,4 @@
-"""Captures of real sensors' packets on the command line: sequences of turns, each by itself."""
+"""Files, folders, bags and packet captures as inputs and outputs of commands."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from parhelion.core.clouds import PointCloud
     from parhelion.io.ros import BagWriter
 
-# ---- Where a command's clouds go: one file, or a folder of numbered files -------------------------------------------
+# ---- output of a command: one file, or a folder of numbered files ---------------------------------------------------
 
 
 DEFAULT_FORMAT = "pcd"
@@ -33,20 +33,20 @@ DEFAULT_FORMAT = "pcd"
 
 @dataclass
 class CloudFiles:
-    """Checked before any work is done, so that a long run does not end at a wrong name."""
+    """Output of clouds; checked before any work, so that a long run does not fail at a wrong name."""
 
     path: Path
-    """The file, or the folder."""
+    """File or folder."""
     format: str
     numbered: bool
-    """Whether `path` is a folder of files 000000, 000001 ..."""
+    """True if `path` is a folder of files 000000, 000001 ..."""
     written: list[Path] = field(default_factory=list)
     dropped: Counter[str] = field(default_factory=Counter)
-    """What formats could not hold, and in how many files."""
+    """Fields that a format could not hold, with the number of files."""
 
     @classmethod
     def at(cls, path: Path, format: str | None, *, several: bool) -> CloudFiles:
-        """A file where the name has a cloud's ending, else a folder, which is made where it is missing."""
+        """Return a file if the name has the extension of a cloud, otherwise a folder, which is created if missing."""
         from parhelion.io import format_of
 
         try:
@@ -57,7 +57,7 @@ class CloudFiles:
         if is_file and several:
             raise typer.BadParameter(f"{path} is one file; several scans need a folder", param_hint="-o")
         if kind is None and not several and format is None and path.suffix and not path.is_dir():
-            format_of(path, None)  # an unknown ending is more likely a slip than a folder's name
+            format_of(path, None)  # an unknown extension is more likely a typing error than a folder name
         if is_file:
             assert kind is not None
             chosen = format_of(path, format).name
@@ -74,7 +74,7 @@ class CloudFiles:
         return self.path / f"{number:06d}{FORMATS[self.format].endings[0]}" if self.numbered else self.path
 
     def write(self, cloud: PointCloud, number: int = 0) -> None:
-        """Write one cloud, whole or not at all."""
+        """Write one cloud, completely or not at all."""
         file = self.file(number)
         from parhelion.io import write_noting_drops
 
@@ -82,40 +82,40 @@ class CloudFiles:
         self.written.append(file)
 
     def finish(self) -> None:
-        """One warning for each kind of loss, and one for older files among the new ones."""
+        """Warn once per kind of loss, and once about older files among the new ones."""
         warn_dropped_fields(self.dropped)
         if self.numbered:
             warn_leftovers(self.path, self.written, self.file(0).suffix)
 
 
 def warn_dropped_fields(dropped: dict[str, int]) -> None:
-    """One line for each kind of loss."""
+    """Warn once per kind of loss."""
     for note, files in dropped.items():
         warn(f"{note} ({files} files)" if files > 1 else note)
 
 
 def warn_leftovers(folder: Path, written: list[Path], suffix: str) -> None:
-    """One line where a folder holds further files of this ending than those that were written."""
+    """Warn if a folder holds more files with this extension than were written."""
     mine = {file.name for file in written}
     older = [file for file in folder.glob(f"*{suffix}") if file.name not in mine]
     if older:
-        warn(f"{folder}: {len(older)} older files are there too, such as {older[0].name}")
+        warn(f"{folder}: {len(older)} older files remain in the folder, such as {older[0].name}")
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, with those above it, and see that files can be written into it."""
+    """Create a folder with its parents, and check that it is writable."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise FormatError(f"{path}: is a file, not a folder") from None
     except OSError as error:
-        raise FormatError(f"{path}: the folder cannot be made ({error.strerror})") from None
+        raise FormatError(f"{path}: the folder cannot be created ({error.strerror})") from None
     if not os.access(path, os.W_OK | os.X_OK):
         raise FormatError(f"{path}: the folder cannot be written to")
 
 
 def check_file(*paths: Path | None, picture: Path | None = None) -> None:
-    """See that files of these names can be written; a picture must have the ending of one. None is left out."""
+    """Check that these files can be written; pictures need the extension of an image. None is skipped."""
     if picture is not None:
         from parhelion.pictures.style import check_picture
 
@@ -129,32 +129,32 @@ def check_file(*paths: Path | None, picture: Path | None = None) -> None:
 
 
 def stem(file: Path) -> str:
-    """The name without its ending; nuScenes' `.pcd.bin` is one ending."""
+    """File name without its extension; nuScenes' `.pcd.bin` is one extension."""
     name = file.name
     return name[: -len(".pcd.bin")] if name.lower().endswith(".pcd.bin") else file.stem
 
 
 def check_not_itself(source: Path, target: Path) -> None:
-    """See that a file is not to be replaced by what is made of it."""
+    """Raise if the output would replace the input."""
     if target.exists() and source.samefile(target):
-        raise FormatError(f"{source}: would be replaced by what is made of it; choose another name")
+        raise FormatError(f"{source}: the output would replace the input; choose another name")
 
 
 @dataclass(frozen=True)
 class Job:
-    """One cloud file or capture of a command, and the file or folder that it becomes."""
+    """One input file or capture of a command, with its output."""
 
     number: int
-    """Place among all clouds of the folder, whether or not others are done already."""
+    """Index among all clouds of the folder, including finished ones."""
     source: Path
     target: Path
     format: str
     is_capture: bool = False
-    """Whether it holds turns, for which the target is a folder."""
+    """True for a capture; its target is a folder of frames."""
 
 
 def file_job(source: Path, target: Path, format: str | None, default: str | None) -> Job:
-    """One file; where OUT is a folder, the file keeps its stem there."""
+    """Job of one file; in a folder OUT, the file keeps its stem."""
     from parhelion.io import format_of
 
     if target.is_dir():
@@ -168,11 +168,11 @@ def file_job(source: Path, target: Path, format: str | None, default: str | None
 
 
 def folder_jobs(source: Path, target: Path, read_as: str | None, format: str | None, *, nested: bool) -> list[Job]:
-    """Every cloud file and capture of a folder, in order of path; each keeps its format where none is named."""
+    """Jobs of all cloud files and captures of a folder, sorted by path; each keeps its format unless one is given."""
     from parhelion.io import format_of
     from parhelion.io.recordings import cloud_files, is_capture
 
-    # What an earlier run wrote into a folder below IN is no input.
+    # Output of an earlier run in a folder below IN is not an input.
     found = cloud_files(source, read_as, nested=nested, without=target if nested else None)
     make_folder(target)
     jobs: dict[Path, Job] = {}
@@ -181,28 +181,28 @@ def folder_jobs(source: Path, target: Path, read_as: str | None, format: str | N
         capture = is_capture(file, read_as)
         new = target / file.parent.relative_to(source) / f"{stem(file)}{'' if capture else kind.endings[0]}"
         if new in jobs:
-            raise FormatError(f"{source}: several files would become {new}; do them one by one")
+            raise FormatError(f"{source}: several files would become {new}; convert them one by one")
         check_not_itself(file, new)
         jobs[new] = Job(number, file, new, kind.name, capture)
     return list(jobs.values())
 
 
 # ---- bags -----------------------------------------------------------------------------------------------------------
-# Bags on the command line: clouds out of bags and into them, from one storage to another, and weather on them.
+# Read clouds from bags, write them to bags, change the storage, and apply weather.
 
 
 DEFAULT_TOPIC, DEFAULT_FRAME, DEFAULT_RATE_HZ = "/points", "lidar", 10.0
 
 
 def is_bag_storage(format: str | None) -> bool:
-    """Whether a format is one of bags."""
+    """Return True if a format is a bag storage."""
     from parhelion.io.ros.bag import STORAGES
 
     return format in STORAGES
 
 
 def names_bag_file(path: Path) -> bool:
-    """Whether a path that need not exist ends as the file of a bag does."""
+    """Return True if a path, which need not exist, has the extension of a bag file."""
     from parhelion.io.ros.bag import STORAGES
 
     return path.suffix.lower() in STORAGES.values()
@@ -212,7 +212,7 @@ def names_bag_file(path: Path) -> bool:
 
 
 def bag_to_clouds(source: Path, target: Path, writing: Writing) -> None:
-    """Every cloud of a bag as a numbered file; those of several topics in folders of their own."""
+    """Write every cloud of a bag as a numbered file; several topics get one folder each."""
     from parhelion.io import format_of, write_noting_drops
     from parhelion.io.recordings import cloud_topics
     from parhelion.io.ros import BagReader, cloud_of
@@ -256,7 +256,7 @@ def bag_to_clouds(source: Path, target: Path, writing: Writing) -> None:
 
 
 def bag_to_bag(source: Path, target: Path, writing: Writing) -> None:
-    """All messages of a bag, or those of one topic, in another storage."""
+    """Copy all messages of a bag, or those of one topic, to another storage."""
     from parhelion.io.ros import BagReader
 
     bag, topic = BagReader(source), writing.topic
@@ -277,28 +277,28 @@ def bag_to_bag(source: Path, target: Path, writing: Writing) -> None:
 
 @dataclass(frozen=True)
 class Writing:
-    """How a command writes: its options on OUT, and its words."""
+    """Output options and wording of a command."""
 
     verb: str
-    """Stands beside the progress bar."""
+    """Text next to the progress bar."""
     replacing: str
-    """The option that replaces files."""
+    """Name of the option that replaces files."""
     force: bool = False
-    """Whether that option was given."""
+    """True if that option was given."""
     format: str | None = None
     topic: str | None = None
     frame: str | None = None
     layout: str = "all"
     rate_hz: float = DEFAULT_RATE_HZ
-    """Clouds a second in a new bag, where they have no times of their own."""
+    """Clouds per second in a new bag, for clouds without time stamps."""
 
     def refuse_existing(self, target: Path) -> None:
-        """Raise where a file is there and may not be replaced."""
+        """Raise if the file exists and may not be replaced."""
         if target.exists() and not self.force:
-            raise FormatError(f"{target}: is there already; {self.replacing} replaces it")
+            raise FormatError(f"{target}: already exists; {self.replacing} replaces it")
 
     def new_bag(self, source: Path, target: Path, storage: str | None = None) -> BagWriter:
-        """A bag at `target`, in a storage where the name does not choose one."""
+        """Open a bag at `target`; `storage` applies if the name does not select one."""
         from parhelion.io.ros import BagWriter
 
         check_not_itself(source, target)
@@ -308,14 +308,14 @@ class Writing:
         return BagWriter(target, None if names_bag_file(target) else chosen, overwrite=self.force)
 
     def skipped(self, count: int) -> str:
-        """The end of a sentence on files that were not replaced."""
-        return f", skipped {count} that were there already ({self.replacing} replaces them)" if count else ""
+        """End of a sentence about files that were not replaced."""
+        return f", skipped {count} existing ({self.replacing} replaces them)" if count else ""
 
 
 def write_clouds(clouds: Iterator[tuple[str, PointCloud]], source: Path, target: Path, writing: Writing) -> int:
-    """Clouds, each with its name in messages, as the messages of one topic, in order; how many there were.
+    """Write named clouds as messages of one topic, in order, and return their number.
 
-    Stamps are the clouds' own times where all have one and they rise, else by a rate.
+    Stamps are the times of the clouds if all have one and they increase, otherwise they follow a rate.
     """
     from parhelion.io.ros import Message
     from parhelion.io.ros.messages import POINT_CLOUD, point_cloud2
@@ -338,7 +338,7 @@ def write_clouds(clouds: Iterator[tuple[str, PointCloud]], source: Path, target:
         for number, (file, cloud) in enumerate(chain(first, clouds)):
             stamp = _stamp(cloud, number, rate_hz, times, file)
             if stamp <= last:
-                raise ConfigError(f"{file}: its time {stamp / 1e9:g} s is not after that of the cloud before it")
+                raise ConfigError(f"{file}: its time {stamp / 1e9:g} s is not later than that of the previous cloud")
             last = stamp
             data = point_cloud2(cloud, writing.frame or _frame_of(cloud), stamp, layout)
             writer.write(Message(name, POINT_CLOUD, stamp, data))
@@ -346,13 +346,13 @@ def write_clouds(clouds: Iterator[tuple[str, PointCloud]], source: Path, target:
 
 
 def _frame_of(cloud: PointCloud) -> str:
-    """Frame that a cloud names; Ouster's captures have a number of that name."""
+    """Frame name of a cloud. In Ouster captures the entry of that name is a number."""
     named = cloud.metadata.get("frame_id")
     return named if isinstance(named, str) else DEFAULT_FRAME
 
 
 def _times(found: list[Any]) -> bool:
-    """Whether clouds have times of their own: judged by the first two."""
+    """Return True if clouds carry time stamps, judged by the first two."""
     numbers = [value for value in found if isinstance(value, (int, float)) and not isinstance(value, bool)]
     rising = len(numbers) < 2 or numbers[1] > numbers[0]
     return len(numbers) == len(found) > 0 and rising and all(math.isfinite(value) and value >= 0 for value in numbers)
@@ -363,13 +363,13 @@ def _stamp(cloud: PointCloud, number: int, rate_hz: float, times: bool, file: st
         return round(number / rate_hz * 1e9)
     value = cloud.metadata.get("time")
     if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
-        raise FormatError(f"{file}: has no time of its own, though the clouds before it have one")
+        raise FormatError(f"{file}: has no time stamp, although the previous clouds have one")
     return round(value * 1e9)
 
 
 @contextmanager
 def _whole(writer: BagWriter) -> Iterator[None]:
-    """A bag is finished where all goes well, and taken back where not."""
+    """Finish the bag on success and remove it on failure."""
     try:
         yield
     except BaseException:
@@ -384,9 +384,9 @@ def _whole(writer: BagWriter) -> Iterator[None]:
 def weather_bag(
     source: Path, target: Path, weathered: Callable[[PointCloud, int, float], PointCloud], writing: Writing
 ) -> None:
-    """A bag with weather on the clouds of one topic; all other messages are copied byte by byte.
+    """Write a bag with weather on the clouds of one topic; all other messages are copied byte by byte.
 
-    `weathered` gives a cloud in weather, from the cloud, its number and its time [s] after the first.
+    `weathered(cloud, number, time)` returns a cloud in weather; `time` [s] counts from the first cloud.
     """
     from parhelion.io.recordings import cloud_topic
     from parhelion.io.ros import BagReader, cloud_of
@@ -420,15 +420,16 @@ def weather_bag(
 
 
 Work = Callable[["Scan", int, float], "PointCloud"]
-"""Gives the cloud to write, from a turn, its number and its time [s] after the first."""
+"""Function of a frame, its index and its time [s] since the first frame; returns the cloud to write."""
 
 IndexOption = Annotated[
-    int | None, typer.Option("--turn", min=0, metavar="N", help="One turn of a capture (.pcap), from 0; else all.")
+    int | None,
+    typer.Option("--index", min=0, metavar="N", help="Use only frame N of a capture (.pcap), counted from 0."),
 ]
 
 
 class Form(Enum):
-    """What the turns of a capture become."""
+    """Output form of the frames of a capture."""
 
     FILE = "one file"
     FOLDER = "a folder of numbered files"
@@ -437,7 +438,7 @@ class Form(Enum):
 
 
 def form_of(target: Path, format: str | None) -> Form:
-    """What OUT is: a bag or a cloud file by its ending, else a folder."""
+    """Form of OUT: a bag or a cloud file by its extension, otherwise a folder."""
     from parhelion.io import format_of
 
     if is_bag_storage(format) or names_bag_file(target):
@@ -447,41 +448,41 @@ def form_of(target: Path, format: str | None) -> Form:
     try:
         kind = format_of(target)
     except FormatError:
-        # `.pdc` is more likely a slip than a folder's name; `drive_v2.3` is a folder.
+        # `.pdc` is more likely a typing error than a folder name; `drive_v2.3` is a folder.
         if format is None and re.fullmatch(r"\.[A-Za-z]\w{0,4}", target.suffix):
             raise
         return Form.FOLDER
     return Form.CAPTURE if kind.name == "pcap" else Form.FILE
 
 
-def _only_turn(file: Path, turns: Iterator[tuple[int, Scan]], target: Path) -> Iterator[tuple[int, Scan]]:
-    """The turn of a capture that holds one; one file cannot hold several."""
-    first = list(islice(turns, 2))
+def _only_frame(file: Path, frames: Iterator[tuple[int, Scan]], target: Path) -> Iterator[tuple[int, Scan]]:
+    """Yield the only frame of a capture; raise if there are more, because one file holds one frame."""
+    first = list(islice(frames, 2))
     if len(first) > 1:
         folder = target.with_suffix("")
         raise FormatError(
-            f"{file}: holds more than one turn, and {target} is one file; give a folder for all turns ({folder}/), "
-            f"a bag ({folder.name}.mcap), or choose one with --turn 0"
+            f"{file}: holds more than one frame, and {target} is one file; give a folder for all frames ({folder}/), "
+            f"a bag ({folder.name}.mcap), or select one with --index 0"
         )
     yield from first
 
 
 @dataclass
 class Done:
-    """What came of a capture."""
+    """Results of converting a capture."""
 
-    turns: int = 0
+    frames: int = 0
     skipped: int = 0
-    """Turns whose file was there already."""
+    """Frames whose file already existed."""
     dropped: Counter[str] = field(default_factory=Counter)
-    """What the format could not hold, and in how many files."""
+    """Fields that the format could not hold, with the number of files."""
     gaps: int = 0
-    """Columns of packets that were lost on the way."""
+    """Number of lost packet columns."""
 
     def report_gaps(self, source: Path) -> None:
-        """One line where packets are missing."""
+        """Print a note if packets are missing."""
         if self.gaps:
-            screen.say(f"note: {source}: packets were lost, {screen.count(self.gaps)} columns within turns are missing")
+            screen.say(f"note: {source}: packets were lost, {screen.count(self.gaps)} columns are missing")
 
 
 def convert_frames(
@@ -490,24 +491,24 @@ def convert_frames(
     work: Work,
     writing: Writing,
     *,
-    turn: int | None = None,
+    index: int | None = None,
     sensor: str | None = None,
     form: Form | None = None,
 ) -> Done:
-    """Every turn of a capture, worked on and written: to a folder, a bag, another capture, or one turn to a file."""
+    """Apply `work` to every frame of a capture and write it to a folder, a bag or a capture, or one frame to a file."""
     from parhelion.io import format_of, write_noting_drops
     from parhelion.io.recordings import numbered_frames
 
     done = Done()
     form = form_of(target, writing.format) if form is None else form
     check_not_itself(source, target)
-    turns = numbered_frames(source, turn, sensor)
-    if form is Form.FILE and turn is None:
-        turns = _only_turn(source, turns, target)
+    frames = numbered_frames(source, index, sensor)
+    if form is Form.FILE and index is None:
+        frames = _only_frame(source, frames, target)
     with screen.progress(writing.verb, None) as advance:
-        worked = _worked(source, turns, work, done, advance)
+        worked = _worked(source, frames, work, done, advance)
         if form is Form.BAG:
-            named = ((f"{source}: turn {number}", cloud) for number, cloud in worked)
+            named = ((f"{source}: frame {number}", cloud) for number, cloud in worked)
             write_clouds(named, source, target, writing)
         elif form is Form.CAPTURE:
             writing.refuse_existing(target)
@@ -519,21 +520,21 @@ def convert_frames(
             for _, cloud in worked:
                 done.dropped.update(write_noting_drops(cloud, target, kind.name))
         else:
-            _to_folder(target, source, turns, work, done, writing, advance)
+            _to_folder(target, source, frames, work, done, writing, advance)
     return done
 
 
 def _worked(
-    source: Path, turns: Iterator[tuple[int, Scan]], work: Work, done: Done, advance: Callable[[], None]
+    source: Path, frames: Iterator[tuple[int, Scan]], work: Work, done: Done, advance: Callable[[], None]
 ) -> Iterator[tuple[int, PointCloud]]:
     first: float | None = None
-    for number, scan in turns:
+    for number, scan in frames:
         first = scan.start_time if first is None else first
         try:
             cloud = work(scan, number, scan.start_time - first)
         except (ConfigError, FormatError) as error:
-            raise type(error)(f"{source}: turn {number}: {error}") from None
-        done.turns += 1
+            raise type(error)(f"{source}: frame {number}: {error}") from None
+        done.frames += 1
         done.gaps += int(scan.metadata.get("missing_columns", 0))
         yield number, cloud
         advance()
@@ -542,22 +543,22 @@ def _worked(
 def _to_folder(
     target: Path,
     source: Path,
-    turns: Iterator[tuple[int, Scan]],
+    frames: Iterator[tuple[int, Scan]],
     work: Work,
     done: Done,
     writing: Writing,
     advance: Callable[[], None],
 ) -> None:
-    """Numbered files; those that are there are not worked on again."""
+    """Write numbered files; existing ones are skipped."""
     from parhelion.io import format_of, write_noting_drops
 
     kind = format_of(target, writing.format or DEFAULT_FORMAT)
-    # Before the folder is made: a capture that cannot be read leaves no empty one.
-    turns = chain(list(islice(turns, 1)), turns)
+    # Read before creating the folder, so that an unreadable capture leaves no empty folder.
+    frames = chain(list(islice(frames, 1)), frames)
     make_folder(target)
 
     def waiting() -> Iterator[tuple[int, Scan]]:
-        for number, scan in turns:
+        for number, scan in frames:
             if (target / f"{number:06d}{kind.endings[0]}").exists() and not writing.force:
                 done.skipped += 1
             else:
@@ -568,7 +569,7 @@ def _to_folder(
 
 
 def _to_capture(source: Path, target: Path, clouds: Iterator[tuple[int, PointCloud]]) -> None:
-    """Turns as packets again, in one capture."""
+    """Write frames as packets of one capture."""
     from parhelion.core.clouds import Scan
     from parhelion.io.captures import codec_called, write_metadata_beside
     from parhelion.io.pcap import PcapWriter
@@ -579,7 +580,7 @@ def _to_capture(source: Path, target: Path, clouds: Iterator[tuple[int, PointClo
     with writer as capture:
         for number, cloud in clouds:
             if not isinstance(cloud, Scan):
-                raise FormatError(f"{target}: a capture holds every pulse already; leave --keep-lost out")
+                raise FormatError(f"{target}: a capture always holds every pulse; omit --keep-lost")
             sensor = str(cloud.metadata["sensor"])
             try:
                 if stream is None:
@@ -590,7 +591,7 @@ def _to_capture(source: Path, target: Path, clouds: Iterator[tuple[int, PointClo
                     capture.write(*datagram)
             except ConfigError as error:
                 raise FormatError(
-                    f"{source}: turn {number} cannot be written as packets again ({error}); give a folder or a bag"
+                    f"{source}: frame {number} cannot be written as packets ({error}); give a folder or a bag"
                 ) from None
         for datagram in stream.finish() if stream is not None else ():
             capture.write(*datagram)

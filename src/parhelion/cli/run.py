@@ -1,4 +1,4 @@
-"""`parhelion run`: a whole scenario to files."""
+"""`parhelion run`: run a scenario and write its files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from parhelion.cli.screen import start_engine, warn
 
 EXAMPLES = (
     "parhelion run scenario.yaml -o out",
-    "parhelion run scenario.yaml -o out              # again: goes on where it was stopped",
+    "parhelion run scenario.yaml -o out              # again: resumes where it stopped",
     "parhelion run scenario.yaml -o out --realtime",
     "parhelion run --schema > scenario.schema.json   # for editors that know YAML schemas",
 )
@@ -22,12 +22,12 @@ EXAMPLES = (
 def run(
     scenario: Annotated[Path | None, typer.Argument(metavar="SCENARIO", help="Scenario file (.yaml).")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Folder for all files.")] = None,
-    realtime: Annotated[bool, typer.Option("--realtime", help="Not faster than the wall clock.")] = False,
+    realtime: Annotated[bool, typer.Option("--realtime", help="Run no faster than the wall clock.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON schema of scenario files.")] = False,
 ) -> None:
-    """Run a scenario: drive its vehicles, make all measurements, write clouds, streams, truth and a manifest.
+    """Run a scenario: drive its vehicles, measure with all sensors, and write records, ground truth and a manifest.
 
-    Clouds that an earlier run of the same scenario left in the folder are kept, so an interrupted run goes on.
+    Clouds of an earlier run of the same scenario are reused, so an interrupted run resumes.
     """
     from parhelion.core.clouds import Scan
     from parhelion.scenario import Scenario, json_schema
@@ -44,7 +44,7 @@ def run(
     warn_dropped_fields(summary.dropped)
     pictures = any(not issubclass(sensor.record_type, Scan) for sensor in whole.frame_sensors)
     if summary.found:
-        warn(f"{summary.found} {'frames' if pictures else 'clouds'} of an earlier run were kept")
+        warn(f"{summary.found} {'frames' if pictures else 'clouds'} of an earlier run were reused")
     pace = whole.duration_s / summary.seconds if summary.seconds else 0.0
     rows = [
         ("simulated", f"{whole.duration_s:g} s in {summary.seconds:.1f} s ({pace:.1f} times real time)"),

@@ -1,4 +1,4 @@
-"""Tables, progress bars and sentences on the terminal. File names are printed as they are, never as markup."""
+"""Tables, progress bars and sentences on the terminal. File names are printed verbatim, never as markup."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from parhelion.rays.device import Engine
 
-# ---- Ctrl-C, remembered: native code may turn the exception into another one, or lose it ----------------------------
+# ---- Ctrl-C: recorded, because native code may replace or lose the exception ---------------------------------------
 
 
 _pressed = False
@@ -38,10 +38,10 @@ def _remember(number: int, frame: FrameType | None) -> None:
 
 @contextmanager
 def remembered_interrupts() -> Iterator[None]:
-    """Within the block, `was_interrupted` tells whether Ctrl-C was pressed."""
+    """Record Ctrl-C within the block, for `was_interrupted`."""
     global _pressed
     _pressed = False
-    # Where the shell has SIGINT ignored (background jobs), or another program its own handler, it stays so.
+    # A SIGINT that the shell ignores (background jobs), or the handler of another program, stays in place.
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
@@ -53,12 +53,12 @@ def remembered_interrupts() -> Iterator[None]:
 
 
 def was_interrupted() -> bool:
-    """Whether Ctrl-C was pressed since the command began."""
+    """Return True if Ctrl-C was pressed since the command began."""
     return _pressed
 
 
 def stop_if_interrupted() -> None:
-    """Raise KeyboardInterrupt where an earlier one was lost on its way."""
+    """Raise KeyboardInterrupt if native code lost an earlier one."""
     if _pressed:
         raise KeyboardInterrupt
 
@@ -66,17 +66,17 @@ def stop_if_interrupted() -> None:
 # ---- screen ---------------------------------------------------------------------------------------------------------
 
 
-# Wide enough that no table is cut where the output goes to a file or a pipe.
+# Wide enough that no table is truncated in a file or a pipe.
 _PIPE_WIDTH = 200
 
 
 def command_line() -> str:
-    """The command as it was given, for reports."""
+    """Command line as given, for reports."""
     return shlex.join(["parhelion", *sys.argv[1:]])
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where to print: the terminal's own width, or a wide one where there is no terminal."""
+    """Console with the width of the terminal, or a wide one without a terminal."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -84,12 +84,12 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def examples(*lines: str) -> str:
-    """The epilog of a help page: worked examples, one a line."""
+    """Epilog of a help page: examples, one per line."""
     return "\n".join(["Examples:", *(f"  {line}" for line in lines)])
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, numbers: Sequence[str] = ()) -> None:
-    """Print a table; columns named in `numbers` are flush right."""
+    """Print a table; columns named in `numbers` are right-aligned."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -103,7 +103,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], *, 
 
 
 def facts(title: str, rows: Iterable[tuple[str, Any]]) -> None:
-    """Print names and values, one a line."""
+    """Print names and values, one pair per line."""
     from rich.table import Table
     from rich.text import Text
 
@@ -125,9 +125,9 @@ def say(text: str = "") -> None:
 
 @contextmanager
 def progress(task: str, total: int | None) -> Iterator[Callable[[], None]]:
-    """A bar on stderr while the block runs, shown on terminals only; call what it gives after each piece.
+    """Progress bar on stderr while the block runs, on terminals only; call the yielded function after each item.
 
-    `total` is None where the number of pieces is not known beforehand.
+    `total` is None if the number of items is unknown.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -145,15 +145,15 @@ def progress(task: str, total: int | None) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def progress_to(task: str, total: int) -> Iterator[Callable[[int, int], None]]:
-    """The same, for work that reports how many of all pieces are done."""
-    told = 0
+    """Progress bar for work that reports the number of finished items."""
+    reported = 0
     with progress(task, total) as advance:
 
         def reach(done: int, _total: int) -> None:
-            nonlocal told
-            for _ in range(told, done):
+            nonlocal reported
+            for _ in range(reported, done):
                 advance()
-            told = max(told, done)
+            reported = max(reported, done)
 
         yield reach
 
@@ -164,24 +164,26 @@ def print_schema(schema: dict[str, Any]) -> None:
 
 
 def count(number: int) -> str:
-    """A whole number with thin groups: 12 345 678."""
+    """Integer with digit groups: 12 345 678."""
     return f"{number:,}".replace(",", " ")
 
 
 def percent(share: float) -> str:
-    """A share of 1 as percent, tiny ones not rounded to nothing."""
+    """Fraction as a percentage; tiny values are not rounded to zero."""
     return "0 %" if share == 0 else f"{100 * share:.1f} %" if share >= 0.0005 else "< 0.1 %"
 
 
-# ---- What a user sees when something goes wrong: one sentence and an exit code, never a bare traceback --------------
+# ---- failures: one sentence and an exit code, never a bare traceback ------------------------------------------------
 
 
 DEBUG_VARIABLE = "PARHELION_DEBUG"
+RENAMED_OPTIONS = {"--turn": "--index"}
+"""Deprecated options and their new names."""
 FAILED, INTERRUPTED = 1, 130
 
 
 class _WithExamples:
-    """Help pages whose epilog keeps its lines, whichever way typer would wrap them."""
+    """Help page whose epilog keeps its line breaks."""
 
     epilog: str | None
 
@@ -193,11 +195,22 @@ class _WithExamples:
 
 
 class Group(_WithExamples, TyperGroup):
-    """The table of commands."""
+    """Group of all commands."""
 
 
 class Command(_WithExamples, TyperCommand):
-    """A command whose failures are told in one line."""
+    """Command whose failures are reported in one line. Renamed options are accepted with a warning."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Replace deprecated options by their new names."""
+        current = []
+        for word in args:
+            option, given, value = word.partition("=")
+            if option in RENAMED_OPTIONS:
+                warn(f"{option} is deprecated; use {RENAMED_OPTIONS[option]}")
+                option = RENAMED_OPTIONS[option]
+            current.append(f"{option}{given}{value}")
+        return super().parse_args(ctx, current)
 
     def invoke(self, ctx: Any) -> Any:
         with remembered_interrupts(), one_line_warnings(), one_line_errors():
@@ -205,19 +218,19 @@ class Command(_WithExamples, TyperCommand):
 
 
 def debugging() -> bool:
-    """Whether the user asked for tracebacks."""
+    """Return True if the user asked for tracebacks."""
     return os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0")
 
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Errors become `error: ...` on stderr and exit code 1; Ctrl-C becomes `stopped` and 130."""
+    """Report errors as `error: ...` on stderr with exit code 1, and Ctrl-C as `stopped` with 130."""
     try:
         yield
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except BrokenPipeError:
-        raise  # the reader of a pipe has seen enough; typer ends quietly
+        raise  # the other end of the pipe was closed; typer exits quietly
     except (Exception, KeyboardInterrupt) as error:
         if isinstance(error, KeyboardInterrupt) or was_interrupted():
             typer.echo("stopped", err=True)
@@ -229,14 +242,14 @@ def one_line_errors() -> Iterator[None]:
 
 
 def sentence(error: BaseException) -> str:
-    """One line for an error of the user's, of the machine's, or of ours."""
+    """Error as one line: bad input, a failure of the system, or a bug."""
     if isinstance(error, ParhelionError):
         return one_line(str(error))
     if isinstance(error, OSError):
         where = f"{os.fspath(error.filename)}: " if isinstance(error.filename, (str, os.PathLike)) else ""
         return one_line(f"{where}{error.strerror or error}")
     if isinstance(error, MemoryError):
-        return "out of memory: take fewer scans, sub-rays or triangles at a time"
+        return "out of memory: use fewer scans, sub-rays or triangles at a time"
     advice = f"this is a bug; {DEBUG_VARIABLE}=1 shows where"
     return one_line(f"unexpected {type(error).__name__}: {error} ({advice})")
 
@@ -248,7 +261,7 @@ def one_line(text: str) -> str:
 
 @contextmanager
 def one_line_warnings() -> Iterator[None]:
-    """Warnings that a user can act on become `warning: ...` on stderr; notes to developers are left out."""
+    """Print warnings that a user can act on as `warning: ...` on stderr; suppress those for developers."""
     with warnings.catch_warnings():
         if not debugging():
             warnings.simplefilter("ignore")
@@ -268,11 +281,11 @@ def warn(text: str) -> None:
 
 
 # ---- engine ---------------------------------------------------------------------------------------------------------
-# Starting the ray engine so that a missing library is told in our one sentence, and not in the loader's lines too.
+# Start the ray engine so that a missing library is reported in one sentence, without the output of the loader.
 
 
 def start_engine() -> Engine:
-    """The running engine; raises MissingDependencyError with the install line where the LLVM library is missing."""
+    """Return the running engine. Raise MissingDependencyError with the install command if LLVM is missing."""
     from parhelion.rays.device import engine
 
     with _native_messages_only_on_success():
@@ -281,11 +294,11 @@ def start_engine() -> Engine:
 
 @contextmanager
 def _native_messages_only_on_success() -> Iterator[None]:
-    """What native code prints on stderr in the block is passed on at its end, or left out where the block fails."""
+    """Hold back stderr of native code in the block: print it on success, drop it on failure."""
     sys.stderr.flush()
     try:
         kept = os.dup(2)
-    except OSError:  # stderr is closed, so there is nothing to hold back
+    except OSError:  # stderr is closed: there is no output to hold back
         yield
         return
     with tempfile.TemporaryFile() as held:

@@ -1,4 +1,4 @@
-"""`parhelion shoot`: one picture, or several in a row."""
+"""`parhelion shoot`: one image or several consecutive ones."""
 
 from __future__ import annotations
 
@@ -37,43 +37,48 @@ def shoot(
     camera: Annotated[str, typer.Option("--camera", "-c", help="Preset, such as generic/vga, or a YAML file.")],
     pose: Annotated[
         str | None,
-        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Where the camera stands, in m; roll, pitch, yaw in degrees."),
+        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Camera position in m; roll, pitch, yaw in degrees."),
     ] = None,
-    start: Annotated[float, typer.Option("--start", help="Start on the world's clock, in s.")] = 0.0,
+    start: Annotated[float, typer.Option("--start", help="Start time in s.")] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of the noise.")] = 0,
     pictures: Annotated[
-        int, typer.Option(min=1, help="Pictures in a row: along the world's path, or standing at --pose.")
+        int, typer.Option(min=1, help="Number of consecutive images, along the path of the world or at --pose.")
     ] = 1,
-    samples: Annotated[int, typer.Option(min=1, help="Rays through each pixel: more take longer and grain less.")] = 16,
-    bounces: Annotated[int, typer.Option(min=0, help="How often light is scattered on, after the first time.")] = 1,
-    width: Annotated[int | None, typer.Option(help="Pixels of a row, of the same field of view.")] = None,
-    height: Annotated[int | None, typer.Option(help="Rows, of the same field of view.")] = None,
-    exposure: Annotated[float | None, typer.Option(help="Exposure time in s; else the camera's own.")] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Rays per pixel; more rays take longer and reduce grain.")] = 16,
+    bounces: Annotated[int, typer.Option(min=0, help="Maximum number of further scattering events per path.")] = 1,
+    width: Annotated[int | None, typer.Option(help="Image width in pixels, at the same field of view.")] = None,
+    height: Annotated[int | None, typer.Option(help="Image height in pixels, at the same field of view.")] = None,
+    exposure: Annotated[
+        float | None, typer.Option(help="Exposure time in s. Default: the camera's automatic exposure.")
+    ] = None,
     gain: Annotated[float | None, typer.Option(help="Gain in dB, with --exposure.")] = None,
-    noise: Annotated[bool, typer.Option("--noise/--no-noise", help="With or without the sensor's noise.")] = True,
-    denoise: Annotated[bool, typer.Option("--denoise", help="Smooth the grain of few rays (needs pyoidn).")] = False,
-    lens_drops: Annotated[int, typer.Option(min=0, help="Drops of water on the lens.")] = 0,
+    noise: Annotated[bool, typer.Option("--noise/--no-noise", help="With or without sensor noise.")] = True,
+    denoise: Annotated[bool, typer.Option("--denoise", help="Remove rendering grain (requires pyoidn).")] = False,
+    lens_drops: Annotated[int, typer.Option(min=0, help="Number of water drops on the lens.")] = 0,
     material: Annotated[str | None, typer.Option(help="Material of a mesh file that names none.")] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File (.png .jpg .tiff .exr .npz), or a folder for several.")
     ] = None,
     truth: Annotated[
-        Path | None, typer.Option(help="Sheet with depth, normals, classes, objects and flow beside the picture.")
+        Path | None, typer.Option(help="Image sheet with depth, normals, classes, instances and optical flow.")
     ] = None,
-    ndvi: Annotated[Path | None, typer.Option(help="Picture of the vegetation index, for bands red and nir.")] = None,
+    ndvi: Annotated[
+        Path | None, typer.Option(help="Image of the vegetation index; requires the bands red and nir.")
+    ] = None,
     sun: Annotated[
         float | None,
-        typer.Option("--sun", help="Height of the sun in degrees; below 0 is night.", rich_help_panel=_SUN),
+        typer.Option("--sun", help="Elevation of the sun in degrees; below 0 is night.", rich_help_panel=_SUN),
     ] = None,
     azimuth: Annotated[
-        float | None, typer.Option(help="Where the sun stands, degrees from north clockwise.", rich_help_panel=_SUN)
+        float | None, typer.Option(help="Azimuth of the sun in degrees, clockwise from north.", rich_help_panel=_SUN)
     ] = None,
     time: Annotated[
         str | None,
-        typer.Option("--time", help="Date and time with zone, with --at (needs pvlib).", rich_help_panel=_SUN),
+        typer.Option("--time", help="Date and time with time zone; requires --at and pvlib.", rich_help_panel=_SUN),
     ] = None,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="LAT,LON", help="Place on Earth.", rich_help_panel=_SUN)
+        str | None,
+        typer.Option("--at", metavar="LAT,LON", help="Latitude and longitude in degrees.", rich_help_panel=_SUN),
     ] = None,
     turbidity: Annotated[
         float | None, typer.Option(help="Haze: 2 arctic, 3 clear, 10 thick.", rich_help_panel=_SUN)
@@ -84,7 +89,7 @@ def shoot(
     *,
     weather: WeatherOptions,
 ) -> None:
-    """Take pictures of a world with a camera, and print how they were taken."""
+    """Take images of a world with a camera, and print a summary."""
     from parhelion import Camera, Image
 
     place = parse_pose(pose)
@@ -99,7 +104,7 @@ def shoot(
         exposure_s=exposure, gain_db=gain, denoise=denoise, lens_drops=lens_drops,
     )  # fmt: skip
     if ndvi is not None and not {"red", "nir"} <= set(eye.config.sensor.band_names):
-        raise typer.BadParameter(f"{camera} has not the bands red and nir", param_hint="--ndvi")
+        raise typer.BadParameter(f"{camera} does not have the bands red and nir", param_hint="--ndvi")
     scene = load_world(world, material)
     scene.weather = weather.weather(scene.weather)
     scene.daylight = _daylight(scene.daylight, sun, azimuth, time, at, turbidity, cloud)
@@ -134,7 +139,7 @@ def _daylight(
     turbidity: float | None,
     cloud: float | None,
 ) -> Daylight | None:
-    """The world's daylight with what the options change."""
+    """Daylight of the world with the changes of the options."""
     from parhelion import ConfigError, Daylight
     from parhelion.core.config import parse
 
@@ -154,7 +159,7 @@ def _daylight(
 
 
 def _draw_ndvi(camera: Camera, world: World, place: Pose | None, start: float, seed: int, file: Path) -> None:
-    """The vegetation index of the light itself, before the sensor's gamma."""
+    """Vegetation index of the linear radiance, before the gamma curve of the sensor."""
     from parhelion import Camera
     from parhelion.pictures.camera import draw_ndvi
 
@@ -180,8 +185,8 @@ def _print(camera: Camera, world: World, image: Image, took: float) -> None:
         rows.append(("weather", in_words(world.weather)))
     if image.depth is not None and np.isfinite(image.depth).any():
         near, far = np.percentile(image.depth[np.isfinite(image.depth)], [1, 99])
-        rows.append(("depth", f"{near:.1f} to {far:.1f} m for 98 % of what is seen"))
-    rows.append(("time taken", f"{took:.2f} s a picture, the first one with its preparation"))
+        rows.append(("depth", f"{near:.1f} to {far:.1f} m for 98 % of the pixels"))
+    rows.append(("time taken", f"{took:.2f} s per image, including set-up for the first one"))
     screen.facts(f"{camera.config.name} in {world.name or 'the world'}", rows)
     if image.label is not None:
         numbers, pixels = np.unique(image.label, return_counts=True)

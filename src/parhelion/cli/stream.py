@@ -1,4 +1,4 @@
-"""`parhelion stream`: a scenario in real time, to ROS 2 and other programs that listen."""
+"""`parhelion stream`: a scenario in real time, to ROS 2 and other subscribers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from parhelion.scenario.scenario import Scenario
 
 EXAMPLES = (
-    "parhelion stream scenario.yaml --ros2                            # topics as the real drivers have them",
+    "parhelion stream scenario.yaml --ros2                            # topics as the real drivers publish them",
     "parhelion stream scenario.yaml --ros2 --reliable --loop",
     "parhelion stream scenario.yaml --ros2 --cmd-vel husky            # /cmd_vel drives the vehicle husky",
     "parhelion stream scenario.yaml --ros2 --cmd-vel husky=/husky/cmd_vel --domain 7",
     "parhelion stream scenario.yaml --velodyne-udp                    # packets to 127.0.0.1:2368",
     "parhelion stream scenario.yaml --ouster-udp 127.0.0.1:7502 --ouster-http 8088 --foxglove",
-    "parhelion stream scenario.yaml --rclpy --interface any           # through the ROS 2 that is installed",
+    "parhelion stream scenario.yaml --rclpy --interface any           # through the installed ROS 2",
 )
 OPEN_LOOP_AHEAD_S, CLOSED_LOOP_AHEAD_S = 0.6, 0.2
 HTTP_PORT, FOXGLOVE_PORT = 8088, 8765
@@ -36,15 +36,15 @@ _TARGET = re.compile(r"(?:[A-Za-z0-9.-]*:)?\d{1,5}")
 
 
 class StreamCommand(Command):
-    """A command with `--MAKER-udp` and `--MAKER-http` for every maker, and options that may stand without a value."""
+    """Command with `--MAKER-udp` and `--MAKER-http` for every maker, and options with optional values."""
 
     @staticmethod
     def maker_options() -> dict[str, tuple[str, str]]:
-        """Options that stand for `--udp` and `--http` of one maker."""
+        """Options that expand to `--udp` and `--http` of one maker."""
         return {f"--{maker}-{kind}": (kind, maker) for maker in codecs() for kind in ("udp", "http")}
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
-        """Put in values that were left out, and spell makers' options as `--udp MAKER=...` and `--http MAKER=...`."""
+        """Insert default values, and rewrite makers' options as `--udp MAKER=...` and `--http MAKER=...`."""
         makers = self.maker_options()
         full: list[str] = []
         rest = list(args)
@@ -63,7 +63,7 @@ class StreamCommand(Command):
 
 @dataclass
 class Choices:
-    """What the user asked for, as far as outlets need to know."""
+    """User options that concern the outlets."""
 
     ros: bool
     rclpy: bool
@@ -85,7 +85,7 @@ def _ros(scenario: Scenario, choices: Choices) -> Outlet:
     from parhelion.live.ros import RclpyNode, RosOutlet
     from parhelion.scenario.schema import BagOutput
 
-    # The stream has the topics, frames and fields that the scenario's bag has.
+    # The stream uses the topics, frames and fields of the scenario's bag.
     bag = next((entry for entry in scenario.settings.outputs if isinstance(entry, BagOutput)), BagOutput(kind="bag"))
     kind = RclpyNode if choices.rclpy else DdsNode
     node = kind(choices.domain, choices.interface, reliable=choices.reliable)
@@ -119,7 +119,7 @@ def _foxglove(scenario: Scenario, choices: Choices) -> Outlet:
 
 
 def _outlets(choices: Choices) -> dict[str, tuple[Callable[[Scenario, Choices], Outlet], str]]:
-    """The chosen outlets by name: the function that opens each, and where it sends."""
+    """Selected outlets by name, with the function that opens each one and its destination."""
     found: dict[str, tuple[Callable[[Scenario, Choices], Outlet], str]] = {}
     if choices.ros or choices.rclpy:
         found["ROS 2"] = _ros, f"domain {choices.domain} on {choices.interface}"
@@ -133,15 +133,19 @@ def _outlets(choices: Choices) -> dict[str, tuple[Callable[[Scenario, Choices], 
 
 def stream(
     scenario: Annotated[Path, typer.Argument(metavar="SCENARIO", help="Scenario file (.yaml).")],
-    ros2: Annotated[bool, typer.Option("--ros2", help="Publish ROS 2 topics over DDS; needs no ROS.")] = False,
-    rclpy: Annotated[bool, typer.Option("--rclpy", help="Publish them through the ROS 2 that is installed.")] = False,
+    ros2: Annotated[
+        bool, typer.Option("--ros2", help="Publish ROS 2 topics over DDS; ROS need not be installed.")
+    ] = False,
+    rclpy: Annotated[bool, typer.Option("--rclpy", help="Publish them through the installed ROS 2 (rclpy).")] = False,
     domain: Annotated[
         int, typer.Option("--domain", metavar="ID", envvar="ROS_DOMAIN_ID", help="ROS 2 domain, 0 to 232.")
     ] = 0,
     interface: Annotated[
         str, typer.Option("--interface", metavar="NAME", help="Network interface for ROS 2; 'any' lets DDS choose.")
     ] = "lo",
-    reliable: Annotated[bool, typer.Option("--reliable", help="Sensor data reliable, not best effort.")] = False,
+    reliable: Annotated[
+        bool, typer.Option("--reliable", help="Publish sensor data as reliable instead of best effort.")
+    ] = False,
     cmd_vel: Annotated[
         list[str] | None,
         typer.Option("--cmd-vel", metavar="VEHICLE[=TOPIC]", help="Drive a vehicle by Twist messages (/cmd_vel)."),
@@ -159,7 +163,7 @@ def stream(
         typer.Option(
             "--http",
             metavar="MAKER[=PORT]",
-            help="Serve what these lidars serve by HTTP; also as --MAKER-http, such as --ouster-http [PORT].",
+            help="Serve the HTTP interface of these lidars; also as --MAKER-http, such as --ouster-http [PORT].",
         ),
     ] = None,
     foxglove: Annotated[
@@ -168,30 +172,30 @@ def stream(
     foxglove_origin: Annotated[
         list[str] | None,
         typer.Option(
-            "--foxglove-origin", metavar="SITE", help="Let pages of this site in, as https://app.foxglove.dev."
+            "--foxglove-origin", metavar="SITE", help="Allow web pages of this site, such as https://app.foxglove.dev."
         ),
     ] = None,
-    anywhere: Annotated[
-        bool, typer.Option("--anywhere", help="Allow UDP and Foxglove to go beyond this machine.")
-    ] = False,
-    speed: Annotated[float, typer.Option("--speed", min=0.001, max=1000, help="Simulated seconds a second.")] = 1.0,
-    loop: Annotated[bool, typer.Option("--loop", help="Begin anew at the end, until Ctrl-C.")] = False,
+    anywhere: Annotated[bool, typer.Option("--anywhere", help="Allow UDP and Foxglove beyond this machine.")] = False,
+    speed: Annotated[
+        float, typer.Option("--speed", min=0.001, max=1000, help="Simulated seconds per second of wall time.")
+    ] = 1.0,
+    loop: Annotated[bool, typer.Option("--loop", help="Restart at the end, until Ctrl-C.")] = False,
     ahead: Annotated[
         float | None,
         typer.Option(
-            "--ahead", metavar="S", min=0, max=60, help="Time to measure ahead; by default 0.6, with --cmd-vel 0.2."
+            "--ahead", metavar="S", min=0, max=60, help="Seconds to measure ahead. Default: 0.6, with --cmd-vel 0.2."
         ),
     ] = None,
     wait: Annotated[
         float,
         typer.Option(
-            "--wait", metavar="S", min=0, max=3600, help="Wait for a subscriber of ROS 2 at first, at most S."
+            "--wait", metavar="S", min=0, max=3600, help="Wait up to S seconds for a ROS 2 subscriber before the start."
         ),
     ] = 0.0,
 ) -> None:
     """Stream a scenario in real time: to ROS 2, as packets of the real sensors, to Foxglove.
 
-    All of it stays on this machine unless an interface or --anywhere says otherwise. Ctrl-C ends it.
+    All traffic stays on this machine unless an interface or --anywhere is given. Press Ctrl-C to stop.
     """
     if ahead is None:
         ahead = CLOSED_LOOP_AHEAD_S if cmd_vel else OPEN_LOOP_AHEAD_S
@@ -202,7 +206,7 @@ def stream(
     )
     chosen = _outlets(choices)
     if not chosen:
-        raise typer.BadParameter("say where to stream, as with --ros2", param_hint="SCENARIO")
+        raise typer.BadParameter("select an output, for example --ros2", param_hint="SCENARIO")
     if (cmd_vel or wait) and "ROS 2" not in chosen:
         raise typer.BadParameter("needs --ros2 or --rclpy", param_hint="--cmd-vel" if cmd_vel else "--wait")
     for maker in documents:
@@ -211,7 +215,9 @@ def stream(
     if foxglove_origin and not foxglove:
         raise typer.BadParameter("needs --foxglove", param_hint="--foxglove-origin")
     if speed != 1.0 and packets:
-        raise typer.BadParameter("packets of sensors are sent at their own times, so at speed 1", param_hint="--speed")
+        raise typer.BadParameter(
+            "sensor packets are sent at their own times, which requires speed 1", param_hint="--speed"
+        )
     from parhelion.live.pacing import PacedRun
     from parhelion.scenario.scenario import Scenario
 
@@ -230,16 +236,16 @@ def stream(
         for outlet in outlets.values():
             outlet.close()
         raise
-    _tell_start(chosen, controls)
+    _print_start(chosen, controls)
     try:
         with _progress(flow) as progress:
             flow.run(progress)
     finally:
-        _tell_end(flow, outlets, controls)
+        _print_end(flow, outlets, controls)
 
 
 def _driver(scenario: Scenario, text: str) -> Callable[[Any], Any]:
-    """What connects a vehicle to its topic once there is a node; a vehicle that is not there is told now."""
+    """Return the function that connects a vehicle to its topic once a node exists; unknown vehicles raise now."""
     from parhelion.live.ros import TWIST, TwistControl
 
     vehicle, _, topic = text.partition("=")
@@ -253,13 +259,15 @@ def _by_maker(option: str, texts: list[str] | None, default: Callable[[Codec], s
     for text in texts or ():
         maker, _, target = text.partition("=")
         if maker not in codecs():
-            raise typer.BadParameter(f"{maker!r} is no maker with packets ({', '.join(codecs())})", param_hint=option)
+            raise typer.BadParameter(
+                f"{maker!r} is not a maker with packets ({', '.join(codecs())})", param_hint=option
+            )
         found[maker] = target or default(codecs()[maker])
     return found
 
 
 def _address(option: str, text: str | None) -> tuple[str, int]:
-    """Host and port of 'HOST:PORT' or 'PORT'."""
+    """Parse 'HOST:PORT' or 'PORT'."""
     host, _, port = (text or "").rpartition(":")
     if not port.isdecimal() or not 0 < int(port) < 65536:
         raise ConfigError(f"{option}: give HOST:PORT or a port from 1 to 65535, got {text!r}")
@@ -268,13 +276,13 @@ def _address(option: str, text: str | None) -> tuple[str, int]:
 
 def _wait(outlet: Any, seconds: float) -> None:
     if not outlet.wait_for_subscriber(seconds, stop_if_interrupted):
-        warn(f"nobody subscribed within {seconds:g} s")
+        warn(f"no subscriber within {seconds:g} s")
 
 
-# ---- telling -------------------------------------------------------------------------------------------------------
+# ---- messages ------------------------------------------------------------------------------------------------------
 
 
-def _tell_start(chosen: dict[str, tuple[Any, str]], controls: list[Any]) -> None:
+def _print_start(chosen: dict[str, tuple[Any, str]], controls: list[Any]) -> None:
     for name, (_, where) in chosen.items():
         screen.say(f"{name}: {where}")
     for control in controls:
@@ -283,7 +291,7 @@ def _tell_start(chosen: dict[str, tuple[Any, str]], controls: list[Any]) -> None
 
 @contextmanager
 def _progress(flow: PacedRun) -> Iterator[Callable[[StreamSummary], None]]:
-    """A line on stderr with time, rates and lag while the block runs, shown on terminals only."""
+    """Show a line with time, rates and lag on stderr while the block runs, on terminals only."""
     from rich.progress import BarColumn, Progress, TextColumn
 
     out = screen.console(stderr=True)
@@ -294,41 +302,41 @@ def _progress(flow: PacedRun) -> Iterator[Callable[[StreamSummary], None]]:
 
         advised = False
 
-        def progress(told: StreamSummary) -> None:
+        def progress(status: StreamSummary) -> None:
             nonlocal advised
             stop_if_interrupted()
             if not advised and getattr(flow.outlets.get("Foxglove"), "missed_web_app", False):
                 advised = True
-                warn("Foxglove's web app was refused; to let it in, add --foxglove-origin https://app.foxglove.dev")
+                warn("the Foxglove web app was refused; to allow it, add --foxglove-origin https://app.foxglove.dev")
             seconds = flow.clock.seconds
-            rate = told.scans / seconds if seconds > 0.5 else 0.0
-            lag = max((lag.last_s for lag in told.lags.values()), default=0.0)
-            text = f"{told.simulated_s:.1f} s, {rate:.1f} scans/s, {1e3 * lag:.0f} ms behind"
-            bar.update(task, completed=told.simulated_s, description=text)
+            rate = status.scans / seconds if seconds > 0.5 else 0.0
+            lag = max((lag.last_s for lag in status.lags.values()), default=0.0)
+            text = f"{status.simulated_s:.1f} s, {rate:.1f} scans/s, {1e3 * lag:.0f} ms behind"
+            bar.update(task, completed=status.simulated_s, description=text)
 
         yield progress
 
 
-def _tell_end(flow: PacedRun, outlets: dict[str, Outlet], controls: list[Any]) -> None:
-    told = flow.summary
+def _print_end(flow: PacedRun, outlets: dict[str, Outlet], controls: list[Any]) -> None:
+    status = flow.summary
     rows = [
-        ("streamed", f"{told.simulated_s:.1f} s in {told.seconds:.1f} s, {told.rounds} rounds"),
-        ("scans", f"{told.scans} with {screen.count(told.points)} points"),
+        ("streamed", f"{status.simulated_s:.1f} s in {status.seconds:.1f} s, {status.rounds} rounds"),
+        ("scans", f"{status.scans} with {screen.count(status.points)} points"),
     ]
-    for name, lag in told.lags.items():
+    for name, lag in status.lags.items():
         rows.append(
             (name, f"behind the clock by {1e3 * lag.mean_s:.1f} ms on average, {1e3 * lag.worst_s:.1f} at most")
         )
     for control in controls:
-        refused = f", {control.refused} not followed" if control.refused else ""
+        refused = f", {control.refused} ignored" if control.refused else ""
         rows.append((control.topic, f"{control.messages} commands for {control.name}{refused}"))
     screen.facts(flow.scenario.settings.name or "stream", rows)
     node = getattr(outlets.get("ROS 2"), "node", None)
     if node is not None:
-        _tell_topics(node.sent, max(told.seconds, 1e-9))
+        _print_topics(node.sent, max(status.seconds, 1e-9))
 
 
-def _tell_topics(sent: dict[str, Any], seconds: float) -> None:
+def _print_topics(sent: dict[str, Any], seconds: float) -> None:
     screen.table(
         "",
         ("topic", "type", "messages", "Hz", "MB/s"),
@@ -340,4 +348,4 @@ def _tell_topics(sent: dict[str, Any], seconds: float) -> None:
     )
     refused = sum(one.refused for one in sent.values())
     if refused:
-        warn(f"{refused} messages were given up, since a reliable subscriber did not read them in time")
+        warn(f"{refused} messages were dropped because a reliable subscriber did not read them in time")

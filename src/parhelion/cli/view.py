@@ -26,7 +26,7 @@ EXAMPLES = (
     "parhelion view --world harbour --sensor velodyne/vlp-16 --rain 25",
     "parhelion view --world hall.obj --material concrete --sensor my-lidar.yaml --pose 0,0,1.5",
     "parhelion view scan.pcd --colour label",
-    "parhelion view drive.pcap                        # a capture of a real sensor, turn by turn",
+    "parhelion view drive.pcap                        # a capture of a real sensor, frame by frame",
 )
 
 
@@ -47,27 +47,28 @@ def view(
     pose: Annotated[
         str | None,
         typer.Option(
-            metavar="X,Y,Z[,R,P,Y]", help="Where the sensor stands, in m and degrees; else on the world's path."
+            metavar="X,Y,Z[,R,P,Y]",
+            help="Sensor position in m; roll, pitch, yaw in degrees. Default: on the path of the world.",
         ),
     ] = None,
-    time: Annotated[float, typer.Option(min=0.0, help="Time to begin at, in s.")] = 0.0,
-    seed: Annotated[int | None, typer.Option(help="Seed of the noise; a scenario has its own.")] = None,
+    time: Annotated[float, typer.Option(min=0.0, help="Start time in s.")] = 0.0,
+    seed: Annotated[int | None, typer.Option(help="Seed of the noise; scenarios define their own.")] = None,
     colour: Annotated[
         str | None, typer.Option("--colour", "--color", help="Field that colours the points, such as label.")
     ] = None,
     material: Annotated[str | None, typer.Option(help="Material of a mesh file that names none.")] = None,
-    format: Annotated[str | None, typer.Option(help="Format of a cloud, where its ending does not say it.")] = None,
+    format: Annotated[str | None, typer.Option(help="Format of a cloud, if the extension does not select it.")] = None,
     host: Annotated[
         str | None, typer.Option(help="Address to bind to. By default only this machine can open the page.")
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 takes any free one.")] = 8080,
-    browser: Annotated[bool, typer.Option("--browser", help="Open the page in the usual browser.")] = False,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 selects any free port.")] = 8080,
+    browser: Annotated[bool, typer.Option("--browser", help="Open the page in the default browser.")] = False,
     *,
     weather: WeatherOptions,
 ) -> None:
-    """Look at a world through a lidar in the browser, with sliders for the weather; or at a recorded cloud or capture.
+    """View a world through a lidar in the browser, with weather sliders; or view a recorded cloud or capture.
 
-    The page is served from this machine to this machine, needs no network, and goes on until Ctrl-C.
+    The page is served to this machine only, requires no network, and stays open until Ctrl-C.
     """
     from parhelion.io.recordings import is_capture
     from parhelion.live.viewer.server import LOOPBACK, Viewer, check_port
@@ -76,17 +77,17 @@ def view(
     address = LOOPBACK if host is None else host
     check_port(address, port)
     if not is_loopback(address):
-        warn(f"--host {address}: everyone who can reach this machine can see and change what the page shows")
+        warn(f"--host {address}: everyone who can reach this machine can view and control the page")
     stage: ViewSource
     if source is None:
         stage = _world_stage(world, sensor, pose, time, seed or 0, material, weather)
     else:
-        of_capture = is_capture(source, format)  # of which the sensor may be named
+        of_capture = is_capture(source, format)  # the sensor may be given
         given = {"--world": world, "--pose": pose, "--seed": seed, "--material": material}
         given |= {} if of_capture else {"--sensor": sensor}
         for option, value in given.items():
             if value is not None:
-                raise typer.BadParameter(f"goes with a world, not with the file {source}", param_hint=option)
+                raise typer.BadParameter(f"applies to a world, not to the file {source}", param_hint=option)
         stage = _file_stage(source, format, time, weather, sensor if of_capture else None)
     with Viewer(stage, host=address, port=port, colour_by=colour) as viewer:
         screen.say(f"{stage.title}: open {viewer.url} in a browser; Ctrl-C ends it")
@@ -122,7 +123,7 @@ def _world_stage(
 def _file_stage(
     source: Path, format: str | None, time: float, weather: WeatherOptions, sensor: str | None = None
 ) -> ViewSource:
-    """A scenario where the file is YAML, the turns of a capture, else a cloud."""
+    """View source of a file: a scenario (YAML), the frames of a capture, or a cloud."""
     from parhelion.live.viewer.stages import CloudStage, FramesStage, scenario_stage
 
     if source.suffix.lower() in (".yaml", ".yml"):
@@ -136,7 +137,7 @@ def _file_stage(
     from parhelion.io.recordings import is_capture
 
     if weather:
-        raise typer.BadParameter(f"recorded clouds are shown as they are; see 'parhelion weather {source}'")
+        raise typer.BadParameter(f"recorded clouds are shown unmodified; use 'parhelion weather {source}'")
     if is_capture(source, format):
         return FramesStage(source, sensor=sensor)
     return CloudStage(PointCloud.load(source, format=format), source.name)

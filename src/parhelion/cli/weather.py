@@ -1,4 +1,4 @@
-"""`parhelion weather`: recorded clouds as they would have been in rain, fog, snow or dust."""
+"""`parhelion weather`: apply rain, fog, snow or dust to recorded clouds."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ EXAMPLES = (
     "parhelion weather sequence/velodyne -o sequence/snow --snow 2 --sensor velodyne/hdl-64e --format npz",
     "parhelion weather drive/ -o dusty/ --weather weather.yaml --wind 3,0 --sensor ouster/os1-128 --seed 7",
     "parhelion weather drive.mcap -o wet.mcap --rain 25 --sensor velodyne/vlp-16 --topic /velodyne_points",
-    "parhelion weather drive.pcap -o foggy/ --visibility 100      # every turn of a capture, 000000.pcd ...",
-    "parhelion weather drive.pcap -o foggy.mcap --visibility 100  # every turn as a message",
+    "parhelion weather drive.pcap -o foggy/ --visibility 100      # every frame of a capture, 000000.pcd ...",
+    "parhelion weather drive.pcap -o foggy.mcap --visibility 100  # every frame as a message",
 )
 
 
 _MOST_TURNS = 1_000_000
-"""Turns of a capture, by which the drops of several captures in one folder are kept apart."""
+"""Frames reserved per capture, so that several captures in one folder have different drops."""
 
 
 class NoReturns(str, Enum):
-    """Where shots without a return come from."""
+    """Source of the shots without a return."""
 
     auto = "auto"
     none = "none"
@@ -58,39 +58,44 @@ def weather(
     sensor: Annotated[
         str | None,
         typer.Option(
-            "--sensor", "-s", help="What recorded it: a preset or a YAML file; else what the cloud itself says."
+            "--sensor",
+            "-s",
+            help="Sensor that recorded the data: a preset or a YAML file. Default: as named in the cloud.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of drops, flakes and fluctuations.")] = 0,
-    time: Annotated[float, typer.Option(help="Time of the first cloud in the weather's changes, in s.")] = 0.0,
+    time: Annotated[float, typer.Option(help="Time of the first cloud in s, for weather that changes.")] = 0.0,
     pose: Annotated[
         str | None,
-        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Where the sensor stood, for dust and heterogeneous weather."),
+        typer.Option(metavar="X,Y,Z[,R,P,Y]", help="Sensor pose, for dust and heterogeneous weather."),
     ] = None,
     reflectance: Annotated[
-        float | None, typer.Option(help="Taken for all points, where a cloud has no intensity; 0 to 1.")
+        float | None, typer.Option(help="Reflectance of all points if a cloud has no intensity; 0 to 1.")
     ] = None,
     no_returns: Annotated[
         NoReturns, typer.Option(help="Shots without a return: from the cloud or the sensor's pattern, or none.")
     ] = NoReturns.auto,
     format: Annotated[
-        str | None, typer.Option(help="Format to write, where OUT's ending does not say it; in folders as it was.")
+        str | None,
+        typer.Option(help="Format to write if the extension of OUT does not select it. Default in folders: unchanged."),
     ] = None,
-    read_as: Annotated[str | None, typer.Option("--from", help="Format to read, where the ending misleads.")] = None,
+    read_as: Annotated[
+        str | None, typer.Option("--from", help="Format to read if the extension is misleading.")
+    ] = None,
     topic: Annotated[str | None, typer.Option(help="Topic of the clouds, for bags with several.")] = None,
-    turn: recordings.IndexOption = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there already.")] = False,
+    index: recordings.IndexOption = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
     png: Annotated[
-        Path | None, typer.Option(help="Picture of what the weather did; of a folder, to its first cloud.")
+        Path | None, typer.Option(help="Picture of the effect of the weather; for a folder, on its first cloud.")
     ] = None,
     *,
     weather: WeatherOptions,
 ) -> None:
-    """Put weather on recorded clouds: points are dimmed, lost, moved, and joined by echoes of the air.
+    """Apply weather to recorded clouds: points become weaker, shift or disappear, and echoes of the air appear.
 
-    A folder is done with all folders in it; its finished files are skipped, so an interrupted run can go on. In a bag,
-    all messages but the clouds are copied as they are. Of a capture every turn is done by itself: into a folder of
-    numbered files, a bag, or another capture.
+    Folders are processed with their subfolders; finished files are skipped, so an interrupted run resumes. In a bag,
+    all other messages are copied unmodified. The frames of a capture are written to a folder of numbered files, a bag
+    or another capture.
     """
     from parhelion.io.recordings import existing, is_capture
     from parhelion.io.ros import is_bag
@@ -109,15 +114,15 @@ def weather(
     if is_bag(source):
         start_engine()
         recordings.weather_bag(source, output, run.in_bag, writing)
-        run.tell(source, output, skipped=0, as_folder=False)
+        run.report(source, output, skipped=0, as_folder=False)
         return
     if is_capture(source, read_as):
         start_engine()
-        run.do_capture(source, output, turn=turn)
-        run.tell(source, output, skipped=run.skipped, as_folder=recordings.form_of(output, format) is Form.FOLDER)
+        run.do_capture(source, output, index=index)
+        run.report(source, output, skipped=run.skipped, as_folder=recordings.form_of(output, format) is Form.FOLDER)
         return
-    if turn is not None:
-        raise typer.BadParameter(f"goes with a capture (.pcap), not with {source}", param_hint="--turn")
+    if index is not None:
+        raise typer.BadParameter(f"applies to captures (.pcap) only, not to {source}", param_hint="--index")
     as_folder = source.is_dir()
     if as_folder:
         if output.exists() and source.samefile(output):
@@ -133,11 +138,11 @@ def weather(
         for job in waiting:
             run.do(job, read_as, as_folder=as_folder)
             advance()
-    run.tell(source, output, skipped=run.skipped + len(jobs) - len(waiting), as_folder=as_folder)
+    run.report(source, output, skipped=run.skipped + len(jobs) - len(waiting), as_folder=as_folder)
 
 
 class _Sensors:
-    """The lidar that was named, or else the one that each cloud itself names, each made once."""
+    """Lidar given by the user, or the one that each cloud names; created once per model."""
 
     def __init__(self, name: str | None) -> None:
         from parhelion import Lidar
@@ -153,7 +158,7 @@ class _Sensors:
             return self.named
         name = cloud.metadata.get("sensor")
         if not isinstance(name, str):
-            raise ConfigError("the cloud does not say which sensor recorded it; name it with --sensor")
+            raise ConfigError("the cloud does not name its sensor; give it with --sensor")
         if name not in self._made:
             self._made[name] = Lidar(name)
         return self._made[name]
@@ -161,7 +166,7 @@ class _Sensors:
 
 @dataclass
 class _Run:
-    """The weather, and what came of the clouds so far."""
+    """Weather to apply, and the results so far."""
 
     weather: Weather
     sensors: _Sensors
@@ -179,30 +184,30 @@ class _Run:
     invented: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
     notes: dict[str, list[str]] = field(default_factory=dict)
-    """What could not be done, by its words without numbers."""
+    """Notes on limitations, keyed by their text without numbers."""
     failed: dict[str, list[Path]] = field(default_factory=dict)
-    """Clouds of a folder that could not be done, by the reason."""
+    """Failed clouds of a folder, by reason."""
     drawn: bool = False
     skipped: int = 0
-    """Turns of captures whose file was there already."""
+    """Frames of captures whose file already existed."""
 
     def do_capture(
-        self, source: Path, target: Path, *, turn: int | None = None, form: Form | None = None, first: int = 0
+        self, source: Path, target: Path, *, index: int | None = None, form: Form | None = None, first: int = 0
     ) -> None:
-        """Every turn of a capture by itself; `first` is the number of the first turn's drops."""
+        """Process every frame of a capture; `first` is the random index of the first frame."""
 
         def work(scan: Scan, number: int, after_s: float) -> PointCloud:
-            return self.in_bag(scan, first + number, after_s, f"{source.name}, turn {number}")
+            return self.in_bag(scan, first + number, after_s, f"{source.name}, frame {number}")
 
         done = recordings.convert_frames(
-            source, target, work, self.writing, turn=turn, sensor=self.sensors.name, form=form
+            source, target, work, self.writing, index=index, sensor=self.sensors.name, form=form
         )
         self.dropped.update(done.dropped)
         done.report_gaps(source)
         self.skipped += done.skipped
 
     def do(self, job: Job, read_as: str | None, *, as_folder: bool) -> None:
-        """One file or capture; of a folder, a bad one is remembered and does not stop the others."""
+        """Process one file or capture; in a folder, failures are recorded and the others continue."""
         try:
             if job.is_capture:
                 self.do_capture(job.source, job.target, form=Form.FOLDER, first=job.number * _MOST_TURNS)
@@ -217,7 +222,7 @@ class _Run:
     def _do_file(self, job: Job, read_as: str | None) -> None:
         from parhelion.io import format_of, raw_scans, read_cloud, write_noting_drops
 
-        # The SemanticKITTI labels that lie beside a KITTI scan.
+        # SemanticKITTI labels next to a KITTI scan.
         labels = raw_scans.labels_there(job.source) if format_of(job.source, read_as).name == "kitti" else None
         cloud = read_cloud(job.source, format=read_as, **({} if labels is None else {"labels": labels}))
         wet = self._weathered(cloud, job.number, job.number / self.sensors.of(cloud).rate_hz)
@@ -231,7 +236,7 @@ class _Run:
         self._draw(cloud, wet, job.source.name)
 
     def in_bag(self, cloud: PointCloud, number: int, after_s: float, name: str = "") -> PointCloud:
-        """One cloud of a bag or turn of a capture, which came so many seconds after the first."""
+        """Process one cloud of a bag or frame of a capture, at a time [s] after the first."""
         wet = self._weathered(cloud, number, after_s)
         self._count(cloud, wet)
         self._draw(cloud, wet, name or f"cloud {number}")
@@ -262,8 +267,8 @@ class _Run:
         for note in after.metadata.get("weather_notes", []):
             self.notes.setdefault(re.sub(r"\d+", "#", note), []).append(note)
 
-    def tell(self, source: Path, output: Path, *, skipped: int, as_folder: bool) -> None:
-        """Print the counts, what could not be done, and what failed."""
+    def report(self, source: Path, output: Path, *, skipped: int, as_folder: bool) -> None:
+        """Print counts, limitations and failures."""
         warn_dropped_fields(self.dropped)
         if self.done:
             share = screen.percent(self.lost / max(self.points_in, 1))
@@ -276,18 +281,20 @@ class _Run:
             ]
             screen.facts(in_words(self.weather), rows)
         for notes in self.notes.values():
-            screen.say(f"note: {notes[0]}" + (f" (alike in {len(notes)} clouds)" if len(notes) > 1 else ""))
+            screen.say(f"note: {notes[0]}" + (f" (the same in {len(notes)} clouds)" if len(notes) > 1 else ""))
         word = "file" if self.done == 1 else "files"
         done = f"{self.done} {word} to {output}" if as_folder else str(output)
         screen.say(f"wrote {done}{self.writing.skipped(skipped)}")
         if self.png is not None:
-            screen.say(f"wrote {self.png}" if self.drawn else f"{self.png}: not drawn, since no cloud was done")
+            screen.say(f"wrote {self.png}" if self.drawn else f"{self.png}: not drawn, because no cloud was processed")
         failed = sum(map(len, self.failed.values()))
         for reason, files in self.failed.items():
             more = f" and {len(files) - 1} more" if len(files) > 1 else ""
             warn(f"{files[0]}{more}: {reason}")
         if failed:
-            raise FormatError(f"{source}: {failed} of {failed + self.done} files could not be done, see the warnings")
+            raise FormatError(
+                f"{source}: {failed} of {failed + self.done} files could not be processed, see the warnings"
+            )
 
 
 def _points(cloud: PointCloud) -> int:

@@ -5,7 +5,7 @@
 
     app.command(cls=WeatherCommand)(scan)
 
-The options are made when a command is used, so that `parhelion --help` imports no medium.
+The options are created when a command is used, so that `parhelion --help` imports no medium.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class WeatherOptions:
     """Weather options of a command line, by name: `rain=25, rain_model="vane", dust=["1,2,3,4"], file=...`."""
 
     def __init__(self, **given: Any) -> None:
-        # An amount of 0 is given, a flag that is not set is not.
+        # An amount of 0 counts as given; a flag that is not set does not.
         there = {name: value for name, value in given.items() if value is not None and value is not False}
         self.given = {name: getattr(value, "value", value) for name, value in there.items() if value not in ([], ())}
 
@@ -122,7 +122,7 @@ class WeatherOptions:
         return bool(self.given)
 
     def weather(self, base: Weather | None = None) -> Weather | None:
-        """The weather described: that of the file, or `base`, changed by the options; `base` without any option."""
+        """Weather of the file or of `base`, changed by the options; without any option, `base`."""
         from parhelion.weather import Weather, media
 
         if not self.given:
@@ -143,7 +143,7 @@ class WeatherOptions:
         return found
 
     def _with_detail(self, weather: Weather, medium: Medium, option: Option) -> Weather:
-        """The weather with a further option of a medium, whose part must be there."""
+        """Weather with a further option of a medium that is already present."""
         flag, value = option.flag, self.given.get(_name(option.flag))
         if value is None and option.old and (value := self.given.get(_name(option.old))) is not None:
             flag = option.old
@@ -152,7 +152,7 @@ class WeatherOptions:
             return weather
         part = getattr(weather, medium.name)
         if part is None:
-            raise typer.BadParameter(f"goes with {medium.amount.option}", param_hint=flag)
+            raise typer.BadParameter(f"requires {medium.amount.option}", param_hint=flag)
         if not option.choices:
             value = getattr(part, option.field) or option.value
         return weather.replace(**{medium.name: part.model_copy(update={option.field: value})})
@@ -164,7 +164,7 @@ def in_words(weather: Weather) -> str:
 
 
 def air_counts(cloud: PointCloud) -> dict[str, int]:
-    """Number of points that each kind of weather sent back, those without left out."""
+    """Number of echoes per medium; media without echoes are omitted."""
     import numpy as np
 
     from parhelion.weather import media
@@ -184,17 +184,17 @@ def add_counts(total: dict[str, int], more: dict[str, int]) -> None:
 
 
 def shares(counts: dict[str, int], points: int) -> str:
-    """Counts of each kind and their shares of all points, in words."""
+    """Text with the count of each medium and its share of all points."""
     parts = [f"{word} {count(number)} ({percent(number / points)})" for word, number in counts.items()]
     return ", ".join(parts) or "no points"
 
 
 def lost_words(changes: Changes) -> str:
-    """How many of the points of clear air are lost, and how many of them with an echo of the air instead."""
+    """Text with the number of lost clear-air points, and how many were replaced by echoes of the air."""
     lost = len(changes.lost)
     clear = lost + len(changes.kept_before)
     words = f"{count(lost)} of {count(clear)} points of clear air ({percent(lost / max(clear, 1))})"
-    return words + (f", {count(changes.outshone)} of them with an echo of the air instead" if changes.outshone else "")
+    return words + (f", {count(changes.outshone)} of them replaced by an echo of the air" if changes.outshone else "")
 
 
 def _changed(weather: Weather, option: str, field: str, value: Any) -> Weather:
@@ -203,13 +203,13 @@ def _changed(weather: Weather, option: str, field: str, value: Any) -> Weather:
     try:
         return weather.replace(**{field: value})
     except ConfigError as error:
-        # Without the field's name in files, since it is the option's that was written.
+        # The message names the option that the user wrote, not the field of a file.
         reason = str(error).removeprefix("weather: ").partition(": ")[2].partition("; ")[0]
         raise ConfigError(f"{option}: {reason.replace(field, option)}") from None
 
 
 def numbers(text: str, option: str, names: str, counts: tuple[int, ...]) -> list[float]:
-    """The numbers in `1,2,3`; `names` says what was expected, `counts` how many there may be."""
+    """Parse numbers such as `1,2,3`; `names` describes them, `counts` lists the allowed lengths."""
     try:
         found = [float(part) for part in text.split(",")]
     except ValueError:
@@ -228,7 +228,7 @@ def _wind(text: str | None) -> list[float] | None:
 
 
 def _placed(medium: Medium, text: str) -> Any:
-    """A part of a placed medium from `X,Y,Z,RADIUS[,AMOUNT]`."""
+    """Parse a part of a placed medium from `X,Y,Z,RADIUS[,AMOUNT]`."""
     amount = medium.amount
     assert medium.place is not None
     counts = (5,) if amount.default is None else (4, 5)
