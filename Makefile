@@ -69,6 +69,8 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check src tests bench docs
 	$(BIN)/ruff check src tests bench docs
 	$(BIN)/mypy
+	$(BIN)/codespell src tests bench docs examples tools *.md
+	$(BIN)/python tools/wording.py
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/mkdocs build --strict
