@@ -2,9 +2,9 @@
 
     python tools/wording.py [--count] [PATH ...]
 
-Reads Python and Markdown files, by default those of the repository. Each finding names the file, the line and the words to
-use instead; the exit status is 1 if there are any. A line that ends with `wording: ok` is skipped, for quotations and for
-words in another sense. Add a row to WORDS, OPENINGS or NAMES to reject another expression.
+Reads Python and Markdown files, by default those of the repository. Each finding names the file, the line and the words
+to use instead; the exit status is 1 if there are any. A line that ends with `wording: ok` is skipped, for quotations and
+for words in another sense. Add a row to WORDS, OPENINGS or NAMES to reject another expression.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ ROOTS = ("src", "tests", "bench", "docs", "examples", "tools", "README.md", "CON
 EXEMPT = "wording: ok"
 SELF = ("wording.py", "test_wording.py")
 """The lint and its test contain the expressions."""
-PER = "beam|channel|turn|revolution|scan|second|minute|frame|point|pulse|ray|shot|sensor|pixel|metre|epoch|sample|kernel"
+PER = (
+    "beam|channel|turn|revolution|scan|second|minute|frame|point|pulse|ray|shot|sensor|pixel|metre|epoch|sample|kernel"
+)
 COUNTED = (
     "points|times|rays|shots|pulses|columns|samples|ms|us|s|MB|kB|bytes|scans|fixes|messages|kernels|files|frames|returns"
     "|echoes|numbers|rows|draws|once|twice|one|two|three|four|five|ten|[0-9]+"

@@ -202,11 +202,11 @@ def test_the_picture_shows_what_was_lost_and_invented(scans: tuple[ph.Scan, ph.S
     assert "rain and fog" in words
     assert f"{len(changes.lost)} lost".replace(" ", "") in words.replace(" ", "")
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
-        "What became of each point, from above",
-        "Signal left of the points that stay, by power",
+        "Effect on each point, top view",
+        "Remaining signal, by power",
         "Around the sensor",
         "Points over range",
-        "What is left over range",
+        "Remaining share over range",
     ]
 
 

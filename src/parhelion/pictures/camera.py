@@ -1,4 +1,4 @@
-"""Images and their truth as pictures for eyes: colours, depth, masks, and a lidar's points over them."""
+"""Images and their ground truth as viewable pictures: colour, depth, masks, and projected lidar points."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from parhelion.pictures.style import (
 Pixels = NDArray[np.uint8]
 
 _NOTHING = (14, 17, 22)
-"""Colour of pixels that show nothing, and of what is not known."""
+"""Colour of pixels without a surface or without a value."""
 _POINT_COLOURS = "turbo_r"
-"""Of points over a picture: near ones are red, and all of them are brighter than what is below them."""
+"""Colour map of projected points: near points are red, and all are brighter than the image."""
 
 
 def image_colours(image: Image) -> Pixels:
-    """The picture as red, green, blue (h, w, 3), whatever its bands and type are; warm is bright in thermal ones."""
+    """Image as red, green, blue (h, w, 3) for any bands and type; in thermal images warm is bright."""
     if image.bands == ("thermal",):
         return _thermal_colours(image.colour.reshape(image.colour.shape[:2]))
     return red_green_blue(image.colour, image.bands)
 
 
 def _thermal_colours(pixels: NDArray[Any]) -> Pixels:
-    """Between the coldest and the warmest: a scene spans a few of the degrees that the camera can tell."""
+    """Stretch from the coldest to the warmest pixel: a scene spans only part of the range of the camera."""
     from matplotlib import colormaps
 
     low, high = robust_limits(pixels, 0.5, 99.5)
@@ -53,9 +53,9 @@ def _thermal_colours(pixels: NDArray[Any]) -> Pixels:
 
 
 def depth_colours(depth: NDArray[Any], limits: tuple[float, float] | None = None) -> Pixels:
-    """Depth (h, w) [m] as colours that go with its logarithm, near ones light; dark where there is none.
+    """Depth (h, w) [m] as colours of its logarithm: near is light, missing values are dark.
 
-    `limits` are the depths of the first and the last colour; else they follow from the picture.
+    `limits` are the depths of the first and the last colour; by default they follow from the image.
     """
     known = np.isfinite(depth) & (depth > 0.0)
     out = np.full((*depth.shape, 3), _NOTHING, np.uint8)
@@ -67,7 +67,7 @@ def depth_colours(depth: NDArray[Any], limits: tuple[float, float] | None = None
 def range_colours(
     distance: NDArray[Any], limits: tuple[float, float] | None = None, colours: str = RANGE_COLOURS
 ) -> Pixels:
-    """Distances (n,) [m] as colours (n, 3), by their logarithm; `colours` is a colour map of Matplotlib's."""
+    """Distances (n,) [m] as colours (n, 3), by their logarithm; `colours` is a Matplotlib colour map."""
     values = np.asarray(distance, np.float64)
     low, high = np.log(np.maximum(limits or robust_limits(values, 0.5, 99.5), 1e-3))
     level = (np.log(np.maximum(values, 1e-3)) - low) / max(float(high - low), 1e-9)
@@ -75,14 +75,14 @@ def range_colours(
 
 
 def label_colours_of(label: NDArray[Any], names: Mapping[int, str]) -> Pixels:
-    """A mask of classes (h, w) in the colours that labels have in all pictures; dark where nothing is seen."""
+    """Class mask (h, w) in the label colours of all pictures; dark where no surface is visible."""
     out = np.round(255.0 * colour_labels(label.ravel(), {0: "unlabeled", **names})).astype(np.uint8)
     out[label.ravel() == 0] = _NOTHING
     return out.reshape(*label.shape, 3)
 
 
 def normal_colours(normal: NDArray[Any]) -> Pixels:
-    """Unit normals (h, w, 3) as colours; dark where nothing is seen."""
+    """Unit normals (h, w, 3) as colours; dark where no surface is visible."""
     out = np.round((np.asarray(normal, np.float64) + 1.0) * 127.5).astype(np.uint8)
     out[~np.any(normal, axis=2)] = _NOTHING
     return out
@@ -97,13 +97,13 @@ def points_over(
     size: int = 2,
     light: float = 0.65,
 ) -> Pixels:
-    """A picture with points on it, coloured by their distance [m]: near ones are red and on top.
+    """Image with projected points, coloured by distance [m]; near points are red and on top.
 
         uv, inside = camera.project(image.pose.inverse().apply(scan.in_world().xyz))
         pictures.points_over(image, uv[inside], scan.range[inside])
 
-    `uv` (n, 2) are columns and rows, as `project` gives them; points outside of the picture are left out. A point is a
-    square of `size` pixels. `light` darkens the picture, so that points stand out.
+    `uv` (n, 2) are columns and rows as returned by `project`; points outside the image are omitted. A point is a square
+    of `size` pixels. `light` darkens the image so that points stand out.
     """
     canvas = image_colours(picture) if isinstance(picture, Image) else np.asarray(picture)
     if uv.ndim != 2 or uv.shape != (len(distance), 2):
@@ -113,7 +113,7 @@ def points_over(
     with np.errstate(invalid="ignore"):
         framed = np.all((uv > -0.5) & (uv < (width - 0.5, height - 0.5)), axis=1)
     column, row = (np.round(uv[framed, k]).astype(np.intp) for k in range(2))
-    order = np.argsort(-distance[framed], kind="stable")  # of one pixel's points the last stays
+    order = np.argsort(-distance[framed], kind="stable")  # the last point drawn on a pixel remains
     column, row = column[order], row[order]
     if not framed.any():
         return canvas
@@ -128,14 +128,14 @@ def points_over(
 
 
 def thumbnail(image: Image, width: int) -> Image:
-    """A smaller image, at most so wide: the picture averaged, of the truth every n-th pixel.
+    """Image of limited width: the picture is averaged, the ground truth is subsampled.
 
-    Lens, objects, flow and the second picture are left out.
+    Lens, objects, flow and the second image are omitted.
     """
     step = max(1, -(-image.width // width))
     smooth = _averaged(image.colour, step)
     rows, columns = ((np.arange(count) * step + step // 2) for count in smooth.shape[:2])
-    rows = np.minimum(rows, image.height - 1)  # of a picture lower than one step
+    rows = np.minimum(rows, image.height - 1)  # an image lower than one step
 
     def thinned(values: NDArray[Any] | None) -> Any:
         return None if values is None else values[rows][:, columns]
@@ -148,7 +148,7 @@ def thumbnail(image: Image, width: int) -> Image:
 
 
 def _averaged(pixels: NDArray[Any], step: int) -> NDArray[Any]:
-    """Means of squares of so many pixels, of the same type; a rest at the edges is left out."""
+    """Means over squares of `step` pixels, of the same type; incomplete squares at the edges are omitted."""
     if step == 1:
         return pixels
     rows, columns = max(1, pixels.shape[0] // step), max(1, pixels.shape[1] // step)
@@ -157,11 +157,11 @@ def _averaged(pixels: NDArray[Any], step: int) -> NDArray[Any]:
     return (np.round(mean) if pixels.dtype.kind == "u" else mean).astype(pixels.dtype)
 
 
-# ---- a sheet of all that an image holds ------------------------------------------------------------------------------
+# ---- contact sheet of an image and its ground truth ------------------------------------------------------------------
 
 
 def image_panels(image: Image) -> list[tuple[str, Pixels]]:
-    """Title and colours of the picture and of each kind of truth that is there."""
+    """Title and colours of the image and of each available kind of ground truth."""
     found = [("picture", image_colours(image))]
     if image.right is not None:
         found.append(("right picture", red_green_blue(image.right, image.bands)))
@@ -179,7 +179,7 @@ def image_panels(image: Image) -> list[tuple[str, Pixels]]:
 
 
 def draw_image(image: Image, path: str | PathLike[str]) -> None:
-    """Draw the picture and all its truth on one sheet (.png, .jpg, .pdf, .svg)."""
+    """Draw the image and its ground truth on one sheet (.png, .jpg, .pdf, .svg)."""
     check_picture(path)
     panels = image_panels(image)
     across = 1 if len(panels) == 1 else 2 if len(panels) in (2, 4) else 3
@@ -201,9 +201,9 @@ def draw_image(image: Image, path: str | PathLike[str]) -> None:
 
 
 def ndvi(image: Image, white: NDArray[Any]) -> NDArray[np.float64]:
-    """The vegetation index (nir - red) / (nir + red) of reflectances, shape (h, w); NaN where there is no light.
+    """Vegetation index (nir - red) / (nir + red) of reflectances, shape (h, w); NaN without light.
 
-    `image` holds radiance; `white` is that of a white surface in the same light, for each band
+    `image` holds radiance; `white` is the radiance of a white surface in the same light, per band
     (`Camera.reflected_light`).
     """
     values = np.asarray(image.colour, np.float64) / np.asarray(white, np.float64)
@@ -213,11 +213,11 @@ def ndvi(image: Image, white: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def draw_ndvi(image: Image, path: str | PathLike[str], white: NDArray[Any]) -> None:
-    """Draw the vegetation index with its scale; `image` and `white` as for `ndvi`."""
+    """Draw the vegetation index with its colour bar; `image` and `white` as for `ndvi`."""
     check_picture(path)
     index = ndvi(image, white)
     if image.depth is not None:
-        index[~np.isfinite(image.depth)] = np.nan  # the sky has none
+        index[~np.isfinite(image.depth)] = np.nan  # the sky has no index
     width = 7.0
     figure = sheet(width, width * image.height / image.width + 0.4)
     axes = figure.add_axes((0.02, 0.02, 0.84, 0.9))

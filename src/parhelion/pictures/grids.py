@@ -1,4 +1,4 @@
-"""Points as grids of numbers, without any drawing: the sensor's panorama and the view from above."""
+"""Points as arrays on a grid: the panorama of the sensor and the top view."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 from parhelion.core.clouds import Scan
 from parhelion.core.errors import ConfigError
 
-# Beams of one ring of a spinning or raster sensor keep their elevation; those of prisms and nodding mirrors do not.
+# The beams of a ring have a constant elevation on spinning and raster sensors, but not with prisms or nodding mirrors.
 _RING_SPREAD_RAD = np.radians(1.0)
 _FULL_TURN_RAD = np.radians(350.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Panorama:
-    """Where each shot of a scan goes in an image as an eye at the sensor sees it: up is up, left is left."""
+    """Pixel of each shot in an image seen from the sensor: up is up, left is left."""
 
     row: NDArray[np.intp]
     """Image row of each shot, 0 at the top, shape (shots,)."""
     column: NDArray[np.intp]
     """Image column of each shot, 0 at the left, shape (shots,)."""
     shape: tuple[int, int]
-    """Rows (one a ring, ring 0 at the bottom) and columns."""
+    """Number of rows (one per ring, ring 0 at the bottom) and columns."""
     azimuth_deg: tuple[float, float]
     """Azimuth at the left and at the right edge."""
     elevation_deg: NDArray[np.float64]
@@ -39,7 +39,7 @@ def azimuth_elevation(scan: Scan) -> tuple[NDArray[np.float64], NDArray[np.float
 
 
 def is_organised(scan: Scan) -> bool:
-    """Whether the shots lie on a grid of rings and columns, as those of spinning and raster sensors do."""
+    """Return True if the shots form a grid of rings and columns, as for spinning and raster sensors."""
     if len(scan.shots) == 0:
         return False
     _, elevation = azimuth_elevation(scan)
@@ -52,17 +52,17 @@ def is_organised(scan: Scan) -> bool:
 
 
 def panorama(scan: Scan) -> Panorama:
-    """The image grid of an organised scan.
+    """Image grid of an organised scan.
 
-    Lasers of one column look to different azimuths on most sensors; each ring is shifted by whole columns so that
-    upright edges stay upright. Columns run from left to right, the x axis is in the middle of a full turn.
+    The lasers of one column point to different azimuths on most sensors; each ring is shifted by whole columns so that
+    vertical edges stay vertical. Columns run from left to right, with the x axis in the middle of a full circle.
     """
     if not is_organised(scan):
         raise ConfigError("range image: the shots of this scan do not lie on a grid of rings and columns")
     azimuth, elevation = azimuth_elevation(scan)
     rings, ring = np.unique(scan.shots.ring, return_inverse=True)
     step = _column_step(azimuth, scan)
-    # The fraction of a column by which a ring's grid lies off the common one is the same all around the turn.
+    # The sub-column offset of a ring from the common grid is the same at all azimuths.
     position = -azimuth / step
     firsts = np.unique(ring, return_index=True)[1]
     phase = position[firsts] - np.round(position[firsts])
@@ -85,18 +85,18 @@ def panorama(scan: Scan) -> Panorama:
 def _column_step(azimuth: NDArray[np.float64], scan: Scan) -> float:
     """Angle between neighbouring columns [rad]."""
     one_ring = np.flatnonzero(scan.shots.ring == scan.shots.ring[0])
-    turn = np.diff(azimuth[one_ring[np.argsort(scan.shots.column[one_ring], kind="stable")]])
-    turn = np.abs((turn + np.pi) % (2.0 * np.pi) - np.pi)
-    turn = turn[turn > 1e-9]
-    # Sums over many columns are exact where single float32 steps are not; a seam or a gap is no step.
-    usual = turn[np.abs(turn - np.median(turn)) < 0.1 * np.median(turn)] if len(turn) else turn
-    return float(usual.mean()) if len(usual) else 2.0 * np.pi
+    step = np.diff(azimuth[one_ring[np.argsort(scan.shots.column[one_ring], kind="stable")]])
+    step = np.abs((step + np.pi) % (2.0 * np.pi) - np.pi)
+    step = step[step > 1e-9]
+    # Sums over many columns are exact where single float32 steps are not. Seams and gaps are excluded.
+    regular = step[np.abs(step - np.median(step)) < 0.1 * np.median(step)] if len(step) else step
+    return float(regular.mean()) if len(regular) else 2.0 * np.pi
 
 
 def field_image(scan: Scan, name: str, grid: Panorama | None = None) -> NDArray[np.float32]:
-    """One field as an image, shape (rings, columns), NaN where nothing came back.
+    """One field as an image, shape (rings, columns), NaN without a return.
 
-    Row 0 is the top: ring 0 is at the bottom. Of several returns of a shot the nearest is taken.
+    Row 0 is the top; ring 0 is at the bottom. The nearest return of a shot counts.
     """
     grid = panorama(scan) if grid is None else grid
     if name not in scan.fields:
@@ -109,19 +109,19 @@ def field_image(scan: Scan, name: str, grid: Panorama | None = None) -> NDArray[
 
 
 def range_image(scan: Scan) -> NDArray[np.float32]:
-    """Ranges [m] as an image, shape (rings, columns), ring 0 at the bottom, NaN where nothing came back."""
+    """Ranges [m] as an image, shape (rings, columns), ring 0 at the bottom, NaN without a return."""
     return field_image(scan, "range")
 
 
 def intensity_image(scan: Scan) -> NDArray[np.float32]:
-    """Intensities [vendor scale] as an image, shape (rings, columns), ring 0 at the bottom, NaN where nothing is."""
+    """Intensities [vendor scale] as an image, shape (rings, columns), ring 0 at the bottom, NaN without a return."""
     return field_image(scan, "intensity")
 
 
 def birds_eye(
     points: ArrayLike, values: ArrayLike | None = None, *, extent: tuple[float, float, float, float], cell_m: float
 ) -> NDArray[Any]:
-    """What is highest in each square cell, seen from above: x to the right, y up, the first row at the top.
+    """Value of the highest point per square cell, seen from above: x to the right, y up, the first row at the top.
 
     `points` (n, 3) [m]; `values` (n,) or (n, k), by default the heights; `extent` is x_min, x_max, y_min, y_max [m].
     Shape (rows, columns) or (rows, columns, k), NaN in empty cells.
@@ -136,7 +136,7 @@ def birds_eye(
         inside = (xyz[:, 0] >= x_min) & (xyz[:, 0] < x_max) & (xyz[:, 1] > y_min) & (xyz[:, 1] <= y_max)
     inside &= np.isfinite(xyz[:, 2])
     kept = np.flatnonzero(inside)
-    kept = kept[np.argsort(xyz[kept, 2], kind="stable")]  # the last assignment to a cell stays: the highest point
+    kept = kept[np.argsort(xyz[kept, 2], kind="stable")]  # the last assignment to a cell remains: the highest point
     column = np.minimum(((xyz[kept, 0] - x_min) / cell_m).astype(np.intp), columns - 1)
     row = np.minimum(((y_max - xyz[kept, 1]) / cell_m).astype(np.intp), rows - 1)
     image = np.full((rows, columns, *chosen.shape[1:]), np.nan, np.float32)

@@ -1,4 +1,4 @@
-"""Report pages: headings, tables, figures, legends. All text is escaped, and a page loads and runs nothing.
+"""Report pages: headings, tables, figures, legends. All text is escaped; a page loads and executes nothing.
 
 html.write_page(path, html.page("Title", html.section("anchor", "Heading", html.table(columns, rows))))
 """
@@ -17,7 +17,7 @@ LIGHT = ("#c2600c", "#2069c4", "#178050", "#b02a6b", "#6a4bc4", "#0b7f8f", "#8a6
 DARK = ("#ffb454", "#62adff", "#54c98a", "#ff7ab6", "#b294ff", "#4fd0dd", "#e6d055", "#c3cad3")
 """Curve colours by number on a dark page, and on maps, which are always dark."""
 
-# The browser neither loads nor runs anything, whatever text a page contains.
+# The browser loads and executes nothing, regardless of the text of a page.
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
 _STYLE = """
@@ -96,7 +96,7 @@ COLOURS
 
 
 class Raw(str):
-    """Text that is HTML already."""
+    """Text that is already HTML."""
 
     __slots__ = ()
 
@@ -107,7 +107,7 @@ def text(value: Any) -> str:
 
 
 def count(number: int) -> str:
-    """A whole number in groups of three: 12 345 678."""
+    """Integer with digit groups: 12 345 678."""
     return f"{number:,}".replace(",", " ")
 
 
@@ -121,7 +121,7 @@ def with_interval(mean: float | None, low: float | None, high: float | None, for
     """A mean with its interval: '0.25 (0.21 to 0.30)'; a dash for no mean."""
     if mean is None or low is None or high is None:
         return shown(mean, form)
-    # Narrow columns break the line before the bracket only.
+    # Narrow columns break the line only before the bracket.
     return f"{shown(mean, form)} ({shown(low, form)}\u00a0to\u00a0{shown(high, form)})"
 
 
@@ -131,7 +131,7 @@ def code(words: str) -> Raw:
 
 
 def paragraph(words: Any, kind: str = "note") -> str:
-    """A paragraph; `kind` is its class: 'note' (small), 'lead' or ''. '' for no words."""
+    """Paragraph; `kind` is its class: 'note' (small), 'lead' or ''. Returns '' for empty text."""
     return f'<p class="{kind}">{text(words)}</p>' if words else ""
 
 
@@ -160,14 +160,14 @@ def tiles(facts: Iterable[tuple[str, Any]]) -> str:
 
 
 def section(name: str, title: str, *parts: str, kind: str = "") -> str:
-    """A part of the page with a heading; '' where it would be empty. `name` is its anchor."""
+    """Section with a heading and the anchor `name`; '' if it would be empty."""
     body = "".join(parts)
     mark = f' class="{kind}"' if kind else ""
     return f'<section id="{escape(name, quote=True)}"{mark}><h2>{text(title)}</h2>{body}</section>\n' if body else ""
 
 
 def figure(title: str, content: str, caption: Any = "") -> str:
-    """A picture or chart in a frame; '' where there is none."""
+    """Picture or chart in a frame; '' if there is none."""
     if not content:
         return ""
     top = f"<b>{text(title)}</b>" if title else ""
@@ -191,18 +191,18 @@ def contact_sheet(*cells: str) -> str:
 
 
 def pair(*figures: str) -> str:
-    """Figures side by side where the page is wide enough."""
+    """Figures side by side on wide pages."""
     body = "".join(figures)
     return f'<div class="pair">{body}</div>' if body else ""
 
 
 def panels(name: str, *charts: str) -> str:
-    """Charts of one figure side by side where the page is wide enough; `name` is their alternative text."""
+    """Charts of one figure, side by side on wide pages; `name` is their alternative text."""
     return f'<div class="panels" role="group" aria-label="{escape(name, quote=True)}">{"".join(charts)}</div>'
 
 
 def key(entries: Iterable[tuple[str, int | str] | tuple[str, int | str, str]], *, on_map: bool = False) -> str:
-    """A legend: names with the colour (number of a curve's colour, or CSS) and optionally the look of their curve."""
+    """A legend: names with the colour (number of a curve's colour, or CSS) and optionally the style of their curve."""
     spans = []
     for name, colour, *look in entries:
         number = DARK[colour % 8] if on_map and isinstance(colour, int) else colour
@@ -225,7 +225,7 @@ def swatch(word: str, red_green_blue: Iterable[float]) -> Raw:
 
 
 def share_bar(share: float) -> Raw:
-    """A bar whose length is a share of 1."""
+    """Bar whose length is a fraction of 1."""
     return Raw(f'<span class="share" style="width: {100 * min(max(share, 0.0), 1.0):.1f}%"></span>')
 
 
@@ -237,8 +237,8 @@ def folded(title: str, content: str) -> str:
 def page(
     title: str, *parts: str, lead: Sequence[Any] = (), facts: Iterable[tuple[str, Any]] = (), command: str = ""
 ) -> str:
-    """The whole page: title, `lead` lines, tiles of `facts`, the `command` that made it, then the parts."""
-    made = Raw(f"Made by {code(command)}") if command else ""
+    """Complete page: title, `lead` lines, tiles of `facts`, the `command` that created it, then the parts."""
+    made = Raw(f"Created by {code(command)}") if command else ""
     head = (
         f"<h1>{text(title)}</h1>{paragraph(Raw('<br>'.join(map(text, lead))), 'lead')}{tiles(facts)}{paragraph(made)}"
     )

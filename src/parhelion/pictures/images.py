@@ -1,4 +1,4 @@
-"""Pictures of a run for its page: scans as the sensor sees them, and all points from the side and above."""
+"""Pictures of a run report: scans as panoramas, and all points in perspective."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from parhelion.pictures.style import INTENSITY_COLOURS, RANGE_COLOURS, colour_la
 from parhelion.weather import media
 
 FIELD_COLOURS = {"range": RANGE_COLOURS, "intensity": INTENSITY_COLOURS}
-"""Colour map of each field that is drawn."""
+"""Colour map per field."""
 
 _NOTHING = 255
 """Palette entry of pixels without a return."""
@@ -30,14 +30,14 @@ _FALSE_POINTS = {"multipath": "#ff59bf", "noise": "#ff5959"}
 
 
 def png_uri(picture: Any) -> str:
-    """A Pillow image as a `data:` address that a page can hold."""
+    """Pillow image as a `data:` URI, embedded in a page."""
     stream = io.BytesIO()
     picture.save(stream, format="PNG", compress_level=7)
     return "data:image/png;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
 
 
 def rgb_uri(image: NDArray[Any]) -> str:
-    """Colours (rows, columns, 3 or 4) in [0, 1] as a `data:` address, in 128 colours at most."""
+    """Colours (rows, columns, 3 or 4) in [0, 1] as a `data:` URI with at most 128 colours."""
     from PIL import Image
 
     pixels = np.round(np.clip(image, 0.0, 1.0) * 255.0).astype(np.uint8)
@@ -45,7 +45,7 @@ def rgb_uri(image: NDArray[Any]) -> str:
 
 
 def photo_uri(pixels: NDArray[np.uint8]) -> str:
-    """A photograph (rows, columns, 3) as a `data:` address, in 256 colours that are dithered between."""
+    """Photograph (rows, columns, 3) as a `data:` URI with 256 dithered colours."""
     from PIL import Image
 
     picture = Image.fromarray(np.ascontiguousarray(pixels))
@@ -54,16 +54,16 @@ def photo_uri(pixels: NDArray[np.uint8]) -> str:
 
 
 def field_limits(scans: Sequence[Scan], name: str) -> tuple[float, float]:
-    """Values that the darkest and the brightest colour stand for, common to several scans."""
+    """Values of the darkest and the brightest colour, common to several scans."""
     values = np.concatenate([np.asarray(scan.fields[name], np.float64) for scan in scans])
     return robust_limits(values[values > 0.0], 0.5, 99.5)
 
 
 def field_uri(scan: Scan, name: str, limits: tuple[float, float]) -> str:
-    """A field as the sensor sees it, as a `data:` address; what has no return is clear.
+    """Panorama of a field as a `data:` URI; pixels without a return are transparent.
 
-    Colours go with the logarithm. Spinning and raster sensors give one row a ring; of other patterns each shot goes to
-    the cell of its azimuth and elevation.
+    Colours follow the logarithm. Spinning and raster sensors have one row per ring; for other patterns, shots are
+    binned by azimuth and elevation.
     """
     from PIL import Image
 
@@ -80,13 +80,13 @@ def field_uri(scan: Scan, name: str, limits: tuple[float, float]) -> str:
 
 
 def gradient(name: str) -> str:
-    """The colours of a field from low to high, as stops of a CSS gradient."""
+    """Colours of a field from low to high, as stops of a CSS gradient."""
     chosen = colour_table(FIELD_COLOURS[name])[np.linspace(0, 254, 9).astype(int)]
     return ", ".join("rgb({:.0f} {:.0f} {:.0f})".format(*(255.0 * colour)) for colour in chosen)
 
 
 def _scattered(scan: Scan, name: str) -> NDArray[np.float32]:
-    """A field over azimuth (left to right) and elevation, NaN where no return is; about one cell a shot."""
+    """A field over azimuth (left to right) and elevation, NaN without a return; about one cell per shot."""
     azimuth, elevation = azimuth_elevation(scan)
     if len(azimuth) == 0:
         return np.full((1, 1), np.nan, np.float32)
@@ -105,11 +105,10 @@ def points_uri(
     points: NDArray[Any], label: NDArray[Any], origin: NDArray[Any], brightness: NDArray[Any],
     names: Mapping[int, str], ways: Sequence[NDArray[Any]],
 ) -> str:  # fmt: skip
-    """Points (n, 3) [m] from behind, above and to the side of where the sensors went, as a `data:` address.
+    """Perspective view of points (n, 3) [m] from behind and above the sensor paths, as a `data:` URI.
 
-    Colour is the label, light the reflectance (`brightness`), and what hangs in the air has colours of its own
-    (`origin`, numbers of `origin_names`). A ceiling is left out. `ways` holds the places (m, 3) [m] of every sensor
-    in order.
+    Colour shows the label and brightness the reflectance (`brightness`); echoes of the air have their own colours
+    (`origin`, numbers of `origin_names`). Ceilings are omitted. `ways` holds the path (m, 3) [m] of each sensor.
     """
     shown = ~np.isin(label, [number for number, word in names.items() if word == "ceiling"])
     points, label, origin, brightness = (values[shown] for values in (points, label, origin, brightness))
@@ -118,7 +117,7 @@ def points_uri(
     shades = {**media.colours(), **_FALSE_POINTS}
     for code, word in origin_names().items():
         if word in shades:
-            # Many and near, they would hide the rest.
+            # Many near points would hide the others.
             colour[origin == code] = 0.62 * np.array(bytearray.fromhex(shades[word][1:])) / 255.0
     gone = [way[-1, :2] - way[0, :2] for way in ways]
     ahead = max(gone, key=lambda step: float(np.linalg.norm(step)))

@@ -1,4 +1,4 @@
-"""A layout from above as a bitmap: one number a pixel, for learning algorithms and planners, as array or PNG."""
+"""Layouts as bitmaps seen from above: one number per pixel, for planners and machine learning, as array or PNG."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from parhelion.world.procedural.relief import in_the_way
 Content = Literal["classes", "occupancy"]
 
 FREE = 0
-"""Value of a pixel where nothing stands."""
+"""Value of a free pixel."""
 OCCUPIED = 1
-"""Value of a pixel of an occupancy map that something stands on."""
+"""Value of an occupied pixel of an occupancy map."""
 MOST_PIXELS = 100_000_000
 
-# One colour a kind, in the order of the codes, for looking at: the pixels' values are the codes themselves.
+# One display colour per kind, in the order of the codes; the pixel values are the codes.
 _COLOURS: dict[str, tuple[int, int, int]] = {
     "wall": (199, 154, 114),
     "rack": (74, 111, 219),
@@ -81,12 +81,12 @@ def layout_bitmap(
     content: Content = "classes",
     up_to_m: float = 2.0,
 ) -> NDArray[np.uint8]:
-    """What stands where, as an array (height, width): row 0 is at the greatest y, column 0 at the least x.
+    """Bitmap (height, width) of a layout: row 0 at the greatest y, column 0 at the smallest x.
 
-    A pixel is taken where its middle lies on the footprint of something that is lower than `up_to_m` over the ground
-    (of a tree, the trunk). `classes` gives the kind's code (`KINDS[kind].code`), `occupancy` 1; 0 is free. Where two
-    things lie over each other, the later one of the list is seen. Pixels are `resolution_m` wide; where that does not
-    divide the plan, the last row and column reach beyond it.
+    A pixel is occupied if its centre lies on the footprint of an object that starts lower than `up_to_m` above the
+    ground (for a tree, the trunk). `classes` stores the code of the kind (`KINDS[kind].code`), `occupancy` stores 1; 0
+    is free. Later objects of the list cover earlier ones. Pixels are `resolution_m` wide; if that does not divide the
+    plan, the last row and column extend beyond it.
     """
     columns, rows = _shape(layout, resolution_m)
     if content not in ("classes", "occupancy"):
@@ -94,8 +94,8 @@ def layout_bitmap(
     if not up_to_m > 0:
         raise ConfigError(f"layout bitmap: up_to_m must be a positive number, got {up_to_m!r}")
     image = np.full((rows, columns), FREE, dtype=np.uint8)
-    things = footprints(layout)
-    seen = things.rows(in_the_way(layout, things, up_to_m))
+    areas = footprints(layout)
+    seen = areas.rows(in_the_way(layout, areas, up_to_m))
     left, top = -layout.size[0] / 2, layout.size[1] / 2
     x = left + (np.arange(columns) + 0.5) * resolution_m
     y = top - (np.arange(rows) + 0.5) * resolution_m
@@ -111,17 +111,17 @@ def layout_bitmap(
     return image
 
 
-def _inside(thing: Footprints, x: NDArray[np.floating], y: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Which pixels of a window lie on one footprint, shape (len(y), len(x))."""
+def _inside(area: Footprints, x: NDArray[np.floating], y: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Mask of the pixels of a window on one footprint, shape (len(y), len(x))."""
     points = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    return (thing.distance(points)[:, 0] <= 0.0).reshape(len(y), len(x))
+    return (area.distance(points)[:, 0] <= 0.0).reshape(len(y), len(x))
 
 
 def _shape(layout: Layout, resolution_m: float) -> tuple[int, int]:
     good = isinstance(resolution_m, (int, float, np.number)) and not isinstance(resolution_m, bool)
     if not good or not (np.isfinite(resolution_m) and resolution_m > 0):
         raise ConfigError(f"layout bitmap: resolution_m must be a positive number, got {resolution_m!r}")
-    # A hair less, so that 25 m in pixels of 0.1 m are 250 and not 251.
+    # Slightly less, so that 25 m in pixels of 0.1 m gives 250 and not 251.
     columns, rows = (max(1, math.ceil(side / resolution_m - 1e-6)) for side in layout.size)
     if columns * rows > MOST_PIXELS:
         raise ConfigError(
@@ -138,12 +138,12 @@ def save_layout_bitmap(
     content: Content = "classes",
     up_to_m: float = 2.0,
 ) -> None:
-    """The bitmap as PNG of 8 bits. Its pixel values are those of `layout_bitmap`; a palette gives them colours."""
+    """Write the bitmap as an 8-bit PNG. Pixel values are those of `layout_bitmap`; a palette adds colours."""
     from PIL import Image
 
     file = Path(path)
     if file.suffix.lower() != ".png":
-        raise ConfigError(f"{file}: a bitmap's name must end in .png")
+        raise ConfigError(f"{file}: the name of a bitmap must end in .png")
     picture = Image.fromarray(layout_bitmap(layout, resolution_m, content=content, up_to_m=up_to_m))
     picture.putpalette(palette(content).ravel().tolist())
     with atomic_write(file) as temporary:

@@ -1,4 +1,4 @@
-"""The panels that pictures are put together from; each draws into axes that it is given."""
+"""Panels of pictures; each draws into given axes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LOOK = {
 
 
 def field_norm(values: NDArray[Any]) -> Any:
-    """How ranges and signals become colours: by their logarithm, since both span decades within one scan."""
+    """Logarithmic colour scale: ranges and signals span decades within one scan."""
     from matplotlib.colors import LogNorm, Normalize
 
     positive = values[values > 0.0]
@@ -44,7 +44,7 @@ def field_norm(values: NDArray[Any]) -> Any:
 
 
 def panorama_panel(axes: Any, scan: Scan, grid: Panorama, name: str, note: str, *, azimuth_labels: bool) -> None:
-    """A field as the sensor sees it all around; sky above, ground below, forward marked."""
+    """Panorama of a field: sky at the top, ground at the bottom, forward marked."""
     title, colours, unit = _LOOK[name]
     image = field_image(scan, name, grid)
     rows = grid.shape[0]
@@ -118,7 +118,7 @@ def panel_pixels(axes: Any) -> tuple[float, float]:
 
 
 def reach(xyz: NDArray[Any], share: float, *, sensor: bool) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Middle and half sides [m] of a rectangle around all points but a `share` [%] at each end, and the `sensor`."""
+    """Middle and half sides [m] of a rectangle around all points except a `share` [%] at each end, and the `sensor`."""
     if len(xyz) == 0:
         return np.zeros(2), np.ones(2)
     low, high = np.percentile(xyz[:, :2], [share, 100.0 - share], axis=0)
@@ -128,7 +128,7 @@ def reach(xyz: NDArray[Any], share: float, *, sensor: bool) -> tuple[NDArray[Any
 
 
 def fitted_extent(axes: Any, centre: NDArray[Any], half_width_m: float, half_height_m: float) -> Extent:
-    """The smallest extent with the shape of the axes around `centre` that holds the two half sides [m]."""
+    """Smallest extent around `centre` with the aspect ratio of the axes that contains the two half sides [m]."""
     width, height = panel_pixels(axes)
     scale = max(half_width_m / width, half_height_m / height)
     return (
@@ -140,14 +140,14 @@ def fitted_extent(axes: Any, centre: NDArray[Any], half_width_m: float, half_hei
 
 
 def lit_by_height(colour: NDArray[Any], height: NDArray[Any]) -> NDArray[np.float64]:
-    """Colours (n, 3) made darker where the point is low, so that things stand out from the ground."""
+    """Colours (n, 3), darker for low points, so that objects stand out from the ground."""
     low, high = robust_limits(height, 2.0, 98.0)
     light = 0.62 + 0.38 * np.clip((height - low) / (high - low), 0.0, 1.0)
     return np.clip(colour * light[:, None], 0.0, 1.0)
 
 
 def map_panel(axes: Any, xyz: NDArray[Any], colour: NDArray[Any], extent: Extent) -> None:
-    """Points from above in given colours (n, 3), one dot a cell, the highest point on top; equal axes in metres."""
+    """Points from above in given colours (n, 3), one dot per cell, the highest point on top; equal axes in metres."""
     width, _ = panel_pixels(axes)
     dot_pixels = np.interp(len(xyz), [2_000, 20_000, 100_000], [4.0, 2.2, 1.5])  # few points need larger dots
     cell = (extent[1] - extent[0]) / (width / dot_pixels)
@@ -171,7 +171,7 @@ def scalar_map_panel(
 
     low, high = robust_limits(values, 1.0, 98.0)
     norm = Normalize(low, max(high, low + 0.1), clip=True)
-    # The darkest quarter of a colour map is lost on a dark sheet.
+    # The darkest quarter of a colour map is invisible on a dark sheet.
     visible = ListedColormap(colormaps[colours](np.linspace(0.25, 1.0, 256)))
     rgb = visible(norm(values))[:, :3]
     map_panel(axes, xyz, np.asarray(rgb), extent)
@@ -184,7 +184,7 @@ def scalar_map_panel(
 
 
 def label_legend(axes: Any, label: NDArray[Any], names: Mapping[int, str], most: int = 12, **place: Any) -> None:
-    """The commonest labels with their shares of the points."""
+    """Legend of the most common labels with their shares of the points."""
     colours = label_colours(names)
     entries = [
         (f"{word}  {_percent(share)}", colours.get(number, np.full(3, 0.5)))
@@ -203,7 +203,7 @@ def label_rgb(label: NDArray[Any], names: Mapping[int, str], height: NDArray[Any
 
 
 def sensor_mark(axes: Any, x: float, y: float, yaw_rad: float, length_m: float) -> None:
-    """An arrow where the sensor is, along its x axis."""
+    """Arrow at the sensor, along its x axis."""
     axes.annotate(
         "",
         xy=(x + length_m * np.cos(yaw_rad), y + length_m * np.sin(yaw_rad)),
@@ -214,7 +214,7 @@ def sensor_mark(axes: Any, x: float, y: float, yaw_rad: float, length_m: float) 
 
 
 def heading(figure: Any, title: str, subtitle: str) -> None:
-    """Title and a line of facts at the top left of the sheet."""
+    """Title and a line of details at the top left of the sheet."""
     height = figure.get_size_inches()[1]
     figure.text(0.045, 1.0 - 0.34 / height, title, color=INK, fontsize=16, fontweight="bold", va="center")
     figure.text(0.045, 1.0 - 0.66 / height, subtitle, color=MUTED, fontsize=9.5, va="center")

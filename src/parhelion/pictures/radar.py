@@ -1,4 +1,4 @@
-"""Radar and pulse-echo frames as pictures: range over speed, and what was found from above."""
+"""Radar and pulse-echo frames as pictures: range over speed, and a top view of the detections."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def draw_radar(scan: RadarScan, path: str | PathLike[str], title: str | None = N
 
 
 def draw_echoes(scan: EchoScan, path: str | PathLike[str], title: str | None = None) -> None:
-    """Draw a ping: echoes from above, and what the first microphone hears where it was asked for."""
+    """Draw a ping: top view of the echoes, and the signal of the first microphone if recorded."""
     check_picture(path)
     if not isinstance(scan, EchoScan):
         raise ConfigError(f"draw_echoes: expected an EchoScan, got {type(scan).__name__}")
@@ -51,14 +51,14 @@ def frame_pixels(scan: FramePoints) -> NDArray[np.uint8]:
 
 
 def radar_figure(scan: RadarScan, title: str | None = None) -> Any:
-    """A figure of a radar's frame."""
+    """Figure of a radar frame."""
     cube = scan.cube
     panels = 1 + (cube is not None) * (1 + (len(cube.radial_velocity) > 1 if cube is not None else 0))
     figure = sheet(1.0 + 5.2 * panels, 5.2)
     grid = figure.add_gridspec(1, panels, left=0.55 / (1.0 + 5.2 * panels), right=1 - 0.75 / (1 + 5.2 * panels),
                                top=0.89, bottom=0.1, wspace=0.42)  # fmt: skip
-    said = title or f"{scan.metadata.get('sensor', 'radar')}, {len(scan)} detections"
-    from_above(figure.add_subplot(grid[0, 0]), scan, said)
+    heading = title or f"{scan.metadata.get('sensor', 'radar')}, {len(scan)} detections"
+    from_above(figure.add_subplot(grid[0, 0]), scan, heading)
     if cube is None:
         return figure
     axes = figure.add_subplot(grid[0, panels - 1])
@@ -136,7 +136,7 @@ def echo_figure(scan: EchoScan, title: str | None = None) -> Any:
     )
     if heard is not None:
         axes = figure.add_subplot(grid[0, 1])
-        quiet(axes, "What the first microphone hears")
+        quiet(axes, "Signal of the first microphone")
         time = np.arange(heard.samples.shape[1]) / heard.rate_hz * 1e3
         axes.plot(time, heard.samples[0], color=ACCENT, lw=0.5)
         axes.set(xlabel="time after the pulse [ms]", ylabel="pressure [Pa]")

@@ -1,8 +1,8 @@
-"""A picture of every type of record, for `record.plot()`: one table from record type to panels.
+"""Pictures of all record types, for `record.plot()`: a table from record type to panels.
 
     PLOTS.add(MyFrame, lambda frame: [Panel("Depth", lambda axes: axes.plot(frame.depth))])
 
-A type without an entry has that of its base: samples of other packages are curves of their declared columns.
+A type without an entry uses that of its base class: samples of other packages are drawn as curves of their columns.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from parhelion.pictures.style import (
 LINES = ("#4aa3ff", "#ffb454", "#4fae62", "#ff7ab6", "#c77dff", "#45d6c8", "#f2d64b", "#ff5d5d")
 """Colours of curves; readable on dark and on white sheets."""
 _MOST_NAMED = len(LINES)
-"""A panel names its curves in a legend up to this number."""
+"""Maximum number of curves in a legend."""
 _SPIKE = 12.0
-"""Ratio of the whole range of values to that of 99 % of them from which on the rest counts as spikes."""
+"""Ratio of the full range to the range of 99 % of the values above which the rest counts as spikes."""
 _LONGEST_NAMES = 56
-"""Characters of all names in a legend together."""
+"""Maximum total length of all names in a legend."""
 _TITLES = {"cn0": "C/N0", "rssi": "RSSI"}
-"""Titles of fields that are abbreviations."""
+"""Titles of fields whose names are abbreviations."""
 _SPEED_COLOURS = "coolwarm"
 _HEADING_IN = 0.55
 _LINE_IN = 0.17
@@ -74,7 +74,7 @@ _map = partial(Panel, size=(5.2, 4.5), margins=(0.7, 0.55, 0.85, 0.35))
 
 
 def plot_record(record: Record, path: str | PathLike[str] | None = None, ax: Any = None) -> Any:
-    """Draw a record on a sheet of its own and return the figure, or draw its first panel into `ax` and return that."""
+    """Draw a record and return the figure, or draw its first panel into `ax` and return `ax`."""
     if path is not None:
         check_picture(path)
     panels = PLOTS.of(type(record))(record)
@@ -121,7 +121,7 @@ def _figure(record: Record, panels: Sequence[Panel]) -> Any:
 
 
 def _curves(x: NDArray[Any], values: NDArray[Any], x_label: str, y_label: str, names: Sequence[str], axes: Any) -> None:
-    """Values (n, k) over x (n,), one curve per column, with a legend where there are few."""
+    """Values (n, k) over x (n,), one curve per column, with a legend for a few curves."""
     columns = np.asarray(values, np.float64).reshape(len(x), int(np.prod(values.shape[1:])))
     for k, column in enumerate(columns.T):
         marker = "o" if len(x) == 1 else "." if len(x) < 60 else ""
@@ -137,7 +137,7 @@ def _curves(x: NDArray[Any], values: NDArray[Any], x_label: str, y_label: str, n
 
 
 def _limit_spikes(values: NDArray[Any], axes: Any) -> None:
-    """Leave single spikes outside of the limits, with their number, where they would flatten all else to a line."""
+    """Exclude single spikes from the limits and note their number, if they would flatten all other values."""
     finite = values[np.isfinite(values)]
     if len(finite) < 200:
         return
@@ -193,7 +193,7 @@ def _samples(samples: Samples) -> list[Panel]:
 
 
 def _track(x: NDArray[Any], y: NDArray[Any], marks: NDArray[Any], axes: Any) -> None:
-    """A way from above, with its start, and marks (k, 2 or 3) of things beside it."""
+    """Top view of a path with its start, and marks (k, 2 or 3) of nearby objects."""
     axes.plot(x, y, color=LINES[0], lw=1.2, marker="." if len(x) < 60 else "", ms=4)
     axes.plot(x[:1], y[:1], "o", color=ACCENT, ms=6)
     axes.plot(marks[:, 0], marks[:, 1], "^", color=LINES[2], ms=6)
@@ -266,7 +266,7 @@ def _cross_sections(found: CrossSections) -> list[Panel]:
     angle = found.azimuth_deg if name == "azimuth" else found.elevation_deg
 
     def draw(axes: Any) -> None:
-        line = "-" if min(spans) == 0.0 else "none"  # a line only along one angle
+        line = "-" if min(spans) == 0.0 else "none"  # draw a line only along one angle
         axes.plot(angle, found.dbsm, color=LINES[0], lw=1.0, ls=line, marker=".", ms=3)
         axes.set(xlabel=f"{name} of the transmitter [deg]", ylabel="cross-section [dBsm]")
         axes.grid(color=MUTED, alpha=0.25, lw=0.5)
@@ -278,7 +278,7 @@ def _cross_sections(found: CrossSections) -> list[Panel]:
 
 
 def _points(frame: str, xy: NDArray[Any], values: NDArray[Any], label: str, look: dict[str, Any], axes: Any) -> None:
-    """Points from above, coloured by a number, and the sensor; `look` is what Matplotlib's `scatter` takes."""
+    """Points from above, coloured by a number, and the sensor; `look` holds arguments of Matplotlib's `scatter`."""
     size = float(np.clip(10_000 / max(len(xy), 1), 0.4, 36.0))
     drawn = axes.scatter(xy[:, 0], xy[:, 1], c=values, s=size, linewidths=0, rasterized=True, **look)
     if frame.startswith("sensor"):
@@ -290,14 +290,14 @@ def _points(frame: str, xy: NDArray[Any], values: NDArray[Any], label: str, look
 
 
 def _cloud(cloud: PointCloud) -> list[Panel]:
-    """The cloud from above, by intensity where it has one, else by height."""
+    """Top view of a cloud, coloured by intensity or height."""
     name = next((one for one in ("intensity", "reflectivity", "snr") if one in cloud.fields), "")
     values = np.asarray(cloud.fields[name] if name else cloud.xyz[:, 2], np.float64)
     unit = cloud.units.get(name, "") if name else "m"
     low, high = robust_limits(values)
     scaled = {"norm": field_norm(values)} if name in ("intensity", "reflectivity") else {"vmin": low, "vmax": high}
     look = {"cmap": INTENSITY_COLOURS if name else HEIGHT_COLOURS, **scaled}
-    top = np.argsort(cloud.xyz[:, 2], kind="stable")  # the highest point of a place is drawn last
+    top = np.argsort(cloud.xyz[:, 2], kind="stable")  # the highest point of a cell is drawn last
 
     def draw(axes: Any) -> None:
         _points(cloud.frame, cloud.xyz[top, :2], values[top], f"{name or 'z'} [{unit}]", look, axes)
@@ -307,13 +307,13 @@ def _cloud(cloud: PointCloud) -> list[Panel]:
 
 
 def _frame_points(frame: FramePoints) -> list[Panel]:
-    """Detections or echoes from above, ahead is up: by radial velocity, else by signal over noise."""
+    """Top view of detections or echoes, forward is up, coloured by radial velocity or signal-to-noise ratio."""
     speed = frame.fields.get("radial_velocity")
     if speed is None and "snr" not in frame.fields:
         return _cloud(frame)
     values = np.asarray(frame.fields["snr"] if speed is None else speed, np.float64)
     most = max(float(np.max(np.abs(values), initial=0.0)), 0.1)
-    low, high = robust_limits(values)  # the darkest colours would be lost on the dark sheet
+    low, high = robust_limits(values)  # the darkest colours are invisible on a dark sheet
     look: dict[str, Any] = {"cmap": HEIGHT_COLOURS, "vmin": low - 0.4 * (high - low), "vmax": high}
     if speed is not None:
         look = {"cmap": _SPEED_COLOURS, "vmin": -most, "vmax": most}
@@ -382,7 +382,7 @@ def _pixels(pixels: NDArray[Any], axes: Any) -> None:
 
 
 def _image(image: Image) -> list[Panel]:
-    """The picture, and each array of its truth."""
+    """Image and each array of its ground truth."""
     size = (3.6, 3.4 * image.height / image.width + 0.4)
     margins = (0.1, 0.05, 0.1, 0.3)
     parts = [(title[:1].upper() + title[1:], pixels) for title, pixels in image_panels(image)]
@@ -390,7 +390,7 @@ def _image(image: Image) -> list[Panel]:
 
 
 def _arrays(record: Record) -> list[Panel]:
-    """Any other record: columns over their row, and arrays of one or two axes."""
+    """Panels of any other record: columns over the row number, and arrays with one or two axes."""
     panels = []
     for name, unit in record.units.items():
         values = getattr(record, name, None)

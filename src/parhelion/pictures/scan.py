@@ -1,4 +1,4 @@
-"""Scans as pictures: one scan all around and from above; many scans of a drive in perspective, with their map."""
+"""Pictures of scans: panorama and top view of one scan; perspective view and map of the scans of a drive."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ _DRIVE_HEIGHT_IN = 15.4
 _MOST_POINTS = 3_000_000
 _NEAREST_M = 0.5
 _WIDEST_PIXELS = 3
-"""Pixels that a near point reaches on each side of its own."""
+"""Pixels that a near point covers on each side of its own."""
 
 
 def draw_scan(scan: Scan, path: str | PathLike[str], title: str | None = None) -> None:
-    """Range and intensity as the sensor sees them, and the points from above by label and by height.
+    """Draw range and intensity panoramas, and top views by label and by height.
 
-    Spinning and raster sensors give panoramas; patterns without a grid give dots over azimuth and elevation; sensors
-    of one or two rings a profile. The view from above is in the sensor frame at the start of the scan, x forward.
+    Patterns without a grid are drawn as dots over azimuth and elevation, sensors with one or two rings as a profile.
+    Top views are in the sensor frame at the start of the scan, x forward.
     """
     check_picture(path)
     if not isinstance(scan, Scan):
@@ -55,7 +55,7 @@ def draw_scan(scan: Scan, path: str | PathLike[str], title: str | None = None) -
 
 
 def scan_title(scan: Scan) -> str:
-    """Sensor and world, as far as the scan knows them."""
+    """Sensor and world, if the scan names them."""
     known = [str(scan.metadata[key]) for key in ("sensor", "world") if scan.metadata.get(key)]
     return "  ·  ".join(known) or "scan"
 
@@ -72,7 +72,7 @@ def scan_facts(scan: Scan) -> str:
 
 
 def sensor_panels(figure: Any, scan: Scan, *, top: float, bottom: float, note: str = "") -> None:
-    """Range and intensity from the sensor's own place, between two heights of the sheet; `note` follows the titles."""
+    """Range and intensity panoramas between two heights of the sheet; `note` follows the titles."""
     if not is_organised(scan):
         grid = figure.add_gridspec(1, 2, left=0.045, right=0.94, top=top, bottom=bottom, wspace=0.17)
         for column, name in enumerate(("range", "intensity")):
@@ -119,7 +119,7 @@ def _from_above(figure: Any, scan: Scan) -> None:
 
 
 class Drive:
-    """Points of many scans in the world frame, thinned where they become too many to draw.
+    """Points of many scans in the world frame, thinned if they become too many to draw.
 
     drive = Drive()
     for scan in scans:
@@ -138,7 +138,7 @@ class Drive:
         self._voxel_m = 0.1
 
     def add(self, scan: Scan) -> None:
-        """Take one more scan; its points are moved into the world by the pose at each shot."""
+        """Add a scan; its points are transformed to the world frame by the pose at each shot."""
         world = scan.in_world()
         if not self._places:
             self._origin = scan.pose.xyz
@@ -149,7 +149,7 @@ class Drive:
         zeros = np.zeros(len(scan))
         self._batches.append(
             {
-                # Relative to the first pose: map coordinates would not fit float32.
+                # Relative to the first pose, because map coordinates exceed the precision of float32.
                 "xyz": (world.xyz - self._origin).astype(np.float32),
                 "label": world.fields.get("label", zeros).astype(np.uint16),
                 "brightness": world.fields.get("reflectivity", zeros).astype(np.float32),
@@ -160,7 +160,7 @@ class Drive:
             self._thin()
 
     def _thin(self) -> None:
-        """Keep one point a voxel, of larger voxels each time that is not enough."""
+        """Keep one point per voxel; voxels grow until the points are few enough."""
         points = self._points()
         while True:
             cell = np.round(points["xyz"] / self._voxel_m).astype(np.int64)
@@ -197,13 +197,15 @@ class Drive:
         return facts.replace(",", " ")
 
     def _street(self, figure: Any, points: dict[str, NDArray[Any]], names: dict[int, str]) -> None:
-        """The points from behind and above the first pose, along the way."""
+        """Perspective view from behind and above the first pose, along the path."""
         axes = figure.add_axes((0.045, 0.625, 0.94, 0.315))
         width, height = (int(side) for side in panels.panel_pixels(axes))
         first = self._places[0]
         forward = first.rotation[:, 0]
         near = self._last.fields["range"] if self._last is not None else np.zeros(0)
-        size = float(np.clip(np.median(near) / 8.0, 0.1, 1.0)) if near.size else 1.0  # rooms are smaller than streets
+        size = (
+            float(np.clip(np.median(near) / 8.0, 0.1, 1.0)) if near.size else 1.0
+        )  # indoor scenes are smaller than streets
         eye = size * (np.array([0.0, 0.0, 6.5]) - 9.0 * forward)
         aim = size * 26.0 * forward
         camera = Camera(Pose.look_at(eye, aim), width, height, 75.0)
@@ -214,17 +216,17 @@ class Drive:
         quiet(axes)
         axes.set(xticks=[], yticks=[])
         self._overlay(
-            axes, "All points, from behind the sensor's first place; colour is the label, light is reflectance"
+            axes, "All points, from behind the first sensor pose; colour shows the label, brightness the reflectance"
         )
 
     def _map(self, figure: Any, points: dict[str, NDArray[Any]], names: dict[int, str]) -> None:
-        """The points from above in world coordinates, with the way."""
+        """Top view in world coordinates, with the path."""
         axes = figure.add_axes((0.045, 0.275, 0.94, 0.33))
         way = np.array([place.xyz for place in self._places])
         xyz = points["xyz"].astype(np.float64) + self._origin
         middle = (way.min(axis=0) + way.max(axis=0)) / 2
         away = np.abs(xyz[:, :2] - middle[:2]) if len(xyz) else np.ones((1, 2))
-        # Less of the sides than of the way ahead: the panel is wide, and streets are long.
+        # Crop the sides more than the path direction: the panel is wide and streets are long.
         half = [max(1.05 * float(np.percentile(away[:, axis], share)), 1.0) for axis, share in ((0, 96.0), (1, 88.0))]
         extent = panels.fitted_extent(axes, middle, *half)
         panels.map_panel(axes, xyz, panels.label_rgb(points["label"], names, xyz[:, 2]), extent)
@@ -235,7 +237,7 @@ class Drive:
         last = self._places[-1]
         panels.sensor_mark(axes, last.xyz[0], last.xyz[1], np.radians(last.rpy_deg[2]), 0.03 * (extent[1] - extent[0]))
         panels.label_legend(axes, points["label"], names, most=14, loc="upper right")
-        self._overlay(axes, "From above, world frame; the way of the sensor in orange")
+        self._overlay(axes, "Top view, world frame; sensor path in orange")
 
     def _overlay(self, axes: Any, text: str) -> None:
         box = {"facecolor": SHEET, "edgecolor": "none", "alpha": 0.75, "pad": 4}
@@ -243,7 +245,7 @@ class Drive:
 
 
 def draw_drive(scans: Iterable[Scan], path: str | PathLike[str], title: str | None = None) -> None:
-    """All points of the scans as one sees them and from above, with the way of the sensor, and the last scan."""
+    """Draw all points of the scans in perspective and from above with the sensor path, and the last scan."""
     drive = Drive()
     for scan in scans:
         drive.add(scan)
@@ -276,7 +278,9 @@ def render(
     local = (points - camera.pose.xyz) @ camera.pose.rotation
     focal = 0.5 * camera.width / np.tan(0.5 * np.radians(camera.field_of_view_deg))
     ahead = np.flatnonzero(local[:, 0] > _NEAREST_M)
-    ahead = ahead[np.argsort(-local[ahead, 0], kind="stable")]  # far first: of one pixel's points the last stays
+    ahead = ahead[
+        np.argsort(-local[ahead, 0], kind="stable")
+    ]  # far points first: the last point drawn on a pixel remains
     depth = local[ahead, 0]
     column = np.floor(0.5 * camera.width - focal * local[ahead, 1] / depth)
     row = np.floor(0.5 * camera.height - focal * local[ahead, 2] / depth)
@@ -294,7 +298,7 @@ def render(
 def _nearest_owner(
     column: NDArray[Any], row: NDArray[Any], depth: NDArray[Any], reach: NDArray[Any], camera: Camera
 ) -> NDArray[np.intp]:
-    """Row number of the nearest point that covers each pixel, or -1; points come far first."""
+    """Row number of the nearest point that covers each pixel, or -1; points are sorted from far to near."""
     owner = np.full(camera.height * camera.width, -1, np.intp)
     nearest = np.full(owner.shape, np.inf)
     candidate = np.empty(owner.shape, np.intp)
@@ -306,7 +310,7 @@ def _nearest_owner(
             covers = wide[inside]
             pixel = (y[inside] * camera.width + x[inside]).astype(np.intp)
             candidate[pixel] = covers
-            # Where several cover a pixel, only the nearest of them finds itself there.
+            # Of several points that cover a pixel, only the nearest remains.
             first = candidate[pixel] == covers
             pixel, covers = pixel[first], covers[first]
             closer = depth[covers] < nearest[pixel]

@@ -1,4 +1,4 @@
-"""The look of all pictures: a dark sheet, quiet axes, one colour a label, and how a sheet becomes a file."""
+"""Common style of all pictures: dark sheet, axes, label colours, and writing to a file."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ HEIGHT_COLOURS = "viridis"
 DPI = 120
 PICTURE_ENDINGS = (".png", ".jpg", ".pdf", ".svg")
 
-# Hue says the kind of thing (ground grey, buildings sand, plants green, vehicles blue, people red); neighbours in a
-# scene differ in lightness too, so that they can be told apart without seeing hue.
+# Hue shows the kind of object (ground grey, buildings sand, plants green, vehicles blue, people red). Neighbours in a
+# scene also differ in lightness, so that they are distinguishable without hue.
 LABEL_COLOURS: Mapping[str, str] = {
     "road": "#6e7686",
     "parking": "#7d7391",
@@ -74,7 +74,7 @@ LABEL_COLOURS: Mapping[str, str] = {
     "in the air": "#86b6e8",
     "unlabeled": "#777777",
 }
-# For words that are not in the table: Okabe and Ito's palette, which colour-blind people can tell apart.
+# Other labels use the palette of Okabe and Ito, which colour-blind people can distinguish.
 _FURTHER = ("#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7")
 
 
@@ -84,7 +84,7 @@ def rgb(colour: str) -> NDArray[np.float64]:
 
 
 def label_colours(names: Mapping[int, str]) -> dict[int, NDArray[np.float64]]:
-    """Colour of each label number as red, green, blue in [0, 1]; moving classes look like their kind."""
+    """Colour of each label number as red, green, blue in [0, 1]; moving classes have the colour of their kind."""
     unknown = iter(range(10**9))
     chosen = {}
     for number, name in sorted(names.items()):
@@ -103,14 +103,14 @@ def colour_labels(label: NDArray[Any], names: Mapping[int, str]) -> NDArray[np.f
 
 
 def colour_table(name: str) -> NDArray[np.float64]:
-    """Red, green, blue in [0, 1] of a colour map of Matplotlib's, shape (256, 3)."""
+    """Red, green, blue in [0, 1] of a Matplotlib colour map, shape (256, 3)."""
     from matplotlib import colormaps
 
     return np.asarray(colormaps[name](np.linspace(0.0, 1.0, 256))[:, :3], np.float64)
 
 
 def robust_limits(values: NDArray[Any], low: float = 1.0, high: float = 99.0) -> tuple[float, float]:
-    """Two percentiles of the finite values, so that a few extremes do not wash out a picture; never equal."""
+    """Two different percentiles of the finite values, so that outliers do not reduce the contrast."""
     finite = values[np.isfinite(values)]
     if finite.size == 0:
         return 0.0, 1.0
@@ -142,7 +142,7 @@ def quiet(axes: Any, title: str = "") -> None:
 
 
 def colour_bar(image: Any, axes: Any, label: str) -> None:
-    """A slim bar of its own axes right of `axes`, with its unit."""
+    """Narrow colour bar to the right of `axes`, with its unit."""
     from matplotlib.ticker import LogLocator, NullLocator, ScalarFormatter
 
     figure = axes.get_figure()
@@ -172,7 +172,7 @@ def legend(axes: Any, entries: Sequence[tuple[str, Any]], **place: Any) -> None:
 
 
 def label_shares(label: NDArray[Any], names: Mapping[int, str], most: int = 12) -> list[tuple[int, str, float]]:
-    """Number, word and share of the points of the commonest labels, the largest share first."""
+    """Number, name and share of the most common labels, the largest share first."""
     if label.size == 0:
         return []
     counts = np.bincount(label.astype(np.intp))
@@ -191,15 +191,15 @@ def pixels_of(figure: Any) -> NDArray[np.uint8]:
 
 
 def check_picture(path: str | PathLike[str]) -> Path:
-    """The path of a picture, its ending checked before any work is done."""
+    """Path of a picture; the extension is checked before any work is done."""
     file = Path(path)
     if file.suffix.lower() not in PICTURE_ENDINGS:
-        raise ConfigError(f"{file}: a picture's name must end in {', '.join(PICTURE_ENDINGS)}")
+        raise ConfigError(f"{file}: the name of a picture must end in {', '.join(PICTURE_ENDINGS)}")
     return file
 
 
 def save(figure: Any, path: str | PathLike[str]) -> None:
-    """Write the figure; an earlier file is replaced only by a whole one."""
+    """Write the figure; an existing file is replaced only by a complete one."""
     file = check_picture(path)
     with atomic_write(file) as temporary:
         figure.savefig(temporary, format=file.suffix[1:].lower(), facecolor=figure.get_facecolor())

@@ -1,4 +1,4 @@
-"""A world from above, by one ray per pixel: label colours, shaded by slope and height; the paths of a run over it."""
+"""Top view of a world by one ray per pixel: label colours, shaded by slope and height, with the paths of a run."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _HEIGHT_IN = 9.5
 _LIGHT = np.array([-0.45, 0.35, 0.82])  # from the upper left, as maps are shaded
 _BELOW_CEILING_M = 0.02
 _LIFT_M = 0.3
-"""Height above a place from which a ceiling is searched: vehicles stand on the floor."""
+"""Height [m] above a position at which the search for a ceiling starts."""
 _MAP_WIDTH = 860
 _MAP_LEFT, _MAP_RIGHT, _MAP_TOP, _MAP_BOTTOM = 52, 12, 8, 32
 _MAP_STEP = 75.0
 """Rough distance of grid lines."""
 _AROUND_M = 18.0
-"""Smallest margin that is shown around a path."""
+"""Smallest margin around a path."""
 _MOST_POINTS = 600
 
 
 def draw_world(world: World, path: str | PathLike[str], title: str | None = None) -> None:
-    """The world from straight above at time 0, with its path, its viewpoint and a legend. A ceiling is taken off."""
+    """Draw the top view of a world at time 0 with its path, viewpoint and legend. Ceilings are removed."""
     check_picture(path)
     bounds = world.bounds
     if bounds is None:
-        raise ConfigError(f"world {world.name!r}: there is nothing in it to draw")
+        raise ConfigError(f"world {world.name!r}: it contains nothing to draw")
     lower, upper = bounds
     sides = np.maximum((upper - lower)[:2], 1e-3)
     width_in = float(np.clip((_HEIGHT_IN - 1.5) * sides[0] / sides[1], 6.5, 15.0)) + 1.0
@@ -64,7 +64,7 @@ def from_above(
 ) -> tuple[NDArray[np.float32], NDArray[Any]]:
     """Colours (rows, columns, 4) of the world at a time [s], and the label of each pixel that hit a surface.
 
-    A ceiling over most of the places `below` (n, 3) [m] is taken off; by default over the viewpoint.
+    A ceiling above most of the positions `below` (n, 3) [m] is removed; by default above the viewpoint.
     """
     bounds = world.bounds
     lower, upper = bounds if bounds is not None else (np.zeros(3), np.zeros(3))
@@ -83,7 +83,7 @@ def from_above(
 
 
 def _light(hits: Hits, height: NDArray[Any], lower: NDArray[Any], upper: NDArray[Any]) -> NDArray[Any]:
-    """How bright each pixel is: by its slope to the light, and lighter the higher it is."""
+    """Brightness per pixel: by the slope towards the light, and brighter with height."""
     up = np.where(hits.normal[:, 2:] < 0.0, -hits.normal, hits.normal)
     slope = np.clip(up @ (_LIGHT / np.linalg.norm(_LIGHT)), 0.0, 1.0)
     rise = np.clip(np.nan_to_num((height - lower[2]) / max(upper[2] - lower[2], 1e-3), neginf=0.0), 0.0, 1.0)
@@ -92,7 +92,7 @@ def _light(hits: Hits, height: NDArray[Any], lower: NDArray[Any], upper: NDArray
 
 
 def _ceiling(world: World, scene: RayScene, places: Floats) -> float | None:
-    """Height [m] of a ceiling over most of the places, or None: indoors, it would hide everything else."""
+    """Height [m] of a ceiling above most of the positions, or None."""
     ceilings = [number for number, word in world.label_names.items() if word == "ceiling"]
     if not ceilings:
         return None
@@ -118,11 +118,11 @@ def _marks(axes: Any, world: World, extent: panels.Extent) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Way:
-    """Path of something during a run."""
+    """Path of a body during a run."""
 
     name: str
     xyz: Floats
-    """Places [m] in the order of time, shape (n, 3)."""
+    """Positions [m] in the order of time, shape (n, 3)."""
     colour: int | None = None
     """Number in the page's palette; None for the background."""
 
@@ -133,9 +133,9 @@ class Way:
 
 
 def way_map(world: World, ways: Sequence[Way]) -> str:
-    """An SVG element: the world from above without its ceiling, and the paths over it.
+    """SVG element with the top view of the world, without its ceiling, and the paths.
 
-    Paths with a colour decide which part of the world is shown; without any, all of it is.
+    Paths with a colour determine the visible part of the world; without any, all of it is shown.
     """
     extent = _extent(world, [way for way in ways if way.colour is not None])
     columns = _MAP_WIDTH - _MAP_LEFT - _MAP_RIGHT
@@ -190,7 +190,7 @@ def _extent(world: World, ways: Sequence[Way]) -> tuple[float, float, float, flo
     else:
         shown_low, shown_high = np.full(2, -_AROUND_M), np.full(2, _AROUND_M)
     middle, half = (shown_low + shown_high) / 2, (shown_high - shown_low) / 2
-    # The page limits the aspect ratio: neither a stripe nor a tower.
+    # The page limits the aspect ratio.
     half = np.array([max(half[0], half[1] / 0.8), max(half[1], half[0] * 0.36)])
     (left, bottom), (right, top) = (middle - half).tolist(), (middle + half).tolist()
     return left, right, bottom, top

@@ -1,4 +1,4 @@
-"""What weather did to a cloud: which points it dimmed, moved, lost and invented, as numbers and as a picture."""
+"""Effect of weather on a cloud: weakened, displaced, lost and new points, as numbers and as a picture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from parhelion.pictures.style import INK, check_picture, legend, quiet, save, sh
 from parhelion.weather import media
 
 MOVED_M = 0.05
-"""A point that is farther than this from where it was in clear air counts as displaced."""
+"""Distance from its clear-air position beyond which a point counts as displaced."""
 UNTOLD = "unknown"
 """Origin of new points in clouds without the field `origin`."""
 
@@ -26,9 +26,9 @@ _OTHER_COLOURS = {"surface": "#3ddc84", "multipath": "#ff7ab6", "noise": "#45d6c
 _SIGNAL_COLOURS, _SIGNAL_LINE = "viridis", "#35b779"
 
 _UNTOLD_NUMBER = 256
-"""In place of an origin that is not known; origins have 8 bits."""
+"""Number of an unknown origin; origins have 8 bits."""
 _WIDTH_IN, _HEIGHT_IN = 15.0, 12.2
-_MOST_RETURNS = 16  # more points of one shot mean that a cloud holds several scans
+_MOST_RETURNS = 16  # more points per shot indicate a cloud of several scans
 _SAME_RAY_RAD, _SAME_PLACE_M = 0.001, 0.5
 _FARTHEST_MOVE_M = 3.0
 _RANGE_BINS = 36
@@ -39,27 +39,27 @@ class Changes:
     """Points of a cloud in clear air and in weather, matched. Rows are those of the two clouds."""
 
     kept_before: NDArray[np.intp]
-    """Rows in clear air of the points that stay."""
+    """Rows of the remaining points in clear air."""
     kept_after: NDArray[np.intp]
-    """Rows in weather of the same points."""
+    """Rows of the same points in weather."""
     lost: NDArray[np.intp]
-    """Rows in clear air of the points that are gone."""
+    """Rows of the lost points in clear air."""
     new: NDArray[np.intp]
-    """Rows in weather of the points that were not there."""
+    """Rows of the new points in weather."""
     new_origin: NDArray[np.str_]
-    """What made each new point: a word of `origin_names`, or 'unknown'."""
+    """Origin of each new point: a name of `origin_names`, or 'unknown'."""
     moved_m: NDArray[np.float64]
-    """How far each point that stays is from its place in clear air [m]."""
+    """Distance of each remaining point from its clear-air position [m]."""
     signal: str | None
-    """The field that says how strong points are in both clouds: 'power' or 'intensity'; None where neither does."""
+    """Field with the signal strength in both clouds: 'power' or 'intensity'; None if neither exists."""
     signal_left: NDArray[np.float64] | None
-    """That field over its value in clear air, of each point that stays."""
+    """Ratio of that field to its clear-air value, per remaining point."""
     outshone: int | None
-    """Lost points whose shot brought an echo of the air instead; None where the clouds name no shots."""
+    """Number of lost points replaced by an echo of the air; None if the clouds do not identify shots."""
 
     @property
     def moved(self) -> NDArray[np.bool_]:
-        """Which of the points that stay are displaced by more than `MOVED_M`."""
+        """Mask of the remaining points displaced by more than `MOVED_M`."""
         return self.moved_m > MOVED_M
 
     @property
@@ -71,11 +71,11 @@ class Changes:
 
 
 def weather_changes(before: PointCloud, after: PointCloud) -> Changes:
-    """What became of each point of `before`, and which points of `after` are new.
+    """Match the points of `before` and `after`, and find lost and new points.
 
-    Clouds with the field `shot` are matched shot by shot: points from surfaces with each other, the nearest of several
-    returns first. Others are matched by direction and range (in the world frame by place), each point with the one
-    that is nearest both ways. Rows without coordinates, and those at the sensor itself, are no points.
+    Clouds with the field `shot` are matched shot by shot: surface points with surface points, the nearest of several
+    returns first. Other clouds are matched by mutual nearest neighbours in direction and range (in the world frame, in
+    position). Rows without coordinates, or at the sensor itself, are not points.
     """
     for cloud in (before, after):
         if not isinstance(cloud, PointCloud):
@@ -103,7 +103,7 @@ def weather_changes(before: PointCloud, after: PointCloud) -> Changes:
 
 
 def _points(cloud: PointCloud) -> NDArray[np.intp]:
-    """Rows that are points: recordings keep shots without return as NaN or as zeros."""
+    """Rows that are points: recordings store shots without a return as NaN or zeros."""
     return np.flatnonzero(np.all(np.isfinite(cloud.xyz), axis=1) & np.any(cloud.xyz != 0.0, axis=1))
 
 
@@ -114,24 +114,24 @@ def _origin(cloud: PointCloud) -> NDArray[np.intp]:
 
 
 def _words(origin: NDArray[np.intp]) -> NDArray[np.str_]:
-    """Words for numbers of origins."""
+    """Names of origin numbers."""
     names = {**origin_names(), _UNTOLD_NUMBER: UNTOLD}
     table = np.array([names.get(number, UNTOLD) for number in range(_UNTOLD_NUMBER + 1)])
     return np.asarray(table[origin])
 
 
 def origin_colours() -> dict[str, str]:
-    """Colours of new points by what made them."""
+    """Colours of new points by origin."""
     return {**media.colours(), **_OTHER_COLOURS}
 
 
 def _kind(cloud: PointCloud) -> NDArray[np.intp]:
-    """The origin of echoes of the air, 0 of all others: only points of one kind can be the same point."""
+    """Origin of echoes of the air, 0 for all others: only points of the same kind can match."""
     return np.where(np.isin(_origin(cloud), media.codes()), _origin(cloud), 0)
 
 
 def _name_shots(first: PointCloud, second: PointCloud) -> bool:
-    """Whether both clouds say the shot of each point, and hold one scan."""
+    """Return True if both clouds identify the shot of each point and hold one scan."""
     if not ("shot" in first.fields and "shot" in second.fields):
         return False
     most = [int(np.unique(cloud.fields["shot"], return_counts=True)[1].max(initial=0)) for cloud in (first, second)]
@@ -139,8 +139,8 @@ def _name_shots(first: PointCloud, second: PointCloud) -> bool:
 
 
 def _matched_by_shot(first: PointCloud, second: PointCloud) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows of the same points in both, in order of the first."""
-    # One number for shot and kind, so that one sorted search finds all candidates.
+    """Rows of matching points in both clouds, in the order of the first."""
+    # Encode shot and kind in one number, so that one sorted search finds all candidates.
     key, other = (cloud.fields["shot"].astype(np.int64) * _UNTOLD_NUMBER + _kind(cloud) for cloud in (first, second))
     order = np.argsort(other, kind="stable")
     start, end = (np.searchsorted(other[order], key, side) for side in ("left", "right"))
@@ -154,7 +154,7 @@ def _matched_by_shot(first: PointCloud, second: PointCloud) -> tuple[NDArray[np.
 
 
 def _nearest_of_each(row: NDArray[np.intp], gap: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which candidate pair has the smallest gap among those of its row."""
+    """Mask of the candidate pairs with the smallest gap of their row."""
     order = np.lexsort((gap, row))
     nearest = np.zeros(len(row), np.bool_)
     nearest[order[np.unique(row[order], return_index=True)[1]]] = True
@@ -162,7 +162,7 @@ def _nearest_of_each(row: NDArray[np.intp], gap: NDArray[np.float64]) -> NDArray
 
 
 def _matched_by_place(first: PointCloud, second: PointCloud) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows of the same points in both, in order of the first."""
+    """Rows of matching points in both clouds, in the order of the first."""
     kinds = _kind(first), _kind(second)
     pairs = [
         _neighbours(first, second, *(np.flatnonzero(kind == number) for kind in kinds))
@@ -176,7 +176,7 @@ def _matched_by_place(first: PointCloud, second: PointCloud) -> tuple[NDArray[np
 def _neighbours(
     first: PointCloud, second: PointCloud, old: NDArray[np.intp], new: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Of some rows of each cloud, those that are nearest to each other."""
+    """Mutual nearest neighbours among the given rows of each cloud."""
     from scipy.spatial import cKDTree
 
     if len(old) == 0 or len(new) == 0:
@@ -190,9 +190,9 @@ def _neighbours(
 
 
 def _comparable(cloud: PointCloud, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-    """Coordinates in which points less than 1 apart may be the same one: weather moves points along their ray."""
+    """Coordinates in which points closer than 1 may match: weather moves points along their ray."""
     xyz = cloud.xyz[rows].astype(np.float64)
-    if cloud.frame == "world":  # where the rays begin is not known
+    if cloud.frame == "world":  # the origin of the rays is unknown
         return xyz / _SAME_PLACE_M
     distance = np.linalg.norm(xyz, axis=1, keepdims=True)
     return np.hstack([xyz / distance / _SAME_RAY_RAD, distance / _FARTHEST_MOVE_M])
@@ -208,7 +208,7 @@ def _range(cloud: PointCloud) -> NDArray[np.float64]:
 
 
 def draw_weather(before: PointCloud, after: PointCloud, path: str | PathLike[str], title: str | None = None) -> Changes:
-    """Write the picture of `weather_picture`; gives what it shows as numbers."""
+    """Write the picture of `weather_picture` and return its numbers."""
     check_picture(path)
     changes = weather_changes(before, after)
     save(_picture(before, after, changes, title), path)
@@ -216,10 +216,10 @@ def draw_weather(before: PointCloud, after: PointCloud, path: str | PathLike[str
 
 
 def weather_picture(before: PointCloud, after: PointCloud, title: str | None = None) -> Any:
-    """A matplotlib figure of what weather did: `before` in clear air, `after` in weather, matched point by point.
+    """Matplotlib figure of the effect of weather: `before` in clear air, `after` in weather, matched point by point.
 
-    From above: points that stay, moved, were lost (where they were in clear air) and were invented (by what made them),
-    the signal that is left, a closer look at the invented ones; and over range: numbers, and shares that stay.
+    Top views show remaining, displaced, lost (at their clear-air position) and new points (by origin), the remaining
+    signal, and the surroundings of the sensor. Charts over range show counts and remaining shares.
     """
     return _picture(before, after, weather_changes(before, after), title)
 
@@ -241,7 +241,7 @@ def _picture(before: PointCloud, after: PointCloud, changes: Changes, title: str
 
 
 class _View:
-    """The two clouds in one frame, and the fate of each point."""
+    """Both clouds in one frame, with the matches."""
 
     def __init__(self, before: PointCloud, after: PointCloud, changes: Changes) -> None:
         self.changes = changes
@@ -253,7 +253,7 @@ class _View:
         self.world = after.frame == "world"
 
     def colours(self) -> tuple[NDArray[Any], NDArray[np.float64]]:
-        """Points whose heights put what is new above what moved above all others, and their colours (n, 3)."""
+        """Points with colours (n, 3); heights place new points above displaced ones, and these above all others."""
         from matplotlib.colors import to_rgb
 
         moved = self.changes.moved
@@ -268,13 +268,13 @@ class _View:
         return lifted, colour
 
     def reach(self) -> tuple[NDArray[np.float64], float, float]:
-        """Middle and half sides [m] of a rectangle that holds the sensor and nearly all points."""
+        """Centre and half sides [m] of a rectangle around the sensor and nearly all points."""
         middle, half = panels.reach(self.xyz, 1.0, sensor=not self.world)
         return middle, float(half[0]), float(half[1])
 
 
 def _still(cloud: PointCloud) -> NDArray[np.float64]:
-    """Coordinates with the motion during the scan removed, where it is known."""
+    """Coordinates with the motion during the scan removed, if it is known."""
     still = cloud.deskewed() if isinstance(cloud, Scan) and cloud.frame == "sensor" else cloud
     return np.asarray(still.xyz, np.float64)
 
@@ -283,7 +283,7 @@ def _facts(changes: Changes) -> str:
     kept, lost = len(changes.kept_before), len(changes.lost)
     gone = f"{count(lost)} lost ({100 * lost / max(kept + lost, 1):.1f} %)"
     if changes.outshone:
-        gone += f", {count(changes.outshone)} of them with an echo of the air instead"
+        gone += f", {count(changes.outshone)} of them replaced by an echo of the air"
     facts = [f"{count(kept + lost)} points in clear air", f"{count(kept)} stay", gone]
     facts += [f"{count(number)} from {word}" for word, number in changes.invented.items() if word in media.names()]
     facts.append(f"{count(int(changes.moved.sum()))} displaced by more than {100 * MOVED_M:.0f} cm")
@@ -292,12 +292,12 @@ def _facts(changes: Changes) -> str:
 
 def _fate_panel(axes: Any, view: _View) -> None:
     extent = panels.fitted_extent(axes, *view.reach())
-    quiet(axes, "What became of each point, from above")
+    quiet(axes, "Effect on each point, top view")
     panels.map_panel(axes, *view.colours(), extent)
     stay, moved, lost = len(view.kept), int(view.changes.moved.sum()), len(view.lost)
     entries = [("stay", stay - moved, KEPT), ("displaced", moved, MOVED), ("lost", lost, LOST)]
     for word, number in view.changes.invented.items():
-        name = f"invented by {word}" if word in media.names() else f"new, {word}"
+        name = f"new, from {word}" if word in media.names() else f"new, {word}"
         entries.append((name, number, origin_colours()[word]))
     legend(axes, [(f"{word}  {count(number)}", colour) for word, number, colour in entries], loc="upper right")
     _mark(axes, view, extent)
@@ -312,19 +312,19 @@ def _signal_panel(axes: Any, view: _View) -> None:
     extent = panels.fitted_extent(axes, *view.reach())
     left = view.changes.signal_left
     if left is None:
-        quiet(axes, "How far the points that stay have moved")
+        quiet(axes, "Displacement of the remaining points")
         values, unit = 100.0 * view.changes.moved_m, "moved [cm]"
     else:
-        quiet(axes, f"Signal left of the points that stay, by {view.changes.signal}")
-        values, unit = 100.0 * left, "signal left [% of that in clear air]"
+        quiet(axes, f"Remaining signal, by {view.changes.signal}")
+        values, unit = 100.0 * left, "remaining signal [% of clear air]"
     known = np.isfinite(values)
     panels.scalar_map_panel(axes, view.kept[known], values[known], extent, _SIGNAL_COLOURS, unit)
     _mark(axes, view, extent)
 
 
 def _near_panel(axes: Any, view: _View) -> None:
-    """Around the sensor as far as the invented points go."""
-    quiet(axes, "Around the sensor" if not view.world else "The invented points")
+    """Surroundings of the sensor up to the farthest new points."""
+    quiet(axes, "Around the sensor" if not view.world else "The new points")
     widest = max(view.reach()[1:])
     centre, half = np.zeros(2), min(10.0, widest)
     if len(view.new):
@@ -356,8 +356,8 @@ def _range_panel(axes: Any, view: _View) -> None:
     quiet(axes, "Points over range")
     _range_axis(axes, edges)
     axes.set_yscale("symlog", linthresh=10.0)
-    axes.set_ylim(0.0, 8.0 * max(axes.get_ylim()[1], 10.0))  # room for the words
-    axes.set_ylabel("points in a bin")
+    axes.set_ylim(0.0, 8.0 * max(axes.get_ylim()[1], 10.0))  # space for the labels
+    axes.set_ylabel("points per bin")
     words = [("in clear air", INK), ("stay", KEPT), *((word, origin_colours()[word]) for word in found)]
     legend(axes, words, loc="upper right", ncols=3)
 
@@ -375,11 +375,11 @@ def _share_panel(axes: Any, view: _View) -> None:
         place = np.digitize(view.range_before[:stay], edges) - 1
         medians = [_median(left[place == number]) for number in range(_RANGE_BINS)]
         axes.plot(middle, 100.0 * np.array(medians), color=_SIGNAL_LINE, linewidth=1.6)
-    quiet(axes, "What is left over range")
+    quiet(axes, "Remaining share over range")
     _range_axis(axes, edges)
     axes.set_ylim(0.0, 105.0)
     axes.set_ylabel("% of clear air")
-    words = [("points that stay", INK), ("their signal, median", _SIGNAL_LINE)]
+    words = [("remaining points", INK), ("their signal, median", _SIGNAL_LINE)]
     legend(axes, words[: 1 if left is None else 2], loc="lower left")
 
 
